@@ -130,30 +130,20 @@ static int find_parts(struct clocks *clocks)
     return 0;
 }
 
-#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
-
-static int by_kind(const struct an_comm_call *first, const struct an_comm_call *second)
-{
-    int order = strcmp(first->kind, second->kind);
-    order = order ? order : COMPARE(first->communicator, second->communicator);
-    order = order ? order : COMPARE(first->group, second->group);
-    return order ? order : COMPARE(first->sequence, second->sequence);
-}
-
 static int own_order(const void *left, const void *right)
 {
     const struct part *first = left, *second = right;
-    int order = by_kind(&first->call, &second->call);
-    order = order ? order : COMPARE(first->clock, second->clock);
-    return order ? order : COMPARE(first->call.start, second->call.start);
+    int order = an_comm_order(&first->call, &second->call);
+    order = order ? order : AN_COMPARE(first->clock, second->clock);
+    return order ? order : AN_COMPARE(first->call.start, second->call.start);
 }
 
 static int part_order(const void *left, const void *right)
 {
     const struct part *first = left, *second = right;
-    int order = by_kind(&first->call, &second->call);
-    order = order ? order : COMPARE(first->call.ordinal, second->call.ordinal);
-    return order ? order : COMPARE(first->clock, second->clock);
+    int order = an_comm_order(&first->call, &second->call);
+    order = order ? order : AN_COMPARE(first->call.ordinal, second->call.ordinal);
+    return order ? order : AN_COMPARE(first->clock, second->clock);
 }
 
 /* Calls without a sequence number are counted: the n-th of one rank is the n-th of another only
@@ -164,8 +154,8 @@ static void drop_uneven(struct clocks *clocks)
     for (size_t i = 0, next; i < clocks->part_count; i = next) {
         bool even = true;
         size_t first = 0, run = 0;
-        for (next = i;
-             next < clocks->part_count && !by_kind(&clocks->part[i].call, &clocks->part[next].call);
+        for (next = i; next < clocks->part_count &&
+                       !an_comm_order(&clocks->part[i].call, &clocks->part[next].call);
              next++) {
             bool same = next > i && clocks->part[next].clock == clocks->part[next - 1].clock;
             if (!same && run)
@@ -186,7 +176,7 @@ static void order_parts(struct clocks *clocks)
         return;
     qsort(clocks->part, clocks->part_count, sizeof *clocks->part, own_order);
     for (size_t i = 1; i < clocks->part_count; i++)
-        if (!by_kind(&clocks->part[i - 1].call, &clocks->part[i].call) &&
+        if (!an_comm_order(&clocks->part[i - 1].call, &clocks->part[i].call) &&
             clocks->part[i - 1].clock == clocks->part[i].clock)
             clocks->part[i].call.ordinal = clocks->part[i - 1].call.ordinal + 1;
     drop_uneven(clocks);
@@ -203,7 +193,7 @@ struct points {
 /* One collective: parts [first, next), of which the first one is the lowest rank's. Only one in
  * which the reference took part, and all its ranks, or all that the file has: other ranks may have
  * a communicator of the same number. */
-static int take(struct clocks *clocks, size_t first, size_t next, struct points *rank_points)
+static int add_points(struct clocks *clocks, size_t first, size_t next, struct points *rank_points)
 {
     const struct an_comm_call *reference = &clocks->part[first].call;
     int64_t least = INT64_MAX;
@@ -252,10 +242,10 @@ static int fit_all(struct clocks *clocks)
     int rc = rank_points ? 0 : TACHO_ENOMEM;
     for (size_t i = 0, next; i < clocks->part_count && !rc; i = next) {
         for (next = i + 1; next < clocks->part_count &&
-                           !by_kind(&clocks->part[i].call, &clocks->part[next].call) &&
+                           !an_comm_order(&clocks->part[i].call, &clocks->part[next].call) &&
                            clocks->part[next].call.ordinal == clocks->part[i].call.ordinal;)
             next++;
-        rc = take(clocks, i, next, rank_points);
+        rc = add_points(clocks, i, next, rank_points);
     }
     for (size_t k = 1; k < clocks->count && !rc; k++) {
         if (!rank_points[k].count)
@@ -287,7 +277,7 @@ static int find_bases(const struct an_trace *trace, int64_t **out, size_t *count
     return 0;
 }
 
-static int64_t right(const struct clock *clock, int64_t time)
+static int64_t corrected_time(const struct clock *clock, int64_t time)
 {
     return time == STORE_ABSENT
                ? time
@@ -304,13 +294,13 @@ static void shift_track(struct an_trace *trace, const struct an_track *track,
             none = none || start == base[j];
         if (none)
             continue;
-        trace->slice.start[i] = right(clock, start);
+        trace->slice.start[i] = corrected_time(clock, start);
         if (dur != AN_OPEN)
             trace->slice.dur[i] =
-                an_time_sub(right(clock, an_time_add(start, dur)), trace->slice.start[i]);
+                an_time_sub(corrected_time(clock, an_time_add(start, dur)), trace->slice.start[i]);
     }
     for (size_t i = track->counter_first; i < track->counter_first + track->counter_count; i++)
-        trace->counter.time[i] = right(clock, trace->counter.time[i]);
+        trace->counter.time[i] = corrected_time(clock, trace->counter.time[i]);
 }
 
 static const struct clock *off_clock(const struct clocks *clocks, uint32_t process)
@@ -321,7 +311,7 @@ static const struct clock *off_clock(const struct clocks *clocks, uint32_t proce
 }
 
 /* First and last time of the run again: what was moved is where they were. */
-static void window(struct an_trace *trace)
+static void update_bounds(struct an_trace *trace)
 {
     int64_t first = INT64_MAX, last = INT64_MIN;
     for (uint32_t index = 0; index < trace->track_count; index++) {
@@ -370,19 +360,19 @@ static int shift_all(struct clocks *clocks)
     for (size_t i = 0; i < trace->step_count; i++) {
         const struct clock *clock = off_clock(clocks, trace->step[i].process);
         if (clock) {
-            trace->step[i].start = right(clock, trace->step[i].start);
-            trace->step[i].end = right(clock, trace->step[i].end);
+            trace->step[i].start = corrected_time(clock, trace->step[i].start);
+            trace->step[i].end = corrected_time(clock, trace->step[i].end);
         }
     }
     for (uint32_t process = 0; process < trace->process_count; process++) {
         const struct clock *clock = off_clock(clocks, process);
         if (clock) {
-            trace->process[process].start = right(clock, trace->process[process].start);
-            trace->process[process].end = right(clock, trace->process[process].end);
+            trace->process[process].start = corrected_time(clock, trace->process[process].start);
+            trace->process[process].end = corrected_time(clock, trace->process[process].end);
         }
     }
     free(base);
-    window(trace);
+    update_bounds(trace);
     return 0;
 }
 
@@ -482,7 +472,7 @@ static void one_row(const struct clocks *clocks, struct an_arena *arena, size_t 
     }
 }
 
-static int report(const struct clocks *clocks, struct an_arena *arena, struct an_clocks *out)
+static int fill_rows(const struct clocks *clocks, struct an_arena *arena, struct an_clocks *out)
 {
     struct an_clock_row *row = an_arena_zero(arena, clocks->count + 1, sizeof *row);
     double error = 0;
@@ -516,7 +506,7 @@ int an_clocks_align(struct an_trace *trace, struct an_arena *arena, struct an_cl
         rc = rc ? rc : fit_all(&clocks);
         rc = rc ? rc : shift_all(&clocks);
     }
-    rc = rc ? rc : report(&clocks, arena, out);
+    rc = rc ? rc : fill_rows(&clocks, arena, out);
     free(clocks.clock);
     free(clocks.process_clock);
     free(clocks.part);

@@ -46,24 +46,15 @@ bool an_comm_read(const struct an_trace *trace, size_t slice, struct an_comm_cal
 /* Finds the calls and matches them. The caller frees calls->call. 0 or TACHO_ENOMEM. */
 int an_comm_find(struct an_context *context, struct an_comm_calls *calls);
 
+#define AN_COMPARE(left, right) (((left) > (right)) - ((left) < (right)))
+/* Order of calls by kind, communicator, group, sequence and window; 0: they may be calls of one
+ * collective. */
+int an_comm_order(const struct an_comm_call *first, const struct an_comm_call *second);
 /* First call of the next collective after `first`: calls of one collective stand together. */
 size_t an_comm_next(const struct an_comm_calls *calls, size_t first);
 
 /* Factor of the bus bandwidth of a collective over n ranks, as nccl-tests counts; 0: none is
  * defined. */
 double an_comm_bus_factor(const char *name, int64_t ranks);
-
-/* Sums per kind of collective and communicator, from calls of detailed steps (without steps: all).
- * Fills the list, and sorts the calls by name. */
-int an_comm_collectives(struct an_context *context, struct an_comm_calls *calls);
-
-/* Accelerators: what the devices' rows tell. 0 or TACHO_ENOMEM. */
-int an_comm_device(struct an_context *context);
-
-/* Several ranks with devices: transfer and waiting of the collectives in the list. */
-void an_comm_device_split(struct an_context *context, const struct an_comm_calls *calls);
-
-/* Every value that is not set yet becomes absent. */
-void an_comm_rest_absent(struct an_communication *communication, const char *reason);
 
 #endif

@@ -129,7 +129,7 @@ static uint32_t detailed_index(const struct an_context *context, const struct an
     return step && an_step_detailed(step) ? (uint32_t)(step - context->step) : AN_NONE;
 }
 
-static int keep(struct an_comm_calls *out, const struct an_comm_call *call)
+static int append_call(struct an_comm_calls *out, const struct an_comm_call *call)
 {
     if (an_grow(&out->call, &out->room, out->count + 1, sizeof *out->call))
         return TACHO_ENOMEM;
@@ -139,7 +139,7 @@ static int keep(struct an_comm_calls *out, const struct an_comm_call *call)
 
 /* Of gloo's ranges in traces of other tools only the names are known. Where the job has one process
  * group they are all of that one, and the place in the step tells which are one collective. */
-static void ask_job(const struct an_context *context, struct an_comm_call *call)
+static void fill_from_job(const struct an_context *context, struct an_comm_call *call)
 {
     const char *groups = an_trace_key(context->trace, "process_groups"),
                *world = an_trace_key(context->trace, "world_size");
@@ -179,8 +179,8 @@ static int find_track(struct an_context *context, uint32_t track, struct an_comm
             call.step =
                 detailed_index(context, an_step_at_host(context, &context->lane[lane], call.start));
         if (!ours)
-            ask_job(context, &call);
-        rc = keep(out, &call);
+            fill_from_job(context, &call);
+        rc = append_call(out, &call);
     }
     return rc;
 }
@@ -202,7 +202,7 @@ static uint64_t pair_of(const struct an_context *context, const struct an_comm_c
 
 /* What the kernel's own row does not say may stand at the range of the library (NCCL's, with a
  * payload) that launched it. */
-static void ask_launch(const struct an_context *context, size_t op, struct an_comm_call *call)
+static void fill_from_launch(const struct an_context *context, size_t op, struct an_comm_call *call)
 {
     const struct an_trace *trace = context->trace;
     uint32_t launch = context->gpu->op.launch[op];
@@ -239,7 +239,7 @@ static int find_ops(struct an_context *context, struct an_comm_calls *out)
             const struct an_step *host =
                 an_step_at_host(context, on_lane, an_device_launch_time(context->gpu, i));
             bool pair = !strcmp(call.kind, "send_recv");
-            ask_launch(context, i, &call);
+            fill_from_launch(context, i, &call);
             call.lane = lane;
             call.track = context->gpu->op.track[i];
             call.op = (uint32_t)i;
@@ -251,7 +251,7 @@ static int find_ops(struct an_context *context, struct an_comm_calls *out)
                 call.sequence = STORE_ABSENT;
                 call.window = host ? host->index : -1;
             }
-            rc = keep(out, &call);
+            rc = append_call(out, &call);
         }
     }
     return rc;
@@ -259,37 +259,35 @@ static int find_ops(struct an_context *context, struct an_comm_calls *out)
 
 /* ---- matching ----------------------------------------------------------------------------------------------------------- */
 
-#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
-
-static int by_id(const struct an_comm_call *first, const struct an_comm_call *second)
+int an_comm_order(const struct an_comm_call *first, const struct an_comm_call *second)
 {
     int order = strcmp(first->kind, second->kind);
-    order = order ? order : COMPARE(first->communicator, second->communicator);
-    order = order ? order : COMPARE(first->group, second->group);
-    order = order ? order : COMPARE(first->sequence, second->sequence);
-    return order ? order : COMPARE(first->window, second->window);
+    order = order ? order : AN_COMPARE(first->communicator, second->communicator);
+    order = order ? order : AN_COMPARE(first->group, second->group);
+    order = order ? order : AN_COMPARE(first->sequence, second->sequence);
+    return order ? order : AN_COMPARE(first->window, second->window);
 }
 
 static int rank_order(const void *left, const void *right)
 {
     const struct an_comm_call *first = left, *second = right;
-    int order = by_id(first, second);
-    order = order ? order : COMPARE(first->lane, second->lane);
-    return order ? order : COMPARE(first->start, second->start);
+    int order = an_comm_order(first, second);
+    order = order ? order : AN_COMPARE(first->lane, second->lane);
+    return order ? order : AN_COMPARE(first->start, second->start);
 }
 
 static int collective_order(const void *left, const void *right)
 {
     const struct an_comm_call *first = left, *second = right;
-    int order = by_id(first, second);
-    order = order ? order : COMPARE(first->ordinal, second->ordinal);
-    return order ? order : COMPARE(first->lane, second->lane);
+    int order = an_comm_order(first, second);
+    order = order ? order : AN_COMPARE(first->ordinal, second->ordinal);
+    return order ? order : AN_COMPARE(first->lane, second->lane);
 }
 
 size_t an_comm_next(const struct an_comm_calls *calls, size_t first)
 {
     size_t next = first + 1;
-    while (next < calls->count && !by_id(&calls->call[first], &calls->call[next]) &&
+    while (next < calls->count && !an_comm_order(&calls->call[first], &calls->call[next]) &&
            calls->call[next].ordinal == calls->call[first].ordinal)
         next++;
     return next;
@@ -311,15 +309,15 @@ struct membership {
 static int communicator_order(const void *left, const void *right)
 {
     const struct member *first = left, *second = right;
-    int order = COMPARE(first->communicator, second->communicator);
-    return order ? order : COMPARE(first->group, second->group);
+    int order = AN_COMPARE(first->communicator, second->communicator);
+    return order ? order : AN_COMPARE(first->group, second->group);
 }
 
 static int member_order(const void *left, const void *right)
 {
     const struct member *first = left, *second = right;
     int order = communicator_order(first, second);
-    return order ? order : COMPARE(first->lane, second->lane);
+    return order ? order : AN_COMPARE(first->lane, second->lane);
 }
 
 static int find_members(struct an_context *context, const struct an_comm_calls *calls,
@@ -428,188 +426,10 @@ int an_comm_find(struct an_context *context, struct an_comm_calls *out)
         return rc;
     qsort(out->call, out->count, sizeof *out->call, rank_order);
     for (size_t i = 1; i < out->count; i++)
-        if (!by_id(&out->call[i - 1], &out->call[i]) && out->call[i - 1].lane == out->call[i].lane)
+        if (!an_comm_order(&out->call[i - 1], &out->call[i]) &&
+            out->call[i - 1].lane == out->call[i].lane)
             out->call[i].ordinal = out->call[i - 1].ordinal + 1;
     qsort(out->call, out->count, sizeof *out->call, collective_order);
     match(out, &membership);
-    return 0;
-}
-
-/* ---- the list ----------------------------------------------------------------------------------------------------------- */
-
-/* Sums of one kind on one communicator. */
-struct sums {
-    int64_t calls, matched, sized, ranks;
-    double ns, matched_ns, transfer, bytes;
-    double *rank_bytes; /* by lane */
-    int64_t *rank_calls;
-};
-
-static void add_call(struct sums *sums, const struct an_comm_call *call)
-{
-    double ns = (double)an_time_sub(call->end, call->start);
-    sums->calls++;
-    sums->ns += ns;
-    sums->ranks = call->ranks > sums->ranks ? call->ranks : sums->ranks;
-    if (call->bytes != STORE_ABSENT) {
-        sums->sized++;
-        sums->bytes += (double)call->bytes;
-    }
-    if (call->lane != AN_NONE && sums->rank_bytes) {
-        sums->rank_calls[call->lane]++;
-        sums->rank_bytes[call->lane] += call->bytes != STORE_ABSENT ? (double)call->bytes : 0;
-    }
-    if (call->transfer >= 0) {
-        sums->matched++;
-        sums->matched_ns += ns;
-        sums->transfer += (double)call->transfer;
-    }
-}
-
-/* Steps of the ranks that take part, summed; 0: there are no steps. */
-static double steps_of(const struct an_context *context, const struct sums *sums)
-{
-    double count = 0;
-    for (size_t i = 0; i < context->step_count; i++)
-        count += an_step_detailed(&context->step[i]) && sums->rank_calls[context->step[i].lane] > 0;
-    return count;
-}
-
-static struct an_value uneven(const struct an_context *context, const struct sums *sums)
-{
-    double most = 0, sum = 0, ranks = 0;
-    for (size_t lane = 0; lane < context->lane_count; lane++)
-        if (sums->rank_calls[lane]) {
-            most = sums->rank_bytes[lane] > most ? sums->rank_bytes[lane] : most;
-            sum += sums->rank_bytes[lane];
-            ranks++;
-        }
-    if (ranks < 2)
-        return an_num_none("one rank: nothing to compare");
-    return sum > 0 ? an_num(most / (sum / ranks))
-                   : an_num_none("the calls do not say how many bytes they move");
-}
-
-static void bandwidth(struct an_context *context, const struct sums *sums,
-                      struct an_collective *out)
-{
-    double factor = an_comm_bus_factor(out->name, sums->ranks),
-           seconds = (sums->matched ? sums->transfer : sums->ns) / 1e9;
-    double calls = (double)(sums->matched ? sums->matched : sums->calls);
-    if (sums->sized < sums->calls || sums->bytes <= 0 || seconds <= 0) {
-        out->algorithm_bytes_per_s = out->bus_bytes_per_s =
-            an_num_none(sums->bytes <= 0 || sums->sized < sums->calls
-                            ? "the calls do not say how many bytes they move"
-                            : "the calls take no time");
-        return;
-    }
-    out->algorithm_bytes_per_s = an_num(sums->bytes / (double)sums->calls / (seconds / calls));
-    out->bandwidth_of = sums->matched ? "transfer" : "time";
-    if (sums->ranks < 2)
-        out->bus_bytes_per_s = an_num_none("the calls do not say how many ranks take part");
-    else if (factor <= 0)
-        out->bus_bytes_per_s = an_num_none(
-            an_arena_format(context->arena, "no factor is defined for %.60s", out->name));
-    else
-        out->bus_bytes_per_s = an_num(out->algorithm_bytes_per_s.value * factor);
-}
-
-static const char *why_unmatched(const struct an_context *context, const struct an_comm_call *call)
-{
-    if (!call->synchronises && !strcmp(call->kind, "send_recv"))
-        return "the calls of the other rank are not in the file, or do not say which ones they "
-               "belong to";
-    if (!call->synchronises)
-        return "ranks may leave it before the others come: who waits cannot be told";
-    if (call->ranks < 2)
-        return call->ranks == 1 ? "one rank" : "the calls do not say how many ranks take part";
-    if (call->sequence == STORE_ABSENT)
-        return "the calls carry no sequence number";
-    return context->result->communication.missing ? context->result->communication.missing
-                                                  : "no call of it was recorded on every rank";
-}
-
-static void describe(struct an_context *context, const struct an_comm_call *first,
-                     const struct sums *sums, struct an_collective *out)
-{
-    double calls = (double)sums->calls, steps = steps_of(context, sums);
-    const char *none = "no counted step has all its ranges in the file",
-               *why = why_unmatched(context, first);
-    *out = (struct an_collective){
-        .name = an_arena_text(context->arena, first->name),
-        .communicator = first->communicator != STORE_ABSENT ? an_int(first->communicator)
-                                                            : an_int_none("not said by the calls"),
-        .ranks = sums->ranks > 0 ? an_int(sums->ranks) : an_int_none("not said by the calls"),
-        .count = sums->calls,
-        .matched = sums->matched,
-        .mean_ms = an_num(sums->ns / calls / 1e6),
-        .calls_per_step = steps > 0 ? an_num(calls / steps) : an_num_none(none),
-        .bytes_max_over_mean = uneven(context, sums)};
-    bool sized = sums->sized == sums->calls;
-    const char *no_bytes = "the calls do not say how many bytes they move";
-    out->bytes_per_call = sized ? an_num(sums->bytes / calls) : an_num_none(no_bytes);
-    out->bytes_per_step = !sized      ? an_num_none(no_bytes)
-                          : steps > 0 ? an_num(sums->bytes / steps)
-                                      : an_num_none(none);
-    out->transfer_ms =
-        sums->matched ? an_num(sums->transfer / (double)sums->matched / 1e6) : an_num_none(why);
-    out->waiting_ms =
-        sums->matched ? an_num((sums->matched_ns - sums->transfer) / (double)sums->matched / 1e6)
-                      : an_num_none(why);
-    bandwidth(context, sums, out);
-}
-
-static int time_order(const void *left, const void *right)
-{
-    const struct an_collective *first = left, *second = right;
-    double first_ms = first->mean_ms.value * (double)first->count,
-           second_ms = second->mean_ms.value * (double)second->count;
-    return (first_ms < second_ms) - (first_ms > second_ms);
-}
-
-static bool same_kind(const struct an_comm_call *first, const struct an_comm_call *second)
-{
-    return !strcmp(first->name, second->name) && first->communicator == second->communicator;
-}
-
-static int name_order(const void *left, const void *right)
-{
-    const struct an_comm_call *first = left, *second = right;
-    int order = strcmp(first->name, second->name);
-    order = order ? order : COMPARE(first->communicator, second->communicator);
-    return order ? order : COMPARE(first->slice, second->slice);
-}
-
-int an_comm_collectives(struct an_context *context, struct an_comm_calls *calls)
-{
-    struct an_communication *communication = &context->result->communication;
-    size_t most = 0;
-    if (calls->count)
-        qsort(calls->call, calls->count, sizeof *calls->call, name_order);
-    for (size_t i = 0; i < calls->count; i++)
-        most += !i || !same_kind(&calls->call[i - 1], &calls->call[i]);
-    struct an_collective *rows = an_arena_zero(context->arena, most + 1, sizeof *rows);
-    double *rank_bytes =
-        an_arena_zero(context->scratch, context->lane_count + 1, sizeof *rank_bytes);
-    int64_t *rank_calls =
-        an_arena_zero(context->scratch, context->lane_count + 1, sizeof *rank_calls);
-    if (!rows || !rank_bytes || !rank_calls)
-        return TACHO_ENOMEM;
-    for (size_t i = 0, next; i < calls->count; i = next) {
-        memset(rank_bytes, 0, (context->lane_count + 1) * sizeof *rank_bytes);
-        memset(rank_calls, 0, (context->lane_count + 1) * sizeof *rank_calls);
-        /* without steps there are no ranks to tell apart */
-        struct sums sums = {.rank_bytes = context->lane_count ? rank_bytes : NULL,
-                            .rank_calls = rank_calls};
-        for (next = i; next < calls->count && same_kind(&calls->call[i], &calls->call[next]);
-             next++)
-            if (!context->result->steps.detailed || calls->call[next].step != AN_NONE)
-                add_call(&sums, &calls->call[next]);
-        if (sums.calls)
-            describe(context, &calls->call[i], &sums, &rows[communication->collective_count++]);
-    }
-    if (communication->collective_count)
-        qsort(rows, communication->collective_count, sizeof *rows, time_order);
-    communication->collectives = rows;
     return 0;
 }

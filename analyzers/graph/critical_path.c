@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The critical path of a run: the windows of one lane, walked and labelled, summed by cause and by
- * op. docs/graph.md says what stands behind it.
+ * The critical path of a run: chooses the lane and its windows, walks and labels each window, and
+ * sums the segments by cause and by operation. critical_path.h describes the parts, docs/graph.md
+ * the method.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,8 +14,8 @@
 #define STEPS_LEAST     3  /* of a window whose path is called steady */
 #define EXPLAINED_LEAST 90 /* per cent; below it no cause is named */
 #define OPS_MOST        200
-#define OPS_MERGE \
-    4096 /* segments, before those of one op are added up: runs have few ops and many segments */
+/* Segments to collect before those of one op are added up: runs have few ops and many segments. */
+#define OPS_MERGE 4096
 
 /* Time of one name, cause and place. */
 struct op_sum {
@@ -50,7 +51,8 @@ static int64_t time_of(const struct an_window *window, size_t window_count, size
     return sum;
 }
 
-/* The lane with most time in steady windows; where none has any, in windows of any length. */
+/* Chooses the lane with most time in windows of STEPS_LEAST steps; where there are none, in shorter
+ * windows. */
 static int choose_lane(struct an_context *context, size_t *least_steps, struct an_window **out,
                        size_t *window_count)
 {
@@ -86,7 +88,7 @@ static int op_order(const void *left, const void *right)
     return (int)first->host - (int)second->host;
 }
 
-/* One row of each op. */
+/* Leaves one row of each op, with the sums of its rows. */
 static void merge_ops(struct sums *sums)
 {
     size_t kept = 0;
@@ -122,6 +124,7 @@ static int add_op(struct sums *sums, const struct an_path_segment *segment)
     return 0;
 }
 
+/* Adds a segment to the list of segments, where the user asked for one (--path). */
 static int add_row(struct sums *sums, const struct an_path_segment *segment)
 {
     const struct an_trace *trace = sums->context->trace;
@@ -129,20 +132,25 @@ static int add_row(struct sums *sums, const struct an_path_segment *segment)
         return 0;
     if (an_grow(&sums->row, &sums->row_room, sums->row_count + 1, sizeof *sums->row))
         return TACHO_ENOMEM;
-    bool range = segment->slice != AN_NONE;
-    sums->row[sums->row_count++] = (struct an_path_row){
-        .start_ns = segment->start,
-        .end_ns = segment->end,
-        .track = segment->node == AN_NONE ? STORE_ABSENT
-                                          : trace->track[sums->graph->track[segment->node]].id,
-        .range_start_ns = range ? trace->slice.start[segment->slice] : STORE_ABSENT,
-        .range_end_ns = range ? an_slice_end(trace, segment->slice) : STORE_ABSENT,
-        .name = an_arena_text(sums->context->arena,
-                              range ? an_trace_name(trace, trace->slice.name[segment->slice]) : ""),
-        .cause = an_cause_key((enum an_cause)segment->cause),
-        .link = an_path_link_key(segment->link),
-        .how = (enum an_path_how)segment->how,
-        .window = sums->windows};
+    struct an_path_row *row = &sums->row[sums->row_count++];
+    *row = (struct an_path_row){.start_ns = segment->start,
+                                .end_ns = segment->end,
+                                .track = STORE_ABSENT,
+                                .range_start_ns = STORE_ABSENT,
+                                .range_end_ns = STORE_ABSENT,
+                                .name = "",
+                                .cause = an_cause_key((enum an_cause)segment->cause),
+                                .link = an_path_link_key(segment->link),
+                                .how = (enum an_path_how)segment->how,
+                                .window = sums->windows};
+    if (segment->node != AN_NONE)
+        row->track = trace->track[sums->graph->track[segment->node]].id;
+    if (segment->slice != AN_NONE) {
+        row->range_start_ns = trace->slice.start[segment->slice];
+        row->range_end_ns = an_slice_end(trace, segment->slice);
+        row->name = an_trace_name(trace, trace->slice.name[segment->slice]);
+    }
+    row->name = an_arena_text(sums->context->arena, row->name);
     return 0;
 }
 
@@ -164,8 +172,8 @@ static int add_span(struct sums *sums, const struct an_path_segment *segment)
     return 0;
 }
 
-/* The step's share of a segment goes to the step; what lies between two marked steps of a thread to
- * the one before. */
+/* Adds a segment to the causes of the steps that it lies in. Time between two marked steps of a
+ * thread belongs to the step before. */
 static void add_to_steps(struct sums *sums, const struct an_path_segment *segment,
                          const struct an_window *window, size_t *step)
 {
@@ -217,6 +225,7 @@ static struct an_value share(int64_t ns, int64_t whole)
                      : an_num_none("the path lasts 0 ns");
 }
 
+/* Lists the causes with time on the path, the longest first, with the median over the steps. */
 static int list_causes(struct sums *sums, struct an_critical_path *path)
 {
     struct an_path_cause *rows = an_arena_zero(sums->context->arena, AN_CAUSE_COUNT, sizeof *rows);
@@ -249,6 +258,8 @@ static int ns_order(const void *left, const void *right)
     return op_order(left, right);
 }
 
+/* Lists the operations on the path, the longest first. Time without a range is named after its
+ * cause. */
 static int list_ops(struct sums *sums, struct an_critical_path *path)
 {
     merge_ops(sums);
@@ -262,20 +273,21 @@ static int list_ops(struct sums *sums, struct an_critical_path *path)
         const struct op_sum *op_sum = &sums->op[i];
         const char *name =
             op_sum->name != AN_NONE ? an_trace_name(sums->context->trace, op_sum->name) : "";
-        rows[i] = (struct an_path_op){
-            .name = an_arena_text(sums->context->arena,
-                                  *name ? name : an_cause_text((enum an_cause)op_sum->cause)),
-            .cause = an_cause_key((enum an_cause)op_sum->cause),
-            .where = op_sum->host ? "host" : "device",
-            .count = op_sum->count,
-            .ns = op_sum->ns,
-            .pct = share(op_sum->ns, sums->length)};
+        if (!*name)
+            name = an_cause_text((enum an_cause)op_sum->cause);
+        rows[i] = (struct an_path_op){.name = an_arena_text(sums->context->arena, name),
+                                      .cause = an_cause_key((enum an_cause)op_sum->cause),
+                                      .where = op_sum->host ? "host" : "device",
+                                      .count = op_sum->count,
+                                      .ns = op_sum->ns,
+                                      .pct = share(op_sum->ns, sums->length)};
     }
     path->ops = rows;
     path->op_count = op_count;
     return 0;
 }
 
+/* Why the path should not be relied on; NULL if there is no such reason. */
 static const char *doubt_of(struct an_context *context, const struct an_critical_path *path,
                             size_t least_steps)
 {
@@ -292,6 +304,7 @@ static const char *doubt_of(struct an_context *context, const struct an_critical
     return NULL;
 }
 
+/* Keeps the path as spans of every track for the pictures (an_context.path). */
 static int keep_spans(struct sums *sums)
 {
     size_t tracks = sums->context->trace->track_count, span_count = 0;
@@ -327,7 +340,7 @@ bool an_path_holds(const struct an_path_spans *path_spans, uint32_t track, int64
     return i < span_count && span[i].start <= middle;
 }
 
-static int finish(struct sums *sums, size_t least_steps)
+static int fill_result(struct sums *sums, size_t least_steps)
 {
     struct an_context *context = sums->context;
     struct an_critical_path *path = &context->result->critical_path;
@@ -391,6 +404,7 @@ static int walk_windows(struct sums *sums, const struct an_window *window, size_
     return rc;
 }
 
+/* The analyzer: walks the windows of the chosen lane and fills the part of the result. */
 static int path_run(struct an_context *context)
 {
     struct sums sums = {.context = context, .op_merge = OPS_MERGE};
@@ -419,7 +433,7 @@ static int path_run(struct an_context *context)
     rc = sums.step_cause && sums.span && sums.span_count && sums.span_room
              ? walk_windows(&sums, window, window_count, least_steps)
              : TACHO_ENOMEM;
-    rc = rc ? rc : finish(&sums, least_steps);
+    rc = rc ? rc : fill_result(&sums, least_steps);
     free_sums(&sums);
     return rc;
 }

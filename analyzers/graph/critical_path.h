@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: the critical path of a window (DESIGN 5): the chain of nodes of the
- * dependency graph (graph.h) that ends with what lets the next step begin. critical_path_walk.c
+ * Private to analyzers/: the critical path of a window (docs/definitions.md): the chain of nodes of
+ * the dependency graph (graph.h) that ends with what lets the next step begin. critical_path_walk.c
  * walks it back, critical_path_label.c says what its host time was, critical_path.c sums,
  * critical_path_step.c keeps what a picture is drawn from.
  */
@@ -10,7 +10,8 @@
 
 #include "analyzers/graph/graph.h"
 
-/* How a segment hands over to the one behind it: kinds of edges (enum an_edge_kind), and these */
+/* The dependency from a segment to the one after it: a kind of edge (enum an_edge_kind), or one of
+ * these */
 enum an_path_link {
     AN_PATH_ORDER = AN_EDGE_KINDS, /* program order of a thread or stream */
     AN_PATH_SAME,                  /* of the same node */
@@ -23,14 +24,14 @@ const char *an_path_link_key(unsigned link);
 
 struct an_path_segment {
     int64_t start, end;
-    uint32_t
-        node; /* that was busy, or, of cause DISPATCH, that was about to start; AN_NONE: a gap */
-    uint32_t slice; /* the innermost range then (critical_path_label.c), the device op's row;
-                       AN_NONE: none */
-    uint8_t cause;  /* enum an_cause */
-    uint8_t how;  /* enum an_path_how: the hand-over to the segment behind is recorded or inferred,
-                     or this is a gap */
-    uint8_t link; /* that hand-over */
+    /* The node that was busy or, with cause DISPATCH, about to start; AN_NONE: a gap. */
+    uint32_t node;
+    /* The innermost range then (critical_path_label.c), or the row of the device op; AN_NONE: none.
+     */
+    uint32_t slice;
+    uint8_t cause; /* enum an_cause */
+    uint8_t how;   /* enum an_path_how: is `link` recorded or inferred, or is this a gap? */
+    uint8_t link;  /* the dependency to the segment after it */
 };
 
 /* Segments in order of time that cover [start, end) of the window without holes; a segment may last
@@ -41,7 +42,7 @@ struct an_path_walk {
     size_t count, room;
 };
 
-/* Walks back from what gates the next step behind the window. Fills `out`, which starts zeroed. 0
+/* Walks back from what gates the step after the window. Fills `out`, which starts zeroed. 0
  * or TACHO_ENOMEM. */
 int an_path_walk(const struct an_context *context, const struct an_graph *graph,
                  const struct an_window *window, struct an_path_walk *out);
@@ -54,7 +55,8 @@ int an_path_label(const struct an_context *context, const struct an_graph *graph
  * time; NULL: no window is that long. 0 or TACHO_ENOMEM. */
 int an_path_typical(const struct an_context *context, const struct an_window *window,
                     size_t window_count, size_t least, const struct an_step **out);
-/* Keeps the part of a labelled path that lies in step s (critical_path.step). 0 or TACHO_ENOMEM. */
+/* Writes the part of a labelled path that lies in `step` to the result (critical_path.step). 0 or
+ * TACHO_ENOMEM. */
 int an_path_keep_step(struct an_context *context, const struct an_graph *graph,
                       const struct an_path_walk *walk, const struct an_step *step);
 

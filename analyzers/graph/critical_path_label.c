@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the host did in the segments of a critical path: the innermost range decides, and one that
- * does not say what it is takes after the range around it. Only the path's own segments are looked
- * at, not all ranges of the trace.
+ * What the host did in the segments of a critical path. The innermost range decides; a range that
+ * has no cause of its own takes the cause of the range around it. Only the ranges under the
+ * segments of the path are looked at, not all ranges of the trace.
  */
 #include <stdlib.h>
 
@@ -45,7 +45,7 @@ static enum an_cause cause_in(const struct labeller *labeller, uint32_t slice)
     return best;
 }
 
-/* A piece with the link of its segment; it joins the one before if that is of the same range. */
+/* Appends a piece; it extends the piece before if both are of the same range and node. */
 static int add(struct labeller *labeller, struct an_path_segment segment)
 {
     struct an_path_segment *last = labeller->count ? &labeller->segment[labeller->count - 1] : NULL;
@@ -80,6 +80,8 @@ static int add_piece(struct labeller *labeller, const struct an_path_segment *se
     return add(labeller, piece);
 }
 
+/* Splits a host segment where the innermost open range changes, and adds one piece for each
+ * range. */
 static int label_host(struct labeller *labeller, const struct an_path_segment *segment)
 {
     const struct an_trace *trace = labeller->context->trace;
@@ -110,10 +112,9 @@ static int label_host(struct labeller *labeller, const struct an_path_segment *s
     return rc;
 }
 
-/* A node that lasts no time goes: what hands over to it hands over to what comes behind. An edge
- * says more than program order.
- */
-static void hand_on(struct labeller *labeller, const struct an_path_segment *segment)
+/* Drops a segment that lasts no time: the segment before it now leads to the one after it. A link
+ * by an edge says more than one by program order, so it is the one that stays. */
+static void drop_empty(struct labeller *labeller, const struct an_path_segment *segment)
 {
     struct an_path_segment *last = labeller->count ? &labeller->segment[labeller->count - 1] : NULL;
     if (!last || last->link == AN_PATH_NONE)
@@ -133,7 +134,7 @@ int an_path_label(const struct an_context *context, const struct an_graph *graph
     for (size_t i = 0; i < walk->count && !rc; i++) {
         const struct an_path_segment *segment = &walk->segment[i];
         if (segment->start == segment->end) {
-            hand_on(&labeller, segment);
+            drop_empty(&labeller, segment);
             continue;
         }
         if (segment->cause == AN_CAUSE_DISPATCH || segment->cause == AN_CAUSE_OPAQUE) {

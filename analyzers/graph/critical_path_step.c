@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The critical path through one step, for its picture: the tracks it leads over, and a bounded
- * number of stretches.
+ * The critical path through one typical step, for its picture: the tracks that it leads over, its
+ * causes, and a bounded number of segments. Neighbouring segments are merged until few enough are
+ * left.
  */
 #include <stdlib.h>
 
 #include "analyzers/graph/critical_path.h"
 
-#define GRAINS \
-    2000 /* of a step: the first length below which stretches are merged, where there are too many \
-          */
+/* Where there are too many segments, those shorter than 1 / GRAINS of the step are merged first. */
+#define GRAINS 2000
 
-/* A stretch while neighbours are merged into it. */
+/* A segment while neighbours are merged into it. */
 struct piece {
     int64_t start, end, longest;
     uint32_t track, slice;            /* of the longest; AN_NONE: none */
@@ -20,7 +20,7 @@ struct piece {
     uint8_t cause, link, how;
 };
 
-struct keeper {
+struct step_path {
     struct an_context *context;
     struct piece *piece;
     size_t count;
@@ -32,12 +32,13 @@ static int shortest(const void *left, const void *right)
     const struct an_step *const *first = left, *const *second = right;
     int64_t first_ns = (*first)->end - (*first)->start,
             second_ns = (*second)->end - (*second)->start;
-    return first_ns != second_ns ? (first_ns < second_ns ? -1 : 1)
-                                 : (*first > *second) - (*first < *second);
+    if (first_ns != second_ns)
+        return first_ns < second_ns ? -1 : 1;
+    return (*first > *second) - (*first < *second);
 }
 
-/* Half of the windows' time lies in steps that are not longer: where every second step waits, that
- * is one that does. */
+/* The median step weighted by time: half of the windows' time lies in steps that are not longer.
+ * Where every second step waits, the typical step is one that waits. */
 int an_path_typical(const struct an_context *context, const struct an_window *window,
                     size_t window_count, size_t least, const struct an_step **out)
 {
@@ -67,30 +68,31 @@ int an_path_typical(const struct an_context *context, const struct an_window *wi
     return 0;
 }
 
-/* ---- stretches ---------------------------------------------------------------------------------------------------------- */
+/* ---- segments ----------------------------------------------------------------------------------------------------------- */
 
-static void take(struct keeper *keeper, const struct an_graph *graph,
-                 const struct an_path_segment *segment, const struct an_step *step)
+/* Takes the part of a segment that lies in the step. */
+static void add_piece(struct step_path *step_path, const struct an_graph *graph,
+                      const struct an_path_segment *segment, const struct an_step *step)
 {
     int64_t start = segment->start > step->start ? segment->start : step->start,
             end = segment->end < step->end ? segment->end : step->end;
     if (end <= start)
         return;
     uint32_t track = segment->node == AN_NONE ? AN_NONE : graph->track[segment->node];
-    keeper->piece[keeper->count++] = (struct piece){.start = start,
-                                                    .end = end,
-                                                    .longest = end - start,
-                                                    .track = track,
-                                                    .first_track = track,
-                                                    .last_track = track,
-                                                    .slice = segment->slice,
-                                                    .merged = 1,
-                                                    .cause = segment->cause,
-                                                    .link = segment->link,
-                                                    .how = segment->how};
+    step_path->piece[step_path->count++] = (struct piece){.start = start,
+                                                          .end = end,
+                                                          .longest = end - start,
+                                                          .track = track,
+                                                          .first_track = track,
+                                                          .last_track = track,
+                                                          .slice = segment->slice,
+                                                          .merged = 1,
+                                                          .cause = segment->cause,
+                                                          .link = segment->link,
+                                                          .how = segment->how};
 }
 
-static void join(struct piece *piece, const struct piece *next)
+static void merge_pieces(struct piece *piece, const struct piece *next)
 {
     if (next->longest > piece->longest) {
         piece->longest = next->longest;
@@ -106,32 +108,35 @@ static void join(struct piece *piece, const struct piece *next)
 }
 
 /* Neighbours of which one is shorter than the grain become one. */
-static void merge_below(struct keeper *keeper, int64_t grain, bool same_track)
+static void merge_below(struct step_path *step_path, int64_t grain, bool same_track)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < keeper->count; i++) {
-        const struct piece next = keeper->piece[i];
-        struct piece *last = kept ? &keeper->piece[kept - 1] : NULL;
+    for (size_t i = 0; i < step_path->count; i++) {
+        const struct piece next = step_path->piece[i];
+        struct piece *last = kept ? &step_path->piece[kept - 1] : NULL;
         bool is_short = last && (next.end - next.start < grain || last->end - last->start < grain);
         if (is_short && (!same_track || (last->track == next.track && last->track != AN_NONE)))
-            join(last, &next);
+            merge_pieces(last, &next);
         else
-            keeper->piece[kept++] = next;
+            step_path->piece[kept++] = next;
     }
-    keeper->count = kept;
+    step_path->count = kept;
 }
 
-/* First what is on one track, so that hand-overs stay; then whatever is shorter than a grain: there
- * are at most as many pieces as the step has grains, and one. */
-static void merge(struct keeper *keeper)
+/* Merges pieces until at most AN_PATH_STRETCHES_MOST are left. Pieces of one track are merged
+ * first, so that the dependencies between tracks stay visible; then all pieces that are shorter
+ * than a grain, of which a step has a limited number. */
+static void limit_pieces(struct step_path *step_path)
 {
-    int64_t ns = keeper->count ? keeper->piece[keeper->count - 1].end - keeper->piece[0].start : 0,
+    int64_t ns = step_path->count
+                     ? step_path->piece[step_path->count - 1].end - step_path->piece[0].start
+                     : 0,
             least = ns / GRAINS + 1;
-    for (int64_t grain = least; keeper->count > AN_PATH_STRETCHES_MOST && grain <= ns / 16;
+    for (int64_t grain = least; step_path->count > AN_PATH_STRETCHES_MOST && grain <= ns / 16;
          grain *= 2)
-        merge_below(keeper, grain, true);
-    for (int64_t grain = least; keeper->count > AN_PATH_STRETCHES_MOST; grain *= 2)
-        merge_below(keeper, grain, false);
+        merge_below(step_path, grain, true);
+    for (int64_t grain = least; step_path->count > AN_PATH_STRETCHES_MOST; grain *= 2)
+        merge_below(step_path, grain, false);
 }
 
 /* ---- lanes -------------------------------------------------------------------------------------------------------------- */
@@ -144,9 +149,9 @@ struct lane {
 static int by_time(const void *left, const void *right)
 {
     const struct lane *first = left, *second = right;
-    return first->ns != second->ns
-               ? (first->ns < second->ns ? 1 : -1)
-               : (first->track > second->track) - (first->track < second->track);
+    if (first->ns != second->ns)
+        return first->ns < second->ns ? 1 : -1;
+    return (first->track > second->track) - (first->track < second->track);
 }
 
 static int by_place(const void *left, const void *right)
@@ -164,27 +169,28 @@ static int64_t rank_of(const struct an_context *context, uint32_t track)
     return lane == AN_NONE ? context->result->critical_path.rank : context->lane[lane].rank;
 }
 
-/* Tracks of the stretches; the shortest ones share the last lane where there are too many. */
-static int list_lanes(struct keeper *keeper, struct an_path_step *out)
+/* Lists the tracks that the path leads over. Where there are too many, those with least time share
+ * the last lane. */
+static int list_lanes(struct step_path *step_path, struct an_path_step *out)
 {
-    struct an_context *context = keeper->context;
+    struct an_context *context = step_path->context;
     size_t tracks = context->trace->track_count, track_count = 0, own_count;
     struct lane *lanes = an_arena_zero(context->scratch, tracks, sizeof *lanes);
     struct an_path_lane *rows = an_arena_zero(context->arena, AN_PATH_LANES_MOST, sizeof *rows);
-    keeper->lane_of = an_arena_zero(context->scratch, tracks, sizeof *keeper->lane_of);
-    if (!lanes || !rows || !keeper->lane_of)
+    step_path->lane_of = an_arena_zero(context->scratch, tracks, sizeof *step_path->lane_of);
+    if (!lanes || !rows || !step_path->lane_of)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < keeper->count; i++) {
-        const struct piece *piece = &keeper->piece[i];
+    for (size_t i = 0; i < step_path->count; i++) {
+        const struct piece *piece = &step_path->piece[i];
         if (piece->track == AN_NONE)
             continue;
-        if (!keeper->lane_of[piece->track]) {
+        if (!step_path->lane_of[piece->track]) {
             lanes[track_count] = (struct lane){.track = piece->track,
                                                .rank = rank_of(context, piece->track),
                                                .first = piece->start};
-            keeper->lane_of[piece->track] = (int)++track_count;
+            step_path->lane_of[piece->track] = (int)++track_count;
         }
-        lanes[keeper->lane_of[piece->track] - 1].ns += piece->end - piece->start;
+        lanes[step_path->lane_of[piece->track] - 1].ns += piece->end - piece->start;
     }
     own_count = track_count <= AN_PATH_LANES_MOST ? track_count : AN_PATH_LANES_MOST - 1;
     if (track_count)
@@ -194,7 +200,7 @@ static int list_lanes(struct keeper *keeper, struct an_path_step *out)
     for (size_t i = 0; i < track_count; i++) {
         size_t row = i < own_count ? i : own_count;
         const struct an_track *track = &context->trace->track[lanes[i].track];
-        keeper->lane_of[lanes[i].track] = (int)row;
+        step_path->lane_of[lanes[i].track] = (int)row;
         rows[row].rank = lanes[i].rank;
         rows[row].ns += lanes[i].ns;
         rows[row].name =
@@ -226,24 +232,26 @@ static int class_of(enum an_cause cause)
 static int longest(const void *left, const void *right)
 {
     const struct an_path_reason *first = left, *second = right;
-    return first->ns != second->ns    ? (first->ns < second->ns ? 1 : -1)
-           : first->key > second->key ? 1
-                                      : -(first->key < second->key);
+    if (first->ns != second->ns)
+        return first->ns < second->ns ? 1 : -1;
+    return (first->key > second->key) - (first->key < second->key);
 }
 
-/* row[k]: of cause k */
-static int list_reasons(struct keeper *keeper, struct an_path_step *out, int row_of[AN_CAUSE_COUNT])
+/* Lists the causes with time in the step, the longest first; row_of[cause] is the row of each. */
+static int list_reasons(struct step_path *step_path, struct an_path_step *out,
+                        int row_of[AN_CAUSE_COUNT])
 {
     struct an_path_reason *rows =
-        an_arena_zero(keeper->context->arena, AN_CAUSE_COUNT, sizeof *rows);
+        an_arena_zero(step_path->context->arena, AN_CAUSE_COUNT, sizeof *rows);
     size_t row_count = 0;
     if (!rows)
         return TACHO_ENOMEM;
     for (int cause = 0; cause < AN_CAUSE_COUNT; cause++) {
         int64_t ns = 0;
-        for (size_t i = 0; i < keeper->count; i++)
-            ns +=
-                keeper->piece[i].cause == cause ? keeper->piece[i].end - keeper->piece[i].start : 0;
+        for (size_t i = 0; i < step_path->count; i++)
+            ns += step_path->piece[i].cause == cause
+                      ? step_path->piece[i].end - step_path->piece[i].start
+                      : 0;
         if (ns)
             rows[row_count++] = (struct an_path_reason){an_cause_key((enum an_cause)cause),
                                                         an_cause_text((enum an_cause)cause),
@@ -262,43 +270,43 @@ static int list_reasons(struct keeper *keeper, struct an_path_step *out, int row
 
 /* ---- the step ----------------------------------------------------------------------------------------------------------- */
 
-/* What the picture may say of the hand-over from piece i: what was merged may have led over other
- * lanes. */
-static const char *link_of(const struct keeper *keeper, size_t i)
+/* The dependency from piece `i` to the next one, as far as the picture can say it: a merged piece
+ * may hide dependencies over other lanes. */
+static const char *link_of(const struct step_path *step_path, size_t i)
 {
-    if (i + 1 == keeper->count)
+    if (i + 1 == step_path->count)
         return "";
-    const struct piece *piece = &keeper->piece[i], *next = piece + 1;
+    const struct piece *piece = &step_path->piece[i], *next = piece + 1;
     return piece->last_track != piece->track || next->first_track != next->track
                ? AN_PATH_SEVERAL
                : an_path_link_key(piece->link);
 }
 
-static int list_stretches(struct keeper *keeper, struct an_path_step *out, int64_t step_start,
-                          const int row_of[AN_CAUSE_COUNT])
+/* Writes the merged pieces as segments of the result, with times from the start of the step. */
+static int list_segments(struct step_path *step_path, struct an_path_step *out, int64_t step_start,
+                         const int row_of[AN_CAUSE_COUNT])
 {
-    const struct an_trace *trace = keeper->context->trace;
+    const struct an_trace *trace = step_path->context->trace;
     struct an_path_stretch *rows =
-        an_arena_zero(keeper->context->arena, keeper->count, sizeof *rows);
+        an_arena_zero(step_path->context->arena, step_path->count, sizeof *rows);
     if (!rows)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < keeper->count; i++) {
-        const struct piece *piece = &keeper->piece[i];
+    for (size_t i = 0; i < step_path->count; i++) {
+        const struct piece *piece = &step_path->piece[i];
+        const char *name =
+            piece->slice == AN_NONE ? "" : an_trace_name(trace, trace->slice.name[piece->slice]);
         rows[i] = (struct an_path_stretch){
             .start_ns = piece->start - step_start,
             .dur_ns = piece->end - piece->start,
-            .lane = piece->track == AN_NONE ? -1 : keeper->lane_of[piece->track],
+            .lane = piece->track == AN_NONE ? -1 : step_path->lane_of[piece->track],
             .reason = row_of[piece->cause],
-            .name = an_arena_text(keeper->context->arena,
-                                  piece->slice == AN_NONE
-                                      ? ""
-                                      : an_trace_name(trace, trace->slice.name[piece->slice])),
-            .link = link_of(keeper, i),
+            .name = an_arena_text(step_path->context->arena, name),
+            .link = link_of(step_path, i),
             .inferred = piece->how != AN_PATH_RECORDED,
             .merged = piece->merged};
     }
     out->stretch = rows;
-    out->stretch_count = keeper->count;
+    out->stretch_count = step_path->count;
     return 0;
 }
 
@@ -306,22 +314,22 @@ int an_path_keep_step(struct an_context *context, const struct an_graph *graph,
                       const struct an_path_walk *walk, const struct an_step *step)
 {
     struct an_path_step *out = &context->result->critical_path.step;
-    struct keeper keeper = {.context = context};
+    struct step_path step_path = {.context = context};
     int row_of[AN_CAUSE_COUNT] = {0};
     size_t piece_count = 0;
     for (size_t i = 0; i < walk->count; i++)
         piece_count += walk->segment[i].start < step->end && walk->segment[i].end > step->start;
-    if (!(keeper.piece = an_arena_zero(context->scratch, piece_count, sizeof *keeper.piece)))
+    if (!(step_path.piece = an_arena_zero(context->scratch, piece_count, sizeof *step_path.piece)))
         return TACHO_ENOMEM;
     for (size_t i = 0; i < walk->count; i++)
-        take(&keeper, graph, &walk->segment[i], step);
-    if (!keeper.count)
+        add_piece(&step_path, graph, &walk->segment[i], step);
+    if (!step_path.count)
         return 0;
     out->rank = context->lane[step->lane].rank;
     out->index = step->index;
     out->ms = (double)(step->end - step->start) / 1e6;
-    int rc = list_lanes(&keeper, out);
-    rc = rc ? rc : list_reasons(&keeper, out, row_of);
-    merge(&keeper); /* lanes and causes have the times of what goes into others, too */
-    return rc ? rc : list_stretches(&keeper, out, step->start, row_of);
+    int rc = list_lanes(&step_path, out);
+    rc = rc ? rc : list_reasons(&step_path, out, row_of);
+    limit_pieces(&step_path); /* lanes and causes have the times of what goes into others, too */
+    return rc ? rc : list_segments(&step_path, out, step->start, row_of);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk back. At time t the walk stands at the end of what it has to explain, in node n. Before
- * t lies n's own work, from the moment when the last of what it depends on let it go; there the
- * walk goes over to that one. Every instant is passed once, because each turn starts where the one
- * before ended.
+ * The walk back along the critical path. The walk goes backwards from the operation that gates the
+ * next step. At time t in node n it assigns to n its own work before t, which began when the last
+ * dependency of n was satisfied; there the walk continues in the node that satisfied it, because
+ * only that one delayed n. Every turn starts where the one before ended, so every instant of the
+ * window is assigned to exactly one segment.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,8 @@
  * idle device; else something that was not recorded held it. */
 #define DISPATCH_MOST 100000
 
-/* Where an own piece of work came from. */
-struct cause_of_start {
+/* What let a piece of own work begin. */
+struct trigger {
     uint32_t from;       /* AN_NONE: nothing is known */
     int64_t release;     /* when it let go */
     int64_t continue_at; /* the walk goes on in `from` at this time */
@@ -26,9 +27,9 @@ struct cause_of_start {
 const char *an_path_link_key(unsigned link)
 {
     static const char *const keys[] = {"order", "same", "nearest", "end", "none"};
-    return link < AN_EDGE_KINDS   ? an_edge_key((enum an_edge_kind)link)
-           : link < AN_PATH_LINKS ? keys[link - AN_EDGE_KINDS]
-                                  : "";
+    if (link < AN_EDGE_KINDS)
+        return an_edge_key((enum an_edge_kind)link);
+    return link < AN_PATH_LINKS ? keys[link - AN_EDGE_KINDS] : "";
 }
 
 static int add(struct an_path_walk *walk, struct an_path_segment segment)
@@ -41,10 +42,10 @@ static int add(struct an_path_walk *walk, struct an_path_segment segment)
     return 0;
 }
 
-/* ---- what let a node go -------------------------------------------------------------------------------------------------- */
+/* ---- triggers ------------------------------------------------------------------------------------------------------------ */
 
 static void take_edge(const struct an_graph *graph, uint32_t edge, int64_t until,
-                      struct cause_of_start *best)
+                      struct trigger *best)
 {
     int64_t release = an_edge_release(graph, edge);
     bool inferred = graph->in_kind[edge] & AN_EDGE_INFERRED;
@@ -59,31 +60,31 @@ static void take_edge(const struct an_graph *graph, uint32_t edge, int64_t until
             return;
         at = graph->end[from];
     }
-    *best = (struct cause_of_start){from, release, at, graph->in_kind[edge] & AN_EDGE_KIND_MASK,
-                                    inferred};
+    *best = (struct trigger){from, release, at, graph->in_kind[edge] & AN_EDGE_KIND_MASK, inferred};
 }
 
-/* Of a node that waits: the last release up to t. A thread that does not wait begins when its piece
- * before ends, unless that one only waited for the same. */
-static struct cause_of_start cause_of(const struct an_graph *graph, uint32_t node, int64_t time)
+/* The dependency of a node that was satisfied last, up to `time` for a node that waits. A node that
+ * does not wait begins when the node before it on its track ends, unless an edge released it later.
+ */
+static struct trigger last_release(const struct an_graph *graph, uint32_t node, int64_t time)
 {
-    struct cause_of_start best = {.from = AN_NONE};
+    struct trigger best = {.from = AN_NONE};
     bool waits = an_graph_waits(graph, node);
-    int64_t until = waits ? time : graph->start[node] < time ? graph->start[node] : time;
+    int64_t until = !waits && graph->start[node] < time ? graph->start[node] : time;
     uint32_t before = an_graph_before(graph, node);
     if (before != AN_NONE) {
         int64_t release = an_order_release(graph, before, node);
         if (release <= until)
-            best = (struct cause_of_start){before, release, release, AN_PATH_ORDER,
-                                           graph->kind[before] == AN_NODE_THINK};
+            best = (struct trigger){before, release, release, AN_PATH_ORDER,
+                                    graph->kind[before] == AN_NODE_THINK};
     }
     for (uint32_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++)
         take_edge(graph, edge, until, &best);
     return best;
 }
 
-/* Last node of a track that began before t and ended at t or before: going there is a step back in
- * time. AN_NONE: none. */
+/* The last node of a track that began before `time` and ended at `time` or before, so that going
+ * there is a step back in time. AN_NONE: there is none. */
 static uint32_t ended_before(const struct an_graph *graph, uint32_t track, int64_t time)
 {
     uint32_t node = an_graph_node_at(graph, track, time);
@@ -94,13 +95,14 @@ static uint32_t ended_before(const struct an_graph *graph, uint32_t track, int64
     return node > graph->track_first[track] ? node - 1 : AN_NONE;
 }
 
-/* No edge tells what an op without a launch waited for, or what began a thread: then what ended
- * last before is taken, of an op on its device, else in the process, and said to be inferred. */
-static struct cause_of_start nearest(const struct an_context *context, const struct an_graph *graph,
+/* The node that ended last before `time` on another track of the same process, and for an op of the
+ * same device. It stands in where no edge says what an op without a launch waited for, or what
+ * began a thread; the result is marked as inferred. */
+static struct trigger nearest_before(const struct an_context *context, const struct an_graph *graph,
                                      uint32_t node, int64_t time)
 {
     const struct an_trace *trace = context->trace;
-    struct cause_of_start best = {.from = AN_NONE, .link = AN_PATH_NEAREST, .inferred = true};
+    struct trigger best = {.from = AN_NONE, .link = AN_PATH_NEAREST, .inferred = true};
     const struct an_track *own = &trace->track[graph->track[node]];
     bool device = an_graph_on_device(graph, node);
     for (uint32_t track = 0; track < trace->track_count; track++) {
@@ -118,11 +120,11 @@ static struct cause_of_start nearest(const struct an_context *context, const str
     return best;
 }
 
-/* Is it a graph of which not all nodes were recorded that held op n in [release, s)? The op is a
- * node of the graph that was launched before, or the graph left no record at all (an_device_split).
+/* Did a CUDA graph whose nodes were not all recorded hold the op in [release, start)? The op is a
+ * node of a graph that was launched before, or the graph left no record at all (an_device_split).
  */
-static bool behind_graph(const struct an_context *context, const struct an_graph *graph,
-                         uint32_t node, int64_t release, int64_t start)
+static bool waited_for_graph(const struct an_context *context, const struct an_graph *graph,
+                             uint32_t node, int64_t release, int64_t start)
 {
     const struct an_devices *gpu = context->gpu;
     if (graph->kind[node] != AN_NODE_DEVICE)
@@ -149,18 +151,18 @@ static bool behind_graph(const struct an_context *context, const struct an_graph
 struct place {
     uint32_t node;
     int64_t time;
-    uint8_t link, how; /* of the next segment's hand-over to what is behind it */
+    uint8_t link, how; /* the dependency from the next segment to the one after it */
 };
 
-/* From the start of an op back to what let it go. `s`: its start; segments between are dispatch, or
- * a gap. */
+/* Goes from the start of a node back to what released it. Time between the release and `start`
+ * becomes a segment: dispatch, time in an unrecorded CUDA graph, or a gap. */
 static int step_back(const struct an_context *context, const struct an_graph *graph,
                      struct an_path_walk *walk, struct place *place, int64_t start)
 {
-    struct cause_of_start trigger = cause_of(graph, place->node, start);
+    struct trigger trigger = last_release(graph, place->node, start);
     if (trigger.from == AN_NONE || (graph->kind[place->node] == AN_NODE_DEVICE &&
                                     an_time_sub(start, trigger.release) > DISPATCH_MOST)) {
-        struct cause_of_start other = nearest(context, graph, place->node, start);
+        struct trigger other = nearest_before(context, graph, place->node, start);
         if (other.from != AN_NONE && (trigger.from == AN_NONE || other.release > trigger.release))
             trigger = other;
     }
@@ -169,22 +171,26 @@ static int step_back(const struct an_context *context, const struct an_graph *gr
     bool gap = trigger.from == AN_NONE || an_time_sub(start, release) > DISPATCH_MOST;
     uint8_t cause = AN_CAUSE_DISPATCH;
     if (gap && trigger.from != AN_NONE &&
-        behind_graph(context, graph, place->node, release, start)) {
+        waited_for_graph(context, graph, place->node, release, start)) {
         gap = false;
         cause = AN_CAUSE_OPAQUE;
         how = AN_PATH_INFERRED;
     }
     uint8_t link = gap ? AN_PATH_NONE : trigger.link;
     if (release < start) {
-        struct an_path_segment segment = {release,
-                                          start,
-                                          gap ? AN_NONE : place->node,
-                                          AN_NONE,
-                                          gap ? AN_CAUSE_GAP : cause,
-                                          gap ? AN_PATH_GAP : how,
-                                          gap           ? AN_PATH_NONE
-                                          : walk->count ? AN_PATH_SAME
-                                                        : AN_PATH_END};
+        struct an_path_segment segment = {.start = release,
+                                          .end = start,
+                                          .node = place->node,
+                                          .slice = AN_NONE,
+                                          .cause = cause,
+                                          .how = how,
+                                          .link = walk->count ? AN_PATH_SAME : AN_PATH_END};
+        if (gap) {
+            segment.node = AN_NONE;
+            segment.cause = AN_CAUSE_GAP;
+            segment.how = AN_PATH_GAP;
+            segment.link = AN_PATH_NONE;
+        }
         if (add(walk, segment))
             return TACHO_ENOMEM;
     }
@@ -193,7 +199,7 @@ static int step_back(const struct an_context *context, const struct an_graph *gr
     return 0;
 }
 
-/* When the own work of node n began that is done at t. */
+/* When the own work of a node began that is done at `time`. */
 static int64_t own_start(const struct an_graph *graph, uint32_t node, int64_t time)
 {
     int64_t start = graph->start[node];
@@ -235,8 +241,9 @@ static bool is_compute_kernel(const struct an_devices *gpu, size_t op)
     return (AN_DEVICE_COMPUTE_MASK & ~(1u << AN_DEVICE_MEMSET)) >> gpu->op.class[op] & 1;
 }
 
-/* A step of a device ends when the first compute kernel of the next one starts, the last one with
- * its last op: there may be several that end then, any will do. AN_NONE: neither is there. */
+/* The node that ends a step of a device: the first compute kernel of the next step (*starts is
+ * true), or an op that ends with the last step; of several that end then any will do. AN_NONE:
+ * neither is there. */
 static uint32_t device_sink(const struct an_context *context, const struct an_graph *graph,
                             const struct an_lane *lane, int64_t end, bool *starts)
 {

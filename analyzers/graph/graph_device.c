@@ -116,9 +116,9 @@ static int wait_edges(struct an_graph_build *build, const struct an_device_edges
         const struct an_sync_edge *sync_edge = &edges->sync[i];
         if (launches_itself(build->context, sync_edge) && span[i] == AN_NONE)
             continue; /* the call ended before its copy began */
-        rc = an_graph_edge(build, graph->op_node[sync_edge->op],
-                           span[i] == AN_NONE ? build->last_node[sync_edge->call]
-                                              : build->span[span[i]].last_node,
+        uint32_t to =
+            span[i] == AN_NONE ? build->last_node[sync_edge->call] : build->span[span[i]].last_node;
+        rc = an_graph_edge(build, graph->op_node[sync_edge->op], to,
                            AN_EDGE_SYNC | (sync_edge->inferred ? AN_EDGE_INFERRED : 0u));
     }
     return rc;

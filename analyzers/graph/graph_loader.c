@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loader of each rank, from the stages that its workers mark (tacho.range, docs/loader.md):
- * batch k is what the workers claimed as the k-th, since they take numbers in order; the step's
- * thread gets it at its k-th input_wait.
+ * Dependencies between a data loader and the steps of its rank, from the stages that the workers
+ * mark (tacho.range, docs/loader.md). Workers claim batch numbers in order, so batch k is the k-th
+ * claimed one; the step's thread takes it at its k-th input_wait.
  *
  *     last stage of batch k -> (pin k ->) input_wait k                                 handoff
  *     what comes before input_wait m -> queue_wait, or first stage, of batch m + room  credit
  *
- * An input_wait gives the batch before back at its start, so with `room` slots batch m + room may
- * be claimed then; room is what the recorded queue_waits agree on, and the edge is inferred. So are
- * hand-overs in a recording that does not begin with the first batch. A loader in line needs no
- * edges: its stages are pieces of the wait.
+ * An input_wait gives the slot of the batch before back when it starts. With `room` slots batch m
+ * + room may then be claimed; room is what most of the recorded queue_waits agree on, and these
+ * edges are inferred. The handoff edges are inferred, too, where the recording does not begin with
+ * the first batch. A loader that runs in the step's thread needs no edges: its stages are pieces
+ * of the wait.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -55,8 +56,8 @@ static int add_slice(uint32_t **list, size_t *count, size_t *room, size_t i)
     return 0;
 }
 
-/* Batches that one worker made: stages up to a collate, or single stages where it never collates.
- */
+/* Adds the batches that one worker made: the stages up to a collate, or single stages where it
+ * never collates. */
 static int add_batches(const struct an_trace *trace, const struct an_track *track, bool collates,
                        struct crew *crew)
 {
@@ -90,6 +91,8 @@ static int add_batches(const struct an_trace *trace, const struct an_track *trac
     return 0;
 }
 
+/* Adds what a thread says of its rank's loader: the input_waits of the thread that runs steps,
+ * the batches and the pin copies of all others. */
 static int add_track(struct an_context *context, struct crew *crews, uint32_t track)
 {
     const struct an_trace *trace = context->trace;
@@ -140,23 +143,23 @@ static void free_crews(struct crew *crew, size_t count)
     }
 }
 
-/* ---- who got which -------------------------------------------------------------------------------------------------------- */
+/* ---- matching ------------------------------------------------------------------------------------------------------------- */
 
 #define SHIFT_MOST 64
-#define NEAR       200000 /* ns: a wait that ends so soon behind a batch waited for that one */
+#define NEAR       200000 /* ns: a wait that ends so soon after a batch waited for that one */
 #define LONG       500000 /* ns: of a wait that surely waited */
 #define UNKNOWN    INT64_MAX
 
-/* First batch that was done behind `time`. Batches are nearly in order of their end. */
-static int64_t done_behind(const struct batch *batch, size_t batch_count, int64_t time)
+/* The first batch that was done after `time`. Batches are nearly in order of their end. */
+static int64_t first_done_after(const struct batch *batch, size_t batch_count, int64_t time)
 {
     return (int64_t)an_rows_seek(batch, sizeof *batch, offsetof(struct batch, done), batch_count,
                                  time);
 }
 
-/* Last wait that had begun at `time`, -1: none had. */
-static int64_t begun_at(const struct an_trace *trace, const uint32_t *wait, size_t wait_count,
-                        int64_t time)
+/* The last wait that had begun at `time`; -1: none had. */
+static int64_t last_wait_at(const struct an_trace *trace, const uint32_t *wait, size_t wait_count,
+                            int64_t time)
 {
     size_t low = 0, high = wait_count;
     while (low < high) {
@@ -169,24 +172,25 @@ static int64_t begun_at(const struct an_trace *trace, const uint32_t *wait, size
     return (int64_t)low - 1;
 }
 
-/* In a recording that does not hold the first batch: how many batches there are before the one that
- * the first wait gets, by what most of them show: a long wait that ends just behind a batch got
+/* For a recording that does not hold the first batch: how many batches there are before the one
+ * that the first wait takes. Waits and batches vote: a long wait that ends just after a batch took
  * that one; a worker that stops waiting for room just when a wait begins got the slot that this
- * wait gave back (room 0: it is not known how many there are). UNKNOWN: nothing shows it. */
-static int64_t shift_of(const struct an_trace *trace, const struct batch *batch, size_t batch_count,
-                        const uint32_t *wait, size_t wait_count, int64_t room)
+ * wait gave back (room 0: the number of slots is not known). UNKNOWN: there is no vote. */
+static int64_t find_shift(const struct an_trace *trace, const struct batch *batch,
+                          size_t batch_count, const uint32_t *wait, size_t wait_count, int64_t room)
 {
     size_t votes[2 * SHIFT_MOST + 1] = {0}, best = 0;
     for (size_t k = 0; k < wait_count; k++) {
-        int64_t end = an_slice_end(trace, wait[k]), j = done_behind(batch, batch_count, end) - 1,
-                shift = j - (int64_t)k;
+        int64_t end = an_slice_end(trace, wait[k]),
+                j = first_done_after(batch, batch_count, end) - 1, shift = j - (int64_t)k;
         if (trace->slice.dur[wait[k]] >= LONG && j >= 0 && an_time_sub(end, batch[j].done) < NEAR &&
             shift >= -SHIFT_MOST && shift <= SHIFT_MOST)
             votes[shift + SHIFT_MOST]++;
     }
     for (size_t j = 0; j < batch_count && room; j++) {
         int64_t end = batch[j].wait == AN_NONE ? INT64_MIN : an_slice_end(trace, batch[j].wait);
-        int64_t wait_index = batch[j].wait == AN_NONE ? -1 : begun_at(trace, wait, wait_count, end),
+        int64_t wait_index =
+                    batch[j].wait == AN_NONE ? -1 : last_wait_at(trace, wait, wait_count, end),
                 shift = (int64_t)j - wait_index - room;
         if (wait_index >= 0 && an_time_sub(end, trace->slice.start[wait[wait_index]]) < NEAR &&
             shift >= -SHIFT_MOST && shift <= SHIFT_MOST)
@@ -197,9 +201,9 @@ static int64_t shift_of(const struct an_trace *trace, const struct batch *batch,
     return votes[best] ? (int64_t)best - SHIFT_MOST : UNKNOWN;
 }
 
-/* Slots of the queue, by the queue_waits: the number most of them agree on; 0: not known. */
-static int64_t room_of(const struct an_trace *trace, const struct crew *crew, const uint32_t *taker,
-                       size_t takers, int64_t shift)
+/* The number of slots of the queue that most queue_waits agree on; 0: it is not known. */
+static int64_t find_room(const struct an_trace *trace, const struct crew *crew,
+                         const uint32_t *taker, size_t takers, int64_t shift)
 {
     enum { MOST = 512 };
     size_t count[MOST] = {0}, best = 0;
@@ -207,7 +211,7 @@ static int64_t room_of(const struct an_trace *trace, const struct crew *crew, co
         if (crew->batch[j].wait == AN_NONE)
             continue;
         int64_t end = an_slice_end(trace, crew->batch[j].wait);
-        int64_t wait_index = begun_at(trace, taker, takers, end),
+        int64_t wait_index = last_wait_at(trace, taker, takers, end),
                 room = (int64_t)j - shift - wait_index;
         if (wait_index >= 0 && room > 0 && room < MOST)
             count[room]++;
@@ -219,9 +223,9 @@ static int64_t room_of(const struct an_trace *trace, const struct crew *crew, co
 
 /* ---- edges ---------------------------------------------------------------------------------------------------------------- */
 
-/* Where a thread waits for a batch: in its range of that name; a pin thread in the pause before it
- * copies. */
-static uint32_t waiting(const struct an_graph_build *build, uint32_t slice)
+/* The node in which a thread waits for a batch: its input_wait, or the pause of a pin thread before
+ * the copy. */
+static uint32_t wait_node(const struct an_graph_build *build, uint32_t slice)
 {
     const struct an_graph *graph = build->graph;
     uint32_t first = build->first_node[slice],
@@ -231,22 +235,23 @@ static uint32_t waiting(const struct an_graph_build *build, uint32_t slice)
     return before != AN_NONE && graph->kind[before] == AN_NODE_WAIT ? before : first;
 }
 
-/* From the last stage of batch k + shift to what takes it as the k-th: input_wait or pin. */
-static int hand_over(struct an_graph_build *build, const struct crew *crew, const uint32_t *taker,
-                     size_t takers, int64_t shift, unsigned flags)
+/* Edges from the last stage of batch i + shift to what takes it as the i-th: input_wait or pin. */
+static int handoff_edges(struct an_graph_build *build, const struct crew *crew,
+                         const uint32_t *taker, size_t takers, int64_t shift, unsigned flags)
 {
     int rc = 0;
     for (size_t i = 0; i < takers && !rc; i++) {
         int64_t batch_index = (int64_t)i + shift;
         if (batch_index >= 0 && batch_index < (int64_t)crew->count)
             rc = an_graph_edge(build, build->last_node[crew->batch[batch_index].last],
-                               waiting(build, taker[i]), AN_EDGE_HANDOFF | flags);
+                               wait_node(build, taker[i]), AN_EDGE_HANDOFF | flags);
     }
     return rc;
 }
 
-static int pinned(const struct an_trace *trace, struct an_graph_build *build,
-                  const struct crew *crew, bool from_start, unsigned flags)
+/* Edges from the copies of a pin thread to the input_waits that take them. */
+static int pin_edges(const struct an_trace *trace, struct an_graph_build *build,
+                     const struct crew *crew, bool from_start, unsigned flags)
 {
     struct batch *pin = calloc(crew->pin_count + 1, sizeof *pin);
     int rc = pin ? 0 : TACHO_ENOMEM;
@@ -254,7 +259,7 @@ static int pinned(const struct an_trace *trace, struct an_graph_build *build,
         pin[i].done = an_slice_end(trace, crew->pin[i]);
     int64_t shift = rc || from_start
                         ? 0
-                        : shift_of(trace, pin, crew->pin_count, crew->wait, crew->wait_count, 0);
+                        : find_shift(trace, pin, crew->pin_count, crew->wait, crew->wait_count, 0);
     for (size_t i = 0; i < crew->wait_count && !rc && shift != UNKNOWN; i++) {
         int64_t pin_index = (int64_t)i + shift;
         if (pin_index >= 0 && pin_index < (int64_t)crew->pin_count)
@@ -265,10 +270,11 @@ static int pinned(const struct an_trace *trace, struct an_graph_build *build,
     return rc;
 }
 
-/* Batch k + shift was taken: its slot is given back when the next one is asked for, by a pin thread
- * when it has copied it. */
-static int credits(struct an_graph_build *build, const struct crew *crew, const uint32_t *taker,
-                   size_t takers, int64_t shift, int64_t room)
+/* Edges from what gave the slot of batch i + shift back to the batch that may then be claimed. The
+ * step's thread gives a slot back when it asks for the next batch, a pin thread when it has copied.
+ */
+static int credit_edges(struct an_graph_build *build, const struct crew *crew,
+                        const uint32_t *taker, size_t takers, int64_t shift, int64_t room)
 {
     const struct an_graph *graph = build->graph;
     int rc = 0;
@@ -297,15 +303,15 @@ static bool is_whole(const struct an_trace *trace)
 static size_t slices_in(const struct an_trace *trace, const uint32_t *list, size_t count,
                         int64_t start, int64_t end, size_t *first)
 {
-    size_t low = (size_t)(begun_at(trace, list, count, start - 1) + 1),
-           high = (size_t)(begun_at(trace, list, count, end - 1) + 1);
+    size_t low = (size_t)(last_wait_at(trace, list, count, start - 1) + 1),
+           high = (size_t)(last_wait_at(trace, list, count, end - 1) + 1);
     *first = low;
     return high - low;
 }
 
 /* The part of a loader's work that began in [t0, t1). */
-static struct crew part_of(const struct an_trace *trace, const struct crew *whole, int64_t start,
-                           int64_t end)
+static struct crew crew_between(const struct an_trace *trace, const struct crew *whole,
+                                int64_t start, int64_t end)
 {
     struct crew part = *whole;
     size_t first, first_batch = 0, last;
@@ -322,10 +328,10 @@ static struct crew part_of(const struct an_trace *trace, const struct crew *whol
     return part;
 }
 
-/* Is every batch done before the wait that gets it ends, counted from the first ones? If not, they
- * are not each other's. */
-static bool agrees(const struct an_trace *trace, const struct crew *crew, const uint32_t *taker,
-                   size_t takers)
+/* Is every batch done before the wait that takes it ends, if both are counted from the first one?
+ * If not, the counts do not belong together. */
+static bool is_in_order(const struct an_trace *trace, const struct crew *crew,
+                        const uint32_t *taker, size_t takers)
 {
     for (size_t i = 0; i < takers && i < crew->count; i++)
         if (crew->batch[i].done > an_slice_end(trace, taker[i]))
@@ -333,8 +339,8 @@ static bool agrees(const struct an_trace *trace, const struct crew *crew, const 
     return true;
 }
 
-/* Edges of a stretch without holes. `begins`: the first batch is in it. *room is found in the first
- * stretch that shows it. */
+/* Adds the edges of a recording without holes; `from_start`: it holds the first batch. *room is
+ * found in the first part that shows it. */
 static int part_edges(const struct an_trace *trace, struct an_graph_build *build,
                       const struct crew *crew, bool from_start, int64_t *room)
 {
@@ -342,22 +348,23 @@ static int part_edges(const struct an_trace *trace, struct an_graph_build *build
     size_t takers = crew->pin_count ? crew->pin_count : crew->wait_count;
     if (!crew->count || !crew->wait_count)
         return 0;
-    from_start = from_start && agrees(trace, crew, taker, takers);
-    int64_t shift = from_start ? 0
-                               : shift_of(trace, crew->batch, crew->count, taker, takers,
-                                          crew->pin_count ? 0 : *room);
+    from_start = from_start && is_in_order(trace, crew, taker, takers);
     unsigned flags = from_start ? 0 : AN_EDGE_INFERRED;
+    int64_t shift = 0;
+    if (!from_start)
+        shift =
+            find_shift(trace, crew->batch, crew->count, taker, takers, crew->pin_count ? 0 : *room);
     if (shift == UNKNOWN)
         return 0;
     if (!*room)
-        *room = room_of(trace, crew, taker, takers, shift);
-    int rc = hand_over(build, crew, taker, takers, shift, flags);
-    rc = rc || !crew->pin_count ? rc : pinned(trace, build, crew, from_start, flags);
-    return rc ? rc : credits(build, crew, taker, takers, shift, *room);
+        *room = find_room(trace, crew, taker, takers, shift);
+    int rc = handoff_edges(build, crew, taker, takers, shift, flags);
+    rc = rc || !crew->pin_count ? rc : pin_edges(trace, build, crew, from_start, flags);
+    return rc ? rc : credit_edges(build, crew, taker, takers, shift, *room);
 }
 
-/* A step for which recording was paused left out what the threads did meanwhile: behind it is
- * another stretch. */
+/* Adds the edges of a rank's loader. Where recording was paused for a step, batches are missing:
+ * what comes after that step is matched as a part of its own. */
 static int crew_edges(struct an_graph_build *build, const struct an_lane *lane, struct crew *crew)
 {
     struct an_context *context = build->context;
@@ -373,7 +380,7 @@ static int crew_edges(struct an_graph_build *build, const struct an_lane *lane, 
         if (!last && !context->step[i].paused)
             continue;
         struct crew part =
-            part_of(trace, crew, since, last ? INT64_MAX : context->step[i].host_start);
+            crew_between(trace, crew, since, last ? INT64_MAX : context->step[i].host_start);
         rc = part_edges(trace, build, &part, from_start, &room);
         from_start = false;
         since =
@@ -382,7 +389,7 @@ static int crew_edges(struct an_graph_build *build, const struct an_lane *lane, 
     return rc;
 }
 
-/* What a pin thread does between two copies is waiting. */
+/* Cuts the time between the copies of pin threads as waits. */
 static int loader_cuts(struct an_graph_build *build)
 {
     const struct an_trace *trace = build->context->trace;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The nodes of a dependency graph: device ops, and threads in pieces. A thread's cuts are swept in
- * order of start with a stack of what is open; every piece belongs to the innermost cut. Two
- * passes: the first one counts.
+ * The nodes of a dependency graph: device ops, and the pieces of threads. The cuts of a thread are
+ * passed in order of start with a stack of those that are open; every piece belongs to the
+ * innermost one. There are two passes: the first one only counts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +51,8 @@ static void close_top(struct sweep *sweep)
     *cut->last = (uint32_t)sweep->next_node - 1;
 }
 
-/* Gives the time up to `time` to the cuts that are innermost meanwhile, and closes those that end.
- */
+/* Emits the pieces up to `time`, each for the cut that is innermost then, and closes the cuts that
+ * end. */
 static void sweep_to(struct sweep *sweep, int64_t time)
 {
     while (sweep->depth) {
@@ -150,8 +150,8 @@ static void place(struct an_graph *graph, size_t node, uint32_t track, uint32_t 
     graph->cause[node] = (uint8_t)cause;
 }
 
-/* The pieces of a communication kernel: it arrives, waits for the others, goes on. Returns the node
- * of the last one. */
+/* The three nodes of a communication kernel: its arrival, the wait for the others, the transfer.
+ * Returns the last of them. */
 static size_t place_pieces(struct an_graph *graph, size_t node, uint32_t track, uint32_t slice,
                            int64_t wait_end)
 {
@@ -160,14 +160,15 @@ static size_t place_pieces(struct an_graph *graph, size_t node, uint32_t track, 
     place(graph, node + 1, track, slice, AN_NODE_WAIT, AN_CAUSE_PEERS);
     place(graph, node + 2, track, slice, AN_NODE_COLLECTIVE, AN_CAUSE_TRANSFER);
     graph->end[node] = graph->start[node + 1] = start;
-    graph->end[node + 1] = graph->start[node + 2] = wait_end < start ? start
-                                                    : wait_end < end ? wait_end
-                                                                     : end;
+    if (wait_end > end)
+        wait_end = end;
+    graph->end[node + 1] = graph->start[node + 2] = wait_end < start ? start : wait_end;
     graph->end[node + 2] = end;
     return node + 2;
 }
 
-/* Ops stand by device and start, so those of one stream come in order. */
+/* Makes the nodes of the device ops. Ops are sorted by device and start, so those of one stream
+ * come in order. */
 static void place_ops(struct an_graph_build *build, size_t *next)
 {
     const struct an_devices *gpu = build->context->gpu;
@@ -196,7 +197,7 @@ static int op_order(const void *left, const void *right)
     return (first->op > second->op) - (first->op < second->op);
 }
 
-/* Cuts by op, each once. */
+/* Sorts the cuts of ops by op and leaves one of each. */
 static void sort_op_cuts(struct an_graph_build *build)
 {
     size_t kept = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The edges of a dependency graph: by target, without those that contradict the times, and an order
- * of the nodes in which every one stands behind all it depends on.
+ * The edges of a dependency graph, stored by target without those that contradict the recorded
+ * times, and an order of the nodes in which every node comes after all that it depends on.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +20,14 @@ const char *an_edge_key(enum an_edge_kind kind)
 
 /* ---- columns ------------------------------------------------------------------------------------------------------------- */
 
-/* When a node's own work began at the latest: a wait may be let go until its end. */
+/* When a node must be released at the latest: a wait by its end, any other node by its start. */
 static int64_t limit_of(const struct an_graph *graph, uint32_t node)
 {
     return an_graph_waits(graph, node) ? graph->end[node] : graph->start[node];
 }
 
-/* ns before its end (its start) at which `from` had let `to` go; -1: the times say that it had not.
- */
+/* How many ns before its end (or start) `from` released the target; -1: the recorded times
+ * contradict the edge. */
 static int64_t lead_of(const struct an_graph *graph, uint32_t from, uint32_t to_node, unsigned kind)
 {
     int64_t limit = limit_of(graph, to_node),
@@ -89,8 +89,8 @@ static int sort_many(struct an_graph *graph, size_t first, size_t stop)
     return 0;
 }
 
-/* Keeps the edges of node n that agree with the times, each once, from `out` on. Returns the place
- * behind them. */
+/* Moves the edges of a node that agree with the recorded times to `kept` and the places after it,
+ * each once. Returns the next free place. */
 static size_t keep_node(struct an_graph *graph, uint32_t node, size_t first, size_t stop,
                         size_t kept)
 {
@@ -163,9 +163,10 @@ int an_graph_store(struct an_graph_build *build)
 
 /* ---- order --------------------------------------------------------------------------------------------------------------- */
 
-/* Every track is a queue, ordered up to `done`. To go on, its head needs the nodes that its edges
- * come from: then their tracks are taken up to these first. A track stands on the stack once at
- * most; an edge to one that is there closes a circle. */
+/* Every track is a queue whose nodes before `done` are ordered. Before its next node can be
+ * ordered, the nodes that the edges of that node come from must be: their tracks are pushed on a
+ * stack and ordered up to these nodes first. A track is on the stack once at most; an edge from a
+ * track that is there already closes a circle. */
 struct frame {
     uint32_t track, edge; /* edge: the one that is waited for */
     size_t goal;          /* the track is to be ordered up to here */
@@ -180,20 +181,21 @@ struct sorter {
     uint8_t *closes_circle; /* of every edge: it closes a circle */
 };
 
-/* Node that an edge waits for: what starts with its thread's piece waits for the piece before.
- * AN_NONE: none. */
-static uint32_t needed(const struct an_graph *graph, uint32_t edge)
+/* The node that must be ordered before the target of an edge. An edge from the start of a piece
+ * needs the piece before only. AN_NONE: none. */
+static uint32_t required_node(const struct an_graph *graph, uint32_t edge)
 {
     uint32_t from = graph->in_from[edge];
     return graph->in_kind[edge] & AN_EDGE_AT_START ? an_graph_before(graph, from) : from;
 }
 
-/* First edge of node n whose source is not ordered yet; in_first[n + 1]: none. */
-static uint32_t blocking(const struct sorter *sorter, uint32_t node, uint32_t edge)
+/* The first edge of a node, from `edge` on, whose source is not ordered yet; in_first[node + 1] if
+ * there is none. */
+static uint32_t first_blocking(const struct sorter *sorter, uint32_t node, uint32_t edge)
 {
     const struct an_graph *graph = sorter->graph;
     for (; edge < graph->in_first[node + 1]; edge++) {
-        uint32_t from = needed(graph, edge);
+        uint32_t from = required_node(graph, edge);
         if (from != AN_NONE && !sorter->closes_circle[edge] &&
             from >= sorter->done[graph->track[from]])
             break;
@@ -213,7 +215,7 @@ static void pop_to(struct sorter *sorter, size_t depth)
         sorter->place[sorter->stack[--sorter->depth].track] = 0;
 }
 
-/* The frames from `place` on wait for each other in a circle: one of their edges goes, an inferred
+/* The frames from `place` on wait for each other in a circle: drops one of their edges, an inferred
  * one if there is one. */
 static void break_circle(struct sorter *sorter, size_t place)
 {
@@ -226,6 +228,7 @@ static void break_circle(struct sorter *sorter, size_t place)
     pop_to(sorter, weakest + 1);
 }
 
+/* Orders all nodes of a track, and of other tracks as far as these depend on them. */
 static void order_track(struct sorter *sorter, uint32_t track)
 {
     struct an_graph *graph = sorter->graph;
@@ -237,15 +240,15 @@ static void order_track(struct sorter *sorter, uint32_t track)
             pop_to(sorter, sorter->depth - 1);
             continue;
         }
-        uint32_t edge =
-            blocking(sorter, (uint32_t)node,
-                     frame->edge > graph->in_first[node] ? frame->edge : graph->in_first[node]);
+        uint32_t edge = first_blocking(sorter, (uint32_t)node,
+                                       frame->edge > graph->in_first[node] ? frame->edge
+                                                                           : graph->in_first[node]);
         if (edge == graph->in_first[node + 1]) {
             graph->order[sorter->ordered++] = (uint32_t)node;
             sorter->done[frame->track]++;
             continue;
         }
-        uint32_t from = needed(graph, edge);
+        uint32_t from = required_node(graph, edge);
         frame->edge = edge;
         if (sorter->place[graph->track[from]])
             break_circle(sorter, sorter->place[graph->track[from]] - 1);
@@ -254,8 +257,8 @@ static void order_track(struct sorter *sorter, uint32_t track)
     }
 }
 
-/* Takes the edges that were cut out of the columns. */
-static void close_up(struct an_graph *graph, const uint8_t *cut)
+/* Removes the edges that close a circle from the columns. */
+static void remove_circle_edges(struct an_graph *graph, const uint8_t *cut)
 {
     size_t out = 0;
     for (size_t node = 0; node < graph->node_count; node++) {
@@ -292,7 +295,7 @@ int an_graph_sort(struct an_graph_build *build)
         for (uint32_t track = 0; track < tracks; track++)
             order_track(&sorter, track);
         if (graph->dropped > dropped)
-            close_up(graph, sorter.closes_circle);
+            remove_circle_edges(graph, sorter.closes_circle);
     }
     free(sorter.done);
     free(sorter.place);

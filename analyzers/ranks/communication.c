@@ -16,7 +16,7 @@
 
 #include "analyzers/base/words.h"
 #include "analyzers/budget/budget.h"
-#include "analyzers/ranks/ranks_build.h"
+#include "analyzers/ranks/ranks_compare.h"
 
 #define MISSING_NAMED 8
 #define NO_DETAIL     "no counted step has all its ranges in the file"
@@ -113,7 +113,7 @@ static int start_order(const void *left, const void *right)
     return (first->start > second->start) - (first->start < second->start);
 }
 
-static int by_lane(struct work *work)
+static int sort_by_lane(struct work *work)
 {
     struct an_context *context = work->context;
     work->by_lane = an_arena_zero(context->scratch, work->calls.count + 1, sizeof *work->by_lane);
@@ -294,7 +294,7 @@ static int sum_lane(struct work *work, size_t lane, struct an_class_spans *piece
 
 /* Who came last to each matched collective, and how long the others waited for it. Returns the mean
  * skew in ms. */
-static double arrivals(struct work *work, int64_t *collectives)
+static double sum_arrivals(struct work *work, int64_t *collectives)
 {
     double skew = 0;
     *collectives = 0;
@@ -453,7 +453,7 @@ static const char *why_no_split(struct an_context *context, const struct an_comm
 
 /* The split of each rank and step, the rows of the ranks and what is missing; lanes of threads and
  * of devices alike. */
-static int split(struct work *work, const char **no_split)
+static int split_ranks(struct work *work, const char **no_split)
 {
     struct an_context *context = work->context;
     struct an_communication *communication = &context->result->communication;
@@ -463,7 +463,7 @@ static int split(struct work *work, const char **no_split)
     int64_t collectives;
     work->lane = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *work->lane);
     work->split = an_arena_zero(context->scratch, context->step_count + 1, 1);
-    int rc = !rows || !work->lane || !work->split ? TACHO_ENOMEM : by_lane(work);
+    int rc = !rows || !work->lane || !work->split ? TACHO_ENOMEM : sort_by_lane(work);
     if (rc)
         return rc;
     memset(work->split, 1, context->step_count);
@@ -476,7 +476,7 @@ static int split(struct work *work, const char **no_split)
     free(pieces.at);
     if (rc)
         return rc;
-    double skew = arrivals(work, &collectives);
+    double skew = sum_arrivals(work, &collectives);
     for (size_t lane = 0; lane < context->lane_count; lane++)
         if (work->lane_first[lane + 1] > work->lane_first[lane])
             fill_rank(context, lane, &work->lane[lane], *no_split,
@@ -488,11 +488,11 @@ static int split(struct work *work, const char **no_split)
     return an_ranks_exchanges(context, &work->calls);
 }
 
-static int cpu(struct an_context *context, struct work *work)
+static int fill_threads(struct an_context *context, struct work *work)
 {
     struct an_communication *communication = &context->result->communication;
     const char *no_split = NULL;
-    int rc = split(work, &no_split);
+    int rc = split_ranks(work, &no_split);
     if (rc)
         return rc;
     fill_run(communication, work->lane, context->lane_count, no_split);
@@ -505,12 +505,12 @@ static int cpu(struct an_context *context, struct work *work)
 }
 
 /* Several ranks with devices: what one of them alone cannot tell. */
-static int devices(struct an_context *context, struct work *work)
+static int fill_devices(struct an_context *context, struct work *work)
 {
     struct an_communication *communication = &context->result->communication;
     const char *no_split = NULL;
     struct lane_sums lane_sums = {0};
-    int rc = split(work, &no_split);
+    int rc = split_ranks(work, &no_split);
     if (rc)
         return rc;
     for (size_t lane = 0; lane < context->lane_count; lane++) {
@@ -536,20 +536,6 @@ static int devices(struct an_context *context, struct work *work)
     return 0;
 }
 
-void an_comm_rest_absent(struct an_communication *communication, const char *reason)
-{
-    struct an_value *all[] = {
-        &communication->bytes_per_step,      &communication->total_ms,
-        &communication->exposed_ms,          &communication->overlap_pct,
-        &communication->transfer_ms,         &communication->waiting_ms,
-        &communication->exposed_transfer_ms, &communication->exposed_waiting_ms,
-        &communication->blocking_proven_ms,  &communication->blocking_inferred_ms,
-        &communication->blocking_unknown_ms, &communication->skew_ms};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (!all[i]->valid && !all[i]->reason)
-            *all[i] = an_num_none(reason);
-}
-
 static void no_split_yet(struct an_context *context)
 {
     for (size_t i = 0; i < context->step_count; i++)
@@ -572,9 +558,9 @@ static int communication_run(struct an_context *context)
     int rc = context->gpu ? an_comm_device(context) : 0;
     rc = rc ? rc : an_comm_find(context, &work.calls);
     if (!rc && context->gpu && work.calls.count)
-        rc = devices(context, &work);
+        rc = fill_devices(context, &work);
     else if (!rc && work.calls.count)
-        rc = cpu(context, &work);
+        rc = fill_threads(context, &work);
     else if (!rc && !context->gpu)
         communication_absent(context, "no collective was recorded (tacho.comm ranges)");
     free(work.calls.call);

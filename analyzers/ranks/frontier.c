@@ -13,7 +13,7 @@
 #include <strings.h>
 
 #include "analyzers/base/stats.h"
-#include "analyzers/ranks/ranks_build.h"
+#include "analyzers/ranks/ranks_compare.h"
 
 #define SEED 0x66726f6e74696572u
 
@@ -63,7 +63,7 @@ static enum an_step_stage stage_of_pass(const char *pass)
                                                                      : AN_STAGE_COUNT;
 }
 
-static enum an_step_stage named(const struct an_stage_map *map, size_t slice)
+static enum an_step_stage stage_by_name(const struct an_stage_map *map, size_t slice)
 {
     uint32_t name = map->context->trace->slice.name[slice];
     return name < map->context->trace->string_count ? (enum an_step_stage)map->name[name]
@@ -83,7 +83,7 @@ static enum an_step_stage stage_of(const struct an_stage_map *map, size_t slice)
     case AN_ROLE_WORK:
         return detail ? stage_of_pass(detail->pass) : AN_STAGE_COUNT;
     default:
-        return named(map, slice);
+        return stage_by_name(map, slice);
     }
 }
 
@@ -95,8 +95,8 @@ static int64_t without_phases(const struct an_lane *lane, int64_t start, int64_t
                        an_spans_within(lane->cut, lane->cut_count, start, end));
 }
 
-static int keep(struct an_stage_span **spans, size_t *count, size_t *room, int64_t start,
-                int64_t end, enum an_step_stage stage)
+static int add_span(struct an_stage_span **spans, size_t *count, size_t *room, int64_t start,
+                    int64_t end, enum an_step_stage stage)
 {
     if (an_grow(spans, room, *count + 1, sizeof **spans))
         return TACHO_ENOMEM;
@@ -119,15 +119,15 @@ int an_stage_spans(const struct an_stage_map *map, const struct an_step *step,
         if (stage == AN_STAGE_COUNT)
             continue;
         int64_t end = an_slice_end(trace, i) < step->end ? an_slice_end(trace, i) : step->end;
-        if (keep(out, count, room, covered, end, stage))
+        if (add_span(out, count, room, covered, end, stage))
             return TACHO_ENOMEM;
         covered = end;
     }
-    return keep(out, count, room, covered, step->end, AN_STAGE_OTHER);
+    return add_span(out, count, room, covered, step->end, AN_STAGE_OTHER);
 }
 
-static void on_thread(const struct an_lane *lane, const struct an_stage_span *span,
-                      size_t span_count, int64_t ns[AN_STAGE_COUNT])
+static void add_thread_stages(const struct an_lane *lane, const struct an_stage_span *span,
+                              size_t span_count, int64_t ns[AN_STAGE_COUNT])
 {
     for (size_t i = 0; i < span_count; i++)
         ns[span[i].stage] += without_phases(lane, span[i].start, span[i].end);
@@ -151,15 +151,15 @@ enum an_step_stage an_stage_of_op(const struct an_stage_map *map, const struct a
     if (launch == AN_NONE)
         return AN_STAGE_COMPUTE;
     for (uint32_t range = launch; range != AN_NONE && levels--; range = trace->slice.parent[range])
-        if (named(map, range) != AN_STAGE_COUNT && an_slice_open_at(trace, range, launch))
-            return named(map, range);
+        if (stage_by_name(map, range) != AN_STAGE_COUNT && an_slice_open_at(trace, range, launch))
+            return stage_by_name(map, range);
     return lane->track == AN_NONE                 ? AN_STAGE_COMPUTE
            : on_track(trace, lane->track, launch) ? AN_STAGE_FORWARD
                                                   : AN_STAGE_BACKWARD;
 }
 
-static void on_device(const struct an_stage_map *map, const struct an_step *step,
-                      int64_t ns[AN_STAGE_COUNT])
+static void add_device_stages(const struct an_stage_map *map, const struct an_step *step,
+                              int64_t ns[AN_STAGE_COUNT])
 {
     const struct an_devices *devices = map->context->gpu;
     const struct an_lane *lane = &map->context->lane[step->lane];
@@ -195,7 +195,7 @@ int an_stage_map_of(struct an_context *context, struct an_stage_map *out)
     return out->name ? 0 : TACHO_ENOMEM;
 }
 
-static int fill(struct an_context *context, struct an_rank_matrix *matrix)
+static int fill_stages(struct an_context *context, struct an_rank_matrix *matrix)
 {
     struct an_stage_map map;
     struct an_stage_span *span = NULL;
@@ -211,9 +211,9 @@ static int fill(struct an_context *context, struct an_rank_matrix *matrix)
         int64_t ns[AN_STAGE_COUNT] = {0};
         size_t span_count = 0;
         if (lane->device != AN_NONE)
-            on_device(&map, step, ns);
+            add_device_stages(&map, step, ns);
         else if (!(rc = an_stage_spans(&map, step, &span, &span_count, &room)))
-            on_thread(lane, span, span_count, ns);
+            add_thread_stages(lane, span, span_count, ns);
         for (int stage = 0; stage < AN_STAGE_COUNT; stage++)
             matrix->stage[stage][cell] = (double)ns[stage];
     }
@@ -230,8 +230,8 @@ struct sums {
     double *scale;                /* ns: median step of each column */
 };
 
-static int add_up(struct an_context *context, const struct an_rank_matrix *matrix,
-                  struct sums *sums)
+static int sum_frontier(struct an_context *context, const struct an_rank_matrix *matrix,
+                        struct sums *sums)
 {
     double *total = an_arena_zero(context->scratch, matrix->ranks, sizeof *total),
            *work = an_arena_zero(context->scratch, matrix->ranks, sizeof *work);
@@ -314,8 +314,8 @@ int an_ranks_frontier(struct an_context *context, struct an_rank_matrix *matrix)
     struct an_frontier *frontier = &context->result->ranks.frontier;
     struct sums sums = {.scale = NULL};
     struct an_frontier_row *row = an_arena_zero(context->arena, AN_STAGE_COUNT, sizeof *row);
-    int rc = row ? fill(context, matrix) : TACHO_ENOMEM;
-    rc = rc ? rc : add_up(context, matrix, &sums);
+    int rc = row ? fill_stages(context, matrix) : TACHO_ENOMEM;
+    rc = rc ? rc : sum_frontier(context, matrix, &sums);
     if (rc)
         return rc;
     frontier->row = row;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "analyzers/base/stats.h"
-#include "analyzers/ranks/ranks_build.h"
+#include "analyzers/ranks/ranks_compare.h"
 
 #define SEED      0x72616e6b73u
 #define UNEVEN    1.02 /* max / mean of what ranks get */
@@ -79,8 +79,8 @@ static bool is_split(const struct an_context *context, const struct place *place
 
 /* Columns: steps that every row has once. p is sorted. `split`: only those whose waiting is known;
  * `every`: each so manieth. */
-static size_t columns(const struct an_context *context, struct an_rank_matrix *matrix,
-                      const struct place *place, size_t place_count, bool split, size_t every)
+static size_t fill_columns(const struct an_context *context, struct an_rank_matrix *matrix,
+                           const struct place *place, size_t place_count, bool split, size_t every)
 {
     size_t found = 0, kept = 0;
     for (size_t i = 0, next; i < place_count; i = next) {
@@ -104,7 +104,7 @@ static double own_ns(const struct an_rank_matrix *matrix, const struct an_step *
     return own > 0 ? (double)own : 0;
 }
 
-static int side_by_side(struct an_context *context, struct an_rank_matrix *matrix)
+static int build_matrix(struct an_context *context, struct an_rank_matrix *matrix)
 {
     size_t place_count = 0, every = 1;
     int rc = choose_lanes(context, matrix);
@@ -119,19 +119,19 @@ static int side_by_side(struct an_context *context, struct an_rank_matrix *matri
                 place[place_count++] = (struct place){context->step[i].index, row, i};
     if (place_count)
         qsort(place, place_count, sizeof *place, place_order);
-    size_t all = columns(context, matrix, place, place_count, false, 1),
-           split = columns(context, matrix, place, place_count, true, 1);
+    size_t all = fill_columns(context, matrix, place, place_count, false, 1),
+           split = fill_columns(context, matrix, place, place_count, true, 1);
     matrix->split = split && 2 * split >= all;
     matrix->steps = matrix->split ? split : all;
     while (matrix->ranks * (matrix->steps / every) > AN_RANKS_CELLS_MOST)
         every++;
-    matrix->steps = columns(context, matrix, place, place_count, matrix->split, every);
+    matrix->steps = fill_columns(context, matrix, place, place_count, matrix->split, every);
     matrix->step =
         an_arena_zero(context->scratch, matrix->ranks * matrix->steps + 1, sizeof *matrix->step);
     matrix->own =
         an_arena_zero(context->scratch, matrix->ranks * matrix->steps + 1, sizeof *matrix->own);
     if (matrix->step && matrix->own)
-        columns(context, matrix, place, place_count, matrix->split, every);
+        fill_columns(context, matrix, place, place_count, matrix->split, every);
     for (size_t i = 0; matrix->step && matrix->own && i < matrix->ranks * matrix->steps; i++)
         matrix->own[i] = own_ns(matrix, &context->step[matrix->step[i]]) / 1e6;
     free(place);
@@ -200,7 +200,8 @@ static void fill_row(struct an_context *context, const struct an_rank_matrix *ma
         out->stage_ms[k] = mean_ms(stage[k], matrix->steps);
 }
 
-static void uneven(struct an_context *context, const struct an_rank_row *rows, size_t row_count)
+static void fill_uneven(struct an_context *context, const struct an_rank_row *rows,
+                        size_t row_count)
 {
     struct an_uneven *u = &context->result->ranks.uneven;
     bool tokens = true, samples = true;
@@ -270,8 +271,8 @@ static int gain_order(const void *left, const void *right)
 
 /* Of each step: what is left of it if the stragglers' own time were no longer than that of the
  * slowest other rank. */
-static int gain(struct an_context *context, const struct an_rank_matrix *matrix,
-                const struct an_excess *excess, struct an_straggler *out)
+static int estimate_gain(struct an_context *context, const struct an_rank_matrix *matrix,
+                         const struct an_excess *excess, struct an_straggler *out)
 {
     double *whole = an_arena_zero(context->scratch, 2 * matrix->steps + ROUNDS, sizeof *whole),
            *removed = whole + matrix->steps, *round = removed + matrix->steps;
@@ -311,7 +312,7 @@ static int gain(struct an_context *context, const struct an_rank_matrix *matrix,
     return 0;
 }
 
-static void none(struct an_straggler *straggler, const char *why)
+static void no_straggler(struct an_straggler *straggler, const char *why)
 {
     straggler->says = "none";
     straggler->excess_pct = straggler->excess_low_pct = straggler->excess_high_pct =
@@ -326,8 +327,8 @@ static bool are_peers(const struct an_context *context, const struct an_rank_mat
 }
 
 /* Excess over the peers; 0 for a rank that has none, whose verdict says so. */
-static int beside_peers(struct an_context *context, const struct an_rank_matrix *matrix,
-                        double *excess, struct an_rank_row *rows)
+static int excess_of_peers(struct an_context *context, const struct an_rank_matrix *matrix,
+                           double *excess, struct an_rank_row *rows)
 {
     double *own = malloc(matrix->ranks * matrix->steps * sizeof *own),
            *out = malloc(matrix->ranks * matrix->steps * sizeof *out);
@@ -384,23 +385,23 @@ static void row_verdicts(struct an_rank_row *rows, size_t row_count, const struc
 
 /* An excess that comes and goes, and is no larger than what the peers' own time drifts by, is none.
  */
-static int which_stand(const struct an_rank_matrix *matrix, const double *excess_pct,
-                       struct an_excess *excess)
+static int drop_unsteady(const struct an_rank_matrix *matrix, const double *excess_pct,
+                         struct an_excess *excess)
 {
     double *work = malloc(2 * matrix->steps * sizeof *work);
     if (!work)
         return TACHO_ENOMEM;
     for (size_t rank = 0; rank < matrix->ranks; rank++)
         if (excess[rank].significant)
-            excess[rank].significant = an_excess_stands(
+            excess[rank].significant = an_excess_is_steady(
                 matrix->own + rank * matrix->steps, excess_pct + rank * matrix->steps,
                 matrix->steps, AN_RANKS_MARGIN_PCT, excess[rank].estimate, work);
     free(work);
     return 0;
 }
 
-static int straggler(struct an_context *context, const struct an_rank_matrix *matrix,
-                     struct an_rank_row *rows)
+static int find_straggler(struct an_context *context, const struct an_rank_matrix *matrix,
+                          struct an_rank_row *rows)
 {
     struct an_straggler *out = &context->result->ranks.straggler;
     struct an_excess *excess = malloc(matrix->ranks * sizeof *excess);
@@ -409,18 +410,20 @@ static int straggler(struct an_context *context, const struct an_rank_matrix *ma
                           ? an_arena_format(context->arena, "%zu compared steps: it takes %d",
                                             matrix->steps, AN_RANKS_STEPS_LEAST)
                           : NULL;
-    int rc = excess && excess_pct ? beside_peers(context, matrix, excess_pct, rows) : TACHO_ENOMEM;
+    int rc =
+        excess && excess_pct ? excess_of_peers(context, matrix, excess_pct, rows) : TACHO_ENOMEM;
     rc = rc ? rc
             : an_excess_test(excess_pct, matrix->ranks, matrix->steps, AN_RANKS_MARGIN_PCT, SEED,
                              excess);
-    rc = rc ? rc : which_stand(matrix, excess_pct, excess);
+    rc = rc ? rc : drop_unsteady(matrix, excess_pct, excess);
     if (rc)
         goto out;
     row_verdicts(rows, matrix->ranks, excess, few);
     out->reason = few;
-    none(out, few ? few
-                  : "no rank's own time is above its peers' by 2 %, steadily or by more than "
-                    "theirs drifts");
+    no_straggler(out,
+                 few ? few
+                     : "no rank's own time is above its peers' by 2 %, steadily or by more than "
+                       "theirs drifts");
     size_t worst = matrix->ranks;
     for (size_t rank = 0; rank < matrix->ranks && !few; rank++)
         if (excess[rank].significant) {
@@ -440,7 +443,7 @@ static int straggler(struct an_context *context, const struct an_rank_matrix *ma
             : out->count == 1 ? an_arena_format(context->arena, "rank %" PRId64, out->rank)
                               : an_arena_format(context->arena, "rank %" PRId64 " and %zu more",
                                                 out->rank, out->count - 1);
-        rc = gain(context, matrix, excess, out);
+        rc = estimate_gain(context, matrix, excess, out);
         rc = rc ? rc : is_by_data(context, rows, matrix->ranks, worst, &out->by_data);
     }
 out:
@@ -456,7 +459,7 @@ static void not_compared(struct an_context *context, const char *reason)
     struct an_ranks *ranks = &context->result->ranks;
     ranks->reason = ranks->straggler.reason = ranks->frontier.reason = ranks->uneven.reason =
         reason;
-    none(&ranks->straggler, reason);
+    no_straggler(&ranks->straggler, reason);
     ranks->frontier.stage = AN_STAGE_COUNT;
     ranks->frontier.delay_ms = ranks->frontier.delay_pct = ranks->frontier.delay_low_pct =
         an_num_none(reason);
@@ -465,7 +468,7 @@ static void not_compared(struct an_context *context, const char *reason)
 }
 
 /* Copies of one file, or several jobs: who waits for whom would be nonsense. */
-static int look_for_twins(struct an_context *context)
+static int report_duplicate_ranks(struct an_context *context)
 {
     int64_t *rank = malloc((context->lane_count + 1) * sizeof *rank);
     size_t rank_count = 0;
@@ -495,7 +498,7 @@ static int ranks_run(struct an_context *context)
         not_compared(context, "one rank: nothing to compare");
         return 0;
     }
-    if ((rc = look_for_twins(context)) || (rc = side_by_side(context, &matrix)))
+    if ((rc = report_duplicate_ranks(context)) || (rc = build_matrix(context, &matrix)))
         return rc;
     if (matrix.ranks < 2 || !matrix.steps) {
         not_compared(context,
@@ -513,8 +516,8 @@ static int ranks_run(struct an_context *context)
     ranks->own_is = matrix.split ? OWN_SPLIT : OWN_REST;
     ranks->row = row;
     ranks->row_count = matrix.ranks;
-    uneven(context, row, matrix.ranks);
-    return straggler(context, &matrix, row);
+    fill_uneven(context, row, matrix.ranks);
+    return find_straggler(context, &matrix, row);
 }
 
 static void ranks_absent(struct an_context *context, const char *reason)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "analyzers/base/stats.h"
-#include "analyzers/ranks/ranks_build.h"
+#include "analyzers/ranks/ranks_compare.h"
 
 #define ALPHA           0.05
 #define ROUNDS          2000
@@ -78,7 +78,7 @@ struct bootstrap {
     uint64_t seed;
 };
 
-static double middle_of(const struct bootstrap *bootstrap, size_t total)
+static double resampled_median(const struct bootstrap *bootstrap, size_t total)
 {
     size_t low = (total - 1) / 2, high = total / 2, seen = 0;
     double first = NAN;
@@ -125,14 +125,14 @@ static void resample(struct bootstrap *bootstrap, const double *excess_pct)
             for (size_t j = 0; j < bootstrap->block && total < steps; j++, total++)
                 bootstrap->drawn[bootstrap->place[(start + j) % steps]]++;
         }
-        bootstrap->median[round] = middle_of(bootstrap, steps);
+        bootstrap->median[round] = resampled_median(bootstrap, steps);
     }
     an_sort(bootstrap->median, bootstrap->rounds);
 }
 
 /* Probability that Student's t with n degrees of freedom is above t >= 0 (Abramowitz &
  * Stegun 26.7.3, 26.7.4). */
-static double above_t(double t, int n)
+static double t_tail(double t, int n)
 {
     double angle = atan(t / sqrt(n)), c = cos(angle), term = n % 2 ? c : 1, sum = n == 1 ? 0 : term;
     for (int k = n % 2 ? 3 : 2; k < n; k += 2) {
@@ -143,24 +143,24 @@ static double above_t(double t, int n)
     return (1 - inside) / 2;
 }
 
-static double t_of(double p, int n)
+static double t_quantile(double p, int n)
 {
     double low = 0, high = 1e6;
     for (int i = 0; i < 80; i++) {
         double middle = (low + high) / 2;
-        *(above_t(middle, n) > p ? &low : &high) = middle;
+        *(t_tail(middle, n) > p ? &low : &high) = middle;
     }
     return high;
 }
 
-static size_t stretches_of(size_t steps)
+static size_t batches_of(size_t steps)
 {
     return steps >= 5 * STRETCHES_MOST ? STRETCHES_MOST : STRETCHES_LEAST;
 }
 
 /* Medians of n stretches of y. work: room for `steps` values. */
-static void stretch_medians(const double *values, size_t steps, size_t stretch_count, double *work,
-                            double *medians)
+static void batch_medians(const double *values, size_t steps, size_t stretch_count, double *work,
+                          double *medians)
 {
     for (size_t i = 0; i < stretch_count; i++) {
         size_t first = i * steps / stretch_count, last = (i + 1) * steps / stretch_count;
@@ -177,21 +177,21 @@ static double drift_of(const double *own, const double *excess_pct, size_t steps
     double medians[STRETCHES_MOST], *peers = work + steps;
     for (size_t step = 0; step < steps; step++)
         peers[step] = own[step] / (1 + excess_pct[step] / 100);
-    stretch_medians(peers, steps, stretch_count, work, medians);
+    batch_medians(peers, steps, stretch_count, work, medians);
     double middle = an_quantile_of(medians, stretch_count, 0.5);
     for (size_t i = 0; i < stretch_count; i++)
         medians[i] = fabs(medians[i] - middle);
     return middle > 0 ? 100 * 1.4826 * an_quantile_of(medians, stretch_count, 0.5) / middle : 0;
 }
 
-bool an_excess_stands(const double *own, const double *excess_pct, size_t steps, double margin,
-                      double estimate, double *work)
+bool an_excess_is_steady(const double *own, const double *excess_pct, size_t steps, double margin,
+                         double estimate, double *work)
 {
     double medians[STRETCHES_MOST];
-    size_t stretch_count = stretches_of(steps), above = 0;
+    size_t stretch_count = batches_of(steps), above = 0;
     if (steps < 2 * stretch_count)
         return true;
-    stretch_medians(excess_pct, steps, stretch_count, work, medians);
+    batch_medians(excess_pct, steps, stretch_count, work, medians);
     for (size_t i = 0; i < stretch_count; i++)
         above += medians[i] > margin;
     return above == stretch_count ||
@@ -201,27 +201,27 @@ bool an_excess_stands(const double *own, const double *excess_pct, size_t steps,
 /* Slow periods may be longer than any block that a short run has room for: a machine that others
  * use slows one rank for a second. So the medians of a few long stretches of the run must agree,
  * too: batch means. */
-static void by_stretches(const double *excess_pct, size_t steps, size_t rows, double margin,
-                         double *work, struct an_excess *out)
+static void test_batch_means(const double *excess_pct, size_t steps, size_t rows, double margin,
+                             double *work, struct an_excess *out)
 {
     double medians[STRETCHES_MOST];
-    size_t stretch_count = stretches_of(steps);
+    size_t stretch_count = batches_of(steps);
     if (steps < 2 * stretch_count)
         return;
-    stretch_medians(excess_pct, steps, stretch_count, work, medians);
+    batch_medians(excess_pct, steps, stretch_count, work, medians);
     double mean = an_mean(medians, stretch_count),
            error = an_sd(medians, stretch_count) / sqrt((double)stretch_count),
-           quantile = t_of(ALPHA / (double)rows, (int)stretch_count - 1);
+           quantile = t_quantile(ALPHA / (double)rows, (int)stretch_count - 1);
     double p = mean <= margin ? 1
-               : error > 0    ? above_t((mean - margin) / error, (int)stretch_count - 1)
+               : error > 0    ? t_tail((mean - margin) / error, (int)stretch_count - 1)
                               : 0;
     out->p = fmax(out->p, p);
     out->low = fmin(out->low, mean - quantile * error);
     out->high = fmax(out->high, mean + quantile * error);
 }
 
-static void judge(struct bootstrap *bootstrap, const double *excess_pct, size_t rows, double margin,
-                  double *work, struct an_excess *out)
+static void test_row(struct bootstrap *bootstrap, const double *excess_pct, size_t rows,
+                     double margin, double *work, struct an_excess *out)
 {
     size_t below = 0;
     resample(bootstrap, excess_pct);
@@ -230,7 +230,7 @@ static void judge(struct bootstrap *bootstrap, const double *excess_pct, size_t 
     out->p = (double)(below + 1) / (double)(bootstrap->rounds + 1);
     out->low = an_quantile(bootstrap->median, bootstrap->rounds, ALPHA / (double)rows);
     out->high = an_quantile(bootstrap->median, bootstrap->rounds, 1 - ALPHA / (double)rows);
-    by_stretches(excess_pct, bootstrap->steps, rows, margin, work, out);
+    test_batch_means(excess_pct, bootstrap->steps, rows, margin, work, out);
 }
 
 static int excess_order(const void *left, const void *right)
@@ -295,8 +295,8 @@ int an_excess_test(const double *excess_pct, size_t rows, size_t steps, double m
     double draws = DRAWS_MOST / ((double)bootstrap.rounds * (double)steps);
     for (size_t place = 0;
          place < rows && order[place]->estimate > margin && (double)place < fmax(draws, 4); place++)
-        judge(&bootstrap, &excess_pct[(size_t)(order[place] - out) * steps], rows, margin, work,
-              order[place]);
+        test_row(&bootstrap, &excess_pct[(size_t)(order[place] - out) * steps], rows, margin, work,
+                 order[place]);
     holm(order, rows);
 out:
     bootstrap_close(&bootstrap);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two analyzers: "replay" replays the dependency graph, says how far that misses the run and what
- * the longest paths consist of; "advice" replays edits: those that the user asked for, else those
- * of the findings, each and all together.
+ * Two analyzers. "replay" replays the dependency graph as it was recorded; it reports how far that
+ * misses the run and what the longest paths consist of. "advice" replays edits: those that the
+ * user asked for, else those that the findings propose, each alone and all together.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static void all_absent(struct an_context *context, const char *reason)
 
 /* ---- the replay as it is ------------------------------------------------------------------------------------------------------- */
 
-static int rooms_of(struct an_context *context, struct an_what_if_state *state)
+/* Makes room for the times of the steps that count and for the replayed times. */
+static int allocate_state(struct an_context *context, struct an_what_if_state *state)
 {
     const struct an_replay *replay = state->replay;
     for (size_t i = 0; i < replay->step_count; i++)
@@ -39,7 +40,8 @@ static int rooms_of(struct an_context *context, struct an_what_if_state *state)
     return state->base_ns && state->edited_ns ? an_times_new(replay, &state->base) : TACHO_ENOMEM;
 }
 
-static int base_of(struct an_context *context, struct an_what_if_state *state)
+/* Replays the graph as recorded: the base that every edit is compared with. */
+static int replay_recorded(struct an_context *context, struct an_what_if_state *state)
 {
     const struct an_replay *replay = state->replay;
     double *block = malloc((replay->step_count + 1) * sizeof *block), sum = 0, recorded = 0;
@@ -60,8 +62,10 @@ static int base_of(struct an_context *context, struct an_what_if_state *state)
     return 0;
 }
 
-/* Steps differ by who got the cores when: neither the graph nor the steps before tell. */
-static const char *disturbed(struct an_context *context, const struct an_core_use *core_use)
+/* Words for a run that is short of cores: its steps differ by which thread got a core when, which
+ * neither the graph nor earlier steps say. NULL: there were enough cores. */
+static const char *core_shortage_words(struct an_context *context,
+                                       const struct an_core_use *core_use)
 {
     if (!an_cores_short(core_use))
         return NULL;
@@ -79,13 +83,14 @@ static const char *disturbed(struct an_context *context, const struct an_core_us
                            core_use->cores.value);
 }
 
-/* How far the run differs from itself, which may be why the replay misses it. */
-static int tell_stretches(struct an_context *context, const struct an_what_if_state *state)
+/* Fills how far parts of the run differ from all of it, which may be why the replay misses the run.
+ */
+static int fill_variation(struct an_context *context, const struct an_what_if_state *state)
 {
     struct an_advice *advice = &context->result->advice;
     struct an_interval interval;
     size_t length;
-    int rc = an_what_if_stretches(state, &length, &interval);
+    int rc = an_what_if_variation(state, &length, &interval);
     if (rc)
         return rc;
     advice->stretch_steps = (int64_t)length;
@@ -106,7 +111,8 @@ static int tell_stretches(struct an_context *context, const struct an_what_if_st
     return 0;
 }
 
-static void tell(struct an_context *context, struct an_what_if_state *state)
+/* Fills what the replay without edits says of itself: size, error, time it cannot explain. */
+static void fill_advice(struct an_context *context, struct an_what_if_state *state)
 {
     struct an_advice *advice = &context->result->advice;
     const struct an_replay *replay = state->replay;
@@ -128,7 +134,7 @@ static void tell(struct an_context *context, struct an_what_if_state *state)
     advice->cores = state->cores;
     context->result->trust.replay_error_pct =
         checked ? an_num(fabs(state->error.pct)) : an_num_none(few);
-    context->result->trust.replay_error_because = disturbed(context, &state->cores);
+    context->result->trust.replay_error_because = core_shortage_words(context, &state->cores);
 }
 
 /* ---- sensitivity ---------------------------------------------------------------------------------------------------------------- */
@@ -141,7 +147,7 @@ static int row_order(const void *left, const void *right)
                : strcmp(first->key, second->key);
 }
 
-/* All frames, one lane each: their replayed length and how many steps that is. */
+/* The replayed length of all frames, of one lane each, in ns, and how many steps that is. */
 static double frames_ns(const struct an_what_if_state *state, double *steps)
 {
     double sum = 0;
@@ -156,6 +162,7 @@ static double frames_ns(const struct an_what_if_state *state, double *steps)
     return sum;
 }
 
+/* Fills the table of sensitivities: by how much the step gains for 1 % less of each row of work. */
 static int sensitivities(struct an_context *context, struct an_what_if_state *state)
 {
     struct an_advice *advice = &context->result->advice;
@@ -186,6 +193,8 @@ static int sensitivities(struct an_context *context, struct an_what_if_state *st
     return 0;
 }
 
+/* The analyzer "replay": builds the state that edits start from, and reports the replay as
+ * recorded. */
 static int replaying_run(struct an_context *context)
 {
     struct an_what_if_state *state = an_arena_zero(context->scratch, 1, sizeof *state);
@@ -197,19 +206,19 @@ static int replaying_run(struct an_context *context)
         all_absent(context, why ? why : "nothing to replay");
         return rc;
     }
-    if ((rc = rooms_of(context, state)) ||
+    if ((rc = allocate_state(context, state)) ||
         (rc = an_replay_odd_even(state->replay, &state->base, &state->error)) ||
-        (rc = base_of(context, state)) || (rc = an_rows_of(state->replay, &state->rows)) ||
+        (rc = replay_recorded(context, state)) || (rc = an_rows_of(state->replay, &state->rows)) ||
         (rc = an_shares_of(state->replay, &state->base, &state->shares, &state->cores)))
         return rc;
     if (!(state->median_ms > 0) || isnan(state->base_pct)) {
         all_absent(context, "the replayed steps take no time");
         return 0;
     }
-    tell(context, state);
-    if ((rc = tell_stretches(context, state)))
+    fill_advice(context, state);
+    if ((rc = fill_variation(context, state)))
         return rc;
-    state->refusal = an_what_if_none(context, state);
+    state->refusal = an_what_if_refusal(context, state);
     if ((rc = sensitivities(context, state)))
         return rc;
     state->edited = state->base; /* edits replay into the same arrays */
@@ -232,7 +241,7 @@ const struct an_analyzer an_replaying = {
 /* ---- advice --------------------------------------------------------------------------------------------------------------------- */
 
 /* Replays what the user asked for. */
-static int asked(struct an_context *context)
+static int replay_requested(struct an_context *context)
 {
     struct an_advice *advice = &context->result->advice;
     struct an_edit edits[AN_EDITS_MOST];
@@ -252,9 +261,9 @@ static int asked(struct an_context *context)
 
 static double gain_of(const struct an_what_if *what_if)
 {
-    return what_if->gain.expected.valid ? what_if->gain.expected.value
-           : what_if->gain.high.valid   ? what_if->gain.high.value
-                                        : -1;
+    if (what_if->gain.expected.valid)
+        return what_if->gain.expected.value;
+    return what_if->gain.high.valid ? what_if->gain.high.value : -1;
 }
 
 static int gain_order(const void *left, const void *right)
@@ -263,8 +272,9 @@ static int gain_order(const void *left, const void *right)
     return (first < second) - (first > second);
 }
 
-/* The edit takes away all that the change could at best: no value is expected of it. */
-static void only_bound(struct an_what_if *what_if)
+/* Keeps only the bound of a prediction: the edit removes all that the change could remove at best,
+ * so no value is expected. */
+static void drop_expectation(struct an_what_if *what_if)
 {
     const char *why = "how much of it the change takes away is not in the run";
     if (what_if->reason || what_if->ceiling)
@@ -276,7 +286,7 @@ static void only_bound(struct an_what_if *what_if)
 }
 
 /* Replays the findings' proposals, and all of them as one. */
-static int proposed(struct an_context *context)
+static int replay_proposed(struct an_context *context)
 {
     struct an_advice *advice = &context->result->advice;
     const char *all = "";
@@ -293,7 +303,7 @@ static int proposed(struct an_context *context)
         if (advice->edits[advice->edit_count].reason)
             continue;
         if (finding->bound)
-            only_bound(&advice->edits[advice->edit_count]);
+            drop_expectation(&advice->edits[advice->edit_count]);
         bound = bound || finding->bound;
         advice->edits[advice->edit_count++].of = finding->id;
         all = an_arena_format(context->arena, "%s%s%s", all, *all ? "," : "", finding->what_if);
@@ -301,7 +311,7 @@ static int proposed(struct an_context *context)
     if (!rc && advice->edit_count > 1)
         rc = an_what_if_of(context, all, &advice->together);
     if (advice->edit_count > 1 && bound)
-        only_bound(&advice->together);
+        drop_expectation(&advice->together);
     if (advice->edit_count)
         qsort(advice->edits, advice->edit_count, sizeof *advice->edits, gain_order);
     return rc;
@@ -311,13 +321,13 @@ static int advising_run(struct an_context *context)
 {
     if (context->result->advice.reason)
         return 0;
-    return context->options->what_if ? asked(context) : proposed(context);
+    return context->options->what_if ? replay_requested(context) : replay_proposed(context);
 }
 
 static void advising_absent(struct an_context *context, const char *reason)
 {
     (void)context;
-    (void)reason; /* "replay" needs the same and has said why */
+    (void)reason; /* "replay" needs the same inputs and has said why */
 }
 
 const struct an_analyzer an_advising = {

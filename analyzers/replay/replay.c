@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the graph to what is replayed (replay.h): frames and steps, own work, typical latencies.
+ * From the dependency graph to what is replayed (replay.h): the frames and their steps, the own
+ * work of every node, and the typical dispatch latencies of every stream.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,12 +27,13 @@ struct window_list {
 static int window_order(const void *left, const void *right)
 {
     const struct an_window *first = left, *second = right;
-    return first->start != second->start
-               ? (first->start < second->start ? -1 : 1)
-               : (first->lane > second->lane) - (first->lane < second->lane);
+    if (first->start != second->start)
+        return first->start < second->start ? -1 : 1;
+    return (first->lane > second->lane) - (first->lane < second->lane);
 }
 
-static int windows_of_all(struct an_context *context, struct window_list *window_list)
+/* Collects the windows of all lanes, sorted by start. */
+static int collect_windows(struct an_context *context, struct window_list *window_list)
 {
     for (uint32_t lane = 0; lane < context->lane_count; lane++) {
         struct an_window *window = NULL;
@@ -52,8 +54,9 @@ static int windows_of_all(struct an_context *context, struct window_list *window
     return 0;
 }
 
-/* The node whose start (plus *offset) stands for `time` on a track. */
-static uint32_t mark_on(const struct an_graph *graph, uint32_t track, int64_t time, int64_t *offset)
+/* The node of a track that is busy at `time`, or the next one; `time` is its start plus *offset. */
+static uint32_t mark_on_thread(const struct an_graph *graph, uint32_t track, int64_t time,
+                               int64_t *offset)
 {
     uint32_t node = an_graph_node_at(graph, track, time);
     if (node == AN_NONE)
@@ -62,7 +65,7 @@ static uint32_t mark_on(const struct an_graph *graph, uint32_t track, int64_t ti
     return node;
 }
 
-/* The device op of a lane's device that starts at `time`; steps of a device begin with one. */
+/* The compute op of a device that starts at `time`; steps of a device begin with one. */
 static uint32_t mark_on_device(const struct an_context *context, const struct an_graph *graph,
                                uint32_t device, int64_t time)
 {
@@ -78,20 +81,20 @@ static uint32_t mark_on_device(const struct an_context *context, const struct an
     return AN_NONE;
 }
 
-static uint32_t mark(const struct an_replay *replay, const struct an_lane *lane, int64_t time,
-                     int64_t *offset)
+static uint32_t mark_time(const struct an_replay *replay, const struct an_lane *lane, int64_t time,
+                          int64_t *offset)
 {
     *offset = 0;
     uint32_t node = lane->device != AN_NONE && replay->context->gpu
                         ? mark_on_device(replay->context, replay->graph, lane->device, time)
                         : AN_NONE;
     if (node == AN_NONE && lane->track != AN_NONE)
-        node = mark_on(replay->graph, lane->track, time, offset);
+        node = mark_on_thread(replay->graph, lane->track, time, offset);
     return node;
 }
 
-/* Where a step ends: of a device with the start of the next one's first kernel; nothing behind it:
- * with what it launched, which lies in the order of launch. */
+/* Finds where a step ends. A step of a device ends with the start of the next step's first kernel;
+ * the last one ends with the ops that it launched, which are neighbours in the order of launch. */
 static void mark_end(const struct an_replay *replay, const struct an_lane *lane,
                      const struct an_step *step, struct an_replay_step *replay_step)
 {
@@ -102,7 +105,7 @@ static void mark_end(const struct an_replay *replay, const struct an_lane *lane,
     if (replay_step->to != AN_NONE)
         return;
     if (lane->device == AN_NONE || !context->gpu) {
-        replay_step->to = mark(replay, lane, step->end, &replay_step->to_offset);
+        replay_step->to = mark_time(replay, lane, step->end, &replay_step->to_offset);
         return;
     }
     size_t first = an_device_launch_seek(context->gpu, lane->device, step->host_start),
@@ -116,6 +119,7 @@ static void mark_end(const struct an_replay *replay, const struct an_lane *lane,
     replay_step->op_count = last > first ? last - first : 0;
 }
 
+/* Adds the steps of a window whose start and end are found in the graph. */
 static void add_steps(struct an_replay *replay, const struct an_window *window, uint32_t frame)
 {
     struct an_context *context = replay->context;
@@ -126,7 +130,7 @@ static void add_steps(struct an_replay *replay, const struct an_window *window, 
         struct an_replay_step replay_step = {.step = i, .frame = frame, .cut_ns = step->cut_ns};
         if (step->end == STORE_ABSENT || step->end <= step->start || !an_step_detailed(step))
             continue;
-        replay_step.from = mark(replay, lane, step->start, &replay_step.from_offset);
+        replay_step.from = mark_time(replay, lane, step->start, &replay_step.from_offset);
         mark_end(replay, lane, step, &replay_step);
         if (replay_step.from != AN_NONE && replay_step.to != AN_NONE)
             replay->step[replay->step_count++] = replay_step;
@@ -137,9 +141,9 @@ static void add_steps(struct an_replay *replay, const struct an_window *window, 
     }
 }
 
-/* Ranks of one frame may begin with different steps: odd and even ones are the same for all of
- * them. */
-static void places_of(struct an_replay *replay, const struct an_replay_frame *frame)
+/* Numbers the steps of a frame alike for all ranks, which may begin with different steps, so that
+ * odd and even steps are the same for all of them. */
+static void number_places(struct an_replay *replay, const struct an_replay_frame *frame)
 {
     int64_t least = INT64_MAX, most = INT64_MIN;
     for (size_t i = frame->step_first; i < frame->step_first + frame->step_count; i++) {
@@ -157,8 +161,8 @@ static void places_of(struct an_replay *replay, const struct an_replay_frame *fr
     }
 }
 
-/* Windows that overlap are one frame. */
-static int frames_of(struct an_replay *replay, const struct window_list *window_list)
+/* Builds the frames: windows that overlap are one. */
+static int build_frames(struct an_replay *replay, const struct window_list *window_list)
 {
     size_t steps = 0, open = 0;
     for (size_t i = 0; i < window_list->count; i++)
@@ -180,7 +184,7 @@ static int frames_of(struct an_replay *replay, const struct window_list *window_
             add_steps(replay, &window_list->row[open], (uint32_t)replay->frame_count);
         }
         frame->step_count = replay->step_count - frame->step_first;
-        places_of(replay, frame);
+        number_places(replay, frame);
         replay->frame_count += frame->step_count > 0;
     }
     return 0;
@@ -199,8 +203,8 @@ static uint32_t frame_at(const struct an_replay *replay, int64_t time)
     return low < replay->frame_count && replay->frame[low].start <= time ? (uint32_t)low : AN_NONE;
 }
 
-/* Nodes of frames, frame by frame in the order of dependency. */
-static int nodes_of(struct an_replay *replay)
+/* Lists the nodes that start inside of a frame, frame by frame, each after what it depends on. */
+static int list_nodes(struct an_replay *replay)
 {
     const struct an_graph *graph = replay->graph;
     size_t *next_of =
@@ -232,8 +236,8 @@ static int nodes_of(struct an_replay *replay)
 
 /* ---- own work -------------------------------------------------------------------------------------------------------------- */
 
-/* Last release that only ends waiting, by the recorded times. */
-static int64_t waited_until(const struct an_graph *graph, uint32_t node, bool *released)
+/* The last release that only ends waiting, by the recorded times. */
+static int64_t last_release(const struct an_graph *graph, uint32_t node, bool *released)
 {
     int64_t last = AN_NEVER;
     *released = false;
@@ -254,7 +258,10 @@ static bool on_lane(const struct an_context *context, uint32_t track)
     return false;
 }
 
-static int own_work(struct an_replay *replay)
+/* Measures the own work of every node: what was recorded after the last of its releases. Adds up
+ * what the replay cannot explain on threads that run steps: time outside of every range, and
+ * waits that no recorded release ends. */
+static int measure_own_work(struct an_replay *replay)
 {
     const struct an_graph *graph = replay->graph;
     uint32_t track = AN_NONE;
@@ -265,7 +272,7 @@ static int own_work(struct an_replay *replay)
               an_arena_zero(replay->context->scratch, graph->node_count, sizeof *replay->own)))
         return TACHO_ENOMEM;
     for (uint32_t node = 0; node < graph->node_count; node++) {
-        int64_t waited = waited_until(graph, node, &released),
+        int64_t waited = last_release(graph, node, &released),
                 own_start = waited > graph->start[node] ? waited : graph->start[node];
         replay->own[node] =
             graph->end[node] > own_start ? an_time_sub(graph->end[node], own_start) : 0;
@@ -287,7 +294,8 @@ static int own_work(struct an_replay *replay)
 
 /* ---- latencies ------------------------------------------------------------------------------------------------------------- */
 
-/* What let a device op start, and how long before: false if nothing is known. */
+/* What released a device op (program order or an edge), and how long before its start. False:
+ * nothing is known. */
 static bool latency_of_op(const struct an_graph *graph, uint32_t node, enum an_latency *kind,
                           int64_t *ns)
 {
@@ -333,7 +341,7 @@ static void fill_latencies(struct an_replay *replay, const struct latencies *lat
     }
 }
 
-/* Medians over all streams, of each kind: for streams with few ops. */
+/* Medians over all streams of each kind of latency, for streams with few ops. */
 static void common_latencies(const struct latencies *latencies, double *common, double *work)
 {
     for (size_t kind = 0; kind < 2 * AN_LATENCIES; kind++) {
@@ -345,7 +353,9 @@ static void common_latencies(const struct latencies *latencies, double *common, 
     }
 }
 
-static int latencies_of(struct an_replay *replay)
+/* Measures how long ops of every stream wait between their release and their start: the median by
+ * what released them. */
+static int measure_latencies(struct an_replay *replay)
 {
     const struct an_graph *graph = replay->graph;
     struct latencies latencies = {0};
@@ -379,9 +389,11 @@ static int latencies_of(struct an_replay *replay)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------- */
 
-static int64_t within(int64_t time)
+static int64_t clamp_time(int64_t time)
 {
-    return time < TIME_LEAST ? TIME_LEAST : time > TIME_MOST ? TIME_MOST : time;
+    if (time < TIME_LEAST)
+        return TIME_LEAST;
+    return time > TIME_MOST ? TIME_MOST : time;
 }
 
 int an_times_new(const struct an_replay *replay, struct an_times *times)
@@ -391,13 +403,14 @@ int an_times_new(const struct an_replay *replay, struct an_times *times)
     times->end = an_arena_copy(replay->context->scratch, replay->graph->end,
                                replay->graph->node_count * sizeof *times->end);
     for (size_t node = 0; times->start && times->end && node < replay->graph->node_count; node++) {
-        times->start[node] = within(times->start[node]);
-        times->end[node] = within(times->end[node]);
+        times->start[node] = clamp_time(times->start[node]);
+        times->end[node] = clamp_time(times->end[node]);
     }
     return times->start && times->end ? 0 : TACHO_ENOMEM;
 }
 
-/* Steps of which one differs from the next by design. */
+/* How many steps make one period. W workers hand over W batches at a time, so steps differ within
+ * one period by design. */
 static uint32_t period_of(const struct an_context *context)
 {
     const struct an_count *workers = &context->result->loader.workers;
@@ -439,12 +452,12 @@ int an_replay_of(struct an_context *context, const struct an_replay **out, const
     if (rc || !graph)
         return rc;
     struct an_replay *replay = an_arena_zero(context->scratch, 1, sizeof *replay);
-    rc = replay ? windows_of_all(context, &window_list) : TACHO_ENOMEM;
+    rc = replay ? collect_windows(context, &window_list) : TACHO_ENOMEM;
     if (!rc) {
         replay->context = context;
         replay->graph = graph;
         replay->period = period_of(context);
-        rc = frames_of(replay, &window_list);
+        rc = build_frames(replay, &window_list);
     }
     free(window_list.row);
     if (!rc && !replay->frame_count) {
@@ -455,7 +468,8 @@ int an_replay_of(struct an_context *context, const struct an_replay **out, const
                    : "no counted step has all its ranges in the file";
         return 0;
     }
-    if (!rc && !(rc = nodes_of(replay)) && !(rc = own_work(replay)) && !(rc = latencies_of(replay)))
+    if (!rc && !(rc = list_nodes(replay)) && !(rc = measure_own_work(replay)) &&
+        !(rc = measure_latencies(replay)))
         *out = replay;
     return rc;
 }

@@ -2,19 +2,20 @@
  *
  * Private to analyzers/: the replay of the dependency graph (graph.h), docs/advise.md.
  *
- * What is replayed is the time inside of frames: windows of steps (an_windows_of), those of several
- * ranks that overlap as one. A node that starts inside of a frame is replayed, all others stand
- * where they were recorded. Of a replayed node n
+ * The replay computes when every node would start and end if some of the work took less or more
+ * time. It covers frames: windows of steps (an_windows_of), where the overlapping windows of
+ * several ranks are one frame. A node that starts inside of a frame is replayed, all others keep
+ * their recorded times. For a replayed node n
  *
  *     start(n) = max(end of the node before + latency, every release by an edge + latency)
  *     end(n)   = max(start(n), every release that only ends its waiting) + own(n)
  *
- * A release of a wait, and of a communication kernel by the other ranks, ends waiting; every other
- * one lets the node start. own(n), the node's own work, is what was recorded behind the last of its
- * releases. Latencies are those of device ops only: from the release to the start of the op,
- * typical (the median) of its stream for what releases it, never the op's own. So nothing is
- * replayed as a fixed delay but the time of threads outside of every range, which
- * an_replay.think_ns adds up.
+ * A release of a wait, and the release of a communication kernel by the other ranks, only ends
+ * waiting; every other release lets the node start. own(n), the node's own work, is what was
+ * recorded after the last of its releases. Only device ops have a latency, from the release to the
+ * start of the op. It is the median of the op's stream for what released it, never the op's own
+ * value. So the only fixed delay in a replay is the time of threads outside of every range
+ * (an_replay.think_ns).
  *
  * The recurrence is made of maxima and sums, so one pass backward gives every node's slack, and the
  * derivative of the whole by each node is 1 (on every longest path) or 0.
@@ -26,13 +27,14 @@
 
 #define AN_NEVER (INT64_MIN / 4) /* as a time: before everything */
 
-/* What waits for what is typical of a stream: ns by what released the op (program order, an edge)
- * and whether it is a copy. */
+/* What released an op: program order or an edge. The latencies of a stream are kept by this, and
+ * apart for copies. */
 enum an_latency { AN_AFTER_ORDER, AN_AFTER_EDGE, AN_LATENCIES };
 
-/* A step as the replay sees it: from `from`'s start + from_offset to `to`'s start + to_offset,
- * without the phases in it. Of a device the last step ends with the last one of the ops it
- * launched, whichever that is then: op[0 .. op_count), and `to` is the one that was last. */
+/* A step as the replay sees it: from the start of `from` + from_offset to the start of `to` +
+ * to_offset, without the phases in it. The last step of a device ends with whichever of the ops it
+ * launched ends last in the replay: op[0 .. op_count); `to` is the one that was last when it was
+ * recorded. */
 struct an_replay_step {
     size_t step; /* in an_context.step */
     uint32_t frame, from, to;
@@ -73,7 +75,7 @@ struct an_route;
 struct an_change {
     const int64_t *own;     /* instead of an_replay.own */
     double latency;         /* factor of dispatch latencies; 1: as they are */
-    bool without_peers;     /* nobody waits for another rank in a collective */
+    bool without_peers;     /* no rank waits for another one in a collective */
     bool without_syncs;     /* no call waits for a device */
     bool scale_leads;       /* a lead shrinks with the work it is a part of */
     struct an_route *route; /* the loader on other threads (what_if_loader.c) */
@@ -114,9 +116,10 @@ size_t an_replay_blocks(const struct an_replay *replay, const double *values, in
 /* Does edge e only end waiting of node n? */
 bool an_replay_ends_waiting(const struct an_graph *graph, uint32_t node, size_t edge);
 
-/* own[] (of every node of the graph, r->own before) becomes the least that each piece can be
- * thought to take: as much below its fastest repeat in the run as that is below the usual one; of
- * transfers on threads, whose own work is an upper bound, 0 (replay_fast.c). 0 or TACHO_ENOMEM. */
+/* Lowers own[] (of every node of the graph, starting as replay->own) to the least that each piece
+ * is believed to need: as much below its fastest repeat in the run as that is below the usual one.
+ * Transfers on threads, whose own work is only an upper bound, get 0 (replay_fast.c). 0 or
+ * TACHO_ENOMEM. */
 int an_replay_fastest(const struct an_replay *replay, int64_t *own);
 
 /* ---- slack and derivative (sensitivity.c) ---------------------------------------------------------------------------------- */
@@ -140,8 +143,8 @@ const struct an_replay_step *an_replay_sink(const struct an_replay *replay, size
 /* Backward pass over one frame after an_replay_run(r, NULL, t). */
 void an_replay_back(const struct an_replay *replay, size_t frame, const struct an_replay_step *sink,
                     const struct an_times *times, struct an_slack *slack);
-/* How much longer n's own work may take without the frame getting longer; INT64_MAX: it leads
- * nowhere. */
+/* How much longer the own work of a node may take without the frame getting longer; INT64_MAX:
+ * nothing depends on it. */
 static inline int64_t an_slack_ns(const struct an_slack *slack, const struct an_times *times,
                                   uint32_t node)
 {

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who wants how much of what (replay_shares.h). A thread of the run that works wants one core; a
- * thread that sleeps in a range, or works on several cores (OpenMP), cannot be seen in ranges: the
- * CPU time that was sampled meanwhile tells.
+ * How many cores each piece of work demands, and which link it uses (replay_shares.h). A thread
+ * that works demands one core. Ranges do not show a thread that sleeps in a range, or one that
+ * works on several cores (OpenMP); the CPU time that was sampled at the same time does.
  *
- *     wanted = sum of demand x work as recorded       used = CPU time of the run's processes ready
- * = used + waited for a core
+ *     wanted = sum of demand x work as recorded       used = CPU time of the run's processes
+ *     ready  = used + time waited for a core
  *
- * More ready than wanted: compute runs on several cores each. Less: threads slept in their ranges,
- * the loader's first. Then what others want, O, is what explains that only so much was used. Where
- * the time threads wait for a core was not sampled, ready is wanted on a machine that has no core
- * free, and used on one that has.
+ * If more was ready than wanted, compute ran on several cores each. If less was, threads slept in
+ * their ranges, those of the loader first. What other programs want, O, then follows from how
+ * little of what was ready was used. Where the time that threads waited for a core was not
+ * sampled, ready is taken as wanted on a machine without a free core, and as used on one with free
+ * cores.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/counters/system.h"
-#include "analyzers/replay/replay_shares_build.h"
+#include "analyzers/replay/replay_shares_private.h"
 
 #define SATURATED   95.0 /* % of the machine's CPU time: from here on threads wait for cores */
 #define SPEED_LEAST 0.01 /* of a thread that is ready */
@@ -93,29 +94,34 @@ static int find_cores(struct an_shares *shares, size_t *room)
     return rc;
 }
 
+/* The kind of link that a device op uses: its copy kind, "" for collectives whose transfer is
+ * known; NULL: none. */
+static const char *link_kind(const struct an_context *context, size_t op)
+{
+    const struct an_device_ops *ops = &context->gpu->op;
+    const struct an_detail *detail =
+        an_trace_detail(context->trace, context->trace->slice.detail[ops->slice[op]]);
+    if (ops->class[op] == AN_DEVICE_COPY && detail && *detail->copy_kind)
+        return detail->copy_kind;
+    bool split = context->result->communication.waiting_ms.valid;
+    return ops->class[op] == AN_DEVICE_COMM && split ? "" : NULL;
+}
+
 /* Copies of one kind on one device share its link to the host; transfers of collectives on one
  * device, where they are told from waiting, its link to the others. */
 static int find_links(struct an_shares *shares, size_t *room)
 {
     const struct an_context *context = shares->replay->context;
-    const struct an_device_ops *ops = &context->gpu->op;
     struct {
         const char *kind;
         size_t share;
     } link[16];
     int rc = 0;
     for (size_t device = 0; device < context->gpu->device_count && !rc; device++) {
-        size_t links = 0;
-        for (size_t i = context->gpu->device[device].first;
-             i < context->gpu->device[device].first + context->gpu->device[device].count && !rc;
-             i++) {
-            const struct an_detail *detail =
-                an_trace_detail(context->trace, context->trace->slice.detail[ops->slice[i]]);
-            const char *kind =
-                ops->class[i] == AN_DEVICE_COPY && detail && *detail->copy_kind ? detail->copy_kind
-                : ops->class[i] == AN_DEVICE_COMM && context->result->communication.waiting_ms.valid
-                    ? ""
-                    : NULL;
+        size_t links = 0, first = context->gpu->device[device].first,
+               end = first + context->gpu->device[device].count;
+        for (size_t i = first; i < end && !rc; i++) {
+            const char *kind = link_kind(context, i);
             uint32_t node = shares->replay->graph->op_node[i];
             size_t found = 0;
             if (!kind || node == AN_NONE || !shares->replay->inside[node])
@@ -168,8 +174,8 @@ struct sums {
     double time;                 /* ns of frames, times hosts */
 };
 
-/* Does a node work on cores, and how? */
-static bool core_use(const struct an_shares *shares, uint32_t node, struct an_use *use)
+/* Does a node work on cores? Then *use says how. */
+static bool get_core_use(const struct an_shares *shares, uint32_t node, struct an_use *use)
 {
     return an_use_get(shares, node, use) && use->share < shares->hosts;
 }
@@ -180,7 +186,7 @@ static struct sums sums_of(const struct an_shares *shares)
     for (size_t i = 0; i < shares->replay->node_count; i++) {
         uint32_t node = shares->replay->node[i];
         struct an_use use;
-        if (!core_use(shares, node, &use))
+        if (!get_core_use(shares, node, &use))
             continue;
         double *sum = use.spins ? &sums.waiting : &sums.work[shares->replay->graph->cause[node]];
         *sum += (double)an_time_sub(use.end, use.start);
@@ -199,9 +205,9 @@ static double wanted_of(const struct an_shares *shares, const struct sums *sums)
     return sums->time > 0 ? sum / sums->time : 0;
 }
 
-/* Mean of a rate over the frames. */
-static struct an_value over_frames(const struct an_replay *replay, const char *name,
-                                   const char *other)
+/* The mean of a sampled rate over the frames. */
+static struct an_value mean_rate(const struct an_replay *replay, const char *name,
+                                 const char *other)
 {
     double sum = 0, time = 0;
     struct an_value rate = an_num_none("no steps");
@@ -217,8 +223,8 @@ static struct an_value over_frames(const struct an_replay *replay, const char *n
     return time > 0 ? an_num(sum / time) : rate;
 }
 
-/* CPU time per time that the run's uses of cores get by the model. */
-static double received(struct an_shares *shares, double others, const struct sums *sums)
+/* The cores that the run gets by the model if other programs want `others`. */
+static double received_cores(struct an_shares *shares, double others, const struct sums *sums)
 {
     double sum = 0;
     for (size_t host = 0; host < shares->hosts; host++)
@@ -229,15 +235,15 @@ static double received(struct an_shares *shares, double others, const struct sum
     return sums->time > 0 ? sum / sums->time : 0;
 }
 
-static double others_of(struct an_shares *shares, double used, double least,
-                        const struct sums *sums)
+static double fit_others(struct an_shares *shares, double used, double least,
+                         const struct sums *sums)
 {
     double low = least, high = OTHERS * shares->share[0].capacity;
-    if (received(shares, low, sums) <= used * (1 + NEAR))
+    if (received_cores(shares, low, sums) <= used * (1 + NEAR))
         return low;
     for (int i = 0; i < HALVINGS; i++) {
         double middle = (low + high) / 2;
-        if (received(shares, middle, sums) > used)
+        if (received_cores(shares, middle, sums) > used)
             low = middle;
         else
             high = middle;
@@ -247,7 +253,7 @@ static double others_of(struct an_shares *shares, double used, double least,
 
 /* Of a thread that is ready for a part of its time only, that part shrinks when it need not share:
  * `speed` is the mean at which threads that were ready worked. */
-static void set_demands(struct an_shares *shares, double speed)
+static void set_parts(struct an_shares *shares, double speed)
 {
     for (size_t cause = 0; cause < AN_CAUSE_COUNT; cause++) {
         double ready = (double)shares->demand[cause] < 1 ? (double)shares->demand[cause] : 1;
@@ -255,20 +261,18 @@ static void set_demands(struct an_shares *shares, double speed)
     }
 }
 
-/* Compute on several cores each, so that what is wanted is what was ready. */
-static void more_cores(struct an_shares *shares, double ready, const struct sums *sums)
+/* Raises the demand of compute, which runs on several cores each, until what is wanted is what was
+ * ready. */
+static void raise_compute_demand(struct an_shares *shares, double ready, const struct sums *sums)
 {
     double compute = sums->time > 0 ? sums->work[AN_CAUSE_COMPUTE] / sums->time : 0,
            rest = wanted_of(shares, sums) - compute;
     double each = compute > 0 ? (ready - rest) / compute : 1;
-    shares->demand[AN_CAUSE_COMPUTE] =
-        (float)(each < 1                           ? 1
-                : each > shares->share[0].capacity ? shares->share[0].capacity
-                                                   : each);
+    shares->demand[AN_CAUSE_COMPUTE] = (float)fmax(1, fmin(each, shares->share[0].capacity));
 }
 
-/* Threads that slept in their ranges: the loader's, then all. */
-static void less_cores(struct an_shares *shares, double ready, const struct sums *sums)
+/* Lowers the demand of threads that slept in their ranges: the loader's first, then all. */
+static void lower_demands(struct an_shares *shares, double ready, const struct sums *sums)
 {
     double input = sums->time > 0 ? sums->work[AN_CAUSE_INPUT] / sums->time : 0,
            rest = wanted_of(shares, sums) - input;
@@ -288,8 +292,9 @@ static void core_use_absent(struct an_core_use *use, const char *why)
         *all[i] = an_num_none(why);
 }
 
-/* What the run did to cores as it was recorded. */
-static void fill(const struct an_shares *shares, const struct sums *sums, struct an_core_use *use)
+/* Fills how the run used cores as it was recorded. */
+static void fill_core_use(const struct an_shares *shares, const struct sums *sums,
+                          struct an_core_use *use)
 {
     double full = 0, stretched = 0, alone = 0;
     for (size_t host = 0; host < shares->hosts; host++)
@@ -297,11 +302,11 @@ static void fill(const struct an_shares *shares, const struct sums *sums, struct
     for (size_t i = 0; i < shares->replay->node_count; i++) {
         uint32_t node = shares->replay->node[i];
         struct an_use use_of_node;
-        if (!core_use(shares, node, &use_of_node) || use_of_node.spins)
+        if (!get_core_use(shares, node, &use_of_node) || use_of_node.spins)
             continue;
         double ns = (double)an_time_sub(use_of_node.end, use_of_node.start);
         stretched += ns;
-        alone += ns / an_use_stretch(shares, node, &use_of_node);
+        alone += ns / an_use_slowdown(shares, node, &use_of_node);
     }
     use->wanted = an_num(wanted_of(shares, sums) / (double)shares->hosts);
     use->short_pct = sums->time > 0 ? an_num(100 * full / sums->time / (double)shares->hosts)
@@ -319,60 +324,65 @@ struct sampled {
     bool waited;  /* the latter */
 };
 
-static struct sampled sampled_of(struct an_shares *shares, struct an_core_use *use)
+static struct sampled read_samples(struct an_shares *shares, struct an_core_use *use)
 {
     const struct an_replay *replay = shares->replay;
     struct an_value busy = an_system_busy(replay->context, replay->frame[0].start,
                                           replay->frame[replay->frame_count - 1].end);
-    struct an_value waited = over_frames(replay, "cpu_wait", NULL);
+    struct an_value waited = mean_rate(replay, "cpu_wait", NULL);
     const char *text = an_trace_key(replay->context->trace, "cpu.online");
     double online = text ? strtod(text, NULL) : shares->share[0].capacity;
-    use->used = over_frames(replay, "cpu_time", "other_cpu_time");
+    use->used = mean_rate(replay, "cpu_time", "other_cpu_time");
     use->others = an_num_none(use->used.valid ? busy.reason : use->used.reason);
     if (!use->used.valid)
         return (struct sampled){0};
     double got = use->used.value /= 1e9; /* ns a second */
     double least = busy.valid ? online * busy.value / 100 - got / (double)shares->hosts : 0;
+    double ready = got + (waited.valid ? waited.value / 1e9 : 0);
     return (struct sampled){.got = got,
-                            .ready = got + (waited.valid ? waited.value / 1e9 : 0),
+                            .ready = ready,
                             .least = least > 0 ? least : 0,
                             .told = busy.valid || waited.valid,
                             .full = waited.valid || (busy.valid && busy.value >= SATURATED),
                             .waited = waited.valid};
 }
 
-/* Of what was ready beyond the ranges, `spin` is that of threads that wait for other ranks. */
-static void spinning(struct an_shares *shares, double ready, const struct sums *sums)
+/* Sets what threads demand while they wait for other ranks, from what was ready beyond the ranges.
+ */
+static void set_spin_demand(struct an_shares *shares, double ready, const struct sums *sums)
 {
     double each =
         sums->waiting > 0 ? (ready - wanted_of(shares, sums)) * sums->time / sums->waiting : 0;
     shares->spin = (float)(each < 1 ? each : 1);
 }
 
-/* Demands and what others want, as the surplus is read. */
-static void read_surplus(struct an_shares *shares, enum an_surplus surplus,
-                         const struct sampled *sampled, struct sums *sums, double *others)
+/* Sets the demands and what other programs want, by one interpretation of the CPU time beyond the
+ * ranges. */
+static void interpret_surplus(struct an_shares *shares, enum an_surplus surplus,
+                              const struct sampled *sampled, struct sums *sums, double *others)
 {
     double ready = sampled->ready, got = sampled->got;
     bool more = ready > wanted_of(shares, sums);
     if (more && surplus == AN_SURPLUS_SPINS) {
-        spinning(shares, ready, sums);
+        set_spin_demand(shares, ready, sums);
         more = ready > wanted_of(shares, sums);
     }
     if (more && surplus == AN_SURPLUS_YIELDS) { /* what works was held up as much as what spins */
         got = ready > 0 ? wanted_of(shares, sums) * got / ready : got;
         ready = wanted_of(shares, sums);
     } else if (more)
-        more_cores(shares, ready, sums);
+        raise_compute_demand(shares, ready, sums);
     else if (sampled->waited || !sampled->full)
-        less_cores(shares, ready, sums);
-    set_demands(shares, ready > 0 && got < ready ? fmax(got / ready, SPEED_LEAST) : 1);
-    if (sampled->told)
-        *others = sampled->full ? others_of(shares, got, sampled->waited ? 0 : sampled->least, sums)
-                                : sampled->least;
+        lower_demands(shares, ready, sums);
+    set_parts(shares, ready > 0 && got < ready ? fmax(got / ready, SPEED_LEAST) : 1);
+    if (!sampled->told)
+        return;
+    *others = sampled->least;
+    if (sampled->full)
+        *others = fit_others(shares, got, sampled->waited ? 0 : sampled->least, sums);
 }
 
-/* One reading, from the uses as recorded. 0 or TACHO_ENOMEM. */
+/* Adds one interpretation of the CPU time, from the uses as recorded. 0 or TACHO_ENOMEM. */
 static int add_reading(struct an_shares *shares, enum an_surplus surplus,
                        const struct sampled *sampled, const struct an_times *base,
                        struct sums *sums)
@@ -384,27 +394,27 @@ static int add_reading(struct an_shares *shares, enum an_surplus surplus,
         shares->demand[cause] = shares->part[cause] = 1;
     shares->spin = surplus == AN_SURPLUS_SPINS;
     int rc = an_shares_uses(shares, shares->replay->own, NULL, base);
-    if (rc || !(reading->stretch = an_arena_zero(shares->replay->context->scratch, nodes,
-                                                 sizeof *reading->stretch)))
+    if (rc || !(reading->slowdown = an_arena_zero(shares->replay->context->scratch, nodes,
+                                                  sizeof *reading->slowdown)))
         return TACHO_ENOMEM;
     an_shares_sweep(shares);
     *sums = sums_of(shares);
     shares->spin = 0;
     if (sampled && sampled->got > 0)
-        read_surplus(shares, surplus, sampled, sums, &others);
+        interpret_surplus(shares, surplus, sampled, sums, &others);
     if (sampled)
-        (void)received(shares, others, sums);
+        (void)received_cores(shares, others, sums);
     memcpy(reading->demand, shares->demand, sizeof shares->demand);
     memcpy(reading->part, shares->part, sizeof shares->part);
     reading->spin = shares->spin;
     reading->others = others;
     for (size_t node = 0; node < nodes; node++)
-        reading->stretch[node] = 1;
+        reading->slowdown[node] = 1;
     for (size_t i = 0; i < shares->replay->node_count; i++) {
         struct an_use use;
         if (an_use_get(shares, shares->replay->node[i], &use))
-            reading->stretch[shares->replay->node[i]] =
-                (float)an_use_stretch(shares, shares->replay->node[i], &use);
+            reading->slowdown[shares->replay->node[i]] =
+                (float)an_use_slowdown(shares, shares->replay->node[i], &use);
     }
     return 0;
 }
@@ -412,14 +422,14 @@ static int add_reading(struct an_shares *shares, enum an_surplus surplus,
 static int calibrate_cores(struct an_shares *shares, const struct an_times *base,
                            struct an_core_use *use)
 {
-    const struct sampled sampled = sampled_of(shares, use);
+    const struct sampled sampled = read_samples(shares, use);
     struct sums sums;
     int rc = add_reading(shares, AN_SURPLUS_WORK, &sampled, base, &sums);
     if (rc)
         return rc;
     if (sampled.got > 0 && sampled.told)
         use->others = an_num(shares->reading[0].others);
-    fill(shares, &sums, use);
+    fill_core_use(shares, &sums, use);
     double ranges = 0;
     for (size_t cause = 0; cause < AN_CAUSE_COUNT; cause++)
         ranges += sums.time > 0 ? sums.work[cause] / sums.time : 0;

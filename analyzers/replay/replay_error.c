@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far the replay misses the run: the graph of the odd steps gets the work of the even ones and
- * has to predict their median (docs/advise.md). Nodes match by the part their track plays, their
- * name and their ordinal in the step.
+ * How far the replay misses the run (docs/advise.md). The graph of the odd steps gets the own work
+ * of the even steps, and must predict the median of the even steps. Nodes of two steps match by
+ * the part that their track plays, their name, and their order in the step.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,8 +21,9 @@ struct step_nodes {
 
 /* ---- which node belongs to which step --------------------------------------------------------------------------------------- */
 
-/* When the host decided on node n: a device op counts in the step that launched it. */
-static int64_t decided(const struct an_graph *graph, uint32_t node)
+/* The time by which a node is assigned to a step: a device op belongs to the step that launched it.
+ */
+static int64_t decision_time(const struct an_graph *graph, uint32_t node)
 {
     node = an_graph_head(graph, node);
     for (size_t edge = graph->in_first[node];
@@ -73,11 +74,12 @@ static uint32_t step_of(const struct an_replay *replay, const struct lane_steps 
     if (low == lane_steps->first[lane + 1])
         return AN_NONE;
     const struct an_step *step = &replay->context->step[replay->step[lane_steps->list[low]].step];
-    return time >= (host ? step->host_start : step->start) ? lane_steps->list[low] : AN_NONE;
+    int64_t start = host ? step->host_start : step->start;
+    return time >= start ? lane_steps->list[low] : AN_NONE;
 }
 
-/* Batches belong to the step that takes them: `hand` has, for each node, the node that it hands a
- * batch over to. */
+/* Assigns the work on a batch to the step that takes the batch. taker[] has, for each node, the
+ * node that takes a batch from it, else AN_NONE. */
 static void follow_batches(const struct an_replay *replay, const uint32_t *taker,
                            uint32_t *step_of_node)
 {
@@ -92,6 +94,7 @@ static void follow_batches(const struct an_replay *replay, const uint32_t *taker
     }
 }
 
+/* Assigns the work of the loader to the steps that take its batches. */
 static int steps_of_batches(const struct an_replay *replay, uint32_t *step_of_node)
 {
     const struct an_graph *graph = replay->graph;
@@ -112,7 +115,7 @@ static int steps_of_batches(const struct an_replay *replay, uint32_t *step_of_no
     return 0;
 }
 
-/* Fills of[n] for all nodes. */
+/* Assigns every node to a step by time. */
 static void steps_by_time(const struct an_replay *replay, const struct lane_steps *lane_steps,
                           uint32_t *step_of_node)
 {
@@ -126,11 +129,13 @@ static void steps_by_time(const struct an_replay *replay, const struct lane_step
         for (size_t node = graph->track_first[track]; node < end; node++)
             step_of_node[node] =
                 lane != AN_NONE && replay->inside[node]
-                    ? step_of(replay, lane_steps, lane, decided(graph, (uint32_t)node))
+                    ? step_of(replay, lane_steps, lane, decision_time(graph, (uint32_t)node))
                     : AN_NONE;
     }
 }
 
+/* Lists the nodes of every step: by time first, then batches are moved to the step that takes
+ * them. */
 static int steps_of_nodes(const struct an_replay *replay, struct step_nodes *step_nodes)
 {
     size_t nodes = replay->graph->node_count;
@@ -179,7 +184,7 @@ struct queues {
 };
 
 /* Threads of one rank that are named alike but for a number (loader 0, loader 1) play one part. */
-static void parts_of(const struct an_replay *replay, uint32_t *part)
+static void assign_parts(const struct an_replay *replay, uint32_t *part)
 {
     const struct an_trace *trace = replay->context->trace;
     for (uint32_t track = 0; track < trace->track_count; track++) {
@@ -217,7 +222,7 @@ static uint64_t key_of(const struct an_replay *replay, const struct queues *queu
     return key ? key : 1;
 }
 
-static size_t place(const struct queues *queues, uint64_t key)
+static size_t find_slot(const struct queues *queues, uint64_t key)
 {
     size_t i = (size_t)(key ^ key >> 29) & queues->mask;
     while (queues->key[i] && queues->key[i] != key)
@@ -225,17 +230,17 @@ static size_t place(const struct queues *queues, uint64_t key)
     return i;
 }
 
-/* Gives the nodes of a block of steps that begins with `to` the own work of that which begins with
- * `from`; counts those that found none. */
-static void lend(const struct an_replay *replay, struct queues *queues,
-                 const struct step_nodes *step_nodes, size_t from_step, size_t to_step,
-                 size_t steps, int64_t *own, int64_t *unmatched_ns, int64_t *total_ns)
+/* Gives the nodes of the block of steps from to_step on the own work of the matching nodes of the
+ * block from from_step on. Adds up the work of nodes that match none, and of all. */
+static void copy_work(const struct an_replay *replay, struct queues *queues,
+                      const struct step_nodes *step_nodes, size_t from_step, size_t to_step,
+                      size_t steps, int64_t *own, int64_t *unmatched_ns, int64_t *total_ns)
 {
     memset(queues->key, 0, (queues->mask + 1) * sizeof *queues->key);
     for (size_t i = step_nodes->first[from_step]; i < step_nodes->first[from_step + steps]; i++) {
         uint32_t node = step_nodes->list[i];
         uint64_t key = key_of(replay, queues, node);
-        size_t slot = place(queues, key);
+        size_t slot = find_slot(queues, key);
         queues->next[node] = AN_NONE;
         if (!queues->key[slot]) {
             queues->key[slot] = key;
@@ -247,7 +252,7 @@ static void lend(const struct an_replay *replay, struct queues *queues,
     }
     for (size_t i = step_nodes->first[to_step]; i < step_nodes->first[to_step + steps]; i++) {
         uint32_t node = step_nodes->list[i];
-        size_t slot = place(queues, key_of(replay, queues, node));
+        size_t slot = find_slot(queues, key_of(replay, queues, node));
         *total_ns = an_time_add(*total_ns, replay->own[node]);
         if (!queues->key[slot] || queues->head[slot] == AN_NONE) {
             *unmatched_ns = an_time_add(*unmatched_ns, replay->own[node]);
@@ -276,18 +281,18 @@ static int queues_new(const struct an_replay *replay, const struct step_nodes *s
     queues->mask--;
     if (!queues->key || !queues->head || !queues->tail || !queues->next || !queues->part)
         return TACHO_ENOMEM;
-    parts_of(replay, queues->part);
+    assign_parts(replay, queues->part);
     return 0;
 }
 
 /* ---- the error -------------------------------------------------------------------------------------------------------------- */
 
-/* Every block of steps gets the work of the one before: the odd ones, which are looked at, that of
- * the even ones; and the even ones that of the odd ones before them, so that an odd one begins as
- * its even one did, with the same rank ahead and as many batches made. */
-static void lend_all(const struct an_replay *replay, struct queues *queues,
-                     const struct step_nodes *step_nodes, int64_t *own, int64_t *unmatched_ns,
-                     int64_t *total_ns)
+/* Gives every block of steps the work of the block before it. The odd ones, which are compared, get
+ * that of the even ones. The even ones get that of the odd ones before them, so that an odd block
+ * begins as its even one did, with the same rank ahead and as many batches made. */
+static void copy_all_work(const struct an_replay *replay, struct queues *queues,
+                          const struct step_nodes *step_nodes, int64_t *own, int64_t *unmatched_ns,
+                          int64_t *total_ns)
 {
     for (size_t i = 0; i < replay->step_count; i++) {
         const struct an_replay_step *step = &replay->step[i];
@@ -295,7 +300,7 @@ static void lend_all(const struct an_replay *replay, struct queues *queues,
         if (step->lane_steps < ERROR_STEPS || step->place % period || step->ordinal < period ||
             step->ordinal + period > step->lane_steps)
             continue;
-        lend(replay, queues, step_nodes, i - period, i, period, own, unmatched_ns, total_ns);
+        copy_work(replay, queues, step_nodes, i - period, i, period, own, unmatched_ns, total_ns);
     }
 }
 
@@ -340,7 +345,7 @@ int an_replay_odd_even(const struct an_replay *replay, struct an_times *times,
     if (!rc)
         rc = queues_new(replay, &step_nodes, &queues);
     if (!rc) {
-        lend_all(replay, &queues, &step_nodes, own, &unmatched_ns, &total_ns);
+        copy_all_work(replay, &queues, &step_nodes, own, &unmatched_ns, &total_ns);
         rc = predict(replay, own, times, replay_error);
         replay_error->unmatched_pct =
             total_ns > 0 ? 100 * (double)unmatched_ns / (double)total_ns : 0;

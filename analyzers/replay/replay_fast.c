@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast each piece of work was at best (replay.h): what the rest of a step can come to when most
- * of it goes.
+ * How fast each piece of work was at best (replay.h). Where an edit removes most of a step, this
+ * bounds from below what the rest of the step takes.
  */
 #include <stdlib.h>
 
@@ -12,8 +12,8 @@
 #define REPEATS_LEAST 8
 #define PIECES_MOST   1023 /* of one range that are told apart */
 
-/* Pieces that do the same: of one track, kind and cause, of ranges that share name and detail, and
- * the same piece of them. */
+/* Equal for pieces that do the same: of one track, kind and cause, in ranges that share name and
+ * detail, and in the same place of these ranges. */
 static uint64_t key_of(const struct an_replay *replay, uint32_t node, uint32_t piece)
 {
     const struct an_graph *graph = replay->graph;
@@ -32,7 +32,7 @@ static uint64_t key_of(const struct an_replay *replay, uint32_t node, uint32_t p
 }
 
 /* `pieces`: of every slice how many pieces of it have been seen. */
-static size_t gather(const struct an_replay *replay, uint16_t *pieces, struct an_pair *pair)
+static size_t collect_pieces(const struct an_replay *replay, uint16_t *pieces, struct an_pair *pair)
 {
     const struct an_graph *graph = replay->graph;
     size_t count = 0;
@@ -46,8 +46,8 @@ static size_t gather(const struct an_replay *replay, uint16_t *pieces, struct an
     return count;
 }
 
-/* As much below the fastest repeat as that is below the usual one: every repeat in the run came
- * behind the same pause, so even the fastest may have begun with cold caches. */
+/* As much below the fastest repeat as that is below the usual one. Every repeat in the run came
+ * after the same pause, so even the fastest may have begun with cold caches. */
 static double below_fastest(double *values, size_t count)
 {
     double fastest = values[0];
@@ -64,7 +64,7 @@ int an_replay_fastest(const struct an_replay *replay, int64_t *own)
     double *values = (void *)sort_room; /* the room to sort in is free when it is sorted */
     uint16_t *pieces = calloc(replay->context->trace->slice.count + 1, sizeof *pieces);
     int rc = pair && sort_room && pieces ? 0 : TACHO_ENOMEM;
-    size_t count = rc ? 0 : gather(replay, pieces, pair);
+    size_t count = rc ? 0 : collect_pieces(replay, pieces, pair);
     if (!rc)
         an_pairs_sort(pair, sort_room, count);
     for (size_t i = 0, last; i < count; i = last) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two passes of the replay (replay.h): forward, when each node starts and ends; backward, how
- * long after its end each reaches the end of the frame. Both walk the same releases.
+ * The two passes of the replay (replay.h). The forward pass computes when each node starts and
+ * ends; the backward pass computes how long after its end each node's work reaches the end of the
+ * frame. Both follow the same releases.
  */
 #include <string.h>
 
@@ -16,16 +17,16 @@ bool an_replay_ends_waiting(const struct an_graph *graph, uint32_t node, size_t 
            (graph->in_kind[edge] & AN_EDGE_KIND_MASK) == AN_EDGE_COLLECTIVE;
 }
 
-/* Ops of one stream, and of a damaged file, may overlap: by how much does n start before the node
- * before it ends? */
+/* By how much a node starts before the node before it ends. Ops of one stream may overlap, and
+ * anything in a damaged file. */
 static int64_t overlap_of(const struct an_graph *graph, uint32_t before, uint32_t node)
 {
     int64_t over = an_time_sub(graph->end[before], graph->start[node]);
     return over > 0 ? over : 0;
 }
 
-static bool left_out(const struct an_change *change, const struct an_graph *graph, uint32_t node,
-                     size_t edge)
+static bool is_excluded(const struct an_change *change, const struct an_graph *graph, uint32_t node,
+                        size_t edge)
 {
     enum an_edge_kind kind = (enum an_edge_kind)(graph->in_kind[edge] & AN_EDGE_KIND_MASK);
     return (change->without_peers && kind == AN_EDGE_COLLECTIVE) ||
@@ -44,19 +45,19 @@ static int64_t latency_of(const struct an_replay *replay, const struct an_change
     return change->latency == 1 ? ns : (int64_t)((double)ns * change->latency);
 }
 
-/* What lets n start when nothing does: the frame on a device, its recorded start on a thread (why
- * is not known). */
-static int64_t base_of(const struct an_replay *replay, const struct an_replay_frame *frame,
-                       uint32_t node)
+/* When a node without any release starts: on a device with the frame, on a thread when it was
+ * recorded to start, because the reason is not known. */
+static int64_t default_start(const struct an_replay *replay, const struct an_replay_frame *frame,
+                             uint32_t node)
 {
     return replay->graph->kind[node] == AN_NODE_DEVICE && replay->graph->start[node] >= frame->start
                ? frame->start
                : replay->graph->start[node];
 }
 
-/* How long before its end a node lets others go. The part of a lead that lies in its own work
- * shrinks with it; what is longer than its own work lies in its waiting, and stays; so does one
- * before its start: less work never lets anything go later. */
+/* How long before its end a node releases the target of an edge. The part of a lead that lies in
+ * the own work shrinks with that work. The part that is longer than the own work lies in the
+ * waiting before it and stays as it is. So less work never releases anything later. */
 static int64_t lead_of(const struct an_replay *replay, const struct an_change *change, size_t edge)
 {
     int64_t lead = replay->graph->in_lead[edge];
@@ -69,8 +70,10 @@ static int64_t lead_of(const struct an_replay *replay, const struct an_change *c
     return (int64_t)((double)lead * (double)change->own[from] / (double)replay->own[from]);
 }
 
-static void one_node(const struct an_replay *replay, const struct an_replay_frame *frame,
-                     const struct an_change *change, uint32_t node, struct an_times *times)
+/* Computes start and end of one node from the nodes that it depends on, which have been replayed.
+ * `body` is when its waiting ends: the start of its own work. */
+static void replay_node(const struct an_replay *replay, const struct an_replay_frame *frame,
+                        const struct an_change *change, uint32_t node, struct an_times *times)
 {
     const struct an_graph *graph = replay->graph;
     uint32_t before = an_graph_before(graph, node);
@@ -80,23 +83,23 @@ static void one_node(const struct an_replay *replay, const struct an_replay_fram
                 latency_of(replay, change, node, AN_AFTER_ORDER);
     for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++) {
         uint32_t from = graph->in_from[edge];
-        if (left_out(change, graph, node, edge))
+        if (is_excluded(change, graph, node, edge))
             continue;
-        int64_t release =
-            (graph->in_kind[edge] & AN_EDGE_AT_START ? times->start[from] : times->end[from]) -
-            lead_of(replay, change, edge);
+        const int64_t *released_at =
+            graph->in_kind[edge] & AN_EDGE_AT_START ? times->start : times->end;
+        int64_t release = released_at[from] - lead_of(replay, change, edge);
         if (an_replay_ends_waiting(graph, node, edge))
             body = release > body ? release : body;
         else if ((release += latency_of(replay, change, node, AN_AFTER_EDGE)) > start)
             start = release;
     }
     if (start == AN_NEVER)
-        start = base_of(replay, frame, node);
+        start = default_start(replay, frame, node);
     if (change->route)
         body = an_route_release(change->route, node, start, body);
     times->start[node] = start;
-    times->end[node] =
-        (body > start ? body : start) + (change->own ? change->own : replay->own)[node];
+    const int64_t *own = change->own ? change->own : replay->own;
+    times->end[node] = (body > start ? body : start) + own[node];
 }
 
 void an_replay_run(const struct an_replay *replay, const struct an_change *change,
@@ -109,7 +112,7 @@ void an_replay_run(const struct an_replay *replay, const struct an_change *chang
         if (applied->route)
             an_route_begin(applied->route, frame->start);
         for (size_t i = frame->first; i < frame->first + frame->count; i++)
-            one_node(replay, frame, applied, replay->node[i], times);
+            replay_node(replay, frame, applied, replay->node[i], times);
     }
 }
 
@@ -133,13 +136,14 @@ int64_t an_replay_step_ns(const struct an_replay *replay, const struct an_replay
 
 /* ---- backward ------------------------------------------------------------------------------------------------------------- */
 
-static void later(int64_t *tail, int64_t candidate)
+static void raise_to(int64_t *tail, int64_t candidate)
 {
     if (candidate > *tail)
         *tail = candidate;
 }
 
-static void one_node_back(const struct an_replay *replay, uint32_t node, struct an_slack *slack)
+/* Passes the tail of one node on to all nodes that it depends on. */
+static void slack_of_node(const struct an_replay *replay, uint32_t node, struct an_slack *slack)
 {
     static const struct an_change as_recorded = {.latency = 1};
     const struct an_graph *graph = replay->graph;
@@ -150,17 +154,17 @@ static void one_node_back(const struct an_replay *replay, uint32_t node, struct 
         return;
     slack->tail_start[node] = start;
     if (before != AN_NONE)
-        later(&slack->tail[before], start - overlap_of(graph, before, node) +
-                                        latency_of(replay, &as_recorded, node, AN_AFTER_ORDER));
+        raise_to(&slack->tail[before], start - overlap_of(graph, before, node) +
+                                           latency_of(replay, &as_recorded, node, AN_AFTER_ORDER));
     for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++) {
         bool waiting = an_replay_ends_waiting(graph, node, edge);
         int64_t from =
             waiting ? body : start + latency_of(replay, &as_recorded, node, AN_AFTER_EDGE);
         if (waiting && body == AN_NEVER)
             continue;
-        later(graph->in_kind[edge] & AN_EDGE_AT_START ? &slack->tail_start[graph->in_from[edge]]
-                                                      : &slack->tail[graph->in_from[edge]],
-              from - graph->in_lead[edge]);
+        raise_to(graph->in_kind[edge] & AN_EDGE_AT_START ? &slack->tail_start[graph->in_from[edge]]
+                                                         : &slack->tail[graph->in_from[edge]],
+                 from - graph->in_lead[edge]);
     }
 }
 
@@ -193,7 +197,7 @@ void an_replay_back(const struct an_replay *replay, size_t frame, const struct a
         slack->tail_start[sink->to] = 0;
     }
     for (size_t i = replay_frame->first + replay_frame->count; i-- > replay_frame->first;)
-        one_node_back(replay, replay->node[i], slack);
+        slack_of_node(replay, replay->node[i], slack);
 }
 
 int an_slack_new(const struct an_replay *replay, struct an_slack **out)

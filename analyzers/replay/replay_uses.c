@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who works when (replay_shares_build.h). Nothing is copied: a use is its node, or the batch of the
- * route, and its times are the replay's. Pieces of one thread follow each other, so the starts and
- * ends of a thread are in order as they are, and those of all threads are merged; only ops of
- * devices and the route's batches, which may overlap, are sorted.
+ * Which work is on a shared resource at what time, and how fast it is there
+ * (replay_shares_private.h). Nothing is copied: a use is its node, or the batch of the route, and
+ * its times are those of the replay. The pieces of one thread follow each other, so the starts and
+ * ends of a thread are sorted already, and those of all threads are merged; only device ops and
+ * the batches of the route, which may overlap, are sorted.
+ *
+ * The sweep passes the starts and ends of all uses and keeps for each share the integral of its
+ * speed over time. The mean speed of a use follows from the integral at its start and at its end.
  */
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzers/base/radix.h"
-#include "analyzers/replay/replay_shares_build.h"
+#include "analyzers/replay/replay_shares_private.h"
 #include "analyzers/replay/what_if_loader.h"
+
+#define SPEED_LEAST 1e-3
 
 bool an_use_of_batch(const struct an_shares *shares, uint32_t batch, struct an_use *use)
 {
@@ -23,8 +31,8 @@ bool an_use_of_batch(const struct an_shares *shares, uint32_t batch, struct an_u
 
 /* ---- all of them, in order of time ------------------------------------------------------------------------------------------------ */
 
-/* Replayed nodes of one thread, one behind the other; or (`sorted`) the events of everything else.
- */
+/* The replayed nodes of one thread, one after the other; or (`sorted`) the events of everything
+ * else. */
 struct strand {
     uint32_t next, stop;
     bool open; /* the use at `at` has begun */
@@ -49,8 +57,8 @@ static int add_strand(struct line *line, struct strand strand)
     return 0;
 }
 
-/* The strands of threads: where nodes between are not replayed a new one begins, because what is
- * before may now end later. */
+/* Finds the strands of threads. Where nodes in between are not replayed a new strand begins,
+ * because what is before them may end later now. */
 static int find_strands(const struct an_shares *shares, struct line *line)
 {
     const struct an_graph *graph = shares->replay->graph;
@@ -75,6 +83,7 @@ static void add_event(struct line *line, uint32_t id, const struct an_use *use)
         (struct an_pair){.key = an_pair_key(use->end), .value = id << 1 | 1};
 }
 
+/* Adds the strand of device ops and batches, whose starts and ends have to be sorted. */
 static int sort_others(const struct an_shares *shares, struct line *line, size_t batches)
 {
     const struct an_graph *graph = shares->replay->graph;
@@ -101,7 +110,7 @@ static int sort_others(const struct an_shares *shares, struct line *line, size_t
     return add_strand(line, (struct strand){.stop = (uint32_t)line->events, .sorted = line->event});
 }
 
-/* Goes to the strand's next event; false: there is none. */
+/* Sets the time of the strand's next event; false: there is none. */
 static bool next_event(const struct an_shares *shares, struct strand *strand)
 {
     struct an_use use = {0};
@@ -123,7 +132,7 @@ static bool next_event(const struct an_shares *shares, struct strand *strand)
     return strand->next < strand->stop;
 }
 
-/* What the event that next_event went to is; behind it. */
+/* Returns the strand's next event and passes it. */
 static uint32_t take_event(struct strand *strand)
 {
     if (strand->sorted)
@@ -172,7 +181,7 @@ static int merge(struct an_shares *shares, struct line *line)
     return 0;
 }
 
-static int room_for(struct an_shares *shares, size_t batches)
+static int reserve_events(struct an_shares *shares, size_t batches)
 {
     size_t ids = shares->replay->graph->node_count + batches,
            events = 2 * (shares->replay->node_count + batches);
@@ -180,7 +189,7 @@ static int room_for(struct an_shares *shares, size_t batches)
         return TACHO_ENOMEM;
     if (shares->event && ids <= shares->ids && events <= shares->event_room)
         return 0;
-    an_shares_rest(shares);
+    an_shares_free_scratch(shares);
     shares->event = malloc((events + 1) * sizeof *shares->event);
     shares->speed = malloc((ids + 1) * sizeof *shares->speed);
     shares->event_room = events;
@@ -188,7 +197,7 @@ static int room_for(struct an_shares *shares, size_t batches)
     return shares->event && shares->speed ? 0 : TACHO_ENOMEM;
 }
 
-void an_shares_rest(struct an_shares *shares)
+void an_shares_free_scratch(struct an_shares *shares)
 {
     free(shares->event);
     free(shares->speed);
@@ -206,7 +215,7 @@ int an_shares_uses(struct an_shares *shares, const int64_t *own, struct an_route
     shares->route = route;
     shares->times = times;
     shares->event_count = 0;
-    int rc = room_for(shares, batches);
+    int rc = reserve_events(shares, batches);
     for (size_t i = 0; i < shares->ids && !rc; i++)
         shares->speed[i] = 1;
     rc = rc ? rc : find_strands(shares, &line);
@@ -217,4 +226,80 @@ int an_shares_uses(struct an_shares *shares, const int64_t *own, struct an_route
     free(line.event);
     free(line.work);
     return rc;
+}
+
+static double speed_of(const struct an_share *share)
+{
+    double wanted = share->demand + share->others;
+    return wanted > share->capacity ? share->capacity / wanted : 1;
+}
+
+/* The speed of a team's work: cores that threads of the run take from each other are shared, but
+ * cores that other programs take hold the whole team up. */
+static double pace_of(const struct an_share *share)
+{
+    double all = speed_of(share),
+           own = share->demand > share->capacity ? share->capacity / share->demand : 1;
+    return share->team > 1 && all < own ? own * pow(all / own, share->team) : all;
+}
+
+static void advance(struct an_share *share, int64_t time)
+{
+    double ns = time > share->time ? (double)an_time_sub(time, share->time)
+                                   : 0; /* back in damaged files only */
+    share->integral += ns * speed_of(share);
+    share->paced += ns * pace_of(share);
+    share->received += ns * speed_of(share) * share->demand;
+    share->full_ns +=
+        share->demand > 0 && share->demand + share->others > share->capacity * (1 + 1e-6) ? ns : 0;
+    share->time = time;
+}
+
+double an_use_slowdown(const struct an_shares *shares, uint32_t id, const struct an_use *use)
+{
+    return 1 - (double)use->part + (double)use->part / shares->speed[id];
+}
+
+void an_shares_sweep(struct an_shares *shares)
+{
+    for (size_t k = 0; k < shares->count; k++) {
+        struct an_share *share = &shares->share[k];
+        double threads = k < shares->hosts ? (double)shares->demand[AN_CAUSE_COMPUTE] : 1;
+        share->demand = share->integral = share->full_ns = share->paced = share->received = 0;
+        share->team = threads < share->capacity ? threads : share->capacity;
+        share->time = 0;
+    }
+    for (size_t i = 0; i < shares->event_count; i++) {
+        uint32_t id = shares->event[i] >> 1;
+        bool end = shares->event[i] & 1;
+        struct an_use use;
+        if (!an_use_get(shares, id, &use))
+            continue;
+        struct an_share *share = &shares->share[use.share];
+        if (share->demand <= 0)
+            share->time = end ? use.end : use.start; /* nobody works: no time passes */
+        advance(share, end ? use.end : use.start);
+        double *sum = use.demand > 1 ? &share->paced : &share->integral;
+        if (!end) {
+            shares->speed[id] = *sum; /* until its end is reached */
+            share->demand += (double)use.demand;
+            continue;
+        }
+        double ns = (double)an_time_sub(use.end, use.start),
+               mean = ns > 0 ? (*sum - shares->speed[id]) / ns : 1;
+        shares->speed[id] = mean < 1 ? fmax(mean, SPEED_LEAST) : 1;
+        share->demand -= (double)use.demand;
+        share->demand = share->demand > 1e-6 ? share->demand : 0;
+    }
+}
+
+void an_shares_read(struct an_shares *shares, size_t index)
+{
+    const struct an_reading *reading = &shares->reading[index];
+    memcpy(shares->demand, reading->demand, sizeof shares->demand);
+    memcpy(shares->part, reading->part, sizeof shares->part);
+    shares->spin = reading->spin;
+    shares->slowdown = reading->slowdown;
+    for (size_t host = 0; host < shares->hosts; host++)
+        shares->share[host].others = reading->others;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the longest paths of a replayed frame consist of (replay.h). A path is tight when every
- * release on it is the one that counted. With several tight paths, shortening one of them alone
- * gains nothing: what is gained by less work of some kind is the least that any tight path holds of
- * it, and a node counts alone only if all of them lead through it.
+ * What the longest paths of a replayed frame consist of (replay.h). A path is tight if every
+ * release on it is the one that counted. With several tight paths, shortening one of them gains
+ * nothing. So less work of some kind gains the least that any tight path holds of that kind, and a
+ * single node counts only if all tight paths lead through it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define PRIME ((uint64_t)2305843009213693951) /* 2^61 - 1: paths are counted modulo it */
 
-/* Something that let node n start (or, `body`: end its waiting) at just the time it did. */
+/* A release that let a node start (or, with `body`, end its waiting) at exactly the time it did. */
 struct tight {
     uint32_t from;
     bool at_start, body;
@@ -47,8 +47,8 @@ static struct tight_walk walk_of(const struct an_replay *replay, const struct an
                                .order = true};
 }
 
-/* The next tight release of the node; false: no more. Those of nodes that are not replayed are
- * sources and left out. */
+/* The next tight release of the node; false: there are no more. Releases by nodes that are not
+ * replayed are skipped: those nodes are sources. */
 static bool next_tight(struct tight_walk *walk, struct tight *tight)
 {
     const struct an_graph *graph = walk->replay->graph;
@@ -91,19 +91,19 @@ static bool starts_work(const struct an_replay *replay, const struct an_times *t
 
 /* ---- which nodes lie on all tight paths --------------------------------------------------------------------------------------- */
 
-static uint64_t add(uint64_t first, uint64_t second)
+static uint64_t add_modulo(uint64_t first, uint64_t second)
 {
     uint64_t sum = first + second;
     return sum >= PRIME ? sum - PRIME : sum;
 }
 
-static uint64_t multiply(uint64_t first, uint64_t second)
+static uint64_t multiply_modulo(uint64_t first, uint64_t second)
 {
     return (uint64_t)((unsigned __int128)first * second % PRIME);
 }
 
-/* Numbers of tight paths that lead to the start and to the end of each node, and from there to the
- * sink. */
+/* Numbers of tight paths to the start and to the end of each node, and from there to the sink,
+ * modulo PRIME. */
 struct paths {
     uint64_t *to_start, *to_end, *from_start, *from_end;
 };
@@ -119,13 +119,13 @@ static void count_forward(const struct an_replay *replay, const uint32_t *nodes,
         while (next_tight(&walk, &tight)) {
             uint64_t paths = (tight.at_start ? p->to_start : p->to_end)[tight.from];
             uint64_t *to = tight.body ? &p->to_end[target] : &p->to_start[target];
-            *to = add(*to, paths);
+            *to = add_modulo(*to, paths);
             any = any || !tight.body;
         }
         if (!any)
             p->to_start[target] = 1;
         if (starts_work(replay, times, target))
-            p->to_end[target] = add(p->to_end[target], p->to_start[target]);
+            p->to_end[target] = add_modulo(p->to_end[target], p->to_start[target]);
         else if (!p->to_end[target])
             p->to_end[target] = 1; /* its last release is outside of the frame */
     }
@@ -139,17 +139,19 @@ static void count_backward(const struct an_replay *replay, const uint32_t *nodes
         struct tight_walk walk = walk_of(replay, times, target);
         struct tight tight;
         if (starts_work(replay, times, target))
-            paths->from_start[target] = add(paths->from_start[target], paths->from_end[target]);
+            paths->from_start[target] =
+                add_modulo(paths->from_start[target], paths->from_end[target]);
         while (next_tight(&walk, &tight)) {
             uint64_t *from =
                 tight.at_start ? &paths->from_start[tight.from] : &paths->from_end[tight.from];
-            *from = add(*from, tight.body ? paths->from_end[target] : paths->from_start[target]);
+            *from =
+                add_modulo(*from, tight.body ? paths->from_end[target] : paths->from_start[target]);
         }
     }
 }
 
-/* The next tight way into the end of the step a frame ends with: *i from 0. The node, AN_NONE: no
- * more. */
+/* The next node at the end of the step that a frame ends with; AN_NONE: there are no more. *i
+ * starts at 0. */
 static uint32_t next_into(const struct an_replay *replay, const struct an_replay_step *sink,
                           const struct an_times *times, size_t *i)
 {
@@ -180,12 +182,14 @@ int an_replay_on_every_path(const struct an_replay *replay, size_t frame,
         size_t entry = 0;
         for (uint32_t last_node; (last_node = next_into(replay, sink, times, &entry)) != AN_NONE;) {
             (sink->op ? paths.from_end : paths.from_start)[last_node] = 1;
-            all_paths = add(all_paths, (sink->op ? paths.to_end : paths.to_start)[last_node]);
+            all_paths =
+                add_modulo(all_paths, (sink->op ? paths.to_end : paths.to_start)[last_node]);
         }
         count_backward(replay, nodes, replay_frame->count, times, &paths);
         for (size_t i = 0; i < replay_frame->count; i++)
-            every[i] = paths.from_end[nodes[i]] &&
-                       multiply(paths.to_end[nodes[i]], paths.from_end[nodes[i]]) == all_paths;
+            every[i] =
+                paths.from_end[nodes[i]] &&
+                multiply_modulo(paths.to_end[nodes[i]], paths.from_end[nodes[i]]) == all_paths;
     }
     free(paths.to_start);
     free(paths.to_end);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What edits change: the own work of nodes, which releases count, the resources (what_if_plan.h).
+ * What each edit changes in the replay: the own work of nodes, which releases count, or the shared
+ * resources (what_if_private.h).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -9,7 +10,7 @@
 
 #include "analyzers/base/words.h"
 #include "analyzers/replay/what_if_link.h"
-#include "analyzers/replay/what_if_plan.h"
+#include "analyzers/replay/what_if_private.h"
 #include "analyzers/replay/what_if_ranks.h"
 
 /* ---- what an edit names -------------------------------------------------------------------------------------------------------- */
@@ -47,7 +48,7 @@ static size_t row_named(const struct an_rows *rows, const char *key)
     return AN_ROWS_MOST;
 }
 
-/* Is a word in the name of the device op? Names are looked at once. */
+/* Is `word` in the name of the device op? memo[] remembers the answer for every name. */
 static bool kernel_named(const struct an_replay *replay, uint8_t *memo, const char *word,
                          uint32_t node)
 {
@@ -60,7 +61,8 @@ static bool kernel_named(const struct an_replay *replay, uint8_t *memo, const ch
     return memo[name] == 2;
 }
 
-static int scale(struct an_plan *plan, const struct an_edit *edit)
+/* Multiplies the own work of the nodes that the key names: a kernel, a cause or a row. */
+static int scale_work(struct an_plan *plan, const struct an_edit *edit)
 {
     struct an_what_if_state *state = plan->state;
     const struct an_replay *replay = state->replay;
@@ -72,11 +74,12 @@ static int scale(struct an_plan *plan, const struct an_edit *edit)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < replay->node_count; i++) {
         uint32_t node = replay->node[i];
-        bool hit = kernel ? kernel_named(replay, memo, edit->key + 7, node)
-                   : cause != AN_CAUSE_COUNT
-                       ? replay->graph->cause[node] == cause
-                       : state->rows.row_of[node] == row && row < state->rows.count;
-        if (!hit)
+        bool named = row < state->rows.count && state->rows.row_of[node] == row;
+        if (kernel)
+            named = kernel_named(replay, memo, edit->key + 7, node);
+        else if (cause != AN_CAUSE_COUNT)
+            named = replay->graph->cause[node] == cause;
+        if (!named)
             continue;
         any = true;
         plan->touched = an_time_add(plan->touched, replay->own[node]);
@@ -101,6 +104,7 @@ static bool names_comm(const struct an_what_if_state *state, const char *key)
            (row < state->rows.count && state->rows.row[row].cause == AN_CAUSE_TRANSFER);
 }
 
+/* KEY=0.5x: scales work or latencies; waiting for ranks or for a device can only be removed. */
 static int apply_scale(struct an_plan *plan, const struct an_edit *edit)
 {
     struct an_what_if_state *state = plan->state;
@@ -109,7 +113,7 @@ static int apply_scale(struct an_plan *plan, const struct an_edit *edit)
         plan->change.latency = edit->factor;
         return 0;
     }
-    int rc = scale(plan, edit);
+    int rc = scale_work(plan, edit);
     if (names_comm(state, edit->key) &&
         !state->replay->context->result->communication.waiting_ms.valid)
         plan->ceiling = no_waiting;
@@ -127,8 +131,8 @@ static int apply_scale(struct an_plan *plan, const struct an_edit *edit)
     return rc;
 }
 
-/* A captured graph: of the calls that launch, one a step is left; the framework between them does
- * not run. */
+/* launch=graph: of the launching calls one a step is left, and the framework between them does not
+ * run. */
 static void apply_graph(struct an_plan *plan)
 {
     const struct an_replay *replay = plan->state->replay;
@@ -157,7 +161,8 @@ static void apply_graph(struct an_plan *plan)
         plan->unknown = "launch";
 }
 
-/* Mean of the transfer on a lane's own thread or device, a step. */
+/* comm=overlap: transfers move to a thread or stream of their own. A step then takes at least the
+ * mean of its transfers. */
 static void apply_overlap(struct an_plan *plan)
 {
     const struct an_replay *replay = plan->state->replay;
@@ -180,9 +185,9 @@ static void apply_overlap(struct an_plan *plan)
                     "much was not measured";
 }
 
-/* Cores that the run is known to keep busy, whatever thread they are on, bound a step that gets
- * shorter. */
-void an_plan_cores(struct an_plan *plan)
+/* A step that gets shorter still needs the CPU time that the run is known to use, on whatever
+ * thread. */
+void an_plan_core_limit(struct an_plan *plan)
 {
     const struct an_core_use *core_use = &plan->state->cores;
     struct an_context *context = plan->state->replay->context;
@@ -199,13 +204,13 @@ void an_plan_cores(struct an_plan *plan)
             cores, core_use->used.reason);
         return;
     }
-    const char *others =
-        plan->others >= 0 ? an_arena_format(context->arena, "; other programs want %s",
-                                            an_number_words(context->arena, plan->others, 2))
-        : core_use->others.valid && core_use->others.value >= 0.05
-            ? an_arena_format(context->arena, "; other programs want %s, as they did",
-                              an_number_words(context->arena, core_use->others.value, 2))
-            : "";
+    const char *others = "";
+    if (plan->others >= 0)
+        others = an_arena_format(context->arena, "; other programs want %s",
+                                 an_number_words(context->arena, plan->others, 2));
+    else if (core_use->others.valid && core_use->others.value >= 0.05)
+        others = an_arena_format(context->arena, "; other programs want %s, as they did",
+                                 an_number_words(context->arena, core_use->others.value, 2));
     const char *spin = plan->state->shares && an_shares_readings(plan->state->shares) > 1
                            ? "; of that its ranges account for less: the rest is work, or threads "
                              "that spin while they wait"
@@ -219,7 +224,7 @@ void an_plan_cores(struct an_plan *plan)
     }
 }
 
-/* The work of workers may be scaled as well: what of theirs is left. */
+/* Edits may scale the work of the loader's workers, too: the share that is left of it. */
 double an_plan_worker_share(const struct an_what_if_state *state)
 {
     const struct an_replay *replay = state->replay;
@@ -235,7 +240,7 @@ double an_plan_worker_share(const struct an_what_if_state *state)
     return before > 0 ? after / before : 1;
 }
 
-/* A link so many times as fast: what of a collective's time depends on its size shrinks. */
+/* link=2x: the part of a collective's time that depends on its size shrinks. */
 static int apply_link(struct an_plan *plan, const struct an_edit *edit)
 {
     struct an_what_if_state *state = plan->state;
@@ -248,9 +253,7 @@ static int apply_link(struct an_plan *plan, const struct an_edit *edit)
         if (state->replay->graph->cause[node] != AN_CAUSE_TRANSFER)
             continue;
         double own = (double)state->own[node],
-               latency = fit.latency_ns.valid && fit.latency_ns.value < own ? fit.latency_ns.value
-                         : fit.latency_ns.valid                             ? own
-                                                                            : 0;
+               latency = fit.latency_ns.valid ? fmin(fit.latency_ns.value, own) : 0;
         state->own[node] = (int64_t)(latency + (own - latency) / edit->factor);
     }
     if (!fit.nodes)
@@ -262,7 +265,7 @@ static int apply_link(struct an_plan *plan, const struct an_edit *edit)
     return rc;
 }
 
-static int ranks_alike(struct an_plan *plan, const struct an_edit *edit)
+static int apply_ranks(struct an_plan *plan, const struct an_edit *edit)
 {
     plan->more = plan->more || edit->kind == AN_EDIT_SCALE || !strcmp(edit->key, "ranks");
     return an_what_if_ranks(plan->state->replay, edit, plan->state->own, &plan->touched,
@@ -300,10 +303,10 @@ int an_plan_apply(struct an_plan *plan, const struct an_edit *edit)
         apply_overlap(plan);
         return 0;
     case AN_EDIT_PEERS:
-        return ranks_alike(plan, edit);
+        return apply_ranks(plan, edit);
     default:
         if (!strncmp(edit->key, "rank:", 5))
-            return ranks_alike(plan, edit);
+            return apply_ranks(plan, edit);
         return apply_scale(plan, edit);
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What of a collective's time does not depend on its size (what_if_link.h).
+ * The part of a collective's time that does not depend on its size (what_if_link.h).
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "analyzers/base/stats.h"
@@ -43,7 +44,7 @@ static struct an_value latency_of(const struct transfer *transfer, size_t count,
            large_ns = median_ns(transfer + large, count - large, work);
     double latency = small_ns - transfer[0].bytes * (large_ns - small_ns) /
                                     (transfer[count - 1].bytes - transfer[0].bytes);
-    return an_num(latency < 0 ? 0 : latency < small_ns ? latency : small_ns);
+    return an_num(fmax(0, fmin(latency, small_ns)));
 }
 
 int an_link_latency(const struct an_replay *replay, struct an_latency_fit *fit)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loader on other threads, as an edit of the graph (what_if_loader.h).
+ * The loader on other threads, as an edit of the graph (what_if_loader.h): finds the batches of
+ * the steps and what each costs a worker, and replays when each batch is made.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct take {
     uint32_t wait, lane; /* wait: the node that has to wait for it */
     uint32_t copy;       /* the device op that copies it to the device, AN_NONE: none */
     int64_t work, begun, made, taken;
-    double stretch; /* slowdown by shared cores */
+    double slowdown; /* slowdown by shared cores */
 };
 
 struct an_route {
@@ -36,8 +37,8 @@ struct an_route {
 /* ---- finding the batches ------------------------------------------------------------------------------------------------------ */
 
 /* The outermost range around a piece that is about input: one batch. */
-static uint32_t root_of(const struct an_context *context, const struct an_graph *graph,
-                        uint32_t slice)
+static uint32_t outermost_input(const struct an_context *context, const struct an_graph *graph,
+                                uint32_t slice)
 {
     uint32_t root = slice;
     for (int i = 0; slice != AN_NONE && i < AN_DEPTH_MAX;
@@ -49,7 +50,7 @@ static uint32_t root_of(const struct an_context *context, const struct an_graph 
 
 /* ns of writing the batch once, inside one range of the thread: its collate, else what torch calls
  * collating. */
-static int64_t write_of(const struct an_context *context, uint32_t root)
+static int64_t write_ns(const struct an_context *context, uint32_t root)
 {
     const struct an_trace *trace = context->trace;
     int64_t end = an_slice_end(trace, root), sum = 0, until = INT64_MIN;
@@ -67,6 +68,8 @@ static int64_t write_of(const struct an_context *context, uint32_t root)
     return sum;
 }
 
+/* Adds the batches that a thread takes in its steps. In a loader in line the work moves from the
+ * thread to the batch. */
 static int add_takes(const struct an_replay *replay, uint32_t lane, bool in_line, int64_t *own,
                      struct an_route *route, double *written)
 {
@@ -75,7 +78,7 @@ static int add_takes(const struct an_replay *replay, uint32_t lane, bool in_line
     uint32_t track = context->lane[lane].track, last_root = AN_NONE;
     for (size_t node = graph->track_first[track]; node < graph->track_first[track + 1]; node++) {
         uint32_t root = graph->cause[node] == AN_CAUSE_INPUT && replay->inside[node]
-                            ? root_of(context, graph, graph->slice[node])
+                            ? outermost_input(context, graph, graph->slice[node])
                             : AN_NONE;
         if (root == AN_NONE)
             continue;
@@ -84,7 +87,7 @@ static int add_takes(const struct an_replay *replay, uint32_t lane, bool in_line
                 return TACHO_ENOMEM;
             route->take[route->count++] =
                 (struct take){.wait = (uint32_t)node, .lane = lane, .copy = AN_NONE};
-            *written += (double)write_of(context, root);
+            *written += (double)write_ns(context, root);
             last_root = root;
         }
         struct take *take = &route->take[route->count - 1];
@@ -111,7 +114,7 @@ static const struct an_loader_rank *loader_of(const struct an_context *context, 
 }
 
 /* ns of a batch in a thread of its own that copies it, where there is one. */
-static int64_t pin_of(const struct an_context *context, bool in_line)
+static int64_t pin_ns(const struct an_context *context, bool in_line)
 {
     for (size_t i = 0; !in_line && i < context->result->loader.stage_count; i++)
         if (!strcmp(context->result->loader.stages[i].name, "pin") &&
@@ -122,7 +125,7 @@ static int64_t pin_of(const struct an_context *context, bool in_line)
 
 /* ---- worker time ---------------------------------------------------------------------------------------------------------------- */
 
-static uint32_t handed_by(const struct an_graph *graph, uint32_t node)
+static uint32_t handoff_source(const struct an_graph *graph, uint32_t node)
 {
     for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++)
         if ((graph->in_kind[edge] & AN_EDGE_KIND_MASK) == AN_EDGE_HANDOFF)
@@ -130,8 +133,8 @@ static uint32_t handed_by(const struct an_graph *graph, uint32_t node)
     return AN_NONE;
 }
 
-/* Own work of the batch whose last stage is node n: what the worker did since the batch before.
- * `last` marks last stages. */
+/* Own work of the batch whose last stage is `node`: what the worker did since the batch before.
+ * last[] marks the last stages. */
 static int64_t work_until(const struct an_replay *replay, const bool *last, uint32_t node)
 {
     const struct an_graph *graph = replay->graph;
@@ -146,7 +149,7 @@ static int64_t work_until(const struct an_replay *replay, const bool *last, uint
     return sum;
 }
 
-/* Batches differ: each has its own work where the hand-over tells which it is, else the mean. */
+/* Fills the work of each batch: its own where an edge says which batch it is, else the mean. */
 static int work_of_batches(const struct an_replay *replay, struct an_route *route, size_t first,
                            int64_t mean)
 {
@@ -155,15 +158,16 @@ static int work_of_batches(const struct an_replay *replay, struct an_route *rout
     if (!last)
         return TACHO_ENOMEM;
     for (uint32_t node = 0; node < graph->node_count; node++) {
-        uint32_t from = graph->cause[node] == AN_CAUSE_INPUT ? handed_by(graph, node) : AN_NONE;
+        uint32_t from =
+            graph->cause[node] == AN_CAUSE_INPUT ? handoff_source(graph, node) : AN_NONE;
         if (from != AN_NONE)
             last[from] = true;
     }
     for (size_t i = first; i < route->count; i++) {
-        uint32_t from = handed_by(graph, route->take[i].wait);
+        uint32_t from = handoff_source(graph, route->take[i].wait);
         uint32_t before = from != AN_NONE && route->pin ? an_graph_before(graph, from)
                                                         : AN_NONE; /* a pin thread's wait */
-        from = before != AN_NONE ? handed_by(graph, before) : from;
+        from = before != AN_NONE ? handoff_source(graph, before) : from;
         int64_t work = from != AN_NONE ? work_until(replay, last, from) : 0;
         route->take[i].work = work > 0 ? work : mean;
     }
@@ -171,6 +175,7 @@ static int work_of_batches(const struct an_replay *replay, struct an_route *rout
     return 0;
 }
 
+/* Adds the batches of one rank with the work of each; *why is set where the run does not say it. */
 static int route_lane(const struct an_replay *replay, uint32_t lane, int64_t *own,
                       struct an_route *route, const char **why, double *written)
 {
@@ -191,7 +196,7 @@ static int route_lane(const struct an_replay *replay, uint32_t lane, int64_t *ow
     if (*why)
         return 0;
     int rc = add_takes(replay, lane, in_line, own, route, written);
-    route->pin = pin_of(replay->context, in_line);
+    route->pin = pin_ns(replay->context, in_line);
     return rc || in_line ? rc : work_of_batches(replay, route, first, (int64_t)(batch.value * 1e6));
 }
 
@@ -224,9 +229,10 @@ static void find_copies(const struct an_replay *replay, struct take *take, size_
     }
 }
 
-/* Half of what handing over costs is receiving the batch, half reading it cold. */
-static void charge(const struct an_replay *replay, struct an_route *route, double hand_over,
-                   int64_t *own)
+/* Adds what passing a batch between threads costs: half of it is receiving the batch, half reading
+ * it from cold memory. */
+static void charge_handoff(const struct an_replay *replay, struct an_route *route, double hand_over,
+                           int64_t *own)
 {
     if (hand_over > 0)
         find_copies(replay, route->take, route->count);
@@ -238,13 +244,25 @@ static void charge(const struct an_replay *replay, struct an_route *route, doubl
     }
 }
 
+/* Sorts the batches by node, and computes the means; `written`: ns of writing all of them once. */
+static void sort_takes(struct an_route *route, double written)
+{
+    double work = 0;
+    qsort(route->take, route->count, sizeof *route->take, take_order);
+    for (size_t i = 0; i < route->count; i++)
+        work += (double)route->take[i].work;
+    an_route_reset_slowdown(route, 1);
+    route->write_ns = written / (double)route->count;
+    route->batch_ns = work / (double)route->count;
+}
+
 int an_route_new(const struct an_replay *replay, const struct an_route_plan *plan, int64_t *own,
                  struct an_route **out, const char **why)
 {
     struct an_context *context = replay->context;
     struct an_route *route = an_arena_zero(context->scratch, 1, sizeof *route);
     struct take *take;
-    double written = 0, work = 0;
+    double written = 0;
     *out = NULL;
     *why = NULL;
     if (!route || !(route->first_take = an_arena_zero(context->scratch, context->lane_count + 1,
@@ -267,16 +285,11 @@ int an_route_new(const struct an_replay *replay, const struct an_route_plan *pla
     route->take = take;
     if (rc || *why || !take)
         return rc || *why ? rc : TACHO_ENOMEM;
-    qsort(take, route->count, sizeof *take, take_order);
-    for (size_t i = 0; i < route->count; i++)
-        work += (double)take[i].work;
-    an_route_recorded(route, 1);
-    route->write_ns = written / (double)route->count;
-    route->batch_ns = work / (double)route->count;
-    charge(replay, route, plan->hand_over, own);
-    route->ahead = plan->ahead      ? plan->ahead
-                   : route->whoever ? AHEAD_WHOEVER
-                                    : AHEAD_TURNS * route->workers;
+    sort_takes(route, written);
+    charge_handoff(replay, route, plan->hand_over, own);
+    route->ahead = plan->ahead;
+    if (!route->ahead)
+        route->ahead = route->whoever ? AHEAD_WHOEVER : AHEAD_TURNS * route->workers;
     if (route->whoever &&
         !(route->free_at = an_arena_zero(context->scratch, route->lanes * (size_t)route->workers,
                                          sizeof *route->free_at)))
@@ -311,12 +324,12 @@ bool an_route_replaces(const struct an_route *route, const struct an_graph *grap
     return kind == AN_EDGE_HANDOFF && take_at(route, node);
 }
 
-static int64_t later(int64_t first, int64_t second)
+static int64_t later_of(int64_t first, int64_t second)
 {
     return first > second ? first : second;
 }
 
-/* The worker of a lane that is done first. */
+/* When the worker of a lane that is done first is free. */
 static int64_t *first_free(const struct an_route *route, uint32_t lane)
 {
     int64_t *first = &route->free_at[lane * (size_t)route->workers];
@@ -336,24 +349,25 @@ int64_t an_route_release(struct an_route *route, uint32_t node, int64_t start, i
     if (route->first_take[take->lane] == SIZE_MAX)
         route->first_take[take->lane] = index;
     size_t ordinal = index - route->first_take[take->lane]; /* its ordinal in the frame */
-    int64_t work = (int64_t)((double)take->work * route->factor * take->stretch / route->recorded);
+    int64_t work = (int64_t)((double)take->work * route->factor * take->slowdown / route->recorded);
     int64_t *worker = route->whoever ? first_free(route, take->lane) : NULL;
     /* The frame begins with every worker as far into its first batch as in a pipeline that runs. */
-    int64_t begun = ordinal < workers
-                        ? route->frame - (int64_t)((double)work * (double)(workers - 1 - ordinal) /
-                                                   (double)workers)
-                    : worker ? *worker
-                             : take[-(ptrdiff_t)workers].made;
+    int64_t begun;
+    if (ordinal < workers)
+        begun = route->frame -
+                (int64_t)((double)work * (double)(workers - 1 - ordinal) / (double)workers);
+    else
+        begun = worker ? *worker : take[-(ptrdiff_t)workers].made;
     if (ordinal >= room)
-        begun = later(begun, take[-(ptrdiff_t)room].taken);
+        begun = later_of(begun, take[-(ptrdiff_t)room].taken);
     if (worker)
         *worker = begun + work;
     take->begun = begun;
     take->made = begun + work;
     if (route->pin)
-        take->made = (ordinal ? later(take->made, take[-1].made) : take->made) + route->pin;
-    take->taken = later(start, take->made);
-    return later(body, take->made);
+        take->made = (ordinal ? later_of(take->made, take[-1].made) : take->made) + route->pin;
+    take->taken = later_of(start, take->made);
+    return later_of(body, take->made);
 }
 
 double an_route_write_ns(const struct an_route *route)
@@ -376,23 +390,23 @@ uint32_t an_route_use(const struct an_route *route, uint32_t i, int64_t *start, 
     const struct take *take = &route->take[i];
     *start = take->begun;
     *end = (int64_t)((double)take->begun +
-                     (double)take->work * route->factor * take->stretch / route->recorded);
+                     (double)take->work * route->factor * take->slowdown / route->recorded);
     return take->wait;
 }
 
-void an_route_recorded(struct an_route *route, double stretch)
+void an_route_reset_slowdown(struct an_route *route, double slowdown)
 {
-    route->recorded = stretch;
+    route->recorded = slowdown;
     for (size_t i = 0; i < route->count; i++)
-        route->take[i].stretch = stretch;
+        route->take[i].slowdown = slowdown;
 }
 
-void an_route_stretch(struct an_route *route, uint32_t i, double stretch)
+void an_route_set_slowdown(struct an_route *route, uint32_t i, double slowdown)
 {
-    route->take[i].stretch = stretch;
+    route->take[i].slowdown = slowdown;
 }
 
-double an_route_stretched(const struct an_route *route, uint32_t i)
+double an_route_slowdown(const struct an_route *route, uint32_t i)
 {
-    return route->take[i].stretch;
+    return route->take[i].slowdown;
 }

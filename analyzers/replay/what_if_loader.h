@@ -47,8 +47,8 @@ double an_route_batch_ns(const struct an_route *route);
 size_t an_route_count(const struct an_route *route);
 uint32_t an_route_use(const struct an_route *route, uint32_t i, int64_t *start, int64_t *end);
 /* Slowdown of all batches as they were recorded, and of batch i from now on. */
-void an_route_recorded(struct an_route *route, double stretch);
-void an_route_stretch(struct an_route *route, uint32_t i, double stretch);
-double an_route_stretched(const struct an_route *route, uint32_t i);
+void an_route_reset_slowdown(struct an_route *route, double slowdown);
+void an_route_set_slowdown(struct an_route *route, uint32_t i, double slowdown);
+double an_route_slowdown(const struct an_route *route, uint32_t i);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Edits as people type them.
+ * Reads edits as people type them (what_if.h).
  */
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks made alike in the replay: whose own work, in which step and stage, and what it would be on
- * its peers.
+ * Edits that make ranks alike (what_if_ranks.h). The first pass adds up the own work of each rank
+ * in each step and place; the second pass scales it to what it would be on its peers.
  */
 #include "analyzers/replay/what_if_ranks.h"
 
@@ -13,12 +13,12 @@
 #include <string.h>
 
 #include "analyzers/base/stats.h"
-#include "analyzers/ranks/ranks_build.h"
+#include "analyzers/ranks/ranks_compare.h"
 
 /* Where a rank works: what is scaled apart. */
 enum place { ON_THREAD, ON_DEVICE, ELSEWHERE, PLACES };
 
-struct even {
+struct rank_scaling {
     const struct an_replay *replay;
     struct an_context *context;
     const struct an_edit *edit;
@@ -41,101 +41,109 @@ struct even {
 /* ---- which node is whose -------------------------------------------------------------------------------------------------------- */
 
 /* Column of a step: the reference's step of the same index; SIZE_MAX: it has none. */
-static size_t column_of(const struct even *even, const struct an_step *step)
+static size_t column_of(const struct rank_scaling *scaling, const struct an_step *step)
 {
-    const struct an_lane *lane = &even->context->lane[even->reference];
+    const struct an_lane *lane = &scaling->context->lane[scaling->reference];
     size_t low = lane->first, high = lane->first + lane->count;
     while (step && low < high) {
         size_t middle = low + (high - low) / 2;
-        if (even->context->step[middle].index < step->index)
+        if (scaling->context->step[middle].index < step->index)
             low = middle + 1;
         else
             high = middle;
     }
-    return step && low < lane->first + lane->count && even->context->step[low].index == step->index
+    return step && low < lane->first + lane->count &&
+                   scaling->context->step[low].index == step->index
                ? low - lane->first
                : SIZE_MAX;
 }
 
 /* Stage of a lane's thread at `time`; other: none. */
-static enum an_step_stage stage_at(const struct even *even, uint32_t lane, int64_t time)
+static enum an_step_stage stage_at(const struct rank_scaling *scaling, uint32_t lane, int64_t time)
 {
-    const struct an_stage_span *stage_span = even->span[lane];
+    const struct an_stage_span *stage_span = scaling->span[lane];
     size_t i = an_rows_seek(stage_span, sizeof *stage_span, offsetof(struct an_stage_span, end),
-                            even->span_count[lane], time);
-    return i < even->span_count[lane] && stage_span[i].start <= time ? stage_span[i].stage
-                                                                     : AN_STAGE_OTHER;
+                            scaling->span_count[lane], time);
+    return i < scaling->span_count[lane] && stage_span[i].start <= time ? stage_span[i].stage
+                                                                        : AN_STAGE_OTHER;
 }
 
-static enum an_step_stage stage_of_node(const struct even *even, uint32_t lane, uint32_t node)
+static enum an_step_stage stage_of_node(const struct rank_scaling *scaling, uint32_t lane,
+                                        uint32_t node)
 {
-    const struct an_graph *graph = even->replay->graph;
+    const struct an_graph *graph = scaling->replay->graph;
     if (graph->cause[node] == AN_CAUSE_INPUT)
         return AN_STAGE_INPUT;
-    if (even->context->lane[lane].device != AN_NONE)
+    if (scaling->context->lane[lane].device != AN_NONE)
         return AN_STAGE_OTHER;
-    return stage_at(even, lane, graph->start[node] + (graph->end[node] - graph->start[node]) / 2);
+    return stage_at(scaling, lane,
+                    graph->start[node] + (graph->end[node] - graph->start[node]) / 2);
 }
 
-static bool is_meant(const struct even *even, enum an_step_stage stage)
+static bool is_selected(const struct rank_scaling *scaling, enum an_step_stage stage)
 {
-    return even->stage == AN_STAGE_COUNT || stage == even->stage ||
-           (even->stage == AN_STAGE_COMPUTE && stage == AN_STAGE_FORWARD);
+    return scaling->stage == AN_STAGE_COUNT || stage == scaling->stage ||
+           (scaling->stage == AN_STAGE_COMPUTE && stage == AN_STAGE_FORWARD);
 }
 
-static void add(struct even *even, uint32_t lane, enum place place, size_t column, uint32_t node)
+static void visit_work(struct rank_scaling *scaling, uint32_t lane, enum place place, size_t column,
+                       uint32_t node)
 {
-    size_t cell = place == ELSEWHERE ? lane : lane * even->columns + column;
-    double ns = (double)even->own[node];
-    if (!even->scale) {
-        even->work[place][cell] += ns;
-        even->touched += even->target == AN_NONE || even->target == lane ? even->own[node] : 0;
-    } else if (even->target == AN_NONE || even->target == lane) {
-        even->own[node] = (int64_t)(ns * even->factor[place][cell]);
+    size_t cell = place == ELSEWHERE ? lane : lane * scaling->columns + column;
+    double ns = (double)scaling->own[node];
+    if (!scaling->scale) {
+        scaling->work[place][cell] += ns;
+        scaling->touched +=
+            scaling->target == AN_NONE || scaling->target == lane ? scaling->own[node] : 0;
+    } else if (scaling->target == AN_NONE || scaling->target == lane) {
+        scaling->own[node] = (int64_t)(ns * scaling->factor[place][cell]);
     }
 }
 
-static void ops(struct even *even)
+static void visit_device_ops(struct rank_scaling *scaling)
 {
-    const struct an_devices *gpu = even->context->gpu;
-    const struct an_graph *graph = even->replay->graph;
+    const struct an_devices *gpu = scaling->context->gpu;
+    const struct an_graph *graph = scaling->replay->graph;
     for (size_t i = 0; gpu && i < gpu->op.count; i++) {
-        uint32_t node = graph->op_node[i], lane = even->lane_of[gpu->op.track[i]];
-        if (lane == AN_NONE || !even->replay->inside[node] ||
-            graph->cause[node] == AN_CAUSE_TRANSFER || !even->own[node])
+        uint32_t node = graph->op_node[i], lane = scaling->lane_of[gpu->op.track[i]];
+        if (lane == AN_NONE || !scaling->replay->inside[node] ||
+            graph->cause[node] == AN_CAUSE_TRANSFER || !scaling->own[node])
             continue;
-        const struct an_lane *on_lane = &even->context->lane[lane];
-        size_t column = column_of(even, an_step_at(even->context, on_lane, graph->start[node]));
-        if (column != SIZE_MAX && is_meant(even, an_stage_of_op(&even->map, on_lane, i)))
-            add(even, lane, ON_DEVICE, column, node);
+        const struct an_lane *on_lane = &scaling->context->lane[lane];
+        size_t column =
+            column_of(scaling, an_step_at(scaling->context, on_lane, graph->start[node]));
+        if (column != SIZE_MAX && is_selected(scaling, an_stage_of_op(&scaling->map, on_lane, i)))
+            visit_work(scaling, lane, ON_DEVICE, column, node);
     }
 }
 
-static void pieces(struct even *even)
+static void visit_thread_pieces(struct rank_scaling *scaling)
 {
-    const struct an_graph *graph = even->replay->graph;
-    for (size_t i = 0; i < even->replay->node_count; i++) {
-        uint32_t node = even->replay->node[i], lane = even->lane_of[graph->track[node]];
+    const struct an_graph *graph = scaling->replay->graph;
+    for (size_t i = 0; i < scaling->replay->node_count; i++) {
+        uint32_t node = scaling->replay->node[i], lane = scaling->lane_of[graph->track[node]];
         bool ended =
             graph->kind[node] == AN_NODE_WAIT && graph->in_first[node] < graph->in_first[node + 1];
-        if (lane == AN_NONE || an_graph_on_device(graph, node) || !even->own[node] || ended ||
+        if (lane == AN_NONE || an_graph_on_device(graph, node) || !scaling->own[node] || ended ||
             graph->cause[node] == AN_CAUSE_TRANSFER || graph->cause[node] == AN_CAUSE_PEERS ||
-            !is_meant(even, stage_of_node(even, lane, node)))
+            !is_selected(scaling, stage_of_node(scaling, lane, node)))
             continue;
-        const struct an_lane *on_lane = &even->context->lane[lane];
+        const struct an_lane *on_lane = &scaling->context->lane[lane];
         bool main = graph->track[node] == on_lane->track;
         size_t column =
-            main ? column_of(even, an_step_at_host(even->context, on_lane, graph->start[node])) : 0;
+            main
+                ? column_of(scaling, an_step_at_host(scaling->context, on_lane, graph->start[node]))
+                : 0;
         if (column != SIZE_MAX)
-            add(even, lane, main ? ON_THREAD : ELSEWHERE, column, node);
+            visit_work(scaling, lane, main ? ON_THREAD : ELSEWHERE, column, node);
     }
 }
 
-static void pass(struct even *even, bool scale)
+static void visit_all(struct rank_scaling *scaling, bool scale)
 {
-    even->scale = scale;
-    ops(even);
-    pieces(even);
+    scaling->scale = scale;
+    visit_device_ops(scaling);
+    visit_thread_pieces(scaling);
 }
 
 /* ---- what it would be ----------------------------------------------------------------------------------------------------------- */
@@ -147,60 +155,62 @@ static bool are_peers(const struct an_context *context, uint32_t lane, uint32_t 
 }
 
 /* Steps of the lane that its work is spread over. */
-static double steps_of(const struct even *even, uint32_t lane)
+static double steps_of(const struct rank_scaling *scaling, uint32_t lane)
 {
-    return even->context->lane[lane].count ? (double)even->context->lane[lane].count : 1;
+    return scaling->context->lane[lane].count ? (double)scaling->context->lane[lane].count : 1;
 }
 
-/* What the lane's work in a column would be: the median of its peers', or the mean of all; -1:
- * nobody else has it. */
-static double goal(const struct even *even, uint32_t lane, enum place place, size_t column,
-                   double *others)
+/* What the lane's work in a column would be: the median of its peers', or the mean of all; -1: no
+ * other lane has it. */
+static double find_goal(const struct rank_scaling *scaling, uint32_t lane, enum place place,
+                        size_t column, double *others)
 {
     size_t count = 0;
     double sum = 0;
-    for (uint32_t other = 0; other < even->context->lane_count; other++) {
-        if ((other == lane && even->target != AN_NONE) || !are_peers(even->context, lane, other))
+    for (uint32_t other = 0; other < scaling->context->lane_count; other++) {
+        if ((other == lane && scaling->target != AN_NONE) ||
+            !are_peers(scaling->context, lane, other))
             continue;
-        double ns = place == ELSEWHERE ? even->work[place][other] / steps_of(even, other)
-                                       : even->work[place][other * even->columns + column];
-        if (place != ELSEWHERE && even->work[ON_THREAD][other * even->columns + column] == 0 &&
-            even->work[ON_DEVICE][other * even->columns + column] == 0)
+        double ns = place == ELSEWHERE ? scaling->work[place][other] / steps_of(scaling, other)
+                                       : scaling->work[place][other * scaling->columns + column];
+        if (place != ELSEWHERE &&
+            scaling->work[ON_THREAD][other * scaling->columns + column] == 0 &&
+            scaling->work[ON_DEVICE][other * scaling->columns + column] == 0)
             continue; /* this rank does not have the step */
         others[count++] = ns;
         sum += ns;
     }
-    return !count                    ? -1
-           : even->target == AN_NONE ? sum / (double)count
-                                     : an_quantile_of(others, count, 0.5);
+    if (!count)
+        return -1;
+    return scaling->target == AN_NONE ? sum / (double)count : an_quantile_of(others, count, 0.5);
 }
 
-static double factor(const struct even *even, double own_ns, double goal_ns)
+static double factor_to(const struct rank_scaling *scaling, double own_ns, double goal_ns)
 {
     if (goal_ns < 0 || own_ns <= 0)
         return 1;
-    return even->target == AN_NONE || goal_ns < own_ns ? goal_ns / own_ns : 1;
+    return scaling->target == AN_NONE || goal_ns < own_ns ? goal_ns / own_ns : 1;
 }
 
-static void factors(struct even *even, double *others)
+static void find_factors(struct rank_scaling *scaling, double *others)
 {
-    for (uint32_t lane = 0; lane < even->context->lane_count; lane++) {
-        if (even->target != AN_NONE && even->target != lane)
+    for (uint32_t lane = 0; lane < scaling->context->lane_count; lane++) {
+        if (scaling->target != AN_NONE && scaling->target != lane)
             continue;
-        for (size_t i = 0; i < even->columns; i++)
+        for (size_t i = 0; i < scaling->columns; i++)
             for (int place = ON_THREAD; place <= ON_DEVICE; place++) {
-                size_t cell = lane * even->columns + i;
-                even->factor[place][cell] =
-                    even->edit->kind == AN_EDIT_SCALE
-                        ? even->edit->factor
-                        : factor(even, even->work[place][cell],
-                                 goal(even, lane, (enum place)place, i, others));
+                size_t cell = lane * scaling->columns + i;
+                scaling->factor[place][cell] =
+                    scaling->edit->kind == AN_EDIT_SCALE
+                        ? scaling->edit->factor
+                        : factor_to(scaling, scaling->work[place][cell],
+                                    find_goal(scaling, lane, (enum place)place, i, others));
             }
-        even->factor[ELSEWHERE][lane] =
-            even->edit->kind == AN_EDIT_SCALE
-                ? even->edit->factor
-                : factor(even, even->work[ELSEWHERE][lane] / steps_of(even, lane),
-                         goal(even, lane, ELSEWHERE, 0, others));
+        scaling->factor[ELSEWHERE][lane] =
+            scaling->edit->kind == AN_EDIT_SCALE
+                ? scaling->edit->factor
+                : factor_to(scaling, scaling->work[ELSEWHERE][lane] / steps_of(scaling, lane),
+                            find_goal(scaling, lane, ELSEWHERE, 0, others));
     }
 }
 
@@ -216,101 +226,103 @@ static const char *ranks_of(struct an_context *context)
 }
 
 /* "rank:2:backward": who is meant. False, with the reason: nobody. */
-static bool read_key(struct even *even, const char **reason)
+static bool read_key(struct rank_scaling *scaling, const char **reason)
 {
-    struct an_context *context = even->context;
+    struct an_context *context = scaling->context;
     char *end = NULL;
-    even->target = even->reference = AN_NONE;
-    even->stage = AN_STAGE_COUNT;
-    for (uint32_t lane = 0; lane < context->lane_count && even->reference == AN_NONE; lane++)
-        even->reference = context->lane[lane].count ? lane : AN_NONE;
-    if (context->lane_count < 2 || even->reference == AN_NONE) {
+    scaling->target = scaling->reference = AN_NONE;
+    scaling->stage = AN_STAGE_COUNT;
+    for (uint32_t lane = 0; lane < context->lane_count && scaling->reference == AN_NONE; lane++)
+        scaling->reference = context->lane[lane].count ? lane : AN_NONE;
+    if (context->lane_count < 2 || scaling->reference == AN_NONE) {
         *reason = "there is one rank only: nobody to compare it with";
         return false;
     }
-    if (!strcmp(even->edit->key, "ranks"))
+    if (!strcmp(scaling->edit->key, "ranks"))
         return true;
-    long long rank = strtoll(even->edit->key + strlen("rank:"), &end, 10);
+    long long rank = strtoll(scaling->edit->key + strlen("rank:"), &end, 10);
     for (uint32_t lane = 0; lane < context->lane_count; lane++)
         if (context->lane[lane].rank == rank)
-            even->target = even->reference = lane;
+            scaling->target = scaling->reference = lane;
     if (*end == ':')
-        an_stage_named(end + 1, &even->stage);
-    if (even->target == AN_NONE)
+        an_stage_named(end + 1, &scaling->stage);
+    if (scaling->target == AN_NONE)
         *reason = an_arena_format(context->arena, "rank %lld is not in this run: it has %s", rank,
                                   ranks_of(context));
-    return even->target != AN_NONE;
+    return scaling->target != AN_NONE;
 }
 
-static int allocate(struct even *even)
+/* Makes room for the sums of every lane and step, and maps tracks to lanes and lanes to stages. */
+static int allocate(struct rank_scaling *scaling)
 {
-    struct an_context *context = even->context;
+    struct an_context *context = scaling->context;
     size_t lanes = context->lane_count, tracks = context->trace->track_count;
-    even->columns = context->lane[even->reference].count;
-    for (uint32_t lane = 0; lane < lanes && even->target == AN_NONE;
+    scaling->columns = context->lane[scaling->reference].count;
+    for (uint32_t lane = 0; lane < lanes && scaling->target == AN_NONE;
          lane++) /* the lane with most steps has most columns */
-        if (context->lane[lane].count > even->columns) {
-            even->reference = lane;
-            even->columns = context->lane[lane].count;
+        if (context->lane[lane].count > scaling->columns) {
+            scaling->reference = lane;
+            scaling->columns = context->lane[lane].count;
         }
-    even->lane_of = malloc((tracks + 1) * sizeof *even->lane_of);
-    even->span = calloc(lanes, sizeof *even->span);
-    even->span_count = calloc(lanes, sizeof *even->span_count);
-    even->span_room = calloc(lanes, sizeof *even->span_room);
-    bool done = even->lane_of && even->span && even->span_count && even->span_room;
+    scaling->lane_of = malloc((tracks + 1) * sizeof *scaling->lane_of);
+    scaling->span = calloc(lanes, sizeof *scaling->span);
+    scaling->span_count = calloc(lanes, sizeof *scaling->span_count);
+    scaling->span_room = calloc(lanes, sizeof *scaling->span_room);
+    bool done = scaling->lane_of && scaling->span && scaling->span_count && scaling->span_room;
     for (int place = 0; place < PLACES && done; place++) {
-        size_t cell_count = place == ELSEWHERE ? lanes : lanes * even->columns;
-        even->work[place] = calloc(cell_count + 1, sizeof *even->work[place]);
-        even->factor[place] = calloc(cell_count + 1, sizeof *even->factor[place]);
-        done = even->work[place] && even->factor[place];
+        size_t cell_count = place == ELSEWHERE ? lanes : lanes * scaling->columns;
+        scaling->work[place] = calloc(cell_count + 1, sizeof *scaling->work[place]);
+        scaling->factor[place] = calloc(cell_count + 1, sizeof *scaling->factor[place]);
+        done = scaling->work[place] && scaling->factor[place];
     }
-    if (!done || an_stage_map_of(context, &even->map))
+    if (!done || an_stage_map_of(context, &scaling->map))
         return TACHO_ENOMEM;
     for (uint32_t lane = 0; lane < tracks; lane++)
-        even->lane_of[lane] = an_lane_of_process(context, context->trace->track[lane].process);
+        scaling->lane_of[lane] = an_lane_of_process(context, context->trace->track[lane].process);
     for (size_t i = 0; i < context->step_count; i++) {
         uint32_t lane = context->step[i].lane;
         if (context->lane[lane].device == AN_NONE && context->lane[lane].track != AN_NONE &&
             an_step_detailed(&context->step[i]) &&
-            an_stage_spans(&even->map, &context->step[i], &even->span[lane],
-                           &even->span_count[lane], &even->span_room[lane]))
+            an_stage_spans(&scaling->map, &context->step[i], &scaling->span[lane],
+                           &scaling->span_count[lane], &scaling->span_room[lane]))
             return TACHO_ENOMEM;
     }
     return 0;
 }
 
-static void release(struct even *even)
+static void release(struct rank_scaling *scaling)
 {
-    for (uint32_t lane = 0; even->span && lane < even->context->lane_count; lane++)
-        free(even->span[lane]);
-    free(even->span);
-    free(even->span_count);
-    free(even->span_room);
-    free(even->lane_of);
+    for (uint32_t lane = 0; scaling->span && lane < scaling->context->lane_count; lane++)
+        free(scaling->span[lane]);
+    free(scaling->span);
+    free(scaling->span_count);
+    free(scaling->span_room);
+    free(scaling->lane_of);
     for (int place = 0; place < PLACES; place++) {
-        free(even->work[place]);
-        free(even->factor[place]);
+        free(scaling->work[place]);
+        free(scaling->factor[place]);
     }
 }
 
 int an_what_if_ranks(const struct an_replay *replay, const struct an_edit *edit, int64_t *own,
                      int64_t *touched, const char **reason)
 {
-    struct even even = {.replay = replay, .context = replay->context, .edit = edit, .own = own};
-    if (!read_key(&even, reason))
+    struct rank_scaling scaling = {
+        .replay = replay, .context = replay->context, .edit = edit, .own = own};
+    if (!read_key(&scaling, reason))
         return 0;
-    double *others = malloc((even.context->lane_count + 1) * sizeof *others);
-    int rc = others ? allocate(&even) : TACHO_ENOMEM;
+    double *others = malloc((scaling.context->lane_count + 1) * sizeof *others);
+    int rc = others ? allocate(&scaling) : TACHO_ENOMEM;
     if (!rc) {
-        pass(&even, false);
-        factors(&even, others);
-        pass(&even, true);
-        *touched = an_time_add(*touched, even.touched);
-        if (!even.touched)
-            *reason = an_arena_format(even.context->arena,
+        visit_all(&scaling, false);
+        find_factors(&scaling, others);
+        visit_all(&scaling, true);
+        *touched = an_time_add(*touched, scaling.touched);
+        if (!scaling.touched)
+            *reason = an_arena_format(scaling.context->arena,
                                       "nothing in the replayed steps is %.100s", edit->key);
     }
     free(others);
-    release(&even);
+    release(&scaling);
     return rc;
 }

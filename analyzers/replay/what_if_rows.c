@@ -45,10 +45,11 @@ static const char *collective_key(const struct an_context *context, uint32_t sli
     const struct an_detail *detail =
         slice != AN_NONE ? an_trace_detail(context->trace, context->trace->slice.detail[slice])
                          : NULL;
-    const char *name = detail && *detail->collective ? detail->collective
-                       : slice != AN_NONE
-                           ? an_trace_name(context->trace, context->trace->slice.name[slice])
-                           : "";
+    const char *name = "";
+    if (detail && *detail->collective)
+        name = detail->collective;
+    else if (slice != AN_NONE)
+        name = an_trace_name(context->trace, context->trace->slice.name[slice]);
     return an_arena_format(context->scratch, "collective:%.100s", name);
 }
 
@@ -80,8 +81,8 @@ static const char *device_key(const struct an_context *context, size_t op)
                                                              : an_device_class_key(ops->class[op]));
 }
 
-/* Device ops by class; those that are told apart by more than that by the detail and name they
- * share. */
+/* Names the rows of device ops by their class; collectives and copies by their detail, else their
+ * name. The memos hold the row of each of these once it is known. */
 static int device_rows(const struct an_replay *replay, struct an_rows *rows)
 {
     struct an_context *context = replay->context;
@@ -99,11 +100,11 @@ static int device_rows(const struct an_replay *replay, struct an_rows *rows)
         uint32_t node = replay->graph->op_node[i],
                  detail = context->trace->slice.detail[ops->slice[i]],
                  name = context->trace->slice.name[ops->slice[i]];
-        uint8_t *memo = ops->class[i] != AN_DEVICE_COMM && ops->class[i] != AN_DEVICE_COPY
-                            ? &of_class[ops->class[i]]
-                        : detail != AN_NONE ? &of_detail[detail]
-                        : name != AN_NONE   ? &of_name[name]
-                                            : &of_name[context->trace->string_count];
+        uint8_t *memo = &of_name[name != AN_NONE ? name : context->trace->string_count];
+        if (ops->class[i] != AN_DEVICE_COMM && ops->class[i] != AN_DEVICE_COPY)
+            memo = &of_class[ops->class[i]];
+        else if (detail != AN_NONE)
+            memo = &of_detail[detail];
         if (node == AN_NONE || !replay->inside[node])
             continue;
         if (*memo == ROW_UNKNOWN)
@@ -116,8 +117,8 @@ static int device_rows(const struct an_replay *replay, struct an_rows *rows)
     return rc;
 }
 
-/* Pieces of threads: by cause, and those of compute, loaders and collectives by the range they are
- * a piece of. */
+/* Names the rows of pieces of threads by cause; those of compute, loaders and collectives by the
+ * name of their range, too. */
 static int thread_rows(const struct an_replay *replay, struct an_rows *rows)
 {
     struct an_context *context = replay->context;

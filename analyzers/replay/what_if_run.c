@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Predictions: the replay says what becomes of the steps under edits (what_if_edits.c). The
- * interval is that of the steps (block bootstrap), widened by the error the replay was seen to
- * make.
+ * Predictions: replays a run under edits (what_if_edits.c) and compares its steps with the replay
+ * as recorded. The interval is that of the steps (block bootstrap), widened by the error that the
+ * replay was measured to make.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 
 #include "analyzers/base/stats.h"
 #include "analyzers/replay/what_if_loader.h"
-#include "analyzers/replay/what_if_plan.h"
+#include "analyzers/replay/what_if_private.h"
 #include "analyzers/steps/command.h"
 
 #define ROUNDS    1000
@@ -37,7 +37,7 @@ static double ratio_of(const double *edited, const double *base, size_t count)
     return base_sum > 0 ? edited_sum / base_sum : 1;
 }
 
-static double middle_of(double *work, const double *values, size_t count)
+static double median_of(double *work, const double *values, size_t count)
 {
     memcpy(work, values, count * sizeof *work);
     return an_quantile_of(work, count, 0.5);
@@ -50,12 +50,12 @@ static double share_of(const double *edited, const double *base, size_t count, b
 {
     if (!middle)
         return ratio_of(edited, base, count);
-    double before = middle_of(work, base, count);
-    return before > 0 ? middle_of(work, edited, count) / before : 1;
+    double before = median_of(work, base, count);
+    return before > 0 ? median_of(work, edited, count) / before : 1;
 }
 
 /* Steps in a row that stand for a new run: whole periods. */
-static size_t stretch_steps(const struct an_replay *replay, size_t count)
+static size_t run_length(const struct an_replay *replay, size_t count)
 {
     size_t length = (size_t)ceil(sqrt((double)count)),
            periods = (length + replay->period - 1) / replay->period;
@@ -65,14 +65,14 @@ static size_t stretch_steps(const struct an_replay *replay, size_t count)
 /* What the steps of stretches of `length` neighbours are as a share of all of b, 95 % of such
  * stretches: the machine's state may last longer than a run, so a new run is at least as different
  * from this one as stretches of it are from each other. `room` is for 2 n. */
-static void stretches(const double *edited, const double *base, size_t n, size_t length,
-                      bool middle, double *room, struct an_interval *interval)
+static void neighbour_interval(const double *edited, const double *base, size_t n, size_t length,
+                               bool middle, double *room, struct an_interval *interval)
 {
     double *share = room, *work = room + n, before = 0;
     size_t count = n - length + 1;
     for (size_t i = 0; i < n; i++)
         before += base[i] / (double)n;
-    before = middle ? middle_of(work, base, n) : before;
+    before = middle ? median_of(work, base, n) : before;
     for (size_t i = 0; i < count; i++) {
         double sum = 0;
         for (size_t j = 0; j < length; j++)
@@ -85,17 +85,18 @@ static void stretches(const double *edited, const double *base, size_t n, size_t
     interval->high = an_quantile(share, count, 0.975);
 }
 
-int an_what_if_stretches(const struct an_what_if_state *state, size_t *length,
+int an_what_if_variation(const struct an_what_if_state *state, size_t *length,
                          struct an_interval *interval)
 {
     double *room = malloc((2 * state->steps + 1) * sizeof *room);
     bool middle = state->steps >= MEDIAN_LEAST && state->replay->period == 1;
     if (!room)
         return TACHO_ENOMEM;
-    *length = stretch_steps(state->replay, state->steps);
+    *length = run_length(state->replay, state->steps);
     *interval = (struct an_interval){.estimate = 1, .low = 1, .high = 1};
     if (state->steps)
-        stretches(state->base_ns, state->base_ns, state->steps, *length, middle, room, interval);
+        neighbour_interval(state->base_ns, state->base_ns, state->steps, *length, middle, room,
+                           interval);
     free(room);
     return 0;
 }
@@ -103,7 +104,7 @@ int an_what_if_stretches(const struct an_what_if_state *state, size_t *length,
 /* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3)
  * long, drawn with replacement (Kunsch 1989). *out: of the same steps before and after. *other: of
  * other steps, as a new run has them, held against those of the run: drawn alike, or a stretch. */
-static int bootstrap(const double *edited, const double *base, size_t count, size_t stretch,
+static int bootstrap(const double *edited, const double *base, size_t count, size_t slowdown,
                      bool middle, struct an_interval *out, struct an_interval *other)
 {
     size_t block = (size_t)ceil(cbrt((double)count)),
@@ -135,7 +136,7 @@ static int bootstrap(const double *edited, const double *base, size_t count, siz
                                   .low = an_quantile(room + ROUNDS, rounds, 0.025),
                                   .high = an_quantile(room + ROUNDS, rounds, 0.975)};
     struct an_interval long_run;
-    stretches(edited, base, count, stretch, middle, drawn_ns, &long_run);
+    neighbour_interval(edited, base, count, slowdown, middle, drawn_ns, &long_run);
     other->low = fmin(other->low, long_run.low);
     other->high = fmax(other->high, long_run.high);
     free(room);
@@ -144,7 +145,7 @@ static int bootstrap(const double *edited, const double *base, size_t count, siz
 
 /* Less work lets nothing end later (test_an_replay.c). The steps that count may still sum to more,
  * because the first of them begins earlier by more than the last one ends. */
-static void no_longer(struct an_interval *interval)
+static void cap_at_recorded(struct an_interval *interval)
 {
     interval->low = interval->low < 1 ? interval->low : 1;
     interval->estimate = interval->estimate < 1 ? interval->estimate : 1;
@@ -161,6 +162,8 @@ struct outcome {
     int count;
 };
 
+/* Adds the steps of the last replay to the outcome: over medians and over sums, each with its
+ * interval. */
 static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expected)
 {
     struct an_what_if_state *state = plan->state;
@@ -176,10 +179,10 @@ static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expec
     bool middle = state->steps >= MEDIAN_LEAST && state->replay->period == 1;
     for (int sums = middle ? 0 : 1; sums < 2; sums++) {
         if (bootstrap(state->edited_ns, state->base_ns, state->steps,
-                      stretch_steps(state->replay, state->steps), !sums, &interval, &other))
+                      run_length(state->replay, state->steps), !sums, &interval, &other))
             return TACHO_ENOMEM;
         if (!plan->more)
-            no_longer(&interval);
+            cap_at_recorded(&interval);
         outcome->low = interval.low < outcome->low ? interval.low : outcome->low;
         outcome->high = interval.high > outcome->high ? interval.high : outcome->high;
         outcome->new_low = fmin(outcome->new_low, other.low);
@@ -209,7 +212,7 @@ static int replay_shared(struct an_plan *plan, struct outcome *outcome)
         if (rc || plan->cores > 0 || plan->others >= 0)
             return rc;
         if (plan->change.route)
-            an_route_recorded(plan->change.route, 1);
+            an_route_reset_slowdown(plan->change.route, 1);
     }
     an_replay_run(state->replay, &plan->change, &state->edited);
     return add_outcome(plan, outcome, !state->shares);
@@ -293,7 +296,7 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
     *outcome = (struct outcome){
         .low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
     if (plan->route || plan->cores > 0 || plan->others >= 0 || an_cores_short(&plan->state->cores))
-        an_plan_cores(plan);
+        an_plan_core_limit(plan);
     int rc = plan->route ? replay_route(plan, outcome) : replay_shared(plan, outcome);
     bool most = !rc && !plan->reason && outcome->sum < MOST_GOES * outcome->count &&
                 on_threads(plan->state->replay->context);
@@ -310,7 +313,7 @@ static double error_of(const struct an_what_if_state *state)
     return isnan(odd_even) || base > odd_even ? base : odd_even;
 }
 
-const char *an_what_if_none(struct an_context *context, const struct an_what_if_state *state)
+const char *an_what_if_refusal(struct an_context *context, const struct an_what_if_state *state)
 {
     double pct = 100 * error_of(state);
     if (pct <= ERROR_MAX)
@@ -322,7 +325,10 @@ const char *an_what_if_none(struct an_context *context, const struct an_what_if_
                            pct);
 }
 
-static void fill(struct an_plan *plan, const struct outcome *outcome, struct an_what_if *what_if)
+/* Fills the prediction: step and gain with their bounds; only the bound where a value cannot be
+ * expected. */
+static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
+                            struct an_what_if *what_if)
 {
     struct an_what_if_state *state = plan->state;
     double error = error_of(state), low = state->median_ms * outcome->low * (1 - error),
@@ -336,19 +342,23 @@ static void fill(struct an_plan *plan, const struct outcome *outcome, struct an_
     what_if->condition = plan->condition;
     double step_low = state->median_ms * fmin(outcome->low, outcome->new_low) * (1 - error);
     double step_high = state->median_ms * fmax(outcome->high, outcome->new_high) * (1 + error);
-    what_if->step_low_ms =
-        low > 0 ? an_num(none ? low : step_low) : an_num_none("nothing is left of the step");
-    what_if->step_ms = none ? an_num_none(none) : an_num(expected);
-    what_if->step_high_ms = none ? an_num_none(none) : an_num(step_high);
-    what_if->gain = (struct an_gain){
-        .low = none ? an_num_none(none) : an_num(100 * (state->median_ms / high - 1)),
-        .expected = none ? an_num_none(none) : an_num(100 * (state->median_ms / expected - 1)),
-        .high = low > 0 ? an_num(100 * (state->median_ms / low - 1))
-                        : an_num_none("nothing is left of the step"),
-        .ceiling = none != NULL};
+    what_if->step_low_ms = what_if->gain.high = an_num_none("nothing is left of the step");
+    if (low > 0) {
+        what_if->step_low_ms = an_num(none ? low : step_low);
+        what_if->gain.high = an_num(100 * (state->median_ms / low - 1));
+    }
+    what_if->gain.ceiling = none != NULL;
+    what_if->step_ms = what_if->step_high_ms = what_if->gain.low = what_if->gain.expected =
+        an_num_none(none);
+    if (none)
+        return;
+    what_if->step_ms = an_num(expected);
+    what_if->step_high_ms = an_num(step_high);
+    what_if->gain.low = an_num(100 * (state->median_ms / high - 1));
+    what_if->gain.expected = an_num(100 * (state->median_ms / expected - 1));
 }
 
-static void absent(struct an_what_if *what_if, const char *reason)
+static void set_absent(struct an_what_if *what_if, const char *reason)
 {
     what_if->reason = reason;
     what_if->step_ms = what_if->step_low_ms = what_if->step_high_ms = an_num_none(reason);
@@ -384,7 +394,7 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
         text = an_arena_format(context->arena, "%s%s%s", text, i ? "," : "", edit[i].text);
     *what_if = (struct an_what_if){.edit = text};
     if (state->refusal) {
-        absent(what_if, state->refusal);
+        set_absent(what_if, state->refusal);
         return 0;
     }
     if (!(plan.floor = calloc(state->steps + 1, sizeof *plan.floor)))
@@ -403,9 +413,9 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
     if (!rc && !plan.reason)
         rc = replay_plan(&plan, &outcome);
     if (!rc && plan.reason)
-        absent(what_if, plan.reason);
+        set_absent(what_if, plan.reason);
     else if (!rc)
-        fill(&plan, &outcome, what_if);
+        fill_prediction(&plan, &outcome, what_if);
     free(plan.floor);
     return rc;
 }
@@ -417,12 +427,12 @@ int an_what_if_of(struct an_context *context, const char *text, struct an_what_i
     size_t count;
     *what_if = (struct an_what_if){.edit = text};
     if (!context->what_if) {
-        absent(what_if, context->result->advice.reason ? context->result->advice.reason
-                                                       : "nothing was replayed");
+        set_absent(what_if, context->result->advice.reason ? context->result->advice.reason
+                                                           : "nothing was replayed");
         return 0;
     }
     if (an_edits_parse(text, edit, &count, NULL, &err)) {
-        absent(what_if, an_arena_text(context->arena, err.what));
+        set_absent(what_if, an_arena_text(context->arena, err.what));
         return 0;
     }
     return an_what_if_run(context->what_if, edit, count, what_if);

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "analyzers/base/stats.h"
-#include "analyzers/ranks/ranks_build.h"
+#include "analyzers/ranks/ranks_compare.h"
 
 #define RANKS_MOST 64
 #define STEPS_MOST 200
@@ -116,7 +116,7 @@ static void test_drift(void **state)
         assert_int_equal(an_excess_test(y, 2, STEPS, AN_RANKS_MARGIN_PCT, 1, e), 0);
         assert_true(e[1].significant);
         assert_int_equal(
-            an_excess_stands(x + STEPS, y + STEPS, STEPS, AN_RANKS_MARGIN_PCT, e[1].estimate, work),
+            an_excess_is_steady(x + STEPS, y + STEPS, STEPS, AN_RANKS_MARGIN_PCT, e[1].estimate, work),
             world[i].stands);
     }
 }

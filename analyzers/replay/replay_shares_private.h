@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to replay_shares.c (who is slowed down by whom) and replay_demand.c (who wants how much
- * of what).
+ * Private to analyzers/replay: shared cores and links. replay_demand.c finds how much each piece of
+ * work demands of which resource, replay_uses.c when it is there and how fast, and replay_shares.c
+ * iterates the replay with both.
  */
-#ifndef ANALYZERS_REPLAY_SHARES_BUILD_H
-#define ANALYZERS_REPLAY_SHARES_BUILD_H
+#ifndef ANALYZERS_REPLAY_SHARES_PRIVATE_H
+#define ANALYZERS_REPLAY_SHARES_PRIVATE_H
 
 #include "analyzers/replay/replay_shares.h"
 
@@ -20,14 +21,14 @@ struct an_share {
     int64_t time;
 };
 
-/* A stretch of work on a share: of a node, or of a worker of the route. Its id is the node, or
- * behind all nodes the batch. */
+/* A piece of work on a share: of a node, or of a worker of the route. Its id is the node, or the
+ * number of nodes plus the batch. */
 struct an_use {
     int64_t start, end;
     uint32_t share;
     float demand; /* cores that it is ready for, a mean over its time */
     float part;   /* of its time alone, what needs a core: 1 for work that never sleeps */
-    bool spins;   /* while it waits for other ranks; nobody waits for what it does */
+    bool spins;   /* while it waits for other ranks; nothing depends on this work */
 };
 
 /* CPU time beyond what the ranges account for may be compute on several cores each, or threads that
@@ -45,7 +46,7 @@ enum an_surplus {
 struct an_reading {
     float demand[AN_CAUSE_COUNT], part[AN_CAUSE_COUNT], spin;
     double others;
-    float *stretch; /* of every node of the graph, as recorded */
+    float *slowdown; /* of every node of the graph, as recorded */
 };
 
 struct an_shares {
@@ -56,13 +57,13 @@ struct an_shares {
     uint16_t *share_of;                      /* of every node of the graph; AN_NO_SHARE: none */
     struct an_reading reading[AN_SURPLUSES]; /* the first one is the one that is told */
     size_t reading_count;
-    float *stretch;       /* of the reading at hand */
+    float *slowdown;      /* of the reading at hand */
     uint16_t *host_share; /* of every track: the share of its host's cores */
     bool *runs_steps;     /* of every track: it runs steps */
     float demand[AN_CAUSE_COUNT], part[AN_CAUSE_COUNT]; /* of a use, by the cause of its node */
     float spin;   /* cores that a thread wants while it waits for other ranks */
     size_t waits; /* of threads for other ranks */
-    /* from an_shares_uses to an_shares_rest: 16 bytes a node */
+    /* from an_shares_uses to an_shares_free_scratch: 16 bytes a node */
     const int64_t *own;
     struct an_route *route;
     const struct an_times *times;
@@ -83,7 +84,7 @@ static inline bool an_share_waits(const struct an_graph *graph, uint32_t node)
            graph->cause[node] == AN_CAUSE_PEERS;
 }
 /* Frees what the sweeps need, until the next uses. */
-void an_shares_rest(struct an_shares *shares);
+void an_shares_free_scratch(struct an_shares *shares);
 /* The use of a node, of a batch, of an id; false: it works on no share. Inline, because sweeps ask
  * for nothing else. */
 static inline bool an_use_of_node(const struct an_shares *shares, uint32_t node, struct an_use *use)
@@ -122,7 +123,7 @@ static inline bool an_use_get(const struct an_shares *shares, uint32_t id, struc
  * only while all of those of its threads that run at once have a core: where other programs take
  * the part 1 - v of each, its work is done at the pace v^threads (threads that wait for each other
  * want to run together, Ousterhout 1982), and the rest of the cores' time is spent spinning. */
-double an_use_stretch(const struct an_shares *shares, uint32_t id, const struct an_use *use);
+double an_use_slowdown(const struct an_shares *shares, uint32_t id, const struct an_use *use);
 /* Finds the speed of every use; again for other demands. */
 void an_shares_sweep(struct an_shares *shares);
 /* Who shares what: of[], share[], lane[]. 0 or TACHO_ENOMEM. */

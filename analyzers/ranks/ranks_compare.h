@@ -4,8 +4,8 @@
  * ranks side by side; straggler.c has the test; frontier.c the stages of a step; pipeline.c sends,
  * receives and all-to-all.
  */
-#ifndef ANALYZERS_RANKS_BUILD_H
-#define ANALYZERS_RANKS_BUILD_H
+#ifndef ANALYZERS_RANKS_COMPARE_H
+#define ANALYZERS_RANKS_COMPARE_H
 
 #include "analyzers/collectives/communication.h"
 #include "analyzers/steps/context.h"
@@ -36,8 +36,8 @@ int an_excess_test(const double *excess_pct, size_t rows, size_t steps, double m
  * in every stretch of the run, or larger than what the peers' own time drifts by from stretch to
  * stretch (1.4826 times the median deviation of the stretches' medians). own, y: one row; work:
  * room for 2 steps values. True with fewer than 10 steps. */
-bool an_excess_stands(const double *own, const double *excess_pct, size_t steps, double margin,
-                      double estimate, double *work);
+bool an_excess_is_steady(const double *own, const double *excess_pct, size_t steps, double margin,
+                         double estimate, double *work);
 
 /* y = 100 (x / median of the others in the same step - 1); with scale (one value a step) 100 (x -
  * median of the others) / scale. x[rank * steps + s] in any unit, x > 0 without scale. ranks >= 2.
@@ -89,5 +89,27 @@ struct an_exchanges {
 /* Pipeline and experts, from all calls in the order of an_comm_find. 0 or TACHO_ENOMEM. */
 int an_ranks_exchanges(struct an_context *context, const struct an_comm_calls *calls);
 void an_ranks_no_exchanges(struct an_context *context, const char *reason);
+
+/* ---- cost of communication (communication.c) -------------------------------------------------------------------------------- */
+
+/* Why transfer and waiting of device collectives are absent. */
+#define AN_COMM_SPINS \
+    "communication kernels spin while they wait: which part of them is transfer cannot be told " \
+    "from one device"
+
+/* Fills the list of collectives, one row for every kind on every communicator, from the calls of
+ * detailed steps (without steps: from all), and sorts the calls by name. 0 or TACHO_ENOMEM. */
+int an_comm_collectives(struct an_context *context, struct an_comm_calls *calls);
+/* The same from the communication kernels of the devices. 0 or TACHO_ENOMEM. */
+int an_comm_list_kernels(struct an_context *context);
+
+/* The cost of communication on devices, as far as one device alone shows it. 0 or TACHO_ENOMEM. */
+int an_comm_device(struct an_context *context);
+
+/* Several ranks with devices: transfer and waiting of the collectives in the list. */
+void an_comm_device_split(struct an_context *context, const struct an_comm_calls *calls);
+
+/* Every value that is not set yet becomes absent. */
+void an_comm_rest_absent(struct an_communication *communication, const char *reason);
 
 #endif

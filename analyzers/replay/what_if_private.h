@@ -2,8 +2,8 @@
  *
  * Private to what_if_run.c (predictions) and what_if_edits.c (what edits change).
  */
-#ifndef ANALYZERS_WHAT_IF_PLAN_H
-#define ANALYZERS_WHAT_IF_PLAN_H
+#ifndef ANALYZERS_WHAT_IF_PRIVATE_H
+#define ANALYZERS_WHAT_IF_PRIVATE_H
 
 #include "analyzers/replay/what_if_run.h"
 
@@ -30,6 +30,6 @@ int an_plan_apply(struct an_plan *plan, const struct an_edit *edit);
 double an_plan_worker_share(const struct an_what_if_state *state);
 /* How long a step takes at least by the cores that the run keeps busy, and what of them is taken
  * for granted. */
-void an_plan_cores(struct an_plan *plan);
+void an_plan_core_limit(struct an_plan *plan);
 
 #endif
