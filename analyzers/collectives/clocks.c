@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a rank's clock is: one for all processes of the rank. A merged file was aligned by `tacho
- * merge` (keys node.N.clock...); folders of other tools' traces, and files whose ranks do not agree
- * all the same, are aligned here. The fit is the store's (store/clock_fit.h); docs/merge.md and
- * docs/ranks.md are for users.
+ * Aligns the clocks of the ranks of a trace (clocks.h). All processes of a rank have one clock. A
+ * file merged by `tacho merge` is aligned already (keys node.N.clock...); folders of traces of
+ * other tools, and files whose ranks disagree all the same, are aligned here. The fit is that of
+ * the store (store/clock_fit.h). docs/merge.md and docs/ranks.md explain it to users.
  */
 #include "analyzers/collectives/clocks.h"
 
@@ -86,14 +86,15 @@ static int find_clocks(struct clocks *clocks)
     return 0;
 }
 
+/* Threads hold ranges of collectives, streams their kernels. */
 static bool may_hold_calls(const struct an_track *track)
 {
     return !strcmp(track->kind, "thread") || !strcmp(track->kind, "comm") ||
            !strcmp(track->kind, "stream");
 }
 
-/* Does it say that it is a collective? Rows of annotations on a device and calls on the host of
- * imported traces say so too: only kernels and ranges of ours are the thing itself. */
+/* Is it a collective? In imported traces annotations of a device and calls of the host name one,
+ * too, but only kernels and our own ranges are the collective itself. */
 static bool is_call(const struct an_trace *trace, const struct an_track *track, size_t i)
 {
     const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
@@ -103,6 +104,7 @@ static bool is_call(const struct an_trace *trace, const struct an_track *track, 
                                          : !strcmp(an_slice_category(trace, i), "kernel");
 }
 
+/* Collects the calls that can be matched over ranks. */
 static int find_parts(struct clocks *clocks)
 {
     const struct an_trace *trace = clocks->trace;
@@ -146,8 +148,8 @@ static int part_order(const void *left, const void *right)
     return order ? order : AN_COMPARE(first->clock, second->clock);
 }
 
-/* Calls without a sequence number are counted: the n-th of one rank is the n-th of another only
- * where all have as many. */
+/* Calls without a sequence number are counted: the n-th call of one rank is the n-th of another
+ * only where all ranks have the same number of calls. Drops the others. */
 static void drop_uneven(struct clocks *clocks)
 {
     size_t kept = 0;
@@ -170,6 +172,8 @@ static void drop_uneven(struct clocks *clocks)
     clocks->part_count = kept;
 }
 
+/* Numbers the calls of each rank that look alike, and sorts them so that those of one collective
+ * are neighbours. */
 static void order_parts(struct clocks *clocks)
 {
     if (!clocks->part_count)
@@ -190,9 +194,9 @@ struct points {
     size_t count, room;
 };
 
-/* One collective: parts [first, next), of which the first one is the lowest rank's. Only one in
- * which the reference took part, and all its ranks, or all that the file has: other ranks may have
- * a communicator of the same number. */
+/* Adds the points of one collective, parts [first, next), to the fits. The lowest rank, whose clock
+ * is the reference, must have taken part, and all ranks of the collective, or all of the file:
+ * other ranks may have a communicator of the same number. */
 static int add_points(struct clocks *clocks, size_t first, size_t next, struct points *rank_points)
 {
     const struct an_comm_call *reference = &clocks->part[first].call;
@@ -224,8 +228,8 @@ static int add_points(struct clocks *clocks, size_t first, size_t next, struct p
     return 0;
 }
 
-/* Ranks of one host have one clock, unless that cannot be; others differ where the fit says more
- * than its own error. */
+/* Is a clock to be corrected? Ranks of one host share a clock unless a collective would end before
+ * it began; other clocks differ where the fit exceeds its own error. */
 static bool is_off(const struct clock *reference, const struct clock *clock)
 {
     double error = clock->fit.error;
@@ -236,6 +240,7 @@ static bool is_off(const struct clock *reference, const struct clock *clock)
            clock->fit.violation > SAME_CLOCK_NS;
 }
 
+/* Fits the clock of every rank to that of the lowest one, from the collectives of both. */
 static int fit_all(struct clocks *clocks)
 {
     struct points *rank_points = calloc(clocks->count + 1, sizeof *rank_points);
@@ -260,7 +265,7 @@ static int fit_all(struct clocks *clocks)
     return rc;
 }
 
-/* ---- putting right -------------------------------------------------------------------------------------------------------------------- */
+/* ---- correction ---------------------------------------------------------------------------------------------------------------------- */
 
 /* Times that stand for "no time" in imported files stay what they are (device.c). */
 static int find_bases(const struct an_trace *trace, int64_t **out, size_t *count)
@@ -277,6 +282,7 @@ static int find_bases(const struct an_trace *trace, int64_t **out, size_t *count
     return 0;
 }
 
+/* A time of the rank in terms of the reference clock. */
 static int64_t corrected_time(const struct clock *clock, int64_t time)
 {
     return time == STORE_ABSENT
@@ -284,6 +290,8 @@ static int64_t corrected_time(const struct clock *clock, int64_t time)
                : store_clock_time(clock->fit.offset, clock->fit.drift, clock->fit.pivot, time);
 }
 
+/* Corrects the slices and counters of one track. Slices at a base time stand for "no time" and
+ * stay. */
 static void shift_track(struct an_trace *trace, const struct an_track *track,
                         const struct clock *clock, const int64_t *base, size_t bases)
 {
@@ -303,6 +311,7 @@ static void shift_track(struct an_trace *trace, const struct an_track *track,
         trace->counter.time[i] = corrected_time(clock, trace->counter.time[i]);
 }
 
+/* The clock of a process if it has to be corrected, else NULL. */
 static const struct clock *off_clock(const struct clocks *clocks, uint32_t process)
 {
     uint32_t clock =
@@ -310,7 +319,7 @@ static const struct clock *off_clock(const struct clocks *clocks, uint32_t proce
     return clock != AN_NONE && clocks->clock[clock].corrected ? &clocks->clock[clock] : NULL;
 }
 
-/* First and last time of the run again: what was moved is where they were. */
+/* Finds the first and last time of the run again, after the correction has moved both. */
 static void update_bounds(struct an_trace *trace)
 {
     int64_t first = INT64_MAX, last = INT64_MIN;
@@ -341,6 +350,7 @@ static void update_bounds(struct an_trace *trace)
     }
 }
 
+/* Corrects all times of the ranks whose clock is off: slices, counters, steps and processes. */
 static int shift_all(struct clocks *clocks)
 {
     struct an_trace *trace = clocks->trace;
@@ -376,7 +386,7 @@ static int shift_all(struct clocks *clocks)
     return 0;
 }
 
-/* ---- what is said ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the result -------------------------------------------------------------------------------------------------------------------------- */
 
 /* N of the node of a merged file whose host it is; -1: it was not merged, or is the reference's. */
 static long node_of(const struct an_trace *trace, const char *host)
@@ -404,7 +414,7 @@ static struct an_value known(double value, const char *why)
     return isnan(value) ? an_num_none(why) : an_num(value);
 }
 
-/* As tacho merge left it. */
+/* Fills a row from what `tacho merge` wrote of the node. */
 static void merged_row(const struct an_trace *trace, struct an_arena *arena, long node,
                        struct an_clock_row *row)
 {
@@ -442,6 +452,7 @@ static void fitted_row(const struct clock *clock, struct an_clock_row *row, doub
     row->offset_high_ns = an_num(offset + clock->fit.error);
 }
 
+/* Fills the row of one clock: how it was aligned, with offset, drift and error. */
 static void one_row(const struct clocks *clocks, struct an_arena *arena, size_t i,
                     struct an_clock_row *row)
 {
@@ -453,8 +464,7 @@ static void one_row(const struct clocks *clocks, struct an_arena *arena, size_t 
     if (clock->corrected && node >= 0) { /* on top of what tacho merge did */
         struct an_clock_row before = {.rank = clock->rank};
         merged_row(clocks->trace, arena, node, &before);
-        fitted_row(clock, row, before.offset_ns.valid ? before.offset_ns.value : 0,
-                   before.drift_ppm.valid ? before.drift_ppm.value : 0);
+        fitted_row(clock, row, an_value_or_0(before.offset_ns), an_value_or_0(before.drift_ppm));
     } else if (clock->corrected) {
         fitted_row(clock, row, 0, 0);
     } else if (!i || one) {
@@ -472,6 +482,7 @@ static void one_row(const struct clocks *clocks, struct an_arena *arena, size_t 
     }
 }
 
+/* Fills the rows of the clocks and the error up to which all of them agree. */
 static int fill_rows(const struct clocks *clocks, struct an_arena *arena, struct an_clocks *out)
 {
     struct an_clock_row *row = an_arena_zero(arena, clocks->count + 1, sizeof *row);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of collectives, and which of them are one collective: equal communicator, kind and sequence
- * number on all ranks. The ranks leave a collective together and come when they come, so the
- * shortest participant came last and its time is transfer at most; what the others take longer,
- * they wait. That holds for collectives that no rank leaves before all have come, and for a send
- * and its recv. Where the trace has no sequence numbers, the place in the step stands for them.
+ * Finds the calls of collectives, and which of them are one collective: those with equal
+ * communicator, kind and sequence number on all ranks. All ranks leave a collective together but
+ * arrive one by one, so the shortest participant arrived last. Its time is the transfer at most;
+ * what the others take longer, they waited. That holds for collectives that no rank leaves before
+ * all have arrived, and for a send and its recv. Where the trace has no sequence numbers, the
+ * order in the step takes their place.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,7 @@ double an_comm_bus_factor(const char *name, int64_t ranks)
 
 /* ---- what a call says ---------------------------------------------------------------------------------------------------- */
 
-/* A number of a payload, which importers wrote as JSON; STORE_ABSENT: it is not there. */
+/* A number in a payload, which importers write as JSON; STORE_ABSENT: it is not there. */
 static int64_t payload_number(const char *payload, const char *key)
 {
     const char *found = strstr(payload, key);
@@ -50,6 +51,7 @@ static int64_t payload_number(const char *payload, const char *key)
     return found && end != found + strlen(key) ? (int64_t)number : STORE_ABSENT;
 }
 
+/* FNV-1a; never 0, which means "not said". */
 static uint64_t hash_bytes(const char *bytes, size_t length)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -66,6 +68,7 @@ static uint64_t members(const char *payload)
     return list && list[length] ? hash_bytes(list, length) : 0;
 }
 
+/* The collective that the name of an NCCL or RCCL kernel says; the name itself if it says none. */
 static const char *kind_of_kernel(const char *name)
 {
     static const char *const parts[][2] = {
@@ -96,34 +99,40 @@ bool an_comm_read(const struct an_trace *trace, size_t i, struct an_comm_call *o
     if (trace->slice.dur[i] == AN_OPEN)
         return false;
     bool ours = detail && detail->role == AN_ROLE_COMM;
-    const char *name = detail && *detail->collective ? detail->collective
-                       : is_gloo(text)               ? text + 5
-                                                     : text;
+    const char *name = is_gloo(text) ? text + 5 : text;
+    if (detail && *detail->collective)
+        name = detail->collective;
     const char *kind = ours || is_gloo(text) ? name : kind_of_kernel(name);
     size_t kind_index = kind_of(kind);
-    *out = (struct an_comm_call){
-        .name = name,
-        .kind = is_pair(kind) ? "send_recv" : kind,
-        .communicator = detail ? detail->communicator : STORE_ABSENT,
-        .sequence = ours     ? trace->slice.correlation[i]
-                    : detail ? payload_number(detail->payload, "\"sequence\":")
-                             : STORE_ABSENT,
-        .ranks = detail ? detail->ranks : STORE_ABSENT,
-        .bytes = detail ? detail->bytes : STORE_ABSENT,
-        .group = detail ? members(detail->payload) : 0,
-        .start = trace->slice.start[i],
-        .end = an_slice_end(trace, i),
-        .slice = (uint32_t)i,
-        .lane = AN_NONE,
-        .op = AN_NONE,
-        .step = AN_NONE,
-        .transfer = -1,
-        .synchronises = kind_index < KINDS && kinds[kind_index].synchronises};
+    *out =
+        (struct an_comm_call){.name = name,
+                              .kind = is_pair(kind) ? "send_recv" : kind,
+                              .communicator = STORE_ABSENT,
+                              .sequence = STORE_ABSENT,
+                              .ranks = STORE_ABSENT,
+                              .bytes = STORE_ABSENT,
+                              .start = trace->slice.start[i],
+                              .end = an_slice_end(trace, i),
+                              .slice = (uint32_t)i,
+                              .lane = AN_NONE,
+                              .op = AN_NONE,
+                              .step = AN_NONE,
+                              .transfer = -1,
+                              .synchronises = kind_index < KINDS && kinds[kind_index].synchronises};
+    if (!detail)
+        return true;
+    out->communicator = detail->communicator;
+    out->ranks = detail->ranks;
+    out->bytes = detail->bytes;
+    out->group = members(detail->payload);
+    out->sequence =
+        ours ? trace->slice.correlation[i] : payload_number(detail->payload, "\"sequence\":");
     return true;
 }
 
 /* ---- finding ------------------------------------------------------------------------------------------------------------ */
 
+/* Index of a step whose ranges are all in the file, AN_NONE for any other. */
 static uint32_t detailed_index(const struct an_context *context, const struct an_step *step)
 {
     return step && an_step_detailed(step) ? (uint32_t)(step - context->step) : AN_NONE;
@@ -137,8 +146,8 @@ static int append_call(struct an_comm_calls *out, const struct an_comm_call *cal
     return 0;
 }
 
-/* Of gloo's ranges in traces of other tools only the names are known. Where the job has one process
- * group they are all of that one, and the place in the step tells which are one collective. */
+/* Fills a gloo call of another tool's trace, of which only the name is known. Where the job has one
+ * process group the call belongs to that one, and calls are matched by their order in the step. */
 static void fill_from_job(const struct an_context *context, struct an_comm_call *call)
 {
     const char *groups = an_trace_key(context->trace, "process_groups"),
@@ -152,6 +161,7 @@ static void fill_from_job(const struct an_context *context, struct an_comm_call 
     }
 }
 
+/* Adds the calls of one thread. */
 static int find_track(struct an_context *context, uint32_t track, struct an_comm_calls *out)
 {
     const struct an_trace *trace = context->trace;
@@ -200,8 +210,8 @@ static uint64_t pair_of(const struct an_context *context, const struct an_comm_c
     return hash_bytes((const char *)pair, sizeof pair);
 }
 
-/* What the kernel's own row does not say may stand at the range of the library (NCCL's, with a
- * payload) that launched it. */
+/* Fills what the kernel's own row does not say from the library's range (NCCL's, with a payload)
+ * that launched it. */
 static void fill_from_launch(const struct an_context *context, size_t op, struct an_comm_call *call)
 {
     const struct an_trace *trace = context->trace;
@@ -320,6 +330,8 @@ static int member_order(const void *left, const void *right)
     return order ? order : AN_COMPARE(first->lane, second->lane);
 }
 
+/* Lists which ranks of the file take part in each communicator, with the range of their sequence
+ * numbers. */
 static int find_members(struct an_context *context, const struct an_comm_calls *calls,
                         struct membership *membership)
 {
@@ -327,13 +339,15 @@ static int find_members(struct an_context *context, const struct an_comm_calls *
         an_arena_zero(context->scratch, calls->count + 1, sizeof *membership->member);
     if (!membership->member)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < calls->count; i++)
-        membership->member[i] =
-            (struct member){.communicator = calls->call[i].communicator,
-                            .group = calls->call[i].group,
-                            .lane = calls->call[i].lane,
-                            .first = calls->call[i].counted ? INT64_MIN : calls->call[i].sequence,
-                            .last = calls->call[i].counted ? INT64_MAX : calls->call[i].sequence};
+    for (size_t i = 0; i < calls->count; i++) {
+        membership->member[i] = (struct member){.communicator = calls->call[i].communicator,
+                                                .group = calls->call[i].group,
+                                                .lane = calls->call[i].lane,
+                                                .first = INT64_MIN,
+                                                .last = INT64_MAX};
+        if (!calls->call[i].counted)
+            membership->member[i].first = membership->member[i].last = calls->call[i].sequence;
+    }
     qsort(membership->member, calls->count, sizeof *membership->member, member_order);
     for (size_t i = 0; i < calls->count; i++) {
         struct member *last = membership->count ? &membership->member[membership->count - 1] : NULL;
@@ -349,7 +363,8 @@ static int find_members(struct an_context *context, const struct an_comm_calls *
     return 0;
 }
 
-/* Ranks of the file that take part in the communicator of x, and whose recordings reach over it. */
+/* How many ranks of the file take part in the communicator of a call, and were recorded at that
+ * time. */
 static size_t members_of(const struct membership *membership, const struct an_comm_call *call)
 {
     struct member key = {.communicator = call->communicator, .group = call->group};
@@ -376,8 +391,9 @@ static bool is_exchange(const struct an_comm_call *call, size_t call_count)
                             : call[0].sequence != STORE_ABSENT && call[0].ranks == 2);
 }
 
-/* Every rank of the communicator that is in the file took part, each once, and none left before the
- * last one came. What has no number is one collective only where its bytes agree. */
+/* Are these calls one collective? Every rank of the communicator that is in the file must have
+ * taken part once, and none may leave before the last one arrives. Calls without a sequence number
+ * must also move equally many bytes. */
 static bool is_whole(const struct membership *membership, struct an_comm_call *call,
                      size_t call_count)
 {
@@ -400,6 +416,8 @@ static bool is_whole(const struct membership *membership, struct an_comm_call *c
     return true;
 }
 
+/* The shortest participant of a whole collective arrived last: its time is the transfer of all of
+ * them. */
 static void match(struct an_comm_calls *calls, const struct membership *membership)
 {
     for (size_t i = 0, next; i < calls->count; i = next) {

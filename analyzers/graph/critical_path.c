@@ -38,6 +38,7 @@ struct sums {
     size_t row_count, row_room;
     struct an_span **span; /* of every track, malloc'ed */
     size_t *span_count, *span_room;
+    const struct an_step *typical; /* the step whose path was kept */
 };
 
 /* ---- which windows -------------------------------------------------------------------------------------------------------- */
@@ -324,6 +325,7 @@ static int keep_spans(struct sums *sums)
                    sums->span_count[track] * sizeof *path_spans->span);
         path_spans->track_first[track + 1] = first + sums->span_count[track];
     }
+    path_spans->typical = sums->typical;
     sums->context->path = path_spans;
     return 0;
 }
@@ -397,7 +399,7 @@ static int walk_windows(struct sums *sums, const struct an_window *window, size_
         rc = rc ? rc : add_window(sums, &walk);
         if (!rc && typical && typical >= first && typical < first + window[i].count) {
             rc = an_path_keep_step(sums->context, sums->graph, &walk, typical);
-            sums->context->typical = typical;
+            sums->typical = typical;
         }
     }
     free(walk.segment);

@@ -65,6 +65,7 @@ int an_path_keep_step(struct an_context *context, const struct an_graph *graph,
 struct an_path_spans {
     struct an_span *span;
     size_t *track_first;
+    const struct an_step *typical; /* the step whose path is drawn; NULL: none */
 };
 /* Is the middle of [start, end) of a track on the path? */
 bool an_path_holds(const struct an_path_spans *path_spans, uint32_t track, int64_t start,

@@ -74,8 +74,8 @@ int an_path_typical(const struct an_context *context, const struct an_window *wi
 static void add_piece(struct step_path *step_path, const struct an_graph *graph,
                       const struct an_path_segment *segment, const struct an_step *step)
 {
-    int64_t start = segment->start > step->start ? segment->start : step->start,
-            end = segment->end < step->end ? segment->end : step->end;
+    int64_t start = segment->start > step->start ? segment->start : step->start;
+    int64_t end = segment->end < step->end ? segment->end : step->end;
     if (end <= start)
         return;
     uint32_t track = segment->node == AN_NONE ? AN_NONE : graph->track[segment->node];

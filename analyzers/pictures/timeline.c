@@ -273,8 +273,9 @@ static void choose(const struct an_context *context, const struct an_step **typi
         if (!*worst || an_step_ns(step) > an_step_ns(*worst))
             *worst = step;
     }
-    if (context->typical && can_draw(context->typical))
-        *typical = context->typical;
+    const struct an_step *drawn = context->path ? context->path->typical : NULL;
+    if (drawn && can_draw(drawn))
+        *typical = drawn;
 }
 
 /* Draws the typical step and, where it is longer, the worst one. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What communication costs a step on the CPU (docs/communication.md). Total is the time in which
- * any thread of a rank is in a collective or the step's thread waits for one; exposed is the
- * budget's class; overlap is the part beside compute on the step's thread. In a matched collective
- * a rank waits until its last participant has come, then transfers: the exposed time is split the
- * same way. A step of which a collective is not matched (a rank is missing, its recording was
+ * What communication costs a step (docs/communication.md). Total is the time in which any thread
+ * of a rank is in a collective or the step's thread waits for one; exposed is the class of the
+ * budget; overlapped is the part during compute on the step's thread. In a matched collective a
+ * rank waits until the last participant arrives, then transfers; the exposed time is split the
+ * same way. A step with a collective that is not matched (a rank is missing, or its recording was
  * paused) is left out of the split.
  */
 #include "analyzers/collectives/communication.h"
@@ -52,6 +52,7 @@ static bool has_rank(const struct an_context *context, const bool *takes_part, i
     return false;
 }
 
+/* How many different ranks take part: several lanes of one rank count once. */
 static int64_t distinct_ranks(const struct an_context *context, const bool *takes_part)
 {
     int64_t count = 0;
@@ -96,10 +97,13 @@ static const char *missing_words(struct an_context *context, const struct an_com
         if (!has_rank(context, takes_part, rank))
             names = an_arena_format(context->scratch, "%s%s%" PRId64, names, listed++ ? ", " : "",
                                     rank);
-    bool more = expected - present > listed;
-    return an_arena_format(context->arena, "rank%s %s%s of %" PRId64 " %s not in the file: %s",
-                           expected - present > 1 ? "s" : "", names, more ? " ..." : "", expected,
-                           expected - present > 1 ? "are" : "is", how);
+    if (expected - present > listed)
+        names = an_arena_format(context->scratch, "%s ...", names);
+    if (expected - present > 1)
+        return an_arena_format(context->arena, "ranks %s of %" PRId64 " are not in the file: %s",
+                               names, expected, how);
+    return an_arena_format(context->arena, "rank %s of %" PRId64 " is not in the file: %s", names,
+                           expected, how);
 }
 
 /* ---- sets of a lane ----------------------------------------------------------------------------------------------------- */
@@ -113,6 +117,7 @@ static int start_order(const void *left, const void *right)
     return (first->start > second->start) - (first->start < second->start);
 }
 
+/* Lists the calls by lane and start. */
 static int sort_by_lane(struct work *work)
 {
     struct an_context *context = work->context;
@@ -133,9 +138,11 @@ static int sort_by_lane(struct work *work)
     return 0;
 }
 
-/* Parts of the calls of a lane: which = 0 all of it, 1 transfer, 2 waiting. The set lives in the
- * work arena. */
-static int calls_set(struct work *work, size_t lane, int which, struct an_set *out)
+/* The parts of a call that are kept apart. */
+enum part { ALL, TRANSFER, WAITING, PARTS };
+
+/* The time of one part of the calls of a lane, as a set in the scratch arena. */
+static int calls_set(struct work *work, size_t lane, enum part which, struct an_set *out)
 {
     size_t most = work->lane_first[lane + 1] - work->lane_first[lane];
     struct an_span *span = an_arena_zero(work->context->scratch, most + 1, sizeof *span);
@@ -144,12 +151,15 @@ static int calls_set(struct work *work, size_t lane, int which, struct an_set *o
     size_t kept = 0;
     for (size_t i = work->lane_first[lane]; i < work->lane_first[lane + 1]; i++) {
         const struct an_comm_call *call = work->by_lane[i];
-        int64_t came = an_time_sub(call->end, call->transfer); /* when the last one came */
-        if (which && call->transfer < 0)
+        int64_t arrived = an_time_sub(call->end, call->transfer); /* when the last rank did */
+        if (which != ALL && call->transfer < 0)
             continue;
-        span[kept++] = which == 1   ? (struct an_span){came, call->end}
-                       : which == 2 ? (struct an_span){call->start, came}
-                                    : (struct an_span){call->start, call->end};
+        span[kept] = (struct an_span){call->start, call->end};
+        if (which == TRANSFER)
+            span[kept].start = arrived;
+        else if (which == WAITING)
+            span[kept].end = arrived;
+        kept++;
     }
     *out = (struct an_set){span, an_spans_normalize(span, kept)};
     return 0;
@@ -183,6 +193,7 @@ static double within(const struct an_set *set, struct an_span span)
 
 /* ---- sums --------------------------------------------------------------------------------------------------------------- */
 
+/* Marks the steps of which a call is not matched: they are left out of the split. */
 static void mark_split(struct work *work)
 {
     for (size_t i = 0; i < work->calls.count; i++) {
@@ -198,6 +209,8 @@ struct exposure {
     double overlap, transfer, waiting;
 };
 
+/* Sums a step on a thread: its pieces of compute overlap communication, its pieces of
+ * communication are exposed. */
 static int exposed_on_thread(struct work *work, const struct an_step *step,
                              const struct an_set *set, struct an_class_spans *pieces,
                              struct exposure *exposure)
@@ -206,20 +219,20 @@ static int exposed_on_thread(struct work *work, const struct an_step *step,
     for (size_t i = 0; i < pieces->count && !rc; i++) {
         const struct an_class_span *class_span = &pieces->at[i];
         if (class_span->class == AN_CLASS_COMPUTE)
-            exposure->overlap += within(&set[0], class_span->span);
+            exposure->overlap += within(&set[ALL], class_span->span);
         if (class_span->class == AN_CLASS_COMM) {
-            exposure->transfer += within(&set[1], class_span->span);
-            exposure->waiting += within(&set[2], class_span->span);
+            exposure->transfer += within(&set[TRANSFER], class_span->span);
+            exposure->waiting += within(&set[WAITING], class_span->span);
         }
     }
     return rc;
 }
 
-/* Leaves of the sets of transfer and waiting what nothing hides. */
+/* Reduces the sets of transfer and waiting to the time that nothing hides. */
 static int only_exposed(struct work *work, const struct an_lane *lane, struct an_set *set)
 {
     const struct an_set *exposed = &work->context->gpu->split[lane->device].exposed_comm;
-    for (int which = 1; which < 3; which++) {
+    for (enum part which = TRANSFER; which < PARTS; which++) {
         struct an_span *out = an_arena_zero(work->context->scratch,
                                             set[which].count + exposed->count + 1, sizeof *out);
         if (!out)
@@ -230,6 +243,8 @@ static int only_exposed(struct work *work, const struct an_lane *lane, struct an
     return 0;
 }
 
+/* Adds up the detailed steps of a lane: total, exposed and overlapped communication, and the
+ * split of those of which every collective is matched. */
 static int sum_steps(struct work *work, size_t lane, const struct an_set *set,
                      struct an_class_spans *pieces)
 {
@@ -246,11 +261,11 @@ static int sum_steps(struct work *work, size_t lane, const struct an_set *set,
         if (on_lane->device == AN_NONE)
             rc = exposed_on_thread(work, step, set, pieces, &exposure);
         else
-            exposure = (struct exposure){within(&set[0], step_span) -
-                                             (double)step->class_ns[AN_CLASS_COMM],
-                                         within(&set[1], step_span), within(&set[2], step_span)};
+            exposure = (struct exposure){
+                within(&set[ALL], step_span) - (double)step->class_ns[AN_CLASS_COMM],
+                within(&set[TRANSFER], step_span), within(&set[WAITING], step_span)};
         lane_sums->steps++;
-        lane_sums->total += within(&set[0], step_span);
+        lane_sums->total += within(&set[ALL], step_span);
         lane_sums->exposed += (double)step->class_ns[AN_CLASS_COMM];
         lane_sums->overlap += exposure.overlap;
         if (!work->split[i])
@@ -264,16 +279,17 @@ static int sum_steps(struct work *work, size_t lane, const struct an_set *set,
     return rc;
 }
 
+/* Adds up the communication of one lane: its steps by their sets of time, then its calls. */
 static int sum_lane(struct work *work, size_t lane, struct an_class_spans *pieces)
 {
     const struct an_lane *on_lane = &work->context->lane[lane];
     struct lane_sums *lane_sums = &work->lane[lane];
-    struct an_set set[3]; /* all, transfer, waiting */
+    struct an_set set[PARTS]; /* all, transfer, waiting */
     int rc = 0;
-    for (int which = 0; which < 3 && !rc; which++)
+    for (enum part which = ALL; which < PARTS && !rc; which++)
         rc = calls_set(work, lane, which, &set[which]);
     if (!rc)
-        rc = on_lane->device == AN_NONE ? add_waits(work, lane, &set[0])
+        rc = on_lane->device == AN_NONE ? add_waits(work, lane, &set[ALL])
                                         : only_exposed(work, on_lane, set);
     lane_sums->sized = true;
     rc = rc ? rc : sum_steps(work, lane, set, pieces);
@@ -292,8 +308,8 @@ static int sum_lane(struct work *work, size_t lane, struct an_class_spans *piece
     return rc;
 }
 
-/* Who came last to each matched collective, and how long the others waited for it. Returns the mean
- * skew in ms. */
+/* Adds up which rank arrived last at each matched collective, and how long the others waited for
+ * it. Returns the mean skew between the arrivals in ms. */
 static double sum_arrivals(struct work *work, int64_t *collectives)
 {
     double skew = 0;
@@ -331,6 +347,43 @@ static struct an_value per_step(double ns, int64_t steps, const char *none)
     return steps ? an_num(ns / (double)steps / 1e6) : an_num_none(none);
 }
 
+static struct an_value overlap_pct(const struct lane_sums *sums)
+{
+    return an_num_if(sums->total > 0, 100 * sums->overlap / sums->total,
+                     "no communication in the counted steps");
+}
+
+/* Mean of transfer and waiting over the steps of which every collective is matched. */
+static void fill_split(struct an_communication *communication, const struct lane_sums *sums,
+                       const char *no_split)
+{
+    communication->transfer_ms = per_step(sums->transfer, sums->split_steps, no_split);
+    communication->waiting_ms = per_step(sums->waiting, sums->split_steps, no_split);
+    communication->exposed_transfer_ms =
+        per_step(sums->exposed_transfer, sums->split_steps, no_split);
+    communication->exposed_waiting_ms =
+        per_step(sums->exposed_waiting, sums->split_steps, no_split);
+}
+
+static struct lane_sums sum_lanes(const struct lane_sums *lane, size_t lane_count)
+{
+    struct lane_sums sums = {.sized = true};
+    for (size_t i = 0; i < lane_count; i++) {
+        sums.steps += lane[i].steps;
+        sums.split_steps += lane[i].split_steps;
+        sums.total += lane[i].total;
+        sums.exposed += lane[i].exposed;
+        sums.overlap += lane[i].overlap;
+        sums.bytes += lane[i].bytes;
+        sums.transfer += lane[i].transfer;
+        sums.waiting += lane[i].waiting;
+        sums.exposed_transfer += lane[i].exposed_transfer;
+        sums.exposed_waiting += lane[i].exposed_waiting;
+        sums.sized = sums.sized && lane[i].sized;
+    }
+    return sums;
+}
+
 static void fill_rank(const struct an_context *context, size_t lane,
                       const struct lane_sums *lane_sums, const char *no_split,
                       struct an_comm_rank *out)
@@ -339,8 +392,7 @@ static void fill_rank(const struct an_context *context, size_t lane,
         .rank = context->lane[lane].rank,
         .total_ms = per_step(lane_sums->total, lane_sums->steps, NO_DETAIL),
         .exposed_ms = per_step(lane_sums->exposed, lane_sums->steps, NO_DETAIL),
-        .overlap_pct = lane_sums->total > 0 ? an_num(100 * lane_sums->overlap / lane_sums->total)
-                                            : an_num_none("no communication in the counted steps"),
+        .overlap_pct = overlap_pct(lane_sums),
         .transfer_ms = per_step(lane_sums->transfer, lane_sums->split_steps, no_split),
         .waiting_ms = per_step(lane_sums->waiting, lane_sums->split_steps, no_split),
         .exposed_transfer_ms =
@@ -348,49 +400,28 @@ static void fill_rank(const struct an_context *context, size_t lane,
         .exposed_waiting_ms =
             per_step(lane_sums->exposed_waiting, lane_sums->split_steps, no_split),
         .caused_ms = per_step(lane_sums->caused, lane_sums->split_steps, no_split),
-        .last_pct = lane_sums->collectives
-                        ? an_num(100 * (double)lane_sums->last / (double)lane_sums->collectives)
-                        : an_num_none(no_split)};
+        .last_pct =
+            an_num_if(lane_sums->collectives,
+                      100 * (double)lane_sums->last / (double)lane_sums->collectives, no_split)};
 }
 
-/* Mean over ranks: of sums, so that every step weighs the same. */
+/* The mean over ranks, of sums, so that every step weighs the same. */
 static void fill_run(struct an_communication *communication, const struct lane_sums *lane,
                      size_t lane_count, const char *no_split)
 {
-    struct lane_sums lane_sums = {.sized = true};
-    for (size_t i = 0; i < lane_count; i++) {
-        lane_sums.steps += lane[i].steps;
-        lane_sums.split_steps += lane[i].split_steps;
-        lane_sums.total += lane[i].total;
-        lane_sums.exposed += lane[i].exposed;
-        lane_sums.overlap += lane[i].overlap;
-        lane_sums.bytes += lane[i].bytes;
-        lane_sums.transfer += lane[i].transfer;
-        lane_sums.waiting += lane[i].waiting;
-        lane_sums.exposed_transfer += lane[i].exposed_transfer;
-        lane_sums.exposed_waiting += lane[i].exposed_waiting;
-        lane_sums.sized = lane_sums.sized && lane[i].sized;
-    }
+    struct lane_sums sums = sum_lanes(lane, lane_count);
     communication->bytes_per_step =
-        !lane_sums.sized  ? an_num_none("the calls do not say how many bytes they move")
-        : lane_sums.steps ? an_num(lane_sums.bytes / (double)lane_sums.steps)
-                          : an_num_none(NO_DETAIL);
-    communication->total_ms = per_step(lane_sums.total, lane_sums.steps, NO_DETAIL);
-    communication->exposed_ms = per_step(lane_sums.exposed, lane_sums.steps, NO_DETAIL);
-    communication->overlap_pct = lane_sums.total > 0
-                                     ? an_num(100 * lane_sums.overlap / lane_sums.total)
-                                     : an_num_none("no communication in the counted steps");
-    communication->transfer_ms = per_step(lane_sums.transfer, lane_sums.split_steps, no_split);
-    communication->waiting_ms = per_step(lane_sums.waiting, lane_sums.split_steps, no_split);
-    communication->exposed_transfer_ms =
-        per_step(lane_sums.exposed_transfer, lane_sums.split_steps, no_split);
-    communication->exposed_waiting_ms =
-        per_step(lane_sums.exposed_waiting, lane_sums.split_steps, no_split);
+        sums.sized ? an_num_if(sums.steps, sums.bytes / (double)sums.steps, NO_DETAIL)
+                   : an_num_none("the calls do not say how many bytes they move");
+    communication->total_ms = per_step(sums.total, sums.steps, NO_DETAIL);
+    communication->exposed_ms = per_step(sums.exposed, sums.steps, NO_DETAIL);
+    communication->overlap_pct = overlap_pct(&sums);
+    fill_split(communication, &sums, no_split);
     /* The step's thread is in the call, or in a wait for it: what is exposed blocks it, and that
      * range is the proof. */
     communication->blocking_proven_ms = communication->exposed_ms;
     communication->blocking_inferred_ms = communication->blocking_unknown_ms =
-        lane_sums.steps ? an_num(0) : an_num_none(NO_DETAIL);
+        an_num_if(sums.steps, 0, NO_DETAIL);
 }
 
 static int rank_row_order(const void *left, const void *right)
@@ -399,6 +430,7 @@ static int rank_row_order(const void *left, const void *right)
     return (first->rank > second->rank) - (first->rank < second->rank);
 }
 
+/* Did the ranks run on more than one host? Then their clocks may differ. */
 static bool several_hosts(const struct an_context *context)
 {
     for (size_t lane = 1; lane < context->lane_count; lane++)
@@ -409,8 +441,8 @@ static bool several_hosts(const struct an_context *context)
     return false;
 }
 
-/* Clocks of several hosts agree up to an error, and so do clocks that were put right; what is below
- * it is not known. */
+/* The skew between arrivals, unless it is below the error up to which the clocks of several hosts,
+ * or corrected clocks, agree. */
 static struct an_value skew_of(struct an_context *context, double ms, const char *no_split)
 {
     const struct an_clocks *clocks = &context->result->ranks.clocks;
@@ -422,9 +454,9 @@ static struct an_value skew_of(struct an_context *context, double ms, const char
         return an_num_none(no_split);
     if (!corrected && !several_hosts(context))
         return an_num(ms);
-    double error = !corrected && key        ? strtod(key, NULL) / 1e6
-                   : clocks->error_ns.valid ? clocks->error_ns.value / 1e6
-                                            : NAN;
+    double error = clocks->error_ns.valid ? clocks->error_ns.value / 1e6 : NAN;
+    if (!corrected && key)
+        error = strtod(key, NULL) / 1e6;
     if (isnan(error))
         return an_num_none("the ranks are on several hosts, and the file does not say how well "
                            "their clocks agree");
@@ -435,6 +467,7 @@ static struct an_value skew_of(struct an_context *context, double ms, const char
     return an_num(ms);
 }
 
+/* Why the exposed time is not split into transfer and waiting. */
 static const char *why_no_split(struct an_context *context, const struct an_comm_calls *calls,
                                 const char *missing)
 {
@@ -451,8 +484,8 @@ static const char *why_no_split(struct an_context *context, const struct an_comm
            "sequence number";
 }
 
-/* The split of each rank and step, the rows of the ranks and what is missing; lanes of threads and
- * of devices alike. */
+/* Splits the communication of every rank and step into transfer and waiting, lists the ranks, and
+ * says which are missing; for lanes of threads and of devices alike. */
 static int split_ranks(struct work *work, const char **no_split)
 {
     struct an_context *context = work->context;
@@ -488,6 +521,7 @@ static int split_ranks(struct work *work, const char **no_split)
     return an_ranks_exchanges(context, &work->calls);
 }
 
+/* Communication between threads of the CPU: everything comes from the calls. */
 static int fill_threads(struct an_context *context, struct work *work)
 {
     struct an_communication *communication = &context->result->communication;
@@ -504,38 +538,27 @@ static int fill_threads(struct an_context *context, struct work *work)
     return an_comm_collectives(context, &work->calls);
 }
 
-/* Several ranks with devices: what one of them alone cannot tell. */
+/* Several ranks with devices: adds what one of them alone does not show. */
 static int fill_devices(struct an_context *context, struct work *work)
 {
     struct an_communication *communication = &context->result->communication;
     const char *no_split = NULL;
-    struct lane_sums lane_sums = {0};
     int rc = split_ranks(work, &no_split);
     if (rc)
         return rc;
-    for (size_t lane = 0; lane < context->lane_count; lane++) {
-        lane_sums.split_steps += work->lane[lane].split_steps;
-        lane_sums.transfer += work->lane[lane].transfer;
-        lane_sums.waiting += work->lane[lane].waiting;
-        lane_sums.exposed_transfer += work->lane[lane].exposed_transfer;
-        lane_sums.exposed_waiting += work->lane[lane].exposed_waiting;
-    }
+    struct lane_sums sums = sum_lanes(work->lane, context->lane_count);
     for (size_t i = 0; i < work->calls.count; i++)
         communication->matched += work->calls.call[i].transfer >= 0;
-    if (!communication->matched || !lane_sums.split_steps) {
+    if (!communication->matched || !sums.split_steps) {
         communication->rank_count = 0;
         return 0;
     }
-    communication->transfer_ms = per_step(lane_sums.transfer, lane_sums.split_steps, no_split);
-    communication->waiting_ms = per_step(lane_sums.waiting, lane_sums.split_steps, no_split);
-    communication->exposed_transfer_ms =
-        per_step(lane_sums.exposed_transfer, lane_sums.split_steps, no_split);
-    communication->exposed_waiting_ms =
-        per_step(lane_sums.exposed_waiting, lane_sums.split_steps, no_split);
+    fill_split(communication, &sums, no_split);
     an_comm_device_split(context, &work->calls);
     return 0;
 }
 
+/* Until calls are matched, no step knows its waiting and transfer. */
 static void no_split_yet(struct an_context *context)
 {
     for (size_t i = 0; i < context->step_count; i++)

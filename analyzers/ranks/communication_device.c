@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Communication of accelerators: the collectives by the rows of the devices, the time of a step
- * from the unions that the devices' part has (device_split.c). Its kernels spin while they wait,
- * and nothing on a device ties a kernel of one rank to that of another, so the split into transfer
- * and waiting is absent.
+ * Communication of accelerators. The time of a step comes from the unions of the devices
+ * (device_split.c). Communication kernels spin while they wait, and nothing on one device links
+ * its kernels to those of another rank, so the split into transfer and waiting is absent unless
+ * the ranks of the file are matched (communication.c).
  */
 #include <stdlib.h>
 #include <string.h>

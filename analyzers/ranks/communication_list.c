@@ -19,6 +19,11 @@ static int time_order(const void *left, const void *right)
 
 /* ---- calls of threads ---------------------------------------------------------------------------------------------------- */
 
+static struct an_count known_int(int64_t value, const char *reason)
+{
+    return value == STORE_ABSENT ? an_int_none(reason) : an_int(value);
+}
+
 /* Sums of one kind on one communicator. */
 struct sums {
     int64_t calls, matched, sized, ranks;
@@ -27,6 +32,7 @@ struct sums {
     int64_t *rank_calls;
 };
 
+/* Adds a call to the sums of its collective; without steps there are no ranks to tell apart. */
 static void add_call(struct sums *sums, const struct an_comm_call *call)
 {
     double ns = (double)an_time_sub(call->end, call->start);
@@ -57,6 +63,8 @@ static double steps_of(const struct an_context *context, const struct sums *sums
     return count;
 }
 
+/* The largest share of the bytes that any rank moves over the mean of the ranks: 1 if all move as
+ * many. */
 static struct an_value uneven(const struct an_context *context, const struct sums *sums)
 {
     double most = 0, sum = 0, ranks = 0;
@@ -72,6 +80,8 @@ static struct an_value uneven(const struct an_context *context, const struct sum
                    : an_num_none("the calls do not say how many bytes they move");
 }
 
+/* Algorithm and bus bandwidth as nccl-tests define them: from the transfer of matched calls, else
+ * from the whole time of the calls. */
 static void bandwidth(struct an_context *context, const struct sums *sums,
                       struct an_collective *out)
 {
@@ -96,6 +106,7 @@ static void bandwidth(struct an_context *context, const struct sums *sums,
         out->bus_bytes_per_s = an_num(out->algorithm_bytes_per_s.value * factor);
 }
 
+/* Why no call of a collective could be matched over the ranks. */
 static const char *why_unmatched(const struct an_context *context, const struct an_comm_call *call)
 {
     if (!call->synchronises && !strcmp(call->kind, "send_recv"))
@@ -111,6 +122,7 @@ static const char *why_unmatched(const struct an_context *context, const struct 
                                                   : "no call of it was recorded on every rank";
 }
 
+/* Fills the row of one kind of collective on one communicator from its sums. */
 static void describe(struct an_context *context, const struct an_comm_call *first,
                      const struct sums *sums, struct an_collective *out)
 {
@@ -119,25 +131,22 @@ static void describe(struct an_context *context, const struct an_comm_call *firs
                *why = why_unmatched(context, first);
     *out = (struct an_collective){
         .name = an_arena_text(context->arena, first->name),
-        .communicator = first->communicator != STORE_ABSENT ? an_int(first->communicator)
-                                                            : an_int_none("not said by the calls"),
-        .ranks = sums->ranks > 0 ? an_int(sums->ranks) : an_int_none("not said by the calls"),
+        .communicator = known_int(first->communicator, "not said by the calls"),
+        .ranks = known_int(sums->ranks > 0 ? sums->ranks : STORE_ABSENT, "not said by the calls"),
         .count = sums->calls,
         .matched = sums->matched,
         .mean_ms = an_num(sums->ns / calls / 1e6),
-        .calls_per_step = steps > 0 ? an_num(calls / steps) : an_num_none(none),
+        .calls_per_step = an_num_if(steps > 0, calls / steps, none),
         .bytes_max_over_mean = uneven(context, sums)};
     bool sized = sums->sized == sums->calls;
     const char *no_bytes = "the calls do not say how many bytes they move";
-    out->bytes_per_call = sized ? an_num(sums->bytes / calls) : an_num_none(no_bytes);
-    out->bytes_per_step = !sized      ? an_num_none(no_bytes)
-                          : steps > 0 ? an_num(sums->bytes / steps)
-                                      : an_num_none(none);
-    out->transfer_ms =
-        sums->matched ? an_num(sums->transfer / (double)sums->matched / 1e6) : an_num_none(why);
+    double matched = (double)sums->matched;
+    out->bytes_per_call = an_num_if(sized, sums->bytes / calls, no_bytes);
+    out->bytes_per_step =
+        an_num_if(sized && steps > 0, sums->bytes / steps, sized ? none : no_bytes);
+    out->transfer_ms = an_num_if(sums->matched, sums->transfer / matched / 1e6, why);
     out->waiting_ms =
-        sums->matched ? an_num((sums->matched_ns - sums->transfer) / (double)sums->matched / 1e6)
-                      : an_num_none(why);
+        an_num_if(sums->matched, (sums->matched_ns - sums->transfer) / matched / 1e6, why);
     bandwidth(context, sums, out);
 }
 
@@ -210,21 +219,29 @@ static const char *short_name(struct an_context *context, const char *name)
     return an_arena_format(context->arena, "%.*s", (int)strcspn(name, "(<"), name);
 }
 
+/* What a communication kernel and its detail say of the collective. */
 static struct kernel describe_kernel(struct an_context *context, size_t op)
 {
     uint32_t slice = context->gpu->op.slice[op];
     const struct an_detail *detail =
         an_trace_detail(context->trace, context->trace->slice.detail[slice]);
-    return (struct kernel){
-        .name = detail && *detail->collective
-                    ? detail->collective
-                    : an_trace_name(context->trace, context->trace->slice.name[slice]),
-        .communicator = detail ? detail->communicator : STORE_ABSENT,
-        .ranks = detail ? detail->ranks : STORE_ABSENT,
-        .bytes = detail ? detail->bytes : STORE_ABSENT,
+    struct kernel kernel = {
+        .name = an_trace_name(context->trace, context->trace->slice.name[slice]),
+        .communicator = STORE_ABSENT,
+        .ranks = STORE_ABSENT,
+        .bytes = STORE_ABSENT,
         .ns = an_time_sub(context->gpu->op.end[op], context->gpu->op.start[op])};
+    if (!detail)
+        return kernel;
+    if (*detail->collective)
+        kernel.name = detail->collective;
+    kernel.communicator = detail->communicator;
+    kernel.ranks = detail->ranks;
+    kernel.bytes = detail->bytes;
+    return kernel;
 }
 
+/* Adds the row of one kind of kernel on one communicator, from all of its kernels. */
 static void add_kernel_row(struct an_context *context, const struct kernel *kernel,
                            size_t call_count)
 {
@@ -245,15 +262,14 @@ static void add_kernel_row(struct an_context *context, const struct kernel *kern
     double factor = an_comm_bus_factor(kernel->name, ranks);
     *out = (struct an_collective){
         .name = short_name(context, kernel->name),
-        .communicator = kernel->communicator != STORE_ABSENT ? an_int(kernel->communicator)
-                                                             : an_int_none("not said by the trace"),
-        .ranks = ranks > 0 ? an_int(ranks) : an_int_none("not said by the trace"),
+        .communicator = known_int(kernel->communicator, "not said by the trace"),
+        .ranks = known_int(ranks > 0 ? ranks : STORE_ABSENT, "not said by the trace"),
         .count = (int64_t)call_count,
         .calls_per_step = an_num_none(none),
         .bytes_per_step = an_num_none(none),
         .bytes_max_over_mean = an_num_none(none),
-        .bytes_per_call = sized == (int64_t)call_count ? an_num(bytes / (double)call_count)
-                                                       : an_num_none(no_bytes),
+        .bytes_per_call =
+            an_num_if(sized == (int64_t)call_count, bytes / (double)call_count, no_bytes),
         .mean_ms = an_num(ns / (double)call_count / 1e6),
         .transfer_ms = an_num_none(AN_COMM_SPINS),
         .waiting_ms = an_num_none(AN_COMM_SPINS)};
@@ -262,9 +278,8 @@ static void add_kernel_row(struct an_context *context, const struct kernel *kern
         return;
     out->bandwidth_of = "time";
     out->algorithm_bytes_per_s = an_num(bytes / ns * 1e9);
-    out->bus_bytes_per_s = factor > 0
-                               ? an_num(bytes / ns * 1e9 * factor)
-                               : an_num_none("the trace does not say how many ranks take part");
+    out->bus_bytes_per_s = an_num_if(factor > 0, bytes / ns * 1e9 * factor,
+                                     "the trace does not say how many ranks take part");
 }
 
 int an_comm_list_kernels(struct an_context *context)
@@ -290,5 +305,5 @@ int an_comm_list_kernels(struct an_context *context)
         qsort(rows, communication->collective_count, sizeof *rows, time_order);
     communication->calls = (int64_t)kernel_count;
     free(kernels);
-    return rc ? rc : rows ? 0 : TACHO_ENOMEM;
+    return rc || rows ? rc : TACHO_ENOMEM;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The stages of a step and their frontier (DESIGN 5). On a thread a stage is the outermost range
- * that says what it is, and what lies before it belongs to it; on a device compute is told apart by
- * the host call that launched it: below a range of the optimizer, on another thread than that of
- * the step (autograd runs backward there), else forward. Time that comes again (micro-steps) adds
- * up. F_s is the longest cumulative time of any rank at the end of stage s: its increments sum to
- * the slowest rank's step, in integers.
+ * The stages of a step and their frontier (docs/definitions.md). On a thread a stage is the
+ * outermost range that says what it is, together with the time before it. On a device a compute op
+ * belongs to the optimizer if a range of the optimizer launched it, to backward if a thread other
+ * than that of the step launched it (autograd runs backward there), else to forward. Time of a
+ * stage that comes again (micro-steps) adds up.
+ *
+ * The frontier of stage s is the longest cumulative time of any rank at the end of s. Its
+ * increments sum to the slowest rank's step exactly, because they are integers.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -37,7 +39,7 @@ bool an_stage_named(const char *key, enum an_step_stage *out)
 
 /* ---- which stage ---------------------------------------------------------------------------------------------------------- */
 
-/* By the first word of a name; AN_STAGE_COUNT: none. */
+/* The stage that the first word of a name says; AN_STAGE_COUNT: none. */
 static enum an_step_stage stage_of_name(const char *name)
 {
     static const struct {
@@ -57,12 +59,14 @@ static enum an_step_stage stage_of_name(const char *name)
 
 static enum an_step_stage stage_of_pass(const char *pass)
 {
-    return !strcmp(pass, "forward")                                  ? AN_STAGE_FORWARD
-           : !strcmp(pass, "backward") || !strcmp(pass, "recompute") ? AN_STAGE_BACKWARD
-           : !strcmp(pass, "optimizer")                              ? AN_STAGE_OPTIMIZER
-                                                                     : AN_STAGE_COUNT;
+    if (!strcmp(pass, "forward"))
+        return AN_STAGE_FORWARD;
+    if (!strcmp(pass, "backward") || !strcmp(pass, "recompute"))
+        return AN_STAGE_BACKWARD;
+    return strcmp(pass, "optimizer") ? AN_STAGE_COUNT : AN_STAGE_OPTIMIZER;
 }
 
+/* The stage that the name of a range says; every name was looked at once. */
 static enum an_step_stage stage_by_name(const struct an_stage_map *map, size_t slice)
 {
     uint32_t name = map->context->trace->slice.name[slice];
@@ -70,6 +74,7 @@ static enum an_step_stage stage_by_name(const struct an_stage_map *map, size_t s
                                                     : AN_STAGE_COUNT;
 }
 
+/* The stage that a range says by its role, its pass or its name; AN_STAGE_COUNT: none. */
 static enum an_step_stage stage_of(const struct an_stage_map *map, size_t slice)
 {
     const struct an_trace *trace = map->context->trace;
@@ -89,6 +94,7 @@ static enum an_step_stage stage_of(const struct an_stage_map *map, size_t slice)
 
 /* ---- a step on a thread ------------------------------------------------------------------------------------------------------ */
 
+/* Length of [start, end) without the phases (evaluation, checkpoints) in it. */
 static int64_t without_phases(const struct an_lane *lane, int64_t start, int64_t end)
 {
     return an_time_sub(an_time_sub(end, start),
@@ -126,6 +132,7 @@ int an_stage_spans(const struct an_stage_map *map, const struct an_step *step,
     return add_span(out, count, room, covered, step->end, AN_STAGE_OTHER);
 }
 
+/* Adds the stages of a step on a thread. */
 static void add_thread_stages(const struct an_lane *lane, const struct an_stage_span *span,
                               size_t span_count, int64_t ns[AN_STAGE_COUNT])
 {
@@ -135,13 +142,13 @@ static void add_thread_stages(const struct an_lane *lane, const struct an_stage_
 
 /* ---- a step on a device ------------------------------------------------------------------------------------------------------ */
 
+/* Is a range on this thread? */
 static bool on_track(const struct an_trace *trace, uint32_t track, size_t slice)
 {
     const struct an_track *thread = &trace->track[track];
     return slice >= thread->slice_first && slice - thread->slice_first < thread->slice_count;
 }
 
-/* By what launched it; AN_STAGE_COMPUTE: nothing tells. */
 enum an_step_stage an_stage_of_op(const struct an_stage_map *map, const struct an_lane *lane,
                                   size_t op)
 {
@@ -153,11 +160,13 @@ enum an_step_stage an_stage_of_op(const struct an_stage_map *map, const struct a
     for (uint32_t range = launch; range != AN_NONE && levels--; range = trace->slice.parent[range])
         if (stage_by_name(map, range) != AN_STAGE_COUNT && an_slice_open_at(trace, range, launch))
             return stage_by_name(map, range);
-    return lane->track == AN_NONE                 ? AN_STAGE_COMPUTE
-           : on_track(trace, lane->track, launch) ? AN_STAGE_FORWARD
-                                                  : AN_STAGE_BACKWARD;
+    if (lane->track == AN_NONE)
+        return AN_STAGE_COMPUTE;
+    return on_track(trace, lane->track, launch) ? AN_STAGE_FORWARD : AN_STAGE_BACKWARD;
 }
 
+/* Adds the stages of a step on a device: compute by what launched it, input and communication
+ * from the budget, the rest as other. */
 static void add_device_stages(const struct an_stage_map *map, const struct an_step *step,
                               int64_t ns[AN_STAGE_COUNT])
 {
@@ -167,8 +176,8 @@ static void add_device_stages(const struct an_stage_map *map, const struct an_st
     int64_t covered = step->start, rest = an_step_ns(step);
     for (size_t i = an_device_op_seek(devices, device, step->start);
          i < device->first + device->count && devices->op.start[i] < step->end; i++) {
-        int64_t from = devices->op.start[i] > covered ? devices->op.start[i] : covered,
-                end = devices->op.end[i] < step->end ? devices->op.end[i] : step->end;
+        int64_t from = devices->op.start[i] > covered ? devices->op.start[i] : covered;
+        int64_t end = devices->op.end[i] < step->end ? devices->op.end[i] : step->end;
         if (!(1u << devices->op.class[i] & AN_DEVICE_COMPUTE_MASK) || end <= from)
             continue;
         ns[an_stage_of_op(map, lane, i)] += without_phases(lane, from, end);
@@ -195,6 +204,7 @@ int an_stage_map_of(struct an_context *context, struct an_stage_map *out)
     return out->name ? 0 : TACHO_ENOMEM;
 }
 
+/* Fills the time of every stage in every cell of the matrix. */
 static int fill_stages(struct an_context *context, struct an_rank_matrix *matrix)
 {
     struct an_stage_map map;
@@ -230,6 +240,8 @@ struct sums {
     double *scale;                /* ns: median step of each column */
 };
 
+/* Adds up the frontier over the steps: at the end of each stage, the longest cumulative time of
+ * any rank, its increment, and which rank it is. */
 static int sum_frontier(struct an_context *context, const struct an_rank_matrix *matrix,
                         struct sums *sums)
 {
@@ -264,8 +276,8 @@ static int sum_frontier(struct an_context *context, const struct an_rank_matrix 
     return 0;
 }
 
-/* The first stage in which some rank is longer than its peers. Communication is where the others
- * wait: it is not looked at. */
+/* Finds the first stage in which some rank takes longer than its peers. Communication is not looked
+ * at: that is where the others wait. */
 static int name_delay(struct an_context *context, const struct an_rank_matrix *matrix,
                       const struct sums *sums, struct an_frontier *frontier)
 {

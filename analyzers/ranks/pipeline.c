@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ranks send each other besides gradients: a pipeline (sends and receives between neighbours)
- * with its bubble, and all-to-all of experts. Ranks of a pipeline that hold different stages differ
- * by design: only those of one stage are peers.
+ * What ranks send each other apart from gradients: a pipeline (sends and receives between
+ * neighbours) with its bubble, and the all-to-all of experts. Ranks of a pipeline that hold
+ * different stages differ by design, so only the ranks of one stage are peers.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -32,6 +32,7 @@ struct chain {
     int64_t micro_batches;
 };
 
+/* Is the call a matched send or recv of a known lane? */
 static bool is_pair_call(const struct an_comm_call *call)
 {
     return call->transfer >= 0 && call->lane != AN_NONE && !strcmp(call->kind, "send_recv");
@@ -48,6 +49,7 @@ static int64_t detailed_steps(const struct an_context *context, uint32_t lane)
 
 /* ---- the chain ------------------------------------------------------------------------------------------------------------ */
 
+/* The lane that stands for the component of a lane, as in union-find with path halving. */
 static uint32_t root_of(struct chain *chain, uint32_t lane)
 {
     while (chain->root[lane] != lane)
@@ -73,6 +75,7 @@ static int way_order(const void *left, const void *right)
     return (first->group > second->group) - (first->group < second->group);
 }
 
+/* Lists each pair of lanes that send to each other once, and joins their components. */
 static int find_links(struct chain *chain)
 {
     const struct an_comm_calls *calls = chain->calls;
@@ -84,7 +87,7 @@ static int find_links(struct chain *chain)
         if (an_grow(&chain->link, &chain->link_room, chain->link_count + 1, sizeof *chain->link))
             return TACHO_ENOMEM;
         chain->link[chain->link_count++] =
-            (struct link){lane < other ? lane : other, lane < other ? other : lane};
+            lane < other ? (struct link){lane, other} : (struct link){other, lane};
         chain->root[root_of(chain, lane)] = root_of(chain, other);
     }
     if (!chain->link_count)
@@ -98,8 +101,8 @@ static int find_links(struct chain *chain)
     return 0;
 }
 
-/* Is every component a chain: one link fewer than lanes? Then the longest is the pipeline's depth.
- */
+/* Is every component a chain, with one link fewer than lanes? Then the longest is the pipeline's
+ * depth. */
 static int is_chain(struct chain *chain, bool *yes)
 {
     size_t *lanes =
@@ -120,7 +123,8 @@ static int is_chain(struct chain *chain, bool *yes)
     return 0;
 }
 
-/* Sends of a rank one way in a step: the most of all is the number of micro-batches. */
+/* Counts the sends of each rank in one direction in a step; the most of any rank is the number of
+ * micro-batches. */
 static int count_sends(struct chain *chain)
 {
     struct way *way = malloc((chain->calls->count + 1) * sizeof *way);
@@ -179,6 +183,8 @@ static int bubble_of(struct chain *chain, uint32_t lane, double *ns, double *ste
     return rc;
 }
 
+/* Sums the bubble over all lanes of the pipeline. The ideal share of S stages and M micro-batches
+ * is (S - 1) / (M + S - 1), as of a schedule in which all stages take equally long. */
 static int bubble(struct chain *chain, struct an_pipeline *out)
 {
     double ns = 0, step_ns = 0, steps = 0;
@@ -197,10 +203,10 @@ static int bubble(struct chain *chain, struct an_pipeline *out)
     *out = (struct an_pipeline){
         .stages = (int64_t)chain->stages,
         .micro_batches = chain->micro_batches,
-        .bubble_ms = steps > 0 ? an_num(ns / steps / 1e6) : an_num_none(none),
-        .bubble_pct = step_ns > 0 ? an_num(100 * ns / step_ns) : an_num_none(none),
-        .ideal_pct = micro_batches > 0 ? an_num(100 * (stages - 1) / (micro_batches + stages - 1))
-                                       : an_num_none(none)};
+        .bubble_ms = an_num_if(steps > 0, ns / steps / 1e6, none),
+        .bubble_pct = an_num_if(step_ns > 0, 100 * ns / step_ns, none),
+        .ideal_pct =
+            an_num_if(micro_batches > 0, 100 * (stages - 1) / (micro_batches + stages - 1), none)};
     return rc;
 }
 
@@ -212,8 +218,8 @@ static void no_pipeline(struct an_pipeline *out, const char *reason)
                                 .ideal_pct = an_num_none(reason)};
 }
 
-/* Peers are the ranks of one stage: those that share a collective in which not all ranks take part.
- * Stages alone: no peers. */
+/* Finds the peers of each lane: the ranks of one stage, which share a collective in which not all
+ * ranks take part. A stage of one rank has no peers. */
 static void find_peers(struct chain *chain, uint32_t *peers)
 {
     struct an_context *context = chain->context;
@@ -234,6 +240,8 @@ static void find_peers(struct chain *chain, uint32_t *peers)
     }
 }
 
+/* Finds whether sends and receives form a pipeline, fills its bubble, and finds the peers of each
+ * rank. */
 static int pipeline(struct an_context *context, const struct an_comm_calls *calls,
                     struct an_exchanges *out)
 {
@@ -262,38 +270,42 @@ static int pipeline(struct an_context *context, const struct an_comm_calls *call
 
 /* ---- experts ------------------------------------------------------------------------------------------------------------------ */
 
+/* Fills how uneven the ranks' shares of all-to-all are: the bytes that each moves in a step. */
 static int experts(struct an_context *context, const struct an_comm_calls *calls,
                    struct an_exchanges *out)
 {
-    struct an_experts *r = &context->result->ranks.experts;
+    struct an_experts *found = &context->result->ranks.experts;
     double sum = 0, most = 0;
     size_t ranks = 0;
-    const char *none = "no all-to-all of known size";
     double *bytes = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *bytes);
     if (!bytes)
         return TACHO_ENOMEM;
     for (size_t lane = 0; lane < context->lane_count; lane++)
         bytes[lane] = NAN;
     for (size_t i = 0; i < calls->count; i++) {
-        const struct an_comm_call *lane = &calls->call[i];
-        if (!strcmp(lane->kind, "all_to_all") && lane->bytes != STORE_ABSENT &&
-            lane->lane < context->lane_count && lane->step != AN_NONE)
-            bytes[lane->lane] =
-                (isnan(bytes[lane->lane]) ? 0 : bytes[lane->lane]) + (double)lane->bytes;
+        const struct an_comm_call *call = &calls->call[i];
+        if (strcmp(call->kind, "all_to_all") || call->bytes == STORE_ABSENT ||
+            call->lane >= context->lane_count || call->step == AN_NONE)
+            continue;
+        double *sent = &bytes[call->lane];
+        *sent = (isnan(*sent) ? 0 : *sent) + (double)call->bytes;
     }
     for (uint32_t lane = 0; lane < context->lane_count; lane++) {
         if (isnan(bytes[lane]))
             continue;
         bytes[lane] /= (double)detailed_steps(context, lane);
         sum += bytes[lane];
-        r->rank = !ranks++ || bytes[lane] > most ? context->lane[lane].rank : r->rank;
+        if (!ranks++ || bytes[lane] > most)
+            found->rank = context->lane[lane].rank;
         most = fmax(most, bytes[lane]);
     }
     out->all_to_all = bytes;
-    r->reason = ranks > 1 && sum > 0 ? NULL : ranks == 1 ? "one rank: nothing to compare" : none;
-    r->bytes_mean = r->reason ? an_num_none(r->reason) : an_num(sum / (double)ranks);
-    r->bytes_max = r->reason ? an_num_none(r->reason) : an_num(most);
-    r->max_over_mean = r->reason ? an_num_none(r->reason) : an_num(most * (double)ranks / sum);
+    bool known = ranks > 1 && sum > 0;
+    const char *none = ranks == 1 ? "one rank: nothing to compare" : "no all-to-all of known size";
+    found->reason = known ? NULL : none;
+    found->bytes_mean = an_num_if(known, sum / (double)ranks, found->reason);
+    found->bytes_max = an_num_if(known, most, found->reason);
+    found->max_over_mean = an_num_if(known, most * (double)ranks / sum, found->reason);
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks beside each other (docs/ranks.md): the steps that all of them have, what each does itself
- * in them, who is slower than its peers, and whether that is only more data.
+ * Ranks side by side (docs/ranks.md): which steps all of them have, how long each rank works
+ * itself in them, which rank is slower than its peers, and whether it only gets more data.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -35,7 +35,7 @@ static int place_order(const void *left, const void *right)
     return (first->step > second->step) - (first->step < second->step);
 }
 
-/* Lanes with few steps of their own would leave nothing to compare. */
+/* The detailed steps of a lane. Lanes with few of them would leave nothing to compare. */
 static size_t usable(const struct an_context *context, size_t lane)
 {
     size_t count = 0;
@@ -45,6 +45,8 @@ static size_t usable(const struct an_context *context, size_t lane)
     return count;
 }
 
+/* Chooses the lanes with at least half as many usable steps as the median lane, in order of rank.
+ * */
 static int choose_lanes(struct an_context *context, struct an_rank_matrix *matrix)
 {
     double *count = an_arena_zero(context->scratch, 2 * context->lane_count + 1, sizeof *count);
@@ -77,8 +79,8 @@ static bool is_split(const struct an_context *context, const struct place *place
     return true;
 }
 
-/* Columns: steps that every row has once. p is sorted. `split`: only those whose waiting is known;
- * `every`: each so manieth. */
+/* Fills the columns: the steps that every row has once, from the sorted places. `split`: only those
+ * whose waiting is known; `every`: only every n-th of them. Returns how many there are. */
 static size_t fill_columns(const struct an_context *context, struct an_rank_matrix *matrix,
                            const struct place *place, size_t place_count, bool split, size_t every)
 {
@@ -97,6 +99,8 @@ static size_t fill_columns(const struct an_context *context, struct an_rank_matr
     return kept;
 }
 
+/* What a rank does itself in a step: the step without its exposed waiting; where waiting is not
+ * known, without all exposed communication. */
 static double own_ns(const struct an_rank_matrix *matrix, const struct an_step *step)
 {
     int64_t others = matrix->split ? step->waiting_ns : step->class_ns[AN_CLASS_COMM];
@@ -104,6 +108,8 @@ static double own_ns(const struct an_rank_matrix *matrix, const struct an_step *
     return own > 0 ? (double)own : 0;
 }
 
+/* Lays the steps of all ranks side by side: one row a rank, one column for each step that all of
+ * them have. Where there are too many cells, only every n-th step is looked at. */
 static int build_matrix(struct an_context *context, struct an_rank_matrix *matrix)
 {
     size_t place_count = 0, every = 1;
@@ -140,6 +146,7 @@ static int build_matrix(struct an_context *context, struct an_rank_matrix *matri
 
 /* ---- rows -------------------------------------------------------------------------------------------------------------------- */
 
+/* Mean of nanoseconds over steps, in ms. */
 static struct an_value mean_ms(double ns, size_t steps)
 {
     return an_num(ns / (double)steps / 1e6);
@@ -153,6 +160,7 @@ static struct an_value per_step(int64_t sum, bool known, size_t steps, const cha
                                                "the steps do not say how many %s they hold", what));
 }
 
+/* Fills the row of one rank: the means of its compared steps. */
 static void fill_row(struct an_context *context, const struct an_rank_matrix *matrix, size_t row,
                      struct an_rank_row *out)
 {
@@ -179,27 +187,27 @@ static void fill_row(struct an_context *context, const struct an_rank_matrix *ma
     const char *no_split = context->result->communication.waiting_ms.reason
                                ? context->result->communication.waiting_ms.reason
                                : "its steps are not all matched";
-    double bytes = context->exchanges ? context->exchanges->all_to_all[matrix->lane[row]] : NAN;
+    double bytes = context->exchanges ? context->exchanges->all_to_all[matrix->lane[row]] : NAN,
+           steps = (double)matrix->steps;
+    const char *host = lane->process != AN_NONE ? context->trace->process[lane->process].host : "";
     *out = (struct an_rank_row){
         .rank = lane->rank,
-        .host = lane->process != AN_NONE
-                    ? an_arena_text(context->arena, context->trace->process[lane->process].host)
-                    : "",
+        .host = an_arena_text(context->arena, host),
         .steps = (int64_t)matrix->steps,
         .step_ms = mean_ms(step, matrix->steps),
         .own_ms = mean_ms(own, matrix->steps),
-        .waiting_ms = matrix->split ? mean_ms(waiting, matrix->steps) : an_num_none(no_split),
-        .transfer_ms = matrix->split ? mean_ms(transfer, matrix->steps) : an_num_none(no_split),
+        .waiting_ms = an_num_if(matrix->split, waiting / steps / 1e6, no_split),
+        .transfer_ms = an_num_if(matrix->split, transfer / steps / 1e6, no_split),
         .input_ms = mean_ms(input, matrix->steps),
         .compute_ms = mean_ms(compute, matrix->steps),
         .tokens_per_step = per_step(tokens, has_tokens, matrix->steps, "tokens", context),
         .samples_per_step = per_step(samples, has_samples, matrix->steps, "samples", context),
-        .all_to_all_bytes =
-            isnan(bytes) ? an_num_none("no all-to-all of known size") : an_num(bytes)};
+        .all_to_all_bytes = an_num_if(!isnan(bytes), bytes, "no all-to-all of known size")};
     for (int k = 0; k < AN_STAGE_COUNT; k++)
         out->stage_ms[k] = mean_ms(stage[k], matrix->steps);
 }
 
+/* Fills how uneven the ranks are in tokens, or else in samples, a step. */
 static void fill_uneven(struct an_context *context, const struct an_rank_row *rows,
                         size_t row_count)
 {
@@ -319,6 +327,7 @@ static void no_straggler(struct an_straggler *straggler, const char *why)
         straggler->gain_pct = straggler->gain_low_pct = straggler->gain_high_pct = an_num_none(why);
 }
 
+/* Do two rows do the same work? In a pipeline only the ranks of one stage do. */
 static bool are_peers(const struct an_context *context, const struct an_rank_matrix *matrix,
                       size_t row, size_t other)
 {
@@ -361,6 +370,7 @@ static int excess_of_peers(struct an_context *context, const struct an_rank_matr
     return rc;
 }
 
+/* Fills the excess of each rank over its peers with its interval, and the verdict. */
 static void row_verdicts(struct an_rank_row *rows, size_t row_count, const struct an_excess *excess,
                          const char *few)
 {
@@ -376,15 +386,17 @@ static void row_verdicts(struct an_rank_row *rows, size_t row_count, const struc
                 an_num_none(rows[i].verdict);
             continue;
         }
-        rows[i].verdict = few                      ? "not tested"
-                          : !excess[i].significant ? "none"
-                          : row_count == 2         ? "the slower of two"
-                                                   : "straggler";
+        if (few)
+            rows[i].verdict = "not tested";
+        else if (!excess[i].significant)
+            rows[i].verdict = "none";
+        else
+            rows[i].verdict = row_count == 2 ? "the slower of two" : "straggler";
     }
 }
 
-/* An excess that comes and goes, and is no larger than what the peers' own time drifts by, is none.
- */
+/* An excess that comes and goes, and is no larger than the drift of the peers' own time, does not
+ * count. */
 static int drop_unsteady(const struct an_rank_matrix *matrix, const double *excess_pct,
                          struct an_excess *excess)
 {
@@ -400,6 +412,25 @@ static int drop_unsteady(const struct an_rank_matrix *matrix, const double *exce
     return 0;
 }
 
+/* Says which rank is the straggler, and how many there are beside it. */
+static void name_straggler(struct an_arena *arena, const struct an_rank_row *row, size_t ranks,
+                           struct an_straggler *out)
+{
+    out->rank = row->rank;
+    out->excess_pct = row->excess_pct;
+    out->excess_low_pct = row->excess_low_pct;
+    out->excess_high_pct = row->excess_high_pct;
+    if (ranks == 2)
+        out->says = an_arena_format(arena, "rank %" PRId64 " (the slower of two)", out->rank);
+    else if (out->count == 1)
+        out->says = an_arena_format(arena, "rank %" PRId64, out->rank);
+    else
+        out->says =
+            an_arena_format(arena, "rank %" PRId64 " and %zu more", out->rank, out->count - 1);
+}
+
+/* Tests which ranks are slower than their peers, and names the slowest of them with the gain of
+ * its repair. */
 static int find_straggler(struct an_context *context, const struct an_rank_matrix *matrix,
                           struct an_rank_row *rows)
 {
@@ -426,23 +457,11 @@ static int find_straggler(struct an_context *context, const struct an_rank_matri
                        "theirs drifts");
     size_t worst = matrix->ranks;
     for (size_t rank = 0; rank < matrix->ranks && !few; rank++)
-        if (excess[rank].significant) {
-            out->count++;
-            worst = worst == matrix->ranks || excess[rank].estimate > excess[worst].estimate
-                        ? rank
-                        : worst;
-        }
+        if (excess[rank].significant &&
+            (!out->count++ || excess[rank].estimate > excess[worst].estimate))
+            worst = rank;
     if (out->count) {
-        out->rank = rows[worst].rank;
-        out->excess_pct = rows[worst].excess_pct;
-        out->excess_low_pct = rows[worst].excess_low_pct;
-        out->excess_high_pct = rows[worst].excess_high_pct;
-        out->says =
-            matrix->ranks == 2
-                ? an_arena_format(context->arena, "rank %" PRId64 " (the slower of two)", out->rank)
-            : out->count == 1 ? an_arena_format(context->arena, "rank %" PRId64, out->rank)
-                              : an_arena_format(context->arena, "rank %" PRId64 " and %zu more",
-                                                out->rank, out->count - 1);
+        name_straggler(context->arena, &rows[worst], matrix->ranks, out);
         rc = estimate_gain(context, matrix, excess, out);
         rc = rc ? rc : is_by_data(context, rows, matrix->ranks, worst, &out->by_data);
     }
@@ -454,6 +473,7 @@ out:
 
 /* ---- the part --------------------------------------------------------------------------------------------------------------------- */
 
+/* Sets the reason why ranks are not compared in all parts of the result. */
 static void not_compared(struct an_context *context, const char *reason)
 {
     struct an_ranks *ranks = &context->result->ranks;
@@ -467,7 +487,8 @@ static void not_compared(struct an_context *context, const char *reason)
         an_num_none(reason);
 }
 
-/* Copies of one file, or several jobs: who waits for whom would be nonsense. */
+/* Notes ranks that are there twice: in copies of one file, or in files of several jobs, which rank
+ * waits for which would be nonsense. */
 static int report_duplicate_ranks(struct an_context *context)
 {
     int64_t *rank = malloc((context->lane_count + 1) * sizeof *rank);
@@ -488,6 +509,7 @@ static int report_duplicate_ranks(struct an_context *context)
     return 0;
 }
 
+/* The analyzer: compares the ranks in the steps that all of them have. */
 static int ranks_run(struct an_context *context)
 {
     struct an_ranks *ranks = &context->result->ranks;

@@ -10,10 +10,10 @@
 #include "analyzers/collectives/communication.h"
 #include "analyzers/steps/context.h"
 
-#define AN_RANKS_MARGIN_PCT  2.0 /* DESIGN 5: an excess below it is no straggler */
+#define AN_RANKS_MARGIN_PCT  2.0 /* an excess below it is no straggler (docs/definitions.md) */
 #define AN_RANKS_STEPS_LEAST 20
-#define AN_RANKS_CELLS_MOST \
-    (1u << 22) /* ranks x steps that are looked at: of more steps every n-th */
+/* Ranks x steps that are looked at: of more steps every n-th. */
+#define AN_RANKS_CELLS_MOST (1u << 22)
 
 /* ---- the test (straggler.c): knows nothing of traces ------------------------------------------------------------------------ */
 

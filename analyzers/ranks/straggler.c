@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Is a rank slower than its peers, or was it only unlucky? Steps follow each other and slow periods
- * last for several of them, so whole blocks of consecutive steps are drawn (circular block
- * bootstrap, Politis & Romano 1992). Many ranks are many chances for a false alarm: Holm 1979.
+ * The statistical test behind "straggler": is a rank slower than its peers, or was it only
+ * unlucky? Steps are not independent, because slow periods last for several of them, so whole
+ * blocks of consecutive steps are drawn (circular block bootstrap, Politis & Romano 1992). Many
+ * ranks are many chances for a false alarm, so the p-values are corrected (Holm 1979).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,9 +17,8 @@
 #define STRETCHES_LEAST 5
 #define STRETCHES_MOST  8
 #define ROUNDS_MOST     65536
-#define DRAWS_MOST \
-    5e8 /* of values, in one test: with more rows above the margin only the largest are looked at \
-         */
+/* Values drawn in one test: with more rows above the margin only the largest are tested. */
+#define DRAWS_MOST 5e8
 
 /* ---- peers -------------------------------------------------------------------------------------------------------------- */
 
@@ -78,6 +78,7 @@ struct bootstrap {
     uint64_t seed;
 };
 
+/* The median of a resample, from how often each of the sorted steps was drawn. */
 static double resampled_median(const struct bootstrap *bootstrap, size_t total)
 {
     size_t low = (total - 1) / 2, high = total / 2, seen = 0;
@@ -109,6 +110,8 @@ static size_t block_length(const double *values, size_t count)
     return (size_t)ceil(fmax(least, fmin(length, (double)count / 4)));
 }
 
+/* Draws blocks of steps `rounds` times and sorts the medians of the resamples. Only counts are
+ * kept: the values are sorted once, and each draw adds one at its place. */
 static void resample(struct bootstrap *bootstrap, const double *excess_pct)
 {
     size_t steps = bootstrap->steps;
@@ -134,7 +137,8 @@ static void resample(struct bootstrap *bootstrap, const double *excess_pct)
  * Stegun 26.7.3, 26.7.4). */
 static double t_tail(double t, int n)
 {
-    double angle = atan(t / sqrt(n)), c = cos(angle), term = n % 2 ? c : 1, sum = n == 1 ? 0 : term;
+    double angle = atan(t / sqrt(n)), c = cos(angle), term = n % 2 ? c : 1;
+    double sum = n == 1 ? 0 : term;
     for (int k = n % 2 ? 3 : 2; k < n; k += 2) {
         term *= c * c * (double)(k - 1) / (double)k;
         sum += term;
@@ -143,6 +147,7 @@ static double t_tail(double t, int n)
     return (1 - inside) / 2;
 }
 
+/* The t that Student's t with n degrees of freedom exceeds with probability p, by bisection. */
 static double t_quantile(double p, int n)
 {
     double low = 0, high = 1e6;
@@ -153,6 +158,7 @@ static double t_quantile(double p, int n)
     return high;
 }
 
+/* How many long stretches a run is divided into. */
 static size_t batches_of(size_t steps)
 {
     return steps >= 5 * STRETCHES_MOST ? STRETCHES_MOST : STRETCHES_LEAST;
@@ -198,9 +204,9 @@ bool an_excess_is_steady(const double *own, const double *excess_pct, size_t ste
            estimate > drift_of(own, excess_pct, steps, stretch_count, work);
 }
 
-/* Slow periods may be longer than any block that a short run has room for: a machine that others
- * use slows one rank for a second. So the medians of a few long stretches of the run must agree,
- * too: batch means. */
+/* Slow periods may be longer than any block that a short run has room for: another program may slow
+ * one rank for a second. So the medians of a few long stretches of the run must agree, too (batch
+ * means). */
 static void test_batch_means(const double *excess_pct, size_t steps, size_t rows, double margin,
                              double *work, struct an_excess *out)
 {
@@ -212,14 +218,16 @@ static void test_batch_means(const double *excess_pct, size_t steps, size_t rows
     double mean = an_mean(medians, stretch_count),
            error = an_sd(medians, stretch_count) / sqrt((double)stretch_count),
            quantile = t_quantile(ALPHA / (double)rows, (int)stretch_count - 1);
-    double p = mean <= margin ? 1
-               : error > 0    ? t_tail((mean - margin) / error, (int)stretch_count - 1)
-                              : 0;
+    double p = mean <= margin;
+    if (mean > margin && error > 0)
+        p = t_tail((mean - margin) / error, (int)stretch_count - 1);
     out->p = fmax(out->p, p);
     out->low = fmin(out->low, mean - quantile * error);
     out->high = fmax(out->high, mean + quantile * error);
 }
 
+/* Tests whether the median of one row is above the margin: by block bootstrap, then by batch
+ * means. */
 static void test_row(struct bootstrap *bootstrap, const double *excess_pct, size_t rows,
                      double margin, double *work, struct an_excess *out)
 {
@@ -233,6 +241,7 @@ static void test_row(struct bootstrap *bootstrap, const double *excess_pct, size
     test_batch_means(excess_pct, bootstrap->steps, rows, margin, work, out);
 }
 
+/* By p; of equal p the larger estimate first. */
 static int excess_order(const void *left, const void *right)
 {
     const struct an_excess *first = *(const struct an_excess *const *)left,
@@ -242,6 +251,7 @@ static int excess_order(const void *left, const void *right)
     return (first->estimate < second->estimate) - (first->estimate > second->estimate);
 }
 
+/* Holm's correction: the k-th smallest p is compared with alpha / (rows - k), until one fails. */
 static void holm(struct an_excess **order, size_t rows)
 {
     qsort(order, rows, sizeof *order, excess_order);
@@ -254,9 +264,7 @@ static int bootstrap_open(struct bootstrap *bootstrap, size_t rows, size_t steps
 {
     double wanted = 2 * (double)rows / ALPHA;
     *bootstrap = (struct bootstrap){.steps = steps, .seed = seed};
-    bootstrap->rounds = wanted < ROUNDS        ? ROUNDS
-                        : wanted > ROUNDS_MOST ? ROUNDS_MOST
-                                               : (size_t)wanted;
+    bootstrap->rounds = (size_t)fmax(ROUNDS, fmin(wanted, ROUNDS_MOST));
     bootstrap->sorted = malloc(steps * sizeof *bootstrap->sorted);
     bootstrap->place = malloc(steps * sizeof *bootstrap->place);
     bootstrap->drawn = malloc(steps * sizeof *bootstrap->drawn);

@@ -113,7 +113,17 @@ static inline bool an_replay_counts(const struct an_replay_step *step)
  * (-1: all). `out` has room for step_count values; returns how many it got. */
 size_t an_replay_blocks(const struct an_replay *replay, const double *values, int parity,
                         double *out);
-/* Does edge e only end waiting of node n? */
+/* Typical ns from the release of a node to its start; 0 for nodes of threads. */
+static inline int64_t an_replay_latency(const struct an_replay *replay, uint32_t node,
+                                        enum an_latency kind)
+{
+    const struct an_graph *graph = replay->graph;
+    size_t copy = graph->cause[node] == AN_CAUSE_COPY ? AN_LATENCIES : 0;
+    return graph->kind[node] == AN_NODE_DEVICE
+               ? replay->latency[(size_t)graph->track[node] * 2 * AN_LATENCIES + copy + kind]
+               : 0;
+}
+/* Does an edge only end the waiting of its target? */
 bool an_replay_ends_waiting(const struct an_graph *graph, uint32_t node, size_t edge);
 
 /* Lowers own[] (of every node of the graph, starting as replay->own) to the least that each piece

@@ -37,11 +37,7 @@ static bool is_excluded(const struct an_change *change, const struct an_graph *g
 static int64_t latency_of(const struct an_replay *replay, const struct an_change *change,
                           uint32_t node, enum an_latency kind)
 {
-    if (replay->graph->kind[node] != AN_NODE_DEVICE)
-        return 0;
-    int32_t ns =
-        replay->latency[(size_t)replay->graph->track[node] * 2 * AN_LATENCIES +
-                        (replay->graph->cause[node] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind];
+    int64_t ns = an_replay_latency(replay, node, kind);
     return change->latency == 1 ? ns : (int64_t)((double)ns * change->latency);
 }
 
@@ -145,7 +141,6 @@ static void raise_to(int64_t *tail, int64_t candidate)
 /* Passes the tail of one node on to all nodes that it depends on. */
 static void slack_of_node(const struct an_replay *replay, uint32_t node, struct an_slack *slack)
 {
-    static const struct an_change as_recorded = {.latency = 1};
     const struct an_graph *graph = replay->graph;
     int64_t body = slack->tail[node] == AN_NEVER ? AN_NEVER : slack->tail[node] + replay->own[node];
     int64_t start = body > slack->tail_start[node] ? body : slack->tail_start[node];
@@ -155,11 +150,10 @@ static void slack_of_node(const struct an_replay *replay, uint32_t node, struct 
     slack->tail_start[node] = start;
     if (before != AN_NONE)
         raise_to(&slack->tail[before], start - overlap_of(graph, before, node) +
-                                           latency_of(replay, &as_recorded, node, AN_AFTER_ORDER));
+                                           an_replay_latency(replay, node, AN_AFTER_ORDER));
     for (size_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++) {
         bool waiting = an_replay_ends_waiting(graph, node, edge);
-        int64_t from =
-            waiting ? body : start + latency_of(replay, &as_recorded, node, AN_AFTER_EDGE);
+        int64_t from = waiting ? body : start + an_replay_latency(replay, node, AN_AFTER_EDGE);
         if (waiting && body == AN_NEVER)
             continue;
         raise_to(graph->in_kind[edge] & AN_EDGE_AT_START ? &slack->tail_start[graph->in_from[edge]]

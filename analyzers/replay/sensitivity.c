@@ -28,15 +28,6 @@ struct tight_walk {
     bool order;
 };
 
-static int64_t latency_of(const struct an_replay *replay, uint32_t node, enum an_latency kind)
-{
-    size_t copy = replay->graph->cause[node] == AN_CAUSE_COPY ? AN_LATENCIES : 0;
-    return replay->graph->kind[node] == AN_NODE_DEVICE
-               ? replay
-                     ->latency[(size_t)replay->graph->track[node] * 2 * AN_LATENCIES + copy + kind]
-               : 0;
-}
-
 static struct tight_walk walk_of(const struct an_replay *replay, const struct an_times *times,
                                  uint32_t node)
 {
@@ -60,8 +51,8 @@ static bool next_tight(struct tight_walk *walk, struct tight *tight)
             int64_t over = graph->end[before] > graph->start[node]
                                ? graph->end[before] - graph->start[node]
                                : 0;
-            *tight = (struct tight){.from = before,
-                                    .latency = latency_of(walk->replay, node, AN_AFTER_ORDER)};
+            *tight = (struct tight){
+                .from = before, .latency = an_replay_latency(walk->replay, node, AN_AFTER_ORDER)};
             if (end[before] - over + tight->latency == start[node])
                 return true;
         }
@@ -72,7 +63,7 @@ static bool next_tight(struct tight_walk *walk, struct tight *tight)
                                 .at_start = graph->in_kind[edge] & AN_EDGE_AT_START,
                                 .body = an_replay_ends_waiting(graph, node, edge)};
         int64_t release = (tight->at_start ? start : end)[tight->from] - graph->in_lead[edge];
-        tight->latency = tight->body ? 0 : latency_of(walk->replay, node, AN_AFTER_EDGE);
+        tight->latency = tight->body ? 0 : an_replay_latency(walk->replay, node, AN_AFTER_EDGE);
         if (walk->replay->inside[tight->from] &&
             release + tight->latency ==
                 (tight->body ? end[node] - walk->replay->own[node] : start[node])) {

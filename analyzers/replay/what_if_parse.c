@@ -97,50 +97,73 @@ static const struct {
      AN_EDIT_AHEAD},
     {"cores", "cores", "give the number of cores of each host: cores=8", AN_EDIT_CORES}};
 
+static int number_value(struct an_edit *edit, size_t number, const char *value,
+                        struct tacho_error *err)
+{
+    edit->kind = numbers[number].kind;
+    if (number_of(value, &edit->number))
+        return 0;
+    return tacho_fail(err, TACHO_EUSAGE, numbers[number].hint,
+                      "--what-if: %.80s: '%.60s' is no number of %s from 1 to %d", edit->key, value,
+                      numbers[number].what, NUMBER_MOST);
+}
+
+static int others_value(struct an_edit *edit, const char *value, struct tacho_error *err)
+{
+    edit->kind = AN_EDIT_OTHERS;
+    if (cores_of(value, &edit->factor))
+        return 0;
+    return tacho_fail(err, TACHO_EUSAGE,
+                      "give the cores that other programs want: others=0 is none, others=2.5",
+                      "--what-if: others: '%.60s' is no number of cores", value);
+}
+
+static int link_value(struct an_edit *edit, const char *value, struct tacho_error *err)
+{
+    edit->kind = AN_EDIT_LINK;
+    if (factor_of(value, &edit->factor) && edit->factor > 0)
+        return 0;
+    return tacho_fail(err, TACHO_EUSAGE, "give how fast the link is then: link=2x is twice as fast",
+                      "--what-if: link: '%.60s' is no speed", value);
+}
+
+static int ranks_value(struct an_edit *edit, const char *value, struct tacho_error *err)
+{
+    edit->kind = AN_EDIT_PEERS;
+    if (!strcmp(value, "even"))
+        return 0;
+    return tacho_fail(err, TACHO_EUSAGE,
+                      "give ranks=even, or one of them: rank:2=peers, rank:2:backward=0.5x",
+                      "--what-if: ranks: '%.60s' is nothing that all ranks can become", value);
+}
+
+/* Edits whose value is a word. */
+static const struct {
+    const char *key, *value;
+    enum an_edit_kind kind;
+} words[] = {{"launch", "graph", AN_EDIT_GRAPH},
+             {"comm", "overlap", AN_EDIT_OVERLAP},
+             {"rank:", "peers", AN_EDIT_PEERS}};
+
+/* Reads the value of an edit by what its key takes: a number, cores, a speed, a word, else a share.
+ */
 static int value_of(struct an_edit *edit, const char *value, struct tacho_error *err)
 {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!strcmp(edit->key, numbers[i].key)) {
-            edit->kind = numbers[i].kind;
-            return number_of(value, &edit->number)
-                       ? 0
-                       : tacho_fail(err, TACHO_EUSAGE, numbers[i].hint,
-                                    "--what-if: %.80s: '%.60s' is no number of %s from 1 to %d",
-                                    edit->key, value, numbers[i].what, NUMBER_MOST);
+        if (!strcmp(edit->key, numbers[i].key))
+            return number_value(edit, i, value, err);
+    if (!strcmp(edit->key, "others"))
+        return others_value(edit, value, err);
+    if (!strcmp(edit->key, "link"))
+        return link_value(edit, value, err);
+    if (!strcmp(edit->key, "ranks"))
+        return ranks_value(edit, value, err);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strncmp(edit->key, words[i].key, strlen(words[i].key)) &&
+            !strcmp(value, words[i].value)) {
+            edit->kind = words[i].kind;
+            return 0;
         }
-    if (!strcmp(edit->key, "others")) {
-        edit->kind = AN_EDIT_OTHERS;
-        if (cores_of(value, &edit->factor))
-            return 0;
-        return tacho_fail(err, TACHO_EUSAGE,
-                          "give the cores that other programs want: others=0 is none, others=2.5",
-                          "--what-if: others: '%.60s' is no number of cores", value);
-    }
-    if (!strcmp(edit->key, "link")) {
-        edit->kind = AN_EDIT_LINK;
-        if (factor_of(value, &edit->factor) && edit->factor > 0)
-            return 0;
-        return tacho_fail(err, TACHO_EUSAGE,
-                          "give how fast the link is then: link=2x is twice as fast",
-                          "--what-if: link: '%.60s' is no speed", value);
-    }
-    if (!strcmp(edit->key, "launch") && !strcmp(value, "graph")) {
-        edit->kind = AN_EDIT_GRAPH;
-        return 0;
-    }
-    if (!strcmp(edit->key, "comm") && !strcmp(value, "overlap")) {
-        edit->kind = AN_EDIT_OVERLAP;
-        return 0;
-    }
-    if (!strcmp(edit->key, "ranks") ||
-        (!strncmp(edit->key, "rank:", 5) && !strcmp(value, "peers"))) {
-        edit->kind = AN_EDIT_PEERS;
-        if (strcmp(edit->key, "ranks") != 0 || !strcmp(value, "even"))
-            return 0;
-        return tacho_fail(err, TACHO_EUSAGE,
-                          "give ranks=even, or one of them: rank:2=peers, rank:2:backward=0.5x",
-                          "--what-if: ranks: '%.60s' is nothing that all ranks can become", value);
-    }
     edit->kind = AN_EDIT_SCALE;
     if (factor_of(value, &edit->factor))
         return 0;

@@ -80,7 +80,6 @@ struct an_context {
     int64_t held_ns;
     struct an_graph *graph;           /* graph.h; NULL: not built yet */
     const struct an_path_spans *path; /* critical_path.h; NULL: no path was found */
-    const struct an_step *typical;    /* the step whose path is kept for pictures; NULL: none */
     struct an_what_if_state *what_if; /* what_if_run.h; NULL: nothing was replayed */
     struct an_exchanges *exchanges;   /* ranks_compare.h; NULL: no communication */
     struct an_calls *calls; /* attribution.h: operators that launched device work; NULL: none */
