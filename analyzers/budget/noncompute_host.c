@@ -122,7 +122,7 @@ static void explain(struct host_sweep *host_sweep, size_t i)
         open_range->cause =
             an_slice_cause(host_sweep->context, host_sweep->causes, open_range->slice);
         note_waiting_copy(host_sweep, open_range->slice, &open_range->cause);
-        open_range->name = open_range->cause == AN_CAUSE_THINK
+        open_range->name = open_range->cause == AN_CAUSE_UNTRACED
                                ? AN_NONE
                                : host_sweep->context->trace->slice.name[open_range->slice];
         if (!around || around->name == AN_NONE)
@@ -150,7 +150,7 @@ static int count_time(struct host_sweep *host_sweep, int64_t from, int64_t to)
         if (end <= start)
             continue;
         uint32_t name = AN_NONE;
-        enum an_cause cause = AN_CAUSE_THINK;
+        enum an_cause cause = AN_CAUSE_UNTRACED;
         if (host_sweep->depth) {
             explain(host_sweep, host_sweep->depth - 1);
             name = host_sweep->open[host_sweep->depth - 1].name;

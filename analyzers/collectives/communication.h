@@ -28,7 +28,7 @@ struct an_comm_call {
     uint32_t op;           /* of the device; AN_NONE: a call of a thread */
     int64_t transfer;      /* ns: the shortest participant; -1: not matched */
     bool synchronises;     /* no rank leaves it before all have come */
-    bool counted;          /* it has no sequence number: the place among its like stands for it */
+    bool counted;          /* it has no sequence number: its order among calls like it is used */
     bool lacks; /* matched, but a rank of the communicator is not in the file: transfer is an upper
                    bound */
 };
@@ -50,7 +50,7 @@ int an_comm_find(struct an_context *context, struct an_comm_calls *calls);
 /* Order of calls by kind, communicator, group, sequence and window; 0: they may be calls of one
  * collective. */
 int an_comm_order(const struct an_comm_call *first, const struct an_comm_call *second);
-/* First call of the next collective after `first`: calls of one collective stand together. */
+/* First call of the next collective after `first`: calls of one collective are neighbours. */
 size_t an_comm_next(const struct an_comm_calls *calls, size_t first);
 
 /* Factor of the bus bandwidth of a collective over n ranks, as nccl-tests counts; 0: none is

@@ -95,7 +95,7 @@ static enum an_cause cause_of_role(enum an_role role)
     case AN_ROLE_COMPILE:
         return AN_CAUSE_COMPILE;
     case AN_ROLE_STEP:
-        return AN_CAUSE_THINK;
+        return AN_CAUSE_UNTRACED;
     default:
         return AN_CAUSE_FRAMEWORK;
     }
@@ -129,7 +129,7 @@ enum an_cause an_slice_cause(const struct an_context *context, const struct an_c
         return cause_of_role(role);
     switch (an_slice_name_kind(context, causes, slice)) {
     case AN_TEXT_STEP:
-        return AN_CAUSE_THINK;
+        return AN_CAUSE_UNTRACED;
     case AN_TEXT_COLLECTION:
         return AN_CAUSE_COLLECTION;
     default:

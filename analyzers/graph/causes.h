@@ -22,7 +22,7 @@
     X(COLLECTION, "collection", "host: garbage collection") \
     X(COMPILE, "compile", "host: compilation") \
     X(FRAMEWORK, "framework", "host: framework and other ranges") \
-    X(THINK, "think", "host: outside of every range") \
+    X(UNTRACED, "think", "host: outside of every range") \
     X(PHASE, "phase", "evaluation, checkpoints") \
     X(PROFILER, "profiler", "profiler") \
     X(DISPATCH, "dispatch", "dispatch: issued and released, not yet started") \

@@ -355,7 +355,7 @@ static int fill_result(struct sums *sums, size_t least_steps)
     path->recorded_pct = share(sums->how[AN_PATH_RECORDED], sums->length);
     path->inferred_pct = share(sums->how[AN_PATH_INFERRED], sums->length);
     path->gap_pct = share(gaps, sums->length);
-    path->think_pct = share(sums->cause[AN_CAUSE_THINK], sums->length);
+    path->think_pct = share(sums->cause[AN_CAUSE_UNTRACED], sums->length);
     path->doubt = doubt_of(context, path, least_steps);
     path->rows = an_arena_copy(context->arena, sums->row, sums->row_count * sizeof *sums->row);
     path->row_count = sums->row_count;

@@ -27,19 +27,19 @@ static uint32_t open_at(const struct an_trace *trace, uint32_t slice, int64_t ti
 
 static bool is_weak(enum an_cause cause)
 {
-    return cause == AN_CAUSE_FRAMEWORK || cause == AN_CAUSE_THINK;
+    return cause == AN_CAUSE_FRAMEWORK || cause == AN_CAUSE_UNTRACED;
 }
 
 /* Cause of time in range i: its own, else that of a range around it; a phase takes all in it. */
 static enum an_cause cause_in(const struct labeller *labeller, uint32_t slice)
 {
-    enum an_cause best = AN_CAUSE_THINK;
+    enum an_cause best = AN_CAUSE_UNTRACED;
     for (int depth = 0; slice != AN_NONE && depth < AN_DEPTH_MAX;
          depth++, slice = labeller->context->trace->slice.parent[slice]) {
         enum an_cause own = an_slice_cause(labeller->context, labeller->graph->causes, slice);
         if (own == AN_CAUSE_PHASE)
             return own;
-        if (is_weak(best) && (!is_weak(own) || best == AN_CAUSE_THINK))
+        if (is_weak(best) && (!is_weak(own) || best == AN_CAUSE_UNTRACED))
             best = own;
     }
     return best;
@@ -49,7 +49,7 @@ static enum an_cause cause_in(const struct labeller *labeller, uint32_t slice)
 static int add(struct labeller *labeller, struct an_path_segment segment)
 {
     struct an_path_segment *last = labeller->count ? &labeller->segment[labeller->count - 1] : NULL;
-    if (segment.cause == AN_CAUSE_THINK && segment.how == AN_PATH_RECORDED)
+    if (segment.cause == AN_CAUSE_UNTRACED && segment.how == AN_PATH_RECORDED)
         segment.how = AN_PATH_INFERRED; /* what the thread did is not known */
     if (last && last->link == AN_PATH_SAME && last->node == segment.node &&
         last->slice == segment.slice && last->cause == segment.cause) {

@@ -76,7 +76,7 @@ static struct trigger last_release(const struct an_graph *graph, uint32_t node, 
         int64_t release = an_order_release(graph, before, node);
         if (release <= until)
             best = (struct trigger){before, release, release, AN_PATH_ORDER,
-                                    graph->kind[before] == AN_NODE_THINK};
+                                    graph->kind[before] == AN_NODE_UNTRACED};
     }
     for (uint32_t edge = graph->in_first[node]; edge < graph->in_first[node + 1]; edge++)
         take_edge(graph, edge, until, &best);
@@ -96,7 +96,7 @@ static uint32_t ended_before(const struct an_graph *graph, uint32_t track, int64
 }
 
 /* The node that ended last before `time` on another track of the same process, and for an op of the
- * same device. It stands in where no edge says what an op without a launch waited for, or what
+ * same device. It is taken where no edge says what an op without a launch waited for, or what
  * began a thread; the result is marked as inferred. */
 static struct trigger nearest_before(const struct an_context *context, const struct an_graph *graph,
                                      uint32_t node, int64_t time)
@@ -111,7 +111,7 @@ static struct trigger nearest_before(const struct an_context *context, const str
             (device && strcmp(other->device, own->device)))
             continue;
         uint32_t candidate = ended_before(graph, track, time);
-        if (candidate != AN_NONE && graph->kind[candidate] != AN_NODE_THINK &&
+        if (candidate != AN_NONE && graph->kind[candidate] != AN_NODE_UNTRACED &&
             (best.from == AN_NONE || graph->end[candidate] > best.release)) {
             best.from = candidate;
             best.release = best.continue_at = graph->end[candidate];

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: the dependency graph of a run, as columns. Built once (graph.c); the
- * critical path, the split of the compute-absent time, blocking communication and the replay read
- * it.
+ * Private to analyzers/: the dependency graph of a run, as columns. It is built once (graph.c); the
+ * critical path, the idle breakdown, blocking communication and the replay read it.
  *
- * A node is a stretch of time on one track: a device op, or a piece of a thread. Nodes of one track
- * stand together, in order of start; a node's predecessor in program order is the node before it,
- * if that lies on the same track: this edge is not stored. A thread is cut where something else can
- * depend on it or it on something else (calls of the accelerator's API, ranges with a role: work,
- * steps, loader stages, collectives, waits), so that there are about as many nodes as such slices
- * and device ops, however many frames of Python a trace holds. Pieces of a thread cover it without
- * holes from its first cut to its last: what no range covers is a node of kind THINK.
+ * A node is a device op, or a piece of a thread's time. The nodes of one track are neighbours, in
+ * order of start. The predecessor of a node in program order is the node before it, if that lies on
+ * the same track; this edge is not stored. A thread is cut where something else can depend on it,
+ * or it on something else: at calls of the accelerator's API and at ranges with a role (work,
+ * steps, loader stages, collectives, waits). So there are about as many nodes as such slices and
+ * device ops, however many frames of Python a trace holds. The pieces of a thread cover it without
+ * holes from its first cut to its last; time that no range covers is a node of kind UNTRACED.
  *
  * A communication kernel that is matched over the ranks is three nodes of its stream: its arrival
- * (DEVICE, 0 ns), the WAIT until the last rank has come, and what follows (COLLECTIVE).
+ * (DEVICE, 0 ns), the WAIT until the last rank has arrived, and the transfer (COLLECTIVE).
  *
  * All other edges are stored by the node they lead to. An edge releases its target: the target's
- * own work cannot begin before end(from) - lead        (AN_EDGE_AT_START: start(from)) where lead
- * is how long before its end `from` had let the target go when it was recorded (0 where it had
- * ended): a launching call may return after its kernel began. Edges that the file says are
- * recorded; those that only times tell are AN_EDGE_INFERRED.
+ * own work cannot begin before end(from) - lead, with AN_EDGE_AT_START before start(from). The lead
+ * is how long before its end `from` had released the target when it was recorded: a launching call
+ * may return after its kernel began. Edges that follow from the file are recorded; edges that
+ * follow from times alone are AN_EDGE_INFERRED.
  *
  * Memory: 34 bytes a node, 9 an edge; 10 bytes a slice and 9 an edge while it is built (budget: 200
  * MB for a window of 2 M events).
@@ -31,30 +30,32 @@
 #include "analyzers/steps/context.h"
 #include "analyzers/steps/windows.h"
 
-/* name, key */
+/* name, key. HOST: a thread works, or is inside a call. UNTRACED: a thread outside of every range;
+ * what it does is not known. WAIT: a thread waits for others; its own work is what remains after
+ * the last release. DEVICE: a device op; of a matched collective the arrival, which lasts no time.
+ * COLLECTIVE: one rank's part of a collective; where it is matched over the ranks, a WAIT until the
+ * last one has arrived comes before it. */
 #define AN_NODE_MAP(X) \
-    X(HOST, "host")   /* a thread works, or is inside a call */ \
-    X(THINK, "think") /* a thread, outside of every range: what it does is not known. "Host think \
-                         time" */ \
-    X(WAIT, \
-      "wait") /* a thread waits for others: own work is what remains after the last release */ \
-    X(DEVICE, \
-      "device") /* a device op; of a matched collective its arrival, which lasts no time */ \
-    X(COLLECTIVE, "collective") /* one rank's part of a collective; where it is matched over the \
-                                   ranks, a WAIT until the last one has come stands before it */
+    X(HOST, "host") \
+    X(UNTRACED, "think") \
+    X(WAIT, "wait") \
+    X(DEVICE, "device") \
+    X(COLLECTIVE, "collective")
 
-/* name, key */
+/* name, key. LAUNCH: host call to the device op that it put on a stream. STREAM: device op to a
+ * device op of another stream that waits for it (event record and wait). SYNC: device op to the
+ * host call that waits for it. COLLECTIVE: what comes before a participant's wait to the wait of
+ * the last one, and from there to the others' waits. HANDOFF: thread to thread: a batch, a bucket
+ * of gradients, a backward pass. CREDIT: room: the consumer took an item, so the producer may make
+ * the next one; also the run-ahead limit. FORK: a thread or process that another one started. */
 #define AN_EDGE_MAP(X) \
-    X(LAUNCH, "launch") /* host call -> device op that it put on a stream */ \
-    X(STREAM, "stream") /* device op -> device op of another stream that waits for it: event \
-                           record and wait */ \
-    X(SYNC, "sync")     /* device op -> host call that waits for it */ \
-    X(COLLECTIVE, "collective") /* what comes before a participant's wait -> the wait of one of \
-                                   them -> the others' waits */ \
-    X(HANDOFF, "handoff") /* thread -> thread: a batch, a bucket of gradients, a backward pass */ \
-    X(CREDIT, "credit")   /* room: consumer took an item -> producer may make the next one; \
-                             run-ahead limit */ \
-    X(FORK, "fork")       /* a thread or process that another one started */
+    X(LAUNCH, "launch") \
+    X(STREAM, "stream") \
+    X(SYNC, "sync") \
+    X(COLLECTIVE, "collective") \
+    X(HANDOFF, "handoff") \
+    X(CREDIT, "credit") \
+    X(FORK, "fork")
 
 enum an_node_kind {
 #define AN_NODE_ENUM(name, key) AN_NODE_##name,
@@ -93,7 +94,7 @@ struct an_graph {
     int32_t *in_lead; /* ns */
     uint8_t *in_kind; /* enum an_edge_kind | flags */
     size_t edge_count;
-    uint32_t *order; /* all nodes, every one behind all it depends on (program order and edges) */
+    uint32_t *order; /* all nodes, every one after all it depends on (program order and edges) */
     size_t dropped;  /* edges left out because they contradict the times or close a circle */
     size_t by_kind[AN_EDGE_KINDS], inferred[AN_EDGE_KINDS];
     bool has_launches, has_syncs; /* the file has edges of these kinds that are recorded */

@@ -47,7 +47,7 @@ static bool is_outer(const struct search *search, size_t i)
     const struct an_context *context = search->build->context;
     const struct an_trace *trace = context->trace;
     return trace->slice.dur[i] > 0 && trace->slice.parent[i] == AN_NONE &&
-           an_slice_cause(context, search->build->graph->causes, i) != AN_CAUSE_THINK;
+           an_slice_cause(context, search->build->graph->causes, i) != AN_CAUSE_UNTRACED;
 }
 
 static bool is_marked(const struct an_trace *trace, size_t i)

@@ -77,7 +77,7 @@ static uint32_t done_before(const struct an_graph *graph, uint32_t track, int64_
     node = node == AN_NONE ? (uint32_t)graph->track_first[track + 1] : node;
     while (node > graph->track_first[track]) {
         node--;
-        if (graph->slice[node] != AN_NONE && graph->kind[node] != AN_NODE_THINK)
+        if (graph->slice[node] != AN_NONE && graph->kind[node] != AN_NODE_UNTRACED)
             return node;
     }
     return AN_NONE;

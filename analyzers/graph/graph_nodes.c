@@ -36,8 +36,8 @@ static void emit(struct sweep *sweep, int64_t until, const struct open_cut *cut)
         graph->end[node] = until;
         graph->track[node] = sweep->track;
         graph->slice[node] = cut ? cut->slice : AN_NONE;
-        graph->kind[node] = cut ? cut->kind : AN_NODE_THINK;
-        graph->cause[node] = cut ? cut->cause : AN_CAUSE_THINK;
+        graph->kind[node] = cut ? cut->kind : AN_NODE_UNTRACED;
+        graph->cause[node] = cut ? cut->cause : AN_CAUSE_UNTRACED;
     }
     sweep->time = until;
 }

@@ -2,9 +2,9 @@
  *
  * Where threads are cut into nodes: at calls of the accelerator's API, at ranges that have a role,
  * and, on threads that have any of these, at their outermost ranges, so that only time outside of
- * every range is THINK. A range that marks a step does not explain what a thread did: its own time
- * is THINK, too. On CPU runs the operators of a framework are cut as well, the outermost ones where
- * their role comes from the name.
+ * every range is UNTRACED. A range that marks a step does not explain what a thread did: its own
+ * time is UNTRACED, too. On CPU runs the operators of a framework are cut as well, the outermost
+ * ones where their role comes from the name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 static enum an_node_kind kind_of_role(enum an_role role)
 {
     if (role == AN_ROLE_STEP)
-        return AN_NODE_THINK;
+        return AN_NODE_UNTRACED;
     if (role == AN_ROLE_COMM_WAIT || role == AN_ROLE_QUEUE_WAIT || role == AN_ROLE_INPUT_WAIT)
         return AN_NODE_WAIT;
     return role == AN_ROLE_COMM ? AN_NODE_COLLECTIVE : AN_NODE_HOST;
@@ -89,7 +89,7 @@ static void cut_thread(const struct cutter *cutter, const struct an_track *track
         if (is_dependent(context, cutter->causes, i, &kind) || context->trace->slice.dur[i] == 0)
             continue;
         if (marks_step(cutter, i))
-            an_graph_cut(cutter->build, i, AN_NODE_THINK, AN_CAUSE_THINK);
+            an_graph_cut(cutter->build, i, AN_NODE_UNTRACED, AN_CAUSE_UNTRACED);
         else if (is_outermost(cutter, i))
             an_graph_cut(cutter->build, i, AN_NODE_HOST,
                          an_slice_cause(context, cutter->causes, i));

@@ -59,12 +59,27 @@ static void blocking_of_steps(struct an_context *context)
     }
 }
 
+/* Mean time of communication on the device of a step, exposed or not. */
+static struct an_value mean_of_steps(const struct an_context *context)
+{
+    double ns = 0, steps = 0;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        uint32_t device = context->lane[step->lane].device;
+        if (!an_step_detailed(step) || device == AN_NONE)
+            continue;
+        const struct an_set *all = &context->gpu->split[device].comm;
+        ns += (double)an_spans_within(all->span, all->count, step->start, step->end);
+        steps++;
+    }
+    return an_num_if(steps > 0, ns / steps / 1e6, "no counted steps");
+}
+
 int an_comm_device(struct an_context *context)
 {
     struct an_communication *communication = &context->result->communication;
     const struct an_budget *budget = &context->result->budget;
-    double comm = 0, hidden = 0, ns = 0;
-    int64_t steps = 0;
+    double comm = 0, hidden = 0;
     int rc = an_comm_list_kernels(context);
     if (rc)
         return rc;
@@ -80,23 +95,13 @@ int an_comm_device(struct an_context *context)
         hidden += (double)(an_spans_measure(all->span, all->count) -
                            an_spans_measure(exposed->span, exposed->count));
     }
-    for (size_t i = 0; i < context->step_count; i++) {
-        uint32_t device = context->lane[context->step[i].lane].device;
-        if (!an_step_detailed(&context->step[i]) || device == AN_NONE)
-            continue;
-        const struct an_set *all = &context->gpu->split[device].comm;
-        ns += (double)an_spans_within(all->span, all->count, context->step[i].start,
-                                      context->step[i].end);
-        steps++;
-    }
-    communication->total_ms =
-        steps ? an_num(ns / (double)steps / 1e6) : an_num_none("no counted steps");
+    communication->total_ms = mean_of_steps(context);
     communication->exposed_ms =
         budget->ns[AN_CLASS_COMM].valid && budget->steps
             ? an_num((double)budget->ns[AN_CLASS_COMM].value / (double)budget->steps / 1e6)
             : an_num_none("no counted steps");
     communication->overlap_pct =
-        comm > 0 ? an_num(100 * hidden / comm) : an_num_none("communication takes no time");
+        an_num_if(comm > 0, 100 * hidden / comm, "communication takes no time");
     communication->transfer_ms = communication->waiting_ms = communication->exposed_transfer_ms =
         communication->exposed_waiting_ms = communication->skew_ms = an_num_none(AN_COMM_SPINS);
     communication->bytes_per_step = an_num_none("counted over the whole capture: collectives[]");

@@ -32,10 +32,10 @@ struct an_excess {
 int an_excess_test(const double *excess_pct, size_t rows, size_t steps, double margin,
                    uint64_t seed, struct an_excess *out);
 
-/* What slows all ranks for a while can slow one of them as long. So an excess stands only if it is
- * in every stretch of the run, or larger than what the peers' own time drifts by from stretch to
- * stretch (1.4826 times the median deviation of the stretches' medians). own, y: one row; work:
- * room for 2 steps values. True with fewer than 10 steps. */
+/* Is an excess steady? What slows all ranks for a while can slow one of them as long. So an excess
+ * only counts if it is in every stretch of the run, or larger than the drift of the peers' own time
+ * from stretch to stretch (1.4826 times the median deviation of the stretches' medians). own,
+ * excess_pct: one row; work: room for 2 * steps values. True with fewer than 10 steps. */
 bool an_excess_is_steady(const double *own, const double *excess_pct, size_t steps, double margin,
                          double estimate, double *work);
 
@@ -74,7 +74,8 @@ int an_stage_map_of(struct an_context *context, struct an_stage_map *out);
  * (malloc'ed; the caller frees it). 0 or TACHO_ENOMEM. */
 int an_stage_spans(const struct an_stage_map *map, const struct an_step *step,
                    struct an_stage_span **covered, size_t *count, size_t *room);
-/* Stage of a compute op of the lane's device by what launched it; AN_STAGE_COMPUTE: nothing tells.
+/* Stage of a compute op of the lane's device by what launched it; AN_STAGE_COMPUTE: it is not
+ * known.
  */
 enum an_step_stage an_stage_of_op(const struct an_stage_map *map, const struct an_lane *lane,
                                   size_t op);

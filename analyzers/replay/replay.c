@@ -283,7 +283,7 @@ static int measure_own_work(struct an_replay *replay)
             track = graph->track[node];
             lane = on_lane(replay->context, track);
         }
-        if (lane && graph->kind[node] == AN_NODE_THINK)
+        if (lane && graph->kind[node] == AN_NODE_UNTRACED)
             replay->think_ns = an_time_add(replay->think_ns, replay->own[node]);
         if (lane && graph->kind[node] == AN_NODE_WAIT && !released &&
             !(in_line && graph->cause[node] == AN_CAUSE_INPUT))
@@ -427,10 +427,9 @@ size_t an_replay_blocks(const struct an_replay *replay, const double *values, in
         uint32_t period = step->lane_steps >= 4 * replay->period ? replay->period : 1,
                  parity_of = step->place / period % 2;
         bool first = step->place % period == 0 && step->ordinal + period <= step->lane_steps;
-        bool paired = parity_of
-                          ? step->ordinal >= period
-                          : step->ordinal + 2 * period <=
-                                step->lane_steps; /* an even block and the odd one behind it */
+        bool paired = parity_of ? step->ordinal >= period
+                                : step->ordinal + 2 * period <=
+                                      step->lane_steps; /* an even block and the odd one after it */
         if (!first || (parity >= 0 && (parity_of != (uint32_t)parity || !paired)) ||
             (parity < 0 && step->ordinal < period && !an_replay_counts(step)))
             continue;

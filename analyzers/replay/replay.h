@@ -57,7 +57,7 @@ struct an_replay {
     const struct an_graph *graph;
     struct an_replay_frame *frame;
     size_t frame_count;
-    uint32_t *node; /* the replayed nodes, every one behind what it depends on */
+    uint32_t *node; /* the replayed nodes, every one after what it depends on */
     size_t node_count;
     uint8_t *inside;  /* of every node of the graph: is it replayed? */
     int64_t *own;     /* of every node of the graph */

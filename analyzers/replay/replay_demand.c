@@ -42,7 +42,7 @@ static bool is_work(const struct an_shares *shares, uint32_t node)
     case AN_NODE_HOST:
     case AN_NODE_COLLECTIVE:
         return true;
-    case AN_NODE_THINK:
+    case AN_NODE_UNTRACED:
         return shares->runs_steps[graph->track[node]];
     case AN_NODE_WAIT: /* in line a fetch is work */
         return shares->runs_steps[graph->track[node]] && graph->cause[node] == AN_CAUSE_INPUT &&
@@ -108,7 +108,7 @@ static const char *link_kind(const struct an_context *context, size_t op)
 }
 
 /* Copies of one kind on one device share its link to the host; transfers of collectives on one
- * device, where they are told from waiting, its link to the others. */
+ * device, where they are known apart from waiting, its link to the others. */
 static int find_links(struct an_shares *shares, size_t *room)
 {
     const struct an_context *context = shares->replay->context;
@@ -319,7 +319,7 @@ static void fill_core_use(const struct an_shares *shares, const struct sums *sum
 struct sampled {
     double got, ready;
     double least; /* cores that others had */
-    bool told;    /* is it known what others had? */
+    bool known;   /* is it known what others had? */
     bool full;    /* no core was free, or it is known how long threads waited for one */
     bool waited;  /* the latter */
 };
@@ -342,7 +342,7 @@ static struct sampled read_samples(struct an_shares *shares, struct an_core_use 
     return (struct sampled){.got = got,
                             .ready = ready,
                             .least = least > 0 ? least : 0,
-                            .told = busy.valid || waited.valid,
+                            .known = busy.valid || waited.valid,
                             .full = waited.valid || (busy.valid && busy.value >= SATURATED),
                             .waited = waited.valid};
 }
@@ -375,7 +375,7 @@ static void interpret_surplus(struct an_shares *shares, enum an_surplus surplus,
     else if (sampled->waited || !sampled->full)
         lower_demands(shares, ready, sums);
     set_parts(shares, ready > 0 && got < ready ? fmax(got / ready, SPEED_LEAST) : 1);
-    if (!sampled->told)
+    if (!sampled->known)
         return;
     *others = sampled->least;
     if (sampled->full)
@@ -427,7 +427,7 @@ static int calibrate_cores(struct an_shares *shares, const struct an_times *base
     int rc = add_reading(shares, AN_SURPLUS_WORK, &sampled, base, &sums);
     if (rc)
         return rc;
-    if (sampled.got > 0 && sampled.told)
+    if (sampled.got > 0 && sampled.known)
         use->others = an_num(shares->reading[0].others);
     fill_core_use(shares, &sums, use);
     double ranges = 0;

@@ -211,7 +211,7 @@ static uint64_t key_of(const struct an_replay *replay, const struct queues *queu
 {
     const struct an_graph *graph = replay->graph;
     bool named = graph->slice[node] != AN_NONE &&
-                 graph->kind[node] != AN_NODE_THINK; /* what marks a step may hold its number */
+                 graph->kind[node] != AN_NODE_UNTRACED; /* what marks a step may hold its number */
     uint32_t name = named ? replay->context->trace->slice.name[graph->slice[node]] : AN_NONE;
     uint64_t key =
         ((uint64_t)queues->part[graph->track[node]] << 32 | name) * 0x9e3779b97f4a7c15ull;

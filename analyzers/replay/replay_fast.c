@@ -19,10 +19,10 @@ static uint64_t key_of(const struct an_replay *replay, uint32_t node, uint32_t p
     const struct an_graph *graph = replay->graph;
     const struct an_slices *slices = &replay->context->trace->slice;
     uint32_t slice = graph->slice[node],
-             name = slice != AN_NONE && graph->kind[node] != AN_NODE_THINK ? slices->name[slice]
-                                                                           : AN_NONE;
+             name = slice != AN_NONE && graph->kind[node] != AN_NODE_UNTRACED ? slices->name[slice]
+                                                                              : AN_NONE;
     uint32_t detail =
-        slice != AN_NONE && graph->kind[node] != AN_NODE_THINK ? slices->detail[slice] : AN_NONE;
+        slice != AN_NONE && graph->kind[node] != AN_NODE_UNTRACED ? slices->detail[slice] : AN_NONE;
     uint64_t key = ((uint64_t)graph->track[node] << 32 | name) * 0x9e3779b97f4a7c15u;
     key ^= key >> 29;
     key = (key ^ ((uint64_t)detail << 16 | (uint64_t)graph->kind[node] << 8 | graph->cause[node])) *
@@ -79,7 +79,7 @@ int an_replay_fastest(const struct an_replay *replay, int64_t *own)
     for (size_t i = 0; i < replay->node_count && !rc; i++)
         if (replay->graph->kind[replay->node[i]] == AN_NODE_COLLECTIVE)
             own[replay->node[i]] =
-                0; /* on threads it holds waking up behind the last arrival: an upper bound */
+                0; /* on threads it holds waking up after the last arrival: an upper bound */
     free(pair);
     free(sort_room);
     free(pieces);

@@ -75,6 +75,15 @@ static double loader_slowdown(const struct an_shares *shares)
     return alone > 0 ? stretched / alone : 1;
 }
 
+/* Gives every host so many cores, of which other programs want `others`. */
+static void set_hosts(struct an_shares *shares, double core_count, double others)
+{
+    for (size_t host = 0; host < shares->hosts; host++) {
+        shares->share[host].capacity = core_count;
+        shares->share[host].others = others;
+    }
+}
+
 int an_shares_run(struct an_shares *shares, const struct an_change *change, double core_count,
                   double others, struct an_times *times)
 {
@@ -86,10 +95,9 @@ int an_shares_run(struct an_shares *shares, const struct an_change *change, doub
     const struct an_share kept = shares->share[0];
     double before = NAN;
     int rc = own && slowdown ? 0 : TACHO_ENOMEM;
-    for (size_t host = 0; host < shares->hosts; host++) {
-        shares->share[host].capacity = core_count > 0 ? core_count : kept.capacity;
-        shares->share[host].others = others >= 0 ? others : kept.others;
-    }
+    if (core_count <= 0)
+        core_count = kept.capacity;
+    set_hosts(shares, core_count, others >= 0 ? others : kept.others);
     if (!rc) {
         memcpy(own, change->own, nodes * sizeof *own);
         memcpy(slowdown, shares->slowdown, nodes * sizeof *slowdown);
@@ -109,10 +117,7 @@ int an_shares_run(struct an_shares *shares, const struct an_change *change, doub
             update_slowdowns(shares, change->route, slowdown);
         }
     }
-    for (size_t host = 0; host < shares->hosts; host++) {
-        shares->share[host].capacity = kept.capacity;
-        shares->share[host].others = kept.others;
-    }
+    set_hosts(shares, kept.capacity, kept.others);
     an_shares_free_scratch(shares);
     free(own);
     free(slowdown);

@@ -7,8 +7,8 @@
  * demand of D cores of the run, O of other programs, and C cores, every one of them works at the
  * speed min(1, C / (D + O)). What was recorded holds that slowdown already: the speed at which a
  * node worked when it was recorded, by what else was ready then, says how much work it is; the
- * replay of an edit stretches that work by what is ready at once after the edit. The times after an
- * edit and the slowdown depend on each other: they are found by iterating. As recorded they are
+ * replay of an edit slows that work down by what is ready at once after the edit. The times after
+ * an edit and the slowdown depend on each other: they are found by iterating. As recorded they are
  * what they were, to the nanosecond.
  *
  * A link is shared the same way by the transfers that are on it at once: its capacity is one of

@@ -55,7 +55,7 @@ struct an_shares {
     size_t count, hosts; /* the cores of hosts are the first ones */
     bool cores;
     uint16_t *share_of;                      /* of every node of the graph; AN_NO_SHARE: none */
-    struct an_reading reading[AN_SURPLUSES]; /* the first one is the one that is told */
+    struct an_reading reading[AN_SURPLUSES]; /* the first one is reported */
     size_t reading_count;
     float *slowdown;      /* of the reading at hand */
     uint16_t *host_share; /* of every track: the share of its host's cores */

@@ -277,7 +277,7 @@ void an_shares_sweep(struct an_shares *shares)
             continue;
         struct an_share *share = &shares->share[use.share];
         if (share->demand <= 0)
-            share->time = end ? use.end : use.start; /* nobody works: no time passes */
+            share->time = end ? use.end : use.start; /* nothing works: no time passes */
         advance(share, end ? use.end : use.start);
         double *sum = use.demand > 1 ? &share->paced : &share->integral;
         if (!end) {

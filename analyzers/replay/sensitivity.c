@@ -77,7 +77,7 @@ static bool next_tight(struct tight_walk *walk, struct tight *tight)
 static bool starts_work(const struct an_replay *replay, const struct an_times *times, uint32_t node)
 {
     return times->start[node] + replay->own[node] ==
-           times->end[node]; /* its start, not a release behind it, is what its work followed */
+           times->end[node]; /* its work followed its start, not a later release */
 }
 
 /* ---- which nodes lie on all tight paths --------------------------------------------------------------------------------------- */

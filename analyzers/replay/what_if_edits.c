@@ -29,7 +29,7 @@ static const struct {
                   {"collection", AN_CAUSE_COLLECTION},
                   {"compile", AN_CAUSE_COMPILE},
                   {"framework", AN_CAUSE_FRAMEWORK},
-                  {"think", AN_CAUSE_THINK},
+                  {"think", AN_CAUSE_UNTRACED},
                   {"profiler", AN_CAUSE_PROFILER}};
 
 static enum an_cause cause_named(const char *key)

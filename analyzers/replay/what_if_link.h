@@ -8,8 +8,9 @@
 #include "analyzers/replay/replay.h"
 
 struct an_latency_fit {
-    size_t nodes;               /* replayed transfers */
-    struct an_value latency_ns; /* latency of one; absent: the run's collectives do not tell */
+    size_t nodes; /* replayed transfers */
+    struct an_value
+        latency_ns; /* latency of one; absent: it does not follow from the run's collectives */
 };
 
 /* time = latency + bytes / bandwidth (Hockney 1994) of the replayed transfers: the line through the

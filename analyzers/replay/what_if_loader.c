@@ -25,7 +25,7 @@ struct take {
 
 struct an_route {
     const struct an_graph *graph;
-    struct take *take; /* by node: those of one lane stand together */
+    struct take *take; /* by node, so those of one lane are neighbours */
     size_t count, room, lanes;
     size_t *first_take; /* of each lane: its first take in the frame */
     int64_t workers, ahead, frame, pin;
@@ -91,7 +91,7 @@ static int add_takes(const struct an_replay *replay, uint32_t lane, bool in_line
             last_root = root;
         }
         struct take *take = &route->take[route->count - 1];
-        if (!in_line) { /* what is left behind the release is taking over */
+        if (!in_line) { /* what is left after the release is receiving the batch */
             take->wait =
                 graph->kind[node] == AN_NODE_WAIT && graph->kind[take->wait] != AN_NODE_WAIT
                     ? (uint32_t)node

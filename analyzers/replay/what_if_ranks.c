@@ -225,7 +225,8 @@ static const char *ranks_of(struct an_context *context)
     return list;
 }
 
-/* "rank:2:backward": who is meant. False, with the reason: nobody. */
+/* Finds the rank and stage that a key such as "rank:2:backward" names. False, with the reason:
+ * none. */
 static bool read_key(struct rank_scaling *scaling, const char **reason)
 {
     struct an_context *context = scaling->context;

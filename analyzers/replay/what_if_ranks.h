@@ -14,7 +14,7 @@
  * of its stage); what is less stays. "ranks": every rank up or down to the mean of all.
  *   AN_EDIT_SCALE  of one rank: times the factor.
  * Thread of the step, device and other threads are scaled apart, the last as one for the whole run,
- * for loaders work ahead. Collectives, and waits that something ends, are nobody's own work and
+ * for loaders work ahead. Collectives, and waits that something ends, are no rank's own work and
  * stay. *touched grows by the own work that is named. *reason is set where the edit cannot be done
  * in this run. 0 or TACHO_ENOMEM. */
 int an_what_if_ranks(const struct an_replay *replay, const struct an_edit *edit, int64_t *own,

@@ -54,7 +54,7 @@ static double share_of(const double *edited, const double *base, size_t count, b
     return before > 0 ? median_of(work, edited, count) / before : 1;
 }
 
-/* Steps in a row that stand for a new run: whole periods. */
+/* How many neighbouring steps represent a new run: whole periods. */
 static size_t run_length(const struct an_replay *replay, size_t count)
 {
     size_t length = (size_t)ceil(sqrt((double)count)),
@@ -62,9 +62,10 @@ static size_t run_length(const struct an_replay *replay, size_t count)
     return periods * replay->period < count ? periods * replay->period : count;
 }
 
-/* What the steps of stretches of `length` neighbours are as a share of all of b, 95 % of such
- * stretches: the machine's state may last longer than a run, so a new run is at least as different
- * from this one as stretches of it are from each other. `room` is for 2 n. */
+/* The level of every `length` neighbouring edited steps as a share of the base of all steps: 95 %
+ * of these shares lie in *interval. The state of the machine may last longer than a run, so a new
+ * run differs from this one at least as much as parts of it differ from each other. `room` is for 2
+ * n values. */
 static void neighbour_interval(const double *edited, const double *base, size_t n, size_t length,
                                bool middle, double *room, struct an_interval *interval)
 {
@@ -103,7 +104,8 @@ int an_what_if_variation(const struct an_what_if_state *state, size_t *length,
 
 /* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3)
  * long, drawn with replacement (Kunsch 1989). *out: of the same steps before and after. *other: of
- * other steps, as a new run has them, held against those of the run: drawn alike, or a stretch. */
+ * other steps, as a new run has them, compared with those of the run: drawn alike, or neighbours.
+ */
 static int bootstrap(const double *edited, const double *base, size_t count, size_t slowdown,
                      bool middle, struct an_interval *out, struct an_interval *other)
 {
@@ -262,7 +264,7 @@ static bool on_threads(const struct an_context *context)
 }
 
 /* Most of a thread's step goes: how fast the rest is when it runs without pauses, with warm caches
- * and a core of its own, the steps as recorded do not tell: it is bounded by the fastest repeats of
+ * and a core of its own, is not in the recorded steps: it is bounded by the fastest repeats of
  * its pieces. */
 static int replay_fastest(struct an_plan *plan, struct outcome *outcome)
 {

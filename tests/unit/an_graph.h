@@ -11,10 +11,10 @@
 #include "analyzers/table.h"
 
 struct graph_run {
-    struct an_context c;
-    struct an_trace *t;
-    struct an_result r;
-    struct an_options o;
+    struct an_context context;
+    struct an_trace *trace;
+    struct an_result result;
+    struct an_options options;
 };
 
 /* Loads the fixture's run and finds devices and steps in it. */
@@ -25,27 +25,27 @@ static inline struct an_context *graph_open(struct fixture *f, struct graph_run 
     FX(store_commit(f->s));
     store_close(f->s);
     f->s = NULL;
-    if (store_open(f->path, &f->reader, &err) || an_trace_load(f->reader, &g->t, &err))
+    if (store_open(f->path, &f->reader, &err) || an_trace_load(f->reader, &g->trace, &err))
         fail_msg("%s", err.what);
-    g->r.arena = an_arena_new();
-    g->o.file = "run.tacho";
-    g->c = (struct an_context){.trace = g->t,
-                               .options = &g->o,
-                               .result = &g->r,
-                               .arena = g->r.arena,
+    g->result.arena = an_arena_new();
+    g->options.file = "run.tacho";
+    g->context = (struct an_context){.trace = g->trace,
+                               .options = &g->options,
+                               .result = &g->result,
+                               .arena = g->result.arena,
                                .scratch = an_arena_new()};
-    if (an_devices_build(g->c.trace, g->c.options->classes, g->c.arena, g->c.scratch, &g->c.gpu,
+    if (an_devices_build(g->context.trace, g->context.options->classes, g->context.arena, g->context.scratch, &g->context.gpu,
                          &err))
         fail_msg("%s", err.what);
-    assert_int_equal(an_steps.run(&g->c), 0);
-    return &g->c;
+    assert_int_equal(an_steps.run(&g->context), 0);
+    return &g->context;
 }
 
 static inline void graph_close(struct fixture *f, struct graph_run *g)
 {
-    an_trace_free(g->t);
-    an_arena_free(g->r.arena);
-    an_arena_free(g->c.scratch);
+    an_trace_free(g->trace);
+    an_arena_free(g->result.arena);
+    an_arena_free(g->context.scratch);
     fx_close(f);
 }
 
@@ -53,11 +53,11 @@ static inline void graph_close(struct fixture *f, struct graph_run *g)
 static inline size_t graph_slice(const struct graph_run *g, const char *track, const char *name,
                                  int nth)
 {
-    for (size_t k = 0; k < g->t->track_count; k++) {
-        const struct an_track *x = &g->t->track[k];
+    for (size_t k = 0; k < g->trace->track_count; k++) {
+        const struct an_track *x = &g->trace->track[k];
         for (size_t i = x->slice_first;
              !strcmp(x->name, track) && i < x->slice_first + x->slice_count; i++)
-            if (!strcmp(an_trace_name(g->t, g->t->slice.name[i]), name) && nth-- == 0)
+            if (!strcmp(an_trace_name(g->trace, g->trace->slice.name[i]), name) && nth-- == 0)
                 return i;
     }
     fail_msg("no slice %s on %s", name, track);
@@ -70,7 +70,7 @@ static inline void graph_check(const struct graph_run *run, const struct an_grap
 {
     uint32_t *place = calloc(g->node_count + 1, sizeof *place);
     assert_non_null(place);
-    assert_int_equal(g->track_first[run->t->track_count], g->node_count);
+    assert_int_equal(g->track_first[run->trace->track_count], g->node_count);
     for (size_t i = 0; i < g->node_count; i++) {
         assert_true(g->order[i] < g->node_count);
         assert_int_equal(place[g->order[i]], 0);

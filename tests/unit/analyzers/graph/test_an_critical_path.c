@@ -53,27 +53,27 @@ static void walk_all(struct graph_run *run, int64_t ns[AN_CAUSE_COUNT], struct a
     const struct an_graph *g;
     const char *why;
     struct an_path_walk p = {0};
-    assert_int_equal(an_graph_of(&run->c, &g, &why), 0);
+    assert_int_equal(an_graph_of(&run->context, &g, &why), 0);
     assert_non_null(g);
     graph_check(run, g);
     memset(ns, 0, AN_CAUSE_COUNT * sizeof *ns);
-    for (uint32_t l = 0; l < run->c.lane_count; l++) {
+    for (uint32_t l = 0; l < run->context.lane_count; l++) {
         struct an_window *w;
         size_t n;
-        assert_int_equal(an_windows_of(&run->c, l, &w, &n), 0);
+        assert_int_equal(an_windows_of(&run->context, l, &w, &n), 0);
         assert_true(n > 0);
         for (size_t i = 0; i < n; i++) {
-            assert_int_equal(an_path_walk(&run->c, g, &w[i], &p), 0);
+            assert_int_equal(an_path_walk(&run->context, g, &w[i], &p), 0);
             check_walk(g, &p);
             if (!l && !i) {
-                assert_int_equal(an_path_walk(&run->c, g, &w[i], first), 0);
-                assert_int_equal(an_path_label(&run->c, g, first), 0);
+                assert_int_equal(an_path_walk(&run->context, g, &w[i], first), 0);
+                assert_int_equal(an_path_label(&run->context, g, first), 0);
                 for (size_t k = 0; k < first->count; k++)
                     ns[first->segment[k].cause] += first->segment[k].end - first->segment[k].start;
             }
             for (size_t s = w[i].first; s < w[i].first + w[i].count; s++) {
-                struct an_window one = {l, s, 1, run->c.step[s].start, run->c.step[s].end};
-                assert_int_equal(an_path_walk(&run->c, g, &one, &p), 0);
+                struct an_window one = {l, s, 1, run->context.step[s].start, run->context.step[s].end};
+                assert_int_equal(an_path_walk(&run->context, g, &one, &p), 0);
                 check_walk(g, &p);
             }
         }
@@ -149,7 +149,7 @@ static void test_host_bound(void **state)
     assert_int_equal(x.ns[AN_CAUSE_COMPUTE], 0);
     assert_int_equal(x.ns[AN_CAUSE_COPY], 0);
     assert_int_equal(x.ns[AN_CAUSE_GAP], 0);
-    assert_int_equal(x.ns[AN_CAUSE_THINK], x.steps * 10000); /* 90 - 100 of each step */
+    assert_int_equal(x.ns[AN_CAUSE_UNTRACED], x.steps * 10000); /* 90 - 100 of each step */
     assert_int_equal(x.ns[AN_CAUSE_LAUNCH],
                      x.steps * 25000); /* the first kernel starts 2 us behind its launch */
     path_close(&x);
@@ -175,7 +175,7 @@ static void test_device_bound(void **state)
     assert_int_equal(x.ns[AN_CAUSE_SYNC], x.steps * 5000); /* what the call needs to come back */
     assert_int_equal(x.ns[AN_CAUSE_LAUNCH], x.steps * 8000);
     assert_int_equal(x.ns[AN_CAUSE_DISPATCH], x.steps * 2000);
-    assert_int_equal(x.ns[AN_CAUSE_THINK], x.steps * 5000);
+    assert_int_equal(x.ns[AN_CAUSE_UNTRACED], x.steps * 5000);
     path_close(&x);
 }
 
@@ -234,7 +234,7 @@ static void to_and_fro(int kernels, struct fixture *f, struct graph_run *run)
         host_step(f, i, b, at - b);
     }
     graph_open(f, run);
-    assert_int_equal(an_critical_path.run(&run->c), 0);
+    assert_int_equal(an_critical_path.run(&run->context), 0);
 }
 
 static void test_step(void **state)
@@ -244,7 +244,7 @@ static void test_step(void **state)
     (void)state;
     for (int kernels = 4; kernels <= 1600; kernels *= 400) {
         to_and_fro(kernels, f, &run);
-        const struct an_path_step *x = &run.r.critical_path.step;
+        const struct an_path_step *x = &run.result.critical_path.step;
         const struct an_path_lane *lane = x->lane;
         check_step(x, 40000 * (int64_t)kernels);
         assert_int_equal(x->lane_count, 2);
@@ -280,9 +280,9 @@ static void test_gap(void **state)
     }
     path_walk(&x);
     assert_true(x.ns[AN_CAUSE_COMPUTE] + x.ns[AN_CAUSE_GAP] <= x.steps * 1000000);
-    struct an_context *c = &x.run.c;
+    struct an_context *c = &x.run.context;
     assert_int_equal(an_critical_path.run(c), 0);
-    const struct an_critical_path *r = &x.run.r.critical_path;
+    const struct an_critical_path *r = &x.run.result.critical_path;
     assert_null(r->reason);
     assert_int_equal(r->length_ns.value, r->window_ns.value);
     assert_near(r->gap_pct.value, 100.0 * (double)x.ns[AN_CAUSE_GAP] / (double)r->length_ns.value,
@@ -332,9 +332,9 @@ static void test_two_ranks(void **state)
     size_t second = 0, other = 0;
     for (size_t i = 0; i < x.p.count; i++)
         if (x.p.segment[i].cause == AN_CAUSE_COMPUTE && x.p.segment[i].end - x.p.segment[i].start >= 300) {
-            const struct an_track *k = &x.run.t->track[x.run.c.graph->track[x.p.segment[i].node]];
-            second += x.run.t->process[k->process].rank == 1;
-            other += x.run.t->process[k->process].rank != 1;
+            const struct an_track *k = &x.run.trace->track[x.run.context.graph->track[x.p.segment[i].node]];
+            second += x.run.trace->process[k->process].rank == 1;
+            other += x.run.trace->process[k->process].rank != 1;
         }
     assert_true(second > 0);
     assert_int_equal(other, 0);
@@ -388,7 +388,7 @@ static void test_two_devices(void **state)
         device_rank(f, 1, 300, counted ? "{}" : "{\"sequence\":%d}");
         graph_open(f, &run);
         walk_all(&run, ns, &p);
-        const struct an_graph *g = run.c.graph;
+        const struct an_graph *g = run.context.graph;
         int64_t steps = (int64_t)p.window.count, second = 0;
         assert_true(steps >= STEPS - 2);
         assert_int_equal(g->by_kind[AN_EDGE_COLLECTIVE], 2 * STEPS);
@@ -399,7 +399,7 @@ static void test_two_devices(void **state)
         for (size_t i = 0; i < p.count; i++)
             if (p.segment[i].cause == AN_CAUSE_COMPUTE && p.segment[i].end - p.segment[i].start > 200000) {
                 second++;
-                assert_int_equal(run.t->process[run.t->track[g->track[p.segment[i].node]].process].rank,
+                assert_int_equal(run.trace->process[run.trace->track[g->track[p.segment[i].node]].process].rank,
                                  1);
             }
         assert_int_equal(second, steps);
@@ -439,8 +439,8 @@ static void test_loader(void **state)
     path_walk(&x);
     assert_int_equal(x.ns[AN_CAUSE_COMPUTE], 100); /* of the last step only */
     assert_int_equal(x.ns[AN_CAUSE_INPUT], x.p.window.end - x.p.window.start - 100);
-    assert_int_equal(x.run.c.graph->by_kind[AN_EDGE_HANDOFF], STEPS);
-    assert_int_equal(x.run.c.graph->inferred[AN_EDGE_HANDOFF], 0);
+    assert_int_equal(x.run.context.graph->by_kind[AN_EDGE_HANDOFF], STEPS);
+    assert_int_equal(x.run.context.graph->inferred[AN_EDGE_HANDOFF], 0);
     path_close(&x);
 }
 
@@ -468,15 +468,15 @@ static void test_backward(void **state)
     int64_t there = 0;
     for (size_t i = 0; i < x.p.count; i++)
         if (x.p.segment[i].node != AN_NONE &&
-            !strcmp(x.run.t->track[x.run.c.graph->track[x.p.segment[i].node]].name, "pt_autograd_0")) {
+            !strcmp(x.run.trace->track[x.run.context.graph->track[x.p.segment[i].node]].name, "pt_autograd_0")) {
             on_other++;
             there += x.p.segment[i].end - x.p.segment[i].start;
         }
     assert_true(on_other > 0);
     assert_int_equal(there,
                      x.steps * 180000); /* 50 - 230 of each step: what the main thread waits for */
-    assert_int_equal(x.run.c.graph->inferred[AN_EDGE_HANDOFF], 0);
-    assert_true(x.run.c.graph->by_kind[AN_EDGE_HANDOFF] >= 2 * STEPS - 1);
+    assert_int_equal(x.run.context.graph->inferred[AN_EDGE_HANDOFF], 0);
+    assert_true(x.run.context.graph->by_kind[AN_EDGE_HANDOFF] >= 2 * STEPS - 1);
     path_close(&x);
 }
 

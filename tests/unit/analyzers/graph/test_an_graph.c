@@ -45,7 +45,7 @@ static void test_pieces(void **state)
     check_node(g, 2, 400, 500, AN_NODE_HOST);
     check_node(g, 3, 500, 500, AN_NODE_HOST);
     check_node(g, 4, 500, 1000, AN_NODE_HOST);
-    check_node(g, 5, 1000, 1200, AN_NODE_THINK);
+    check_node(g, 5, 1000, 1200, AN_NODE_UNTRACED);
     check_node(g, 6, 1200, 1300, AN_NODE_HOST);
     assert_int_equal(g->slice[2], graph_slice(&run, "main", "b", 0));
     assert_int_equal(g->slice[2], g->slice[4]);
@@ -210,9 +210,9 @@ static void test_device_nodes(void **state)
     assert_int_equal(an_graph_of(graph_open(f, &run), &g, &why), 0);
     graph_check(&run, g);
     assert_int_equal(g->node_count, 6);
-    for (size_t i = 0; i < run.c.gpu->op.count; i++) {
-        assert_int_equal(g->slice[g->op_node[i]], run.c.gpu->op.slice[i]);
-        assert_int_equal(g->start[g->op_node[i]], run.c.gpu->op.start[i]);
+    for (size_t i = 0; i < run.context.gpu->op.count; i++) {
+        assert_int_equal(g->slice[g->op_node[i]], run.context.gpu->op.slice[i]);
+        assert_int_equal(g->start[g->op_node[i]], run.context.gpu->op.start[i]);
         assert_int_equal(g->kind[g->op_node[i]], AN_NODE_DEVICE);
     }
     uint32_t comm = g->op_node[2];

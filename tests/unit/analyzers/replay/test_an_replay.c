@@ -515,20 +515,20 @@ static void test_run(void **state)
     const struct an_replay *r = NULL;
     const char *why = NULL;
     (void)state;
-    if (store_open(run_path, &reader, &err) || an_trace_load(reader, &g.t, &err))
+    if (store_open(run_path, &reader, &err) || an_trace_load(reader, &g.trace, &err))
         fail_msg("%s", err.what);
-    g.r.arena = an_arena_new();
-    g.c = (struct an_context){.trace = g.t,
-                              .options = &g.o,
-                              .result = &g.r,
-                              .arena = g.r.arena,
+    g.result.arena = an_arena_new();
+    g.context = (struct an_context){.trace = g.trace,
+                              .options = &g.options,
+                              .result = &g.result,
+                              .arena = g.result.arena,
                               .scratch = an_arena_new()};
     assert_int_equal(
-        an_devices_build(g.c.trace, g.c.options->classes, g.c.arena, g.c.scratch, &g.c.gpu, &err),
+        an_devices_build(g.context.trace, g.context.options->classes, g.context.arena, g.context.scratch, &g.context.gpu, &err),
         0);
-    assert_int_equal(an_steps.run(&g.c), 0);
-    assert_int_equal(an_phases.run(&g.c), 0);
-    assert_int_equal(an_replay_of(&g.c, &r, &why), 0);
+    assert_int_equal(an_steps.run(&g.context), 0);
+    assert_int_equal(an_phases.run(&g.context), 0);
+    assert_int_equal(an_replay_of(&g.context, &r, &why), 0);
     if (r) {
         struct property p = check_replay(r, NODES);
         printf("%zu frames, %zu nodes: %zu on every path, %zu off, %zu tied, %zu made longer\n",
@@ -538,9 +538,9 @@ static void test_run(void **state)
     } else {
         printf("nothing to replay: %s\n", why);
     }
-    an_trace_free(g.t);
-    an_arena_free(g.r.arena);
-    an_arena_free(g.c.scratch);
+    an_trace_free(g.trace);
+    an_arena_free(g.result.arena);
+    an_arena_free(g.context.scratch);
     store_reader_close(reader);
 }
 
