@@ -40,7 +40,7 @@ endif
 .SUFFIXES:
 
 # ---- what this machine has: probed once into $(O)/config.mk; removing the file probes again ------------------------------------
-NO_BUILD_GOALS := help clean deps lint tidy format compile_commands.json uninstall asan ubsan tsan check-san
+NO_BUILD_GOALS := help clean deps lint lint-rules lint-circles lint-format lint-shell lint-python tidy format compile_commands.json uninstall asan ubsan tsan check-san
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
 include $(O)/config.mk
 endif
@@ -57,7 +57,8 @@ $(O)/compiler $(O)/flags: force
 	@echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' > $@
 
 # ---- flags -----------------------------------------------------------------------------------------------------------------
-WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla $(if $(filter 1,$(WERROR)),-Werror)
+# without optimisation gcc does not know the ranges of values, and warns of texts that can never be cut
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla $(if $(filter 1,$(DEBUG)),-Wno-format-truncation) $(if $(filter 1,$(WERROR)),-Werror)
 OPT := $(if $(filter 1,$(DEBUG)),-O0,-O2)
 CPPFLAGS_ALL = -D_GNU_SOURCE -DTACHO_VERSION='"$(VERSION)"' -Iinclude -I. -I$(O)/gen $(NVTX_CFLAGS) $(HAVE_CFLAGS) $(CPPFLAGS)
 CFLAGS_ALL = -std=c11 $(OPT) -g -fno-omit-frame-pointer -fvisibility=hidden $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CFLAGS)
@@ -232,9 +233,13 @@ $(O)/tests/fuzz/%: $(O)/obj/tests/fuzz/%.o $(O)/libtacho.a
 .SECONDARY:
 
 test: check ## the same as check; does all its own set-up
-check: all unit-programs $(BENCH) ## unit, golden and end-to-end tests (under 15 minutes)
+check: all unit-programs $(BENCH) ## unit and end-to-end tests; none of them measures the machine (6 minutes on two cores)
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run "$(O)" '$(FILTER)'
-check-long: all unit-programs $(BENCH) ## these and the long tests: kill storms
+check-unit: all unit-programs ## only the unit programs
+	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --unit "$(O)" '$(FILTER)'
+check-timing: all unit-programs $(BENCH) ## tests that compare times, one at a time: for a machine that has nothing else to do
+	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --timing "$(O)" '$(FILTER)'
+check-long: all unit-programs $(BENCH) ## the tests of `make check` and the long ones: kill storms, the portable build
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --long "$(O)" '$(FILTER)'
 unit-programs: $(UNIT) $(TARGETS) $(FAKES)
 # a GPU job with books of its own: where nvcc is; it runs without the toolkit
@@ -280,16 +285,29 @@ dist: $(O)/config.mk ## tarball for any x86-64 Linux with glibc >= 2.28, in buil
 
 # ---- sources: lint, format -------------------------------------------------------------------------------------------------------
 SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) $(AGENT_ROOMS) profiler profiler/hook profiler/gemm $(UNIT_ROOMS) tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
-SCRIPTS := $(wildcard .ci/deps .ci/probe .ci/run .ci/demo .ci/dist tests/run tests/lint/*.sh tests/e2e/*.sh tests/bench/*.sh tests/fuzz/*.sh tests/gpu/*.sh)
-lint: ## formatting, direction of includes, shell scripts, left-over marks
-	$(Q)tests/lint/includes.sh
-	$(Q)tests/lint/marks.sh
-	$(Q)if command -v clang-format > /dev/null; then clang-format --dry-run -Werror $(SOURCES); else echo "lint: no clang-format: formatting not checked"; fi
+CXX_SOURCES := $(TACHO_CXX) $(wildcard tests/gpu/*.cu)
+SCRIPTS := $(sort $(wildcard .ci/*) tests/run $(shell find tests -name '*.sh'))
+PY_SOURCES := $(sort $(HOOK_PY) $(shell find tests -name '*.py'))
+# the checks of tests/lint that are programs, but circles.py, which reads a build; 77: a tool is missing, which the check has said
+LINTS := $(sort $(wildcard tests/lint/*.sh) $(filter-out tests/lint/circles.py,$(wildcard tests/lint/*.py)))
+PYFLAKES ?= $(firstword $(foreach p,pyflakes3 pyflakes,$(shell command -v $(p))))
+lint: ## formatting and checks of C, C++, Python and shell sources, direction of includes, left-over marks
+	$(Q)$(MAKE) --no-print-directory --keep-going --output-sync=target lint-rules lint-circles lint-format lint-shell lint-python
+lint-rules:
+	$(Q)bad=0; for lint in $(LINTS); do $$lint || [ $$? = 77 ] || bad=1; done; exit $$bad
+lint-circles:
+	$(Q)if [ -d "$(O)/obj" ]; then tests/lint/circles.py "$(O)"; else echo "lint: no build in $(O): circles not checked"; fi
+lint-format:
+	$(Q)if command -v clang-format > /dev/null; then clang-format --dry-run -Werror $(SOURCES) $(CXX_SOURCES); else echo "lint: no clang-format: formatting not checked"; fi
+lint-shell:
 	$(Q)if command -v shellcheck > /dev/null; then shellcheck -S warning $(SCRIPTS); else echo "lint: no shellcheck: scripts not checked"; fi
+lint-python:
+	$(Q)if command -v python3 > /dev/null; then PYTHONPYCACHEPREFIX=$(O)/lint-python python3 -m py_compile $(PY_SOURCES); else echo "lint: no python3: Python files not checked"; fi
+	$(Q)if [ -n "$(PYFLAKES)" ]; then $(PYFLAKES) $(PY_SOURCES); else echo "lint: no pyflakes: Python files only compiled"; fi
 tidy: ## clang-tidy with the rules of .clang-tidy (slow)
 	$(Q)clang-tidy --quiet $(filter %.c,$(SOURCES)) -- -std=c11 -D_GNU_SOURCE -DTACHO_VERSION='""' -Iinclude -I. -I$(O)/gen -I/usr/local/cuda/include -I$(O)/nvtx/include
 format: ## formats the sources in place
-	clang-format -i $(SOURCES)
+	clang-format -i $(SOURCES) $(CXX_SOURCES)
 compile_commands.json: ## for editors (needs bear)
 	bear -- $(MAKE) -B all unit-programs
 
@@ -337,4 +355,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: man bench-engine dist coverage gpu-tests fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan check-san bench demo lint tidy format install uninstall deps clean help force
+.PHONY: man bench-engine dist coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long unit-programs asan ubsan tsan check-san bench demo lint lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
