@@ -40,7 +40,7 @@ def kineto(path):
     text = (gzip.open(path) if path.endswith(".gz") else open(path, "rb")).read().decode("utf-8", "replace")
     trace = json.loads(text, strict=False, parse_float=decimal.Decimal)
     base = int(trace.get("baseTimeNanoseconds", 0))
-    ops, calls, seen = [], [], set()
+    ops, calls = [], []
     for e in trace["traceEvents"]:
         category = str(e.get("cat", "")).lower()
         if e.get("ph") != "X" or "dur" not in e:

@@ -2,7 +2,7 @@
 # usage: path_exact.py RUN.tacho PATH.csv REPORT.json
 # Holds the stretches of a critical path (tacho export --critical-path -f csv) against the run itself: they cover each window once, every
 # one lies inside its range and on its track, neighbours are tied by something that the run shows, and the report's sums are theirs.
-import bisect, csv, json, sqlite3, sys
+import csv, json, sqlite3, sys
 from collections import defaultdict
 
 db = sqlite3.connect(sys.argv[1])

@@ -61,7 +61,7 @@ def main():
     model = GPT2().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     ids = torch.randint(0, 50304, (8, 1025), device="cuda")
-    times, profiler, recorded = [], None, 0
+    times, profiler = [], None
     first, last = (0, steps) if mode == "profiler" else (steps // 3, steps // 3 + 4)
     torch.cuda.synchronize()
     window = 0

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A GPU job that keeps its own books, for tests/gpu/run.sh. Steps are marked with tacho.step ranges.
+ * A GPU job that keeps its own books, for tests/gpu/run.sh. Steps are marked with tacho.step
+ * ranges.
  *
  *     work MODE STEPS KERNELS
  *
- * MODE: gpu     kernels that keep the device busy         launch  kernels so short that launching them is the limit
- *       copy    copies from pageable memory to the device loader  the host sleeps before each step, as for its data
- *       cost    KERNELS empty kernels a step; prints ns for each launch, as the host sees it
- *       kill    like gpu, and SIGKILL in the middle of a step
- *       gemm    KERNELS products of cuBLAS a step, bf16, of several shapes; needs libcublas at run time
- *       roof    no steps: what the device reaches at most, as the best of STEPS tries: bf16 products of 8192 x 8192 of random numbers,
- *               copies within the device
+ * MODE: gpu     kernels that keep the device busy         launch  kernels so short that launching
+ * them is the limit copy    copies from pageable memory to the device loader  the host sleeps
+ * before each step, as for its data cost    KERNELS empty kernels a step; prints ns for each
+ * launch, as the host sees it kill    like gpu, and SIGKILL in the middle of a step gemm    KERNELS
+ * products of cuBLAS a step, bf16, of several shapes; needs libcublas at run time roof    no steps:
+ * what the device reaches at most, as the best of STEPS tries: bf16 products of 8192 x 8192 of
+ * random numbers, copies within the device
  *
- * Prints one line of JSON: steps, kernels, copies, step_ms (median of host times with a synchronise at the end), device_ms (by CUDA
- * events around each step), launch_ns, joule (NVML's counter from the third step to the last one but one, and the steps between).
+ * Prints one line of JSON: steps, kernels, copies, step_ms (median of host times with a synchronise
+ * at the end), device_ms (by CUDA events around each step), launch_ns, joule (NVML's counter from
+ * the third step to the last one but one, and the steps between).
  */
 #include <algorithm>
 #include <chrono>
@@ -63,8 +65,9 @@ static double now_ms()
 
 struct blas {
     void *handle;
-    int (*gemm)(void *handle, int ta, int tb, int m, int n, int k, const void *alpha, const void *a, int at, int lda, const void *b,
-                int bt, int ldb, const void *beta, void *c, int ct, int ldc, int compute, int algorithm);
+    int (*gemm)(void *handle, int ta, int tb, int m, int n, int k, const void *alpha, const void *a,
+                int at, int lda, const void *b, int bt, int ldb, const void *beta, void *c, int ct,
+                int ldc, int compute, int algorithm);
 };
 
 static blas open_blas(cudaStream_t stream)
@@ -74,7 +77,8 @@ static blas open_blas(cudaStream_t stream)
     for (const char *name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so"})
         library = library ? library : dlopen(name, RTLD_NOW | RTLD_GLOBAL);
     auto create = library ? (int (*)(void **))dlsym(library, "cublasCreate_v2") : nullptr;
-    auto set = library ? (int (*)(void *, cudaStream_t))dlsym(library, "cublasSetStream_v2") : nullptr;
+    auto set =
+        library ? (int (*)(void *, cudaStream_t))dlsym(library, "cublasSetStream_v2") : nullptr;
     if (!create || !set || create(&b.handle) || set(b.handle, stream)) {
         printf("{\"missing\":\"libcublas\"}\n");
         exit(0);
@@ -115,11 +119,15 @@ static double joules(void)
         looked = true;
         void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
         auto init = library ? (int (*)(void))dlsym(library, "nvmlInit_v2") : nullptr;
-        auto get = library ? (int (*)(const char *, void **))dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2") : nullptr;
+        auto get =
+            library
+                ? (int (*)(const char *, void **))dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2")
+                : nullptr;
         char bus[32];
         CHECK(cudaDeviceGetPCIBusId(bus, sizeof bus, 0));
         if (init && get && !init() && !get(bus, &device))
-            energy = (int (*)(void *, unsigned long long *))dlsym(library, "nvmlDeviceGetTotalEnergyConsumption");
+            energy = (int (*)(void *, unsigned long long *))dlsym(
+                library, "nvmlDeviceGetTotalEnergyConsumption");
     }
     unsigned long long mj = 0;
     return energy && !energy(device, &mj) ? 1e-3 * (double)mj : -1;
@@ -161,14 +169,18 @@ static int roof(long tries)
     }
     cudaDeviceProp properties;
     CHECK(cudaGetDeviceProperties(&properties, 0));
-    printf("{\"mode\":\"roof\",\"device\":\"%s\",\"bf16_flops\":%.0f,\"bytes_per_s\":%.0f}\n", properties.name, flops, bytes);
+    printf("{\"mode\":\"roof\",\"device\":\"%s\",\"bf16_flops\":%.0f,\"bytes_per_s\":%.0f}\n",
+           properties.name, flops, bytes);
     return 0;
 }
 
-/* Shapes of a transformer's products and a thin one that memory binds: a range for each, with a quarter of the products. */
-static void products(const struct tacho_nvtx *nvtx, const blas &b, long count, __nv_bfloat16 *const x[3])
+/* Shapes of a transformer's products and a thin one that memory binds: a range for each, with a
+ * quarter of the products. */
+static void products(const struct tacho_nvtx *nvtx, const blas &b, long count,
+                     __nv_bfloat16 *const x[3])
 {
-    static const int shape[][3] = {{4096, 4096, 4096}, {4096, 2304, 768}, {4096, 768, 3072}, {4096, 16, 4096}};
+    static const int shape[][3] = {
+        {4096, 4096, 4096}, {4096, 2304, 768}, {4096, 768, 3072}, {4096, 16, 4096}};
     static const char *const name[] = {"square", "qkv", "down", "thin"};
     for (int s = 0; s < 4; s++) {
         struct tacho_range plain = {0, 0, TACHO_RANGE_NONE, 0};
@@ -183,7 +195,8 @@ int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "gpu";
     long steps = argc > 2 ? atol(argv[2]) : 20, kernels = argc > 3 ? atol(argv[3]) : 50;
-    bool copy = !strcmp(mode, "copy"), loader = !strcmp(mode, "loader"), cost = !strcmp(mode, "cost");
+    bool copy = !strcmp(mode, "copy"), loader = !strcmp(mode, "loader"),
+         cost = !strcmp(mode, "cost");
     bool tiny = !strcmp(mode, "launch") || cost, gemm = !strcmp(mode, "gemm");
     if (!strcmp(mode, "roof"))
         return roof(steps);
@@ -254,8 +267,10 @@ int main(int argc, char **argv)
     }
     std::sort(step_ms.begin(), step_ms.end());
     std::sort(launch_ns.begin(), launch_ns.end());
-    printf("{\"mode\":\"%s\",\"steps\":%ld,\"kernels\":%ld,\"copies\":%ld,\"step_ms\":%.6f,\"device_ms\":%.6f,\"launch_ns\":%.1f,\"joule\":%.3f,\"joule_steps\":%ld}\n",
+    printf("{\"mode\":\"%s\",\"steps\":%ld,\"kernels\":%ld,\"copies\":%ld,\"step_ms\":%.6f,"
+           "\"device_ms\":%.6f,\"launch_ns\":%.1f,\"joule\":%.3f,\"joule_steps\":%ld}\n",
            mode, steps, steps * kernels, copy ? steps : 0, step_ms[step_ms.size() / 2], device_ms,
-           launch_ns[launch_ns.size() / 2], joule[0] >= 0 && joule[1] > joule[0] ? joule[1] - joule[0] : -1.0, steps - 3);
+           launch_ns[launch_ns.size() / 2],
+           joule[0] >= 0 && joule[1] > joule[0] ? joule[1] - joule[0] : -1.0, steps - 3);
     return 0;
 }

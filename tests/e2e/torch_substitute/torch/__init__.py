@@ -17,3 +17,5 @@ class no_grad:
 
 from torch import autograd, compiler, nn, optim
 from torch.serialization import save
+
+__all__ = ["autograd", "compiler", "is_grad_enabled", "nn", "no_grad", "optim", "save"]
