@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # The test runner itself: counts, failures, skips with a reason, time limit, crash of a unit program, processes left behind,
 # signals, exit status. It runs a copy of itself over scripts and a cmocka program written here.
 set -eu

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # What `make demo` does, with fewer steps: the loss falls, the file lies here, the report and the next commands are printed.
 set -eu
 work=$(mktemp -d)

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
-# timeout: 280
 # The library that is loaded into targets runs with glibc 2.28 when the portable build makes it. What the normal compiler made is
 # only looked at: it is for machines like this one.
 set -u

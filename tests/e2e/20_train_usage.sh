@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # train says what is wrong and what to do: exit 2 for a wrong command line, 3 for bad input; nothing is left half-written.
 # shellcheck disable=SC2086  # options that are lists of words
 set -u

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # train without tacho on real text: the loss falls, the held-out text gets likelier, the timers' JSON adds up and agrees with the lines.
 set -u
 dir=$(mktemp -d)
@@ -13,8 +14,8 @@ eval1=$(loss 'evaluation after step 29') eval2=$(loss 'evaluation after step 59'
 echo "loss $first -> $last, held out $eval1 -> $eval2"
 awk -v a="$first" -v b="$last" -v c="$eval1" -v d="$eval2" 'BEGIN { exit !(a > 5 && b < 3.7 && d < c) }' || { echo "FAIL: it does not learn"; exit 1; }
 
-# classes of each step sum to the step; under 2 % of all steps' time is without a class; 60 steps
-tr '{' '\n' < "$dir/timers" | awk -F'[:,}]' '
+# classes of each step sum to the step; 60 steps; with TIMING, under 2 % of all steps' time is without a class
+tr '{' '\n' < "$dir/timers" | awk -F'[:,}]' -v timing="${TIMING:-}" '
 /"wall_ns"/ {
     split("", v)
     for (i = 1; i < NF; i += 2) { gsub(/"/, "", $i); v[$i] = $(i + 1) }
@@ -26,5 +27,5 @@ tr '{' '\n' < "$dir/timers" | awk -F'[:,}]' '
 END {
     printf "%d steps, %.3f %% without a class\n", steps, 100 * loose / wall
     if (wrong) { print "FAIL: model FLOPs"; exit 1 }
-    if (bad || steps != 60 || loose > 0.02 * wall) { print "FAIL: the classes do not add up"; exit 1 }
+    if (bad || steps != 60 || (timing != "" && loose > 0.02 * wall)) { print "FAIL: the classes do not add up"; exit 1 }
 }' || exit 1

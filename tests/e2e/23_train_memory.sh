@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 300
+# parallel: yes
 # Memory: what train predicts in closed form, what its book says it held, and what the kernel says the process grew by, within 2 %
 # of each other in several configurations; the counters that a tool records; the timers' JSON.
 set -u
@@ -32,11 +32,11 @@ check() {
         found = 1; if (sum != v["peak"]) { print "FAIL: tags sum to " sum ", the peak is " v["peak"]; exit 1 } }
         END { if (!found) { print "FAIL: no memory in the timers"; exit 1 } }' || exit 1
 }
-check "adamw" gpt2-350M --layers 12 --batch 4 --seq 64
-check "adamw, recompute" gpt2-350M --layers 12 --batch 4 --seq 64 --recompute block
+check "adamw" gpt2-350M --layers 12 --batch 2 --seq 64
+check "adamw, recompute" gpt2-350M --layers 12 --batch 2 --seq 64 --recompute block
 check "sgd" gpt2-350M --batch 1 --seq 64 --optimizer sgd
-check "adamw, bf16" gpt2-124M --batch 4 --seq 64 --dtype bf16
-check "momentum" gpt2-350M --layers 12 --batch 4 --seq 64 --optimizer momentum
+check "adamw, bf16" gpt2-124M --batch 2 --seq 64 --dtype bf16
+check "momentum" gpt2-350M --layers 12 --batch 1 --seq 64 --optimizer momentum
 data= # digits
 check "mlp" mlp --hidden 8192 --layers 3 --batch 64
 data=$text

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # train bpe: a tokenizer learned from real text, training on text that it cuts, and on the shard that it wrote: the same losses.
 # Shards read by another program's rules. What is refused, and that nothing half-written stays.
 # shellcheck disable=SC2086  # options that are lists of words

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # Two ranks of the reference engine: the run of one rank with two micro-batches; gradient bytes to the byte, in the same order on both ranks;
 # a slowed rank and a slowed link; signals, failures and kills end all ranks.
-# timeout: 300
 # shellcheck disable=SC2154 # variables of collector_common.sh
 # shellcheck disable=SC2086  # options that are lists of words
 set -u
 . "$(dirname "$0")/ranks_common.sh"
 has_mpirun || { echo "needs Open MPI's mpirun"; exit 77; }
-unset OMP_NUM_THREADS
+export OMP_NUM_THREADS=1 # threads that wait for one another are what suffers most on a busy machine
 printf 'leak:%s\n' libmpi libopen-pal libopen-rte libpmix libevent libhwloc mca_ > leaks # the library's, not ours
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0 # whole stacks, or the library has no name
 export LSAN_OPTIONS=suppressions=$work/leaks:print_suppressions=0
@@ -95,11 +95,11 @@ wait_for grep -q '^step *3/' kill.out
 mapfile -t two < <(pgrep -P $pid)
 [ ${#two[@]} = 2 ] || wrong "not two ranks below mpirun: ${two[*]}"
 kill -KILL "${two[1]}"
-for ((i = 0; i < 200; i++)); do
+for ((i = 0; i < 600; i++)); do
     kill -0 $pid 2> /dev/null || break
     sleep 0.1
 done
-[ $i -lt 200 ] || wrong "a rank was killed, the job goes on"
+[ $i -lt 600 ] || wrong "a rank was killed, the job goes on"
 wait $pid && wrong "a rank was killed: exit code 0"
 ended() { ! kill -0 "$1" 2> /dev/null || grep -q '^State:.*Z' "/proc/$1/status"; }
 for p in "${two[@]}"; do wait_for ended "$p"; done
@@ -151,7 +151,7 @@ sent link $((3 * fp32)) $(((fp32 + bucket - 1) / bucket)) comm-0
 record half --bucket-mib 0.125 --dtype bf16
 sent half $bf16 $(((bf16 + bucket - 1) / bucket)) comm-0
 
-# ---- a slowed rank: it sleeps in each step, the other one waits as long
+# ---- a slowed rank: it sleeps in each step (28_parallel_timing.sh: the other one waits as long)
 "${ranks[@]}" --steps 10 --slow-rank 1=0.05 --timers times > /dev/null || wrong "slow rank"
 python3 - << 'PY' || wrong "slow rank: times"
 import json
@@ -163,9 +163,7 @@ assert names(second)["sleep"]["count"] == 10 and names(second)["sleep"]["ns"] >=
 assert [s["index"] for s in first["steps"]] == list(range(10)) == [s["index"] for s in second["steps"]]
 for s in first["steps"]:
     assert s["wall_ns"] == s["compute_ns"] + s["input_ns"] + s["host_ns"] + s["unattributed_ns"] + s["comm_ns"]
+for s in second["steps"]: # the sleep lies inside of the step
     assert s["wall_ns"] >= 50e6
-waited = sorted(s["comm_ns"] for s in first["steps"])[5]
-print("note: the other rank waits %.1f ms in the median step for one that sleeps 50 ms" % (waited / 1e6))
-assert waited > 25e6
 PY
 [ $bad = 0 ]

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 120
+# parallel: yes
 # Hardware counters of GPUs without a GPU: a substitute driver and CUPTI (tests/targets/fake_*.c) that log each value they hand out.
 # The file must hold these values on tracks with unit and device; what is refused is said with the reason; a job is never harmed.
 set -u

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 120
+# parallel: yes
 # Where the agent cannot record (no space, no folder, no permission, limits), the target runs as without it, and what is lost is
 # counted where there is a place to count it.
 set -u

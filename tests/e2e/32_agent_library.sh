@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # What libtacho.so is as a library: needs libc alone, exports the loaders' symbols alone, stays loaded, has little static TLS, and
 # leaves alone a program that is not being recorded.
 set -u

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 120
+# parallel: yes
 # Python with the nvtx package from PyPI, and multiprocessing by fork and by spawn. Looks for the package where it was installed
 # before, then in a virtual environment of its own; without network and package the test is skipped.
 set -u

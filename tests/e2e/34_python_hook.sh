@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 500
+# parallel: yes
 # The Python hook: a program that imports PyTorch is recorded with its steps, modules, loader and phases, and is not changed.
 # A substitute package with PyTorch's hook points is always there; PyTorch itself is used where python3 (or $TORCH_PYTHON)
 # has it.

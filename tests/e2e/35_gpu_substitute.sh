@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 240
+# parallel: yes
 # Device work without a device: a substitute driver and CUPTI (tests/targets/fake_*.c) that log each record they write. The file
 # must hold exactly these, or say in a loss row what is missing: whatever way the process ends, whoever else uses CUPTI.
 # shellcheck disable=SC2153  # TACHO comes from tests/run
@@ -130,7 +130,7 @@ expect told kernels "$(rows told kernel)" "$(logged told 10 tool)"
 expect told gap "$(losses told '%another profiler of the process%')" 1
 record taken -- -- --steps 160 --kernels 10 --ms 100 --kineto 15:80
 gap=$(ask taken "SELECT (t1 - t0) / 1000000 FROM loss WHERE reason LIKE '%another profiler of the process%'")
-[ -n "$gap" ] && [ "$gap" -gt 4000 ] && [ "$gap" -lt 14000 ] || bad taken "gap of ${gap:-no} ms, for a profiler that ran 6500 ms"
+[ -n "$gap" ] && [ "$gap" -gt 4000 ] && { [ -z "${TIMING:-}" ] || [ "$gap" -lt 14000 ]; } || bad taken "gap of ${gap:-no} ms, for a profiler that ran 6500 ms"
 before=$(ask taken "SELECT count(*) FROM slice JOIN string ON string.id = category, (SELECT t1 FROM loss WHERE reason LIKE '%another profiler%') WHERE text = 'kernel' AND start > t1")
 [ "${before:-0}" -gt 50 ] || bad taken "${before:-0} kernels recorded after the other profiler ended"
 
@@ -146,17 +146,20 @@ record later -- --gpu later -- --steps 3
 expect later kernels "$(rows later kernel)" 0
 record duration -- --duration 0.4 -- --steps 20 --kernels 10 --ms 50
 n=$(rows duration kernel)
-[ "$n" -gt 20 ] && [ "$n" -lt 190 ] || bad duration "$n kernels of 200 in the first 400 ms"
+[ "$n" -gt 0 ] && [ "$n" -lt 200 ] && { [ -z "${TIMING:-}" ] || { [ "$n" -gt 20 ] && [ "$n" -lt 190 ]; }; } || bad duration "$n kernels of 200 in the first 400 ms"
 record graphs -- --cuda-graphs whole -- --steps 2
 expect graphs mode "$(ask graphs "SELECT value FROM run WHERE key = 'cuda.graphs'")" whole
 
 # a window into a run that is under way: the same steps in all of its processes
 (
     exec env LD_LIBRARY_PATH="$fake" FAKE_LOG="$TMPDIR/asked.log" "$TACHO" run --no-hook --no-peak --no-counters --overhead 0 \
-        --gpu later -o asked.tacho -- sh -c "'$bin/target_cuda' --steps 60 --kernels 20 --ms 50 & '$bin/target_cuda' --steps 50 --kernels 20 --ms 60; wait"
+        --gpu later -o asked.tacho -- sh -c "'$bin/target_cuda' --steps 120 --kernels 20 --ms 50 & '$bin/target_cuda' --steps 100 --kernels 20 --ms 60; wait"
 ) > asked.out 2>&1 &
 tacho=$!
-sleep 0.8
+for _ in $(seq 600); do # until both have made steps
+    [ "$(sqlite3 asked.tacho.live/run.db 'SELECT count(DISTINCT process) FROM step' 2> /dev/null)" = 2 ] && break
+    sleep 0.1
+done
 "$TACHO" capture --steps 4 asked.tacho.live > capture.out 2>&1 || bad asked "$(cat capture.out)"
 grep -q 'in 2 processes' capture.out || bad asked "$(cat capture.out)"
 wait $tacho

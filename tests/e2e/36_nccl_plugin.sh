@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # NCCL's profiler plugin interface, versions 1 to 6, played by a program (tests/targets/target_nccl.c): each collective is a row
 # with its communicator, bytes and sequence number; it ends with the last thing inside it; late events harm nothing.
 # shellcheck disable=SC2016  # dollars for another program

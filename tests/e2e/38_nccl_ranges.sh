@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # NVTX ranges of the real libnccl, which needs no GPU for that: communicator and bytes of each call, without the plugin.
 set -u
 command -v sqlite3 > /dev/null || { echo "sqlite3 is not here"; exit 77; }

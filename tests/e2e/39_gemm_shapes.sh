@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 240
+# parallel: yes
 # Shapes of matrix products without cuBLAS and without a GPU: a program that is linked with a substitute that logs its calls. Each
 # logged call is one range, with the same shape; results and return codes are what they are without tacho.
 set -u

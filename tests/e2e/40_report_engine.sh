@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The report of a real run against the engine's own timers: FLOPs equal, each class of the budget within 2 %, the same steps.
+# parallel: yes
+# The report of a real run against the engine's own timers: FLOPs equal, the same steps, classes that sum to the step; with TIMING, each
+# class of the budget within 2 % of the timers' one.
 set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"
@@ -35,17 +37,17 @@ compare() {
     # within 2 % of the class, or 0.5 % of the step for classes that are next to nothing: what recording an op costs falls there
     for pair in compute:"$compute" input:"$input" host:"$host" unattributed:"$rest" step_ns:"$wall"; do
         mine=$(field json budget_ns "${pair%%:*}") own=${pair#*:}
-        awk -v a="$mine" -v b="$own" -v w="$wall" 'BEGIN { d = a > b ? a - b : b - a; exit !(d <= 0.02 * b || d <= 0.005 * w) }' ||
+        [ -z "${TIMING:-}" ] || awk -v a="$mine" -v b="$own" -v w="$wall" 'BEGIN { d = a > b ? a - b : b - a; exit !(d <= 0.02 * b || d <= 0.005 * w) }' ||
             fail "${pair%%:*}: the report has $mine ns, the engine's timers $own ns of $wall"
         printf '%s %s/%s  ' "${pair%%:*}" "$mine" "$own"
     done
     echo
     [ "$(field json trust lost_events)" = 0 ] || fail "events lost"
-    # classes sum to the step in integers, shares to 100, little is unattributed
+    # classes sum to the step in integers, shares to 100; with TIMING, little is unattributed
     awk '/^ "budget_ns"/ { on = 1; next } on && /^ }/ { exit } on { gsub(/[",:]/, ""); if ($1 == "step_ns") step = $2; else if ($1 != "phase_ns" && $1 != "steps" && $2 != "null") sum += $2 }
         END { if (sum != step || !step) { print "FAIL: classes sum to " sum ", the steps last " step; exit 1 } }' json || exit 1
-    awk '/^ "budget"/ { on = 1; next } on && /^ }/ { exit } on { gsub(/[",:]/, ""); if ($2 != "null") sum += $2; if ($1 == "unattributed_pct") rest = $2 }
-        END { if (sum < 99.99 || sum > 100.01 || rest > 2) { print "FAIL: shares sum to " sum ", unattributed " rest; exit 1 } }' json || exit 1
+    awk -v timing="${TIMING:-}" '/^ "budget"/ { on = 1; next } on && /^ }/ { exit } on { gsub(/[",:]/, ""); if ($2 != "null") sum += $2; if ($1 == "unattributed_pct") rest = $2 }
+        END { if (sum < 99.99 || sum > 100.01 || (timing != "" && rest > 2)) { print "FAIL: shares sum to " sum ", unattributed " rest; exit 1 } }' json || exit 1
     awk '/^ "phases"/ { on = 1 } on && /"evaluation"/ { found = 1 } END { exit !found }' json || fail "no phase evaluation"
 }
 compare 2 128 8 128 1 1

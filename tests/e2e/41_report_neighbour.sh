@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# timing: yes
+# patience: 3
 # A run beside busy neighbours: the head of every report says that other programs took the cores, and how long the step's thread
 # waited for one.
 set -u

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 300
+# parallel: yes
 # The roofline of real runs against a brute-force script: each point's FLOPs, bytes and time, each roof and word; the ridge between a small
 # and a large shape of one operator; recomputation in FLOPs; what the findings say when a setting is made or undone. Ceilings are put into
 # copies of the files, so that nothing depends on this machine.

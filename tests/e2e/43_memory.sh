@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 240
+# parallel: yes
 # Memory of real runs against the engine's own book; a program that keeps something every step and one that does not; what a program that
 # counts nothing is told; the allocator's totals of a PyTorch trace against the trace itself.
 set -u

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# timing: yes
+# patience: 3
 # The loader of real runs: a stage that sleeps d a batch makes the step wait t + d in line and max(0, (t + d) / W - rest) with W workers,
 # within 5 %; the finding comes first; the workers it asks for keep up; undone, the run is healthy on input.
-# timeout: 400
 set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 600
+# parallel: yes
 # Why devices do not compute, and communication that blocks: every shared trace against a brute-force script, to the nanosecond. Then runs
-# of the engine with an injected cause, which must carry the injected time within 5 %.
+# of the engine with an injected cause, which is named and whose books add up; with TIMING it carries the injected time within 5 %.
 set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"
+if [ -z "${TIMING:-}" ]; then
 traces_for_script
 every_trace "$SRC/tests/e2e/absent_exact.py"
 
@@ -19,10 +20,14 @@ first "what occupied the device" 'x["occupied"]["blocked"]["communication_us"] +
 first "communication that blocks" 'd["blocking_comm_us"]["inferred"] += 1'
 first "a cause" 'x["causes"][0]["us"] += 1'
 first "time behind a wait" 'x["after_wait_us"] += 1'
+else
+    command -v python3 > /dev/null || { echo "needs python3 to read the report"; exit 77; }
+    work_folder
+fi
 
 # ---- injected causes on the engine -------------------------------------------------------------------------------------------------
 
-export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+mpi_environment
 tiny="--layers 1 --channels 32 --heads 2 --seq 16 --batch 4 --log-every 0 --steps 14 --data $SRC/LICENSE"
 go() { # COMMAND...: its report in ./json
     rm -f run.tacho
@@ -32,7 +37,7 @@ go() { # COMMAND...: its report in ./json
 # carried RANK CAUSE NAME MS: the causes with this key (and name, unless "") carry so many ms a step on the rank, within 5 %; books hold
 carried() {
     python3 - "$@" << 'END'
-import json, sys
+import json, os, sys
 rank, cause, name, want = int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])
 r = json.load(open("json"))
 for x in r["compute_absent"]:
@@ -46,7 +51,7 @@ assert work == b["compute"], f"{work} ns of work, the budget has {b['compute']}"
 [x] = [x for x in r["compute_absent"] if x["rank"] == rank]
 got = sum(c["us"] for c in x["causes"] if c["cause"] == cause and name in ("", c["name"])) / x["steps"] / 1000
 print(f"rank {rank}: {cause} {name} carries {got:.3f} ms a step, injected {want:g}")
-sys.exit(abs(got - want) > 0.05 * want)
+sys.exit(abs(got - want) > 0.05 * want if os.environ.get("TIMING") else got < 0.5 * want) # a sleep is never shorter than was asked for
 END
 }
 injected() { # RANK CAUSE NAME MS COMMAND...: other work on the machine makes sleeps longer in one run, not in all of them
@@ -55,6 +60,8 @@ injected() { # RANK CAUSE NAME MS COMMAND...: other work on the machine makes sl
     for try in 1 2 3 4; do
         go "$@"
         carried "$rank" "$cause" "$name" "$ms" && return
+        [ -n "${TIMING:-}" ] || break
+        [ $try = 4 ] || echo "retry: $cause $name (try $((try + 1)) of 4): not within 5 %"
     done
     fail "$*: not within 5 % in $try runs"
 }

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# tacho advise: what it says when it cannot; the replay of engine runs with one rank and two predicts even steps from odd ones within 2 %;
+# parallel: yes
+# tacho advise: what it says when it cannot; the replay of engine runs with one rank and two; with TIMING, it predicts even steps from
+# odd ones within 2 %;
 # a slow loader in line: what it would take with two workers, then the run with two; 1,000 random nodes of each run and shared trace; the
 # ResNet-50 pair.
-# timeout: 500
 set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"
@@ -13,7 +14,8 @@ export OMP_NUM_THREADS=1 XDG_CACHE_HOME=$PWD/cache
 nodes=${TACHO%/*}/tests/unit/analyzers/replay/test_an_replay
 # get FILE EXPRESSION: of the JSON document d
 get() { python3 -c "import json, sys; d = json.load(open(sys.argv[1])); print($2)" "$1"; }
-within() { python3 -c "import sys; sys.exit(not float(sys.argv[1]) <= float(sys.argv[2]))" "$1" "$2"; }
+# within LEAST VALUE: with TIMING only
+within() { [ -z "${TIMING:-}" ] || python3 -c "import sys; sys.exit(not float(sys.argv[1]) <= float(sys.argv[2]))" "$1" "$2"; }
 
 # ---- one rank
 small=(--layers 2 --channels 64 --heads 2 --batch 2 --seq 64)
@@ -24,7 +26,7 @@ one_rank() { # other programs that take the core for a while make one half of th
     echo "one rank: error $error %, as recorded $(get one.json 'd["base_error_pct"]') %, think $(get one.json 'd["think_pct"]') %"
     within "$error" 2
 }
-one_rank || one_rank || one_rank || fail "one rank: the replay misses the even steps by $error %"
+one_rank || fail "one rank: the replay misses the even steps by $error %"
 get one.json 'd["schema"]' | grep -qx tacho-advice/1 || fail "schema"
 [ "$(get one.json '99 <= sum(r["path_pct"] for r in d["sensitivity"]) <= 101')" = True ] || fail "rows of one thread do not sum to the step"
 "$TACHO" advise one.tacho > text || fail "advise as text"
@@ -56,22 +58,24 @@ pair() {
     "$TACHO" report line.tacho --json > line_report.json || fail "report"
     "$TACHO" report two.tacho --json > two.json || fail "report"
     python3 - << 'END'
-import json, sys
+import json, os, sys
 advice, line, two = (json.load(open(f)) for f in ("line.json", "line_report.json", "two.json"))
 w = advice["what_if"][0]
 low, high, real = w["step_low_ms"], w["step_high_ms"], two["advice"]["step_ms"]
 sleeps = two["dataloader"]["batch_ms"] / line["dataloader"]["batch_ms"]
 print(f"in line {advice['step_ms']:.2f} ms; with two workers predicted {w['step_ms']:.2f} [{low:.2f}, {high:.2f}], measured {real:.2f}; batches took {sleeps:.3f} of the time")
+if not os.environ.get("TIMING"):
+    sys.exit(not low <= w["step_ms"] <= high)
 sys.exit(not low * min(1, sleeps) * 0.98 <= real <= high * max(1, sleeps) * 1.02)
 END
 }
-pair || pair || pair || fail "the step with two workers is not in the interval"
+pair || fail "the step with two workers is not in the interval"
 f=$("$TACHO" report line.tacho --json | python3 -c 'import json, sys; f = json.load(sys.stdin)["findings"][0]; print(f["id"], f["what_if"], f["gain_pct"]["ceiling"], f["gain_pct"]["low"] <= f["gain_pct"]["expected"] <= f["gain_pct"]["high"])')
 case $f in "INPUT_STALL loader.workers="*" False True") ;; *) fail "the finding's gain is not the replay's: $f" ;; esac
 
 # ---- two ranks
 if command -v mpirun > /dev/null && "$TRAIN" --help | grep -q -- --slow-rank; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    mpi_environment
     two_ranks() { # where more runs than there are cores, steps differ widely: the medians of 20 odd and 20 even ones as well
         engine ranks.tacho mpirun -np 2 --bind-to none --oversubscribe "$TRAIN" gpt2-tiny --seq 64 --steps 40
         "$TACHO" advise ranks.tacho --what-if peers=0,comm=0.5x --json > ranks.json || fail "advise of two ranks"
@@ -79,11 +83,12 @@ if command -v mpirun > /dev/null && "$TRAIN" --help | grep -q -- --slow-rank; th
         echo "two ranks: error $error %, as recorded $(get ranks.json 'd["base_error_pct"]') %"
         within "$error" 2
     }
-    two_ranks || two_ranks || two_ranks || fail "two ranks: the replay misses the even steps by $error %"
+    two_ranks || fail "two ranks: the replay misses the even steps by $error %"
     [ "$(get ranks.json 'd["what_if"][0]["gain_pct"]["ceiling"], d["what_if"][1]["gain_pct"]["ceiling"]')" = "True False" ] ||
         fail "peers=0 is a ceiling, comm=0.5x with all ranks in the file is not"
 fi
 
+[ -z "${TIMING:-}" ] || exit 0 # the rest does not depend on the machine
 # ---- properties of 1,000 random nodes: of these runs, and of every shared trace that has steps
 for run in one line two ranks; do
     [ ! -f $run.tacho ] || "$nodes" $run.tacho > out 2>&1 || fail "$run.tacho: $(tail -n 5 out)"

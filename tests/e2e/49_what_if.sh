@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# timing: yes
+# patience: 3
 # What edits predict, held against runs with the real change: a stage of the loader away, nearly all of a step away, a slow rank
 # away, a link many times as fast, one core instead of two.
 #
@@ -8,7 +10,6 @@
 # larger than what differs: the interval moved to where it stands without the edit must miss the run with the change. A miss counts
 # only where other programs left the cores alone, as far as the runs say. Two tries that hold are enough; three that miss are a
 # failure. Where neither comes of eight runs of each, or the first 20 seconds bring no miss, the script says that nothing was decided.
-# timeout: 400
 set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"
@@ -80,6 +81,7 @@ tries() {
         "$4_b" b2.tacho
         [ $runs -gt 1 ] || continue
         "$5" "$6"
+        [ $runs = 2 ] || echo "retry: $1 (run $runs of 8): $held held, $missed missed so far"
         python3 compare.py "$1" "$2" "$3"
         case $? in 0) held=$((held + 1)) ;; 3) ;; *) missed=$((missed + 1)) ;; esac
         [ $missed -lt 3 ] || fail "$1: the interval of $missed tries misses the real step, of $held it does not"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # Targets that make it hard: all files closed under the recorder, another user half-way, 200 threads, a storm of short processes,
 # a daemon, a collector that stands still for seconds. Every event is in the file, or is said to be lost.
-# timeout: 300
 # shellcheck disable=SC2154,SC2034 # variables of collector_common.sh
 set -u
 . "$(dirname "$0")/collector_common.sh"
@@ -32,11 +32,12 @@ if [ "${SAN:-}" != thread ]; then # which reports that the target closes files u
 fi
 
 # ---- another user half-way: this process goes on; what its children do without the right to make a pool is counted
-if [ "$(id -u)" = 0 ]; then
-    : > uid.log && chmod 666 uid.log && chmod 711 .
-    record uid -- "$bin/target_events" --threads 2 --events 20000 --uid 65534 --fork 3 --log uid.log
-    accounted uid uid.log
-    children=$(awk '$3 >= 1000 && $3 < 5000 { n += $4 + $6 + $7 + $9 } END { print n + 0 }' uid.log)
+if for_other_users; then
+    log=$others/uid.log
+    : > "$log" && chmod 666 "$log"
+    record uid -- "$others/target_events" --threads 2 --events 20000 --uid 65534 --fork 3 --log "$log"
+    accounted uid "$log"
+    children=$(awk '$3 >= 1000 && $3 < 5000 { n += $4 + $6 + $7 + $9 } END { print n + 0 }' "$log")
     [ "$(one uid.tacho "SELECT coalesce(sum(count),0) >= $children FROM loss WHERE reason LIKE '%changed its user or its root%'")" = 1 ] ||
         wrong "uid: $children events of children that may not record, and: $(one uid.tacho 'SELECT reason, count FROM loss')"
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # A disk that fills up: the target is not harmed, what was stored is sound, what was not is named; with room again, nothing is left over.
-# timeout: 180
 # shellcheck disable=SC2154,SC2034 # variables of collector_common.sh
 set -u
 . "$(dirname "$0")/collector_common.sh"

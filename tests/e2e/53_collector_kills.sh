@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # kill -9 of the target and of the collector at random moments, a few times (long_collector_kills.sh: 50 times).
-# timeout: 180
 # shellcheck disable=SC2154,SC2034 # variables of collector_common.sh
 set -u
 . "$(dirname "$0")/collector_common.sh"
@@ -34,12 +34,13 @@ wait_for test -s late.tacho.live/run.db
 sleep 0.5
 kill -KILL $pid "$(pgrep -P $pid)"
 wait $pid 2> /dev/null
+killed=$(now_ns)
 sleep 2
 expect 0 "$TACHO" recover late.tacho.live
 whole late.tacho
-[ "$(one late.tacho "SELECT (SELECT value FROM run WHERE key='end.monotonic_ns') - (SELECT value FROM run WHERE key='start.monotonic_ns') < 1800000000")" = 1 ] ||
+[ "$(one late.tacho "SELECT value <= $killed + 20000000 FROM run WHERE key='end.monotonic_ns'")" = 1 ] ||
     wrong "late: the end of the run is when it was recovered"
-[ "$(one late.tacho 'SELECT "end" - start < 1800000000 FROM process')" = 1 ] || wrong "late: the end of the process"
+[ "$(one late.tacho 'SELECT "end" FROM process')" -le $((killed + 20000000)) ] || wrong "late: the end of the process"
 
 # ---- not a run
 mkdir x.tacho.live

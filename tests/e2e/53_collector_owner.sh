@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # A dead run is finished by its owner only, from the pools that were made for it; what tacho did not
 # make is not removed.
-# timeout: 120
 # shellcheck disable=SC2154 # variables of collector_common.sh
 set -u
 . "$(dirname "$0")/collector_common.sh"
@@ -11,8 +11,8 @@ set -u
 dead() {
     local name=$1 recorder target
     shift
-    "$@" "$TACHO" run --no-peak --no-counters -o "$name" -- \
-        "$bin/target_events" --forever --rate 5000 > out 2> err &
+    "$@" "${others:-$BUILD}/tacho" run --no-peak --no-counters -o "$name" -- \
+        "${others:-$bin}/target_events" --forever --rate 5000 > out 2> err &
     recorder=$!
     wait_for test -s "$name.tacho.live/run.db"
     sleep 0.5
@@ -99,18 +99,16 @@ whole plain.tacho
 [ ! -e "$pools" ] || wrong "plain: $pools is left"
 cd ..
 
-as_user() { setpriv --reuid=65534 --clear-groups env HOME=/ "$@"; }
-if [ "$(id -u)" != 0 ] || ! as_user "$TACHO" version > /dev/null 2>&1; then
+if ! for_other_users; then
     [ $bad = 0 ] || exit 1
-    echo "the rest needs root, and a build folder that others may read"
+    echo "the rest needs root"
     exit 77
 fi
 
 # ---- another user's run, read by root
-chmod 755 "$work"
-mkdir other && chown 65534 other && cd other || exit 1
+mkdir "$others/other" && chown 65534 "$others/other" && cd "$others/other" || exit 1
 victim
-dead zz setpriv --reuid=65534 --clear-groups env HOME=/ # the recorder has to be the child itself
+dead zz "${as_user[@]}"
 pools=$(readlink -f zz.tacho.live/segments)
 held=$(names "$pools")
 for round in own victim; do
@@ -131,7 +129,7 @@ for round in own victim; do
     [ "$(names "$pools")" = "$held" ] || wrong "another user's, $round: $(names "$pools")"
 done
 back zz
-expect 0 as_user "$TACHO" recover zz
+expect 0 "${as_user[@]}" "$others/tacho" recover zz
 whole zz.tacho
 [ ! -e "$pools" ] || wrong "another user's: $pools is left"
 recorded "another user's" zz.tacho

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # Output on a network filesystem (played by a statfs that says NFS of one folder, and a link that fails there as across filesystems):
 # the live folder is local, the finished file is copied to its place.
-# timeout: 120
 # shellcheck disable=SC2154,SC2034 # variables of collector_common.sh
 set -u
 . "$(dirname "$0")/collector_common.sh"

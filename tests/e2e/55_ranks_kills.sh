@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # Several ranks of one node: kill -9 of the tacho that records, of another one, of targets, of everything; SIGTERM to mpirun. No step
 # that a rank finished is missing from the file, and none is there twice.
-# timeout: 240
 # shellcheck disable=SC2154,SC2034 # variables of collector_common.sh
 set -u
 . "$(dirname "$0")/ranks_common.sh"
@@ -13,7 +13,7 @@ go() {
     shift 3
     pids=()
     for ((r = 0; r < n; r++)); do
-        env OMPI_MCA_ess_base_jobid="$id" OMPI_COMM_WORLD_RANK=$r OMPI_COMM_WORLD_SIZE="$n" OMPI_COMM_WORLD_LOCAL_SIZE="$n" \
+        env OMPI_MCA_ess_base_jobid="$(job_id "$id")" OMPI_COMM_WORLD_RANK=$r OMPI_COMM_WORLD_SIZE="$n" OMPI_COMM_WORLD_LOCAL_SIZE="$n" \
             "$TACHO" run --no-peak --no-counters --overhead 0 -o "$name" -- "$ranks" --journal "$name.journal" "$@" \
             > "$name.$r.out" 2> "$name.$r.err" &
         pids+=($!)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # Several ranks of one job on one node, under one tacho and under one tacho each: one file, every event of every rank in it once.
-# timeout: 180
 # shellcheck disable=SC2154,SC2034 # variables of collector_common.sh
 # shellcheck disable=SC2317  # called by traps and by other functions
 set -u
@@ -61,8 +61,8 @@ books missing.tacho missing.log "the other rank's command is missing"
 # two jobs at once, each rank to the same default name: two files
 mkdir two
 for j in 105 106; do for r in 0 1; do
-    (cd two && exec env -u X OMPI_MCA_ess_base_jobid=$j OMPI_COMM_WORLD_RANK=$r OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 \
-        "$TACHO" run --no-peak --overhead 0 -- "$ranks" --steps 30 --log "$j.log" --meet "$j.meet") > out 2>> two.err &
+    (cd two && exec env -u X OMPI_MCA_ess_base_jobid="$(job_id $j)" OMPI_COMM_WORLD_RANK=$r OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 \
+        "$TACHO" run --no-peak --overhead 0 -- "$ranks" --steps 30 --log "$(job_id $j).log" --meet "$j.meet") > out 2>> two.err &
 done; done
 wait
 [ "$(cd two && files '*.tacho')" = 2 ] || wrong "two jobs: $(ls two; cat two.err)"
@@ -90,7 +90,7 @@ job 109 0 4 1 "$TACHO" run --no-peak -o nodes -- "$ranks" --steps 5 > out 2> err
 host=$(uname -n)
 whole "nodes-${host%%.*}.tacho"
 # ranks without an NVTX call have their rows and ranks too
-for r in 0 1; do job 110 $r 2 2 "$TACHO" run --no-peak -o silent -- sleep 0.3 > out 2>> silent.err & done
+for r in 0 1; do job 110 $r 2 2 "$TACHO" run --no-peak -o silent -- sleep 2 > out 2>> silent.err & done
 wait
 [ "$(one silent.tacho "SELECT group_concat(rank || program) FROM (SELECT * FROM process ORDER BY rank)")" = 0sleep,1sleep ] ||
     wrong "silent: $(one silent.tacho 'SELECT * FROM process'; cat silent.err)"
@@ -101,26 +101,27 @@ first=${cpus%% *}
 last=${cpus##* }
 if [ -n "$cpus" ] && [ "$first" != "$last" ]; then
     for r in "$first" "$last"; do
-        job 111 "$([ "$r" = "$first" ]; echo $?)" 2 2 taskset -c "$r" "$TACHO" run --no-peak -o bound -- sleep 0.3 > out 2>> bound.err &
+        job 111 "$([ "$r" = "$first" ]; echo $?)" 2 2 taskset -c "$r" "$TACHO" run --no-peak -o bound -- sleep 2 > out 2>> bound.err &
     done
     wait
     [ "$(value bound.tacho cpu.usable)" = 2 ] || wrong "bound: cpu.usable is $(value bound.tacho cpu.usable): $(cat bound.err)"
 fi
 # another user's ranks are not heard: a file each
-if [ "$(id -u)" = 0 ] && mkdir -m 0777 public && setpriv --reuid=65534 --clear-groups "$TACHO" version > /dev/null 2>&1; then
-    (cd public && exec env OMPI_MCA_ess_base_jobid=112 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 \
-        "$TACHO" run --no-peak -- sleep 0.5) > out 2>> user.err &
-    chmod 0755 "$work" # somebody else has to get here
-    (cd public && exec env OMPI_MCA_ess_base_jobid=112 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 HOME=/ \
-        setpriv --reuid=65534 --clear-groups "$TACHO" run --no-peak -- sleep 0.5) > out 2>> user.err &
+if for_other_users; then
+    public=$others/public
+    mkdir -m 0777 "$public"
+    (cd "$public" && exec env OMPI_MCA_ess_base_jobid="$(job_id 112)" OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 \
+        "$TACHO" run --no-peak -- sleep 2) > out 2>> user.err &
+    (cd "$public" && exec env OMPI_MCA_ess_base_jobid="$(job_id 112)" OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 HOME=/ \
+        "${as_user[@]}" "$others/tacho" run --no-peak -- sleep 2) > out 2>> user.err &
     wait
-    [ "$(cd public && files '*.tacho')" = 2 ] || wrong "another user: $(ls public; cat user.err)"
+    [ "$(cd "$public" && files '*.tacho')" = 2 ] || wrong "another user: $(ls "$public"; cat user.err)"
 fi
 
 # another launcher's variables
-slurm() { env SLURM_JOB_ID=55 SLURM_STEP_ID=0 SLURM_PROCID="$1" SLURM_STEP_TASKS_PER_NODE=2 SLURM_NODEID=0 SLURM_STEP_NUM_TASKS=2 "${@:2}"; }
-torch() { env TORCHELASTIC_RUN_ID=none MASTER_ADDR=localhost MASTER_PORT=29511 RANK="$1" WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 "${@:2}"; }
-pmix() { env OMPI_COMM_WORLD_RANK="$1" OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=prterun-h-1@1 "${@:2}"; }
+slurm() { env SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_PROCID="$1" SLURM_STEP_TASKS_PER_NODE=2 SLURM_NODEID=0 SLURM_STEP_NUM_TASKS=2 "${@:2}"; }
+torch() { env TORCHELASTIC_RUN_ID=$$ MASTER_ADDR=localhost MASTER_PORT=29511 RANK="$1" WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 "${@:2}"; }
+pmix() { env OMPI_COMM_WORLD_RANK="$1" OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=prterun-h-$$@1 "${@:2}"; }
 for launcher in slurm torch pmix; do
     for r in 0 1; do
         $launcher $r "$TACHO" run --no-peak --overhead 0 -o $launcher -- "$ranks" --ranks 2 --steps 10 > out 2>> $launcher.err &

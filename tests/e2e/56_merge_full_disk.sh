@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # A merge onto a disk that fills up: exit code 3, words, and nothing left.
-# timeout: 120
 # shellcheck disable=SC2154 # variables of collector_common.sh
 set -u
 if [ -z "${IN_NAMESPACE:-}" ]; then

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Sampled call stacks: shares of CPU time of functions that spend known ones, callers through code without frame pointers, threads
+# parallel: yes
+# Sampled call stacks: functions that spend known shares of CPU time (how exactly, with TIMING), callers through code without frame pointers, threads
 # and children, functions of Python, JSON and folded export, a run that has none, what is left behind.
 set -u
 # shellcheck source=tests/e2e/cli_common.sh
@@ -19,24 +20,29 @@ case $state in
 esac
 "$TACHO" report --json a.tacho > a.json || fail "report"
 python3 - a.json "$state" << 'PY' || fail "shares of functions"
-import json, sys
+import json, os, sys
 s = json.load(open(sys.argv[1]))["stacks"]
 f = {x["name"]: x for x in s["functions"]}
 n = s["samples"]
-assert 400 < n < 1600, n  # 1.6 s of CPU time at 500 a second, on whatever machine
+timing = os.environ.get("TIMING")
+assert n > 20, n
+assert not timing or 400 < n < 1600, n  # 1.6 s of CPU time at 500 a second, on whatever machine
 assert abs(s["cpu_s"] - n * s["period_us"] / 1e6) < 1e-6
 inside = sum(f[k]["total_samples"] for k in ("stacks_three", "stacks_one", "stacks_thread", "stacks_child"))
-assert inside > 0.9 * n, (inside, n)
+assert inside > (0.9 if timing else 0.5) * n, (inside, n)
 three, one = f["stacks_three"]["total_samples"], f["stacks_one"]["total_samples"]
 share = three / (three + one)
 sd = (0.75 * 0.25 / (three + one)) ** 0.5
-assert abs(share - 0.75) < 4 * sd + 0.01, share
+assert share > 0.5, share
+assert not timing or abs(share - 0.75) < 4 * sd + 0.01, share
 for k in ("stacks_thread", "stacks_child"):
-    assert abs(f[k]["total_samples"] / (three + one) - 0.5) < 0.15, (k, f[k], three + one)
+    assert f[k]["total_samples"] > 0, (k, f[k], three + one)
+    assert not timing or abs(f[k]["total_samples"] / (three + one) - 0.5) < 0.15, (k, f[k], three + one)
 if "tables" in sys.argv[2]:  # callers are found without frame pointers
-    assert f["stacks_outer"]["total_samples"] >= 0.97 * (three + one), (f["stacks_outer"], three + one)
-    assert f["main"]["total_samples"] >= 0.97 * (three + one + f["stacks_child"]["total_samples"]), f["main"]
-    assert f["stacks_outer"]["samples"] <= 0.02 * n
+    most = 0.97 if timing else 0.8
+    assert f["stacks_outer"]["total_samples"] >= most * (three + one), (f["stacks_outer"], three + one)
+    assert f["main"]["total_samples"] >= most * (three + one + f["stacks_child"]["total_samples"]), f["main"]
+    assert f["stacks_outer"]["samples"] <= (0.02 if timing else 0.2) * n
 print("note: %d samples, stacks_three %.1f %% of 75" % (n, 100 * share))
 PY
 "$TACHO" export --format stacks -o a.folded a.tacho || fail "export"
@@ -64,7 +70,24 @@ grep 'stacks_child' a.folded | grep -vq '^target_stacks ([0-9]*);target_stacks (
 
 # the kernel's code in every process has a name, and callers; a stack that is deeper than what is copied of it says so
 if [ "${state##*, }" = "unwind tables" ]; then
-    "$TACHO" export --format stacks a.tacho | grep -q 'main;.*stacks_three;.*clock_gettime' || fail "no callers of the kernel's clock"
+    cat > clock.c << 'C'
+#include <time.h>
+struct timespec now;
+__attribute__((noinline)) static void stacks_asks(void)
+{
+    for (int i = 0; i < 1000; i++)
+        clock_gettime(CLOCK_MONOTONIC, &now);
+}
+int main(void)
+{
+    while (clock() < CLOCKS_PER_SEC * 4 / 10)
+        stacks_asks();
+    return 0;
+}
+C
+    "${CC:-gcc}" -O1 -fomit-frame-pointer -fno-optimize-sibling-calls clock.c -o clock || fail "the program that asks for the time does not build"
+    record c.tacho --stacks-hz 500 -- ./clock
+    "$TACHO" export --format stacks c.tacho | grep -q 'main;stacks_asks;.*clock_gettime' || fail "no callers of the kernel's clock"
     record d.tacho --stacks-hz 500 -- "$BUILD/tests/targets/target_stacks" 200 deep
     "$TACHO" export --format stacks d.tacho > d.folded
     python3 - d.folded << 'PY' || fail "a stack that is too deep: $(head -c 300 d.folded)"

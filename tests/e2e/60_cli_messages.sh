@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # What the command line says: help, wrong usage, bad input, exit codes. Compared with golden/cli_messages.txt; BLESS=1 rewrites it.
 set -u
 . "$(dirname "$0")/cli_common.sh"

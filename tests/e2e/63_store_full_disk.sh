@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # A disk with little room: the file fits although its WAL alone would not have. A disk with no room: the target ends as it would
 # have, the message says what to do, and the recording is finished once there is room.
-# timeout: 180
 set -u
 if [ -z "${IN_NAMESPACE:-}" ]; then
     unshare -m true 2> /dev/null || { echo "needs the right to mount a small tmpfs"; exit 77; }

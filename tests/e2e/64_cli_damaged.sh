@@ -3,7 +3,6 @@
 # parallel: yes
 # A real recording, damaged in many places: report and sql may refuse it, or read around the damage, but they never crash, hang,
 # or leave without a word.
-# timeout: 240
 set -u
 . "$(dirname "$0")/cli_common.sh"
 work_folder damaged

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # An import onto a disk that fills up: exit code 3, words, and nothing left; with room it works; an existing file stays as it is.
-# timeout: 120
 set -u
 if [ -z "${IN_NAMESPACE:-}" ]; then
     unshare -m true 2> /dev/null || { echo "needs the right to mount a small tmpfs"; exit 77; }

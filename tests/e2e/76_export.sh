@@ -3,7 +3,6 @@
 # parallel: yes
 # Exports of real traces: valid by python's JSON and CSV readers, complete, exact in ns, nested on each lane, arrows that lie in
 # their slices; Kineto -> Perfetto JSON -> import gives the same device unions and the same count and sum of each name.
-# timeout: 300
 set -u
 . "$(dirname "$0")/cli_common.sh"
 TRACES=${TACHO_TRACES:-$here/../../../shared/traces}

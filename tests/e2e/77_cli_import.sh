@@ -3,7 +3,6 @@
 # parallel: yes
 # Traces of other tools on the command line: import, and every reading command on the foreign file itself; the cache of imports:
 # reuse, two at once, changed and copied inputs, a limit, places that cannot be written, Ctrl-C; refusals by name.
-# timeout: 180
 # shellcheck disable=SC2086  # options that are lists of words
 set -u
 . "$(dirname "$0")/cli_common.sh"

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
-# timeout: 600
 # Device times, steps and step budgets of every shared trace against a brute-force script; the unions of the Nsight exports against
 # the recorded ones. No nanosecond may differ.
 set -u

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
-# timeout: 900
 # Kernels, launches, copies and synchronise calls of every shared trace against a brute-force script: no number may differ.
 set -u
 # shellcheck source=tests/e2e/report_common.sh

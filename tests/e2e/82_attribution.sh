@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
-# timeout: 900
 # Device time by operator, module, line and annotation of every shared Kineto trace against a brute-force script: exact to the ns.
 set -u
 # shellcheck source=tests/e2e/report_common.sh

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
-# timeout: 120
 # What the shared traces do not hold, from the file to the report: DeepEP, communication by copy engines, graphs recorded as a
 # whole or not at all, gradient accumulation, a folder of ranks, a user's table of classes, a trace without markers.
 set -u

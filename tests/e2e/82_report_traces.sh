@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
-# timeout: 300
 # tacho report on real traces: every page fits and is clean, the JSON adds up and explains its nulls, and the verdict is right
 # where it is known: a ResNet-50 with 0 loader workers waits for its input, with 4 it does not.
 set -u

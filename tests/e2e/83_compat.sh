@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
-# timeout: 240
 # --tracelens-compat, --hta-compat and --tb-compat against what those tools printed for real traces (expected.json of the trace
 # folder). Every value there is compared; a value that is missing, or a file that was changed, is a failure.
 set -u

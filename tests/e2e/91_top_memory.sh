@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 120
+# parallel: yes
 # What the dashboard needs at most: of a run that is over and just small enough to be analysed whole, and of a larger one, of which
 # it analyses a part. 30 MiB, without the pages of files that it shares with others (its libraries).
 set -u

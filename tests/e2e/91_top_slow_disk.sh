@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 120
+# timing: yes
+# patience: 3
 # A disk that takes half a second for each read: the dashboard's first frame does not wait for it.
 set -u
 # shellcheck source=tests/e2e/cli_common.sh

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
-# timeout: 600
 # The HTML report in a browser without a window, at the width of a telephone, of a laptop and in print, light and dark: no error, nothing
 # that the page's policy refused, no request, nothing wider than the screen; headings, tables and pictures named; every text readable.
 set -u

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
-# timeout: 200
 # The same figure reads the same in the text, in Markdown, in HTML and in JSON: of a run of the engine, of a program that marks nothing and
 # of traces of other tools.
 set -u

@@ -2,12 +2,15 @@
 # Shared by the scripts about several ranks: sourced, not run.
 # shellcheck shell=bash disable=SC2034,SC2154
 . "$(dirname "${BASH_SOURCE[0]}")/collector_common.sh"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 ranks=$bin/target_ranks
 has_mpirun() { command -v mpirun > /dev/null && mpirun --version 2>&1 | grep -q 'Open MPI\|OpenRTE' && mpirun -np 2 true > /dev/null 2>&1; }
-# job ID RANK RANKS NODE-RANKS COMMAND...: as mpirun of Open MPI would start it
+# job ID RANK RANKS NODE-RANKS COMMAND...: as mpirun of Open MPI would start it. Recorders find each other by the job's id, so the
+# ids of this script must not be those of another one that runs at the same time.
+job_id() { echo "$(($$ * 1000 + $1))"; }
 job() {
-    local id=$1 rank=$2 size=$3 local_size=$4
+    local id rank=$2 size=$3 local_size=$4
+    id=$(job_id "$1")
     shift 4
     env OMPI_MCA_ess_base_jobid="$id" OMPI_MCA_orte_precondition_transports=key OMPI_COMM_WORLD_RANK="$rank" \
         OMPI_COMM_WORLD_SIZE="$size" OMPI_COMM_WORLD_LOCAL_SIZE="$local_size" "$@"

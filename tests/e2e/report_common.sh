@@ -9,14 +9,14 @@ fail() {
     echo "FAIL: $*"
     exit 1
 }
-# attempt TIMES COMMAND: other work on the machine may disturb one run, not all of them
+# attempt TIMES COMMAND: other work on the machine may disturb one run, not all of them. Each further try prints a line.
 attempt() {
-    local times=$1 why=
+    local times=$1 try why=
     shift
-    while [ "$times" -gt 0 ]; do
+    for ((try = 1; try <= times; try++)); do
         why=$("$@") && { echo "$why"; return; }
         echo "$why"
-        times=$((times - 1))
+        [ $try = "$times" ] || echo "retry: $* (try $((try + 1)) of $times): $(tail -n 1 <<< "$why")"
     done
     fail "$*"
 }
@@ -79,11 +79,15 @@ engine() {
 field() {
     awk -v section="^ \"$2\":" -v key="^  \"$3\":" '$0 ~ section { on = 1; next } on && /^ [}\]]/ { exit } on && $0 ~ key { sub(/^[^:]*: /, ""); sub(/,$/, ""); print; exit }' "$1"
 }
+# mpi_environment: mpirun starts ranks for root too, and a rank that waits lets others run
+mpi_environment() {
+    export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+}
 # train_with_ranks: for scripts that start train under mpirun: $data to train on, in an empty folder
 train_with_ranks() {
     command -v mpirun > /dev/null || { echo "no mpirun"; exit 77; }
     "$TRAIN" --help | grep -q -- --slow-rank || { echo "train was built without MPI"; exit 77; }
     command -v python3 > /dev/null || { echo "needs python3 to read the report"; exit 77; }
     work_folder
-    export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    mpi_environment
 }
