@@ -62,7 +62,7 @@ if [ "$(nproc)" -gt 1 ]; then
     mkdir meet
     for script in 01_a 03_b; do
         # shellcheck disable=SC2016  # for the script to expand
-        printf '#!/bin/bash\n# parallel: yes\ntouch meet/%s\nfor _ in $(seq 100); do [ -e meet/01_a -a -e meet/03_b ] && exit 0; sleep 0.05; done\nexit 1\n' \
+        printf '#!/bin/bash\n# parallel: yes\ntouch meet/%s\nfor _ in $(seq 600); do [ -e meet/01_a -a -e meet/03_b ] && exit 0; sleep 0.05; done\nexit 1\n' \
             $script > tests/e2e/$script.sh
     done
     echo 'mkdir alone && sleep 0.2 && rmdir alone' | tee tests/e2e/02_c.sh > tests/e2e/04_d.sh
@@ -73,7 +73,7 @@ if [ "$(nproc)" -gt 1 ]; then
     printf '#!/bin/bash\n# parallel: yes\nsleep 3603.%d\n' $$ > tests/e2e/01_a.sh
     cp tests/e2e/01_a.sh tests/e2e/02_b.sh
     tests/run b > out 2>&1 &
-    for _ in $(seq 100); do [ "$(pgrep -fcx "sleep 3603.$$")" = 2 ] && break; sleep 0.05; done
+    for _ in $(seq 600); do [ "$(pgrep -fcx "sleep 3603.$$")" = 2 ] && break; sleep 0.05; done
     [ "$(pgrep -fcx "sleep 3603.$$")" = 2 ] || fail "two scripts do not run beside each other"
     kill $!
     rc=0
@@ -82,6 +82,23 @@ if [ "$(nproc)" -gt 1 ]; then
     [ "$(pgrep -fcx "sleep 3603.$$")" = 0 ] || fail "a signal leaves scripts behind"
     rm tests/e2e/0*
 fi
+
+# scripts that compare times run when they are asked for; each further try is told, also one inside of a script
+printf '#!/bin/bash\n# timing: yes\n# patience: 3\n[ -e tried ] && exit 0\ntouch tried\necho "FAIL: too slow"\nexit 1\n' > tests/e2e/01_time.sh
+echo 'echo "retry: a part (try 2 of 3): too late"' > tests/e2e/02_exact.sh
+expect 0 "1 passed, 0 failed" b
+grep -q '^ *retry: a part (try 2 of 3): too late$' out || fail "what a script repeats is not shown"
+expect 0 "1 passed, 0 failed" --timing b
+grep -qx 'retry: e2e/01_time (try 2 of 3): too slow' out || fail "a further try is not told"
+printf '#!/bin/bash\n# timing: yes\n# patience: 2\necho "FAIL: too slow"\nexit 1\n' > tests/e2e/01_time.sh
+expect 1 "0 passed, 1 failed" --timing b
+[ "$(grep -c '^retry: ' out)" = 1 ] || fail "a patience of 2 is not one further try"
+expect 1 "0 passed, 0 failed" --unit b
+[ "$(cut -f 1 b/tests/log/times)" = '' ] || fail "times of tests that did not run"
+rm tests/e2e/0*
+rc=0
+tests/run --nothing b > out 2>&1 || rc=$?
+[ $rc = 2 ] || fail "an unknown option: exit status $rc"
 
 # cmocka programs: each test counts; one that dies half-way is a failure
 cat > tests/unit/test_x.c << 'END'
@@ -105,6 +122,7 @@ int main(void)
 END
 ${CC:-gcc} tests/unit/test_x.c -o b/tests/unit/test_x -lcmocka
 expect 0 "4 passed, 0 failed, 1 skipped" b
+expect 0 "4 passed, 0 failed, 1 skipped" --unit b
 BAD=1 expect 1 "3 passed, 1 failed, 1 skipped" b
 DIES=1 expect 1 "3 passed, 1 failed, 1 skipped" b
 rm b/tests/unit/test_x

@@ -19,7 +19,7 @@ kernel=2 # %, the kernel's figure against the closed form
 check() {
     local name=$1
     shift
-    "$TRAIN" "$@" ${data:+--data "$data"} --steps 2 --log-every 1 --timers timers > out 2>&1 || { cat out; fail "$name: it failed"; }
+    "$TRAIN" "$@" ${data:+--data "$data"} --steps "$steps" --log-every 1 --timers timers > out 2>&1 || { cat out; fail "$name: it failed"; }
     # memory: X MiB held at most (+Y % of what was predicted); the process grew by Z MiB (+W %)
     local held grown
     held=$(sed -n 's/^memory: .* held at most (\([-+0-9.]*\) %.*/\1/p' out)
@@ -32,7 +32,9 @@ check() {
         found = 1; if (sum != v["peak"]) { print "FAIL: tags sum to " sum ", the peak is " v["peak"]; exit 1 } }
         END { if (!found) { print "FAIL: no memory in the timers"; exit 1 } }' || exit 1
 }
+steps=2 # what a second step would take in addition, all of the others would too
 check "adamw" gpt2-350M --layers 12 --batch 2 --seq 64
+steps=1
 check "adamw, recompute" gpt2-350M --layers 12 --batch 2 --seq 64 --recompute block
 check "sgd" gpt2-350M --batch 1 --seq 64 --optimizer sgd
 check "adamw, bf16" gpt2-124M --batch 2 --seq 64 --dtype bf16

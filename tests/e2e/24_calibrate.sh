@@ -85,19 +85,19 @@ expect 0 "$TACHO" calibrate --show
 sum=$(cksum < "$file")
 "$TACHO" calibrate --quick --force --disk "$work" > /dev/null 2>&1 &
 pid=$!
-for ((i = 0; i < 500; i++)); do
+for ((i = 0; i < 3000; i++)); do
     child=$(tr -d ' ' < "/proc/$pid/task/$pid/children")
     [ -n "$child" ] && grep -aq -- --disk "/proc/$child/cmdline" 2> /dev/null && break
     sleep 0.02
 done
-[ "$i" -lt 500 ] || fail "it never measured"
+[ "$i" -lt 3000 ] || fail "it never measured"
 kill -TERM $pid
 wait $pid
-for ((i = 0; i < 250; i++)); do
+for ((i = 0; i < 3000; i++)); do
     grep -aq -- --disk "/proc/$child/cmdline" 2> /dev/null || break
     sleep 0.02
 done
-[ "$i" -lt 250 ] || fail "the program that measures outlives tacho"
+[ "$i" -lt 3000 ] || fail "the program that measures outlives tacho"
 [ "$(kept | wc -l)" = 1 ] && [ "$(cksum < "$file")" = "$sum" ] || fail "killed, it left $(kept)"
 
 # where it cannot be kept it says so

@@ -40,7 +40,7 @@ start() { # OPTION...: a long run with two worker processes, in the background
     # shellcheck disable=SC2086
     "$TRAIN" gpt2-tiny $tiny --steps 1000000 --workers 2 --worker-kind processes "$@" > "$dir/out" 2>&1 &
     run=$!
-    for _ in $(seq 500); do
+    for _ in $(seq 3000); do
         # shellcheck disable=SC2207
         pids=($(workers_of $run))
         [ ${#pids[@]} = 2 ] && return
@@ -68,7 +68,7 @@ kill -0 "${pids[0]}" 2> /dev/null && fail "a worker outlives the run"
 start
 kill -KILL $run
 wait $run 2> /dev/null
-for _ in $(seq 500); do
+for _ in $(seq 3000); do
     left=0
     for pid in "${pids[@]}"; do grep -qs '^loader-' "/proc/$pid/comm" && left=1; done
     [ $left = 0 ] && break
@@ -108,10 +108,11 @@ expect 3 'not a token shard' --format tokens
 head -c 200000 /dev/zero | tr '\0' 'a' > "$dir/shrinks"
 for how in "--io mapped" "--io pread" "--io mapped --worker-kind processes"; do
     head -c 200000 /dev/zero | tr '\0' 'a' > "$dir/shrinks"
+    : > "$dir/out" # the lines of the run before are not this one's
     # shellcheck disable=SC2086
     "$TRAIN" gpt2-tiny --layers 1 --channels 32 --heads 2 --seq 16 --batch 4 --log-every 1 --data "$dir/shrinks" --steps 1000000 $how > "$dir/out" 2>&1 &
     run=$!
-    for _ in $(seq 500); do
+    for _ in $(seq 3000); do
         grep -q '^step' "$dir/out" && break
         sleep 0.02
     done

@@ -46,6 +46,7 @@ grep -q '^2 ranks.* after backward$' after.out || wrong "no line about --no-over
 # ---- one rank is told to stop: both stop after the same step, rank 0 writes, the rest is as if nothing had happened
 "${ranks[@]}" --steps 60 > long || wrong "long"
 for signal in TERM INT; do
+    : > part.out # the lines of the run before are not this one's
     "${ranks[@]}" --steps 60 --checkpoint part --slow-rank 1=0.2 > part.out 2> part.err &
     pid=$!
     wait_for grep -q '^step *5/' part.out

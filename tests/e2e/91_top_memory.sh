@@ -39,7 +39,7 @@ needs() {
     local pid kib window
     "$TACHO" top --json --interval 1 -n 1000 "$1.tacho" > "$1.lines" 2> "$work/err" &
     pid=$!
-    for _ in $(seq 300); do
+    for _ in $(seq 1200); do
         grep -q '"report":{' "$1.lines" && break
         sleep 0.1
     done
