@@ -23,7 +23,8 @@ bool an_slice_in_phase(const struct an_trace *trace, size_t slice)
     int levels = AN_DEPTH_MAX;
     for (uint32_t around = (uint32_t)slice; around != AN_NONE && levels--;
          around = trace->slice.parent[around])
-        if (an_role_is_phase(an_slice_role(trace, around)) && an_slice_open_at(trace, around, slice))
+        if (an_role_is_phase(an_slice_role(trace, around)) &&
+            an_slice_open_at(trace, around, slice))
             return true;
     return false;
 }

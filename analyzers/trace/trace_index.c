@@ -239,7 +239,8 @@ enum an_role an_trace_role(const struct an_trace *trace, uint32_t detail)
 int64_t an_slice_end(const struct an_trace *trace, size_t slice)
 {
     for (int levels = AN_DEPTH_MAX;
-         levels && trace->slice.dur[slice] == AN_OPEN && trace->slice.parent[slice] != AN_NONE; levels--)
+         levels && trace->slice.dur[slice] == AN_OPEN && trace->slice.parent[slice] != AN_NONE;
+         levels--)
         slice = trace->slice.parent[slice];
     if (trace->slice.dur[slice] == AN_OPEN)
         return trace->t1 > trace->slice.start[slice] ? trace->t1 : trace->slice.start[slice];

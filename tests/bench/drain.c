@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast the collector reads pools into a store (DESIGN 9: at least 1 M slices/s on a core, at
- * most 45 bytes a slice).
+ * How fast the collector reads pools into a store (docs/budgets.md: at least 1 M slices/s on a
+ * core, at most 45 bytes a slice).
  *
  *     drain [MILLIONS [FOLDER]]     millions of slices (2), a folder on disk (the current one)
  *

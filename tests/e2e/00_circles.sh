@@ -29,12 +29,15 @@ expect 2 "no objects"
 object low/kit 'int kit(void) { return 1; }'
 object low/piece 'int kit(void); int piece(void) { return kit(); }'
 object high/table 'int piece(void); int table(void) { return piece(); }'
-expect 0 "3 objects, 0 circles of files, 0 of folders"
+expect 0 "3 objects, 0 circles of files, 0 of folders, 0 of includes"
+for way in "low high" "high low"; do echo "#include \"${way#* }/face.h\"" > "$tree/${way% *}/face.h"; done
+expect 1 "by includes: high low"
+rm "$tree"/*/face.h
 object low/kit 'int piece(void); int kit(void) { return piece(); }'
 expect 1 "circle of files: low/kit.c low/piece.c"
 object low/kit 'int other(void); int kit(void) { return other(); }'
 object high/other 'int other(void) { return 1; }'
-expect 1 "1 of folders"
+expect 1 "1 of folders,"
 object low/kit 'int kit(void) { return 1; }'
 for i in $(seq 41); do : > "$tree/low/more$i.h"; done
 expect 1 "low: 43 source files"

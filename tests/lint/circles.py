@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Finds circles of files and of folders among the objects of a build, as the linker sees them.
+"""Finds circles of files and of folders among the objects of a build, and of folders among the includes.
 
 usage: tests/lint/circles.py BUILD [ROOT]
 
@@ -12,6 +12,7 @@ libtacho.so and train may each define a function of the same name.
 """
 import collections
 import os
+import re
 import subprocess
 import sys
 
@@ -95,6 +96,31 @@ def circles(graph):
     return result
 
 
+def folders_of(graph):
+    """Returns the same arrows between folders."""
+    folders = collections.defaultdict(set)
+    for source, targets in graph.items():
+        for target in targets:
+            if os.path.dirname(source) != os.path.dirname(target):
+                folders[os.path.dirname(source)].add(os.path.dirname(target))
+    return folders
+
+
+def includes(root):
+    """Returns source or header -> set of the headers of the tree that it includes by their path from the root."""
+    graph = {}
+    for folder, subfolders, files in os.walk(root):
+        subfolders[:] = [d for d in subfolders if not d.startswith((".", "build")) and d not in LEFT_OUT]
+        for name in files:
+            if name.endswith((".c", ".h", ".cpp")):
+                path = os.path.join(folder, name)
+                with open(path, errors="replace") as file:
+                    named = re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', file.read(), re.M)
+                found = [n for n in named if os.path.dirname(n) and os.path.exists(os.path.join(root, n))]
+                graph[os.path.relpath(path, root)] = set(found)
+    return graph
+
+
 def large_folders(root):
     """Returns the folders with more than MOST_FILES files of C, C++ or CUDA, with their numbers of files."""
     count = collections.Counter()
@@ -114,12 +140,8 @@ def main():
         print(f"circles: no objects in {build}/obj: build first", file=sys.stderr)
         return 2
     graph = arrows(found)
-    folders = collections.defaultdict(set)
-    for source, targets in graph.items():
-        for target in targets:
-            if os.path.dirname(source) != os.path.dirname(target):
-                folders[os.path.dirname(source)].add(os.path.dirname(target))
-    of_files, of_folders, large = circles(graph), circles(folders), large_folders(root)
+    of_files, of_folders = circles(graph), circles(folders_of(graph))
+    of_includes, large = circles(folders_of(includes(root))), large_folders(root)
     for circle in of_files:
         print("circle of files:", " ".join(circle))
         members = set(circle)
@@ -127,10 +149,12 @@ def main():
             print(f"    {source} uses", " ".join(sorted(graph[source] & members)))
     for circle in of_folders:
         print("circle of folders:", " ".join(circle))
+    for circle in of_includes:
+        print("circle of folders, by includes:", " ".join(circle))
     for folder, files in large:
         print(f"{folder}: {files} source files, more than {MOST_FILES}")
-    print(f"circles: {len(found)} objects, {len(of_files)} circles of files, {len(of_folders)} of folders")
-    return 1 if of_files or of_folders or large else 0
+    print(f"circles: {len(found)} objects, {len(of_files)} circles of files, {len(of_folders)} of folders, {len(of_includes)} of includes")
+    return 1 if of_files or of_folders or of_includes or large else 0
 
 
 if __name__ == "__main__":

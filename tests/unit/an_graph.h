@@ -30,12 +30,12 @@ static inline struct an_context *graph_open(struct fixture *f, struct graph_run 
     g->result.arena = an_arena_new();
     g->options.file = "run.tacho";
     g->context = (struct an_context){.trace = g->trace,
-                               .options = &g->options,
-                               .result = &g->result,
-                               .arena = g->result.arena,
-                               .scratch = an_arena_new()};
-    if (an_devices_build(g->context.trace, g->context.options->classes, g->context.arena, g->context.scratch, &g->context.gpu,
-                         &err))
+                                     .options = &g->options,
+                                     .result = &g->result,
+                                     .arena = g->result.arena,
+                                     .scratch = an_arena_new()};
+    if (an_devices_build(g->context.trace, g->context.options->classes, g->context.arena,
+                         g->context.scratch, &g->context.gpu, &err))
         fail_msg("%s", err.what);
     assert_int_equal(an_steps.run(&g->context), 0);
     return &g->context;

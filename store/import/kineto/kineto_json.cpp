@@ -16,7 +16,8 @@ struct kj_parser {
     kj_span text; /* what is being read */
 };
 
-static_assert(KJ_PADDING >= SIMDJSON_PADDING, "what the caller leaves behind a text is enough for simdjson");
+static_assert(KJ_PADDING >= SIMDJSON_PADDING,
+              "what the caller leaves behind a text is enough for simdjson");
 
 extern "C" kj_parser *kj_new(void)
 {
@@ -30,12 +31,14 @@ extern "C" void kj_free(kj_parser *k)
 
 static kj_span trimmed(std::string_view t)
 {
-    while (!t.empty() && (t.back() == ' ' || t.back() == '\n' || t.back() == '\r' || t.back() == '\t'))
+    while (!t.empty() &&
+           (t.back() == ' ' || t.back() == '\n' || t.back() == '\r' || t.back() == '\t'))
         t.remove_suffix(1);
     return {t.data(), t.size()};
 }
 
-/* Is `inner` a part of `outer` that is not empty? On a text that ends too early simdjson hands out spans that are not. */
+/* Is `inner` a part of `outer` that is not empty? On a text that ends too early simdjson hands out
+ * spans that are not. */
 static bool lies_in(kj_span outer, std::string_view inner)
 {
     std::less_equal<const char *> before;
@@ -43,7 +46,8 @@ static bool lies_in(kj_span outer, std::string_view inner)
            before(inner.data() + inner.size(), outer.text + outer.bytes);
 }
 
-/* The text of a value, whatever it is: lists and objects are skipped over, scalars are not looked into. */
+/* The text of a value, whatever it is: lists and objects are skipped over, scalars are not looked
+ * into. */
 static error_code span_of(kj_span whole, ondemand::value v, kj_span *out)
 {
     std::string_view text = v.raw_json_token();
@@ -64,9 +68,11 @@ static error_code span_of(kj_span whole, ondemand::value v, kj_span *out)
         if (e)
             return e;
     }
-    /* the span goes on to the next structural character. Behind a value that may be no colon: simdjson would take the value for
-     * a key and what follows, up to the end of the object, for its value */
-    if (!lies_in(whole, text) || text.data() + text.size() >= whole.text + whole.bytes || !strchr(",}]", text.data()[text.size()]))
+    /* the span goes on to the next structural character. Behind a value that may be no colon:
+     * simdjson would take the value for a key and what follows, up to the end of the object, for
+     * its value */
+    if (!lies_in(whole, text) || text.data() + text.size() >= whole.text + whole.bytes ||
+        !strchr(",}]", text.data()[text.size()]))
         return TAPE_ERROR;
     *out = trimmed(text);
     return out->bytes ? SUCCESS : TAPE_ERROR;
@@ -108,7 +114,8 @@ static void arg_put(kj_parser *k, kj_event *e, kj_span key, kj_span value)
     enum kineto_arg id = kineto_arg_find(key.text, key.bytes);
     for (size_t i = 0; i < e->arg_count; i++)
         if (k->arg[i].id == id &&
-            (id != KINETO_ARG_OTHER || (k->arg[i].key.bytes == key.bytes && !memcmp(k->arg[i].key.text, key.text, key.bytes)))) {
+            (id != KINETO_ARG_OTHER || (k->arg[i].key.bytes == key.bytes &&
+                                        !memcmp(k->arg[i].key.text, key.text, key.bytes)))) {
             k->arg[i].value = value;
             return;
         }
@@ -188,8 +195,9 @@ static kj_result result_of(error_code code)
     }
 }
 
-extern "C" kj_result kj_events(kj_parser *k, const char *text, size_t n, int (*event)(void *ctx, const struct kj_event *e),
-                               void *ctx, size_t *count)
+extern "C" kj_result kj_events(kj_parser *k, const char *text, size_t n,
+                               int (*event)(void *ctx, const struct kj_event *e), void *ctx,
+                               size_t *count)
 {
     ondemand::document document;
     ondemand::array list;
@@ -212,11 +220,14 @@ extern "C" kj_result kj_events(kj_parser *k, const char *text, size_t n, int (*e
     return KJ_OK;
 }
 
-extern "C" kj_result kj_each(struct kj_span value, int (*row)(void *ctx, struct kj_span key, struct kj_span value), void *ctx)
+extern "C" kj_result kj_each(struct kj_span value,
+                             int (*row)(void *ctx, struct kj_span key, struct kj_span value),
+                             void *ctx)
 {
     ondemand::parser parser;
     ondemand::document document;
-    error_code code = parser.iterate(value.text, value.bytes, value.bytes + KJ_PADDING).get(document);
+    error_code code =
+        parser.iterate(value.text, value.bytes, value.bytes + KJ_PADDING).get(document);
     if (code)
         return result_of(code);
     kj_span key = {"", 0}, inner;
@@ -239,7 +250,8 @@ extern "C" kj_result kj_each(struct kj_span value, int (*row)(void *ctx, struct 
     if (code)
         return result_of(code);
     for (auto field : object) {
-        if ((code = key_of(value, field, &key)) || (code = field.value().get(v)) || (code = span_of(value, v, &inner)))
+        if ((code = key_of(value, field, &key)) || (code = field.value().get(v)) ||
+            (code = span_of(value, v, &inner)))
             return result_of(code);
         if (row(ctx, key, inner))
             return KJ_STOPPED;

@@ -9,8 +9,8 @@
 #include "tests/unit/rep_fixture.h"
 #include "tests/unit/rep_gpu.h"
 
-/* Keys of DESIGN 7, by JSON pointer. Types: n number, i integer, s text, b boolean, a list, o
- * object; ? may be null. */
+/* Keys of docs/report-json.md, by JSON pointer. Types: n number, i integer, s text, b boolean, a
+ * list, o object; ? may be null. */
 static const struct {
     const char *path, *type;
 } contract[] = {

@@ -6,8 +6,8 @@
 #include <limits.h>
 
 #include "tests/unit/reports/rep_golden.h"
-#include "tui/views/view_list.h"
 #include "tui/views.h"
+#include "tui/views/view_list.h"
 #include "tui_fixture.h"
 #include "tui_models.h"
 

@@ -103,8 +103,8 @@ static const struct an_finding *finding(const struct an_result *r, const char *i
     return NULL;
 }
 
-/* All the parts of DESIGN 6; a ceiling claims nothing else; at most five; the others by what there
- * is to gain. */
+/* All the parts of a finding (docs/definitions.md); a ceiling claims nothing else; at most five;
+ * the others by what there is to gain. */
 static void check_form(const struct an_result *r)
 {
     assert_true(r->finding_count <= 5);

@@ -111,7 +111,8 @@ static bool was_checked(const struct an_result *r, const char *words)
     return false;
 }
 
-/* All the parts of DESIGN 6, three pieces of evidence at least; a ceiling claims nothing else. */
+/* All the parts of a finding (docs/definitions.md), three pieces of evidence at least; a ceiling
+ * claims nothing else. */
 static void check_form(const struct an_finding *f)
 {
     const char *const parts[] = {f->id,          f->claim,     f->evidence[0], f->evidence[1],

@@ -72,7 +72,8 @@ static void walk_all(struct graph_run *run, int64_t ns[AN_CAUSE_COUNT], struct a
                     ns[first->segment[k].cause] += first->segment[k].end - first->segment[k].start;
             }
             for (size_t s = w[i].first; s < w[i].first + w[i].count; s++) {
-                struct an_window one = {l, s, 1, run->context.step[s].start, run->context.step[s].end};
+                struct an_window one = {l, s, 1, run->context.step[s].start,
+                                        run->context.step[s].end};
                 assert_int_equal(an_path_walk(&run->context, g, &one, &p), 0);
                 check_walk(g, &p);
             }
@@ -331,8 +332,10 @@ static void test_two_ranks(void **state)
     assert_int_equal(x.ns[AN_CAUSE_COMPUTE], x.steps * 400);
     size_t second = 0, other = 0;
     for (size_t i = 0; i < x.p.count; i++)
-        if (x.p.segment[i].cause == AN_CAUSE_COMPUTE && x.p.segment[i].end - x.p.segment[i].start >= 300) {
-            const struct an_track *k = &x.run.trace->track[x.run.context.graph->track[x.p.segment[i].node]];
+        if (x.p.segment[i].cause == AN_CAUSE_COMPUTE &&
+            x.p.segment[i].end - x.p.segment[i].start >= 300) {
+            const struct an_track *k =
+                &x.run.trace->track[x.run.context.graph->track[x.p.segment[i].node]];
             second += x.run.trace->process[k->process].rank == 1;
             other += x.run.trace->process[k->process].rank != 1;
         }
@@ -397,10 +400,12 @@ static void test_two_devices(void **state)
         assert_int_equal(ns[AN_CAUSE_TRANSFER], steps * 100000);
         assert_int_equal(ns[AN_CAUSE_COMPUTE], steps * 400000);
         for (size_t i = 0; i < p.count; i++)
-            if (p.segment[i].cause == AN_CAUSE_COMPUTE && p.segment[i].end - p.segment[i].start > 200000) {
+            if (p.segment[i].cause == AN_CAUSE_COMPUTE &&
+                p.segment[i].end - p.segment[i].start > 200000) {
                 second++;
-                assert_int_equal(run.trace->process[run.trace->track[g->track[p.segment[i].node]].process].rank,
-                                 1);
+                assert_int_equal(
+                    run.trace->process[run.trace->track[g->track[p.segment[i].node]].process].rank,
+                    1);
             }
         assert_int_equal(second, steps);
         size_t waits = 0;
@@ -468,7 +473,8 @@ static void test_backward(void **state)
     int64_t there = 0;
     for (size_t i = 0; i < x.p.count; i++)
         if (x.p.segment[i].node != AN_NONE &&
-            !strcmp(x.run.trace->track[x.run.context.graph->track[x.p.segment[i].node]].name, "pt_autograd_0")) {
+            !strcmp(x.run.trace->track[x.run.context.graph->track[x.p.segment[i].node]].name,
+                    "pt_autograd_0")) {
             on_other++;
             there += x.p.segment[i].end - x.p.segment[i].start;
         }

@@ -115,9 +115,9 @@ static void test_drift(void **state)
         assert_int_equal(an_excess_of_peers(x, 2, STEPS, NULL, y), 0);
         assert_int_equal(an_excess_test(y, 2, STEPS, AN_RANKS_MARGIN_PCT, 1, e), 0);
         assert_true(e[1].significant);
-        assert_int_equal(
-            an_excess_is_steady(x + STEPS, y + STEPS, STEPS, AN_RANKS_MARGIN_PCT, e[1].estimate, work),
-            world[i].stands);
+        assert_int_equal(an_excess_is_steady(x + STEPS, y + STEPS, STEPS, AN_RANKS_MARGIN_PCT,
+                                             e[1].estimate, work),
+                         world[i].stands);
     }
 }
 

@@ -519,13 +519,13 @@ static void test_run(void **state)
         fail_msg("%s", err.what);
     g.result.arena = an_arena_new();
     g.context = (struct an_context){.trace = g.trace,
-                              .options = &g.options,
-                              .result = &g.result,
-                              .arena = g.result.arena,
-                              .scratch = an_arena_new()};
-    assert_int_equal(
-        an_devices_build(g.context.trace, g.context.options->classes, g.context.arena, g.context.scratch, &g.context.gpu, &err),
-        0);
+                                    .options = &g.options,
+                                    .result = &g.result,
+                                    .arena = g.result.arena,
+                                    .scratch = an_arena_new()};
+    assert_int_equal(an_devices_build(g.context.trace, g.context.options->classes, g.context.arena,
+                                      g.context.scratch, &g.context.gpu, &err),
+                     0);
     assert_int_equal(an_steps.run(&g.context), 0);
     assert_int_equal(an_phases.run(&g.context), 0);
     assert_int_equal(an_replay_of(&g.context, &r, &why), 0);
