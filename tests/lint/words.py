@@ -51,6 +51,7 @@ WORDS = (
 ALLOWED = (
     (r"^tests/lint/words\.py$", r".", "the list itself"),
     (r"^docs/glossary\.md$", r".", "names the old word beside the term for readers of earlier reports"),
+    (r"^docs/schema\.md$", r"^not counted$", "a stored value of the run keys counter.NAME"),
 )
 C_TOKENS = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 LEFT_OUT = ("build", "tests", ".git")
