@@ -18,7 +18,7 @@ none() { # WHAT PATTERN FILES
 }
 none "note to oneself" '\b(TODO|FIXME|XXX|HACK)\b' "$sources $texts"
 none "unfinished merge" '^(<<<<<<<|>>>>>>>) ' "$sources $texts"
-none "path of a home folder" '/(home|Users)/[a-z]|/root/' "$sources $texts"
+none "path of a home folder" '/(home|Users)/[a-z]|(^|[[:space:]"=:(])/root/' "$sources $texts"
 none "blank at the end of a line" '[[:blank:]]$' "$sources $texts"
 for f in $sources; do
     if ! head -n 3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0'; then
