@@ -246,7 +246,7 @@ static size_t sweep_stream(struct queue *queue, int64_t *enter, int64_t *leave, 
 }
 
 /* Gathers the calls by stream: those of track k lie in [first[k], first[k + 1]). Calls that did
- * not wait in the queue are left out. */
+ * not wait in the queue are excluded. */
 static void group_streams(const struct waiting *waiting, size_t tracks, size_t *first,
                           int64_t *enter, int64_t *leave)
 {

@@ -300,11 +300,11 @@ static struct an_op op_row(struct an_context *context, const struct op *op, int6
     row.mean_us =
         op->count ? an_num((double)op->total / (double)op->count / 1e3) : an_num_none(none);
     double sd = an_tally_sd(&op->seen);
-    const char *no_sd = op->seen.count > 1 ? "the times do not fit"
+    const char *no_sd = op->seen.count > 1 ? "the times contradict each other"
                                            : "fewer than two calls with an end in the file";
     row.sd_us = !isnan(sd) ? an_num(sd / 1e3) : an_num_none(no_sd);
     if (is_idle(op))
-        row.share_pct = an_num_none("waiting for room in the queue is no work");
+        row.share_pct = an_num_none("waiting for room in the queue is not work");
     else
         row.share_pct = self_all > 0 ? an_num(100 * (double)op->self / (double)self_all)
                                      : an_num_none("no time was recorded");

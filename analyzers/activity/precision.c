@@ -2,7 +2,7 @@
  *
  * The element types in which matrix and attention kernels compute, and whether they ran on matrix
  * units (tensor cores, matrix cores), as far as their names say (classes.tsv), over the whole
- * capture. Kernels without matrix work are not counted: a share of all kernel time would fall
+ * capture. Kernels without matrix work are excluded: a share of all kernel time would fall
  * whenever an optimizer is added.
  */
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static struct an_value share(struct an_context *context, int64_t all, int64_t un
     if ((double)(all - silent) < TOLD_LEAST * (double)all)
         return an_num_none(an_arena_format(
             context->arena,
-            "the names of kernels with %.0f %% of the time of matrix work do not tell",
+            "the names of kernels with %.0f %% of the time of matrix work do not show it",
             100 * (double)silent / (double)all));
     return an_num(100 * (double)unit / (double)(all - silent));
 }

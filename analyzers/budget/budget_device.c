@@ -2,7 +2,7 @@
  *
  * Where the steps of a device go: every instant belongs to the first class that matches. While the
  * device works: compute, exposed communication, exposed copy. While it is idle: input, if the
- * step's thread waits for the loader; io, if that thread does what a phase left to it; host, if a
+ * step's thread waits for a batch; io, if that thread does what a phase left to it; host, if a
  * range covers the instant on a thread that drives the device; else unattributed. Opaque time is
  * unattributed too, because what the device worked on is not recorded. So is time in which the
  * next op has been issued and the host waits for the device: the host does not delay it, and what

@@ -30,7 +30,7 @@ static int64_t issued_at(const struct an_context *context, uint32_t op)
 }
 
 /* Returns the compute op that starts at `time`; of several the one that was issued first, AN_NONE
- * if there is none. */
+ * without such an op. */
 static uint32_t next_kernel(const struct walk *walk, int64_t time)
 {
     const struct an_device_ops *ops = &walk->context->gpu->op;
@@ -164,7 +164,8 @@ static const char *why_no_blocking(const struct walk *walk)
            "experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True))";
 }
 
-/* Returns why the parts of a device cannot be told apart, NULL if they can: one launch is enough.
+/* Returns why the parts of a device cannot be distinguished, NULL if they can: one launch is
+ * enough.
  */
 static const char *why_no_parts(const struct walk *walk)
 {

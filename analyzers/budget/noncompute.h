@@ -70,7 +70,7 @@ void an_host_tally_free(struct an_host_tally *tally);
 
 /* Gives every instant of `when` (a normalised set) to what the innermost telling range of a thread
  * says the thread did. What no range covers goes to `rest` (in order), or, where rest is NULL, to
- * the cause THINK. */
+ * the cause UNTRACED. */
 int an_host_sweep(struct an_context *context, const struct an_track *thread, struct an_set when,
                   struct an_host_tally *tally, struct an_span_list *rest);
 

@@ -57,7 +57,7 @@ static int cause_order(const void *first, const void *second)
            AN_COMPARE(left->name, right->name);
 }
 
-/* Makes rows of the tally. With `computes`, causes of computation are left out, because that time
+/* Makes rows of the tally. With `computes`, causes of computation are excluded, because that time
  * is not compute-absent. */
 static int keep_causes(struct row *row, struct an_host_tally *tally, bool computes)
 {
@@ -260,7 +260,7 @@ static int thread_row(struct row *row)
     parts_absent(row->out, no_device);
     row->out->causes_reason = NULL;
     for (int k = 0; k < AN_BLOCKING_COUNT; k++)
-        row->out->blocking_ns[k] = an_int_none("communication/blocking_ms has it");
+        row->out->blocking_ns[k] = an_int_none("see communication/blocking_ms");
     row->out->window_ns = an_set_measure(row->window);
     rc = rc ? rc
             : an_host_sweep(row->context, &row->context->trace->track[row->lane->track],

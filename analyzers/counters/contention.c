@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cores that other programs took while steps ran, and how long the thread that runs the steps was
- * runnable without a core (run-queue wait). The ranges of that thread stay open during the wait,
+ * ready to run but had none (run-queue wait). The ranges of that thread stay open during the wait,
  * so the budget counts it as whatever the ranges say, mostly as compute: the head of every report
  * warns of it.
  *
@@ -89,7 +89,7 @@ static struct an_value cores_of_others(struct an_context *context, double *cpus)
         if (an_system_track(&trace->track[k], "cpu_busy", true)) {
             if (busy)
                 return an_num_none(
-                    "the run is on several machines: `tacho report` of each machine's file has it");
+                    "the run is on several machines: see `tacho report` of each machine's file");
             busy = &trace->track[k];
         }
     if (!busy)
@@ -154,30 +154,29 @@ static const char *caution(struct an_context *context, double cpus)
                    system->other_cores.value > OTHERS_SHARE * cpus;
     bool waits = system->cpu_wait_pct.valid && system->cpu_wait_pct.value >= WAIT_PCT;
     const char *wait =
-        !waits
-            ? ""
-            : an_arena_format(context->arena,
-                              "%.0f %% of the steps' time their thread was ready but had no core",
-                              system->cpu_wait_pct.value);
+        !waits ? ""
+               : an_arena_format(
+                     context->arena,
+                     "%.0f %% of the steps' time their thread waited for a core (run-queue wait)",
+                     system->cpu_wait_pct.value);
     if (company)
-        return an_arena_format(context->arena,
-                               "SHARED MACHINE: other programs used %.1f of %.0f CPUs while these "
-                               "steps ran%s%s: what that cost "
-                               "stands below as compute or whatever else ran. Stop them, or give "
-                               "the run cores of its own, and record again.",
-                               system->other_cores.value, cpus, waits ? ", and " : "", wait);
+        return an_arena_format(
+            context->arena,
+            "SHARED MACHINE: other programs used %.1f of %.0f CPUs while these steps ran%s%s: the "
+            "lost time is shown below as compute or whatever else ran. Stop them, or give the run "
+            "cores of its own, and record again.",
+            system->other_cores.value, cpus, waits ? ", and " : "", wait);
     if (waits && !system->other_cores.valid)
-        return an_arena_format(context->arena,
-                               "SHORT OF CORES: %s: other programs took them, or the run's own "
-                               "threads are more than there are. "
-                               "What that cost stands below as compute or whatever else ran.",
-                               wait);
+        return an_arena_format(
+            context->arena,
+            "SHORT OF CORES: %s: other programs took them, or the run has more threads than there "
+            "are cores. The lost time is shown below as compute or whatever else ran.",
+            wait);
     if (waits)
         return an_arena_format(context->arena,
-                               "TOO FEW CORES: %s, with few other programs running: the run's own "
-                               "threads are more than its "
-                               "cores. What that cost stands below as compute or whatever else "
-                               "ran. Use fewer threads, ranks or workers.",
+                               "TOO FEW CORES: %s, with few other programs running: the run has "
+                               "more threads than cores. The lost time is shown below as compute "
+                               "or whatever else ran. Use fewer threads, ranks or workers.",
                                wait);
     return NULL;
 }

@@ -170,7 +170,7 @@ static struct an_value key_value(struct an_context *context, int64_t gpu, const 
     snprintf(key, sizeof key, "nvml.%" PRId64 ".%s", gpu, name);
     const char *text = an_trace_key(context->trace, key);
     double value = text ? strtod(text, &end) : 0;
-    return text && end != text && value > 0 ? an_num(value) : an_num_none("NVML did not say");
+    return text && end != text && value > 0 ? an_num(value) : an_num_none("NVML did not report it");
 }
 
 /* Joules in the window, by the GPU's counter. */
@@ -386,7 +386,7 @@ static void sum_energy(struct an_context *context, const struct window *window)
         const struct an_gpu_hardware *hardware = &context->result->hardware_gpus[i];
         if (!hardware->energy_j.valid) {
             const char *reason = an_arena_format(
-                context->arena, "gpu:%" PRId64 " tells neither energy nor power: %.200s",
+                context->arena, "gpu:%" PRId64 " reports neither energy nor power: %.200s",
                 hardware->gpu, hardware->energy_j.reason);
             struct an_value none = an_num_none(reason);
             *energy = (struct an_energy){reason, none, none, none, none, none, none, 0};
@@ -444,7 +444,7 @@ static int hardware_run(struct an_context *context)
         static const char *const why[2][2] = {
             {"no accelerator in this run", "no process of the run used a GPU of this machine"},
             {"NVML was not sampled; record with tacho run on a machine with the NVIDIA driver",
-             "the run's devices are none of those that NVML samples"}};
+             "NVML samples none of the run's devices"}};
         hardware_absent(context, why[context->gpu != NULL][sampled]);
         return 0;
     }

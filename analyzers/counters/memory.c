@@ -23,7 +23,8 @@
 #define GROWN_SHARE 0.01    /* and of what was there */
 #define BYTES_MOST  9e18    /* larger values of a counter are damage */
 #define WHAT_TO_EMIT \
-    "the program counts no memory; emit the counters memory.total, memory.peak and memory.TAG " \
+    "the program does not track its memory; emit the counters memory.total, memory.peak and " \
+    "memory.TAG " \
     "(parameters, gradients, " \
     "optimizer, activations, workspace, loader) in bytes: tacho_nvtx_counter in " \
     "include/tacho_nvtx.h"
@@ -153,10 +154,10 @@ static void share_tags(struct an_context *context)
     double total = memory->total_bytes.valid ? (double)memory->total_bytes.value : 0;
     for (size_t i = 0; i < memory->tag_count; i++)
         if (is_allocator(tag[i].name))
-            tag[i].share_pct = an_num_none("a total of the allocator, no part of one");
+            tag[i].share_pct = an_num_none("a total of the allocator, not a part of it");
         else
             tag[i].share_pct = total > 0 ? an_num(100 * (double)tag[i].current / total)
-                                         : an_num_none("nothing is held");
+                                         : an_num_none("no memory is tracked");
 }
 
 /* ---- totals of the processes ------------------------------------------------------------------------------------------------ */
@@ -241,7 +242,7 @@ static void gather_totals(struct an_context *context)
     memory->peak_bytes = an_int(peak);
     memory->rank_peak_bytes = an_int(largest);
     memory->batch_bytes =
-        batch > 0 ? an_int(batch) : an_int_none("the program does not count memory.activations");
+        batch > 0 ? an_int(batch) : an_int_none("the program does not emit memory.activations");
 }
 
 /* ---- beside the machine ----------------------------------------------------------------------------------------------------- */
@@ -308,10 +309,8 @@ static void compare_with_machine(struct an_context *context)
     else if (!memory->peak_bytes.valid)
         memory->uncounted_bytes = an_int_none(memory->peak_bytes.reason);
     else if (memory->resident_peak_bytes.value < memory->peak_bytes.value)
-        memory->uncounted_bytes =
-            an_int_none("less was resident than is counted: some of it was never "
-                        "touched, or not sampled at its "
-                        "peak");
+        memory->uncounted_bytes = an_int_none("less was resident than is tracked: some of it was "
+                                              "never touched, or not sampled at its peak");
     else
         memory->uncounted_bytes =
             an_int(memory->resident_peak_bytes.value - memory->peak_bytes.value);
@@ -412,7 +411,7 @@ static int gather_growth(struct an_context *context)
 
 /* ---- the analyzer ----------------------------------------------------------------------------------------------------------- */
 
-/* Fills the tags, totals and growth of the counters, or the reason why there are none, which names
+/* Fills the tags, totals and growth of the counters, or the reason why none exist, which names
  * what to record. */
 static int memory_run(struct an_context *context)
 {

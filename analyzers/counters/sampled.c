@@ -22,8 +22,8 @@ const struct an_track *an_sampled_find(const struct an_trace *trace, uint32_t pr
     return NULL;
 }
 
-/* First sample at or after `time`: an index into the counter columns, the end of the track if there
- * is none. */
+/* First sample at or after `time`: an index into the counter columns, the end of the track
+ * without one. */
 static size_t seek(const struct an_trace *trace, const struct an_track *track, int64_t time)
 {
     return an_times_seek(trace->counter.time, track->counter_first, an_counter_end(track), time);
@@ -53,7 +53,7 @@ bool an_sampled_at(const struct an_trace *trace, const struct an_track *track, i
 }
 
 /* Calls `add` for each sample with the ns of [start, end) that it holds for. How long the first
- * sample of a track had been true is not known, so it is left out. */
+ * sample of a track had been true is not known, so it is excluded. */
 static void each_sample(const struct an_trace *trace, const struct an_track *track, int64_t start,
                         int64_t end, void (*add)(void *sum, double value, double ns), void *sum)
 {

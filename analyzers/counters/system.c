@@ -333,7 +333,7 @@ static int system_run(struct an_context *context)
     system->instructions_per_cycle =
         instructions.valid && cycles.valid && cycles.value > 0
             ? an_num(instructions.value / cycles.value)
-            : an_num_none("instructions and cycles were not counted (see trust)");
+            : an_num_none("instructions and cycles were not measured (see trust)");
     int rc = rss_peak(context, &system->rss_peak_bytes);
     system->rss_peak_bytes = at_least(system->rss_peak_bytes, trace->ended.max_rss);
     return rc;

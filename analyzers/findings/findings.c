@@ -37,14 +37,13 @@ static void unattributed_texts(struct an_context *context, struct an_finding *fi
             "record what the host does there: torch.profiler with with_stack=True, or NVTX ranges";
     } else {
         finding->claim = an_finding_text(
-            context, "%.1f %% of the step is covered by no range: the report cannot say what it is",
-            pct);
+            context, "no range covers %.1f %% of the step: the report cannot say what it is", pct);
         finding->action = "mark what the step does between its ranges (include/tacho_nvtx.h)";
         finding->effort = "some ranges in the code";
     }
     finding->wrong_when =
-        held ? "another process had the device meanwhile"
-             : "events were lost (see trust): then ranges are missing that the program did mark";
+        held ? "another process used the device during that time"
+             : "events were lost (see trust): then ranges that the program marked are missing";
 }
 
 /* Looks at time that no class explains, unless it is that of opaque graphs: those have a finding of

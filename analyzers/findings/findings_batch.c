@@ -9,8 +9,8 @@
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_engine_private.h"
 
-#define LITTLE 0.5 /* of the roof of products */
-#define MOSTLY 0.5 /* of the time of products, in calls that are small */
+#define LITTLE 0.5 /* of the roof of GEMMs */
+#define MOSTLY 0.5 /* of the time of GEMMs, in calls that are small */
 /* ns at its roof: in a call this short, starting threads and filling caches takes its part. */
 #define SHORT_CALL  1e5
 #define LONG_CALL   5e5 /* ns at its roof of a call that a larger batch aims at */
@@ -21,7 +21,7 @@
 
 struct batch {
     const struct an_engine *engine;
-    /* Of products in forward, backward and recomputation. */
+    /* Of GEMMs in forward, backward and recomputation. */
     double flops, ns, at_roof_ns, small_ns, calls;
     double left, ridge;  /* ns left of the ridge; largest ridge of their types */
     double width;        /* bytes of an element of that type */
@@ -86,7 +86,7 @@ static int64_t micro_steps_of(const struct an_context *context)
     return count > 1 ? count : 1;
 }
 
-/* What a call with a larger micro-batch takes at least for the same samples: products at their
+/* What a call with a larger micro-batch takes at least for the same samples: GEMMs at their
  * roof, the rest at the fastest memory that was measured or at its arithmetic. */
 static double at_its_roof(const struct an_engine *engine, const struct an_engine_call *call)
 {
@@ -144,10 +144,10 @@ static const char *room_words(const struct an_engine *engine, double factor)
 {
     struct an_context *context = engine->context;
     const struct an_memory *memory = &context->result->memory;
-    const char *what = "activations and workspace", *source = "counted";
+    const char *what = "activations and workspace", *source = "tracked";
     double grows = (double)memory->batch_bytes.value;
     if (!memory->batch_bytes.valid) {
-        what = "all that is resident";
+        what = "all resident pages";
         source = "system layer";
         grows = (double)memory->resident_peak_bytes.value;
     }
@@ -211,14 +211,14 @@ static const char *batch_action(const struct an_engine *engine, const struct bat
                            to, micro, global * batch->factor, global);
 }
 
-/* What the products reach, how long their calls are and how many are left of the ridge. */
+/* What the GEMMs reach, how long their calls are and how many are left of the ridge. */
 static void batch_evidence(const struct batch *batch, struct an_finding *finding)
 {
     const struct an_engine *engine = batch->engine;
     struct an_context *context = engine->context;
     double steps = (double)context->result->steps.detailed;
     an_finding_note(
-        context, finding, "products: %s GFLOP/s in %s a step, %s at their roof (%s)",
+        context, finding, "GEMMs: %s GFLOP/s in %s a step, %s at their roof (%s)",
         an_number_words(context->arena, batch->flops / batch->ns * engine->ranks, 4),
         an_time_words(context->arena, batch->ns / steps / 1e6, 3),
         an_number_words(context->arena, batch->flops / batch->at_roof_ns * engine->ranks, 4),
@@ -232,7 +232,7 @@ static void batch_evidence(const struct batch *batch, struct an_finding *finding
                     100 * batch->small_ns / batch->ns);
     if (batch->ridge > 0)
         an_finding_note(
-            context, finding, "left of the ridge of %s FLOP/byte: %.0f %% of the time of products",
+            context, finding, "left of the ridge of %s FLOP/byte: %.0f %% of the time of GEMMs",
             an_number_words(context->arena, batch->ridge, 3), 100 * batch->left / batch->ns);
 }
 
@@ -244,7 +244,7 @@ void an_engine_small_batch(struct an_engine *engine)
     struct an_class_share share;
     an_engine_each(engine, add_product, &batch);
     if (!(batch.ns > 0) || batch.unknown || !steps->samples_per_step.valid)
-        return; /* without a roof of products nothing is checked */
+        return; /* without a roof of GEMMs nothing is checked */
     double samples = steps->samples_per_step.value, micro = samples / (double)batch.micro_steps;
     double rows = an_value_or_0(steps->tokens_per_step) / (double)batch.micro_steps;
     if (!(rows > 0))
@@ -256,13 +256,13 @@ void an_engine_small_batch(struct an_engine *engine)
         batch.factor < 2 || !an_class_share_matters(&share)) {
         an_findings_checked(
             engine->findings,
-            "micro-batches that are too small for the products' roof and could be larger");
+            "micro-batches that are too small to reach the roof of GEMMs and could be larger");
         return;
     }
     struct an_finding *finding =
         an_findings_add(engine->findings, "SMALL_BATCH",
                         an_finding_text(context,
-                                        "products reach %.0f %% of their roof: a micro-batch of %s "
+                                        "GEMMs reach %.0f %% of their roof: a micro-batch of %s "
                                         "samples (%s rows) is small for this machine",
                                         100 * batch.at_roof_ns / batch.ns,
                                         an_number_words(context->arena, micro, 3),
@@ -272,13 +272,14 @@ void an_engine_small_batch(struct an_engine *engine)
     finding->action = batch_action(engine, &batch, samples);
     finding->effort = batch.micro_steps > 1 ? "two settings" : "a setting, and the learning rate";
     an_finding_ceiling(finding, 100, gain, FINDINGS_NOT_REPLAYED);
-    finding->method = "ceiling: products at their measured roof, other work that grows with "
-                      "samples at the fastest memory level, what is once a step or micro-step "
-                      "divided by the factor; nothing was replayed";
+    finding->method = "ceiling: GEMMs at their measured roof, other work that grows with samples "
+                      "at the bandwidth of the fastest memory level, work done once a step or "
+                      "micro-step divided by the factor; nothing was replayed";
     an_finding_at_most_medium(finding);
     finding->verify = an_command_rerun(context, engine->libtrain ? batch_option(&batch, micro)
                                                                  : "the larger batch");
-    finding->wrong_when = "the loss needs that batch, or the larger tensors leave the caches";
+    finding->wrong_when =
+        "training needs that batch size, or the larger tensors no longer fit into the caches";
 }
 
 /* ---- RECOMPUTE ------------------------------------------------------------------------------- */
@@ -302,8 +303,8 @@ static const char *recompute_checked(const struct an_memory *memory, bool matter
     if (!matters)
         return "recomputation that takes time";
     return memory->room_bytes.valid
-               ? "recomputation that memory could replace: it has no room"
-               : "recomputation that memory could replace: its room is not known";
+               ? "recomputation that memory could replace: no memory is free"
+               : "recomputation that memory could replace: the free memory is not known";
 }
 
 static void recomputed_flops(struct an_context *context, struct an_finding *finding)
@@ -342,15 +343,14 @@ void an_engine_recompute(struct an_engine *engine)
     an_finding_evidence(finding, an_class_share_text(engine->context, &share, "recomputation:"));
     recomputed_flops(context, finding);
     an_finding_note(context, finding,
-                    "what is computed again writes %s a micro-step: so much more would be kept",
+                    "recomputation writes %s a micro-step: memory use would grow by as much",
                     an_bytes_text(context, keep));
     an_finding_note(context, finding, "%s of %s of memory are left",
                     an_bytes_text(context, (double)memory->room_bytes.value),
                     an_bytes_text(context, (double)memory->capacity_bytes.value));
-    finding->action =
-        engine->libtrain
-            ? "--recompute none: keep the activations"
-            : "no checkpointing (torch.utils.checkpoint), or of fewer blocks: keep the activations";
+    finding->action = engine->libtrain ? "--recompute none: keep the activations"
+                                       : "turn off checkpointing (torch.utils.checkpoint), or "
+                                         "checkpoint fewer blocks: keep the activations";
     finding->effort = "a setting";
     an_finding_ceiling(finding, 100, share.mean, FINDINGS_NOT_REPLAYED);
     finding->method = "ceiling: step / (step - recomputation) - 1; nothing was replayed";

@@ -33,8 +33,8 @@ static void opaque_graphs(struct an_findings_list *findings)
     struct an_finding *finding =
         an_findings_add(findings, "OPAQUE_GRAPHS",
                         an_finding_text(context,
-                                        "%.1f %% of the capture is graphs of which the kernels "
-                                        "were not recorded: busy, not idle",
+                                        "in %.1f %% of the capture graphs run whose kernels were "
+                                        "not recorded: the device is busy, not idle",
                                         pct));
     an_finding_note(context, finding, "%s opaque of %s on %zu %s",
                     an_time_words(context->arena, opaque / 1e6, 3),
@@ -78,8 +78,8 @@ static void incomplete_capture(struct an_findings_list *findings)
             lost);
     else
         finding->claim = an_finding_text(context,
-                                         "%.1f %% of the device ops have no launch in the file: "
-                                         "what asked for them is not known",
+                                         "%.1f %% of the device ops have no launch in the file: it "
+                                         "is not known which call launched them",
                                          alone);
     if (quality->kernels_lost.valid)
         an_finding_note(context, finding, "%" PRId64 " of %" PRId64 " launches without a kernel",
@@ -88,14 +88,14 @@ static void incomplete_capture(struct an_findings_list *findings)
         an_finding_note(context, finding, "%" PRId64 " of %.0f device ops without a launch",
                         quality->ops_without_launch.value, ops);
     finding->action = is_nsight(context)
-                          ? "start nsys before the program works on the device, and end the "
-                            "capture between steps after a synchronise call"
+                          ? "start nsys before the program uses the device, and end the capture "
+                            "between steps after a synchronise call"
                           : "give torch.profiler.schedule more warm-up steps, and synchronise the "
                             "device before the profiler stops";
     an_finding_no_gain(finding);
     finding->verify = "report the new recording: trust/capture counts no such rows";
     finding->wrong_when = "the capture window was cut on purpose: steps inside it are complete "
-                          "(see the steps left out)";
+                          "(see the excluded steps)";
 }
 
 /* Without steps the report has only the tables of the devices: no budget and no causes. */
@@ -105,9 +105,10 @@ static void no_steps(struct an_findings_list *findings)
     if ((context->result->steps.detailed && !context->result->budget.reason) ||
         context->options->some_steps)
         return;
-    struct an_finding *finding = an_findings_add(findings, "NO_STEPS",
-                                                 "no complete steps were found: why the device "
-                                                 "idles, and what a step costs, cannot be told");
+    struct an_finding *finding =
+        an_findings_add(findings, "NO_STEPS",
+                        "no complete steps were found: why the device idles, and what a step "
+                        "costs, cannot be determined");
     an_finding_evidence(finding, context->result->steps.reason ? context->result->steps.reason
                                                                : context->result->budget.reason);
     finding->action = "mark steps and record several: prof.step() of torch.profiler, or an NVTX "
@@ -115,7 +116,7 @@ static void no_steps(struct an_findings_list *findings)
     an_finding_no_gain(finding);
     finding->effort = "one line of code, another recording";
     finding->verify = "report the new recording: it has a step budget";
-    finding->wrong_when = "the program is no training loop";
+    finding->wrong_when = "the program is not a training loop";
 }
 
 void an_findings_capture(struct an_findings_list *findings)

@@ -16,7 +16,7 @@
 /* Of a step's gradients: so few that the latency of each does not count. */
 #define BUCKETS          8
 #define BUCKET_LEAST_MIB 0.06
-/* Of communication that runs beside compute: below this nothing overlaps. */
+/* Of communication that is overlapped with compute: below this nothing overlaps. */
 #define OVERLAPS_PCT 5.0
 
 struct exposure {
@@ -81,7 +81,8 @@ static const char *overlap_words(struct an_context *context)
     if (communication->reason || !communication->overlap_pct.valid ||
         !communication->total_ms.valid)
         return NULL;
-    return an_finding_text(context, "%s of communication a step, %.1f %% of it beside compute",
+    return an_finding_text(context,
+                           "%s of communication a step, %.1f %% of it overlapped with compute",
                            an_time_words(context->arena, communication->total_ms.value, 3),
                            communication->overlap_pct.value);
 }
@@ -120,7 +121,7 @@ static const char *last_words(struct an_context *context, const struct exposure 
     return an_finding_text(
         context,
         "rank %" PRId64
-        " comes last to %.0f %% of the collectives, the others together wait %s a step for it",
+        " arrives last at %.0f %% of the collectives; the others together wait %s a step for it",
         exposure->last->rank, exposure->last->last_pct.value,
         an_time_words(context->arena, exposure->last->caused_ms.value, 4));
 }
@@ -143,18 +144,17 @@ static void one_rank(struct an_context *context, const struct exposure *exposure
     const struct an_communication *communication = &context->result->communication;
     const char *why = communication->reason ? communication->reason : communication->missing;
 
-    finding->claim =
-        an_finding_text(context,
-                        "%.1f %% of the step is communication that no compute hides; whether ranks "
-                        "wait for each other or transfer is not in the file",
-                        context->result->budget.pct[AN_CLASS_COMM].value);
+    finding->claim = an_finding_text(context,
+                                     "%.1f %% of the step is exposed communication; the file does "
+                                     "not say whether ranks wait for each other or transfer",
+                                     context->result->budget.pct[AN_CLASS_COMM].value);
     an_finding_evidence(finding,
                         an_class_share_text(context, &exposure->share, "exposed communication"));
     an_finding_evidence(finding, overlap_words(context));
     an_finding_note(context, finding, "%.300s",
                     why ? why : communication->exposed_waiting_ms.reason);
     finding->action = "record every rank into one report: tacho run -- mpirun ..., or tacho merge "
-                      "of their files; it tells a slow link from a slow rank";
+                      "of their files; the report then distinguishes a slow link from a slow rank";
     finding->effort = "another recording";
     finding->confidence = AN_LOW;
     finding->method =
@@ -189,30 +189,30 @@ static void waiting(struct an_context *context, const struct exposure *exposure,
         finding->action =
             an_finding_text(context,
                             "make rank %" PRId64
-                            " come earlier: compare its budget with the others' (its loader, its "
+                            " arrive earlier: compare its budget with the others' (its loader, its "
                             "share of the work, its cores); the link is not the cause",
                             exposure->last->rank);
     else if (exposure->last && caused > 0)
         finding->action =
             an_finding_text(context,
-                            "even out the ranks: rank %" PRId64
+                            "balance the ranks: rank %" PRId64
                             " causes %.0f %% of the waiting, the others the rest (uneven batches, "
                             "cores that are shared); the link is not the cause",
                             exposure->last->rank, 100 * exposure->last->caused_ms.value / caused);
     else
         finding->action =
-            "even out the ranks (uneven batches, cores that are shared); the link is not the cause";
+            "balance the ranks (uneven batches, cores that are shared); the link is not the cause";
 
-    finding->effort = "find out what that rank does longer";
+    finding->effort = "find out what takes that rank longer";
     finding->method = "ceiling \"no rank waits\": step / (step - exposed waiting of the rank that "
                       "waits most) - 1; nothing was replayed";
     finding->verify = an_finding_text(
         context, "%s, and read the row exposed communication",
         an_command_rerun(context, named ? an_finding_text(context, "rank %" PRId64 " made faster",
                                                           exposure->last->rank)
-                                        : "even ranks"));
-    finding->wrong_when = "the shortest call of a collective holds waiting too (every rank was "
-                          "held up inside it): then it counts as transfer";
+                                        : "balanced ranks"));
+    finding->wrong_when = "the shortest call of a collective includes waiting too (every rank was "
+                          "delayed inside it): that waiting then counts as transfer";
     an_finding_ceiling(finding, exposure->step, exposure->most_waiting, FINDINGS_NOT_REPLAYED);
     finding->what_if = "peers=0";
     finding->bound = true;
@@ -239,21 +239,21 @@ static const char *engine_overlap(struct an_context *context, const char **optio
         *option = "without --no-overlap";
         return command_known
                    ? "overlap the gradients' all-reduce with backward: run without --no-overlap"
-                   : "overlap the gradients' all-reduce with backward: without --no-overlap, "
-                     "where it is given";
+                   : "overlap the gradients' all-reduce with backward: run without --no-overlap, "
+                     "if it is set";
     }
     if (!has_comm_thread(context)) {
         *option = "an MPI library that allows calls from a second thread";
         return "overlap the gradients' all-reduce with backward: it needs an MPI library that "
                "allows calls from a second thread (MPI_THREAD_SERIALIZED); this one does not, so "
-               "the step's thread reduces when backward is over";
+               "the step's thread reduces after backward";
     }
     double mib = bytes->valid && bytes->value > 0 ? bytes->value / (1 << 20) / BUCKETS : 1;
     *option = an_finding_text(
         context, "--bucket-mib %s",
         an_number_words(context->arena, mib < BUCKET_LEAST_MIB ? BUCKET_LEAST_MIB : mib, 2));
     return an_finding_text(
-        context, "smaller buckets, so that the first ones are reduced while backward goes on: %s",
+        context, "smaller buckets, so that the first ones are reduced while backward runs: %s",
         *option);
 }
 
@@ -300,8 +300,8 @@ static void transfer(struct an_context *context, const struct exposure *exposure
     finding->claim =
         rest >= 0.1 * removed
             ? an_finding_text(context,
-                              "%s of transfer between ranks and %s around it (packing, handing "
-                              "over) run while nothing computes, %.1f %% of the step",
+                              "%s of transfer between ranks and %s around it (packing, passing "
+                              "buffers on) run while nothing computes, %.1f %% of the step",
                               an_time_words(context->arena, in_calls, 3),
                               an_time_words(context->arena, rest, 3),
                               100 * removed / exposure->step)
@@ -373,7 +373,7 @@ int an_findings_comm(struct an_findings_list *findings)
     bool waits = exposure.split && 2 * exposure.waiting >= exposure.exposed && !named;
     double part = waits ? exposure.waiting : exposure.exposed - exposure.waiting;
     if (!an_class_share_matters(&exposure.share) || !part_matters(&exposure, part)) {
-        an_findings_checked(findings, "communication that no compute hides");
+        an_findings_checked(findings, "exposed communication");
         return 0;
     }
     exposure.share.mean = budget->pct[AN_CLASS_COMM].value; /* weights steps by their time */

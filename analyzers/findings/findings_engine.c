@@ -125,12 +125,12 @@ static void low_intensity_action(const struct an_engine *engine, struct an_findi
         finding->action = "--dtype bf16: activations of half the bytes";
     else if (wide)
         finding->action = "a 16-bit type for activations (bf16), or one pass over each tensor: "
-                          "fuse element-wise work into the product before it (torch.compile)";
+                          "fuse element-wise work into the GEMM before it (torch.compile)";
     else
         finding->action = "one pass over each tensor: fuse bias, activation function, residual and "
                           "norm into their neighbours (torch.compile; post-operations of oneDNN)";
     bool setting = wide && engine->libtrain;
-    finding->effort = setting ? "a setting; the loss has to be watched" : "some lines of code";
+    finding->effort = setting ? "a setting; watch the loss" : "some lines of code";
     finding->verify = an_command_rerun(engine->context, setting ? "--dtype bf16" : "the change");
 }
 
@@ -160,7 +160,7 @@ static void low_intensity(struct an_engine *engine)
                     an_time_words(context->arena, time - removed, 3),
                     an_number_words(context->arena, engine->peak * engine->ranks / 1e9, 3));
     an_finding_note(context, finding,
-                    "the memory moves %s GB/s at most (measured); the ridge lies at %s FLOP/byte",
+                    "the memory moves %s GB/s at most (measured); the ridge is at %s FLOP/byte",
                     an_number_words(context->arena, engine->dram * engine->ranks / 1e9, 3),
                     an_number_words(context->arena, engine->peak / engine->dram, 3));
     double in_fp32;
@@ -170,8 +170,8 @@ static void low_intensity(struct an_engine *engine)
     finding->method = "ceiling: step / (step - time of such work + its arithmetic at the "
                       "instruction peak) - 1; nothing was replayed";
     an_finding_at_most_medium(finding);
-    finding->wrong_when = "the tensors do not get smaller, or what is fused is needed in memory "
-                          "anyway (kept for backward)";
+    finding->wrong_when = "the tensors do not get smaller, or the fused tensors are needed in "
+                          "memory anyway (kept for backward)";
 }
 
 /* ---- LOW_PRECISION --------------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ static double product_time(const struct an_engine *engine, const struct an_engin
     return is_fp32_product(call) ? 0 : NAN;
 }
 
-/* The time of a call in bf16. Products are faster by the ratio of the roofs, other work of forward
+/* The time of a call in bf16. GEMMs are faster by the ratio of the roofs, other work of forward
  * and backward moves half the bytes, and the optimizer keeps its fp32 weights. */
 static double in_bf16(const struct an_engine *engine, const struct an_engine_call *call)
 {
@@ -204,7 +204,7 @@ static void add_flops(void *ctx, const struct an_engine_call *call)
     *(double *)ctx += is_fp32_product(call) ? (double)call->detail->flops : 0;
 }
 
-/* Part of their roof that the products reach in this run, with `ms` of a step. Above 1 the roof was
+/* Part of their roof that the GEMMs reach in this run, with `ms` of a step. Above 1 the roof was
  * measured too low. */
 static double reach(const struct an_engine *engine, double ms)
 {
@@ -214,7 +214,7 @@ static double reach(const struct an_engine *engine, double ms)
            an_engine_roof(engine, "fp32");
 }
 
-/* Evidence: what the products reach of their roof. Above it the calibration is too low, and the
+/* Evidence: what the GEMMs reach of their roof. Above it the calibration is too low, and the
  * ratio of the two roofs is not certain. */
 static const char *reach_words(const struct an_engine *engine, double part)
 {
@@ -222,12 +222,12 @@ static const char *reach_words(const struct an_engine *engine, double part)
     if (part > 1)
         return an_finding_text(
             engine->context,
-            "products of this run: %s GFLOP/s, above the fp32 roof: the calibration is too low, "
-            "and how far the two are apart is not sure (tacho calibrate --force, then record "
+            "GEMMs of this run: %s GFLOP/s, above the fp32 roof: the calibration is too low, and "
+            "the ratio of the two roofs is not certain (tacho calibrate --force, then record "
             "again)",
             an_number_words(engine->context->arena, rate * engine->ranks / 1e9, 4));
     return an_finding_text(
-        engine->context, "products of this run: %s GFLOP/s, %.0f %% of the fp32 roof",
+        engine->context, "GEMMs of this run: %s GFLOP/s, %.0f %% of the fp32 roof",
         an_number_words(engine->context->arena, rate * engine->ranks / 1e9, 4), 100 * part);
 }
 
@@ -236,16 +236,16 @@ static void precision_words(const struct an_engine *engine, struct an_finding *f
 {
     finding->action =
         engine->libtrain
-            ? "--dtype bf16: products and activations in bf16, master weights in fp32"
+            ? "--dtype bf16: GEMMs and activations in bf16, master weights in fp32"
             : "mixed precision: torch.autocast(\"cpu\", torch.bfloat16) around forward and loss";
-    finding->effort = "a setting; the loss has to be watched";
+    finding->effort = "a setting; watch the loss";
     an_finding_at_most_medium(finding);
     finding->verify = an_command_rerun(engine->context, engine->libtrain ? "--dtype bf16" : "bf16");
-    finding->wrong_when = "something else than arithmetic holds the products (small shapes, other "
+    finding->wrong_when = "something other than arithmetic limits the GEMMs (small shapes, other "
                           "programs on the cores), or training does not converge in that type";
 }
 
-/* Looks at products in fp32 on a machine that multiplies bf16 faster. Without roofs of both types
+/* Looks at GEMMs in fp32 on a machine that multiplies bf16 faster. Without roofs of both types
  * nothing is checked, and nothing is said. */
 static void low_precision(struct an_engine *engine)
 {
@@ -258,17 +258,17 @@ static void low_precision(struct an_engine *engine)
     if (bf16 / fp32 >= FASTER)
         share = an_engine_gain(engine, in_bf16, &removed);
     if (bf16 / fp32 < FASTER || !an_class_share_matters(&share)) {
-        an_findings_checked(engine->findings, "products in fp32 where bf16 is faster");
+        an_findings_checked(engine->findings, "GEMMs in fp32 where bf16 is faster");
         return;
     }
     struct an_finding *finding =
         an_findings_add(engine->findings, "LOW_PRECISION",
                         an_finding_text(context,
-                                        "products take %.1f %% of the step in fp32; in bf16 this "
+                                        "GEMMs take %.1f %% of the step in fp32; in bf16 this "
                                         "machine multiplies %s times as fast",
                                         all.mean, an_number_words(context->arena, bf16 / fp32, 3)));
-    an_finding_evidence(finding, an_class_share_text(engine->context, &all, "products in fp32:"));
-    an_finding_note(context, finding, "fastest product: %s GFLOP/s in bf16, %s in fp32 (measured)",
+    an_finding_evidence(finding, an_class_share_text(engine->context, &all, "GEMMs in fp32:"));
+    an_finding_note(context, finding, "fastest GEMM: %s GFLOP/s in bf16, %s in fp32 (measured)",
                     an_number_words(context->arena, bf16 * engine->ranks / 1e9, 4),
                     an_number_words(context->arena, fp32 * engine->ranks / 1e9, 4));
     double part = reach(engine, time);
@@ -277,8 +277,8 @@ static void low_precision(struct an_engine *engine)
     finding->confidence = part > 1 ? AN_LOW : finding->confidence;
     an_finding_ceiling(finding, 100, share.mean, FINDINGS_NOT_REPLAYED);
     finding->method =
-        "ceiling: step / (step - what goes) - 1: products as much faster as the measured roofs are "
-        "apart, other work of forward and backward in half its time; nothing was replayed";
+        "ceiling: step / (step - time saved) - 1: GEMMs faster by the ratio of the measured roofs, "
+        "other work of forward and backward in half its time; nothing was replayed";
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Findings of runs with accelerators: exposed communication, a device that idles while the host
- * launches or waits, exposed copies, products off the matrix units. Every gain is a ceiling: what
+ * launches or waits, exposed copies, GEMMs off the matrix units. Every gain is a ceiling: what
  * would be gained if all of the time that is named went away. One rank alone cannot distinguish
  * transfer from waiting for a peer, so exposed communication names no cause
  * (docs/definitions.md).
@@ -14,6 +14,7 @@
 #include "analyzers/base/words.h"
 #include "analyzers/device/api.h"
 #include "analyzers/findings/findings_private.h"
+#include "analyzers/graph/causes.h"
 #include "analyzers/work/peaks.h"
 
 #define SHORT_PCT    50.0 /* of the kernels, shorter than their launch call */
@@ -32,8 +33,8 @@ static void share_ceiling(struct an_finding *finding, const struct an_class_shar
     an_finding_ceiling(finding, 100, share->mean, FINDINGS_NOT_REPLAYED);
     finding->bound = true;
     finding->method =
-        share->steps ? "ceiling: step time / (step time - the time named) - 1; nothing was replayed"
-                     : "ceiling: capture / (capture - the time named) - 1; nothing was replayed";
+        share->steps ? "ceiling: step time / (step time - the named time) - 1; nothing was replayed"
+                     : "ceiling: capture / (capture - the named time) - 1; nothing was replayed";
 }
 
 /* Share of exposed communication or copies over the whole capture. */
@@ -90,7 +91,9 @@ static const char *blocking_words(struct an_context *context)
     if (!known)
         return NULL;
     return an_finding_text(
-        context, "compute waits for %s of it (proven), for %s more by its times (whole capture)",
+        context,
+        "compute waits for %s of it (proven by dependencies), for %s more (inferred from times; "
+        "whole capture)",
         an_time_words(context->arena, an_devices_ns(result, blocking_proven_ns) / 1e6, 4),
         an_time_words(context->arena, an_devices_ns(result, blocking_inferred_ns) / 1e6, 4));
 }
@@ -115,7 +118,7 @@ static void comm_evidence(struct an_context *context, struct an_finding *finding
     const struct an_op *op = largest_of(result, "comm");
     if (result->gpu_count && result->gpus[0].overlap_pct.valid)
         an_finding_note(context, finding,
-                        "%.1f %% of communication runs beside compute (rank %" PRId64 ")",
+                        "%.1f %% of communication is overlapped with compute (rank %" PRId64 ")",
                         result->gpus[0].overlap_pct.value, result->gpus[0].rank);
     if (op) {
         /* Without its arguments; a name that begins with a bracket keeps them. */
@@ -139,8 +142,8 @@ static void comm_action(struct an_context *context, struct an_finding *finding)
         finding->effort = "a setting of the parallel layer";
         finding->what_if = "comm=overlap";
     } else {
-        finding->action = "record every rank into one folder and report that: it tells slow links "
-                          "from waiting for a slow rank";
+        finding->action = "record every rank into one folder and report that: it distinguishes "
+                          "slow links from waiting for a slow rank";
         finding->effort = "another recording";
         finding->what_if = "comm=0";
     }
@@ -156,8 +159,7 @@ static int exposed_comm(struct an_findings_list *findings)
     const struct an_value *waiting = &communication->exposed_waiting_ms;
     struct an_class_share share;
     bool matters;
-    int rc = exposed_matters(findings, AN_CLASS_COMM, "communication that no compute hides", &share,
-                             &matters);
+    int rc = exposed_matters(findings, AN_CLASS_COMM, "exposed communication", &share, &matters);
     if (rc || !matters)
         return rc;
     if (an_comm_mostly_waits(context) && !an_findings_slow_rank(context))
@@ -167,26 +169,25 @@ static int exposed_comm(struct an_findings_list *findings)
     if (split)
         share.mean -= fmin(share.mean, 100 * waiting->value / step_ms);
     if (split && !an_class_share_matters(&share)) {
-        an_findings_checked(findings, "transfer between ranks that no compute hides");
+        an_findings_checked(findings, "exposed transfer between ranks");
         return 0;
     }
     struct an_finding *finding = an_findings_add(
         findings, "EXPOSED_COMM",
-        an_finding_text(context, "%.1f %% of %s is %s that no compute hides", share.mean,
-                        window_of(&share), split ? "transfer between ranks" : "communication"));
+        an_finding_text(context, "%.1f %% of %s is exposed %s", share.mean, window_of(&share),
+                        split ? "transfer between ranks" : "communication"));
     an_finding_evidence(
         finding,
         an_class_share_text(context, &share, split ? "exposed transfer" : "exposed communication"));
     if (split)
-        an_finding_note(context, finding,
-                        "%s more are waiting for other ranks: not communication's own",
+        an_finding_note(context, finding, "%s more are waiting for other ranks, not transfer",
                         an_time_words(context->arena, waiting->value, 3));
     comm_evidence(context, finding);
     comm_action(context, finding);
     share_ceiling(finding, &share);
     finding->verify = "run again and compare exposed_comm_us of each device: `tacho report --json`";
     finding->wrong_when = "the time is waiting for a slower rank: communication kernels spin while "
-                          "they wait, and one rank alone cannot tell";
+                          "they wait, and the recording of one rank does not show it";
     return 0;
 }
 
@@ -210,7 +211,13 @@ static const char *largest_cause(const struct an_absent *absent, double *pct)
     return best;
 }
 
-/* "in 33.6 % of the step the next kernel was not launched yet, 64.7 % of that for input": the split
+/* Untraced time has a key that is not its name in texts. */
+static const char *cause_words(const char *cause)
+{
+    return strcmp(cause, an_cause_key(AN_CAUSE_UNTRACED)) ? cause : "untraced host time";
+}
+
+/* "33.6 % of the step is launch-bound (...), 64.7 % of that by input": the split
  * of the compute-absent time, mean over devices; the cause is that of the device with most of it.
  */
 static const char *starved_words(struct an_context *context)
@@ -231,9 +238,9 @@ static const char *starved_words(struct an_context *context)
         return NULL;
     const char *cause = largest_cause(most, &pct), *by = "";
     if (*cause)
-        by = an_finding_text(context, ", %.0f %% of that by %s", pct, cause);
+        by = an_finding_text(context, ", %.0f %% of that by %s", pct, cause_words(cause));
 
-    return an_finding_text(context, "in %.1f %% of %s the next kernel was not launched yet%s",
+    return an_finding_text(context, "%.1f %% of %s is launch-bound (idle before the next launch)%s",
                            an_percent(starved, window), most->steps ? "the step" : "the capture",
                            by);
 }
@@ -273,7 +280,7 @@ static void host_bound(struct an_context *context, struct an_finding *finding, c
     const struct an_attribution_row *op = busiest_host(context->result);
     if (op)
         an_finding_note(context, finding,
-                        "most host time of its own: %.80s, %s in %" PRId64 " calls (whole capture)",
+                        "largest host self time: %.80s, %s in %" PRId64 " calls (whole capture)",
                         op->name, an_time_words(context->arena, (double)op->host_ns / 1e6, 4),
                         op->count);
     switch (kind) {
@@ -296,7 +303,7 @@ static void host_bound(struct an_context *context, struct an_finding *finding, c
         finding->action =
             an_finding_text(context,
                             "let %.60s return at once: load kernels before the first step "
-                            "(warm-up), keep the launch queue from filling, launch less",
+                            "(warm-up), keep the launch queue from filling, launch fewer kernels",
                             name);
         break;
     default:
@@ -311,7 +318,7 @@ static void host_bound(struct an_context *context, struct an_finding *finding, c
         "recording itself made the host slow: stacks and shapes cost time in every operator";
 }
 
-/* Evidence from the launch calls and from the split of the time without compute. */
+/* Evidence from the launch calls and from the split of the non-compute time. */
 static void launch_evidence(struct an_context *context, struct an_finding *finding,
                             double calls_pct)
 {
@@ -403,7 +410,7 @@ static int sync_stall(struct an_findings_list *findings)
     finding->what_if = "sync=0";
     share_ceiling(finding, &share);
     finding->verify = "run again and compare syncs: `tacho report --json`";
-    finding->wrong_when = "the calls wait for something else than this process's devices";
+    finding->wrong_when = "the calls wait for something other than this process's devices";
     return 0;
 }
 
@@ -449,20 +456,18 @@ static int pageable_copy(struct an_findings_list *findings, double *found)
     *found = share.mean;
     struct an_finding *finding = an_findings_add(
         findings, "PAGEABLE_COPY",
-        an_finding_text(
-            context,
-            "copies from pageable memory to the device that nothing hides take %.1f %% of %s",
-            share.mean, window_of(&share)));
+        an_finding_text(context,
+                        "exposed copies from pageable memory to the device take %.1f %% of %s",
+                        share.mean, window_of(&share)));
     an_finding_evidence(finding, an_class_share_text(context, &share, "such copies"));
     copy_evidence(context, finding, row);
-    finding->action = "copy from pinned memory, beside compute: DataLoader(pin_memory=True) and "
-                      ".to(device, non_blocking=True)";
+    finding->action = "copy from pinned memory, overlapped with compute: "
+                      "DataLoader(pin_memory=True) and .to(device, non_blocking=True)";
     finding->effort = "two settings";
     finding->what_if = "copy:HtoD=0";
     share_ceiling(finding, &share);
     finding->verify = "run again and compare copies: `tacho report --json`";
-    finding->wrong_when =
-        "the batch is needed at once and there is nothing to hide the copy behind";
+    finding->wrong_when = "the batch is needed at once and no compute can overlap with the copy";
     return 0;
 }
 
@@ -473,18 +478,16 @@ static int exposed_copy(struct an_findings_list *findings, double pageable)
     struct an_class_share share;
     bool matters;
     const struct an_copy_row *row = NULL;
-    int rc =
-        exposed_matters(findings, AN_CLASS_COPY, "copies that nothing hides", &share, &matters);
+    int rc = exposed_matters(findings, AN_CLASS_COPY, "exposed copies", &share, &matters);
     for (size_t i = 0; i < context->result->copy_count; i++)
         if (strcmp(context->result->copy[i].kind, "memset") != 0 &&
             (!row || context->result->copy[i].exposed_ns > row->exposed_ns))
             row = &context->result->copy[i];
     if (rc || !matters || !row || pageable > 0.8 * share.mean)
         return rc;
-    struct an_finding *finding =
-        an_findings_add(findings, "EXPOSED_COPY",
-                        an_finding_text(context, "%.1f %% of %s is copies that nothing hides",
-                                        share.mean, window_of(&share)));
+    struct an_finding *finding = an_findings_add(
+        findings, "EXPOSED_COPY",
+        an_finding_text(context, "%.1f %% of %s is exposed copies", share.mean, window_of(&share)));
     an_finding_evidence(finding, an_class_share_text(context, &share, "exposed copies"));
     copy_evidence(context, finding, row);
     if (!strcmp(row->kind, "DtoD"))
@@ -496,11 +499,11 @@ static int exposed_copy(struct an_findings_list *findings, double pageable)
                           "with non_blocking=True";
     else
         finding->action = "move less to the device inside a step, or begin earlier: prefetch on a "
-                          "stream of its own, beside compute";
+                          "stream of its own, overlapped with compute";
     finding->effort = "some lines of code";
     share_ceiling(finding, &share);
     finding->verify = "run again and compare copies: `tacho report --json`";
-    finding->wrong_when = "compute needs what is copied and nothing else could run meanwhile";
+    finding->wrong_when = "compute needs what is copied and nothing else could run in the meantime";
     return 0;
 }
 
@@ -558,7 +561,7 @@ static void low_precision(struct an_findings_list *findings, double span)
                              "forward and loss, with a GradScaler"
                            : "mixed precision: torch.autocast(\"cuda\", torch.bfloat16) around "
                              "forward and loss; or torch.set_float32_matmul_precision(\"high\")";
-    finding->effort = "some lines of code; the loss has to be watched";
+    finding->effort = "some lines of code; watch the loss";
     an_finding_ceiling(finding, span, removed, FINDINGS_NOT_REPLAYED);
     if (precision->matrix_ns > 0)
         finding->what_if = an_finding_text(
@@ -566,8 +569,8 @@ static void low_precision(struct an_findings_list *findings, double span)
             an_number_words(context->arena, fmax(0, 1 - removed / (double)precision->matrix_ns),
                             3));
     finding->bound = true;
-    finding->method =
-        "ceiling: every such kernel as much faster as the data sheet's peaks; nothing was measured";
+    finding->method = "ceiling: every such kernel faster by the ratio of the data sheet's peaks; "
+                      "nothing was measured";
     an_finding_at_most_medium(finding);
     finding->verify = "run again and compare precision and samples/s: `tacho report --json`";
     finding->wrong_when = "these kernels are bound by memory, not by arithmetic, or training does "

@@ -27,8 +27,8 @@ static const char *throttled_action(struct an_context *context,
 {
     if (is_held_by(hardware, "heat") || is_held_by(hardware, "hardware slowdown") ||
         is_held_by(hardware, "power brake"))
-        return "see to the cooling and the power supply of the machine; until then, move the job "
-               "to another one";
+        return "check the cooling and the power supply of the machine; until then, move the job to "
+               "another one";
     if (is_held_by(hardware, "clocks set"))
         return an_finding_text(context,
                                "reset the clocks: nvidia-smi -i %" PRId64
@@ -81,20 +81,20 @@ void an_findings_throttled(struct an_findings_list *findings)
         compute = an_value_or_0(budget->pct[AN_CLASS_COMPUTE]) / 100;
     double removed = compute * (1 - ratio);
     if (!slowest || removed * 100 < FINDINGS_NOISE_PCT) {
-        an_findings_checked(findings, "GPUs held below their clocks");
+        an_findings_checked(findings, "GPUs limited to less than their highest clocks");
         return;
     }
     struct an_finding *finding = an_findings_add(
         findings, "THROTTLED",
         an_finding_text(context,
                         "gpu:%" PRId64
-                        " runs at %.0f of %.0f MHz: held back %.0f %% of the steps' time",
+                        " runs at %.0f of %.0f MHz: limited in %.0f %% of the steps' time",
                         slowest->gpu, slowest->clock_sm_mhz.value, slowest->clock_sm_max_mhz.value,
                         slowest->throttled_pct.value));
     finding->action = throttled_action(context, slowest);
     finding->effort = "a setting of the machine, or its cooling";
-    finding->method = "ceiling: compute shrinks to clock / highest clock of its time, all else "
-                      "stays; nothing was replayed";
+    finding->method = "ceiling: compute takes clock / highest clock of its time, all else stays; "
+                      "nothing was replayed";
     finding->verify = "run again and compare: `tacho diff BEFORE AFTER`";
     finding->wrong_when = "memory bandwidth binds the kernels, not the clock; the highest clock "
                           "may not be reachable under load";

@@ -86,7 +86,8 @@ void an_idle_host(struct an_context *context, const char **sentence, const char 
     double second_pct = 100 * (double)second.ns / (double)all_ns;
     *name = first.name;
     *sentence = an_finding_text(
-        context, "while the next kernel is not launched the host is %.0f %% in %.70s itself%s",
+        context,
+        "while the device waits for the next launch the host spends %.0f %% in %.70s itself%s",
         100 * (double)first.ns / (double)all_ns, first.name,
         second_pct >= 5 ? an_finding_text(context, ", %.0f %% in %.70s", second_pct, second.name)
                         : "");

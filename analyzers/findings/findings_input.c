@@ -179,7 +179,7 @@ static struct advice pin_advice(enum an_framework framework)
         .effort = "a setting of the loader",
         .wrong_when = "the copy to the device would then take longer than what is saved"};
     if (framework == AN_FRAMEWORK_LIBTRAIN) {
-        advice.action = "leave out the copy into the staging buffer: run without --pin";
+        advice.action = "skip the copy into the staging buffer: run without --pin";
         advice.option = "without --pin";
     }
     return advice;
@@ -187,16 +187,16 @@ static struct advice pin_advice(enum an_framework framework)
 
 static struct advice processes_advice(enum an_framework framework)
 {
-    struct advice advice = {.action = "workers that are processes",
+    struct advice advice = {.action = "use worker processes",
                             .option = "worker processes",
                             .effort = "a setting of the loader",
                             .wrong_when =
-                                "the stages leave the interpreter lock (NumPy, decoders in C)"};
+                                "the stages release the interpreter lock (NumPy, decoders in C)"};
     if (framework == AN_FRAMEWORK_TORCH) {
-        advice.action = "workers that are processes: DataLoader(num_workers=...), not threads of "
-                        "one interpreter";
+        advice.action =
+            "use worker processes: DataLoader(num_workers=...), not threads of one interpreter";
     } else if (framework == AN_FRAMEWORK_LIBTRAIN) {
-        advice.action = "workers that are processes: --worker-kind processes";
+        advice.action = "use worker processes: --worker-kind processes";
         advice.option = "--worker-kind processes";
     }
     return advice;
@@ -214,8 +214,8 @@ static struct advice prefetch_advice(struct an_context *context, enum an_framewo
     }
     return (struct advice){
         .action = an_finding_text(context,
-                                  "batches come late one at a time although the workers keep up on "
-                                  "average: a deeper queue%s",
+                                  "single batches arrive late although the workers keep up on "
+                                  "average: use a deeper queue%s",
                                   setting),
         .option = queue,
         .effort = "a setting of the loader",

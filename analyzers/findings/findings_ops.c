@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * UNFUSED_ATTENTION, from device time by operator: attention as separate products and softmax
+ * UNFUSED_ATTENTION, from device time by operator: attention as separate GEMMs and softmax
  * writes the matrix of scores to memory and reads it again.
  */
 #include <string.h>
@@ -56,14 +56,14 @@ void an_findings_attention(struct an_findings_list *findings)
 
     if (scores < SOFTMAX_PCT || around <= 0 || has_fused(context->result) ||
         100 * removed < FINDINGS_NOISE_PCT * whole) {
-        an_findings_checked(findings, "attention in separate steps");
+        an_findings_checked(findings, "attention in separate kernels");
         return;
     }
     struct an_finding *finding =
         an_findings_add(findings, "UNFUSED_ATTENTION",
                         an_finding_text(context,
-                                        "attention runs in separate steps: %.1f %% of device time "
-                                        "is softmax, %.1f %% the products around it",
+                                        "attention runs in separate kernels: %.1f %% of device "
+                                        "time is softmax, %.1f %% the GEMMs around it",
                                         scores, around));
     an_finding_evidence(finding, "no kernel of fused attention in the capture");
     an_finding_note(context, finding, "the table by operator: %.60s %.1f %% of device time",
@@ -72,10 +72,10 @@ void an_findings_attention(struct an_findings_list *findings)
                       "softmax, matmul (transformers: attn_implementation=\"sdpa\")";
     finding->effort = "some lines of code, or a setting";
     an_finding_ceiling(finding, whole, removed, FINDINGS_NOT_REPLAYED);
-    finding->method = "ceiling: capture / (capture - softmax and batched products) - 1; the "
-                      "arithmetic of the products stays";
+    finding->method = "ceiling: capture / (capture - softmax and batched GEMMs) - 1; the "
+                      "arithmetic of the GEMMs stays";
     an_finding_at_most_medium(finding);
     finding->verify = "run again and compare the tables by operator: `tacho report --by op`";
-    finding->wrong_when = "the softmax or the batched products are not those of attention, or the "
-                          "weights of attention are needed";
+    finding->wrong_when = "the softmax or the batched GEMMs are not those of attention, or the "
+                          "attention weights are needed";
 }

@@ -37,7 +37,7 @@ void an_findings_checked(struct an_findings_list *findings, const char *text);
 
 /* A text that lives as long as the result; printf's format and arguments. */
 #define an_finding_text(context, ...) an_arena_format((context)->arena, __VA_ARGS__)
-/* Adds the next piece of evidence. NULL and what does not fit are left out. */
+/* Adds the next piece of evidence. NULL and what does not fit are dropped. */
 void an_finding_evidence(struct an_finding *finding, const char *text);
 #define an_finding_note(context, finding, ...) \
     an_finding_evidence(finding, an_finding_text(context, __VA_ARGS__))
@@ -81,7 +81,7 @@ int an_pageable_share(struct an_context *context, struct an_class_share *share);
 
 /* ---- figures (finding.c) --------------------------------------------------------------------- */
 
-/* Mean time of a detailed step, 0: there is none. */
+/* Mean time of a detailed step, 0 without one. */
 double an_budget_step_ms(const struct an_budget *budget);
 /* Sum of a count of struct an_gpu_device over all devices of the run. */
 #define an_devices_ns(result, part) an_devices_sum(result, offsetof(struct an_gpu_device, part))

@@ -30,10 +30,11 @@ static const char *stage_action(struct an_context *context, const struct an_rank
     static const char *const actions[AN_STAGE_COUNT] = {
         [AN_STAGE_INPUT] = "its loader: workers, storage and cores of that machine",
         [AN_STAGE_FORWARD] =
-            "its cores or device: clocks, heat, who else uses them, its share of the work",
-        [AN_STAGE_COMPUTE] = "its device: clocks, heat, who else uses it, its share of the work",
+            "its cores or device: clocks, heat, other programs on them, its share of the work",
+        [AN_STAGE_COMPUTE] =
+            "its device: clocks, heat, other programs on it, its share of the work",
         [AN_STAGE_BACKWARD] =
-            "its cores or device: clocks, heat, who else uses them, its share of the work",
+            "its cores or device: clocks, heat, other programs on them, its share of the work",
         [AN_STAGE_COMM] = "its link",
         [AN_STAGE_OPTIMIZER] =
             "its optimizer: memory bandwidth, offloading, an uneven share of the parameters",
@@ -41,7 +42,7 @@ static const char *stage_action(struct an_context *context, const struct an_rank
             "what its host does between the stages: logging, checkpoints, synchronising calls",
     };
     return an_finding_text(
-        context, "make %s of rank %" PRId64 " as long as the others': look at %s",
+        context, "make %s of rank %" PRId64 " as short as that of the others: look at %s",
         an_stage_key(ranks->frontier.stage), ranks->frontier.rank, actions[ranks->frontier.stage]);
 }
 
@@ -130,8 +131,8 @@ static void slow_rank(struct an_findings_list *findings, const struct an_ranks *
                             "rank %" PRId64 " gets more %s than the others, and they wait for it: "
                             "its own time is %.1f %% above theirs",
                             straggler->rank, ranks->uneven.what, straggler->excess_pct.value);
-        finding->action = "give every rank as much in each step: batches by tokens instead of by "
-                          "samples, sorted or packed sequences";
+        finding->action = "give every rank the same amount in each step: batches by tokens instead "
+                          "of by samples, sorted or packed sequences";
         finding->effort = "a change of the sampler";
         finding->what_if = "ranks=even";
     } else {
@@ -142,13 +143,12 @@ static void slow_rank(struct an_findings_list *findings, const struct an_ranks *
             "%s is slower than its peers: its own time is %.1f %% above theirs, and they wait for "
             "it",
             straggler->says, straggler->excess_pct.value);
-        finding->action =
-            an_finding_text(context,
-                            "compare rank %" PRId64
-                            " with the others: its loader, its share of the work, its cores or "
-                            "device (clocks, heat, who else uses them)%s",
-                            straggler->rank, staged ? "; SLOW_STAGE says where" : "");
-        finding->effort = "find out what that rank does longer";
+        finding->action = an_finding_text(
+            context,
+            "compare rank %" PRId64 " with the others: its loader, its share of the work, its "
+            "cores or device (clocks, heat, other programs on them)%s",
+            straggler->rank, staged ? "; SLOW_STAGE says where" : "");
+        finding->effort = "find out what takes that rank longer";
         finding->what_if = peers_edit(context, ranks);
     }
     slow_rank_evidence(context, ranks, finding);
@@ -157,7 +157,7 @@ static void slow_rank(struct an_findings_list *findings, const struct an_ranks *
                                      .high = straggler->gain_high_pct};
     finding->method =
         "each step again with this rank's own time no longer than that of the slowest other one: "
-        "sum of steps / (sum - what that takes away) - 1; 95 % by block bootstrap over steps";
+        "sum of steps / (sum - time saved) - 1; 95 % by block bootstrap over steps";
     finding->verify = an_finding_text(
         context, "%s, and read the section of the ranks",
         an_command_rerun(context, an_finding_text(context, "rank %" PRId64 " as fast as the others",
@@ -209,12 +209,12 @@ static void slow_stage(struct an_findings_list *findings, const struct an_ranks 
         " steps, %zu ranks",
         frontier->delay_pct.value, frontier->delay_low_pct.value, ranks->steps, ranks->row_count);
     stage_evidence(context, ranks, finding);
-    an_finding_evidence(
-        finding, frontier->stage == 0
-                     ? "no stage lies before it"
-                     : "no rank is longer than its peers by as much in the stages before it");
+    an_finding_evidence(finding,
+                        frontier->stage == 0
+                            ? "there is no earlier stage"
+                            : "in no earlier stage is a rank slower than its peers by as much");
     finding->action = stage_action(context, ranks);
-    finding->effort = "find out what that rank does longer there";
+    finding->effort = "find out what takes that rank longer there";
     finding->what_if = an_finding_text(context, "rank:%" PRId64 ":%s=peers", frontier->rank, stage);
     an_finding_ceiling(finding, 100, frontier->delay_pct.value, "nothing was replayed");
     finding->method = "ceiling \"the stage as short as its peers'\": step / (step - delay) - 1; "
@@ -238,7 +238,7 @@ static void uneven_experts(struct an_findings_list *findings, const struct an_ex
         an_findings_checked(findings, "all-to-all in which one rank moves most");
         return;
     }
-    const char *none = "what an even split takes was not replayed";
+    const char *none = "an even split was not replayed";
     struct an_finding *finding = an_findings_add(findings, "EXPERT_IMBALANCE", NULL);
     finding->claim = an_finding_text(
         context, "experts are uneven: rank %" PRId64 " moves %s times the mean in all-to-all",

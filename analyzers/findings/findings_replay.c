@@ -37,8 +37,8 @@ static void take_interval(struct an_context *context, struct an_finding *finding
     finding->method = an_finding_text(context, "replay of the dependency graph with %.80s (%s)",
                                       what_if->edit, error_words(context));
     if (what_if->condition)
-        finding->method = an_finding_text(context, "%s; takes for granted: %.200s", finding->method,
-                                          what_if->condition);
+        finding->method =
+            an_finding_text(context, "%s; assumes: %.200s", finding->method, what_if->condition);
 }
 
 /* Keeps the lower one of two upper bounds. Where cores are short, work that goes away also frees
@@ -47,7 +47,7 @@ static void take_bound(struct an_context *context, struct an_finding *finding,
                        const struct an_what_if *what_if)
 {
     const char *why = what_if->ceiling ? what_if->ceiling
-                                       : "how much of it the change takes away is not in the run";
+                                       : "the run does not show how much of it the change removes";
     bool bound = finding->gain.high.valid && !an_cores_short(&context->result->advice.cores);
     if (!what_if->gain.high.valid ||
         (bound && finding->gain.high.value <= what_if->gain.high.value)) {
@@ -62,8 +62,8 @@ static void take_bound(struct an_context *context, struct an_finding *finding,
     finding->method = an_finding_text(
         context, "ceiling: replay of the dependency graph with %.80s (%s); %.200s%s", what_if->edit,
         error_words(context), why,
-        an_finding_has_no_gain(finding) ? "; alone it brings nothing, for something else takes as "
-                                          "long: see what they bring together"
+        an_finding_has_no_gain(finding) ? "; no gain on its own, because something else takes as "
+                                          "long: see the gain of both together"
                                         : "");
 }
 

@@ -27,10 +27,10 @@ static const char *const does[AN_CLASS_COUNT] = {
     [AN_CLASS_COMM] = "is exposed communication",
     [AN_CLASS_BUBBLE] = "is pipeline bubble",
     [AN_CLASS_COPY] = "is exposed copies",
-    [AN_CLASS_INPUT] = "waits for the loader",
-    [AN_CLASS_IO] = "is what asynchronous phases leave on the step's thread",
-    [AN_CLASS_HOST] = "is host time (framework, ranges that are no ops)",
-    [AN_CLASS_UNATTRIBUTED] = "is covered by no range",
+    [AN_CLASS_INPUT] = "is data wait",
+    [AN_CLASS_IO] = "is work of asynchronous phases on the step's thread",
+    [AN_CLASS_HOST] = "is host time (framework, ranges that are not operators)",
+    [AN_CLASS_UNATTRIBUTED] = "is outside all ranges",
 };
 
 static double pct(const struct an_budget *budget, int class)
@@ -54,8 +54,7 @@ static const char *does_what(struct an_context *context, int class)
         return an_finding_text(
             context, "is exposed communication, most of which waits for rank %" PRId64, rank);
     if (class == AN_CLASS_UNATTRIBUTED && an_mostly_opaque(context))
-        return "is mostly opaque: the device was busy with graphs of which the kernels were not "
-               "recorded";
+        return "is mostly opaque: the device was busy with graphs whose kernels were not recorded";
     if (context->gpu && class == AN_CLASS_HOST)
         return "leaves the device idle while the host launches, waits or is in the framework";
     if (context->gpu && class == AN_CLASS_UNATTRIBUTED)
@@ -210,7 +209,7 @@ static void by_capture(struct an_context *context)
     result->verdict_class = parts[named ? most : 0].name;
     const char *opaque = "", *missing = "no complete steps";
     if (context->options->some_steps)
-        missing = "none of the steps that were asked for";
+        missing = "none of the requested steps";
     if (opaque_pct >= WORTH_PCT)
         opaque = an_finding_text(context, ", %.1f %% opaque graphs", opaque_pct);
     if (opaque_pct >= WORTH_PCT && opaque_pct > share[0] && opaque_pct > share[most])
@@ -236,8 +235,8 @@ static const char *none_of_those(struct an_context *context)
             high = context->step[i].index;
     }
     return an_finding_text(context,
-                           "STEPS ONLY: no step that was asked for (--steps) is complete in this "
-                           "run; those of the run are %" PRId64 " to %" PRId64 ".",
+                           "STEPS ONLY: no requested step (--steps) is complete in this run; those "
+                           "of the run are %" PRId64 " to %" PRId64 ".",
                            low, high);
 }
 
@@ -249,10 +248,10 @@ static void by_ranges(struct an_context *context)
     double host = pct(&result->budget, AN_CLASS_HOST);
     result->verdict_class = "STEPS ONLY";
     if (!result->budget.reason)
-        part = an_finding_text(
-            context,
-            "; %.1f %% of it is inside ranges that do not say what they are, %.1f %% inside none",
-            host, pct(&result->budget, AN_CLASS_UNATTRIBUTED));
+        part = an_finding_text(context,
+                               "; %.1f %% of it is inside ranges that do not say what they are, "
+                               "%.1f %% outside all ranges",
+                               host, pct(&result->budget, AN_CLASS_UNATTRIBUTED));
     if (!result->steps.median_ms.valid && context->options->some_steps && context->step_count)
         result->verdict = none_of_those(context);
     else if (!result->steps.median_ms.valid)
@@ -276,8 +275,7 @@ static const char *load_words(struct an_context *context, const char **class)
     const struct an_system *system = &context->result->system;
     *class = "NO STEPS";
     if (!system->cpu_cores.valid)
-        return an_finding_text(context,
-                               "too little was sampled to tell how busy the machine was: %s",
+        return an_finding_text(context, "too few samples to say how busy the machine was: %s",
                                system->cpu_cores.reason);
     double used = system->cpu_cores.value, cores = an_count_or_0(context->result->run.cores);
     const char *of = cores > 0 ? an_finding_text(context, " of %.0f", cores) : "";
@@ -323,13 +321,13 @@ static void without_steps(struct an_context *context)
                     : "Mark each optimizer update with an NVTX range named step, or with "
                       "tacho.step of include/tacho_nvtx.h");
     else if (foreign)
-        result->verdict = "NO STEPS: the trace holds no operator, kernel or range, only what "
-                          "describes it. Trust says what of the file could not be read.";
+        result->verdict = "NO STEPS: the trace holds no operator, kernel or range, only metadata. "
+                          "The trust section lists what of the file could not be read.";
     else
         result->verdict = an_finding_text(
             context,
-            "%s:%s %s. It spoke no NVTX, so only the system layer is known: mark each optimizer "
-            "update with an NVTX range named step to see where its time goes.",
+            "%s:%s %s. It recorded no NVTX ranges, so only the system layer is known: mark each "
+            "optimizer update with an NVTX range named step to see where its time goes.",
             class, time, load);
 }
 

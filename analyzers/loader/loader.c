@@ -3,7 +3,7 @@
  * The data loader, by the ranges that a program marks (tacho.range input_wait, read, decode,
  * collate, pin, queue_wait): sums of each rank over the detailed steps of the budget. The time of a
  * stage is its own time: decode inside read counts as decode. A batch is one collate range or,
- * without those, one wait. Stages inside evaluations and checkpoints are not counted.
+ * without those, one wait. Stages inside evaluations and checkpoints are excluded.
  *
  * A worker is a thread with stages that runs no steps, of the rank's own process or of one that it
  * started (a worker process).
@@ -245,7 +245,7 @@ static struct an_value queue_depth(const struct an_context *context)
             time += ns;
         }
     }
-    return an_num_if(time > 0, area / time, "the program counts no queue_depth");
+    return an_num_if(time > 0, area / time, "the program does not emit the counter queue_depth");
 }
 
 static struct an_value wait_per_step(const struct an_context *context)

@@ -13,7 +13,7 @@
 #include "analyzers/counters/system.h"
 #include "analyzers/loader/loader_private.h"
 
-#define WORTH_PCT     2.0  /* of a step: a smaller wait is none */
+#define WORTH_PCT     2.0  /* of a step: a smaller wait counts as 0 */
 #define STORAGE_RATIO 0.8  /* of the sequential rate: from here on storage is the limit */
 #define CACHED_RATIO  0.01 /* of the bytes that were asked for: less from storage is a cache */
 #define CPU_MARGIN    1.1  /* times the step: from here on sampled CPU time is a limit */
@@ -183,7 +183,7 @@ static struct an_count serial_words(struct an_context *context, const char *seri
                             an_time_words(context->arena, model->pin * model->batches, 3),
                             an_time_words(context->arena, model->rest, 3)));
     return an_int_none("the workers are threads of one Python interpreter, of which one runs at a "
-                       "time: processes would tell");
+                       "time: a run with worker processes would show it");
 }
 
 /* *wanted: the workers that keep up with the step; out->workers_needed: the same, as far as the

@@ -256,7 +256,7 @@ int an_loader_torch(struct an_context *context, bool *found)
     const char *reason = context->result->steps.reason;
     loader->wait_ms_per_step = an_num_if(steps, (double)inside / (double)steps / 1e6,
                                          reason ? reason : "no counted steps on a known thread");
-    loader->queue_depth_mean = an_num_none("the trace counts no queue_depth");
+    loader->queue_depth_mean = an_num_none("the trace has no counter queue_depth");
     loader->inferred_wait_ms_per_step = an_num_none("the waits are marked");
     return 0;
 }
@@ -366,7 +366,7 @@ int an_loader_infer(struct an_context *context)
     free(kind);
     if (rc || !steps)
         return rc;
-    const char *none = "the trace marks no loader; inferred_wait_ms_per_step is what gaps tell";
+    const char *none = "the trace marks no loader; inferred_wait_ms_per_step is computed from gaps";
     loader->reason = NULL;
     loader->source = "gaps";
     loader->wait_ms_per_step = an_num_none(none);

@@ -2,7 +2,7 @@
  *
  * The flame graph of ranges: the ranges of the threads that run steps, inside the detailed steps,
  * merged by the path of names that leads to them. The root is the steps themselves. A graph has a
- * bounded number of rows; the smallest paths are left out first.
+ * bounded number of rows; the smallest paths are dropped first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +120,7 @@ static int threshold(const struct an_flame_node *node, size_t count, int64_t *ou
     for (size_t i = 0; i < count; i++)
         total[i] = node[i].total;
     qsort(total, count, sizeof *total, descending);
-    *out = total[ROWS_MOST] + 1; /* of equal nodes all are left out */
+    *out = total[ROWS_MOST] + 1; /* of equal nodes all are dropped */
     free(total);
     return 0;
 }

@@ -31,7 +31,7 @@ struct survey {
     size_t overhead_count, overhead_room;
 };
 
-/* Index of the host step of a process that contains `time`, step_count: there is none. */
+/* Index of the host step of a process that contains `time`, step_count without one. */
 static size_t host_step_at(const struct an_context *context, uint32_t process, int64_t time)
 {
     for (size_t i = 0; i < context->lane_count; i++) {
@@ -211,16 +211,16 @@ static void clock_signs(struct an_context *context, const struct survey *survey,
     if (blank > GAP_NS)
         add_sign(signs, an_arena_format(context->arena,
                                         "the first op on a device starts %.1f ms after the first "
-                                        "launch: the device still did what was launched before the "
-                                        "capture, which is not recorded; that time is not idle",
+                                        "launch: the device was still running work launched before "
+                                        "the capture, which is not recorded; that time is not idle",
                                         (double)blank / 1e6));
     if (early)
         add_sign(signs,
                  an_arena_format(
                      context->arena,
                      "%" PRId64
-                     " device ops start before their launch call, by up to %.1f us: the clocks "
-                     "of host and device disagree by that much; delays are not more exact",
+                     " device ops start before their launch call, by up to %.1f us: the clocks of "
+                     "host and device disagree by that much; delays are no more exact than that",
                      early, (double)worst / 1e3));
     if (opaque)
         add_sign(signs, an_arena_format(context->arena,
@@ -310,9 +310,9 @@ static void problems(struct an_context *context, const struct survey *survey, in
         an_problem(context,
                    "CAPTURE: %" PRId64
                    " launches of kernels or graphs have no device op in the file, %" PRId64
-                   " of them before the first op: the device's work is not all there (longer "
-                   "warm-up: schedule(warmup=...); fewer activities; no fork after start); "
-                   "launches captured into a graph count too",
+                   " of them before the first op: the device's work is incomplete (longer warm-up: "
+                   "schedule(warmup=...); fewer activities; no fork after start); launches "
+                   "captured into a graph count too",
                    survey->kernels_lost, survey->early);
     if (orphans)
         an_problem(context,
@@ -326,7 +326,7 @@ static void problems(struct an_context *context, const struct survey *survey, in
     if (context->gpu->untimed)
         an_problem(context,
                    "CAPTURE: %" PRId64
-                   " device rows have no usable time (0 or no end); they were left out",
+                   " device rows have no usable time (0 or no end); they were excluded",
                    context->gpu->untimed);
     if (counted)
         an_problem(

@@ -216,18 +216,18 @@ static void contradictions(struct an_context *context)
     size_t overlap = 0;
     if (trace->odd)
         an_problem(context,
-                   "%zu rows have times that cannot be (an end before its start); they count as 0 "
-                   "ns or as open",
+                   "%zu rows have impossible times (an end before its start); they count as 0 ns "
+                   "or as open",
                    trace->odd);
     if (trace->orphans)
-        an_problem(context, "%zu rows name a track that the file does not hold; they were left out",
+        an_problem(context, "%zu rows name a track that the file does not hold; they were excluded",
                    trace->orphans);
     for (size_t i = 0; i < context->step_count; i++)
         overlap += context->step[i].excluded && !strcmp(context->step[i].excluded, "overlap");
     if (overlap)
         an_problem(context,
-                   "%zu steps began before the step ahead of them on their thread had ended; they "
-                   "were left out",
+                   "%zu steps began before the previous step on their thread had ended; they were "
+                   "excluded",
                    overlap);
 }
 
@@ -241,7 +241,7 @@ static void foreign(struct an_context *context)
     if (!strcmp(source, "tacho"))
         return;
     overhead_absent(trust, "a trace of another tool: nothing in it says how fast the program is "
-                           "without its profiler (trust/capture has the signs)");
+                           "without its profiler (trust/capture lists the signs)");
     if (!*trust->clock)
         trust->clock = key_or(context, "source.clock", "");
 }

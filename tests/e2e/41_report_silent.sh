@@ -10,7 +10,7 @@ work_folder
 "$TACHO" run -o idle.tacho -- sleep 0.6 > /dev/null 2>&1 || fail "run of sleep"
 "$TACHO" report idle.tacho > text || fail "report of sleep"
 grep -q '^IDLE: ' text || fail "sleep is not idle: $(sed -n 3p text)"
-grep -q 'spoke no NVTX' text || fail "it does not say that there was no NVTX"
+grep -q 'recorded no NVTX ranges' text || fail "it does not say that there was no NVTX"
 grep -q '^System  *CPU 0\.' text || fail "no system line"
 "$TACHO" report idle.tacho --json > json || fail "JSON of sleep"
 grep -q '"/steps/median_ms": ".*NVTX' json || fail "no reason for the missing steps"

@@ -81,7 +81,7 @@ assert not any("counting error" in x for x in report["trust"]["problems"]), repo
 print(len(have), "points:", sorted({p["bound"] for p in have}))
 PY
 
-# peak 2 TFLOP/s, 250 GB/s: the ridge lies at 8 FLOP/byte, whatever the machine
+# peak 2 TFLOP/s, 250 GB/s: the ridge is at 8 FLOP/byte, whatever the machine
 roofs="('cpu','flops','fp32',2e12,'measured: test'), ('cpu','bandwidth','',2e11,'measured: test'), ('cpu','bandwidth_update','',2.5e11,'measured: test')"
 caches="('cpu','bandwidth_l3','',1e8,'measured: test'), ('cpu','bandwidth_l2','',1e9,'measured: test'), ('cpu','bandwidth_l1','',1e13,'measured: test')"
 slow="('cpu','flops','fp32',2e12,'measured: test'), ('cpu','bandwidth','',1e6,'measured: test'), $caches"

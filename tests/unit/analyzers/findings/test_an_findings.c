@@ -318,7 +318,7 @@ static void test_some_steps(void **state)
     r = fx_analyze_with(f, &o);
     assert_int_equal(r->steps.counted, 0);
     assert_null(finding(r, "NO_STEPS")); /* they are there */
-    assert_non_null(strstr(r->verdict, "asked for"));
+    assert_non_null(strstr(r->verdict, "requested steps"));
     fx_close(f);
 }
 

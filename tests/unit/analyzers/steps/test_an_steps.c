@@ -260,7 +260,7 @@ static void test_no_nvtx(void **state)
         sample_cpu(f, cases[i].cores);
         const struct an_result *r = fx_analyze(f);
         assert_string_equal(r->verdict_class, cases[i].class);
-        assert_non_null(strstr(r->verdict, "It spoke no NVTX"));
+        assert_non_null(strstr(r->verdict, "It recorded no NVTX ranges"));
         assert_near(r->system.cpu_cores.value, cases[i].cores, 1e-9);
         assert_int_equal(r->trust.events, 11);
         fx_close(f);
