@@ -46,6 +46,23 @@ static void unattributed_texts(struct an_context *context, struct an_finding *fi
              : "events were lost (see trust): then ranges that the program marked are missing";
 }
 
+/* How much time it is, in how many steps, and lost events. */
+static void unattributed_evidence(struct an_context *context, double pct,
+                                  const struct an_class_share *share, struct an_finding *finding)
+{
+    const struct an_budget *budget = &context->result->budget;
+    const struct an_count *lost = &context->result->trust.lost_events;
+    an_finding_note(context, finding, "%s a step (%s)",
+                    an_time_words(context->arena, an_budget_step_ms(budget) * pct / 100, 3),
+                    an_window_text(context));
+    an_finding_note(context, finding, "%zu of %zu steps have such time", share->touched,
+                    share->steps);
+    if (lost->valid)
+        an_finding_note(context, finding, "%" PRId64 " events lost", lost->value);
+    else
+        an_finding_evidence(finding, "an unknown number of events was lost");
+}
+
 /* Looks at time that no class explains, unless it is that of opaque graphs: those have a finding of
  * their own. */
 static int unattributed(struct an_findings_list *findings)
@@ -53,7 +70,6 @@ static int unattributed(struct an_findings_list *findings)
     struct an_context *context = findings->context;
     const struct an_budget *budget = &context->result->budget;
     const struct an_count *unexplained = &budget->ns[AN_CLASS_UNATTRIBUTED];
-    const struct an_count *lost = &context->result->trust.lost_events;
     struct an_class_share share;
     if (budget->reason || !budget->pct[AN_CLASS_UNATTRIBUTED].valid || an_mostly_opaque(context))
         return 0;
@@ -69,15 +85,7 @@ static int unattributed(struct an_findings_list *findings)
     an_finding_no_gain(finding);
     unattributed_texts(context, finding, held, pct);
     finding->verify = "run again and read the row unattributed: `tacho report`";
-    an_finding_note(context, finding, "%s a step (%s)",
-                    an_time_words(context->arena, an_budget_step_ms(budget) * pct / 100, 3),
-                    an_window_text(context));
-    an_finding_note(context, finding, "%zu of %zu steps have such time", share.touched,
-                    share.steps);
-    if (lost->valid)
-        an_finding_note(context, finding, "%" PRId64 " events lost", lost->value);
-    else
-        an_finding_evidence(finding, "an unknown number of events was lost");
+    unattributed_evidence(context, pct, &share, finding);
     return 0;
 }
 

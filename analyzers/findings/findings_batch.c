@@ -318,6 +318,30 @@ static void recomputed_flops(struct an_context *context, struct an_finding *find
                         100 * (double)recomputed->value / executed);
 }
 
+/* Time and FLOPs of the recomputation, and the memory that it saves. */
+static void recompute_evidence(struct an_context *context, const struct an_class_share *share,
+                               double keep, struct an_finding *finding)
+{
+    const struct an_memory *memory = &context->result->memory;
+    an_finding_evidence(finding, an_class_share_text(context, share, "recomputation:"));
+    recomputed_flops(context, finding);
+    an_finding_note(context, finding,
+                    "recomputation writes %s a micro-step: memory use would grow by as much",
+                    an_bytes_text(context, keep));
+    an_finding_note(context, finding, "%s of %s of memory are left",
+                    an_bytes_text(context, (double)memory->room_bytes.value),
+                    an_bytes_text(context, (double)memory->capacity_bytes.value));
+}
+
+/* Keep the activations in place of recomputing them. */
+static void recompute_action(struct an_finding *finding, bool libtrain)
+{
+    finding->action = libtrain ? "--recompute none: keep the activations"
+                               : "turn off checkpointing (torch.utils.checkpoint), or "
+                                 "checkpoint fewer blocks: keep the activations";
+    finding->effort = "a setting";
+}
+
 void an_engine_recompute(struct an_engine *engine)
 {
     struct an_context *context = engine->context;
@@ -340,18 +364,8 @@ void an_engine_recompute(struct an_engine *engine)
         an_finding_text(context,
                         "%.1f %% of the step computes activations again that memory has room for",
                         share.mean));
-    an_finding_evidence(finding, an_class_share_text(engine->context, &share, "recomputation:"));
-    recomputed_flops(context, finding);
-    an_finding_note(context, finding,
-                    "recomputation writes %s a micro-step: memory use would grow by as much",
-                    an_bytes_text(context, keep));
-    an_finding_note(context, finding, "%s of %s of memory are left",
-                    an_bytes_text(context, (double)memory->room_bytes.value),
-                    an_bytes_text(context, (double)memory->capacity_bytes.value));
-    finding->action = engine->libtrain ? "--recompute none: keep the activations"
-                                       : "turn off checkpointing (torch.utils.checkpoint), or "
-                                         "checkpoint fewer blocks: keep the activations";
-    finding->effort = "a setting";
+    recompute_evidence(context, &share, keep, finding);
+    recompute_action(finding, engine->libtrain);
     an_finding_ceiling(finding, 100, share.mean, FINDINGS_NOT_REPLAYED);
     finding->method = "ceiling: step / (step - recomputation) - 1; nothing was replayed";
     finding->verify =

@@ -18,6 +18,20 @@ static bool is_nsight(const struct an_context *context)
     return source && !strcmp(source, "nsight");
 }
 
+/* Opaque time of `span` ns on all devices, and launches of graphs. */
+static void opaque_evidence(struct an_context *context, double opaque, double span,
+                            struct an_finding *finding)
+{
+    const struct an_result *result = context->result;
+    an_finding_note(context, finding, "%s opaque of %s on %zu %s",
+                    an_time_words(context->arena, opaque / 1e6, 3),
+                    an_time_words(context->arena, span / 1e6, 3), result->gpu_count,
+                    result->gpu_count == 1 ? "device" : "devices");
+    if (!result->launches.reason)
+        an_finding_note(context, finding, "%" PRId64 " launches of graphs",
+                        result->launches.graphs);
+}
+
 /* Looks at graphs of which only the launch was recorded: their time counts as busy, but says
  * nothing about what ran. */
 static void opaque_graphs(struct an_findings_list *findings)
@@ -36,13 +50,7 @@ static void opaque_graphs(struct an_findings_list *findings)
                                         "in %.1f %% of the capture graphs run whose kernels were "
                                         "not recorded: the device is busy, not idle",
                                         pct));
-    an_finding_note(context, finding, "%s opaque of %s on %zu %s",
-                    an_time_words(context->arena, opaque / 1e6, 3),
-                    an_time_words(context->arena, span / 1e6, 3), result->gpu_count,
-                    result->gpu_count == 1 ? "device" : "devices");
-    if (!result->launches.reason)
-        an_finding_note(context, finding, "%" PRId64 " launches of graphs",
-                        result->launches.graphs);
+    opaque_evidence(context, opaque, span, finding);
     finding->action = is_nsight(context)
                           ? "record graphs node by node: nsys profile --cuda-graph-trace=node"
                           : "record some steps without graphs (TORCH_COMPILE_DISABLE=1, or no "
@@ -50,6 +58,32 @@ static void opaque_graphs(struct an_findings_list *findings)
     an_finding_no_gain(finding);
     finding->verify = "report the new recording: opaque_us of each device is 0";
     finding->wrong_when = "never: what is inside these graphs is not in the file";
+}
+
+/* Says which rows are missing: kernels (`lost` %) or launches (`alone` %). */
+static void incomplete_claim(struct an_context *context, double lost, double alone,
+                             struct an_finding *finding)
+{
+    if (lost >= LOST_PCT)
+        finding->claim = an_finding_text(
+            context,
+            "%.1f %% of the launches have no kernel in the file: times of the device are too short",
+            lost);
+    else
+        finding->claim = an_finding_text(context,
+                                         "%.1f %% of the device ops have no launch in the file: it "
+                                         "is not known which call launched them",
+                                         alone);
+}
+
+/* How to record without losing rows. */
+static void incomplete_action(const struct an_context *context, struct an_finding *finding)
+{
+    finding->action = is_nsight(context)
+                          ? "start nsys before the program uses the device, and end the capture "
+                            "between steps after a synchronise call"
+                          : "give torch.profiler.schedule more warm-up steps, and synchronise the "
+                            "device before the profiler stops";
 }
 
 /* Looks at launches without a kernel and device ops without a launch: the recording lost rows, so
@@ -71,27 +105,14 @@ static void incomplete_capture(struct an_findings_list *findings)
         return;
     }
     struct an_finding *finding = an_findings_add(findings, "INCOMPLETE_CAPTURE", NULL);
-    if (lost >= LOST_PCT)
-        finding->claim = an_finding_text(
-            context,
-            "%.1f %% of the launches have no kernel in the file: times of the device are too short",
-            lost);
-    else
-        finding->claim = an_finding_text(context,
-                                         "%.1f %% of the device ops have no launch in the file: it "
-                                         "is not known which call launched them",
-                                         alone);
+    incomplete_claim(context, lost, alone, finding);
     if (quality->kernels_lost.valid)
         an_finding_note(context, finding, "%" PRId64 " of %" PRId64 " launches without a kernel",
                         quality->kernels_lost.value, launches->calls);
     if (quality->ops_without_launch.valid)
         an_finding_note(context, finding, "%" PRId64 " of %.0f device ops without a launch",
                         quality->ops_without_launch.value, ops);
-    finding->action = is_nsight(context)
-                          ? "start nsys before the program uses the device, and end the capture "
-                            "between steps after a synchronise call"
-                          : "give torch.profiler.schedule more warm-up steps, and synchronise the "
-                            "device before the profiler stops";
+    incomplete_action(context, finding);
     an_finding_no_gain(finding);
     finding->verify = "report the new recording: trust/capture counts no such rows";
     finding->wrong_when = "the capture window was cut on purpose: steps inside it are complete "

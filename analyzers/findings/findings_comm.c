@@ -166,25 +166,11 @@ static void one_rank(struct an_context *context, const struct exposure *exposure
     finding->bound = true;
 }
 
-/* The finding of ranks that wait for each other: the gain is bounded by the rank that waits most,
- * and the advice names the rank that causes most of the waiting. */
-static void waiting(struct an_context *context, const struct exposure *exposure,
-                    struct an_finding *finding)
+/* Names the rank that causes most of the waiting (`caused`), if one does. */
+static void waiting_action(struct an_context *context, const struct exposure *exposure,
+                           double caused, struct an_finding *finding)
 {
-    double caused = caused_by_all(context);
     bool named = exposure->last && exposure->last->caused_ms.value >= NAMED_SHARE * caused;
-    finding->claim = an_finding_text(context,
-                                     "the step waits for other ranks: %s of %s of exposed "
-                                     "communication are waiting, %.1f %% of the step",
-                                     an_time_words(context->arena, exposure->waiting, 3),
-                                     an_time_words(context->arena, exposure->exposed, 3),
-                                     100 * exposure->waiting / exposure->step);
-    an_finding_evidence(finding,
-                        an_class_share_text(context, &exposure->share, "exposed communication"));
-    an_finding_evidence(finding, split_words(context, exposure));
-    an_finding_evidence(finding, last_words(context, exposure));
-    an_finding_evidence(finding, most_words(context, exposure));
-    an_finding_evidence(finding, overlap_words(context));
     if (named)
         finding->action =
             an_finding_text(context,
@@ -202,6 +188,35 @@ static void waiting(struct an_context *context, const struct exposure *exposure,
     else
         finding->action =
             "balance the ranks (uneven batches, cores that are shared); the link is not the cause";
+}
+
+/* Evidence of ranks that wait for each other. */
+static void waiting_evidence(struct an_context *context, const struct exposure *exposure,
+                             struct an_finding *finding)
+{
+    an_finding_evidence(finding,
+                        an_class_share_text(context, &exposure->share, "exposed communication"));
+    an_finding_evidence(finding, split_words(context, exposure));
+    an_finding_evidence(finding, last_words(context, exposure));
+    an_finding_evidence(finding, most_words(context, exposure));
+    an_finding_evidence(finding, overlap_words(context));
+}
+
+/* The finding of ranks that wait for each other: the gain is bounded by the rank that waits most,
+ * and the advice names the rank that causes most of the waiting. */
+static void waiting(struct an_context *context, const struct exposure *exposure,
+                    struct an_finding *finding)
+{
+    double caused = caused_by_all(context);
+    bool named = exposure->last && exposure->last->caused_ms.value >= NAMED_SHARE * caused;
+    finding->claim = an_finding_text(context,
+                                     "the step waits for other ranks: %s of %s of exposed "
+                                     "communication are waiting, %.1f %% of the step",
+                                     an_time_words(context->arena, exposure->waiting, 3),
+                                     an_time_words(context->arena, exposure->exposed, 3),
+                                     100 * exposure->waiting / exposure->step);
+    waiting_evidence(context, exposure, finding);
+    waiting_action(context, exposure, caused, finding);
 
     finding->effort = "find out what takes that rank longer";
     finding->method = "ceiling \"no rank waits\": step / (step - exposed waiting of the rank that "
@@ -284,18 +299,22 @@ static const char *transfer_action(struct an_context *context, bool overlaps, bo
                  "gradients in bf16";
 }
 
-/* The finding of transfer that no compute hides. Time outside of the calls is packing or a thread
- * that does not get a core. */
-static void transfer(struct an_context *context, const struct exposure *exposure,
-                     struct an_finding *finding)
+/* Evidence of exposed transfer. */
+static void transfer_evidence(struct an_context *context, const struct exposure *exposure,
+                              struct an_finding *finding)
 {
-    const struct an_communication *communication = &context->result->communication;
-    bool overlaps =
-        communication->overlap_pct.valid && communication->overlap_pct.value >= OVERLAPS_PCT;
-    const char *option;
-    double removed = exposure->exposed - exposure->waiting, in_calls = removed;
-    if (communication->exposed_transfer_ms.valid)
-        in_calls = communication->exposed_transfer_ms.value;
+    an_finding_evidence(finding,
+                        an_class_share_text(context, &exposure->share, "exposed communication"));
+    an_finding_evidence(finding, split_words(context, exposure));
+    an_finding_evidence(finding, overlap_words(context));
+    an_finding_evidence(finding, link_words(context));
+    an_finding_evidence(finding, last_words(context, exposure));
+}
+
+/* How much of the `removed` ms are transfer, and how much is around it. */
+static void transfer_claim(struct an_context *context, const struct exposure *exposure,
+                           double in_calls, double removed, struct an_finding *finding)
+{
     double rest = removed > in_calls ? removed - in_calls : 0;
     finding->claim =
         rest >= 0.1 * removed
@@ -309,12 +328,23 @@ static void transfer(struct an_context *context, const struct exposure *exposure
                   context,
                   "%s of transfer between ranks run while nothing computes, %.1f %% of the step",
                   an_time_words(context->arena, removed, 3), 100 * removed / exposure->step);
-    an_finding_evidence(finding,
-                        an_class_share_text(context, &exposure->share, "exposed communication"));
-    an_finding_evidence(finding, split_words(context, exposure));
-    an_finding_evidence(finding, overlap_words(context));
-    an_finding_evidence(finding, link_words(context));
-    an_finding_evidence(finding, last_words(context, exposure));
+}
+
+/* The finding of transfer that no compute hides. Time outside of the calls is packing or a thread
+ * that does not get a core. */
+static void transfer(struct an_context *context, const struct exposure *exposure,
+                     struct an_finding *finding)
+{
+    const struct an_communication *communication = &context->result->communication;
+    bool overlaps =
+        communication->overlap_pct.valid && communication->overlap_pct.value >= OVERLAPS_PCT;
+    const char *option;
+    double removed = exposure->exposed - exposure->waiting, in_calls = removed;
+    if (communication->exposed_transfer_ms.valid)
+        in_calls = communication->exposed_transfer_ms.value;
+    double rest = removed > in_calls ? removed - in_calls : 0;
+    transfer_claim(context, exposure, in_calls, removed, finding);
+    transfer_evidence(context, exposure, finding);
     finding->action = transfer_action(context, overlaps, rest > in_calls, &option);
     finding->effort = "a setting of the parallel layer";
     finding->method = "ceiling \"all transfer hidden\": step / (step - exposed + exposed waiting) "

@@ -272,18 +272,11 @@ static void launch_bound(struct an_context *context, struct an_finding *finding)
                           "recording itself made the host slow";
 }
 
-/* Advises by `name`, the call or range in which the host spends most time while the device idles.
- */
-static void host_bound(struct an_context *context, struct an_finding *finding, const char *name)
+/* What to do about the call or range `name`, by its kind. */
+static void host_bound_action(struct an_context *context, struct an_finding *finding,
+                              const char *name)
 {
-    enum an_api_kind kind = an_api_of(name).kind;
-    const struct an_attribution_row *op = busiest_host(context->result);
-    if (op)
-        an_finding_note(context, finding,
-                        "largest host self time: %.80s, %s in %" PRId64 " calls (whole capture)",
-                        op->name, an_time_words(context->arena, (double)op->host_ns / 1e6, 4),
-                        op->count);
-    switch (kind) {
+    switch (an_api_of(name).kind) {
     case AN_API_COPY:
         finding->what_if = "copy=0";
         finding->action = an_finding_text(
@@ -311,7 +304,19 @@ static void host_bound(struct an_context *context, struct an_finding *finding, c
         finding->action = "shorten what the host does between launches: torch.compile, fewer small "
                           "tensor operations in Python, a larger batch";
     }
+}
 
+/* Advises by `name`, the call or range in which the host spends most time while the device idles.
+ */
+static void host_bound(struct an_context *context, struct an_finding *finding, const char *name)
+{
+    const struct an_attribution_row *op = busiest_host(context->result);
+    if (op)
+        an_finding_note(context, finding,
+                        "largest host self time: %.80s, %s in %" PRId64 " calls (whole capture)",
+                        op->name, an_time_words(context->arena, (double)op->host_ns / 1e6, 4),
+                        op->count);
+    host_bound_action(context, finding, name);
     finding->effort = "some lines of code";
 
     finding->wrong_when =
@@ -375,19 +380,26 @@ static int host_late(struct an_findings_list *findings, double span)
 
 /* ---- synchronise calls and copies ------------------------------------------------------------ */
 
+/* The synchronise call that waits longest for idle devices. */
+static const struct an_sync_row *longest_idle_sync(const struct an_result *result)
+{
+    const struct an_sync_row *most = NULL;
+    for (size_t i = 0; i < result->sync_count; i++)
+        if (result->sync[i].idle_ns.valid &&
+            (!most || result->sync[i].idle_ns.value > most->idle_ns.value))
+            most = &result->sync[i];
+    return most;
+}
+
 /* Looks at synchronise calls in which the host waits although no device of its process works. */
 static int sync_stall(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
     struct an_class_share share;
-    const struct an_sync_row *most = NULL;
+    const struct an_sync_row *most = longest_idle_sync(context->result);
     if (context->result->syncs.reason)
         return 0;
     int rc = an_sync_idle_share(context, &share);
-    for (size_t i = 0; i < context->result->sync_count; i++)
-        if (context->result->sync[i].idle_ns.valid &&
-            (!most || context->result->sync[i].idle_ns.value > most->idle_ns.value))
-            most = &context->result->sync[i];
     if (rc || !most || !an_class_share_matters(&share)) {
         an_findings_checked(findings, "synchronise calls that wait for an idle device");
         return rc;
@@ -471,18 +483,40 @@ static int pageable_copy(struct an_findings_list *findings, double *found)
     return 0;
 }
 
+/* Copies of the kind that is exposed longest. */
+static const struct an_copy_row *most_exposed_copies(const struct an_result *result)
+{
+    const struct an_copy_row *row = NULL;
+    for (size_t i = 0; i < result->copy_count; i++)
+        if (strcmp(result->copy[i].kind, "memset") != 0 &&
+            (!row || result->copy[i].exposed_ns > row->exposed_ns))
+            row = &result->copy[i];
+    return row;
+}
+
+/* What to do about exposed copies in that direction. */
+static void exposed_copy_action(struct an_finding *finding, const char *kind)
+{
+    if (!strcmp(kind, "DtoD"))
+        finding->action = "fewer copies on the device: avoid .contiguous(), clone and torch.cat of "
+                          "large tensors, write into place, or fuse the operation that copies "
+                          "(tacho report --by line finds it)";
+    else if (!strcmp(kind, "DtoH"))
+        finding->action = "copy less back to the host inside a step, or on a stream of its own "
+                          "with non_blocking=True";
+    else
+        finding->action = "move less to the device inside a step, or begin earlier: prefetch on a "
+                          "stream of its own, overlapped with compute";
+}
+
 /* Looks at exposed copies of any other kind. `pageable`: the share that PAGEABLE_COPY has named. */
 static int exposed_copy(struct an_findings_list *findings, double pageable)
 {
     struct an_context *context = findings->context;
     struct an_class_share share;
     bool matters;
-    const struct an_copy_row *row = NULL;
+    const struct an_copy_row *row = most_exposed_copies(context->result);
     int rc = exposed_matters(findings, AN_CLASS_COPY, "exposed copies", &share, &matters);
-    for (size_t i = 0; i < context->result->copy_count; i++)
-        if (strcmp(context->result->copy[i].kind, "memset") != 0 &&
-            (!row || context->result->copy[i].exposed_ns > row->exposed_ns))
-            row = &context->result->copy[i];
     if (rc || !matters || !row || pageable > 0.8 * share.mean)
         return rc;
     struct an_finding *finding = an_findings_add(
@@ -490,16 +524,7 @@ static int exposed_copy(struct an_findings_list *findings, double pageable)
         an_finding_text(context, "%.1f %% of %s is exposed copies", share.mean, window_of(&share)));
     an_finding_evidence(finding, an_class_share_text(context, &share, "exposed copies"));
     copy_evidence(context, finding, row);
-    if (!strcmp(row->kind, "DtoD"))
-        finding->action = "fewer copies on the device: avoid .contiguous(), clone and torch.cat of "
-                          "large tensors, write into place, or fuse the operation that copies "
-                          "(tacho report --by line finds it)";
-    else if (!strcmp(row->kind, "DtoH"))
-        finding->action = "copy less back to the host inside a step, or on a stream of its own "
-                          "with non_blocking=True";
-    else
-        finding->action = "move less to the device inside a step, or begin earlier: prefetch on a "
-                          "stream of its own, overlapped with compute";
+    exposed_copy_action(finding, row->kind);
     finding->effort = "some lines of code";
     share_ceiling(finding, &share);
     finding->verify = "run again and compare copies: `tacho report --json`";
@@ -525,43 +550,64 @@ static const char *faster_type(struct an_context *context, double *ratio)
     return NULL;
 }
 
-/* Looks at matrix kernels that ran off the matrix units, where the data sheet has a faster type.
- * Without the data sheet nothing is checked, and nothing is said. */
-static void low_precision(struct an_findings_list *findings, double span)
+/* Time of matrix kernels in fp32 or an unknown type off the matrix units. */
+static double off_units_ns(const struct an_precision *precision)
 {
-    struct an_context *context = findings->context;
-    const struct an_precision *precision = &context->result->precision;
-    double off = 0, ratio = 1, compute = an_devices_ns(context->result, compute_ns);
-    const char *type = precision->reason ? NULL : faster_type(context, &ratio);
-    for (size_t i = 0; !precision->reason && i < precision->row_count; i++)
+    double off = 0;
+    for (size_t i = 0; i < precision->row_count; i++)
         if (precision->rows[i].told && !precision->rows[i].matrix_unit &&
             (!strcmp(precision->rows[i].dtype, "fp32") ||
              !strcmp(precision->rows[i].dtype, "unknown")))
             off += (double)precision->rows[i].total_ns;
-    if (precision->reason || !type)
-        return;
-    double removed = (off < compute ? off : compute) * (1 - 1 / ratio);
-    if (an_percent(removed, span) < FINDINGS_NOISE_PCT) {
-        an_findings_checked(findings, "matrix work that does not use the device's matrix units");
-        return;
-    }
-    bool half = !strcmp(type, "fp16");
-    struct an_finding *finding = an_findings_add(
-        findings, "LOW_PRECISION",
-        an_finding_text(
-            context, "matrix kernels take %s off the device's matrix units, %.1f %% of the capture",
-            an_time_words(context->arena, off / 1e6, 4), an_percent(off, span)));
+    return off;
+}
+
+/* Mixed precision in fp16 (`half`) or bf16. */
+static void low_precision_action(struct an_finding *finding, bool half)
+{
+    finding->action = half ? "mixed precision: torch.autocast(\"cuda\", torch.float16) around "
+                             "forward and loss, with a GradScaler"
+                           : "mixed precision: torch.autocast(\"cuda\", torch.bfloat16) around "
+                             "forward and loss; or torch.set_float32_matmul_precision(\"high\")";
+    finding->effort = "some lines of code; watch the loss";
+}
+
+/* The use of matrix units and the ratio of the data sheet's peaks. */
+static void low_precision_evidence(struct an_context *context, struct an_finding *finding,
+                                   const char *type, double ratio)
+{
+    const struct an_precision *precision = &context->result->precision;
     if (precision->matrix_unit_pct.valid)
         an_finding_note(context, finding,
                         "%.1f %% of matrix and attention time runs on matrix units",
                         precision->matrix_unit_pct.value);
     an_finding_note(context, finding, "%.100s: %s is %s times as fast as fp32 (data sheet)",
                     context->result->gpus[0].name, type, an_number_words(context->arena, ratio, 3));
-    finding->action = half ? "mixed precision: torch.autocast(\"cuda\", torch.float16) around "
-                             "forward and loss, with a GradScaler"
-                           : "mixed precision: torch.autocast(\"cuda\", torch.bfloat16) around "
-                             "forward and loss; or torch.set_float32_matmul_precision(\"high\")";
-    finding->effort = "some lines of code; watch the loss";
+}
+
+/* Looks at matrix kernels that ran off the matrix units, where the data sheet has a faster type.
+ * Without the data sheet nothing is checked, and nothing is said. */
+static void low_precision(struct an_findings_list *findings, double span)
+{
+    struct an_context *context = findings->context;
+    const struct an_precision *precision = &context->result->precision;
+    double ratio = 1, compute = an_devices_ns(context->result, compute_ns);
+    const char *type = precision->reason ? NULL : faster_type(context, &ratio);
+    if (precision->reason || !type)
+        return;
+    double off = off_units_ns(precision);
+    double removed = (off < compute ? off : compute) * (1 - 1 / ratio);
+    if (an_percent(removed, span) < FINDINGS_NOISE_PCT) {
+        an_findings_checked(findings, "matrix work that does not use the device's matrix units");
+        return;
+    }
+    struct an_finding *finding = an_findings_add(
+        findings, "LOW_PRECISION",
+        an_finding_text(
+            context, "matrix kernels take %s off the device's matrix units, %.1f %% of the capture",
+            an_time_words(context->arena, off / 1e6, 4), an_percent(off, span)));
+    low_precision_evidence(context, finding, type, ratio);
+    low_precision_action(finding, !strcmp(type, "fp16"));
     an_finding_ceiling(finding, span, removed, FINDINGS_NOT_REPLAYED);
     if (precision->matrix_ns > 0)
         finding->what_if = an_finding_text(

@@ -69,6 +69,23 @@ static const struct an_gpu_hardware *slowest_gpu(const struct an_result *result,
     return slowest;
 }
 
+/* What limits the clock, the clock itself, power and temperature. */
+static void throttled_evidence(struct an_context *context, const struct an_gpu_hardware *slowest,
+                               struct an_finding *finding)
+{
+    an_finding_evidence(finding, reason_list(context, slowest));
+    an_finding_note(context, finding, "mean SM clock %.0f MHz, highest %.0f MHz (%s)",
+                    slowest->clock_sm_mhz.value, slowest->clock_sm_max_mhz.value,
+                    an_window_text(context));
+    if (slowest->power_w.valid)
+        an_finding_note(context, finding, "power %.0f W%s", slowest->power_w.value,
+                        slowest->power_limit_w.valid
+                            ? an_finding_text(context, " of %.0f W", slowest->power_limit_w.value)
+                            : "");
+    if (slowest->temperature_max_c.valid)
+        an_finding_note(context, finding, "at most %.0f C", slowest->temperature_max_c.value);
+}
+
 void an_findings_throttled(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
@@ -98,16 +115,6 @@ void an_findings_throttled(struct an_findings_list *findings)
     finding->verify = "run again and compare: `tacho diff BEFORE AFTER`";
     finding->wrong_when = "memory bandwidth binds the kernels, not the clock; the highest clock "
                           "may not be reachable under load";
-    an_finding_evidence(finding, reason_list(context, slowest));
-    an_finding_note(context, finding, "mean SM clock %.0f MHz, highest %.0f MHz (%s)",
-                    slowest->clock_sm_mhz.value, slowest->clock_sm_max_mhz.value,
-                    an_window_text(context));
-    if (slowest->power_w.valid)
-        an_finding_note(context, finding, "power %.0f W%s", slowest->power_w.value,
-                        slowest->power_limit_w.valid
-                            ? an_finding_text(context, " of %.0f W", slowest->power_limit_w.value)
-                            : "");
-    if (slowest->temperature_max_c.valid)
-        an_finding_note(context, finding, "at most %.0f C", slowest->temperature_max_c.value);
+    throttled_evidence(context, slowest, finding);
     an_finding_ceiling(finding, 1, removed, "nothing was replayed");
 }

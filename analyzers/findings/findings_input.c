@@ -327,6 +327,21 @@ static const char *formula_words(struct an_context *context)
                            an_time_words(context->arena, expected->value, 3));
 }
 
+/* The wait, the batch, the workers, the slowest stage and the ranks. */
+static void input_evidence(struct an_context *context, const struct an_class_share *share,
+                           double step_ms, double wait_ms, struct an_finding *finding)
+{
+    const struct an_stage *stage = binding_stage(&context->result->loader);
+    an_finding_evidence(finding, wait_words(context, share, step_ms, wait_ms));
+    an_finding_evidence(finding, batch_words(context, step_ms - wait_ms));
+    an_finding_evidence(finding, worker_words(context));
+    if (stage)
+        an_finding_note(context, finding, "largest loader stage: %s, %s a batch", stage->name,
+                        an_time_words(context->arena, stage->ms_per_batch.value, 3));
+    an_finding_evidence(finding, rank_words(context));
+    an_finding_evidence(finding, formula_words(context));
+}
+
 int an_findings_input(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
@@ -351,14 +366,7 @@ int an_findings_input(struct an_findings_list *findings)
         an_finding_text(context, "the step waits %s for its batch, %.1f %% of its time",
                         an_time_words(context->arena, wait_ms, 3),
                         budget->pct[AN_CLASS_INPUT].value));
-    an_finding_evidence(finding, wait_words(context, &share, step_ms, wait_ms));
-    an_finding_evidence(finding, batch_words(context, step_ms - wait_ms));
-    an_finding_evidence(finding, worker_words(context));
-    if (stage)
-        an_finding_note(context, finding, "largest loader stage: %s, %s a batch", stage->name,
-                        an_time_words(context->arena, stage->ms_per_batch.value, 3));
-    an_finding_evidence(finding, rank_words(context));
-    an_finding_evidence(finding, formula_words(context));
+    input_evidence(context, &share, step_ms, wait_ms, finding);
     if (cause == CAUSE_UNEVEN) /* concluded from the absence of the other causes */
         an_finding_at_most_medium(finding);
     finding->action = advice.action;

@@ -41,6 +41,22 @@ static double capture_ns(const struct an_result *result, double pct)
     return all * pct / 100 < compute ? all * pct / 100 : compute;
 }
 
+/* Fused attention of PyTorch. */
+static void attention_action(struct an_finding *finding)
+{
+    finding->action = "torch.nn.functional.scaled_dot_product_attention in place of matmul, "
+                      "softmax, matmul (transformers: attn_implementation=\"sdpa\")";
+    finding->effort = "some lines of code, or a setting";
+}
+
+/* How to verify the finding, and when it is wrong. */
+static void attention_check(struct an_finding *finding)
+{
+    finding->verify = "run again and compare the tables by operator: `tacho report --by op`";
+    finding->wrong_when = "the softmax or the batched GEMMs are not those of attention, or the "
+                          "attention weights are needed";
+}
+
 void an_findings_attention(struct an_findings_list *findings)
 {
     static const char *const softmax[] = {"aten::_softmax", "aten::_softmax_backward_data", NULL};
@@ -68,14 +84,10 @@ void an_findings_attention(struct an_findings_list *findings)
     an_finding_evidence(finding, "no kernel of fused attention in the capture");
     an_finding_note(context, finding, "the table by operator: %.60s %.1f %% of device time",
                     attribution->rows[0].name, an_value_or_0(attribution->rows[0].share_pct));
-    finding->action = "torch.nn.functional.scaled_dot_product_attention in place of matmul, "
-                      "softmax, matmul (transformers: attn_implementation=\"sdpa\")";
-    finding->effort = "some lines of code, or a setting";
+    attention_action(finding);
     an_finding_ceiling(finding, whole, removed, FINDINGS_NOT_REPLAYED);
     finding->method = "ceiling: capture / (capture - softmax and batched GEMMs) - 1; the "
                       "arithmetic of the GEMMs stays";
     an_finding_at_most_medium(finding);
-    finding->verify = "run again and compare the tables by operator: `tacho report --by op`";
-    finding->wrong_when = "the softmax or the batched GEMMs are not those of attention, or the "
-                          "attention weights are needed";
+    attention_check(finding);
 }

@@ -118,6 +118,44 @@ static void slow_rank_evidence(struct an_context *context, const struct an_ranks
                         an_time_words(context->arena, row->step_ms.value, 3));
 }
 
+/* The rank is slower because it gets more data. */
+static void uneven_data(struct an_context *context, const struct an_ranks *ranks,
+                        struct an_finding *finding)
+{
+    const struct an_straggler *straggler = &ranks->straggler;
+    finding->id = "UNEVEN_DATA";
+    finding->claim =
+        an_finding_text(context,
+                        "rank %" PRId64 " gets more %s than the others, and they wait for it: "
+                        "its own time is %.1f %% above theirs",
+                        straggler->rank, ranks->uneven.what, straggler->excess_pct.value);
+    finding->action = "give every rank the same amount in each step: batches by tokens instead "
+                      "of by samples, sorted or packed sequences";
+    finding->effort = "a change of the sampler";
+    finding->what_if = "ranks=even";
+}
+
+/* The rank is slower with the same data. */
+static void straggler_texts(struct an_context *context, const struct an_ranks *ranks,
+                            struct an_finding *finding)
+{
+    const struct an_straggler *straggler = &ranks->straggler;
+    bool staged = is_slow_stage(ranks) && ranks->frontier.rank == straggler->rank;
+    finding->id = "STRAGGLER";
+    finding->claim = an_finding_text(
+        context,
+        "%s is slower than its peers: its own time is %.1f %% above theirs, and they wait for "
+        "it",
+        straggler->says, straggler->excess_pct.value);
+    finding->action = an_finding_text(context,
+                                      "compare rank %" PRId64
+                                      " with the others: its loader, its share of the work, its "
+                                      "cores or device (clocks, heat, other programs on them)%s",
+                                      straggler->rank, staged ? "; SLOW_STAGE says where" : "");
+    finding->effort = "find out what takes that rank longer";
+    finding->what_if = peers_edit(context, ranks);
+}
+
 /* A rank that others wait for is UNEVEN_DATA where it only has more to do, else STRAGGLER. */
 static void slow_rank(struct an_findings_list *findings, const struct an_ranks *ranks)
 {
@@ -125,31 +163,9 @@ static void slow_rank(struct an_findings_list *findings, const struct an_ranks *
     const struct an_straggler *straggler = &ranks->straggler;
     struct an_finding *finding = an_findings_add(findings, NULL, NULL);
     if (straggler->by_data) {
-        finding->id = "UNEVEN_DATA";
-        finding->claim =
-            an_finding_text(context,
-                            "rank %" PRId64 " gets more %s than the others, and they wait for it: "
-                            "its own time is %.1f %% above theirs",
-                            straggler->rank, ranks->uneven.what, straggler->excess_pct.value);
-        finding->action = "give every rank the same amount in each step: batches by tokens instead "
-                          "of by samples, sorted or packed sequences";
-        finding->effort = "a change of the sampler";
-        finding->what_if = "ranks=even";
+        uneven_data(context, ranks, finding);
     } else {
-        bool staged = is_slow_stage(ranks) && ranks->frontier.rank == straggler->rank;
-        finding->id = "STRAGGLER";
-        finding->claim = an_finding_text(
-            context,
-            "%s is slower than its peers: its own time is %.1f %% above theirs, and they wait for "
-            "it",
-            straggler->says, straggler->excess_pct.value);
-        finding->action = an_finding_text(
-            context,
-            "compare rank %" PRId64 " with the others: its loader, its share of the work, its "
-            "cores or device (clocks, heat, other programs on them)%s",
-            straggler->rank, staged ? "; SLOW_STAGE says where" : "");
-        finding->effort = "find out what takes that rank longer";
-        finding->what_if = peers_edit(context, ranks);
+        straggler_texts(context, ranks, finding);
     }
     slow_rank_evidence(context, ranks, finding);
     finding->gain = (struct an_gain){.low = straggler->gain_low_pct,
@@ -191,13 +207,12 @@ static void stage_evidence(struct an_context *context, const struct an_ranks *ra
                     an_time_words(context->arena, most, 3));
 }
 
-/* A single stage of a step makes the rank late, and the others wait for it. */
-static void slow_stage(struct an_findings_list *findings, const struct an_ranks *ranks)
+/* Claim and evidence: the delay of the stage, and the stages before it. */
+static void slow_stage_evidence(struct an_context *context, const struct an_ranks *ranks,
+                                struct an_finding *finding)
 {
-    struct an_context *context = findings->context;
     const struct an_frontier *frontier = &ranks->frontier;
     const char *stage = an_stage_key(frontier->stage);
-    struct an_finding *finding = an_findings_add(findings, "SLOW_STAGE", NULL);
     finding->claim = an_finding_text(
         context,
         "%s of rank %" PRId64
@@ -213,6 +228,16 @@ static void slow_stage(struct an_findings_list *findings, const struct an_ranks 
                         frontier->stage == 0
                             ? "there is no earlier stage"
                             : "in no earlier stage is a rank slower than its peers by as much");
+}
+
+/* A single stage of a step makes the rank late, and the others wait for it. */
+static void slow_stage(struct an_findings_list *findings, const struct an_ranks *ranks)
+{
+    struct an_context *context = findings->context;
+    const struct an_frontier *frontier = &ranks->frontier;
+    const char *stage = an_stage_key(frontier->stage);
+    struct an_finding *finding = an_findings_add(findings, "SLOW_STAGE", NULL);
+    slow_stage_evidence(context, ranks, finding);
     finding->action = stage_action(context, ranks);
     finding->effort = "find out what takes that rank longer there";
     finding->what_if = an_finding_text(context, "rank:%" PRId64 ":%s=peers", frontier->rank, stage);
@@ -228,6 +253,22 @@ static void slow_stage(struct an_findings_list *findings, const struct an_ranks 
         "the rank does other work by design (stages of a pipeline, evaluation on one rank)";
 }
 
+/* Claim and evidence: bytes of the rank that moves most, and waiting. */
+static void uneven_experts_evidence(struct an_context *context, const struct an_experts *experts,
+                                    struct an_finding *finding)
+{
+    const struct an_communication *communication = &context->result->communication;
+    finding->claim = an_finding_text(
+        context, "experts are uneven: rank %" PRId64 " moves %s times the mean in all-to-all",
+        experts->rank, an_number_words(context->arena, experts->max_over_mean.value, 3));
+    an_finding_note(context, finding, "%s a step on that rank, %s on average",
+                    an_bytes_text(context, experts->bytes_max.value),
+                    an_bytes_text(context, experts->bytes_mean.value));
+    if (communication->exposed_waiting_ms.valid)
+        an_finding_note(context, finding, "%s of exposed waiting a step (mean over ranks)",
+                        an_time_words(context->arena, communication->exposed_waiting_ms.value, 3));
+}
+
 /* Looks at all-to-all in which one rank moves much more than the mean: experts that get more tokens
  * than others. */
 static void uneven_experts(struct an_findings_list *findings, const struct an_experts *experts)
@@ -240,15 +281,7 @@ static void uneven_experts(struct an_findings_list *findings, const struct an_ex
     }
     const char *none = "an even split was not replayed";
     struct an_finding *finding = an_findings_add(findings, "EXPERT_IMBALANCE", NULL);
-    finding->claim = an_finding_text(
-        context, "experts are uneven: rank %" PRId64 " moves %s times the mean in all-to-all",
-        experts->rank, an_number_words(context->arena, experts->max_over_mean.value, 3));
-    an_finding_note(context, finding, "%s a step on that rank, %s on average",
-                    an_bytes_text(context, experts->bytes_max.value),
-                    an_bytes_text(context, experts->bytes_mean.value));
-    if (communication->exposed_waiting_ms.valid)
-        an_finding_note(context, finding, "%s of exposed waiting a step (mean over ranks)",
-                        an_time_words(context->arena, communication->exposed_waiting_ms.value, 3));
+    uneven_experts_evidence(context, experts, finding);
     finding->action = "balance the router: a load-balancing loss or bias, a capacity factor, other "
                       "placement of experts; the link is not the cause";
     finding->effort = "a change of the model's router";
