@@ -74,6 +74,27 @@ static void check_sum(struct an_context *context, const struct an_gpu_device *ou
                    out->device, out->rank, sum, out->span_ns.value);
 }
 
+/* Fills the times of a device that has ops. */
+static void fill_times(struct an_context *context, const struct an_device *device,
+                       const struct an_device_split *split, struct an_gpu_device *out)
+{
+    int64_t span = an_time_sub(split->end, split->start), busy = an_set_measure(split->busy);
+    out->span_ns = an_int(span);
+    out->busy_ns = an_int(busy);
+    out->compute_ns = an_int(an_set_measure(split->compute));
+    out->comm_ns = an_int(an_set_measure(split->comm));
+    out->copy_ns = an_int(an_set_measure(split->copy));
+    out->exposed_comm_ns = an_int(an_set_measure(split->exposed_comm));
+    out->exposed_copy_ns = an_int(an_set_measure(split->exposed_copy));
+    out->opaque_ns = an_int(an_set_measure(split->exposed_opaque));
+    out->idle_ns = an_int(an_time_sub(span, busy));
+    out->overlap_pct = overlap(split);
+    out->compute_sum_ns = sum_ops(context->gpu, device, AN_DEVICE_COMPUTE_MASK);
+    out->comm_sum_ns = sum_ops(context->gpu, device, AN_DEVICE_COMM_MASK);
+    out->copy_sum_ns = sum_ops(context->gpu, device, AN_DEVICE_COPY_MASK);
+    check_sum(context, out);
+}
+
 /* Fills the row of a device. */
 static void describe(struct an_context *context, const struct an_device *device,
                      const struct an_device_split *split, struct an_gpu_device *out)
@@ -91,23 +112,8 @@ static void describe(struct an_context *context, const struct an_device *device,
         out->host = an_arena_text(context->arena, process->host);
     }
     times_absent(out);
-    if (!device->count)
-        return;
-    int64_t span = an_time_sub(split->end, split->start), busy = an_set_measure(split->busy);
-    out->span_ns = an_int(span);
-    out->busy_ns = an_int(busy);
-    out->compute_ns = an_int(an_set_measure(split->compute));
-    out->comm_ns = an_int(an_set_measure(split->comm));
-    out->copy_ns = an_int(an_set_measure(split->copy));
-    out->exposed_comm_ns = an_int(an_set_measure(split->exposed_comm));
-    out->exposed_copy_ns = an_int(an_set_measure(split->exposed_copy));
-    out->opaque_ns = an_int(an_set_measure(split->exposed_opaque));
-    out->idle_ns = an_int(an_time_sub(span, busy));
-    out->overlap_pct = overlap(split);
-    out->compute_sum_ns = sum_ops(context->gpu, device, AN_DEVICE_COMPUTE_MASK);
-    out->comm_sum_ns = sum_ops(context->gpu, device, AN_DEVICE_COMM_MASK);
-    out->copy_sum_ns = sum_ops(context->gpu, device, AN_DEVICE_COPY_MASK);
-    check_sum(context, out);
+    if (device->count)
+        fill_times(context, device, split, out);
 }
 
 /* Notes opaque time as a problem, and what the user can do about it. */

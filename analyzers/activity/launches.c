@@ -80,6 +80,17 @@ static struct an_launch_row *row_of(struct an_context *context, struct rows *row
     return &rows->row[rows->of_name[name] - 1];
 }
 
+/* Sorts the rows and copies them to the result. */
+static int keep_rows(struct an_context *context, struct rows *rows)
+{
+    struct an_launches *launches = &context->result->launches;
+    if (!rows->count)
+        return 0;
+    qsort(rows->row, rows->count, sizeof *rows->row, row_order);
+    launches->rows = an_arena_copy(context->arena, rows->row, rows->count * sizeof *rows->row);
+    return launches->rows ? 0 : TACHO_ENOMEM;
+}
+
 /* Counts all launching calls and their time on the host, in one row for each name. */
 static int count_calls(struct an_context *context)
 {
@@ -106,11 +117,7 @@ static int count_calls(struct an_context *context)
         launch_row->host_ns = an_time_add(launch_row->host_ns, trace->slice.dur[i]);
         host = an_time_add(host, trace->slice.dur[i]);
     }
-    if (!rc && rows.count) {
-        qsort(rows.row, rows.count, sizeof *rows.row, row_order);
-        launches->rows = an_arena_copy(context->arena, rows.row, rows.count * sizeof *rows.row);
-        rc = launches->rows ? 0 : TACHO_ENOMEM;
-    }
+    rc = rc ? rc : keep_rows(context, &rows);
     launches->row_count = rc ? 0 : rows.count;
     launches->host_mean_us = timed ? an_num((double)host / (double)timed / 1e3)
                                    : an_num_none("no launching call is in the file");

@@ -59,22 +59,29 @@ static bool is_sync(const struct an_trace *trace, size_t i)
            an_category_is_call(an_slice_category(trace, i));
 }
 
+/* The row of that name, made when it is first met; NULL: no memory. */
+static struct an_sync_row *row_of(struct an_context *context, struct rows *rows, uint32_t name)
+{
+    if (!rows->of_name[name]) {
+        if (an_grow(&rows->row, &rows->room, rows->count + 1, sizeof *rows->row))
+            return NULL;
+        rows->row[rows->count] = (struct an_sync_row){
+            .name = an_arena_text(context->arena, an_trace_name(context->trace, name)),
+            .idle_ns = an_int(0)};
+        rows->of_name[name] = (uint32_t)++rows->count;
+    }
+    return &rows->row[rows->of_name[name] - 1];
+}
+
 /* Adds one synchronise call to the row of its name: its host time, and the part of it in which no
  * device of its process worked. */
 static int add_call(struct an_context *context, struct rows *rows, size_t i,
                     const struct busy *busy)
 {
     const struct an_trace *trace = context->trace;
-    uint32_t name = trace->slice.name[i];
-    if (!rows->of_name[name]) {
-        if (an_grow(&rows->row, &rows->room, rows->count + 1, sizeof *rows->row))
-            return TACHO_ENOMEM;
-        rows->row[rows->count] =
-            (struct an_sync_row){.name = an_arena_text(context->arena, an_trace_name(trace, name)),
-                                 .idle_ns = an_int(0)};
-        rows->of_name[name] = (uint32_t)++rows->count;
-    }
-    struct an_sync_row *sync_row = &rows->row[rows->of_name[name] - 1];
+    struct an_sync_row *sync_row = row_of(context, rows, trace->slice.name[i]);
+    if (!sync_row)
+        return TACHO_ENOMEM;
     sync_row->count++;
     if (trace->slice.dur[i] == AN_OPEN)
         return 0;
@@ -102,6 +109,18 @@ static void syncs_absent(struct an_context *context, const char *reason)
     context->result->syncs.reason = reason;
 }
 
+/* Sorts the rows and copies them to the result. */
+static int keep_rows(struct an_context *context, struct rows *rows)
+{
+    if (!rows->count)
+        return 0;
+    qsort(rows->row, rows->count, sizeof *rows->row, sync_order);
+    context->result->sync =
+        an_arena_copy(context->arena, rows->row, rows->count * sizeof *rows->row);
+    context->result->sync_count = context->result->sync ? rows->count : 0;
+    return context->result->sync ? 0 : TACHO_ENOMEM;
+}
+
 /* Walks over the threads and counts the outermost synchronise calls of each. What ran on a
  * process's devices is computed when its first call is met. */
 static int syncs_run(struct an_context *context)
@@ -126,13 +145,7 @@ static int syncs_run(struct an_context *context)
             rc = rc ? rc : add_call(context, &rows, i, process_busy);
         }
     }
-    if (!rc && rows.count) {
-        qsort(rows.row, rows.count, sizeof *rows.row, sync_order);
-        context->result->sync =
-            an_arena_copy(context->arena, rows.row, rows.count * sizeof *rows.row);
-        context->result->sync_count = context->result->sync ? rows.count : 0;
-        rc = context->result->sync ? 0 : TACHO_ENOMEM;
-    }
+    rc = rc ? rc : keep_rows(context, &rows);
     for (size_t process = 0; busy && process <= trace->process_count; process++)
         an_arena_give_back(context->scratch, busy[process].span);
     free(rows.row);

@@ -216,6 +216,16 @@ static void counted_absent(struct an_context *context, const char *reason)
     context->result->counted.reason = reason;
 }
 
+/* Turns the metrics of a range into operations and bytes. */
+static void fill_row(struct an_context *context, struct marks *from, struct an_range_counted *out)
+{
+    out->rank = context->trace->process[from->process].rank;
+    out->device = from->device;
+    out->name = an_arena_text(context->arena, an_trace_name(context->trace, from->name));
+    out->pieces = json_integer_value(json_object_get(from->metrics, "pieces"));
+    out->dtype = an_counted_fill(&out->counted, metric, from);
+}
+
 /* Gathers the marks by range and turns the metrics of each range into operations and bytes. */
 static int counted_run(struct an_context *context)
 {
@@ -224,16 +234,8 @@ static int counted_run(struct an_context *context)
     struct an_range_counted *rows =
         rc ? NULL : an_arena_zero(context->arena, finder.rows + 1, sizeof *rows);
     rc = rows ? rc : TACHO_ENOMEM;
-    for (size_t i = 0; i < finder.rows && !rc; i++) {
-        struct an_range_counted *range_counted = &rows[i];
-        range_counted->rank = context->trace->process[finder.row[i].process].rank;
-        range_counted->device = finder.row[i].device;
-        range_counted->name =
-            an_arena_text(context->arena, an_trace_name(context->trace, finder.row[i].name));
-        range_counted->pieces =
-            json_integer_value(json_object_get(finder.row[i].metrics, "pieces"));
-        range_counted->dtype = an_counted_fill(&range_counted->counted, metric, &finder.row[i]);
-    }
+    for (size_t i = 0; i < finder.rows && !rc; i++)
+        fill_row(context, &finder.row[i], &rows[i]);
     if (!rc) {
         qsort(rows, finder.rows, sizeof *rows, range_order);
         context->result->ranges_counted = rows;

@@ -376,6 +376,17 @@ static bool is_used(const struct an_trace *trace, const char *uuid)
     return false;
 }
 
+/* Divides the energy by the steps, tokens and samples of the window. */
+static void divide_energy(struct an_energy *energy, const struct window *window, double joules)
+{
+    energy->per_step_j = an_num(joules / (double)window->updates);
+    energy->per_token_j = window->tokens_known ? an_num(joules / window->tokens)
+                                               : an_num_none("the steps do not say their tokens");
+    energy->per_sample_j = window->samples_known
+                               ? an_num(joules / window->samples)
+                               : an_num_none("the steps do not say their samples");
+}
+
 /* Sums the energy of the run's GPUs and divides it by steps, tokens and samples. If one GPU has no
  * energy, the sum has none. */
 static void sum_energy(struct an_context *context, const struct window *window)
@@ -401,15 +412,8 @@ static void sum_energy(struct an_context *context, const struct window *window)
     energy->power_w =
         window->ns > 0 ? an_num(joules / (window->ns / 1e9)) : an_num_none("no time passed");
     energy->per_step_j = energy->per_token_j = energy->per_sample_j = an_num_none(no_steps);
-    if (window->updates) {
-        energy->per_step_j = an_num(joules / (double)window->updates);
-        energy->per_token_j = window->tokens_known
-                                  ? an_num(joules / window->tokens)
-                                  : an_num_none("the steps do not say their tokens");
-        energy->per_sample_j = window->samples_known
-                                   ? an_num(joules / window->samples)
-                                   : an_num_none("the steps do not say their samples");
-    }
+    if (window->updates)
+        divide_energy(energy, window, joules);
     energy->cost = context->options->price_per_kwh > 0
                        ? an_num(joules / 3.6e6 * context->options->price_per_kwh)
                        : an_num_none("no price was given; --price-kwh PRICE");

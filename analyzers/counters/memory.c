@@ -292,6 +292,22 @@ static struct an_count capacity_of(struct an_context *context)
     return limit.valid && limit.value < machine.value ? limit : machine;
 }
 
+/* Resident bytes that the program does not track. */
+static struct an_count untracked_bytes(const struct an_context *context)
+{
+    const struct an_memory *memory = &context->result->memory;
+    if (context->gpu)
+        return an_int_none("the counters are those of devices, the resident set is the host's");
+    if (!memory->resident_peak_bytes.valid)
+        return an_int_none(memory->resident_peak_bytes.reason);
+    if (!memory->peak_bytes.valid)
+        return an_int_none(memory->peak_bytes.reason);
+    if (memory->resident_peak_bytes.value < memory->peak_bytes.value)
+        return an_int_none("less was resident than is tracked: some of it was never touched, or "
+                           "not sampled at its peak");
+    return an_int(memory->resident_peak_bytes.value - memory->peak_bytes.value);
+}
+
 /* Compares what the program tracks with the resident set, and with what the machine or its devices
  * have. */
 static void compare_with_machine(struct an_context *context)
@@ -301,19 +317,7 @@ static void compare_with_machine(struct an_context *context)
     memory->resident_peak_bytes = an_int_none(rss->valid ? "a sample is not finite" : rss->reason);
     if (rss->valid && is_bytes(rss->value))
         memory->resident_peak_bytes = an_int((int64_t)rss->value);
-    if (context->gpu)
-        memory->uncounted_bytes =
-            an_int_none("the counters are those of devices, the resident set is the host's");
-    else if (!memory->resident_peak_bytes.valid)
-        memory->uncounted_bytes = an_int_none(memory->resident_peak_bytes.reason);
-    else if (!memory->peak_bytes.valid)
-        memory->uncounted_bytes = an_int_none(memory->peak_bytes.reason);
-    else if (memory->resident_peak_bytes.value < memory->peak_bytes.value)
-        memory->uncounted_bytes = an_int_none("less was resident than is tracked: some of it was "
-                                              "never touched, or not sampled at its peak");
-    else
-        memory->uncounted_bytes =
-            an_int(memory->resident_peak_bytes.value - memory->peak_bytes.value);
+    memory->uncounted_bytes = untracked_bytes(context);
     memory->capacity_bytes = capacity_of(context);
     int64_t need = memory->peak_bytes.value;
     if (!context->gpu && memory->resident_peak_bytes.valid)

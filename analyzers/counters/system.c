@@ -218,6 +218,36 @@ static int change_order(const void *first, const void *second)
     return 2 * AN_COMPARE(left->time, right->time) + AN_COMPARE(left->delta, right->delta);
 }
 
+static bool is_resident_set(const struct an_track *track)
+{
+    return an_system_track(track, "rss", false) || an_system_track(track, "other_rss", true);
+}
+
+/* Appends the changes of one track; the set of a process that ended is empty after that. */
+static size_t add_changes(const struct an_trace *trace, const struct an_track *track,
+                          struct change *all, size_t count)
+{
+    double now = 0;
+    for (size_t i = track->counter_first; i < an_counter_end(track); i++) {
+        all[count++] = (struct change){trace->counter.time[i], trace->counter.value[i] - now};
+        now = trace->counter.value[i];
+    }
+    int64_t end = track->process != AN_NONE ? trace->process[track->process].end : STORE_ABSENT;
+    if (end != STORE_ABSENT)
+        all[count++] = (struct change){end, -now};
+    return count;
+}
+
+static double largest_sum(const struct change *all, size_t count)
+{
+    double sum = 0, peak = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += all[i].delta;
+        peak = sum > peak ? sum : peak;
+    }
+    return peak;
+}
+
 /* Computes the largest sum of the resident sets over all processes, from the changes of all of
  * them in order of time. */
 static int rss_peak(struct an_context *context, struct an_value *out)
@@ -225,8 +255,7 @@ static int rss_peak(struct an_context *context, struct an_value *out)
     const struct an_trace *trace = context->trace;
     size_t count = 0, room = 0;
     for (size_t k = 0; k < trace->track_count; k++)
-        if (an_system_track(&trace->track[k], "rss", false) ||
-            an_system_track(&trace->track[k], "other_rss", true))
+        if (is_resident_set(&trace->track[k]))
             room += trace->track[k].counter_count + 1;
     if (!room) {
         *out = an_num_none("memory was not sampled");
@@ -235,25 +264,11 @@ static int rss_peak(struct an_context *context, struct an_value *out)
     struct change *all = malloc(room * sizeof *all);
     if (!all)
         return TACHO_ENOMEM;
-    for (size_t k = 0; k < trace->track_count; k++) {
-        const struct an_track *track = &trace->track[k];
-        double now = 0;
-        if (!an_system_track(track, "rss", false) && !an_system_track(track, "other_rss", true))
-            continue;
-        for (size_t i = track->counter_first; i < an_counter_end(track); i++) {
-            all[count++] = (struct change){trace->counter.time[i], trace->counter.value[i] - now};
-            now = trace->counter.value[i];
-        }
-        int64_t end = track->process != AN_NONE ? trace->process[track->process].end : STORE_ABSENT;
-        if (end != STORE_ABSENT)
-            all[count++] = (struct change){end, -now};
-    }
+    for (size_t k = 0; k < trace->track_count; k++)
+        if (is_resident_set(&trace->track[k]))
+            count = add_changes(trace, &trace->track[k], all, count);
     qsort(all, count, sizeof *all, change_order);
-    double sum = 0, peak = 0;
-    for (size_t i = 0; i < count; i++) {
-        sum += all[i].delta;
-        peak = sum > peak ? sum : peak;
-    }
+    double peak = largest_sum(all, count);
     free(all);
     *out = isfinite(peak) ? an_num(peak) : an_num_none("a sample is not finite");
     return 0;
@@ -297,6 +312,23 @@ static void system_absent(struct an_context *context, const char *reason)
         *all[i] = an_num_none(reason);
 }
 
+/* Page faults and context switches, by samples or by the kernel's account of the ended target. */
+static void faults_and_switches(const struct an_trace *trace, struct an_system *system)
+{
+    system->minor_faults =
+        at_least(total_of_processes(trace, "minor_faults", "faults were not sampled"),
+                 trace->ended.minor_faults);
+    system->major_faults =
+        at_least(total_of_processes(trace, "major_faults", "faults were not sampled"),
+                 trace->ended.major_faults);
+    system->voluntary_switches =
+        at_least(total_of_processes(trace, "voluntary_switches", "switches were not sampled"),
+                 trace->ended.voluntary_switches);
+    system->involuntary_switches =
+        at_least(total_of_processes(trace, "involuntary_switches", "switches were not sampled"),
+                 trace->ended.involuntary_switches);
+}
+
 /* Fills the values of the system layer. Where the kernel's account of the ended target is larger
  * than the samples, it counts. */
 static int system_run(struct an_context *context)
@@ -316,18 +348,7 @@ static int system_run(struct an_context *context)
     system->machine_busy_pct = machine_mean(trace, "cpu_busy", "the machine was not sampled");
     system->read_bytes = total_of_processes(trace, "disk_read", "reads were not sampled");
     system->write_bytes = total_of_processes(trace, "disk_written", "writes were not sampled");
-    system->minor_faults =
-        at_least(total_of_processes(trace, "minor_faults", "faults were not sampled"),
-                 trace->ended.minor_faults);
-    system->major_faults =
-        at_least(total_of_processes(trace, "major_faults", "faults were not sampled"),
-                 trace->ended.major_faults);
-    system->voluntary_switches =
-        at_least(total_of_processes(trace, "voluntary_switches", "switches were not sampled"),
-                 trace->ended.voluntary_switches);
-    system->involuntary_switches =
-        at_least(total_of_processes(trace, "involuntary_switches", "switches were not sampled"),
-                 trace->ended.involuntary_switches);
+    faults_and_switches(trace, system);
     struct an_value instructions = machine_last(trace, "instructions", ""),
                     cycles = machine_last(trace, "cycles", "");
     system->instructions_per_cycle =

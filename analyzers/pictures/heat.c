@@ -80,6 +80,21 @@ static size_t divide_up(size_t count, size_t divisor)
     return (count + divisor - 1) / divisor;
 }
 
+/* Makes room for the sums and counts of all cells of each layer. */
+static int make_layers(struct heat *heat)
+{
+    struct an_context *context = heat->context;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        heat->sum[layer] =
+            an_arena_zero(context->arena, heat->rows * heat->columns + 1, sizeof **heat->sum);
+        heat->count[layer] =
+            an_arena_zero(context->scratch, heat->rows * heat->columns + 1, sizeof **heat->count);
+        if (!heat->sum[layer] || !heat->count[layer])
+            return TACHO_ENOMEM;
+    }
+    return 0;
+}
+
 /* Finds the ranks and steps, how many of them share a cell, and room for the layers. */
 static int shape(struct heat *heat)
 {
@@ -101,15 +116,15 @@ static int shape(struct heat *heat)
     heat->steps_a_column = divide_up(heat->steps, AN_HEAT_STEPS_MOST);
     heat->rows = divide_up(heat->ranks, heat->ranks_a_row);
     heat->columns = divide_up(heat->steps, heat->steps_a_column);
-    for (int layer = 0; layer < LAYERS; layer++) {
-        heat->sum[layer] =
-            an_arena_zero(context->arena, heat->rows * heat->columns + 1, sizeof **heat->sum);
-        heat->count[layer] =
-            an_arena_zero(context->scratch, heat->rows * heat->columns + 1, sizeof **heat->count);
-        if (!heat->sum[layer] || !heat->count[layer])
-            return TACHO_ENOMEM;
-    }
-    return 0;
+    return make_layers(heat);
+}
+
+static void means_of_sums(struct heat *heat)
+{
+    for (int layer = 0; layer < LAYERS; layer++)
+        for (size_t i = 0; i < heat->rows * heat->columns; i++)
+            heat->sum[layer][i] =
+                heat->count[layer][i] ? heat->sum[layer][i] / (double)heat->count[layer][i] : NAN;
 }
 
 /* Fills the mean of each cell. A row or column is named by the first rank or step in it. */
@@ -125,10 +140,7 @@ static int heat_run(struct an_context *context)
         return 0;
     }
     fill(&heat);
-    for (int layer = 0; layer < LAYERS; layer++)
-        for (size_t i = 0; i < heat.rows * heat.columns; i++)
-            heat.sum[layer][i] =
-                heat.count[layer][i] ? heat.sum[layer][i] / (double)heat.count[layer][i] : NAN;
+    means_of_sums(&heat);
     int64_t *rank = an_arena_zero(context->arena, heat.rows, sizeof *rank),
             *index = an_arena_zero(context->arena, heat.columns, sizeof *index);
     if (!rank || !index)
