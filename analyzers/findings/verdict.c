@@ -275,7 +275,8 @@ static const char *load_words(struct an_context *context, const char **class)
     const struct an_system *system = &context->result->system;
     *class = "NO STEPS";
     if (!system->cpu_cores.valid)
-        return an_finding_text(context, "too few samples to say how busy the machine was: %s",
+        return an_finding_text(context,
+                               "there are too few samples to say how busy the machine was: %s",
                                system->cpu_cores.reason);
     double used = system->cpu_cores.value, cores = an_count_or_0(context->result->run.cores);
     const char *of = cores > 0 ? an_finding_text(context, " of %.0f", cores) : "";
