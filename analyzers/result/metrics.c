@@ -33,12 +33,10 @@ const struct an_metric an_metrics[] = {
     /* steps */
     {"steps/source", "",
      "the first of: tacho.step ranges; ProfilerStep#N; the time between two ends of "
-     "Optimizer.step; an outermost range whose "
-     "name "
-     "holds step, iteration or train_step as a whole word, at least 3 of them, covering half of "
-     "their span",
+     "Optimizer.step; an outermost range whose name holds step, iteration or train_step as a whole "
+     "word, at least 3 of them, covering half of their span",
      "ranges", "where steps come from; null: the run has none, everything per step is null"},
-    {"steps/note", "", "what the reader should know of these steps", STEPS, "null: nothing"},
+    {"steps/note", "", "remark on these steps", STEPS, "null: nothing"},
     {"steps/micro_steps", "ranges", "marked ranges that make one step (gradient accumulation)",
      STEPS, "0: one"},
     {"steps/count", "steps", "steps with an end", STEPS,
@@ -46,9 +44,7 @@ const struct an_metric an_metrics[] = {
      "host step k to that of k + 1"},
     {"steps/counted", "steps",
      "count without the first and the last step of each thread (the last one counts if there are "
-     "fewer than 4), steps that "
-     "compile, "
-     "steps that overlap another one of their thread",
+     "fewer than 4), steps that compile, steps that overlap another one of their thread",
      STEPS, "the base of all statistics; the others are listed in trust/steps_excluded"},
     {"steps/paused", "steps", "counted steps that ran with recording paused", STEPS,
      "their time counts, their parts were not recorded"},
@@ -64,7 +60,7 @@ const struct an_metric an_metrics[] = {
     {"steps/host_median_ms", "ms", "median of the host's steps", STEPS,
      "equals median_ms on a CPU; on a device the host runs ahead"},
     {"steps/between_ms", "ms",
-     "mean time from the end of a step to the start of the next one, phases not counted", STEPS,
+     "mean time from the end of a step to the start of the next one, phases excluded", STEPS,
      "what the loop around the steps costs"},
     {"steps/tokens_per_s", "tokens/s",
      "sum of tokens / sum of step time of each rank, added over ranks", "tokens in tacho.step",
@@ -90,27 +86,24 @@ const struct an_metric an_metrics[] = {
      "time in tacho.range input_wait, read, decode, collate, queue_wait on the step's thread (work "
      "inside them is compute)",
      RANGES,
-     "the step waits for the loader, or loads itself; on a device: the device idles and the thread "
-     "of the step waits for the "
-     "loader"},
+     "data wait: the step waits for its batch, or loads it itself; on a device: the device is idle "
+     "while the thread of the step waits for its batch"},
     {"budget/host_pct", "% of the step", "time in any other range inside the step", RANGES,
-     "framework, loops, everything that is no op; on a device: the device idles and a row of a "
-     "thread that drives it covers "
-     "the instant (framework, launch, synchronise)"},
+     "framework code, loops, everything that is not an operation; on a device: the device is idle "
+     "and a row of a thread that drives it covers the instant (framework, launch, "
+     "synchronization)"},
     {"budget/bubble_pct", "% of the step", "waiting for another pipeline stage", "pipeline stages",
      "null without stages"},
     {"budget/io_pct", "% of the step",
-     "time in a phase on the step's thread that another thread goes on with after it (an "
-     "asynchronous checkpoint)",
+     "time in a phase on the step's thread that another thread continues after it (an asynchronous "
+     "checkpoint)",
      RANGES, ""},
     {"budget/unattributed_pct", "% of the step",
      "time of the step in no range, or in a range whose end was lost", RANGES,
-     "above 5 % it is a finding; on a device: idle and no row on the host, or opaque"},
+     "above 5 % it is a finding; on a device: idle without a row on the host, or opaque"},
     {"budget_ns", "ns",
      "the same classes as sums over steps/detailed; the classes that are not null sum to step_ns "
-     "exactly. step_ns: end - start "
-     "without "
-     "phases. phase_ns: phases inside steps",
+     "exactly. step_ns: end - start without phases. phase_ns: phases inside steps",
      RANGES, "budget is its share; with several ranks the mean of their shares"},
     {"budget_by_device[]", "", "the budget of each rank; worst: the smallest compute share", RANGES,
      ""},
@@ -124,29 +117,23 @@ const struct an_metric an_metrics[] = {
     /* utilization */
     {"utilization/model_flops_per_step", "FLOPs",
      "sum of model_flops of the step's work, added over ranks; a multiply-add is 2; causal "
-     "attention exact, no recomputation; "
-     "a range of "
-     "work inside a range of work is part of it; work in phases is not counted. Of operators: the "
-     "products (matrix, "
-     "convolution, "
-     "attention) of the calls that launched kernels in host step k, from their shapes; what runs "
-     "again under checkpointing and "
-     "the scores that a fused attention's backward computes again are left out",
+     "attention exact, no recomputation; a range of work inside a range of work is part of it; "
+     "work in phases is excluded. Of operators: the GEMMs, convolutions and attention of the calls "
+     "that launched kernels in host step k, from their shapes; what runs again under checkpointing "
+     "and the scores that a fused attention's backward computes again are excluded",
      WORK,
-     "an exact integer; the rounded mean when flops_vary. Attention made of batched products "
-     "counts in full: they do not tell "
-     "its mask"},
+     "an exact integer; the rounded mean when flops_vary. Attention built from batched GEMMs "
+     "counts in full: their shapes do not show its mask"},
     {"utilization/hardware_flops_per_step", "FLOPs",
      "sum of flops of matrix, attention and convolution work", WORK,
-     "what was executed: recomputation and masked blocks included; work that does not say its kind "
-     "counts, but for the "
-     "optimizer's"},
+     "executed FLOPs: recomputation and masked blocks included; work that does not declare its "
+     "kind counts, except the optimizer's"},
     {"utilization/palm_flops_per_step", "FLOPs",
      "sum of palm_flops: as model FLOPs with full T x T attention", WORK,
      "for comparison with published figures"},
     {"utilization/model_flops", "FLOPs",
-     "sums over steps/detailed of what the keys with _per_step count; so are hardware_flops and "
-     "palm_flops",
+     "sums over steps/detailed of the FLOPs whose means are the keys with _per_step; so are "
+     "hardware_flops and palm_flops",
      WORK, ""},
     {"utilization/hardware_flops", "FLOPs", "as model_flops", WORK, ""},
     {"utilization/palm_flops", "FLOPs", "as model_flops", WORK, ""},
@@ -154,35 +141,29 @@ const struct an_metric an_metrics[] = {
      "sum over types of model FLOPs / peak of the type, / device seconds of the steps",
      WORK ", peak",
      "null: peak not known (--peak), FLOPs known for less than 95 % of matrix time "
-     "(--flops-per-step), or above 1, which is a "
-     "counting error"},
+     "(--flops-per-step), or above 1, which is a counting error"},
     {"utilization/mfu_palm", "ratio", "the same with palm FLOPs", WORK ", peak", ""},
     {"utilization/hfu", "ratio", "the same with hardware FLOPs", WORK ", peak", ""},
     {"utilization/mfu_measured", "ratio",
      "sum over types of model FLOPs / measured roof of the type, / device seconds",
      WORK ", tacho calibrate",
-     "what the library's products reach at most stands for the peak; null: the machine was not "
+     "the peak is the highest rate that the library's GEMMs reach; null: the machine was not "
      "calibrated, or an accelerator"},
     {"utilization/achieved_flops_per_s", "FLOP/s", "hardware FLOPs / step time, added over ranks",
      WORK, ""},
     {"utilization/dtype", "",
-     "element types of the work; on accelerators what the kernels' names tell, else the operands'",
-     WORK, "several are joined with +"},
+     "element types of the work; on accelerators by the kernels' names, else by the operands", WORK,
+     "several are joined with +"},
     {"utilization/peak_source", "", "where peak_flops comes from", "", ""},
     {"utilization/peak_flops", "FLOP/s",
      "peak of all devices: data sheet's dense peak of the type (analyzers/work/peaks.tsv); on a "
-     "CPU the measured instruction "
-     "peak; "
-     "of mixed types the mean "
-     "that "
-     "gives the same time",
+     "CPU the measured instruction peak; of mixed types the mean that gives the same time",
      "ceiling rows, a device that the table knows, or --peak", "peak_source names it"},
     {"utilization/roof_measured_flops", "FLOP/s",
-     "the ceiling gemm of the type: the fastest product of a sweep of shapes; the fastest of this "
-     "run's own products (3 calls "
-     "and 1 ms of one shape at least) where that is above it; of mixed types the mean that gives "
-     "the same time; of all devices",
-     "tacho calibrate", "roof_source says whose it is"},
+     "the ceiling gemm of the type: the fastest GEMM of a sweep of shapes; the fastest GEMM of "
+     "this run (at least 3 calls and 1 ms of one shape) where that is faster; of mixed types the "
+     "mean that gives the same time; of all devices",
+     "tacho calibrate", "roof_source says which"},
     {"utilization/roof_source", "", "where roof_measured_flops comes from", "", ""},
     {"utilization/recomputed_flops_per_step", "FLOPs",
      "of hardware_flops_per_step, work of the pass recompute (activation checkpointing)", WORK,
@@ -191,44 +172,36 @@ const struct an_metric an_metrics[] = {
     {"utilization/recomputed_flops", "FLOPs", "the same over steps/detailed", WORK, ""},
     {"utilization/flop_coverage_pct", "%",
      "time of matrix, attention and convolution work whose FLOPs are known / all of it; on "
-     "accelerators the time of the "
-     "kernels",
+     "accelerators the time of the kernels",
      WORK, "below 95 % no MFU is given"},
     /* loader */
     {"dataloader/wait_ms_per_step", "ms",
      "class input / steps; in traces of torch: time of counted host steps in "
-     "enumerate(DataLoader)#...__next__ (or its Python "
-     "frame) on the step's thread / these steps",
+     "enumerate(DataLoader)#...__next__ (or its Python frame) on the step's thread / these steps",
      RANGES, "how long a step waits for its batch"},
     {"dataloader/source", "",
-     "what tells of the loader: tacho.range, enumerate(DataLoader), or gaps: inferred", "ranges",
-     "null: nothing does"},
+     "evidence of the loader: tacho.range, enumerate(DataLoader), or gaps: inferred", "ranges",
+     "null: there is no evidence"},
     {"dataloader/inferred_wait_ms_per_step", "ms",
      "mean over counted host steps of the longest time in which no thread of the process was in an "
-     "operator or an API call and "
-     "none of its devices worked",
+     "operator or an API call and none of its devices worked",
      OPS ", operators, steps",
-     "inferred, only where no range marks the loader: an upper bound of the wait, no measurement"},
+     "inferred, only where no range marks the loader: an upper bound of the wait, not a "
+     "measurement"},
     {"dataloader/expected_wait_ms_per_step", "ms",
      "without workers batches_per_step x batch_ms; with W workers max(0, batches_per_step x "
-     "max(batch_ms / W, pin) - rest), "
-     "rest = "
-     "step - wait; mean over ranks",
+     "max(batch_ms / W, pin) - rest), rest = step - wait; mean over ranks",
      "tacho.range read, decode, collate in counted steps",
      "the wait that the cost of a batch and the workers explain: docs/loader.md"},
     {"dataloader/stage_ms", "ms",
      "own time of the stage over all threads in counted steps / batches; a batch is one collate "
-     "range, else one input_wait, or "
-     "one "
-     "__next__ of a torch loader (stages from its Python frames; without workers the whole "
-     "__next__ is the stage fetch)",
+     "range, else one input_wait, or one __next__ of a torch loader (stages from its Python "
+     "frames; without workers the whole __next__ is the stage fetch)",
      "tacho.range read, decode, collate, pin, queue_wait, Python frames", "what a batch costs"},
     {"dataloader/worker_kind", "", "in line, threads, processes", "the same", ""},
     {"dataloader/workers", "workers",
-     "of one rank, the most of all: threads and processes that run read, decode or collate and no "
-     "steps; a process belongs to "
-     "the "
-     "rank of the process that started it",
+     "largest number of one rank: threads and processes that run read, decode or collate and no "
+     "steps; a process belongs to the rank of the process that started it",
      "the same",
      "0: the step loads its own batches; of torch loaders: threads named pt_data_worker, 0 for the "
      "single-process iterator"},
@@ -245,34 +218,29 @@ const struct an_metric an_metrics[] = {
      "too"},
     {"dataloader/workers_needed", "workers",
      "ceil(batches_per_step x batch_ms / (step - wait)) of the rank that needs most; at most "
-     "ceil(the same / CPU time of a "
-     "step per "
-     "core) where the cores are short. Of torch traces ceil(time a batch costs / (mean counted "
-     "host step - its wait)), at most "
-     "the "
-     "usable cores",
+     "ceil(the same / CPU time of a step per core) where the cores are short. Of torch traces "
+     "ceil(time a batch costs / (mean counted host step - its wait)), at most the usable cores",
      "tacho.range, samples of /proc; of torch a loader without workers",
      "workers that keep up; null where a serial stage binds (storage, the pin thread, the "
-     "interpreter lock), where the cost of "
-     "a "
-     "batch is not in the file, and of torch above 1 where the number of cores is not"},
+     "interpreter lock), where the cost of a batch is not in the file, and of torch above 1 where "
+     "the number of cores is not"},
     {"dataloader/workers_wanted", "workers", "workers_needed as if cores were free", "tacho.range",
      ""},
     {"dataloader/serial_stage", "",
      "storage: access_ratio >= 0.8; pin: one pin thread takes longer than the rest of the step; "
      "interpreter: worker threads of Python",
-     "the same", "null: none was seen to bind"},
+     "the same", "null: no serial stage is known to bind"},
     {"dataloader/pipeline_samples_per_s", "samples/s",
      "samples of a step / (batches_per_step x max(batch_ms / workers, pin)) of the slowest rank x "
      "ranks",
      "tacho.range, samples in tacho.step",
-     "what the loader can do; the run gets the smaller of both, in line their serial sum"},
+     "what the loader can do; the run gets the smaller of both, without workers their serial sum"},
     {"dataloader/compute_samples_per_s", "samples/s",
      "samples of a step / (step - wait) of the slowest rank x ranks", "samples in tacho.step",
      "what the step can do when no batch is late"},
     {"dataloader/read_bytes_per_s", "bytes/s",
      "bytes of the stage read / time of counted steps, added over ranks",
-     "bytes in tacho.range read", "what the program asked for, from the cache or not"},
+     "bytes in tacho.range read", "what the program requested, cached or not"},
     {"dataloader/device_bytes_per_s", "bytes/s",
      "growth of disk_read over all processes / time, first to last counted step", PROC,
      "what came from storage"},
@@ -285,9 +253,7 @@ const struct an_metric an_metrics[] = {
     /* communication */
     {"communication", "",
      "collectives (tacho.comm ranges on threads; with an accelerator its kernels), per step and "
-     "rank: means over ranks and the "
-     "steps "
-     "the budget stands on",
+     "rank: means over ranks and the steps of the budget",
      COMM, "null: none was recorded"},
     {"communication/bytes_per_step", "bytes", "sum of the bytes of its collectives / steps",
      "bytes in tacho.comm", "bytes as nccl-tests counts them: of the buffer"},
@@ -302,11 +268,10 @@ const struct an_metric an_metrics[] = {
      COMM, "null without communication"},
     {"communication/transfer_ms", "ms",
      "sum over calls of the shortest participant's time: collectives are matched over ranks by "
-     "kind, communicator and sequence "
-     "number",
+     "kind, communicator and sequence number",
      COMM " of every rank",
-     "an upper bound; where ranks are missing, of those that are in the file; null from one rank "
-     "alone"},
+     "an upper bound; where ranks are missing, of those that are in the file; null with only one "
+     "rank in the file"},
     {"communication/waiting_ms", "ms", "sum over calls of own time - transfer", "the same",
      "waiting for the rank that came last"},
     {"communication/exposed_transfer_ms", "ms",
@@ -314,13 +279,11 @@ const struct an_metric an_metrics[] = {
      "the same", ""},
     {"communication/exposed_waiting_ms", "ms",
      "exposed time inside [start, end - transfer) of a call", "the same",
-     "what is left of exposed_ms is in no call: hand-over to the thread that communicates, "
+     "the rest of exposed_ms is outside the calls: passing data to the communication thread, "
      "packing"},
     {"communication/blocking_ms", "ms",
      "proven: on the CPU all that is exposed, because the step's thread is in the call or in "
-     "comm_wait; of accelerators the "
-     "sum "
-     "of compute_absent[]/blocking_comm_us / steps",
+     "comm_wait; of accelerators the sum of compute_absent[]/blocking_comm_us / steps",
      COMM, ""},
     {"communication/skew_ms", "ms", "last start - first start of a matched collective, mean",
      COMM " of every rank", "null below the error up to which clocks of several hosts agree"},
@@ -334,29 +297,26 @@ const struct an_metric an_metrics[] = {
      "one row a kind and communicator: calls, bytes, mean time of a call, its transfer and waiting",
      COMM, ""},
     {"communication/collectives[]/algorithm_bytes_per_s", "bytes/s",
-     "bytes of a call / its time; bandwidth_of says which: transfer where "
-     "it is known, else the whole time, which is a lower bound",
+     "bytes of a call / its time; bandwidth_of says which: transfer where it is known, else the "
+     "whole time, which is a lower bound",
      "bytes in tacho.comm", ""},
     {"communication/collectives[]/bus_bytes_per_s", "bytes/s",
      "algorithm_bytes_per_s x factor: all_reduce 2 (n - 1) / n; all_gather, reduce_scatter, "
-     "all_to_all, gather, scatter (n - "
-     "1) / n; "
-     "broadcast, reduce, send, recv 1",
+     "all_to_all, gather, scatter (n - 1) / n; broadcast, reduce, send, recv 1",
      "ranks in tacho.comm", "compares with the link, whatever the number of ranks"},
     {"communication/collectives[]/bytes_max_over_mean", "ratio",
      "bytes of the rank that moves most / mean over ranks", COMM, "1: even"},
     {"communication/ranks[]", "", "the same of each rank", COMM, ""},
     {"communication/ranks[]/last_pct", "%",
      "matched collectives for which the rank came last (the shortest call)", COMM " of every rank",
-     "who is waited for"},
+     "the rank that the others wait for"},
     {"communication/ranks[]/caused_ms", "ms", "waiting of the other ranks in these, a step",
      COMM " of every rank", ""},
     /* ops */
     {"kernels[]/count", "calls",
      "with an accelerator: device ops of the name, category and class (kind) in the whole capture, "
-     "all devices; without: "
-     "ranges "
-     "of the name, category, kind and pass in the whole run, all threads",
+     "all devices; without: ranges of the name, category, kind and pass in the whole run, all "
+     "threads",
      "device ops; ranges or step aggregates", ""},
     {"kernels[]/total_us", "us", "sum of durations", "the same",
      "calls without an end count as calls only"},
@@ -385,18 +345,15 @@ const struct an_metric an_metrics[] = {
     {"roofline/ceilings[]", "",
      "rows of the table ceiling and of data sheets that are rates: FLOP/s or bytes/s",
      "tacho calibrate, known devices",
-     "source says who says so. Of several measured rows the highest counts"},
+     "source says where each comes from. Of several measured rows the highest counts"},
     {"roofline/points", "",
-     "an operator, type and pass over the counted steps (the whole run where there are none), of "
-     "the calls whose FLOPs and "
-     "bytes are both known; its shapes share a point where their intensities are within 2 % "
-     "(further apart where there would "
-     "be "
-     "more than 16 points)",
+     "an operator, type and pass over the counted steps (the whole run if there are no steps), of "
+     "the calls whose FLOPs and bytes are both known; its shapes share a point where their "
+     "intensities are within 2 % (further apart where there would be more than 16 points)",
      "tacho.work; shapes and device ops",
      "null: no shapes, no known peak or bandwidth (tacho calibrate)"},
     {"roofline/points[]/count", "calls", "these calls", "shapes", ""},
-    {"roofline/points[]/shapes", "shapes", "of these calls, told apart by FLOPs and bytes",
+    {"roofline/points[]/shapes", "shapes", "of these calls, distinguished by FLOPs and bytes",
      "shapes", ""},
     {"roofline/points[]/flops", "FLOPs",
      "executed, as the program says or by the formulas for the shapes (analyzers/work/op_cost.h)",
@@ -415,16 +372,15 @@ const struct an_metric an_metrics[] = {
     {"roofline/points[]/intensity", "FLOP/byte", "flops / bytes", "shapes", ""},
     {"roofline/points[]/achieved_flops_per_s", "FLOP/s", "flops / time", "shapes, device ops", ""},
     {"roofline/points[]/attainable_flops_per_s", "FLOP/s",
-     "min(peak of the type, intensity * memory bandwidth); what is no product has the peak of fp32 "
-     "(of fp64). The bandwidth is "
-     "the highest that was measured for the DRAM: triad, reads, writes, updates in place",
+     "min(peak of the type, intensity * memory bandwidth); operations other than GEMMs, "
+     "convolutions and attention have the peak of fp32 (of fp64). The bandwidth is the highest "
+     "that was measured for the DRAM: triad, reads, writes, updates in place",
      "ceilings of the device", "null: no peak is known for the type (tacho calibrate, --peak)"},
     {"roofline/points[]/bound", "",
      "the smaller of the two roofs: compute or memory. Above it: cached (the memory roof, with "
-     "bytes of a model); reduced (a "
-     "convolution whose algorithm multiplies less than the direct form that is counted, at most 4 "
-     "times); impossible (the peak "
-     "of its arithmetic: a counting error or a stale ceiling, which trust/problems tells too)",
+     "bytes of a model); reduced (a convolution whose algorithm multiplies less than the direct "
+     "form that is counted, at most 4 times); impossible (the peak of its arithmetic: a counting "
+     "error or a stale ceiling, which trust/problems lists too)",
      "ceilings of the device", ""},
     {"roofline/points[]/level", "",
      "dram: bound by memory. l3, l2, l1: cached, and the slowest cache level whose bandwidth is "
@@ -433,22 +389,23 @@ const struct an_metric an_metrics[] = {
     {"kernels_window", "", "what the table kernels covers", "", ""},
     /* critical path */
     {"critical_path", "",
-     "the chain of dependencies that ends with what lets the step behind the window begin "
+     "the chain of dependencies that ends with what lets the step after the window begin "
      "(docs/graph.md)",
      PATH, "null: no counted step has all its ranges in the file"},
     {"critical_path/window_us", "us",
      "sum over the windows: runs of counted steps that follow each other", PATH, ""},
     {"critical_path/length_us", "us",
-     "sum of the path's stretches: equal to window_us, to the nanosecond", PATH, ""},
+     "sum of the segments of the path: equal to window_us, to the nanosecond", PATH, ""},
     {"critical_path/explained_pct", "%", "100 - gap_pct", PATH,
      "below 90 no cause is claimed: doubt says so"},
     {"critical_path/recorded_pct", "%",
-     "of length_us, stretches whose hand-over to the next one the file tells", PATH, ""},
+     "of length_us, segments whose dependency to the next one is in the file", PATH, ""},
     {"critical_path/inferred_pct", "%",
-     "stretches whose hand-over only times tell, and threads outside of every range", PATH, ""},
-    {"critical_path/gap_pct", "%", "stretches that nothing recorded explains", PATH, ""},
+     "segments whose dependency follows only from times, and threads outside of every range", PATH,
+     ""},
+    {"critical_path/gap_pct", "%", "segments that nothing recorded explains", PATH, ""},
     {"critical_path/think_pct", "%",
-     "of length_us, threads outside of every range: host think time", PATH, ""},
+     "of length_us, threads outside of every range: untraced host time", PATH, ""},
     {"critical_path/rank", "", "whose windows these are; the path may lead over other ranks", PATH,
      ""},
     {"critical_path/device", "",
@@ -456,19 +413,20 @@ const struct an_metric an_metrics[] = {
      ""},
     {"critical_path/windows", "windows", "of three steps at least, where there is one", PATH, ""},
     {"critical_path/steps", "steps", "in them", PATH, ""},
-    {"critical_path/doubt", "", "why the path must not be read as the cause", PATH, "null: it may"},
+    {"critical_path/doubt", "", "why the path must not be read as the cause", PATH,
+     "null: no doubt"},
     {"critical_path/by_cause_us", "us",
-     "sum of the stretches of each cause; the causes sum to length_us", PATH, ""},
+     "sum of the segments of each cause; the causes sum to length_us", PATH, ""},
     {"critical_path/by_cause_step_median_ms", "ms", "median over the steps of each step's part",
      PATH, ""},
     {"critical_path/by_op[]/name", "", "kernel, or innermost range of the thread", PATH, ""},
     {"critical_path/by_op[]/cause", "", "key of by_cause_us", PATH, ""},
     {"critical_path/by_op[]/where", "", "host or device", PATH, ""},
-    {"critical_path/by_op[]/count", "stretches", "of the path", PATH, ""},
+    {"critical_path/by_op[]/count", "segments", "of the path", PATH, ""},
     {"critical_path/by_op[]/us", "us", "sum of them", PATH, ""},
     {"critical_path/by_op[]/pct", "%", "of length_us", PATH, ""},
-    /* ranks beside each other */
-    {"ranks", "", "the ranks of a run beside each other", RANKED, "docs/ranks.md"},
+    /* comparison of ranks */
+    {"ranks", "", "comparison of the ranks of a run", RANKED, "docs/ranks.md"},
     {"ranks/own_is", "",
      "what own time is: the step without exposed waiting for other ranks, or without all exposed "
      "communication",
@@ -477,13 +435,12 @@ const struct an_metric an_metrics[] = {
      "steps that are compared: of one index, whole and counted on every compared rank", RANKED, ""},
     {"ranks/missing", "", "ranks that the communicators name and the file lacks", COMM,
      "null: none is known to be missing"},
-    {"ranks/straggler", "", "who is slower than its peers", RANKED ", 20 steps",
+    {"ranks/straggler", "", "the rank that is slower than its peers", RANKED ", 20 steps",
      "null: not tested, the reason says why"},
     {"ranks/straggler/says", "", "none, rank N, or of two ranks: rank N (the slower of two)",
      RANKED ", 20 steps",
      "a rank is one if its own time is above its peers' by more than 2 %: block bootstrap over "
-     "steps, t over stretches of the "
-     "run, Holm over ranks, 5 %"},
+     "steps, t over parts of the run, Holm over ranks, 5 %"},
     {"ranks/straggler/count", "ranks", "ranks that are stragglers", RANKED ", 20 steps",
      "rank is the slowest of them"},
     {"ranks/straggler/excess_pct", "%",
@@ -491,8 +448,7 @@ const struct an_metric an_metrics[] = {
      "low and high: 95 % for all ranks together"},
     {"ranks/straggler/gain_pct", "%",
      "100 x (sum of steps / (sum of steps - sum of (longest own time - longest own time of the "
-     "ranks that are no stragglers)) "
-     "- 1)",
+     "ranks that are not stragglers)) - 1)",
      RANKED ", 20 steps", "low and high: 95 %, block bootstrap over steps"},
     {"ranks/straggler/by_data", "",
      "its share of tokens (or samples) above its peers' is at least half of the excess",
@@ -544,12 +500,12 @@ const struct an_metric an_metrics[] = {
     {"ranks/clocks", "", "the clocks of the ranks", COMM " of every rank",
      "null: one clock, or nothing to compare"},
     {"ranks/clocks/error_ns", "ns", "largest error of all ranks' clocks", COMM " of every rank",
-     "what is below it is no skew; null: ranks of several hosts without a collective in common"},
+     "differences below it are not skew; null: ranks of several hosts without a collective in "
+     "common"},
     {"ranks/clocks/ranks[]/offset_ns", "ns",
      "what has to be added to the rank's times to be the reference's, in the middle of its "
-     "collectives: median distance of "
-     "their ends, "
-     "or the middle of what causality leaves; offset_low_ns, offset_high_ns: with its error",
+     "collectives: median distance of their ends, or the middle of what causality leaves; "
+     "offset_low_ns, offset_high_ns: with its error",
      "collectives that no rank leaves before all have come",
      "corrected: the times in this report are, by it"},
     {"ranks/clocks/ranks[]/drift_ppm", "ppm", "median slope of that distance (Theil-Sen)",
@@ -557,7 +513,7 @@ const struct an_metric an_metrics[] = {
      "0: not beyond four of its standard errors; drift_error_ppm: what is left of it, 95 %"},
     {"ranks/clocks/ranks[]/error_ns", "ns", "what the rank's times may still be off by",
      COMM " of every rank", "docs/merge.md"},
-    {"ranks/clocks/ranks[]/matched", "collectives", "that the fit stands on", COMM, ""},
+    {"ranks/clocks/ranks[]/matched", "collectives", "that the fit uses", COMM, ""},
     {"ranks/ranks[]", "", "rank, host, verdict and times of each rank", RANKED, ""},
     {"ranks/ranks[]/step_ms", "ms", "mean of the compared steps", RANKED, ""},
     {"ranks/ranks[]/own_ms", "ms", "own time, mean", RANKED, "own_is says what it is"},
@@ -576,21 +532,22 @@ const struct an_metric an_metrics[] = {
     {"ranks/ranks[]/excess_pct", "%", "as ranks/straggler/excess_pct, of this rank", RANKED,
      "bounds only where it is above 2 %"},
     /* memory */
-    {"memory", "", "what the program says it holds", MEMORY,
-     "null: it counts nothing; the reason says what to emit"},
-    {"memory/source", "", "who counts: memory.* counters of the program, or torch allocator",
-     MEMORY, ""},
+    {"memory", "", "memory that the program reports", MEMORY,
+     "null: it reports none; the reason says what to emit"},
+    {"memory/source", "",
+     "where the values come from: memory.* counters of the program, or torch allocator", MEMORY,
+     ""},
     {"memory/tags[]/device", "", "cpu, or the accelerator whose memory it is", MEMORY, ""},
     {"memory/tags[]/current_bytes", "bytes", "last value of memory.NAME, added over processes",
      MEMORY, ""},
     {"memory/tags[]/peak_bytes", "bytes", "largest sampled value of each process, added", MEMORY,
-     "sampled when the program says so: between samples it may have been more"},
+     "sampled when the program reports it: between samples it may have been more"},
     {"memory/tags[]/share_pct", "%", "current_bytes / total_bytes", MEMORY,
-     "null: an allocator's totals are no parts"},
+     "null: an allocator's totals are not parts of one sum"},
     {"memory/tags[]/rank_peak_bytes", "bytes", "largest peak of one process", MEMORY,
      "rank: whose"},
     {"memory/tags[]/rank", "", "rank of that process", MEMORY, "null: it has none"},
-    {"memory/processes", "processes", "processes that count", MEMORY, ""},
+    {"memory/processes", "processes", "processes that report memory", MEMORY, ""},
     {"memory/total_bytes", "bytes",
      "last memory.total (else the sum of the tags; of an allocator what is allocated), added over "
      "processes",
@@ -603,17 +560,17 @@ const struct an_metric an_metrics[] = {
      "what grows with the micro-batch"},
     {"memory/resident_peak_bytes", "bytes", "system/rss_peak_bytes", END, ""},
     {"memory/uncounted_bytes", "bytes", "resident_peak_bytes - peak_bytes", MEMORY ", " END,
-     "code, libraries, files mapped into memory, and what the program does not count"},
+     "untracked memory: code, libraries, mapped files, and what the program does not report"},
     {"memory/capacity_bytes", "bytes",
      "memory of the machine, or of all its devices with an accelerator", "", ""},
     {"memory/room_bytes", "bytes",
      "capacity_bytes - the larger of peak_bytes and resident_peak_bytes", MEMORY,
-     "what other programs hold is not known"},
+     "memory of other programs is not known"},
     {"memory/growth", "bytes/step",
      "of the process that grows fastest: mean change of its total from one counted step's end to "
-     "the next; low, high: 95 % "
-     "interval of that mean; grows: it lies above 0 and the steps added 1 MiB and 1 % at least",
-     MEMORY ", " STEPS, "something is kept from step to step; null: fewer than 10 steps"},
+     "the next; low, high: 95 % interval of that mean; grows: it lies above 0 and the steps added "
+     "1 MiB and 1 % at least",
+     MEMORY ", " STEPS, "memory is kept from step to step; null: fewer than 10 steps"},
     {"memory/growth/first_step", "", "first counted step with a value", STEPS, ""},
     {"memory/growth/last_step", "", "last counted step with a value", STEPS, ""},
     {"memory/resident_growth", "bytes/step", "the same of the resident set", PROC ", " STEPS,
@@ -641,7 +598,7 @@ const struct an_metric an_metrics[] = {
     {"hardware[]/gpu", "", "number of the GPU as NVML counts, by bus", "NVML",
      "name, uuid: as NVML says"},
     {"hardware[]/power_w", "W",
-     "mean over the window; a sample speaks for the time since the one before it", "NVML", ""},
+     "mean over the window; a sample covers the time since the previous one", "NVML", ""},
     {"hardware[]/power_limit_w", "W", "the enforced limit when recording began", "NVML", ""},
     {"hardware[]/energy_j", "J",
      "difference of the energy counter over the window, else power_w x window", "NVML",
@@ -692,25 +649,25 @@ const struct an_metric an_metrics[] = {
     {"hardware[]/step/stall_wait", "warps", "the same: for a fixed latency", CUPTIRANGE, ""},
     {"hardware[]/throttled_pct", "%",
      "share of the window in which any reason held the clocks below what the GPU asks for",
-     "nvmlClocksEventReasons", "idle is no reason"},
+     "nvmlClocksEventReasons", "idle does not count as a reason"},
     {"hardware[]/throttle_reasons[]/pct", "%", "the same of one reason", "nvmlClocksEventReasons",
-     "fault: true where it is nobody's setting"},
+     "fault: true where it is not a setting"},
     {"ranges_counted", "",
-     "one row for each range of a step, by its path: what lies in it and in none inside it",
+     "one row for each range of a step, by its path: what lies in it but in no range nested in it",
      CUPTIRANGE, "null: not asked for, refused, or the steps have no ranges"},
     {"ranges_counted[]/rank", "", "rank of the process", "MPI, torchrun or Slurm", "null: none"},
     {"ranges_counted[]/device", "", "the process's own number of the GPU", CUPTIRANGE, ""},
     {"ranges_counted[]/pieces", "", "times that a step is cut in this range", CUPTIRANGE, ""},
     {"ranges_counted[]/matrix_ops", "op",
-     "operations of the matrix units in the range and in none inside it, in one step, sources "
-     "bf16, fp16, tf32 and fp8",
+     "operations of the matrix units in the range but in no range nested in it, in one step, "
+     "sources bf16, fp16, tf32 and fp8",
      CUPTIRANGE, "as the hardware counts them"},
     {"ranges_counted[]/fp32_flops", "FLOP",
      "FP32 adds + multiplies + 2 x multiply-adds of all threads outside of the matrix units",
      CUPTIRANGE, ""},
     {"ranges_counted[]/dram_bytes", "bytes",
-     "read from and written to DRAM in the range and in none inside it, in one step", CUPTIRANGE,
-     ""},
+     "read from and written to DRAM in the range but in no range nested in it, in one step",
+     CUPTIRANGE, ""},
     {"ranges_counted[]/l2_bytes", "bytes", "through L2", CUPTIRANGE, ""},
     {"ranges_counted[]/l1_bytes", "bytes", "through L1", CUPTIRANGE, ""},
     {"ranges_counted[]/time_ms", "ms",
@@ -740,13 +697,13 @@ const struct an_metric an_metrics[] = {
     {"devices[]/name", "", "name of the device", "device properties in the trace", ""},
     {"devices[]/host", "", "machine of the process", "", ""},
     {"devices[]/ops", "ops", "kernels, copies, memsets and opaque graphs with a usable time", OPS,
-     "synchronise and annotation rows are no ops"},
+     "synchronization and annotation rows are not operations"},
     {"devices[]/streams", "streams", "streams with ops", OPS, ""},
     {"devices[]/span_us", "us", "end of the last op - start of the first", OPS,
      "the window of all the other times of the row"},
     {"devices[]/busy_us", "us", "union of all ops", OPS, ""},
     {"devices[]/compute_us", "us", "union of kernels that do not communicate, and memsets", OPS,
-     "a kernel of no known class counts here and in trust/capture/unknown_kernels"},
+     "a kernel of unknown class counts here and in trust/capture/unknown_kernels"},
     {"devices[]/comm_us", "us", "union of communication kernels, and of copies of a communicator",
      OPS, ""},
     {"devices[]/copy_us", "us", "union of the other copies", OPS, ""},
@@ -754,7 +711,7 @@ const struct an_metric an_metrics[] = {
      "communication that no compute kernel hides"},
     {"devices[]/exposed_copy_us", "us", "copy \\ compute \\ comm", OPS, ""},
     {"devices[]/opaque_us", "us", "graphs recorded as a whole \\ compute \\ comm \\ copy", OPS,
-     "busy, with what is not known: record graphs node by node to see it"},
+     "busy with unknown work: record graphs node by node to see it"},
     {"devices[]/idle_us", "us", "span - busy", OPS, ""},
     {"devices[]/compute_sum_us", "us",
      "sum of durations of the ops of compute_us; so are comm_sum_us, copy_sum_us", OPS,
@@ -765,17 +722,15 @@ const struct an_metric an_metrics[] = {
      "null without communication"},
     {"devices[]/blocking_comm_us", "us",
      "exposed communication in a gap of compute that the kernel at its end waits for. proven: "
-     "order of streams, events, stream "
-     "waits, calls that wait; inferred: one of these is told by times only; unknown: the kernel's "
-     "launch or what it waited for "
-     "is not in the file",
+     "order of streams, events, stream waits, calls that wait; inferred: one of these follows only "
+     "from times; unknown: the kernel's launch or what it waited for is not in the file",
      OPS ", waits",
-     "the part that is worth removing; what is in none of the three held nothing back"},
+     "the part that is worth removing; communication in none of the three delayed nothing"},
     {"devices[]/absent_launch_starved_us", "us",
-     "of the window without compute: the next compute kernel was not issued yet (issued: min(end "
-     "of the launch call, start of "
-     "the kernel))",
-     LINKED, "the host is late. The four absent_ times sum to span - compute exactly"},
+     "of the non-compute time: the next compute kernel was not issued yet (issued: min(end of the "
+     "launch call, start of the kernel))",
+     LINKED,
+     "launch-bound: the host is late. The four absent_ times sum to span - compute exactly"},
     {"devices[]/absent_blocked_us", "us",
      "issued, and something it depends on (order of its stream, a wait of its stream) ended after "
      "the gap began",
@@ -783,12 +738,13 @@ const struct an_metric an_metrics[] = {
     {"devices[]/absent_dispatch_us", "us",
      "from max(issued, end of the last producer) to its start, if at most 100 us", LINKED, ""},
     {"devices[]/absent_dependency_us", "us", "the rest", LINKED,
-     "the file does not tell what the kernel waited for"},
+     "the file does not show what the kernel waited for"},
     {"compute_absent[]", "",
-     "why a device does not compute in the counted steps; on a CPU, why the steps' thread does not",
-     RANGES, "one row a device or rank; null where no range says what it is"},
+     "non-compute time of a device in the counted steps, by reason; on a CPU that of the steps' "
+     "thread",
+     RANGES, "one row a device or rank; null where no range declares its role"},
     {"compute_absent[]/window", "",
-     "the counted steps, phases cut out; the whole capture where there are none", RANGES, ""},
+     "the counted steps, phases cut out; the whole capture if there are no steps", RANGES, ""},
     {"compute_absent[]/steps", "steps", "in the window; 0: the whole capture", RANGES, ""},
     {"compute_absent[]/window_us", "us", "length of the window", RANGES, ""},
     {"compute_absent[]/absent_us", "us",
@@ -806,7 +762,7 @@ const struct an_metric an_metrics[] = {
      "of launch_starved_us: gaps in which the launching thread came back from a call that waits "
      "for the device",
      LINKED,
-     "what a synchronise call costs: the host can only go on launching when the device is empty"},
+     "what a synchronization costs: the host resumes launching only when the device is empty"},
     {"compute_absent[]/occupied/PART/communication_us", "us",
      "of a part: exposed communication; so are copy_us, opaque_us, nothing_us", LINKED,
      "the four sum to the part exactly"},
@@ -814,8 +770,7 @@ const struct an_metric an_metrics[] = {
      OPS ", waits", ""},
     {"compute_absent[]/causes[]/us", "us",
      "launch-starved time by what the thread that launched the next kernel did: cause and name of "
-     "the innermost telling range; "
-     "on a CPU the time without work",
+     "the innermost range that declares its role; on a CPU the time without work",
      RANGES, "with other_causes_us they sum to launch_starved_us (CPU: absent_us) exactly"},
     {"compute_absent[]/other_causes_us", "us", "rows of causes[] that are not listed", RANGES, ""},
     {"launches", "", "host calls that put work on a device", LINKED, "null: no accelerator"},
@@ -834,9 +789,8 @@ const struct an_metric an_metrics[] = {
     {"launches/delay_max_us", "us", "largest of the same", LINKED, ""},
     {"launches/queue_mean", "ops",
      "a matched call waits in the stream of its first op from its own start to that op's start: "
-     "sum of these times / sum over "
-     "streams of (last such start - first call)",
-     LINKED, "calls without an op and ops without a call never enter: never negative"},
+     "sum of these times / sum over streams of (last such start - first call)",
+     LINKED, "calls without an op and ops without a call are excluded: never negative"},
     {"launches/queue_max", "ops", "longest queue of a stream", LINKED, ""},
     {"launches/full_queue_pct", "%",
      "of each device's time from its first matched call to the last start, time in which a stream "
@@ -859,12 +813,11 @@ const struct an_metric an_metrics[] = {
      "per device, union of the row's copies \\ compute \\ communication, added over devices; of "
      "memsets: \\ kernels",
      "copies",
-     "rows that overlap each other are exposed twice: the device's exposed_copy_us counts once"},
+     "time in which rows overlap counts in each of them: the device's exposed_copy_us counts it "
+     "once"},
     {"copies[]/synchronous", "copies",
      "those the host call waits for: the call has no Async in its name, or the memory is pageable; "
-     "never copies between "
-     "devices, "
-     "of graphs, memsets",
+     "never copies between devices, of graphs, memsets",
      LINKED, "null where calls or kinds of memory are missing"},
     {"copies[]/synchronous_by", "", "the rule by which they are", LINKED, ""},
     {"copies[]/bytes_per_s", "bytes/s", "bytes / time of the copies with a size", "copies", ""},
@@ -876,27 +829,23 @@ const struct an_metric an_metrics[] = {
     {"syncs[]/idle_us", "us", "part of it in which no op ran on any device of the process",
      "API calls, " OPS, "waiting for nothing: the host could have issued work"},
     {"syncs", "", "", "API calls", "null: no accelerator"},
-    {"precision", "", "matrix and attention kernels by what their names tell of the arithmetic",
+    {"precision", "", "matrix and attention kernels by the arithmetic that their names show",
      "kernel names", "null: no accelerator"},
     {"precision/matrix_us", "us", "sum of durations of matrix and attention kernels", "kernels",
      ""},
     {"precision/matrix_unit_us", "us", "of these, kernels on matrix units (tensor cores, MFMA)",
      "kernel names", ""},
     {"precision/matrix_unit_pct", "%",
-     "the same / time of matrix and attention kernels whose names tell", "kernel names",
+     "the same / time of matrix and attention kernels whose names show the unit", "kernel names",
      "low: work for which the device has faster units; null where more than 5 % of that time has "
-     "silent names"},
+     "names that do not show it"},
     {"precision/by_dtype[]", "", "count and time by type and unit", "kernel names",
-     "unknown, null: the name does not tell"},
+     "unknown, null: the name does not show it"},
     {"attribution", "",
-     "device time by what asked for it: --by op, module, line or annotation. A launch counts for "
-     "the innermost operator, "
-     "module, line "
-     "of user code and annotation that is open on its thread when it begins; in backward module "
-     "and line are those of the "
-     "forward "
-     "operator of the same autograd number, and the annotation that of the thread which waits for "
-     "it",
+     "GPU time by origin: --by op, module, line or annotation. A launch counts for the innermost "
+     "operator, module, line of user code and annotation that is open on its thread when it "
+     "begins; in backward module and line are those of the forward operator of the same autograd "
+     "number, and the annotation that of the thread which waits for it",
      LINKED, "rows and unattributed sum to the device time exactly"},
     {"attribution/rows", "", "largest device time first", LINKED ", the host's ranges",
      "null: the trace recorded none"},
@@ -908,15 +857,13 @@ const struct an_metric an_metrics[] = {
      ""},
     {"attribution/rows[]/share_pct", "%", "device time / device time of all ops", "the same", ""},
     {"attribution/rows[]/flops", "FLOPs",
-     "by the formulas for the shapes that were recorded; of modules, lines and annotations the "
-     "products only (matrix, "
-     "convolution, "
-     "attention)",
-     "shapes", "null where a call does not tell"},
+     "by the formulas for the shapes that were recorded; of modules, lines and annotations only "
+     "the GEMMs, convolutions and attention",
+     "shapes", "null where the cost of a call is not known"},
     {"attribution/rows[]/bytes", "bytes", "each tensor once", "shapes", "of a model, not measured"},
     {"attribution/rows[]/flops_per_s", "FLOP/s", "flops / device time", "shapes", ""},
     {"attribution/unattributed_us", "us",
-     "sum of durations of device ops that nothing on the host asked for", LINKED, ""},
+     "sum of durations of device operations that have no origin on the host", LINKED, ""},
     {"attribution/omitted", "rows", "rows beyond the first 2000", "", ""},
     {"compat", "", "another tool's figures by its own arithmetic, for people who compare", OPS,
      "null unless asked for; rank and device are null in rows over all"},
@@ -947,19 +894,22 @@ const struct an_metric an_metrics[] = {
     {"system/cpu_cores", "cores",
      "CPU time of the target's processes / time from their start to the last sample", PROC,
      "null when sampled for less than 50 ms"},
-    {"system/machine_busy_pct", "%", "mean share of all CPUs that were busy, whoever used them",
+    {"system/machine_busy_pct", "%", "mean share of all CPUs that were busy, with any program",
      PROC, "far above the target's share: something else runs"},
     {"caution", "",
-     "what makes the run a bad witness: other programs on its cores, or more threads than cores",
-     PROC, "stands in the head of every report; null: nothing known"},
+     "what may disturb the measurement: other programs on its cores, or more threads than cores",
+     PROC, "shown at the top of every report; null: nothing known"},
     {"system/other_cores", "cores",
      "busy share of the machine x its CPUs - CPU time of the target's processes / time, over the "
      "counted steps",
-     PROC, "above 0.25 and a fifth of the CPUs the head of the report warns: times may be theirs"},
+     PROC,
+     "above 0.25 and a fifth of the CPUs the top of the report warns: they may explain long times"},
     {"system/cpu_wait_pct", "%",
      "time on a run queue of the thread that runs the steps / time, over the counted steps; mean "
      "over ranks",
-     PROC, "from 5 % on the head of the report warns: it counts as compute or whatever else ran"},
+     PROC,
+     "run-queue wait; from 5 % on the top of the report warns: it counts as compute or whatever "
+     "else ran"},
     {"system/rss_peak_bytes", "bytes", "largest sum over processes of the resident set", END,
      "at least the largest of one process by the kernel's account"},
     {"system/read_bytes", "bytes", "read from storage by the target", PROC,
@@ -972,18 +922,19 @@ const struct an_metric an_metrics[] = {
      "many: more threads than cores"},
     {"system/instructions_per_cycle", "instructions/cycle", "instructions / cycles of the target",
      "hardware counters", ""},
-    {"counters[]", "", "first, last, smallest, largest, mean of what the program counts",
-     "NVTX counters", "samples that are not finite are left out"},
+    {"counters[]", "", "first, last, smallest, largest, mean of each counter of the program",
+     "NVTX counters", "samples that are not finite are excluded"},
     /* findings */
     {"findings[]/gain_pct", "% more samples/s", "as method says", "",
      "ceiling: high is an upper bound and nothing is expected"},
     {"findings[]/what_if", "",
      "the change as an edit of the dependency graph: tacho advise --what-if", "",
-     "null: it is no edit of it"},
+     "null: the change is not such an edit"},
     /* advice */
     {"advice", "", "what changes of the dependency graph would do to the step (docs/advise.md)",
      REPLAY, ""},
-    {"advice/step_ms", "ms", "recorded median of the replayed steps but the first of each stretch",
+    {"advice/step_ms", "ms",
+     "recorded median of the replayed steps except the first of each run of consecutive steps",
      REPLAY, ""},
     {"advice/replay_error_pct", "%", "trust/replay_error_pct", REPLAY, ""},
     {"advice/base_error_pct", "%", "100 (sum of steps replayed as recorded / sum of them - 1)",
@@ -992,7 +943,7 @@ const struct an_metric an_metrics[] = {
      "own work of odd steps without a partner in the even one / all of it", REPLAY, ""},
     {"advice/think_pct", "%",
      "own time outside of every range on the threads that run steps / steps", REPLAY,
-     "the only time that is replayed as a fixed delay: host think time"},
+     "the only time that is replayed as a fixed delay: untraced host time"},
     {"advice/held_pct", "%", "the same of waits that no recorded release ends", REPLAY, ""},
     {"advice/stretch_steps", "steps",
      "in a row that are compared with all of them: ceil(sqrt(steps)), whole periods", REPLAY,
@@ -1003,17 +954,16 @@ const struct an_metric an_metrics[] = {
      "of fewer than 8 steps, and where steps differ by design, means instead of medians"},
     {"advice/stretch_high_pct", "%", "97.5 % quantile of the same", REPLAY, ""},
     {"advice/cores/usable", "cores", "that the target may use", REPLAY, ""},
-    {"advice/cores/wanted", "cores", "mean of what its threads that work ask for, each as if alone",
-     REPLAY,
-     "a thread 1; with samples of CPU time compute on several cores more, threads that sleep in "
-     "their ranges less"},
+    {"advice/cores/wanted", "cores", "mean demand of its working threads, each as if alone", REPLAY,
+     "1 for a thread; with samples of CPU time more for compute on several cores, less for threads "
+     "that sleep in their ranges"},
     {"advice/cores/used", "cores", "CPU time of the run's processes in the replayed steps / time",
      PROC, ""},
     {"advice/cores/wanted_by_others", "cores",
-     "what explains that the run's threads got less than they wanted", PROC,
+     "demand of other programs that explains why the run's threads got less than they wanted", PROC,
      "where the machine has cores free: what other programs used"},
-    {"advice/cores/short_pct", "%",
-     "time in which threads ask for more cores than there are / time", REPLAY, ""},
+    {"advice/cores/short_pct", "%", "time in which threads demand more cores than there are / time",
+     REPLAY, ""},
     {"advice/cores/slowdown_pct", "%",
      "100 (work on threads as recorded / the same with cores of its own - 1)", REPLAY, ""},
     {"advice/steps", "steps", "that were replayed, all lanes", REPLAY, ""},
@@ -1023,17 +973,17 @@ const struct an_metric an_metrics[] = {
      "ceiling_because says why"},
     {"advice/together", "", "all edits in one replay", REPLAY, "gains do not add up"},
     {"advice/sensitivity[]", "",
-     "gain_pct_per_pct: 100 (T / (T - 0.01 P) - 1) with P the least that a longest path holds of "
-     "it",
+     "gain_pct_per_pct: 100 (T / (T - 0.01 P) - 1) where P is the least time that a longest path "
+     "spends in it",
      REPLAY, "path_ms_per_step: P; work_ms_per_step: all of it, on the path or not"},
     /* trust */
     {"trust/events", "events", "ranges and counter values in the file", "", ""},
-    {"trust/lost_events", "events", "sum of the loss rows that took events away", "loss rows",
+    {"trust/lost_events", "events", "sum of the loss rows in which events were lost", "loss rows",
      "null: a loss of unknown size"},
-    {"trust/source", "", "who recorded: tacho, kineto, nsight", "", ""},
-    {"trust/tool", "", "the foreign profiler and its version, as the trace says it", "", ""},
+    {"trust/source", "", "the recorder: tacho, kineto, nsight", "", ""},
+    {"trust/tool", "", "the foreign profiler and its version, as the trace names it", "", ""},
     {"trust/clock", "", "what the time stamps were read from", "", ""},
-    {"trust/version", "", "tacho that recorded", "", "null: another tool did"},
+    {"trust/version", "", "tacho that recorded", "", "null: another tool recorded"},
     {"trust/ended", "", "how the recording ended", "", ""},
     {"trust/losses[]", "",
      "rows of the table loss; lost: events are missing; t0_s, t1_s: first and last time, from the "
@@ -1052,18 +1002,16 @@ const struct an_metric an_metrics[] = {
     {"trust/overhead_pct", "%",
      "100 (median of recorded steps / median of paused steps - 1), steps of the most frequent size",
      "at least 10 counted steps of each kind",
-     "what recording costs; overhead_low_pct and overhead_high_pct: 95 % bootstrap interval; "
-     "absent where that is wider than "
-     "10 "
-     "points"},
-    {"trust/steps_excluded[]", "", "steps left out of statistics, and why", STEPS, ""},
-    {"trust/capture", "", "what the capture of the accelerator is worth",
+     "cost of recording; overhead_low_pct and overhead_high_pct: 95 % bootstrap interval; absent "
+     "where that is wider than 10 points"},
+    {"trust/steps_excluded[]", "", "steps excluded from the statistics, and why", STEPS, ""},
+    {"trust/capture", "", "quality of the capture of the accelerator",
      "an accelerator or a foreign trace", "null without"},
     {"trust/capture/launches_without_op", "calls",
      "launching calls whose device op is not in the file", LINKED,
      "the recording lost kernels, or ended before they ran"},
     {"trust/capture/ops_without_launch", "ops", "device ops whose launch is not in the file",
-     LINKED, "they count in every device time; what asked for them is not known"},
+     LINKED, "they count in every device time; their origin is not known"},
     {"trust/capture/zero_times", "rows", "device rows without a usable time", OPS,
      "they count nowhere else"},
     {"trust/capture/unknown_kernels", "kernels",
@@ -1071,7 +1019,7 @@ const struct an_metric an_metrics[] = {
      "counted as compute; --classes adds patterns"},
     {"trust/capture/kernels_lost", "calls",
      "of launches_without_op, launches of kernels and graphs", LINKED,
-     "copies of 0 bytes have no op and are no loss"},
+     "copies of 0 bytes have no device operation and are not a loss"},
     {"trust/capture/unknown_names", "names", "distinct names of unknown_kernels", "kernel names",
      ""},
     {"trust/capture/unknown_pct", "%", "their time / time of all kernels, summed", "kernel names",
