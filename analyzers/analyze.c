@@ -110,7 +110,7 @@ static int describe_run(struct an_context *context)
     if (main && main->exit_status != STORE_ABSENT)
         run->exit_status = an_int(main->exit_status);
     run->cores = key_number(trace, "cpu.usable",
-                            "the file does not say how many cores the target could use");
+                            "the file does not record how many cores the target could use");
     run->duration_s = trace->t1 >= trace->t0
                           ? an_num((double)an_time_sub(trace->t1, trace->t0) / 1e9)
                           : an_num_none("nothing was recorded");

@@ -117,7 +117,8 @@ static int compat_run(struct an_context *context)
         compat_table->rows =
             an_arena_copy(context->arena, view.rows, view.row_count * sizeof *view.rows);
         compat_table->row_count = view.row_count;
-        compat_table->reason = view.row_count ? NULL : "the tool finds no event that it looks at";
+        compat_table->reason =
+            view.row_count ? NULL : "the tool finds none of the events that it evaluates";
         rc = compat_table->rows ? 0 : TACHO_ENOMEM;
     }
     free(view.rows);
@@ -126,7 +127,7 @@ static int compat_run(struct an_context *context)
 
 const struct an_analyzer an_compat = {
     .name = "compat",
-    .help = "the arithmetic of TraceLens, HTA or the TensorBoard plugin, when asked for",
+    .help = "figures by the arithmetic of TraceLens, HTA or the TensorBoard plugin",
     .needs = AN_INPUT_DEVICES,
     .run = compat_run,
     .absent = compat_absent,

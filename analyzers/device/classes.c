@@ -298,10 +298,11 @@ static int add_line(struct an_classes *classes, char *text, bool user, size_t nu
                *unit = next_field(&text);
     if (!class_named(class, &line))
         return tacho_fail(err, TACHO_EFORMAT, hint,
-                          "table of kernel classes: line %zu: no class \"%.60s\"", number, class);
+                          "table of kernel classes: line %zu: unknown class \"%.60s\"", number,
+                          class);
     if (!strcmp(pattern, "-"))
-        return tacho_fail(err, TACHO_EFORMAT, hint, "table of kernel classes: line %zu: no pattern",
-                          number);
+        return tacho_fail(err, TACHO_EFORMAT, hint,
+                          "table of kernel classes: line %zu: missing pattern", number);
     if (strcmp(unit, "yes") != 0 && strcmp(unit, "no") != 0 && strcmp(unit, "-") != 0)
         return tacho_fail(
             err, TACHO_EFORMAT, hint,

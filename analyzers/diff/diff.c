@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compares two runs: matches names, brings values to one unit, tests differences and chooses the
- * rows to print. Names that only one run has are matched again without what changes from build to
- * build (diff_names.c).
+ * Compares two runs: matches names and brings values to one unit; diff_rows.c chooses the rows to
+ * print and tests them. Names that only one run has are matched again without what changes from
+ * build to build (diff_names.c).
  */
 #include "analyzers/diff/diff.h"
 
@@ -16,11 +16,7 @@
 #include "tacho_error.h"
 
 #define MOST_DEFAULT 10
-#define LIST_MOST    20    /* added and removed names */
-#define SMALLEST_PCT 0.05  /* of GOOD's step: smaller differences of one name are not rows */
-#define LEAST_PCT    1.0   /* of GOOD's step: smaller ones are never called significant */
 #define SIZES_DIFFER 0.001 /* tokens a step */
-#define ALPHA        0.05
 #define SEED_GOOD    0x7461636f676f6f64u
 #define SEED_BAD     0x7461636f62616400u
 
@@ -44,33 +40,12 @@ const char *an_diff_kind_text(enum an_diff_kind kind)
     return kind < AN_DIFF_KIND_COUNT ? texts[kind] : "";
 }
 
-struct side {
-    const struct an_result *result;
-    const struct an_samples *samples;
-    double devices;                                 /* whole captures: what totals are divided by */
-    double *scale;                                  /* of each counted step: to the common unit */
-    double *step;                                   /* counted steps in the common unit */
-    struct an_diff_draws *steps_drawn, *rows_drawn; /* NULL: too few steps */
-};
-
 /* A name of one run that looks for the same name in the other run. */
-struct item {
+struct an_diff_item {
     const struct an_sample *sample;
     const char *key;
     int side;
     bool left; /* no equal name on the other side */
-};
-
-struct comparison {
-    struct an_diff *diff;
-    struct side side[2];
-    struct item *item;
-    size_t items;
-    struct an_diff_row *row; /* every name; values of its steps in ms[row * 2 + side] */
-    double **ms;
-    size_t rows;
-    size_t ranks; /* that both have */
-    bool tested;
 };
 
 /* ---- unit ------------------------------------------------------------------------------------ */
@@ -96,8 +71,8 @@ static bool differ(double first, double second)
 }
 
 /* Times are of a step where the steps of both runs do the same work, else of as many tokens or
- * samples as a step of GOOD has. Without steps whole captures are compared. */
-static void choose_unit(struct comparison *comparison)
+ * samples as a step of the baseline has. Without steps whole captures are compared. */
+static void choose_unit(struct an_diff_comparison *comparison)
 {
     struct an_diff *diff = comparison->diff;
     const struct an_samples *good = comparison->side[0].samples, *bad = comparison->side[1].samples;
@@ -110,8 +85,8 @@ static void choose_unit(struct comparison *comparison)
         if (good->steps || bad->steps)
             diff->note = an_arena_format(
                 diff->arena,
-                "%s has no steps: the whole captures are compared, whatever their lengths",
-                good->steps ? "BAD" : "GOOD");
+                "the %s has no steps: the whole captures are compared, regardless of their lengths",
+                good->steps ? "candidate" : "baseline");
         else
             diff->note = "no steps were found in either run: the whole captures are compared";
         return;
@@ -134,26 +109,26 @@ static void choose_unit(struct comparison *comparison)
 }
 
 /* What else the reader must know of the comparison. */
-static void note_kinds(struct comparison *comparison)
+static void note_kinds(struct an_diff_comparison *comparison)
 {
     struct an_diff *diff = comparison->diff;
-    const struct side *good = &comparison->side[0], *bad = &comparison->side[1];
+    const struct an_diff_run *good = &comparison->side[0], *bad = &comparison->side[1];
     bool good_device = !good->result->gpu.reason, bad_device = !bad->result->gpu.reason;
     if (diff->note)
         return;
     if (good_device && !bad_device)
-        diff->note = "GOOD ran on an accelerator, BAD on the CPU alone: a step of a device beside "
-                     "one of a host";
+        diff->note = "the baseline ran on an accelerator, the candidate on the CPU alone: a device "
+                     "step is compared with a host step";
     else if (bad_device && !good_device)
-        diff->note = "BAD ran on an accelerator, GOOD on the CPU alone: a step of a device beside "
-                     "one of a host";
+        diff->note = "the candidate ran on an accelerator, the baseline on the CPU alone: a host "
+                     "step is compared with a device step";
     else if (!good->samples->detailed || !bad->samples->detailed)
-        diff->note =
-            "no step has all its parts in one of the files: only the steps themselves are compared";
+        diff->note = "one of the files has no step with all its parts: only the steps themselves "
+                     "are compared";
 }
 
 /* The steps of a side in the common unit. */
-static int scale_steps(struct comparison *comparison, struct side *side)
+static int scale_steps(struct an_diff_comparison *comparison, struct an_diff_run *side)
 {
     const int64_t *size = NULL;
     if (comparison->diff->unit == AN_DIFF_PER_TOKENS)
@@ -176,25 +151,24 @@ static int scale_steps(struct comparison *comparison, struct side *side)
 
 /* Draws the resamples of both runs' steps. Without enough steps nothing is tested, and the reason
  * is noted. */
-static int draw(struct comparison *comparison)
+static int draw(struct an_diff_comparison *comparison)
 {
     struct an_diff *diff = comparison->diff;
     const struct an_samples *good = comparison->side[0].samples, *bad = comparison->side[1].samples;
     if (diff->unit == AN_DIFF_CAPTURE) {
-        diff->significance =
-            "whole captures are one value each: nothing can be said about significance";
+        diff->significance = "whole captures are one value each: significance cannot be tested";
         return 0;
     }
     if (good->steps < AN_DIFF_STEPS_LEAST || bad->steps < AN_DIFF_STEPS_LEAST) {
         diff->significance = an_arena_format(
             diff->arena,
-            "%zu and %zu counted steps: not enough steps to say what is more than noise (%d each)",
+            "%zu and %zu counted steps: not enough steps to test significance (%d each)",
             good->steps, bad->steps, AN_DIFF_STEPS_LEAST);
         return 0;
     }
     comparison->tested = true;
     for (int i = 0; i < 2; i++) {
-        struct side *side = &comparison->side[i];
+        struct an_diff_run *side = &comparison->side[i];
         uint64_t seed = i ? SEED_BAD : SEED_GOOD;
         if (!(side->steps_drawn = an_diff_draws_new(side->samples->steps, seed)))
             return TACHO_ENOMEM;
@@ -207,10 +181,10 @@ static int draw(struct comparison *comparison)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* For qsort: makes items of the same group neighbours, GOOD before BAD. */
+/* For qsort: makes items of the same group neighbours, the baseline first. */
 static int item_order(const void *left, const void *right)
 {
-    const struct item *first = left, *second = right;
+    const struct an_diff_item *first = left, *second = right;
     if (first->sample->kind != second->sample->kind)
         return first->sample->kind < second->sample->kind ? -1 : 1;
     if (first->sample->class != second->sample->class)
@@ -221,7 +195,7 @@ static int item_order(const void *left, const void *right)
     return order ? order : first->side - second->side;
 }
 
-static bool same_group(const struct item *first, const struct item *second)
+static bool same_group(const struct an_diff_item *first, const struct an_diff_item *second)
 {
     return first->sample->kind == second->sample->kind &&
            first->sample->class == second->sample->class && first->left == second->left &&
@@ -236,7 +210,7 @@ static bool is_name(enum an_diff_kind kind)
 
 /* Lists the names of both runs so that equal ones are neighbours. Names without an equal one are
  * sorted again by what is left of them without template arguments and the like. */
-static int list_items(struct comparison *comparison)
+static int list_items(struct an_diff_comparison *comparison)
 {
     size_t count = comparison->side[0].samples->row_count + comparison->side[1].samples->row_count;
     comparison->item = malloc((count + 1) * sizeof *comparison->item);
@@ -246,7 +220,7 @@ static int list_items(struct comparison *comparison)
         for (size_t i = 0; i < comparison->side[side].samples->row_count; i++) {
             const struct an_sample *sample = &comparison->side[side].samples->rows[i];
             comparison->item[comparison->items++] =
-                (struct item){.sample = sample, .key = sample->name, .side = side};
+                (struct an_diff_item){.sample = sample, .key = sample->name, .side = side};
         }
     if (count)
         qsort(comparison->item, count, sizeof *comparison->item, item_order);
@@ -271,9 +245,9 @@ static int list_items(struct comparison *comparison)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static double mean_calls(const struct comparison *comparison, int side, int64_t calls)
+static double mean_calls(const struct an_diff_comparison *comparison, int side, int64_t calls)
 {
-    const struct side *from = &comparison->side[side];
+    const struct an_diff_run *from = &comparison->side[side];
     return (double)calls / (comparison->diff->unit == AN_DIFF_CAPTURE
                                 ? from->devices
                                 : (double)from->samples->detailed);
@@ -281,10 +255,10 @@ static double mean_calls(const struct comparison *comparison, int side, int64_t 
 
 /* Sets the value of one side from the items of a row: the median of its steps where the values of
  * all items are kept for each step, else the mean. */
-static int side_value(struct comparison *comparison, struct an_diff_row *out, size_t row, int side,
-                      const struct item *item, size_t count)
+static int side_value(struct an_diff_comparison *comparison, struct an_diff_row *out, size_t row,
+                      int side, const struct an_diff_item *item, size_t count)
 {
-    const struct side *from = &comparison->side[side];
+    const struct an_diff_run *from = &comparison->side[side];
     size_t steps = from->samples->detailed;
     double total = 0, *ms = NULL;
     int64_t calls = 0;
@@ -318,7 +292,7 @@ static int side_value(struct comparison *comparison, struct an_diff_row *out, si
     return 0;
 }
 
-static void finish_delta(struct comparison *comparison, struct an_diff_row *row)
+static void finish_delta(struct an_diff_comparison *comparison, struct an_diff_row *row)
 {
     row->delta = row->bad - row->good;
     row->delta_pct =
@@ -328,7 +302,8 @@ static void finish_delta(struct comparison *comparison, struct an_diff_row *row)
 
 /* Makes a row of items of equal names; where several were matched without their arguments, it gets
  * the common part as name. */
-static int add_row(struct comparison *comparison, const struct item *item, size_t count)
+static int add_row(struct an_diff_comparison *comparison, const struct an_diff_item *item,
+                   size_t count)
 {
     const struct an_sample *first = item->sample;
     struct an_diff_row *row = &comparison->row[comparison->rows];
@@ -346,7 +321,7 @@ static int add_row(struct comparison *comparison, const struct item *item, size_
 }
 
 /* Makes one row of each group that both runs have, and rows of their own for the others. */
-static int make_rows(struct comparison *comparison)
+static int make_rows(struct an_diff_comparison *comparison)
 {
     int rc = 0;
     comparison->row =
@@ -371,7 +346,7 @@ static int make_rows(struct comparison *comparison)
 }
 
 /* The row of the step itself, or of the whole capture. */
-static int step_row(struct comparison *comparison)
+static int step_row(struct an_diff_comparison *comparison)
 {
     struct an_diff *diff = comparison->diff;
     diff->step = (struct an_diff_row){.name = diff->unit == AN_DIFF_CAPTURE ? "capture" : "step",
@@ -382,7 +357,7 @@ static int step_row(struct comparison *comparison)
                                       .good_calls = NAN,
                                       .bad_calls = NAN};
     for (int i = 0; i < 2; i++) {
-        const struct side *side = &comparison->side[i];
+        const struct an_diff_run *side = &comparison->side[i];
         double *work = malloc((side->samples->steps + 1) * sizeof *work);
         if (!work)
             return TACHO_ENOMEM;
@@ -398,165 +373,9 @@ static int step_row(struct comparison *comparison)
     return 0;
 }
 
-/* ---- what is printed, tested ----------------------------------------------------------------- */
-
-/* For qsort: by kind; classes and ranks in their own order, names by the size of their difference.
- */
-static int delta_order(const void *left, const void *right)
-{
-    const struct an_diff_row *first = left, *second = right;
-    if (first->kind != second->kind)
-        return first->kind < second->kind ? -1 : 1;
-    if (first->kind == AN_DIFF_CLASS || first->kind == AN_DIFF_RANK) {
-        if (first->class != second->class)
-            return first->class < second->class ? -1 : 1;
-        return strcmp(first->name, second->name);
-    }
-    double first_delta = fabs(first->delta), second_delta = fabs(second->delta);
-    if (first_delta != second_delta)
-        return first_delta > second_delta ? -1 : 1;
-    return strcmp(first->name, second->name);
-}
-
-/* Values of each step of one side, and how its steps were drawn. */
-struct values {
-    const double *ms; /* NULL: not kept */
-    size_t count;
-    const struct an_diff_draws *drawn;
-};
-
-static struct values row_values(const struct comparison *comparison, size_t row, size_t side)
-{
-    const struct side *from = &comparison->side[side];
-    return (struct values){comparison->ms[2 * row + side], from->samples->detailed,
-                           from->rows_drawn};
-}
-
-static struct values step_values(const struct side *side)
-{
-    return (struct values){side->step, side->samples->steps, side->steps_drawn};
-}
-
-/* Tests a row where the values of both sides are known; false: it could not be tested. */
-static bool test_row(struct an_diff_row *row, struct values good, struct values bad, int *rc)
-{
-    struct an_diff_test test;
-    if (!good.ms || !bad.ms || !good.drawn || !bad.drawn || *rc ||
-        (*rc = an_diff_test(good.ms, good.count, good.drawn, bad.ms, bad.count, bad.drawn, &test)))
-        return false;
-    row->low = test.low;
-    row->high = test.high;
-    row->p = test.p;
-    row->floor = test.floor;
-    return true;
-}
-
-static void judge(struct an_diff_row *row)
-{
-    row->significant = row->p < ALPHA && (row->low > 0 || row->high < 0) &&
-                       fabs(row->delta) > row->floor && fabs(row->delta_pct) >= LEAST_PCT;
-}
-
-/* Is a row printed? `of_kind`: rows of its kind that are. Names must be in both runs and large
- * enough; the only rank is the step itself. */
-static bool is_kept(const struct comparison *comparison, const struct an_diff_row *row,
-                    size_t of_kind, size_t most)
-{
-    bool both = row->in_good && row->in_bad;
-    if (row->kind == AN_DIFF_OP || row->kind == AN_DIFF_KERNEL)
-        return both && of_kind < most && fabs(row->delta_pct) >= SMALLEST_PCT;
-    return row->kind != AN_DIFF_RANK || (both && comparison->ranks >= 2);
-}
-
-/* Counts what was compared, and sorts a copy of the rows; Until a row is kept, `floor` holds
- * the index of its values. NULL: no memory. */
-static struct an_diff_row *sorted_rows(struct comparison *comparison)
-{
-    struct an_diff *diff = comparison->diff;
-    struct an_diff_row *all =
-        an_arena_copy(diff->arena, comparison->row, (comparison->rows + 1) * sizeof *all);
-    if (!all)
-        return NULL;
-    diff->compared++; /* the step */
-    for (size_t i = 0; i < comparison->rows; i++) {
-        bool both = all[i].in_good && all[i].in_bad;
-        all[i].floor = (double)i;
-        diff->compared += both;
-        comparison->ranks += both && all[i].kind == AN_DIFF_RANK;
-    }
-    if (comparison->rows)
-        qsort(all, comparison->rows, sizeof *all, delta_order);
-    return all;
-}
-
-/* Keeps the largest differences of each kind, every class and rank and `most` names, and tests
- * them. */
-static int keep_and_test(struct comparison *comparison, size_t most)
-{
-    struct an_diff *diff = comparison->diff;
-    struct an_diff_row *kept = an_arena_zero(diff->arena, comparison->rows + 1, sizeof *kept);
-    double **p_values = an_arena_zero(diff->arena, comparison->rows + 2, sizeof *p_values);
-    struct an_diff_row *all = sorted_rows(comparison);
-    size_t kept_count = 0, tests = 0, of_kind = 0;
-    int rc = 0;
-    if (!kept || !p_values || !all)
-        return TACHO_ENOMEM;
-    for (size_t i = 0; i < comparison->rows && !rc; i++) {
-        size_t row = (size_t)all[i].floor;
-        all[i].floor = NAN;
-        if (i && all[i].kind != all[i - 1].kind)
-            of_kind = 0;
-        if (!is_kept(comparison, &all[i], of_kind, most))
-            continue;
-        of_kind++;
-        kept[kept_count] = all[i];
-        if (test_row(&kept[kept_count], row_values(comparison, row, 0),
-                     row_values(comparison, row, 1), &rc))
-            p_values[tests++] = &kept[kept_count].p;
-        kept_count++;
-    }
-    if (test_row(&diff->step, step_values(&comparison->side[0]), step_values(&comparison->side[1]),
-                 &rc))
-        p_values[tests++] = &diff->step.p;
-    an_diff_holm(p_values, tests, diff->compared > tests ? diff->compared : tests);
-    judge(&diff->step);
-    diff->differs = diff->step.significant;
-    for (size_t i = 0; i < kept_count; i++) {
-        judge(&kept[i]);
-        diff->differs = diff->differs || kept[i].significant;
-    }
-    diff->slower = diff->step.significant && diff->step.delta > 0;
-    diff->rows = kept;
-    diff->row_count = kept_count;
-    return rc;
-}
-
-/* Lists the operators and kernels that only BAD (`added`) or only GOOD has, the largest first. */
-static int list_one_sided(struct comparison *comparison, bool added, const struct an_diff_row **out,
-                          size_t *count, size_t *total)
-{
-    struct an_diff_row *rows =
-        an_arena_zero(comparison->diff->arena, comparison->rows + 1, sizeof *rows);
-    size_t found = 0;
-    if (!rows)
-        return TACHO_ENOMEM;
-    for (size_t i = 0; i < comparison->rows; i++) {
-        const struct an_diff_row *row = &comparison->row[i];
-        if ((row->kind == AN_DIFF_OP || row->kind == AN_DIFF_KERNEL) &&
-            row->in_good != row->in_bad && row->in_bad == added)
-            rows[found++] = *row;
-    }
-    if (found)
-        qsort(rows, found, sizeof *rows, delta_order);
-    *out = rows;
-    *total = found;
-    *count = found < LIST_MOST ? found : LIST_MOST;
-    return 0;
-}
-
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static struct an_diff_side describe(struct an_arena *arena, const struct side *side)
+static struct an_diff_side describe(struct an_arena *arena, const struct an_diff_run *side)
 {
     return (struct an_diff_side){
         .file = an_arena_text(arena, side->result->run.file ? side->result->run.file : ""),
@@ -566,7 +385,7 @@ static struct an_diff_side describe(struct an_arena *arena, const struct side *s
 }
 
 /* Runs all stages; `most`: names to print. */
-static int compare(struct comparison *comparison, size_t most)
+static int compare(struct an_diff_comparison *comparison, size_t most)
 {
     struct an_diff *diff = comparison->diff;
     for (int i = 0; i < 2; i++)
@@ -583,13 +402,13 @@ static int compare(struct comparison *comparison, size_t most)
     rc = rc ? rc : step_row(comparison);
     rc = rc ? rc : list_items(comparison);
     rc = rc ? rc : make_rows(comparison);
-    rc = rc ? rc : keep_and_test(comparison, most);
-    rc =
-        rc ? rc
-           : list_one_sided(comparison, true, &diff->added, &diff->added_count, &diff->added_total);
+    rc = rc ? rc : an_diff_keep_and_test(comparison, most);
     rc = rc ? rc
-            : list_one_sided(comparison, false, &diff->removed, &diff->removed_count,
-                             &diff->removed_total);
+            : an_diff_list_one_sided(comparison, true, &diff->added, &diff->added_count,
+                                     &diff->added_total);
+    rc = rc ? rc
+            : an_diff_list_one_sided(comparison, false, &diff->removed, &diff->removed_count,
+                                     &diff->removed_total);
     rc = rc ? rc : an_diff_scaling(diff, comparison->side[0].result, comparison->side[1].result);
     if (!rc)
         an_diff_verdict(diff, comparison->row, comparison->rows, comparison->tested);
@@ -599,8 +418,8 @@ static int compare(struct comparison *comparison, size_t most)
 int an_diff_results(const struct an_result *good, const struct an_result *bad, int most,
                     struct an_diff **out)
 {
-    struct comparison comparison = {.side = {{.result = good, .samples = good->samples},
-                                             {.result = bad, .samples = bad->samples}}};
+    struct an_diff_comparison comparison = {.side = {{.result = good, .samples = good->samples},
+                                                     {.result = bad, .samples = bad->samples}}};
     int rc = TACHO_ENOMEM;
     *out = NULL;
     if (!good->samples || !bad->samples)

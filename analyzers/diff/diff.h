@@ -8,7 +8,8 @@
  * results and owns all its texts and arrays: both results may be freed before it.
  *
  * A value of a step is the mean over the ranks (and devices) that ran it, so a run of eight ranks
- * compares with one of four. Times are ms unless a name says otherwise; a difference is BAD - GOOD.
+ * compares with one of four. Times are ms unless a name says otherwise; a difference is candidate -
+ * baseline.
  */
 #ifndef ANALYZERS_DIFF_H
 #define ANALYZERS_DIFF_H
@@ -25,7 +26,7 @@
 #define AN_DIFF_KIND_MAP(X) \
     X(STEP, "step", "Step") \
     X(CLASS, "classes", "Classes") \
-    X(LOADER, "loader", "Waits for the loader") \
+    X(LOADER, "loader", "Data wait") \
     X(RANK, "ranks", "Step of each rank and device") \
     X(OP, "operators", "Host operators, own time") \
     X(KERNEL, "kernels", "Device work")
@@ -79,7 +80,7 @@ struct an_diff_row {
         bad; /* median of a step; whole captures: total; 0 where the run does not have the name */
     double good_calls,
         bad_calls; /* mean of a step; whole captures: total; NAN: not counted (classes, steps) */
-    double delta, delta_pct; /* bad - good; per cent of GOOD's step (capture) */
+    double delta, delta_pct; /* bad - good; per cent of the baseline's step (capture) */
     double low, high;        /* 95 % interval of delta; NAN: see an_diff.significance */
     double p;                /* adjusted (Holm); NAN: not tested */
     double floor; /* how much the median moved inside the runs themselves; NAN: not tested */
@@ -104,19 +105,19 @@ struct an_scaling {
     struct an_value good_rate, bad_rate;   /* a second, all ranks */
     struct an_value speed_up;              /* bad_rate / good_rate */
     struct an_value efficiency, low, high; /* speed_up / (bad_ranks / good_ranks), 95 % interval */
-    struct an_value
-        lost_pct[AN_CLASS_COUNT]; /* of BAD's rank time: what the class costs more for a sample than
-                                     in GOOD; they sum to 100 (1 - efficiency of the means) */
+    struct an_value lost_pct[AN_CLASS_COUNT]; /* of the candidate's rank time: what the class costs
+                                                 more for a sample than in the baseline; they sum to
+                                                 100 (1 - efficiency of the means) */
 };
 
 enum an_diff_unit { AN_DIFF_PER_STEP, AN_DIFF_PER_TOKENS, AN_DIFF_PER_SAMPLES, AN_DIFF_CAPTURE };
 
 struct an_diff {
     struct an_diff_side good, bad;
-    enum an_diff_unit unit; /* of every number: a step; a step's worth of GOOD's tokens or samples;
-                               the whole capture */
-    double unit_size;       /* how many tokens or samples that is; else NAN */
-    const char *verdict;    /* one sentence */
+    enum an_diff_unit unit;   /* of every number: a step; a step's worth of the baseline's tokens or
+                                 samples;   the whole capture */
+    double unit_size;         /* how many tokens or samples that is; else NAN */
+    const char *verdict;      /* one sentence */
     const char *significance; /* why nothing can be said about significance; NULL: it can */
     const char *note;     /* what the reader must know about the comparison (units, missing steps);
                              NULL: nothing */
@@ -136,7 +137,7 @@ struct an_diff {
 int an_diff_results(const struct an_result *good, const struct an_result *bad, int most,
                     struct an_diff **out);
 void an_diff_free(struct an_diff *diff); /* NULL is fine */
-/* Is BAD's step longer by more than `pct` per cent, and significantly so? */
+/* Is the candidate's step longer by more than `pct` per cent, and significantly so? */
 bool an_diff_above(const struct an_diff *diff, double pct);
 
 const char *an_diff_kind_key(enum an_diff_kind k);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to this folder: names and statistics of a comparison.
+ * Private to this folder: names, statistics and state of a comparison.
  */
 #ifndef ANALYZERS_DIFF_PRIVATE_H
 #define ANALYZERS_DIFF_PRIVATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,39 @@ double an_diff_median(const double *values, size_t count, double *work);
 /* Adjusts `count` p-values of a family of `family` >= count tests, of which the others are taken
  * for not smaller (Holm 1979). NAN stays. */
 void an_diff_holm(double *const *p_values, size_t count, size_t family);
+
+/* One of the two runs. */
+struct an_diff_run {
+    const struct an_result *result;
+    const struct an_samples *samples;
+    double devices;                                 /* whole captures: what totals are divided by */
+    double *scale;                                  /* of each counted step: to the common unit */
+    double *step;                                   /* counted steps in the common unit */
+    struct an_diff_draws *steps_drawn, *rows_drawn; /* NULL: too few steps */
+};
+
+struct an_diff_item;
+
+/* State of a comparison: side[0] is the baseline, side[1] the candidate. */
+struct an_diff_comparison {
+    struct an_diff *diff;
+    struct an_diff_run side[2];
+    struct an_diff_item *item;
+    size_t items;
+    struct an_diff_row *row; /* every name; values of its steps in ms[row * 2 + side] */
+    double **ms;
+    size_t rows;
+    size_t ranks; /* that both have */
+    bool tested;
+};
+
+/* Keeps the largest differences of each kind, every class and rank and `most` names, and tests
+ * them. 0 or TACHO_ENOMEM. */
+int an_diff_keep_and_test(struct an_diff_comparison *comparison, size_t most);
+/* Lists the operators and kernels that only the candidate (`added`) or only the baseline has, the
+ * largest first. 0 or TACHO_ENOMEM. */
+int an_diff_list_one_sided(struct an_diff_comparison *comparison, bool added,
+                           const struct an_diff_row **out, size_t *count, size_t *total);
 
 /* Fills diff->scaling. 0 or TACHO_ENOMEM. */
 int an_diff_scaling(struct an_diff *diff, const struct an_result *good,

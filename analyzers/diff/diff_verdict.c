@@ -100,7 +100,7 @@ void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_
     const struct an_diff_row *row = &diff->step;
     double pct = fabs(row->delta_pct);
     if (isnan(row->delta) || isnan(row->delta_pct)) {
-        diff->verdict = "nothing to compare: one of the runs holds no time at all";
+        diff->verdict = "nothing to compare: one of the runs has no recorded time";
         return;
     }
     if (all_equal(&all_rows)) {
@@ -113,7 +113,8 @@ void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_
     if (tested && !row->significant) {
         diff->verdict = an_arena_format(
             diff->arena,
-            "no significant difference: BAD's median step is %s %% %s (%s instead of %s; 95 %% "
+            "no significant difference: the candidate's median step is %s %% %s (%s instead of %s; "
+            "95 %% "
             "interval of the difference [%s, %s], drift inside the runs %s)%s",
             an_number_words(diff->arena, pct, 2), row->delta < 0 ? "shorter" : "longer", bad, good,
             change_text(diff->arena, row->low), change_text(diff->arena, row->high),
@@ -124,8 +125,9 @@ void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_
                *per = diff->unit == AN_DIFF_CAPTURE ? "over the whole capture" : "a step";
     const char *tail = tested ? "" : an_arena_format(diff->arena, "; %s", diff->significance);
     const char *what =
-        row->delta < 0 ? an_arena_format(diff->arena, "BAD takes %.*f %% less time", pct < 10, pct)
-                       : an_arena_format(diff->arena, "BAD is %.*f %% slower", pct < 10, pct);
+        row->delta < 0
+            ? an_arena_format(diff->arena, "the candidate takes %.*f %% less time", pct < 10, pct)
+            : an_arena_format(diff->arena, "the candidate is %.*f %% slower", pct < 10, pct);
     diff->verdict =
         an_arena_format(diff->arena, "%s (%s %s instead of %s)%s%s", what, bad, per, good,
                         moved ? an_arena_format(diff->arena, ": %s", moved) : "", tail);

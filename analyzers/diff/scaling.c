@@ -3,8 +3,8 @@
  * Scaling between two runs with different numbers of ranks (docs/diff.md). The resource that a
  * job pays for is the rank-second: x = ranks x step time / samples of the step is the cost of a
  * sample, and
- * efficiency = x(GOOD) / x(BAD), which equals (rate(BAD) / rate(GOOD)) / (ranks(BAD) /
- * ranks(GOOD)). x is a sum over the classes of the budget, so 1 - efficiency is the sum of the
+ * efficiency = x(base) / x(cand), which equals (rate(cand) / rate(base)) / (ranks(cand) /
+ * ranks(base)). x is a sum over the classes of the budget, so 1 - efficiency is the sum of the
  * additional costs of all classes.
  */
 #include <math.h>
@@ -88,8 +88,8 @@ static const char *why_none(struct an_diff *diff, const struct series *good,
     struct an_arena *arena = diff->arena;
     const char *gone = missing(good->result) ? missing(good->result) : missing(bad->result);
     if (gone)
-        return an_arena_format(arena, "%s lacks ranks: %s", missing(good->result) ? "GOOD" : "BAD",
-                               gone);
+        return an_arena_format(arena, "the %s lacks ranks: %s",
+                               missing(good->result) ? "baseline" : "candidate", gone);
     if (good->ranks == bad->ranks)
         return an_arena_format(
             arena,
@@ -98,7 +98,7 @@ static const char *why_none(struct an_diff *diff, const struct series *good,
     if (!good->result->samples->steps || !bad->result->samples->steps)
         return "one of the runs has no counted steps";
     if (!good->steps || !bad->steps || good->of != bad->of)
-        return "the steps of one of the runs do not say how many samples or tokens they hold";
+        return "the steps of one of the runs do not declare their samples or tokens";
     return NULL;
 }
 
@@ -149,7 +149,7 @@ static double class_cost(const struct series *series, int class)
     return ns / (double)budget->steps / 1e6 * (double)series->ranks / series->batch;
 }
 
-/* What each class costs more in BAD, in % of the cost of a sample there. */
+/* What each class costs more in the candidate, in % of the cost of a sample there. */
 static void losses(const struct series *good, const struct series *bad, struct an_scaling *scaling)
 {
     double whole = class_cost(bad, -1);

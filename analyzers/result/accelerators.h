@@ -36,7 +36,7 @@ struct an_gpu_device {
 
 /* Parts of the compute-absent time. name, key, text */
 #define AN_ABSENT_MAP(X) \
-    X(LAUNCH_STARVED, launch_starved, "launch late") \
+    X(LAUNCH_STARVED, launch_starved, "launch-bound") \
     X(BLOCKED, blocked, "blocked") \
     X(DISPATCH, dispatch, "dispatch") \
     X(DEPENDENCY, dependency, "dependency")

@@ -112,11 +112,11 @@ struct an_phase {
 /* Classes of a step's time in the order of DESIGN 5: enum, key, what the reader sees */
 #define AN_CLASS_MAP(X) \
     X(COMPUTE, compute, "compute") \
-    X(COMM, exposed_comm, "communication: exposed") \
+    X(COMM, exposed_comm, "exposed communication") \
     X(BUBBLE, bubble, "pipeline bubble") \
-    X(COPY, exposed_copy, "copies: exposed") \
-    X(INPUT, input, "input: waits for the loader") \
-    X(IO, io, "io: left by asynchronous phases") \
+    X(COPY, exposed_copy, "exposed copies") \
+    X(INPUT, input, "data wait") \
+    X(IO, io, "I/O of asynchronous phases") \
     X(HOST, host, "host: framework and other ranges") \
     X(UNATTRIBUTED, unattributed, "unattributed")
 

@@ -249,7 +249,7 @@ static void phases_absent(struct an_context *context, const char *reason)
 
 const struct an_analyzer an_phases = {
     .name = "phases",
-    .help = "evaluation, checkpoints, compilation: wall time, and what the steps waited for",
+    .help = "evaluation, checkpoints, compilation: wall time and the wait of the steps",
     .after = "steps",
     .needs = AN_INPUT_SLICES,
     .run = phases_run,

@@ -44,7 +44,7 @@ static void keep_asked(struct an_context *context, const struct an_lane *lane)
             (step->index < context->options->step_from || step->index > context->options->step_to))
             step->excluded = not_asked;
     }
-    context->result->steps.note = "only the steps that were asked for (--steps)";
+    context->result->steps.note = "only the steps selected by --steps";
 }
 
 /* Excludes the first and the last of the complete steps of a lane. A capture of another tool is a
@@ -318,13 +318,12 @@ static void fill_rates(struct an_context *context, bool tokens, struct an_value 
         rate += lane_ns > 0 ? lane_sum / lane_ns * 1e9 : 0;
     }
     if (unknown || !steps || sum <= 0) {
-        const char *why = unknown == steps || sum <= 0
-                              ? an_arena_format(context->arena,
-                                                "the steps do not say how many %s they hold", what)
-                              : an_arena_format(context->arena,
-                                                "%" PRId64 " of %" PRId64
-                                                " steps do not say how many %s they hold",
-                                                unknown, steps, what);
+        const char *why =
+            unknown == steps || sum <= 0
+                ? an_arena_format(context->arena, "the steps do not declare their %s", what)
+                : an_arena_format(context->arena,
+                                  "%" PRId64 " of %" PRId64 " steps do not declare their %s",
+                                  unknown, steps, what);
         *per_s = *per_step = an_num_none(why);
         return;
     }
@@ -386,7 +385,7 @@ static int group_by_tokens(struct an_context *context)
             next++;
         size_t low = i + (next - i - 1) / 2, high = i + (next - i) / 2;
         step_group[made++] = (struct an_step_group){
-            .tokens = sorted[i]->tokens == STORE_ABSENT ? an_int_none("not said by the step")
+            .tokens = sorted[i]->tokens == STORE_ABSENT ? an_int_none("not declared by the step")
                                                         : an_int(sorted[i]->tokens),
             .count = (int64_t)(next - i),
             .median_ms = (step_ms(sorted[low]) + step_ms(sorted[high])) / 2};
@@ -421,7 +420,7 @@ static const char *why_none(const struct an_context *context)
                "or mark "
                "each update with an NVTX range named step";
     if (!context->trace->slice.count)
-        return "the program spoke no NVTX: mark each optimizer update with a range, "
+        return "the program emitted no NVTX ranges: mark each optimizer update with a range, "
                "include/tacho_nvtx.h shows how";
     return an_arena_format(context->arena,
                            "no steps were marked; %zu ranges were recorded: mark each optimizer "
@@ -492,7 +491,7 @@ static void steps_absent(struct an_context *context, const char *reason)
 
 const struct an_analyzer an_steps = {
     .name = "steps",
-    .help = "which steps there are, how long they last, tokens and samples a second",
+    .help = "the steps, their durations, tokens and samples a second",
     .run = steps_run,
     .absent = steps_absent,
 };

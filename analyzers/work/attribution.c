@@ -92,7 +92,7 @@ static struct an_attribution_row make_row(struct an_context *context, enum an_by
     if (by_row->no_flops)
         out.flops = an_int_none(silent);
     else if (!by_row->any && by != AN_BY_OP)
-        out.flops = an_int_none("no matrix product, convolution or attention in it");
+        out.flops = an_int_none("it contains no GEMM, convolution or attention");
     else
         out.flops = an_int(by_row->flops);
     out.bytes = by_row->no_bytes ? an_int_none(silent) : an_int(by_row->bytes);
@@ -123,7 +123,7 @@ static int make_table(struct an_context *context, enum an_by by, const struct an
     *out = (struct an_attribution){
         .by = names[by], .unattributed_ns = rest, .rows = rows, .row_count = count};
     if (!context->gpu->launch_count)
-        out->reason = "the trace does not say which host call launched which device work";
+        out->reason = "the trace does not link host calls to the device work they launch";
     else if (!present)
         out->reason = why_empty(by);
     return 0;

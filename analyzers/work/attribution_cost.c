@@ -131,7 +131,7 @@ static struct an_op_cost cost_of_work(const struct an_detail *detail)
     if (!*detail->kind && detail->flops != STORE_ABSENT)
         cost.kind = AN_OP_MATRIX; /* as an_detail.hardware: a payload without a kind counts */
     if (detail->flops == STORE_ABSENT)
-        cost.reason = "its payload does not say its FLOPs";
+        cost.reason = "its payload does not declare its FLOPs";
     return cost;
 }
 

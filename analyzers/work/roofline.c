@@ -444,7 +444,7 @@ static int add_counted(struct an_roof *roof)
 static const char *why_empty(const struct an_context *context)
 {
     if (!context->gpu)
-        return "no range in the steps says its FLOPs and bytes (tacho.work in "
+        return "no range in the steps declares its FLOPs and bytes (tacho.work in "
                "include/tacho_nvtx.h)";
     if (!context->calls || !context->calls->count)
         return "no operators recorded that launched device work; record with torch.profiler, "
@@ -471,7 +471,7 @@ static int roofline_run(struct an_context *context)
         roofline_absent(context, why_empty(context));
     else if (!rc && !roof.device)
         roofline_absent(context,
-                        "the run has devices of several kinds: their points have no common roof");
+                        "the run has devices of several kinds: their points share no roof");
     else if (!rc)
         rc = an_roof_place(&roof);
     free(roof.shape);
@@ -480,7 +480,7 @@ static int roofline_run(struct an_context *context)
 
 const struct an_analyzer an_roofline = {
     .name = "roofline",
-    .help = "what each operator reaches of its device's peak and bandwidth",
+    .help = "how close each operator comes to its device's peak and bandwidth",
     .after = "steps, attribution, counted",
     .needs = AN_INPUT_SLICES,
     .run = roofline_run,

@@ -110,8 +110,8 @@ static void place(struct an_roof *roof, struct roofs *roofs, struct an_roofline_
         if (!strcmp(point->kind, "convolution") &&
             point->achieved_flops <= REDUCED_MOST * peak->value) {
             point->bound = "reduced";
-            point->level_reason = "a convolution that multiplies less than its direct form, whose "
-                                  "FLOPs are counted (Winograd)";
+            point->level_reason = "a convolution with fewer multiplications than the direct form "
+                                  "whose FLOPs are counted (Winograd)";
         } else {
             impossible(roof, roofs, point, peak);
         }

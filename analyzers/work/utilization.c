@@ -178,7 +178,8 @@ static const char *no_peak(const struct an_flops_gather *gather, const struct an
     struct an_context *context = gather->context;
     const struct an_device *gpu = an_flops_gpu(context, lane);
     if (gather->mixed && !*dtype)
-        return "kernels of fp32 operands do not tell whether they ran as tf32; give a peak with "
+        return "the names of kernels with fp32 operands do not show whether they ran as tf32; give "
+               "a peak with "
                "--peak FLOPS";
     if (gpu && !*gpu->name)
         return "the trace does not name its devices: their peak is not known; give one with --peak "
@@ -319,7 +320,7 @@ static void dtype_text(struct an_flops_gather *gather)
             length += (size_t)snprintf(text + length, sizeof text - length, "%s%s",
                                        length ? "+" : "", gather->dtype[dtype]);
     utilization->dtype = *text ? an_arena_text(gather->context->arena, text) : NULL;
-    utilization->dtype_reason = *text ? NULL : "the work does not say its element type";
+    utilization->dtype_reason = *text ? NULL : "the work does not declare its element type";
 }
 
 static void flops_absent(struct an_utilization *utilization, const char *reason)
@@ -428,11 +429,11 @@ static void from_payloads(struct an_flops_gather *gather)
                                         missing ? missing : "no FLOPs were recorded");
     const char *no_model = NULL, *no_palm = NULL;
     if (gather->model_missing) {
-        no_model = "some matrix work does not say its model FLOPs";
+        no_model = "some matrix work does not declare its model FLOPs";
         utilization->model_flops = utilization->model_flops_per_step = an_int_none(no_model);
     }
     if (gather->palm_missing) {
-        no_palm = "some matrix work does not say its FLOPs with full attention";
+        no_palm = "some matrix work does not declare its FLOPs with full attention";
         utilization->palm_flops = utilization->palm_flops_per_step = an_int_none(no_palm);
     }
     utilization->mfu =
@@ -455,7 +456,7 @@ static const char *why_silent(const struct an_flops_gather *gather)
         return context->calls->shapes
                    ? "no operator in the steps has a known cost; give --flops-per-step"
                    : "no shapes recorded; record with record_shapes=True, or give --flops-per-step";
-    return "no range in a step says its FLOPs (tacho.work in include/tacho_nvtx.h); give "
+    return "no range in a step declares its FLOPs (tacho.work in include/tacho_nvtx.h); give "
            "--flops-per-step";
 }
 
@@ -474,11 +475,12 @@ static int utilization_run(struct an_context *context)
     else
         utilization_absent(context, why_silent(&gather));
     if (gather.unclear)
-        an_problem(context,
-                   "%" PRId64
-                   " products ran inside backward with gradients on: run again (checkpointing) or "
-                   "differentiated twice, the trace does not tell which; the model FLOPs hold them",
-                   gather.unclear);
+        an_problem(
+            context,
+            "%" PRId64
+            " GEMMs ran inside backward with gradients on: recomputed (checkpointing) or "
+            "differentiated twice, the trace does not show which; the model FLOPs include them",
+            gather.unclear);
     if (context->options->flops_per_step > 0)
         from_option(context);
     return 0;

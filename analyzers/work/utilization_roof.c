@@ -72,7 +72,7 @@ static struct roof_of_type roof_of(const struct an_flops_gather *gather, const s
         double rate = (double)flops_rate->flops / (double)flops_rate->ns * 1e9;
         if (rate > roof.value && !(peak && rate > peak->value))
             roof = (struct roof_of_type){
-                rate, "this run: its fastest products are above the calibrated roof"};
+                rate, "this run: its fastest GEMMs are above the calibrated roof"};
     }
     return roof;
 }
@@ -116,7 +116,7 @@ void an_flops_roof(struct an_flops_gather *gather, double device_s, size_t devic
                 utilization->roof_source = an_arena_text(context->arena, roof.source);
         }
     if (!missing && !(hardware_s > 0))
-        missing = "no FLOPs of products were recorded";
+        missing = "no FLOPs of GEMMs were recorded";
     if (missing) {
         an_flops_roof_absent(context, missing);
         return;

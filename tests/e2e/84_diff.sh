@@ -88,13 +88,13 @@ complains "no percentage"
 expect 2 one.tacho two.tacho --fail-above -1
 expect 2 one.tacho two.tacho --fail-above 0x3
 expect 2 one.tacho two.tacho --fail-above nan
-"$TACHO" diff one.tacho absent.tacho > out 2> err && fail "a run that is not there is no error"
+"$TACHO" diff one.tacho absent.tacho > out 2> err && fail "a missing run must be an error"
 complains "absent.tacho"
 echo "no run at all" > text.tacho
 "$TACHO" diff one.tacho text.tacho > out 2> err
 [ $? = 3 ] || { cat err; fail "a file of text is not bad input"; }
 complains "text.tacho"
-"$TACHO" diff text.tacho one.tacho -o half.txt > out 2> err && fail "a file of text as GOOD is no error"
+"$TACHO" diff text.tacho one.tacho -o half.txt > out 2> err && fail "a text file as baseline must be an error"
 [ -e half.txt ] && fail "an output was left although there was nothing to write"
 "$TACHO" diff --help > out || fail "no help"
 says "GOOD BAD"
@@ -119,7 +119,7 @@ for t in "$zero" "$traces/hta_trace_diff_test_rank1.json.gz" "$traces/tracelens_
     says "no difference"
 done
 expect 0 "$four" "$traces/tracelens_b200_eager_rank0.json.gz"
-says "BAD has no steps"
+says "candidate has no steps"
 
 command -v python3 > /dev/null || { echo "needs python3 for cutting traces; the rest passed"; exit 77; }
 cat > cut.py << 'END'

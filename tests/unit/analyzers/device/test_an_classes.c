@@ -182,13 +182,13 @@ static void test_wrong(void **state)
     static const struct {
         const char *table, *says;
     } all[] = {
-        {"comm\n", "line 1: no pattern"},
-        {"comm\tx\nmatrixx\ty\n", "line 2: no class \"matrixx\""},
+        {"comm\n", "line 1: missing pattern"},
+        {"comm\tx\nmatrixx\ty\n", "line 2: unknown class \"matrixx\""},
         {"comm\ta(b\n", "line 1: pattern \"a(b\""},
         {"\n\nmatrix\ta\tbf16\tmaybe\n", "line 3: matrix-unit is \"maybe\""},
         {"comm\t(([}]a{99}){99}|b){99}\n", "more than 32767 copies"},
         {"comm\t((((((((((((((((a)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+\n", "more than 32767 copies"},
-        {"comm x y\n", "line 1: no class"}};
+        {"comm x y\n", "line 1: unknown class"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         an_classes *c = NULL;
         struct tacho_error err = {0};

@@ -335,7 +335,7 @@ static void test_no_steps(void **state)
     const struct an_result *rb = fx_analyze_with(&b, &(struct an_options){.samples = true});
     assert_int_equal(an_diff_results(ra, rb, 0, &d), 0);
     assert_int_equal(d->unit, AN_DIFF_CAPTURE);
-    assert_non_null(strstr(d->note, "BAD has no steps"));
+    assert_non_null(strstr(d->note, "the candidate has no steps"));
     assert_non_null(d->significance);
     assert_false(d->slower);
     an_diff_free(d);
