@@ -120,7 +120,7 @@ static bool is_zero(const struct builder *builder, int64_t time)
 }
 
 /* Finds the times that stand for "no time": CUPTI writes 0 where it has none, and an importer adds
- * the base of its file to it. `begin` gets the first time that is none of these: a trace that
+ * the base of its file to it. `begin` gets the first time that is not one of these: a trace that
  * really begins at 0 has others soon after it. */
 static int find_bases(struct builder *builder)
 {

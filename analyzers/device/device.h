@@ -97,7 +97,7 @@ struct an_devices {
     uint32_t *launch_op;    /* indexes of ops */
     size_t launch_count;
     /* Ops of device d in the order in which the host launched them: by_launch[device.first] and the
-     * next by_launch_known[d]. An op without a launch in the file is left out, unless no op of its
+     * next by_launch_known[d]. An op without a launch in the file is excluded, unless no op of its
      * device has one: then they are in order of start. */
     uint32_t *by_launch;
     size_t *by_launch_known;

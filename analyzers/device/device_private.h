@@ -30,7 +30,7 @@ struct builder {
     /* Times that stand for "no time": 0 and what was added to the times of each file. */
     int64_t *base;
     size_t base_count;
-    int64_t begin; /* first time that is none of these */
+    int64_t begin; /* first time that is not one of these */
 };
 
 static inline enum row an_row_of(const struct builder *builder, size_t slice)

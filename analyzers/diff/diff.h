@@ -79,7 +79,7 @@ struct an_diff_row {
     double good,
         bad; /* median of a step; whole captures: total; 0 where the run does not have the name */
     double good_calls,
-        bad_calls; /* mean of a step; whole captures: total; NAN: not counted (classes, steps) */
+        bad_calls; /* mean of a step; whole captures: total; NAN: no count (classes, steps) */
     double delta, delta_pct; /* bad - good; per cent of the baseline's step (capture) */
     double low, high;        /* 95 % interval of delta; NAN: see an_diff.significance */
     double p;                /* adjusted (Holm); NAN: not tested */

@@ -35,7 +35,7 @@ static bool is_operator_sign(const char *name, const char *text)
     return text >= name + length && !strncmp(text - length, word, length);
 }
 
-/* Returns the text after a part that is left out, NULL: none begins at `text`. */
+/* Returns the text after a part that is dropped, NULL: none begins at `text`. */
 static const char *past_part(const char *name, const char *text)
 {
     if (*text == '<' && text > name && !is_operator_sign(name, text))

@@ -43,7 +43,7 @@ struct table {
     struct an_context *context;
     struct column *column;
     size_t columns, detailed;
-    uint32_t *of_step; /* column of each an_context.step, AN_NONE: not counted */
+    uint32_t *of_step; /* column of each an_context.step, AN_NONE: excluded */
     struct row *row;   /* open addressing */
     size_t room, count;
     bool filling;      /* second pass: the rows that are kept get their values */
@@ -270,7 +270,7 @@ static uint32_t step_from(const struct an_context *context, const struct an_lane
 }
 
 /* Adds the ranges of all threads: host operators by self time, and on threads that run steps the
- * outermost waits for the loader. */
+ * outermost data waits. */
 static int put_host(struct table *table)
 {
     const struct an_trace *trace = table->context->trace;
@@ -339,7 +339,7 @@ static int put_devices(struct table *table)
 /* ---- classes, ranks -------------------------------------------------------------------------- */
 
 /* "rank 3"; with the device where a rank runs several. The number of a single device changes from
- * run to run and is left out. */
+ * run to run and is excluded. */
 static const char *lane_name(const struct an_context *context, const struct an_lane *lane)
 {
     int lanes = 0;

@@ -46,7 +46,7 @@ enum an_absent_part {
 #undef AN_ABSENT_ENUM
         AN_ABSENT_PARTS
 };
-/* What occupied the device meanwhile. */
+/* What occupied the device in the non-compute time. */
 enum an_occupant {
     AN_OCCUPIED_COMM,
     AN_OCCUPIED_COPY,

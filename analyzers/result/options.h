@@ -15,7 +15,7 @@ struct an_options {
     const char *classes; /* text of the user's own table of kernel classes (classes.h), read before
                             the built-in one; or NULL */
     enum an_compat compat; /* fill result.compat too */
-    bool path;       /* keep the stretches of the critical path in result.critical_path.rows */
+    bool path;             /* keep the segments of the critical path in result.critical_path.rows */
     bool samples;    /* keep values of each step in result.samples, for an_diff_results (diff.h) */
     bool some_steps; /* --steps: only these count in statistics, first and last of the run among
                         them */

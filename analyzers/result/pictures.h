@@ -20,12 +20,12 @@ struct an_step_point {
     double start_s; /* since the run's start */
     double ms, worst_ms;
     double tokens_per_s;  /* NAN: the step has no tokens */
-    const char *excluded; /* why it is left out of statistics, NULL: counted */
+    const char *excluded; /* why it is excluded from the statistics, NULL: counted */
     bool detailed;
     double class_ms[8]; /* by enum an_class; only where detailed */
 };
 
-/* A stretch of a track in the picture of a step. Neighbours too short to be seen are merged:
+/* A segment of a track in the picture of a step. Neighbours too short to be seen are merged:
  * `merged` says how many ranges the stretch stands for (1: one range, and `name` is its name; else
  * the name of the longest), `busy` which share of it they fill.
  */
@@ -66,7 +66,7 @@ struct an_timeline {
 #define AN_PATH_STRETCHES_MOST 400
 #define AN_PATH_LANES_MOST     24
 #define AN_PATH_SEVERAL \
-    "several" /* link of merged stretches whose hand-over was not between the lanes that are shown \
+    "several" /* link of merged segments whose dependency was not between the lanes that are shown \
                */
 struct an_path_lane {
     const char *name,
@@ -84,22 +84,21 @@ struct an_path_stretch {
     int lane;                 /* row of `lane`; -1: a gap */
     int reason;               /* row of `reason` */
     const char *name;         /* of the device op or innermost range; "": outside of every range */
-    const char
-        *link;     /* hand-over to the stretch behind: "launch", "order" ...; "": the step ends */
-    bool inferred; /* that hand-over: only times tell */
+    const char *link; /* dependency of the next segment: "launch", "order" ...; "": the step ends */
+    bool inferred;    /* that dependency follows only from times */
     uint32_t merged;
 };
 struct an_path_step {
     int64_t rank, index;
     double ms;
-    const struct an_path_lane *lane; /* by rank and first stretch */
+    const struct an_path_lane *lane; /* by rank and first segment */
     size_t lane_count;
     const struct an_path_reason *reason; /* by time, largest first */
     size_t reason_count;
     const struct an_path_stretch *stretch; /* by time; none: there is no picture */
     size_t stretch_count;
 };
-/* Does the path go on from stretch i on another lane? Then `link` says by what. */
+/* Does the path go on from segment i on another lane? Then `link` says by what. */
 static inline bool an_path_hands_over(const struct an_path_step *step, size_t i)
 {
     const struct an_path_stretch *stretch = &step->stretch[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Part of the result (result.h): the ranks of a run beside each other (docs/ranks.md). Ownership
- * and texts: as result.h says. All of it stands on the compared steps: those that every compared
+ * and texts: as result.h says. All of it comes from the compared steps: those that every compared
  * rank has with all its parts.
  */
 #ifndef ANALYZERS_RANKS_H
@@ -50,7 +50,7 @@ struct an_rank_row {
 };
 
 struct an_straggler {
-    const char *reason; /* why nobody can tell, NULL: it was tested */
+    const char *reason; /* why it cannot be tested, NULL: it was tested */
     size_t count;       /* ranks that are one; 0: "none" */
     int64_t rank;       /* of these the slowest */
     const char *says;   /* "rank 3", "rank 1 (the slower of two)", "none" */
@@ -90,7 +90,7 @@ struct an_clock_row {
     struct an_value offset_ns, drift_ppm; /* its time = reference + offset + drift x (t - pivot) */
     struct an_value error_ns;             /* that the times in this report may still be off by */
     struct an_value offset_low_ns, offset_high_ns;
-    int64_t matched; /* collectives that the fit stands on */
+    int64_t matched; /* collectives that the fit uses */
     bool corrected;  /* the times of this report are, by it */
 };
 struct an_clocks {

@@ -4,7 +4,7 @@
  * every renderer reads from.
  *
  * A number is never bare: it carries whether it is known, and if not, why. Renderers print the
- * reason and never a 0. Units stand in the names (_ns, _ms, _pct, _bytes, ...). Shares named _pct
+ * reason and never a 0. Units are in the names (_ns, _ms, _pct, _bytes, ...). Shares named _pct
  * are 0..100; mfu, hfu ... are ratios 0..1. Ownership: everything in a result, arrays and texts
  * alike, belongs to the result and lives until an_result_free(). Texts come from the program that
  * was profiled: they may hold any byte. A renderer must neutralise them. The formulas stand in
@@ -132,7 +132,7 @@ enum an_class {
 struct an_budget {
     const char *reason; /* why there is no budget; NULL when there is */
     struct an_value pct[AN_CLASS_COUNT];
-    struct an_count ns[AN_CLASS_COUNT]; /* summed over the steps the budget stands on */
+    struct an_count ns[AN_CLASS_COUNT]; /* summed over the steps of the budget */
     int64_t step_ns;                    /* sum of their durations, phases cut out */
     int64_t phase_ns;                   /* what was cut out of them */
     int64_t steps;
@@ -190,7 +190,7 @@ struct an_roofline_point {
     bool product; /* matrix, attention, convolution: may run on matrix units */
     int64_t count, flops, bytes,
         time_ns;    /* time: union of its kernels; on the CPU of its ranges on one machine */
-    int64_t shapes; /* of its calls, told apart by FLOPs and bytes */
+    int64_t shapes; /* of its calls, distinguished by FLOPs and bytes */
     struct an_count flops_per_call, bytes_per_call;
     double intensity, achieved_flops;
     double attainable_flops; /* NAN: no peak is known for its type */
@@ -240,8 +240,8 @@ struct an_stage {
 struct an_loader_worker {
     const char *name;
     int64_t rank, process;    /* rank of the loader it belongs to; its own pid */
-    int64_t batches;          /* it made in the steps the budget stands on */
-    struct an_value busy_pct; /* of the time of these steps in stages, queue_wait not counted */
+    int64_t batches;          /* it made in the steps of the budget */
+    struct an_value busy_pct; /* of the time of these steps in stages, without queue_wait */
 };
 
 /* The loader of one rank. */
@@ -398,7 +398,7 @@ struct an_series {
 
 /* ---- critical path ------------------------------------------------------------------------------------------------------- */
 
-/* How a stretch of the path is tied to what follows it: by an edge of the file, by times only, not
+/* How a segment of the path is tied to what follows it: by an edge of the file, by times only, not
  * at all */
 enum an_path_how { AN_PATH_RECORDED, AN_PATH_INFERRED, AN_PATH_GAP };
 
@@ -414,17 +414,17 @@ struct an_path_op {
     const char *name;  /* of a kernel or of the innermost range of a thread */
     const char *cause; /* key of the cause */
     const char *where; /* "gpu:0", "cpu" */
-    int64_t count, ns; /* stretches of the path */
+    int64_t count, ns; /* segments of the path */
     struct an_value pct;
 };
 
-/* One stretch of a path, for exports: in order of window and time. */
+/* One segment of a path, for exports: in order of window and time. */
 struct an_path_row {
     int64_t start_ns, end_ns; /* as in the file */
     int64_t track;            /* id in the file; STORE_ABSENT: a gap */
     int64_t range_start_ns,
         range_end_ns;                /* of the innermost range or device op; STORE_ABSENT: none */
-    const char *name, *cause, *link; /* link: the hand-over to the stretch behind, "launch" ... */
+    const char *name, *cause, *link; /* link: the dependency of the next segment, "launch" ... */
     enum an_path_how how;
     size_t window;
 };
@@ -485,7 +485,7 @@ struct an_what_if {
     const char *unknown;   /* the part of it that names nothing of this run; NULL */
     const char *known;     /* names of that kind that the run does have; NULL: none */
     const char *ceiling;   /* why no value is expected; NULL: one is */
-    const char *condition; /* what the interval takes for granted; NULL: nothing */
+    const char *condition; /* what the interval assumes; NULL: nothing */
     struct an_value step_ms, step_low_ms, step_high_ms;
     struct an_gain gain;
 };
@@ -495,7 +495,7 @@ struct an_sensitivity_row {
     const char *key;         /* as in --what-if: "op:matrix", "loader.decode", "launch" */
     double path_ms;          /* of it on the longest path, a step */
     double path_pct;         /* of the step */
-    double gain_pct;         /* of the step per 1 % less of it */
+    double gain_pct;         /* of the step per 1 % reduction of it */
     struct an_value work_ms; /* of it a step, wherever it runs; of latencies not known */
 };
 
@@ -520,7 +520,7 @@ struct an_advice {
     struct an_value think_pct;      /* of the steps, on the threads that run them: outside of every
                                        range, replayed as recorded */
     struct an_value held_pct;       /* the same: in waits that no recorded release ends */
-    int64_t stretch_steps; /* how far the run differs from itself: of stretches of so many steps in
+    int64_t stretch_steps; /* how far the run differs from itself: of runs of so many steps in
                               a row 95 % lie between */
     struct an_value stretch_low_pct, stretch_high_pct;
     struct an_core_use cores;

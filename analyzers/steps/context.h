@@ -53,7 +53,7 @@ struct an_step {
      */
     int64_t host_start, host_end;
     int64_t micro_steps;  /* ranges of the source that make this one step, 0: it is one itself */
-    const char *excluded; /* why it is left out of statistics; NULL = counted */
+    const char *excluded; /* why it is excluded from the statistics; NULL = counted */
     bool paused;          /* recording was paused in it */
     bool detailed;        /* all its ranges are in the file */
     int64_t cut_ns;       /* phases inside it */

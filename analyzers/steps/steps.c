@@ -63,7 +63,7 @@ static void exclude_ends(struct an_context *context, const struct an_lane *lane,
         first->excluded = "first";
 }
 
-/* Marks the steps of a lane that are left out of statistics: without an end, overlapping,
+/* Marks the steps of a lane that are excluded from the statistics: without an end, overlapping,
  * compiling, first and last. A capture of another tool is a window of a longer run; it has few
  * steps, and neither its first nor its last is special. */
 static void exclude_steps(struct an_context *context, const struct an_lane *lane)
@@ -103,7 +103,7 @@ struct index_entry {
     int64_t index;
     size_t step;
     int64_t calls; /* ranges of the step on its lane's track in the aggregates */
-    /* Another step of the process has this index: the aggregates cannot be told apart. */
+    /* Another step of the process has this index: the aggregates cannot be distinguished. */
     bool twice;
 };
 

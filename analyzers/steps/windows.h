@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to analyzers/: windows, the runs of consecutive steps that the critical path and the
- * replay analyse as one stretch of time.
+ * replay analyse as one interval of time.
  */
 #ifndef ANALYZERS_WINDOWS_H
 #define ANALYZERS_WINDOWS_H

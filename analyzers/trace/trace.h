@@ -163,7 +163,7 @@ struct an_trace {
     /* Rows of slice that are inferred from times (trace_waits.c), not in the file. */
     size_t inferred;
     size_t odd;     /* rows with times that cannot be: negative durations, ends before starts */
-    size_t orphans; /* rows that name a track the file does not hold; they are left out */
+    size_t orphans; /* rows that name a track the file does not hold; they are excluded */
     /* Enum an_role by index of string, for ranges without a payload; NULL: tacho's own
      * recording. */
     uint8_t *name_role;

@@ -4,7 +4,7 @@
  * of it and not what was recorded: the dashboard follows runs that grow, and opens files of any
  * size.
  *
- * A part is a stretch of time and the first ids of the tables that can lie in it. While a run is
+ * A part is an interval of time and the first ids of the tables that can lie in it. While a run is
  * recorded rows are written nearly in the order of their ends, so the ids are found by bisection;
  * in merged and imported runs any order is possible, and the tables are scanned. What an analysis
  * of a part says holds for the part: it is as if nothing else had been recorded.
@@ -26,7 +26,7 @@
 struct an_trace_part {
     bool whole;     /* the run is not larger than the part: the other fields are not set */
     bool ordered;   /* ids grow with time */
-    int64_t t0, t1; /* ns; what does not lie in them at least in part is left out */
+    int64_t t0, t1; /* ns; what does not lie in them at least in part is excluded */
     int64_t slice, counter, step, aggregate; /* ids that come before these lie before t0 */
     int64_t slices;                          /* about how many slices lie in it */
     int64_t steps;                           /* rows of the table `step` in it */

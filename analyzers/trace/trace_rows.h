@@ -5,7 +5,7 @@
  *
  * The functions an_trace_row_* are what the reader (store.h) calls for a row; ctx is a struct
  * an_trace_loader. They append to its trace, copy texts into the trace's arena and leave rows out
- * that a part of a run does not hold. 0, or TACHO_ENOMEM, which then also stands in `rc`: the
+ * that a part of a run does not hold. 0, or TACHO_ENOMEM, which is then also in `rc`: the
  * reader's own errors do not.
  */
 #ifndef ANALYZERS_TRACE_ROWS_H

@@ -54,7 +54,7 @@ static void add_costs(const struct an_context *context, struct an_by_table *by)
                 by_row->bytes = an_time_add(by_row->bytes, cost->bytes);
         }
     }
-    /* Matrix work of operators without a cost makes the sum of products wrong. */
+    /* Matrix work of operators without a cost makes the sum of GEMMs wrong. */
     for (size_t i = 0; i < context->gpu->op.count; i++) {
         uint32_t call = calls->of_op[i];
         bool product = context->gpu->op.class[i] == AN_DEVICE_MATRIX ||

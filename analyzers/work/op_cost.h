@@ -3,7 +3,7 @@
  * Private to this folder: what one call of a framework's operator must compute and move, from its
  * recorded shapes (payload torch.op of docs/schema.md: keys shapes, types, concrete, stack).
  *
- * FLOPs: a multiply-add is 2. Of matrix products and convolutions only the products count, not bias
+ * FLOPs: a multiply-add is 2. Of GEMMs and convolutions only the multiply-adds count, not bias
  * or scaling; they agree with torch.utils.flop_counter (tests/unit/analyzers/work/test_an_op_cost.c
  * holds its numbers) except where that one is wrong: weights of grouped convolutions, and masks of
  * attention, which it ignores. Of attention there are three numbers:
@@ -83,7 +83,7 @@ int an_op_find(const char *name);
 /* Cost of one call of operator `op` (of an_op_find). */
 struct an_op_cost an_op_cost(int op, const struct an_op_args *args,
                              const struct an_op_context *context);
-/* Does the operator compute products (matrix, attention, convolution)? */
+/* Is the operator a GEMM, attention or a convolution? */
 bool an_op_is_product(int op);
 
 /* ---- between the files of op_cost ------------------------------------------------------------ */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators that compute no products: element-wise work, norms, reductions, look-ups, copies.
+ * Operators other than GEMMs, convolutions and attention: element-wise work, norms, reductions,
+ * look-ups, copies.
  */
 #include <string.h>
 
@@ -136,7 +137,7 @@ static struct an_op_cost reduction(const struct an_op_row *row, const struct an_
 }
 
 /* Norms: passes over tensors of the size of the input; scales and statistics are small beside them
- * and left out of the bytes only where their shapes are not arguments. a: FLOPs an element,
+ * and excluded from the bytes only where their shapes are not arguments. a: FLOPs an element,
  * position of the input, big results */
 static struct an_op_cost norm(const struct an_op_row *row, const struct an_op_args *args,
                               const struct an_op_context *context)

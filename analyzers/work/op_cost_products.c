@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products, convolutions and attention. Positions of arguments are those of the operators'
+ * GEMMs, convolutions and attention. Positions of arguments are those of the operators'
  * schemas (PyTorch 1.8 to 2.15; the same position in all of them where the row does not say
  * otherwise).
  */
@@ -31,7 +31,7 @@ static struct an_op_cost product(enum an_op_kind kind, int64_t multiplications, 
     return cost;
 }
 
-/* ---- matrix products ------------------------------------------------------------------------- */
+/* ---- GEMMs ----------------------------------------------------------------------------------- */
 
 /* x [..., m, k] by y [..., k, n] of equal rank 2 or 3. a: position of x and y, of an addend (-1:
  * none) */
@@ -104,7 +104,7 @@ static struct an_op_cost matmul(const struct an_op_row *row, const struct an_op_
     return product(AN_OP_MATRIX, an_op_mul(out, k), x, y, out);
 }
 
-/* Groups of products: of 3-dimensional operands one a group; a 2-dimensional one is cut along rows
+/* Groups of GEMMs: of 3-dimensional operands one a group; a 2-dimensional one is cut along rows
  * or along k by offsets. */
 static struct an_op_cost grouped(const struct an_op_row *row, const struct an_op_args *args,
                                  const struct an_op_context *context)

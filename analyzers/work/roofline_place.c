@@ -17,8 +17,8 @@
 #define REDUCED_MOST    4 /* times fewer multiplications: Winograd's F(4x4, 3x3) */
 #define IMPOSSIBLE_TOLD 3 /* points that trust reports one by one */
 
-/* The element type whose peak bounds a call. Work other than products does not run on matrix units
- * and computes short types in fp32. */
+/* The element type whose peak bounds a call. Work other than GEMMs, convolutions and attention does
+ * not run on matrix units and computes short types in fp32. */
 static const char *peak_type(const struct an_roof_call *call)
 {
     return call->product || !strcmp(call->dtype, "fp64") ? call->dtype : "fp32";

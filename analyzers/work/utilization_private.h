@@ -39,7 +39,7 @@ struct an_flops_gather {
     int64_t model_missing, palm_missing;
     double covered_ns, hardware_ns;
     struct an_flops_rate *rate; /* of each detail; NULL: of calls */
-    /* Products in backward of which the trace does not say whether they run for the second time. */
+    /* GEMMs in backward of which the trace does not say whether they run for the second time. */
     int64_t unclear;
     bool mixed; /* fp32 operands may have run as tf32 */
 };
@@ -68,7 +68,7 @@ const char *an_flops_device(const struct an_context *context, const struct an_la
  * says why, or when it is impossible, which is reported as a problem. */
 struct an_value an_flops_share(struct an_context *context, const char *name, double device_s,
                                double at_peak_s, const char *missing);
-/* mfu_measured: the share of what the library's products reach at most on this machine
+/* mfu_measured: the share of what the GEMMs of the library reach at most on this machine
  * (utilization_roof.c). missing: why the FLOPs are not good enough, or NULL. */
 void an_flops_roof(struct an_flops_gather *gather, double device_s, size_t devices,
                    const char *missing);
