@@ -184,14 +184,11 @@ static int sort_ties(struct builder *builder, size_t first, size_t last)
     return 0;
 }
 
-/* Appends the device ops of the streams of one device to the columns, in order of start and then
- * of end. The streams are sorted already, but they overlap, so all ops of the device are sorted
- * together: by radix on the start, then the few that start at the same time by their end. */
-static int add_ops(struct builder *builder, struct an_device *device, const uint32_t *stream,
-                   size_t streams)
+/* Lists the device ops of some streams of a device in builder->pair; returns their number. */
+static size_t list_ops(struct builder *builder, struct an_device *device, const uint32_t *stream,
+                       size_t streams)
 {
     const struct an_trace *trace = builder->trace;
-    struct an_device_ops *ops = &builder->devices->op;
     size_t count = 0;
     for (size_t k = 0; k < streams; k++) {
         const struct an_track *track = &trace->track[stream[k]];
@@ -207,6 +204,18 @@ static int add_ops(struct builder *builder, struct an_device *device, const uint
         }
         device->streams += count > before;
     }
+    return count;
+}
+
+/* Appends the device ops of the streams of one device to the columns, in order of start and then
+ * of end. The streams are sorted already, but they overlap, so all ops of the device are sorted
+ * together: by radix on the start, then the few that start at the same time by their end. */
+static int add_ops(struct builder *builder, struct an_device *device, const uint32_t *stream,
+                   size_t streams)
+{
+    const struct an_trace *trace = builder->trace;
+    struct an_device_ops *ops = &builder->devices->op;
+    size_t count = list_ops(builder, device, stream, streams);
     an_pairs_sort(builder->pair, builder->work, count);
     device->first = ops->count;
     device->count = count;
@@ -227,9 +236,8 @@ static int add_ops(struct builder *builder, struct an_device *device, const uint
     return rc;
 }
 
-/* Allocates the columns of device ops and fills them device by device. Streams of one device
- * follow each other in the list of streams. */
-static int make_ops(struct builder *builder)
+/* Allocates the columns of device ops and the list of devices. */
+static int allocate_ops(struct builder *builder)
 {
     struct an_arena *arena = builder->scratch;
     struct an_device_ops *ops = &builder->devices->op;
@@ -245,9 +253,16 @@ static int make_ops(struct builder *builder)
     if (!ops->start || !ops->end || !ops->slice || !ops->track || !ops->launch || !ops->class ||
         !ops->known || !builder->devices->device)
         return TACHO_ENOMEM;
+    return 0;
+}
+
+/* Fills the columns of device ops device by device. Streams of one device follow each other in the
+ * list of streams. */
+static int make_ops(struct builder *builder)
+{
     const struct an_trace *trace = builder->trace;
     int64_t ordinal = -1;
-    int rc = 0;
+    int rc = allocate_ops(builder);
     for (size_t i = 0, next; i < builder->stream_count && !rc; i = next) {
         for (next = i + 1; next < builder->stream_count &&
                            same_device(trace, builder->stream[i], builder->stream[next]);)

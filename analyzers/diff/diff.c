@@ -70,6 +70,16 @@ static bool differ(double first, double second)
     return !isnan(first) && !isnan(second) && fabs(second / first - 1) > SIZES_DIFFER;
 }
 
+/* Why whole captures are compared. */
+static const char *no_steps(struct an_arena *arena, size_t good_steps, size_t bad_steps)
+{
+    if (!good_steps && !bad_steps)
+        return "no steps were found in either run: the whole captures are compared";
+    return an_arena_format(
+        arena, "the %s has no steps: the whole captures are compared, regardless of their lengths",
+        good_steps ? "candidate" : "baseline");
+}
+
 /* Times are of a step where the steps of both runs do the same work, else of as many tokens or
  * samples as a step of the baseline has. Without steps whole captures are compared. */
 static void choose_unit(struct an_diff_comparison *comparison)
@@ -82,13 +92,7 @@ static void choose_unit(struct an_diff_comparison *comparison)
     diff->bad.tokens_per_step = size_of_step(bad->tokens, bad->steps);
     if (!good->steps || !bad->steps) {
         diff->unit = AN_DIFF_CAPTURE;
-        if (good->steps || bad->steps)
-            diff->note = an_arena_format(
-                diff->arena,
-                "the %s has no steps: the whole captures are compared, regardless of their lengths",
-                good->steps ? "candidate" : "baseline");
-        else
-            diff->note = "no steps were found in either run: the whole captures are compared";
+        diff->note = no_steps(diff->arena, good->steps, bad->steps);
         return;
     }
     double good_size = size_of_step(good->samples, good->steps),
@@ -253,6 +257,19 @@ static double mean_calls(const struct an_diff_comparison *comparison, int side, 
                                 : (double)from->samples->detailed);
 }
 
+/* Adds up the times of the items of a side in each of its steps. NULL: no memory. */
+static double *steps_of_items(struct an_diff_comparison *comparison, int side,
+                              const struct an_diff_item *item, size_t count)
+{
+    const struct an_diff_run *from = &comparison->side[side];
+    size_t steps = from->samples->detailed;
+    double *ms = an_arena_zero(comparison->diff->arena, 2 * steps, sizeof *ms);
+    for (size_t i = 0; ms && i < count; i++)
+        for (size_t k = 0; k < steps && item[i].side == side; k++)
+            ms[k] += item[i].sample->ms[k] * from->scale[from->samples->step_of[k]];
+    return ms;
+}
+
 /* Sets the value of one side from the items of a row: the median of its steps where the values of
  * all items are kept for each step, else the mean. */
 static int side_value(struct an_diff_comparison *comparison, struct an_diff_row *out, size_t row,
@@ -276,11 +293,8 @@ static int side_value(struct an_diff_comparison *comparison, struct an_diff_row 
                 total += sample->step_ns / 1e6 / (double)steps;
         }
     if (known) {
-        if (!(ms = an_arena_zero(comparison->diff->arena, 2 * steps, sizeof *ms)))
+        if (!(ms = steps_of_items(comparison, side, item, count)))
             return TACHO_ENOMEM;
-        for (size_t i = 0; i < count; i++)
-            for (size_t k = 0; k < steps && item[i].side == side; k++)
-                ms[k] += item[i].sample->ms[k] * from->scale[from->samples->step_of[k]];
         total = an_diff_median(ms, steps, ms + steps);
     }
     comparison->ms[2 * row + (size_t)side] = ms;

@@ -108,6 +108,20 @@ static struct an_diff_row *sorted_rows(struct an_diff_comparison *comparison)
     return all;
 }
 
+/* Judges the step and the kept rows, whose p-values are adjusted. */
+static void judge_all(struct an_diff *diff, struct an_diff_row *kept, size_t count)
+{
+    judge(&diff->step);
+    diff->differs = diff->step.significant;
+    for (size_t i = 0; i < count; i++) {
+        judge(&kept[i]);
+        diff->differs = diff->differs || kept[i].significant;
+    }
+    diff->slower = diff->step.significant && diff->step.delta > 0;
+    diff->rows = kept;
+    diff->row_count = count;
+}
+
 int an_diff_keep_and_test(struct an_diff_comparison *comparison, size_t most)
 {
     struct an_diff *diff = comparison->diff;
@@ -136,15 +150,7 @@ int an_diff_keep_and_test(struct an_diff_comparison *comparison, size_t most)
                  &rc))
         p_values[tests++] = &diff->step.p;
     an_diff_holm(p_values, tests, diff->compared > tests ? diff->compared : tests);
-    judge(&diff->step);
-    diff->differs = diff->step.significant;
-    for (size_t i = 0; i < kept_count; i++) {
-        judge(&kept[i]);
-        diff->differs = diff->differs || kept[i].significant;
-    }
-    diff->slower = diff->step.significant && diff->step.delta > 0;
-    diff->rows = kept;
-    diff->row_count = kept_count;
+    judge_all(diff, kept, kept_count);
     return rc;
 }
 

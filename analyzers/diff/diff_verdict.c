@@ -93,12 +93,41 @@ static const char *what_is_sure(const struct an_diff *diff)
                            change_text(diff->arena, best->delta));
 }
 
+/* The verdict where the step was tested and its difference is not significant. */
+static const char *not_significant(const struct an_diff *diff, const char *good, const char *bad)
+{
+    const struct an_diff_row *row = &diff->step;
+    struct an_arena *arena = diff->arena;
+    return an_arena_format(
+        arena,
+        "no significant difference: the candidate's median step is %s %% %s (%s instead of %s; "
+        "95 %% interval of the difference [%s, %s], drift inside the runs %s)%s",
+        an_number_words(arena, fabs(row->delta_pct), 2), row->delta < 0 ? "shorter" : "longer", bad,
+        good, change_text(arena, row->low), change_text(arena, row->high),
+        an_time_words(arena, row->floor, 3), what_is_sure(diff));
+}
+
+/* The verdict where the step changed, or nothing was tested. */
+static const char *changed(const struct rows *rows, const char *good, const char *bad, bool tested)
+{
+    const struct an_diff *diff = rows->diff;
+    struct an_arena *arena = diff->arena;
+    double pct = fabs(diff->step.delta_pct);
+    const char *moved = what_moved(rows),
+               *per = diff->unit == AN_DIFF_CAPTURE ? "over the whole capture" : "a step",
+               *tail = tested ? "" : an_arena_format(arena, "; %s", diff->significance);
+    const char *what = diff->step.delta < 0
+                           ? an_arena_format(arena, "takes %.*f %% less time", pct < 10, pct)
+                           : an_arena_format(arena, "is %.*f %% slower", pct < 10, pct);
+    return an_arena_format(arena, "the candidate %s (%s %s instead of %s)%s%s", what, bad, per,
+                           good, moved ? an_arena_format(arena, ": %s", moved) : "", tail);
+}
+
 void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_t count,
                      bool tested)
 {
     const struct rows all_rows = {diff, rows, count};
     const struct an_diff_row *row = &diff->step;
-    double pct = fabs(row->delta_pct);
     if (isnan(row->delta) || isnan(row->delta_pct)) {
         diff->verdict = "nothing to compare: one of the runs has no recorded time";
         return;
@@ -110,25 +139,6 @@ void an_diff_verdict(struct an_diff *diff, const struct an_diff_row *rows, size_
     }
     const char *good = an_time_words(diff->arena, row->good, 4),
                *bad = an_time_words(diff->arena, row->bad, 4);
-    if (tested && !row->significant) {
-        diff->verdict = an_arena_format(
-            diff->arena,
-            "no significant difference: the candidate's median step is %s %% %s (%s instead of %s; "
-            "95 %% "
-            "interval of the difference [%s, %s], drift inside the runs %s)%s",
-            an_number_words(diff->arena, pct, 2), row->delta < 0 ? "shorter" : "longer", bad, good,
-            change_text(diff->arena, row->low), change_text(diff->arena, row->high),
-            an_time_words(diff->arena, row->floor, 3), what_is_sure(diff));
-        return;
-    }
-    const char *moved = what_moved(&all_rows),
-               *per = diff->unit == AN_DIFF_CAPTURE ? "over the whole capture" : "a step";
-    const char *tail = tested ? "" : an_arena_format(diff->arena, "; %s", diff->significance);
-    const char *what =
-        row->delta < 0
-            ? an_arena_format(diff->arena, "the candidate takes %.*f %% less time", pct < 10, pct)
-            : an_arena_format(diff->arena, "the candidate is %.*f %% slower", pct < 10, pct);
-    diff->verdict =
-        an_arena_format(diff->arena, "%s (%s %s instead of %s)%s%s", what, bad, per, good,
-                        moved ? an_arena_format(diff->arena, ": %s", moved) : "", tail);
+    diff->verdict = tested && !row->significant ? not_significant(diff, good, bad)
+                                                : changed(&all_rows, good, bad, tested);
 }

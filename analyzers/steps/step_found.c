@@ -24,6 +24,29 @@ static int found_order(const void *first, const void *second)
            AN_COMPARE(left->step.index, right->step.index);
 }
 
+/* Is a found step the first of its thread? */
+static bool opens_lane(const struct finder *finder, size_t i)
+{
+    return !i || finder->found[i].process != finder->found[i - 1].process ||
+           finder->found[i].track != finder->found[i - 1].track;
+}
+
+/* Appends the lane of the thread whose first step is found[first]. */
+static void add_lane(struct finder *finder, size_t first)
+{
+    struct an_context *context = finder->context;
+    const struct found_step *step = &finder->found[first];
+    int64_t rank =
+        step->process != AN_NONE ? context->trace->process[step->process].rank : STORE_ABSENT;
+    context->lane[context->lane_count] =
+        (struct an_lane){.process = step->process,
+                         .track = step->track,
+                         .device = AN_NONE,
+                         .first = first,
+                         .rank = rank == STORE_ABSENT ? (int64_t)context->lane_count : rank};
+    context->lane_count++;
+}
+
 /* Sorts the found steps by process, thread and start, and makes a lane of every thread. A process
  * without a rank gets the number of its lane. */
 int an_found_lanes(struct finder *finder)
@@ -34,28 +57,15 @@ int an_found_lanes(struct finder *finder)
         return 0;
     qsort(finder->found, finder->count, sizeof *finder->found, found_order);
     for (size_t i = 0; i < finder->count; i++)
-        lanes += !i || finder->found[i].process != finder->found[i - 1].process ||
-                 finder->found[i].track != finder->found[i - 1].track;
+        lanes += opens_lane(finder, i);
     context->step = an_arena_zero(context->scratch, finder->count, sizeof *context->step);
     context->lane = an_arena_zero(context->scratch, lanes, sizeof *context->lane);
     if (!context->step || !context->lane)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < finder->count; i++) {
         const struct found_step *found_step = &finder->found[i];
-        if (!i || found_step->process != finder->found[i - 1].process ||
-            found_step->track != finder->found[i - 1].track) {
-            int64_t rank = found_step->process != AN_NONE
-                               ? context->trace->process[found_step->process].rank
-                               : STORE_ABSENT;
-            struct an_lane *lane = &context->lane[context->lane_count];
-            *lane = (struct an_lane){.process = found_step->process,
-                                     .track = found_step->track,
-                                     .device = AN_NONE,
-                                     .first = i,
-                                     .rank = rank == STORE_ABSENT ? (int64_t)context->lane_count
-                                                                  : rank};
-            context->lane_count++;
-        }
+        if (opens_lane(finder, i))
+            add_lane(finder, i);
         context->step[i] = found_step->step;
         context->step[i].host_start = found_step->step.start;
         context->step[i].host_end = found_step->step.end;

@@ -290,12 +290,22 @@ static int fill_durations(struct an_context *context)
     return list_outliers(context, median, an_mad(times, count, median, times + count));
 }
 
+/* Why the steps have no rate. */
+static const char *no_rate(struct an_context *context, const char *what, int64_t unknown,
+                           int64_t steps, double sum)
+{
+    if (unknown == steps || sum <= 0)
+        return an_arena_format(context->arena, "the steps do not declare their %s", what);
+    return an_arena_format(context->arena,
+                           "%" PRId64 " of %" PRId64 " steps do not declare their %s", unknown,
+                           steps, what);
+}
+
 /* Tokens or samples a second: the ratio of sums of each lane, added over the lanes, because ranks
  * work side by side. */
 static void fill_rates(struct an_context *context, bool tokens, struct an_value *per_s,
                        struct an_value *per_step)
 {
-    const char *what = tokens ? "tokens" : "samples";
     double rate = 0, sum = 0;
     int64_t steps = 0, unknown = 0;
     for (size_t i = 0; i < context->lane_count; i++) {
@@ -318,13 +328,8 @@ static void fill_rates(struct an_context *context, bool tokens, struct an_value 
         rate += lane_ns > 0 ? lane_sum / lane_ns * 1e9 : 0;
     }
     if (unknown || !steps || sum <= 0) {
-        const char *why =
-            unknown == steps || sum <= 0
-                ? an_arena_format(context->arena, "the steps do not declare their %s", what)
-                : an_arena_format(context->arena,
-                                  "%" PRId64 " of %" PRId64 " steps do not declare their %s",
-                                  unknown, steps, what);
-        *per_s = *per_step = an_num_none(why);
+        *per_s = *per_step =
+            an_num_none(no_rate(context, tokens ? "tokens" : "samples", unknown, steps, sum));
         return;
     }
     *per_s = an_num(rate);

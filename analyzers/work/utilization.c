@@ -53,6 +53,26 @@ static struct an_step *step_of(const struct an_flops_gather *gather, uint32_t pr
     return NULL;
 }
 
+/* Adds a range of matrix work: its executed FLOPs, and how much of its time has known FLOPs. */
+static void gather_hardware(struct an_flops_gather *gather, const struct an_detail *detail,
+                            size_t i, struct an_flops *sum)
+{
+    const struct an_trace *trace = gather->context->trace;
+    double ns = trace->slice.dur[i] == AN_OPEN ? 0 : (double)trace->slice.dur[i];
+    struct an_flops_rate *rate = &gather->rate[trace->slice.detail[i]];
+    rate->calls++;
+    an_flops_add(&rate->flops, detail->flops);
+    rate->ns = an_time_add(rate->ns, (int64_t)ns);
+    gather->hardware++;
+    gather->hardware_ns += ns;
+    gather->covered_ns += detail->flops != STORE_ABSENT ? ns : 0;
+    gather->model_missing += detail->model_flops == STORE_ABSENT;
+    gather->palm_missing += detail->palm_flops == STORE_ABSENT;
+    an_flops_add(&sum->hardware, detail->flops);
+    if (!strcmp(detail->pass, "recompute"))
+        an_flops_add(&sum->again, detail->flops);
+}
+
 /* Adds the FLOPs of a range of work to its step and element type. Parts of another range of work
  * are counted with it. */
 static void gather_slice(struct an_flops_gather *gather, uint32_t process, size_t i)
@@ -70,21 +90,8 @@ static void gather_slice(struct an_flops_gather *gather, uint32_t process, size_
                      detail->palm_flops != STORE_ABSENT;
     an_flops_add(&sum->model, detail->model_flops);
     an_flops_add(&sum->palm, detail->palm_flops);
-    if (detail->hardware) {
-        double ns = trace->slice.dur[i] == AN_OPEN ? 0 : (double)trace->slice.dur[i];
-        struct an_flops_rate *rate = &gather->rate[trace->slice.detail[i]];
-        rate->calls++;
-        an_flops_add(&rate->flops, detail->flops);
-        rate->ns = an_time_add(rate->ns, (int64_t)ns);
-        gather->hardware++;
-        gather->hardware_ns += ns;
-        gather->covered_ns += detail->flops != STORE_ABSENT ? ns : 0;
-        gather->model_missing += detail->model_flops == STORE_ABSENT;
-        gather->palm_missing += detail->palm_flops == STORE_ABSENT;
-        an_flops_add(&sum->hardware, detail->flops);
-        if (!strcmp(detail->pass, "recompute"))
-            an_flops_add(&sum->again, detail->flops);
-    }
+    if (detail->hardware)
+        gather_hardware(gather, detail, i, sum);
     if (detail->hardware || detail->model_flops > 0) {
         struct an_flops *by =
             &gather->lane[step->lane].by_dtype[an_flops_dtype(gather, detail->dtype)];
@@ -347,32 +354,30 @@ static struct an_count exact(double flops)
     return flops < 9e18 ? an_int((int64_t)flops) : an_int_none("too large to count");
 }
 
-/* The user gives the model's FLOPs with --flops-per-step, because the program does not say them. */
-static void from_option(struct an_context *context)
+/* Time and number of the counted steps of all lanes, and the devices that the lanes use. */
+static void count_lanes(struct an_context *context, double *ns, double *steps, size_t *devices)
 {
-    struct an_utilization *utilization = &context->result->utilization;
-    double ns = 0, steps = 0, per_lane = 0;
-    size_t devices = 0;
     for (size_t k = 0; k < context->lane_count; k++) {
         const struct an_lane *lane = &context->lane[k];
         double lane_ns = 0, lane_steps = 0;
+        bool seen_before = false;
         for (size_t i = lane->first; i < lane->first + lane->count; i++)
             if (an_step_counted(&context->step[i])) {
                 lane_ns += (double)an_step_ns(&context->step[i]);
                 lane_steps++;
             }
-        ns += lane_ns;
-        steps += lane_steps;
-        bool seen_before = false;
+        *ns += lane_ns;
+        *steps += lane_steps;
         for (size_t j = 0; j < k; j++)
             seen_before = seen_before || same_device(context, lane, &context->lane[j]);
-        devices += !seen_before;
+        *devices += !seen_before;
     }
-    per_lane = context->lane_count ? ns / (double)context->lane_count / 1e9 : 0;
-    double per_step = context->options->flops_per_step,
-           done = per_step * steps / (double)context->lane_count;
-    utilization->model_flops_per_step = exact(per_step);
-    utilization->model_flops = exact(done);
+}
+
+/* Takes the peak from --peak, or from the type that the kernels show. */
+static void peak_from_option(struct an_context *context, size_t devices)
+{
+    struct an_utilization *utilization = &context->result->utilization;
     const char *dtype = NULL;
     if (!utilization->peak_flops.valid && !(context->options->peak_flops > 0) && context->calls)
         dtype = an_flops_kernel_dtype(context);
@@ -385,6 +390,21 @@ static void from_option(struct an_context *context)
         utilization->peak_flops =
             an_num((dtype ? peak.value : context->options->peak_flops) * (double)devices);
     }
+}
+
+/* The user gives the model's FLOPs with --flops-per-step, because the program does not declare
+ * them. */
+static void from_option(struct an_context *context)
+{
+    struct an_utilization *utilization = &context->result->utilization;
+    double ns = 0, steps = 0, per_step = context->options->flops_per_step;
+    size_t devices = 0;
+    count_lanes(context, &ns, &steps, &devices);
+    double per_lane = context->lane_count ? ns / (double)context->lane_count / 1e9 : 0,
+           done = per_step * steps / (double)context->lane_count;
+    utilization->model_flops_per_step = exact(per_step);
+    utilization->model_flops = exact(done);
+    peak_from_option(context, devices);
     if (utilization->peak_flops.valid && utilization->peak_flops.value > 0)
         utilization->mfu =
             an_flops_share(context, "MFU", per_lane, done / utilization->peak_flops.value, NULL);
