@@ -331,7 +331,7 @@ static inline const struct an_result *gpu_result(void)
         .ranks = 2,
         .threads = 4,
         .exit_status = an_int_none("a trace has none"),
-        .cores = an_int_none("the file does not say how many cores the target could use"),
+        .cores = an_int_none("the file does not record how many cores the target could use"),
         .duration_s = an_num(1.2)};
     r.steps = (struct an_steps){.source = "ProfilerStep",
                                 .count = 12,

@@ -133,7 +133,7 @@ static void test_absent(void **state)
     } cases[] = {{{2, 100, 0, 8, 0, 0}, {2, 100, 10, 8, 0, 0}, "both runs have 2 ranks"},
                  {{1, 100, 0, 8, 0, 0}, {1, 100, 0, 8, 0, 0}, "both runs have 1 rank:"},
                  {{1, 100, 0, 8, 0, 0}, {1, 50, 10, 4, 2, 0}, "the candidate lacks ranks"},
-                 {{1, 100, 0, 0, 0, 0}, {2, 50, 10, 0, 0, 0}, "how many samples"}};
+                 {{1, 100, 0, 0, 0, 0}, {2, 50, 10, 0, 0, 0}, "do not declare their samples"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct an_diff *d = compare(&f, &g, cases[i].good, cases[i].bad);
         if (!d->scaling.reason || !strstr(d->scaling.reason, cases[i].reason))
