@@ -398,6 +398,17 @@ static struct an_diff_side describe(struct an_arena *arena, const struct an_diff
         .source = an_arena_text(arena, side->result->steps.source)};
 }
 
+/* Lists the names that only one run has. */
+static int list_only(struct an_diff_comparison *comparison)
+{
+    struct an_diff *diff = comparison->diff;
+    int rc = an_diff_list_one_sided(comparison, true, &diff->added, &diff->added_count,
+                                    &diff->added_total);
+    return rc ? rc
+              : an_diff_list_one_sided(comparison, false, &diff->removed, &diff->removed_count,
+                                       &diff->removed_total);
+}
+
 /* Runs all stages; `most`: names to print. */
 static int compare(struct an_diff_comparison *comparison, size_t most)
 {
@@ -417,12 +428,7 @@ static int compare(struct an_diff_comparison *comparison, size_t most)
     rc = rc ? rc : list_items(comparison);
     rc = rc ? rc : make_rows(comparison);
     rc = rc ? rc : an_diff_keep_and_test(comparison, most);
-    rc = rc ? rc
-            : an_diff_list_one_sided(comparison, true, &diff->added, &diff->added_count,
-                                     &diff->added_total);
-    rc = rc ? rc
-            : an_diff_list_one_sided(comparison, false, &diff->removed, &diff->removed_count,
-                                     &diff->removed_total);
+    rc = rc ? rc : list_only(comparison);
     rc = rc ? rc : an_diff_scaling(diff, comparison->side[0].result, comparison->side[1].result);
     if (!rc)
         an_diff_verdict(diff, comparison->row, comparison->rows, comparison->tested);

@@ -436,20 +436,40 @@ static int keep_order(const void *left, const void *right)
     return size_order(first, second);
 }
 
+/* Lists the rows in use, those to keep first; returns their number. */
+static size_t list_rows(const struct table *table, struct row **all)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < table->room; i++)
+        if (table->row[i].key)
+            all[count++] = &table->row[i];
+    if (count)
+        qsort(all, count, sizeof *all, keep_order);
+    return count;
+}
+
+static struct an_sample sample_of(struct an_arena *arena, const struct row *row)
+{
+    return (struct an_sample){.name = an_arena_text(arena, row->name),
+                              .kind = row->kind,
+                              .class = row->class,
+                              .calls = row->calls,
+                              .total_ns = row->total,
+                              .step_calls = row->step_calls,
+                              .step_ns = row->step_ns,
+                              .ms = row->ms};
+}
+
 /* Keeps the largest rows, fills the values of each step for as many as memory allows, and copies
  * them into the result. */
 static int keep_rows(struct table *table, struct an_samples *out)
 {
     struct an_context *context = table->context;
-    size_t kept = 0, values = table->detailed ? VALUES_MOST / table->detailed : 0;
+    size_t values = table->detailed ? VALUES_MOST / table->detailed : 0;
     struct row **all = an_arena_zero(context->scratch, table->count + 1, sizeof *all);
     if (!all)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < table->room; i++)
-        if (table->row[i].key)
-            all[kept++] = &table->row[i];
-    if (kept)
-        qsort(all, kept, sizeof *all, keep_order);
+    size_t kept = list_rows(table, all);
     out->names_left_out = kept > ROWS_MOST ? (int64_t)(kept - ROWS_MOST) : 0;
     kept = kept < ROWS_MOST ? kept : ROWS_MOST;
     for (size_t i = 0; i < kept && i < values; i++)
@@ -463,14 +483,7 @@ static int keep_rows(struct table *table, struct an_samples *out)
     if (kept)
         qsort(all, kept, sizeof *all, row_order);
     for (size_t i = 0; i < kept; i++)
-        rows[i] = (struct an_sample){.name = an_arena_text(context->arena, all[i]->name),
-                                     .kind = all[i]->kind,
-                                     .class = all[i]->class,
-                                     .calls = all[i]->calls,
-                                     .total_ns = all[i]->total,
-                                     .step_calls = all[i]->step_calls,
-                                     .step_ns = all[i]->step_ns,
-                                     .ms = all[i]->ms};
+        rows[i] = sample_of(context->arena, all[i]);
     out->rows = rows;
     out->row_count = kept;
     return 0;

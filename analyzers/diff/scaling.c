@@ -167,6 +167,15 @@ static void losses(const struct series *good, const struct series *bad, struct a
     }
 }
 
+/* "strong": the same global batch; "weak": the same of each rank; else "mixed". */
+static const char *kind_of(const struct series *good, const struct series *bad)
+{
+    double per_rank = (bad->batch / (double)bad->ranks) / (good->batch / (double)good->ranks);
+    if (fabs(bad->batch / good->batch - 1) <= SAME_BATCH)
+        return "strong";
+    return fabs(per_rank - 1) <= SAME_BATCH ? "weak" : "mixed";
+}
+
 int an_diff_scaling(struct an_diff *diff, const struct an_result *good, const struct an_result *bad)
 {
     struct an_scaling *scaling = &diff->scaling;
@@ -187,11 +196,7 @@ int an_diff_scaling(struct an_diff *diff, const struct an_result *good, const st
     scaling->of = good_series.of;
     scaling->good_batch = an_num(good_series.batch);
     scaling->bad_batch = an_num(bad_series.batch);
-    double per_rank = (bad_series.batch / (double)bad_series.ranks) /
-                      (good_series.batch / (double)good_series.ranks);
-    scaling->kind = fabs(per_rank - 1) <= SAME_BATCH ? "weak" : "mixed";
-    if (fabs(bad_series.batch / good_series.batch - 1) <= SAME_BATCH)
-        scaling->kind = "strong";
+    scaling->kind = kind_of(&good_series, &bad_series);
     losses(&good_series, &bad_series, scaling);
     return interval(diff, &good_series, &bad_series, scaling);
 }

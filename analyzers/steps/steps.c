@@ -369,6 +369,17 @@ static int group_order(const void *first, const void *second)
     return AN_COMPARE(right->count, left->count);
 }
 
+/* A group of the steps sorted[first .. end), which have the same number of tokens. */
+static struct an_step_group group_of(const struct an_step *const *sorted, size_t first, size_t end)
+{
+    size_t low = first + (end - first - 1) / 2, high = first + (end - first) / 2;
+    int64_t tokens = sorted[first]->tokens;
+    return (struct an_step_group){
+        .tokens = tokens == STORE_ABSENT ? an_int_none("not declared by the step") : an_int(tokens),
+        .count = (int64_t)(end - first),
+        .median_ms = (step_ms(sorted[low]) + step_ms(sorted[high])) / 2};
+}
+
 /* Groups the steps by their number of tokens. They are sorted by tokens and time, so the median of
  * each group is in its middle. */
 static int group_by_tokens(struct an_context *context)
@@ -388,12 +399,7 @@ static int group_by_tokens(struct an_context *context)
     for (size_t i = 0, next; i < count; i = next) {
         for (next = i + 1; next < count && sorted[next]->tokens == sorted[i]->tokens;)
             next++;
-        size_t low = i + (next - i - 1) / 2, high = i + (next - i) / 2;
-        step_group[made++] = (struct an_step_group){
-            .tokens = sorted[i]->tokens == STORE_ABSENT ? an_int_none("not declared by the step")
-                                                        : an_int(sorted[i]->tokens),
-            .count = (int64_t)(next - i),
-            .median_ms = (step_ms(sorted[low]) + step_ms(sorted[high])) / 2};
+        step_group[made++] = group_of(sorted, i, next);
     }
     if (made < 2)
         return 0;

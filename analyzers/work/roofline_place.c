@@ -205,6 +205,16 @@ static int list_ceilings(struct an_roof *roof, const struct roofs *roofs)
     return 0;
 }
 
+/* Why no point has a roof: no peak is known for any type of the operators. */
+static const char *no_peak(const struct an_roof *roof)
+{
+    bool gpu = roof->context->gpu != NULL;
+    return an_arena_format(
+        roof->context->arena, "no peak of %s is known for the types of its operators; %s",
+        roof->device,
+        gpu ? "give one with --peak FLOPS" : AN_CALIBRATE ", or give one with --peak FLOPS");
+}
+
 int an_roof_place(struct an_roof *roof)
 {
     struct an_context *context = roof->context;
@@ -235,11 +245,7 @@ int an_roof_place(struct an_roof *roof)
             "counting error: %d more points of the roofline lie above the peak of their arithmetic",
             roofs.impossible - IMPOSSIBLE_TOLD);
     if (!known) {
-        context->result->roofline.reason = an_arena_format(
-            context->arena, "no peak of %s is known for the types of its operators; %s",
-            roof->device,
-            context->gpu ? "give one with --peak FLOPS"
-                         : AN_CALIBRATE ", or give one with --peak FLOPS");
+        context->result->roofline.reason = no_peak(roof);
         return list_ceilings(roof, &roofs);
     }
     qsort(out, points, sizeof *out, point_order);
