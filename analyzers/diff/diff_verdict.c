@@ -114,8 +114,8 @@ static const char *changed(const struct rows *rows, const char *good, const char
     struct an_arena *arena = diff->arena;
     double pct = fabs(diff->step.delta_pct);
     const char *moved = what_moved(rows),
-               *per = diff->unit == AN_DIFF_CAPTURE ? "over the whole capture" : "a step",
-               *tail = tested ? "" : an_arena_format(arena, "; %s", diff->significance);
+               *per = diff->unit == AN_DIFF_CAPTURE ? "over the whole capture" : "a step";
+    const char *tail = tested ? "" : an_arena_format(arena, "; %s", diff->significance);
     const char *what = diff->step.delta < 0
                            ? an_arena_format(arena, "takes %.*f %% less time", pct < 10, pct)
                            : an_arena_format(arena, "is %.*f %% slower", pct < 10, pct);
