@@ -25,9 +25,9 @@ static void print_help(void)
            "--data.\n\n"
            "  --data PATH       text file or folder; may be repeated (default: "
            "/usr/share/common-licenses)\n"
-           "  --vocab N         tokens, the 256 bytes among them, at most %d (default 4096)\n"
+           "  --vocab N         tokens including the 256 bytes, at most %d (default 4096)\n"
            "  --encode          write tokens instead of learning\n"
-           "  --tokenizer FILE  what to encode with (default: a token a byte)\n"
+           "  --tokenizer FILE  what to encode with (default: one token per byte)\n"
            "  -o, --output FILE where to\n",
            LT_BPE_VOCAB);
 }
@@ -115,7 +115,7 @@ static int encode(const struct lt_dataset *data, const struct options *options, 
             lt_output_drop(&out);
     }
     if (rc == 0)
-        printf("%s: %llu tokens of %lld from %llu bytes, %.2f bytes a token\n", output,
+        printf("%s: %llu tokens of %lld from %llu bytes, %.2f bytes per token\n", output,
                (unsigned long long)shard.tokens, bpe ? (long long)lt_bpe_vocab(bpe) : 256ll,
                (unsigned long long)lt_dataset_bytes(data),
                (double)lt_dataset_bytes(data) / (double)shard.tokens);
@@ -229,7 +229,7 @@ int bpe_command(int argc, char **argv, struct tacho_error *err)
     if (!output)
         return tacho_fail(err, TACHO_EUSAGE, hint, "bpe: no -o FILE");
     if (encodes && options.vocab)
-        return tacho_fail(err, TACHO_EUSAGE, hint, "bpe: --vocab is the tokenizer's with --encode");
+        return tacho_fail(err, TACHO_EUSAGE, hint, "bpe: --vocab does not apply to --encode");
     if (!encodes && options.tokenizer)
         return tacho_fail(err, TACHO_EUSAGE, hint, "bpe: --tokenizer goes with --encode");
     return run(&options, output, encodes, err);

@@ -13,16 +13,15 @@
 static void print_help(void)
 {
     printf("usage: train calibrate [OPTION]...\n"
-           "Measures matrix products, memory, caches and disk of this machine and writes JSON. "
+           "Measures GEMMs, memory, caches and disk of this machine and writes JSON. "
            "'tacho calibrate' keeps it and "
            "shows it.\n\n"
            "  --quick       some seconds instead of about half a minute\n"
            "  --ops         also every operation of the engine, cold and hot\n"
            "  --disk DIR    read the disk of that folder (default: the current one)\n"
            "  --mpi         only messages between two ranks: mpirun -np 2 train calibrate --mpi\n"
-           "  --only-ops    only the operations\n"
-           "  --libraries   nothing: only which libraries it would measure with\n"
-           "  --json        the format there is\n");
+           "  --only-ops    only the operations\n  --libraries   only report which libraries it "
+           "would measure with\n  --json        write JSON, the only format\n");
 }
 
 int calibrate_command(int argc, char **argv, struct tacho_error *err)

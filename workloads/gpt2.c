@@ -73,7 +73,7 @@ static void describe(void *arg, const struct lt_model *model)
     const struct lt_gpt2_config *config = &plan->shape;
     struct lt_gpt2_flops flops = lt_gpt2_flops(config, LT_BACKEND_CPU, plan->mode, model->b,
                                                model->t, plan->options->accumulate);
-    printf("%s: %lld layers, %lld channels, %lld heads, %lld words: %.2f M parameters\n",
+    printf("%s: %lld layers, %lld channels, %lld heads, vocabulary %lld: %.2f M parameters\n",
            config->name, (long long)config->layers, (long long)config->channels,
            (long long)config->heads, (long long)config->vocab,
            1e-6 * (double)model->parameters.trainable);
@@ -96,7 +96,7 @@ static int gpt2_name(size_t i, const char **name, const char **help, char *defau
         return 0;
     *name = config->name;
     *help = config->help;
-    snprintf(defaults, size, "words %lld, seq %lld, batch %lld", (long long)config->vocab,
+    snprintf(defaults, size, "vocab %lld, seq %lld, batch %lld", (long long)config->vocab,
              (long long)config->seq, (long long)config->batch);
     return 1;
 }

@@ -63,7 +63,7 @@ static int open_tokens(struct input *input, const struct options *options, int64
         rc = lt_source_open_text(&input->source, data, seq, err);
     if (rc == 0 && input->source->classes > vocab)
         rc = tacho_fail(err, TACHO_EUSAGE, "choose a larger --vocab, or a smaller tokenizer",
-                        "the data has %lld different tokens, the model %lld words",
+                        "the data has %lld different tokens, the model's vocabulary %lld",
                         (long long)input->source->classes, (long long)vocab);
     return rc;
 }

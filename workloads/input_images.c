@@ -112,7 +112,7 @@ static int open_idx(struct input *input, const struct options *options, int mapp
         rc = tacho_fail(err, TACHO_EFORMAT,
                         "give --data IMAGES --data LABELS, or a folder with MNIST's four files, or "
                         "a folder of class folders",
-                        "%s: %zu files to learn from and %zu of a test set, two each are needed",
+                        "%s: %zu training files and %zu test files, two of each are needed",
                         options->data.text[0], count[0], count[1]);
     if (rc == 0)
         rc = open_pair(&input->source, pair[0], mapped, err);
@@ -159,7 +159,7 @@ int input_open_images(struct input *input, const struct options *options, struct
     }
     if (folders && options->data.count != 1)
         return tacho_fail(err, TACHO_EUSAGE, "give one folder that has a folder for each class",
-                          "--format images: %zu times --data", options->data.count);
+                          "--format images: --data is given %zu times", options->data.count);
     return folders ? open_folders(&input->source, options->data.text[0], err)
                    : open_idx(input, options, strcmp(options->io, "mapped") == 0, err);
 }

@@ -22,9 +22,8 @@ static const struct recipe *const recipes[] = {&recipe_gpt2, &recipe_mlp};
 static const struct {
     const char *name, *help;
     int (*run)(int argc, char **argv, struct tacho_error *err);
-} commands[] = {
-    {"calibrate", "measures what this machine can do at most, as JSON", calibrate_command},
-    {"bpe", "learns a tokenizer from text, or writes text as tokens", bpe_command}};
+} commands[] = {{"calibrate", "measures the peaks of this machine, as JSON", calibrate_command},
+                {"bpe", "learns a tokenizer from text, or writes text as tokens", bpe_command}};
 #define COMMANDS (sizeof commands / sizeof *commands)
 
 static volatile sig_atomic_t stop_signal;
@@ -36,8 +35,8 @@ static void on_signal(int signal)
 
 /* The first signal ends the run after its step; a second one of the same kind ends it at once. The
  * handler has a stack of its own: matrix kernels of oneDNN 2.6 use the stack pointer's register for
- * something else meanwhile, and a handler that runs at such a moment on the thread's stack writes
- * over the heap (a storm of signals broke every run without this). */
+ * something else in the meantime, and a handler that runs at such a moment on the thread's stack
+ * writes over the heap (a storm of signals broke every run without this). */
 static void catch_signals(void)
 {
     static char stack[1 << 16];
@@ -79,9 +78,8 @@ static void print_help(void)
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-24s%s\n", commands[i].name, commands[i].help);
     options_print(stdout);
-    printf("\nOnly gpt2-tiny has one word a byte value; the others keep GPT-2's 50257 words, so "
-           "that their shapes are the real "
-           "ones.\n"
+    printf("\nOnly gpt2-tiny has one token per byte value; the others keep GPT-2's vocabulary of "
+           "50257, so that their shapes are the real ones.\n"
            "Environment: OMP_NUM_THREADS (default: the cores this process may run on), "
            "OMP_WAIT_POLICY, GOMP_SPINCOUNT.\n");
 }
@@ -102,12 +100,12 @@ static const struct recipe *find_recipe(const char *wanted)
 static int unknown_recipe(const char *recipe, struct tacho_error *err)
 {
     const char *name, *help;
-    char defaults[80], hint[sizeof err->hint] = "train --help says more of";
+    char defaults[80], hint[sizeof err->hint] = "train --help describes";
     for (size_t family = 0; family < RECIPES; family++)
         for (size_t i = 0; recipes[family]->name(i, &name, &help, defaults, sizeof defaults); i++)
             snprintf(hint + strlen(hint), sizeof hint - strlen(hint), " %s", name);
     if (!recipe)
-        return tacho_fail(err, TACHO_EUSAGE, hint, "no recipe named");
+        return tacho_fail(err, TACHO_EUSAGE, hint, "no recipe given");
     return tacho_fail(err, TACHO_EUSAGE, hint, "%s: no such recipe", *recipe ? recipe : "''");
 }
 

@@ -119,15 +119,16 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
     if (place->ranks == 1)
         return;
     double gradients = (double)model->parameters.trainable * (double)lt_dtype_bytes(dtype);
-    printf("%d ranks (%s), %d on this machine of %d cores; %.2f MiB of gradients a rank and step, ",
-           place->ranks, place->library, place->local_ranks, place->machine_cores,
-           gradients / (1 << 20));
+    printf(
+        "%d ranks (%s), %d on this machine of %d cores; %.2f MiB of gradients per rank and step, ",
+        place->ranks, place->library, place->local_ranks, place->machine_cores,
+        gradients / (1 << 20));
     if (options->bucket_mib > 0)
         printf("reduced %g MiB at a time", options->bucket_mib);
     else
         printf("reduced all at once");
     if (overlaps)
-        printf(" while backward goes on, by thread comm-0\n");
+        printf(" during backward, by thread comm-0\n");
     else if (options->no_overlap)
         printf(" after backward\n");
     else

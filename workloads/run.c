@@ -173,7 +173,7 @@ static void print_peak(const struct lt_memory_plan *plan, const struct lt_reside
     struct lt_resident now;
     double predicted = (double)lt_memory_plan_total(plan);
     lt_memory_read(&memory);
-    printf("memory: %.1f MiB held at most", mib((double)memory.total_peak));
+    printf("memory: %.1f MiB at its peak", mib((double)memory.total_peak));
     if (predicted >= 1 << 20)
         printf(" (%+.2f %% of what was predicted)",
                100 * ((double)memory.total_peak / predicted - 1));
@@ -196,7 +196,7 @@ static void print_start(const struct options *options)
            options->pin ? " and a pin thread" : "");
     if (strcmp(options->backend, "cpu") == 0 &&
         !lt_gemm_fast((enum lt_dtype)lt_dtype_find(options->dtype)))
-        printf("note: %s has no %s products on this CPU: plain loops make them, correct and very "
+        printf("note: %s has no %s GEMMs on this CPU: plain loops compute them, correct but very "
                "slow (fp32 is fast)\n",
                lt_gemm_library(), options->dtype);
 }

@@ -419,7 +419,7 @@ static void merged_row(const struct an_trace *trace, struct an_arena *arena, lon
                        struct an_clock_row *row)
 {
     char name[64];
-    const char *none = "tacho merge could not tell";
+    const char *none = "unknown to tacho merge";
     double error = node_number(trace, node, "error_ns"),
            offset = node_number(trace, node, "offset_ns"),
            drift = node_number(trace, node, "drift_ppb");
@@ -429,7 +429,7 @@ static void merged_row(const struct an_trace *trace, struct an_arena *arena, lon
     row->offset_ns = known(offset, none);
     row->drift_ppm = known(isnan(offset) || !isnan(drift) ? drift / 1e3 : 0, none);
     row->error_ns = known(error, none);
-    row->drift_error_ppm = an_num_none("tacho merge has it in the error");
+    row->drift_error_ppm = an_num_none("part of the error that tacho merge gives");
     row->offset_low_ns = known(offset - error, none);
     row->offset_high_ns = known(offset + error, none);
     double matched = node_number(trace, node, "matched");

@@ -308,7 +308,7 @@ struct member {
     int64_t communicator;
     uint64_t group;
     uint32_t lane;
-    int64_t first, last; /* of the sequence numbers of its calls, what is counted left out */
+    int64_t first, last; /* of the sequence numbers of its calls, excluding what is counted */
 };
 
 struct membership {

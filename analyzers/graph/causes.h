@@ -15,14 +15,14 @@
     X(TRANSFER, "communication", "communication: transfer") \
     X(PEERS, "peers", "communication: waiting for other ranks") \
     X(COPY, "copy", "copies") \
-    X(INPUT, "input", "input: loader stages and hand-over") \
+    X(INPUT, "input", "input: loader stages and batch delivery") \
     X(LAUNCH, "launch", "host: launching calls") \
     X(SYNC, "sync", "host: synchronising calls") \
     X(ALLOCATION, "allocation", "host: memory allocation") \
     X(COLLECTION, "collection", "host: garbage collection") \
     X(COMPILE, "compile", "host: compilation") \
     X(FRAMEWORK, "framework", "host: framework and other ranges") \
-    X(UNTRACED, "think", "host: outside of every range") \
+    X(UNTRACED, "think", "host: untraced time") \
     X(PHASE, "phase", "evaluation, checkpoints") \
     X(PROFILER, "profiler", "profiler") \
     X(DISPATCH, "dispatch", "dispatch: issued and released, not yet started") \

@@ -52,7 +52,7 @@ static int64_t time_of(const struct an_window *window, size_t window_count, size
     return sum;
 }
 
-/* Chooses the lane with most time in windows of STEPS_LEAST steps; where there are none, in shorter
+/* Chooses the lane with most time in windows of STEPS_LEAST steps; where none exist, in shorter
  * windows. */
 static int choose_lane(struct an_context *context, size_t *least_steps, struct an_window **out,
                        size_t *window_count)
@@ -293,14 +293,13 @@ static const char *doubt_of(struct an_context *context, const struct an_critical
                             size_t least_steps)
 {
     if (path->explained_pct.valid && path->explained_pct.value < EXPLAINED_LEAST)
-        return an_arena_format(context->arena,
-                               "only %.1f %% of the path is tied to what follows it by an edge: no "
-                               "cause can be claimed",
-                               path->explained_pct.value);
+        return an_arena_format(
+            context->arena, "only %.1f %% of the path is connected by edges: no cause can be given",
+            path->explained_pct.value);
     if (least_steps < STEPS_LEAST)
         return an_arena_format(
             context->arena,
-            "fewer than %d counted steps follow each other: what happened once may stand on it",
+            "fewer than %d consecutive counted steps: one-time events may be on the path",
             STEPS_LEAST);
     return NULL;
 }
@@ -442,7 +441,7 @@ static int path_run(struct an_context *context)
 
 const struct an_analyzer an_critical_path = {
     .name = "critical path",
-    .help = "what the run's time depends on: every instant of steady steps once",
+    .help = "critical path: what determines the time of the steady steps",
     .after = "steps",
     .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
     .run = path_run,

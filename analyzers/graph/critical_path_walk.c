@@ -84,7 +84,7 @@ static struct trigger last_release(const struct an_graph *graph, uint32_t node, 
 }
 
 /* The last node of a track that began before `time` and ended at `time` or before, so that going
- * there is a step back in time. AN_NONE: there is none. */
+ * there is a step back in time. AN_NONE: none exists. */
 static uint32_t ended_before(const struct an_graph *graph, uint32_t track, int64_t time)
 {
     uint32_t node = an_graph_node_at(graph, track, time);

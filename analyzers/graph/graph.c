@@ -93,7 +93,6 @@ int an_graph_of(struct an_context *context, const struct an_graph **out, const c
     if (context->graph->node_count)
         *out = context->graph;
     else
-        *why = "no range says what it is, and no accelerator was recorded: there is nothing to "
-               "build a graph from";
+        *why = "no range has a known kind and no accelerator was recorded: no graph can be built";
     return 0;
 }

@@ -82,7 +82,7 @@ struct an_graph {
     int64_t *start, *end;
     uint32_t *track; /* index into an_trace.track */
     uint32_t *slice; /* row in an_trace.slice: the innermost cut it is a piece of, or the device op;
-                        AN_NONE: none (THINK) */
+                        AN_NONE: none (UNTRACED) */
     uint8_t *kind, *cause;
     size_t *track_first; /* nodes of track k: track_first[k] .. track_first[k + 1] (track_count + 1
                             of them) */
@@ -95,7 +95,7 @@ struct an_graph {
     uint8_t *in_kind; /* enum an_edge_kind | flags */
     size_t edge_count;
     uint32_t *order; /* all nodes, every one after all it depends on (program order and edges) */
-    size_t dropped;  /* edges left out because they contradict the times or close a circle */
+    size_t dropped;  /* edges dropped because they contradict the times or close a circle */
     size_t by_kind[AN_EDGE_KINDS], inferred[AN_EDGE_KINDS];
     bool has_launches, has_syncs; /* the file has edges of these kinds that are recorded */
     struct an_causes *causes;     /* for an_slice_cause */

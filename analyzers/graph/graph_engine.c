@@ -70,7 +70,7 @@ static int engine_cuts(struct an_graph_build *build)
     return rc;
 }
 
-/* The last piece of work of a track that ended at `time` or before; AN_NONE: there is none. */
+/* The last piece of work of a track that ended at `time` or before; AN_NONE: none exists. */
 static uint32_t done_before(const struct an_graph *graph, uint32_t track, int64_t time)
 {
     uint32_t node = an_graph_node_at(graph, track, time);
@@ -137,7 +137,7 @@ static uint32_t job_begins(const struct an_graph_build *build, const struct an_t
 }
 
 /* The next collective of a thread from row `i` on that starts at `time` or later; the row after the
- * thread's last one if there is none. */
+ * thread's last one if none exists. */
 static size_t next_collective(const struct an_trace *trace, const struct an_track *track, size_t i,
                               int64_t time)
 {

@@ -190,7 +190,7 @@ static uint32_t required_node(const struct an_graph *graph, uint32_t edge)
 }
 
 /* The first edge of a node, from `edge` on, whose source is not ordered yet; in_first[node + 1] if
- * there is none. */
+ * none exists. */
 static uint32_t first_blocking(const struct sorter *sorter, uint32_t node, uint32_t edge)
 {
     const struct an_graph *graph = sorter->graph;

@@ -5,7 +5,7 @@
  * budget; overlapped is the part during compute on the step's thread. In a matched collective a
  * rank waits until the last participant arrives, then transfers; the exposed time is split the
  * same way. A step with a collective that is not matched (a rank is missing, or its recording was
- * paused) is left out of the split.
+ * paused) is excluded from the split.
  */
 #include "analyzers/collectives/communication.h"
 
@@ -193,7 +193,7 @@ static double within(const struct an_set *set, struct an_span span)
 
 /* ---- sums --------------------------------------------------------------------------------------------------------------- */
 
-/* Marks the steps of which a call is not matched: they are left out of the split. */
+/* Marks the steps of which a call is not matched: they are excluded from the split. */
 static void mark_split(struct work *work)
 {
     for (size_t i = 0; i < work->calls.count; i++) {
@@ -462,7 +462,7 @@ static struct an_value skew_of(struct an_context *context, double ms, const char
                            "their clocks agree");
     if (ms < error)
         return an_num_none(an_arena_format(context->arena,
-                                           "below %s, up to which the clocks of the ranks agree",
+                                           "below %s, the precision of the ranks' clocks",
                                            an_time_words(context->arena, error, 3)));
     return an_num(ms);
 }
@@ -476,11 +476,11 @@ static const char *why_no_split(struct an_context *context, const struct an_comm
         ranks = calls->call[i].ranks > ranks ? calls->call[i].ranks : ranks;
     if (missing)
         return an_arena_format(context->arena,
-                               "%s cannot tell transfer from waiting for another: %s",
+                               "%s cannot separate transfer from waiting for peers: %s",
                                context->lane_count > 1 ? "these ranks" : "one rank", missing);
     if (!ranks)
         return "the calls do not say how many ranks take part";
-    return "in no counted step all calls could be matched over the ranks by communicator and "
+    return "in no counted step could all calls be matched across ranks by communicator and "
            "sequence number";
 }
 

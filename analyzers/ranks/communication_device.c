@@ -104,9 +104,10 @@ int an_comm_device(struct an_context *context)
         an_num_if(comm > 0, 100 * hidden / comm, "communication takes no time");
     communication->transfer_ms = communication->waiting_ms = communication->exposed_transfer_ms =
         communication->exposed_waiting_ms = communication->skew_ms = an_num_none(AN_COMM_SPINS);
-    communication->bytes_per_step = an_num_none("counted over the whole capture: collectives[]");
+    communication->bytes_per_step =
+        an_num_none("measured over the whole capture: see collectives[]");
     blocking_of_steps(context);
-    an_comm_rest_absent(communication, "devices[] has it over the whole capture: blocking_comm_us");
+    an_comm_rest_absent(communication, "see blocking_comm_us of devices[], over the whole capture");
     return 0;
 }
 

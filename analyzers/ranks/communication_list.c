@@ -110,10 +110,9 @@ static void bandwidth(struct an_context *context, const struct sums *sums,
 static const char *why_unmatched(const struct an_context *context, const struct an_comm_call *call)
 {
     if (!call->synchronises && !strcmp(call->kind, "send_recv"))
-        return "the calls of the other rank are not in the file, or do not say which ones they "
-               "belong to";
+        return "the peer's calls are not in the file, or name no call that they belong to";
     if (!call->synchronises)
-        return "ranks may leave it before the others come: who waits cannot be told";
+        return "ranks may leave it before the others arrive: which rank waits is unknown";
     if (call->ranks < 2)
         return call->ranks == 1 ? "one rank" : "the calls do not say how many ranks take part";
     if (call->sequence == STORE_ABSENT)
@@ -131,8 +130,8 @@ static void describe(struct an_context *context, const struct an_comm_call *firs
                *why = why_unmatched(context, first);
     *out = (struct an_collective){
         .name = an_arena_text(context->arena, first->name),
-        .communicator = known_int(first->communicator, "not said by the calls"),
-        .ranks = known_int(sums->ranks > 0 ? sums->ranks : STORE_ABSENT, "not said by the calls"),
+        .communicator = known_int(first->communicator, "not given by the calls"),
+        .ranks = known_int(sums->ranks > 0 ? sums->ranks : STORE_ABSENT, "not given by the calls"),
         .count = sums->calls,
         .matched = sums->matched,
         .mean_ms = an_num(sums->ns / calls / 1e6),
@@ -257,13 +256,13 @@ static void add_kernel_row(struct an_context *context, const struct kernel *kern
         bytes += kernel[i].bytes != STORE_ABSENT ? (double)kernel[i].bytes : 0;
         ranks = kernel[i].ranks > ranks ? kernel[i].ranks : ranks;
     }
-    const char *none = "counted over the whole capture",
+    const char *none = "measured over the whole capture",
                *no_bytes = "the trace does not say how many bytes they move";
     double factor = an_comm_bus_factor(kernel->name, ranks);
     *out = (struct an_collective){
         .name = short_name(context, kernel->name),
-        .communicator = known_int(kernel->communicator, "not said by the trace"),
-        .ranks = known_int(ranks > 0 ? ranks : STORE_ABSENT, "not said by the trace"),
+        .communicator = known_int(kernel->communicator, "not given by the trace"),
+        .ranks = known_int(ranks > 0 ? ranks : STORE_ABSENT, "not given by the trace"),
         .count = (int64_t)call_count,
         .calls_per_step = an_num_none(none),
         .bytes_per_step = an_num_none(none),

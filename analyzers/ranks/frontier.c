@@ -353,9 +353,10 @@ int an_ranks_frontier(struct an_context *context, struct an_rank_matrix *matrix)
     bool stages = context->exchanges && context->exchanges->peers;
     if (matrix->steps >= AN_RANKS_STEPS_LEAST && !stages)
         return name_delay(context, matrix, &sums, frontier);
-    const char *few = stages ? "the ranks form a pipeline: its stages differ by design"
-                             : an_arena_format(context->arena, "%zu compared steps: it takes %d",
-                                               matrix->steps, AN_RANKS_STEPS_LEAST);
+    const char *few =
+        stages ? "the ranks form a pipeline: its stages differ by design"
+               : an_arena_format(context->arena, "only %zu compared steps: at least %d are needed",
+                                 matrix->steps, AN_RANKS_STEPS_LEAST);
     frontier->stage = AN_STAGE_COUNT;
     frontier->delay_ms = frontier->delay_pct = frontier->delay_low_pct = an_num_none(few);
     return 0;

@@ -257,7 +257,7 @@ static int pipeline(struct an_context *context, const struct an_comm_calls *call
     if (!rc && !chain.link_count)
         no_pipeline(result, NO_SENDS);
     else if (!rc && !one_chain)
-        no_pipeline(result, "sends and receives form no chain of stages");
+        no_pipeline(result, "sends and receives do not form a chain of stages");
     else if (!rc && !(rc = count_sends(&chain)) && !(rc = bubble(&chain, result))) {
         out->peers = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *out->peers);
         if (out->peers)

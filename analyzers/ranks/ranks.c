@@ -15,7 +15,7 @@
 #define UNEVEN    1.02 /* max / mean of what ranks get */
 #define ROUNDS    1000
 #define OWN_SPLIT "step - exposed waiting for other ranks"
-#define OWN_REST  "step - all exposed communication: what of it is waiting is not known"
+#define OWN_REST  "step - all exposed communication: its waiting part is unknown"
 
 /* ---- the steps side by side ------------------------------------------------------------------------------------------------- */
 
@@ -235,7 +235,7 @@ static void fill_uneven(struct an_context *context, const struct an_rank_row *ro
     u->max = an_num(most);
     u->min = an_num(least);
     u->max_over_mean =
-        sum > 0 ? an_num(most * (double)row_count / sum) : an_num_none("they hold none");
+        sum > 0 ? an_num(most * (double)row_count / sum) : an_num_none("the steps hold none");
     u->found = u->max_over_mean.valid && u->max_over_mean.value > UNEVEN;
 }
 
@@ -376,7 +376,7 @@ static void row_verdicts(struct an_rank_row *rows, size_t row_count, const struc
 {
     for (size_t i = 0; i < row_count; i++) {
         rows[i].excess_pct = an_num(excess[i].estimate);
-        const char *why = few ? few : "not above the margin: not looked at any further";
+        const char *why = few ? few : "not above the margin: not examined further";
         rows[i].excess_low_pct =
             few || isnan(excess[i].low) ? an_num_none(why) : an_num(excess[i].low);
         rows[i].excess_high_pct =
@@ -437,10 +437,11 @@ static int find_straggler(struct an_context *context, const struct an_rank_matri
     struct an_straggler *out = &context->result->ranks.straggler;
     struct an_excess *excess = malloc(matrix->ranks * sizeof *excess);
     double *excess_pct = malloc(matrix->ranks * matrix->steps * sizeof *excess_pct);
-    const char *few = matrix->steps < AN_RANKS_STEPS_LEAST
-                          ? an_arena_format(context->arena, "%zu compared steps: it takes %d",
-                                            matrix->steps, AN_RANKS_STEPS_LEAST)
-                          : NULL;
+    const char *few =
+        matrix->steps < AN_RANKS_STEPS_LEAST
+            ? an_arena_format(context->arena, "only %zu compared steps: at least %d are needed",
+                              matrix->steps, AN_RANKS_STEPS_LEAST)
+            : NULL;
     int rc =
         excess && excess_pct ? excess_of_peers(context, matrix, excess_pct, rows) : TACHO_ENOMEM;
     rc = rc ? rc
@@ -451,10 +452,10 @@ static int find_straggler(struct an_context *context, const struct an_rank_matri
         goto out;
     row_verdicts(rows, matrix->ranks, excess, few);
     out->reason = few;
-    no_straggler(out,
-                 few ? few
-                     : "no rank's own time is above its peers' by 2 %, steadily or by more than "
-                       "theirs drifts");
+    no_straggler(
+        out,
+        few ? few
+            : "no rank's own time exceeds its peers' by 2 %, steadily or by more than their drift");
     size_t worst = matrix->ranks;
     for (size_t rank = 0; rank < matrix->ranks && !few; rank++)
         if (excess[rank].significant &&
@@ -502,7 +503,7 @@ static int report_duplicate_ranks(struct an_context *context)
     for (size_t i = 1; i < rank_count; i++)
         if (rank[i] == rank[i - 1] && (i < 2 || rank[i] != rank[i - 2]))
             an_problem(context,
-                       "rank %" PRId64 " is there more than once: copies of one file, or files of "
+                       "rank %" PRId64 " occurs more than once: copies of one file, or files of "
                        "several jobs in one folder",
                        rank[i]);
     free(rank);
@@ -523,8 +524,7 @@ static int ranks_run(struct an_context *context)
     if ((rc = report_duplicate_ranks(context)) || (rc = build_matrix(context, &matrix)))
         return rc;
     if (matrix.ranks < 2 || !matrix.steps) {
-        not_compared(context,
-                     "the ranks have no counted step in common with all its ranges in the file");
+        not_compared(context, "no counted step has all its ranges in the file on every rank");
         return 0;
     }
     struct an_rank_row *row = an_arena_zero(context->arena, matrix.ranks, sizeof *row);
@@ -552,7 +552,7 @@ static void ranks_absent(struct an_context *context, const char *reason)
 
 const struct an_analyzer an_ranks_compare = {
     .name = "ranks",
-    .help = "ranks beside each other: straggler, stage frontier, uneven data, pipeline, experts",
+    .help = "ranks compared: straggler, stage frontier, uneven data, pipeline, experts",
     .after = "steps, budget, communication",
     .needs = AN_INPUT_STEPS,
     .run = ranks_run,

@@ -26,15 +26,15 @@ struct an_excess {
 /* y[row * steps + s]: per cent by which a row is above its peers in step s, NAN-free. Block
  * bootstrap of the median over steps: circular blocks of consecutive steps (n^(1/3) and more where
  * neighbours correlate), so that slow periods stay together; and Student's t of the medians of five
- * to eight stretches of the run, for slow periods that are longer than a block. A row has to pass
+ * to eight segments of the run, for slow periods that are longer than a block. A row has to pass
  * both. Rows whose median is not above the margin are not resampled. 0 or TACHO_ENOMEM. rows, steps
  * >= 1. */
 int an_excess_test(const double *excess_pct, size_t rows, size_t steps, double margin,
                    uint64_t seed, struct an_excess *out);
 
 /* Is an excess steady? What slows all ranks for a while can slow one of them as long. So an excess
- * only counts if it is in every stretch of the run, or larger than the drift of the peers' own time
- * from stretch to stretch (1.4826 times the median deviation of the stretches' medians). own,
+ * only counts if it is in every segment of the run, or larger than the drift of the peers' own time
+ * from segment to segment (1.4826 times the median deviation of the segments' medians). own,
  * excess_pct: one row; work: room for 2 * steps values. True with fewer than 10 steps. */
 bool an_excess_is_steady(const double *own, const double *excess_pct, size_t steps, double margin,
                          double estimate, double *work);
@@ -95,8 +95,8 @@ void an_ranks_no_exchanges(struct an_context *context, const char *reason);
 
 /* Why transfer and waiting of device collectives are absent. */
 #define AN_COMM_SPINS \
-    "communication kernels spin while they wait: which part of them is transfer cannot be told " \
-    "from one device"
+    "communication kernels spin while they wait: one device does not show which " \
+    "part of them is transfer"
 
 /* Fills the list of collectives, one row for every kind on every communicator, from the calls of
  * detailed steps (without steps: from all), and sorts the calls by name. 0 or TACHO_ENOMEM. */

@@ -158,13 +158,13 @@ static double t_quantile(double p, int n)
     return high;
 }
 
-/* How many long stretches a run is divided into. */
+/* How many long segments a run is divided into. */
 static size_t batches_of(size_t steps)
 {
     return steps >= 5 * STRETCHES_MOST ? STRETCHES_MOST : STRETCHES_LEAST;
 }
 
-/* Medians of n stretches of y. work: room for `steps` values. */
+/* Medians of n segments of y. work: room for `steps` values. */
 static void batch_medians(const double *values, size_t steps, size_t stretch_count, double *work,
                           double *medians)
 {
@@ -176,7 +176,7 @@ static void batch_medians(const double *values, size_t steps, size_t stretch_cou
 }
 
 /* By how many per cent the peers' own time drifts: 1.4826 times the median deviation of their
- * stretches from the middle one. */
+ * segments from the middle one. */
 static double drift_of(const double *own, const double *excess_pct, size_t steps,
                        size_t stretch_count, double *work)
 {
@@ -205,7 +205,7 @@ bool an_excess_is_steady(const double *own, const double *excess_pct, size_t ste
 }
 
 /* Slow periods may be longer than any block that a short run has room for: another program may slow
- * one rank for a second. So the medians of a few long stretches of the run must agree, too (batch
+ * one rank for a second. So the medians of a few long segments of the run must agree, too (batch
  * means). */
 static void test_batch_means(const double *excess_pct, size_t steps, size_t rows, double margin,
                              double *work, struct an_excess *out)

@@ -14,7 +14,7 @@
 #include "analyzers/steps/command.h"
 
 #define ERROR_TOLD 2.0     /* %: a replay error that large wants a reason */
-#define GAIN_LEAST 0.00005 /* % of the step per 1 %: rows below are left out */
+#define GAIN_LEAST 0.00005 /* % of the step per 1 %: rows below it are omitted */
 
 static void all_absent(struct an_context *context, const char *reason)
 {
@@ -74,13 +74,12 @@ static const char *core_shortage_words(struct an_context *context,
             ? an_arena_format(context->arena, ", other programs' %s",
                               an_number_words(context->arena, core_use->others.value, 2))
             : "";
-    return an_arena_format(context->arena,
-                           "more threads were ready than there are cores for %.0f %% of the time "
-                           "(its own want %s%s; there are "
-                           "%.0f): who gets them when differs from step to step",
-                           core_use->short_pct.value,
-                           an_number_words(context->arena, core_use->wanted.value, 2), others,
-                           core_use->cores.value);
+    return an_arena_format(
+        context->arena,
+        "more threads were ready than there are cores for %.0f %% of the time (demand: its own "
+        "%s%s; cores: %.0f): scheduling differs from step to step",
+        core_use->short_pct.value, an_number_words(context->arena, core_use->wanted.value, 2),
+        others, core_use->cores.value);
 }
 
 /* Fills how far parts of the run differ from all of it, which may be why the replay misses the run.
@@ -99,13 +98,14 @@ static int fill_variation(struct an_context *context, const struct an_what_if_st
     struct an_trust *trust = &context->result->trust;
     if (!trust->replay_error_because && trust->replay_error_pct.valid &&
         trust->replay_error_pct.value >= ERROR_TOLD && most_pct >= trust->replay_error_pct.value)
-        trust->replay_error_because = an_arena_format(
-            context->arena,
-            "the steps differ: %zu in a row by up to %.1f %% from all of them, so the medians of "
-            "the odd and of the even ones differ as well",
-            length, most_pct);
-    advice->stretch_low_pct = compared ? an_num(100 * (interval.low - 1))
-                                       : an_num_none("too few steps to compare stretches of them");
+        trust->replay_error_because =
+            an_arena_format(context->arena,
+                            "the steps vary: %zu in a row differ by up to %.1f %% from the whole "
+                            "run, so the medians of odd and even steps differ, too",
+                            length, most_pct);
+    advice->stretch_low_pct = compared
+                                  ? an_num(100 * (interval.low - 1))
+                                  : an_num_none("too few steps to compare segments of the run");
     advice->stretch_high_pct =
         compared ? an_num(100 * (interval.high - 1)) : advice->stretch_low_pct;
     return 0;
@@ -121,7 +121,7 @@ static void fill_advice(struct an_context *context, struct an_what_if_state *sta
         time += (double)an_step_ns(&context->step[replay->step[i].step]);
     bool checked = !isnan(state->error.pct);
     const char *few = "no lane has four consecutive steps with all their ranges: two odd and two "
-                      "even ones are compared";
+                      "even ones are needed";
     advice->steps = (int64_t)replay->step_count;
     advice->nodes = (int64_t)replay->node_count;
     advice->step_ms = an_num(state->median_ms);
@@ -184,7 +184,7 @@ static int sensitivities(struct an_context *context, struct an_what_if_state *st
             .path_pct = 100 * path / frames_total,
             .gain_pct = gain,
             .work_ms = i == state->rows.dispatch
-                           ? an_num_none("latencies are no work of their own")
+                           ? an_num_none("latencies are not work of their own")
                            : an_num((double)state->rows.row[i].own_ns / step_count / 1e6)};
     }
     if (advice->row_count)
@@ -231,7 +231,7 @@ static int replaying_run(struct an_context *context)
 
 const struct an_analyzer an_replaying = {
     .name = "replay",
-    .help = "the dependency graph replayed: its error, what the step is sensitive to",
+    .help = "replay of the dependency graph: its error, the step's sensitivities",
     .after = "steps, loader, communication, trust",
     .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
     .run = replaying_run,
@@ -276,7 +276,7 @@ static int gain_order(const void *left, const void *right)
  * so no value is expected. */
 static void drop_expectation(struct an_what_if *what_if)
 {
-    const char *why = "how much of it the change takes away is not in the run";
+    const char *why = "the run does not show how much of it the change removes";
     if (what_if->reason || what_if->ceiling)
         return;
     what_if->ceiling = why;
@@ -332,7 +332,7 @@ static void advising_absent(struct an_context *context, const char *reason)
 
 const struct an_analyzer an_advising = {
     .name = "advice",
-    .help = "what changes of the graph would do to the step",
+    .help = "effects of changes of the graph on the step",
     .after = "steps, loader, communication, replay, findings",
     .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
     .run = advising_run,

@@ -460,11 +460,9 @@ int an_replay_of(struct an_context *context, const struct an_replay **out, const
     }
     free(window_list.row);
     if (!rc && !replay->frame_count) {
-        *why = window_list.count
-                   ? "nothing is recorded behind a counted step: the replay takes a step's end "
-                     "from what follows it; "
-                     "record more steps"
-                   : "no counted step has all its ranges in the file";
+        *why = window_list.count ? "nothing is recorded after a counted step: the replay takes a "
+                                   "step's end from what follows it; record more steps"
+                                 : "no counted step has all its ranges in the file";
         return 0;
     }
     if (!rc && !(rc = list_nodes(replay)) && !(rc = measure_own_work(replay)) &&

@@ -10,7 +10,7 @@
 #include "analyzers/replay/replay.h"
 
 #define REPEATS_LEAST 8
-#define PIECES_MOST   1023 /* of one range that are told apart */
+#define PIECES_MOST   1023 /* of one range that are distinguished */
 
 /* Equal for pieces that do the same: of one track, kind and cause, in ranges that share name and
  * detail, and in the same place of these ranges. */

@@ -110,7 +110,7 @@ static int sort_others(const struct an_shares *shares, struct line *line, size_t
     return add_strand(line, (struct strand){.stop = (uint32_t)line->events, .sorted = line->event});
 }
 
-/* Sets the time of the strand's next event; false: there is none. */
+/* Sets the time of the strand's next event; false: none exists. */
 static bool next_event(const struct an_shares *shares, struct strand *strand)
 {
     struct an_use use = {0};

@@ -93,9 +93,8 @@ static int scale_work(struct an_plan *plan, const struct an_edit *edit)
 
 /* ---- edits of one kind ---------------------------------------------------------------------------------------------------------- */
 
-static const char no_waiting[] =
-    "the file lacks ranks, or clocks that agree: how much of a collective is transfer and how much "
-    "is waiting for others is not known";
+static const char no_waiting[] = "the file lacks ranks, or clocks that agree: the transfer and "
+                                 "waiting parts of a collective are unknown";
 
 static bool names_comm(const struct an_what_if_state *state, const char *key)
 {
@@ -119,14 +118,15 @@ static int apply_scale(struct an_plan *plan, const struct an_edit *edit)
         plan->ceiling = no_waiting;
     if (!strcmp(edit->key, "peers")) {
         if (edit->factor != 0)
-            plan->reason = "waiting for other ranks is not scaled, only taken away: peers=0";
+            plan->reason = "waiting for other ranks cannot be scaled, only removed: peers=0";
         plan->change.without_peers = true;
         plan->unknown = state->replay->graph->by_kind[AN_EDGE_COLLECTIVE] ? NULL : plan->unknown;
-        plan->ceiling = "how even the ranks can get is not in the run";
+        plan->ceiling = "the run does not show how balanced the ranks can become";
     }
     if (!strcmp(edit->key, "sync") && edit->factor == 0) {
         plan->change.without_syncs = true;
-        plan->ceiling = "whether the program can do without what it waits for is not in the run";
+        plan->ceiling =
+            "the run does not show whether the program can do without what it waits for";
     }
     return rc;
 }
@@ -156,7 +156,7 @@ static void apply_graph(struct an_plan *plan)
         else
             plan->state->own[node] = 0;
     }
-    plan->ceiling = "what launching a graph of this size costs was not measured";
+    plan->ceiling = "the cost of launching a graph of this size was not measured";
     if (!graph->by_kind[AN_EDGE_LAUNCH])
         plan->unknown = "launch";
 }
@@ -181,7 +181,7 @@ static void apply_overlap(struct an_plan *plan)
     }
     if (!sum)
         plan->unknown = "comm";
-    plan->ceiling = "compute and communication slow each other down where they overlap, and by how "
+    plan->ceiling = "compute and communication slow each other down where they overlap; by how "
                     "much was not measured";
 }
 
@@ -200,19 +200,19 @@ void an_plan_core_limit(struct an_plan *plan)
     double cores = plan->cores > 0 ? plan->cores : core_use->cores.value;
     if (!core_use->used.valid) {
         plan->condition = an_arena_format(
-            context->arena, "that threads of the run have the %.0f cores to themselves: %.150s",
+            context->arena, "the threads of the run have the %.0f cores to themselves: %.150s",
             cores, core_use->used.reason);
         return;
     }
     const char *others = "";
     if (plan->others >= 0)
-        others = an_arena_format(context->arena, "; other programs want %s",
+        others = an_arena_format(context->arena, "; other programs use %s",
                                  an_number_words(context->arena, plan->others, 2));
     else if (core_use->others.valid && core_use->others.value >= 0.05)
-        others = an_arena_format(context->arena, "; other programs want %s, as they did",
+        others = an_arena_format(context->arena, "; other programs use %s, as recorded",
                                  an_number_words(context->arena, core_use->others.value, 2));
     const char *spin = plan->state->shares && an_shares_readings(plan->state->shares) > 1
-                           ? "; of that its ranges account for less: the rest is work, or threads "
+                           ? "; its ranges account for only part: the rest is work, or threads "
                              "that spin while they wait"
                            : "";
     plan->condition = an_arena_format(

@@ -38,8 +38,8 @@ static struct an_value latency_of(const struct transfer *transfer, size_t count,
     while (large && transfer[large - 1].bytes >= transfer[count - 1].bytes / NEAR)
         large--;
     if (transfer[count - 1].bytes < APART * transfer[0].bytes)
-        return an_num_none("the collectives are all about as large: what of their time is latency "
-                           "is not in the run");
+        return an_num_none(
+            "the collectives are all of about one size: the run does not show their latency");
     double small_ns = median_ns(transfer, small, work),
            large_ns = median_ns(transfer + large, count - large, work);
     double latency = small_ns - transfer[0].bytes * (large_ns - small_ns) /

@@ -192,7 +192,7 @@ static int route_lane(const struct an_replay *replay, uint32_t lane, int64_t *ow
     else if (!in_line && !batch.valid)
         *why = batch.reason;
     else if (!route->workers)
-        *why = "the loader is in line, nothing is made ahead: add loader.workers=N";
+        *why = "the loader has no workers, so no batch is prefetched: add loader.workers=N";
     if (*why)
         return 0;
     int rc = add_takes(replay, lane, in_line, own, route, written);

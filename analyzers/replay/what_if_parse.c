@@ -93,7 +93,7 @@ static const struct {
     enum an_edit_kind kind;
 } numbers[] = {
     {"loader.workers", "workers", "give a number of workers: loader.workers=4", AN_EDIT_WORKERS},
-    {"loader.prefetch", "batches", "give a number of batches made ahead: loader.prefetch=8",
+    {"loader.prefetch", "batches", "give a number of batches to prefetch: loader.prefetch=8",
      AN_EDIT_AHEAD},
     {"cores", "cores", "give the number of cores of each host: cores=8", AN_EDIT_CORES}};
 
@@ -104,8 +104,8 @@ static int number_value(struct an_edit *edit, size_t number, const char *value,
     if (number_of(value, &edit->number))
         return 0;
     return tacho_fail(err, TACHO_EUSAGE, numbers[number].hint,
-                      "--what-if: %.80s: '%.60s' is no number of %s from 1 to %d", edit->key, value,
-                      numbers[number].what, NUMBER_MOST);
+                      "--what-if: %.80s: '%.60s' is not a number of %s from 1 to %d", edit->key,
+                      value, numbers[number].what, NUMBER_MOST);
 }
 
 static int others_value(struct an_edit *edit, const char *value, struct tacho_error *err)
@@ -114,8 +114,8 @@ static int others_value(struct an_edit *edit, const char *value, struct tacho_er
     if (cores_of(value, &edit->factor))
         return 0;
     return tacho_fail(err, TACHO_EUSAGE,
-                      "give the cores that other programs want: others=0 is none, others=2.5",
-                      "--what-if: others: '%.60s' is no number of cores", value);
+                      "give the cores that other programs use: others=2.5, others=0 without any",
+                      "--what-if: others: '%.60s' is not a number of cores", value);
 }
 
 static int link_value(struct an_edit *edit, const char *value, struct tacho_error *err)
@@ -123,8 +123,8 @@ static int link_value(struct an_edit *edit, const char *value, struct tacho_erro
     edit->kind = AN_EDIT_LINK;
     if (factor_of(value, &edit->factor) && edit->factor > 0)
         return 0;
-    return tacho_fail(err, TACHO_EUSAGE, "give how fast the link is then: link=2x is twice as fast",
-                      "--what-if: link: '%.60s' is no speed", value);
+    return tacho_fail(err, TACHO_EUSAGE, "give the speed of the link: link=2x is twice as fast",
+                      "--what-if: link: invalid speed '%.60s'", value);
 }
 
 static int ranks_value(struct an_edit *edit, const char *value, struct tacho_error *err)
@@ -134,7 +134,7 @@ static int ranks_value(struct an_edit *edit, const char *value, struct tacho_err
         return 0;
     return tacho_fail(err, TACHO_EUSAGE,
                       "give ranks=even, or one of them: rank:2=peers, rank:2:backward=0.5x",
-                      "--what-if: ranks: '%.60s' is nothing that all ranks can become", value);
+                      "--what-if: ranks: invalid value '%.60s'", value);
 }
 
 /* Edits whose value is a word. */
@@ -169,8 +169,8 @@ static int value_of(struct an_edit *edit, const char *value, struct tacho_error 
         return 0;
     return tacho_fail(
         err, TACHO_EUSAGE,
-        "give what is left of its time: 0.5x, 50% or 0 (also launch=graph, comm=overlap)",
-        "--what-if: %.80s: '%.60s' is no share of its time", edit->key, value);
+        "give the share of its time that remains: 0.5x, 50% or 0 (also launch=graph, comm=overlap)",
+        "--what-if: %.80s: invalid share '%.60s'", edit->key, value);
 }
 
 static int one_edit(const char *text, size_t length, struct an_edit *edit, char *wrong,
@@ -181,14 +181,14 @@ static int one_edit(const char *text, size_t length, struct an_edit *edit, char 
     if (!equals || equals == text || length >= AN_EDIT_KEY)
         return tacho_fail(err, TACHO_EUSAGE,
                           "give edits as NAME=VALUE,...: comm=0.5x,loader.workers=8",
-                          "--what-if: '%.*s' is no edit", (int)(length < 80 ? length : 80), text);
+                          "--what-if: invalid edit '%.*s'", (int)(length < 80 ? length : 80), text);
     snprintf(edit->text, sizeof edit->text, "%.*s", (int)length, text);
     snprintf(edit->key, sizeof edit->key, "%.*s", (int)(equals - text), text);
     if (!known(edit->key)) {
         if (wrong)
             snprintf(wrong, AN_EDIT_KEY, "%s", edit->key);
         return tacho_fail(err, TACHO_EUSAGE, "tacho advise --help lists what can be changed",
-                          "--what-if: '%.80s' is nothing that can be changed", edit->key);
+                          "--what-if: '%.80s' cannot be changed", edit->key);
     }
     return value_of(edit, edit->text + strlen(edit->key) + 1, err);
 }
@@ -202,7 +202,7 @@ int an_edits_parse(const char *text, struct an_edit edit[AN_EDITS_MOST], size_t 
     if (!*text)
         return tacho_fail(err, TACHO_EUSAGE,
                           "give edits as NAME=VALUE,...: comm=0.5x,loader.workers=8",
-                          "--what-if: it is empty");
+                          "--what-if: no edit given");
     for (;;) {
         size_t length = strcspn(text, ",");
         if (*count == AN_EDITS_MOST)
@@ -213,7 +213,7 @@ int an_edits_parse(const char *text, struct an_edit edit[AN_EDITS_MOST], size_t 
             return rc;
         for (size_t i = 0; i < *count; i++)
             if (!strcmp(edit[i].key, edit[*count].key))
-                return tacho_fail(err, TACHO_EUSAGE, NULL, "--what-if: '%.80s' stands there twice",
+                return tacho_fail(err, TACHO_EUSAGE, NULL, "--what-if: duplicate edit '%.80s'",
                                   edit[i].key);
         (*count)++;
         if (!text[length])

@@ -236,7 +236,7 @@ static bool read_key(struct rank_scaling *scaling, const char **reason)
     for (uint32_t lane = 0; lane < context->lane_count && scaling->reference == AN_NONE; lane++)
         scaling->reference = context->lane[lane].count ? lane : AN_NONE;
     if (context->lane_count < 2 || scaling->reference == AN_NONE) {
-        *reason = "there is one rank only: nobody to compare it with";
+        *reason = "there is only one rank: it has no peers";
         return false;
     }
     if (!strcmp(scaling->edit->key, "ranks"))

@@ -344,7 +344,7 @@ static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
     what_if->condition = plan->condition;
     double step_low = state->median_ms * fmin(outcome->low, outcome->new_low) * (1 - error);
     double step_high = state->median_ms * fmax(outcome->high, outcome->new_high) * (1 + error);
-    what_if->step_low_ms = what_if->gain.high = an_num_none("nothing is left of the step");
+    what_if->step_low_ms = what_if->gain.high = an_num_none("no time is left of the step");
     if (low > 0) {
         what_if->step_low_ms = an_num(none ? low : step_low);
         what_if->gain.high = an_num(100 * (state->median_ms / low - 1));

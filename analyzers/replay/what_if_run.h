@@ -30,14 +30,14 @@ struct an_what_if_state {
 
 /* Why the replay of this run can predict nothing, or NULL. */
 const char *an_what_if_refusal(struct an_context *context, const struct an_what_if_state *state);
-/* By how much stretches of *length neighbouring steps of the run differ from all of it (1 = not at
+/* By how much segments of *length neighbouring steps of the run differ from all of it (1 = not at
  * all): 95 % of them lie in *x. 0 or TACHO_ENOMEM. */
 int an_what_if_variation(const struct an_what_if_state *state, size_t *length,
                          struct an_interval *interval);
 /* Predicts the step under edits. Texts live in the result. 0 or TACHO_ENOMEM. */
 int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, size_t count,
                    struct an_what_if *out);
-/* The same from text, for findings; `out->reason` is set where the text is no edit. */
+/* The same from text, for findings; `out->reason` is set where the text is not a valid edit. */
 int an_what_if_of(struct an_context *context, const char *text, struct an_what_if *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain: element types that activations and matrix products have. Parameters, their
+ * Private to libtrain: element types that activations and GEMMs have. Parameters, their
  * gradients and the optimizer's state are fp32 in all of them.
  */
 #ifndef LT_DTYPE_H
@@ -26,7 +26,7 @@ size_t lt_dtype_bytes(enum lt_dtype dtype);
 typedef float lt_fp32;
 typedef uint16_t lt_bf16;
 
-/* The upper half of a float, rounded to nearest, ties to even; what is no number stays none. */
+/* The upper half of a float, rounded to nearest, ties to even; NaN stays NaN. */
 static inline uint16_t lt_bf16_round(float x)
 {
     uint32_t bits;

@@ -174,7 +174,7 @@ static int open_disk(struct disk *disk, const char *folder)
             disk->reason, sizeof disk->reason,
             errno == EINVAL
                 ? "%.100s: its filesystem has no direct I/O: only the page cache could be measured"
-                : "%.100s: no file can be made there",
+                : "%.100s: cannot create a file there",
             folder);
         return -1;
     }

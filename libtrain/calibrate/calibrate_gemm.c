@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products by every way the libraries offer: the engine's own call, oneDNN's sgemm, and its
+ * GEMMs by every way the libraries offer: the engine's own call, oneDNN's sgemm, and its
  * matmul primitive with plain or packed weights. A trial is one product by one way, ready to be
  * timed. The roof of a dtype is the best trial over several shapes and layouts, which a first look
  * at each of them finds; only the winner is measured at length.
@@ -372,7 +372,7 @@ static int roof(struct lt_calibration *calibration, const struct lt_calibrate_op
     if (best.rate <= 0)
         return lt_calibration_absent(calibration, LT_CEILING_GEMM, lt_dtype_name(dtype),
                                      "install oneDNN (libdnnl-dev), then 'make' again",
-                                     "%s has no product of %s on this CPU", lt_gemm_library(),
+                                     "%s has no GEMM of %s on this CPU", lt_gemm_library(),
                                      lt_dtype_name(dtype));
     rc = lt_gemm_trial_open(&run, &best.product, best.way);
     if (rc)

@@ -2,9 +2,9 @@
  *
  * Bandwidth of memory and of each cache: McCalpin's triad, a read and a write, all usable cores at
  * once, each thread on operands of its own. Bytes are those that the loop names: 24 an element of
- * the triad, 8 of read and write; what a cache fetches before it is written over is not counted. So
- * that no operation of the engine can beat the roof of memory by avoiding that fetch, the triad is
- * measured in three forms, and the best is the roof: plain stores, stores past the caches, in
+ * the triad, 8 of read and write; what a cache fetches before it is written over is not included.
+ * So that no operation of the engine can beat the roof of memory by avoiding that fetch, the triad
+ * is measured in three forms, and the best is the roof: plain stores, stores past the caches, in
  * place.
  */
 #include <math.h>
@@ -314,12 +314,13 @@ static int add_size(struct lt_calibration *calibration, int level)
     int cores, threads = lt_threads();
     int64_t size = lt_cache_bytes(level, &cores);
     if (size <= 0)
-        return lt_calibration_absent(calibration, ids[level], "", "none: this machine does not say",
+        return lt_calibration_absent(calibration, ids[level], "",
+                                     "none: this machine does not report it",
                                      "the size of this cache is not known");
     int caches = cores > 0 ? (threads + cores - 1) / cores : threads;
     double bytes = (double)size * caches;
     return lt_calibration_add(calibration, ids[level], "", 0, &bytes, 1,
-                              "as the system tells: %d of %lld KiB", caches,
+                              "as the system reports: %d of %lld KiB", caches,
                               (long long)(size >> 10));
 }
 
@@ -335,7 +336,8 @@ static int measure_level(struct lt_calibration *calibration,
     int64_t size = lt_cache_bytes(level, &cores),
             below = level > 1 ? lt_cache_bytes(level - 1, &below_cores) : 0;
     if (size <= 0)
-        return lt_calibration_absent(calibration, ids[level], "", "none: this machine does not say",
+        return lt_calibration_absent(calibration, ids[level], "",
+                                     "none: this machine does not report it",
                                      "the size of this cache is not known");
     int sharers = cores < threads ? cores : threads;
     int64_t share = size / (sharers < 1 ? 1 : sharers);
@@ -372,7 +374,7 @@ int lt_calibrate_memory(struct lt_calibration *calibration,
     operand = operand > most ? most : operand;
     if (rc == 0 && buffers_create(&buffers, operand / threads, threads))
         return lt_calibration_absent(calibration, LT_CEILING_BANDWIDTH, "", "free some memory",
-                                     "no %lld MiB of memory to be had",
+                                     "%lld MiB of memory are not available",
                                      (long long)(3 * operand >> 20));
     if (rc == 0)
         rc = measure(calibration, options, LT_CEILING_BANDWIDTH, &buffers, forms_triad, "memory");

@@ -429,7 +429,7 @@ static int one(struct lt_calibration *calibration, enum lt_op_id op, enum lt_dty
         return 0;
     if (work.kind == TACHO_WORK_MATRIX && !lt_gemm_fast(dtype))
         return absent(calibration, op, dtype,
-                      "the library of matrix products has none of this type on this CPU");
+                      "the GEMM library does not support this type on this CPU");
     size_t size = making.used, room = MOST / size, last = (size_t)lt_cache_bytes(3, &cores);
     last *= (size_t)(cores > 0 ? (lt_threads() + cores - 1) / cores : 1);
     size_t sets = 2 * last / (work.bytes_read + work.bytes_written) +
@@ -475,6 +475,6 @@ int lt_calibrate_ops(struct lt_calibration *out, const struct lt_calibrate_optio
         for (int dtype = 0; dtype < LT_DTYPE_COUNT && rc == 0; dtype++)
             rc = table[op].make ? all_shapes(out, (enum lt_op_id)op, (enum lt_dtype)dtype, options)
                                 : absent(out, (enum lt_op_id)op, (enum lt_dtype)dtype,
-                                         "calibrate_ops.c makes no arguments of its type yet");
+                                         "calibrate_ops.c does not make arguments of its type yet");
     return rc;
 }

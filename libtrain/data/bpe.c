@@ -110,7 +110,7 @@ static int add_merge(struct lt_bpe *bpe, int32_t i, int32_t left, int32_t right,
     int32_t token = LT_BPE_BYTES + i;
     if (left < 0 || right < 0 || left >= token || right >= token)
         return tacho_fail(err, TACHO_ECORRUPT, NULL,
-                          "merge %ld of %ld and %ld names a token that is not there yet", (long)i,
+                          "merge %ld of %ld and %ld names a token that does not exist yet", (long)i,
                           (long)left, (long)right);
     size_t first = token_length(bpe, left), second = token_length(bpe, right),
            start = bpe->start[token];

@@ -32,7 +32,7 @@ int lt_bpe_train(struct lt_bpe **out, const struct lt_dataset *data, int64_t voc
                  struct tacho_error *err);
 
 /* The same from merges: pairs[2 i], pairs[2 i + 1] are what token 256 + i stands for.
- * TACHO_ECORRUPT when a pair names a token that is not there yet, comes twice, or makes a token
+ * TACHO_ECORRUPT when a pair names a token that does not exist yet, comes twice, or makes a token
  * longer than a word; TACHO_ENOMEM; words in *err, without a file name. */
 int lt_bpe_create(struct lt_bpe **out, const int32_t *pairs, size_t merges,
                   struct tacho_error *err);

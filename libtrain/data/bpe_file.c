@@ -63,7 +63,7 @@ static int is(const char **cursor, const char *text)
  * is recomputed from the merges, so any change of the file is found. */
 static int parse(struct lt_bpe **out, const char *path, const char *text, struct tacho_error *err)
 {
-    static const char hint[] = "write it anew with train bpe";
+    static const char hint[] = "write it again with train bpe";
     const char *cursor = text;
     long version, merges, i;
     if (!is(&cursor, "tacho-bpe "))
@@ -100,7 +100,7 @@ static int parse(struct lt_bpe **out, const char *path, const char *text, struct
         return 0;
     lt_bpe_destroy(*out);
     *out = NULL;
-    return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: damaged: its sum does not fit", path);
+    return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: damaged: wrong checksum", path);
 }
 
 #define FILE_CAP (LT_BPE_VOCAB * 14) /* no tokenizer is longer */

@@ -332,8 +332,8 @@ int lt_bpe_train(struct lt_bpe **out, const struct lt_dataset *data, int64_t voc
     size_t count = 0;
     if (vocab < LT_BPE_BYTES || vocab > LT_BPE_VOCAB)
         return tacho_fail(err, TACHO_EUSAGE, "every byte is a token, and tokens fit 16 bits",
-                          "a vocabulary of %lld: from %d to %d is possible", (long long)vocab,
-                          LT_BPE_BYTES, LT_BPE_VOCAB);
+                          "a vocabulary of %lld: it must have from %d to %d tokens",
+                          (long long)vocab, LT_BPE_BYTES, LT_BPE_VOCAB);
     size_t cap = (size_t)(vocab - LT_BPE_BYTES);
     int32_t *merges = calloc(cap ? 2 * cap : 1, sizeof *merges);
     int rc = merges ? lt_bpe_words(data, count_word, &trainer, err) : TACHO_ENOMEM;

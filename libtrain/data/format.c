@@ -41,7 +41,7 @@ int lt_format_is_shard(const unsigned char *head, size_t head_bytes)
 int lt_format_shard(const char *path, const unsigned char *head, size_t head_bytes, uint64_t bytes,
                     uint64_t *tokens, struct tacho_error *err)
 {
-    static const char hint[] = "write it anew, for instance with train bpe --encode";
+    static const char hint[] = "write it again, for instance with train bpe --encode";
     if (head_bytes >= 4 && little(head) == SHARD_MAGIC_32)
         return tacho_fail(err, TACHO_EFORMAT, "only uint16 shards (magic 20240520) are read",
                           "%s: a shard of 32-bit tokens (magic %d)", path, SHARD_MAGIC_32);

@@ -65,7 +65,7 @@ static int encoded_decode(const struct lt_source *source, uint64_t sample, const
     if (have < need)
         return tacho_fail(
             err, TACHO_ECORRUPT, "do not change the data while a run reads it",
-            "sample %llu of the text has only %zu tokens: it is not what it was when the run began",
+            "sample %llu of the text has only %zu tokens: it has changed since the run began",
             (unsigned long long)sample, have);
     return 0;
 }

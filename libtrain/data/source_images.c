@@ -50,7 +50,7 @@ static int images_decode(const struct lt_source *source, uint64_t sample, const 
         if (pnm.width != images->columns || pnm.height != images->rows ||
             pnm.channels != images->channels)
             return tacho_fail(
-                err, TACHO_ECORRUPT, "bring all images to one size; nothing is scaled here",
+                err, TACHO_ECORRUPT, "resize all images to one size; train does not scale them",
                 "%s: %lu x %lu pixels of %d, the first image has %lu x %lu of %d", file.path,
                 (unsigned long)pnm.width, (unsigned long)pnm.height, pnm.channels,
                 (unsigned long)images->columns, (unsigned long)images->rows, images->channels);
@@ -87,7 +87,7 @@ static int label_files(struct images *images, const char *const *folders, size_t
                                     strncmp(folders[folder], file.path, length) != 0))
             folder++;
         if (folder == classes)
-            return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: of no folder", file.path);
+            return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: not in a class folder", file.path);
         images->label[i] = (int32_t)folder;
         if (file.bytes > images->base.raw_bytes)
             images->base.raw_bytes = (size_t)file.bytes;
@@ -145,7 +145,7 @@ int lt_source_open_images(struct lt_source **out, struct lt_dataset *data,
     if (!images->label)
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     else if (empty)
-        rc = tacho_fail(err, TACHO_EFORMAT, "remove it, or write it anew", "%s: empty", empty);
+        rc = tacho_fail(err, TACHO_EFORMAT, "remove it, or write it again", "%s: empty", empty);
     if (rc == 0)
         rc = label_files(images, folders, classes, err);
     if (rc == 0)

@@ -56,7 +56,7 @@ static int tokens_decode(const struct lt_source *source, uint64_t sample, const 
             const struct shard *shard = find((const struct tokens *)source, sample);
             return tacho_fail(err, TACHO_ECORRUPT,
                               "the shard is of another tokenizer: choose a larger --vocab",
-                              "%s: token %llu is %ld, the model has %lld words", shard->path,
+                              "%s: token %llu is %ld, the model's vocabulary has %lld", shard->path,
                               (unsigned long long)((sample - shard->first) * (uint64_t)source->t) +
                                   (unsigned long long)i,
                               (long)tokens[i], (long long)source->classes);
@@ -117,7 +117,7 @@ int lt_source_open_tokens(struct lt_source **out, struct lt_dataset *data, int64
                                       .t = t,
                                       .classes = vocab};
     if (empty)
-        rc = tacho_fail(err, TACHO_EFORMAT, "remove it, or write it anew", "%s: empty", empty);
+        rc = tacho_fail(err, TACHO_EFORMAT, "remove it, or write it again", "%s: empty", empty);
     for (size_t i = 0; i < files && rc == 0; i++)
         rc = add_shard(tokens, i, err);
     if (rc == 0)

@@ -228,7 +228,7 @@ const char *lt_loader_warning(const struct lt_loader *loader)
     return loader->warning[0] ? loader->warning : NULL;
 }
 
-/* Heads of rings, some kilobytes, and times of worker processes are left out. */
+/* Heads of rings, some kilobytes, and times of worker processes are not included. */
 uint64_t lt_loader_memory(const struct lt_part *part, const struct lt_loader_config *config)
 {
     const struct lt_loader_options *options = &config->options;

@@ -227,8 +227,8 @@ static int describe_death(const struct lt_crew *crew, struct tacho_error *err)
                           "loader worker %d (process %ld) ended with exit code %d", number,
                           (long)crew->dead_pid, WEXITSTATUS(crew->dead_status));
     if (signal == SIGKILL)
-        hint = "if nobody killed it, the kernel did for want of memory (dmesg): fewer --workers, "
-               "less --prefetch";
+        hint = "unless a user killed it, the kernel ran out of memory (dmesg): give fewer "
+               "--workers, a smaller --prefetch";
     return tacho_fail(err, TACHO_EINTERNAL, hint,
                       "loader worker %d (process %ld) was killed by signal %d (%s)", number,
                       (long)crew->dead_pid, signal, strsignal(signal));

@@ -16,7 +16,7 @@
 
 struct lt_crew;
 
-/* Makes room for the workers, or for one bench in line when there are none. `ring` must have
+/* Makes room for the workers, or for one bench without workers. `ring` must have
  * lt_crew_shared_bytes of extra room. All arguments must outlive it. TACHO_ENOMEM. */
 int lt_crew_create(struct lt_crew **out, const struct lt_part *part,
                    const struct lt_loader_config *config, struct lt_ring *ring,

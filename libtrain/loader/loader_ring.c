@@ -243,8 +243,8 @@ int lt_ring_take(struct lt_ring *ring, uint64_t batch, lt_ring_check *check, voi
         rc = check ? check(arg, err) : 0;
         if (rc == 0 && ring->broken)
             rc = tacho_fail(err, TACHO_EINTERNAL,
-                            "if nobody killed it, the kernel did for want of memory (dmesg): fewer "
-                            "--workers, less --prefetch",
+                            "unless a user killed it, the kernel ran out of memory (dmesg): give "
+                            "fewer --workers, a smaller --prefetch",
                             "a loader worker died while it held the lock of the batches");
         else if (rc == 0)
             rc = tacho_fail(err, TACHO_EINTERRUPTED, NULL, "the loader stops");

@@ -32,7 +32,7 @@ typedef int lt_ring_check(void *arg, struct tacho_error *err);
  * first. TACHO_ENOMEM. */
 int lt_ring_create(struct lt_ring **out, const struct lt_source *source, int64_t b, int slots,
                    size_t extra);
-/* Accepts NULL. Nobody may use it any more; in other processes it stays mapped. */
+/* Accepts NULL. It must not be used any more; in other processes it stays mapped. */
 void lt_ring_destroy(struct lt_ring *ring);
 
 /* The whole mapping. */

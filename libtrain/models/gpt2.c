@@ -16,7 +16,7 @@ static void *at(const struct gpt2 *model, float *tensor, int64_t element)
     return (char *)tensor + (size_t)element * lt_dtype_bytes(model->mode.dtype);
 }
 
-/* The given element of a parameter as products and look-ups read it: in bf16, of the rounded copy.
+/* The given element of a parameter as GEMMs and look-ups read it: in bf16, of the rounded copy.
  */
 static const void *weight(const struct gpt2 *model, const float *tensor, int64_t element)
 {

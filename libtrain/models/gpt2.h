@@ -19,7 +19,7 @@ struct lt_gpt2_config {
 /* The named sizes, ended by a row without a name. */
 extern const struct lt_gpt2_config lt_gpt2_configs[];
 
-/* How a model is computed: the type of activations and products (weights, gradients and sums stay
+/* How a model is computed: the type of activations and GEMMs (weights, gradients and sums stay
  * fp32), and whether the inner activations of blocks are kept or made again in backward. {0}: fp32,
  * kept. */
 struct lt_gpt2_mode {
@@ -38,8 +38,8 @@ struct lt_gpt2_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_
                                    int64_t micro_steps);
 
 /* The bytes of such a model in closed form, by purpose, without page rounding (docs/engine.md).
- * Those of the optimizer and the loader are not the model's and stay 0; what the library of matrix
- * products needs for itself comes on top. */
+ * Those of the optimizer and the loader are not the model's and stay 0; what the GEMM library
+ * needs for itself comes on top. */
 void lt_gpt2_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mode mode, int64_t b,
                     int64_t t, int threads, struct lt_memory_plan *out);
 

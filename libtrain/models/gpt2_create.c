@@ -8,10 +8,9 @@
 
 #include "libtrain/models/gpt2_layout.h"
 #include "libtrain/ops/random.h"
-#include "libtrain/train/optimizer.h"
 
 const struct lt_gpt2_config lt_gpt2_configs[] = {
-    {"gpt2-tiny", "0.84 M parameters, bytes as words; a step takes milliseconds", 4, 128, 4, 256,
+    {"gpt2-tiny", "0.84 M parameters, bytes as tokens; a step takes milliseconds", 4, 128, 4, 256,
      128, 128, 8},
     {"gpt2-124M", "GPT-2 small: 12 layers, 768 channels, 12 heads", 12, 768, 12, 50257, 1024, 64,
      4},

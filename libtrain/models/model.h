@@ -15,7 +15,7 @@
 #include "tacho_error.h"
 
 /* Flat arrays of the same layout: values, gradients and, where the model computes in bf16, the
- * rounded copy of the values that its products read (the optimizer keeps it up to date). The first
+ * rounded copy of the values that its GEMMs read (the optimizer keeps it up to date). The first
  * `decayed` elements are the tensors that weight decay applies to. `count` includes alignment
  * padding, which is zero everywhere. The optimizer's own state is in optimizer.h. */
 struct lt_parameters {
@@ -23,7 +23,7 @@ struct lt_parameters {
     uint16_t *shadow; /* NULL in fp32 */
     size_t count, decayed;
     uint64_t trainable; /* without padding */
-    uint64_t matrix;    /* parameters of matrix products, LM head included, look-ups not */
+    uint64_t matrix;    /* parameters of GEMMs, LM head included, look-ups not */
 };
 
 #define LT_SHAPE_CAP 8

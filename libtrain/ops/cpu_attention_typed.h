@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Template (typed.h): causal attention of the backend cpu. Threads over (sequence, head); inside,
- * blocks of LT_ATTENTION_BLOCK query rows against the keys up to the block's last row, as matrix
- * products. Only the upper triangle of the diagonal block is multiplied in vain. Backward
+ * blocks of LT_ATTENTION_BLOCK query rows against the keys up to the block's last row, as
+ * GEMMs. Only the upper triangle of the diagonal block is multiplied in vain. Backward
  * recomputes the probabilities of a block from the saved log-sum-exp instead of keeping t * t of
  * them a head.
  *
@@ -90,7 +90,7 @@ static void TYPED(product_rounded)(int64_t m, int64_t n, int64_t k, struct lt_ma
 }
 
 /* Softmax of scale * s over the first `keys` scores of a row; the masked rest up to `end` becomes
- * 0, as the products need. Returns the logarithm of the sum of exponentials. */
+ * 0, as the GEMMs need. Returns the logarithm of the sum of exponentials. */
 static float TYPED(softmax_row)(float *s, ELEMENT *p, float scale, int64_t keys, int64_t end)
 {
     float max = scale * lt_max(s, keys), sum = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products by the library that the build has, and by plain loops where the library has no
+ * GEMMs by the library that the build has, and by plain loops where the library has no
  * kernel for the type on this CPU. The loops are correct and slow; lt_gemm_fast says beforehand
  * which of the two it will be.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products by CBLAS, where oneDNN is not installed. Only fp32; a bias is added in a pass of
+ * GEMMs by CBLAS, where oneDNN is not installed. Only fp32; a bias is added in a pass of
  * its own.
  */
 #ifndef HAVE_DNNL

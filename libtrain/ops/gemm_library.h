@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to gemm.c: what a library of matrix products must offer. gemm_dnnl.c and gemm_cblas.c are
+ * Private to gemm.c: what a GEMM library must offer. gemm_dnnl.c and gemm_cblas.c are
  * the two; the build has one.
  */
 #ifndef LT_GEMM_LIBRARY_H

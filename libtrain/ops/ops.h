@@ -9,7 +9,7 @@
  *
  * Shapes. b sequences of t tokens, c channels, h heads of c / h channels, v words; all tensors
  * row-major and dense. Types. What is void * has elements of the context's dtype: activations,
- * their gradients, and the weights that products and look-ups read. What is float * is fp32 in
+ * their gradients, and the weights that GEMMs and look-ups read. What is float * is fp32 in
  * every dtype: statistics, losses, biases, parameters of layernorm, gradients of parameters, the
  * optimizer's arrays. Sums are fp32 or wider; an element is rounded once, to nearest even, when it
  * is stored. A backward overwrites the gradient of its input unless its comment says it adds;
@@ -33,7 +33,7 @@ struct lt_trace;
 struct tacho_work;
 
 /* Who computes. REFERENCE is plain scalar C, the truth for tests; CPU is OpenMP and vectors, with
- * the matrix products of a library (gemm.h). */
+ * the GEMMs of a library (gemm.h). */
 #define LT_BACKEND_MAP(X)         X(REFERENCE, "reference") X(CPU, "cpu")
 #define LT_ENUM_BACKEND(id, name) LT_BACKEND_##id,
 enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
@@ -215,13 +215,13 @@ union lt_args {
 /* What a call of lt_op needs besides its arguments. */
 struct lt_context {
     enum lt_backend backend;
-    enum lt_dtype dtype; /* of activations and matrix products */
+    enum lt_dtype dtype; /* of activations and GEMMs */
     int evaluation;      /* work is marked as pass EVALUATION */
     /* work is marked as pass RECOMPUTE and counts no model FLOPs, because it has been made before
      */
     int recompute;
     struct lt_trace *trace; /* NULL: no ranges */
-    /* Told by backward, on the thread of the steps, that the gradients [first, first + count) of
+    /* Backward reports, on the thread of the steps, that the gradients [first, first + count) of
      * the flat array are final; a model announces each element of its parameters once. NULL: not
      * wanted. */
     void (*ready)(void *arg, size_t first, size_t count);

@@ -4,9 +4,9 @@
  * step).
  *
  * Matrix and attention work counts its multiply-adds, 2 each; a bias, a mask or a softmax inside it
- * is not counted. Element-wise work counts its arithmetic: one for each +, -, *, / and one for each
- * exp, log, tanh or square root. It is no model FLOP. Bytes: every tensor the operation must see
- * once, at its size; what stays inside the operation is not traffic.
+ * is not included. Element-wise work counts its arithmetic: one for each +, -, *, / and one for
+ * each exp, log, tanh or square root. It is no model FLOP. Bytes: every tensor the operation must
+ * see once, at its size; what stays inside the operation is not traffic.
  */
 #include "libtrain/ops/kernels.h"
 #include "tacho_nvtx.h"
@@ -16,7 +16,7 @@ static uint64_t u(int64_t count)
     return (uint64_t)count;
 }
 
-/* Traffic: tensors of the context's type (activations, their gradients, weights that products
+/* Traffic: tensors of the context's type (activations, their gradients, weights that GEMMs
  * read), and of four bytes an element (statistics, losses, biases, parameters of layernorm,
  * gradients of parameters, tokens). */
 struct traffic {

@@ -358,9 +358,9 @@ int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_
         return err->code;
     }
     if (p->buckets.added != p->buckets.elements)
-        rc =
-            tacho_fail(err, TACHO_EINTERNAL, NULL, "rank %d: backward told of %zu of %zu gradients",
-                       p->place.rank, p->buckets.added, p->buckets.elements);
+        rc = tacho_fail(err, TACHO_EINTERNAL, NULL,
+                        "rank %d: backward reported %zu of %zu gradients", p->place.rank,
+                        p->buckets.added, p->buckets.elements);
     return rc;
 }
 

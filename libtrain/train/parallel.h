@@ -5,7 +5,7 @@
  * Everything accepts parallel == NULL and then is one rank.
  *
  * Gradients travel in buckets, in the order in which backward finishes them (lt_context.ready):
- * packed into a buffer of fp32 or bf16 elements, padding left out, so that a step sends exactly
+ * packed into a buffer of fp32 or bf16 elements, without padding, so that a step sends exactly
  * lt_parameters.trainable elements. With overlap a thread `comm-0` packs, reduces and unpacks full
  * buckets while backward goes on; else the step's thread does it afterwards. The reduced sums are
  * the same bits on all ranks, in each repetition, and with and without overlap.
@@ -78,7 +78,7 @@ int lt_parallel_threads(const struct lt_parallel *parallel);
 
 /* All ranks call it with what each has come to; returns 0 when all have 0. Else every rank gets an
  * error: its own if it has one, else that of the lowest rank that has. Words that another rank says
- * already are left out (err->what is empty). */
+ * already are omitted (err->what is empty). */
 int lt_parallel_agree(struct lt_parallel *parallel, int rc, struct tacho_error *err);
 
 /* `count` doubles of each rank, in the order of ranks. all: ranks * count. */

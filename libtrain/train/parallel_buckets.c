@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients in the order in which backward finishes them, as lists of stretches of the flat array.
- * Neighbouring stretches are joined, so a bucket is often one piece that MPI can read in place.
+ * Gradients in the order in which backward finishes them, as lists of extents of the flat array.
+ * Neighbouring extents are joined, so a bucket is often one piece that MPI can read in place.
  */
 #include "libtrain/train/parallel_buckets.h"
 
@@ -24,7 +24,7 @@ int lt_buckets_create(struct lt_buckets *buckets, size_t elements, size_t size)
 void lt_buckets_destroy(struct lt_buckets *buckets)
 {
     for (size_t i = 0; buckets->bucket && i < buckets->buckets; i++)
-        free(buckets->bucket[i].stretch);
+        free(buckets->bucket[i].extent);
     free(buckets->bucket);
     *buckets = (struct lt_buckets){0};
 }
@@ -32,26 +32,26 @@ void lt_buckets_destroy(struct lt_buckets *buckets)
 void lt_buckets_reset(struct lt_buckets *buckets)
 {
     for (size_t i = 0; i < buckets->buckets; i++)
-        buckets->bucket[i].stretches = buckets->bucket[i].count = 0;
+        buckets->bucket[i].extents = buckets->bucket[i].count = 0;
     buckets->closed = buckets->added = 0;
 }
 
-/* Adds a stretch to the bucket, joined with the last one where they are neighbours. */
+/* Adds an extent to the bucket, joined with the last one where they are neighbours. */
 static int append(struct lt_bucket *bucket, size_t first, size_t count)
 {
-    struct lt_stretch *last = bucket->stretches ? &bucket->stretch[bucket->stretches - 1] : NULL;
+    struct lt_extent *last = bucket->extents ? &bucket->extent[bucket->extents - 1] : NULL;
     if (last && last->first + last->count == first) {
         last->count += count;
     } else {
-        if (bucket->stretches == bucket->cap) {
+        if (bucket->extents == bucket->cap) {
             size_t cap = bucket->cap ? 2 * bucket->cap : 16;
-            struct lt_stretch *more = realloc(bucket->stretch, cap * sizeof *more);
+            struct lt_extent *more = realloc(bucket->extent, cap * sizeof *more);
             if (!more)
                 return TACHO_ENOMEM;
-            bucket->stretch = more;
+            bucket->extent = more;
             bucket->cap = cap;
         }
-        bucket->stretch[bucket->stretches++] = (struct lt_stretch){.first = first, .count = count};
+        bucket->extent[bucket->extents++] = (struct lt_extent){.first = first, .count = count};
     }
     bucket->count += count;
     return 0;
@@ -77,16 +77,16 @@ int lt_buckets_add(struct lt_buckets *buckets, size_t first, size_t count)
 
 float *lt_bucket_whole(const struct lt_bucket *bucket, float *grad)
 {
-    return bucket->stretches == 1 ? grad + bucket->stretch[0].first : NULL;
+    return bucket->extents == 1 ? grad + bucket->extent[0].first : NULL;
 }
 
 void lt_bucket_pack(const struct lt_bucket *bucket, const float *grad, enum lt_dtype dtype,
                     void *buffer)
 {
     size_t packed = 0;
-    for (size_t stretch = 0; stretch < bucket->stretches; stretch++) {
-        const float *from = grad + bucket->stretch[stretch].first;
-        size_t count = bucket->stretch[stretch].count;
+    for (size_t extent = 0; extent < bucket->extents; extent++) {
+        const float *from = grad + bucket->extent[extent].first;
+        size_t count = bucket->extent[extent].count;
         if (dtype == LT_DTYPE_BF16) {
             uint16_t *target = (uint16_t *)buffer + packed;
             for (size_t i = 0; i < count; i++)
@@ -102,9 +102,9 @@ void lt_bucket_unpack(const struct lt_bucket *bucket, float *grad, enum lt_dtype
                       const void *buffer)
 {
     size_t unpacked = 0;
-    for (size_t stretch = 0; stretch < bucket->stretches; stretch++) {
-        float *target = grad + bucket->stretch[stretch].first;
-        size_t count = bucket->stretch[stretch].count;
+    for (size_t extent = 0; extent < bucket->extents; extent++) {
+        float *target = grad + bucket->extent[extent].first;
+        size_t count = bucket->extent[extent].count;
         if (dtype == LT_DTYPE_BF16) {
             const uint16_t *from = (const uint16_t *)buffer + unpacked;
             for (size_t i = 0; i < count; i++)

@@ -3,10 +3,10 @@
  * Private to libtrain: gradients in the order in which they become final, cut into buckets of equal
  * size.
  *
- * A bucket is a list of stretches of the flat gradient array. All buckets but the last hold exactly
+ * A bucket is a list of extents of the flat gradient array. All buckets but the last hold exactly
  * `size` elements, so their number follows from the number of elements. A bucket is written by
  * whoever adds until it is closed, and is then read-only until the reset: another thread may pack
- * closed buckets meanwhile if closing is made known to it under a lock.
+ * closed buckets in the meantime if closing is made known to it under a lock.
  */
 #ifndef LT_PARALLEL_BUCKETS_H
 #define LT_PARALLEL_BUCKETS_H
@@ -15,13 +15,13 @@
 
 #include "libtrain/base/dtype.h"
 
-struct lt_stretch {
+struct lt_extent {
     size_t first, count;
 };
 
 struct lt_bucket {
-    struct lt_stretch *stretch;
-    size_t stretches, cap;
+    struct lt_extent *extent;
+    size_t extents, cap;
     size_t count; /* elements */
 };
 

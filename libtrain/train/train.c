@@ -352,7 +352,7 @@ static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
         return tacho_fail(
             err, TACHO_EFORMAT,
             "give the same --data, --tokenizer and --eval options as the run that wrote it",
-            "%s: written while learning from other data", run->config->resume);
+            "%s: written by a run on other data", run->config->resume);
     run->seed = state.seed;
     run->step = (int64_t)state.step;
     *position = state.position;

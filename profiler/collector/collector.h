@@ -160,7 +160,7 @@ struct col_capture {
  * (all of it is recorded anyway), TACHO_EIO. */
 int col_capture(const char *live, struct col_capture *capture, struct tacho_error *err);
 /* The same for the job whose runs of several machines are written to `folder`, from any machine
- * that sees it. TACHO_ENOTFOUND: there is none, or there are several. */
+ * that sees it. TACHO_ENOTFOUND: none exists, or there are several. */
 int col_capture_job(const char *folder, struct col_capture *capture, struct tacho_error *err);
 
 /* ---- doctor ------------------------------------------------------------------------------------------------------------- */

@@ -110,7 +110,7 @@ BOTH(STRIDED_EX, cublasGemmStridedBatchedEx, 0)
 /* ---- groups: each with a shape of its own, in arrays on the host --------------------------------------------------------- */
 
 #define GROUPS(suffix, dim) \
-    /* The products of all groups; returns their number, -1: the arguments are of no valid call. \
+    /* The GEMMs of all groups; returns their number, -1: the arguments are of no valid call. \
      */ \
     static int64_t sum_groups##suffix(const dim *m, const dim *n, const dim *k, dim groups, \
                                       const dim *size, struct gemm_sum *out) \

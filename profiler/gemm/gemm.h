@@ -76,7 +76,7 @@ struct gemm_call {
     const struct gemm_sum *sum;
 };
 
-/* Of a grouped call, whose products have several shapes: sums instead of m, n, k. */
+/* Of a grouped call, whose GEMMs have several shapes: sums instead of m, n, k. */
 struct gemm_sum {
     uint64_t multiplies; /* of m n k batch */
     uint64_t a, b, c;    /* elements */

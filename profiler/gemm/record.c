@@ -5,7 +5,7 @@
  * no lock and never grows.
  *
  * FLOPs: 2 m n k a product, 8 m n k of complex numbers. Bytes are a model: A and B read once, C
- * written once, and read where beta is known not to be 0. model_flops is left out: a library cannot
+ * written once, and read where beta is known not to be 0. model_flops is omitted: a library cannot
  * know whether its caller computes something again.
  */
 #include <inttypes.h>
@@ -169,7 +169,7 @@ static enum tacho_dtype fp32_dtype(const struct gemm_call *call)
     return mode == 3 ? TACHO_DTYPE_TF32 : TACHO_DTYPE_NONE;
 }
 
-/* Type that the products are computed in; NONE: there is no word for it, or the arguments do not
+/* Type that the GEMMs are computed in; NONE: it has no name, or the arguments do not
  * tell. */
 static enum tacho_dtype arithmetic(const struct gemm_call *call)
 {

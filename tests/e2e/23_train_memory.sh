@@ -20,9 +20,9 @@ check() {
     local name=$1
     shift
     "$TRAIN" "$@" ${data:+--data "$data"} --steps "$steps" --log-every 1 --timers timers > out 2>&1 || { cat out; fail "$name: it failed"; }
-    # memory: X MiB held at most (+Y % of what was predicted); the process grew by Z MiB (+W %)
+    # memory: X MiB at its peak (+Y % of what was predicted); the process grew by Z MiB (+W %)
     local held grown
-    held=$(sed -n 's/^memory: .* held at most (\([-+0-9.]*\) %.*/\1/p' out)
+    held=$(sed -n 's/^memory: .* at its peak (\([-+0-9.]*\) %.*/\1/p' out)
     grown=$(sed -n 's/^memory: .* grew by [0-9.]* MiB (\([-+0-9.]*\) %).*/\1/p' out)
     echo "$name: held $held %, grown $grown % off the closed form of $(sed -n 's/^memory: \([0-9.]*\) MiB predicted.*/\1/p' out) MiB"
     awk -v h="${held:-99}" -v g="${grown:-99}" -v k="$kernel" 'BEGIN { exit !(h <= 2 && h >= -2 && g <= k && g >= -2) }' || { cat out; fail "$name: more than 2 % off"; }

@@ -57,7 +57,7 @@ expect 3 'not a tokenizer' "$TRAIN" bpe --encode --tokenizer "$data" --data "$da
 # shellcheck disable=SC2086
 {
     expect 2 'the data has 600 different tokens, the model 256' "$TRAIN" gpt2-tiny $quick --data "$data" --tokenizer "$dir/tokenizer"
-    expect 3 'token [0-9]* is [0-9]*, the model has 256 words' "$TRAIN" gpt2-tiny $quick --data "$dir/shard.bin"
+    expect 3 'token [0-9]* is [0-9]*, the model.s vocabulary has 256' "$TRAIN" gpt2-tiny $quick --data "$dir/shard.bin"
     expect 2 'hold tokens already' "$TRAIN" gpt2-tiny $quick --data "$dir/shard.bin" --tokenizer "$dir/tokenizer"
     expect 3 'nowhere: No such file' "$TRAIN" gpt2-tiny $quick --data "$data" --tokenizer "$dir/nowhere"
     sed '5s/^/1/' "$dir/tokenizer" > "$dir/damaged"
@@ -69,7 +69,7 @@ expect 3 'not a tokenizer' "$TRAIN" bpe --encode --tokenizer "$data" --data "$da
     # a checkpoint belongs to its tokens: another tokenizer is other data
     "$TRAIN" gpt2-tiny $quick --data "$data" --tokenizer "$dir/tokenizer" --vocab 600 --checkpoint "$dir/checkpoint" > /dev/null || fail "checkpoint"
     "$TRAIN" bpe --data "$data" --vocab 500 -o "$dir/other" > /dev/null || fail "another tokenizer"
-    expect 3 'written while learning from other data' "$TRAIN" gpt2-tiny $quick --data "$data" --tokenizer "$dir/other" --vocab 600 --resume "$dir/checkpoint"
+    expect 3 'written by a run on other data' "$TRAIN" gpt2-tiny $quick --data "$data" --tokenizer "$dir/other" --vocab 600 --resume "$dir/checkpoint"
 }
 # Ctrl-C while a shard is written: nothing is left of it, and the older file is as it was
 for _ in $(seq 400); do cat "$data"; done > "$dir/much"

@@ -37,15 +37,15 @@ refuse() { # EDITS WHAT HINT
     "$TACHO" advise one.tacho --what-if "$1" > out 2> err
     [ $? = 2 ] && [ ! -s out ] && grep -q "^tacho: --what-if: .*$2" err && grep -q "^hint: .*$3" err || fail "--what-if '$1': $(cat out err)"
 }
-refuse comm "'comm' is no edit" NAME=VALUE
-refuse launhc=0 "'launhc' is nothing" 'did you mean launch'
-refuse comm=fast "'fast' is no share" 0.5x
-refuse loader.workers=0 "'0' is no number of workers" loader.workers=4
+refuse comm "invalid edit 'comm'" NAME=VALUE
+refuse launhc=0 "'launhc' cannot be changed" 'did you mean launch'
+refuse comm=fast "invalid share 'fast'" 0.5x
+refuse loader.workers=0 "'0' is not a number of workers" loader.workers=4
 refuse op:nonesuch=0.5x op:nonesuch op:matmul
-refuse cores=0 "'0' is no number of cores" cores=8
-refuse others=-1 "'-1' is no number of cores" others=0
-refuse link=slow "'slow' is no speed" link=2x
-refuse loader.prefetch=-1 'no number of batches' loader.prefetch=8
+refuse cores=0 "'0' is not a number of cores" cores=8
+refuse others=-1 "'-1' is not a number of cores" others=0
+refuse link=slow "invalid speed 'slow'" link=2x
+refuse loader.prefetch=-1 'not a number of batches' loader.prefetch=8
 "$TACHO" advise > out 2> err --what-if '' one.tacho
 [ $? = 2 ] || fail "an empty list: $(cat err)"
 

@@ -52,7 +52,7 @@ elsewhere zz
 for command in 'report latest' 'report zz' 'top --batch zz' 'recover zz.tacho.live'; do
     # shellcheck disable=SC2086 # words
     expect 3 "$TACHO" $command
-    says "$command" 'segments: tacho did not make it for this run'
+    says "$command" 'segments: tacho did not create it for this run'
     says "$command" '^hint: '
     intact "$command"
     [ -s zz.tacho.live/run.db ] || wrong "$command: the run is gone"
@@ -81,7 +81,7 @@ says 'writable' 'others may write to it'
 [ ! -e zz.tacho ] || wrong "a run that others may write to was finished"
 chmod go-w zz.tacho.live
 expect 0 timeout 20 "$TACHO" recover zz
-says 'foreign files' 'zz.tacho.live: left: not all in it is tacho.s'
+says 'foreign files' 'zz.tacho.live: kept: not everything in it is tacho.s'
 intact 'foreign files'
 [ "$(names "$pools")" = 'pool.1.0 pool.1.2 pool.1.3 pool.1.4 pool.list second ' ] ||
     wrong "foreign files: $(names "$pools")"

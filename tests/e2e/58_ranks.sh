@@ -106,7 +106,7 @@ check years 's["says"] == "rank 2"' 'all(k[r]["corrected"] for r in (1, 2, 3))' 
 rm odd/rank1.json odd/rank2.json odd/rank3.json
 check odd '"ranks 1, 2, 3 of 4 are not in the file" in r["missing"]' || fail "a rank alone"
 cp odd/rank0.json odd/copy.json
-check odd 'any("rank 0 is there more than once" in x for x in j["trust"]["problems"])' || fail "one file twice"
+check odd 'any("rank 0 occurs more than once" in x for x in j["trust"]["problems"])' || fail "one file twice"
 echo "ok  odd folders"
 rm -rf kineto ordinals tacho even four odd short years
 fi

@@ -131,7 +131,7 @@ extern __thread struct agent_thread *agent_tls __attribute__((tls_model("initial
 /* Makes or revives the state of the calling thread and enters it. NULL: no memory, or called from a
  * signal handler that interrupted the recorder. */
 struct agent_thread *agent_thread_open(void);
-/* Room for `bytes` in a new segment; NULL when there is none, with the reason in *reason. */
+/* Room for `bytes` in a new segment; NULL when none exists, with the reason in *reason. */
 char *agent_thread_room(struct agent_thread *thread, size_t bytes, enum wire_loss_reason *reason);
 /* Names thread `tid` (an arena id), be it alive already or not. */
 void agent_thread_name(uint32_t tid, uint32_t name);
@@ -208,7 +208,7 @@ bool agent_background(void *(*run)(void *), size_t stack);
 bool agent_pool_open(void);
 /* The process ends without a pool: its marker in the folder says how many events that cost. */
 void agent_pool_never(uint64_t lost);
-/* Takes a segment for the thread; false with the reason when there is none. */
+/* Takes a segment for the thread; false with the reason when none exists. */
 bool agent_pool_take(struct agent_thread *thread, enum wire_loss_reason *reason);
 /* Backs bytes of a file of the agent that is mapped at `map`: space on the disk first, then pages.
  * fd < 0: pages alone. */

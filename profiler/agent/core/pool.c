@@ -430,7 +430,7 @@ static uint32_t segment_find(struct wire_pool *pool, uint32_t from, uint32_t to)
 }
 
 /* A free segment: one that is backed already, else one of a group that is backed now. segment_cap
- * when there is none, with the reason. */
+ * when none exists, with the reason. */
 static uint32_t segment_reserve(struct wire_pool *pool, enum wire_loss_reason *reason)
 {
     uint32_t backed = relaxed_load(&pool->segments_backed);

@@ -2,7 +2,7 @@
  *
  * Nesting of ranges when some of them are not recorded. The depth always counts what the program
  * did. A bit for each level says which pushes are missing from the file, so that exactly their pops
- * are left out too. All of this is the slow path: record.h has the common case.
+ * are excluded, too. All of this is the slow path: record.h has the common case.
  */
 #include "profiler/agent/core/record.h"
 
@@ -127,7 +127,7 @@ static int push_step(struct agent_thread *thread, uint32_t domain, struct agent_
 }
 
 /* Opens a range. One that is not recorded, for whatever reason, is remembered by its depth, so
- * that its pop is left out too. */
+ * that its pop is excluded, too. */
 static int push(struct agent_thread *thread, uint32_t domain, struct agent_level *level,
                 const struct agent_event *event)
 {

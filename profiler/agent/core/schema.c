@@ -3,7 +3,7 @@
  * Payload schemas become text in the arena (wire.h): the reader then needs nothing of NVTX. C types
  * are replaced by their exact widths, nested schemas and short arrays are written out as fields of
  * their own ("outer.inner", "dims[1]"), and a field whose place is not fixed (pointers into the
- * payload, arrays of variable length) is left out: absent is better than wrong. A line may have a
+ * payload, arrays of variable length) is omitted: absent is better than wrong. A line may have a
  * fourth column: the number of characters or bytes of an embedded string.
  */
 #include <stdio.h>

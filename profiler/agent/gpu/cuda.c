@@ -40,7 +40,7 @@ static bool pool_exists(void)
     return ok;
 }
 
-/* Version of the driver; 0 = there is none. */
+/* Version of the driver; 0: no driver. */
 static int driver_version(void **library)
 {
     int version = 0;

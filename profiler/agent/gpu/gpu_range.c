@@ -2,7 +2,7 @@
  *
  * Counting over whole steps, then over the ranges inside them. The metrics take several passes; a
  * pass is a step, from its begin to the begin of the next one, so the steps must be alike.
- * Meanwhile nothing is recorded on the device: tracing and counting would change each other. The
+ * During this nothing is recorded on the device: tracing and counting would change each other. The
  * device is synchronised at both ends of a pass, and at each end of a range that is counted, so
  * that a kernel belongs to the range that launched it. It is done once: from the fourth step on, or
  * in the window of --steps.
@@ -35,7 +35,7 @@ static struct {
     struct gpu_plan plan;
     uint64_t begin, parts_begin; /* of the first pass, the pool's clock */
     double value[GPU_HOST_METRICS];
-    double (*piece)[GPU_HOST_METRICS]; /* NAN: not counted */
+    double (*piece)[GPU_HOST_METRICS]; /* NAN: not measured */
 } range;
 
 static void set_phase(enum phase phase)

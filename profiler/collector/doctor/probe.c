@@ -67,7 +67,7 @@ static void probe_clock(struct col_sink *sink)
     } else {
         col_sink_add(sink, "clock", "invariant TSC", COL_STATUS_WARNING, 0,
                      "no counter of constant rate: clock_gettime is used, ~10 ns slower",
-                     "none needed: times are exact all the same; virtual machines can be given an "
+                     "none needed: times are exact nevertheless; virtual machines can be given an "
                      "invariant TSC by their host");
     }
 }
@@ -254,7 +254,7 @@ static void probe_calibration(struct col_sink *sink)
     if (rc == TACHO_ENOTFOUND)
         col_sink_add(sink, "peak", "calibration", COL_STATUS_WARNING, 0,
                      "this machine was never calibrated",
-                     "'tacho calibrate' measures memory, products and disk once, for rooflines");
+                     "'tacho calibrate' measures memory, GEMMs and disk once, for rooflines");
     else if (rc)
         col_sink_add(sink, "peak", "calibration", COL_STATUS_WARNING, 0, err.what, err.hint);
     if (rc)

@@ -45,7 +45,7 @@ static void add(struct col_sink *sink, const char *name, enum col_status status,
 /* ---- what only a child may touch --------------------------------------------------------------------------------------------- */
 
 /* Runs `look` in a child process, which sends its text over a pipe. False: it died or took too
- * long. The first character of the text says what was found: '+' it works, '-' there is none, '!'
+ * long. The first character of the text says what was found: '+' it works, '-' not found, '!'
  * it refuses. */
 static bool in_child(void (*look)(char *text, size_t size), char *text, size_t size)
 {
@@ -183,7 +183,7 @@ static bool probe_driver(struct col_sink *sink)
     col_proc_read("/proc/driver/nvidia/version", file, sizeof file);
     file[strcspn(file, "\n")] = 0;
     if (!answered) {
-        add(sink, "driver", COL_STATUS_WARNING, "cuInit did not come back within 15 s",
+        add(sink, "driver", COL_STATUS_WARNING, "cuInit did not return within 15 s",
             "is the GPU healthy? see dmesg and nvidia-smi");
         return false;
     }
@@ -228,7 +228,7 @@ static void probe_libraries(struct col_sink *sink)
                   "PyTorch brings its own (found once it runs); else install the toolkit, or set "
                   "TACHO_CUPTI");
     probe_library(sink, "NCCL", look_at_nccl, "libnccl was not found from here",
-                  "PyTorch brings its own (found once it runs); of one GPU nothing is missing");
+                  "PyTorch brings its own (found once it runs); not needed on a single GPU");
 }
 
 /* Whether this user may read the hardware counters of the GPU. */
@@ -246,7 +246,7 @@ static void probe_permission(struct col_sink *sink)
     bool admin = strtol(line + strlen("RmProfilingAdminOnly:"), NULL, 10) != 0;
     if (!admin || geteuid() == 0)
         add(sink, "counters", COL_STATUS_OK,
-            admin ? "for administrators, which this is" : "for everybody", "");
+            admin ? "for administrators only; this user is one" : "for everybody", "");
     else
         add(sink, "counters", COL_STATUS_DENIED,
             "for administrators only (RmProfilingAdminOnly: 1)",
@@ -296,14 +296,14 @@ static void look_at_nvml(char *text, size_t size)
     int length =
         snprintf(text, size, "%c%d GPU%s: %s", mark, devices, devices == 1 ? "" : "s", found.found);
     if (found.missing[0])
-        snprintf(text + length, size - (size_t)length, "; not told: %s", found.missing);
+        snprintf(text + length, size - (size_t)length, "; not reported: %s", found.missing);
 }
 
 static void probe_nvml(struct col_sink *sink)
 {
     char text[512];
     if (!in_child(look_at_nvml, text, sizeof text))
-        add(sink, "NVML", COL_STATUS_WARNING, "it did not come back within 15 s",
+        add(sink, "NVML", COL_STATUS_WARNING, "it did not return within 15 s",
             "is the GPU healthy? see dmesg and nvidia-smi");
     else if (text[0] == '-')
         add(sink, "NVML", COL_STATUS_NOT_SUPPORTED, text + 1,

@@ -91,7 +91,7 @@ static int gpu_init(struct col_gpu *gpu, const struct layout *layout)
 }
 
 /* Maps and checks the file of device buffers that belongs to a pool. 0 with pool->gpu set;
- * TACHO_ENOTFOUND: there is none. */
+ * TACHO_ENOTFOUND: none exists. */
 static int gpu_open(struct col_drain *drain, struct col_pool *pool)
 {
     char name[COL_POOL_NAME];

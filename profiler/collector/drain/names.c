@@ -132,7 +132,7 @@ int64_t col_event_category(struct col_drain *drain, struct col_pool *pool,
 
 /* ---- payloads ------------------------------------------------------------------------------------------------------------ */
 
-/* The schema of an arena entry, parsed at its first use. NULL if there is none or it is malformed.
+/* The schema of an arena entry, parsed at its first use. NULL if none exists or it is malformed.
  */
 static const struct col_schema *pool_schema(struct col_pool *pool, uint32_t arena)
 {

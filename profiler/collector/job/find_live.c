@@ -67,7 +67,7 @@ int col_find_live(struct col_found *found, struct tacho_error *err)
     DIR *proc = opendir("/proc");
     if (!proc)
         return tacho_fail(err, TACHO_ENOTFOUND, NULL,
-                          "no run is being recorded that this machine tells of");
+                          "this machine does not show whether a run is being recorded");
     for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
         struct col_proc_stat stat;
         char *end;

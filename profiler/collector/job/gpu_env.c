@@ -69,7 +69,7 @@ size_t col_gpu_environment(const struct col_options *options, const char *librar
     env[count++] = (struct col_env){"CUDA_INJECTION64_PATH", library};
     if (set_by_user("NCCL_PROFILER_PLUGIN", library, &old))
         warn(keep, "NCCL_PROFILER_PLUGIN", old,
-             "left as it is; NCCL's NVTX ranges tell of collectives instead");
+             "not changed; NCCL's NVTX ranges show the collectives instead");
     else
         env[count++] = (struct col_env){"NCCL_PROFILER_PLUGIN", library};
     return count;

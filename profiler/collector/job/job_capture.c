@@ -344,7 +344,7 @@ static int ask_all(const char *folder, const struct request *request, struct ans
         look(folder, request, answers);
         if (read_request(folder, &now) && now.id != request->id)
             return tacho_fail(err, TACHO_EBUSY, "one at a time",
-                              "%s: another tacho capture of this job came between", folder);
+                              "%s: another tacho capture of this job interfered", folder);
     } while (!complete(answers) && col_clock_now() < until);
     if (complete(answers))
         return 0;
@@ -401,7 +401,7 @@ static int agree(const char *folder, struct col_capture *capture, struct request
             return rc;
         }
         if (capture->at >= 0)
-            return tacho_fail(err, TACHO_EUSAGE, "name a later one, or leave --at out",
+            return tacho_fail(err, TACHO_EUSAGE, "name a later one, or omit --at",
                               "%s: step %lld has begun already", folder, (long long)capture->at);
     }
     return tacho_fail(err, TACHO_EBUSY, "give --at STEP, far enough ahead",

@@ -100,7 +100,7 @@ static void let_go(int *fd)
 static int check_owner(const struct stat *stat, const char *path, struct tacho_error *err)
 {
     static const char foreign[] = "only its owner can finish it: 'tacho recover' as that user";
-    static const char shared[] = "if all in it is yours, 'chmod go-w' it";
+    static const char shared[] = "if everything in it is yours, 'chmod go-w' it";
     static const char consequence[] = "so it is not finished";
     unsigned owner = stat->st_uid;
     if (owner != geteuid())
@@ -160,7 +160,7 @@ static int open_home(struct col_live *live, struct tacho_error *err)
         return col_live_fail_errno(err, live->folder, NULL);
     if (!is_made_name(real))
         return tacho_fail(err, TACHO_EFORMAT, "name the folder itself, not a link to it",
-                          "%s: leads to a folder that tacho did not make", live->folder);
+                          "%s: leads to a folder that tacho did not create", live->folder);
     return col_live_open_own(AT_FDCWD, real, live->folder, &live->home, err);
 }
 
@@ -242,7 +242,7 @@ int col_live_open(const char *folder, struct col_live *live, struct tacho_error 
 static int fail_pools(const char *path, struct tacho_error *err)
 {
     static const char hint[] = "move it away, and the run is finished from what is stored already";
-    return tacho_fail(err, TACHO_EFORMAT, hint, "%s: tacho did not make it for this run", path);
+    return tacho_fail(err, TACHO_EFORMAT, hint, "%s: tacho did not create it for this run", path);
 }
 
 /* Does the folder of the pools hold the random name of this run? */

@@ -90,7 +90,7 @@ static int fail_folder(struct tacho_error *err, const char *folder)
                           "%s: is being recorded", folder);
     return col_live_fail_errno(err, folder,
                                errno == ENAMETOOLONG ? "choose a shorter name with -o"
-                                                     : "choose a folder you can write to with -o");
+                                                     : "choose a writable folder with -o");
 }
 
 /* Makes the folder itself; where the output is on a network filesystem, a folder on a local one and
@@ -159,7 +159,7 @@ static int named_folder(const char *output, const char *host, struct col_live *l
                           "%s: not a file name", output);
     if (!col_live_split(path, &base, parent))
         return col_live_fail_errno(err, slash ? path : ".",
-                                   "make the folder first, or choose another one with -o");
+                                   "create the folder first, or choose another one with -o");
     if (!col_live_path(live->final, "%s/%s", parent, base) ||
         !col_live_path(live->folder, "%s.live", live->final))
         return col_live_fail_long(err);

@@ -140,7 +140,7 @@ void col_peers_close(struct col_peers *peers)
     peers->count = 0;
 }
 
-/* Asks the leader of a session to join it. 1: welcome; 0: it refused; -1: there is none, or it has
+/* Asks the leader of a session to join it. 1: welcome; 0: it refused; -1: none exists, or it has
  * just gone (*gone). */
 static int ask(struct col_peers *peers, unsigned session, struct peer_message *hello, int *out,
                struct peer_message *welcome, bool *gone)

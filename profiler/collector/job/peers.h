@@ -112,7 +112,7 @@ void col_peers_setup(struct col_peers *peers, const struct col_options *options)
  * path are filled in. */
 enum col_join col_peers_join(struct col_peers *peers, struct peer_message *hello, int *fd,
                              struct peer_message *welcome);
-/* Asks the leader of a session to join it. False: there is none, or it refused. */
+/* Asks the leader of a session to join it. False: none exists, or it refused. */
 bool col_peers_call(struct col_peers *peers, unsigned session, struct peer_message *hello, int *fd,
                     struct peer_message *welcome);
 /* Tries to become the leader of session `peers->session`, whose leader died. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Converts the time stamp counter of the pools to CLOCK_MONOTONIC, piecewise linear between
- * anchors. The slope of a piece is a 32.32 fixed-point number and products are taken in 128 bits,
- * so that a conversion loses less than a nanosecond whatever the uptime.
+ * anchors. The slope of a piece is a 32.32 fixed-point number and multiplications are done in 128
+ * bits, so that a conversion loses less than a nanosecond whatever the uptime.
  */
 #include "profiler/collector/os/clock.h"
 

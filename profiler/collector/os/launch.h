@@ -23,7 +23,7 @@ struct col_signals {
  * SIGCHLD count. */
 int col_signals_begin(struct col_signals *signals, struct tacho_error *err);
 void col_signals_end(struct col_signals *signals);
-/* The next pending signal; false if there is none. */
+/* The next pending signal; false if none exists. */
 bool col_signals_next(struct col_signals *signals, struct signalfd_siginfo *info);
 /* Was it sent by a process (to us alone, or to our group), rather than by the kernel (terminal) to
  * the whole foreground group?

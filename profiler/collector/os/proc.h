@@ -23,7 +23,7 @@ int col_proc_parse_stat(const char *text, struct col_proc_stat *out);
 /* 0, or a negative errno. */
 int col_proc_read_stat(int32_t pid, struct col_proc_stat *out);
 
-/* Value of the line "NAME: 123 kB" or "NAME 123" of a /proc text; -1 if there is none. The unit is
+/* Value of the line "NAME: 123 kB" or "NAME 123" of a /proc text; -1 if none exists. The unit is
  * not looked at. */
 int64_t col_proc_value(const char *text, const char *name);
 
@@ -35,8 +35,8 @@ int col_proc_parse_cpu(const char *text, struct col_proc_cpu *out); /* /proc/sta
 struct col_proc_disk {
     uint64_t read_bytes, written_bytes;
 };
-/* /proc/diskstats: the sum over whole devices. Partitions, device-mapper and loop devices are left
- * out: they would count twice.
+/* /proc/diskstats: the sum over whole devices. Partitions, device-mapper and loop devices are
+ *excluded : they would count twice.
  */
 int col_proc_parse_disks(const char *text, struct col_proc_disk *out);
 

@@ -417,8 +417,8 @@ static void nccl_columns(const struct col_schema *schema, const uint8_t *data, s
     }
 }
 
-/* An unknown layout is kept as hexadecimal text, so that at least equal payloads can be told apart
- * from different ones. */
+/* An unknown layout is kept as hexadecimal text, so that at least equal payloads can be
+ * distinguished from different ones. */
 void col_payload_decode(const struct col_schema *schema, const void *data, size_t size,
                         struct col_payload *out)
 {

@@ -43,7 +43,7 @@ struct col_schema {
 };
 
 /* Parses the text of a WIRE_TEXT_SCHEMA entry. Returns 0 or TACHO_EFORMAT; fields beyond
- * COL_SCHEMA_FIELDS are left out. */
+ * COL_SCHEMA_FIELDS are omitted. */
 int col_schema_parse(const char *text, size_t bytes, struct col_schema *out);
 
 /* What a payload says. Texts point to static storage, or into `json` of this struct. */

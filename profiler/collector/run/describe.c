@@ -128,8 +128,9 @@ static int64_t memory_limit(int64_t machine)
     return least;
 }
 
-/* Writes the keys about host, CPU, memory, kernel and clocks. What the system does not say is left
- * out. */
+/* Writes the keys about host, CPU, memory, kernel and clocks. What the system does not say is
+ *omitted
+ *. */
 static void describe_machine(struct col_keys *keys)
 {
     char text[4096], host[128];

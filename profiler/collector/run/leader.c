@@ -331,7 +331,7 @@ bool col_leader_waits(struct col_session *session)
     if (!session->peers.waiting_since) {
         session->peers.waiting_since = col_clock_now();
         col_session_message(
-            session, "%u of %lld ranks of this node have come: waiting %lld s for the others",
+            session, "%u of %lld ranks of this node have connected: waiting %lld s for the others",
             arrived(session), (long long)session->peers.job.node_ranks, COL_GRACE_NS / 1000000000);
     }
     return col_clock_now() - session->peers.waiting_since < COL_GRACE_NS;

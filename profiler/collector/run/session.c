@@ -391,7 +391,8 @@ int col_session_finish(struct col_session *session, int (*last_words)(struct col
         rc = col_live_publish(&session->live, session->result->path, err);
     if (rc == 0) {
         if (session->live.left)
-            col_session_warn(session, "%s: left: not all in it is tacho's", session->live.folder);
+            col_session_warn(session, "%s: kept: not everything in it is tacho's",
+                             session->live.folder);
         session->result->finished = true;
         return 0;
     }

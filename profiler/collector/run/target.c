@@ -25,7 +25,7 @@ static bool prepend(const char *first, const char *variable, char *list, size_t 
 }
 
 /* PYTHONPATH with the folder of the Python hook first (`tacho-python` beside the library); false
- * where there is none. Programs that are not Python ignore it. */
+ * where none exists. Programs that are not Python ignore it. */
 static bool python_path(const struct col_session *session, const char *library, char *path,
                         size_t size)
 {
@@ -50,15 +50,14 @@ static bool preload(struct col_session *session, const char *library, char *list
         return false;
     length = snprintf(gemm, sizeof gemm, "%.*s/libtacho_gemm.so", length, folder);
     if (length < 0 || (size_t)length >= sizeof gemm || access(gemm, R_OK)) {
-        col_session_warn(
-            session, "shapes of matrix products are not recorded: no libtacho_gemm.so beside %s",
-            library);
+        col_session_warn(session, "shapes of GEMMs are not recorded: no libtacho_gemm.so beside %s",
+                         library);
         return false;
     }
     if (gemm[strcspn(gemm, " :")]) {
         col_session_warn(session,
-                         "shapes of matrix products are not recorded: LD_PRELOAD cannot name a "
-                         "path with a blank or a colon: %s",
+                         "shapes of GEMMs are not recorded: LD_PRELOAD cannot name a path with a "
+                         "space or a colon: %s",
                          gemm);
         return false;
     }

@@ -174,7 +174,7 @@ int col_calibration_add_peak(struct col_calibration *calibration, const struct c
         } else {
             snprintf(ceiling->how, sizeof ceiling->how, "%s",
                      peak->fp32 > 0
-                         ? "this CPU has no instructions for bf16 products (AVX512_BF16, AMX)"
+                         ? "this CPU has no instructions for bf16 GEMMs (AVX512_BF16, AMX)"
                          : peak->reason);
             snprintf(ceiling->fix, sizeof ceiling->fix, "%s",
                      peak->fp32 > 0 ? "none on this CPU: bf16 is not faster than fp32 here"
@@ -261,7 +261,7 @@ static int load(struct col_calibration *calibration, const char *path, struct ta
         json_number_value(busy) < 1e5) /* else not known */
         calibration->busy_cores = json_number_value(busy);
     if (!schema || strcmp(schema, SCHEMA))
-        rc = damaged(path, "no object of schema " SCHEMA, err);
+        rc = damaged(path, "not an object of schema " SCHEMA, err);
     else if (!TAKE(machine, "cpu", calibration->cpu) ||
              !TAKE(machine, "libraries", calibration->libraries) ||
              !TAKE(all, "measured_at", calibration->measured_at))
@@ -270,7 +270,7 @@ static int load(struct col_calibration *calibration, const char *path, struct ta
         rc = tacho_fail(err, TACHO_ENOTFOUND, "'tacho calibrate' measures it",
                         "%s: measured on another machine", path);
     else if (col_calibration_add_json(calibration, json_object_get(all, "ceilings")))
-        rc = damaged(path, "a row that is none", err);
+        rc = damaged(path, "a malformed row", err);
     if (rc)
         col_calibration_clear(calibration);
     json_decref(all);
@@ -322,8 +322,8 @@ int col_calibration_find(struct col_calibration *calibration, const char *librar
     path[0] = 0;
     if (tacho_cache_folder("tacho", folder, sizeof folder))
         return tacho_fail(err, TACHO_ENOTFOUND, "set XDG_CACHE_HOME to a folder",
-                          "no folder for what is measured once%s%s",
-                          *folder ? ": cannot make " : "", folder);
+                          "no folder for calibration results%s%s",
+                          *folder ? ": cannot create " : "", folder);
     file_prefix(calibration, prefix, sizeof prefix);
     if (!libraries)
         return load_newest(calibration, folder, prefix, path, err);

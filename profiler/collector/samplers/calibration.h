@@ -61,7 +61,7 @@ int col_calibration_add_json(struct col_calibration *calibration, const json_t *
 int col_calibration_add_peak(struct col_calibration *calibration, const struct col_peak *peak,
                              const struct col_peak_spread spread[3]);
 
-/* The row, or NULL where there is none or it is absent. */
+/* The row, or NULL where none exists or it is absent. */
 const struct col_ceiling *col_calibration_get(const struct col_calibration *calibration,
                                               const char *resource, const char *dtype);
 

@@ -96,7 +96,7 @@ FMA_LOOP(avx2_fp64, "vfmadd231pd", "ymm")
 SSE_LOOP(sse_fp32, "mulps", "addps")
 SSE_LOOP(sse_fp64, "mulpd", "addpd")
 
-/* Pairs of bf16 products added to fp32: 16 lanes of two multiply-adds. */
+/* Pairs of bf16 multiplications added to fp32: 16 lanes of two multiply-adds. */
 FMA_LOOP(avx512_bf16, "vdpbf16ps", "zmm")
 
 /* Tiles of 16 rows of 64 bytes: palette 1, then bytes a row of eight tiles, then their rows. */

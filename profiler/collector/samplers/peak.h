@@ -13,7 +13,8 @@
 
 struct col_peak {
     double fp32, fp64; /* FLOP/s, 0 = not measured */
-    double bf16; /* of the instructions for products of bf16 summed in fp32; 0: this CPU has none */
+    double bf16; /* of the instructions for bf16 multiplications summed in fp32; 0: this CPU has
+                    none */
     int cpus;
     const char *isa;      /* "AVX-512", "AVX2", "SSE2" */
     const char *bf16_isa; /* "AMX", "AVX-512 BF16"; NULL: none */

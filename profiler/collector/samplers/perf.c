@@ -139,7 +139,7 @@ static bool encode(const struct counter_kind *kind, struct perf_event_attr *attr
     if (ready &&
         pfm_get_os_event_encoding(kind->event, PFM_PLM3, PFM_OS_PERF_EVENT, &arg) == PFM_SUCCESS)
         return true;
-    *missing = "libpfm4 knows no such event of this CPU";
+    *missing = "libpfm4 has no such event for this CPU";
 #else
     *missing = "built without libpfm4";
 #endif
@@ -216,7 +216,7 @@ static void explain(const struct counter *counter, struct col_perf_reading *out)
         out->fix =
             strstr(counter->missing, "built without")
                 ? "install libpfm4-dev and build again"
-                : "none: libpfm4 knows no such event of this processor; all else works without it";
+                : "none: libpfm4 has no such event for this processor; all else works without it";
     } else if (counter->error == EACCES || counter->error == EPERM) {
         out->status = COL_STATUS_DENIED;
         bool paranoid =
@@ -323,7 +323,7 @@ int col_perf_sample(struct col_perf *perf, struct col_drain *drain)
     return 0;
 }
 
-/* Each counter gets its status and its total. One that was not counted gets a loss row too. */
+/* Each counter gets its status and its total. One that was not measured gets a loss row too. */
 int col_perf_finish(struct col_perf *perf, struct col_drain *drain)
 {
     for (unsigned i = 0; i < perf->count; i++) {

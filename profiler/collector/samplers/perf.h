@@ -2,7 +2,7 @@
  *
  * Hardware and software counters of the target and all its descendants, through perf_event_open
  * (inherit, enable_on_exec), encoded by libpfm4 where that is built in. Each counter has a status;
- * one that was not counted has a reason, never a 0.
+ * one that was not measured has a reason, never a 0.
  */
 #ifndef COL_PERF_H
 #define COL_PERF_H
@@ -18,7 +18,7 @@ struct col_perf_reading {
     const char *name, *unit;
     enum col_status status;
     int error;         /* errno */
-    double value;      /* scaled where multiplexed; NAN when not counted */
+    double value;      /* scaled where multiplexed; NAN when not measured */
     double ratio;      /* share of the time it was counted, 1 = all of it */
     const char *fix;   /* what to do about it, "" = nothing */
     const char *event; /* what was asked for: "FP_ARITH_INST_RETIRED:SCALAR_SINGLE" */

@@ -197,7 +197,7 @@ static void test_segments_proved(void **state)
     assert_int_equal(col_live_open("run.tacho.live", &live, &err), 0);
     memcpy(live.run_id, run_id, sizeof run_id);
     assert_int_equal(col_live_open_segments(&live, false, &err), TACHO_EFORMAT);
-    assert_non_null(strstr(err.what, "tacho did not make it"));
+    assert_non_null(strstr(err.what, "tacho did not create it"));
     col_live_leave(&live);
 
     assert_int_equal(unlink("run.tacho.live/segments"), 0);

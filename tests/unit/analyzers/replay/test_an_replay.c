@@ -437,7 +437,7 @@ static void test_one(void **state)
     loader_run(f, 1, 50000);
     assert_int_equal(an_replay_of(graph_open(f, &run), &r, &why), 0);
     assert_null(r);
-    if (!strstr(why, "nothing is recorded behind a counted step"))
+    if (!strstr(why, "nothing is recorded after a counted step"))
         fail_msg("%s", why);
     graph_close(f, &run);
 }
