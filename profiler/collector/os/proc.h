@@ -36,7 +36,7 @@ struct col_proc_disk {
     uint64_t read_bytes, written_bytes;
 };
 /* /proc/diskstats: the sum over whole devices. Partitions, device-mapper and loop devices are
- *excluded : they would count twice.
+ * excluded: they would count twice.
  */
 int col_proc_parse_disks(const char *text, struct col_proc_disk *out);
 

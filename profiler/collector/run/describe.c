@@ -129,8 +129,7 @@ static int64_t memory_limit(int64_t machine)
 }
 
 /* Writes the keys about host, CPU, memory, kernel and clocks. What the system does not say is
- *omitted
- *. */
+ * omitted. */
 static void describe_machine(struct col_keys *keys)
 {
     char text[4096], host[128];
