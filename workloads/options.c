@@ -119,41 +119,57 @@ static int bad_value(const struct row *row, const char *text, struct tacho_error
                       row->name, text, row->low, row->high);
 }
 
+static int set_count(int64_t *field, const struct row *row, const char *text,
+                     struct tacho_error *err)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || (double)value < row->low || (double)value > row->high)
+        return bad_value(row, text, err);
+    *field = value;
+    return 0;
+}
+
+static int set_number(double *field, const struct row *row, const char *text,
+                      struct tacho_error *err)
+{
+    char *end = NULL;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (errno == ERANGE || end == text || *end || !isfinite(value) || value < row->low ||
+        value > row->high)
+        return bad_value(row, text, err);
+    *field = value;
+    return 0;
+}
+
+static int add_text(struct options_list *list, const struct row *row, const char *text,
+                    struct tacho_error *err)
+{
+    if (list->count == OPTIONS_LIST_CAP)
+        return tacho_fail(err, TACHO_EUSAGE, "name a folder that holds the files",
+                          "--%s: more than %d", row->name, OPTIONS_LIST_CAP);
+    list->text[list->count++] = text;
+    return 0;
+}
+
 /* Stores the text of one option in its field, by the type of its row. Numbers must be whole and
  * within the bounds of the row. */
 static int set(struct options *options, const struct row *row, const char *text,
                struct tacho_error *err)
 {
     void *field = (char *)options + row->offset;
-    char *end = NULL;
-    errno = 0;
     switch (row->type) {
-    case COUNT: {
-        long long value = strtoll(text, &end, 10);
-        if (errno || end == text || *end || (double)value < row->low || (double)value > row->high)
-            return bad_value(row, text, err);
-        *(int64_t *)field = value;
-        return 0;
-    }
-    case NUMBER: {
-        double value = strtod(text, &end);
-        if (errno == ERANGE || end == text || *end || !isfinite(value) || value < row->low ||
-            value > row->high)
-            return bad_value(row, text, err);
-        *(double *)field = value;
-        return 0;
-    }
+    case COUNT:
+        return set_count(field, row, text, err);
+    case NUMBER:
+        return set_number(field, row, text, err);
     case TEXT:
         *(const char **)field = text;
         return 0;
-    case LIST: {
-        struct options_list *list = field;
-        if (list->count == OPTIONS_LIST_CAP)
-            return tacho_fail(err, TACHO_EUSAGE, "name a folder that holds the files",
-                              "--%s: more than %d", row->name, OPTIONS_LIST_CAP);
-        list->text[list->count++] = text;
-        return 0;
-    }
+    case LIST:
+        return add_text(field, row, text, err);
     case FLAG:
         *(int *)field = 1;
         return 0;

@@ -154,18 +154,35 @@ struct place {
     uint8_t link, how; /* the dependency from the next segment to the one after it */
 };
 
+/* What released a node: the last release by its edges, or the nearest work before it where those
+ * are absent or too early. */
+static struct trigger find_release(const struct an_context *context, const struct an_graph *graph,
+                                   uint32_t node, int64_t start)
+{
+    struct trigger trigger = last_release(graph, node, start);
+    if (trigger.from != AN_NONE && (graph->kind[node] != AN_NODE_DEVICE ||
+                                    an_time_sub(start, trigger.release) <= DISPATCH_MOST))
+        return trigger;
+    struct trigger other = nearest_before(context, graph, node, start);
+    bool later = trigger.from == AN_NONE || other.release > trigger.release;
+    return other.from != AN_NONE && later ? other : trigger;
+}
+
+/* Turns a segment into time that nothing recorded explains. */
+static void make_gap(struct an_path_segment *segment)
+{
+    segment->node = AN_NONE;
+    segment->cause = AN_CAUSE_GAP;
+    segment->how = AN_PATH_GAP;
+    segment->link = AN_PATH_NONE;
+}
+
 /* Goes from the start of a node back to what released it. Time between the release and `start`
  * becomes a segment: dispatch, time in an unrecorded CUDA graph, or a gap. */
 static int step_back(const struct an_context *context, const struct an_graph *graph,
                      struct an_path_walk *walk, struct place *place, int64_t start)
 {
-    struct trigger trigger = last_release(graph, place->node, start);
-    if (trigger.from == AN_NONE || (graph->kind[place->node] == AN_NODE_DEVICE &&
-                                    an_time_sub(start, trigger.release) > DISPATCH_MOST)) {
-        struct trigger other = nearest_before(context, graph, place->node, start);
-        if (other.from != AN_NONE && (trigger.from == AN_NONE || other.release > trigger.release))
-            trigger = other;
-    }
+    struct trigger trigger = find_release(context, graph, place->node, start);
     int64_t release = trigger.from == AN_NONE ? walk->window.start : trigger.release;
     uint8_t how = trigger.inferred ? AN_PATH_INFERRED : AN_PATH_RECORDED;
     bool gap = trigger.from == AN_NONE || an_time_sub(start, release) > DISPATCH_MOST;
@@ -185,12 +202,8 @@ static int step_back(const struct an_context *context, const struct an_graph *gr
                                           .cause = cause,
                                           .how = how,
                                           .link = walk->count ? AN_PATH_SAME : AN_PATH_END};
-        if (gap) {
-            segment.node = AN_NONE;
-            segment.cause = AN_CAUSE_GAP;
-            segment.how = AN_PATH_GAP;
-            segment.link = AN_PATH_NONE;
-        }
+        if (gap)
+            make_gap(&segment);
         if (add(walk, segment))
             return TACHO_ENOMEM;
     }

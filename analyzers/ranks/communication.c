@@ -65,13 +65,36 @@ static int64_t distinct_ranks(const struct an_context *context, const bool *take
     return count;
 }
 
+/* The ranks the job says it has, where the calls do not say who takes part; marks the lanes that
+ * are among them. */
+static int64_t ranks_of_job(const struct an_context *context, bool *takes_part)
+{
+    const char *world = an_trace_key(context->trace, "world_size");
+    int64_t expected = world ? strtoll(world, NULL, 10) : 0;
+    for (size_t lane = 0; takes_part && lane < context->lane_count; lane++)
+        takes_part[lane] = context->lane[lane].rank >= 0 && context->lane[lane].rank < expected;
+    return expected;
+}
+
+/* "1, 3 ...": the first of the missing ranks. */
+static const char *missing_names(struct an_context *context, const bool *takes_part,
+                                 int64_t expected, int64_t missing)
+{
+    int64_t listed = 0;
+    const char *names = "";
+    for (int64_t rank = 0; rank < expected && listed < MISSING_NAMED; rank++)
+        if (!has_rank(context, takes_part, rank))
+            names = an_arena_format(context->scratch, "%s%s%" PRId64, names, listed++ ? ", " : "",
+                                    rank);
+    return missing > listed ? an_arena_format(context->scratch, "%s ...", names) : names;
+}
+
 /* "rank 1 of 2 is not in the file: ...": of the largest communicator, or of the job where calls do
  * not say who takes part. NULL: all are there, or its size is not known. */
 static const char *missing_words(struct an_context *context, const struct an_comm_calls *calls)
 {
-    int64_t expected = 0, present = 0, listed = 0;
+    int64_t expected = 0, present = 0;
     bool *takes_part = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *takes_part);
-    const char *names = "";
     for (size_t i = 0; i < calls->count; i++)
         expected = calls->call[i].ranks > expected ? calls->call[i].ranks : expected;
     for (size_t i = 0; takes_part && i < calls->count; i++)
@@ -83,22 +106,13 @@ static const char *missing_words(struct an_context *context, const struct an_com
         an_trace_key(context->trace, "source")
             ? "put the traces of all ranks into one folder and report that"
             : "record all ranks (tacho run -- mpirun ...), or merge their files (tacho merge)";
-    if (!expected && calls->count) { /* the calls do not say who takes part; the job may say how
-                                        many ranks it has */
-        const char *world = an_trace_key(context->trace, "world_size");
-        expected = world ? strtoll(world, NULL, 10) : 0;
-        for (size_t lane = 0; takes_part && lane < context->lane_count; lane++)
-            takes_part[lane] = context->lane[lane].rank >= 0 && context->lane[lane].rank < expected;
+    if (!expected && calls->count) {
+        expected = ranks_of_job(context, takes_part);
         present = distinct_ranks(context, takes_part);
     }
     if (!takes_part || !context->lane_count || present >= expected)
         return NULL;
-    for (int64_t rank = 0; rank < expected && listed < MISSING_NAMED; rank++)
-        if (!has_rank(context, takes_part, rank))
-            names = an_arena_format(context->scratch, "%s%s%" PRId64, names, listed++ ? ", " : "",
-                                    rank);
-    if (expected - present > listed)
-        names = an_arena_format(context->scratch, "%s ...", names);
+    const char *names = missing_names(context, takes_part, expected, expected - present);
     if (expected - present > 1)
         return an_arena_format(context->arena, "ranks %s of %" PRId64 " are not in the file: %s",
                                names, expected, how);

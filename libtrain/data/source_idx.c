@@ -98,42 +98,56 @@ static int check_pair(const struct lt_dataset *data, const struct lt_idx *images
     return 0;
 }
 
+/* Checks the two files of the data and reads their headers. */
+static int read_headers(struct lt_dataset *data, struct lt_idx *images, struct lt_idx *labels,
+                        struct tacho_error *err)
+{
+    const char *empty = lt_dataset_empty_file(data);
+    if (empty)
+        return tacho_fail(err, TACHO_EFORMAT, "fetch the file again", "%s: empty", empty);
+    if (lt_dataset_files(data) != 2)
+        return tacho_fail(err, TACHO_EFORMAT,
+                          "give --data twice: a file of images, a file of labels",
+                          "%s: %zu IDX file(s), two are needed", lt_dataset_file(data, 0).path,
+                          lt_dataset_files(data));
+    int rc = parse(data, 0, images, err);
+    rc = rc ? rc : parse(data, 1, labels, err);
+    return rc ? rc : check_pair(data, images, labels, err);
+}
+
+/* Fills the source from the headers and the identity of the files. */
+static void describe(struct idx *idx, struct lt_dataset *data, const struct lt_idx *images,
+                     const struct lt_idx *labels, uint64_t identity)
+{
+    uint64_t cut[] = {0x696478, identity};
+    idx->data = data;
+    idx->images = images->offset;
+    idx->labels = lt_dataset_file(data, 1).start + labels->offset;
+    idx->base =
+        (struct lt_source){.ops = &idx_ops,
+                           .samples = images->count,
+                           .identity = lt_source_hash(0, cut, sizeof cut),
+                           .raw_bytes = (size_t)images->each + 1,
+                           .item_bytes = (size_t)images->each * sizeof(float) + sizeof(int32_t),
+                           .width = (int64_t)images->each};
+}
+
 int lt_source_open_idx(struct lt_source **out, struct lt_dataset *data, struct tacho_error *err)
 {
     struct lt_idx images, labels;
-    uint64_t cut[] = {0x696478, 0};
-    const char *empty = lt_dataset_empty_file(data);
+    uint64_t identity = 0;
     struct idx *idx = calloc(1, sizeof *idx);
     int rc = idx ? 0 : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    if (rc == 0 && empty)
-        rc = tacho_fail(err, TACHO_EFORMAT, "fetch the file again", "%s: empty", empty);
-    if (rc == 0 && lt_dataset_files(data) != 2)
-        rc = tacho_fail(err, TACHO_EFORMAT, "give --data twice: a file of images, a file of labels",
-                        "%s: %zu IDX file(s), two are needed", lt_dataset_file(data, 0).path,
-                        lt_dataset_files(data));
     if (rc == 0)
-        rc = parse(data, 0, &images, err);
+        rc = read_headers(data, &images, &labels, err);
     if (rc == 0)
-        rc = parse(data, 1, &labels, err);
-    if (rc == 0)
-        rc = check_pair(data, &images, &labels, err);
-    if (rc == 0)
-        rc = lt_dataset_identity(data, &cut[1], err);
+        rc = lt_dataset_identity(data, &identity, err);
     if (rc) {
         lt_dataset_close(data);
         free(idx);
         return rc;
     }
-    idx->data = data;
-    idx->images = images.offset;
-    idx->labels = lt_dataset_file(data, 1).start + labels.offset;
-    idx->base =
-        (struct lt_source){.ops = &idx_ops,
-                           .samples = images.count,
-                           .identity = lt_source_hash(0, cut, sizeof cut),
-                           .raw_bytes = (size_t)images.each + 1,
-                           .item_bytes = (size_t)images.each * sizeof(float) + sizeof(int32_t),
-                           .width = (int64_t)images.each};
+    describe(idx, data, &images, &labels, identity);
     rc = count_classes(idx, err);
     if (rc) {
         lt_source_close(&idx->base);

@@ -371,13 +371,41 @@ static int open_input(struct run *run, uint64_t position, struct tacho_error *er
     return lt_loader_create(&run->loader, run->train, &config, run->trace, err);
 }
 
+/* Makes what a run needs: partial sums, optimizer, input, exchange of gradients. */
+static int open_run(struct run *run, struct tacho_error *err)
+{
+    const struct lt_train_config *config = run->config;
+    const struct lt_parameters *parameters = &run->model->parameters;
+    uint64_t position = 0;
+    run->partial = calloc(lt_norm_partials((int64_t)parameters->count), sizeof *run->partial);
+    if (!run->partial)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    int rc = lt_optimizer_create(&run->optimizer, &config->optimizer, parameters, err);
+    if (rc == 0 && config->resume)
+        rc = resume(run, &position, err);
+    if (rc == 0)
+        rc = open_input(run, position, err);
+    if (rc == 0)
+        rc = lt_parallel_attach(run->parallel, parameters, run->context.dtype, run->trace, err);
+    return rc;
+}
+
+static void report_start(struct run *run)
+{
+    struct lt_progress progress = {.event = LT_EVENT_START,
+                                   .step = run->step,
+                                   .train_samples = run->train->samples,
+                                   .eval_samples = run->held_out ? run->held_out->samples : 0,
+                                   .warning = lt_loader_warning(run->loader)};
+    lt_trace_count(run->trace, LT_COUNTER_STEPS_PLANNED, (double)run->config->schedule.steps);
+    report(run, &progress);
+}
+
 int lt_train(struct lt_model *model, const struct lt_part *train, const struct lt_part *held_out,
              const struct lt_context *context, const struct lt_train_config *config,
              const struct lt_train_hooks *hooks, struct tacho_error *err)
 {
     static const struct lt_train_hooks none;
-    uint64_t position = 0;
-    int rc = 0;
     struct run run = {.model = model,
                       .train = train,
                       .held_out = held_out,
@@ -389,27 +417,9 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
                       .seed = config->seed,
                       .parallel = config->parallel};
     run.evaluation.evaluation = 1;
-    run.partial = calloc(lt_norm_partials((int64_t)model->parameters.count), sizeof *run.partial);
-    if (!run.partial)
-        rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    if (rc == 0)
-        rc = lt_optimizer_create(&run.optimizer, &config->optimizer, &model->parameters, err);
-    if (rc == 0 && config->resume)
-        rc = resume(&run, &position, err);
-    if (rc == 0)
-        rc = open_input(&run, position, err);
-    if (rc == 0)
-        rc =
-            lt_parallel_attach(run.parallel, &model->parameters, run.context.dtype, run.trace, err);
-    rc = lt_parallel_agree(run.parallel, rc, err);
+    int rc = lt_parallel_agree(run.parallel, open_run(&run, err), err);
     if (rc == 0) {
-        struct lt_progress progress = {.event = LT_EVENT_START,
-                                       .step = run.step,
-                                       .train_samples = train->samples,
-                                       .eval_samples = held_out ? held_out->samples : 0,
-                                       .warning = lt_loader_warning(run.loader)};
-        lt_trace_count(run.trace, LT_COUNTER_STEPS_PLANNED, (double)config->schedule.steps);
-        report(&run, &progress);
+        report_start(&run);
         rc = loop(&run, err);
     }
     lt_parallel_detach(run.parallel);
