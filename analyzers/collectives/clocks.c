@@ -452,12 +452,18 @@ static void fitted_row(const struct clock *clock, struct an_clock_row *row, doub
     row->offset_high_ns = an_num(offset + clock->fit.error);
 }
 
+/* Gives offset, drift and their errors one value. */
+static void set_all(struct an_clock_row *row, struct an_value value)
+{
+    row->offset_ns = row->drift_ppm = row->drift_error_ppm = row->error_ns = row->offset_low_ns =
+        row->offset_high_ns = value;
+}
+
 /* Fills the row of one clock: how it was aligned, with offset, drift and error. */
 static void one_row(const struct clocks *clocks, struct an_arena *arena, size_t i,
                     struct an_clock_row *row)
 {
     const struct clock *clock = &clocks->clock[i], *reference = &clocks->clock[0];
-    const char *apart = "no collective in common with the lowest rank";
     bool one = *clock->host && !strcmp(clock->host, reference->host);
     long node = one || !i ? -1 : node_of(clocks->trace, clock->host);
     *row = (struct an_clock_row){.rank = clock->rank, .host = an_arena_text(arena, clock->host)};
@@ -469,16 +475,14 @@ static void one_row(const struct clocks *clocks, struct an_arena *arena, size_t 
         fitted_row(clock, row, 0, 0);
     } else if (!i || one) {
         row->how = i ? "the same clock" : "reference";
-        row->offset_ns = row->drift_ppm = row->drift_error_ppm = row->error_ns =
-            row->offset_low_ns = row->offset_high_ns = an_num(0);
+        set_all(row, an_num(0));
     } else if (node >= 0) {
         merged_row(clocks->trace, arena, node, row);
     } else if (clock->fitted) {
         fitted_row(clock, row, 0, 0);
     } else {
         row->how = "not compared";
-        row->offset_ns = row->drift_ppm = row->drift_error_ppm = row->error_ns =
-            row->offset_low_ns = row->offset_high_ns = an_num_none(apart);
+        set_all(row, an_num_none("no collective in common with the lowest rank"));
     }
 }
 

@@ -125,6 +125,13 @@ static int add_op(struct sums *sums, const struct an_path_segment *segment)
     return 0;
 }
 
+static void fill_range(struct an_path_row *row, const struct an_trace *trace, size_t slice)
+{
+    row->range_start_ns = trace->slice.start[slice];
+    row->range_end_ns = an_slice_end(trace, slice);
+    row->name = an_trace_name(trace, trace->slice.name[slice]);
+}
+
 /* Adds a segment to the list of segments, where the user asked for one (--path). */
 static int add_row(struct sums *sums, const struct an_path_segment *segment)
 {
@@ -146,11 +153,8 @@ static int add_row(struct sums *sums, const struct an_path_segment *segment)
                                 .window = sums->windows};
     if (segment->node != AN_NONE)
         row->track = trace->track[sums->graph->track[segment->node]].id;
-    if (segment->slice != AN_NONE) {
-        row->range_start_ns = trace->slice.start[segment->slice];
-        row->range_end_ns = an_slice_end(trace, segment->slice);
-        row->name = an_trace_name(trace, trace->slice.name[segment->slice]);
-    }
+    if (segment->slice != AN_NONE)
+        fill_range(row, trace, segment->slice);
     row->name = an_arena_text(sums->context->arena, row->name);
     return 0;
 }

@@ -65,6 +65,13 @@ static int64_t distinct_ranks(const struct an_context *context, const bool *take
     return count;
 }
 
+static const char *how_to_complete(const struct an_context *context)
+{
+    return an_trace_key(context->trace, "source")
+               ? "put the traces of all ranks into one folder and report that"
+               : "record all ranks (tacho run -- mpirun ...), or merge their files (tacho merge)";
+}
+
 /* The ranks the job says it has, where the calls do not say who takes part; marks the lanes that
  * are among them. */
 static int64_t ranks_of_job(const struct an_context *context, bool *takes_part)
@@ -102,10 +109,7 @@ static const char *missing_words(struct an_context *context, const struct an_com
             takes_part[calls->call[i].lane] = true;
     for (size_t lane = 0; takes_part && lane < context->lane_count; lane++)
         present += takes_part[lane];
-    const char *how =
-        an_trace_key(context->trace, "source")
-            ? "put the traces of all ranks into one folder and report that"
-            : "record all ranks (tacho run -- mpirun ...), or merge their files (tacho merge)";
+    const char *how = how_to_complete(context);
     if (!expected && calls->count) {
         expected = ranks_of_job(context, takes_part);
         present = distinct_ranks(context, takes_part);

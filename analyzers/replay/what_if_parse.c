@@ -193,6 +193,14 @@ static int one_edit(const char *text, size_t length, struct an_edit *edit, char 
     return value_of(edit, edit->text + strlen(edit->key) + 1, err);
 }
 
+static bool has_key(const struct an_edit *edit, size_t count, const char *key)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(edit[i].key, key))
+            return true;
+    return false;
+}
+
 int an_edits_parse(const char *text, struct an_edit edit[AN_EDITS_MOST], size_t *count,
                    char wrong[AN_EDIT_KEY], struct tacho_error *err)
 {
@@ -211,10 +219,9 @@ int an_edits_parse(const char *text, struct an_edit edit[AN_EDITS_MOST], size_t 
         int rc = one_edit(text, length, &edit[*count], wrong, err);
         if (rc)
             return rc;
-        for (size_t i = 0; i < *count; i++)
-            if (!strcmp(edit[i].key, edit[*count].key))
-                return tacho_fail(err, TACHO_EUSAGE, NULL, "--what-if: duplicate edit '%.80s'",
-                                  edit[i].key);
+        if (has_key(edit, *count, edit[*count].key))
+            return tacho_fail(err, TACHO_EUSAGE, NULL, "--what-if: duplicate edit '%.80s'",
+                              edit[*count].key);
         (*count)++;
         if (!text[length])
             return 0;

@@ -251,6 +251,14 @@ static void mean_of(const struct run *run, struct lt_progress *progress,
                              : (double)NAN;
 }
 
+static void report_evaluation(struct run *run, const struct lt_progress *progress)
+{
+    lt_trace_count(run->trace, LT_COUNTER_EVAL_LOSS, progress->loss);
+    if (!isnan(progress->accuracy))
+        lt_trace_count(run->trace, LT_COUNTER_EVAL_ACCURACY, progress->accuracy);
+    report(run, progress);
+}
+
 /* The held-out tail in file order, from its start, so that losses of different steps compare. They
  * are added up in that order on any number of ranks. */
 static int evaluate(struct run *run, struct tacho_error *err)
@@ -272,10 +280,7 @@ static int evaluate(struct run *run, struct tacho_error *err)
     if (rc == 0 && progress.evaluated > 0) {
         mean_of(run, &progress, all, share, ranks);
         progress.seconds = seconds() - start;
-        lt_trace_count(run->trace, LT_COUNTER_EVAL_LOSS, progress.loss);
-        if (!isnan(progress.accuracy))
-            lt_trace_count(run->trace, LT_COUNTER_EVAL_ACCURACY, progress.accuracy);
-        report(run, &progress);
+        report_evaluation(run, &progress);
     }
     free(seen);
     lt_trace_end(run->trace);

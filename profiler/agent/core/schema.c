@@ -93,19 +93,23 @@ size_t agent_schema_type_size(uint64_t type)
 
 /* ---- reading ---- */
 
+/* Goes to the line of the first field. */
+static bool find_fields(uint32_t schema, struct agent_field *field)
+{
+    const struct wire_text *text = agent_name_text(schema);
+    if (!schema || !text || text->type != WIRE_TEXT_SCHEMA)
+        return false;
+    field->stop = text->text + text->bytes;
+    field->next = memchr(text->text, '\n', text->bytes);
+    if (!field->next)
+        return false;
+    field->next++;
+    return true;
+}
+
 bool agent_schema_field(uint32_t schema, struct agent_field *field)
 {
-    if (!field->next) {
-        const struct wire_text *text = agent_name_text(schema);
-        if (!schema || !text || text->type != WIRE_TEXT_SCHEMA)
-            return false;
-        field->stop = text->text + text->bytes;
-        field->next = memchr(text->text, '\n', text->bytes);
-        if (!field->next)
-            return false;
-        field->next++;
-    }
-    if (field->next >= field->stop)
+    if ((!field->next && !find_fields(schema, field)) || field->next >= field->stop)
         return false;
     const char *end = memchr(field->next, '\n', (size_t)(field->stop - field->next)), *tab;
     if (!end)

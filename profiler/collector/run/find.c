@@ -116,6 +116,12 @@ int col_recover(const char *live, const struct col_options *options, struct col_
 
 /* ---- RUN arguments ---------------------------------------------------------------------------------------------------------------- */
 
+static bool is_later(const struct timespec *time, const struct timespec *than)
+{
+    return time->tv_sec > than->tv_sec ||
+           (time->tv_sec == than->tv_sec && time->tv_nsec > than->tv_nsec);
+}
+
 /* The newest run of the current folder, live or finished. */
 static bool find_latest(char *name, size_t size)
 {
@@ -134,9 +140,7 @@ static bool find_latest(char *name, size_t size)
         /* sqlite3 leaves an empty file where it is given a name that does not exist */
         if (stat(db, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size == 0)
             continue;
-        if (found &&
-            (file.st_mtim.tv_sec < newest.tv_sec ||
-             (file.st_mtim.tv_sec == newest.tv_sec && file.st_mtim.tv_nsec <= newest.tv_nsec)))
+        if (found && !is_later(&file.st_mtim, &newest))
             continue;
         newest = file.st_mtim;
         found = true;

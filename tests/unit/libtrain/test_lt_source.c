@@ -155,7 +155,8 @@ static void bad_shards(void **state)
     unsigned char raw[202];
     int32_t item[101];
     assert_int_equal(source->ops->read(source, 0, raw, &err), 0);
-    refused(source->ops->decode(source, 0, raw, item, &err), TACHO_ECORRUPT, "/a", "20000 words");
+    refused(source->ops->decode(source, 0, raw, item, &err), TACHO_ECORRUPT, "/a",
+            "vocabulary has 20000");
 }
 
 /* ---- IDX ----------------------------------------------------------------------------------------------------------------- */
