@@ -151,7 +151,7 @@ static void move_part(struct app *app, int parts)
     }
     app->ui.paused = false;
     snprintf(app->ui.note, sizeof app->ui.note, "analysing the part %s: %s",
-             parts < 0 ? "before" : "behind", app->model->window);
+             parts < 0 ? "before" : "after", app->model->window);
     tui_data_move(app->data, parts);
 }
 

@@ -87,7 +87,7 @@ int tui_config_write(const struct tui_ui *ui, const struct tui_ui *began, char *
     FILE *file = fopen(fresh, "we");
     if (!file)
         return errno;
-    fprintf(file, "# what keys changed in tacho top\n");
+    fprintf(file, "# settings changed by keys in tacho top\n");
     if (kept.theme != TUI_THEME_DARK) /* what is as it was at first is left to the terminal */
         fprintf(file, "theme = %s\n", tui_theme_name((enum tui_theme)kept.theme));
     if (kept.glyphs != TUI_BRAILLE)

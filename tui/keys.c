@@ -23,15 +23,15 @@ const char *const tui_help_lines[] = {
     "arrows, j k   move; PgUp PgDn Home End, g G",
     "Enter         details of the row; Esc closes, then clears search, filter",
     "/  n N        search, next, previous",
-    "\\             show only rows that hold the words",
-    "s  < >  I     sort by the next column; left, right; the other way round",
+    "\\             show only rows that contain the words",
+    "s  < >  I     sort by the next column; left, right; reverse",
     "+ - 0         zoom in, out, all of it; then left and right pan",
     "m  [ ]        the next picture; the next step, device or rank",
-    "{ }           analyse the part of a long run before this one; behind it",
-    "Space  r      pause, go on; read and analyse now",
-    "e             write this view into a text file of this folder",
+    "{ }           analyse the previous, the next part of a long run",
+    "Space  r      pause, resume; read and analyse now",
+    "e             write this view to a text file in this folder",
     "t  u          theme: dark, light, mono; glyphs: braille, block, ASCII",
-    "M  q          mouse on and off; leave (Ctrl-C does too)",
+    "M  q          mouse on and off; quit (also Ctrl-C)",
     NULL,
 };
 
@@ -89,7 +89,7 @@ static enum tui_action prompt_key(struct tui_ui *ui, struct tui_view_state *stat
 static void open_prompt(struct tui_ui *ui, const struct tui_view *view, enum tui_prompt prompt)
 {
     if (!view->searches) {
-        snprintf(ui->note, sizeof ui->note, "%s has no rows to search: ops and path have",
+        snprintf(ui->note, sizeof ui->note, "%s has no rows to search; ops and path have rows",
                  view->name);
         return;
     }

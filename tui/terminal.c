@@ -188,20 +188,20 @@ int tui_terminal_open(struct tacho_error *err)
     static bool registered;
     int known;
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return not_a_terminal(err, "standard input or output is no terminal");
+        return not_a_terminal(err, "standard input or output is not a terminal");
     if (tcgetattr(STDIN_FILENO, &terminal.saved) || pipe2(terminal.pipe, O_CLOEXEC | O_NONBLOCK))
         return not_a_terminal(err, strerror(errno));
     if (setupterm(NULL, STDOUT_FILENO, &known) != OK)
-        return not_a_terminal(err, "the terminal is not known: is TERM right?");
+        return not_a_terminal(err, "unknown terminal type: is TERM correct?");
     const char *cup = tigetstr("cup");
     bool moves = cup && cup != (char *)-1;
     del_curterm(cur_term);
     if (!moves)
-        return not_a_terminal(err, "the terminal cannot place the cursor: is TERM right?");
+        return not_a_terminal(err, "the terminal cannot position the cursor: is TERM correct?");
     set_escdelay(25);
     terminal.screen = newterm(NULL, stdout, stdin);
     if (!terminal.screen)
-        return not_a_terminal(err, "the terminal is not known: is TERM right?");
+        return not_a_terminal(err, "unknown terminal type: is TERM correct?");
     terminal.open = true;
     terminal.all = true;
     terminal.came = 0;

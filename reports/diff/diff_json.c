@@ -20,7 +20,7 @@ static void put_side(struct rep_writer *writer, const char *key,
     rep_put_int(writer, "detailed", diff_side->detailed);
     rep_put_real(writer, "ms", diff_side->step, "the run holds no time");
     rep_put_real(writer, "tokens_per_step", diff_side->tokens_per_step,
-                 "not every step says how many tokens it holds");
+                 "not every step records its number of tokens");
     rep_close(writer);
 }
 
@@ -47,7 +47,7 @@ static void put_row(struct rep_writer *writer, const char *key, const struct an_
     rep_put_real(writer, "good_ms", row->good, "the run holds no time");
     rep_put_real(writer, "bad_ms", row->bad, "the run holds no time");
     rep_put_real(writer, "delta_ms", row->delta, "one of the runs holds no time");
-    rep_put_real(writer, "delta_pct", row->delta_pct, "GOOD holds no time");
+    rep_put_real(writer, "delta_pct", row->delta_pct, "the baseline holds no time");
     rep_put_real(writer, "good_calls", row->good_calls,
                  counted ? "no step has all its parts in the file" : no_calls);
     rep_put_real(writer, "bad_calls", row->bad_calls,

@@ -88,18 +88,18 @@ static void name_row(char name[REP_NAME], const void *row)
         snprintf(name + length, REP_NAME - length, " *");
 }
 
-static const struct rep_column columns[] = {{"GOOD", 9, cell_good},
-                                            {"BAD", 9, cell_bad},
+static const struct rep_column columns[] = {{"baseline", 10, cell_good},
+                                            {"candidate", 10, cell_bad},
                                             {"change", 11, cell_delta},
-                                            {"% of GOOD", 11, cell_pct},
+                                            {"change %", 11, cell_pct},
                                             {"sure", 6, cell_sure},
                                             {"95 %, ms", 20, cell_interval},
-                                            {"calls GOOD", 12, cell_good_calls},
-                                            {"calls BAD", 11, cell_bad_calls}};
+                                            {"calls before", 13, cell_good_calls},
+                                            {"calls after", 12, cell_bad_calls}};
 static const struct rep_column columns_added[] = {
-    {"time", 9, cell_bad}, {"% of GOOD", 11, cell_pct}, {"calls", 9, cell_bad_calls}};
+    {"time", 9, cell_bad}, {"% of baseline", 14, cell_pct}, {"calls", 9, cell_bad_calls}};
 static const struct rep_column columns_removed[] = {
-    {"time", 9, cell_good}, {"% of GOOD", 11, cell_pct}, {"calls", 9, cell_good_calls}};
+    {"time", 9, cell_good}, {"% of baseline", 14, cell_pct}, {"calls", 9, cell_good_calls}};
 
 /* One line about one of the runs: how long its step is, how many steps there are and where they
  * come from. */
@@ -138,7 +138,7 @@ static void gate_line(struct page *page, const struct rep_diff_gate *diff_gate,
     const char *sign = pct > 0 ? "+" : "", *note = "";
     if (!diff_gate->failed && pct > diff_gate->fail_above_pct)
         note = ", which is not significant";
-    page_line(page, "Limit", "%s: the step may be %s %% longer, it is %s%s %%%s",
+    page_line(page, "Limit", "%s: the step may be up to %s %% longer, the change is %s%s %%%s",
               diff_gate->failed ? "FAILED" : "passed", NUMBER_TEXT(diff_gate->fail_above_pct), sign,
               NUMBER_TEXT(pct), note);
 }
@@ -158,7 +158,7 @@ static void scaling_line(struct page *page, const struct an_diff *diff)
         return;
     page_label(page, "Scaling");
     if (scaling->reason) {
-        page_item(page, "not known: %.300s", scaling->reason);
+        page_item(page, "unknown: %.300s", scaling->reason);
         page_end(page);
         return;
     }
@@ -168,7 +168,7 @@ static void scaling_line(struct page *page, const struct an_diff *diff)
     else
         page_item(page, "efficiency %.1f %%", 100 * scaling->efficiency.value);
     page_item(page,
-              "%s times the %s/s (%s instead of %s) with %s times the ranks (%" PRId64
+              "%s times the %s/s (%s instead of %s) on %s times the ranks (%" PRId64
               " instead of %" PRId64 ")",
               DIGITS_TEXT(scaling->speed_up.value, 3), scaling->of,
               NUMBER_TEXT(scaling->bad_rate.value), NUMBER_TEXT(scaling->good_rate.value),
@@ -192,20 +192,20 @@ static void diff_head(struct page *page, const struct an_diff *diff,
 {
     page_head(page, diff->verdict);
     page_blank(page);
-    side_line(page, "GOOD", &diff->good, diff);
-    side_line(page, "BAD", &diff->bad, diff);
+    side_line(page, "Baseline", &diff->good, diff);
+    side_line(page, "Candidate", &diff->bad, diff);
     if (diff->note) {
         page_line(page, "Note", "%s", diff->note);
     }
     scaling_line(page, diff);
-    page_label(page, "Sure");
+    page_label(page, "Significance");
     if (diff->significance)
         page_item(page, "%s", diff->significance);
     else
         page_item(page,
-                  "yes: 95 %% sure over all %zu names compared (block bootstrap of medians, Holm), "
-                  "more than the runs drift in "
-                  "themselves, and 1 %% of the step at least",
+                  "sure means: 95 %% confidence over all %zu names compared (block bootstrap of "
+                  "medians, Holm), a change above the drift within each run, and at least 1 %% "
+                  "of the step",
                   diff->compared);
     page_end(page);
     gate_line(page, diff_gate, diff);
@@ -248,7 +248,7 @@ int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
     char title[120];
     diff_head(p, diff, gate);
     const char *whole =
-        diff->unit == AN_DIFF_CAPTURE ? "Whole capture, a device" : "Median of a step";
+        diff->unit == AN_DIFF_CAPTURE ? "Whole capture, per device" : "Median step";
     TABLE(p, whole, &diff->step, isnan(diff->step.delta) ? 0u : 1u, columns);
     for (size_t i = 0, next; i < diff->row_count; i = next) {
         for (next = i; next < diff->row_count && diff->rows[next].kind == diff->rows[i].kind;
@@ -256,15 +256,15 @@ int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
             merged = merged || diff->rows[next].merged;
         TABLE(p, an_diff_kind_text(diff->rows[i].kind), &diff->rows[i], next - i, columns);
     }
-    snprintf(title, sizeof title, "Only in BAD (%zu names)", diff->added_total);
+    snprintf(title, sizeof title, "Only in the candidate (%zu names)", diff->added_total);
     TABLE(p, title, diff->added, diff->added_count, columns_added);
-    snprintf(title, sizeof title, "Only in GOOD (%zu names)", diff->removed_total);
+    snprintf(title, sizeof title, "Only in the baseline (%zu names)", diff->removed_total);
     TABLE(p, title, diff->removed, diff->removed_count, columns_removed);
     if (merged) {
         page_blank(p);
         page_text(p, 0,
                   "* names that differ only in template arguments, argument lists, addresses or "
-                  "long numbers, added up");
+                  "long numbers are added up");
     }
     return page_flush(p);
 }

@@ -122,7 +122,7 @@ static void draw(struct page *page, const struct an_heat *heat, const double *ce
         }
     if (!(map.high > 0))
         return;
-    snprintf(caption, sizeof caption, "%s: a row a rank, a column a step", what);
+    snprintf(caption, sizeof caption, "%s: one row per rank, one column per step", what);
     svg_begin(page, "heat", caption, WIDTH, map.row * (double)heat->ranks + 24, "%s from %s to %s.",
               what, TIME_TEXT(map.low * 1e6), TIME_TEXT(map.high * 1e6));
     fprintf(page->out, "<g class=\"heat\" transform=\"translate(%d %.4g) scale(%.6g %.6g)\">\n",
@@ -145,5 +145,5 @@ void html_heat(struct page *page, const struct an_result *result)
         return;
     draw(page, heat, heat->step_ms, "Step time");
     draw(page, heat, heat->waiting_ms, "Waiting for other ranks");
-    draw(page, heat, heat->transfer_ms, "Transfer that nothing hides");
+    draw(page, heat, heat->transfer_ms, "Exposed transfer");
 }

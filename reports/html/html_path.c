@@ -17,7 +17,7 @@
 #define TOP        24
 #define BAR        22
 #define ROW        42 /* a bar, and room for the names of arrows */
-#define HINT_WIDTH 3  /* from here on a pointer over it tells what it is */
+#define HINT_WIDTH 3  /* from here on a pointer over it shows what it is */
 #define NAME_WIDTH 60 /* from here on a bar has its name in it */
 #define ARROW_CHAR 6.2
 
@@ -74,7 +74,7 @@ static void draw_segment(struct page *page, const struct drawing *drawing, size_
         snprintf(more, sizeof more, " (the longest of %" PRIu32 ")", stretch->merged);
     snprintf(class, sizeof class, "c%d%s", why->what, stretch->lane < 0 ? " gap" : "");
     if (an_path_hands_over(drawing->step, i))
-        snprintf(link, sizeof link, "; hands over by %.12s%s", stretch->link,
+        snprintf(link, sizeof link, "; dependency: %.12s%s", stretch->link,
                  stretch->inferred ? " (inferred)" : "");
     snprintf(title, sizeof title, "%.60s%s: %s at %s, %.60s%s", name, more,
              TIME_TEXT((double)stretch->dur_ns), TIME_TEXT((double)stretch->start_ns), why->text,
@@ -160,9 +160,9 @@ void html_path(struct page *page, const struct an_result *result)
              "Step %" PRId64 " of rank %" PRId64 ", %s: what the next step waits for", step->index,
              step->rank, TIME_TEXT(step->ms * 1e6));
     svg_begin(page, "path", caption, WIDTH, height,
-              "The critical path goes over %zu tracks. It spends most of the step, %s, with: %s. "
-              "The tables below have every "
-              "hand-over and the longest stretches.",
+              "The critical path crosses %zu tracks. Its largest part of the step, %s, is: %s. "
+              "The tables below have all "
+              "dependencies and the longest segments.",
               step->lane_count, TIME_TEXT((double)step->reason[0].ns), step->reason[0].text);
     svg_time_axis(page, step->ms, LEFT, WIDTH, drawing.scale, height);
     draw_tracks(page, step);
@@ -173,9 +173,9 @@ void html_path(struct page *page, const struct an_result *result)
     name_arrows(page, &drawing);
     svg_end(page);
     legend(page, step);
-    const char *source = recorded ? ", as the file says" : "; dashed, as only times tell";
+    const char *source = recorded ? " (recorded)" : " (dashed: inferred from times)";
     if (recorded && inferred)
-        source = ", as the file says; dashed: only times tell";
+        source = " (solid: recorded; dashed: inferred from times)";
     if (recorded || inferred)
-        fprintf(page->out, "<p>An arrow: one track hands over to another%s.</p>\n", source);
+        fprintf(page->out, "<p>An arrow: a dependency between tracks%s.</p>\n", source);
 }

@@ -165,7 +165,7 @@ static void draw_point(struct page *page, const struct plot *plot,
     html_text(page->out, point->name, 100);
     fprintf(page->out, ": %s, %s, %s FLOP a byte, %s</title></circle>\n",
             TIME_TEXT((double)point->time_ns), SI_TEXT(point->achieved_flops, "FLOP/s"),
-            DIGITS_TEXT(point->intensity, 3), rep_or(point->bound, "bound not known"));
+            DIGITS_TEXT(point->intensity, 3), rep_or(point->bound, "bound unknown"));
     if (index < LETTERS)
         svg_text(page, x, y + 4, SVG_MIDDLE, "on", "%c", (int)('A' + index));
 }
@@ -230,10 +230,10 @@ void html_roofline(struct page *page, const struct an_result *result)
     }
     svg_begin(
         page, "roofline",
-        "Roofline, log-log: circles grow with time; filled: bound by memory, ringed: by compute",
+        "Roofline, log-log: circles grow with time; filled: memory-bound, ringed: compute-bound",
         WIDTH, HEIGHT,
-        "%zu of %zu points lie under a roof of memory; the one with most time is %.80s. The table "
-        "below has them all.",
+        "%zu of %zu points are memory-bound; the one with the most time is %.80s. The table "
+        "below lists all of them.",
         under, drawn, result->points[0].name);
     draw_grid(page, &plot);
     for (size_t i = 0; i < result->ceiling_count && labels < sizeof used / sizeof *used; i++)

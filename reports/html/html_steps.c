@@ -217,7 +217,7 @@ static size_t draw_line(struct page *page, const struct trend *trend,
         if (result->step_points[i].excluded) {
             const struct an_step_point *point = &result->step_points[i];
             char title[100];
-            snprintf(title, sizeof title, "step %" PRId64 ", %s, left out: %.40s", point->index,
+            snprintf(title, sizeof title, "step %" PRId64 ", %s, excluded: %.40s", point->index,
                      TIME_TEXT(point->ms * 1e6), point->excluded);
             svg_rect(page, at_x(trend, (double)point->index) - 3, at_y(trend, point->ms) - 3, 6, 6,
                      "excluded", title);
@@ -334,7 +334,7 @@ void html_trend(struct page *page, const struct an_result *result)
         trend.most_ms = 4 * steps->p95_ms.value;
     trend.most_ms *= 1.05;
     svg_begin(page, "trend",
-              "Step time over the run; circles: slow steps, squares: left out of statistics", WIDTH,
+              "Step time over the run; circles: slow steps, squares: excluded from statistics", WIDTH,
               280, "Steps take %s in the median and %s at the 95th percentile; %zu are outliers.",
               TIME_TEXT(steps->median_ms.value * 1e6), TIME_TEXT(steps->p95_ms.value * 1e6),
               steps->outlier_count);

@@ -195,12 +195,12 @@ void html_timeline(struct page *page, const struct an_result *result)
     static const char *const name[AN_CLASS_COUNT] = {
         [AN_CLASS_COMPUTE] = "compute",
         [AN_CLASS_COMM] = "communication",
-        [AN_CLASS_BUBBLE] = "waiting in a pipeline",
+        [AN_CLASS_BUBBLE] = "pipeline bubble",
         [AN_CLASS_COPY] = "copy",
-        [AN_CLASS_INPUT] = "input: the loader, and waiting for it",
+        [AN_CLASS_INPUT] = "input: data loading and data wait",
         [AN_CLASS_IO] = "storage",
         [AN_CLASS_HOST] = "host: launches, framework, waits",
-        [AN_CLASS_UNATTRIBUTED] = "ranges that do not say what they are"};
+        [AN_CLASS_UNATTRIBUTED] = "ranges without a declared role"};
     unsigned used = 0;
     bool ranks = false, path = false;
     for (size_t i = 0; i < timeline->step_count; i++)
@@ -216,5 +216,5 @@ void html_timeline(struct page *page, const struct an_result *result)
         return;
     svg_legend(page, used, name);
     if (path)
-        fputs("<p>A line below a row: on the critical path.</p>\n", page->out);
+        fputs("<p>A line below a row marks the critical path.</p>\n", page->out);
 }

@@ -52,7 +52,7 @@ static void put_steps(struct rep_writer *writer, const struct an_steps *steps)
     rep_put_value(writer, "sd_ms", steps->sd_ms);
     rep_put_value(writer, "host_median_ms", steps->host_median_ms);
     rep_put_int(writer, "micro_steps", steps->micro_steps);
-    rep_put_text_or(writer, "note", steps->note, "nothing odd about them");
+    rep_put_text_or(writer, "note", steps->note, "nothing unusual about them");
     rep_put_value(writer, "between_ms", steps->between_ms);
     rep_put_value(writer, "tokens_per_s", steps->tokens_per_s);
     rep_put_value(writer, "samples_per_s", steps->samples_per_s);
@@ -341,7 +341,7 @@ static void put_findings(struct rep_writer *writer, const struct an_result *resu
         rep_put_text(writer, "verify", finding->verify);
         rep_put_text(writer, "wrong_when", finding->wrong_when);
         rep_put_text_or(writer, "what_if", finding->what_if,
-                        "the change is no edit of the dependency graph");
+                        "the change cannot be expressed in the dependency graph");
         rep_close(writer);
     }
     rep_close(writer);
@@ -395,7 +395,7 @@ static void put_trust(struct rep_writer *writer, const struct an_result *result)
     rep_put_value(writer, "overhead_high_pct", trust->overhead_high_pct);
     rep_put_value(writer, "replay_error_pct", trust->replay_error_pct);
     rep_put_text_or(writer, "replay_error_because", trust->replay_error_because,
-                    "nothing is known to disturb it");
+                    "no disturbance is known");
     put_trust_lists(writer, result);
     rep_json_capture(writer, &result->quality);
     rep_put_int(writer, "open_ranges", trust->open_ranges);
@@ -420,7 +420,7 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     rep_put_text(w, "verdict", result->verdict);
     rep_put_text(w, "verdict_class", result->verdict_class);
     rep_put_text_or(w, "caution", result->caution,
-                    "nothing is known that makes the run a bad witness");
+                    "no known condition limits what the run can show");
     rep_put_bool(w, "healthy", result->healthy);
     rep_put_texts(w, "checked", result->checked, result->checked_count);
     put_run(w, &result->run);

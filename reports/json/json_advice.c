@@ -23,7 +23,7 @@ static void put_edit(struct rep_writer *writer, const char *key, const struct an
     rep_put_value(writer, "high", what_if->gain.high);
     rep_put_bool(writer, "ceiling", what_if->gain.ceiling);
     rep_close(writer);
-    rep_put_text_or(writer, "ceiling_because", what_if->ceiling, "it is no ceiling");
+    rep_put_text_or(writer, "ceiling_because", what_if->ceiling, "it is not a ceiling");
     rep_put_text_or(writer, "takes_for_granted", what_if->condition, "nothing");
     rep_close(writer);
 }
@@ -68,7 +68,7 @@ static void put_body(struct rep_writer *writer, const struct an_result *result)
     rep_put_value(writer, "step_ms", advice->step_ms);
     rep_put_value(writer, "replay_error_pct", result->trust.replay_error_pct);
     rep_put_text_or(writer, "replay_error_because", result->trust.replay_error_because,
-                    "nothing is known to disturb it");
+                    "no disturbance is known");
     rep_put_value(writer, "base_error_pct", advice->base_error_pct);
     rep_put_value(writer, "unmatched_pct", advice->unmatched_pct);
     rep_put_value(writer, "think_pct", advice->think_pct);

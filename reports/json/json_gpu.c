@@ -10,8 +10,8 @@
 
 #define ROWS_MOST 2000
 
-/* One device: the unions of its time by kind, sums, and the splits of communication and of the
- * time without compute. */
+/* One device: the unions of its time by kind, sums, and the splits of communication and of
+ * non-compute time. */
 static void put_device(struct rep_writer *writer, const struct an_gpu_device *device)
 {
     rep_open(writer, NULL);
@@ -98,7 +98,7 @@ void rep_json_roofline(struct rep_writer *writer, const struct an_result *result
         rep_open(writer, NULL);
         rep_put_text(writer, "name", point->name);
         rep_put_text_or(writer, "dtype", point->dtype,
-                        "neither its kernels' names nor its arguments tell");
+                        "unknown from the names of its kernels and from its arguments");
         rep_put_text(writer, "pass", point->pass);
         rep_put_text(writer, "kind", point->kind);
         rep_put_int(writer, "count", point->count);
@@ -167,7 +167,7 @@ static void put_copies(struct rep_writer *writer, const struct an_result *result
         const struct an_copy_row *row = &result->copy[i];
         rep_open(writer, NULL);
         rep_put_text(writer, "kind", row->kind);
-        rep_put_text_or(writer, "memory", row->memory, "the trace does not say which memory");
+        rep_put_text_or(writer, "memory", row->memory, "the trace does not name the kind of memory");
         rep_put_int(writer, "count", row->count);
         rep_put_count(writer, "bytes", row->bytes);
         rep_put_us(writer, "total_us", row->total_ns);
@@ -222,7 +222,7 @@ static void put_precision(struct rep_writer *writer, const struct an_precision *
         if (precision->rows[i].told)
             rep_put_bool(writer, "matrix_unit", precision->rows[i].matrix_unit);
         else
-            rep_put_null(writer, "matrix_unit", "the kernels' names do not tell");
+            rep_put_null(writer, "matrix_unit", "unknown from the names of the kernels");
         rep_put_int(writer, "count", precision->rows[i].count);
         rep_put_us(writer, "total_us", precision->rows[i].total_ns);
         rep_close(writer);
@@ -275,7 +275,7 @@ void rep_json_compat(struct rep_writer *writer, const struct an_compat_table *ta
 {
     if (!table->tool) {
         rep_put_null(writer, "compat",
-                     "not asked for: --tracelens-compat, --hta-compat or --tb-compat");
+                     "not requested: --tracelens-compat, --hta-compat or --tb-compat");
         return;
     }
     rep_open(writer, "compat");

@@ -71,7 +71,7 @@ void rep_json_loader(struct rep_writer *writer, const struct an_loader *loader)
     rep_put_value(writer, "expected_wait_ms_per_step", loader->expected_wait_ms_per_step);
     put_stages(writer, loader);
     rep_put_text_or(writer, "worker_kind", loader->worker_kind,
-                    "nothing recorded says who makes the batches");
+                    "the recording does not show which thread makes the batches");
     rep_put_count(writer, "workers", loader->workers);
     rep_put_value(writer, "worker_busy_pct", loader->worker_busy_pct);
     rep_put_value(writer, "queue_depth_mean", loader->queue_depth_mean);
@@ -79,7 +79,7 @@ void rep_json_loader(struct rep_writer *writer, const struct an_loader *loader)
     rep_put_value(writer, "batch_ms", loader->batch_ms);
     rep_put_count(writer, "workers_needed", loader->workers_needed);
     rep_put_count(writer, "workers_wanted", loader->workers_wanted);
-    rep_put_text_or(writer, "serial_stage", loader->serial, "no serial stage was seen to bind");
+    rep_put_text_or(writer, "serial_stage", loader->serial, "no serial stage is the bottleneck");
     rep_put_value(writer, "pipeline_samples_per_s", loader->pipeline_samples_per_s);
     rep_put_value(writer, "compute_samples_per_s", loader->compute_samples_per_s);
     rep_put_value(writer, "read_bytes_per_s", loader->read_bytes_per_s);

@@ -45,7 +45,7 @@ static void put_causes(struct rep_writer *writer, const struct an_absent *absent
     rep_put_us(writer, "other_causes_us", rest);
 }
 
-/* One device or thread: the parts of its time without compute, what occupied the device in each
+/* One device or thread: the parts of its non-compute time, what occupied the device in each
  * part, communication that compute waits for, and the causes on the host. */
 static void put_row(struct rep_writer *writer, const struct an_absent *absent)
 {

@@ -77,7 +77,7 @@ static void notes(struct page *page, const struct an_what_if *what_if)
     if (what_if->ceiling)
         note(page, what_if, "a ceiling", what_if->ceiling);
     if (what_if->condition)
-        note(page, what_if, "takes for granted", what_if->condition);
+        note(page, what_if, "assumes", what_if->condition);
 }
 
 /* The table of edits, one row for all of them together, and the notes to each. */
@@ -91,7 +91,7 @@ static void edits(struct page *page, const struct an_advice *advice)
                               .name_least = 26};
     rep_table_write(page, &table);
     if (advice->together.edit) {
-        table.title = "All of them together";
+        table.title = "All changes together";
         table.rows = &advice->together;
         table.count = table.most = 1;
         rep_table_write(page, &table);
@@ -112,10 +112,10 @@ static void cell_gain_per(char cell[REP_CELL], const void *row)
 REP_CELL_OF(cell_path, an_sensitivity_row, rep_cell_real_ms, path_ms)
 REP_CELL_OF(cell_share, an_sensitivity_row, rep_cell_tenths, path_pct)
 REP_CELL_OF(cell_work, an_sensitivity_row, rep_cell_ms, work_ms)
-static const struct rep_column of_row[] = {{"% per 1 %", 10, cell_gain_per},
-                                           {"on the path", 12, cell_path},
+static const struct rep_column of_row[] = {{"step gain %", 12, cell_gain_per},
+                                           {"on path", 10, cell_path},
                                            {"% of step", 10, cell_share},
-                                           {"all of it", 10, cell_work}};
+                                           {"total", 10, cell_work}};
 
 static void percent(struct page *page, const char *text, const struct an_value *pct)
 {
@@ -129,12 +129,12 @@ static void cores(struct page *page, const struct an_core_use *cores)
 {
     if (!cores->cores.valid || !cores->wanted.valid)
         return;
-    page_item(page, "its threads want %s of %.0f cores", DIGITS_TEXT(cores->wanted.value, 2),
+    page_item(page, "its threads can use %s of %.0f cores", DIGITS_TEXT(cores->wanted.value, 2),
               cores->cores.value);
     if (cores->others.valid && cores->others.value >= 0.05)
-        page_item(page, "other programs %s", DIGITS_TEXT(cores->others.value, 2));
+        page_item(page, "other programs use %s", DIGITS_TEXT(cores->others.value, 2));
     if (cores->slowdown_pct.valid && cores->slowdown_pct.value >= 0.5)
-        percent(page, "sharing them made its work longer by", &cores->slowdown_pct);
+        percent(page, "sharing cores slows its work down by", &cores->slowdown_pct);
 }
 
 /* First how far the replay can be trusted, then what it predicts. */
@@ -145,30 +145,30 @@ void rep_section_advice(struct page *page, const struct an_result *result)
         return;
     page_blank(page);
     page_label(page, "Replay");
-    page_item(page, "of %" PRId64 " step%s, %" PRId64 " nodes", advice->steps,
+    page_item(page, "%" PRId64 " step%s, %" PRId64 " nodes", advice->steps,
               REP_PLURAL(advice->steps, "", "s"), advice->nodes);
     if (result->trust.replay_error_pct.valid)
-        page_item(page, "odd steps predict the even ones' median within %s %%",
+        page_item(page, "odd steps predict the median of the even ones within %s %%",
                   DIGITS_TEXT(fmax(result->trust.replay_error_pct.value, 0.01), 2));
     else
-        page_item(page, "not checked: %.200s", result->trust.replay_error_pct.reason);
+        page_item(page, "not validated: %.200s", result->trust.replay_error_pct.reason);
     if (result->trust.replay_error_pct.valid && result->trust.replay_error_pct.value > 2 &&
         result->trust.replay_error_because)
         page_item(page, "%.300s", result->trust.replay_error_because);
     if (advice->base_error_pct.valid)
-        page_item(page, "as recorded it comes out %+.2g %%", advice->base_error_pct.value);
-    percent(page, "host think time", &advice->think_pct);
-    percent(page, "waits that nothing recorded ends", &advice->held_pct);
+        page_item(page, "replay without changes differs by %+.2g %%", advice->base_error_pct.value);
+    percent(page, "untraced host time", &advice->think_pct);
+    percent(page, "waits without a recorded dependency", &advice->held_pct);
     cores(page, &advice->cores);
     if (advice->stretch_low_pct.valid)
         page_item(page,
-                  "%" PRId64 " steps in a row differ from all of them by %+.1f to %+.1f %%, "
-                  "another run by at least as much",
+                  "%" PRId64 " consecutive steps differ from all steps by %+.1f to %+.1f %%; "
+                  "another run differs by at least as much",
                   advice->stretch_steps, advice->stretch_low_pct.value,
                   advice->stretch_high_pct.value);
     page_end(page);
     edits(page, advice);
-    struct rep_table table = {.title = "Gain of the step per 1 % less of",
+    struct rep_table table = {.title = "Sensitivity: step gain per 1 % reduction of",
                               .name = name_row,
                               REP_COLUMNS(of_row),
                               REP_ROWS_OF(advice->rows, advice->row_count)};

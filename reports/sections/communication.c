@@ -70,7 +70,7 @@ static const struct rep_column of_collective[] = {
     {"ranks", 6, collective_ranks},           {"algorithm", 11, collective_algorithm_bytes_per_s}};
 static const struct rep_column of_rank[] = {
     {"exposed", 10, comm_rank_exposed_ms},   {"waiting", 10, comm_rank_waiting_ms},
-    {"came last %", 12, rank_last},          {"made wait", 10, comm_rank_caused_ms},
+    {"last %", 12, rank_last},          {"delayed", 10, comm_rank_caused_ms},
     {"transfer", 10, comm_rank_transfer_ms}, {"total", 10, comm_rank_total_ms},
     {"overlap %", 10, rank_overlap},         {"exposed waiting", 16, comm_rank_exposed_waiting_ms}};
 
@@ -91,13 +91,13 @@ void rep_section_communication(struct page *page, const struct an_result *result
     else if (communication->exposed_ms.valid)
         page_item(page, "%s exposed", TIME_TEXT(communication->exposed_ms.value * 1e6));
     if (communication->overlap_pct.valid)
-        page_item(page, "%.1f %% beside compute", communication->overlap_pct.value);
+        page_item(page, "%.1f %% overlapped with compute", communication->overlap_pct.value);
     if (communication->bytes_per_step.valid)
         page_item(page, "%s a step and rank", BYTES_TEXT(communication->bytes_per_step.value));
     if (communication->missing)
         page_item(page, "%.300s", communication->missing);
     else if (result->gpu.reason && !communication->waiting_ms.valid)
-        page_item(page, "transfer and waiting not known: %.300s", communication->waiting_ms.reason);
+        page_item(page, "transfer and waiting unknown: %.300s", communication->waiting_ms.reason);
     page_end(page);
 }
 
@@ -105,7 +105,7 @@ void rep_section_communication_tables(struct page *page, const struct an_result 
 {
     const struct an_communication *communication = &result->communication;
     struct rep_table table = {
-        .title = communication->total_ms.valid && result->gpu.reason ? "Collectives, of a step"
+        .title = communication->total_ms.valid && result->gpu.reason ? "Collectives per step"
                                                                      : "Collectives",
         .name = name_collective,
         REP_COLUMNS(of_collective),
@@ -113,7 +113,7 @@ void rep_section_communication_tables(struct page *page, const struct an_result 
     if (communication->reason)
         return;
     rep_table_write(page, &table);
-    table = (struct rep_table){.title = "Communication of each rank, of a step",
+    table = (struct rep_table){.title = "Communication of each rank per step",
                                .name_least = 38,
                                .name = name_rank,
                                REP_COLUMNS(of_rank),

@@ -135,7 +135,7 @@ static void launches(struct page *page, const struct an_launches *launches)
     if (launches->graphs)
         page_item(page, "%" PRId64 " of them CUDA graphs", launches->graphs);
     if (launches->matched < launches->calls)
-        page_item(page, "%" PRId64 " with their device op in the file", launches->matched);
+        page_item(page, "%" PRId64 " with their device operation in the file", launches->matched);
     us_item(page, "on the host", launches->host_mean_us);
     us_item(page, "delay median", launches->delay_median_us);
     us_item(page, "p95", launches->delay_p95_us);
@@ -144,7 +144,7 @@ static void launches(struct page *page, const struct an_launches *launches)
         page_item(page, "queue %s on average, at most %.0f",
                   DIGITS_TEXT(launches->queue_mean.value, 3), launches->queue_max.value);
     if (launches->full_queue_pct.valid && launches->full_queue_pct.value > 0)
-        page_item(page, "full %.1f %% of the time: then the host waits",
+        page_item(page, "full %.1f %% of the time: the host waits then",
                   launches->full_queue_pct.value);
     if (launches->short_pct.valid)
         page_item(page, "%.0f %% of kernels are shorter than their launch call",
@@ -229,7 +229,7 @@ static void precision(struct page *page, const struct an_precision *precision)
         for (size_t i = 0; i < precision->row_count && i < 6; i++) {
             const char *unit = precision->rows[i].matrix_unit ? " on matrix units" : " without";
             if (!precision->rows[i].told)
-                unit = " (unit not told by the names)";
+                unit = " (unit unknown from kernel names)";
             page_item(page, "%.20s %s%s", precision->rows[i].dtype,
                       TIME_TEXT((double)precision->rows[i].total_ns), unit);
         }

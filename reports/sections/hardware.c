@@ -12,7 +12,7 @@ static void energy_line(struct page *page, const struct an_energy *energy)
 {
     page_label(page, "Energy");
     if (energy->reason) {
-        page_item(page, "not known: %.300s", energy->reason);
+        page_item(page, "unknown: %.300s", energy->reason);
         page_end(page);
         return;
     }
@@ -27,7 +27,7 @@ static void energy_line(struct page *page, const struct an_energy *energy)
     else if (energy->per_sample_j.valid)
         page_item(page, "%s a sample", SI_TEXT(energy->per_sample_j.value, "J"));
     if (energy->cost.valid)
-        page_item(page, "%s for all of it", DIGITS_TEXT(energy->cost.value, 3));
+        page_item(page, "%s in total", DIGITS_TEXT(energy->cost.value, 3));
     page_end(page);
 }
 
@@ -54,9 +54,9 @@ static void gpu_line(struct page *page, const struct an_gpu_hardware *hardware)
     else if (hardware->clock_sm_mhz.valid)
         page_item(page, "%.0f MHz", hardware->clock_sm_mhz.value);
     for (size_t i = 0; i < hardware->reason_count && i < 3; i++)
-        page_item(page, "held by %s %.0f %%", hardware->reasons[i].name, hardware->reasons[i].pct);
+        page_item(page, "limited by %s %.0f %%", hardware->reasons[i].name, hardware->reasons[i].pct);
     if (hardware->throttled_pct.valid && !hardware->reason_count)
-        page_item(page, "not held back");
+        page_item(page, "clock not limited");
     if (hardware->temperature_max_c.valid)
         page_item(page, "at most %.0f C", hardware->temperature_max_c.value);
     share(page, hardware->sm_active_pct, "SMs active");
@@ -81,13 +81,13 @@ static void counted_line(struct page *page, const struct an_gpu_hardware *hardwa
     share(page, hardware->pm_dram_read_pct, "memory read");
     share(page, hardware->pm_dram_write_pct, "written");
     if (step->time_ms.valid)
-        page_item(page, "a step %s", TIME_TEXT(step->time_ms.value * 1e6));
+        page_item(page, "step %s", TIME_TEXT(step->time_ms.value * 1e6));
     if (step->flops_per_s.valid)
         page_item(page, "%s", SI_TEXT(step->flops_per_s.value, "op/s"));
     if (step->dram_bytes_per_s.valid)
         page_item(page, "%s", SI_TEXT(step->dram_bytes_per_s.value, "B/s"));
     if (step->intensity.valid)
-        page_item(page, "%s op a byte of DRAM", DIGITS_TEXT(step->intensity.value, 3));
+        page_item(page, "%s op per byte of DRAM", DIGITS_TEXT(step->intensity.value, 3));
     share(page, step->occupancy_pct, "occupancy");
     page_end(page);
 }
@@ -146,7 +146,7 @@ static void ranges(struct page *page, const struct an_result *result)
         {"type", 6, range_dtype},        {"time", 9, range_time},
         {"rate", 12, range_rate},        {"DRAM", 11, range_bytes},
         {"op/byte", 9, range_intensity}, {"occupancy", 10, range_occupancy}};
-    struct rep_table table = {.title = "Ranges, counted by the hardware",
+    struct rep_table table = {.title = "Ranges: hardware counters",
                               .name = name_range,
                               .name_least = 30,
                               REP_COLUMNS(columns),

@@ -34,11 +34,11 @@ static void workers(struct page *page, const struct an_loader *loader)
         page_item(page, "queue depth %.2f", loader->queue_depth_mean.value);
     if (loader->workers_needed.valid && loader->workers_wanted.valid &&
         loader->workers_wanted.value > loader->workers_needed.value)
-        page_item(page, "%" PRId64 " workers would keep up, the cores allow %" PRId64,
+        page_item(page, "%" PRId64 " workers needed to keep up, the cores allow %" PRId64,
                   loader->workers_wanted.value, loader->workers_needed.value);
     else if (loader->workers_needed.valid)
-        page_item(page, "%" PRId64 " %s up", loader->workers_needed.value,
-                  REP_PLURAL(loader->workers_needed.value, "worker keeps", "workers keep"));
+        page_item(page, "%" PRId64 " %s to keep up", loader->workers_needed.value,
+                  REP_PLURAL(loader->workers_needed.value, "worker needed", "workers needed"));
     else if (loader->serial)
         page_item(page, "%.300s", loader->workers_needed.reason);
 }
@@ -48,12 +48,12 @@ static void workers(struct page *page, const struct an_loader *loader)
 static void rates(struct page *page, const struct an_loader *loader)
 {
     if (loader->pipeline_samples_per_s.valid && loader->compute_samples_per_s.valid) {
-        page_item(page, "can load %s samples/s", NUMBER_TEXT(loader->pipeline_samples_per_s.value));
-        page_item(page, "the rest of the step can use %s samples/s",
+        page_item(page, "loads up to %s samples/s", NUMBER_TEXT(loader->pipeline_samples_per_s.value));
+        page_item(page, "the rest of the step consumes up to %s samples/s",
                   NUMBER_TEXT(loader->compute_samples_per_s.value));
     }
     if (loader->device_bytes_per_s.valid && loader->access_ratio.valid)
-        page_item(page, "reads %s/s from storage, %.0f %% of what it is able to",
+        page_item(page, "reads %s/s from storage, %.0f %% of its bandwidth",
                   BYTES_TEXT(loader->device_bytes_per_s.value), 100 * loader->access_ratio.value);
 }
 
@@ -70,7 +70,7 @@ static const struct rep_column of_rank[] = {{"wait", 10, cell_wait},
                                             {"a batch", 10, cell_batch},
                                             {"workers", 8, cell_workers},
                                             {"needed", 8, cell_needed},
-                                            {"wait by formula", 16, cell_expected}};
+                                            {"wait, model", 16, cell_expected}};
 
 void rep_section_loader(struct page *page, const struct an_result *result)
 {
@@ -80,10 +80,10 @@ void rep_section_loader(struct page *page, const struct an_result *result)
         return;
     page_label(page, "Loader");
     if (loader->wait_ms_per_step.valid)
-        page_item(page, "%swaits %s a step", result->gpu.reason ? "" : "the host ",
+        page_item(page, "%swaits %s a step for its batch", result->gpu.reason ? "" : "the host ",
                   TIME_TEXT(loader->wait_ms_per_step.value * 1e6));
     else if (loader->inferred_wait_ms_per_step.valid && guess_matters(result))
-        page_item(page, "waits at most %s a step: a guess from gaps, no range marks the loader",
+        page_item(page, "waits at most %s a step: estimated from gaps, no range marks the loader",
                   TIME_TEXT(loader->inferred_wait_ms_per_step.value * 1e6));
     for (size_t i = 0; i < loader->stage_count; i++)
         if (loader->stages[i].ms_per_batch.valid &&

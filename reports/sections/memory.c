@@ -26,7 +26,7 @@ static void growth_item(struct page *page, const char *what, const struct an_gro
 /* Memory by category, the largest first; of categories whose present size is unknown the peak. */
 static void tags(struct page *page, const struct an_memory *memory)
 {
-    page_label(page, "Held");
+    page_label(page, "  by category");
     for (size_t i = 0; i < memory->tag_count && i < TAGS_MOST; i++) {
         const struct an_memory_tag *tag = &memory->tags[i];
         const char *device = tag->device[0] == 'g' ? tag->device : "";
@@ -48,17 +48,17 @@ void rep_section_memory(struct page *page, const struct an_result *result)
     if (memory->reason)
         return;
     page_label(page, "Memory");
-    count_item(page, "counted at most", memory->peak_bytes);
+    count_item(page, "tracked, at most", memory->peak_bytes);
     if (memory->processes > 1 && memory->rank_peak_bytes.valid)
         page_item(page, "%" PRId64 " processes, the largest %s", memory->processes,
                   BYTES_TEXT((double)memory->rank_peak_bytes.value));
-    count_item(page, "not counted", memory->uncounted_bytes);
+    count_item(page, "untracked", memory->uncounted_bytes);
     if (memory->room_bytes.valid && memory->capacity_bytes.valid) {
-        page_item(page, "room for %s more of %s", BYTES_TEXT((double)memory->room_bytes.value),
+        page_item(page, "%s of %s free", BYTES_TEXT((double)memory->room_bytes.value),
                   BYTES_TEXT((double)memory->capacity_bytes.value));
     }
-    growth_item(page, "what is counted", &memory->growth);
-    growth_item(page, "the resident set", &memory->resident_growth);
+    growth_item(page, "tracked memory", &memory->growth);
+    growth_item(page, "resident set", &memory->resident_growth);
     page_end(page);
     if (memory->tag_count)
         tags(page, memory);

@@ -43,7 +43,7 @@ static void cell_after(char cell[REP_CELL], const void *row)
 
 static const struct rep_column of_row[] = {
     {"a step", 9, cell_window},
-    {"no compute", 11, cell_absent},
+    {"non-compute", 12, cell_absent},
 #define PART_COLUMN(name, key, text) {text, 12, cell_##key},
     AN_ABSENT_MAP(PART_COLUMN)
 #undef PART_COLUMN
@@ -72,7 +72,7 @@ static void cause_cause(char cell[REP_CELL], const void *row)
 static void name_cause(char name[REP_NAME], const void *row)
 {
     const struct an_absent_cause *cause = row;
-    snprintf(name, REP_NAME, "%.300s", rep_or(cause->name, "outside of every range"));
+    snprintf(name, REP_NAME, "%.300s", rep_or(cause->name, "outside all ranges"));
 }
 static const struct rep_column of_cause[] = {
     {"time", 9, cause_time}, {"%", 6, cause_share}, {"cause", 15, cause_cause}};
@@ -122,7 +122,7 @@ void rep_section_noncompute(struct page *page, const struct an_result *result)
 {
     char title[160], name[REP_NAME];
     const struct an_absent *absent = longest_row(result);
-    struct rep_table table = {.title = "Without compute, % of the window",
+    struct rep_table table = {.title = "Non-compute time, % of the window",
                               .name_least = 30,
                               .name = name_row,
                               REP_COLUMNS(of_row),
@@ -134,20 +134,20 @@ void rep_section_noncompute(struct page *page, const struct an_result *result)
     rep_table_write(page, &table);
     if (result->absent[0].device.valid)
         page_text(page, 1,
-                  " launch late: the host had not issued the next kernel; blocked: it waited for "
-                  "an op it depends on; dispatch: "
-                  "on its way to the device; dependency: the rest; after waits: of launch late, "
-                  "behind a call that waited");
+                  " launch-bound: the host had not issued the next kernel; blocked: the kernel waited "
+                  "for an operation that it depends on; dispatch: the device had not started it "
+                  "yet; dependency: the rest; after waits: launch-bound time after a call that "
+                  "waited");
     if (result->absent[0].device.valid && !result->absent[0].part_ns[0].valid) {
         page_blank(page);
-        page_line(page, "Split", "not known: %.300s", result->absent[0].part_ns[0].reason);
+        page_line(page, "Split", "unknown: %.300s", result->absent[0].part_ns[0].reason);
     }
     if (!absent)
         return;
     page_blank(page);
     cause_items(page, absent);
     name_row(name, absent);
-    snprintf(title, sizeof title, "What the host did meanwhile (%.100s)", name);
+    snprintf(title, sizeof title, "Host activity during non-compute time (%.100s)", name);
     rep_table_write(page, &(struct rep_table){.title = title,
                                               .name_least = 40,
                                               .name = name_cause,

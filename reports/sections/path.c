@@ -18,7 +18,7 @@ REP_CELL_OF(cell_cause_time, an_path_cause, rep_cell_ns, ns)
 REP_CELL_OF(cell_cause_step, an_path_cause, rep_cell_ms, step_median_ms)
 static const struct rep_column of_cause[] = {{"% of path", 10, cell_cause_pct},
                                              {"time", 10, cell_cause_time},
-                                             {"median of a step", 17, cell_cause_step}};
+                                             {"median per step", 17, cell_cause_step}};
 
 REP_NAME_OF(name_op, an_path_op, name)
 REP_CELL_OF(cell_op_pct, an_path_op, rep_cell_tenths, pct.value)
@@ -31,12 +31,12 @@ static void cell_op_cause(char cell[REP_CELL], const void *row)
 }
 static const struct rep_column of_op[] = {{"% of path", 10, cell_op_pct},
                                           {"time", 10, cell_op_time},
-                                          {"stretches", 10, cell_op_count},
+                                          {"segments", 10, cell_op_count},
                                           {"cause", 23, cell_op_cause}};
 
 void rep_table_path_ops(const struct an_critical_path *path, struct rep_table *table)
 {
-    *table = (struct rep_table){.title = "What stands on it",
+    *table = (struct rep_table){.title = "Operations on the critical path",
                                 .name = name_op,
                                 REP_COLUMNS(of_op),
                                 REP_ROWS_OF(path->ops, path->reason ? 0 : path->op_count)};
@@ -63,7 +63,7 @@ void rep_section_critical_path(struct page *page, const struct an_result *result
     page_end(page);
     if (path->doubt)
         page_text(page, 2, path->doubt);
-    struct rep_table causes = {.title = "What the path spends its time with",
+    struct rep_table causes = {.title = "Critical path by cause",
                                .words = true,
                                .name = name_cause,
                                REP_COLUMNS(of_cause),
@@ -132,7 +132,7 @@ static void cell_segment_merged(char cell[REP_CELL], const void *row)
 static const struct rep_column of_segment[] = {
     {"time", 9, cell_segment_time},           {"from", 9, cell_segment_start},
     {"cause", 14, cell_segment_cause},        {"rank: track", 20, cell_segment_lane},
-    {"hands over by", 20, cell_segment_link}, {"stretches", 10, cell_segment_merged}};
+    {"dependency", 20, cell_segment_link},    {"segments", 10, cell_segment_merged}};
 
 static int longest_first(const void *left, const void *right)
 {
@@ -160,9 +160,9 @@ static void name_dependency(char name[REP_NAME], const void *row)
 REP_CELL_OF(cell_dependency_link, dependency, rep_cell_text, link)
 REP_CELL_OF(cell_dependency_count, dependency, rep_cell_integer, count)
 REP_CELL_OF(cell_dependency_inferred, dependency, rep_cell_integer, inferred)
-static const struct rep_column of_dependency[] = {{"by", 12, cell_dependency_link},
-                                                  {"times", 8, cell_dependency_count},
-                                                  {"only inferred", 14, cell_dependency_inferred}};
+static const struct rep_column of_dependency[] = {{"kind", 12, cell_dependency_link},
+                                                  {"count", 8, cell_dependency_count},
+                                                  {"inferred", 9, cell_dependency_inferred}};
 
 static int most_first(const void *left, const void *right)
 {
@@ -210,13 +210,13 @@ void rep_section_path_step(struct page *page, const struct an_result *result)
         qsort(rows, step->stretch_count, sizeof *rows, longest_first);
         page_picture(page, PAGE_PATH, result);
         const struct rep_table by_track = {
-            .title = "Hand-overs between tracks",
+            .title = "Dependencies between tracks",
             .name = name_dependency,
             .name_least = 40,
             REP_COLUMNS(of_dependency),
             REP_ROWS_OF(dependencies, find_dependencies(step, dependencies))};
         rep_table_write(page, &by_track);
-        const struct rep_table segments = {.title = "Stretches of the path in this step",
+        const struct rep_table segments = {.title = "Segments of the path in this step",
                                            .name = name_segment,
                                            REP_COLUMNS(of_segment),
                                            REP_ROWS_OF(rows, step->stretch_count)};

@@ -16,7 +16,7 @@
 static void not_drawn(struct page *page, const char *label, const char *reason)
 {
     page_blank(page);
-    page_line(page, label, "not known: %.300s", reason);
+    page_line(page, label, "unknown: %.300s", reason);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static const struct rep_column of_point[] = {{"time", 9, point_ms},
                                              {"longest", 9, point_worst},
                                              {"start", 12, point_start},
                                              {"tokens/s", 10, point_tokens},
-                                             {"left out", 16, point_excluded}};
+                                             {"excluded", 16, point_excluded}};
 
 void rep_section_steps(struct page *page, const struct an_result *result)
 {

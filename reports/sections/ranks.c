@@ -95,7 +95,7 @@ static void straggler_line(struct page *page, const struct an_ranks *ranks)
                   straggler->says, straggler->excess_pct.value, straggler->excess_low_pct.value,
                   straggler->excess_high_pct.value, ranks->steps);
     if (straggler->count && straggler->by_data)
-        page_item(page, "it gets more %s", rep_or(ranks->uneven.what, "data"));
+        page_item(page, "it gets more %s than its peers", rep_or(ranks->uneven.what, "data"));
     if (ranks->frontier.delay_pct.valid)
         page_item(page, "the delay first appears in %s of rank %" PRId64 ": %.1f %% of the step",
                   an_stage_key(ranks->frontier.stage), ranks->frontier.rank,
@@ -109,15 +109,15 @@ static void exchange_lines(struct page *page, const struct an_ranks *ranks)
 {
     if (ranks->uneven.found) {
         page_line(page, "Uneven data",
-                  "rank %" PRId64 " gets most: %s %s a step, %s times the mean", ranks->uneven.rank,
+                  "rank %" PRId64 " gets the most: %s %s a step, %s times the mean", ranks->uneven.rank,
                   NUMBER_TEXT(ranks->uneven.max.value), ranks->uneven.what,
                   DIGITS_TEXT(ranks->uneven.max_over_mean.value, 3));
     }
     if (!ranks->experts.reason) {
         page_label(page, "Experts");
         page_item(page,
-                  "all-to-all moves %s a step on the rank with most (rank %" PRId64
-                  "), %s on average: %s times",
+                  "all-to-all moves %s a step on the busiest rank (rank %" PRId64
+                  "), %s on average: a ratio of %s",
                   BYTES_TEXT(ranks->experts.bytes_max.value), ranks->experts.rank,
                   BYTES_TEXT(ranks->experts.bytes_mean.value),
                   DIGITS_TEXT(ranks->experts.max_over_mean.value, 3));
@@ -180,7 +180,7 @@ static void row_table(struct page *page, const struct an_ranks *ranks)
     for (size_t i = 0; i < ranks->row_count; i++)
         row[i] = &ranks->row[i];
     qsort(row, ranks->row_count, sizeof *row, slower_first);
-    rep_table_write(page, &(struct rep_table){.title = "Ranks, slowest first, of a step",
+    rep_table_write(page, &(struct rep_table){.title = "Ranks, slowest first, mean per step",
                                               .name_least = 24,
                                               .name = name_row,
                                               REP_COLUMNS(of_row),
@@ -206,7 +206,7 @@ void rep_section_ranks(struct page *page, const struct an_result *result)
         return;
     row_table(page, ranks);
     rep_table_write(
-        page, &(struct rep_table){.title = "Stages of a step: the frontier of all ranks",
+        page, &(struct rep_table){.title = "Stages of a step: frontier over all ranks",
                                   .name_least = 24,
                                   .name = name_stage,
                                   REP_COLUMNS(of_stage),

@@ -14,12 +14,12 @@ void rep_section_phases(struct page *page, const struct an_result *result)
         return;
     page_label(page, "Phases");
     for (size_t i = 0; i < result->phase_count; i++)
-        page_item(page, "%s %" PRId64 " %s, %s, %s of it on the step's thread",
+        page_item(page, "%s %" PRId64 " %s, %s, %s of it on the thread of the step",
                   result->phases[i].name, result->phases[i].count,
                   REP_PLURAL(result->phases[i].count, "time", "times"),
                   TIME_TEXT(result->phases[i].wall_ms * 1e6),
                   TIME_TEXT(result->phases[i].exposed_ms * 1e6));
-    page_item(page, "cut out of steps");
+    page_item(page, "excluded from steps");
     page_end(page);
 }
 
@@ -81,18 +81,18 @@ void rep_section_utilization(struct page *page, const struct an_result *result)
         ratio_item(page, "MFU", utilization->mfu_palm, " (PaLM)");
     ratio_item(page, "HFU", utilization->hfu, "");
     if (!utilization->mfu.valid)
-        page_item(page, "MFU not known: %.300s", utilization->mfu.reason);
+        page_item(page, "MFU unknown: %.300s", utilization->mfu.reason);
     if (utilization->peak_flops.valid)
         page_item(page, "of %s %s (%.120s)", SI_TEXT(utilization->peak_flops.value, "FLOP/s"),
                   rep_or(utilization->dtype, ""), rep_or(utilization->peak_source, ""));
     if (utilization->mfu_measured.valid &&
         utilization->roof_measured_flops
             .valid) /* its own roof beside it: the one above is another */
-        page_item(page, "MFU %.1f %% of the measured roof of products, %s",
+        page_item(page, "MFU %.1f %% of the measured GEMM roof, %s",
                   100 * utilization->mfu_measured.value,
                   SI_TEXT(utilization->roof_measured_flops.value, "FLOP/s"));
     if (utilization->model_flops_per_step.valid && utilization->hardware_flops_per_step.valid)
-        page_item(page, "%smodel %s a step", partial ? "of what is known: " : "",
+        page_item(page, "%smodel %s a step", partial ? "known operations: " : "",
                   SI_TEXT((double)utilization->model_flops_per_step.value, "FLOP"));
     if (utilization->achieved_flops.valid && !partial)
         page_item(page, "%s executed", SI_TEXT(utilization->achieved_flops.value, "FLOP/s"));
@@ -131,8 +131,8 @@ void rep_section_system(struct page *page, const struct an_result *result)
         value_item(page, system->cpu_cores, "CPU %.2f cores");
     value_item(page, system->machine_busy_pct, "machine %.0f %% busy");
     value_item(page, system->other_cores, "other programs %.2f");
-    value_item(page, system->cpu_wait_pct, "ready without a core %.1f %% of the steps");
-    bytes_item(page, system->rss_peak_bytes, "memory at most");
+    value_item(page, system->cpu_wait_pct, "run-queue wait %.1f %% of the steps");
+    bytes_item(page, system->rss_peak_bytes, "peak memory");
     bytes_item(page, system->read_bytes, "storage read");
     bytes_item(page, system->write_bytes, "written");
     value_item(page, system->major_faults,

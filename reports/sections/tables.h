@@ -21,7 +21,7 @@ void rep_table_path_ops(const struct an_critical_path *path,
                         struct rep_table *table); /* struct an_path_op */
 
 /* What the i-th ceiling bounds in a picture of the roofline: "" for the arithmetic of its type,
- * " products" for the rate that matrix products reach, "DRAM", "L3" ... for bytes. Of ceilings with
+ * " GEMM" for the rate that GEMMs reach, "DRAM", "L3" ... for bytes. Of ceilings with
  * the same label only the highest is drawn. NULL: the ceiling is not a roof, or is not drawn. */
 const char *rep_ceiling_label(const struct an_result *result, size_t i);
 

@@ -164,7 +164,7 @@ static void card(struct page *page, const struct an_finding *finding, size_t num
     } rows[] = {{"   Do", finding->action},
                 {"   Effort", finding->effort},
                 {"   Verify", finding->verify},
-                {"   Wrong if", finding->wrong_when}};
+                {"   Invalid if", finding->wrong_when}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         page_line(page, rows[i].label, "%s", rows[i].text);
     }
@@ -208,7 +208,7 @@ static const struct rep_column of_budget[] = {{"mean ms", 11, budget_ms}, {"%", 
 const char *rep_class_name(const struct an_result *result, int class)
 {
     if (class == AN_CLASS_HOST && !result->budget.roles_known)
-        return "in ranges that do not say what they are";
+        return "in ranges without a declared role";
     if (class == AN_CLASS_HOST && !result->gpu.reason)
         return "host: launches, framework, waits";
     return an_class_label((enum an_class) class);
@@ -249,7 +249,7 @@ void rep_section_budget(struct page *page, const struct an_result *result)
     if (!result->steps.source)
         return; /* the verdict says so already */
     if (budget->reason) {
-        page_line(page, "Step budget", "not known: %.300s", budget->reason);
+        page_line(page, "Step budget", "unknown: %.300s", budget->reason);
         page_blank(page);
         return;
     }
@@ -271,7 +271,7 @@ void rep_section_budget(struct page *page, const struct an_result *result)
     if (result->steps.detailed < result->steps.counted) {
         char text[160];
         snprintf(text, sizeof text,
-                 "of %" PRId64 " of %" PRId64 " counted steps: the others were paused or cut",
+                 "of %" PRId64 " of %" PRId64 " counted steps: the others were paused or cut off",
                  result->steps.detailed, result->steps.counted);
         page_text(page, 1, text);
     }

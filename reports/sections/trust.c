@@ -76,7 +76,7 @@ static void trust_steps(struct page *page, const struct an_steps *steps)
     if (!steps->excluded_count)
         return;
     char text[400];
-    size_t used = (size_t)snprintf(text, sizeof text, "steps left out of statistics:"), shown = 0,
+    size_t used = (size_t)snprintf(text, sizeof text, "steps excluded from statistics:"), shown = 0,
            last = 0;
     for (; last < steps->excluded_count && shown < 6 && used < sizeof text; last++)
         if (!left_out_before(steps, last)) /* else of another rank */
@@ -110,31 +110,31 @@ static void trust_capture(struct page *page, const struct an_quality *quality)
                " no kernel in the file");
     count_item(page, quality->kernels_lost.valid ? copies : quality->launches_without_op,
                "other launching call has", "other launching calls have",
-               " no device op in the file");
-    count_item(page, quality->ops_without_launch, "device op has", "device ops have",
-               " no launch in the file: counted in every time, what asked for them is not known");
+               " no device operation in the file");
+    count_item(page, quality->ops_without_launch, "device operation has", "device operations have",
+               " no launch in the file: included in all times, their operator is unknown");
     if (quality->launches_without_op.valid && !quality->launches_without_op.value &&
         quality->ops_without_launch.valid && !quality->ops_without_launch.value)
-        page_item(page, "every launch has its device op and every device op its launch");
+        page_item(page, "every launch has its device operation, and every device operation its launch");
     count_item(page, quality->zero_times, "device row has", "device rows have",
-               " no usable time: left out");
+               " no usable time: excluded");
     if (quality->unknown_kernels.valid && quality->unknown_kernels.value &&
         quality->unknown_pct.valid && quality->unknown_names.valid)
         page_item(page,
                   "%" PRId64 " kernels of %" PRId64
-                  " names, %.1f %% of kernel time, are of no known class: counted as compute "
+                  " names, %.1f %% of kernel time, have no known class and count as compute "
                   "(--classes FILE)",
                   quality->unknown_kernels.value, quality->unknown_names.value,
                   quality->unknown_pct.value);
     else
-        count_item(page, quality->unknown_kernels, "kernel is", "kernels are",
-                   " of no known class: counted as compute (--classes FILE)");
+        count_item(page, quality->unknown_kernels, "kernel has", "kernels have",
+                   " no known class, counted as compute (--classes FILE)");
     count_item(page, quality->cut_steps, "step is", "steps are", " cut off by the recording");
     if (quality->start_gap_ms.valid && quality->start_gap_ms.value >= 1)
-        page_item(page, "the first launch is %s before the first device op",
+        page_item(page, "the first launch is %s before the first device operation",
                   TIME_TEXT(quality->start_gap_ms.value * 1e6));
     if (quality->profiler_overhead_ms.valid && quality->profiler_overhead_ms.value > 0)
-        page_item(page, "the profiler names %s as its own",
+        page_item(page, "the profiler reports %s of its own overhead",
                   TIME_TEXT(quality->profiler_overhead_ms.value * 1e6));
     if (quality->step_overhead_pct.valid && quality->step_overhead_pct.value > 0)
         page_item(page, "%s %% of the host's steps",
@@ -142,7 +142,7 @@ static void trust_capture(struct page *page, const struct an_quality *quality)
     for (size_t i = 0; i < quality->sign_count; i++)
         page_item(page, "%.400s", quality->signs[i]);
     if (!page->joined)
-        page_item(page, "nothing odd");
+        page_item(page, "no anomalies");
     page_end(page);
 }
 
@@ -189,7 +189,7 @@ void rep_section_trust(struct page *page, const struct an_result *result)
         page_item(page, "overhead %.2f %% [%.2f, %.2f]", trust->overhead_pct.value,
                   trust->overhead_low_pct.value, trust->overhead_high_pct.value);
     else
-        page_item(page, "overhead not known: %.300s", trust->overhead_pct.reason);
+        page_item(page, "overhead unknown: %.300s", trust->overhead_pct.reason);
     trust_steps(page, &result->steps);
     if (trust->open_ranges)
         page_item(page, "%" PRId64 " %s without an end", trust->open_ranges,

@@ -44,7 +44,7 @@ static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 
 void rep_table_attribution(const struct an_attribution *attribution, struct rep_table *table,
                            char title[80])
 {
-    snprintf(title, 80, "Device time by %.20s", rep_or(attribution->by, "op"));
+    snprintf(title, 80, "GPU time by %.20s", rep_or(attribution->by, "op"));
     *table = (struct rep_table){
         .title = title,
         .name = name_by,
@@ -61,7 +61,7 @@ void rep_section_attribution(struct page *page, const struct an_result *result)
         return;
     if (attribution->reason || !attribution->row_count) {
         page_blank(page);
-        page_line(page, "Attribution", "by %.20s not known: %.300s", rep_or(attribution->by, "op"),
+        page_line(page, "Attribution", "by %.20s unknown: %.300s", rep_or(attribution->by, "op"),
                   rep_or(attribution->reason, "no host range launched device work"));
         return;
     }
@@ -71,7 +71,7 @@ void rep_section_attribution(struct page *page, const struct an_result *result)
     if (attribution->unattributed_ns > 0) {
         char text[160];
         snprintf(text, sizeof text,
-                 " and %s of device time that nothing on the host could be found for",
+                 " and %s of device time without a launching operation on the host",
                  TIME_TEXT((double)attribution->unattributed_ns));
         page_text(page, 1, text);
     }
@@ -136,7 +136,7 @@ static const struct rep_column of_roof[] = {
 static const char *roof_label(const struct an_ceiling *ceiling)
 {
     static const char *const labels[][2] = {{"flops", ""},
-                                            {"gemm", " products"},
+                                            {"gemm", " GEMM"},
                                             {"bandwidth", "DRAM"},
                                             {"bandwidth_read", "DRAM"},
                                             {"bandwidth_write", "DRAM"},
@@ -254,7 +254,7 @@ void rep_section_compat(struct page *page, const struct an_result *result)
     if (compat->reason || !compat->row_count) {
         page_blank(page);
         page_line(page, "Compat", "%s: not known: %.300s", title,
-                  rep_or(compat->reason, "it prints nothing for this run"));
+                  rep_or(compat->reason, "that tool prints nothing for this run"));
         return;
     }
     struct rep_table table = {.title = title,

@@ -218,7 +218,7 @@ static bool find_run(struct tui_data *data)
     follow_file(data, &found, &status, known && !ended);
     *data->message = 0;
     if (known && !ended)
-        set_message(data, back ? "%.900s: is there again" : "%.900s: began again", found.run);
+        set_message(data, back ? "%.900s: available again" : "%.900s: restarted", found.run);
     else if (ended)
         set_message(data, "the run ended");
     return true;
@@ -334,7 +334,7 @@ static void analyse_run(struct tui_data *data, store_reader *reader)
         data->next_analysis = 0; /* the next look: it costs little while there is little */
         if (data->steps)
             snprintf(data->reason, sizeof data->reason,
-                     "the run has just begun: where its time goes is told after a few more steps");
+                     "the run has just begun: the step budget follows after a few more steps");
         else
             snprintf(data->reason, sizeof data->reason,
                      "the run has just begun: no step has ended yet");
@@ -535,7 +535,7 @@ int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc) {
         data_free(data);
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "no thread for the data: %s", strerror(rc));
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "cannot start the data thread: %s", strerror(rc));
     }
     *out = data;
     return 0;

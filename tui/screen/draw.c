@@ -112,7 +112,7 @@ int tui_absent(struct tui_cells *cells, struct tui_rect area, int row, const cha
                const char *reason)
 {
     char text[1024];
-    snprintf(text, sizeof text, "%.80s: %.800s", what, rep_or(reason, "not known"));
+    snprintf(text, sizeof text, "%.80s: %.800s", what, rep_or(reason, "unknown"));
     return tui_paragraph(cells, area, row, area.columns > 30, TUI_DIM, text);
 }
 

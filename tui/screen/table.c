@@ -182,7 +182,7 @@ static void draw_status(struct tui_cells *cells, struct tui_rect area, const str
     size_t used = (size_t)snprintf(text, sizeof text, "%d-%d of %zu", count ? state->top + 1 : 0,
                                    state->top + shown, count);
     if (count < list->table->count)
-        used += (size_t)snprintf(text + used, sizeof text - used, " (%zu left out by \\%.64s)",
+        used += (size_t)snprintf(text + used, sizeof text - used, " (%zu hidden by \\%.64s)",
                                  list->table->count - count, state->filter);
     if (*state->search && used < sizeof text)
         snprintf(text + used, sizeof text - used, "  /%.64s: %zu %s", state->search, hits,

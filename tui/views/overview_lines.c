@@ -96,7 +96,7 @@ static void communication_items(struct tui_line *line, const struct tui_model *m
     if (communication->bytes_per_step.valid)
         tui_item(line, TUI_NORMAL, "%s a step", BYTES_TEXT(communication->bytes_per_step.value));
     if (communication->overlap_pct.valid)
-        tui_item(line, TUI_NORMAL, "hidden %.0f %%", communication->overlap_pct.value);
+        tui_item(line, TUI_NORMAL, "overlapped %.0f %%", communication->overlap_pct.value);
 }
 
 /* ---- ops ------------------------------------------------------------------------------------- */
@@ -173,7 +173,7 @@ static void gpu_items(struct tui_line *line, const struct tui_model *model)
     if (hardware->dram_active_pct.valid)
         tui_item(line, TUI_NORMAL, "memory %.0f %%", hardware->dram_active_pct.value);
     if (hardware->reason_count)
-        tui_item(line, hardware->reasons[0].fault ? TUI_BAD : TUI_WARN, "held by %.30s %.0f %%",
+        tui_item(line, hardware->reasons[0].fault ? TUI_BAD : TUI_WARN, "limited by %.30s %.0f %%",
                  hardware->reasons[0].name, hardware->reasons[0].pct);
     if (hardware->temperature_max_c.valid)
         tui_item(line, TUI_NORMAL, "%.0f C", hardware->temperature_max_c.value);

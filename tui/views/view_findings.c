@@ -54,7 +54,7 @@ static int draw_card(struct tui_cells *cells, struct tui_rect area,
         row += draw_field(cells, area, row, i ? "" : "Evidence", finding->evidence[i], TUI_NORMAL);
     row += draw_field(cells, area, row, "Computed", finding->method, TUI_NORMAL);
     row += draw_field(cells, area, row, "Verify", finding->verify, TUI_KEY);
-    return row + draw_field(cells, area, row, "Wrong if", finding->wrong_when, TUI_WARN);
+    return row + draw_field(cells, area, row, "Invalid if", finding->wrong_when, TUI_WARN);
 }
 
 #define CARD_ROWS 200 /* at most; on the narrowest screens */

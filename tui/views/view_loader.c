@@ -26,7 +26,7 @@ static void draw_stages(struct tui_cells *cells, struct tui_rect area,
     for (size_t i = 0; i < loader->stage_count; i++)
         if (loader->stages[i].ms_per_batch.valid && strcmp(loader->stages[i].name, "queue_wait"))
             most = fmax(most, loader->stages[i].ms_per_batch.value);
-    tui_text(cells, area, 0, 0, TUI_TITLE, "Stages, time of a batch");
+    tui_text(cells, area, 0, 0, TUI_TITLE, "Stages, time per batch");
     for (size_t i = 0; i < loader->stage_count && row < area.rows; i++, row++) {
         const struct an_stage *stage = &loader->stages[i];
         bool idle = !strcmp(stage->name, "queue_wait"); /* waits for room: costs nothing */
@@ -40,7 +40,7 @@ static void draw_stages(struct tui_cells *cells, struct tui_rect area,
                        TIME_TEXT(stage->ms_per_batch.value * 1e6));
         if (idle)
             tui_text(cells, tui_right(area, label + right), row, 0, TUI_DIM,
-                     "costs nothing: the queue is full");
+                     "no cost: the queue is full");
         else
             tui_bar(cells, area, row, label + right, area.columns - label - right - 1,
                     most > 0 ? stage->ms_per_batch.value / most : 0, TUI_CLASS + AN_CLASS_INPUT);
@@ -56,7 +56,7 @@ static void draw_workers(struct tui_cells *cells, struct tui_rect area,
     (void)state;
     int row = 1, label = area.columns < 60 ? 12 : 28;
     bool ranks = loader->rank_count > 1;
-    tui_text(cells, area, 0, 0, TUI_TITLE, "Workers, share of the time busy");
+    tui_text(cells, area, 0, 0, TUI_TITLE, "Workers, busy share of the time");
     for (size_t i = 0; i < loader->worker_count && row < area.rows; i++, row++) {
         const struct an_loader_worker *worker = &loader->worker[i];
         char name[100], rank[32] = "";
@@ -125,7 +125,7 @@ static void draw_words(struct tui_cells *cells, struct tui_rect area, const stru
 {
     static const tui_section words[] = {rep_section_loader, rep_section_loader_ranks, NULL};
     if (model->result->loader.reason)
-        tui_absent(cells, area, 0, "Nothing about a loader", model->result->loader.reason);
+        tui_absent(cells, area, 0, "No loader data", model->result->loader.reason);
     else
         tui_sections(cells, area, model->result, words, state);
 }
@@ -140,7 +140,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
     const struct an_loader *loader = &result->loader;
     const struct tui_series *series = tui_model_series(model, "queue_depth");
     if (loader->reason && (!series || !series->count)) {
-        tui_absent(cells, area, 0, "Nothing about a loader", loader->reason);
+        tui_absent(cells, area, 0, "No loader data", loader->reason);
         return;
     }
     int words = loader->rank_count > 1 ? 7 + rep_clamp((int)loader->rank_count, 0, 8) : 6;
@@ -163,6 +163,6 @@ const struct tui_view tui_view_loader = {
     .key = '4',
     .name = "loader",
     .brief = "load",
-    .help = "does the step wait for its batch, and which stage is why",
-    .keys = "[ ]     the queue of another rank: the emptiest comes first\n",
+    .help = "data wait of the step, and the stage that causes it",
+    .keys = "[ ]     the queue of another rank, the emptiest first\n",
     .draw = draw};

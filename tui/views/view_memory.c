@@ -38,7 +38,7 @@ static void draw_capacity(struct tui_cells *cells, struct tui_rect area,
         return;
     }
     tui_printf(cells, area, 1, 0, left < all * 0.05 ? TUI_BAD : TUI_NORMAL,
-               "P counted at most %s   o not counted %s   free %s of %s", BYTES_TEXT(counted),
+               "P tracked at most %s   o untracked %s   free %s of %s", BYTES_TEXT(counted),
                BYTES_TEXT(fmax(0, resident - counted)), BYTES_TEXT(fmax(0, left)), BYTES_TEXT(all));
 }
 
@@ -53,7 +53,7 @@ static void draw_tags(struct tui_cells *cells, struct tui_rect area, const struc
     int label = area.columns < 60 ? 14 : 26;
     for (size_t i = 0; i < memory->tag_count; i++)
         most = fmax(most, (double)memory->tags[i].peak);
-    tui_text(cells, area, 0, 0, TUI_TITLE, "Held now, and at most");
+    tui_text(cells, area, 0, 0, TUI_TITLE, "By category: now, and at most");
     for (size_t i = 0; i < memory->tag_count && (int)i + 1 < area.rows; i++) {
         const struct an_memory_tag *tag = &memory->tags[i];
         char name[120];
@@ -110,7 +110,7 @@ static void draw_words(struct tui_cells *cells, struct tui_rect area, const stru
                        struct tui_view_state *state)
 {
     if (model->result->memory.reason)
-        tui_absent(cells, area, 0, "What the program holds", model->result->memory.reason);
+        tui_absent(cells, area, 0, "Memory by category", model->result->memory.reason);
     else
         tui_sections(cells, area, model->result, words, state);
 }
@@ -148,5 +148,5 @@ const struct tui_view tui_view_memory = {
     .key = '7',
     .name = "memory",
     .brief = "mem",
-    .help = "what memory is held for, how much is left, whether it grows",
+    .help = "memory by category, how much is free, whether it grows",
     .draw = draw};

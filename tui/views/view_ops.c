@@ -271,7 +271,7 @@ static void draw_attribution(struct tui_cells *cells, struct tui_rect area,
     const struct an_attribution *attribution = &result->attribution[mode - BY_FIRST];
     struct rep_table table;
     char title[80], what[80];
-    snprintf(what, sizeof what, "No device time by %.20s", rep_or(attribution->by, "op"));
+    snprintf(what, sizeof what, "No GPU time by %.20s", rep_or(attribution->by, "op"));
     if (!result->gpu.reason && !attribution->reason && attribution->row_count) {
         rep_table_attribution(attribution, &table, title);
         struct tui_list list = {&table, of_attribution,
@@ -304,7 +304,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         tui_absent(cells, area, 0, "No ranges",
                    "none was recorded: mark the work of your program with NVTX ranges, or record "
                    "with `tacho run` what "
-                   "its framework says");
+                   "its framework reports");
     } else {
         rep_table_ops(result, &table, title);
         struct tui_list list = {&table, of_ranges, sizeof of_ranges / sizeof *of_ranges, NULL};
@@ -328,11 +328,11 @@ const struct tui_view tui_view_ops = {
     .key = '6',
     .name = "ops",
     .brief = "ops",
-    .help = "what the time is spent in: sort, filter, search; tree of ranges",
-    .keys = "s < > I sort by time, count, mean ...; turn the order round\n"
+    .help = "ranges and kernels by time: sort, filter, search; tree of ranges",
+    .keys = "s < > I sort by time, count, mean ...; reverse the order\n"
             "m       ranges or kernels; their tree; by operator, module, line, annotation\n"
             "+ -     levels of the tree\n"
-            "Enter   all figures of the row under the cursor; in the tree folds it\n",
+            "Enter   all figures of the row under the cursor; in the tree: fold it\n",
     .searches = true,
     .draw = draw,
     .take = take};

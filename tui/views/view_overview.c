@@ -360,12 +360,12 @@ static void draw_trust(struct tui_cells *cells, struct tui_rect area, const stru
             tui_item(&line, trust->lost_events.value ? TUI_BAD : TUI_DIM, "%" PRId64 " lost",
                      trust->lost_events.value);
         else
-            tui_item(&line, TUI_WARN, "lost: not known");
+            tui_item(&line, TUI_WARN, "lost: unknown");
         if (trust->overhead_pct.valid)
             tui_item(&line, TUI_DIM, "overhead %.1f %%", trust->overhead_pct.value);
         else
             tui_item(&line, TUI_DIM, "%s",
-                     model->state == TUI_LIVE ? "overhead not known yet" : "overhead not known");
+                     model->state == TUI_LIVE ? "overhead unknown so far" : "overhead unknown");
     }
     if (!*rep_or(model->window, ""))
         return;
@@ -445,6 +445,6 @@ const struct tui_view tui_view_overview = {
     .key = '1',
     .name = "overview",
     .brief = "over",
-    .help = "how steps go, where their time goes, what to change",
+    .help = "step times, where their time goes, what to change",
     .keys = "Enter   the card of the first finding: why, how much, how to verify\n",
     .draw = draw};

@@ -70,9 +70,9 @@ static void draw_scale(struct tui_cells *cells, struct tui_rect area, const stru
     column += 1 + tui_text(cells, area, 0, column + 1, TUI_DIM, TIME_TEXT(high * 1e6));
     if (heat->steps > (size_t)columns || heat->steps_a_column > 1)
         column +=
-            3 + tui_text(cells, area, 0, column + 3, TUI_DIM, "a cell: the most of its steps");
+            3 + tui_text(cells, area, 0, column + 3, TUI_DIM, "a cell: the maximum of its steps");
     if (area.columns - column >= 14)
-        tui_text(cells, area, 0, column + 3, TUI_DIM, "? not known");
+        tui_text(cells, area, 0, column + 3, TUI_DIM, "? unknown");
 }
 
 /* Draws the heat map of one quantity with its scale. Ranks and steps that share a cell are
@@ -91,7 +91,7 @@ static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct
         tui_text_right(cells, tui_right(area, 34), 0, TUI_KEY, "m waiting, transfer, step time");
     if (!(high >= low)) {
         tui_text(cells, area, 1, 1, TUI_DIM,
-                 "not known: the calls of all ranks must be in the file and their clocks agree");
+                 "unknown: the calls of all ranks must be in the file and their clocks must agree");
         return;
     }
     double floor = mode == 2 ? low : 0; /* of steps the difference is what matters */
@@ -147,6 +147,6 @@ const struct tui_view tui_view_ranks = {
     .key = '5',
     .name = "ranks",
     .brief = "ranks",
-    .help = "which rank waits for which: heat map, collectives, skew",
+    .help = "ranks that wait for others: heat map, collectives, skew",
     .keys = "m       waiting, transfer, step time\n",
     .draw = draw};

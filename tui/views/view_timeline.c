@@ -325,6 +325,6 @@ const struct tui_view tui_view_timeline = {
     .help = "a typical and the worst step, track by track; the critical path",
     .keys = "[ ]     the typical, the worst step\n"
             "+ - 0   zoom in, out, all; left and right move\n"
-            "m       letters of classes, heights of how busy it is\n"
+            "m       letters for classes, heights for the busy share\n"
             "Enter   the ranges of the track under the cursor\n",
     .draw = draw};

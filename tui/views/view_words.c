@@ -34,7 +34,7 @@ const struct tui_view tui_view_devices = {
     .key = 'd',
     .name = "devices",
     .brief = "dev",
-    .help = "accelerators: why they do not compute, launches, copies, precision",
+    .help = "accelerators: non-compute time, launches, copies, precision",
     .draw = draw_devices};
 
 /* The predicted effect of changes. */
@@ -44,7 +44,7 @@ static void draw_advice(struct tui_cells *cells, struct tui_rect area,
     static const tui_section words[] = {rep_section_advice, NULL};
     const struct an_result *result = tui_result(cells, area, model);
     if (result)
-        draw_words(cells, area, result, words, state, "Nothing was replayed",
+        draw_words(cells, area, result, words, state, "No replay",
                    result->critical_path.reason);
 }
 
@@ -52,7 +52,7 @@ const struct tui_view tui_view_advice = {
     .key = 'a',
     .name = "advice",
     .brief = "adv",
-    .help = "what changes would do: the dependency graph replayed with them",
+    .help = "what changes would gain: replay of the dependency graph",
     .draw = draw_advice};
 
 static void definitions(struct page *page, const struct an_result *result)
