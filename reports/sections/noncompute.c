@@ -67,7 +67,8 @@ REP_CELL_OF(cause_time, an_absent_cause, rep_cell_ns, ns)
 REP_CELL_OF(cause_share, an_absent_cause, rep_cell_tenths, pct)
 static void cause_cause(char cell[REP_CELL], const void *row)
 {
-    snprintf(cell, REP_CELL, "%.16s", ((const struct an_absent_cause *)row)->cause);
+    snprintf(cell, REP_CELL, "%.16s",
+             rep_cause_name(((const struct an_absent_cause *)row)->cause));
 }
 static void name_cause(char name[REP_NAME], const void *row)
 {
@@ -101,7 +102,7 @@ static void cause_items(struct page *page, const struct an_absent *absent)
             break;
         for (size_t i = 0; i < count; i++)
             said[i] = said[i] || !strcmp(absent->causes[i].cause, best);
-        page_item(page, "%s %.1f %%", best, most);
+        page_item(page, "%s %.1f %%", rep_cause_name(best), most);
     }
     page_end(page);
 }

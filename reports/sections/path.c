@@ -27,7 +27,8 @@ REP_CELL_OF(cell_op_count, an_path_op, rep_cell_integer, count)
 static void cell_op_cause(char cell[REP_CELL], const void *row)
 {
     const struct an_path_op *op = row;
-    snprintf(cell, REP_CELL, "%s%s", op->cause, !strcmp(op->where, "device") ? " (device)" : "");
+    snprintf(cell, REP_CELL, "%s%s", rep_cause_name(op->cause),
+             !strcmp(op->where, "device") ? " (device)" : "");
 }
 static const struct rep_column of_op[] = {{"% of path", 10, cell_op_pct},
                                           {"time", 10, cell_op_time},
@@ -106,7 +107,8 @@ static void cell_segment_time(char cell[REP_CELL], const void *row)
 static void cell_segment_cause(char cell[REP_CELL], const void *row)
 {
     const struct segment_row *segment = row;
-    snprintf(cell, REP_CELL, "%s", segment->step->reason[segment->stretch->reason].key);
+    snprintf(cell, REP_CELL, "%s",
+             rep_cause_name(segment->step->reason[segment->stretch->reason].key));
 }
 static void lane_text(char cell[REP_CELL], const struct an_path_step *step, int lane)
 {

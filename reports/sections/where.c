@@ -44,7 +44,7 @@ static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 
 void rep_table_attribution(const struct an_attribution *attribution, struct rep_table *table,
                            char title[80])
 {
-    snprintf(title, 80, "GPU time by %.20s", rep_or(attribution->by, "op"));
+    snprintf(title, 80, "GPU time by %.20s", rep_by_name(attribution->by));
     *table = (struct rep_table){
         .title = title,
         .name = name_by,
@@ -61,7 +61,7 @@ void rep_section_attribution(struct page *page, const struct an_result *result)
         return;
     if (attribution->reason || !attribution->row_count) {
         page_blank(page);
-        page_line(page, "Attribution", "by %.20s unknown: %.300s", rep_or(attribution->by, "op"),
+        page_line(page, "Attribution", "by %.20s unknown: %.300s", rep_by_name(attribution->by),
                   rep_or(attribution->reason, "no host range launched device work"));
         return;
     }

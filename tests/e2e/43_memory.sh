@@ -29,8 +29,8 @@ assert not m["growth"]["grows"] and m["growth"]["bytes_per_step"] == 0, m["growt
 print("peak", m["peak_bytes"], "of", {k: v["peak_bytes"] for k, v in tags.items()})
 PY
 "$TACHO" report run.tacho > text || fail "no text"
-grep -q '^Memory  *counted at most' text || fail "no memory in the text"
-grep -q '^Held .*optimizer' text || fail "no tags in the text"
+grep -q '^Memory  *tracked, at most' text || fail "no memory in the text"
+grep -q '^  by category .*optimizer' text || fail "no tags in the text"
 grep -q '^Counters.*memory\.' text && fail "the counters of memory stand twice in the text"
 
 # a control group's limit, found another way: the smallest of all that this script can see around itself
@@ -100,7 +100,7 @@ assert abs(g["bytes_per_step"] / 524288 - 1) < 0.05, g
 assert not steady["memory"]["growth"]["grows"] and steady["memory"]["growth"]["bytes_per_step"] == 0, steady["memory"]["growth"]
 assert silent["memory"] is None and "memory.TAG" in silent["absent"]["/memory"], silent["absent"]
 PY
-grep -q 'what is counted grows by .* a step \[' leak.text || fail "the text does not say that memory grows"
+grep -q 'tracked memory grows by .* a step \[' leak.text || fail "the text does not say that memory grows"
 grep -q 'grows' steady.text && fail "the text says that steady memory grows"
 
 # PyTorch: the highest total of the allocator

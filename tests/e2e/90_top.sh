@@ -139,7 +139,7 @@ sees 'the run ended'
 rm live.tacho
 sees 'deleted'
 record
-sees 'began again'; sees '. live'
+sees 'restarted'; sees '. live'
 for _ in $(seq 600); do target=$(pgrep -P "$recorder" -x train) && break; sleep 0.1; done # it may be starting just now
 kill -KILL "$recorder" "$target"
 recorder=

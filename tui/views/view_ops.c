@@ -271,7 +271,7 @@ static void draw_attribution(struct tui_cells *cells, struct tui_rect area,
     const struct an_attribution *attribution = &result->attribution[mode - BY_FIRST];
     struct rep_table table;
     char title[80], what[80];
-    snprintf(what, sizeof what, "No GPU time by %.20s", rep_or(attribution->by, "op"));
+    snprintf(what, sizeof what, "No GPU time by %.20s", rep_by_name(attribution->by));
     if (!result->gpu.reason && !attribution->reason && attribution->row_count) {
         rep_table_attribution(attribution, &table, title);
         struct tui_list list = {&table, of_attribution,

@@ -378,7 +378,7 @@ static void test_life(void **state)
     snprintf(s.path, sizeof s.path, "%s", other->path);
     pthread_mutex_unlock(&s.lock);
     set(&s, true, true, true);
-    wait_for(d, TUI_LIVE, 5, "began again");
+    wait_for(d, TUI_LIVE, 5, "restarted");
 
     store_close(other->s); /* a file that is no run any more */
     other->s = NULL;
