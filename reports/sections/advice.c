@@ -168,7 +168,7 @@ void rep_section_advice(struct page *page, const struct an_result *result)
                   advice->stretch_high_pct.value);
     page_end(page);
     edits(page, advice);
-    struct rep_table table = {.title = "Sensitivity: step gain per 1 % reduction of",
+    struct rep_table table = {.title = "Sensitivity: gain per 1 % reduction",
                               .name = name_row,
                               REP_COLUMNS(of_row),
                               REP_ROWS_OF(advice->rows, advice->row_count)};

@@ -54,7 +54,7 @@ void rep_section_memory(struct page *page, const struct an_result *result)
                   BYTES_TEXT((double)memory->rank_peak_bytes.value));
     count_item(page, "untracked", memory->uncounted_bytes);
     if (memory->room_bytes.valid && memory->capacity_bytes.valid) {
-        page_item(page, "%s of %s free", BYTES_TEXT((double)memory->room_bytes.value),
+        page_item(page, "headroom %s of %s", BYTES_TEXT((double)memory->room_bytes.value),
                   BYTES_TEXT((double)memory->capacity_bytes.value));
     }
     growth_item(page, "tracked memory", &memory->growth);

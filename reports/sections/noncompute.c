@@ -78,21 +78,33 @@ static void name_cause(char name[REP_NAME], const void *row)
 static const struct rep_column of_cause[] = {
     {"time", 9, cause_time}, {"%", 6, cause_share}, {"cause", 15, cause_cause}};
 
-/* Writes the shares of the causes, the largest first. Rows of one cause are added up. */
+#define CAUSES_MOST 64
+
+/* Share of all rows that have the cause of row `i`. */
+static double pct_of_cause(const struct an_absent *absent, size_t i)
+{
+    double pct = 0;
+    for (size_t other = 0; other < absent->cause_count; other++)
+        if (!strcmp(absent->causes[other].cause, absent->causes[i].cause))
+            pct += absent->causes[other].pct;
+    return pct;
+}
+
+/* Writes the device and window, then the shares of the causes, the largest first. Rows of one
+ * cause are added up. */
 static void cause_items(struct page *page, const struct an_absent *absent)
 {
-    bool said[64] = {false};
-    size_t count = absent->cause_count < 64 ? absent->cause_count : 64;
+    bool said[CAUSES_MOST] = {false};
+    size_t count = absent->cause_count < CAUSES_MOST ? absent->cause_count : CAUSES_MOST;
+    char name[REP_NAME];
+    name_row(name, absent);
     page_label(page, "Host");
+    page_item(page, "%.100s", name);
     for (;;) {
         const char *best = NULL;
         double most = 0;
         for (size_t i = 0; i < count; i++) {
-            double pct = 0;
-            for (size_t other = 0; other < absent->cause_count && !said[i]; other++)
-                pct += !strcmp(absent->causes[other].cause, absent->causes[i].cause)
-                           ? absent->causes[other].pct
-                           : 0;
+            double pct = said[i] ? 0 : pct_of_cause(absent, i);
             if (pct > most) {
                 most = pct;
                 best = absent->causes[i].cause;
@@ -118,12 +130,24 @@ static const struct an_absent *longest_row(const struct an_result *result)
     return most;
 }
 
+/* Explains the columns of devices, and says why they are empty where they are. */
+static void explain_parts(struct page *page, const struct an_absent *absent)
+{
+    page_text(page, 1,
+              " launch-bound: the host had not issued the next kernel; blocked: the kernel waited "
+              "for an operation that it depends on; dispatch: the device had not started it yet; "
+              "dependency: the rest; after waits: launch-bound time after a call that waited");
+    if (absent->part_ns[0].valid)
+        return;
+    page_blank(page);
+    page_line(page, "Split", "unknown: %.300s", absent->part_ns[0].reason);
+}
+
 /* Causes are shown for one row only, the one with most time: they are similar on all devices. */
 void rep_section_noncompute(struct page *page, const struct an_result *result)
 {
-    char title[160], name[REP_NAME];
     const struct an_absent *absent = longest_row(result);
-    struct rep_table table = {.title = "Non-compute time, % of the window",
+    struct rep_table table = {.title = "Non-compute time, % of window",
                               .name_least = 30,
                               .name = name_row,
                               REP_COLUMNS(of_row),
@@ -134,22 +158,12 @@ void rep_section_noncompute(struct page *page, const struct an_result *result)
         table.columns = 2; /* the parts are those of devices */
     rep_table_write(page, &table);
     if (result->absent[0].device.valid)
-        page_text(page, 1,
-                  " launch-bound: the host had not issued the next kernel; blocked: the kernel waited "
-                  "for an operation that it depends on; dispatch: the device had not started it "
-                  "yet; dependency: the rest; after waits: launch-bound time after a call that "
-                  "waited");
-    if (result->absent[0].device.valid && !result->absent[0].part_ns[0].valid) {
-        page_blank(page);
-        page_line(page, "Split", "unknown: %.300s", result->absent[0].part_ns[0].reason);
-    }
+        explain_parts(page, &result->absent[0]);
     if (!absent)
         return;
     page_blank(page);
     cause_items(page, absent);
-    name_row(name, absent);
-    snprintf(title, sizeof title, "Host activity during non-compute time (%.100s)", name);
-    rep_table_write(page, &(struct rep_table){.title = title,
+    rep_table_write(page, &(struct rep_table){.title = "Host activity during non-compute time",
                                               .name_least = 40,
                                               .name = name_cause,
                                               REP_COLUMNS(of_cause),

@@ -37,7 +37,7 @@ static const struct rep_column of_op[] = {{"% of path", 10, cell_op_pct},
 
 void rep_table_path_ops(const struct an_critical_path *path, struct rep_table *table)
 {
-    *table = (struct rep_table){.title = "Operations on the critical path",
+    *table = (struct rep_table){.title = "Operations on the path",
                                 .name = name_op,
                                 REP_COLUMNS(of_op),
                                 REP_ROWS_OF(path->ops, path->reason ? 0 : path->op_count)};
