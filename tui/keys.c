@@ -177,10 +177,37 @@ static bool move_key(struct tui_view_state *state, int key)
     }
 }
 
+/* Keys that choose what is seen: zoom, mode, span. Returns false for any other key. */
+static bool window_key(struct tui_view_state *state, int key)
+{
+    switch (key) {
+    case '+':
+    case '=':
+        zoom_view(state, 2);
+        return true;
+    case '-':
+        zoom_view(state, 0.5);
+        return true;
+    case '0':
+        state->zoom = 1;
+        state->pan = 0;
+        return true;
+    case 'm':
+        state->mode++;
+        return true;
+    case '[':
+    case ']':
+        state->span += key == ']' ? 1 : -1;
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* What a key does to the state of a view where the view has no use of its own for it (view.h). */
 static void state_key(struct tui_view_state *state, int key)
 {
-    if (move_key(state, key))
+    if (move_key(state, key) || window_key(state, key))
         return;
     switch (key) {
     case TUI_KEY_ENTER:
@@ -199,31 +226,9 @@ static void state_key(struct tui_view_state *state, int key)
     case 'I':
         state->reversed = !state->reversed;
         break;
-    case '+':
-    case '=':
-        zoom_view(state, 2);
-        break;
-    case '-':
-        zoom_view(state, 0.5);
-        break;
-    case '0':
-        state->zoom = 1;
-        state->pan = 0;
-        break;
-    case 'm':
-        state->mode++;
-        break;
-    case '[':
-        state->span--;
-        break;
-    case ']':
-        state->span++;
-        break;
     case 'n':
-        state->seek = 1;
-        break;
     case 'N':
-        state->seek = -1;
+        state->seek = key == 'n' ? 1 : -1;
         break;
     default:
         break;
@@ -271,15 +276,54 @@ static enum tui_action help_key(struct tui_ui *ui, int key)
     return TUI_STAY;
 }
 
+/* Keys that change options which are kept: theme, glyphs, mouse. */
+static bool option_key(struct tui_ui *ui, int key)
+{
+    switch (key) {
+    case 't':
+        ui->theme = (ui->theme + 1) % TUI_THEMES;
+        return true;
+    case 'u':
+        ui->glyphs = ui->glyphs == TUI_ASCII ? ui->glyphs_most : (enum tui_glyphs)(ui->glyphs - 1);
+        return true;
+    case 'M':
+        ui->mouse = !ui->mouse;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Keys that only ask the caller to do something; TUI_STAY for any other key. */
+static enum tui_action action_of(int key)
+{
+    switch (key) {
+    case 'q':
+        return TUI_QUIT;
+    case 'e':
+    case 'w':
+        return TUI_EXPORT;
+    case 'r':
+        return TUI_REFRESH;
+    case '{':
+        return TUI_EARLIER;
+    case '}':
+        return TUI_LATER;
+    case 0x0c: /* Ctrl-L */
+        return TUI_REDRAW;
+    default:
+        return TUI_STAY;
+    }
+}
+
 /* Keys that mean the same in every view. Returns false for any other key; *action: what else is
  * to be done. */
 static bool frame_key(struct tui_ui *ui, int key, enum tui_action *action)
 {
-    *action = TUI_STAY;
-    switch (key) {
-    case 'q':
-        *action = TUI_QUIT;
+    *action = option_key(ui, key) ? TUI_OPTIONS : action_of(key);
+    if (*action != TUI_STAY)
         return true;
+    switch (key) {
     case '?':
         ui->help = true;
         ui->help_top = 0;
@@ -289,37 +333,9 @@ static bool frame_key(struct tui_ui *ui, int key, enum tui_action *action)
         ui->paused_s = 0;
         *action = TUI_PAUSE;
         return true;
-    case 'e':
-    case 'w':
-        *action = TUI_EXPORT;
-        return true;
-    case 'r':
-        *action = TUI_REFRESH;
-        return true;
-    case '{':
-    case '}':
-        *action = key == '{' ? TUI_EARLIER : TUI_LATER;
-        return true;
-    case 't':
-        ui->theme = (ui->theme + 1) % TUI_THEMES;
-        *action = TUI_OPTIONS;
-        return true;
-    case 'u':
-        ui->glyphs = ui->glyphs == TUI_ASCII ? ui->glyphs_most : (enum tui_glyphs)(ui->glyphs - 1);
-        *action = TUI_OPTIONS;
-        return true;
-    case 'M':
-        ui->mouse = !ui->mouse;
-        *action = TUI_OPTIONS;
-        return true;
-    case 0x0c: /* Ctrl-L */
-        *action = TUI_REDRAW;
-        return true;
     case TUI_KEY_TAB:
-        *action = go_to_view(ui, ui->view + 1);
-        return true;
     case TUI_KEY_BACK_TAB:
-        *action = go_to_view(ui, ui->view - 1);
+        *action = go_to_view(ui, ui->view + (key == TUI_KEY_TAB ? 1 : -1));
         return true;
     default:
         return false;

@@ -247,8 +247,7 @@ int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
     bool merged = false;
     char title[120];
     diff_head(p, diff, gate);
-    const char *whole =
-        diff->unit == AN_DIFF_CAPTURE ? "Whole capture, per device" : "Median step";
+    const char *whole = diff->unit == AN_DIFF_CAPTURE ? "Whole capture, per device" : "Median step";
     TABLE(p, whole, &diff->step, isnan(diff->step.delta) ? 0u : 1u, columns);
     for (size_t i = 0, next; i < diff->row_count; i = next) {
         for (next = i; next < diff->row_count && diff->rows[next].kind == diff->rows[i].kind;

@@ -334,8 +334,9 @@ void html_trend(struct page *page, const struct an_result *result)
         trend.most_ms = 4 * steps->p95_ms.value;
     trend.most_ms *= 1.05;
     svg_begin(page, "trend",
-              "Step time over the run; circles: slow steps, squares: excluded from statistics", WIDTH,
-              280, "Steps take %s in the median and %s at the 95th percentile; %zu are outliers.",
+              "Step time over the run; circles: slow steps, squares: excluded from statistics",
+              WIDTH, 280,
+              "Steps take %s in the median and %s at the 95th percentile; %zu are outliers.",
               TIME_TEXT(steps->median_ms.value * 1e6), TIME_TEXT(steps->p95_ms.value * 1e6),
               steps->outlier_count);
     draw_axes(page, &trend);

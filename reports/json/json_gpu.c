@@ -167,7 +167,8 @@ static void put_copies(struct rep_writer *writer, const struct an_result *result
         const struct an_copy_row *row = &result->copy[i];
         rep_open(writer, NULL);
         rep_put_text(writer, "kind", row->kind);
-        rep_put_text_or(writer, "memory", row->memory, "the trace does not name the kind of memory");
+        rep_put_text_or(writer, "memory", row->memory,
+                        "the trace does not name the kind of memory");
         rep_put_int(writer, "count", row->count);
         rep_put_count(writer, "bytes", row->bytes);
         rep_put_us(writer, "total_us", row->total_ns);

@@ -137,24 +137,27 @@ static void cores(struct page *page, const struct an_core_use *cores)
         percent(page, "sharing cores slows its work down by", &cores->slowdown_pct);
 }
 
-/* First how far the replay can be trusted, then what it predicts. */
-void rep_section_advice(struct page *page, const struct an_result *result)
+/* How far a prediction from the odd steps misses the even ones, and why. */
+static void replay_error(struct page *page, const struct an_trust *trust)
+{
+    if (trust->replay_error_pct.valid)
+        page_item(page, "odd steps predict the median of the even ones within %s %%",
+                  DIGITS_TEXT(fmax(trust->replay_error_pct.value, 0.01), 2));
+    else
+        page_item(page, "not validated: %.200s", trust->replay_error_pct.reason);
+    if (trust->replay_error_pct.valid && trust->replay_error_pct.value > 2 &&
+        trust->replay_error_because)
+        page_item(page, "%.300s", trust->replay_error_because);
+}
+
+/* How far the replay can be trusted. */
+static void replay_line(struct page *page, const struct an_result *result)
 {
     const struct an_advice *advice = &result->advice;
-    if (advice->reason || !advice->steps)
-        return;
-    page_blank(page);
     page_label(page, "Replay");
     page_item(page, "%" PRId64 " step%s, %" PRId64 " nodes", advice->steps,
               REP_PLURAL(advice->steps, "", "s"), advice->nodes);
-    if (result->trust.replay_error_pct.valid)
-        page_item(page, "odd steps predict the median of the even ones within %s %%",
-                  DIGITS_TEXT(fmax(result->trust.replay_error_pct.value, 0.01), 2));
-    else
-        page_item(page, "not validated: %.200s", result->trust.replay_error_pct.reason);
-    if (result->trust.replay_error_pct.valid && result->trust.replay_error_pct.value > 2 &&
-        result->trust.replay_error_because)
-        page_item(page, "%.300s", result->trust.replay_error_because);
+    replay_error(page, &result->trust);
     if (advice->base_error_pct.valid)
         page_item(page, "replay without changes differs by %+.2g %%", advice->base_error_pct.value);
     percent(page, "untraced host time", &advice->think_pct);
@@ -167,6 +170,16 @@ void rep_section_advice(struct page *page, const struct an_result *result)
                   advice->stretch_steps, advice->stretch_low_pct.value,
                   advice->stretch_high_pct.value);
     page_end(page);
+}
+
+/* First how far the replay can be trusted, then what it predicts. */
+void rep_section_advice(struct page *page, const struct an_result *result)
+{
+    const struct an_advice *advice = &result->advice;
+    if (advice->reason || !advice->steps)
+        return;
+    page_blank(page);
+    replay_line(page, result);
     edits(page, advice);
     struct rep_table table = {.title = "Sensitivity: gain per 1 % reduction",
                               .name = name_row,

@@ -68,11 +68,14 @@ static const struct rep_column of_collective[] = {
     {"transfer", 10, collective_transfer_ms}, {"waiting", 10, collective_waiting_ms},
     {"bytes", 10, collective_bytes},          {"bus", 11, collective_bus_bytes_per_s},
     {"ranks", 6, collective_ranks},           {"algorithm", 11, collective_algorithm_bytes_per_s}};
-static const struct rep_column of_rank[] = {
-    {"exposed", 10, comm_rank_exposed_ms},   {"waiting", 10, comm_rank_waiting_ms},
-    {"last %", 12, rank_last},          {"delayed", 10, comm_rank_caused_ms},
-    {"transfer", 10, comm_rank_transfer_ms}, {"total", 10, comm_rank_total_ms},
-    {"overlap %", 10, rank_overlap},         {"exposed waiting", 16, comm_rank_exposed_waiting_ms}};
+static const struct rep_column of_rank[] = {{"exposed", 10, comm_rank_exposed_ms},
+                                            {"waiting", 10, comm_rank_waiting_ms},
+                                            {"last %", 12, rank_last},
+                                            {"delayed", 10, comm_rank_caused_ms},
+                                            {"transfer", 10, comm_rank_transfer_ms},
+                                            {"total", 10, comm_rank_total_ms},
+                                            {"overlap %", 10, rank_overlap},
+                                            {"exposed waiting", 16, comm_rank_exposed_waiting_ms}};
 
 void rep_section_communication(struct page *page, const struct an_result *result)
 {

@@ -54,7 +54,8 @@ static void gpu_line(struct page *page, const struct an_gpu_hardware *hardware)
     else if (hardware->clock_sm_mhz.valid)
         page_item(page, "%.0f MHz", hardware->clock_sm_mhz.value);
     for (size_t i = 0; i < hardware->reason_count && i < 3; i++)
-        page_item(page, "limited by %s %.0f %%", hardware->reasons[i].name, hardware->reasons[i].pct);
+        page_item(page, "limited by %s %.0f %%", hardware->reasons[i].name,
+                  hardware->reasons[i].pct);
     if (hardware->throttled_pct.valid && !hardware->reason_count)
         page_item(page, "clock not limited");
     if (hardware->temperature_max_c.valid)

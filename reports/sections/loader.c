@@ -48,7 +48,8 @@ static void workers(struct page *page, const struct an_loader *loader)
 static void rates(struct page *page, const struct an_loader *loader)
 {
     if (loader->pipeline_samples_per_s.valid && loader->compute_samples_per_s.valid) {
-        page_item(page, "loads up to %s samples/s", NUMBER_TEXT(loader->pipeline_samples_per_s.value));
+        page_item(page, "loads up to %s samples/s",
+                  NUMBER_TEXT(loader->pipeline_samples_per_s.value));
         page_item(page, "the rest of the step consumes up to %s samples/s",
                   NUMBER_TEXT(loader->compute_samples_per_s.value));
     }

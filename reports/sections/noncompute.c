@@ -67,8 +67,7 @@ REP_CELL_OF(cause_time, an_absent_cause, rep_cell_ns, ns)
 REP_CELL_OF(cause_share, an_absent_cause, rep_cell_tenths, pct)
 static void cause_cause(char cell[REP_CELL], const void *row)
 {
-    snprintf(cell, REP_CELL, "%.16s",
-             rep_cause_name(((const struct an_absent_cause *)row)->cause));
+    snprintf(cell, REP_CELL, "%.16s", rep_cause_name(((const struct an_absent_cause *)row)->cause));
 }
 static void name_cause(char name[REP_NAME], const void *row)
 {

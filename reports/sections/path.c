@@ -43,11 +43,9 @@ void rep_table_path_ops(const struct an_critical_path *path, struct rep_table *t
                                 REP_ROWS_OF(path->ops, path->reason ? 0 : path->op_count)};
 }
 
-void rep_section_critical_path(struct page *page, const struct an_result *result)
+/* Length and steps of the path, and how much of it is explained, and by what. */
+static void path_line(struct page *page, const struct an_critical_path *path)
 {
-    const struct an_critical_path *path = &result->critical_path;
-    if (path->reason)
-        return;
     char length[REP_CELL];
     page_time(length, (double)path->length_ns.value);
     page_blank(page);
@@ -64,6 +62,14 @@ void rep_section_critical_path(struct page *page, const struct an_result *result
     page_end(page);
     if (path->doubt)
         page_text(page, 2, path->doubt);
+}
+
+void rep_section_critical_path(struct page *page, const struct an_result *result)
+{
+    const struct an_critical_path *path = &result->critical_path;
+    if (path->reason)
+        return;
+    path_line(page, path);
     struct rep_table causes = {.title = "Critical path by cause",
                                .words = true,
                                .name = name_cause,
@@ -132,9 +138,9 @@ static void cell_segment_merged(char cell[REP_CELL], const void *row)
     snprintf(cell, REP_CELL, "%" PRIu32, segment_of(row)->merged);
 }
 static const struct rep_column of_segment[] = {
-    {"time", 9, cell_segment_time},           {"from", 9, cell_segment_start},
-    {"cause", 14, cell_segment_cause},        {"rank: track", 20, cell_segment_lane},
-    {"dependency", 20, cell_segment_link},    {"segments", 10, cell_segment_merged}};
+    {"time", 9, cell_segment_time},        {"from", 9, cell_segment_start},
+    {"cause", 14, cell_segment_cause},     {"rank: track", 20, cell_segment_lane},
+    {"dependency", 20, cell_segment_link}, {"segments", 10, cell_segment_merged}};
 
 static int longest_first(const void *left, const void *right)
 {

@@ -109,8 +109,8 @@ static void exchange_lines(struct page *page, const struct an_ranks *ranks)
 {
     if (ranks->uneven.found) {
         page_line(page, "Uneven data",
-                  "rank %" PRId64 " gets the most: %s %s a step, %s times the mean", ranks->uneven.rank,
-                  NUMBER_TEXT(ranks->uneven.max.value), ranks->uneven.what,
+                  "rank %" PRId64 " gets the most: %s %s a step, %s times the mean",
+                  ranks->uneven.rank, NUMBER_TEXT(ranks->uneven.max.value), ranks->uneven.what,
                   DIGITS_TEXT(ranks->uneven.max_over_mean.value, 3));
     }
     if (!ranks->experts.reason) {

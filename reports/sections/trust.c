@@ -96,6 +96,36 @@ static void count_item(struct page *page, struct an_count count, const char *one
         page_item(page, "%" PRId64 " %s%s", count.value, count.value == 1 ? one : many, means);
 }
 
+/* Kernels of no known class: how many, and of how much time where it is known. */
+static void unknown_kernels(struct page *page, const struct an_quality *quality)
+{
+    if (quality->unknown_kernels.valid && quality->unknown_kernels.value &&
+        quality->unknown_pct.valid && quality->unknown_names.valid)
+        page_item(page,
+                  "%" PRId64 " kernels of %" PRId64
+                  " names, %.1f %% of kernel time, have no known class and count as compute "
+                  "(--classes FILE)",
+                  quality->unknown_kernels.value, quality->unknown_names.value,
+                  quality->unknown_pct.value);
+    else
+        count_item(page, quality->unknown_kernels, "kernel has", "kernels have",
+                   " no known class, counted as compute (--classes FILE)");
+}
+
+/* What recording cost and where it began, as the trace itself says. */
+static void recorder_items(struct page *page, const struct an_quality *quality)
+{
+    if (quality->start_gap_ms.valid && quality->start_gap_ms.value >= 1)
+        page_item(page, "the first launch is %s before the first device operation",
+                  TIME_TEXT(quality->start_gap_ms.value * 1e6));
+    if (quality->profiler_overhead_ms.valid && quality->profiler_overhead_ms.value > 0)
+        page_item(page, "the profiler reports %s of its own overhead",
+                  TIME_TEXT(quality->profiler_overhead_ms.value * 1e6));
+    if (quality->step_overhead_pct.valid && quality->step_overhead_pct.value > 0)
+        page_item(page, "%s %% of the host's steps",
+                  DIGITS_TEXT(quality->step_overhead_pct.value, 2));
+}
+
 /* Says how complete the capture of the accelerator is: launches and device operations that miss
  * each other, times that cannot be right, kernels of no known class. */
 static void trust_capture(struct page *page, const struct an_quality *quality)
@@ -115,30 +145,13 @@ static void trust_capture(struct page *page, const struct an_quality *quality)
                " no launch in the file: included in all times, their operator is unknown");
     if (quality->launches_without_op.valid && !quality->launches_without_op.value &&
         quality->ops_without_launch.valid && !quality->ops_without_launch.value)
-        page_item(page, "every launch has its device operation, and every device operation its launch");
+        page_item(page,
+                  "every launch has its device operation, and every device operation its launch");
     count_item(page, quality->zero_times, "device row has", "device rows have",
                " no usable time: excluded");
-    if (quality->unknown_kernels.valid && quality->unknown_kernels.value &&
-        quality->unknown_pct.valid && quality->unknown_names.valid)
-        page_item(page,
-                  "%" PRId64 " kernels of %" PRId64
-                  " names, %.1f %% of kernel time, have no known class and count as compute "
-                  "(--classes FILE)",
-                  quality->unknown_kernels.value, quality->unknown_names.value,
-                  quality->unknown_pct.value);
-    else
-        count_item(page, quality->unknown_kernels, "kernel has", "kernels have",
-                   " no known class, counted as compute (--classes FILE)");
+    unknown_kernels(page, quality);
     count_item(page, quality->cut_steps, "step is", "steps are", " cut off by the recording");
-    if (quality->start_gap_ms.valid && quality->start_gap_ms.value >= 1)
-        page_item(page, "the first launch is %s before the first device operation",
-                  TIME_TEXT(quality->start_gap_ms.value * 1e6));
-    if (quality->profiler_overhead_ms.valid && quality->profiler_overhead_ms.value > 0)
-        page_item(page, "the profiler reports %s of its own overhead",
-                  TIME_TEXT(quality->profiler_overhead_ms.value * 1e6));
-    if (quality->step_overhead_pct.valid && quality->step_overhead_pct.value > 0)
-        page_item(page, "%s %% of the host's steps",
-                  DIGITS_TEXT(quality->step_overhead_pct.value, 2));
+    recorder_items(page, quality);
     for (size_t i = 0; i < quality->sign_count; i++)
         page_item(page, "%.400s", quality->signs[i]);
     if (!page->joined)
@@ -178,7 +191,41 @@ static void trust_recorded(struct page *page, const struct an_result *result)
     page_end(page);
 }
 
+/* How the run ended, and what recorded it. */
+static void trust_source(struct page *page, const struct an_result *result)
+{
+    const struct an_trust *trust = &result->trust;
+    if (*trust->ended)
+        page_item(page, "ended: %.200s", trust->ended);
+    else if (*result->run.ended)
+        page_item(page, "ended: %.200s", result->run.ended);
+    if (*trust->clock)
+        page_item(page, "clock %.60s", trust->clock);
+    bool foreign = trust->source && *trust->source && strcmp(trust->source, "tacho") != 0;
+    if (*trust->version)
+        page_item(page, "%s by tacho %.60s", foreign ? "imported" : "recorded", trust->version);
+    const char *tool = rep_or(trust->tool, "");
+    if (foreign)
+        page_item(page, "recorded by %.60s%s%.200s", trust->source, *tool ? ": " : "", tool);
+}
+
 /* Problems that another line of the report has named already are not repeated. */
+static void trust_problems(struct page *page, const struct an_result *result)
+{
+    const struct an_trust *trust = &result->trust;
+    bool first = true;
+    for (size_t i = 0; i < trust->problem_count; i++) {
+        if (!result->quality.reason && !strncmp(trust->problems[i], "CAPTURE: ", 9))
+            continue; /* the lines of Capture say so already */
+        if (trust->problems[i] == result->caution)
+            continue; /* so does the head of the report */
+        page_label(page, first ? "Problems" : "");
+        first = false;
+        page_item(page, "%.400s", trust->problems[i]);
+        page_end(page);
+    }
+}
+
 void rep_section_trust(struct page *page, const struct an_result *result)
 {
     const struct an_trust *trust = &result->trust;
@@ -194,32 +241,11 @@ void rep_section_trust(struct page *page, const struct an_result *result)
     if (trust->open_ranges)
         page_item(page, "%" PRId64 " %s without an end", trust->open_ranges,
                   REP_PLURAL(trust->open_ranges, "range", "ranges"));
-    if (*trust->ended)
-        page_item(page, "ended: %.200s", trust->ended);
-    else if (*result->run.ended)
-        page_item(page, "ended: %.200s", result->run.ended);
-    if (*trust->clock)
-        page_item(page, "clock %.60s", trust->clock);
-    bool foreign = trust->source && *trust->source && strcmp(trust->source, "tacho") != 0;
-    if (*trust->version)
-        page_item(page, "%s by tacho %.60s", foreign ? "imported" : "recorded", trust->version);
-    const char *tool = rep_or(trust->tool, "");
-    if (foreign)
-        page_item(page, "recorded by %.60s%s%.200s", trust->source, *tool ? ": " : "", tool);
+    trust_source(page, result);
     page_end(page);
     trust_capture(page, &result->quality);
     trust_gaps(page, trust);
-    bool first = true;
-    for (size_t i = 0; i < trust->problem_count; i++) {
-        if (!result->quality.reason && !strncmp(trust->problems[i], "CAPTURE: ", 9))
-            continue; /* the lines of Capture say so already */
-        if (trust->problems[i] == result->caution)
-            continue; /* so does the head of the report */
-        page_label(page, first ? "Problems" : "");
-        first = false;
-        page_item(page, "%.400s", trust->problems[i]);
-        page_end(page);
-    }
+    trust_problems(page, result);
     trust_recorded(page, result);
 }
 

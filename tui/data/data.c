@@ -535,7 +535,8 @@ int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc) {
         data_free(data);
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "cannot start the data thread: %s", strerror(rc));
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "cannot start the data thread: %s",
+                          strerror(rc));
     }
     *out = data;
     return 0;

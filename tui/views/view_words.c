@@ -44,8 +44,7 @@ static void draw_advice(struct tui_cells *cells, struct tui_rect area,
     static const tui_section words[] = {rep_section_advice, NULL};
     const struct an_result *result = tui_result(cells, area, model);
     if (result)
-        draw_words(cells, area, result, words, state, "No replay",
-                   result->critical_path.reason);
+        draw_words(cells, area, result, words, state, "No replay", result->critical_path.reason);
 }
 
 const struct tui_view tui_view_advice = {
