@@ -144,38 +144,46 @@ static const char *left_text(char text[32], double seconds)
     return text;
 }
 
+/* Progress and speed: of the last steps while the run is live, else of all of them. */
+static void progress_parts(struct line *line, const struct tui_model *model)
+{
+    char text[32];
+    const struct an_result *result = model->result;
+    bool live = model->state == TUI_LIVE;
+    if (model->last_index >= 0 && model->steps_expected > 0)
+        part(line, 8, TUI_NORMAL, "step %" PRId64 "/%" PRId64, model->last_index + 1,
+             model->steps_expected);
+    else if (model->last_index >= 0)
+        part(line, 8, TUI_NORMAL, "step %" PRId64, model->last_index);
+    if (isfinite(tui_model_left_s(model)))
+        part(line, 6, TUI_NORMAL, "%s left", left_text(text, tui_model_left_s(model)));
+    double ms = live || !result || !result->steps.median_ms.valid ? model->recent_ms
+                                                                  : result->steps.median_ms.value;
+    if (isfinite(ms))
+        part(line, 7, TUI_NORMAL, "%s", page_time(text, ms * 1e6));
+    double rate = live || !result || !result->steps.tokens_per_s.valid
+                      ? model->recent_tokens_per_s
+                      : result->steps.tokens_per_s.value;
+    if (isfinite(rate))
+        part(line, 5, TUI_NORMAL, "%s tok/s", page_number(text, rate));
+}
+
 /* Draws the first row: program, progress, speed, loss, MFU, and at the right end the state of
  * the run. Parts that do not fit are left out, the least important first. */
 static void draw_header(struct tui_cells *cells, struct tui_rect area,
                         const struct tui_model *model, const struct tui_ui *ui)
 {
     struct line line = {.count = 0};
-    char state[64], a[32];
+    char state[64];
     const struct an_result *result = model->result;
     const struct tui_series *loss = tui_model_series(model, "loss");
     enum tui_style style = state_text(cells, model, ui, state, sizeof state);
     int width = tui_width(cells, state);
-    bool live = model->state == TUI_LIVE;
     const char *name = *model->run ? base_name(model->run) : "tacho top";
     if (result && *result->run.program)
         name = result->run.program;
     part(&line, 9, TUI_BOLD, "%.60s", name);
-    if (model->last_index >= 0 && model->steps_expected > 0)
-        part(&line, 8, TUI_NORMAL, "step %" PRId64 "/%" PRId64, model->last_index + 1,
-             model->steps_expected);
-    else if (model->last_index >= 0)
-        part(&line, 8, TUI_NORMAL, "step %" PRId64, model->last_index);
-    if (isfinite(tui_model_left_s(model)))
-        part(&line, 6, TUI_NORMAL, "%s left", left_text(a, tui_model_left_s(model)));
-    double ms = live || !result || !result->steps.median_ms.valid ? model->recent_ms
-                                                                  : result->steps.median_ms.value;
-    if (isfinite(ms))
-        part(&line, 7, TUI_NORMAL, "%s", page_time(a, ms * 1e6));
-    double rate = live || !result || !result->steps.tokens_per_s.valid
-                      ? model->recent_tokens_per_s
-                      : result->steps.tokens_per_s.value;
-    if (isfinite(rate))
-        part(&line, 5, TUI_NORMAL, "%s tok/s", page_number(a, rate));
+    progress_parts(&line, model);
     if (loss && isfinite(loss->last))
         part(&line, 4, TUI_NORMAL, "loss %.4g", loss->last);
     if (result && result->utilization.mfu.valid)

@@ -110,6 +110,28 @@ static size_t choose_devices(const struct an_result *result, size_t device[BARS_
     return count;
 }
 
+/* The class with the largest share of a step. */
+static int largest_class(const struct an_budget *budget)
+{
+    int largest = 0;
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        if (budget->pct[class].valid &&
+            (!budget->pct[largest].valid || budget->pct[class].value > budget->pct[largest].value))
+            largest = class;
+    return largest;
+}
+
+/* The bar of one device. */
+static void draw_device(struct page *page, const struct an_result *result,
+                        const struct an_device_budget *budget, double y)
+{
+    svg_text(page, LABEL - 8, y + 14, SVG_END, "large", "rank %" PRId64 " %.12s", budget->rank,
+             budget->device);
+    svg_text(page, LABEL - 8, y + 14, SVG_END, "small", "rank %" PRId64, budget->rank);
+    if (!budget->budget.reason)
+        draw_bar(page, result, &budget->budget, y, 20);
+}
+
 /* One bar for the mean of all devices and, for several devices, one for each, or for those that
  * differ most from the mean. */
 void html_budget(struct page *page, const struct an_result *result)
@@ -120,12 +142,7 @@ void html_budget(struct page *page, const struct an_result *result)
         return;
     for (int class = 0; class < AN_CLASS_COUNT; class ++)
         name[class] = rep_class_name(result, class);
-    int largest = 0;
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
-        if (result->budget.pct[class].valid &&
-            (!result->budget.pct[largest].valid ||
-             result->budget.pct[class].value > result->budget.pct[largest].value))
-            largest = class;
+    int largest = largest_class(&result->budget);
     svg_begin(page, "budget", "Step budget: 100 % of a step by class", WIDTH,
               BAR + 30 + 24 * (double)devices,
               "The largest part of a step is %s, %.1f %%. The table below has every class.",
@@ -133,13 +150,7 @@ void html_budget(struct page *page, const struct an_result *result)
     svg_text(page, LABEL - 8, 28, SVG_END, "", devices ? "mean" : "a step");
     draw_bar(page, result, &result->budget, 6, BAR);
     for (size_t i = 0; i < devices; i++) {
-        double y = BAR + 16 + 24 * (double)i;
-        const struct an_device_budget *budget = &result->devices[device[i]];
-        svg_text(page, LABEL - 8, y + 14, SVG_END, "large", "rank %" PRId64 " %.12s", budget->rank,
-                 budget->device);
-        svg_text(page, LABEL - 8, y + 14, SVG_END, "small", "rank %" PRId64, budget->rank);
-        if (!budget->budget.reason)
-            draw_bar(page, result, &budget->budget, y, 20);
+        draw_device(page, result, &result->devices[device[i]], BAR + 16 + 24 * (double)i);
     }
     svg_end(page);
     svg_legend(page, used_classes(&result->budget), name);

@@ -34,6 +34,35 @@ static void put_run(struct rep_writer *writer, const struct an_run *run)
     rep_close(writer);
 }
 
+/* The slow steps. */
+static void put_outliers(struct rep_writer *writer, const struct an_steps *steps)
+{
+    rep_open_list(writer, "outliers");
+    for (size_t i = 0; i < steps->outlier_count; i++) {
+        rep_open(writer, NULL);
+        rep_put_int(writer, "rank", steps->outliers[i].rank);
+        rep_put_int(writer, "index", steps->outliers[i].index);
+        rep_put_real(writer, "ms", steps->outliers[i].ms, "");
+        rep_put_real(writer, "score", steps->outliers[i].score, "");
+        rep_close(writer);
+    }
+    rep_close(writer);
+}
+
+/* For batches of different sizes, a row for each size. */
+static void put_step_sizes(struct rep_writer *writer, const struct an_steps *steps)
+{
+    rep_open_list(writer, "groups");
+    for (size_t i = 0; i < steps->group_count; i++) {
+        rep_open(writer, NULL);
+        rep_put_count(writer, "tokens", steps->groups[i].tokens);
+        rep_put_int(writer, "count", steps->groups[i].count);
+        rep_put_real(writer, "median_ms", steps->groups[i].median_ms, "");
+        rep_close(writer);
+    }
+    rep_close(writer);
+}
+
 /* The statistics of all steps, then the slow ones and, for batches of different sizes, a row for
  * each size. */
 static void put_steps(struct rep_writer *writer, const struct an_steps *steps)
@@ -58,25 +87,8 @@ static void put_steps(struct rep_writer *writer, const struct an_steps *steps)
     rep_put_value(writer, "samples_per_s", steps->samples_per_s);
     rep_put_value(writer, "tokens_per_step", steps->tokens_per_step);
     rep_put_value(writer, "samples_per_step", steps->samples_per_step);
-    rep_open_list(writer, "outliers");
-    for (size_t i = 0; i < steps->outlier_count; i++) {
-        rep_open(writer, NULL);
-        rep_put_int(writer, "rank", steps->outliers[i].rank);
-        rep_put_int(writer, "index", steps->outliers[i].index);
-        rep_put_real(writer, "ms", steps->outliers[i].ms, "");
-        rep_put_real(writer, "score", steps->outliers[i].score, "");
-        rep_close(writer);
-    }
-    rep_close(writer);
-    rep_open_list(writer, "groups");
-    for (size_t i = 0; i < steps->group_count; i++) {
-        rep_open(writer, NULL);
-        rep_put_count(writer, "tokens", steps->groups[i].tokens);
-        rep_put_int(writer, "count", steps->groups[i].count);
-        rep_put_real(writer, "median_ms", steps->groups[i].median_ms, "");
-        rep_close(writer);
-    }
-    rep_close(writer);
+    put_outliers(writer, steps);
+    put_step_sizes(writer, steps);
     rep_close(writer);
 }
 
@@ -276,15 +288,9 @@ static void put_stacks(struct rep_writer *writer, const struct an_stack_samples 
     rep_close(writer);
 }
 
-/* What the program holds for what, its peak, what is left of the machine, and whether it grows. */
-static void put_memory(struct rep_writer *writer, const struct an_memory *memory)
+/* Memory by category. */
+static void put_memory_tags(struct rep_writer *writer, const struct an_memory *memory)
 {
-    if (memory->reason) {
-        rep_put_null(writer, "memory", memory->reason);
-        return;
-    }
-    rep_open(writer, "memory");
-    rep_put_text(writer, "source", memory->source);
     rep_open_list(writer, "tags");
     for (size_t i = 0; i < memory->tag_count; i++) {
         const struct an_memory_tag *tag = &memory->tags[i];
@@ -299,6 +305,18 @@ static void put_memory(struct rep_writer *writer, const struct an_memory *memory
         rep_close(writer);
     }
     rep_close(writer);
+}
+
+/* What the program holds for what, its peak, what is left of the machine, and whether it grows. */
+static void put_memory(struct rep_writer *writer, const struct an_memory *memory)
+{
+    if (memory->reason) {
+        rep_put_null(writer, "memory", memory->reason);
+        return;
+    }
+    rep_open(writer, "memory");
+    rep_put_text(writer, "source", memory->source);
+    put_memory_tags(writer, memory);
     rep_put_int(writer, "processes", memory->processes);
     rep_put_count(writer, "total_bytes", memory->total_bytes);
     rep_put_count(writer, "peak_bytes", memory->peak_bytes);
@@ -371,13 +389,9 @@ static void put_trust_lists(struct rep_writer *writer, const struct an_result *r
     rep_close(writer);
 }
 
-/* How complete and how disturbed the recording is, and which problems the analyzers found in it. */
-static void put_trust(struct rep_writer *writer, const struct an_result *result)
+/* What was lost or could not be recorded. */
+static void put_losses(struct rep_writer *writer, const struct an_trust *trust)
 {
-    const struct an_trust *trust = &result->trust;
-    rep_open(writer, "trust");
-    rep_put_int(writer, "events", trust->events);
-    rep_put_count(writer, "lost_events", trust->lost_events);
     rep_open_list(writer, "losses");
     for (size_t i = 0; i < trust->loss_count; i++) {
         rep_open(writer, NULL);
@@ -390,6 +404,16 @@ static void put_trust(struct rep_writer *writer, const struct an_result *result)
         rep_close(writer);
     }
     rep_close(writer);
+}
+
+/* How complete and how disturbed the recording is, and which problems the analyzers found in it. */
+static void put_trust(struct rep_writer *writer, const struct an_result *result)
+{
+    const struct an_trust *trust = &result->trust;
+    rep_open(writer, "trust");
+    rep_put_int(writer, "events", trust->events);
+    rep_put_count(writer, "lost_events", trust->lost_events);
+    put_losses(writer, trust);
     rep_put_value(writer, "overhead_pct", trust->overhead_pct);
     rep_put_value(writer, "overhead_low_pct", trust->overhead_low_pct);
     rep_put_value(writer, "overhead_high_pct", trust->overhead_high_pct);

@@ -10,18 +10,9 @@
 
 #define ROWS_MOST 2000
 
-/* One device: the unions of its time by kind, sums, and the splits of communication and of
- * non-compute time. */
-static void put_device(struct rep_writer *writer, const struct an_gpu_device *device)
+/* The unions of a device's time by kind, and the sums. */
+static void put_unions(struct rep_writer *writer, const struct an_gpu_device *device)
 {
-    rep_open(writer, NULL);
-    rep_put_int(writer, "rank", device->rank);
-    rep_put_int(writer, "device", device->device);
-    rep_put_text_or(writer, "name", device->name, "the trace does not name the device");
-    rep_put_text_or(writer, "host", device->host, "not recorded");
-    rep_put_int(writer, "process", device->process);
-    rep_put_int(writer, "ops", device->ops);
-    rep_put_int(writer, "streams", device->streams);
     rep_put_us_or(writer, "span_us", device->span_ns);
     rep_put_us_or(writer, "busy_us", device->busy_ns);
     rep_put_us_or(writer, "compute_us", device->compute_ns);
@@ -35,6 +26,21 @@ static void put_device(struct rep_writer *writer, const struct an_gpu_device *de
     rep_put_us_or(writer, "comm_sum_us", device->comm_sum_ns);
     rep_put_us_or(writer, "copy_sum_us", device->copy_sum_ns);
     rep_put_value(writer, "overlap_pct", device->overlap_pct);
+}
+
+/* One device: the unions of its time by kind, sums, and the splits of communication and of
+ * non-compute time. */
+static void put_device(struct rep_writer *writer, const struct an_gpu_device *device)
+{
+    rep_open(writer, NULL);
+    rep_put_int(writer, "rank", device->rank);
+    rep_put_int(writer, "device", device->device);
+    rep_put_text_or(writer, "name", device->name, "the trace does not name the device");
+    rep_put_text_or(writer, "host", device->host, "not recorded");
+    rep_put_int(writer, "process", device->process);
+    rep_put_int(writer, "ops", device->ops);
+    rep_put_int(writer, "streams", device->streams);
+    put_unions(writer, device);
     rep_open(writer, "blocking_comm_us");
     rep_put_us_or(writer, "proven", device->blocking_proven_ns);
     rep_put_us_or(writer, "inferred", device->blocking_inferred_ns);

@@ -61,17 +61,9 @@ static void ratio_item(struct page *page, const char *name, struct an_value rati
         page_item(page, "%s %.1f %%%s", name, 100 * ratio.value, note);
 }
 
-/* MFU is shown in the conventions that differ for this model. Where too few FLOPs are known
- * there is no MFU, and the sums say that they are of a part. */
-void rep_section_utilization(struct page *page, const struct an_result *result)
+/* MFU and HFU against the peak. MFU is shown in the conventions that differ for this model. */
+static void mfu_items(struct page *page, const struct an_utilization *utilization)
 {
-    const struct an_utilization *utilization = &result->utilization;
-    if (!result->steps.counted)
-        return;
-    bool partial =
-        utilization->flop_coverage_pct.valid &&
-        utilization->flop_coverage_pct.value < 95; /* docs/definitions.md: then there is no MFU */
-    page_label(page, "Utilisation");
     bool palm =
         utilization->mfu_palm.valid &&
         (!utilization->mfu.valid ||
@@ -85,6 +77,19 @@ void rep_section_utilization(struct page *page, const struct an_result *result)
     if (utilization->peak_flops.valid)
         page_item(page, "of %s %s (%.120s)", SI_TEXT(utilization->peak_flops.value, "FLOP/s"),
                   rep_or(utilization->dtype, ""), rep_or(utilization->peak_source, ""));
+}
+
+/* Where too few FLOPs are known there is no MFU, and the sums say that they are of a part. */
+void rep_section_utilization(struct page *page, const struct an_result *result)
+{
+    const struct an_utilization *utilization = &result->utilization;
+    if (!result->steps.counted)
+        return;
+    bool partial =
+        utilization->flop_coverage_pct.valid &&
+        utilization->flop_coverage_pct.value < 95; /* docs/definitions.md: then there is no MFU */
+    page_label(page, "Utilisation");
+    mfu_items(page, utilization);
     if (utilization->mfu_measured.valid &&
         utilization->roof_measured_flops
             .valid) /* its own roof beside it: the one above is another */

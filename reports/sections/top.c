@@ -35,13 +35,9 @@ static void header_devices(struct page *page, const struct an_result *result)
     }
 }
 
-/* One paragraph: program, size of the run, devices, precision, steps. */
-void rep_section_header(struct page *page, const struct an_result *result)
+/* Ranks or processes, and cores. */
+static void header_size(struct page *page, const struct an_result *result)
 {
-    const struct an_steps *steps = &result->steps;
-    page_label(page, NULL);
-    if (*result->run.program)
-        page_item(page, "%.200s", result->run.program);
     if (result->run.ranks)
         page_item(page, "%" PRId64 " %s", result->run.ranks,
                   REP_PLURAL(result->run.ranks, "rank", "ranks"));
@@ -51,10 +47,12 @@ void rep_section_header(struct page *page, const struct an_result *result)
     if (result->run.cores.valid)
         page_item(page, "%" PRId64 " %s", result->run.cores.value,
                   REP_PLURAL(result->run.cores.value, "core", "cores"));
-    if (!result->gpu.reason)
-        header_devices(page, result);
-    if (result->utilization.dtype)
-        page_item(page, "%.60s", result->utilization.dtype);
+}
+
+/* Number and duration of the steps; without steps, of the run. */
+static void header_steps(struct page *page, const struct an_result *result)
+{
+    const struct an_steps *steps = &result->steps;
     if (steps->median_ms.valid) {
         bool even = result->run.ranks > 1 && steps->counted % result->run.ranks == 0;
         int64_t counted = even ? steps->counted / result->run.ranks : steps->counted;
@@ -66,6 +64,20 @@ void rep_section_header(struct page *page, const struct an_result *result)
                   TIME_TEXT(steps->median_ms.value * 1e6), TIME_TEXT(steps->p95_ms.value * 1e6));
     } else if (result->run.duration_s.valid)
         page_item(page, "%s", TIME_TEXT(result->run.duration_s.value * 1e9));
+}
+
+/* One paragraph: program, size of the run, devices, precision, steps. */
+void rep_section_header(struct page *page, const struct an_result *result)
+{
+    page_label(page, NULL);
+    if (*result->run.program)
+        page_item(page, "%.200s", result->run.program);
+    header_size(page, result);
+    if (!result->gpu.reason)
+        header_devices(page, result);
+    if (result->utilization.dtype)
+        page_item(page, "%.60s", result->utilization.dtype);
+    header_steps(page, result);
     if (result->run.live)
         page_item(page, "still running");
     if (*result->run.file)
