@@ -26,7 +26,7 @@
 #define VERDICT_EVERYWHERE \
     16 /* rows: on smaller screens only the first view has more than one row of it */
 
-/* ---- one line of parts, of which the least important are left out ---------------------------- */
+/* ---- one line of parts, of which the least important are omitted ---------------------------- */
 
 #define PARTS_MOST 12
 struct part {
@@ -169,7 +169,7 @@ static void progress_parts(struct line *line, const struct tui_model *model)
 }
 
 /* Draws the first row: program, progress, speed, loss, MFU, and at the right end the state of
- * the run. Parts that do not fit are left out, the least important first. */
+ * the run. Parts that do not fit are omitted, the least important first. */
 static void draw_header(struct tui_cells *cells, struct tui_rect area,
                         const struct tui_model *model, const struct tui_ui *ui)
 {

@@ -107,7 +107,7 @@ static void section(struct page *page, const char *id, const char *heading, bool
     html->waiting = true;
 }
 
-/* A heading inside a section. It is left out where it would only repeat the heading of the
+/* A heading inside a section. It is omitted where it would only repeat the heading of the
  * section. */
 static void head(struct page *page, const char *text)
 {

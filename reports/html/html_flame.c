@@ -54,7 +54,7 @@ static int64_t least_of(const struct an_flame *flame)
 }
 
 /* Gives every row that is drawn its place: below its parent, right of its siblings. Rows that are
- * too deep, too narrow or not among the widest are left out with all below them. Returns the
+ * too deep, too narrow or not among the widest are omitted with all below them. Returns the
  * deepest level that is drawn. */
 static int layout(struct flame *flame)
 {

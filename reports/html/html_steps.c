@@ -280,7 +280,7 @@ static void draw_level(struct page *page, const struct trend *trend, const char 
              "%s %s", name, TIME_TEXT(ms.value * 1e6));
 }
 
-/* The same points for the chart that scripts draw: index, ms; excluded ones left out. */
+/* The same points for the chart that scripts draw: index, ms; without the excluded ones. */
 static void trend_data(struct html *html, const struct an_result *result)
 {
     const struct an_step_point *point = result->step_points;

@@ -16,7 +16,7 @@
 #define ROW         22
 #define ROW_NESTED  16
 #define NAMED_MOST  300  /* rectangles with a name, the longest */
-#define SMALL_MOST  3000 /* stretches of outlines */
+#define SMALL_MOST  3000 /* pieces of outlines */
 #define PIECES_MOST 1500 /* of the critical path */
 #define NAME_WIDTH  46   /* from here on a rectangle has its name in it */
 

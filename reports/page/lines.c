@@ -291,7 +291,7 @@ static void table_row(struct page *page, const struct rep_table *table, const st
     new_line(page);
 }
 
-/* Writes a table and, where rows are left out, how many. */
+/* Writes a table and, where rows are omitted, how many. */
 static void table_lines(struct page *page, const struct rep_table *table)
 {
     struct fit fit = fit_columns(page, table);

@@ -40,7 +40,7 @@ struct rep_table {
 #define REP_COLUMNS(list)          .column = (list), .columns = sizeof(list) / sizeof *(list)
 #define REP_ROWS_OF(array, number) .rows = (array), .size = sizeof *(array), .count = (number)
 
-/* The table, and how many rows were left out. Nothing for an empty one. */
+/* The table, and how many rows were omitted. Nothing for an empty one. */
 void rep_table_write(struct page *page, const struct rep_table *table);
 /* Rows that the page shows of it. */
 size_t rep_table_most(const struct page *page, const struct rep_table *table);

@@ -227,7 +227,7 @@ const char *rep_class_name(const struct an_result *result, int class)
 }
 
 /* The mean time of each class in a step, as a table with bars whose rows add up to the step.
- * Classes without time are left out, except the two that a reader looks for. */
+ * Classes without time are omitted, except the two that a reader looks for. */
 static void budget_table(struct page *page, const struct an_result *result)
 {
     const struct an_budget *budget = &result->budget;

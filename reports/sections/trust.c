@@ -88,7 +88,7 @@ static void trust_steps(struct page *page, const struct an_steps *steps)
     page_item(page, "%s", text);
 }
 
-/* An item about events that should not occur: left out where none did. */
+/* An item about events that should not occur: omitted where none did. */
 static void count_item(struct page *page, struct an_count count, const char *one, const char *many,
                        const char *means)
 {

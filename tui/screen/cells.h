@@ -62,7 +62,7 @@ void tui_cells_clear(struct tui_cells *cells, struct tui_rect area);
 struct tui_rect tui_inside(const struct tui_cells *cells, struct tui_rect area);
 
 /* Text of any bytes from a program that was profiled: control characters, escapes, broken UTF-8
- * and, below TUI_BLOCK, what is not ASCII become harmless glyphs; combining marks are left out (a
+ * and, below TUI_BLOCK, what is not ASCII become harmless glyphs; combining marks are omitted (a
  * cell holds one code point). Cut at the rectangle's right edge with an ellipsis ("~" in ASCII).
  * Returns the columns written. */
 int tui_text(struct tui_cells *cells, struct tui_rect area, int row, int column,

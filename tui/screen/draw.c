@@ -91,7 +91,7 @@ int tui_item_room(struct tui_line *line, int columns)
     return begin;
 }
 
-/* An item that does not fit is left out whole, except the first, which is cut. */
+/* An item that does not fit is omitted whole, except the first, which is cut. */
 bool tui_item(struct tui_line *line, enum tui_style style, const char *format, ...)
 {
     char text[512];

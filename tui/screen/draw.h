@@ -23,7 +23,7 @@ size_t tui_line_of(const struct tui_cells *cells, const char *text, int columns,
 /* Rows that a paragraph takes in `columns` columns. */
 int tui_paragraph_rows(const struct tui_cells *cells, int columns, const char *text);
 
-/* One row of items after a label; an item that does not fit any more is left out whole. */
+/* One row of items after a label; an item that does not fit any more is omitted whole. */
 struct tui_line {
     struct tui_cells *cells;
     struct tui_rect area;

@@ -26,7 +26,7 @@ struct tui_list {
 };
 
 /* Draws head and rows into the rectangle; the last row says what is filtered and sorted. Limits the
- * state to what exists. Returns the row under the cursor; NULL: there is none. */
+ * state to what exists. Returns the row under the cursor; NULL: no cursor. */
 const void *tui_table_draw(struct tui_cells *cells, struct tui_rect area,
                            const struct tui_list *list, struct tui_view_state *state);
 

@@ -80,14 +80,14 @@ struct tui_view {
 
 /* ---- for views ------------------------------------------------------------------------------- */
 
-/* Panels above each other (layout.c). Panels that do not fit are left out whole, the least
+/* Panels above each other (layout.c). Panels that do not fit are omitted whole, the least
  * important first. Rows that are left go to the panels that can use them. */
 struct tui_panel {
     int least, most; /* rows it needs, rows it can use */
     int importance;  /* higher stays longer */
     void (*draw)(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
                  struct tui_view_state *s); /* or NULL */
-    struct tui_rect rect;                   /* out: rows 0 when left out */
+    struct tui_rect rect;                   /* out: rows 0 when omitted */
 };
 void tui_layout_panels(struct tui_rect area, struct tui_panel *panel, size_t count);
 /* The same, and draws those that fit. */

@@ -10,7 +10,7 @@
 #include "tui/screen/draw.h"
 #include "tui/views/view_list.h"
 
-/* One line of the list; a gain that does not fit is left out. */
+/* One line of the list; a gain that does not fit is omitted. */
 static void draw_entry(struct tui_cells *cells, struct tui_rect area,
                        const struct an_finding *finding, int number, bool selected)
 {

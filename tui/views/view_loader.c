@@ -119,7 +119,7 @@ static void draw_queue(struct tui_cells *cells, struct tui_rect area, const stru
     tui_plot_trend(&plot, &samples, INFINITY, TUI_CLASS + AN_CLASS_INPUT);
 }
 
-/* The lines of the report about the loader, or why there are none. */
+/* The lines of the report about the loader, or why it is empty. */
 static void draw_words(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                        struct tui_view_state *state)
 {

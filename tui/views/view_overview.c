@@ -29,7 +29,7 @@ static const struct an_step_point *points_of(const struct tui_model *model, size
 }
 
 /* Durations of the steps of the first rank in ns, in order, over their index from the first one on;
- * the caller frees `value`. Steps left out of statistics are in the picture. */
+ * the caller frees `value`. Steps excluded from statistics are in the picture. */
 static struct tui_samples step_durations(const struct an_step_point *step, size_t all, bool grows)
 {
     size_t count = 0;

@@ -301,7 +301,7 @@ static void draw_step(struct tui_cells *cells, struct tui_rect area,
         draw_legend(cells, foot, step);
 }
 
-/* Draws the step that was chosen, or why there is none. */
+/* Draws the step that was chosen, or the reason why it is absent. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {
