@@ -15,7 +15,7 @@ verdict=$("$TACHO" report --json done.tacho | sed -n 's/^ "verdict_class": "\(.*
 # ---- without a terminal --------------------------------------------------------------------------------------------------------------
 expect 4 "$TACHO" top done.tacho
 grep -q 'built without ncurses' "$work/err" && { echo "built without ncurses"; exit 77; }
-grep -q 'no terminal' "$work/err" || fail "it does not say that there is no terminal: $(cat "$work/err")"
+grep -q 'no terminal' "$work/err" || fail "it does not say that there is not a terminal: $(cat "$work/err")"
 expect 2 "$TACHO" top --view loadr done.tacho
 grep -q "did you mean 'loader'" "$work/err" || fail "no help for a wrong view"
 expect 2 "$TACHO" top --batch --size 0x9 done.tacho
@@ -108,7 +108,7 @@ dash done.tacho; sees '?help'; kill -HUP "$(pid_of_top)"; sane 129
 dash done.tacho; sees '?help'; keys C-c; sees 'ready>'; gone '?help' # the shell ends its line too
 [ "$(tm display -p '#{cursor_flag}#{alternate_on}')" = 10 ] || fail "Ctrl-C leaves the terminal in a mess"
 shell 24 80
-keys "TERM=dumb $TACHO top done.tacho; echo \"code \$?\"" Enter; sees 'code 4'; sees 'cannot place the cursor'
+keys "TERM=dumb $TACHO top done.tacho; echo \"code \$?\"" Enter; sees 'code 4'; sees 'cannot position the cursor'
 shell 24 80
 keys "clear; TERM=linux $TACHO top done.tacho" Enter; sees 'ended'
 LC_ALL=C grep -q '[^ -~]' <(screen) && fail "the console of Linux has no braille"
