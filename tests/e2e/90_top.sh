@@ -15,7 +15,7 @@ verdict=$("$TACHO" report --json done.tacho | sed -n 's/^ "verdict_class": "\(.*
 # ---- without a terminal --------------------------------------------------------------------------------------------------------------
 expect 4 "$TACHO" top done.tacho
 grep -q 'built without ncurses' "$work/err" && { echo "built without ncurses"; exit 77; }
-grep -q 'no terminal' "$work/err" || fail "it does not say that there is not a terminal: $(cat "$work/err")"
+grep -q 'not a terminal' "$work/err" || fail "it does not say that there is no terminal: $(cat "$work/err")"
 expect 2 "$TACHO" top --view loadr done.tacho
 grep -q "did you mean 'loader'" "$work/err" || fail "no help for a wrong view"
 expect 2 "$TACHO" top --batch --size 0x9 done.tacho
