@@ -274,9 +274,10 @@ static void put_value(double value, const char *unit)
 /* Prints what was measured, a row for each resource. */
 static void print_ceilings(const struct col_calibration *calibration)
 {
+    const char *plural = calibration->cores == 1 ? "" : "s";
     printf("%s, %d core%s, %.1f GiB, %s; measured %s%s\n\n", calibration->cpu, calibration->cores,
-           calibration->cores == 1 ? "" : "s", (double)calibration->memory_bytes / (1 << 30),
-           calibration->libraries, calibration->measured_at, calibration->quick ? ", quickly" : "");
+           plural, (double)calibration->memory_bytes / (1 << 30), calibration->libraries,
+           calibration->measured_at, calibration->quick ? " with --quick" : "");
     printf("%-24s %13s  %13s  %13s\n", "resource", "best", "median", "worst");
     for (size_t i = 0; i < calibration->rows; i++) {
         const struct col_ceiling *ceiling = &calibration->row[i];

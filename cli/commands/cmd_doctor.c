@@ -80,7 +80,8 @@ static int put(void *ctx, const struct col_probe *probe)
     if (!checkup->group || strcmp(checkup->group, probe->group))
         printf("%s%s\n", checkup->group ? "\n" : "", probe->group);
     checkup->group = probe->group;
-    char *text = cli_printable(probe->text ? probe->text : ""), *shown = text ? text : "";
+    char *text = cli_printable(probe->text ? probe->text : "");
+    const char *shown = text ? text : "";
     const char *status = col_status_text(probe->status);
     if (checkup->color)
         printf("  \033[%sm%-13s\033[0m %-18s %s\n", color_of(probe->status), status, probe->name,
@@ -156,10 +157,9 @@ int cli_doctor(int argc, char **argv)
         putchar('\n');
         json_decref(all);
     } else if (checkup.broken) {
-        const char *lines = checkup.broken == 1 ? "line" : "lines",
-                   *stand = checkup.broken == 1 ? "stands" : "stand";
-        printf("\nrecording does not work here: %d %s above, of agent or storage, %s in its way\n",
-               checkup.broken, lines, stand);
+        printf(
+            "\nrecording does not work here: %d check%s of agent or storage failed (see above)\n",
+            checkup.broken, checkup.broken == 1 ? "" : "s");
     } else
         printf("\nrecording works here%s\n",
                checkup.gaps ? "; what is missing above is named in the report" : "");

@@ -262,8 +262,9 @@ static void process_name(struct writer *writer, int64_t pid, const struct exp_pr
     if (process && process->pid != STORE_ABSENT)
         snprintf(number, sizeof number, " (%" PRId64 ")", process->pid);
     const char *program = process ? process->program : "machine";
+    const char *gap = device ? " " : "";
     snprintf(text, sizeof text, "%s%.200s%s%s%.100s", rank, program ? program : "process", number,
-             device ? " " : "", text_of(device));
+             gap, text_of(device));
     meta(writer, "process_name", pid, STORE_ABSENT);
     exp_arg_text(&writer->args, "name", text);
     fputs("}}", writer->out);

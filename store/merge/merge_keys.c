@@ -382,10 +382,11 @@ static int write_ceiling(struct merge *merge, const struct amount *amount)
         how += sizeof prefix - 1;
     snprintf(source, sizeof source, "%.*s%s of %zu machines: %.200s", (int)(how - text), text,
              link ? "worst" : "mean", merge->machines, how);
+    double value = link ? worst : sum / (double)merge->machines;
     struct store_ceiling ceiling = {.device = amount->device,
                                     .resource = amount->name,
                                     .dtype = amount->dtype,
-                                    .value = link ? worst : sum / (double)merge->machines,
+                                    .value = value,
                                     .source = merge->machines > 1 ? source : text};
     return store_ceiling_add(merge->out, &ceiling);
 }

@@ -18,15 +18,10 @@
 #include "store/import/input/input.h"
 #include "store/import/kineto/kineto_frame.h"
 #include "store/import/kineto/kineto_import.h"
+#include "store/import/kineto/kineto_insert.h"
 #include "store/import/kineto/kineto_private.h"
 
 #define BATCHES 6
-
-/* Ids of the store by the parser's numbers. */
-struct numbers {
-    int64_t *id;
-    size_t count, cap;
-};
 
 struct job {
     struct imp_run *run;
@@ -42,7 +37,7 @@ struct job {
     int batches;
     bool done, stop;
     int64_t reported;
-    struct numbers string, detail, process, track;
+    struct kineto_ids ids;
     bool only_phases,
         found;   /* of a search in a damaged text: an object is an event when it has a phase */
     size_t skip; /* events of a window that were read before it turned out to be damaged */
@@ -219,119 +214,6 @@ static void *parse(void *ctx)
 
 /* ---- inserter -------------------------------------------------------------------------------------------------------------- */
 
-/* Adds the store's id of the parser's next number. */
-static int numbers_add(struct numbers *numbers, int64_t id)
-{
-    if (numbers->count == numbers->cap) {
-        size_t cap = numbers->cap ? 2 * numbers->cap : 256;
-        int64_t *larger = realloc(numbers->id, cap * sizeof *larger);
-        if (!larger)
-            return TACHO_ENOMEM;
-        numbers->id = larger;
-        numbers->cap = cap;
-    }
-    numbers->id[numbers->count++] = id;
-    return 0;
-}
-
-/* Adds a string to the store. */
-static int apply_string(struct job *job, const struct kineto_batch *batch,
-                        const struct kineto_def *def)
-{
-    int64_t id;
-    int status = store_string(job->run->db, kineto_batch_at(batch, def->text), def->bytes, &id);
-    return status ? status : numbers_add(&job->string, id);
-}
-
-/* Adds a detail to the store. */
-static int apply_detail(struct job *job, const struct kineto_batch *batch,
-                        const struct kineto_def *def)
-{
-    int64_t id;
-    struct store_detail detail = def->detail;
-    const char **const texts[] = {&detail.dtype,  &detail.pass,       &detail.kind,
-                                  &detail.schema, &detail.collective, &detail.copy_kind,
-                                  &detail.grid,   &detail.block,      &detail.payload};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        *texts[i] = kineto_batch_at(batch, def->detail_text[i]);
-    int status = store_detail_intern(job->run->db, &detail, &id);
-    return status ? status : numbers_add(&job->detail, id);
-}
-
-/* Adds a process to the store. */
-static int process_add(struct job *job, int64_t pid)
-{
-    struct store_process process = {.rank = STORE_ABSENT,
-                                    .pid = pid,
-                                    .parent_pid = STORE_ABSENT,
-                                    .start = STORE_ABSENT,
-                                    .end = STORE_ABSENT,
-                                    .exit_status = STORE_ABSENT};
-    int status = store_process_add(job->run->db, &process);
-    return status ? status : numbers_add(&job->process, process.id);
-}
-
-/* Adds a track to the store. */
-static int apply_track(struct job *job, const struct kineto_batch *batch,
-                       const struct kineto_def *def)
-{
-    struct store_track track = {.process = job->process.id[def->process],
-                                .tid = def->id,
-                                .kind = def->track_kind,
-                                .name = kineto_batch_at(batch, def->text),
-                                .device = def->device[0] ? def->device : NULL,
-                                .unit = def->unit};
-    int status = store_track_add(job->run->db, &track);
-    return status ? status : numbers_add(&job->track, track.id);
-}
-
-/* Adds what a batch defines: the parser's next number of a kind becomes an id. */
-static int apply_def(struct job *job, const struct kineto_batch *batch,
-                     const struct kineto_def *def)
-{
-    switch (def->kind) {
-    case KINETO_DEF_STRING:
-        return apply_string(job, batch, def);
-    case KINETO_DEF_DETAIL:
-        return apply_detail(job, batch, def);
-    case KINETO_DEF_PROCESS:
-        return process_add(job, def->id);
-    case KINETO_DEF_TRACK:
-        return apply_track(job, batch, def);
-    }
-    return TACHO_EINTERNAL;
-}
-
-/* Inserts a batch: first its definitions, then its rows with the ids of the store. */
-static int apply(struct job *job, const struct kineto_batch *batch)
-{
-    store *db = job->run->db;
-    int status = 0;
-    if (!job->process.count && batch->defs)
-        status = process_add(job, STORE_ABSENT); /* the main process; its pid is known at the end */
-    for (size_t i = 0; !status && i < batch->defs; i++)
-        status = apply_def(job, batch, &batch->def[i]);
-    for (size_t i = 0; !status && i < batch->slices; i++) {
-        const struct kineto_slice *slice = &batch->slice[i];
-        struct store_slice row = {
-            .track = job->track.id[slice->track],
-            .start = slice->start,
-            .dur = slice->dur,
-            .name = job->string.id[slice->name],
-            .category = job->string.id[slice->category],
-            .detail = slice->detail == KINETO_NONE ? STORE_ABSENT : job->detail.id[slice->detail],
-            .correlation = slice->correlation};
-        status = store_slice_add(db, &row);
-    }
-    for (size_t i = 0; !status && i < batch->counters; i++) {
-        const struct kineto_counter *counter = &batch->counter[i];
-        struct store_counter row = {
-            .track = job->track.id[counter->track], .time = counter->time, .value = counter->value};
-        status = store_counter_add(db, &row);
-    }
-    return status;
-}
-
 /* Reports the bytes that were read since the last call. */
 static int progress(struct job *job)
 {
@@ -363,7 +245,7 @@ static int insert(struct job *job)
         done = !batch && job->done;
         pthread_mutex_unlock(&job->lock);
         if (batch && !status && !job->run->salvage_only)
-            status = apply(job, batch);
+            status = kineto_insert(job->run->db, &job->ids, batch);
         if (!status)
             status = progress(job);
         pthread_mutex_lock(&job->lock);
@@ -385,8 +267,8 @@ static int insert(struct job *job)
 static int write_processes(struct job *job, int64_t rank)
 {
     int status = 0;
-    for (size_t i = 0; !status && i < job->process.count; i++) {
-        struct store_process process = {.id = job->process.id[i],
+    for (size_t i = 0; !status && i < job->ids.process.count; i++) {
+        struct store_process process = {.id = job->ids.process.id[i],
                                         .rank = rank,
                                         .pid = job->kineto.process[i].pid,
                                         .parent_pid = STORE_ABSENT,
@@ -397,10 +279,10 @@ static int write_processes(struct job *job, int64_t rank)
                                         .program = kineto_process_name(&job->kineto, i)};
         status = store_process_update(job->run->db, &process);
     }
-    for (size_t i = 0; !status && i < job->track.count; i++) {
+    for (size_t i = 0; !status && i < job->ids.track.count; i++) {
         const char *name = kineto_track_name(&job->kineto, i);
         if (name)
-            status = store_track_rename(job->run->db, job->track.id[i], name);
+            status = store_track_rename(job->run->db, job->ids.track.id[i], name);
     }
     return status;
 }
@@ -433,7 +315,7 @@ static int write_run(struct job *job)
     for (size_t i = 0; !status && i < job->kineto.runs; i++) {
         const struct kineto_run_key *run_key = &job->kineto.run[i];
         if (run_key->key[0] == '@')
-            snprintf(key, sizeof key, "device.%lld.%s", (long long)job->process.id[0],
+            snprintf(key, sizeof key, "device.%lld.%s", (long long)job->ids.process.id[0],
                      run_key->key + 1);
         else
             snprintf(key, sizeof key, "%s", run_key->key);
@@ -493,12 +375,13 @@ static int finish(struct job *job)
 {
     int status = 0;
     check_base(&job->kineto);
-    if (!job->run->salvage_only && job->process.count) {
+    if (!job->run->salvage_only && job->ids.process.count) {
         status = write_processes(job, imp_rank(job->run, job->kineto.rank));
         if (!status)
             status = write_run(job);
         if (!status && job->kineto.base_final != job->kineto.base)
-            status = store_time_shift(job->run->db, job->track.count ? job->track.id[0] : INT64_MAX,
+            status = store_time_shift(job->run->db,
+                                      job->ids.track.count ? job->ids.track.id[0] : INT64_MAX,
                                       job->kineto.base_final - job->kineto.base);
     }
     if (!status)
@@ -549,10 +432,7 @@ static void job_clear(struct job *job)
             kineto_text_clear(&batch->text);
             free(batch);
         }
-    free(job->string.id);
-    free(job->detail.id);
-    free(job->process.id);
-    free(job->track.id);
+    kineto_ids_clear(&job->ids);
     kineto_clear(&job->kineto);
     kj_free(job->json);
     imp_input_close(job->in);
