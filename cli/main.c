@@ -48,30 +48,31 @@ static void help_print(bool all)
           "\n"
           "examples:\n"
           "  tacho run -- python3 train.py     record your own program, unchanged\n"
-          "  tacho report latest               say what holds it back\n"
+          "  tacho report latest               show what limits its speed\n"
           "\n"
           "commands:\n",
           stdout);
     for (const struct cli_command *command = commands; command->name; command++)
         printf("  %-10s %s\n", command->name, command->spec->help);
-    puts("\n'tacho help COMMAND' or 'tacho COMMAND --help' says more about one of them.");
+    puts("\n'tacho help COMMAND' or 'tacho COMMAND --help' describes a command.");
     if (all)
-        fputs("\n"
-              "A RUN is a .tacho file, the .tacho.live folder of a run that was not finished, or "
-              "'latest' (the newest in this "
-              "folder);\n"
-              "or a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, a "
-              "folder of per-rank traces.\n"
-              "Results go to standard output, messages to standard error. NO_COLOR and "
-              "--color=WHEN control colour.\n"
-              "\n"
-              "exit codes: 0 ok, 1 a threshold failed (diff --fail-above), 2 wrong usage, 3 bad "
-              "input,\n"
-              "4 not supported or not permitted, 5 internal error;\n"
-              "'run' and 'train' as env(1): 125 tacho failed before the start, 126 and 127 the "
-              "program could not be run,\n"
-              "128+N it ended by signal N, else its own exit code.\n",
-              stdout);
+        fputs(
+            "\n"
+            "A RUN is a .tacho file, the .tacho.live folder of an unfinished run, or "
+            "'latest' (the newest in this folder);\n"
+            "or a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, or a "
+            "folder of per-rank traces.\n"
+            "Results go to standard output, messages to standard error. NO_COLOR and "
+            "--color=WHEN control colour.\n"
+            "\n"
+            "exit codes: 0 ok, 1 a threshold was exceeded (diff --fail-above), 2 wrong usage, 3 "
+            "bad "
+            "input,\n"
+            "4 not supported or not permitted, 5 internal error;\n"
+            "'run' and 'train' follow env(1): 125 if tacho failed before the start, 126 or 127 if "
+            "the program could not be run,\n"
+            "128+N if signal N ended it, else its own exit code.\n",
+            stdout);
 }
 
 struct values {
@@ -81,7 +82,7 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"scdoc", 0, CLI_FLAG, AT(scdoc), NULL, "print the manual page, as source for scdoc(1)", 0, 0},
+    {"scdoc", 0, CLI_FLAG, AT(scdoc), NULL, "print the manual page as source for scdoc(1)", 0, 0},
     {"completion", 0, CLI_CHOICE, AT(completion), "bash|zsh|fish",
      "print the completion script of a shell", 0, 0},
     {0},
@@ -90,7 +91,7 @@ static const struct cli_option options[] = {
 const struct cli_spec cli_help_spec = {
     .help = "help about tacho or one command",
     .usage = "[OPTION]... [COMMAND]",
-    .about = "Says what tacho can do, or what one of its commands does.",
+    .about = "Describes tacho, or one of its commands.",
     .options = options,
     .examples = "  tacho help\n  tacho help run\n  tacho help --completion bash > "
                 "~/.local/share/bash-completion/completions/tacho",
@@ -169,7 +170,7 @@ static int unknown_command(const char *typed)
                  "options come after the command; 'tacho help' lists the commands");
     else if (is_later(typed))
         snprintf(hint, sizeof hint,
-                 "this version does not have it yet; 'tacho help' lists what it has");
+                 "this version does not have it yet; 'tacho help' lists the commands");
     else if (close)
         snprintf(hint, sizeof hint, "did you mean '%s'? 'tacho help' lists the commands", close);
     else if (strchr(typed, '/') || !access(typed, F_OK))

@@ -68,9 +68,9 @@ static const char *hint_for(int code)
     case TACHO_ENOSPACE:
         return "free some space, or write somewhere else (tacho run -o FILE)";
     case TACHO_ECORRUPT:
-        return "what can be read of it: sqlite3 FILE .recover";
+        return "to save what is readable: sqlite3 FILE .recover";
     case TACHO_EBUSY:
-        return "another process is writing this file: wait for it, or close it";
+        return "another process is writing this file: wait for that process, or end it";
     case TACHO_EDENIED:
         return "check the permissions of the file and of its folder";
     case TACHO_EIO:
@@ -91,8 +91,7 @@ int store_db_fail(struct tacho_error *err, sqlite3 *db, int status, const char *
     return tacho_fail(err, code, hint_for(code), "%s: %s: %s", path, doing, tacho_error_text(code));
 }
 
-static const char import_hint[] =
-    "a trace of another tool: tacho import FILE -o RUN.tacho makes a run of it";
+static const char import_hint[] = "for a trace of another tool: tacho import FILE -o RUN.tacho";
 
 /* Files that users may try by mistake, by their first bytes, and what they are told. */
 static const struct foreign {
@@ -132,7 +131,7 @@ static int fail_not_sqlite(struct tacho_error *err, const char *path, const unsi
         if ((size_t)bytes >= foreign[i].bytes && !memcmp(head, foreign[i].magic, foreign[i].bytes))
             return tacho_fail(err, TACHO_ENOTSUP, foreign[i].hint, "%s: this is %s", path,
                               foreign[i].what);
-    return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; 'tacho run -- CMD' makes one",
+    return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; 'tacho run -- CMD' records one",
                       "%s: not a .tacho file", path);
 }
 
@@ -150,7 +149,7 @@ static int fail_foreign_sqlite(struct tacho_error *err, const char *path, sqlite
     if (nsight)
         return tacho_fail(err, TACHO_ENOTSUP, import_hint,
                           "%s: this is an Nsight Systems export (SQLite)", path);
-    return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; 'tacho run -- CMD' makes one",
+    return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; 'tacho run -- CMD' records one",
                       "%s: an SQLite database, but not a .tacho file", path);
 }
 
@@ -207,7 +206,7 @@ static int header_check(const char *path, sqlite3 *db, const struct store_header
      * the WAL */
     if (!header->wal && header->file_bytes < header->pages * header->page_bytes)
         return tacho_fail(
-            err, TACHO_ECORRUPT, "copy it again; what can be read of it: sqlite3 FILE .recover",
+            err, TACHO_ECORRUPT, "copy it again; to save what is readable: sqlite3 FILE .recover",
             "%s: damaged: cut off at %lld of %lld bytes", path, (long long)header->file_bytes,
             (long long)(header->pages * header->page_bytes));
     return 0;
@@ -221,7 +220,7 @@ static int open_fail(const char *path, sqlite3 *db, int status, struct tacho_err
         int code = tacho_error_of_errno(errno);
         return tacho_fail(err, code,
                           code == TACHO_ENOTFOUND
-                              ? "'tacho run -- CMD' makes a file; 'latest' finds the newest one"
+                              ? "'tacho run -- CMD' records one; 'latest' is the newest one"
                               : NULL,
                           "%s: %s", path, strerror(errno));
     }
@@ -230,7 +229,7 @@ static int open_fail(const char *path, sqlite3 *db, int status, struct tacho_err
                           "%s: is a folder", path);
     if (!S_ISREG(st.st_mode))
         return tacho_fail(err, TACHO_EFORMAT,
-                          "give a .tacho file; a run is not read from a pipe or a device",
+                          "give a .tacho file; tacho does not read runs from a pipe or a device",
                           "%s: not a file", path);
     if (access(path, R_OK))
         return tacho_fail(err, TACHO_EDENIED, "check the permissions of the file", "%s: %s", path,
@@ -297,7 +296,7 @@ static int open_immutable(const char *path, sqlite3 **db, struct tacho_error *er
     if (!stat(wal, &st) && st.st_size > 0)
         return tacho_fail(err, TACHO_EDENIED,
                           "copy the folder to a place you can write to, and read it there",
-                          "%s: not finished, and its folder cannot be written to", path);
+                          "%s: unfinished, and its folder cannot be written to", path);
     sqlite3_close(*db);
     *db = NULL;
     if (db_open(path, SQLITE_OPEN_READONLY, "?immutable=1", db, &status))
@@ -344,7 +343,7 @@ static int journal_fail(const char *path, struct tacho_error *err)
 {
     return tacho_fail(err, TACHO_EDENIED,
                       "let its owner open it once, or copy the .tacho file without the journal",
-                      "%s: unfinished, and its journal is not the caller's own", path);
+                      "%s: unfinished, and its journal belongs to another user", path);
 }
 
 /* A process died while it saved results: only a writer may roll its journal back. */
@@ -402,7 +401,7 @@ int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out,
         code = header_check(path, db, header, err);
     if (!code && mode == STORE_DB_WRITE && sqlite3_db_readonly(db, "main") == 1)
         code = tacho_fail(err, TACHO_EDENIED, "check the permissions of the file",
-                          "%s: may not be written to", path);
+                          "%s: no permission to write to it", path);
     if (code)
         goto fail;
     *out = db;

@@ -16,11 +16,11 @@ static int query_fail(store_reader *reader, sqlite3_stmt *st, int status)
     if ((status & 0xff) == SQLITE_ERROR || status == SQLITE_RANGE || status == SQLITE_TOOBIG ||
         status == SQLITE_MISMATCH)
         return tacho_fail(&reader->error, TACHO_EUSAGE,
-                          "'.tables' of sqlite3, or docs/schema.md, show what there is", "SQL: %s",
-                          sqlite3_errmsg(reader->db));
-    if ((status & 0xff) == SQLITE_READONLY || (status & 0xff) == SQLITE_AUTH)
-        return tacho_fail(&reader->error, TACHO_EUSAGE, "the file is opened for reading only",
+                          "'.tables' in sqlite3 lists the tables; docs/schema.md explains them",
                           "SQL: %s", sqlite3_errmsg(reader->db));
+    if ((status & 0xff) == SQLITE_READONLY || (status & 0xff) == SQLITE_AUTH)
+        return tacho_fail(&reader->error, TACHO_EUSAGE, "the file is opened read-only", "SQL: %s",
+                          sqlite3_errmsg(reader->db));
     return store_db_fail(&reader->error, reader->db, status, reader->path, "cannot be read");
 }
 

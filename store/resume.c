@@ -110,7 +110,7 @@ static int writer_open_existing(const char *path, bool live, store **out, struct
     int status =
         store_db_migrate(writer->db, store_migrations, header.user_version, STORE_SCHEMA_VERSION);
     if (status != SQLITE_OK)
-        code = store_note(writer, status, "cannot be brought to this version");
+        code = store_note(writer, status, "cannot be upgraded to this version");
     if (!code && live)
         code = store_exec(writer, store_live_pragmas, "cannot be opened");
     if (!code && live &&
@@ -118,7 +118,7 @@ static int writer_open_existing(const char *path, bool live, store **out, struct
                                       NULL, NULL) != SQLITE_OK)
         code =
             tacho_fail(&writer->error, TACHO_EEXISTS, "nothing to do: read it with 'tacho report'",
-                       "%s: finished already", path);
+                       "%s: already finished", path);
     if (!code)
         code = store_writer_open(writer);
     if (!code && live)

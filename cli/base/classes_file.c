@@ -34,7 +34,7 @@ static int read_all(FILE *in, const char *path, char **text)
         code = fail(path, TACHO_EIO, NULL, strerror(errno));
     else if (bytes > TABLE_MOST || memchr(buf, 0, bytes))
         code = fail(path, TACHO_EFORMAT,
-                    "lines of CLASS TAB PATTERN, see analyzers/device/classes.tsv",
+                    "each line is CLASS TAB PATTERN, as in analyzers/device/classes.tsv",
                     "not a table of kernel classes");
     if (code) {
         free(buf);
@@ -72,10 +72,9 @@ int cli_classes_load(const char *path, char **text)
     if (!in && !path && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
         return 0;
     if (!in)
-        return fail(
-            name, tacho_error_of_errno(errno),
-            "a table of kernel classes: give a file that can be read, or leave --classes out",
-            strerror(errno));
+        return fail(name, tacho_error_of_errno(errno),
+                    "a table of kernel classes: give a readable file, or omit --classes",
+                    strerror(errno));
     int code = read_all(in, name, text);
     fclose(in);
     if (!code && (code = check(name, *text))) {

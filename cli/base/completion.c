@@ -252,7 +252,7 @@ static void zsh_command(FILE *out, const struct cli_command *command)
     fprintf(out, "    %s)\n      _arguments -s -S", command->name);
     for (const struct cli_option *option = command->spec->options; option && option->name; option++)
         zsh_option(out, option);
-    fputs(" \\\n        '(- *)'{-h,--help}'[options and examples in short]'", out);
+    fputs(" \\\n        '(- *)'{-h,--help}'[print options and examples]'", out);
     if (!strcmp(command->name, "help"))
         fputs(" \\\n        '1:command:{_describe command commands}'", out);
     else if (runs_a_command(command))

@@ -49,7 +49,7 @@ int cli_import_check(const char *in)
     struct stat st;
     if (stat(in, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
         return 0;
-    return cli_error(TACHO_EFORMAT, "write it to a file first: a trace is read more than once",
+    return cli_error(TACHO_EFORMAT, "write it to a file first: tacho reads a trace more than once",
                      "%s: neither a file nor a folder", in);
 }
 
@@ -99,7 +99,7 @@ static int64_t limit(void)
         return CLI_IMPORT_CACHE_BYTES;
     if (cli_parse_scaled(text, 1024, &value) && value >= 0 && value < 9e18)
         return (int64_t)value;
-    cli_say("TACHO_IMPORT_CACHE: '%s' is not a size; taking the usual one", text);
+    cli_say("TACHO_IMPORT_CACHE: '%s' is not a size; using the default", text);
     return CLI_IMPORT_CACHE_BYTES;
 }
 
@@ -238,12 +238,13 @@ static int temporary(const char *in, const char *why, char *path, size_t size)
 {
     const char *tmp = getenv("TMPDIR");
     char folder[PATH_MAX];
-    cli_say("%s: nothing kept for the next time (%s)", in, why);
+    cli_say("%s: the import is not cached (%s)", in, why);
     if ((size_t)snprintf(folder, sizeof folder, "%s/tacho-import-XXXXXX",
                          tmp && *tmp == '/' ? tmp : "/tmp") >= sizeof folder ||
         !mkdtemp(folder)) {
-        return cli_error(TACHO_EIO, "set TMPDIR or XDG_CACHE_HOME to a folder that can be written",
-                         "%s: %s", folder, strerror(errno));
+        return cli_error(TACHO_EIO,
+                         "set TMPDIR or XDG_CACHE_HOME to a folder that you may write to", "%s: %s",
+                         folder, strerror(errno));
     }
     snprintf(path, size, "%s/run.tacho", folder);
     if (cli_remove_at_exit(folder) || cli_remove_at_exit(path)) {

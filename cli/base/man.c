@@ -65,7 +65,7 @@ static void options(FILE *out, const struct cli_option *option)
         words(out, option->help);
         fputc('\n', out);
     }
-    fputs("\n*-h*, *--help*\n\tThe options and examples in short.\n", out);
+    fputs("\n*-h*, *--help*\n\tPrint the options and examples.\n", out);
 }
 
 /* Prints the examples as a literal block, without their indentation. */
@@ -81,36 +81,37 @@ static void examples(FILE *out, const char *text)
 }
 
 static const char ends[] = "\n# EXIT STATUS\n\n"
-                           "0\n\tok\n1\n\ta threshold failed (*tacho-diff*(1) with "
+                           "0\n\tok\n1\n\ta threshold was exceeded (*tacho-diff*(1) with "
                            "*--fail-above*)\n2\n\twrong usage\n3\n\tbad input\n"
                            "4\n\tnot supported or not permitted here\n5\n\tinternal error\n";
 static const char ends_as_env[] =
     "\n# EXIT STATUS\n\n"
-    "That of the command, as env(1) does it: 125 tacho failed before the start, 126 and 127 the "
-    "command could not be run, 128+N it\n"
-    "ended by signal N, else its own.\n";
+    "That of the command, as in env(1): 125 if tacho failed before the start, 126 or 127 if the "
+    "command could not be run,\n"
+    "128+N if signal N ended it, else its own.\n";
 static const char environment[] =
     "\n# ENVIRONMENT\n\n"
-    "*NO_COLOR*\n\tAny value but an empty one: no colour.\n\n"
-    "*CLICOLOR_FORCE*\n\tAny value but an empty one and 0: colour in files and pipes too.\n\n"
-    "*TMPDIR*\n\tFor what does not outlive the command (/tmp).\n\n"
+    "*NO_COLOR*\n\tAny non-empty value: no colour.\n\n"
+    "*CLICOLOR_FORCE*\n\tAny non-empty value except 0: also colour in files and pipes.\n\n"
+    "*TMPDIR*\n\tThe folder of temporary files (/tmp).\n\n"
     "*XDG_CACHE_HOME*, *XDG_CONFIG_HOME*\n\tWhere imports and calibrations are kept, and the "
     "options of *tacho-top*(1) (~/.cache, "
     "~/.config).\n";
 static const char environment_of_run[] =
     "\n*PYTHONPERFSUPPORT*, *ONEDNN_JIT_PROFILE*\n\tSet for COMMAND by *--stacks* of "
-    "*tacho-run*(1), if they are not set: names of "
-    "functions that are made at run time.\n\n"
+    "*tacho-run*(1) unless they are set: names of "
+    "functions that are generated at run time.\n\n"
     "*PYTHONPATH*, *LD_PRELOAD*, *NVTX_INJECTION64_PATH*, *CUDA_INJECTION64_PATH*\n\tSet "
-    "for COMMAND: what records inside it. What "
-    "the first two held stays behind it.\n";
-static const char files[] = "\n# FILES\n\n"
-                            "_NAME_.tacho\n\tA recorded run: an SQLite database.\n\n"
-                            "_NAME_.tacho.live\n\tThe folder of a run that is being recorded, or "
-                            "whose recorder was killed: *tacho-recover*(1).\n\n"
-                            "~/.cache/tacho\n\tImports of other tools' traces, calibrations. "
-                            "Deleting it loses nothing but time.\n\n"
-                            "~/.config/tacho/top.conf\n\tWhat keys changed in *tacho-top*(1).\n";
+    "for COMMAND: the libraries that record inside it. Earlier "
+    "values of the first two are appended.\n";
+static const char files[] =
+    "\n# FILES\n\n"
+    "_NAME_.tacho\n\tA recorded run: an SQLite database.\n\n"
+    "_NAME_.tacho.live\n\tThe folder of a run that is being recorded, or "
+    "whose recorder was killed: *tacho-recover*(1).\n\n"
+    "~/.cache/tacho\n\tImports of other tools' traces, calibrations. "
+    "It can be deleted: tacho creates them again.\n\n"
+    "~/.config/tacho/top.conf\n\tSettings changed by keys in *tacho-top*(1).\n";
 
 /* Is its exit code that of the command it runs? */
 static bool ends_as_its_command(const struct cli_command *command)
@@ -136,27 +137,26 @@ static void see_also(FILE *out, const struct cli_command *commands, const struct
 /* Prints tacho(1), the page that says what tacho is and lists its commands. */
 static void main_page(FILE *out, const struct cli_command *commands)
 {
-    fputs("tacho(1) \"tacho " TACHO_VERSION
-          "\"\n\n# NAME\n\ntacho - where does each training step's time go?\n\n"
-          "# SYNOPSIS\n\n*tacho* _COMMAND_ \\[OPTION\\]... \\[ARGUMENT\\]...\n\n# DESCRIPTION\n\n"
-          "tacho records training runs, of any program and unchanged, or reads the traces that "
-          "other tools recorded, and says "
-          "what\n"
-          "holds them back, what to change, and how much faster they will be.\n\n"
-          "A RUN is a .tacho file, the .tacho.live folder of a run that was not finished, or "
-          "*latest* (the newest in this "
-          "folder); or\n"
-          "a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, a folder of "
-          "per-rank traces.\n\n"
-          "Results go to standard output, messages to standard error.\n\n# COMMANDS\n",
-          out);
+    fputs(
+        "tacho(1) \"tacho " TACHO_VERSION
+        "\"\n\n# NAME\n\ntacho - where does each training step's time go?\n\n"
+        "# SYNOPSIS\n\n*tacho* _COMMAND_ \\[OPTION\\]... \\[ARGUMENT\\]...\n\n# DESCRIPTION\n\n"
+        "tacho records training runs of unchanged programs, or reads traces that other tools "
+        "recorded. It shows what\n"
+        "limits the speed, what to change, and the expected gain.\n\n"
+        "A RUN is a .tacho file, the .tacho.live folder of an unfinished run, *latest* (the "
+        "newest in this folder), or\n"
+        "a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, or a folder of "
+        "per-rank traces.\n\n"
+        "Results go to standard output, messages to standard error.\n\n# COMMANDS\n",
+        out);
     for (const struct cli_command *command = commands; command->name; command++) {
         fprintf(out, "\n*tacho-%s*(1)\n\t", command->name);
         words(out, command->spec->help);
         fputc('\n', out);
     }
     fputs(ends, out);
-    fputs("\n*run* and *train* end as their command does.\n", out);
+    fputs("\n*run* and *train* exit with the status of their command.\n", out);
     fputs(files, out);
     fputs(environment, out);
     fputs(environment_of_run, out);

@@ -98,8 +98,7 @@ int cli_recording_find(const char *arg, struct col_found *found)
 {
     struct tacho_error err = {0};
     if (strlen(arg) >= COL_PATH_MAX) /* no message has room for it */
-        return cli_error(TACHO_ENOTFOUND, NULL, "a RUN of %zu characters: no such run",
-                         strlen(arg));
+        return cli_error(TACHO_ENOTFOUND, NULL, "RUN has %zu characters: no such run", strlen(arg));
     if (col_find_run(arg, true, found, &err))
         return cli_fail(&err);
     if (found->recovered && found->note[0])
@@ -118,7 +117,7 @@ static int add(struct list *list, const char *arg)
     if (found.refused.code)
         return cli_fail(&found.refused);
     if (found.live)
-        return cli_error(TACHO_EBUSY, "wait until it has ended", "%s: is being recorded",
+        return cli_error(TACHO_EBUSY, "wait for the run to end", "%s: still being recorded",
                          found.run);
     char **larger = realloc(list->path, (list->count + 1) * sizeof *larger);
     if (larger)
@@ -136,7 +135,7 @@ static int add_folder(struct list *list, const char *path)
     if (!cli_merge_runs(path))
         return cli_error(
             TACHO_ENOTFOUND,
-            "give the folder that holds the files of the nodes, or the files themselves",
+            "give the folder that contains the files of the nodes, or the files themselves",
             "%s: no .tacho file in this folder", path);
     int code = 0, count = scandir(path, &entry, NULL, versionsort);
     for (int i = 0; i < count; i++) {

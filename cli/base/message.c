@@ -130,8 +130,8 @@ int cli_usage(const char *command, const char *hint, const char *what, ...)
     vsnprintf(text, sizeof text, what, arguments);
     va_end(arguments);
     if (!hint) {
-        snprintf(standard, sizeof standard,
-                 *command ? "'tacho %s --help' says more" : "'tacho help' says more", command);
+        snprintf(standard, sizeof standard, *command ? "see 'tacho %s --help'" : "see 'tacho help'",
+                 command);
         hint = standard;
     }
     return cli_error(TACHO_EUSAGE, hint, "%s%s%s", command, *command ? ": " : "", text);
@@ -155,11 +155,11 @@ static int fail_errno(const char *path, int os)
     int code = tacho_error_of_errno(os);
     const char *hint = NULL;
     if (code == TACHO_ENOSPACE)
-        hint = "nothing was left half-written: free some space, or choose another place";
+        hint = "no partial file was left: free some space, or choose another folder";
     else if (code == TACHO_EDENIED)
-        hint = "choose a place that you may write to";
+        hint = "choose a folder that you may write to";
     else if (os == ENOENT)
-        hint = "make its folder first, or choose another name";
+        hint = "create its folder first, or choose another name";
     else if (os == EISDIR)
         hint = "give the name of a file";
     return cli_error(code, hint, "%s: %s", path, strerror(os));
@@ -204,8 +204,8 @@ int cli_output_open(struct cli_output *output, const char *path, char *const *in
     if (exists && (is_one_of(&st, inputs) || is_run(path))) {
         output->path = NULL;
         return cli_error(TACHO_EEXISTS,
-                         "tacho never overwrites what was recorded: give another name with -o FILE",
-                         "%s: a recording, or what this command reads", path);
+                         "tacho never overwrites a recording: give another name with -o FILE",
+                         "%s: this is a recording, or an input of this command", path);
     }
     if (!exists ||
         !realpath(path, target)) /* what a symbolic link points to is replaced, not the link */

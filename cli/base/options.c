@@ -127,7 +127,7 @@ static bool is_choice(const char *text, const char *choices)
     return false;
 }
 
-/* "did you mean 'stacks'? it takes perfetto, folded, stacks, csv" */
+/* "did you mean 'stacks'? possible values: perfetto, folded, stacks, csv" */
 static void choice_hint(char *hint, size_t size, const char *text, const char *choices)
 {
     char list[160], shown[200] = "";
@@ -142,9 +142,9 @@ static void choice_hint(char *hint, size_t size, const char *text, const char *c
     words[count] = NULL;
     const char *close = cli_closest(text, words);
     if (close)
-        snprintf(hint, size, "did you mean '%s'? it takes %s", close, shown);
+        snprintf(hint, size, "did you mean '%s'? possible values: %s", close, shown);
     else
-        snprintf(hint, size, "it takes %s", shown);
+        snprintf(hint, size, "possible values: %s", shown);
 }
 
 /* Stores the number that `text` holds, if it is one within the limits of `option`. 0, or 2 after a
@@ -168,7 +168,7 @@ static int set_number(const char *command, const struct cli_option *option, cons
         else
             snprintf(hint, sizeof hint, "give a %snumber from %.15g to %.15g",
                      option->kind == CLI_INT ? "whole " : "", option->low, option->high);
-        return cli_usage(command, hint, "--%s: '%s' is not a value it takes", option->name, text);
+        return cli_usage(command, hint, "--%s: invalid value '%s'", option->name, text);
     }
     if (option->kind == CLI_NUMBER)
         *(double *)place = number;
@@ -196,10 +196,10 @@ static int set_value(const char *command, const struct cli_option *option, const
         if (parse_range(text, place))
             return 0;
         return cli_usage(command, "both ends are included: 10:20, 10:, :20, or one number",
-                         "--%s: '%s' is not a range", option->name, text);
+                         "--%s: invalid range '%s'", option->name, text);
     case CLI_TEXT:
         if (!*text)
-            return cli_usage(command, NULL, "--%s: is empty", option->name);
+            return cli_usage(command, NULL, "--%s: the value is empty", option->name);
         break;
     case CLI_MAYBE:
         if (!*text)
@@ -208,7 +208,7 @@ static int set_value(const char *command, const struct cli_option *option, const
     case CLI_CHOICE:
         if (!is_choice(text, option->argument)) {
             choice_hint(hint, sizeof hint, text, option->argument);
-            return cli_usage(command, hint, "--%s: '%s' is not a choice", option->name, text);
+            return cli_usage(command, hint, "--%s: invalid value '%s'", option->name, text);
         }
     }
     *(const char **)place = text;
@@ -229,12 +229,12 @@ static int takes_argument(const struct cli_option *option)
 static int ambiguous(const char *command, const char *typed, const char *plain,
                      const char *const *words)
 {
-    char hint[300] = "it may be";
+    char hint[300] = "it can be";
     size_t used = strlen(hint);
     for (; *words && used < sizeof hint; words++)
         if (!strncmp(*words, plain, strlen(plain)))
             used += (size_t)snprintf(hint + used, sizeof hint - used, " --%s", *words);
-    return cli_usage(command, hint, "option '%s' is not the beginning of one option only", typed);
+    return cli_usage(command, hint, "ambiguous option '%s'", typed);
 }
 
 /* Says that there is no such option, and what was meant: the beginning of several options, a file
@@ -260,7 +260,7 @@ static int unknown_option(const struct cli_spec *spec, const char *command, cons
     char *file = access(typed, F_OK) ? NULL : cli_shell_word(typed);
     if (file) /* a name, ./-name then */
         snprintf(hint, sizeof hint,
-                 "if the file of that name is meant: %s; 'tacho %s --help' lists the options", file,
+                 "for the file of this name: %s; 'tacho %s --help' lists the options", file,
                  command);
     else if (close)
         snprintf(hint, sizeof hint, "did you mean '--%s'? 'tacho %s --help' lists all", close,
@@ -362,7 +362,7 @@ int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, 
     if (words < spec->least)
         return cli_usage(command, hint, "missing: %s", spec->words_missing);
     if (spec->most >= 0 && words > spec->most)
-        return cli_usage(command, hint, "one word too many: '%s'", argv[optind + spec->most]);
+        return cli_usage(command, hint, "unexpected argument '%s'", argv[optind + spec->most]);
     return -1;
 }
 
@@ -383,7 +383,8 @@ static void print_option(FILE *out, const struct cli_option *option)
 
 void cli_spec_print(FILE *out, const char *command, const struct cli_spec *spec)
 {
-    static const struct cli_option help = {.name = "help", .letter = 'h', .help = "this text"};
+    static const struct cli_option help = {
+        .name = "help", .letter = 'h', .help = "print this text"};
     fprintf(out, "tacho %s: %s\n\nusage: tacho %s %s\n", command, spec->help, command, spec->usage);
     if (spec->about)
         fprintf(out, "\n%s\n", spec->about);

@@ -64,10 +64,10 @@ int cli_run_refuse_import(const struct col_found *found, const char *what)
     char hint[sizeof err.hint], *word = cli_shell_word(found->run);
     bool runs = cli_merge_runs(found->run) > 0;
     const char *verb = runs ? "merge" : "import";
-    snprintf(hint, sizeof hint, "make a run of it first: tacho %s %.150s -o FILE.tacho", verb,
+    snprintf(hint, sizeof hint, "convert it to a run first: tacho %s %.150s -o FILE.tacho", verb,
              word ? word : found->run);
     free(word);
-    return cli_error(TACHO_EUSAGE, hint, "%s: %s: a %s is never written to", found->run, what,
+    return cli_error(TACHO_EUSAGE, hint, "%s: %s: tacho never writes to a %s", found->run, what,
                      runs ? "folder of runs" : "trace of another tool");
 }
 
@@ -188,8 +188,7 @@ int cli_run_save(const char *path, const struct an_result *result, struct tacho_
     store *out = NULL;
     json_t *report = cli_run_json(result);
     if (!report)
-        return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: the report could not be put together",
-                          path);
+        return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: the report could not be created", path);
     int code = store_open_results(path, &out, err);
     if (code)
         goto out;

@@ -22,36 +22,38 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
     {"what-if", 0, CLI_TEXT, AT(what_if), "EDITS",
-     "changes to replay, in the stead of the findings'", 0, 0},
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs (tacho-advice/1)", 0, 0},
+     "changes to replay, instead of those that the findings propose", 0, 0},
+    {"json", 'j', CLI_FLAG, AT(json), NULL, "print JSON (tacho-advice/1)", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
-    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only the steps with these indexes (A: or :B or one)",
-     0, 0},
-    {"top", 0, CLI_INT, AT(top), "N", "rows of the table of sensitivities (12)", 1, 1000},
+    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only steps A to B (A: or :B or one index)", 0, 0},
+    {"top", 0, CLI_INT, AT(top), "N", "rows of the sensitivity table (12)", 1, 1000},
     {"classes", 0, CLI_TEXT, AT(classes), "FILE",
      "your own kernel classes, before the built-in ones", 0, 0},
-    {"width", 0, CLI_INT, AT(width), "N", "columns (those of the terminal, else 100)", 40, 200},
-    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
+    {"width", 0, CLI_INT, AT(width), "N", "columns of text (those of the terminal, else 100)", 40,
+     200},
+    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "when to use colour", 0, 0},
     {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_advise_spec = {
-    .help = "say what changes would do to a step, by replaying its dependency graph",
+    .help = "estimate how changes affect the step time, by replaying the dependency graph",
     .usage = "[OPTION]... [RUN]",
-    .about = "Replays the dependency graph of the run's steps with changes, and says how long a "
-             "step would take: as an interval,\n"
-             "or as a ceiling where the run cannot tell. Without --what-if: the changes that the "
-             "findings propose.\n"
-             "EDITS is NAME=VALUE,... with VALUE 0.5x or 50% (what is left of its time) or 0, and "
+    .about = "Replays the dependency graph of the run's steps with changes, and estimates the step "
+             "time: as an interval,\n"
+             "or as a ceiling where the run lacks a number for an estimate. Without --what-if: the "
+             "changes that the findings\n"
+             "propose.\n"
+             "EDITS is NAME=VALUE,... with VALUE 0.5x or 50% (the part of its time that remains) "
+             "or 0, and "
              "NAME one of\n"
              "  comm peers copy compute loader launch sync allocation collection compile framework "
              "think profiler dispatch\n"
              "  loader.read loader.decode loader.collate loader.pin loader.fetch\n"
-             "  op:NAME collective:NAME copy:NAME (as the table of sensitivities has them), "
+             "  op:NAME collective:NAME copy:NAME (names as in the sensitivity table), "
              "kernel:PART-OF-ITS-NAME\n"
              "or loader.workers=N, loader.prefetch=N, cores=N, others=N (cores that other programs "
-             "want),\n"
+             "use),\n"
              "link=2x (twice as fast), rank:N=peers, ranks=even, launch=graph (one launch a step), "
              "comm=overlap.\n"
              "RUN is as for 'tacho report'.",
@@ -86,12 +88,10 @@ static int check_names(const struct an_result *result)
             continue;
         char hint[200];
         if (what_if->known)
-            snprintf(hint, sizeof hint, "it has %.190s", what_if->known);
+            snprintf(hint, sizeof hint, "available: %.180s", what_if->known);
         else
-            snprintf(hint, sizeof hint,
-                     "tacho advise without --what-if lists what its steps consist of");
-        return cli_error(TACHO_EUSAGE, hint,
-                         "--what-if: %.100s: the replayed steps have nothing that is called so",
+            snprintf(hint, sizeof hint, "'tacho advise' without --what-if lists the names");
+        return cli_error(TACHO_EUSAGE, hint, "--what-if: %.100s: not found in the replayed steps",
                          what_if->unknown);
     }
     return 0;
@@ -119,12 +119,12 @@ static int load(const struct values *values, const char *run, struct an_result *
     return code ? code : check_names(*result);
 }
 
-/* Nothing could be replayed: the reason, and exit code 4. */
+/* If nothing could be replayed: prints the reason and returns exit code 4. */
 static int check_replay(const struct an_result *result)
 {
     if (!result->advice.reason)
         return 0;
-    return cli_error(TACHO_ENOTSUP, "tacho report says what the file does hold",
+    return cli_error(TACHO_ENOTSUP, "'tacho report' shows what the file contains",
                      "%s: nothing to replay: %s", result->run.file, result->advice.reason);
 }
 

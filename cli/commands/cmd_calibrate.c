@@ -30,28 +30,29 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"quick", 0, CLI_FLAG, AT(quick), NULL, "some seconds instead of most of a minute; less sure",
-     0, 0},
-    {"force", 0, CLI_FLAG, AT(force), NULL, "measure again what was measured before", 0, 0},
-    {"show", 0, CLI_FLAG, AT(show), NULL, "measure nothing: show what is kept of this machine", 0,
-     0},
+    {"quick", 0, CLI_FLAG, AT(quick), NULL, "take 8 seconds instead of 50; less accurate", 0, 0},
+    {"force", 0, CLI_FLAG, AT(force), NULL, "measure again, even if a calibration is kept", 0, 0},
+    {"show", 0, CLI_FLAG, AT(show), NULL,
+     "show the kept calibration of this machine, measure nothing", 0, 0},
     {"ops", 0, CLI_FLAG, AT(ops), NULL,
-     "also each operation of the reference engine, and its place on the roofline", 0, 0},
+     "also measure each operation of the reference engine and place it on the roofline", 0, 0},
     {"disk", 0, CLI_TEXT, AT(disk), "DIR",
-     "the disk to read (that of the folder where this is kept)", 0, 0},
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs", 0, 0},
+     "read the disk of this folder (default: where the calibration is kept)", 0, 0},
+    {"json", 'j', CLI_FLAG, AT(json), NULL, "print JSON", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_calibrate_spec = {
-    .help = "measure once what this machine can do at most, for rooflines",
+    .help = "measure the peak performance of this machine once, for rooflines",
     .usage = "[OPTION]...",
-    .about = "Measures once what this machine can do at most: FLOP/s of its instructions and of "
-             "matrix products, bandwidth of\n"
-             "memory and caches, reads of the disk, messages of MPI. 'tacho run' puts it into each "
-             "file it records, for the\n"
-             "roofline. Let the machine rest meanwhile: what others use is missing here, and tacho "
-             "says how much that was.",
+    .about =
+        "Measures the peak performance of this machine once: FLOP/s of its instructions and of "
+        "GEMMs, bandwidth of memory\n"
+        "and caches, disk reads, MPI messages. 'tacho run' copies the result into each file it "
+        "records, for the roofline.\n"
+        "Keep the machine idle during the measurement: load of other programs lowers the "
+        "result; tacho reports how much\n"
+        "they used.",
     .options = options,
     .examples =
         "  tacho calibrate\n  tacho calibrate --ops --show\n  tacho calibrate --disk /data --force",
@@ -95,10 +96,10 @@ static json_t *run_json(char *const *argv, bool quiet, struct tacho_error *err)
         return out;
     json_decref(out);
     if (WIFSIGNALED(status))
-        tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: it ended with signal %d", argv[0], argv[1],
+        tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: ended by signal %d", argv[0], argv[1],
                    WTERMSIG(status));
     else
-        tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: it ended with status %d", argv[0], argv[1],
+        tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: exited with status %d", argv[0], argv[1],
                    WEXITSTATUS(status));
     return NULL;
 }
@@ -194,8 +195,7 @@ static int measure(struct col_calibration *calibration, const char *train,
     time_t now = time(NULL);
     struct tm tm;
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    cli_say("measuring for about %s; let the machine rest meanwhile",
-            values->quick ? "8 s" : "50 s");
+    cli_say("measuring for about %s; keep the machine idle", values->quick ? "8 s" : "50 s");
     col_peak_measure_anew(&peak, values->quick ? 0.15 : 1.0, spread);
     int rc = col_calibration_add_peak(calibration, &peak, spread);
     if (!rc) {
@@ -213,7 +213,7 @@ static int measure(struct col_calibration *calibration, const char *train,
     if (!rc)
         rc = add_mpi(calibration, train, values);
     if (rc)
-        return tacho_fail(err, rc, NULL, "%s: what it measured cannot be read", train);
+        return tacho_fail(err, rc, NULL, "%s: its measurements cannot be read", train);
     gmtime_r(&now, &tm);
     strftime(calibration->measured_at, sizeof calibration->measured_at, "%Y-%m-%dT%H:%M:%SZ", &tm);
     calibration->quick = values->quick;
@@ -235,10 +235,9 @@ static int obtain(struct col_calibration *calibration, const char *train,
     if (values->show || (rc && rc != TACHO_ENOTFOUND && !values->force) || !*path)
         return rc;
     if (rc == 0 && !values->force && values->disk)
-        return tacho_fail(
-            err, TACHO_EUSAGE, "--force measures again, on that disk",
-            "--disk: this machine was calibrated at %s already, with a disk of its own",
-            calibration->measured_at);
+        return tacho_fail(err, TACHO_EUSAGE, "--force measures again, on that disk",
+                          "--disk: this machine was already calibrated at %s, with another disk",
+                          calibration->measured_at);
     if (rc == 0 && !values->force && (values->quick || !calibration->quick)) {
         cli_say("measured at %s, kept in %s; --force measures again", calibration->measured_at,
                 path);
@@ -295,8 +294,8 @@ static void print_ceilings(const struct col_calibration *calibration)
         printf("  %s\n", ceiling->how);
     }
     if (calibration->busy_cores > 0.1)
-        printf("\nother programs used %.1f of the cores meanwhile: what is measured here may be "
-               "too low; --force measures again\n",
+        printf("\nother programs used %.1f cores during the measurement: the values may be too "
+               "low; --force measures again\n",
                calibration->busy_cores);
 }
 
@@ -353,7 +352,7 @@ static void print_ops(const json_t *ops)
     size_t i;
     json_t *op;
     printf("\n%-20s %-6s %-28s %-5s %10s %10s %9s %9s  %s\n", "operation", "dtype", "shape", "data",
-           "time", "GFLOP/s", "GB/s", "FLOP/B", "bound, share of its roof");
+           "time", "GFLOP/s", "GB/s", "FLOP/B", "bound, % of its roof");
     json_array_foreach(ops, i, op)
     {
         double seconds = json_number_value(json_object_get(op, "seconds"));
@@ -372,12 +371,10 @@ static void print_ops(const json_t *ops)
             printf(" %.0f %%", json_number_value(json_object_get(op, "attained_pct")));
         putchar('\n');
     }
-    printf("\ncold: operands come from memory; hot: the same operands over and over. Bytes are the "
-           "operation's own count. "
-           "cached:\n"
-           "more bytes a second than memory gives, so they came from a cache. The share of a "
-           "cached operation is of memory's "
-           "roof.\n");
+    printf("\ncold: operands come from memory; hot: operands are reused. Bytes are those that the "
+           "operation counts. cached:\n"
+           "more bytes per second than the memory bandwidth, so they came from a cache; its share "
+           "refers to the memory roof.\n");
 }
 
 int cli_calibrate(int argc, char **argv)
@@ -392,14 +389,14 @@ int cli_calibrate(int argc, char **argv)
     if (code >= 0)
         return code;
     if (values.show && values.disk)
-        return cli_usage("calibrate", "leave one of them out",
+        return cli_usage("calibrate", "give only one of them",
                          "--show measures nothing, --disk says which disk to read");
     if (values.show && values.force)
-        return cli_usage("calibrate", "leave one of them out",
+        return cli_usage("calibrate", "give only one of them",
                          "--show measures nothing, --force measures again");
     if (cli_train_find(train))
-        return cli_error(TACHO_ENOTFOUND, "'make' builds it beside tacho",
-                         "train: the program of the reference engine was not found");
+        return cli_error(TACHO_ENOTFOUND, "'make' builds it next to tacho",
+                         "train: the reference engine's program was not found");
     int rc = obtain(&calibration, train, &values, path, &err);
     if (rc == 0 && values.ops) {
         out = run_train(train, &values, "--only-ops", NULL, &err);

@@ -22,28 +22,28 @@ static const struct cli_option options[] = {
     {"steps", 0, CLI_INT, AT(steps), "N", "record N steps, the same ones in every process (5)", 1,
      1e9},
     {"at", 0, CLI_INT, AT(at), "STEP",
-     "from this step on; else from the first one that all processes can still make", 0, 1e15},
-    {"seconds", 0, CLI_NUMBER, AT(seconds), "S", "record that long from now, whatever the steps",
-     0.001, 1e9},
-    {"no-wait", 0, CLI_FLAG, AT(no_wait), NULL, "do not wait until it is over", 0, 0},
+     "start at this step (default: the first that all processes can still record)", 0, 1e15},
+    {"seconds", 0, CLI_NUMBER, AT(seconds), "S",
+     "record for S seconds from now, regardless of steps", 0.001, 1e9},
+    {"no-wait", 0, CLI_FLAG, AT(no_wait), NULL, "do not wait for the end of the window", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_capture_spec = {
-    .help = "record work on GPUs for some steps, in a run started with --gpu later or --steps",
+    .help = "record GPU work for some steps, in a run started with --gpu later or --steps",
     .usage = "[OPTION]... [RUN|FOLDER]",
-    .about = "Opens a window in which work on GPUs is recorded, in a run that is under way on this "
-             "machine ('latest' if no RUN is\n"
-             "named) and was started with --gpu later, --steps, --every or --duration. A job on "
-             "several machines that write their\n"
-             "runs to one shared folder gets the same steps on all of them: name one of its runs, "
-             "or that folder. Without a\n"
-             "shared folder give the same --at to each machine.",
+    .about = "Opens a window in which GPU work is recorded, in a run in progress on this machine "
+             "('latest' if no RUN is\n"
+             "named) that was started with --gpu later, --steps, --every or --duration. If "
+             "the machines of a job write\n"
+             "their runs to one shared folder, all of them record the same steps: name one of the "
+             "runs, or that folder.\n"
+             "Without a shared folder, give the same --at on each machine.",
     .options = options,
     .examples = "  tacho run --gpu later -- torchrun --nproc-per-node 8 train.py\n"
                 "  tacho capture --steps 5\n"
-                "  tacho capture --steps 5 /shared/runs            # the job that is recorded "
-                "there, on all its machines",
+                "  tacho capture --steps 5 /shared/runs            # the job recorded there, "
+                "on all its machines",
     .most = 1,
 };
 
@@ -60,7 +60,7 @@ static void say_capture(const char *run, const struct col_capture *capture,
 {
     const char *es = capture->processes == 1 ? "" : "es";
     if (capture->from < 0)
-        cli_say("%s: %s %.3g s of work on GPUs in %d process%s", run,
+        cli_say("%s: %s %.3g s of GPU work in %d process%s", run,
                 values->no_wait ? "records" : "recorded", values->seconds, capture->processes, es);
     else
         cli_say("%s: steps %" PRId64 " to %" PRId64 " %s in %d process%s", run, capture->from,
@@ -95,8 +95,8 @@ int cli_capture(int argc, char **argv)
         return cli_fail(&err);
     store_reader_close(reader);
     if (!end)
-        return cli_error(TACHO_EUSAGE, "a window can be opened only while the run is recorded",
-                         "%s: the run is over", found.run);
+        return cli_error(TACHO_EUSAGE, "a window can be opened only while a run is being recorded",
+                         "%s: the run has ended", found.run);
     if (col_capture(found.run, &capture, &err))
         return cli_fail(&err);
     say_capture(found.run, &capture, &values);

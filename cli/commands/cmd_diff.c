@@ -26,32 +26,35 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
     {"fail-above", 0, CLI_TEXT, AT(fail_above), "PCT",
-     "exit with 1 if the step is significantly longer, by more than PCT: 3%", 0, 0},
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs (tacho-diff/1)", 0, 0},
+     "exit with 1 if the step is significantly longer, by more than PCT (for example 3%)", 0, 0},
+    {"json", 'j', CLI_FLAG, AT(json), NULL, "print JSON (tacho-diff/1)", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
-    {"top", 0, CLI_INT, AT(top), "N", "names of each table (10)", 1, 1000},
+    {"top", 0, CLI_INT, AT(top), "N", "rows of each table (10)", 1, 1000},
     {"classes", 0, CLI_TEXT, AT(classes), "FILE",
      "your own kernel classes, before the built-in ones", 0, 0},
-    {"width", 0, CLI_INT, AT(width), "N", "columns (those of the terminal, else 100)", 40, 200},
-    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
+    {"width", 0, CLI_INT, AT(width), "N", "columns of text (those of the terminal, else 100)", 40,
+     200},
+    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "when to use colour", 0, 0},
     {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_diff_spec = {
-    .help = "say what takes more time in one run than in another; fail a build that got slower",
-    .usage = "[OPTION]... GOOD BAD",
-    .about = "Says what takes more or less time in BAD than in GOOD, a step: classes of the step, "
-             "operators, kernels, ranks, and "
-             "which of it is more than noise.\n"
-             "GOOD and BAD are runs as for 'tacho report'. Different numbers of steps compare.",
+    .help = "compare two runs: what takes more time; fail a build that got slower",
+    .usage = "[OPTION]... BASELINE CANDIDATE",
+    .about =
+        "Shows what takes more or less time per step in CANDIDATE than in BASELINE (parts of the "
+        "step, operators, kernels,\n"
+        "ranks), and which of the differences exceed the noise.\n"
+        "BASELINE and CANDIDATE are runs as for 'tacho report'. Their numbers of steps may "
+        "differ.",
     .options = options,
     .examples = "  tacho diff before.tacho after.tacho\n"
                 "  tacho diff main.json.gz branch.json.gz --fail-above 3%   # in CI: exit code 1 "
-                "when it is slower",
+                "if it is slower",
     .least = 2,
     .most = 2,
-    .words_missing = "the two runs, GOOD and BAD",
+    .words_missing = "the two runs, BASELINE and CANDIDATE",
 };
 
 /* "3%", "3 %", "2.5". */
@@ -67,8 +70,8 @@ static int limit_of(const char *text, double *pct)
     end += strspn(end, " ");
     end += *end == '%';
     if (!number || *end || *pct < 0 || *pct > 1e6 || strchr(text, 'x'))
-        return cli_usage("diff", "give per cent: --fail-above 3%",
-                         "--fail-above: '%s' is no percentage", text);
+        return cli_usage("diff", "give a percentage: --fail-above 3%",
+                         "--fail-above: '%s' is not a percentage", text);
     return 0;
 }
 
@@ -97,7 +100,7 @@ static int compare(const struct values *values, char **run, struct an_diff **dif
     if (!code) {
         int rc = an_diff_results(result[0], result[1], (int)values->top, diff);
         if (rc)
-            code = cli_error(rc, NULL, "%s, %s: they could not be compared: %s", run[0], run[1],
+            code = cli_error(rc, NULL, "%s, %s: the runs could not be compared: %s", run[0], run[1],
                              tacho_error_text(rc));
     }
     an_result_free(result[0]);
@@ -128,7 +131,8 @@ int cli_diff(int argc, char **argv)
         int rc = values.json ? rep_diff_json(diff, &gate, out.file)
                              : rep_diff_text(diff, &gate, &settings, out.file);
         if (rc && rc != TACHO_EIO) /* closing the output says what is wrong with a stream */
-            code = cli_error(rc, NULL, "diff: it could not be written: %s", tacho_error_text(rc));
+            code = cli_error(rc, NULL, "diff: the comparison could not be written: %s",
+                             tacho_error_text(rc));
         code = cli_output_close(&out, code);
     }
     if (!code && gate.failed)

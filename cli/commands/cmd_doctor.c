@@ -22,20 +22,19 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs, and for bug reports", 0, 0},
+    {"json", 'j', CLI_FLAG, AT(json), NULL, "print JSON, for programs and bug reports", 0, 0},
     {"folder", 0, CLI_TEXT, AT(folder), "DIR",
-     "look at what a run started in DIR would find (the current folder)", 0, 0},
-    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
+     "check for a run started in DIR (the current folder)", 0, 0},
+    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "when to use colour", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_doctor_spec = {
-    .help = "say what this machine lets tacho measure, and how to get the rest",
+    .help = "check what tacho can measure on this machine, and how to enable the rest",
     .usage = "[OPTION]...",
-    .about = "One line for each thing that tacho can use: ok, or what is missing and how to get "
-             "it. Ends with 0 if recording "
-             "works here,\n"
-             "else with 4.",
+    .about = "Prints a line for each capability: ok, or what is missing and how to enable it. "
+             "Exits with 0 if recording works\n"
+             "here, else with 4.",
     .options = options,
     .examples = "  tacho doctor\n  tacho doctor --json > doctor.json",
 };
@@ -107,15 +106,13 @@ static int put_own(struct checkup *checkup)
     bool utf8 = cli_utf8();
     code = put(checkup, &(struct col_probe){
                             "program", "characters", utf8 ? COL_STATUS_OK : COL_STATUS_WARNING, 0,
-                            text, "reports are drawn in ASCII; export LC_ALL=C.UTF-8 for more"});
+                            text, "reports are drawn in ASCII; for UTF-8: export LC_ALL=C.UTF-8"});
     if (code)
         return code;
     code = cli_train_find(path)
-               ? put(checkup,
-                     &(struct col_probe){
-                         "program", "train", COL_STATUS_WARNING, 0,
-                         "the reference engine was not found",
-                         "'make' builds it; everything but 'tacho train' works without it"})
+               ? put(checkup, &(struct col_probe){"program", "train", COL_STATUS_WARNING, 0,
+                                                  "the reference engine was not found",
+                                                  "'make' builds it; only 'tacho train' needs it"})
                : put(checkup, &(struct col_probe){"program", "train", COL_STATUS_OK, 0, path, ""});
     if (code)
         return code;
@@ -162,6 +159,6 @@ int cli_doctor(int argc, char **argv)
             checkup.broken, checkup.broken == 1 ? "" : "s");
     } else
         printf("\nrecording works here%s\n",
-               checkup.gaps ? "; what is missing above is named in the report" : "");
+               checkup.gaps ? "; the report names what is missing above" : "");
     return checkup.broken ? 4 : 0;
 }

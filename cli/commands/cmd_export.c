@@ -20,25 +20,24 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
     {"format", 'f', CLI_CHOICE, AT(format), "perfetto|folded|stacks|csv",
-     "what to write (perfetto)", 0, 0},
+     "format of the output (perfetto)", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
     {"from", 0, CLI_TEXT, AT(from), "T",
-     "leave out what ended before T after the first event: 1.5s, 200ms, 30us, 7ns", 0, 0},
-    {"to", 0, CLI_TEXT, AT(to), "T", "leave out what began at T or later", 0, 0},
-    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only the time of steps A to B", 0, 0},
+     "exclude what ended before T after the first event: 1.5s, 200ms, 30us, 7ns", 0, 0},
+    {"to", 0, CLI_TEXT, AT(to), "T", "exclude what began at T or later", 0, 0},
+    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "export only the time of steps A to B", 0, 0},
     {"critical-path", 0, CLI_FLAG, AT(path), NULL,
-     "perfetto: with the critical path on top; csv: its stretches instead", 0, 0},
+     "perfetto: add the critical path on top; csv: write its segments instead", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_export_spec = {
-    .help = "write a run for other tools: Perfetto, flame graphs, spreadsheets",
+    .help = "export a run for other tools: Perfetto, flame graphs, spreadsheets",
     .usage = "[OPTION]... RUN",
-    .about = "Writes a run as a timeline for ui.perfetto.dev (perfetto), as stacks of ranges with "
-             "self times for flame graphs "
-             "(folded),\n"
-             "as sampled call stacks for the same (stacks), or as one row a slice (csv).\n"
-             "docs/export.md says what stands where.",
+    .about = "Writes a run as a timeline for ui.perfetto.dev (perfetto), as range stacks with self "
+             "times for flame graphs (folded),\n"
+             "as sampled call stacks for flame graphs (stacks), or as one row per slice (csv).\n"
+             "docs/export.md describes the formats.",
     .options = options,
     .examples =
         "  tacho export latest -o run.json\n"
@@ -130,8 +129,8 @@ static int window_of_steps(store_reader *reader, const struct col_found *found,
     }
     return cli_error(
         TACHO_ENOTFOUND,
-        "--steps takes steps that have numbers (tacho.step, ProfilerStep#N); --from and "
-        "--to take times",
+        "--steps needs numbered steps (tacho.step, ProfilerStep#N); --from and --to take "
+        "times",
         "%s: no such steps", found->run);
 }
 
@@ -207,7 +206,7 @@ int cli_export(int argc, char **argv)
         return cli_usage("export", NULL, "--steps and --from, --to exclude each other");
     if (values.path && strcmp(values.format, "perfetto") != 0 && strcmp(values.format, "csv") != 0)
         return cli_usage("export", "--format perfetto or csv",
-                         "--critical-path is no part of stacks");
+                         "--critical-path cannot be combined with --format folded or stacks");
     code = cli_run_find(argv[first], &found);
     if (!code && values.path)
         code = find_path(&found, &result, &settings);

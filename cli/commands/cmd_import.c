@@ -17,19 +17,19 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"output", 'o', CLI_TEXT, AT(output), "RUN", "the file to make (required); never overwritten",
+    {"output", 'o', CLI_TEXT, AT(output), "RUN", "the file to create (required); never overwritten",
      0, 0},
     {0},
 };
 
 const struct cli_spec cli_import_spec = {
-    .help = "make a run of traces of other tools: Kineto JSON, Nsight SQLite",
+    .help = "convert traces of other tools to a run: Kineto JSON, Nsight SQLite",
     .usage = "IN... -o RUN",
     .about = "IN is a Kineto trace (.json, .json.gz), an Nsight Systems export (.sqlite), or a "
-             "folder of them; several are the "
-             "ranks of one run.\n"
-             "Reading commands take such files directly: 'tacho report trace.json.gz'. "
-             "docs/import.md says what is read.",
+             "folder of them; several traces\n"
+             "become the ranks of one run.\n"
+             "Commands that read runs also take such files directly: 'tacho report trace.json.gz'. "
+             "See docs/import.md.",
     .options = options,
     .examples = "  tacho import trace.json.gz -o run.tacho\n"
                 "  tacho import rank0.json rank1.json -o run.tacho\n"
@@ -45,12 +45,12 @@ static int check(const struct values *values)
 {
     struct stat st;
     if (!values->output)
-        return cli_usage("import", "name the file to make: tacho import IN -o RUN.tacho",
+        return cli_usage("import", "name the file to create: tacho import IN -o RUN.tacho",
                          "option '-o' is missing");
     if (lstat(values->output, &st))
         return 0;
-    return cli_error(TACHO_EEXISTS, "tacho never overwrites: give another name with -o RUN",
-                     "%s: exists already", values->output);
+    return cli_error(TACHO_EEXISTS, "tacho never overwrites a file: give another name with -o RUN",
+                     "%s: already exists", values->output);
 }
 
 int cli_import(int argc, char **argv)
@@ -73,7 +73,7 @@ int cli_import(int argc, char **argv)
     const char *plural = import_result.files == 1 ? "" : "s";
     cli_say("%s: %" PRId64 " file%s, %" PRId64 " events, %" PRId64 " lost%s", values.output,
             import_result.files, plural, import_result.events, import_result.lost,
-            import_result.truncated ? ", cut off at the end" : "");
+            import_result.truncated ? ", truncated at the end" : "");
     cli_say("next: tacho report %s", word ? word : values.output);
     free(word);
     return 0;

@@ -21,21 +21,21 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"output", 'o', CLI_TEXT, AT(output), "RUN", "the file to make (required); never overwritten",
+    {"output", 'o', CLI_TEXT, AT(output), "RUN", "the file to create (required); never overwritten",
      0, 0},
-    {"force", 0, CLI_FLAG, AT(force), NULL, "also files of different jobs, or with ranks in common",
-     0, 0},
+    {"force", 0, CLI_FLAG, AT(force), NULL,
+     "also merge files of different jobs, or with ranks in common", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_merge_spec = {
-    .help = "make one run of those that the nodes of a job were recorded into",
+    .help = "merge the runs of the nodes of a job into one",
     .usage = "RUN RUN... -o RUN",
-    .about = "Makes one file of those that the nodes (or the ranks) of one job were recorded into, "
-             "with one time for all.\n"
-             "The clocks of several machines are aligned by the collectives that all ranks take "
-             "part in, else by wall clock;\n"
-             "how well stands in the report. docs/merge.md says more.",
+    .about =
+        "Merges the files of the nodes (or ranks) of one job into one file with one time base.\n"
+        "The clocks of several machines are aligned by the collectives that all ranks take "
+        "part in, else by wall clock;\n"
+        "the report shows the accuracy. docs/merge.md has the details.",
     .options = options,
     .examples = "  tacho merge train-20260101-120000-node*.tacho -o train.tacho\n"
                 "  tacho merge rank0.tacho rank1.tacho -o run.tacho",
@@ -51,7 +51,7 @@ static void say_result(const char *output, const struct store_merge_result *merg
             merge_result->files, merge_result->hosts, merge_result->hosts == 1 ? "" : "s",
             merge_result->ranks);
     if (merge_result->hosts > 1 && !isnan(merge_result->error))
-        cli_say("clocks: aligned by %" PRId64 " or more matched collectives, within %.3g us",
+        cli_say("clocks: aligned by at least %" PRId64 " matched collectives, within %.3g us",
                 merge_result->matched, merge_result->error / 1e3);
     else if (merge_result->hosts > 1)
         cli_say(
@@ -83,7 +83,7 @@ int cli_merge(int argc, char **argv)
     if (code >= 0)
         return code;
     if (!values.output)
-        return cli_usage("merge", "name the file to make: tacho merge RUN RUN -o RUN.tacho",
+        return cli_usage("merge", "name the file to create: tacho merge RUN RUN -o RUN.tacho",
                          "option '-o' is missing");
     code = cli_merge_files((const char *const *)argv + first, (size_t)(argc - first), values.output,
                            values.force, &merge_result);

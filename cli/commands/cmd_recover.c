@@ -12,10 +12,10 @@
 const struct cli_spec cli_recover_spec = {
     .help = "finish the file of a run whose recorder was killed",
     .usage = "RUN",
-    .about = "Finishes the .tacho.live folder that a killed recorder left. What the program had "
-             "recorded until it ended is in "
-             "the file.\n"
-             "Every command that reads a run does this by itself; recover says what it found.",
+    .about = "Finishes the .tacho.live folder that a killed recorder left. The file then contains "
+             "what the program recorded\n"
+             "until it ended. Commands that read a run recover it by themselves; recover also "
+             "prints what it found.",
     .examples = "  tacho recover train-20260101-120000.tacho.live",
     .least = 1,
     .most = 1,
@@ -44,7 +44,7 @@ int cli_recover(int argc, char **argv)
         if (store_open(found.path, &reader, &err))
             return cli_fail(&err);
         store_reader_close(reader);
-        cli_say("%s: finished already, nothing to recover", found.run);
+        cli_say("%s: already finished, nothing to recover", found.run);
         return 0;
     }
     col_options_init(&settings);

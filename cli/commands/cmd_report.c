@@ -20,41 +20,41 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs (tacho-report/1)", 0, 0},
-    {"markdown", 0, CLI_FLAG, AT(markdown), NULL, "for a ticket", 0, 0},
-    {"html", 0, CLI_FLAG, AT(html), NULL, "one file with pictures, to open in a browser", 0, 0},
+    {"json", 'j', CLI_FLAG, AT(json), NULL, "print JSON (tacho-report/1)", 0, 0},
+    {"markdown", 0, CLI_FLAG, AT(markdown), NULL, "print Markdown, for a ticket", 0, 0},
+    {"html", 0, CLI_FLAG, AT(html), NULL, "write one file with charts, to open in a browser", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
-    {"save", 0, CLI_FLAG, AT(save), NULL, "put metrics and findings into the run's file as well", 0,
+    {"save", 0, CLI_FLAG, AT(save), NULL, "also save metrics and findings in the run's file", 0, 0},
+    {"definitions", 0, CLI_FLAG, AT(definitions), NULL, "append the definitions of the numbers", 0,
      0},
-    {"definitions", 0, CLI_FLAG, AT(definitions), NULL, "append what each number means", 0, 0},
-    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only the steps with these indexes (A: or :B or one)",
-     0, 0},
+    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only steps A to B (A: or :B or one index)", 0, 0},
     {"by", 0, CLI_CHOICE, AT(by), "op|module|line|annotation",
-     "device time by what asked for it (op)", 0, 0},
+     "GPU time by operator, module, line or annotation (op)", 0, 0},
     {"top", 0, CLI_INT, AT(ops), "N", "rows of the tables (12)", 1, 100000},
     {"ops", 0, CLI_INT, AT(ops), "N", "the same as --top", 1, 100000},
     {"classes", 0, CLI_TEXT, AT(classes), "FILE",
      "your own kernel classes, before the built-in ones", 0, 0},
-    {"peak", 0, CLI_NUMBER, AT(peak), "FLOPS", "peak of one device, FLOP/s, for MFU: 990T", 1,
+    {"peak", 0, CLI_NUMBER, AT(peak), "FLOPS", "peak of one device in FLOP/s, for MFU: 990T", 1,
      1e21},
     {"flops-per-step", 0, CLI_NUMBER, AT(flops), "FLOP",
      "model FLOPs of one step over all ranks, for MFU", 1, 1e24},
     {"price-kwh", 0, CLI_NUMBER, AT(price), "PRICE",
-     "of a kWh, in your money, for the cost of energy", 1e-6, 1e6},
+     "price of a kWh, in your currency, for the cost of energy", 1e-6, 1e6},
     {"tracelens-compat", 0, CLI_FLAG, AT(tracelens), NULL,
-     "also TraceLens' gpu_timeline, by its arithmetic", 0, 0},
-    {"hta-compat", 0, CLI_MAYBE, AT(hta), "last", "also HTA's figures; last: with the last step", 0,
+     "also TraceLens' gpu_timeline, computed its way", 0, 0},
+    {"hta-compat", 0, CLI_MAYBE, AT(hta), "last", "also HTA's figures; last: include the last step",
+     0, 0},
+    {"tb-compat", 0, CLI_FLAG, AT(tb), NULL, "also the step breakdown of the TensorBoard plugin", 0,
      0},
-    {"tb-compat", 0, CLI_FLAG, AT(tb), NULL, "also the TensorBoard plugin's classes of a step", 0,
-     0},
-    {"width", 0, CLI_INT, AT(width), "N", "columns (those of the terminal, else 100)", 40, 200},
-    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
+    {"width", 0, CLI_INT, AT(width), "N", "columns of text (those of the terminal, else 100)", 40,
+     200},
+    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "when to use colour", 0, 0},
     {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_report_spec = {
-    .help = "say where each step's time went, from a recorded run",
+    .help = "show where each step's time went, from a recorded run",
     .usage = "[OPTION]... [RUN]",
     .about = "RUN is a .tacho file, a .tacho.live folder, a Kineto .json or .json.gz, an Nsight "
              "Systems .sqlite, a folder of\n"
@@ -72,7 +72,7 @@ static int save(const struct col_found *found, const struct an_result *result)
     struct tacho_error err = {0};
     if (found->live)
         return cli_error(TACHO_EBUSY, "wait for the run to end",
-                         "%s: still being recorded: nothing was saved into it", found->run);
+                         "%s: still being recorded: nothing was saved", found->run);
     return cli_run_save(found->path, result, &err) ? cli_fail(&err) : 0;
 }
 

@@ -25,60 +25,58 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
     {"output", 'o', CLI_TEXT, AT(output), "FILE",
-     "where to record to (PROGRAM-YYYYMMDD-HHMMSS.tacho); never overwritten", 0, 0},
-    {"report", 0, CLI_FLAG, AT(report), NULL, "print the report on standard output afterwards", 0,
+     "record into FILE (PROGRAM-YYYYMMDD-HHMMSS.tacho); never overwritten", 0, 0},
+    {"report", 0, CLI_FLAG, AT(report), NULL, "print the report on standard output at the end", 0,
      0},
     {"steps", 0, CLI_RANGE, AT(steps), "A:B",
-     "keep details of steps A to B only; totals are kept of all", 0, 0},
+     "keep details of steps A to B only; totals cover all steps", 0, 0},
     {"every", 0, CLI_INT, AT(every), "N", "keep details of every Nth step only", 1, 1e9},
     {"max-size", 0, CLI_SIZE, AT(max_bytes), "SIZE",
-     "size of the file at which details stop (2G; 0: no limit)", 0, 9e18},
+     "file size at which tacho stops recording details (2G; 0: no limit)", 0, 9e18},
     {"gpu", 0, CLI_CHOICE, AT(gpu), "on|off|later",
-     "record work on GPUs (on); later: once 'tacho capture' asks for it", 0, 0},
+     "record GPU work (on); later: only when 'tacho capture' asks for it", 0, 0},
     {"duration", 0, CLI_NUMBER, AT(duration), "SECONDS",
-     "record work on GPUs for that long from the start only", 0.001, 1e9},
+     "record GPU work only for the first SECONDS of the run", 0.001, 1e9},
     {"cuda-graphs", 0, CLI_CHOICE, AT(graphs), "nodes|whole",
-     "each kernel of a CUDA graph (nodes), or one row a graph", 0, 0},
-    {"gpu-memory", 0, CLI_FLAG, AT(gpu_memory), NULL, "record allocations on GPUs too", 0, 0},
+     "record each kernel of a CUDA graph (nodes), or one row per graph", 0, 0},
+    {"gpu-memory", 0, CLI_FLAG, AT(gpu_memory), NULL, "also record GPU memory allocations", 0, 0},
     {"counters", 0, CLI_CHOICE, AT(counters), "sampled|roofline",
-     "hardware counters of GPUs: over time, or of a few whole steps", 0, 0},
+     "record GPU hardware counters: over time, or for a few whole steps", 0, 0},
     {"gemm-shapes", 0, CLI_FLAG, AT(gemm_shapes), NULL,
-     "record the shape of each matrix product of cuBLAS (LD_PRELOAD)", 0, 0},
+     "record the shape of each cuBLAS GEMM (uses LD_PRELOAD)", 0, 0},
     {"sample-ms", 0, CLI_INT, AT(sample_ms), "N",
-     "milliseconds between looks at CPU, memory, disk (100; 0: none)", 0, 60000},
+     "milliseconds between samples of CPU, memory, disk (100; 0: none)", 0, 60000},
     {"stacks", 0, CLI_FLAG, AT(stacks), NULL, "sample call stacks of the CPU time the target uses",
      0, 0},
     {"stacks-hz", 0, CLI_INT, AT(stacks_hz), "N",
-     "samples of a second of CPU time (99); switches --stacks on", 1, 10000},
+     "samples per second of CPU time (99); implies --stacks", 1, 10000},
     {"unwind", 0, CLI_CHOICE, AT(unwind), "tables|frames",
-     "how call stacks are found: unwind tables, or frame pointers (cheaper); switches --stacks on",
-     0, 0},
+     "unwind call stacks by unwind tables or frame pointers (cheaper); implies --stacks", 0, 0},
     {"overhead", 0, CLI_NUMBER, AT(overhead), "P",
-     "share of steps that run unrecorded, to measure what recording costs (0.05)", 0, 0.5},
-    {"pool", 0, CLI_INT, AT(pool_mib), "MIB",
-     "memory for events on their way, for each process (64)", 1, 65536},
-    {"no-counters", 0, CLI_FLAG, AT(no_counters), NULL, "leave the hardware counters alone", 0, 0},
+     "share of steps not recorded, to measure the recording overhead (0.05)", 0, 0.5},
+    {"pool", 0, CLI_INT, AT(pool_mib), "MIB", "MiB of event buffer per process (64)", 1, 65536},
+    {"no-counters", 0, CLI_FLAG, AT(no_counters), NULL, "do not use hardware counters", 0, 0},
     {"no-hook", 0, CLI_FLAG, AT(no_hook), NULL,
-     "leave Python targets alone: no steps, modules and loader of PyTorch", 0, 0},
-    {"no-peak", 0, CLI_FLAG, AT(no_peak), NULL, "do not measure the machine's peak (no MFU then)",
+     "do not hook into Python: no PyTorch steps, modules and loader", 0, 0},
+    {"no-peak", 0, CLI_FLAG, AT(no_peak), NULL, "do not measure the machine's peak; disables MFU",
      0, 0},
     {"separate", 0, CLI_FLAG, AT(separate), NULL,
-     "one file for this rank, not one for all ranks of the job on this node", 0, 0},
+     "write one file for this rank instead of one for all ranks on this node", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_run_spec = {
-    .help = "run a program, record where its time goes",
+    .help = "run a program and record where its time goes",
     .usage = "[OPTION]... -- COMMAND [ARGUMENT]...",
-    .about = "Runs COMMAND as it is and records it into a file. COMMAND keeps its terminal, its "
-             "signals and its exit code.\n"
-             "Programs that speak NVTX show their ranges; PyTorch programs their steps, modules "
-             "and loader, without a change; "
-             "of all\n"
-             "others tacho sees CPU, memory and disk.\n"
-             "'tacho run -- mpirun X' and 'mpirun tacho run -- X' both make one file for the ranks "
-             "of a node; 'tacho merge' joins\n"
-             "those of several nodes.",
+    .about =
+        "Runs COMMAND unchanged and records it into a file. COMMAND keeps its terminal, its "
+        "signals and its exit code.\n"
+        "tacho records the ranges of programs that use NVTX; the steps, modules and loader of "
+        "PyTorch programs; and the\n"
+        "CPU, memory and disk use of all programs.\n"
+        "'tacho run -- mpirun X' and 'mpirun tacho run -- X' both write one file for the ranks "
+        "of a node; 'tacho merge' merges\n"
+        "those of several nodes.",
     .options = options,
     .examples = "  tacho run -- python3 train.py --epochs 1\n"
                 "  tacho run -o slow.tacho --steps 100:200 -- ./train config.json\n"

@@ -23,22 +23,22 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
     {"csv", 0, CLI_FLAG, AT(csv), NULL,
-     "comma-separated (RFC 4180); NULL is nothing, an empty text is \"\"", 0, 0},
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "an array of objects for each statement", 0, 0},
+     "comma-separated (RFC 4180); NULL is an empty field, an empty text is \"\"", 0, 0},
+    {"json", 'j', CLI_FLAG, AT(json), NULL, "print an array of objects for each statement", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
     {"index", 0, CLI_FLAG, AT(index), NULL,
-     "add indexes to the file first: it grows, queries by name or time get fast", 0, 0},
+     "first add indexes to the file: it grows, queries by name or time get faster", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_sql_spec = {
     .help = "query a run with SQL",
     .usage = "[OPTION]... RUN [QUERY]",
-    .about = "Runs QUERY, or what comes on standard input; on a terminal it starts sqlite3. The "
-             "file is not changed, except by "
-             "--index.\n"
-             "docs/schema.md explains the tables; the file can also be opened with sqlite3, DuckDB "
-             "or pandas as it is.",
+    .about =
+        "Runs QUERY, or the SQL on standard input; on a terminal it starts sqlite3. Only --index "
+        "changes the file.\n"
+        "docs/schema.md explains the tables; sqlite3, DuckDB and pandas can also open the file "
+        "directly.",
     .options = options,
     .examples =
         "  tacho sql latest 'SELECT * FROM loss'\n"
@@ -75,7 +75,7 @@ static int add_indexes(const struct col_found *found)
     if (cli_run_is_import(found))
         return cli_run_refuse_import(found, "--index");
     int code = found->live ? tacho_fail(&err, TACHO_EBUSY, "wait for the run to end",
-                                        "%s: still being recorded: no indexes", found->run)
+                                        "%s: still being recorded: cannot add indexes", found->run)
                            : store_open_results(found->path, &out, &err);
     if (!code && (code = store_index(out)))
         err = *store_error(out);
@@ -91,7 +91,7 @@ static int interactive(const char *path)
     if (!name)
         return 5;
     sprintf(name, "%s%s", path[0] == '/' ? "" : "./", path);
-    cli_say("sqlite3 -readonly; '.tables' lists the tables, '.quit' ends");
+    cli_say("starting sqlite3 -readonly; '.tables' lists the tables, '.quit' quits");
     int status = 0;
     /* Temporary files can only be removed by a process that is still there afterwards. */
     pid_t child = cli_removes_at_exit() ? fork() : 0;
@@ -105,7 +105,7 @@ static int interactive(const char *path)
     execlp("sqlite3", "sqlite3", "-readonly", "-box", name, (char *)NULL);
     free(name);
     return cli_error(TACHO_ENOTSUP, "install sqlite3, or give the query as an argument",
-                     "sql: sqlite3 was not found, and there is no query");
+                     "sql: sqlite3 was not found, and no query was given");
 }
 
 /* Runs the query and writes its rows in the format that was asked for. */

@@ -27,37 +27,38 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
     {"view", 0, CLI_TEXT, AT(view), "NAME",
-     "begin with this view: overview, roofline, timeline ... ('?' lists them)", 0, 0},
-    {"interval", 0, CLI_NUMBER, AT(interval), "SECONDS", "between two looks at a live run (1)", 0.1,
-     3600},
-    {"theme", 0, CLI_CHOICE, AT(theme), "dark|light|mono", "colours", 0, 0},
-    {"glyphs", 0, CLI_CHOICE, AT(glyphs), "braille|block|ascii", "what pictures are drawn with", 0,
-     0},
-    {"mouse", 0, CLI_FLAG, AT(mouse), NULL, "clicks choose views and rows", 0, 0},
+     "first view: overview, roofline, timeline ... ('?' lists them)", 0, 0},
+    {"interval", 0, CLI_NUMBER, AT(interval), "SECONDS",
+     "time between two updates of a live run (1)", 0.1, 3600},
+    {"theme", 0, CLI_CHOICE, AT(theme), "dark|light|mono", "colour theme", 0, 0},
+    {"glyphs", 0, CLI_CHOICE, AT(glyphs), "braille|block|ascii", "characters that draw the charts",
+     0, 0},
+    {"mouse", 0, CLI_FLAG, AT(mouse), NULL, "select views and rows with the mouse", 0, 0},
     {"no-mouse", 0, CLI_FLAG, AT(no_mouse), NULL, "leave the mouse to the terminal", 0, 0},
     {"batch", 'b', CLI_FLAG, AT(batch), NULL, "print frames as text instead of a screen", 0, 0},
     {"json", 'j', CLI_FLAG, AT(json), NULL,
-     "print one JSON object a line instead of a screen (tacho-top/1)", 0, 0},
-    {"frames", 'n', CLI_INT, AT(frames), "N", "so many frames or lines (until the run ends)", 1,
+     "print one JSON object per line instead of a screen (tacho-top/1)", 0, 0},
+    {"frames", 'n', CLI_INT, AT(frames), "N", "number of frames or lines (until the run ends)", 1,
      1e9},
-    {"size", 0, CLI_TEXT, AT(size), "ROWSxCOLUMNS", "of a frame of --batch (24x80)", 0, 0},
-    {"peak", 0, CLI_NUMBER, AT(peak), "FLOPS", "peak of one device, FLOP/s, for MFU: 990T", 1,
+    {"size", 0, CLI_TEXT, AT(size), "ROWSxCOLUMNS", "size of a frame of --batch (24x80)", 0, 0},
+    {"peak", 0, CLI_NUMBER, AT(peak), "FLOPS", "peak of one device in FLOP/s, for MFU: 990T", 1,
      1e21},
     {"flops-per-step", 0, CLI_NUMBER, AT(flops), "FLOP",
      "model FLOPs of one step over all ranks, for MFU", 1, 1e24},
-    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
+    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "when to use colour", 0, 0},
     {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_top_spec = {
-    .help = "watch a run while it is recorded, or afterwards: a dashboard in the terminal",
+    .help = "watch a live or finished run: a dashboard in the terminal",
     .usage = "[OPTION]... [RUN]",
-    .about = "RUN is a run that is being recorded or was, as 'tacho report' takes it. Without one: "
-             "the newest run that is being\n"
-             "recorded on this machine, else the latest one of this folder. Keys: '?' shows them. "
-             "What keys change is kept in\n"
-             "$XDG_CONFIG_HOME/tacho/top.conf.",
+    .about =
+        "RUN is a live or finished run, as for 'tacho report'. Default: the newest run that is "
+        "being recorded on this\n"
+        "machine, else the latest run in this folder. '?' shows the keys. Settings changed by "
+        "keys are kept in\n"
+        "$XDG_CONFIG_HOME/tacho/top.conf.",
     .options = options,
     .examples = "  tacho top\n"
                 "  tacho top train-20260101-120000.tacho --view timeline\n"
@@ -194,8 +195,8 @@ static int parse_size(const char *size, struct tui_options *settings)
                   settings->rows >= 1 && settings->rows <= 1000 && settings->columns >= 1 &&
                   settings->columns <= 1000))
         return 0;
-    return cli_usage("top", "rows and columns, 1 to 1000: --size 24x80",
-                     "--size: '%.60s' is no size", size);
+    return cli_usage("top", "give rows and columns, 1 to 1000: --size 24x80",
+                     "--size: '%.60s' is not a size", size);
 }
 
 /* Turns the options of the command line into those of the dashboard. 0 or an exit code. */

@@ -15,12 +15,13 @@
 #include "cli/commands/commands.h"
 
 const struct cli_spec cli_train_spec = {
-    .help = "run the reference training engine under tacho, then print the report",
+    .help = "run the reference training engine under tacho and print the report",
     .usage = "RECIPE [OPTION OF THE RECIPE]...",
-    .about = "Everything behind 'train' goes to the program train: this is 'tacho run --report -- "
-             "train RECIPE ...'.\n"
-             "'tacho train --help' shows its recipes and options; for options of the recording use "
-             "'tacho run'.",
+    .about =
+        "Passes all arguments to the program train: the same as 'tacho run --report -- train "
+        "RECIPE ...'.\n"
+        "'tacho train --help' lists its recipes and options; for recording options, use 'tacho "
+        "run'.",
     .examples = "  tacho train gpt2-tiny --steps 200\n"
                 "  tacho run -o a.tacho -- train gpt2-tiny --steps 200",
     .most = -1,
@@ -96,8 +97,8 @@ int cli_train(int argc, char **argv)
 {
     char path[PATH_MAX];
     if (cli_train_find(path)) {
-        cli_error(TACHO_ENOTFOUND, "'make' builds it beside tacho",
-                  "train: the program of the reference engine was not found");
+        cli_error(TACHO_ENOTFOUND, "'make' builds it next to tacho",
+                  "train: the reference engine's program was not found");
         return 125;
     }
     char **args = calloc((size_t)argc + 8, sizeof *args);

@@ -14,12 +14,12 @@ struct values {
 
 static const struct cli_option options[] = {
     {"verbose", 'v', CLI_FLAG, offsetof(struct values, verbose), NULL,
-     "compiler, libraries, optional parts", 0, 0},
+     "also print the compiler, libraries and optional parts", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_version_spec = {
-    .help = "print the version; --verbose: what it was built with",
+    .help = "print the version; --verbose: also the build configuration",
     .usage = "[--verbose]",
     .options = options,
     .examples = "  tacho version --verbose",
@@ -33,7 +33,7 @@ const struct cli_spec cli_version_spec = {
 #ifdef HAVE_DW
 #define FEATURE_DW "yes"
 #else
-#define FEATURE_DW "no: sampled call stacks follow frame pointers only"
+#define FEATURE_DW "no: sampled call stacks use frame pointers only"
 #endif
 #ifdef HAVE_NCURSES
 #define FEATURE_NCURSES "yes"
@@ -64,7 +64,7 @@ int cli_version(int argc, char **argv)
                "libpfm4:      " FEATURE_PFM "\n"
                "libdw:        " FEATURE_DW "\n"
                "ncurses:      " FEATURE_NCURSES "\n"
-               "CUDA:         looked for when a target runs ('tacho doctor' says what is here)\n",
+               "CUDA:         loaded when a target runs ('tacho doctor' shows what is available)\n",
                STORE_SCHEMA_VERSION,
 #ifdef __clang__
                "clang " __clang_version__,

@@ -11,6 +11,6 @@ const struct store_export_format store_export_formats[] = {
      exp_perfetto_write},
     {"folded", "stacks with self times, for flame graphs", ".folded", exp_folded_write},
     {"stacks", "sampled call stacks with CPU time, for flame graphs", ".folded", exp_stacks_write},
-    {"csv", "one row a slice, RFC 4180", ".csv", exp_csv_write},
+    {"csv", "one row per slice, RFC 4180", ".csv", exp_csv_write},
     {0},
 };

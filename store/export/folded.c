@@ -284,7 +284,7 @@ int exp_stacks_write(store_reader *reader, const struct store_export_options *op
             tacho_fail(err, TACHO_ENOTFOUND, "more samples: tacho run --stacks-hz 1000 -- COMMAND",
                        "the target used too little CPU time for a call stack");
     else if (!code && !samples.code && !samples.count)
-        code = tacho_fail(err, TACHO_ENOTFOUND, "'tacho doctor' tells what is missing",
+        code = tacho_fail(err, TACHO_ENOTFOUND, "'tacho doctor' shows what is missing",
                           "call stacks: %.300s", state);
     if (!code && !samples.code)
         code = store_sample_each(reader, 0, on_sample, &samples);

@@ -55,7 +55,7 @@ static int not_supported(const char *path, enum store_format format, struct tach
                           "%s: this is an Nsight Systems report", path);
     return tacho_fail(
         err, TACHO_ENOTSUP,
-        "give the .trace.json.gz beside it, or record the program with 'tacho run -- CMD'",
+        "give the .trace.json.gz next to it, or record the program with 'tacho run -- CMD'",
         "%s: this is an XLA xplane file", path);
 }
 
@@ -121,7 +121,7 @@ static int stat_of(const char *path, struct stat *st, struct tacho_error *err)
     int code = tacho_error_of_errno(errno);
     const char *hint = code == TACHO_EDENIED ? IMP_HINT_DENIED : NULL;
     if (code == TACHO_ENOTFOUND)
-        hint = "is it spelled right? give a Kineto .json or .json.gz, or an Nsight .sqlite";
+        hint = "check the spelling; give a Kineto .json or .json.gz, or an Nsight .sqlite";
     return tacho_fail(err, code, hint, "%s: %s", path, strerror(errno));
 }
 
@@ -242,12 +242,13 @@ static int folder_add(struct files *files, const char *path, struct tacho_error 
     }
     closedir(folder);
     if (!status && files->count - first == files->unread - unread)
-        status = files->refused
-                     ? tacho_fail(err, TACHO_ENOTSUP, "export them: nsys export --type sqlite FILE",
-                                  "%s: only Nsight Systems reports or xplane files in it", path)
-                     : tacho_fail(err, TACHO_EFORMAT,
-                                  "give a folder with one Kineto or Nsight file for each rank",
-                                  "%s: no trace in this folder", path);
+        status =
+            files->refused
+                ? tacho_fail(err, TACHO_ENOTSUP, "export them: nsys export --type sqlite FILE",
+                             "%s: it contains only Nsight Systems reports or xplane files", path)
+                : tacho_fail(err, TACHO_EFORMAT,
+                             "give a folder with one Kineto or Nsight file per rank",
+                             "%s: no trace in this folder", path);
     if (!status)
         qsort(files->file + first, files->count - first, sizeof *files->file, natural_order);
     return status;
@@ -272,7 +273,7 @@ static int files_of(const char *const *in, size_t in_count, struct files *files,
         if (!status && format == STORE_FORMAT_TACHO)
             status =
                 tacho_fail(err, TACHO_EFORMAT, "nothing to import: read it with 'tacho report'",
-                           "%s: a .tacho file already", in[i]);
+                           "%s: already a .tacho file", in[i]);
         if (!status)
             status = files_add(files, in[i], format, st.st_size, false, err);
     }
@@ -362,9 +363,9 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
                           files->refused);
     }
     if (!status && !run->files)
-        status = tacho_fail(err, TACHO_EFORMAT,
-                            "give a folder with one Kineto or Nsight file for each rank",
-                            "%s: no trace in this folder", import->first);
+        status =
+            tacho_fail(err, TACHO_EFORMAT, "give a folder with one Kineto or Nsight file per rank",
+                       "%s: no trace in this folder", import->first);
     return status;
 }
 
@@ -380,7 +381,7 @@ int store_import(const struct store_import_options *options, struct store_import
         .path = options->out,
         .tag = "import",
         .no_space =
-            "free some space, or choose another place (-o FILE; TMPDIR for what is not kept)",
+            "free some space, or choose another place (-o FILE; TMPDIR for temporary files)",
         .discard = options->salvage_only,
         .fill = import_all,
         .ctx = &import};
@@ -388,7 +389,7 @@ int store_import(const struct store_import_options *options, struct store_import
     if (!status && !access(options->out, F_OK))
         status =
             tacho_fail(err, TACHO_EEXISTS, "tacho never overwrites: give another name with -o FILE",
-                       "%s: exists already", options->out);
+                       "%s: already exists", options->out);
     if (!status)
         status = store_make(&making, err);
     *result = (struct store_import_result){.files = run->files,

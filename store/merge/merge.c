@@ -51,7 +51,7 @@ static int check_one(struct merge *merge, const struct merge_source *source)
 {
     if (source->merged)
         return tacho_fail(&merge->why, TACHO_EFORMAT,
-                          "merge the files that it was made of, all at once",
+                          "merge all the files that it was made from, at once",
                           "%s: was made by 'tacho merge'", source->path);
     if (source->source[0])
         return tacho_fail(&merge->why, TACHO_EFORMAT,
@@ -69,7 +69,7 @@ static const char *job_of(const struct merge_source *source)
 static int check_pair(struct merge *merge, const struct merge_source *first,
                       const struct merge_source *second)
 {
-    static const char force[] = "to merge them all the same: --force";
+    static const char force[] = "to merge them anyway: --force";
     if (same_recording(first, second))
         return tacho_fail(&merge->why, TACHO_EFORMAT, "give each file once",
                           "%s: the same recording as %s", second->path, first->path);
@@ -77,17 +77,17 @@ static int check_pair(struct merge *merge, const struct merge_source *first,
         return 0;
     if (strcmp(first->job, second->job) != 0)
         return tacho_fail(&merge->why, TACHO_EFORMAT, force,
-                          "%s: of another job than %s (%.60s, %.60s)", second->path, first->path,
+                          "%s: from another job than %s (%.60s, %.60s)", second->path, first->path,
                           job_of(second), job_of(first));
     int64_t rank = common_rank(first, second);
     if (rank != STORE_ABSENT)
         return tacho_fail(
             &merge->why, TACHO_EFORMAT,
-            "two recordings one after the other are compared with 'tacho diff'; --force",
-            "%s: rank %lld is in %s too", second->path, (long long)rank, first->path);
+            "to compare two consecutive recordings: tacho diff; to merge them anyway: --force",
+            "%s: rank %lld is also in %s", second->path, (long long)rank, first->path);
     if (apart(first, second))
         return tacho_fail(&merge->why, TACHO_EFORMAT, force,
-                          "%s: was recorded at another time than %s", second->path, first->path);
+                          "%s: not recorded at the same time as %s", second->path, first->path);
     return 0;
 }
 
@@ -191,7 +191,7 @@ int store_merge(const struct store_merge_options *merge_options,
     else if (!access(merge_options->out, F_OK))
         status = tacho_fail(&merge.why, TACHO_EEXISTS,
                             "tacho never overwrites: give another name with -o FILE",
-                            "%s: exists already", merge_options->out);
+                            "%s: already exists", merge_options->out);
     status = status ? status : open_all(&merge);
     status = status ? status : merge_align(&merge);
     if (status == 0) {

@@ -234,6 +234,6 @@ int merge_rows(struct merge *merge, struct merge_source *source)
         merge->why = *store_reader_error(source->reader);
     else if (status == TACHO_ECORRUPT)
         tacho_fail(&merge->why, status, NULL,
-                   "%s: damaged: a row names another one that is not there", source->path);
+                   "%s: damaged: a row refers to a row that does not exist", source->path);
     return status;
 }

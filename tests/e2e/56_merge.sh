@@ -190,7 +190,7 @@ cp part0.tacho copy.tacho
 refused 3 'same recording' "$TACHO" merge part0.tacho copy.tacho -o no.tacho
 nodes stranger 302 2 --steps 5
 refused 3 'another job' "$TACHO" merge part0.tacho stranger1.tacho -o no.tacho
-refused 3 'exists already' "$TACHO" merge part0.tacho part1.tacho -o both.tacho
+refused 3 'already exists' "$TACHO" merge part0.tacho part1.tacho -o both.tacho
 refused 2 "'-o' is missing" "$TACHO" merge part0.tacho part1.tacho
 refused 2 '1 file: 2 to' "$TACHO" merge part0.tacho -o no.tacho
 refused 3 'no such run' "$TACHO" merge part0.tacho nothing.tacho -o no.tacho

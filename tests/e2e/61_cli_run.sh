@@ -163,7 +163,7 @@ expect 0 "$TACHO" report "$run"
 
 # ---- recover: a finished file needs none
 expect 0 "$TACHO" recover "$run"
-grep -q 'finished already' "$work/err" || fail "recover of a finished file"
+grep -q 'already finished' "$work/err" || fail "recover of a finished file"
 
 # ---- doctor
 expect 0 "$TACHO" doctor

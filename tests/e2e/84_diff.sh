@@ -97,7 +97,7 @@ complains "text.tacho"
 "$TACHO" diff text.tacho one.tacho -o half.txt > out 2> err && fail "a text file as baseline must be an error"
 [ -e half.txt ] && fail "an output was left although there was nothing to write"
 "$TACHO" diff --help > out || fail "no help"
-says "GOOD BAD"
+says "BASELINE CANDIDATE"
 
 # ---- real traces --------------------------------------------------------------------------------------------------------------
 [ -d "$traces" ] || { echo "needs the folder of real traces: $traces (TACHO_TRACES); runs of the engine passed"; exit 77; }

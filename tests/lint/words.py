@@ -55,6 +55,7 @@ ALLOWED = (
     (r"^analyzers/(graph/causes|graph/graph|replay/what_if_edits|replay/what_if_parse)\.[ch]$", r"^think$", "a key of JSON and of --what-if"),
     (r"^profiler/collector/collector\.h$", r"^not counted$", "status of a hardware counter, stored in files"),
     (r"^reports/words/phrase\.h$", r"think", "the key of the cause in JSON, translated there"),
+    (r"^cli/commands/cmd_advise\.c$", r"\bthink\b", "the name of an edit: --what-if think=0.5x"),
 )
 C_TOKENS = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 LEFT_OUT = ("build", "tests", ".git")

@@ -115,7 +115,7 @@ static int check(struct nsight *nsight, const char *path)
         return 0;
     return tacho_fail(
         nsight->err, TACHO_EFORMAT,
-        "tacho reads .tacho files and exports of Nsight Systems (nsys export --type sqlite)",
+        "tacho reads .tacho files and Nsight Systems exports (nsys export --type sqlite)",
         "%s: an SQLite database, but neither a run nor an Nsight Systems export", path);
 }
 
@@ -236,8 +236,8 @@ static int read_export(struct imp_run *run, const char *path, struct tacho_error
         code = store_commit(nsight->out);
     if (!code && run->events == events)
         code = tacho_fail(err, TACHO_EFORMAT,
-                          "was anything traced? nsys profile --trace=cuda,nvtx,osrt CMD",
-                          "%s: an Nsight Systems export without an event", path);
+                          "record a trace with events: nsys profile --trace=cuda,nvtx,osrt CMD",
+                          "%s: an Nsight Systems export without events", path);
     if (code == TACHO_EINTERRUPTED || code == TACHO_ENOMEM)
         tacho_fail(err, code, NULL, "%s: %s", path, tacho_error_text(code));
     else if (code && begun && code == store_error(nsight->out)->code)

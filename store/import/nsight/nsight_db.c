@@ -84,7 +84,7 @@ static int fail(struct nsight *nsight, int status, const char *path)
     if (status == SQLITE_NOTADB)
         return tacho_fail(nsight->err, TACHO_EFORMAT,
                           "export it again: nsys export --type sqlite FILE.nsys-rep",
-                          "%s: begins like an SQLite database, but is none", path);
+                          "%s: starts like an SQLite database, but is malformed", path);
     if (status == SQLITE_CORRUPT)
         return tacho_fail(
             nsight->err, TACHO_ECORRUPT,
