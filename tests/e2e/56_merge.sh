@@ -113,7 +113,7 @@ rm folder/part1.tacho
 expect 0 "$TACHO" report folder
 grep -q '1 rank\|target_ranks ·' out || wrong "folder of one: $(head -3 out)"
 mkdir two && cp part0.tacho part1.tacho two/
-refused 2 'never written' "$TACHO" report --save two
+refused 2 'never writes' "$TACHO" report --save two
 grep -q 'tacho merge two' err || wrong "folder: hint: $(cat err)"
 
 # ---- three nodes whose clocks are hours apart and drift: recovered within the stated error
@@ -217,7 +217,7 @@ job 303 1 2 2 "$TACHO" run --separate --no-peak --no-counters --overhead 0 -o cu
 wait_for test -s cut.tacho.live/run.db
 wait_for sh -c "[ \"\$(sqlite3 cut.tacho.live/run.db 'SELECT count(*) FROM step')\" -gt 5 ]"
 collector=$(live_leader cut.tacho.live)
-refused 3 'is being recorded' "$TACHO" merge part0.tacho cut.tacho.live -o no.tacho
+refused 3 'still being recorded' "$TACHO" merge part0.tacho cut.tacho.live -o no.tacho
 target=$(pgrep -P "$collector")
 kill -KILL "$target" "$collector"
 wait

@@ -147,7 +147,7 @@ grep -q "TACHO_IMPORT_CACHE: 'lots' is not a size" "$work/err" || fail "$(cat "$
 rm -rf "$XDG_CACHE_HOME"
 : > "$XDG_CACHE_HOME"
 [ "$(rows t.json)" = 401 ] || fail "no cache: $(cat "$work/err")"
-[ "$(grep -c . "$work/err")" = 1 ] && grep -q '^tacho: t.json: nothing kept for the next time' "$work/err" || fail "$(cat "$work/err")"
+[ "$(grep -c . "$work/err")" = 1 ] && grep -q '^tacho: t.json: the import is not cached' "$work/err" || fail "$(cat "$work/err")"
 [ -z "$(ls -A "$TMPDIR")" ] || fail "temporary files left: $(ls -A "$TMPDIR")"
 rm -f "$XDG_CACHE_HOME"
 [ "$(TACHO_IMPORT_CACHE=0 rows t.json)" = 401 ] && [ "$(kept)" = 0 ] || fail "TACHO_IMPORT_CACHE=0"

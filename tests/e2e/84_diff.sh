@@ -84,7 +84,7 @@ expect 2 one.tacho
 complains "the two runs"
 expect 2 one.tacho two.tacho deep.tacho
 expect 2 one.tacho two.tacho --fail-above much
-complains "no percentage"
+complains "not a percentage"
 expect 2 one.tacho two.tacho --fail-above -1
 expect 2 one.tacho two.tacho --fail-above 0x3
 expect 2 one.tacho two.tacho --fail-above nan
