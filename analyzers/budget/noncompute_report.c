@@ -270,6 +270,7 @@ static int thread_row(struct row *row)
     return rc;
 }
 
+/* The rows of lanes whose steps ran on a CPU thread, without a device. */
 static int run_threads(struct an_context *context)
 {
     struct an_absent *rows = an_arena_zero(context->arena, context->lane_count, sizeof *rows);

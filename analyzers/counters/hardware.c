@@ -253,10 +253,10 @@ static int fill_throttling(struct an_context *context, const struct window *wind
 
 /* ---- hardware counters (--counters): tracks of the process on the GPU --------------------------------------------------------- */
 
-/* Finds a process that has this GPU and counted something on it: its index, and its own name for
- * the GPU. */
-static bool find_owner(const struct an_trace *trace, const char *uuid, uint32_t *out, char *device,
-                       size_t size)
+/* Finds a process that recorded hardware counters of this GPU: its index, and its own name for the
+ * GPU (`gpu:N`). */
+static bool find_owner(const struct an_trace *trace, const char *uuid, uint32_t *owner,
+                       char *device, size_t size)
 {
     for (uint32_t process = 0; process < trace->process_count; process++)
         for (int number = 0; number < GPUS; number++) {
@@ -269,7 +269,7 @@ static bool find_owner(const struct an_trace *trace, const char *uuid, uint32_t 
             snprintf(device, size, "gpu:%d", number);
             if (an_sampled_find(trace, process, device, "pm_sm_active") ||
                 an_sampled_find(trace, process, device, "range_time")) {
-                *out = process;
+                *owner = process;
                 return true;
             }
         }

@@ -201,7 +201,9 @@ static int64_t find_shift(const struct an_trace *trace, const struct batch *batc
     return votes[best] ? (int64_t)best - SHIFT_MOST : UNKNOWN;
 }
 
-/* The number of slots of the queue that most queue_waits agree on; 0: it is not known. */
+/* The capacity of the queue, in batches, that most queue_waits agree on; 0: it is not known. A
+ * worker's queue_wait ends when a step takes a batch: the batches from that one to the worker's own
+ * fill the queue. */
 static int64_t find_room(const struct an_trace *trace, const struct crew *crew,
                          const uint32_t *taker, size_t takers, int64_t shift)
 {

@@ -111,7 +111,8 @@ static int fill_variation(struct an_context *context, const struct an_what_if_st
     return 0;
 }
 
-/* Fills what the replay without edits says of itself: size, error, time it cannot explain. */
+/* Fills in the properties of the replay without edits: its size, its error, untraced host time
+ * (think) and waits without a recorded release (held). */
 static void fill_advice(struct an_context *context, struct an_what_if_state *state)
 {
     struct an_advice *advice = &context->result->advice;

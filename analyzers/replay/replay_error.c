@@ -78,8 +78,9 @@ static uint32_t step_of(const struct an_replay *replay, const struct lane_steps 
     return time >= start ? lane_steps->list[low] : AN_NONE;
 }
 
-/* Assigns the work on a batch to the step that takes the batch. taker[] has, for each node, the
- * node that takes a batch from it, else AN_NONE. */
+/* Assigns the loader's work on a batch to the step that takes the batch. Each track is walked from
+ * its end, so that work belongs to the next batch taken from its track. taker[] has, for each node,
+ * the node that takes a batch from it, else AN_NONE. */
 static void follow_batches(const struct an_replay *replay, const uint32_t *taker,
                            uint32_t *step_of_node)
 {

@@ -192,6 +192,8 @@ static double factor_to(const struct rank_scaling *scaling, double own_ns, doubl
     return scaling->target == AN_NONE || goal_ns < own_ns ? goal_ns / own_ns : 1;
 }
 
+/* Computes by what each cell of work is multiplied: the factor of the edit, or the one that brings
+ * the cell to its goal (find_goal). `others` is scratch memory, one value for each lane. */
 static void find_factors(struct rank_scaling *scaling, double *others)
 {
     for (uint32_t lane = 0; lane < scaling->context->lane_count; lane++) {

@@ -57,6 +57,7 @@ const char *cli_closest(const char *typed, const char *const *words)
     int least = length <= 3 ? 2 : 3; /* one edit in a short word, two in a long one */
     for (; *words; words++) {
         int edits = distance(typed, *words);
+        /* As long as no word is close, one that begins with what was typed is. */
         if (edits < least || (length >= 3 && !best && !strncmp(typed, *words, length))) {
             best = *words;
             least = least_of(least, edits);

@@ -83,9 +83,9 @@ static int add_indexes(const struct col_found *found)
     return code ? cli_fail(&err) : 0;
 }
 
-/* sqlite3 opens the file read-only; its name starts with / or ./, so it cannot be taken for an
- * option. */
-static int interactive(const char *path)
+/* Runs the sqlite3 shell on the file, read-only. The name passed to it starts with / or ./, so that
+ * it cannot be taken for an option. Returns the exit code. */
+static int run_shell(const char *path)
 {
     char *name = malloc(strlen(path) + 3);
     if (!name)
@@ -93,10 +93,10 @@ static int interactive(const char *path)
     sprintf(name, "%s%s", path[0] == '/' ? "" : "./", path);
     cli_say("starting sqlite3 -readonly; '.tables' lists the tables, '.quit' quits");
     int status = 0;
-    /* Temporary files can only be removed by a process that is still there afterwards. */
+    /* Temporary files are removed at exit: then this process has to outlive the shell. */
     pid_t child = cli_removes_at_exit() ? fork() : 0;
     if (child > 0) {
-        signal(SIGINT, SIG_IGN); /* it is sqlite3's */
+        signal(SIGINT, SIG_IGN); /* Ctrl-C is for the shell */
         while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
         }
         free(name);
@@ -153,7 +153,7 @@ int cli_sql(int argc, char **argv)
     if (!sql && values.index && isatty(STDIN_FILENO))
         return 0;
     if (!sql && isatty(STDIN_FILENO))
-        return interactive(found.path);
+        return run_shell(found.path);
     if (!sql || !strcmp(sql, "-"))
         sql = text = read_all(stdin);
     if (!sql)

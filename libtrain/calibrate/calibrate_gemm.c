@@ -209,7 +209,8 @@ static void close_matmul(struct lt_gemm_trial *trial)
 
 #endif
 
-/* The product as the engine itself makes it, with operands as they are stored. */
+/* Runs the GEMM of the trial through the engine's own lt_gemm. A transposed operand is read in
+ * place, by its strides. */
 static void execute_engine(struct lt_gemm_trial *trial)
 {
     const struct lt_gemm_case *product = &trial->product;

@@ -173,6 +173,7 @@ static _Noreturn void child(struct bench *bench, pid_t parent)
     _exit(0);
 }
 
+/* Starts a worker as a process. Returns 0 or an errno. */
 static int start_process(struct bench *bench)
 {
     pid_t parent = getpid(), pid = fork();

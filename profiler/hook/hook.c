@@ -47,8 +47,8 @@ HOOK_EXPORT struct python_object *tacho_hook_function(int i);
 HOOK_EXPORT uint64_t tacho_hook_counter(const char *name);
 HOOK_EXPORT void tacho_hook_sample(uint64_t counter, double value);
 
-/* Registers domain and schemas; again after a fork or never: names and schemas live as long as the
- * process. Returns the version of this interface. */
+/* Registers the NVTX domain and the payload schemas, which live as long as the process. Returns the
+ * version of this interface. */
 int tacho_hook_open(void)
 {
     static const nvtxPayloadSchemaEntry_t index = {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64,

@@ -35,8 +35,8 @@ static double y_of(int lane)
     return TOP + (double)lane * ROW;
 }
 
-/* The row that a segment is drawn in. A gap has no track: it is drawn where the path was before it,
- * else where the path continues. */
+/* The row that segment i of the path is drawn in. A gap belongs to no lane: it takes the row of the
+ * segment before it, else of the one after. */
 static int row_of(const struct an_path_step *step, size_t i)
 {
     size_t place = i;

@@ -229,7 +229,7 @@ static void put_system(struct rep_writer *writer, const struct an_system *system
     rep_close(writer);
 }
 
-/* Counters of the program and of the machine, each summed up in a few numbers. */
+/* The key `counters`: summary statistics of each counter of the program and of the machine. */
 static void put_series(struct rep_writer *writer, const struct an_result *result)
 {
     rep_open_list(writer, "counters");

@@ -259,8 +259,8 @@ static void machine_total(struct tui_line *line, const struct an_system *system)
         tui_item(line, TUI_NORMAL, "disk read %s", BYTES_TEXT(system->read_bytes.value));
 }
 
-/* CPU, memory and storage: of a live run as they are now, of one that is over for its analysed
- * part. */
+/* CPU, memory and storage: the current values of a live run; totals of the analysed part of a
+ * finished one. */
 static void machine_items(struct tui_line *line, const struct tui_model *model)
 {
     if (model->state != TUI_LIVE && model->result && !model->result->system.reason) {

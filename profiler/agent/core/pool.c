@@ -68,9 +68,8 @@ static void pool_path(char *path, size_t size, const char *prefix, uint32_t pid,
     snprintf(path, size, "%s/%s%u.%u", agent_setup.folder, prefix, pid, number);
 }
 
-/* Backs [offset, offset + bytes) of the file `fd`, or of the mapping alone where the file cannot be
- * opened any more (chroot).
- */
+/* Allocates storage for [offset, offset + bytes) of the file `fd` and populates its pages in the
+ * mapping; only the latter if fd < 0, when the file cannot be opened any more (chroot). */
 bool agent_pool_back(int fd, char *map, uint64_t offset, uint64_t bytes)
 {
     if (fd >= 0) {

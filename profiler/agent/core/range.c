@@ -92,7 +92,7 @@ int agent_level_signal(uint32_t domain, int step)
 
 /* ---- events, the thread being entered ---- */
 
-/* Index of the step that a tacho.step's payload names; false where it names none. */
+/* Reads the step index from the payload of a tacho.step range; false if the payload has none. */
 static bool step_index(const struct agent_event *event, uint64_t *index)
 {
     struct agent_field field = {0};

@@ -233,6 +233,7 @@ static void *flush_main(void *arg)
 
 /* ---- start and end ---- */
 
+/* Records the stage at which the start of CUPTI failed, for the collector. Always false. */
 static bool refuse(enum wire_gpu_stage stage, int error)
 {
     struct wire_gpu *gpu = agent_cuda.gpu;

@@ -85,13 +85,14 @@ void agent_counters_start(void)
     state.started = agent_background(counters_main, 1u << 20);
 }
 
+/* A thread that does not answer within the timeout is left to the end of the process. */
 void agent_counters_end(void)
 {
-    struct timespec second = {.tv_sec = 1};
+    struct timespec timeout = {.tv_sec = 1};
     if (!state.started)
         return;
     atomic_store_explicit(&state.stop, 1, memory_order_release);
     syscall(SYS_futex, &state.stop, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     if (!atomic_load_explicit(&state.done, memory_order_acquire))
-        syscall(SYS_futex, &state.done, FUTEX_WAIT_PRIVATE, 0, &second, NULL, 0);
+        syscall(SYS_futex, &state.done, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
 }

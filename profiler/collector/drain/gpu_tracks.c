@@ -43,8 +43,10 @@ uint32_t col_gpu_arena_id(const struct col_gpu *gpu, uint64_t name)
     return 0;
 }
 
-/* The demangled name of a kernel. */
-static int64_t readable(struct col_drain *drain, struct col_pool *pool, uint32_t arena, int *rc)
+/* Stores the demangled name of the kernel at `arena` of the pool (0: unknown), and returns its id.
+ */
+static int64_t store_kernel_name(struct col_drain *drain, struct col_pool *pool, uint32_t arena,
+                                 int *rc)
 {
     uint32_t bytes = 0;
     const char *text = arena ? col_map_text(&pool->map, arena, WIRE_TEXT_NAME, &bytes) : NULL;
@@ -75,7 +77,7 @@ int64_t col_gpu_kernel_name(struct col_drain *drain, struct col_pool *pool, uint
         return 0;
     }
     if (!gpu->kernel[arena])
-        gpu->kernel[arena] = readable(drain, pool, arena, rc);
+        gpu->kernel[arena] = store_kernel_name(drain, pool, arena, rc);
     return gpu->kernel[arena];
 }
 

@@ -60,8 +60,8 @@ static bool is_pid_and_number(const char *text)
     return dot > text && *dot == '.' && dot[1] && !*after_number(dot + 1);
 }
 
-/* The names that agent and collector give: pools, gpu files, both while they are made, marks of
- * processes without a pool, and the control file. */
+/* Whether agent or collector give a file this name: a pool or a GPU file, finished or still being
+ * created; the mark of a process without a pool; the control file. */
 bool col_pool_is_name(const char *name)
 {
     static const char *const prefixes[] = {

@@ -51,7 +51,8 @@ static int drain_all(struct col_drain *drain)
     return rc ? rc : col_drain_commit(drain);
 }
 
-/* Goes on collecting until the processes that still record have ended. */
+/* Collects in place of the collector that died, until the `alive` processes of the run that still
+ * record have ended. */
 static int collect_rest(struct col_session *session, int alive, struct tacho_error *err)
 {
     int rc = col_signals_begin(&session->signals, err);

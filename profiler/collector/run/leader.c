@@ -22,8 +22,8 @@
 
 /* ---- connections ------------------------------------------------------------------------------------------------------------- */
 
-/* Adds a descriptor to those that wake the loop; `which` is 0 for the listener, else the number of
- * the peer from 1. */
+/* Adds a descriptor to those that wake the loop; `which` is 0 for the listener, else the index of
+ * the peer plus 1. */
 static bool watch(struct col_session *session, int fd, unsigned which)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = which};
@@ -298,6 +298,8 @@ int col_leader_rows(struct col_session *session)
     return rc;
 }
 
+/* Whether the target of a peer is alive or still to be started. For a lost peer /proc is
+ * asked. */
 static bool is_running(const struct col_peer *peer)
 {
     struct col_proc_stat stat;

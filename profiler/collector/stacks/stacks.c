@@ -185,7 +185,7 @@ static int frame_text(struct col_drain *drain, int64_t *slot, int64_t *id, const
 }
 
 /* Finds the name of the function at an address: its symbol, the entry of a perf map, or its file in
- * brackets. *lasting: the name cannot change any more. *nameless: only the file is known. */
+ * brackets. *lasting: the name is final and may be cached. *nameless: only the file is known. */
 static int frame_name(struct col_stacks *stacks, struct col_drain *drain, int32_t pid,
                       uint64_t address, int64_t *id, bool *lasting, bool *nameless)
 {

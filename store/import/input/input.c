@@ -89,6 +89,8 @@ void imp_input_close(struct imp_input *input)
     free(input);
 }
 
+/* Reads from an uncompressed file: first what was read ahead to detect its format. *got is less
+ * than `bytes` only at its end. */
 static int plain_read(struct imp_input *input, unsigned char *to, size_t bytes, size_t *got,
                       struct tacho_error *err)
 {

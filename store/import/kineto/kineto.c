@@ -100,7 +100,8 @@ static int on_event(void *ctx, const struct kj_event *event)
     return kineto_event(&job->kineto, event);
 }
 
-/* One event of a damaged text, from its own copy: as it is, then with its text repaired. */
+/* Parses one event of a damaged trace from a copy of its text: first as it is, then with invalid
+ * text repaired. Adds to *count the events that were read. */
 static enum kj_result single(struct job *job, struct kj_span text, size_t *count)
 {
     static const char padding[KJ_PADDING];
