@@ -122,6 +122,8 @@ int an_findings_comm(struct an_findings_list *findings);   /* on the CPU, and wa
 int an_findings_gpu(struct an_findings_list *findings);    /* runs with accelerators */
 int an_findings_engine(struct an_findings_list *findings); /* steps that compute on the processor */
 void an_findings_ranks(struct an_findings_list *findings);
+/* GEMMs off the matrix units (findings_precision.c); span: of all devices, ns. */
+void an_findings_low_precision(struct an_findings_list *findings, double span);
 void an_findings_attention(struct an_findings_list *findings); /* device time by operator */
 void an_findings_throttled(struct an_findings_list *findings); /* clocks of the devices */
 void an_findings_capture(struct an_findings_list *findings);   /* what the recording lacks */

@@ -18,8 +18,7 @@
 #include "analyzers/budget/budget.h"
 #include "analyzers/ranks/ranks_compare.h"
 
-#define MISSING_NAMED 8
-#define NO_DETAIL     "no counted step has all its ranges in the file"
+#define NO_DETAIL "no counted step has all its ranges in the file"
 
 /* Sums over the detailed steps of a lane, ns; split: over those of which every collective is
  * matched. */
@@ -41,88 +40,6 @@ struct work {
     struct an_comm_call **by_lane; /* calls by lane and start */
     size_t *lane_first;            /* of[first[k]] .. of[first[k + 1]): calls of lane k */
 };
-
-/* ---- which ranks are missing -------------------------------------------------------------------------------------------- */
-
-static bool has_rank(const struct an_context *context, const bool *takes_part, int64_t rank)
-{
-    for (size_t lane = 0; lane < context->lane_count; lane++)
-        if (takes_part[lane] && context->lane[lane].rank == rank)
-            return true;
-    return false;
-}
-
-/* How many different ranks take part: several lanes of one rank count once. */
-static int64_t distinct_ranks(const struct an_context *context, const bool *takes_part)
-{
-    int64_t count = 0;
-    for (size_t lane = 0; takes_part && lane < context->lane_count; lane++) {
-        size_t i = 0;
-        while (i < lane && !(takes_part[i] && context->lane[i].rank == context->lane[lane].rank))
-            i++;
-        count += takes_part[lane] && i == lane;
-    }
-    return count;
-}
-
-static const char *how_to_complete(const struct an_context *context)
-{
-    return an_trace_key(context->trace, "source")
-               ? "put the traces of all ranks into one folder and report that"
-               : "record all ranks (tacho run -- mpirun ...), or merge their files (tacho merge)";
-}
-
-/* The ranks the job says it has, where the calls do not say who takes part; marks the lanes that
- * are among them. */
-static int64_t ranks_of_job(const struct an_context *context, bool *takes_part)
-{
-    const char *world = an_trace_key(context->trace, "world_size");
-    int64_t expected = world ? strtoll(world, NULL, 10) : 0;
-    for (size_t lane = 0; takes_part && lane < context->lane_count; lane++)
-        takes_part[lane] = context->lane[lane].rank >= 0 && context->lane[lane].rank < expected;
-    return expected;
-}
-
-/* "1, 3 ...": the first of the missing ranks. */
-static const char *missing_names(struct an_context *context, const bool *takes_part,
-                                 int64_t expected, int64_t missing)
-{
-    int64_t listed = 0;
-    const char *names = "";
-    for (int64_t rank = 0; rank < expected && listed < MISSING_NAMED; rank++)
-        if (!has_rank(context, takes_part, rank))
-            names = an_arena_format(context->scratch, "%s%s%" PRId64, names, listed++ ? ", " : "",
-                                    rank);
-    return missing > listed ? an_arena_format(context->scratch, "%s ...", names) : names;
-}
-
-/* "rank 1 of 2 is not in the file: ...": of the largest communicator, or of the job where calls do
- * not say who takes part. NULL: all are there, or its size is not known. */
-static const char *missing_words(struct an_context *context, const struct an_comm_calls *calls)
-{
-    int64_t expected = 0, present = 0;
-    bool *takes_part = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *takes_part);
-    for (size_t i = 0; i < calls->count; i++)
-        expected = calls->call[i].ranks > expected ? calls->call[i].ranks : expected;
-    for (size_t i = 0; takes_part && i < calls->count; i++)
-        if (calls->call[i].lane < context->lane_count && calls->call[i].ranks == expected)
-            takes_part[calls->call[i].lane] = true;
-    for (size_t lane = 0; takes_part && lane < context->lane_count; lane++)
-        present += takes_part[lane];
-    const char *how = how_to_complete(context);
-    if (!expected && calls->count) {
-        expected = ranks_of_job(context, takes_part);
-        present = distinct_ranks(context, takes_part);
-    }
-    if (!takes_part || !context->lane_count || present >= expected)
-        return NULL;
-    const char *names = missing_names(context, takes_part, expected, expected - present);
-    if (expected - present > 1)
-        return an_arena_format(context->arena, "ranks %s of %" PRId64 " are not in the file: %s",
-                               names, expected, how);
-    return an_arena_format(context->arena, "rank %s of %" PRId64 " is not in the file: %s", names,
-                           expected, how);
-}
 
 /* ---- sets of a lane ----------------------------------------------------------------------------------------------------- */
 
@@ -519,7 +436,7 @@ static int split_ranks(struct work *work, const char **no_split)
         return rc;
     memset(work->split, 1, context->step_count);
     mark_split(work);
-    communication->missing = missing_words(context, &work->calls);
+    communication->missing = an_comm_missing(context, &work->calls);
     *no_split = why_no_split(context, &work->calls, communication->missing);
     for (size_t lane = 0; lane < context->lane_count && !rc; lane++)
         if (work->lane_first[lane + 1] > work->lane_first[lane])

@@ -113,4 +113,9 @@ void an_comm_device_split(struct an_context *context, const struct an_comm_calls
 /* Every value that is not set yet becomes absent. */
 void an_comm_rest_absent(struct an_communication *communication, const char *reason);
 
+/* The ranks of the job that are not in the file, in words with what to do
+ * (communication_missing.c); NULL: all are there, or their number is not known. In the result's
+ * arena. */
+const char *an_comm_missing(struct an_context *context, const struct an_comm_calls *calls);
+
 #endif

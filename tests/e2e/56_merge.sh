@@ -199,7 +199,7 @@ refused 3 'no-runs: no .tacho file' "$TACHO" merge no-runs -o no.tacho
 refused 3 'tacho merge' "$TACHO" merge merged.tacho stranger1.tacho -o no.tacho
 cp stranger0.tacho again.tacho
 sqlite3 again.tacho "UPDATE run SET value = value + 1 WHERE key = 'start.monotonic_ns'; UPDATE run SET value = value + 1 WHERE key = 'end.monotonic_ns'"
-refused 3 'rank 0 is in' "$TACHO" merge stranger0.tacho again.tacho -o no.tacho
+refused 3 'rank 0 is also in' "$TACHO" merge stranger0.tacho again.tacho -o no.tacho
 cp part1.tacho newer.tacho && sqlite3 newer.tacho 'PRAGMA user_version = 99'
 refused 3 'newer' "$TACHO" merge part0.tacho newer.tacho -o no.tacho
 head -c 20000 part1.tacho > short.tacho

