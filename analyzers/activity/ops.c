@@ -10,7 +10,6 @@
  * and self time of steps come from the aggregates, which are kept for the whole run; minimum,
  * maximum and spread from the slices there are.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

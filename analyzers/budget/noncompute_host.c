@@ -7,7 +7,6 @@
 #include "analyzers/budget/noncompute.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- the tally ---------------------------------------------------------------------------------------------------------------- */
 

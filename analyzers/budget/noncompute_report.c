@@ -9,7 +9,6 @@
  */
 #include "analyzers/budget/noncompute.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 /* A row under construction. */

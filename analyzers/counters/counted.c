@@ -7,8 +7,6 @@
  */
 #include "analyzers/counters/counted.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,6 @@
  * waits for the stream or the device, which proves that the graph had ended. A gap that ends with
  * an op whose own launch is not in the file is left alone: that op may be the graph's.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

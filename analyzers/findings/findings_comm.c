@@ -5,7 +5,6 @@
  * the two: then the only advice is to record all ranks (docs/definitions.md).
  */
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "analyzers/base/words.h"

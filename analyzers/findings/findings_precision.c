@@ -3,7 +3,6 @@
  * LOW_PRECISION on accelerators: GEMMs that run off the matrix units although a faster type exists.
  * The gain is a ceiling: the speed of these shapes in the other type was not measured.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
  * these cuts.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzers/graph/graph_private.h"
 

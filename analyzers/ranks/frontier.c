@@ -9,7 +9,6 @@
  * The frontier of stage s is the longest cumulative time of any rank at the end of s. Its
  * increments sum to the slowest rank's step exactly, because they are integers.
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -4,7 +4,6 @@
  * work of every node, and the typical dispatch latencies of every stream.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzers/base/radix.h"
 #include "analyzers/base/stats.h"

@@ -4,7 +4,6 @@
  * ends; the backward pass computes how long after its end each node's work reaches the end of the
  * frame. Both follow the same releases.
  */
-#include <string.h>
 
 #include "analyzers/replay/replay.h"
 #include "analyzers/replay/what_if_loader.h"

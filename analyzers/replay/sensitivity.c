@@ -6,7 +6,6 @@
  * single node counts only if all tight paths lead through it.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzers/replay/replay.h"
 #include "analyzers/replay/sensitivity.h"

@@ -3,7 +3,6 @@
  * What each edit changes in the replay: the own work of nodes, which releases count, or the shared
  * resources (what_if_private.h).
  */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

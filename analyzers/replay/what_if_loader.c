@@ -3,7 +3,6 @@
  * The loader on other threads, as an edit of the graph (what_if_loader.h): finds the batches of
  * the steps and what each costs a worker, and replays when each batch is made.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

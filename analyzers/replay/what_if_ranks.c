@@ -6,9 +6,7 @@
 #include "analyzers/replay/what_if_ranks.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
  * as recorded. The interval is that of the steps (block bootstrap), widened by the error that the
  * replay was measured to make.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

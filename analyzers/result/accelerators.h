@@ -16,8 +16,8 @@
 /* ---- work on devices ---------------------------------------------------------------------------------------------------- */
 
 /* One device of one process, over everything that was recorded on it. Device ops are kernels,
- * copies, memsets and opaque graphs; every _ns is the measure of a union (DESIGN 5), exact.
- * Invariant: compute + exposed_comm + exposed_copy + opaque + idle = span.
+ * copies, memsets and opaque graphs; every _ns is the measure of a union (docs/definitions.md),
+ * exact. Invariant: compute + exposed_comm + exposed_copy + opaque + idle = span.
  */
 struct an_gpu_device {
     int64_t rank, process,

@@ -8,7 +8,7 @@
  * are 0..100; mfu, hfu ... are ratios 0..1. Ownership: everything in a result, arrays and texts
  * alike, belongs to the result and lives until an_result_free(). Texts come from the program that
  * was profiled: they may hold any byte. A renderer must neutralise them. The formulas stand in
- * an_metrics (docs/metrics.md, the report's appendix), the classes in DESIGN 5.
+ * an_metrics (docs/metrics.md, the report's appendix), the classes in docs/definitions.md.
  */
 #ifndef ANALYZERS_RESULT_H
 #define ANALYZERS_RESULT_H
@@ -109,7 +109,7 @@ struct an_phase {
 
 /* ---- budget ------------------------------------------------------------------------------------------------------------- */
 
-/* Classes of a step's time in the order of DESIGN 5: enum, key, what the reader sees */
+/* Classes of a step's time in the order of docs/definitions.md: enum, key, what the reader sees */
 #define AN_CLASS_MAP(X) \
     X(COMPUTE, compute, "compute") \
     X(COMM, exposed_comm, "exposed communication") \

@@ -7,7 +7,6 @@
  * thread with steps.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzers/steps/step_private.h"
 

@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzers/base/arena.h"
 #include "analyzers/base/interval.h"

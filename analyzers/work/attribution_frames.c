@@ -3,7 +3,6 @@
  * Python frames "path/file.py(12): function", as PyTorch writes them: paths below a folder of the
  * module search path are written without it ("torch/nn/modules/module.py(1501): _call_impl").
  */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 

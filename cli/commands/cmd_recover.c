@@ -2,7 +2,6 @@
  *
  * tacho recover: finishes the folder that a killed recorder left.
  */
-#include <string.h>
 
 #include "cli/base/merge_files.h"
 #include "cli/base/message.h"

@@ -3,8 +3,6 @@
  * RFC 4180: CRLF, quotes doubled, a header line. One row a slice with everything that is known of
  * it; absent is empty, an empty text is "". By track, then time.
  */
-#include <inttypes.h>
-#include <string.h>
 
 #include "store/export/export_private.h"
 

@@ -12,7 +12,6 @@
  * clock_fit.c makes offset, drift and error of the distances of these ends.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
  * The callbacks of NVTX. Pops and ends take their time as soon as the thread is busy, pushes and
  * starts last, so that the recorder's own cost lies outside of what is measured.
  */
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -3,10 +3,8 @@
  * The importer of Kineto traces: one thread reads, unpacks and parses, the calling thread inserts.
  * Between them at most BATCHES batches of rows (kineto_rows.h).
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
  * whose name says their kind), then for each argument one byte id, 4 bytes length and its JSON
  * text.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

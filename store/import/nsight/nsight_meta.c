@@ -3,7 +3,6 @@
  * What an export holds besides events: clock, versions, devices, ranks, and what the profiler says
  * it lost itself.
  */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
