@@ -15,7 +15,7 @@ grep -q 'never calibrated' "$work/err" && grep -q "^hint: 'tacho calibrate'" "$w
 expect 2 "$TACHO" calibrate --show --force
 expect 2 "$TACHO" calibrate --show --disk /
 XDG_CACHE_HOME=/proc/none expect 3 "$TACHO" calibrate --quick
-grep -q "cannot make /proc/none/tacho" "$work/err" || fail "a cache that cannot be: $(cat "$work/err")"
+grep -q "cannot create /proc/none/tacho" "$work/err" || fail "a cache that cannot be: $(cat "$work/err")"
 expect 2 "$TRAIN" calibrate --nonsense
 
 expect 0 "$TACHO" calibrate --quick --disk /dev/shm

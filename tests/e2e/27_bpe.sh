@@ -56,7 +56,7 @@ expect 3 'no/folder: No such file' "$TRAIN" bpe --encode --data "$data" -o "$dir
 expect 3 'not a tokenizer' "$TRAIN" bpe --encode --tokenizer "$data" --data "$data" -o "$dir/x"
 # shellcheck disable=SC2086
 {
-    expect 2 'the data has 600 different tokens, the model 256' "$TRAIN" gpt2-tiny $quick --data "$data" --tokenizer "$dir/tokenizer"
+    expect 2 'the data has 600 different tokens, the model.s vocabulary 256' "$TRAIN" gpt2-tiny $quick --data "$data" --tokenizer "$dir/tokenizer"
     expect 3 'token [0-9]* is [0-9]*, the model.s vocabulary has 256' "$TRAIN" gpt2-tiny $quick --data "$dir/shard.bin"
     expect 2 'hold tokens already' "$TRAIN" gpt2-tiny $quick --data "$dir/shard.bin" --tokenizer "$dir/tokenizer"
     expect 3 'nowhere: No such file' "$TRAIN" gpt2-tiny $quick --data "$data" --tokenizer "$dir/nowhere"
