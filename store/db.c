@@ -256,7 +256,7 @@ static char *uri_of(const char *path, const char *options)
     return uri;
 }
 
-/* Opens the database with SQLite. TACHO_ENOMEM, or 0 and the code of SQLite in *rc. */
+/* Opens the database with SQLite. TACHO_ENOMEM, or 0 and the code of SQLite in *status. */
 static int db_open(const char *path, int flags, const char *options, sqlite3 **out, int *status)
 {
     char *uri = uri_of(path, options);
