@@ -148,17 +148,15 @@ static int row_order(const void *left, const void *right)
                : strcmp(first->key, second->key);
 }
 
-/* The replayed length of all frames, of one lane each, in ns, and how many steps that is. */
-static double frames_ns(const struct an_what_if_state *state, double *steps)
+/* The replayed length of all frames, in ns: from the first step of any rank to the end of the one
+ * that ends last. No path is longer, whatever steps in between are excluded. */
+static double frames_ns(const struct an_what_if_state *state)
 {
     double sum = 0;
-    *steps = 0;
     for (size_t f = 0; f < state->replay->frame_count; f++) {
-        const struct an_replay_frame *frame = &state->replay->frame[f];
-        const struct an_replay_step *first = &state->replay->step[frame->step_first];
-        for (size_t i = frame->step_first; i < frame->step_first + first->lane_steps; i++)
-            sum += (double)an_replay_step_ns(state->replay, &state->replay->step[i], &state->base);
-        *steps += first->lane_steps;
+        const struct an_replay_step *sink = an_replay_sink(state->replay, f, &state->base);
+        sum += (double)an_time_sub(an_replay_step_end(state->replay, sink, &state->base),
+                                   state->replay->frame[f].start);
     }
     return sum;
 }
@@ -168,8 +166,7 @@ static int sensitivities(struct an_context *context, struct an_what_if_state *st
 {
     struct an_advice *advice = &context->result->advice;
     int64_t row_ns[AN_ROWS_MOST] = {0};
-    double steps, frames_total = frames_ns(state, &steps),
-                  step_count = (double)state->replay->step_count;
+    double frames_total = frames_ns(state), step_count = (double)state->replay->step_count;
     struct an_sensitivity_row *rows =
         an_arena_zero(context->arena, state->rows.count + 1, sizeof *rows);
     if (!rows || an_sensitivity(state->replay, &state->base, &state->rows, row_ns))
@@ -181,7 +178,7 @@ static int sensitivities(struct an_context *context, struct an_what_if_state *st
             continue;
         rows[advice->row_count++] = (struct an_sensitivity_row){
             .key = state->rows.row[i].key,
-            .path_ms = path / steps / 1e6,
+            .path_ms = path / frames_total * state->median_ms,
             .path_pct = 100 * path / frames_total,
             .gain_pct = gain,
             .work_ms = i == state->rows.dispatch

@@ -973,9 +973,11 @@ const struct an_metric an_metrics[] = {
      "ceiling_because says why"},
     {"advice/together", "", "all edits in one replay", REPLAY, "gains do not add up"},
     {"advice/sensitivity[]", "",
-     "gain_pct_per_pct: 100 (T / (T - 0.01 P) - 1) where P is the least time that a longest path "
-     "spends in it",
-     REPLAY, "path_ms_per_step: P; work_ms_per_step: all of it, on the path or not"},
+     "gain_pct_per_pct: 100 (T / (T - 0.01 P) - 1) where T is the replayed time and P the least "
+     "time that a longest path spends in it; path_pct: 100 P / T, at most 100 over all rows",
+     REPLAY,
+     "path_ms_per_step: path_pct of the median step; work_ms_per_step: all of it, on the path or "
+     "not"},
     /* trust */
     {"trust/events", "events", "ranges and counter values in the file", "", ""},
     {"trust/lost_events", "events", "sum of the loss rows in which events were lost", "loss rows",

@@ -493,8 +493,8 @@ struct an_what_if {
 /* By how much the step gets faster when 1 % of some work goes. */
 struct an_sensitivity_row {
     const char *key;         /* as in --what-if: "op:matrix", "loader.decode", "launch" */
-    double path_ms;          /* of it on the longest path, a step */
-    double path_pct;         /* of the step */
+    double path_ms;          /* path_pct of the median step */
+    double path_pct;         /* of the replayed time that it takes on the longest path */
     double gain_pct;         /* of the step per 1 % reduction of it */
     struct an_value work_ms; /* of it a step, wherever it runs; of latencies not known */
 };

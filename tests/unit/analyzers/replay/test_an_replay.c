@@ -366,6 +366,35 @@ static void test_edits(void **state)
     fx_close(f);
 }
 
+/* Two ranks that leave out different steps: their windows overlap, so they are one frame, in which
+ * no rank has a window over all of it. What the longest path holds is still at most all of it. */
+static void test_sensitivity_of_ranks(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t forward = fx_work(f, "matrix", "fp32", 1, 1, 1),
+            backward = fx_work(f, "attention", "fp32", 1, 1, 1);
+    for (int rank = 0; rank < 2; rank++) {
+        int64_t process = fx_process(f, rank, "train"),
+                thread = fx_track(f, process, "thread", "main", NULL);
+        for (int i = 0; i < 40; i++) {
+            int64_t base = 30000 * (int64_t)i + 1000 * rank;
+            fx_step(f, process, thread, i, base, base + 30000, 4, i == 10 + 10 * rank);
+            fx_slice(f, thread, base, base + 10000, "forward", forward);
+            fx_slice(f, thread, base + 10000, base + 30000, "backward", backward);
+        }
+    }
+    const struct an_result *r = fx_analyze(f);
+    double sum = 0;
+    assert_null(r->advice.reason);
+    for (size_t i = 0; i < r->advice.row_count; i++)
+        sum += r->advice.rows[i].path_pct;
+    assert_near(sum, 100, 0.5);
+    assert_near(r->advice.rows[0].path_ms, 0.020, 0.0005);
+    fx_close(f);
+}
+
 /* A run of three steps has no error, so what it predicts is a ceiling that says so. */
 static void test_few(void **state)
 {
@@ -548,11 +577,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest run[] = {cmocka_unit_test(test_run)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device), cmocka_unit_test(test_lead),
-        cmocka_unit_test(test_gap),    cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_edits),  cmocka_unit_test(test_few),
-        cmocka_unit_test(test_one),    cmocka_unit_test(test_woken_late),
-        cmocka_unit_test(test_parse)};
+        cmocka_unit_test(test_device),     cmocka_unit_test(test_lead),
+        cmocka_unit_test(test_gap),        cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_edits),      cmocka_unit_test(test_sensitivity_of_ranks),
+        cmocka_unit_test(test_few),        cmocka_unit_test(test_one),
+        cmocka_unit_test(test_woken_late), cmocka_unit_test(test_parse)};
     if (argc > 1) {
         run_path = argv[1];
         return cmocka_run_group_tests(run, NULL, NULL);
