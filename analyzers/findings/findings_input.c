@@ -9,29 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 
-#define PREFETCH 4 /* batches made ahead by train where the command does not say */
 /* Of the wait: the batch time and the workers are its cause when they explain this much. */
 #define EXPLAINED 0.5
-
-/* The word after the last `option` of the run's command as a number, else `otherwise`. */
-static long command_number(const struct an_context *context, const char *option, long otherwise)
-{
-    const char *text = an_trace_key(context->trace, "command");
-    json_t *words = text ? json_loads(text, 0, NULL) : NULL;
-    for (size_t i = 0; i + 1 < json_array_size(words); i++) {
-        const char *word = json_string_value(json_array_get(words, i)),
-                   *value = json_string_value(json_array_get(words, i + 1));
-        if (word && value && !strcmp(word, option))
-            otherwise = strtol(value, NULL, 10);
-    }
-    json_decref(words);
-    return otherwise;
-}
 
 /* ---- what binds ------------------------------------------------------------------------------ */
 
@@ -207,7 +189,7 @@ static struct advice prefetch_advice(struct an_context *context, enum an_framewo
     const char *queue = "a deeper queue", *setting = "";
     if (framework == AN_FRAMEWORK_LIBTRAIN) {
         queue = an_finding_text(context, "--prefetch %ld",
-                                2 * command_number(context, "--prefetch", PREFETCH));
+                                2 * an_command_prefetch(context));
         setting = an_finding_text(context, ", %s", queue);
     } else if (framework == AN_FRAMEWORK_TORCH) {
         setting = ", DataLoader(prefetch_factor=4)";

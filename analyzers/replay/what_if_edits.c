@@ -9,6 +9,7 @@
 
 #include "analyzers/base/words.h"
 #include "analyzers/replay/what_if_link.h"
+#include "analyzers/replay/what_if_loader.h"
 #include "analyzers/replay/what_if_private.h"
 #include "analyzers/replay/what_if_ranks.h"
 
@@ -271,8 +272,43 @@ static int apply_ranks(struct an_plan *plan, const struct an_edit *edit)
                             &plan->reason);
 }
 
+static bool prints_alike(struct an_arena *arena, double first, double second)
+{
+    return !strcmp(an_number_words(arena, first, 2), an_number_words(arena, second, 2));
+}
+
+/* Does the run have what the edit asks for already? What other programs use is compared as reports
+ * print it. */
+static bool is_as_recorded(const struct an_what_if_state *state, const struct an_edit *edit)
+{
+    const struct an_context *context = state->replay->context;
+    const struct an_count *workers = &context->result->loader.workers;
+    const struct an_core_use *core_use = &state->cores;
+    switch (edit->kind) {
+    case AN_EDIT_SCALE:
+    case AN_EDIT_LINK:
+        return edit->factor == 1;
+    case AN_EDIT_WORKERS:
+        return workers->valid && edit->number == workers->value;
+    case AN_EDIT_AHEAD:
+        return workers->valid && workers->value > 0 &&
+               edit->number == an_route_usual_ahead(context, workers->value);
+    case AN_EDIT_CORES:
+        return core_use->cores.valid && (double)edit->number == core_use->cores.value;
+    case AN_EDIT_OTHERS:
+        return core_use->others.valid &&
+               prints_alike(context->arena, edit->factor, core_use->others.value);
+    default:
+        return false;
+    }
+}
+
 int an_plan_apply(struct an_plan *plan, const struct an_edit *edit)
 {
+    bool same = is_as_recorded(plan->state, edit);
+    plan->changes = plan->changes || !same;
+    if (same && edit->kind != AN_EDIT_SCALE && edit->kind != AN_EDIT_LINK)
+        return 0;
     switch (edit->kind) {
     case AN_EDIT_WORKERS:
         plan->workers = edit->number;

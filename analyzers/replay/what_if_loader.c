@@ -8,11 +8,10 @@
 
 #include "analyzers/replay/replay.h"
 #include "analyzers/replay/what_if_loader.h"
+#include "analyzers/steps/command.h"
 
-#define AHEAD_TURNS \
-    2                   /* batches that each worker makes before they are taken: PyTorch's default \
-                         */
-#define AHEAD_WHOEVER 4 /* the engine's, of all workers together (docs/loader.md) */
+/* Batches that each worker makes before they are taken: PyTorch's default. */
+#define AHEAD_TURNS 2
 
 /* Where a step's thread takes a batch: consecutive nodes of one range. */
 struct take {
@@ -255,6 +254,12 @@ static void sort_takes(struct an_route *route, double written)
     route->batch_ns = work / (double)route->count;
 }
 
+int64_t an_route_usual_ahead(const struct an_context *context, int64_t workers)
+{
+    return an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN ? an_command_prefetch(context)
+                                                                  : AHEAD_TURNS * workers;
+}
+
 int an_route_new(const struct an_replay *replay, const struct an_route_plan *plan, int64_t *own,
                  struct an_route **out, const char **why)
 {
@@ -286,9 +291,7 @@ int an_route_new(const struct an_replay *replay, const struct an_route_plan *pla
         return rc || *why ? rc : TACHO_ENOMEM;
     sort_takes(route, written);
     charge_handoff(replay, route, plan->hand_over, own);
-    route->ahead = plan->ahead;
-    if (!route->ahead)
-        route->ahead = route->whoever ? AHEAD_WHOEVER : AHEAD_TURNS * route->workers;
+    route->ahead = plan->ahead ? plan->ahead : an_route_usual_ahead(context, route->workers);
     if (route->whoever &&
         !(route->free_at = an_arena_zero(context->scratch, route->lanes * (size_t)route->workers,
                                          sizeof *route->free_at)))

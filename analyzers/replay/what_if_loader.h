@@ -25,12 +25,15 @@ struct an_route;
  * say what a batch costs. Lies in the work arena. 0 or TACHO_ENOMEM. */
 struct an_route_plan {
     int64_t workers; /* 0: as many as the run has */
-    int64_t ahead;   /* batches of all workers; 0: the usual */
+    int64_t ahead;   /* batches of all workers; 0: an_route_usual_ahead */
     bool whoever;    /* whoever is free takes the next batch */
     double work_factor, hand_over;
 };
 int an_route_new(const struct an_replay *replay, const struct an_route_plan *plan, int64_t *own,
                  struct an_route **out, const char **why);
+/* Batches that so many workers make ahead where an edit does not say: as the command of the engine
+ * says, which takes no account of their number, or the default of PyTorch for each worker. */
+int64_t an_route_usual_ahead(const struct an_context *context, int64_t workers);
 /* Starts a frame. */
 void an_route_begin(struct an_route *route, int64_t start);
 /* Does the route take the place of an edge of this kind into node n? */

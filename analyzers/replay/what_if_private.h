@@ -17,6 +17,7 @@ struct an_plan {
     const char *condition;
     int64_t workers, ahead, touched; /* touched: ns of own work that edits name */
     bool route;                      /* the loader's workers or queue change */
+    bool changes;                    /* an edit asks for something that the run does not have */
     bool more; /* something gets more work, or other threads: a step may get longer */
     double worker_factor;
     double cores;  /* of a host after the edits; 0: as many as there are */

@@ -219,6 +219,45 @@ static int replay_shared(struct an_plan *plan, struct outcome *outcome)
     return add_outcome(plan, outcome, !state->shares);
 }
 
+/* Replays the loader with the workers and the queue that the run had. *ratio: the steps are so many
+ * times as long as the recorded ones; stays 1 for a loader in line, which has no route. */
+static int replay_recorded_route(struct an_what_if_state *state, bool engine, double *ratio)
+{
+    const struct an_replay *replay = state->replay;
+    const struct an_route_plan route_plan = {.whoever = engine, .work_factor = 1};
+    struct an_change change = {.own = state->own, .latency = 1, .scale_leads = true};
+    const char *why;
+    size_t count = 0;
+    *ratio = 1;
+    memcpy(state->own, replay->own, replay->graph->node_count * sizeof *state->own);
+    int rc = an_route_new(replay, &route_plan, state->own, &change.route, &why);
+    if (rc || why)
+        return rc;
+    an_replay_run(replay, &change, &state->edited);
+    if (state->shares) {
+        an_shares_read(state->shares, 0);
+        rc = an_shares_run(state->shares, &change, 0, -1, &state->edited);
+    }
+    for (size_t i = 0; i < replay->step_count; i++)
+        if (an_replay_counts(&replay->step[i]))
+            state->edited_ns[count++] =
+                (double)an_replay_step_ns(replay, &replay->step[i], &state->edited);
+    *ratio = ratio_of(state->edited_ns, state->base_ns, count);
+    return rc;
+}
+
+/* Widens the outcome by what the route misses of the run as it was: where the loader still limits
+ * the edited step, it misses that by as much. */
+static void widen_by_ratio(struct outcome *outcome, double ratio)
+{
+    if (!(ratio > 0))
+        return;
+    outcome->low = fmin(outcome->low, outcome->low / ratio);
+    outcome->high = fmax(outcome->high, outcome->high / ratio);
+    outcome->new_low = fmin(outcome->new_low, outcome->new_low / ratio);
+    outcome->new_high = fmax(outcome->new_high, outcome->new_high / ratio);
+}
+
 /* The loader on other threads, handing over for nothing and for what moving the batch through
  * memory takes. */
 static int replay_route(struct an_plan *plan, struct outcome *outcome)
@@ -250,6 +289,10 @@ static int replay_route(struct an_plan *plan, struct outcome *outcome)
             rc = replay_shared(plan, outcome);
     }
     free(kept);
+    double ratio = 1;
+    if (!rc && !plan->reason && !in_line)
+        rc = replay_recorded_route(state, engine, &ratio);
+    widen_by_ratio(outcome, ratio);
     return rc;
 }
 
@@ -359,6 +402,13 @@ static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
     what_if->gain.expected = an_num(100 * (state->median_ms / expected - 1));
 }
 
+/* The run already is what the edits ask for: no gain, whatever the replay misses. */
+static void fill_unchanged(const struct an_what_if_state *state, struct an_what_if *what_if)
+{
+    what_if->step_ms = what_if->step_low_ms = what_if->step_high_ms = an_num(state->median_ms);
+    what_if->gain = (struct an_gain){.low = an_num(0), .expected = an_num(0), .high = an_num(0)};
+}
+
 static void set_absent(struct an_what_if *what_if, const char *reason)
 {
     what_if->reason = reason;
@@ -411,10 +461,12 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
         plan.reason = an_arena_format(
             context->arena, "nothing in the replayed steps is called %.100s", plan.unknown);
     }
-    if (!rc && !plan.reason)
+    if (!rc && !plan.reason && plan.changes)
         rc = replay_plan(&plan, &outcome);
     if (!rc && plan.reason)
         set_absent(what_if, plan.reason);
+    else if (!rc && !plan.changes)
+        fill_unchanged(state, what_if);
     else if (!rc)
         fill_prediction(&plan, &outcome, what_if);
     free(plan.floor);

@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #define COMMAND_MOST 600 /* characters: a longer command is not readable as one line */
+#define PREFETCH     4   /* batches made ahead by `train` where the command does not say */
 #define FILE_MOST    160 /* characters of a file name that is quoted */
 
 enum an_framework an_command_framework(const struct an_context *context)
@@ -71,6 +72,33 @@ bool an_command_has_option(const struct an_context *context, const char *option)
     }
     json_decref(words);
     return given;
+}
+
+/* The value of an option of the command, whose next word is `next` (NULL: there is none):
+ * --option VALUE or --option=VALUE. NULL: the word is another one. */
+static const char *option_value(const char *word, const char *next, const char *option)
+{
+    size_t length = strlen(option);
+    if (!word || strncmp(word, option, length) != 0)
+        return NULL;
+    if (word[length] == '=')
+        return word + length + 1;
+    return word[length] ? NULL : next;
+}
+
+long an_command_prefetch(const struct an_context *context)
+{
+    const char *command = an_trace_key(context->trace, "command");
+    json_t *words = command ? json_loads(command, 0, NULL) : NULL;
+    long prefetch = PREFETCH;
+    for (size_t i = 0; i < json_array_size(words); i++) {
+        const char *value =
+            option_value(json_string_value(json_array_get(words, i)),
+                         json_string_value(json_array_get(words, i + 1)), "--prefetch");
+        prefetch = value ? strtol(value, NULL, 10) : prefetch;
+    }
+    json_decref(words);
+    return prefetch > 0 ? prefetch : PREFETCH;
 }
 
 const char *an_command_line(struct an_context *context, const char *option)

@@ -73,6 +73,20 @@ pair || fail "the step with two workers is not in the interval"
 f=$("$TACHO" report line.tacho --json | python3 -c 'import json, sys; f = json.load(sys.stdin)["findings"][0]; print(f["id"], f["what_if"], f["gain_pct"]["ceiling"], f["gain_pct"]["low"] <= f["gain_pct"]["expected"] <= f["gain_pct"]["high"])')
 case $f in "INPUT_STALL loader.workers="*" False True") ;; *) fail "the finding's gain is not the replay's: $f" ;; esac
 
+# ---- what the run has already gains exactly nothing; a deeper queue is something else
+engine queue.tacho "$TRAIN" gpt2-tiny "${small[@]}" --steps 30 --workers 3 --prefetch=1 --slow decode=0.020
+"$TACHO" advise queue.tacho --json > queue.json || fail "advise"
+cores=$(get queue.json 'd["cores"]["usable"] or 0') others=$(get queue.json 'd["cores"]["wanted_by_others"] or 0')
+for edit in loader.workers=3 loader.prefetch=1 loader.workers=3,loader.prefetch=1 compute=1x loader=100% \
+    "cores=${cores%.*}" "others=$(printf %.2g "$others")"; do
+    "$TACHO" advise queue.tacho --what-if "$edit" --json > same.json 2> err || fail "$edit: $(cat err)"
+    same=$(get same.json 'all(w["gain_pct"][k] in (0, None) for w in d["what_if"] for k in ("low", "expected", "high"))')
+    [ "$same" = True ] || fail "$edit changes nothing and is said to: $(get same.json 'd["what_if"]')"
+done
+"$TACHO" advise queue.tacho --what-if loader.prefetch=6 --json > deeper.json || fail "a deeper queue"
+[ "$(get deeper.json 'bool(d["what_if"][0]["none"]) or d["what_if"][0]["gain_pct"]["expected"] > 5')" = True ] ||
+    fail "three workers that may make only one batch ahead wait for each other: $(get deeper.json 'd["what_if"]')"
+
 # ---- two ranks
 if command -v mpirun > /dev/null && "$TRAIN" --help | grep -q -- --slow-rank; then
     mpi_environment
