@@ -21,16 +21,18 @@ MOST_FILES = 40
 LEFT_OUT = ("tests",)
 
 
-def symbols(path):
-    """Returns the global symbols that an object defines, and those that it uses."""
-    defined, used = set(), set()
-    for line in subprocess.run(["nm", "-g", path], capture_output=True, text=True, check=True).stdout.splitlines():
-        words = line.split()
+def symbols(paths):
+    """Returns object -> (the global symbols that it defines, those that it uses)."""
+    found = {path: (set(), set()) for path in paths}
+    output = subprocess.run(["nm", "-g", "-A", *paths], capture_output=True, text=True, check=True).stdout
+    for line in output.splitlines():
+        path, _, symbol = line.rpartition(":")
+        words = symbol.split()
         if len(words) == 3 and words[1] in "TDBRVWC":
-            defined.add(words[2])
+            found[path][0].add(words[2])
         elif len(words) == 2 and words[0] == "U":
-            used.add(words[1])
-    return defined, used
+            found[path][1].add(words[1])
+    return found
 
 
 def objects(build, root):
@@ -51,8 +53,9 @@ def objects(build, root):
 def arrows(found):
     """Returns source -> set of the sources whose symbols it uses."""
     defined, used = {}, {}
+    of_object = symbols(found.values())
     for source, path in found.items():
-        names, used[source] = symbols(path)
+        names, used[source] = of_object[path]
         for name in names:
             defined.setdefault((source.split("/")[0], name), source)
     anywhere = {}
