@@ -57,31 +57,39 @@ for process in /proc/[0-9]*; do
 done
 rm tests/e2e/0*
 
-# scripts that say so run beside each other; the others afterwards, alone; a signal reaches them all
-if [ "$(nproc)" -gt 1 ]; then
-    mkdir meet
-    for script in 01_a 03_b; do
-        # shellcheck disable=SC2016  # for the script to expand
-        printf '#!/bin/bash\n# parallel: yes\ntouch meet/%s\nfor _ in $(seq 600); do [ -e meet/01_a -a -e meet/03_b ] && exit 0; sleep 0.05; done\nexit 1\n' \
-            $script > tests/e2e/$script.sh
-    done
-    echo 'mkdir alone && sleep 0.2 && rmdir alone' | tee tests/e2e/02_c.sh > tests/e2e/04_d.sh
-    printf '#!/bin/bash\n# parallel: yes\necho the reason; exit 3\n' > tests/e2e/05_e.sh
-    expect 1 "4 passed, 1 failed" b
-    grep -q '| the reason' out || fail "the log of a failure beside others is missing"
-    rm tests/e2e/0*
-    printf '#!/bin/bash\n# parallel: yes\nsleep 3603.%d\n' $$ > tests/e2e/01_a.sh
-    cp tests/e2e/01_a.sh tests/e2e/02_b.sh
-    tests/run b > out 2>&1 &
-    for _ in $(seq 600); do [ "$(pgrep -fcx "sleep 3603.$$")" = 2 ] && break; sleep 0.05; done
-    [ "$(pgrep -fcx "sleep 3603.$$")" = 2 ] || fail "two scripts do not run beside each other"
-    kill $!
-    rc=0
-    wait $! || rc=$?
-    [ $rc = 130 ] || fail "exit status $rc after a signal"
-    [ "$(pgrep -fcx "sleep 3603.$$")" = 0 ] || fail "a signal leaves scripts behind"
-    rm tests/e2e/0*
-fi
+# scripts that say so run beside each other, one more than there are cores; the others afterwards, alone; a signal reaches them all
+mkdir meet
+for script in 01_a 03_b; do
+    # shellcheck disable=SC2016  # for the script to expand
+    printf '#!/bin/bash\n# parallel: yes\ntouch meet/%s\nfor _ in $(seq 600); do [ -e meet/01_a -a -e meet/03_b ] && exit 0; sleep 0.05; done\nexit 1\n' \
+        $script > tests/e2e/$script.sh
+done
+echo 'mkdir alone && sleep 0.2 && rmdir alone' | tee tests/e2e/02_c.sh > tests/e2e/04_d.sh
+printf '#!/bin/bash\n# parallel: yes\necho the reason; exit 3\n' > tests/e2e/05_e.sh
+expect 1 "4 passed, 1 failed" b
+grep -q '| the reason' out || fail "the log of a failure beside others is missing"
+rm tests/e2e/0*
+printf '#!/bin/bash\n# parallel: yes\nsleep 3603.%d\n' $$ > tests/e2e/01_a.sh
+cp tests/e2e/01_a.sh tests/e2e/02_b.sh
+tests/run b > out 2>&1 &
+for _ in $(seq 600); do [ "$(pgrep -fcx "sleep 3603.$$")" = 2 ] && break; sleep 0.05; done
+[ "$(pgrep -fcx "sleep 3603.$$")" = 2 ] || fail "two scripts do not run beside each other"
+kill $!
+rc=0
+wait $! || rc=$?
+[ $rc = 130 ] || fail "exit status $rc after a signal"
+[ "$(pgrep -fcx "sleep 3603.$$")" = 0 ] || fail "a signal leaves scripts behind"
+rm tests/e2e/0*
+# the scripts that take longest start first: all of them meet before another one runs
+most=$(($(nproc) + 1))
+for ((i = 1; i <= most; i++)); do
+    # shellcheck disable=SC2016  # for the script to expand
+    printf '#!/bin/bash\n# parallel: first\ntouch meet/first%d\nfor _ in $(seq 600); do [ $(ls meet | grep -c first) = %d ] && exit 0; sleep 0.05; done\nexit 1\n' \
+        $i $most > tests/e2e/02_first$i.sh
+done
+printf '#!/bin/bash\n# parallel: yes\n[ $(ls meet | grep -c first) = %d ]\n' $most > tests/e2e/01_a.sh
+expect 0 "$((most + 1)) passed, 0 failed" b
+rm tests/e2e/0*
 
 # scripts that compare times run when they are asked for; each further try is told, also one inside of a script
 printf '#!/bin/bash\n# timing: yes\n# patience: 3\n[ -e tried ] && exit 0\ntouch tried\necho "FAIL: too slow"\nexit 1\n' > tests/e2e/01_time.sh

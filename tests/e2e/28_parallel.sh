@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
+# parallel: first
 # Two ranks of the reference engine: the run of one rank with two micro-batches; gradient bytes to the byte, in the same order on both ranks;
 # a slowed rank and a slowed link; signals, failures and kills end all ranks.
 # shellcheck disable=SC2154 # variables of collector_common.sh
@@ -75,7 +75,7 @@ paste -d ' ' <(lines one.out) <(lines two.out | tail -n 12) | awk '{ d = $2 - $5
 fails() { # NAME CODE WORDS TIMES COMMAND...
     local name=$1 code=$2 text=$3 times=$4 rc
     shift 4
-    timeout 60 "$@" > out 2> err
+    timeout 300 "$@" > out 2> err
     rc=$?
     [ $rc = "$code" ] || wrong "$name: exit code $rc: $(cat err)"
     [ "$(grep -c "^train: .*$text" err)" = "$times" ] || wrong "$name: words: $(cat err)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
+# parallel: first
 # Critical paths of every shared trace and of runs of the engine (0 and 2 workers, a slow loader, two ranks with a slow one), held
 # against the run by a brute-force script: cover, ranges, hand-overs, sums. The export is a timeline that reads back as the run.
 set -u

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
+# parallel: first
 # Why devices do not compute, and communication that blocks: every shared trace against a brute-force script, to the nanosecond. Then runs
 # of the engine with an injected cause, which is named and whose books add up; with TIMING it carries the injected time within 5 %.
 set -u

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
+# parallel: first
 # tacho advise: what it says when it cannot; the replay of engine runs with one rank and two; with TIMING, it predicts even steps from
 # odd ones within 2 %;
 # a slow loader in line: what it would take with two workers, then the run with two; 1,000 random nodes of each run and shared trace; the

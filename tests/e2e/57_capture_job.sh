@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
+# parallel: first
 # tacho capture of a job whose recorders share no memory: they meet in the folder of their runs. The same steps on all of them,
 # however fast each is; who does not answer, comes too late or is not there is said, and then nothing is recorded of the others.
 # shellcheck disable=SC2154,SC2034 # variables of collector_common.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
+# parallel: first
 # Hostile texts in every place of a run that holds text (host, command, programs, threads, counters, ranges, devices, reasons, keys), in
 # traces of other tools and in the name of the file: the text, the Markdown and the page bear them.
 set -u
