@@ -20,9 +20,10 @@ room() { # SIZE: an empty disk
 }
 trap 'cd /; umount "$disk" 2> /dev/null; rm -rf "$work"' EXIT
 
+small=(--steps 60 --batch 1 --seq 16) # the rows do not depend on the sizes
 # a file of about 400 KiB, rewritten ten times over in the WAL, on a disk of 1 MiB
 room 1m
-expect 0 "$TACHO" run -o tight --no-peak -- "$TRAIN" gpt2-tiny --steps 60
+expect 0 "$TACHO" run -o tight --no-peak -- "$TRAIN" gpt2-tiny "${small[@]}"
 [ -f tight.tacho ] && [ ! -e tight.tacho.live ] || fail "little room: $(cat "$work/err")"
 [ "$(sqlite3 tight.tacho 'PRAGMA integrity_check')" = ok ] || fail "integrity"
 [ "$(sqlite3 tight.tacho 'SELECT count(*) FROM step')" = 60 ] || fail "steps"
@@ -38,7 +39,7 @@ expect 3 "$TACHO" report tight.tacho --json -o report.json
 # no room from some moment on
 room 8m
 dd if=/dev/zero of=fill bs=1k count=7800 2> /dev/null
-expect 0 "$TACHO" run -o none --no-peak -- "$TRAIN" gpt2-tiny --steps 60
+expect 0 "$TACHO" run -o none --no-peak -- "$TRAIN" gpt2-tiny "${small[@]}"
 if [ ! -f none.tacho ]; then
     grep -q 'no space left on device' "$work/err" || fail "no room: $(cat "$work/err")"
     grep -q 'tacho recover none.tacho.live' "$work/err" || fail "what to do is not said: $(cat "$work/err")"
