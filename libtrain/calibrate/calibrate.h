@@ -71,8 +71,10 @@ struct lt_calibration {
 };
 
 struct lt_calibrate_options {
-    int quick;        /* fewer, shorter repeats: some seconds */
-    const char *disk; /* folder whose disk is read; NULL: the current one */
+    int quick;          /* fewer, shorter repeats: some seconds */
+    const char *disk;   /* folder whose disk is read; NULL: the current one */
+    int64_t last_cache; /* operands in memory are this many bytes of a last cache, times some; 0: as
+                           the system reports. Less measures a cache, and takes less time */
 };
 
 /* Name and unit of a ceiling; static. */

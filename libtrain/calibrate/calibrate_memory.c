@@ -368,9 +368,9 @@ int lt_calibrate_memory(struct lt_calibration *calibration,
     }
     /* each operand of all threads together is four times the last cache, as STREAM asks; not more
      * than a tenth of memory */
-    int64_t last = lt_cache_bytes(3, &cores),
+    int64_t last = options->last_cache ? options->last_cache : lt_cache_bytes(3, &cores),
             most = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 30;
-    int64_t operand = last > (16 << 20) ? 4 * last : 64 << 20;
+    int64_t operand = last > (16 << 20) || options->last_cache ? 4 * last : 64 << 20;
     operand = operand > most ? most : operand;
     if (rc == 0 && buffers_create(&buffers, operand / threads, threads))
         return lt_calibration_absent(calibration, LT_CEILING_BANDWIDTH, "", "free some memory",

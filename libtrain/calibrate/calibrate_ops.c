@@ -432,6 +432,7 @@ static int one(struct lt_calibration *calibration, enum lt_op_id op, enum lt_dty
                       "the GEMM library does not support this type on this CPU");
     size_t size = making.used, room = MOST / size, last = (size_t)lt_cache_bytes(3, &cores);
     last *= (size_t)(cores > 0 ? (lt_threads() + cores - 1) / cores : 1);
+    last = options->last_cache ? (size_t)options->last_cache : last;
     size_t sets = 2 * last / (work.bytes_read + work.bytes_written) +
                   1; /* what it touches may be less than it has */
     int cold = sets <= room || sets == 1;
