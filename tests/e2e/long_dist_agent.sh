@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
 # The library that is loaded into targets runs with glibc 2.28 when the portable build makes it. What the normal compiler made is
 # only looked at: it is for machines like this one.
 set -u
 [ -z "${SAN:-}" ] || { echo "the portable build has no sanitizers"; exit 77; }
 newest() { objdump -T "$1" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -V | tail -n 1; }
 echo "as built here: glibc $(newest "$LIBTACHO")"
-timeout 250 .ci/dist --agent "$BUILD" > "$TMPDIR/log" 2>&1
+timeout 1200 .ci/dist --agent "$BUILD" > "$TMPDIR/log" 2>&1
 rc=$?
 case $rc in
 0) ;;
