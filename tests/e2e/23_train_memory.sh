@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
 # Memory: what train predicts in closed form, what its book says it held, and what the kernel says the process grew by, within 2 %
-# of each other in several configurations; the counters that a tool records; the timers' JSON.
+# of each other in several configurations (long_train_memory.sh: more large ones); the counters that a tool records; the timers' JSON.
 set -u
 fail() { echo "FAIL: $*"; exit 1; }
 cd "$TMPDIR" || exit 1
@@ -33,18 +33,22 @@ check() {
         END { if (!found) { print "FAIL: no memory in the timers"; exit 1 } }' || exit 1
 }
 steps=2 # what a second step would take in addition, all of the others would too
-check "adamw" gpt2-350M --layers 12 --batch 2 --seq 64
+check "adamw" gpt2-350M --layers 8 --batch 2 --seq 64
 steps=1
-check "adamw, recompute" gpt2-350M --layers 12 --batch 2 --seq 64 --recompute block
-check "sgd" gpt2-350M --batch 1 --seq 64 --optimizer sgd
 check "adamw, bf16" gpt2-124M --batch 2 --seq 64 --dtype bf16
-check "momentum" gpt2-350M --layers 12 --batch 1 --seq 64 --optimizer momentum
+if [ -n "${EVERY_SIZE:-}" ]; then # long_train_memory.sh
+    check "adamw, recompute" gpt2-350M --layers 12 --batch 2 --seq 64 --recompute block
+    check "sgd" gpt2-350M --batch 1 --seq 64 --optimizer sgd
+    check "momentum" gpt2-350M --layers 12 --batch 1 --seq 64 --optimizer momentum
+fi
 data= # digits
 check "mlp" mlp --hidden 8192 --layers 3 --batch 64
 data=$text
 # smaller ones are held exactly as predicted; the 10 to 50 MiB of the library and of code are more than 2 % there
 kernel=1000
 check "momentum, 4 layers, T 256" gpt2-124M --layers 4 --batch 4 --seq 256 --optimizer momentum
+check "adamw, recompute, 4 layers" gpt2-124M --layers 4 --batch 2 --seq 64 --recompute block
+check "sgd, 4 layers" gpt2-124M --layers 4 --batch 1 --seq 64 --optimizer sgd
 
 # the counters, as a tool records them: all seven at the end of the first step, and nothing more while nothing changes
 if command -v sqlite3 > /dev/null; then
