@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
+# parallel: first
 # Device work without a device: a substitute driver and CUPTI (tests/targets/fake_*.c) that log each record they write. The file
 # must hold exactly these, or say in a loss row what is missing: whatever way the process ends, whoever else uses CUPTI.
 # shellcheck disable=SC2153  # TACHO comes from tests/run
@@ -175,10 +175,17 @@ expect asked "steps of each process" "$(ask asked "SELECT group_concat(n, ' ') F
         -o recovered.tacho -- "$bin/target_cuda" --steps 25 --kernels 200 --ms 100
 ) > recovered.out 2>&1 &
 tacho=$!
-sleep 1.4
+for _ in $(seq 600); do # until it has recorded steps
+    [ "$(sqlite3 recovered.tacho.live/run.db 'SELECT count(*) > 2 FROM step' 2> /dev/null)" = 1 ] && break
+    sleep 0.1
+done
+target=$(pgrep -P $tacho -x target_cuda)
 kill -KILL $tacho
 wait $tacho 2> /dev/null
-sleep 2.2
+for _ in $(seq 600); do # until the target has ended by itself
+    case $(ps -o stat= -p "$target") in '' | Z*) break ;; esac
+    sleep 0.1
+done
 "$TACHO" recover recovered.tacho > recover.out 2>&1 || bad recovered "$(cat recover.out)"
 exact recovered
 exit $fail

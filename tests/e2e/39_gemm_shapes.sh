@@ -23,7 +23,8 @@ MAP
 cat > "$TMPDIR/lt.map" << MAP
 libcublasLt.so.13 { global: cublas*; local: *; };
 MAP
-build() { "$CC" "${flags[@]}" "$@" || exit 1; }
+# shellcheck disable=SC2086 # CC may be several words, as in "ccache gcc"
+build() { $CC "${flags[@]}" "$@" || exit 1; }
 sources=$SRC/tests/targets
 mkdir "$TMPDIR/lib" "$TMPDIR/python"
 build -DFAKE_LT -shared -fvisibility=hidden "$sources/fake_cublas.c" -Wl,--version-script="$TMPDIR/lt.map" \

@@ -84,8 +84,8 @@ int main(int argc, char **argv)
     return 0;
 }
 C
-# shellcheck disable=SC2086
-"$CC" ${SAN:+-fsanitize=$SAN} -std=c11 -O1 -D_GNU_SOURCE -I"$SRC/include" $nvtx leak.c -o leak -ldl || fail "the program does not build"
+# shellcheck disable=SC2086 # CC may be several words, as in "ccache gcc"
+$CC ${SAN:+-fsanitize=$SAN} -std=c11 -O1 -D_GNU_SOURCE -I"$SRC/include" $nvtx leak.c -o leak -ldl || fail "the program does not build"
 for what in leak steady silent; do
     "$TACHO" run -o $what.tacho --overhead 0 --no-peak --no-counters -- ./leak $what > log 2>&1 || { cat log; fail "$what: the run failed"; }
     "$TACHO" report $what.tacho --json > $what.json || fail "$what: no report"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
+# parallel: first
 # kill -9 of the target and of the collector at random moments, a few times (long_collector_kills.sh: 50 times).
 # shellcheck disable=SC2154,SC2034 # variables of collector_common.sh
 set -u
@@ -13,8 +13,8 @@ for i in 1 2 3; do both_killed $i; done
 # ---- both killed, and the machine started again: the segments are gone; what was committed is there, and the loss is named
 "$TACHO" run --no-peak --no-counters -o reboot -- "$bin/target_events" --threads 2 --forever --rate 5000 > out 2> err &
 pid=$!
-wait_for test -s reboot.tacho.live/run.db
-sleep 0.8
+committed() { [ "$(one "$1" 'SELECT count(*) > 1000 FROM slice')" = 1 ]; }
+wait_for committed reboot.tacho.live/run.db
 expect 3 "$TACHO" recover reboot.tacho.live # a live collector holds it
 child=$(pgrep -P $pid)
 kill -KILL $pid "$child"

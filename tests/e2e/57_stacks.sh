@@ -85,7 +85,8 @@ int main(void)
     return 0;
 }
 C
-    "${CC:-gcc}" -O1 -fomit-frame-pointer -fno-optimize-sibling-calls clock.c -o clock || fail "the program that asks for the time does not build"
+    # shellcheck disable=SC2086 # CC may be several words, as in "ccache gcc"
+    ${CC:-gcc} -O1 -fomit-frame-pointer -fno-optimize-sibling-calls clock.c -o clock || fail "the program that asks for the time does not build"
     record c.tacho --stacks-hz 500 -- ./clock
     "$TACHO" export --format stacks c.tacho | grep -q 'main;stacks_asks;.*clock_gettime' || fail "no callers of the kernel's clock"
     record d.tacho --stacks-hz 500 -- "$BUILD/tests/targets/target_stacks" 200 deep

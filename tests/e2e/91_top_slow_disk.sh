@@ -36,7 +36,8 @@ ssize_t pread64(int fd, void *buffer, size_t bytes, off_t at)
     return slowly("pread64", fd, buffer, bytes, at);
 }
 END_OF_C
-"${CC:-gcc}" -shared -fPIC -w -o slow.so slow.c -ldl || fail "the slow disk does not build"
+# shellcheck disable=SC2086 # CC may be several words, as in "ccache gcc"
+${CC:-gcc} -shared -fPIC -w -o slow.so slow.c -ldl || fail "the slow disk does not build"
 
 cat > first.py << 'END_OF_PYTHON'
 import fcntl, os, pty, select, signal, struct, sys, termios, time
