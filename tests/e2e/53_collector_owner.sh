@@ -80,7 +80,7 @@ expect 0 "$TACHO" report latest
 says 'writable' 'others may write to it'
 [ ! -e zz.tacho ] || wrong "a run that others may write to was finished"
 chmod go-w zz.tacho.live
-expect 0 timeout 20 "$TACHO" recover zz
+expect 0 timeout 120 "$TACHO" recover zz
 says 'foreign files' 'zz.tacho.live: kept: not everything in it is tacho.s'
 intact 'foreign files'
 [ "$(names "$pools")" = 'pool.1.0 pool.1.2 pool.1.3 pool.1.4 pool.list second ' ] ||

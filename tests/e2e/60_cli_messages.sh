@@ -10,7 +10,7 @@ work_folder cli
 try() { # prints the command, both streams and the exit code
     local rc
     printf '$ tacho%s\n' "${*:+$(printf ' %q' "$@")}"
-    timeout 20 "$TACHO" "$@" > "$work/out" 2> "$work/err" < /dev/null
+    timeout 120 "$TACHO" "$@" > "$work/out" 2> "$work/err" < /dev/null
     rc=$?
     sed 's/^/  /' "$work/out"
     sed 's/^/! /' "$work/err"

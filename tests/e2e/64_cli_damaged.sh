@@ -14,7 +14,7 @@ refused=0 read=0
 check() { # WHAT COMMAND...
     local what=$1 rc
     shift
-    timeout 20 "$@" > "$work/out" 2> "$work/err" < /dev/null
+    timeout 120 "$@" > "$work/out" 2> "$work/err" < /dev/null
     rc=$?
     case $rc in
     0) read=$((read + 1)) ;;

@@ -175,9 +175,9 @@ mkdir bare && echo hello > bare/readme.txt
 expect 3 "$TACHO" report bare
 grep -q '^tacho: bare: no trace in this folder' "$work/err" && grep -q '^hint: ' "$work/err" || fail "$(cat "$work/err")"
 mkfifo pipe.json
-expect 3 timeout 10 "$TACHO" report pipe.json
+expect 3 timeout 120 "$TACHO" report pipe.json
 grep -q 'neither a file nor a folder' "$work/err" || fail "$(cat "$work/err")"
-expect 3 timeout 10 "$TACHO" import t.json pipe.json -o x.tacho
+expect 3 timeout 120 "$TACHO" import t.json pipe.json -o x.tacho
 echo hello > text.json
 expect 3 "$TACHO" report text.json
 echo x > run.nsys-rep
