@@ -67,6 +67,24 @@ static void take_bound(struct an_context *context, struct an_finding *finding,
                                         : "");
 }
 
+/* Keeps the replay with the finding's own gain, so that every table shows one gain for one
+ * proposal. */
+static void keep_replay(const struct an_context *context, struct an_finding *finding,
+                        const struct an_what_if *what_if)
+{
+    finding->replay = *what_if;
+    finding->replay.of = finding->id;
+    if (!finding->gain.ceiling)
+        return;
+    const char *why = what_if->ceiling ? what_if->ceiling : finding->gain.expected.reason;
+    finding->replay.gain = finding->gain;
+    finding->replay.ceiling = why;
+    finding->replay.step_ms = finding->replay.step_high_ms = an_num_none(why);
+    if (finding->gain.high.valid)
+        finding->replay.step_low_ms =
+            an_num(context->result->advice.step_ms.value / (1 + finding->gain.high.value / 100));
+}
+
 int an_findings_replay(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
@@ -89,6 +107,7 @@ int an_findings_replay(struct an_findings_list *findings)
             take_interval(context, finding, &what_if);
         else
             take_bound(context, finding, &what_if);
+        keep_replay(context, finding, &what_if);
     }
     return 0;
 }

@@ -14,6 +14,7 @@
 #include "analyzers/steps/command.h"
 
 #define ERROR_TOLD 2.0     /* %: a replay error that large wants a reason */
+#define GAIN_EQUAL 0.01    /* points: gains that differ by less are the same */
 #define GAIN_LEAST 0.00005 /* % of the step per 1 %: rows below it are omitted */
 
 static void all_absent(struct an_context *context, const char *reason)
@@ -283,35 +284,66 @@ static void drop_expectation(struct an_what_if *what_if)
     what_if->gain.ceiling = true;
 }
 
-/* Replays the findings' proposals, and all of them as one. */
+/* Replays the proposals in one, the best one first. A proposal that lowers the joint gain stays out
+ * of it. *members: the findings whose proposals are in it. */
+static int join_proposals(struct an_context *context, const char **members)
+{
+    struct an_advice *advice = &context->result->advice;
+    struct an_what_if *joint = &advice->together, with;
+    size_t joined = 0;
+    int rc = 0;
+    *members = "";
+    for (size_t i = 0; i < advice->edit_count && !rc; i++) {
+        struct an_what_if *edit = &advice->edits[i];
+        const char *text =
+            joined ? an_arena_format(context->arena, "%s,%s", joint->edit, edit->edit) : edit->edit;
+        rc = an_what_if_of(context, text, &with);
+        if (joined && (with.reason || gain_of(&with) < gain_of(joint) - GAIN_EQUAL)) {
+            edit->conflicts = *members;
+            continue;
+        }
+        *joint = with;
+        *members =
+            an_arena_format(context->arena, "%s%s%s", *members, joined++ ? ", " : "", edit->of);
+    }
+    if (joined < 2)
+        joint->edit = NULL;
+    return rc;
+}
+
+/* What all proposals bring is a ceiling where one of them is, and never below one of them. */
+static void bound_joint(const struct an_context *context, struct an_advice *advice)
+{
+    bool bound = false;
+    for (size_t i = 0; i < context->result->finding_count; i++)
+        bound = bound ||
+                (context->result->findings[i].bound && context->result->findings[i].replay.edit);
+    if (bound)
+        drop_expectation(&advice->together);
+    for (size_t i = 0; i < advice->edit_count; i++)
+        if (advice->together.gain.high.valid && advice->edits[i].gain.high.valid)
+            advice->together.gain.high.value =
+                fmax(advice->together.gain.high.value, advice->edits[i].gain.high.value);
+}
+
+/* Lists the findings' proposals as the findings had them replayed, and replays all of them as one.
+ */
 static int replay_proposed(struct an_context *context)
 {
     struct an_advice *advice = &context->result->advice;
-    const char *all = "";
-    bool bound = false;
-    int rc = 0;
+    const char *members;
     if (!(advice->edits = an_arena_zero(context->arena, context->result->finding_count + 1,
                                         sizeof *advice->edits)))
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < context->result->finding_count && !rc; i++) {
-        const struct an_finding *finding = &context->result->findings[i];
-        if (!finding->what_if)
-            continue;
-        rc = an_what_if_of(context, finding->what_if, &advice->edits[advice->edit_count]);
-        if (advice->edits[advice->edit_count].reason)
-            continue;
-        if (finding->bound)
-            drop_expectation(&advice->edits[advice->edit_count]);
-        bound = bound || finding->bound;
-        advice->edits[advice->edit_count++].of = finding->id;
-        all = an_arena_format(context->arena, "%s%s%s", all, *all ? "," : "", finding->what_if);
-    }
-    if (!rc && advice->edit_count > 1)
-        rc = an_what_if_of(context, all, &advice->together);
-    if (advice->edit_count > 1 && bound)
-        drop_expectation(&advice->together);
-    if (advice->edit_count)
-        qsort(advice->edits, advice->edit_count, sizeof *advice->edits, gain_order);
+    for (size_t i = 0; i < context->result->finding_count; i++)
+        if (context->result->findings[i].replay.edit)
+            advice->edits[advice->edit_count++] = context->result->findings[i].replay;
+    if (advice->edit_count < 2)
+        return 0;
+    qsort(advice->edits, advice->edit_count, sizeof *advice->edits, gain_order);
+    int rc = join_proposals(context, &members);
+    if (!rc && advice->together.edit)
+        bound_joint(context, advice);
     return rc;
 }
 

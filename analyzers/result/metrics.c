@@ -970,8 +970,10 @@ const struct an_metric an_metrics[] = {
     {"advice/nodes", "nodes", "of the dependency graph that were replayed", REPLAY, ""},
     {"advice/what_if[]", "", "one edit, or one finding's: predicted step and gain", REPLAY,
      "step_ms and gain_pct: expected, low, high; a ceiling has no expected value, and "
-     "ceiling_because says why"},
-    {"advice/together", "", "all edits in one replay", REPLAY, "gains do not add up"},
+     "ceiling_because says why; conflicts_with: findings whose joint gain it lowers, so that it is "
+     "not part of together"},
+    {"advice/together", "", "edits in one replay, the best one first, each that does not lower it",
+     REPLAY, "gains do not add up; a ceiling is never below that of a member"},
     {"advice/sensitivity[]", "",
      "gain_pct_per_pct: 100 (T / (T - 0.01 P) - 1) where T is the replayed time and P the least "
      "time that a longest path spends in it; path_pct: 100 P / T, at most 100 over all rows",

@@ -486,6 +486,7 @@ struct an_what_if {
     const char *known;     /* names of that kind that the run does have; NULL: none */
     const char *ceiling;   /* why no value is expected; NULL: one is */
     const char *condition; /* what the interval assumes; NULL: nothing */
+    const char *conflicts; /* findings whose joint gain gets lower with it; NULL: none */
     struct an_value step_ms, step_low_ms, step_high_ms;
     struct an_gain gain;
 };
@@ -543,6 +544,7 @@ struct an_finding {
     const char *verify, *wrong_when;
     const char *what_if; /* the same as an edit of the dependency graph; NULL: there is none */
     bool bound;          /* of the edit: it takes away all that the change could at best */
+    struct an_what_if replay; /* what_if replayed, with the gain above; edit NULL: it was not */
 };
 
 /* ---- trust -------------------------------------------------------------------------------------------------------------- */

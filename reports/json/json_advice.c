@@ -24,6 +24,7 @@ static void put_edit(struct rep_writer *writer, const char *key, const struct an
     rep_put_bool(writer, "ceiling", what_if->gain.ceiling);
     rep_close(writer);
     rep_put_text_or(writer, "ceiling_because", what_if->ceiling, "it is not a ceiling");
+    rep_put_text_or(writer, "conflicts_with", what_if->conflicts, "it lowers no joint gain");
     rep_put_text_or(writer, "takes_for_granted", what_if->condition, "nothing");
     rep_close(writer);
 }

@@ -76,6 +76,9 @@ static void notes(struct page *page, const struct an_what_if *what_if)
     }
     if (what_if->ceiling)
         note(page, what_if, "a ceiling", what_if->ceiling);
+    if (what_if->conflicts)
+        note(page, what_if, "lowers the joint gain, so it is not among all changes; conflicts with",
+             what_if->conflicts);
     if (what_if->condition)
         note(page, what_if, "assumes", what_if->condition);
 }
