@@ -22,7 +22,7 @@ static const struct cli_command commands[] = {
 
 static const struct cli_command *command_find(const char *name)
 {
-    for (const struct cli_command *command = commands; command->name; command++)
+    CLI_EACH_COMMAND(command, commands)
         if (!strcmp(command->name, name))
             return command;
     return NULL;
@@ -52,7 +52,7 @@ static void help_print(bool all)
           "\n"
           "commands:\n",
           stdout);
-    for (const struct cli_command *command = commands; command->name; command++)
+    CLI_EACH_COMMAND(command, commands)
         printf("  %-10s %s\n", command->name, command->spec->help);
     puts("\n'tacho help COMMAND' or 'tacho COMMAND --help' describes a command.");
     if (all)
@@ -80,11 +80,10 @@ struct values {
     const char *completion;
 };
 
-#define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"scdoc", 0, CLI_FLAG, AT(scdoc), NULL, "print the manual page as source for scdoc(1)", 0, 0},
-    {"completion", 0, CLI_CHOICE, AT(completion), "bash|zsh|fish",
-     "print the completion script of a shell", 0, 0},
+    CLI_FLAG_ROW("scdoc", 0, scdoc, "print the manual page as source for scdoc(1)"),
+    CLI_TEXT_ROW("completion", 0, CLI_CHOICE, completion, "bash|zsh|fish",
+                 "print the completion script of a shell"),
     {0},
 };
 

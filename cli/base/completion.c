@@ -97,31 +97,40 @@ static void command_names(FILE *out, const struct cli_command *commands)
 /* ---- bash -------------------------------------------------------------------------------------------------------------------- */
 
 /* Prints a case for each option of a command that takes a value: what completes the value. */
+/* What bash offers for the value of an option: words, files or folders. */
+static void bash_value_of(FILE *out, const struct cli_option *option, enum value value)
+{
+    fputs(is_edit(option) ? ") compopt -o nospace +o filenames 2>/dev/null; _tacho_add "
+                          : ") _tacho_add ",
+          out);
+    if (value == VALUE_WORDS) {
+        fputs("-W '", out);
+        choices(out, option);
+        fputs("'", out);
+    } else {
+        fputs(value == VALUE_FILE ? "-f" : "-d", out);
+    }
+    fputs("; return ;;\n", out);
+}
+
+static void bash_value(FILE *out, const struct cli_command *command,
+                       const struct cli_option *option)
+{
+    enum value value = value_of(option);
+    fprintf(out, "    %s:--%s", command->name, option->name);
+    if (option->letter)
+        fprintf(out, "|%s:-%c", command->name, option->letter);
+    if (value == VALUE_OTHER)
+        fputs(") return ;;\n", out);
+    else
+        bash_value_of(out, option, value);
+}
+
 static void bash_values(FILE *out, const struct cli_command *command)
 {
-    for (const struct cli_option *option = command->spec->options; option && option->name;
-         option++) {
-        enum value value = value_of(option);
-        if (value == VALUE_NONE)
-            continue;
-        fprintf(out, "    %s:--%s", command->name, option->name);
-        if (option->letter)
-            fprintf(out, "|%s:-%c", command->name, option->letter);
-        if (value == VALUE_OTHER) {
-            fputs(") return ;;\n", out);
-            continue;
-        }
-        fputs(is_edit(option) ? ") compopt -o nospace +o filenames 2>/dev/null; _tacho_add "
-                              : ") _tacho_add ",
-              out);
-        if (value == VALUE_WORDS) {
-            fputs("-W '", out);
-            choices(out, option);
-            fputs("'", out);
-        } else {
-            fputs(value == VALUE_FILE ? "-f" : "-d", out);
-        }
-        fputs("; return ;;\n", out);
+    CLI_EACH_OPTION(option, command->spec) {
+        if (value_of(option) != VALUE_NONE)
+            bash_value(out, command, option);
     }
 }
 
@@ -138,7 +147,7 @@ static void bash_command(FILE *out, const struct cli_command *command,
         return;
     }
     fprintf(out, "    %s) case $cur in -*) _tacho_add -W '", command->name);
-    for (const struct cli_option *option = command->spec->options; option && option->name; option++)
+    CLI_EACH_OPTION(option, command->spec)
         fprintf(out, "--%s ", option->name);
     fprintf(out, "--help%s' ;; ", runs_a_command(command) ? " --" : "");
     if (!strcmp(command->name, "help")) {
@@ -181,15 +190,40 @@ static void bash(FILE *out, const struct cli_command *commands)
         "      return\n    fi\n  done\n"
         "  case $command:$prev in\n",
         out);
-    for (const struct cli_command *command = commands; command->name; command++)
+    CLI_EACH_COMMAND(command, commands)
         bash_values(out, command);
     fputs("  esac\n  case $command in\n", out);
-    for (const struct cli_command *command = commands; command->name; command++)
+    CLI_EACH_COMMAND(command, commands)
         bash_command(out, command, commands);
     fputs("  esac\n}\ncomplete -o filenames -F _tacho tacho\n", out);
 }
 
 /* ---- zsh --------------------------------------------------------------------------------------------------------------------- */
+
+static void zsh_value(FILE *out, const struct cli_option *option, enum value value)
+{
+    if (value == VALUE_NONE)
+        return;
+    fprintf(out, "':%s:", option->kind == CLI_MAYBE ? ":value" : "value");
+    if (value == VALUE_WORDS) {
+        fputs(is_edit(option) ? "{compadd -S \"\" -- " : "(", out);
+        choices(out, option);
+        fputs(is_edit(option) ? "}" : ")", out);
+    } else if (value == VALUE_FILE || value == VALUE_FOLDER) {
+        fputs(value == VALUE_FILE ? "_files" : "_files -/", out);
+    }
+    fputs("'", out);
+}
+
+static void zsh_help(FILE *out, const char *help)
+{
+    char text[512];
+    snprintf(text, sizeof text, "[%s]", help);
+    for (char *letter = text + 1; *letter && letter[1]; letter++) /* brackets would end the text */
+        if (*letter == '[' || *letter == ']')
+            *letter = *letter == '[' ? '(' : ')';
+    quoted(out, text, "");
+}
 
 /* Prints one argument of _arguments: the option, its help and what completes its value. */
 static void zsh_option(FILE *out, const struct cli_option *option)
@@ -204,23 +238,8 @@ static void zsh_option(FILE *out, const struct cli_option *option)
                 plus, option->name, equals);
     else
         fprintf(out, "--%s%s", option->name, equals);
-    char text[512];
-    snprintf(text, sizeof text, "[%s]", option->help);
-    for (char *letter = text + 1; *letter && letter[1]; letter++) /* brackets would end the text */
-        if (*letter == '[' || *letter == ']')
-            *letter = *letter == '[' ? '(' : ')';
-    quoted(out, text, "");
-    if (value == VALUE_NONE)
-        return;
-    fprintf(out, "':%s:", option->kind == CLI_MAYBE ? ":value" : "value");
-    if (value == VALUE_WORDS) {
-        fputs(is_edit(option) ? "{compadd -S \"\" -- " : "(", out);
-        choices(out, option);
-        fputs(is_edit(option) ? "}" : ")", out);
-    } else if (value == VALUE_FILE || value == VALUE_FOLDER) {
-        fputs(value == VALUE_FILE ? "_files" : "_files -/", out);
-    }
-    fputs("'", out);
+    zsh_help(out, option->help);
+    zsh_value(out, option, value);
 }
 
 /* Prints "name:help" for _describe, which takes a colon for the end of the name. */
@@ -250,7 +269,7 @@ static void zsh_command(FILE *out, const struct cli_command *command)
         return;
     }
     fprintf(out, "    %s)\n      _arguments -s -S", command->name);
-    for (const struct cli_option *option = command->spec->options; option && option->name; option++)
+    CLI_EACH_OPTION(option, command->spec)
         zsh_option(out, option);
     fputs(" \\\n        '(- *)'{-h,--help}'[print options and examples]'", out);
     if (!strcmp(command->name, "help"))
@@ -270,12 +289,12 @@ static void zsh(FILE *out, const struct cli_command *commands)
           "{\n"
           "  local -a commands\n  commands=(\n",
           out);
-    for (const struct cli_command *command = commands; command->name; command++)
+    CLI_EACH_COMMAND(command, commands)
         zsh_description(out, command);
     fputs("  )\n  if (( CURRENT == 2 )); then\n    _describe command commands\n    return\n  fi\n"
           "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n",
           out);
-    for (const struct cli_command *command = commands; command->name; command++)
+    CLI_EACH_COMMAND(command, commands)
         zsh_command(out, command);
     fputs("  esac\n}\n_tacho \"$@\"\n", out);
 }
@@ -309,6 +328,17 @@ static void fish_option(FILE *out, const struct cli_command *command,
 
 /* Prints what the words of a command that are not options are completed with. For `run` that is
  * another command line; fish has to know which options before it take a value. */
+static void fish_wrapper(FILE *out, const struct cli_command *command)
+{
+    fputs("-a '(__fish_complete_subcommand --fcs-skip=2", out);
+    CLI_EACH_OPTION(option, command->spec) {
+        if (value_of(option) != VALUE_NONE)
+            fprintf(out, " --%s", option->name);
+        if (value_of(option) != VALUE_NONE && option->letter)
+            fprintf(out, " -%c", option->letter);
+    }
+}
+
 static void fish_words(FILE *out, const struct cli_command *command,
                        const struct cli_command *commands)
 {
@@ -326,14 +356,7 @@ static void fish_words(FILE *out, const struct cli_command *command,
         command_names(out, commands);
         end = "'";
     } else if (runs_a_command(command)) {
-        fputs("-a '(__fish_complete_subcommand --fcs-skip=2", out);
-        for (const struct cli_option *option = command->spec->options; option && option->name;
-             option++) {
-            if (value_of(option) != VALUE_NONE)
-                fprintf(out, " --%s", option->name);
-            if (value_of(option) != VALUE_NONE && option->letter)
-                fprintf(out, " -%c", option->letter);
-        }
+        fish_wrapper(out, command);
         end = ")'";
     } else {
         end = "-F -a latest";
@@ -346,14 +369,13 @@ static void fish(FILE *out, const struct cli_command *commands)
 {
     fputs("# completion of tacho for fish, made from its table of options\ncomplete -c tacho -f\n",
           out);
-    for (const struct cli_command *command = commands; command->name; command++) {
+    CLI_EACH_COMMAND(command, commands) {
         fprintf(out, "complete -c tacho -n __fish_use_subcommand -a %s -d ", command->name);
         quoted(out, command->spec->help, "\\");
         fputc('\n', out);
     }
-    for (const struct cli_command *command = commands; command->name; command++) {
-        for (const struct cli_option *option = command->spec->options; option && option->name;
-             option++)
+    CLI_EACH_COMMAND(command, commands) {
+        CLI_EACH_OPTION(option, command->spec)
             fish_option(out, command, option);
         fish_words(out, command, commands);
     }

@@ -306,19 +306,42 @@ static int make(const char *in, const char *path, int *code)
     return 0;
 }
 
-int cli_import_cached(const char *in, char *path, size_t size)
+/* Is it the cache that failed, and not the import? */
+static bool is_about_cache(int code)
+{
+    return code == TACHO_ENOSPACE || code == TACHO_EDENIED || code == TACHO_EIO ||
+           code == TACHO_ENOTFOUND || code == TACHO_EEXISTS;
+}
+
+static void unlock(const char *folder, const char *key, int held)
+{
+    char name[PATH_MAX];
+    if (held < 0)
+        return;
+    snprintf(name, sizeof name, "%s/%s.tacho.lock", folder, key);
+    unlink(name);
+    close(held);
+}
+
+static int import_key(const char *in, char key[33])
 {
     struct tacho_error err = {0};
-    char folder[PATH_MAX - 64], key[33];
-    bool stopped = false;
-    int64_t most = limit();
     int rc = 0;
     if (!cli_merge_runs(in))
         rc = store_import_key(&in, 1, key, &err);
     else if (cli_merge_key(in, key))
         rc = tacho_fail(&err, TACHO_EIO, NULL, "%s: %s", in, strerror(errno));
+    return rc ? cli_fail(&err) : 0;
+}
+
+int cli_import_cached(const char *in, char *path, size_t size)
+{
+    char folder[PATH_MAX - 64], key[33];
+    bool stopped = false;
+    int64_t most = limit();
+    int rc = import_key(in, key);
     if (rc)
-        return cli_fail(&err);
+        return rc;
     int os = most ? folder_make(folder, sizeof folder) : 0;
     if (!most || os)
         return temporary(in, most ? strerror(os) : "TACHO_IMPORT_CACHE is 0", path, size);
@@ -332,14 +355,7 @@ int cli_import_cached(const char *in, char *path, size_t size)
     rc = is_kept(in, path) ? 0 : make(in, path, &code);
     if (!rc)
         evict(folder, strrchr(path, '/') + 1, most);
-    if (held >= 0) {
-        char name[PATH_MAX];
-        snprintf(name, sizeof name, "%s/%s.tacho.lock", folder, key);
-        unlink(name);
-        close(held);
-    }
-    bool about_cache =
-        rc && (code == TACHO_ENOSPACE || code == TACHO_EDENIED || code == TACHO_EIO ||
-               code == TACHO_ENOTFOUND || code == TACHO_EEXISTS);
+    unlock(folder, key, held);
+    bool about_cache = rc && is_about_cache(code);
     return about_cache ? temporary(in, tacho_error_text(code), path, size) : rc;
 }

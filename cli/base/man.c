@@ -126,7 +126,7 @@ static void see_also(FILE *out, const struct cli_command *commands, const struct
     fputs("\n# SEE ALSO\n\n", out);
     if (page)
         fputs("*tacho*(1), ", out);
-    for (const struct cli_command *command = commands; command->name; command++)
+    CLI_EACH_COMMAND(command, commands)
         if (command != page) {
             fprintf(out, "%s*tacho-%s*(1)", join, command->name);
             join = ", ";
@@ -150,7 +150,7 @@ static void main_page(FILE *out, const struct cli_command *commands)
         "per-rank traces.\n\n"
         "Results go to standard output, messages to standard error.\n\n# COMMANDS\n",
         out);
-    for (const struct cli_command *command = commands; command->name; command++) {
+    CLI_EACH_COMMAND(command, commands) {
         fprintf(out, "\n*tacho-%s*(1)\n\t", command->name);
         words(out, command->spec->help);
         fputc('\n', out);

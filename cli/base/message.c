@@ -30,6 +30,21 @@ char *cli_printable(const char *text)
     return out;
 }
 
+/* Writes the text and the closing quote at `end`. */
+static void put_quoted(char *end, const char *text, bool escapes)
+{
+    for (; *text; text++) {
+        unsigned char letter = (unsigned char)*text;
+        if (escapes && (letter < 0x20 || letter > 0x7e))
+            end += sprintf(end, "\\x%02x", letter);
+        else if (letter == '\'' || (escapes && letter == '\\'))
+            end += sprintf(end, escapes ? "\\%c" : "'\\%c'", letter);
+        else
+            *end++ = *text;
+    }
+    strcpy(end, "'");
+}
+
 char *cli_shell_word(const char *text)
 {
     static const char plain[] =
@@ -47,16 +62,7 @@ char *cli_shell_word(const char *text)
     bool escapes = shown && strcmp(shown, text) != 0;
     free(shown);
     end += sprintf(end, "%s%s'", dash, escapes ? "$" : "");
-    for (; *text; text++) {
-        unsigned char letter = (unsigned char)*text;
-        if (escapes && (letter < 0x20 || letter > 0x7e))
-            end += sprintf(end, "\\x%02x", letter);
-        else if (letter == '\'' || (escapes && letter == '\\'))
-            end += sprintf(end, escapes ? "\\%c" : "'\\%c'", letter);
-        else
-            *end++ = *text;
-    }
-    strcpy(end, "'");
+    put_quoted(end, text, escapes);
     return out;
 }
 
@@ -66,12 +72,8 @@ bool cli_has_suffix(const char *text, const char *suffix)
     return length >= end && !strcmp(text + length - end, suffix);
 }
 
-bool cli_color(const char *when, int fd)
+static bool wants_color(int fd)
 {
-    if (when && !strcmp(when, "always"))
-        return true;
-    if (when && !strcmp(when, "never"))
-        return false;
     const char *none = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE"),
                *term = getenv("TERM");
     if (none && *none)
@@ -79,6 +81,15 @@ bool cli_color(const char *when, int fd)
     if (force && *force && strcmp(force, "0"))
         return true;
     return isatty(fd) && term && strcmp(term, "dumb");
+}
+
+bool cli_color(const char *when, int fd)
+{
+    if (when && !strcmp(when, "always"))
+        return true;
+    if (when && !strcmp(when, "never"))
+        return false;
+    return wants_color(fd);
 }
 
 int cli_columns(int fd, int otherwise)
@@ -149,20 +160,24 @@ void cli_say(const char *text, ...)
 
 /* ---- output ------------------------------------------------------------------------------------------------------------ */
 
+static const char *hint_of(int code, int os)
+{
+    if (code == TACHO_ENOSPACE)
+        return "no partial file was left: free some space, or choose another folder";
+    if (code == TACHO_EDENIED)
+        return "choose a folder that you may write to";
+    if (os == ENOENT)
+        return "create its folder first, or choose another name";
+    if (os == EISDIR)
+        return "give the name of a file";
+    return NULL;
+}
+
 /* Prints the message for an errno of an output and returns the exit code. */
 static int fail_errno(const char *path, int os)
 {
     int code = tacho_error_of_errno(os);
-    const char *hint = NULL;
-    if (code == TACHO_ENOSPACE)
-        hint = "no partial file was left: free some space, or choose another folder";
-    else if (code == TACHO_EDENIED)
-        hint = "choose a folder that you may write to";
-    else if (os == ENOENT)
-        hint = "create its folder first, or choose another name";
-    else if (os == EISDIR)
-        hint = "give the name of a file";
-    return cli_error(code, hint, "%s: %s", path, strerror(os));
+    return cli_error(code, hint_of(code, os), "%s: %s", path, strerror(os));
 }
 
 /* Is it a database? A run of ours or of Nsight is one, and no command writes a database here. */
@@ -187,11 +202,33 @@ static bool is_one_of(const struct stat *file, char *const *inputs)
     return false;
 }
 
-int cli_output_open(struct cli_output *output, const char *path, char *const *inputs)
+/* Opens a file beside the one that `path` leads to, which it replaces when it is complete. Returns
+ * 0 or an errno. */
+static int output_create(struct cli_output *output, const char *path, bool exists)
 {
     char folder[PATH_MAX], name[PATH_MAX], target[PATH_MAX];
+    if (!exists ||
+        !realpath(path, target)) /* what a symbolic link points to is replaced, not the link */
+        snprintf(target, sizeof target, "%s", path);
+    snprintf(folder, sizeof folder, "%s", target);
+    snprintf(name, sizeof name, "%s", target);
+    const char *parent = dirname(folder);
+    output->target = strdup(target);
+    output->temporary = malloc(strlen(target) + 64);
+    if (!output->target || !output->temporary)
+        return ENOMEM;
+    sprintf(output->temporary, "%s/.%s.%ld.tmp", parent, basename(name), (long)getpid());
+    /* without a name until it is complete, where the filesystem can do that: a report that is
+     * killed leaves nothing */
+    int fd = open(parent, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    output->unnamed = fd >= 0;
+    output->file = output->unnamed ? fdopen(fd, "w") : fopen(output->temporary, "wxe");
+    return output->file ? 0 : errno;
+}
+
+int cli_output_open(struct cli_output *output, const char *path, char *const *inputs)
+{
     struct stat st;
-    int os = 0;
     *output = (struct cli_output){.file = stdout};
     if (!path || !strcmp(path, "-"))
         return 0;
@@ -207,28 +244,9 @@ int cli_output_open(struct cli_output *output, const char *path, char *const *in
                          "tacho never overwrites a recording: give another name with -o FILE",
                          "%s: this is a recording, or an input of this command", path);
     }
-    if (!exists ||
-        !realpath(path, target)) /* what a symbolic link points to is replaced, not the link */
-        snprintf(target, sizeof target, "%s", path);
-    snprintf(folder, sizeof folder, "%s", target);
-    snprintf(name, sizeof name, "%s", target);
-    const char *parent = dirname(folder);
-    output->target = strdup(target);
-    output->temporary = malloc(strlen(target) + 64);
-    if (!output->target || !output->temporary) {
-        os = ENOMEM;
-        goto fail;
-    }
-    sprintf(output->temporary, "%s/.%s.%ld.tmp", parent, basename(name), (long)getpid());
-    /* without a name until it is complete, where the filesystem can do that: a report that is
-     * killed leaves nothing */
-    int fd = open(parent, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
-    output->unnamed = fd >= 0;
-    output->file = output->unnamed ? fdopen(fd, "w") : fopen(output->temporary, "wxe");
-    if (output->file)
+    int os = output_create(output, path, exists);
+    if (!os)
         return 0;
-    os = errno;
-fail:
     free(output->target);
     free(output->temporary);
     return fail_errno(path, os);
@@ -283,6 +301,15 @@ int cli_output_close(struct cli_output *output, int code)
     if (!output->path)
         clearerr(stdout); /* one message is enough */
     return fail_errno(output->path ? output->path : "standard output", os);
+}
+
+int cli_output_end(struct cli_output *output, int rc, const char *name, const char *what)
+{
+    int code = 0;
+    if (rc && rc != TACHO_EIO) /* closing the output says what is wrong with a stream */
+        code = cli_error(rc, NULL, "%s: the %s could not be written: %s", name, what,
+                         tacho_error_text(rc));
+    return cli_output_close(output, code);
 }
 
 int cli_stdout_close(int code)

@@ -53,6 +53,9 @@ struct cli_output {
  * none of them is replaced, and neither is any run, because a recording that is overwritten by
  * mistake is lost for ever. 0 or an exit code, after a message. */
 int cli_output_open(struct cli_output *output, const char *path, char *const *inputs);
+/* Closes what was written with the result `rc`, 0 or TACHO_E*, and says so if it failed: "NAME: the
+ * WHAT could not be written". 0 or an exit code. */
+int cli_output_end(struct cli_output *output, int rc, const char *name, const char *what);
 /* Syncs, renames; `code` != 0 discards instead. Returns `code`, or an exit code after a message if
  * writing failed. */
 int cli_output_close(struct cli_output *output, int code);

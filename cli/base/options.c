@@ -98,16 +98,20 @@ static bool parse_integer(const char *text, const char *stop, int64_t *out)
     return end != text && end == stop && !errno && text[0] != ' ';
 }
 
+static bool parse_one(const char *text, struct cli_range *range)
+{
+    bool ok = parse_integer(text, text + strlen(text), &range->from) && range->from >= 0;
+    range->to = range->from;
+    return ok;
+}
+
 /* FROM:TO, FROM:, :TO, or one index. */
 static bool parse_range(const char *text, struct cli_range *range)
 {
     const char *colon = strchr(text, ':');
     *range = (struct cli_range){.set = true, .from = 0, .to = INT64_MAX};
-    if (!colon) {
-        bool ok = parse_integer(text, text + strlen(text), &range->from) && range->from >= 0;
-        range->to = range->from;
-        return ok;
-    }
+    if (!colon)
+        return parse_one(text, range);
     if (colon != text && !parse_integer(text, colon, &range->from))
         return false;
     if (colon[1] && !parse_integer(colon + 1, text + strlen(text), &range->to))
@@ -148,6 +152,17 @@ static void choice_hint(char *hint, size_t size, const char *text, const char *c
         snprintf(hint, size, "possible values: %s", shown);
 }
 
+static int refuse_number(const char *command, const struct cli_option *option, const char *text)
+{
+    char hint[300];
+    if (option->kind == CLI_SIZE)
+        snprintf(hint, sizeof hint, "give bytes, or a number with K, M, G or T");
+    else
+        snprintf(hint, sizeof hint, "give a %snumber from %.15g to %.15g",
+                 option->kind == CLI_INT ? "whole " : "", option->low, option->high);
+    return cli_usage(command, hint, "--%s: invalid value '%s'", option->name, text);
+}
+
 /* Stores the number that `text` holds, if it is one within the limits of `option`. 0, or 2 after a
  * message. */
 static int set_number(const char *command, const struct cli_option *option, const char *text,
@@ -156,7 +171,6 @@ static int set_number(const char *command, const struct cli_option *option, cons
     double number;
     int64_t integer = 0;
     bool ok;
-    char hint[300];
     if (option->kind == CLI_INT) {
         ok = parse_integer(text, text + strlen(text), &integer);
         number = (double)integer;
@@ -164,12 +178,7 @@ static int set_number(const char *command, const struct cli_option *option, cons
         ok = cli_parse_scaled(text, option->kind == CLI_SIZE ? 1024 : 1000, &number);
     }
     if (!ok || number < option->low || number > option->high) {
-        if (option->kind == CLI_SIZE)
-            snprintf(hint, sizeof hint, "give bytes, or a number with K, M, G or T");
-        else
-            snprintf(hint, sizeof hint, "give a %snumber from %.15g to %.15g",
-                     option->kind == CLI_INT ? "whole " : "", option->low, option->high);
-        return cli_usage(command, hint, "--%s: invalid value '%s'", option->name, text);
+        return refuse_number(command, option, text);
     }
     if (option->kind == CLI_NUMBER)
         *(double *)place = number;
@@ -238,6 +247,21 @@ static int ambiguous(const char *command, const char *typed, const char *plain,
     return cli_usage(command, hint, "ambiguous option '%s'", typed);
 }
 
+/* What the user may have meant: a file of this name, or the option `close` if there is one. */
+static void unknown_hint(char *hint, size_t size, const char *command, const char *typed,
+                         const char *close)
+{
+    char *file = access(typed, F_OK) ? NULL : cli_shell_word(typed);
+    if (file) /* a name, ./-name then */
+        snprintf(hint, size, "for the file of this name: %s; 'tacho %s --help' lists the options",
+                 file, command);
+    else if (close)
+        snprintf(hint, size, "did you mean '--%s'? 'tacho %s --help' lists all", close, command);
+    else
+        snprintf(hint, size, "'tacho %s --help' lists the options", command);
+    free(file);
+}
+
 /* Says that there is no such option, and what was meant: the beginning of several options, a file
  * whose name starts with a dash, or the closest name. Returns the exit code. */
 static int unknown_option(const struct cli_spec *spec, const char *command, const char *typed)
@@ -246,7 +270,7 @@ static int unknown_option(const struct cli_spec *spec, const char *command, cons
     char plain[64], hint[300];
     size_t matches = 0, count = 0;
     words[count++] = "help";
-    for (const struct cli_option *option = spec->options; option && option->name; option++)
+    CLI_EACH_OPTION(option, spec)
         words[count++] = option->name;
     words[count] = NULL;
     while (*name == '-')
@@ -257,18 +281,7 @@ static int unknown_option(const struct cli_spec *spec, const char *command, cons
         matches += !strncmp(words[i], plain, strlen(plain));
     if (matches > 1)
         return ambiguous(command, typed, plain, words);
-    const char *close = is_long ? cli_closest(plain, words) : NULL;
-    char *file = access(typed, F_OK) ? NULL : cli_shell_word(typed);
-    if (file) /* a name, ./-name then */
-        snprintf(hint, sizeof hint,
-                 "for the file of this name: %s; 'tacho %s --help' lists the options", file,
-                 command);
-    else if (close)
-        snprintf(hint, sizeof hint, "did you mean '--%s'? 'tacho %s --help' lists all", close,
-                 command);
-    else
-        snprintf(hint, sizeof hint, "'tacho %s --help' lists the options", command);
-    free(file);
+    unknown_hint(hint, sizeof hint, command, typed, is_long ? cli_closest(plain, words) : NULL);
     return cli_usage(command, hint, "unknown option '%s'", typed);
 }
 
@@ -286,7 +299,7 @@ static int refused(const struct cli_spec *spec, const char *command, const char 
 {
     char letter[3] = {'-', (char)optopt, 0}, hint[200];
     bool is_long = !strncmp(typed, "--", 2);
-    for (const struct cli_option *option = spec->options; option && option->name; option++) {
+    CLI_EACH_OPTION(option, spec) {
         bool same_number = optopt == FIRST_NUMBER + (int)(option - spec->options);
         if (got == ':' && (is_long ? same_number : option->letter == optopt)) {
             snprintf(hint, sizeof hint, "--%s=%s: %s", option->name, option->argument,
@@ -313,7 +326,7 @@ static void getopt_tables(const struct cli_spec *spec, struct option *table, cha
     *letters++ = 'h';
     *table++ = (struct option){"help", no_argument, NULL, 'h'};
     int number = FIRST_NUMBER;
-    for (const struct cli_option *option = spec->options; option && option->name; option++) {
+    CLI_EACH_OPTION(option, spec) {
         *table++ = (struct option){option->name, takes_argument(option), NULL, number++};
         if (option->letter) {
             *letters++ = option->letter;
@@ -330,16 +343,28 @@ static const struct cli_option *option_of(const struct cli_spec *spec, int got)
 {
     if (got >= FIRST_NUMBER)
         return &spec->options[got - FIRST_NUMBER];
-    for (const struct cli_option *option = spec->options; option && option->name; option++)
+    CLI_EACH_OPTION(option, spec)
         if (option->letter == got)
             return option;
     return NULL;
 }
 
+/* Refuses too few or too many words behind the options. Returns -1 if their number fits. */
+static int check_words(const struct cli_spec *spec, const char *command, int count, char **words)
+{
+    char hint[200];
+    snprintf(hint, sizeof hint, "usage: tacho %s %s", command, spec->usage);
+    if (count < spec->least)
+        return cli_usage(command, hint, "missing: %s", spec->words_missing);
+    if (spec->most >= 0 && count > spec->most)
+        return cli_usage(command, hint, "unexpected argument '%s'", words[spec->most]);
+    return -1;
+}
+
 int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, int *first)
 {
     struct option table[OPTIONS_MAX + 2];
-    char letters[2 * OPTIONS_MAX + 8], hint[200];
+    char letters[2 * OPTIONS_MAX + 8];
     const char *command = argv[0];
     int got;
     getopt_tables(spec, table, letters);
@@ -358,13 +383,7 @@ int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, 
             return code;
     }
     *first = optind;
-    int words = argc - optind;
-    snprintf(hint, sizeof hint, "usage: tacho %s %s", command, spec->usage);
-    if (words < spec->least)
-        return cli_usage(command, hint, "missing: %s", spec->words_missing);
-    if (spec->most >= 0 && words > spec->most)
-        return cli_usage(command, hint, "unexpected argument '%s'", argv[optind + spec->most]);
-    return -1;
+    return check_words(spec, command, argc - optind, argv + optind);
 }
 
 /* ---- help ------------------------------------------------------------------------------------------------------------------ */
@@ -390,7 +409,7 @@ void cli_spec_print(FILE *out, const char *command, const struct cli_spec *spec)
     if (spec->about)
         fprintf(out, "\n%s\n", spec->about);
     fprintf(out, "\noptions:\n");
-    for (const struct cli_option *option = spec->options; option && option->name; option++)
+    CLI_EACH_OPTION(option, spec)
         print_option(out, option);
     print_option(out, &help);
     if (spec->examples)

@@ -38,6 +38,32 @@ struct cli_option {
     double low, high; /* limits of numbers */
 };
 
+/* Rows of a command's table of options. `field` is the member of the command's `struct values` that
+ * the option sets: a flag, a text (or range), or a number with its limits. */
+#define CLI_FLAG_ROW(name, letter, field, help) \
+    CLI_TEXT_ROW(name, letter, CLI_FLAG, field, NULL, help)
+#define CLI_TEXT_ROW(name, letter, kind, field, argument, help) \
+    CLI_NUMBER_ROW(name, letter, kind, field, argument, help, 0, 0)
+#define CLI_NUMBER_ROW(name, letter, kind, field, argument, help, low, high) \
+    { \
+        name, letter, kind, offsetof(struct values, field), argument, help, low, high \
+    }
+
+/* Rows that several commands share. */
+#define CLI_OUTPUT_ROW CLI_TEXT_ROW("output", 'o', CLI_TEXT, output, "FILE", "write to FILE")
+#define CLI_CREATE_ROW \
+    CLI_TEXT_ROW("output", 'o', CLI_TEXT, output, "RUN", \
+                 "the file to create (required); never overwritten")
+#define CLI_CLASSES_ROW \
+    CLI_TEXT_ROW("classes", 0, CLI_TEXT, classes, "FILE", \
+                 "your own kernel classes, before the built-in ones")
+#define CLI_WIDTH_ROW \
+    CLI_NUMBER_ROW("width", 0, CLI_INT, width, "N", \
+                   "columns of text (those of the terminal, else 100)", 40, 200)
+#define CLI_COLOR_ROW \
+    CLI_TEXT_ROW("color", 0, CLI_CHOICE, color, "auto|always|never", "when to use colour")
+#define CLI_NO_COLOR_ROW CLI_FLAG_ROW("no-color", 0, no_color, "the same as --color=never")
+
 struct cli_spec {
     const char *help;  /* one line */
     const char *usage; /* "[OPTION]... [RUN]" */
@@ -55,6 +81,12 @@ struct cli_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit code */
     const struct cli_spec *spec;
 };
+
+/* Loops over the commands of a table, and over the options of a command, if it has any. */
+#define CLI_EACH_COMMAND(command, commands) \
+    for (const struct cli_command *command = (commands); command->name; command++)
+#define CLI_EACH_OPTION(option, spec) \
+    for (const struct cli_option *option = (spec)->options; option && option->name; option++)
 
 /* Fills `values` from argv. Returns -1 to go on (argv[*first] is the first word that is no option),
  * else the exit code with which the command has to end: 0 after --help, 2 after a message. */

@@ -167,6 +167,13 @@ static int save_findings(store *out, const json_t *report)
 
 /* The JSON report is the one place where metrics get their names, so what is saved is what it says.
  */
+void cli_json_print(json_t *json)
+{
+    json_dumpf(json, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+    putchar('\n');
+    json_decref(json);
+}
+
 json_t *cli_run_json(const struct an_result *result)
 {
     char *text = NULL;
@@ -211,9 +218,9 @@ out:
 
 /* ---- after a recording --------------------------------------------------------------------------------------------------- */
 
-struct rep_options cli_report_options(int64_t width, const char *when, bool to_stdout)
+struct rep_options cli_report_options(int64_t width, const char *when, const char *output)
 {
-    int fd = to_stdout ? STDOUT_FILENO : -1;
+    int fd = !output || !strcmp(output, "-") ? STDOUT_FILENO : -1;
     int64_t columns = width ? width : cli_columns(fd, 100);
     if (columns < 40)
         columns = 40;
@@ -260,38 +267,30 @@ static const char *from_here(const char *path)
 /* Prints the text report on stdout. 0 or an exit code. */
 static int print_report(const struct an_result *result)
 {
-    struct rep_options options = cli_report_options(0, NULL, true);
+    struct rep_options options = cli_report_options(0, NULL, NULL);
     struct cli_output out;
     cli_output_open(&out, NULL, NULL);
     int rc = rep_write("text", result, &options, out.file);
     return cli_output_close(&out, rc == TACHO_EIO ? 0 : tacho_error_exit(rc));
 }
 
-int cli_run_conclude(const struct col_result *recording, bool report)
+int cli_run_conclude_file(const char *path, const char *run, struct an_result **result)
 {
-    const char *path = from_here(recording->path);
     struct col_found found = {0};
-    struct an_result *result = NULL;
     struct tacho_error err = {0};
+    snprintf(found.path, sizeof found.path, "%s", path);
+    snprintf(found.run, sizeof found.run, "%s", run);
+    int code = cli_run_analyze(&found, &(struct an_options){0}, result);
+    if (!code && cli_run_save(path, *result, &err))
+        cli_fail(&err); /* the file is complete without them */
+    return code;
+}
+
+/* Says what was recorded, the verdict of an analysis, and what to type next. */
+static void say_recorded(const struct col_result *recording, const struct an_result *result,
+                         bool report, const char *path, const char *word)
+{
     char events[32], lost[32];
-    int code = 0;
-    say_warnings(recording->warnings);
-    if (recording->attached) /* the other tacho says the rest */
-        return recording->exit_code;
-    char *word = cli_shell_word(path);
-    if (!recording->finished) {
-        if (recording->path[0])
-            cli_say("%s: not finished; to finish it: tacho recover %s", path, word ? word : path);
-        free(word);
-        return recording->exit_code;
-    }
-    snprintf(found.path, sizeof found.path, "%s", recording->path);
-    snprintf(found.run, sizeof found.run, "%s", path);
-    code = cli_run_analyze(&found, &(struct an_options){0}, &result);
-    if (!code && cli_run_save(recording->path, result, &err))
-        cli_fail(&err); /* the recording is complete without them */
-    if (report && result)
-        code = print_report(result);
     cli_say("%s: %s events, %s lost, %s", path,
             grouped(result ? result->trust.events
                            : recording->slices + recording->counters + recording->steps,
@@ -303,9 +302,30 @@ int cli_run_conclude(const struct col_result *recording, bool report)
             cli_say("%s", result->caution);
     }
     if (report) /* it was just printed */
-        cli_say("next: tacho sql %s 'SELECT * FROM step'", word ? word : path);
+        cli_say("next: tacho sql %s 'SELECT * FROM step'", word);
     else
-        cli_say("next: tacho report %s", word ? word : path);
+        cli_say("next: tacho report %s", word);
+}
+
+int cli_run_conclude(const struct col_result *recording, bool report)
+{
+    const char *path = from_here(recording->path);
+    struct an_result *result = NULL;
+    int code = 0;
+    say_warnings(recording->warnings);
+    if (recording->attached) /* the other tacho says the rest */
+        return recording->exit_code;
+    char *word = cli_shell_word(path);
+    if (!recording->finished) {
+        if (recording->path[0])
+            cli_say("%s: not finished; to finish it: tacho recover %s", path, word ? word : path);
+        free(word);
+        return recording->exit_code;
+    }
+    code = cli_run_conclude_file(recording->path, path, &result);
+    if (report && result)
+        code = print_report(result);
+    say_recorded(recording, result, report, path, word ? word : path);
     an_result_free(result);
     free(word);
     return recording->exit_code ? recording->exit_code : code;

@@ -32,8 +32,15 @@ json_t *cli_run_json(const struct an_result *result);
  * SECTION.KEY; the verdict is a row of `run`. 0 or a TACHO_E* code. */
 int cli_run_save(const char *path, const struct an_result *result, struct tacho_error *err);
 
-/* What a terminal wants: width, colour, characters. `when` as in cli_color. */
-struct rep_options cli_report_options(int64_t width, const char *when, bool to_stdout);
+/* Prints the object on stdout and frees it; NULL prints an empty line. */
+void cli_json_print(json_t *json);
+
+/* What a terminal wants: width, colour, characters. `when` as in cli_color. The text goes to the
+ * file `output`; NULL or "-": to stdout. */
+struct rep_options cli_report_options(int64_t width, const char *when, const char *output);
+/* Analyzes the complete file `path`, which messages call `run`, and saves the result in it; a
+ * failure to save is only said. 0 or an exit code, after a message. */
+int cli_run_conclude_file(const char *path, const char *run, struct an_result **result);
 
 /* After a recording: analyzes, saves, and says on stderr where the file is, what is in it and what
  * to type next. The text report goes to stdout if `report`. Returns r->exit_code, or another code

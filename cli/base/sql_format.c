@@ -55,20 +55,30 @@ static void table_line(struct cli_sql_writer *writer, char *const *row)
     }
 }
 
-/* Prints the head of the table and the rows that waited. */
-static void table_flush(struct cli_sql_writer *writer)
+static void free_row(char **cells, int columns)
 {
-    table_line(writer, writer->names);
+    for (int i = 0; i < columns; i++)
+        free(cells[i]);
+    free(cells);
+}
+
+static void table_rule(struct cli_sql_writer *writer)
+{
     for (int i = 0; i < writer->columns; i++) {
         for (int j = 0; j < writer->width[i]; j++)
             fputc('-', writer->out);
         fputs(i + 1 < writer->columns ? "  " : "\n", writer->out);
     }
+}
+
+/* Prints the head of the table and the rows that waited. */
+static void table_flush(struct cli_sql_writer *writer)
+{
+    table_line(writer, writer->names);
+    table_rule(writer);
     for (int row = 0; row < writer->rows_waiting; row++) {
         table_line(writer, writer->waiting[row]);
-        for (int i = 0; i < writer->columns; i++)
-            free(writer->waiting[row][i]);
-        free(writer->waiting[row]);
+        free_row(writer->waiting[row], writer->columns);
     }
     writer->rows_waiting = 0;
 }
@@ -129,15 +139,8 @@ static int table_end(struct cli_sql_writer *writer)
 
 /* ---- csv (RFC 4180) -------------------------------------------------------------------------------------------------------- */
 
-/* Prints a field, with quotes where it needs them. */
-static void csv_field(FILE *out, const char *text, size_t bytes)
+static void csv_quoted(FILE *out, const char *text, size_t bytes)
 {
-    bool quote = memchr(text, ',', bytes) || memchr(text, '"', bytes) ||
-                 memchr(text, '\n', bytes) || memchr(text, '\r', bytes);
-    if (!quote) {
-        fwrite(text, 1, bytes, out);
-        return;
-    }
     fputc('"', out);
     for (size_t i = 0; i < bytes; i++) {
         if (text[i] == '"')
@@ -145,6 +148,17 @@ static void csv_field(FILE *out, const char *text, size_t bytes)
         fputc(text[i], out);
     }
     fputc('"', out);
+}
+
+/* Prints a field, with quotes where it needs them. */
+static void csv_field(FILE *out, const char *text, size_t bytes)
+{
+    bool quote = memchr(text, ',', bytes) || memchr(text, '"', bytes) ||
+                 memchr(text, '\n', bytes) || memchr(text, '\r', bytes);
+    if (quote)
+        csv_quoted(out, text, bytes);
+    else
+        fwrite(text, 1, bytes, out);
 }
 
 static int csv_head(struct cli_sql_writer *writer)

@@ -8,6 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/base/message.h"
+#include "tacho_error.h"
+
 int cli_train_find(char path[PATH_MAX])
 {
     static const char *const places[] = {"train", "../libexec/tacho/train", "../libexec/train"};
@@ -21,4 +24,11 @@ int cli_train_find(char path[PATH_MAX])
         if (snprintf(path, PATH_MAX, "%s/%s", self, places[i]) < PATH_MAX && !access(path, X_OK))
             return 0;
     return -1;
+}
+
+int cli_train_need(char path[PATH_MAX])
+{
+    return cli_train_find(path) ? cli_error(TACHO_ENOTFOUND, "'make' builds it next to tacho",
+                                            "train: the reference engine's program was not found")
+                                : 0;
 }

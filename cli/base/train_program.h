@@ -10,5 +10,7 @@
 /* Writes its path. 0, or -1 if it is neither beside tacho (build folder) nor in ../libexec
  * (installed). */
 int cli_train_find(char path[PATH_MAX]);
+/* The same. 0, or an exit code after a message. */
+int cli_train_need(char path[PATH_MAX]);
 
 #endif

@@ -19,20 +19,17 @@ struct values {
     bool json, no_color;
 };
 
-#define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"what-if", 0, CLI_TEXT, AT(what_if), "EDITS",
-     "changes to replay, instead of those that the findings propose", 0, 0},
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "print JSON (tacho-advice/1)", 0, 0},
-    {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
-    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only steps A to B (A: or :B or one index)", 0, 0},
-    {"top", 0, CLI_INT, AT(top), "N", "rows of the sensitivity table (12)", 1, 1000},
-    {"classes", 0, CLI_TEXT, AT(classes), "FILE",
-     "your own kernel classes, before the built-in ones", 0, 0},
-    {"width", 0, CLI_INT, AT(width), "N", "columns of text (those of the terminal, else 100)", 40,
-     200},
-    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "when to use colour", 0, 0},
-    {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
+    CLI_TEXT_ROW("what-if", 0, CLI_TEXT, what_if, "EDITS",
+                 "changes to replay, instead of those that the findings propose"),
+    CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-advice/1)"),
+    CLI_OUTPUT_ROW,
+    CLI_TEXT_ROW("steps", 0, CLI_RANGE, steps, "A:B", "only steps A to B (A: or :B or one index)"),
+    CLI_NUMBER_ROW("top", 0, CLI_INT, top, "N", "rows of the sensitivity table (12)", 1, 1000),
+    CLI_CLASSES_ROW,
+    CLI_WIDTH_ROW,
+    CLI_COLOR_ROW,
+    CLI_NO_COLOR_ROW,
     {0},
 };
 
@@ -133,19 +130,15 @@ static int write_advice(const struct values *values, char *const *arguments,
                         const struct an_result *result)
 {
     struct cli_output out;
-    bool to_stdout = !values->output || !strcmp(values->output, "-");
-    struct rep_options settings =
-        cli_report_options(values->width, values->no_color ? "never" : values->color, to_stdout);
+    struct rep_options settings = cli_report_options(
+        values->width, values->no_color ? "never" : values->color, values->output);
     settings.ops = (int)values->top;
     int code = cli_output_open(&out, values->output, arguments);
     if (code)
         return code;
     int rc = values->json ? rep_advice_json(result, out.file)
                           : rep_text_section("advice", result, &settings, out.file);
-    if (rc && rc != TACHO_EIO) /* closing the output says what is wrong with a stream */
-        code = cli_error(rc, NULL, "%s: the advice could not be written: %s", result->run.file,
-                         tacho_error_text(rc));
-    return cli_output_close(&out, code);
+    return cli_output_end(&out, rc, result->run.file, "advice");
 }
 
 int cli_advise(int argc, char **argv)

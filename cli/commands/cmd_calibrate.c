@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "cli/base/message.h"
+#include "cli/base/run_file.h"
 #include "cli/base/train_program.h"
 #include "cli/commands/commands.h"
 #include "profiler/collector/os/clock.h"
@@ -28,17 +29,16 @@ struct values {
     bool quick, ops, show, force, json;
 };
 
-#define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"quick", 0, CLI_FLAG, AT(quick), NULL, "take 8 seconds instead of 50; less accurate", 0, 0},
-    {"force", 0, CLI_FLAG, AT(force), NULL, "measure again, even if a calibration is kept", 0, 0},
-    {"show", 0, CLI_FLAG, AT(show), NULL,
-     "show the kept calibration of this machine, measure nothing", 0, 0},
-    {"ops", 0, CLI_FLAG, AT(ops), NULL,
-     "also measure each operation of the reference engine and place it on the roofline", 0, 0},
-    {"disk", 0, CLI_TEXT, AT(disk), "DIR",
-     "read the disk of this folder (default: where the calibration is kept)", 0, 0},
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "print JSON", 0, 0},
+    CLI_FLAG_ROW("quick", 0, quick, "take 8 seconds instead of 50; less accurate"),
+    CLI_FLAG_ROW("force", 0, force, "measure again, even if a calibration is kept"),
+    CLI_FLAG_ROW("show", 0, show, "show the kept calibration of this machine, measure nothing"),
+    CLI_FLAG_ROW(
+        "ops", 0, ops,
+        "also measure each operation of the reference engine and place it on the roofline"),
+    CLI_TEXT_ROW("disk", 0, CLI_TEXT, disk, "DIR",
+                 "read the disk of this folder (default: where the calibration is kept)"),
+    CLI_FLAG_ROW("json", 'j', json, "print JSON"),
     {0},
 };
 
@@ -60,6 +60,30 @@ const struct cli_spec cli_calibrate_spec = {
 
 /* ---- the program train ------------------------------------------------------------------------------------------------------ */
 
+static void fail_ended(char *const *argv, int status, struct tacho_error *err)
+{
+    if (WIFSIGNALED(status))
+        tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: ended by signal %d", argv[0], argv[1],
+                   WTERMSIG(status));
+    else
+        tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: exited with status %d", argv[0], argv[1],
+                   WEXITSTATUS(status));
+}
+
+/* In the child: becomes the program, with its standard output in the pipe. */
+static _Noreturn void run_child(char *const *argv, const int ends[2], pid_t parent, bool quiet)
+{
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* nothing goes on measuring when tacho is killed */
+    if (getppid() != parent)
+        _exit(127);
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    if (!quiet || freopen("/dev/null", "w", stderr))
+        execvp(argv[0], argv);
+    _exit(127);
+}
+
 /* stdout of a command as JSON; NULL with words. `quiet`: its stderr goes nowhere. */
 static json_t *run_json(char *const *argv, bool quiet, struct tacho_error *err)
 {
@@ -71,18 +95,8 @@ static json_t *run_json(char *const *argv, bool quiet, struct tacho_error *err)
     }
     fflush(NULL);
     pid_t self = getpid(), pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* nothing goes on measuring when tacho is killed */
-        if (getppid() != self)
-            _exit(127);
-        dup2(ends[1], STDOUT_FILENO);
-        close(ends[0]);
-        close(ends[1]);
-        if (quiet && !freopen("/dev/null", "w", stderr))
-            _exit(127);
-        execvp(argv[0], argv);
-        _exit(127);
-    }
+    if (pid == 0)
+        run_child(argv, ends, self, quiet);
     close(ends[1]);
     FILE *from = pid > 0 ? fdopen(ends[0], "r") : NULL;
     json_t *out = from ? json_loadf(from, JSON_DISABLE_EOF_CHECK, &where) : NULL;
@@ -95,12 +109,7 @@ static json_t *run_json(char *const *argv, bool quiet, struct tacho_error *err)
     if (out && WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return out;
     json_decref(out);
-    if (WIFSIGNALED(status))
-        tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: ended by signal %d", argv[0], argv[1],
-                   WTERMSIG(status));
-    else
-        tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: exited with status %d", argv[0], argv[1],
-                   WEXITSTATUS(status));
+    fail_ended(argv, status, err);
     return NULL;
 }
 
@@ -122,12 +131,27 @@ static json_t *run_train(const char *train, const struct values *values, const c
     return run_json((char *const *)argv, false, err);
 }
 
+/* The rows of a machine on which no two ranks could be started. */
+static json_t *absent_mpi_rows(void)
+{
+    static const char *const rows[] = {"mpi_latency", "mpi_bandwidth"};
+    json_t *absent = json_array();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        json_array_append_new(absent,
+                              json_pack("{s:s, s:s, s:s, s:n, s:s, s:s}", "resource", rows[i],
+                                        "dtype", "", "unit", i ? "bytes/s" : "s", "value", "reason",
+                                        "mpirun -np 2 did not run here", "fix",
+                                        "install openmpi-bin and libopenmpi-dev, 'make' again, "
+                                        "then: mpirun -np 2 train "
+                                        "calibrate --mpi"));
+    return absent;
+}
+
 /* Runs two ranks of train. Variables allow Open MPI to let ranks share cores and to be started by
  * root, as every user of a container is; other launchers ignore them. */
 static int add_mpi(struct col_calibration *calibration, const char *train,
                    const struct values *values)
 {
-    static const char *const rows[] = {"mpi_latency", "mpi_bandwidth"};
     const char *argv[] = {
         "mpirun", "-np", "2", train, "calibrate", "--mpi", values->quick ? "--quick" : NULL, NULL};
     struct tacho_error err;
@@ -136,23 +160,9 @@ static int add_mpi(struct col_calibration *calibration, const char *train,
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
     json_t *out = run_json((char *const *)argv, true, &err);
-    int rc = 0;
-    if (out)
-        rc = col_calibration_add_json(calibration, json_object_get(out, "rows"));
-    else {
-        json_t *absent = json_array();
-        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-            json_array_append_new(absent,
-                                  json_pack("{s:s, s:s, s:s, s:n, s:s, s:s}", "resource", rows[i],
-                                            "dtype", "", "unit", i ? "bytes/s" : "s", "value",
-                                            "reason", "mpirun -np 2 did not run here", "fix",
-                                            "install openmpi-bin and libopenmpi-dev, 'make' again, "
-                                            "then: mpirun -np 2 train "
-                                            "calibrate --mpi"));
-        rc = col_calibration_add_json(calibration, absent);
-        json_decref(absent);
-    }
-    json_decref(out);
+    json_t *rows = out ? json_object_get(out, "rows") : absent_mpi_rows();
+    int rc = col_calibration_add_json(calibration, rows);
+    json_decref(out ? out : rows);
     return rc;
 }
 
@@ -184,6 +194,23 @@ static struct use use_now(void)
     return use;
 }
 
+static void set_time(struct col_calibration *calibration, time_t now)
+{
+    struct tm tm;
+    gmtime_r(&now, &tm);
+    strftime(calibration->measured_at, sizeof calibration->measured_at, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+/* Adds how many cores other programs used since `before`. */
+static void add_others(struct col_calibration *calibration, const struct use *before)
+{
+    struct use after = use_now(); /* messages between ranks wait by spinning */
+    if (before->known && after.known && after.at > before->at)
+        calibration->busy_cores =
+            fmax(0, (after.machine - before->machine - (after.own - before->own)) /
+                        (after.at - before->at));
+}
+
 /* Measures everything anew and saves it at `path`. A TACHO_E* code. */
 static int measure(struct col_calibration *calibration, const char *train,
                    const struct values *values, const char *path, struct tacho_error *err)
@@ -193,7 +220,6 @@ static int measure(struct col_calibration *calibration, const char *train,
     struct col_peak_spread spread[3];
     struct use before = use_now();
     time_t now = time(NULL);
-    struct tm tm;
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
     cli_say("measuring for about %s; keep the machine idle", values->quick ? "8 s" : "50 s");
     col_peak_measure_anew(&peak, values->quick ? 0.15 : 1.0, spread);
@@ -205,17 +231,12 @@ static int measure(struct col_calibration *calibration, const char *train,
         rc = col_calibration_add_json(calibration, json_object_get(out, "rows"));
         json_decref(out);
     }
-    struct use after = use_now(); /* messages between ranks wait by spinning */
-    if (before.known && after.known && after.at > before.at)
-        calibration->busy_cores =
-            fmax(0, (after.machine - before.machine - (after.own - before.own)) /
-                        (after.at - before.at));
+    add_others(calibration, &before);
     if (!rc)
         rc = add_mpi(calibration, train, values);
     if (rc)
         return tacho_fail(err, rc, NULL, "%s: its measurements cannot be read", train);
-    gmtime_r(&now, &tm);
-    strftime(calibration->measured_at, sizeof calibration->measured_at, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    set_time(calibration, now);
     calibration->quick = values->quick;
     return col_calibration_save(calibration, path, err);
 }
@@ -270,6 +291,22 @@ static void put_value(double value, const char *unit)
     printf("  %13s", text);
 }
 
+static void print_ceiling(const struct col_ceiling *ceiling)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s%s%s", ceiling->resource, *ceiling->dtype ? " " : "",
+             ceiling->dtype);
+    printf("%-23s", name);
+    if (isnan(ceiling->value)) {
+        printf("  absent: %s\n%-23s  hint: %s\n", ceiling->how, "", ceiling->fix);
+        return;
+    }
+    put_value(ceiling->value, ceiling->unit);
+    put_value(ceiling->median, ceiling->unit);
+    put_value(ceiling->worst, ceiling->unit);
+    printf("  %s\n", ceiling->how);
+}
+
 /* Prints what was measured, a row for each resource. */
 static void print_ceilings(const struct col_calibration *calibration)
 {
@@ -278,21 +315,8 @@ static void print_ceilings(const struct col_calibration *calibration)
            plural, (double)calibration->memory_bytes / (1 << 30), calibration->libraries,
            calibration->measured_at, calibration->quick ? " with --quick" : "");
     printf("%-24s %13s  %13s  %13s\n", "resource", "best", "median", "worst");
-    for (size_t i = 0; i < calibration->rows; i++) {
-        const struct col_ceiling *ceiling = &calibration->row[i];
-        char name[48];
-        snprintf(name, sizeof name, "%s%s%s", ceiling->resource, *ceiling->dtype ? " " : "",
-                 ceiling->dtype);
-        printf("%-23s", name);
-        if (isnan(ceiling->value)) {
-            printf("  absent: %s\n%-23s  hint: %s\n", ceiling->how, "", ceiling->fix);
-            continue;
-        }
-        put_value(ceiling->value, ceiling->unit);
-        put_value(ceiling->median, ceiling->unit);
-        put_value(ceiling->worst, ceiling->unit);
-        printf("  %s\n", ceiling->how);
-    }
+    for (size_t i = 0; i < calibration->rows; i++)
+        print_ceiling(&calibration->row[i]);
     if (calibration->busy_cores > 0.1)
         printf("\nother programs used %.1f cores during the measurement: the values may be too "
                "low; --force measures again\n",
@@ -346,6 +370,25 @@ static const char *text_of(const json_t *op, const char *key)
     return text ? text : "";
 }
 
+static void print_op(const json_t *op)
+{
+    double seconds = json_number_value(json_object_get(op, "seconds"));
+    printf("%-20s %-6s %-28s %-5s", text_of(op, "op"), text_of(op, "dtype"), text_of(op, "shape"),
+           text_of(op, "state"));
+    if (!(seconds > 0)) {
+        printf(" absent: %s\n", text_of(op, "reason"));
+        return;
+    }
+    printf(" %7.3f ms %10.1f %9.1f %9.2f  %s", seconds * 1e3,
+           json_number_value(json_object_get(op, "gflops")),
+           json_number_value(json_object_get(op, "gbps")),
+           json_number_value(json_object_get(op, "intensity")),
+           *text_of(op, "bound") ? text_of(op, "bound") : "not known");
+    if (json_is_number(json_object_get(op, "attained_pct")))
+        printf(" %.0f %%", json_number_value(json_object_get(op, "attained_pct")));
+    putchar('\n');
+}
+
 /* Prints the operations of the reference engine with their place on the roofline. */
 static void print_ops(const json_t *ops)
 {
@@ -355,26 +398,37 @@ static void print_ops(const json_t *ops)
            "time", "GFLOP/s", "GB/s", "FLOP/B", "bound, % of its roof");
     json_array_foreach(ops, i, op)
     {
-        double seconds = json_number_value(json_object_get(op, "seconds"));
-        printf("%-20s %-6s %-28s %-5s", text_of(op, "op"), text_of(op, "dtype"),
-               text_of(op, "shape"), text_of(op, "state"));
-        if (!(seconds > 0)) {
-            printf(" absent: %s\n", text_of(op, "reason"));
-            continue;
-        }
-        printf(" %7.3f ms %10.1f %9.1f %9.2f  %s", seconds * 1e3,
-               json_number_value(json_object_get(op, "gflops")),
-               json_number_value(json_object_get(op, "gbps")),
-               json_number_value(json_object_get(op, "intensity")),
-               *text_of(op, "bound") ? text_of(op, "bound") : "not known");
-        if (json_is_number(json_object_get(op, "attained_pct")))
-            printf(" %.0f %%", json_number_value(json_object_get(op, "attained_pct")));
-        putchar('\n');
+        print_op(op);
     }
     printf("\ncold: operands come from memory; hot: operands are reused. Bytes are those that the "
            "operation counts. cached:\n"
            "more bytes per second than the memory bandwidth, so they came from a cache; its share "
            "refers to the memory roof.\n");
+}
+
+static void print_calibration(const struct col_calibration *calibration, json_t *ops, bool json)
+{
+    if (json) {
+        json_t *all = col_calibration_json(calibration);
+        if (all && ops)
+            json_object_set(all, "ops", ops);
+        cli_json_print(all);
+        return;
+    }
+    print_ceilings(calibration);
+    if (ops)
+        print_ops(ops);
+}
+
+static int check_values(const struct values *values)
+{
+    if (values->show && values->disk)
+        return cli_usage("calibrate", "give only one of them",
+                         "--show measures nothing, --disk says which disk to read");
+    if (values->show && values->force)
+        return cli_usage("calibrate", "give only one of them",
+                         "--show measures nothing, --force measures again");
+    return 0;
 }
 
 int cli_calibrate(int argc, char **argv)
@@ -383,20 +437,16 @@ int cli_calibrate(int argc, char **argv)
     struct tacho_error err = {0};
     struct col_calibration calibration = {0};
     char train[PATH_MAX], path[COL_PATH_MAX];
-    json_t *out = NULL, *all, *op, *ops = NULL;
+    json_t *out = NULL, *op, *ops = NULL;
     size_t i;
     int first, code = cli_parse(&cli_calibrate_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    if (values.show && values.disk)
-        return cli_usage("calibrate", "give only one of them",
-                         "--show measures nothing, --disk says which disk to read");
-    if (values.show && values.force)
-        return cli_usage("calibrate", "give only one of them",
-                         "--show measures nothing, --force measures again");
-    if (cli_train_find(train))
-        return cli_error(TACHO_ENOTFOUND, "'make' builds it next to tacho",
-                         "train: the reference engine's program was not found");
+    code = check_values(&values);
+    if (code)
+        return code;
+    if ((code = cli_train_need(train)))
+        return code;
     int rc = obtain(&calibration, train, &values, path, &err);
     if (rc == 0 && values.ops) {
         out = run_train(train, &values, "--only-ops", NULL, &err);
@@ -404,18 +454,8 @@ int cli_calibrate(int argc, char **argv)
         ops = json_object_get(out, "ops");
         json_array_foreach(ops, i, op) place(&calibration, op);
     }
-    if (rc == 0 && values.json) {
-        all = col_calibration_json(&calibration);
-        if (all && ops)
-            json_object_set(all, "ops", ops);
-        json_dumpf(all, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-        putchar('\n');
-        json_decref(all);
-    } else if (rc == 0) {
-        print_ceilings(&calibration);
-        if (ops)
-            print_ops(ops);
-    }
+    if (rc == 0)
+        print_calibration(&calibration, ops, values.json);
     json_decref(out);
     col_calibration_clear(&calibration);
     return rc ? cli_fail(&err) : 0;

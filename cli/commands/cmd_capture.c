@@ -17,15 +17,15 @@ struct values {
     bool no_wait;
 };
 
-#define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"steps", 0, CLI_INT, AT(steps), "N", "record N steps, the same ones in every process (5)", 1,
-     1e9},
-    {"at", 0, CLI_INT, AT(at), "STEP",
-     "start at this step (default: the first that all processes can still record)", 0, 1e15},
-    {"seconds", 0, CLI_NUMBER, AT(seconds), "S",
-     "record for S seconds from now, regardless of steps", 0.001, 1e9},
-    {"no-wait", 0, CLI_FLAG, AT(no_wait), NULL, "do not wait for the end of the window", 0, 0},
+    CLI_NUMBER_ROW("steps", 0, CLI_INT, steps, "N",
+                   "record N steps, the same ones in every process (5)", 1, 1e9),
+    CLI_NUMBER_ROW("at", 0, CLI_INT, at, "STEP",
+                   "start at this step (default: the first that all processes can still record)", 0,
+                   1e15),
+    CLI_NUMBER_ROW("seconds", 0, CLI_NUMBER, seconds, "S",
+                   "record for S seconds from now, regardless of steps", 0.001, 1e9),
+    CLI_FLAG_ROW("no-wait", 0, no_wait, "do not wait for the end of the window"),
     {0},
 };
 
@@ -68,6 +68,20 @@ static void say_capture(const char *run, const struct col_capture *capture,
                 capture->processes, es);
 }
 
+/* Is the run still being recorded? 0 or an exit code, after a message. */
+static int check_live(const struct col_found *found)
+{
+    struct tacho_error err = {0};
+    store_reader *reader = NULL;
+    if (strstr(found->run, COL_LIVE_SUFFIX))
+        return 0;
+    if (store_open(found->path, &reader, &err)) /* no run at all */
+        return cli_fail(&err);
+    store_reader_close(reader);
+    return cli_error(TACHO_EUSAGE, "a window can be opened only while a run is being recorded",
+                     "%s: the run has ended", found->run);
+}
+
 int cli_capture(int argc, char **argv)
 {
     struct tacho_error err = {0};
@@ -89,14 +103,8 @@ int cli_capture(int argc, char **argv)
     }
     if (col_find_run(run, false, &found, &err))
         return cli_fail(&err);
-    const char *end = strstr(found.run, COL_LIVE_SUFFIX);
-    store_reader *reader = NULL;
-    if (!end && store_open(found.path, &reader, &err)) /* no run at all */
-        return cli_fail(&err);
-    store_reader_close(reader);
-    if (!end)
-        return cli_error(TACHO_EUSAGE, "a window can be opened only while a run is being recorded",
-                         "%s: the run has ended", found.run);
+    if ((code = check_live(&found)))
+        return code;
     if (col_capture(found.run, &capture, &err))
         return cli_fail(&err);
     say_capture(found.run, &capture, &values);

@@ -23,19 +23,17 @@ struct values {
     bool json, no_color;
 };
 
-#define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"fail-above", 0, CLI_TEXT, AT(fail_above), "PCT",
-     "exit with 1 if the step is significantly longer, by more than PCT (for example 3%)", 0, 0},
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "print JSON (tacho-diff/1)", 0, 0},
-    {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
-    {"top", 0, CLI_INT, AT(top), "N", "rows of each table (10)", 1, 1000},
-    {"classes", 0, CLI_TEXT, AT(classes), "FILE",
-     "your own kernel classes, before the built-in ones", 0, 0},
-    {"width", 0, CLI_INT, AT(width), "N", "columns of text (those of the terminal, else 100)", 40,
-     200},
-    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "when to use colour", 0, 0},
-    {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
+    CLI_TEXT_ROW(
+        "fail-above", 0, CLI_TEXT, fail_above, "PCT",
+        "exit with 1 if the step is significantly longer, by more than PCT (for example 3%)"),
+    CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-diff/1)"),
+    CLI_OUTPUT_ROW,
+    CLI_NUMBER_ROW("top", 0, CLI_INT, top, "N", "rows of each table (10)", 1, 1000),
+    CLI_CLASSES_ROW,
+    CLI_WIDTH_ROW,
+    CLI_COLOR_ROW,
+    CLI_NO_COLOR_ROW,
     {0},
 };
 
@@ -108,12 +106,25 @@ static int compare(const struct values *values, char **run, struct an_diff **dif
     return code;
 }
 
+static int write_diff(const struct values *values, char *const *arguments,
+                      const struct an_diff *diff, const struct rep_diff_gate *gate)
+{
+    struct cli_output out;
+    struct rep_options settings = cli_report_options(
+        values->width, values->no_color ? "never" : values->color, values->output);
+    int code = cli_output_open(&out, values->output, arguments);
+    if (code)
+        return code;
+    int rc = values->json ? rep_diff_json(diff, gate, out.file)
+                          : rep_diff_text(diff, gate, &settings, out.file);
+    return cli_output_end(&out, rc, "diff", "comparison");
+}
+
 int cli_diff(int argc, char **argv)
 {
     struct values values = {0};
     struct an_diff *diff = NULL;
     struct rep_diff_gate gate = {.fail_above_pct = NAN};
-    struct cli_output out;
     int first, code = cli_parse(&cli_diff_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
@@ -123,18 +134,7 @@ int cli_diff(int argc, char **argv)
     if (code)
         return code;
     gate.failed = !isnan(gate.fail_above_pct) && an_diff_above(diff, gate.fail_above_pct);
-    code = cli_output_open(&out, values.output, argv + first);
-    if (!code) {
-        bool to_stdout = !values.output || !strcmp(values.output, "-");
-        struct rep_options settings =
-            cli_report_options(values.width, values.no_color ? "never" : values.color, to_stdout);
-        int rc = values.json ? rep_diff_json(diff, &gate, out.file)
-                             : rep_diff_text(diff, &gate, &settings, out.file);
-        if (rc && rc != TACHO_EIO) /* closing the output says what is wrong with a stream */
-            code = cli_error(rc, NULL, "diff: the comparison could not be written: %s",
-                             tacho_error_text(rc));
-        code = cli_output_close(&out, code);
-    }
+    code = write_diff(&values, argv + first, diff, &gate);
     if (!code && gate.failed)
         code = EXIT_THRESHOLD;
     an_diff_free(diff);

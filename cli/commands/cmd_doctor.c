@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/base/message.h"
+#include "cli/base/run_file.h"
 #include "cli/base/train_program.h"
 #include "cli/commands/commands.h"
 #include "profiler/collector/collector.h"
@@ -20,12 +21,11 @@ struct values {
     bool json;
 };
 
-#define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "print JSON, for programs and bug reports", 0, 0},
-    {"folder", 0, CLI_TEXT, AT(folder), "DIR",
-     "check for a run started in DIR (the current folder)", 0, 0},
-    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "when to use colour", 0, 0},
+    CLI_FLAG_ROW("json", 'j', json, "print JSON, for programs and bug reports"),
+    CLI_TEXT_ROW("folder", 0, CLI_TEXT, folder, "DIR",
+                 "check for a run started in DIR (the current folder)"),
+    CLI_COLOR_ROW,
     {0},
 };
 
@@ -61,24 +61,17 @@ static const char *color_of(enum col_status status)
     }
 }
 
-/* Prints one line of the list, or adds it to the JSON; counts what is missing. */
-static int put(void *ctx, const struct col_probe *probe)
+static int add_row(json_t *rows, const struct col_probe *probe)
 {
-    struct checkup *checkup = ctx;
-    bool vital = !strcmp(probe->group, "agent") || !strcmp(probe->group, "storage");
-    bool fine = probe->status == COL_STATUS_OK || probe->status == COL_STATUS_MULTIPLEXED;
-    checkup->gaps += !fine;
-    checkup->broken += vital && !fine && probe->status != COL_STATUS_WARNING;
-    if (checkup->rows) {
-        const char *fix = probe->fix ? probe->fix : "";
-        json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "group", probe->group, "name",
-                                probe->name, "status", col_status_text(probe->status), "text",
-                                probe->text ? probe->text : "", "fix", fix, "errno", probe->error);
-        return row ? json_array_append_new(checkup->rows, row) : TACHO_ENOMEM;
-    }
-    if (!checkup->group || strcmp(checkup->group, probe->group))
-        printf("%s%s\n", checkup->group ? "\n" : "", probe->group);
-    checkup->group = probe->group;
+    const char *fix = probe->fix ? probe->fix : "";
+    json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "group", probe->group, "name",
+                            probe->name, "status", col_status_text(probe->status), "text",
+                            probe->text ? probe->text : "", "fix", fix, "errno", probe->error);
+    return row ? json_array_append_new(rows, row) : TACHO_ENOMEM;
+}
+
+static void print_probe(const struct checkup *checkup, const struct col_probe *probe, bool fine)
+{
     char *text = cli_printable(probe->text ? probe->text : "");
     const char *shown = text ? text : "";
     const char *status = col_status_text(probe->status);
@@ -90,7 +83,29 @@ static int put(void *ctx, const struct col_probe *probe)
     free(text);
     if (!fine && probe->fix && *probe->fix)
         printf("  %-13s %-18s hint: %s\n", "", "", probe->fix);
+}
+
+/* Prints one line of the list, or adds it to the JSON; counts what is missing. */
+static int put(void *ctx, const struct col_probe *probe)
+{
+    struct checkup *checkup = ctx;
+    bool vital = !strcmp(probe->group, "agent") || !strcmp(probe->group, "storage");
+    bool fine = probe->status == COL_STATUS_OK || probe->status == COL_STATUS_MULTIPLEXED;
+    checkup->gaps += !fine;
+    checkup->broken += vital && !fine && probe->status != COL_STATUS_WARNING;
+    if (checkup->rows)
+        return add_row(checkup->rows, probe);
+    if (!checkup->group || strcmp(checkup->group, probe->group))
+        printf("%s%s\n", checkup->group ? "\n" : "", probe->group);
+    checkup->group = probe->group;
+    print_probe(checkup, probe, fine);
     return 0;
+}
+
+static int put_program(struct checkup *checkup, const char *name, enum col_status status,
+                       const char *text, const char *fix)
+{
+    return put(checkup, &(struct col_probe){"program", name, status, 0, text, fix});
 }
 
 /* The lines about the program itself; the collector has all others. */
@@ -98,33 +113,43 @@ static int put_own(struct checkup *checkup)
 {
     char text[160], path[PATH_MAX];
     snprintf(text, sizeof text, "tacho %s, SQLite %s", TACHO_VERSION, sqlite3_libversion());
-    int code = put(checkup, &(struct col_probe){"program", "version", COL_STATUS_OK, 0, text, ""});
+    int code = put_program(checkup, "version", COL_STATUS_OK, text, "");
     if (code)
         return code;
     snprintf(text, sizeof text, "%s, %s", nl_langinfo(CODESET),
              isatty(STDOUT_FILENO) ? "a terminal" : "not a terminal");
-    bool utf8 = cli_utf8();
-    code = put(checkup, &(struct col_probe){
-                            "program", "characters", utf8 ? COL_STATUS_OK : COL_STATUS_WARNING, 0,
-                            text, "reports are drawn in ASCII; for UTF-8: export LC_ALL=C.UTF-8"});
+    code = put_program(checkup, "characters", cli_utf8() ? COL_STATUS_OK : COL_STATUS_WARNING, text,
+                       "reports are drawn in ASCII; for UTF-8: export LC_ALL=C.UTF-8");
     if (code)
         return code;
-    code = cli_train_find(path)
-               ? put(checkup, &(struct col_probe){"program", "train", COL_STATUS_WARNING, 0,
-                                                  "the reference engine was not found",
-                                                  "'make' builds it; only 'tacho train' needs it"})
-               : put(checkup, &(struct col_probe){"program", "train", COL_STATUS_OK, 0, path, ""});
+    code = cli_train_find(path) ? put_program(checkup, "train", COL_STATUS_WARNING,
+                                              "the reference engine was not found",
+                                              "'make' builds it; only 'tacho train' needs it")
+                                : put_program(checkup, "train", COL_STATUS_OK, path, "");
     if (code)
         return code;
 #ifdef HAVE_PFM
-    code = put(checkup,
-               &(struct col_probe){"program", "libpfm4", COL_STATUS_OK, 0, "built with it", ""});
+    return put_program(checkup, "libpfm4", COL_STATUS_OK, "built with it", "");
 #else
-    code = put(checkup, &(struct col_probe){"program", "libpfm4", COL_STATUS_NOT_SUPPORTED, 0,
-                                            "built without it: no hardware counters",
-                                            "install libpfm4-dev, then 'make' again"});
+    return put_program(checkup, "libpfm4", COL_STATUS_NOT_SUPPORTED,
+                       "built without it: no hardware counters",
+                       "install libpfm4-dev, then 'make' again");
 #endif
-    return code;
+}
+
+static void conclude(const struct checkup *checkup)
+{
+    if (checkup->rows) {
+        cli_json_print(json_pack("{s:s, s:s, s:b, s:o}", "schema", "tacho-doctor/1", "version",
+                                 TACHO_VERSION, "recording_works", !checkup->broken, "checks",
+                                 checkup->rows));
+    } else if (checkup->broken) {
+        printf(
+            "\nrecording does not work here: %d check%s of agent or storage failed (see above)\n",
+            checkup->broken, checkup->broken == 1 ? "" : "s");
+    } else
+        printf("\nrecording works here%s\n",
+               checkup->gaps ? "; the report names what is missing above" : "");
 }
 
 int cli_doctor(int argc, char **argv)
@@ -145,20 +170,6 @@ int cli_doctor(int argc, char **argv)
         json_decref(checkup.rows);
         return cli_fail(&err);
     }
-    if (checkup.rows) {
-        json_t *all =
-            json_pack("{s:s, s:s, s:b, s:o}", "schema", "tacho-doctor/1", "version", TACHO_VERSION,
-                      "recording_works", !checkup.broken, "checks", checkup.rows);
-        if (all)
-            json_dumpf(all, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-        putchar('\n');
-        json_decref(all);
-    } else if (checkup.broken) {
-        printf(
-            "\nrecording does not work here: %d check%s of agent or storage failed (see above)\n",
-            checkup.broken, checkup.broken == 1 ? "" : "s");
-    } else
-        printf("\nrecording works here%s\n",
-               checkup.gaps ? "; the report names what is missing above" : "");
+    conclude(&checkup);
     return checkup.broken ? 4 : 0;
 }

@@ -17,17 +17,16 @@ struct values {
     bool path;
 };
 
-#define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"format", 'f', CLI_CHOICE, AT(format), "perfetto|folded|stacks|csv",
-     "format of the output (perfetto)", 0, 0},
-    {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
-    {"from", 0, CLI_TEXT, AT(from), "T",
-     "exclude what ended before T after the first event: 1.5s, 200ms, 30us, 7ns", 0, 0},
-    {"to", 0, CLI_TEXT, AT(to), "T", "exclude what began at T or later", 0, 0},
-    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "export only the time of steps A to B", 0, 0},
-    {"critical-path", 0, CLI_FLAG, AT(path), NULL,
-     "perfetto: add the critical path on top; csv: write its segments instead", 0, 0},
+    CLI_TEXT_ROW("format", 'f', CLI_CHOICE, format, "perfetto|folded|stacks|csv",
+                 "format of the output (perfetto)"),
+    CLI_OUTPUT_ROW,
+    CLI_TEXT_ROW("from", 0, CLI_TEXT, from, "T",
+                 "exclude what ended before T after the first event: 1.5s, 200ms, 30us, 7ns"),
+    CLI_TEXT_ROW("to", 0, CLI_TEXT, to, "T", "exclude what began at T or later"),
+    CLI_TEXT_ROW("steps", 0, CLI_RANGE, steps, "A:B", "export only the time of steps A to B"),
+    CLI_FLAG_ROW("critical-path", 0, path,
+                 "perfetto: add the critical path on top; csv: write its segments instead"),
     {0},
 };
 
@@ -75,17 +74,25 @@ static int first_two(void *ctx, int columns, const struct store_cell *cells)
     return 0;
 }
 
+/* Reads the value of --from or --to, if there is one. 0 or an exit code, after a message. */
+static int parse_bound(const char *option, const char *text, int64_t *ns)
+{
+    if (!text || parse_time(text, ns))
+        return 0;
+    return cli_usage("export", "give a number with s, ms, us or ns", "--%s: '%s' is not a time",
+                     option, text);
+}
+
 /* --from and --to count from the first event. */
 static int window_of_times(store_reader *reader, const struct values *values,
                            struct store_export_options *settings)
 {
     int64_t first[2] = {STORE_ABSENT, STORE_ABSENT}, from = 0, to = 0;
-    if (values->from && !parse_time(values->from, &from))
-        return cli_usage("export", "give a number with s, ms, us or ns",
-                         "--from: '%s' is not a time", values->from);
-    if (values->to && !parse_time(values->to, &to))
-        return cli_usage("export", "give a number with s, ms, us or ns", "--to: '%s' is not a time",
-                         values->to);
+    int code = parse_bound("from", values->from, &from);
+    if (!code)
+        code = parse_bound("to", values->to, &to);
+    if (code)
+        return code;
     if (values->from && values->to && to <= from)
         return cli_usage("export", NULL, "--to is not after --from");
     if (!values->from && !values->to)
@@ -134,23 +141,12 @@ static int window_of_steps(store_reader *reader, const struct col_found *found,
         "%s: no such steps", found->run);
 }
 
-/* Puts the segments of the critical path into the settings; their texts belong to *result. */
-static int find_path(const struct col_found *found, struct an_result **result,
-                     struct store_export_options *settings)
+/* Returns a copy of the path's rows for the exporter, which the caller frees; NULL: no memory. */
+static struct store_export_path *copy_path(const struct an_critical_path *path)
 {
     static const char *const how[] = {"recorded", "inferred", "gap"};
-    struct an_options path_only = {.path = true};
-    int code = cli_run_analyze(found, &path_only, result);
-    if (code)
-        return code;
-    const struct an_critical_path *path = &(*result)->critical_path;
-    if (path->reason)
-        return cli_error(TACHO_ENOTFOUND, NULL, "%s: no critical path: %s", found->run,
-                         path->reason);
     struct store_export_path *export_path = calloc(path->row_count + 1, sizeof *export_path);
-    if (!export_path)
-        return cli_error(TACHO_ENOMEM, NULL, "%s: out of memory", found->run);
-    for (size_t i = 0; i < path->row_count; i++) {
+    for (size_t i = 0; export_path && i < path->row_count; i++) {
         const struct an_path_row *path_row = &path->rows[i];
         export_path[i] = (struct store_export_path){.start = path_row->start_ns,
                                                     .end = path_row->end_ns,
@@ -163,6 +159,24 @@ static int find_path(const struct col_found *found, struct an_result **result,
                                                     .link = path_row->link,
                                                     .window = path_row->window};
     }
+    return export_path;
+}
+
+/* Puts the segments of the critical path into the settings; their texts belong to *result. */
+static int find_path(const struct col_found *found, struct an_result **result,
+                     struct store_export_options *settings)
+{
+    struct an_options path_only = {.path = true};
+    int code = cli_run_analyze(found, &path_only, result);
+    if (code)
+        return code;
+    const struct an_critical_path *path = &(*result)->critical_path;
+    if (path->reason)
+        return cli_error(TACHO_ENOTFOUND, NULL, "%s: no critical path: %s", found->run,
+                         path->reason);
+    struct store_export_path *export_path = copy_path(path);
+    if (!export_path)
+        return cli_error(TACHO_ENOMEM, NULL, "%s: out of memory", found->run);
     settings->with_path = true;
     settings->path = export_path;
     settings->path_count = path->row_count;
@@ -191,6 +205,17 @@ static int write_run(store_reader *reader, const struct col_found *found,
     return cli_output_close(&out, code);
 }
 
+static int check_values(const struct values *values)
+{
+    if (values->steps.set && (values->from || values->to))
+        return cli_usage("export", NULL, "--steps and --from, --to exclude each other");
+    if (values->path && strcmp(values->format, "perfetto") != 0 &&
+        strcmp(values->format, "csv") != 0)
+        return cli_usage("export", "--format perfetto or csv",
+                         "--critical-path cannot be combined with --format folded or stacks");
+    return 0;
+}
+
 int cli_export(int argc, char **argv)
 {
     struct an_result *result = NULL;
@@ -202,11 +227,9 @@ int cli_export(int argc, char **argv)
     int first, code = cli_parse(&cli_export_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    if (values.steps.set && (values.from || values.to))
-        return cli_usage("export", NULL, "--steps and --from, --to exclude each other");
-    if (values.path && strcmp(values.format, "perfetto") != 0 && strcmp(values.format, "csv") != 0)
-        return cli_usage("export", "--format perfetto or csv",
-                         "--critical-path cannot be combined with --format folded or stacks");
+    code = check_values(&values);
+    if (code)
+        return code;
     code = cli_run_find(argv[first], &found);
     if (!code && values.path)
         code = find_path(&found, &result, &settings);

@@ -14,10 +14,8 @@ struct values {
     const char *output;
 };
 
-#define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"output", 'o', CLI_TEXT, AT(output), "RUN", "the file to create (required); never overwritten",
-     0, 0},
+    CLI_CREATE_ROW,
     {0},
 };
 

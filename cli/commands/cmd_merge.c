@@ -18,12 +18,9 @@ struct values {
     bool force;
 };
 
-#define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"output", 'o', CLI_TEXT, AT(output), "RUN", "the file to create (required); never overwritten",
-     0, 0},
-    {"force", 0, CLI_FLAG, AT(force), NULL,
-     "also merge files of different jobs, or with ranks in common", 0, 0},
+    CLI_CREATE_ROW,
+    CLI_FLAG_ROW("force", 0, force, "also merge files of different jobs, or with ranks in common"),
     {0},
 };
 
@@ -61,16 +58,9 @@ static void say_result(const char *output, const struct store_merge_result *merg
 /* Metrics and findings are those of all ranks together. */
 static void analyze(const char *output)
 {
-    struct col_found found = {0};
     struct an_result *result = NULL;
-    struct tacho_error err = {0};
-    snprintf(found.path, sizeof found.path, "%s", output);
-    snprintf(found.run, sizeof found.run, "%s", output);
-    if (cli_run_analyze(&found, &(struct an_options){0}, &result) == 0) {
-        if (cli_run_save(output, result, &err))
-            cli_fail(&err);
+    if (!cli_run_conclude_file(output, output, &result))
         cli_say("%s", result->verdict);
-    }
     an_result_free(result);
 }
 

@@ -18,38 +18,33 @@ struct values {
     bool json, markdown, html, save, definitions, no_color, tracelens, tb;
 };
 
-#define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "print JSON (tacho-report/1)", 0, 0},
-    {"markdown", 0, CLI_FLAG, AT(markdown), NULL, "print Markdown, for a ticket", 0, 0},
-    {"html", 0, CLI_FLAG, AT(html), NULL, "write one file with charts, to open in a browser", 0, 0},
-    {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
-    {"save", 0, CLI_FLAG, AT(save), NULL, "also save metrics and findings in the run's file", 0, 0},
-    {"definitions", 0, CLI_FLAG, AT(definitions), NULL, "append the definitions of the numbers", 0,
-     0},
-    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only steps A to B (A: or :B or one index)", 0, 0},
-    {"by", 0, CLI_CHOICE, AT(by), "op|module|line|annotation",
-     "GPU time by operator, module, line or annotation (op)", 0, 0},
-    {"top", 0, CLI_INT, AT(ops), "N", "rows of the tables (12)", 1, 100000},
-    {"ops", 0, CLI_INT, AT(ops), "N", "the same as --top", 1, 100000},
-    {"classes", 0, CLI_TEXT, AT(classes), "FILE",
-     "your own kernel classes, before the built-in ones", 0, 0},
-    {"peak", 0, CLI_NUMBER, AT(peak), "FLOPS", "peak of one device in FLOP/s, for MFU: 990T", 1,
-     1e21},
-    {"flops-per-step", 0, CLI_NUMBER, AT(flops), "FLOP",
-     "model FLOPs of one step over all ranks, for MFU", 1, 1e24},
-    {"price-kwh", 0, CLI_NUMBER, AT(price), "PRICE",
-     "price of a kWh, in your currency, for the cost of energy", 1e-6, 1e6},
-    {"tracelens-compat", 0, CLI_FLAG, AT(tracelens), NULL,
-     "also TraceLens' gpu_timeline, computed its way", 0, 0},
-    {"hta-compat", 0, CLI_MAYBE, AT(hta), "last", "also HTA's figures; last: include the last step",
-     0, 0},
-    {"tb-compat", 0, CLI_FLAG, AT(tb), NULL, "also the step breakdown of the TensorBoard plugin", 0,
-     0},
-    {"width", 0, CLI_INT, AT(width), "N", "columns of text (those of the terminal, else 100)", 40,
-     200},
-    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "when to use colour", 0, 0},
-    {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
+    CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-report/1)"),
+    CLI_FLAG_ROW("markdown", 0, markdown, "print Markdown, for a ticket"),
+    CLI_FLAG_ROW("html", 0, html, "write one file with charts, to open in a browser"),
+    CLI_OUTPUT_ROW,
+    CLI_FLAG_ROW("save", 0, save, "also save metrics and findings in the run's file"),
+    CLI_FLAG_ROW("definitions", 0, definitions, "append the definitions of the numbers"),
+    CLI_TEXT_ROW("steps", 0, CLI_RANGE, steps, "A:B", "only steps A to B (A: or :B or one index)"),
+    CLI_TEXT_ROW("by", 0, CLI_CHOICE, by, "op|module|line|annotation",
+                 "GPU time by operator, module, line or annotation (op)"),
+    CLI_NUMBER_ROW("top", 0, CLI_INT, ops, "N", "rows of the tables (12)", 1, 100000),
+    CLI_NUMBER_ROW("ops", 0, CLI_INT, ops, "N", "the same as --top", 1, 100000),
+    CLI_CLASSES_ROW,
+    CLI_NUMBER_ROW("peak", 0, CLI_NUMBER, peak, "FLOPS",
+                   "peak of one device in FLOP/s, for MFU: 990T", 1, 1e21),
+    CLI_NUMBER_ROW("flops-per-step", 0, CLI_NUMBER, flops, "FLOP",
+                   "model FLOPs of one step over all ranks, for MFU", 1, 1e24),
+    CLI_NUMBER_ROW("price-kwh", 0, CLI_NUMBER, price, "PRICE",
+                   "price of a kWh, in your currency, for the cost of energy", 1e-6, 1e6),
+    CLI_FLAG_ROW("tracelens-compat", 0, tracelens,
+                 "also TraceLens' gpu_timeline, computed its way"),
+    CLI_TEXT_ROW("hta-compat", 0, CLI_MAYBE, hta, "last",
+                 "also HTA's figures; last: include the last step"),
+    CLI_FLAG_ROW("tb-compat", 0, tb, "also the step breakdown of the TensorBoard plugin"),
+    CLI_WIDTH_ROW,
+    CLI_COLOR_ROW,
+    CLI_NO_COLOR_ROW,
     {0},
 };
 
@@ -138,19 +133,15 @@ int cli_report(int argc, char **argv)
     code = load(&values, first < argc ? argv[first] : "latest", &found, &result);
     if (code)
         return code;
-    bool to_stdout = !values.output || !strcmp(values.output, "-");
     struct rep_options settings =
-        cli_report_options(values.width, values.no_color ? "never" : values.color, to_stdout);
+        cli_report_options(values.width, values.no_color ? "never" : values.color, values.output);
     settings.definitions = values.definitions;
     settings.ops = (int)values.ops;
     settings.by = values.by;
     code = cli_output_open(&out, values.output, argv + first);
     if (!code) {
         int rc = rep_write(format_of(&values), result, &settings, out.file);
-        if (rc && rc != TACHO_EIO) /* closing the output says what is wrong with a stream */
-            code = cli_error(rc, NULL, "%s: the report could not be written: %s", found.run,
-                             tacho_error_text(rc));
-        code = cli_output_close(&out, code);
+        code = cli_output_end(&out, rc, found.run, "report");
     }
     if (!code && values.save)
         code = save(&found, result);

@@ -20,14 +20,13 @@ struct values {
     bool csv, json, index;
 };
 
-#define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"csv", 0, CLI_FLAG, AT(csv), NULL,
-     "comma-separated (RFC 4180); NULL is an empty field, an empty text is \"\"", 0, 0},
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "print an array of objects for each statement", 0, 0},
-    {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
-    {"index", 0, CLI_FLAG, AT(index), NULL,
-     "first add indexes to the file: it grows, queries by name or time get faster", 0, 0},
+    CLI_FLAG_ROW("csv", 0, csv,
+                 "comma-separated (RFC 4180); NULL is an empty field, an empty text is \"\""),
+    CLI_FLAG_ROW("json", 'j', json, "print an array of objects for each statement"),
+    CLI_OUTPUT_ROW,
+    CLI_FLAG_ROW("index", 0, index,
+                 "first add indexes to the file: it grows, queries by name or time get faster"),
     {0},
 };
 

@@ -96,11 +96,8 @@ static int train(char **args, int argc, char **argv, char *path)
 int cli_train(int argc, char **argv)
 {
     char path[PATH_MAX];
-    if (cli_train_find(path)) {
-        cli_error(TACHO_ENOTFOUND, "'make' builds it next to tacho",
-                  "train: the reference engine's program was not found");
+    if (cli_train_need(path))
         return 125;
-    }
     char **args = calloc((size_t)argc + 8, sizeof *args);
     int code = args ? train(args, argc, argv, path) : 125;
     free(args);
