@@ -154,16 +154,21 @@ static const struct form forms_write[] = {{"write", write_all, 8, 1},
 
 /* ---- caches ------------------------------------------------------------------------------------------------------------------ */
 
-/* The number at the start of a file of sysfs and the character after it ("48K"); -1: no number. */
-static int64_t read_number(const char *path, char *unit)
+/* Reads the beginning of a file; a file that cannot be read is empty. */
+static void read_text(const char *path, char *text, size_t size)
 {
-    char text[64];
     FILE *file = fopen(path, "re");
-    size_t bytes = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    size_t bytes = file ? fread(text, 1, size - 1, file) : 0;
     if (file)
         fclose(file);
     text[bytes] = 0;
-    char *end;
+}
+
+/* The number at the start of a file of sysfs and the character after it ("48K"); -1: no number. */
+static int64_t read_number(const char *path, char *unit)
+{
+    char text[64], *end;
+    read_text(path, text, sizeof text);
     long long value = strtoll(text, &end, 10);
     *unit = *end;
     return end == text ? -1 : value;
@@ -173,12 +178,8 @@ static int64_t read_number(const char *path, char *unit)
 static int count_list(const char *path)
 {
     char text[1024], *cursor = text;
-    FILE *file = fopen(path, "re");
-    size_t bytes = file ? fread(text, 1, sizeof text - 1, file) : 0;
     int count = 0;
-    if (file)
-        fclose(file);
-    text[bytes] = 0;
+    read_text(path, text, sizeof text);
     while (*cursor >= '0' && *cursor <= '9') {
         long first = strtol(cursor, &cursor, 10),
              last = *cursor == '-' ? strtol(cursor + 1, &cursor, 10) : first;
@@ -193,16 +194,12 @@ int64_t lt_cache_bytes(int level, int *cores)
     static const int names[] = {0, _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE,
                                 _SC_LEVEL3_CACHE_SIZE};
     for (int i = 0; i < 8; i++) {
-        char path[96], unit, type[2] = {0};
+        char path[96], unit, type[2];
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", i);
         if (read_number(path, &unit) != level)
             continue;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/type", i);
-        FILE *file = fopen(path, "re");
-        if (!file || fread(type, 1, 1, file) != 1)
-            type[0] = '?';
-        if (file)
-            fclose(file);
+        read_text(path, type, sizeof type);
         if (type[0] == 'I')
             continue;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
@@ -356,6 +353,14 @@ static int measure_level(struct lt_calibration *calibration,
     return rc;
 }
 
+static const struct {
+    enum lt_ceiling_id id;
+    const struct form *forms;
+} of_memory[] = {{LT_CEILING_BANDWIDTH, forms_triad},
+                 {LT_CEILING_BANDWIDTH_READ, forms_read},
+                 {LT_CEILING_BANDWIDTH_WRITE, forms_write},
+                 {LT_CEILING_BANDWIDTH_UPDATE, forms_update}};
+
 int lt_calibrate_memory(struct lt_calibration *calibration,
                         const struct lt_calibrate_options *options)
 {
@@ -376,17 +381,8 @@ int lt_calibrate_memory(struct lt_calibration *calibration,
         return lt_calibration_absent(calibration, LT_CEILING_BANDWIDTH, "", "free some memory",
                                      "%lld MiB of memory are not available",
                                      (long long)(3 * operand >> 20));
-    if (rc == 0)
-        rc = measure(calibration, options, LT_CEILING_BANDWIDTH, &buffers, forms_triad, "memory");
-    if (rc == 0)
-        rc = measure(calibration, options, LT_CEILING_BANDWIDTH_READ, &buffers, forms_read,
-                     "memory");
-    if (rc == 0)
-        rc = measure(calibration, options, LT_CEILING_BANDWIDTH_WRITE, &buffers, forms_write,
-                     "memory");
-    if (rc == 0)
-        rc = measure(calibration, options, LT_CEILING_BANDWIDTH_UPDATE, &buffers, forms_update,
-                     "memory");
+    for (size_t i = 0; i < sizeof of_memory / sizeof *of_memory && rc == 0; i++)
+        rc = measure(calibration, options, of_memory[i].id, &buffers, of_memory[i].forms, "memory");
     lt_arena_destroy(&buffers.arena);
     return rc;
 }

@@ -64,6 +64,12 @@ static const int64_t tokens[] = {64, 256}; /* a sample; four samples */
 #define BATCH  4
 #define SHAPES ((int)(sizeof tokens / sizeof *tokens))
 
+static int shape(struct making *making, int64_t rows, int columns)
+{
+    snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)rows, columns);
+    return 1;
+}
+
 static int make_embedding(void *args, int i, struct making *making)
 {
     struct lt_embedding *embedding = args;
@@ -100,8 +106,7 @@ static int make_layernorm(void *args, int i, struct making *making)
     layernorm->bias = take_floats(making, CHANNELS);
     layernorm->dweight = take_floats(making, CHANNELS);
     layernorm->dbias = take_floats(making, CHANNELS);
-    snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)rows, CHANNELS);
-    return 1;
+    return shape(making, rows, CHANNELS);
 }
 
 /* The linear layers of a block of GPT-2 124M and its LM head, at each number of rows. */
@@ -163,9 +168,7 @@ static int make_gelu(void *args, int i, struct making *making)
     gelu->in = take_elements(making, gelu->count);
     gelu->dout = take_elements(making, gelu->count);
     gelu->din = take_elements(making, gelu->count);
-    snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)(BATCH * tokens[i]),
-             4 * CHANNELS);
-    return 1;
+    return shape(making, (BATCH * tokens[i]), 4 * CHANNELS);
 }
 
 static int make_residual(void *args, int i, struct making *making)
@@ -177,9 +180,7 @@ static int make_residual(void *args, int i, struct making *making)
     residual->out = take_elements(making, residual->count);
     residual->a = take_elements(making, residual->count);
     residual->b = take_elements(making, residual->count);
-    snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)(BATCH * tokens[i]),
-             CHANNELS);
-    return 1;
+    return shape(making, (BATCH * tokens[i]), CHANNELS);
 }
 
 static int make_classifier(void *args, int i, struct making *making)
@@ -192,8 +193,7 @@ static int make_classifier(void *args, int i, struct making *making)
     classifier->logits = take_elements(making, classifier->rows * classifier->v);
     classifier->losses = take_floats(making, classifier->rows);
     classifier->targets = take_words(making, classifier->rows);
-    snprintf(making->shape, sizeof making->shape, "%lld x %d", (long long)classifier->rows, WORDS);
-    return 1;
+    return shape(making, classifier->rows, WORDS);
 }
 
 /* A layer's parameters, and as many as leave every cache. */

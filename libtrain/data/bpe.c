@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/ops/random.h"
 
 #define WINDOW ((size_t)1 << 20)
@@ -66,7 +67,7 @@ int lt_bpe_words(const struct lt_dataset *data, lt_bpe_each *word, void *arg,
 {
     uint64_t total = lt_dataset_bytes(data), offset = 0;
     unsigned char *window = malloc(WINDOW);
-    int rc = window ? 0 : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    int rc = window ? 0 : lt_no_memory(err);
     while (rc == 0 && offset < total) {
         size_t filled = total - offset < WINDOW ? (size_t)(total - offset) : WINDOW, i = 0;
         rc = lt_dataset_read(data, offset, window, filled, err);
@@ -141,7 +142,7 @@ int lt_bpe_create(struct lt_bpe **out, const int32_t *pairs, size_t merges, stru
         size *= 2;
     struct lt_bpe *bpe = calloc(1, sizeof *bpe);
     if (!bpe)
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+        return lt_no_memory(err);
     bpe->merges = (int32_t)merges;
     bpe->mask = size - 1;
     bpe->merge = calloc(merges ? merges : 1, sizeof *bpe->merge);
@@ -149,7 +150,7 @@ int lt_bpe_create(struct lt_bpe **out, const int32_t *pairs, size_t merges, stru
     bpe->bytes = malloc(LT_BPE_BYTES + merges * LT_BPE_WORD);
     bpe->start = calloc(vocab + 1, sizeof *bpe->start);
     if (!bpe->merge || !bpe->table || !bpe->bytes || !bpe->start)
-        rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+        rc = lt_no_memory(err);
     for (size_t i = 0; i < LT_BPE_BYTES && rc == 0; i++) {
         bpe->bytes[i] = (unsigned char)i;
         bpe->start[i + 1] = i + 1;

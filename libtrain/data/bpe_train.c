@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/data/bpe.h"
 #include "libtrain/ops/random.h"
 
@@ -109,7 +110,7 @@ static int count_word(void *arg, uint64_t offset, const unsigned char *word, siz
     uint64_t hash = lt_source_hash(length, word, length);
     (void)offset;
     if (2 * (trainer->word_count + 1) > trainer->word_slots && rehash_words(trainer))
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+        return lt_no_memory(err);
     size_t i = hash & (trainer->word_slots - 1);
     for (; trainer->word_table[i]; i = (i + 1) & (trainer->word_slots - 1)) {
         struct word *known = &trainer->words[trainer->word_table[i] - 1];

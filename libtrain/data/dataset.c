@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/data/source.h"
 
 #define IDENTITY_BLOCKS 32 /* places that the identity of the data looks at */
@@ -96,8 +97,7 @@ static int add_folder(struct lt_dataset *dataset, const char *path, struct tacho
     struct dirent **names = NULL;
     int rc = 0, count = scandir(path, &names, wanted, alphasort);
     if (count < 0)
-        return tacho_fail(err, TACHO_EIO, "give --data a file or folder you may read", "%s: %s",
-                          path, strerror(errno));
+        return lt_fail_file(err, "give --data a file or folder you may read", path);
     for (int i = 0; i < count; i++) {
         char name[PATH_MAX];
         int length = snprintf(name, sizeof name, "%s/%s", path, names[i]->d_name);
@@ -143,7 +143,7 @@ int lt_dataset_open(struct lt_dataset **out, const char *const *paths, size_t co
     int rc = 0;
     struct lt_dataset *dataset = calloc(1, sizeof *dataset);
     if (!dataset)
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+        return lt_no_memory(err);
     for (size_t i = 0; i < count && rc == 0; i++)
         rc = add_path(dataset, paths[i], 0, err);
     if (rc == 0 && dataset->bytes == 0)

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/ops/random.h"
 #include "tacho_folder.h"
 
@@ -244,16 +245,15 @@ int lt_digits_cached(char *path, size_t size, uint64_t seed, struct tacho_error 
         return 0;
     snprintf(temporary, sizeof temporary, "%s/.digits-XXXXXX", folder);
     if (!mkdtemp(temporary))
-        return tacho_fail(err, TACHO_EIO,
-                          "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER",
-                          "%s: %s", temporary, strerror(errno));
+        return lt_fail_file(
+            err, "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER",
+            temporary);
     int rc = lt_digits_write(temporary, TRAIN, TEST, seed, err);
     if (rc == 0 && rename(temporary, path) == 0)
         return 0;
     if (rc == 0 && stat(path, &status)) /* not that another process was first */
-        rc = tacho_fail(err, TACHO_EIO,
-                        "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER",
-                        "%s: %s", path, strerror(errno));
+        rc = lt_fail_file(
+            err, "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER", path);
     remove_folder(temporary);
     return rc;
 }

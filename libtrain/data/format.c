@@ -125,16 +125,21 @@ int lt_format_is_pnm(const unsigned char *head, size_t head_bytes)
            strchr(" \t\r\n#", head[2]) && head[2];
 }
 
-/* A number after blanks and comments; 0 when it is missing or too large. */
-static uint32_t number(const unsigned char *head, size_t head_bytes, size_t *cursor)
+static void skip_blanks(const unsigned char *head, size_t head_bytes, size_t *cursor)
 {
-    uint32_t value = 0;
     while (*cursor < head_bytes && head[*cursor] && strchr(" \t\r\n\v\f#", head[*cursor])) {
         if (head[*cursor] == '#')
             while (*cursor < head_bytes && head[*cursor] != '\n')
                 ++*cursor;
         *cursor += *cursor < head_bytes;
     }
+}
+
+/* A number after blanks and comments; 0 when it is missing or too large. */
+static uint32_t number(const unsigned char *head, size_t head_bytes, size_t *cursor)
+{
+    uint32_t value = 0;
+    skip_blanks(head, head_bytes, cursor);
     while (*cursor < head_bytes && head[*cursor] >= '0' && head[*cursor] <= '9' &&
            value <= SIDE_CAP)
         value = value * 10 + (uint32_t)(head[(*cursor)++] - '0');

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/base/memory.h"
 #include "libtrain/data/bpe.h"
 
@@ -124,7 +125,7 @@ int lt_source_open_bpe(struct lt_source **out, struct lt_dataset *data, const ch
     struct encoded *encoded = calloc(1, sizeof *encoded);
     if (!encoded) {
         lt_dataset_close(data);
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+        return lt_no_memory(err);
     }
     encoded->data = data;
     encoded->base = (struct lt_source){

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/data/format.h"
 #include "libtrain/data/source.h"
 
@@ -137,7 +138,7 @@ int lt_source_open_idx(struct lt_source **out, struct lt_dataset *data, struct t
     struct lt_idx images, labels;
     uint64_t identity = 0;
     struct idx *idx = calloc(1, sizeof *idx);
-    int rc = idx ? 0 : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    int rc = idx ? 0 : lt_no_memory(err);
     if (rc == 0)
         rc = read_headers(data, &images, &labels, err);
     if (rc == 0)

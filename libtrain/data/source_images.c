@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/data/format.h"
 #include "libtrain/data/source.h"
 
@@ -136,14 +137,14 @@ int lt_source_open_images(struct lt_source **out, struct lt_dataset *data,
     int rc = 0;
     if (!images) {
         lt_dataset_close(data);
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+        return lt_no_memory(err);
     }
     images->data = data;
     images->base = (struct lt_source){
         .ops = &images_ops, .samples = lt_dataset_files(data), .classes = (int64_t)classes};
     images->label = calloc(images->base.samples, sizeof *images->label);
     if (!images->label)
-        rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+        rc = lt_no_memory(err);
     else if (empty)
         rc = tacho_fail(err, TACHO_EFORMAT, "remove it, or write it again", "%s: empty", empty);
     if (rc == 0)

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/data/source.h"
 
 struct text {
@@ -46,7 +47,7 @@ int lt_source_open_text(struct lt_source **out, struct lt_dataset *data, int64_t
     struct text *text = calloc(1, sizeof *text);
     int rc = 0;
     if (!text)
-        rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+        rc = lt_no_memory(err);
     else if (bytes < (uint64_t)t + 1)
         rc = tacho_fail(err, TACHO_EFORMAT, "give more text with --data, or a shorter --seq",
                         "%llu bytes of text are too few for one sample of %llu",

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/data/format.h"
 #include "libtrain/data/source.h"
 
@@ -108,7 +109,7 @@ int lt_source_open_tokens(struct lt_source **out, struct lt_dataset *data, int64
     int rc = 0;
     if (!tokens) {
         lt_dataset_close(data);
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+        return lt_no_memory(err);
     }
     tokens->data = data;
     tokens->base = (struct lt_source){.ops = &tokens_ops,

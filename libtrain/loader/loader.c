@@ -161,15 +161,19 @@ int lt_loader_create(struct lt_loader **out, const struct lt_part *part,
     return 0;
 }
 
+static void stop_pin(struct lt_loader *loader)
+{
+    lt_ring_stop(loader->stage);
+    lt_ring_stop(loader->ring);
+    pthread_join(loader->pin, NULL);
+}
+
 void lt_loader_destroy(struct lt_loader *loader)
 {
     if (!loader)
         return;
-    if (loader->pin_runs) {
-        lt_ring_stop(loader->stage);
-        lt_ring_stop(loader->ring);
-        pthread_join(loader->pin, NULL);
-    }
+    if (loader->pin_runs)
+        stop_pin(loader);
     lt_crew_destroy(loader->crew);
     lt_ring_destroy(loader->stage);
     lt_ring_destroy(loader->ring);

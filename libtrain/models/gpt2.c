@@ -262,10 +262,7 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
     OP(&own, LAYERNORM_FORWARD, layernorm_forward, last);
     OP(&own, MATMUL_FORWARD, matmul_forward, head);
     OP(&own, CLASSIFIER, classifier, classifier);
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += (double)activations->losses[i];
-    return sum / (double)n;
+    return lt_mean_loss(activations->losses, n);
 }
 
 /* ---- backward --------------------------------------------------------------------------------- */

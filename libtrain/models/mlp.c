@@ -120,10 +120,7 @@ static double mlp_forward(struct lt_model *model, const struct lt_context *conte
                                           .v = mlp->config.classes,
                                           .scale = 1.0f / (float)(b * parts),
                                           .backward = !x->evaluation}});
-    double sum = 0;
-    for (int64_t i = 0; i < b; i++)
-        sum += (double)activations->losses[i];
-    return sum / (double)b;
+    return lt_mean_loss(activations->losses, b);
 }
 
 /* From the last layer to the first. Two buffers of gradients change places from layer to layer;
@@ -159,19 +156,22 @@ static void mlp_backward(struct lt_model *model, const struct lt_context *contex
     }
 }
 
+static int64_t largest_of(const float *logits, int64_t classes)
+{
+    int64_t best = 0;
+    for (int64_t j = 1; j < classes; j++)
+        if (logits[j] > logits[best])
+            best = j;
+    return best;
+}
+
 /* Images whose largest logit is that of their label. */
 static int64_t mlp_correct(const struct lt_model *model, const struct lt_batch *batch)
 {
     const struct mlp *mlp = (const struct mlp *)model;
     int64_t classes = mlp->config.classes, correct = 0;
-    for (int64_t i = 0; i < model->b; i++) {
-        const float *logits = mlp->act.logits + i * classes;
-        int64_t best = 0;
-        for (int64_t j = 1; j < classes; j++)
-            if (logits[j] > logits[best])
-                best = j;
-        correct += best == batch->targets[i];
-    }
+    for (int64_t i = 0; i < model->b; i++)
+        correct += largest_of(mlp->act.logits + i * classes, classes) == batch->targets[i];
     return correct;
 }
 

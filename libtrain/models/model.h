@@ -69,6 +69,15 @@ static inline void lt_parameters_refresh(const struct lt_parameters *parameters)
     lt_shadow_refresh(parameters->shadow, parameters->value, (int64_t)parameters->count);
 }
 
+/* The mean of the losses of a micro-batch. */
+static inline double lt_mean_loss(const float *losses, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)losses[i];
+    return sum / (double)count;
+}
+
 /* For backward: the gradients from[0, count) will not change any more in this step. */
 static inline void lt_model_ready(const struct lt_model *model, const struct lt_context *context,
                                   const float *from, size_t count)

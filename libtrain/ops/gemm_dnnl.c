@@ -301,12 +301,9 @@ static int sgemm_is_faster(const struct lt_product *product)
 /* The product by dnnl_sgemm, which reads b as it is stored and a as it is or as its transpose. */
 static int run_sgemm(const struct lt_product *product)
 {
-    int64_t a_row = product->a.row;
-    char turn = 'N';
-    if (product->a.column != 1) {
-        a_row = product->a.column;
-        turn = 'T';
-    }
+    int turned = product->a.column != 1;
+    int64_t a_row = turned ? product->a.column : product->a.row;
+    char turn = turned ? 'T' : 'N';
     return dnnl_sgemm(turn, 'N', product->m, product->n, product->k, 1.0f, product->a.at, a_row,
                       product->b.at, product->b.row, product->add ? 1.0f : 0.0f, product->c,
                       product->c_row) != dnnl_success;

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/base/memory.h"
 #include "tacho_nvtx.h"
 
@@ -127,18 +128,23 @@ void lt_timers_thread(struct lt_timers *timers, const char *name)
         snprintf(lane->name, sizeof lane->name, "%s", name);
 }
 
+static int grow_steps(struct lt_timers *timers)
+{
+    size_t cap = timers->step_cap ? 2 * timers->step_cap : 1024;
+    struct lt_timers_step *more = realloc(timers->steps, cap * sizeof *more);
+    if (!more)
+        return TACHO_ENOMEM;
+    timers->steps = more;
+    timers->step_cap = cap;
+    return 0;
+}
+
 /* Opens the record of a step. Without memory the step is not recorded; the file says so. */
 static void step_open(struct lt_timers *timers, const struct tacho_step *step)
 {
-    if (timers->step_count == timers->step_cap) {
-        size_t cap = timers->step_cap ? 2 * timers->step_cap : 1024;
-        struct lt_timers_step *more = realloc(timers->steps, cap * sizeof *more);
-        if (!more) {
-            timers->step_lost++;
-            return;
-        }
-        timers->steps = more;
-        timers->step_cap = cap;
+    if (timers->step_count == timers->step_cap && grow_steps(timers)) {
+        timers->step_lost++;
+        return;
     }
     timers->steps[timers->step_count++] = (struct lt_timers_step){.index = step->index};
     timers->in_step = 1;
@@ -294,8 +300,7 @@ int lt_timers_write(const struct lt_timers *timers, const char *path, struct tac
 {
     FILE *file = fopen(path, "we");
     if (!file)
-        return tacho_fail(err, TACHO_EIO, "give --timers a file in a folder you may write to",
-                          "%s: %s", path, strerror(errno));
+        return lt_fail_file(err, "give --timers a file in a folder you may write to", path);
     fprintf(file, "{\"schema\":\"libtrain-timers/1\",\"pid\":%ld,\"steps_lost\":%d,\n\"steps\":[",
             (long)getpid(), timers->step_lost);
     for (size_t i = 0; i < timers->step_count; i++)
@@ -308,7 +313,6 @@ int lt_timers_write(const struct lt_timers *timers, const char *path, struct tac
     fprintf(file, "]}\n");
     int failed = ferror(file);
     if (fclose(file) || failed)
-        return tacho_fail(err, TACHO_EIO, "make room on the disk, or give another place", "%s: %s",
-                          path, strerror(errno));
+        return lt_fail_file(err, "make room on the disk, or give another place", path);
     return 0;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/base/output.h"
 
 #define MAGIC   "ltcheck1" /* 8 characters, read as bytes */
@@ -221,8 +222,7 @@ static int check_header(const char *path, const struct header *header, const str
 static int failed_read(const char *path, struct tacho_error *err)
 {
     if (errno)
-        return tacho_fail(err, TACHO_EIO, "give --resume a file that train --checkpoint wrote",
-                          "%s: %s", path, strerror(errno));
+        return lt_fail_file(err, "give --resume a file that train --checkpoint wrote", path);
     return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (cut short)",
                       path);
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/base/memory.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
@@ -47,7 +48,7 @@ int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *
     struct lt_parallel *parallel = calloc(1, sizeof *parallel);
     *out = parallel;
     if (!parallel)
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+        return lt_no_memory(err);
     pthread_mutex_init(&parallel->lock, NULL);
     pthread_cond_init(&parallel->work, NULL);
     pthread_cond_init(&parallel->idle, NULL);
@@ -282,15 +283,14 @@ static void post(struct lt_parallel *parallel, size_t jobs)
 
 void lt_parallel_send(struct lt_parallel *parallel, const struct lt_parallel_status *mine)
 {
-    struct lt_parallel *p = parallel;
-    if (!p)
+    if (!parallel)
         return;
-    p->mine = *mine;
-    lt_buckets_reset(&p->buckets);
-    if (p->overlap)
-        post(p, 1);
+    parallel->mine = *mine;
+    lt_buckets_reset(&parallel->buckets);
+    if (parallel->overlap)
+        post(parallel, 1);
     if (!mine->code)
-        lt_parallel_sleep(p, LT_SLOW_BETWEEN);
+        lt_parallel_sleep(parallel, LT_SLOW_BETWEEN);
 }
 
 int lt_parallel_is_slow(const struct lt_parallel *parallel, enum lt_slow_stage stage)
@@ -324,16 +324,21 @@ void lt_parallel_ready(void *parallel, size_t first, size_t count)
         post(p, 1 + p->buckets.closed);
 }
 
+static void wait_idle(struct lt_parallel *parallel)
+{
+    pthread_mutex_lock(&parallel->lock);
+    while (parallel->done < parallel->posted)
+        pthread_cond_wait(&parallel->idle, &parallel->lock);
+    parallel->posted = parallel->done = 0;
+    pthread_mutex_unlock(&parallel->lock);
+}
+
 /* At the end of a step: waits for the progress thread, or does the jobs now. */
 static void wait_for_jobs(struct lt_parallel *parallel)
 {
     lt_trace_begin(parallel->trace, LT_RANGE_COMM_WAIT, 0, 0);
     if (parallel->overlap) {
-        pthread_mutex_lock(&parallel->lock);
-        while (parallel->done < parallel->posted)
-            pthread_cond_wait(&parallel->idle, &parallel->lock);
-        parallel->posted = parallel->done = 0;
-        pthread_mutex_unlock(&parallel->lock);
+        wait_idle(parallel);
     } else {
         for (size_t i = 0; i <= parallel->buckets.closed; i++)
             job(parallel, i);

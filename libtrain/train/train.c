@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "libtrain/base/fail.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
 #include "tacho_nvtx.h"
@@ -270,8 +271,7 @@ static int evaluate(struct run *run, struct tacho_error *err)
     struct evaluated *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen),
                      *all = seen + share;
     lt_trace_begin(run->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * run->model->b));
-    int rc = seen ? evaluate_share(run, seen, &progress.evaluated, err)
-                  : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    int rc = seen ? evaluate_share(run, seen, &progress.evaluated, err) : lt_no_memory(err);
     rc = lt_parallel_agree(run->parallel, rc, err);
     if (rc == 0) {
         lt_parallel_gather(run->parallel, &seen->loss, 2 * (size_t)share, &all->loss);
@@ -384,7 +384,7 @@ static int open_run(struct run *run, struct tacho_error *err)
     uint64_t position = 0;
     run->partial = calloc(lt_norm_partials((int64_t)parameters->count), sizeof *run->partial);
     if (!run->partial)
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+        return lt_no_memory(err);
     int rc = lt_optimizer_create(&run->optimizer, &config->optimizer, parameters, err);
     if (rc == 0 && config->resume)
         rc = resume(run, &position, err);
