@@ -25,9 +25,19 @@ struct row {
 
 #define AT(field) offsetof(struct options, field)
 #define BIG       1e15
+/* Rows of which some columns are empty. */
+#define TEXT_ROW(name, argument, kind, field, standard, help) \
+    { \
+        name, argument, kind, AT(field), standard, 0, 0, help \
+    }
+#define FLAG_ROW(name, field, help) TEXT_ROW(name, NULL, FLAG, field, NULL, help)
+#define TITLE_ROW(help) \
+    { \
+        NULL, NULL, TITLE, 0, NULL, 0, 0, help \
+    }
 
 static const struct row rows[] = {
-    {NULL, NULL, TITLE, 0, NULL, 0, 0, "shape (defaults: the recipe's)"},
+    TITLE_ROW("shape (defaults: the recipe's)"),
     {"layers", "N", COUNT, AT(layers), NULL, 1, 4096, "blocks; mlp: hidden layers"},
     {"channels", "N", COUNT, AT(channels), NULL, 1, 1 << 20,
      "width of the residual stream, a multiple of --heads"},
@@ -37,16 +47,16 @@ static const struct row rows[] = {
     {"hidden", "N", COUNT, AT(hidden), NULL, 1, 1 << 20, "mlp: width of the hidden layers"},
     {"seq", "N", COUNT, AT(seq), NULL, 1, 1 << 20, "tokens per sample"},
     {"batch", "N", COUNT, AT(batch), NULL, 1, 1 << 20, "samples per micro-batch"},
-    {NULL, NULL, TITLE, 0, NULL, 0, 0, "training"},
+    TITLE_ROW("training"),
     {"steps", "N", COUNT, AT(steps), "100", 1, BIG,
      "optimizer updates, those before --resume included"},
     {"accumulate", "N", COUNT, AT(accumulate), "1", 1, 1 << 20,
      "micro-batches accumulated for one update"},
-    {"dtype", "NAME", TEXT, AT(dtype), "fp32", 0, 0,
-     "fp32, or bf16: activations and GEMMs, with fp32 master weights"},
-    {"recompute", "NAME", TEXT, AT(recompute), "none", 0, 0,
-     "none, or block: keep only the inputs of blocks, recompute the rest"},
-    {"optimizer", "NAME", TEXT, AT(optimizer), "adamw", 0, 0, "adamw, momentum or sgd"},
+    TEXT_ROW("dtype", "NAME", TEXT, dtype, "fp32",
+             "fp32, or bf16: activations and GEMMs, with fp32 master weights"),
+    TEXT_ROW("recompute", "NAME", TEXT, recompute, "none",
+             "none, or block: keep only the inputs of blocks, recompute the rest"),
+    TEXT_ROW("optimizer", "NAME", TEXT, optimizer, "adamw", "adamw, momentum or sgd"),
     {"momentum", "X", NUMBER, AT(momentum), "0.9", 0, 0.999999, "of --optimizer momentum"},
     {"lr", "X", NUMBER, AT(lr), "6e-4", 0, 1e3, "highest learning rate"},
     {"min-lr", "X", NUMBER, AT(min_lr), "6e-5", 0, 1e3, "learning rate at the last step"},
@@ -58,56 +68,53 @@ static const struct row rows[] = {
     {"clip", "X", NUMBER, AT(clip), "1", 0, 1e9, "bound on the gradient's norm; 0: none"},
     {"seed", "N", COUNT, AT(seed), "1", 0, BIG,
      "of the initial weights and of the order of samples"},
-    {NULL, NULL, TITLE, 0, NULL, 0, 0, "input"},
-    {"data", "PATH", LIST, AT(data), NULL, 0, 0,
-     "text file or folder; may be repeated (default: /usr/share/common-licenses)"},
-    {"format", "NAME", TEXT, AT(format), "auto", 0, 0,
-     "of --data: text, tokens (uint16 shards), images (folders), idx (MNIST's), or auto"},
-    {"tokenizer", "FILE", TEXT, AT(tokenizer), NULL, 0, 0,
-     "byte-pair merges that train bpe wrote (default: one token per byte)"},
-    {"io", "NAME", TEXT, AT(io), "mapped", 0, 0, "how files are read: mapped, or pread"},
+    TITLE_ROW("input"),
+    TEXT_ROW("data", "PATH", LIST, data, NULL,
+             "text file or folder; may be repeated (default: /usr/share/common-licenses)"),
+    TEXT_ROW("format", "NAME", TEXT, format, "auto",
+             "of --data: text, tokens (uint16 shards), images (folders), idx (MNIST's), or auto"),
+    TEXT_ROW("tokenizer", "FILE", TEXT, tokenizer, NULL,
+             "byte-pair merges that train bpe wrote (default: one token per byte)"),
+    TEXT_ROW("io", "NAME", TEXT, io, "mapped", "how files are read: mapped, or pread"),
     {"workers", "N", COUNT, AT(workers), "1", 0, 99, "loader workers; 0: the step's thread reads"},
-    {"worker-kind", "NAME", TEXT, AT(worker_kind), "threads", 0, 0, "threads or processes"},
+    TEXT_ROW("worker-kind", "NAME", TEXT, worker_kind, "threads", "threads or processes"),
     {"prefetch", "N", COUNT, AT(prefetch), "4", 1, 4096, "batches prefetched"},
-    {"pin", NULL, FLAG, AT(pin), NULL, 0, 0,
-     "a thread of its own copies each batch into locked memory"},
-    {"no-shuffle", NULL, FLAG, AT(no_shuffle), NULL, 0, 0, "samples in file order"},
-    {"slow", "STAGE=SECONDS", LIST, AT(slow), NULL, 0, 0,
-     "sleep that long in each batch's read, decode or collate (to imitate a slow loader); may be "
-     "repeated"},
-    {NULL, NULL, TITLE, 0, NULL, 0, 0, "several ranks (mpirun -np N train ...)"},
+    FLAG_ROW("pin", pin, "a thread of its own copies each batch into locked memory"),
+    FLAG_ROW("no-shuffle", no_shuffle, "samples in file order"),
+    TEXT_ROW("slow", "STAGE=SECONDS", LIST, slow, NULL,
+             "sleep that long in each batch's read, decode or collate (to imitate a slow loader); "
+             "may be "
+             "repeated"),
+    TITLE_ROW("several ranks (mpirun -np N train ...)"),
     {"bucket-mib", "X", NUMBER, AT(bucket_mib), "8", 0, 1e6,
      "gradients reduced at a time; 0: all at once"},
-    {"no-overlap", NULL, FLAG, AT(no_overlap), NULL, 0, 0,
-     "reduce after backward, on the step's thread"},
-    {"slow-rank", "RANK[:STAGE]=SECONDS", TEXT, AT(slow_rank), NULL, 0, 0,
-     "this rank sleeps that long in each step, in input, forward, backward or optimizer (to "
-     "imitate a straggler)"},
-    {"uneven", "RANK=N", TEXT, AT(uneven), NULL, 0, 0,
-     "this rank accumulates N more micro-batches (to imitate uneven data)"},
+    FLAG_ROW("no-overlap", no_overlap, "reduce after backward, on the step's thread"),
+    TEXT_ROW(
+        "slow-rank", "RANK[:STAGE]=SECONDS", TEXT, slow_rank, NULL,
+        "this rank sleeps that long in each step, in input, forward, backward or optimizer (to "
+        "imitate a straggler)"),
+    TEXT_ROW("uneven", "RANK=N", TEXT, uneven, NULL,
+             "this rank accumulates N more micro-batches (to imitate uneven data)"),
     {"slow-link", "N", COUNT, AT(slow_link), "1", 1, 1000,
      "send each bucket N times (to imitate a slow link)"},
-    {NULL, NULL, TITLE, 0, NULL, 0, 0, "evaluation and checkpoints"},
+    TITLE_ROW("evaluation and checkpoints"),
     {"eval-every", "N", COUNT, AT(eval_every), "0", 0, BIG, "steps between evaluations; 0: none"},
     {"eval-batches", "N", COUNT, AT(eval_batches), "4", 1, BIG, "batches per evaluation"},
     {"eval-share", "X", NUMBER, AT(eval_share), "0.1", 0, 0.9,
      "share of the text, at its end, held out for evaluation"},
-    {"checkpoint", "FILE", TEXT, AT(checkpoint), NULL, 0, 0,
-     "write the state to FILE at the end and on SIGINT or SIGTERM"},
+    TEXT_ROW("checkpoint", "FILE", TEXT, checkpoint, NULL,
+             "write the state to FILE at the end and on SIGINT or SIGTERM"),
     {"checkpoint-every", "N", COUNT, AT(checkpoint_every), "0", 0, BIG,
      "steps between checkpoints; 0: at the end only"},
-    {"resume", "FILE", TEXT, AT(resume), NULL, 0, 0,
-     "continue from this checkpoint, bit-identical"},
-    {NULL, NULL, TITLE, 0, NULL, 0, 0, "the rest"},
-    {"backend", "NAME", TEXT, AT(backend), "cpu", 0, 0,
-     "cpu, or reference: plain C, one thread, for checks"},
+    TEXT_ROW("resume", "FILE", TEXT, resume, NULL, "continue from this checkpoint, bit-identical"),
+    TITLE_ROW("the rest"),
+    TEXT_ROW("backend", "NAME", TEXT, backend, "cpu",
+             "cpu, or reference: plain C, one thread, for checks"),
     {"log-every", "N", COUNT, AT(log_every), "10", 0, BIG, "steps between progress lines; 0: none"},
-    {"timers", "FILE", TEXT, AT(timers), NULL, 0, 0,
-     "write the engine's own times to FILE as JSON"},
-    {"check", NULL, FLAG, AT(check), NULL, 0, 0,
-     "only check the recipe and the options; do not train"},
-    {"help", NULL, FLAG, AT(help), NULL, 0, 0, "this text"},
-    {"version", NULL, FLAG, AT(version), NULL, 0, 0, "print the version"},
+    TEXT_ROW("timers", "FILE", TEXT, timers, NULL, "write the engine's own times to FILE as JSON"),
+    FLAG_ROW("check", check, "only check the recipe and the options; do not train"),
+    FLAG_ROW("help", help, "this text"),
+    FLAG_ROW("version", version, "print the version"),
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
