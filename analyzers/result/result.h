@@ -126,6 +126,7 @@ enum an_class {
 #undef AN_CLASS_ENUM
         AN_CLASS_COUNT
 };
+#define AN_EACH_CLASS(index) for (int index = 0; index < AN_CLASS_COUNT; index++)
 
 /* Shares of the step. Absent classes hold no time: the valid ones sum to 100. ns: exact, the valid
  * ones sum to step_ns. */

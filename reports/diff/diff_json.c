@@ -24,6 +24,28 @@ static void put_side(struct rep_writer *writer, const char *key,
     rep_close(writer);
 }
 
+static void put_significance(struct rep_writer *writer, const struct an_diff_row *row,
+                             const char *why)
+{
+    rep_put_real(writer, "low_ms", row->low, why);
+    rep_put_real(writer, "high_ms", row->high, why);
+    rep_put_real(writer, "p", row->p, why);
+    rep_put_real(writer, "drift_ms", row->floor, why);
+    if (isnan(row->p))
+        rep_put_null(writer, "significant", why);
+    else
+        rep_put_bool(writer, "significant", row->significant);
+}
+
+static void put_calls(struct rep_writer *writer, const struct an_diff_row *row)
+{
+    bool counted =
+        row->kind == AN_DIFF_OP || row->kind == AN_DIFF_KERNEL || row->kind == AN_DIFF_LOADER;
+    const char *reason = counted ? "no step has all its parts in the file" : "it is no call";
+    rep_put_real(writer, "good_calls", row->good_calls, reason);
+    rep_put_real(writer, "bad_calls", row->bad_calls, reason);
+}
+
 /* Writes one compared name. What significance testing gave is null with the reason where the
  * rows of a name were not tested. */
 static void put_row(struct rep_writer *writer, const char *key, const struct an_diff *diff,
@@ -32,9 +54,6 @@ static void put_row(struct rep_writer *writer, const char *key, const struct an_
     const char *why = diff->significance
                           ? diff->significance
                           : "values of each step are kept for the largest names only";
-    bool counted =
-        row->kind == AN_DIFF_OP || row->kind == AN_DIFF_KERNEL || row->kind == AN_DIFF_LOADER;
-    const char *no_calls = "it is no call";
     rep_open(writer, key);
     rep_put_text(writer, "name", row->name);
     if (row->class < AN_CLASS_COUNT)
@@ -48,18 +67,8 @@ static void put_row(struct rep_writer *writer, const char *key, const struct an_
     rep_put_real(writer, "bad_ms", row->bad, "the run holds no time");
     rep_put_real(writer, "delta_ms", row->delta, "one of the runs holds no time");
     rep_put_real(writer, "delta_pct", row->delta_pct, "the baseline holds no time");
-    rep_put_real(writer, "good_calls", row->good_calls,
-                 counted ? "no step has all its parts in the file" : no_calls);
-    rep_put_real(writer, "bad_calls", row->bad_calls,
-                 counted ? "no step has all its parts in the file" : no_calls);
-    rep_put_real(writer, "low_ms", row->low, why);
-    rep_put_real(writer, "high_ms", row->high, why);
-    rep_put_real(writer, "p", row->p, why);
-    rep_put_real(writer, "drift_ms", row->floor, why);
-    if (isnan(row->p))
-        rep_put_null(writer, "significant", why);
-    else
-        rep_put_bool(writer, "significant", row->significant);
+    put_calls(writer, row);
+    put_significance(writer, row, why);
     rep_close(writer);
 }
 
@@ -90,10 +99,8 @@ static void put_gate(struct rep_writer *writer, const struct rep_diff_gate *diff
 /* Writes the comparison of runs with different numbers of ranks. */
 static void put_scaling(struct rep_writer *writer, const struct an_scaling *scaling)
 {
-    if (scaling->reason) {
-        rep_put_null(writer, "scaling", scaling->reason);
+    if (rep_put_absent(writer, "scaling", scaling->reason))
         return;
-    }
     rep_open(writer, "scaling");
     rep_put_text(writer, "kind", scaling->kind);
     rep_put_text(writer, "of", scaling->of);
@@ -108,10 +115,21 @@ static void put_scaling(struct rep_writer *writer, const struct an_scaling *scal
     rep_put_value(writer, "efficiency_low", scaling->low);
     rep_put_value(writer, "efficiency_high", scaling->high);
     rep_open(writer, "lost_pct");
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+    AN_EACH_CLASS(class)
         rep_put_value(writer, an_class_key((enum an_class) class), scaling->lost_pct[class]);
     rep_close(writer);
     rep_close(writer);
+}
+
+static void put_kinds(struct rep_writer *writer, const struct an_diff *diff)
+{
+    for (int kind = AN_DIFF_STEP + 1; kind < AN_DIFF_KIND_COUNT; kind++)
+        put_rows(writer, an_diff_kind_key((enum an_diff_kind)kind), diff, diff->rows,
+                 diff->row_count, (enum an_diff_kind)kind);
+    put_rows(writer, "added", diff, diff->added, diff->added_count, AN_DIFF_KIND_COUNT);
+    rep_put_int(writer, "added_omitted", (int64_t)(diff->added_total - diff->added_count));
+    put_rows(writer, "removed", diff, diff->removed, diff->removed_count, AN_DIFF_KIND_COUNT);
+    rep_put_int(writer, "removed_omitted", (int64_t)(diff->removed_total - diff->removed_count));
 }
 
 int rep_diff_json(const struct an_diff *diff, const struct rep_diff_gate *gate, FILE *out)
@@ -138,12 +156,6 @@ int rep_diff_json(const struct an_diff *diff, const struct rep_diff_gate *gate, 
     put_side(&writer, "bad", &diff->bad);
     put_scaling(&writer, &diff->scaling);
     put_row(&writer, "step", diff, &diff->step);
-    for (int kind = AN_DIFF_STEP + 1; kind < AN_DIFF_KIND_COUNT; kind++)
-        put_rows(&writer, an_diff_kind_key((enum an_diff_kind)kind), diff, diff->rows,
-                 diff->row_count, (enum an_diff_kind)kind);
-    put_rows(&writer, "added", diff, diff->added, diff->added_count, AN_DIFF_KIND_COUNT);
-    rep_put_int(&writer, "added_omitted", (int64_t)(diff->added_total - diff->added_count));
-    put_rows(&writer, "removed", diff, diff->removed, diff->removed_count, AN_DIFF_KIND_COUNT);
-    rep_put_int(&writer, "removed_omitted", (int64_t)(diff->removed_total - diff->removed_count));
+    put_kinds(&writer, diff);
     return rep_writer_end(&writer);
 }

@@ -149,19 +149,17 @@ static bool is_news(const struct an_diff_row *row)
     return row->kind != AN_DIFF_CLASS || row->good != 0 || row->bad != 0;
 }
 
-/* For runs with different numbers of ranks: how well the second uses them, and which classes cost
- * more of a rank's time. */
-static void scaling_line(struct page *page, const struct an_diff *diff)
+static void scaling_losses(struct page *page, const struct an_scaling *scaling)
 {
-    const struct an_scaling *scaling = &diff->scaling;
-    if (scaling->reason && scaling->good_ranks == scaling->bad_ranks)
-        return;
-    page_label(page, "Scaling");
-    if (scaling->reason) {
-        page_item(page, "unknown: %.300s", scaling->reason);
-        page_end(page);
-        return;
-    }
+    AN_EACH_CLASS(class)
+        if (scaling->lost_pct[class].valid && fabs(scaling->lost_pct[class].value) >= 0.5)
+            page_item(page, "%s %+.1f %%", an_class_label((enum an_class) class),
+                      scaling->lost_pct[class].value > 0 ? -scaling->lost_pct[class].value
+                                                         : fabs(scaling->lost_pct[class].value));
+}
+
+static void scaling_items(struct page *page, const struct an_scaling *scaling)
+{
     if (scaling->low.valid)
         page_item(page, "efficiency %.1f %% [%.1f, %.1f]", 100 * scaling->efficiency.value,
                   100 * scaling->low.value, 100 * scaling->high.value);
@@ -177,11 +175,23 @@ static void scaling_line(struct page *page, const struct an_diff *diff)
     page_item(page, "%s scaling: %s and %s %s a step", scaling->kind,
               NUMBER_TEXT(scaling->good_batch.value), NUMBER_TEXT(scaling->bad_batch.value),
               scaling->of);
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
-        if (scaling->lost_pct[class].valid && fabs(scaling->lost_pct[class].value) >= 0.5)
-            page_item(page, "%s %+.1f %%", an_class_label((enum an_class) class),
-                      scaling->lost_pct[class].value > 0 ? -scaling->lost_pct[class].value
-                                                         : fabs(scaling->lost_pct[class].value));
+}
+
+/* For runs with different numbers of ranks: how well the second uses them, and which classes cost
+ * more of a rank's time. */
+static void scaling_line(struct page *page, const struct an_diff *diff)
+{
+    const struct an_scaling *scaling = &diff->scaling;
+    if (scaling->reason && scaling->good_ranks == scaling->bad_ranks)
+        return;
+    page_label(page, "Scaling");
+    if (scaling->reason) {
+        page_item(page, "unknown: %.300s", scaling->reason);
+        page_end(page);
+        return;
+    }
+    scaling_items(page, scaling);
+    scaling_losses(page, scaling);
     page_end(page);
 }
 
@@ -233,6 +243,19 @@ static void write_table(struct page *page, const char *title, const struct an_di
 #define TABLE(p, title, rows, n, list) \
     write_table(p, title, rows, n, list, sizeof list / sizeof *list)
 
+/* One table for each kind of rows. Returns whether a row stands for several names. */
+static bool kind_tables(struct page *page, const struct an_diff *diff)
+{
+    bool merged = false;
+    for (size_t i = 0, next; i < diff->row_count; i = next) {
+        for (next = i; next < diff->row_count && diff->rows[next].kind == diff->rows[i].kind;
+             next++)
+            merged = merged || diff->rows[next].merged;
+        TABLE(page, an_diff_kind_text(diff->rows[i].kind), &diff->rows[i], next - i, columns);
+    }
+    return merged;
+}
+
 /* One table for each kind of name, in the order in which the analysis sorted them, then the
  * names that only one of the runs has. */
 int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
@@ -244,17 +267,11 @@ int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
                         .utf8 = options->utf8,
                         .color = options->color},
                 *p = &page;
-    bool merged = false;
     char title[120];
     diff_head(p, diff, gate);
     const char *whole = diff->unit == AN_DIFF_CAPTURE ? "Whole capture, per device" : "Median step";
     TABLE(p, whole, &diff->step, isnan(diff->step.delta) ? 0u : 1u, columns);
-    for (size_t i = 0, next; i < diff->row_count; i = next) {
-        for (next = i; next < diff->row_count && diff->rows[next].kind == diff->rows[i].kind;
-             next++)
-            merged = merged || diff->rows[next].merged;
-        TABLE(p, an_diff_kind_text(diff->rows[i].kind), &diff->rows[i], next - i, columns);
-    }
+    bool merged = kind_tables(p, diff);
     snprintf(title, sizeof title, "Only in the candidate (%zu names)", diff->added_total);
     TABLE(p, title, diff->added, diff->added_count, columns_added);
     snprintf(title, sizeof title, "Only in the baseline (%zu names)", diff->removed_total);

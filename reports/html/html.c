@@ -49,9 +49,7 @@ static void sentence(FILE *out, const char *text)
         snprintf(part, sizeof part, "%.*s", (int)(open - text), text);
         html_text(out, part, TEXT_COLUMNS);
         snprintf(part, sizeof part, "%.*s", (int)(close - open - 1), open + 1);
-        fputs("<code>", out);
-        html_text(out, part, TEXT_COLUMNS);
-        fputs("</code>", out);
+        html_between(out, "<code>", part, TEXT_COLUMNS, "</code>");
         text = close + 1;
     }
     html_text(out, text, TEXT_COLUMNS);
@@ -123,9 +121,7 @@ static void head(struct page *page, const char *text)
 static void card(struct page *page, const char *id, const char *text)
 {
     html_block(page);
-    fputs("<h3 id=\"finding-", page->out);
-    html_text(page->out, id, NAME_COLUMNS);
-    fputs("\">", page->out);
+    html_between(page->out, "<h3 id=\"finding-", id, NAME_COLUMNS, "\">");
     sentence(page->out, text);
     fputs("</h3>\n", page->out);
 }
@@ -185,9 +181,7 @@ static void entry(struct page *page, size_t number, const char *id, const char *
     list(page, HTML_ENTRIES);
     fprintf(page->out, "<li value=\"%zu\"><strong><a href=\"#finding-", number);
     html_text(page->out, id, NAME_COLUMNS);
-    fputs("\">", page->out);
-    html_text(page->out, id, NAME_COLUMNS);
-    fputs("</a></strong> <span class=\"gain\">", page->out);
+    html_between(page->out, "\">", id, NAME_COLUMNS, "</a></strong> <span class=\"gain\">");
     html_text(page->out, gain, NAME_COLUMNS);
     fputs("</span> ", page->out);
     sentence(page->out, text);
@@ -198,13 +192,9 @@ static void entry(struct page *page, size_t number, const char *id, const char *
 static void term(struct page *page, const char *word, const char *unit, const char *text)
 {
     list(page, HTML_TERMS);
-    fputs("<dt><code>", page->out);
-    html_text(page->out, word, NAME_COLUMNS);
-    fputs("</code>", page->out);
+    html_between(page->out, "<dt><code>", word, NAME_COLUMNS, "</code>");
     if (*unit) {
-        fputs(" <span class=\"unit\">", page->out);
-        html_text(page->out, unit, NAME_COLUMNS);
-        fputs("</span>", page->out);
+        html_between(page->out, " <span class=\"unit\">", unit, NAME_COLUMNS, "</span>");
     }
     fputs("</dt><dd>", page->out);
     sentence(page->out, text);
@@ -222,11 +212,24 @@ static void table_row(struct page *page, const struct rep_table *table, const vo
     html_text(page->out, rep_or(name, "together"), NAME_COLUMNS);
     fputs("</th>", page->out);
     for (size_t i = 0; i < table->columns; i++) {
-        fputs("<td>", page->out);
-        html_text(page->out, rep_table_cell(table, i, row, cell), REP_CELL);
-        fputs("</td>", page->out);
+        html_between(page->out, "<td>", rep_table_cell(table, i, row, cell), REP_CELL, "</td>");
     }
     fputs("</tr>\n", page->out);
+}
+
+static void table_head(struct page *page, const struct rep_table *table, int id)
+{
+    fprintf(page->out,
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
+            "aria-labelledby=\"table-%d\">\n<table>\n<caption "
+            "id=\"table-%d\">",
+            id, id);
+    html_text(page->out, table->title, NAME_COLUMNS);
+    fputs("</caption>\n<thead><tr><th scope=\"col\">Name</th>", page->out);
+    for (size_t i = 0; i < table->columns; i++) {
+        html_between(page->out, "<th scope=\"col\">", table->column[i].head, REP_CELL, "</th>");
+    }
+    fputs("</tr></thead>\n<tbody>\n", page->out);
 }
 
 /* Writes a table that scripts can sort. Beside a picture a long one is folded: the picture comes
@@ -243,19 +246,7 @@ static void write_table(struct page *page, const struct rep_table *table)
         html_text(page->out, table->title, NAME_COLUMNS);
         fputs("</summary>\n", page->out);
     }
-    fprintf(page->out,
-            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
-            "aria-labelledby=\"table-%d\">\n<table>\n<caption "
-            "id=\"table-%d\">",
-            id, id);
-    html_text(page->out, table->title, NAME_COLUMNS);
-    fputs("</caption>\n<thead><tr><th scope=\"col\">Name</th>", page->out);
-    for (size_t i = 0; i < table->columns; i++) {
-        fputs("<th scope=\"col\">", page->out);
-        html_text(page->out, table->column[i].head, REP_CELL);
-        fputs("</th>", page->out);
-    }
-    fputs("</tr></thead>\n<tbody>\n", page->out);
+    table_head(page, table, id);
     for (size_t i = 0; i < most; i++)
         table_row(page, table, rep_table_row(table, i));
     fputs("</tbody>\n</table>\n</div>\n", page->out);
@@ -316,26 +307,9 @@ static const struct page_ops ops = {.title = title,
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
-/* Writes everything up to the body: the policy that allows only this style and these scripts, the
- * title, the style, and the patterns that tell classes apart without colour. */
-static void document_head(const struct an_result *result, FILE *out)
+/* The patterns of the classes, which tell them apart without colours. */
+static void patterns(FILE *out)
 {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri "
-          "'none'; form-action 'none'; "
-          "img-src data:; style-src 'sha256-" HTML_STYLE_HASH
-          "'; script-src 'sha256-" HTML_SCRIPT_HASH "'"
-#ifdef HTML_CHART_HASH
-          " 'sha256-" HTML_CHART_HASH "'"
-#endif
-          "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-          "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" "
-          "href=\"data:,\">\n<title>",
-          out);
-    html_text(out, rep_or(result->verdict_class, "report"), TEXT_COLUMNS);
-    fputs(" \xc2\xb7 ", out);
-    html_text(out, *result->run.file ? result->run.file : result->run.program, TEXT_COLUMNS);
-    fprintf(out, " \xc2\xb7 tacho</title>\n<style>%s</style>\n</head>\n<body>\n", style);
     fputs("<svg class=\"patterns\" width=\"0\" height=\"0\" aria-hidden=\"true\" "
           "focusable=\"false\"><defs>\n",
           out);
@@ -357,6 +331,29 @@ static void document_head(const struct an_result *result, FILE *out)
             fprintf(out, "<path class=\"mark\" d=\"%s\"/>", marks[i]);
         fputs("</pattern>\n", out);
     }
+}
+
+/* Writes everything up to the body: the policy that allows only this style and these scripts, the
+ * title, the style, and the patterns that tell classes apart without colour. */
+static void document_head(const struct an_result *result, FILE *out)
+{
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri "
+          "'none'; form-action 'none'; "
+          "img-src data:; style-src 'sha256-" HTML_STYLE_HASH
+          "'; script-src 'sha256-" HTML_SCRIPT_HASH "'"
+#ifdef HTML_CHART_HASH
+          " 'sha256-" HTML_CHART_HASH "'"
+#endif
+          "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+          "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" "
+          "href=\"data:,\">\n<title>",
+          out);
+    html_text(out, rep_or(result->verdict_class, "report"), TEXT_COLUMNS);
+    fputs(" \xc2\xb7 ", out);
+    html_text(out, *result->run.file ? result->run.file : result->run.program, TEXT_COLUMNS);
+    fprintf(out, " \xc2\xb7 tacho</title>\n<style>%s</style>\n</head>\n<body>\n", style);
+    patterns(out);
     fputs("</defs></svg>\n<a class=\"skip\" href=\"#main\">to the report</a>\n", out);
 }
 

@@ -100,34 +100,49 @@ static void draw_row(const struct flame *flame, size_t i)
     fputs("</g>\n", flame->page->out);
 }
 
+/* The row with most time right above the root; 0: there is none. */
+static size_t widest_of(const struct flame *drawing)
+{
+    const struct an_flame *flame = drawing->flame;
+    size_t largest = 0;
+    for (size_t i = 1; i < flame->row_count; i++)
+        if (drawing->depth[i] == 1 &&
+            (!largest || flame->row[i].total_ns > flame->row[largest].total_ns))
+            largest = i;
+    return largest;
+}
+
+static void draw(struct flame *drawing, const char *caption)
+{
+    const struct an_flame *flame = drawing->flame;
+    struct page *page = drawing->page;
+    char text[200];
+    int deepest = layout(drawing);
+    size_t largest = widest_of(drawing);
+    snprintf(text, sizeof text, "%s, from the root down; %.80s", caption,
+             rep_or(flame->source, ""));
+    const char *widest = largest ? flame->row[largest].name : "nothing";
+    svg_begin(page, "flame", text, WIDTH, ROW * (deepest + 1) + 2,
+              "Below the root the widest is %.80s with %.1f %%.", widest,
+              largest ? 100 * width_of(drawing, largest) / WIDTH : 0);
+    for (size_t i = 0; i < flame->row_count; i++)
+        if (drawing->left[i] >= 0)
+            draw_row(drawing, i);
+    svg_end(page);
+}
+
 /* Parents precede their children in a flame graph, so one pass gives every row its place. */
 void html_flame(struct page *page, const struct an_flame *flame, const char *caption)
 {
     struct flame drawing = {.page = page, .flame = flame};
-    size_t count = flame->row_count, largest = 0;
-    char text[200];
+    size_t count = flame->row_count;
     if (flame->reason || count < 2 || flame->row[0].total_ns <= 0)
         return;
     drawing.left = calloc(count, sizeof *drawing.left);
     drawing.next = calloc(count, sizeof *drawing.next);
     drawing.depth = calloc(count, sizeof *drawing.depth);
-    if (drawing.left && drawing.next && drawing.depth) {
-        int deepest = layout(&drawing);
-        for (size_t i = 1; i < count; i++)
-            if (drawing.depth[i] == 1 &&
-                (!largest || flame->row[i].total_ns > flame->row[largest].total_ns))
-                largest = i;
-        snprintf(text, sizeof text, "%s, from the root down; %.80s", caption,
-                 rep_or(flame->source, ""));
-        const char *widest = largest ? flame->row[largest].name : "nothing";
-        svg_begin(page, "flame", text, WIDTH, ROW * (deepest + 1) + 2,
-                  "Below the root the widest is %.80s with %.1f %%.", widest,
-                  largest ? 100 * width_of(&drawing, largest) / WIDTH : 0);
-        for (size_t i = 0; i < count; i++)
-            if (drawing.left[i] >= 0)
-                draw_row(&drawing, i);
-        svg_end(page);
-    }
+    if (drawing.left && drawing.next && drawing.depth)
+        draw(&drawing, caption);
     free(drawing.left);
     free(drawing.next);
     free(drawing.depth);

@@ -100,6 +100,30 @@ static void draw_labels(struct page *page, const struct map *map)
     svg_text(page, LEFT - 6, map->row * (double)map->heat->ranks + 16, SVG_END, "", "step");
 }
 
+static void draw_levels(struct page *page, const struct map *map)
+{
+    fprintf(page->out, "<g class=\"heat\" transform=\"translate(%d %.4g) scale(%.6g %.6g)\">\n",
+            LEFT, map->row / 2, PLOT / (double)map->columns, map->row);
+    for (int index = 0; index < LEVELS; index++) {
+        fprintf(page->out, "<g class=\"h%d\">", index);
+        draw_level(page, map, index);
+        fputs("</g>\n", page->out);
+    }
+    fputs("</g>\n", page->out);
+}
+
+static void find_range(struct map *map)
+{
+    for (size_t rank = 0; rank < map->heat->ranks; rank++)
+        for (size_t column = 0; column < map->columns; column++) {
+            double ms = mean_value(map, rank, column);
+            if (isfinite(ms)) {
+                map->low = ms < map->low ? ms : map->low;
+                map->high = ms > map->high ? ms : map->high;
+            }
+        }
+}
+
 /* Draws one quantity of all ranks and steps. Steps are merged into at most COLUMNS_MOST columns
  * and the colours span the values that occur, so that any run gives a picture of bounded size. */
 static void draw(struct page *page, const struct an_heat *heat, const double *cell,
@@ -112,27 +136,13 @@ static void draw(struct page *page, const struct an_heat *heat, const double *ce
     map.row = (double)HEIGHT_MOST / (double)heat->ranks < ROW_MOST
                   ? (double)HEIGHT_MOST / (double)heat->ranks
                   : ROW_MOST;
-    for (size_t rank = 0; rank < heat->ranks; rank++)
-        for (size_t column = 0; column < map.columns; column++) {
-            double ms = mean_value(&map, rank, column);
-            if (isfinite(ms)) {
-                map.low = ms < map.low ? ms : map.low;
-                map.high = ms > map.high ? ms : map.high;
-            }
-        }
+    find_range(&map);
     if (!(map.high > 0))
         return;
     snprintf(caption, sizeof caption, "%s: one row per rank, one column per step", what);
     svg_begin(page, "heat", caption, WIDTH, map.row * (double)heat->ranks + 24, "%s from %s to %s.",
               what, TIME_TEXT(map.low * 1e6), TIME_TEXT(map.high * 1e6));
-    fprintf(page->out, "<g class=\"heat\" transform=\"translate(%d %.4g) scale(%.6g %.6g)\">\n",
-            LEFT, map.row / 2, PLOT / (double)map.columns, map.row);
-    for (int index = 0; index < LEVELS; index++) {
-        fprintf(page->out, "<g class=\"h%d\">", index);
-        draw_level(page, &map, index);
-        fputs("</g>\n", page->out);
-    }
-    fputs("</g>\n", page->out);
+    draw_levels(page, &map);
     draw_labels(page, &map);
     svg_end(page);
     draw_legend(page, &map);

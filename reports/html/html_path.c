@@ -60,6 +60,19 @@ static void draw_tracks(struct page *page, const struct an_path_step *step)
     }
 }
 
+static void name_segment(struct page *page, const struct an_path_stretch *stretch, const char *name,
+                         double x, double y, double width)
+{
+    if (width >= NAME_WIDTH) {
+        fprintf(page->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%d ", x + 4, y + BAR - 7,
+                stretch->reason + 1);
+        html_text(page->out, name, svg_letters(name, width - 28));
+        fputs("</text>\n", page->out);
+    } else if (width >= 18) {
+        svg_text(page, x + width / 2, y + BAR - 7, SVG_MIDDLE, "on", "%d", stretch->reason + 1);
+    }
+}
+
 /* Draws one segment of the path as a bar in the row of its track: the number of its cause and
  * its name where they fit, the rest when a pointer is over it. */
 static void draw_segment(struct page *page, const struct drawing *drawing, size_t i)
@@ -80,14 +93,7 @@ static void draw_segment(struct page *page, const struct drawing *drawing, size_
              TIME_TEXT((double)stretch->dur_ns), TIME_TEXT((double)stretch->start_ns), why->text,
              link);
     svg_rect(page, x, y, fmax(width, 0.4), BAR, class, width < HINT_WIDTH ? NULL : title);
-    if (width >= NAME_WIDTH) {
-        fprintf(page->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%d ", x + 4, y + BAR - 7,
-                stretch->reason + 1);
-        html_text(page->out, name, svg_letters(name, width - 28));
-        fputs("</text>\n", page->out);
-    } else if (width >= 18) {
-        svg_text(page, x + width / 2, y + BAR - 7, SVG_MIDDLE, "on", "%d", stretch->reason + 1);
-    }
+    name_segment(page, stretch, name, x, y, width);
 }
 
 /* Draws the arrows between tracks as one path: those that were recorded, or those that were
@@ -148,6 +154,15 @@ static void legend(struct page *page, const struct an_path_step *step)
     fputs("</ul>\n", page->out);
 }
 
+static void explain_arrows(struct page *page, bool recorded, bool inferred)
+{
+    const char *source = recorded ? " (recorded)" : " (dashed: inferred from times)";
+    if (recorded && inferred)
+        source = " (solid: recorded; dashed: inferred from times)";
+    if (recorded || inferred)
+        fprintf(page->out, "<p>An arrow: a dependency between tracks%s.</p>\n", source);
+}
+
 void html_path(struct page *page, const struct an_result *result)
 {
     const struct an_path_step *step = &result->critical_path.step;
@@ -173,9 +188,5 @@ void html_path(struct page *page, const struct an_result *result)
     name_arrows(page, &drawing);
     svg_end(page);
     legend(page, step);
-    const char *source = recorded ? " (recorded)" : " (dashed: inferred from times)";
-    if (recorded && inferred)
-        source = " (solid: recorded; dashed: inferred from times)";
-    if (recorded || inferred)
-        fprintf(page->out, "<p>An arrow: a dependency between tracks%s.</p>\n", source);
+    explain_arrows(page, recorded, inferred);
 }

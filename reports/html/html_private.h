@@ -30,6 +30,8 @@ struct html {
 /* At most `columns` columns of a text of any bytes, as HTML: control characters visible, the rest
  * escaped. */
 void html_text(FILE *out, const char *text, int columns);
+/* The same between two pieces of HTML. */
+void html_between(FILE *out, const char *before, const char *text, int columns, const char *after);
 /* The same as a JSON string that is safe in a script element. */
 void html_json(FILE *out, const char *text, int columns);
 /* Writes the heading of a section that has none yet, and its entry in the navigation. */

@@ -90,8 +90,7 @@ static bool find_range(const struct an_result *result, struct plot *plot)
     return true;
 }
 
-/* Lines and labels at every power of ten of both axes. */
-static void draw_grid(struct page *page, const struct plot *plot)
+static void draw_intensity_lines(struct page *page, const struct plot *plot)
 {
     for (double power = plot->x0; power <= plot->x1 + 0.001; power++) {
         svg_line(page, px(plot, pow(10, power)), TOP, px(plot, pow(10, power)), HEIGHT - BOTTOM,
@@ -99,6 +98,12 @@ static void draw_grid(struct page *page, const struct plot *plot)
         svg_text(page, px(plot, pow(10, power)), HEIGHT - BOTTOM + 18, SVG_MIDDLE, "", "%s",
                  SI_TEXT(pow(10, power), ""));
     }
+}
+
+/* Lines and labels at every power of ten of both axes. */
+static void draw_grid(struct page *page, const struct plot *plot)
+{
+    draw_intensity_lines(page, plot);
     for (double power = plot->y0; power <= plot->y1 + 0.001; power++) {
         svg_line(page, LEFT, py(plot, pow(10, power)), WIDTH - RIGHT, py(plot, pow(10, power)),
                  "grid");
@@ -120,6 +125,15 @@ static double place_label(double *used, size_t count, double y)
     return y;
 }
 
+static void draw_peak(struct page *page, const struct plot *plot, const struct an_ceiling *ceiling,
+                      const char *label, double *used, size_t *placed)
+{
+    double y = py(plot, ceiling->value);
+    svg_line(page, LEFT, y, WIDTH - RIGHT, y, "roof");
+    svg_text(page, WIDTH - RIGHT + 6, place_label(used, (*placed)++, y + 4), SVG_START, "",
+             "%.8s%s %s", ceiling->dtype, label, SI_TEXT(ceiling->value, "FLOP/s"));
+}
+
 /* One roof: a horizontal of compute, a slope of memory that ends at the highest roof of compute
  * (its ridge) or at the edge. */
 static void draw_roof(struct page *page, const struct plot *plot, const struct an_ceiling *ceiling,
@@ -128,10 +142,7 @@ static void draw_roof(struct page *page, const struct plot *plot, const struct a
     double left = pow(10, plot->x0), right = pow(10, plot->x1), bottom = pow(10, plot->y0),
            top = pow(10, plot->y1);
     if (is_compute(ceiling)) {
-        double y = py(plot, ceiling->value);
-        svg_line(page, LEFT, y, WIDTH - RIGHT, y, "roof");
-        svg_text(page, WIDTH - RIGHT + 6, place_label(used, (*placed)++, y + 4), SVG_START, "",
-                 "%.8s%s %s", ceiling->dtype, label, SI_TEXT(ceiling->value, "FLOP/s"));
+        draw_peak(page, plot, ceiling, label, used, placed);
         return;
     }
     double from = left, to = fmin((flops > 0 ? flops : top) / ceiling->value, right);
@@ -175,20 +186,29 @@ static void write_letters(struct page *page, const struct an_result *result)
 {
     fputs("<ol class=\"letters\" type=\"A\">\n", page->out);
     for (size_t i = 0; i < result->point_count && i < LETTERS; i++) {
-        fputs("<li>", page->out);
-        html_text(page->out, rep_or(result->points[i].name, "(unnamed)"), 60);
-        fputs("</li>\n", page->out);
+        html_between(page->out, "<li>", rep_or(result->points[i].name, "(unnamed)"), 60, "</li>\n");
     }
     fputs("</ol>\n", page->out);
 }
 
-/* Writes roofs and points as JSON for the chart that scripts draw. */
-static void write_data(struct html *html, const struct an_result *result, const struct plot *plot,
-                       double flops)
+static void point_data(FILE *out, const struct an_result *result)
 {
     size_t some = 0;
-    fprintf(html->data, "\"roofline\":{\"x\":[%.6g,%.6g],\"y\":[%.6g,%.6g],\"roofs\":[",
-            pow(10, plot->x0), pow(10, plot->x1), pow(10, plot->y0), pow(10, plot->y1));
+    for (size_t i = 0; i < result->point_count && i < POINTS_MOST; i++) {
+        const struct an_roofline_point *x = &result->points[i];
+        if (!is_drawn(x))
+            continue;
+        fprintf(out, "%s{\"name\":", some++ ? "," : "");
+        html_json(out, x->name, 80);
+        fprintf(out, ",\"x\":%.5g,\"y\":%.5g,\"ns\":%lld,\"memory\":%d}", x->intensity,
+                x->achieved_flops, (long long)x->time_ns,
+                x->bound && strcmp(x->bound, "compute") != 0);
+    }
+}
+
+static void roof_data(FILE *out, const struct an_result *result)
+{
+    size_t some = 0;
     for (size_t i = 0; i < result->ceiling_count; i++) {
         const struct an_ceiling *x = &result->ceilings[i];
         char name[80];
@@ -196,30 +216,50 @@ static void write_data(struct html *html, const struct an_result *result, const 
             continue;
         snprintf(name, sizeof name, "%.20s%.20s", is_compute(x) ? x->dtype : "",
                  rep_ceiling_label(result, i));
-        fprintf(html->data, "%s{\"name\":", some++ ? "," : "");
-        html_json(html->data, name, 60);
-        fprintf(html->data, ",\"%s\":%.6g}", is_compute(x) ? "flops" : "bytes", x->value);
+        fprintf(out, "%s{\"name\":", some++ ? "," : "");
+        html_json(out, name, 60);
+        fprintf(out, ",\"%s\":%.6g}", is_compute(x) ? "flops" : "bytes", x->value);
     }
+}
+
+/* Writes roofs and points as JSON for the chart that scripts draw. */
+static void write_data(struct html *html, const struct an_result *result, const struct plot *plot,
+                       double flops)
+{
+    fprintf(html->data, "\"roofline\":{\"x\":[%.6g,%.6g],\"y\":[%.6g,%.6g],\"roofs\":[",
+            pow(10, plot->x0), pow(10, plot->x1), pow(10, plot->y0), pow(10, plot->y1));
+    roof_data(html->data, result);
     fprintf(html->data, "],\"most\":%.6g,\"points\":[", flops);
-    some = 0;
-    for (size_t i = 0; i < result->point_count && i < POINTS_MOST; i++) {
-        const struct an_roofline_point *x = &result->points[i];
-        if (!is_drawn(x))
-            continue;
-        fprintf(html->data, "%s{\"name\":", some++ ? "," : "");
-        html_json(html->data, x->name, 80);
-        fprintf(html->data, ",\"x\":%.5g,\"y\":%.5g,\"ns\":%lld,\"memory\":%d}", x->intensity,
-                x->achieved_flops, (long long)x->time_ns,
-                x->bound && strcmp(x->bound, "compute") != 0);
-    }
+    point_data(html->data, result);
     fputs("]},", html->data);
+}
+
+static void draw_points(struct page *page, const struct plot *plot, const struct an_result *result,
+                        double total)
+{
+    for (size_t i = result->point_count < POINTS_MOST ? result->point_count : POINTS_MOST;
+         i-- > 0;) /* the largest on top */
+        if (is_drawn(&result->points[i]))
+            draw_point(page, plot, &result->points[i], i,
+                       total > 0 ? (double)result->points[i].time_ns / total : 0);
+}
+
+static void draw_roofs(struct page *page, const struct plot *plot, const struct an_result *result,
+                       double flops)
+{
+    double used[64];
+    size_t labels = 0;
+    for (size_t i = 0; i < result->ceiling_count && labels < sizeof used / sizeof *used; i++)
+        if (rep_ceiling_label(result, i) && result->ceilings[i].value > 0)
+            draw_roof(page, plot, &result->ceilings[i], rep_ceiling_label(result, i), flops, used,
+                      &labels);
 }
 
 void html_roofline(struct page *page, const struct an_result *result)
 {
     struct plot plot;
-    double flops, bytes, used[64], total = 0;
-    size_t labels = 0, under = 0, drawn = 0;
+    double flops, bytes, total = 0;
+    size_t under = 0, drawn = 0;
     if (result->roofline.reason || !result->point_count || !find_range(result, &plot))
         return;
     highest(result, &flops, &bytes);
@@ -236,15 +276,8 @@ void html_roofline(struct page *page, const struct an_result *result)
         "below lists all of them.",
         under, drawn, result->points[0].name);
     draw_grid(page, &plot);
-    for (size_t i = 0; i < result->ceiling_count && labels < sizeof used / sizeof *used; i++)
-        if (rep_ceiling_label(result, i) && result->ceilings[i].value > 0)
-            draw_roof(page, &plot, &result->ceilings[i], rep_ceiling_label(result, i), flops, used,
-                      &labels);
-    for (size_t i = result->point_count < POINTS_MOST ? result->point_count : POINTS_MOST;
-         i-- > 0;) /* the largest on top */
-        if (is_drawn(&result->points[i]))
-            draw_point(page, &plot, &result->points[i], i,
-                       total > 0 ? (double)result->points[i].time_ns / total : 0);
+    draw_roofs(page, &plot, result, flops);
+    draw_points(page, &plot, result, total);
     svg_end(page);
     write_letters(page, result);
     write_data(page->format, result, &plot, flops);

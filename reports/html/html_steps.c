@@ -20,6 +20,18 @@
 
 /* ---- budget ---------------------------------------------------------------------------------- */
 
+/* Writes a class and its share in the middle of its part of a bar. */
+static void name_part(struct page *page, int k, double pct, double w, double x, double y)
+{
+    /* a telephone shows the picture at a third of its size: letters are larger there, and fewer */
+    if (w >= 60)
+        svg_text(page, x, y, SVG_MIDDLE, "on large", "%c %.1f %%", svg_class_letter(k), pct);
+    if (w >= 30)
+        svg_text(page, x, y, SVG_MIDDLE, w >= 60 ? "on small" : "on", "%c", svg_class_letter(k));
+    else if (w >= 16)
+        svg_text(page, x, y, SVG_MIDDLE, "on large", "%c", svg_class_letter(k));
+}
+
 /* Draws the classes of a budget as parts of one bar. A letter and the share appear where the
  * part is wide enough for them: style sheets choose between the two sizes. */
 static void draw_bar(struct page *page, const struct an_result *result,
@@ -36,17 +48,7 @@ static void draw_bar(struct page *page, const struct an_result *result,
         snprintf(title, sizeof title, "%s %.1f %%", rep_class_name(result, k),
                  budget->pct[k].value);
         svg_rect(page, x, y, w, height, class, title);
-        /* a telephone shows the picture at a third of its size: letters are larger there, and fewer
-         */
-        if (w >= 60)
-            svg_text(page, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, "on large", "%c %.1f %%",
-                     svg_class_letter(k), budget->pct[k].value);
-        if (w >= 30)
-            svg_text(page, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, w >= 60 ? "on small" : "on",
-                     "%c", svg_class_letter(k));
-        else if (w >= 16)
-            svg_text(page, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, "on large", "%c",
-                     svg_class_letter(k));
+        name_part(page, k, budget->pct[k].value, w, x + w / 2, y + height / 2 + 5);
         x += w;
     }
 }
@@ -55,7 +57,7 @@ static void draw_bar(struct page *page, const struct an_result *result,
 static unsigned used_classes(const struct an_budget *budget)
 {
     unsigned used = 0;
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+    AN_EACH_CLASS(class)
         used |= (unsigned)(budget->pct[class].valid && budget->pct[class].value > 0) << class;
     return used;
 }
@@ -114,7 +116,7 @@ static size_t choose_devices(const struct an_result *result, size_t device[BARS_
 static int largest_class(const struct an_budget *budget)
 {
     int largest = 0;
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+    AN_EACH_CLASS(class)
         if (budget->pct[class].valid &&
             (!budget->pct[largest].valid || budget->pct[class].value > budget->pct[largest].value))
             largest = class;
@@ -140,7 +142,7 @@ void html_budget(struct page *page, const struct an_result *result)
     const char *name[AN_CLASS_COUNT];
     if (result->budget.reason)
         return;
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+    AN_EACH_CLASS(class)
         name[class] = rep_class_name(result, class);
     int largest = largest_class(&result->budget);
     svg_begin(page, "budget", "Step budget: 100 % of a step by class", WIDTH,
@@ -178,8 +180,7 @@ static double at_y(const struct trend *trend, double ms)
     return trend->top + trend->height * (1 - (ms < trend->most_ms ? ms / trend->most_ms : 1));
 }
 
-/* Horizontal lines at round times, and indexes of steps below the plot. */
-static void draw_axes(struct page *page, const struct trend *trend)
+static void draw_time_lines(struct page *page, const struct trend *trend)
 {
     double step = svg_tick(trend->most_ms, 5);
     for (double v = 0; v <= trend->most_ms * 1.0001; v += step) {
@@ -187,6 +188,12 @@ static void draw_axes(struct page *page, const struct trend *trend)
                  "grid");
         svg_text(page, trend->left - 6, at_y(trend, v) + 4, SVG_END, "", "%s", TIME_TEXT(v * 1e6));
     }
+}
+
+/* Horizontal lines at round times, and indexes of steps below the plot. */
+static void draw_axes(struct page *page, const struct trend *trend)
+{
+    draw_time_lines(page, trend);
     double wide = fmax(1, svg_tick((double)trend->last - (double)trend->first, 8));
     /* indexes of a damaged file may be so large that one more is the same number */
     for (double v = ceil((double)trend->first / wide) * wide;
@@ -196,15 +203,36 @@ static void draw_axes(struct page *page, const struct trend *trend)
              "step");
 }
 
+static void draw_excluded(struct page *page, const struct trend *trend,
+                          const struct an_result *result, size_t begin, size_t end)
+{
+    for (size_t i = begin, shown = 0; i < end && shown < 20; i++)
+        if (result->step_points[i].excluded) {
+            const struct an_step_point *point = &result->step_points[i];
+            char title[100];
+            snprintf(title, sizeof title, "step %" PRId64 ", %s, excluded: %.40s", point->index,
+                     TIME_TEXT(point->ms * 1e6), point->excluded);
+            svg_rect(page, at_x(trend, (double)point->index) - 3, at_y(trend, point->ms) - 3, 6, 6,
+                     "excluded", title);
+            shown++;
+        }
+}
+
+static size_t end_of_rank(const struct an_result *result, size_t begin)
+{
+    size_t end = begin;
+    while (end < result->step_point_count &&
+           result->step_points[end].rank == result->step_points[begin].rank)
+        end++;
+    return end;
+}
+
 /* Draws the points of a rank as a line, and the steps that statistics exclude as squares. Returns
  * the first point of the next rank. */
 static size_t draw_line(struct page *page, const struct trend *trend,
                         const struct an_result *result, size_t begin, int series)
 {
-    size_t end = begin, each, count;
-    while (end < result->step_point_count &&
-           result->step_points[end].rank == result->step_points[begin].rank)
-        end++;
+    size_t end = end_of_rank(result, begin), each, count;
     count = end - begin;
     each = (count + POINTS_MOST - 1) / POINTS_MOST;
     fprintf(page->out, "<path class=\"line s%d\" d=\"", series);
@@ -224,16 +252,7 @@ static size_t draw_line(struct page *page, const struct trend *trend,
         pen_up = pen_up && !with;
     }
     fputs("\"/>\n", page->out);
-    for (size_t i = begin, shown = 0; i < end && shown < 20; i++)
-        if (result->step_points[i].excluded) {
-            const struct an_step_point *point = &result->step_points[i];
-            char title[100];
-            snprintf(title, sizeof title, "step %" PRId64 ", %s, excluded: %.40s", point->index,
-                     TIME_TEXT(point->ms * 1e6), point->excluded);
-            svg_rect(page, at_x(trend, (double)point->index) - 3, at_y(trend, point->ms) - 3, 6, 6,
-                     "excluded", title);
-            shown++;
-        }
+    draw_excluded(page, trend, result, begin, end);
     return end;
 }
 
@@ -321,6 +340,42 @@ static void trend_legend(struct page *page, const struct an_result *result)
                 ranks - RANKS_MOST);
 }
 
+static void draw_levels(struct page *page, const struct trend *trend, const struct an_steps *steps)
+{
+    double close =
+        at_y(trend, steps->median_ms.value) - at_y(trend, steps->p95_ms.value) < 16 ? 12 : 4;
+    draw_level(page, trend, "median", steps->median_ms, close);
+    draw_level(page, trend, "p95", steps->p95_ms, close > 4 ? -4 : 4);
+}
+
+static void draw_lines(struct page *page, const struct trend *trend, const struct an_result *result)
+{
+    size_t next = 0;
+    for (int series = 0; series < RANKS_MOST && next < result->step_point_count; series++)
+        next = draw_line(page, trend, result, next, series);
+}
+
+static void begin_trend(struct page *page, const struct an_steps *steps)
+{
+    svg_begin(page, "trend",
+              "Step time over the run; circles: slow steps, squares: excluded from statistics",
+              WIDTH, 280,
+              "Steps take %s in the median and %s at the 95th percentile; %zu are outliers.",
+              TIME_TEXT(steps->median_ms.value * 1e6), TIME_TEXT(steps->p95_ms.value * 1e6),
+              steps->outlier_count);
+}
+
+static void find_bounds(struct trend *trend, const struct an_result *result)
+{
+    for (size_t i = 0; i < result->step_point_count; i++) {
+        const struct an_step_point *point = &result->step_points[i];
+        trend->first = point->index < trend->first ? point->index : trend->first;
+        trend->last = point->index > trend->last ? point->index : trend->last;
+        if (!point->excluded && point->worst_ms > trend->most_ms)
+            trend->most_ms = point->worst_ms;
+    }
+}
+
 /* One line for each of the first ranks. The scale ends at four times the 95th percentile at
  * most: a longer step is drawn at the upper edge. */
 void html_trend(struct page *page, const struct an_result *result)
@@ -332,32 +387,16 @@ void html_trend(struct page *page, const struct an_result *result)
                           .first = INT64_MAX,
                           .last = INT64_MIN};
     const struct an_steps *steps = &result->steps;
-    for (size_t i = 0; i < result->step_point_count; i++) {
-        const struct an_step_point *point = &result->step_points[i];
-        trend.first = point->index < trend.first ? point->index : trend.first;
-        trend.last = point->index > trend.last ? point->index : trend.last;
-        if (!point->excluded && point->worst_ms > trend.most_ms)
-            trend.most_ms = point->worst_ms;
-    }
+    find_bounds(&trend, result);
     if (result->step_point_count < 2 || !steps->median_ms.valid || !(trend.most_ms > 0))
         return;
     if (trend.most_ms > 4 * steps->p95_ms.value) /* one stall does not flatten the rest */
         trend.most_ms = 4 * steps->p95_ms.value;
     trend.most_ms *= 1.05;
-    svg_begin(page, "trend",
-              "Step time over the run; circles: slow steps, squares: excluded from statistics",
-              WIDTH, 280,
-              "Steps take %s in the median and %s at the 95th percentile; %zu are outliers.",
-              TIME_TEXT(steps->median_ms.value * 1e6), TIME_TEXT(steps->p95_ms.value * 1e6),
-              steps->outlier_count);
+    begin_trend(page, steps);
     draw_axes(page, &trend);
-    size_t next = 0;
-    for (int series = 0; series < RANKS_MOST && next < result->step_point_count; series++)
-        next = draw_line(page, &trend, result, next, series);
-    double close =
-        at_y(&trend, steps->median_ms.value) - at_y(&trend, steps->p95_ms.value) < 16 ? 12 : 4;
-    draw_level(page, &trend, "median", steps->median_ms, close);
-    draw_level(page, &trend, "p95", steps->p95_ms, close > 4 ? -4 : 4);
+    draw_lines(page, &trend, result);
+    draw_levels(page, &trend, steps);
     draw_outliers(page, &trend, result);
     svg_end(page);
     trend_legend(page, result);

@@ -119,9 +119,7 @@ void svg_rect(struct page *page, double x, double y, double width, double height
         fputs("/>\n", page->out);
         return;
     }
-    fputs("><title>", page->out);
-    html_text(page->out, title, TEXT_COLUMNS);
-    fputs("</title></rect>\n", page->out);
+    html_between(page->out, "><title>", title, TEXT_COLUMNS, "</title></rect>\n");
 }
 
 /* Writes hundredths as short as path data allows: "12.5", ".07", "-3". */
@@ -166,7 +164,7 @@ char svg_class_letter(int class)
 void svg_legend(struct page *page, unsigned used, const char *const name[AN_CLASS_COUNT])
 {
     fputs("<ul class=\"legend\">\n", page->out);
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+    AN_EACH_CLASS(class)
         if (used >> class & 1) {
             svg_key(page, 'c', class);
             fprintf(page->out, "%c ", svg_class_letter(class));

@@ -36,6 +36,13 @@ void html_text(FILE *out, const char *text, int columns)
         }
 }
 
+void html_between(FILE *out, const char *before, const char *text, int columns, const char *after)
+{
+    fputs(before, out);
+    html_text(out, text, columns);
+    fputs(after, out);
+}
+
 /* Escapes by number what could end a script element, so that the text is safe there too. */
 void html_json(FILE *out, const char *text, int columns)
 {

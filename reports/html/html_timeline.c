@@ -53,6 +53,20 @@ static double scale(const struct drawing *drawing)
     return PLOT / (drawing->step->ms > 0 ? drawing->step->ms * 1e6 : 1);
 }
 
+static void name_span(struct page *page, const struct an_timeline_span *span, double from,
+                      double width, double y, double height)
+{
+    if (width >= NAME_WIDTH && height > 12) {
+        fprintf(page->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%c ", from + 4, y + height - 5,
+                svg_class_letter(span->what));
+        html_text(page->out, span->name, svg_letters(span->name, width - 24));
+        fputs("</text>\n", page->out);
+    } else if (width >= 12) {
+        svg_text(page, from + width / 2, y + height - 4, SVG_MIDDLE, "on", "%c",
+                 svg_class_letter(span->what));
+    }
+}
+
 /* Draws a span that is long enough to point at, with the letter of its class and as much of its
  * name as fits. */
 static void draw_named(struct page *page, const struct drawing *drawing,
@@ -72,15 +86,7 @@ static void draw_named(struct page *page, const struct drawing *drawing,
                  TIME_TEXT((double)span->dur_ns), TIME_TEXT((double)span->start_ns),
                  span->critical ? ", on the critical path" : "");
     svg_rect(page, from, y, width, height, class, title);
-    if (width >= NAME_WIDTH && height > 12) {
-        fprintf(page->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%c ", from + 4, y + height - 5,
-                svg_class_letter(span->what));
-        html_text(page->out, span->name, svg_letters(span->name, width - 24));
-        fputs("</text>\n", page->out);
-    } else if (width >= 12) {
-        svg_text(page, from + width / 2, y + height - 4, SVG_MIDDLE, "on", "%c",
-                 svg_class_letter(span->what));
-    }
+    name_span(page, span, from, width, y, height);
 }
 
 /* Draws the short spans of one class that are busy to one of four degrees, as strokes from the
@@ -110,7 +116,7 @@ static void draw_strokes(struct page *page, const struct drawing *drawing,
 static void draw_outlines(struct page *page, const struct drawing *drawing,
                           const struct an_timeline_track *track, double y, double height)
 {
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+    AN_EACH_CLASS(class)
         for (int degree = 1; degree <= 4; degree++)
             draw_strokes(page, drawing, track, class, degree, y + height, height);
 }
@@ -145,20 +151,28 @@ static double row_height(const struct an_timeline_track *track)
     return track->depth ? ROW_NESTED : ROW;
 }
 
-/* Draws one step. `ranks`: tracks of several ranks are in the picture, so labels name the rank.
- * Returns the classes that occur, as bits. */
-static unsigned draw_step(struct page *page, const struct an_timeline_step *step, bool ranks)
+/* Draws a row of a thread or a stream. Returns the classes that it has, a bit each. */
+static unsigned draw_track(struct page *page, const struct drawing *drawing,
+                           const struct an_timeline_track *track, double y, bool ranks, int *left)
 {
-    double height = 34, y = 6;
-    struct drawing drawing = {.step = step};
     unsigned used = 0;
-    int left = PIECES_MOST;
+    double tall = row_height(track) - 4;
+    if (!track->depth)
+        svg_track_name(page, LEFT - 6, y + tall - 4, ranks, track->rank, track->name);
+    draw_outlines(page, drawing, track, y, tall);
+    for (size_t i = 0; i < track->span_count; i++) {
+        used |= 1u << track->span[i].what;
+        if (track->span[i].dur_ns >= drawing->named_ns)
+            draw_named(page, drawing, &track->span[i], y, tall);
+    }
+    draw_critical(page, drawing, track, y + tall + 1.5, left);
+    return used;
+}
+
+static void begin_step(struct page *page, const struct an_timeline_step *step, bool ranks,
+                       double height)
+{
     char caption[200], rank[40] = "";
-    for (size_t k = 0; k < step->track_count; k++)
-        height += row_height(&step->track[k]);
-    if (find_threshold(step, NAMED_MOST, &drawing.named_ns) ||
-        find_threshold(step, NAMED_MOST + SMALL_MOST, &drawing.least_ns))
-        return 0;
     if (ranks)
         snprintf(rank, sizeof rank, " of rank %" PRId64, step->rank);
     snprintf(caption, sizeof caption, "%s step: %" PRId64 "%s, %s",
@@ -168,23 +182,42 @@ static unsigned draw_step(struct page *page, const struct an_timeline_step *step
               "Rows of threads and streams over the %s of the step. The table below says how busy "
               "each was.",
               TIME_TEXT(step->ms * 1e6));
+}
+
+/* Draws one step. `ranks`: tracks of several ranks are in the picture, so labels name the rank.
+ * Returns the classes that occur, as bits. */
+static unsigned draw_step(struct page *page, const struct an_timeline_step *step, bool ranks)
+{
+    double height = 34, y = 6;
+    struct drawing drawing = {.step = step};
+    unsigned used = 0;
+    int left = PIECES_MOST;
+    for (size_t k = 0; k < step->track_count; k++)
+        height += row_height(&step->track[k]);
+    if (find_threshold(step, NAMED_MOST, &drawing.named_ns) ||
+        find_threshold(step, NAMED_MOST + SMALL_MOST, &drawing.least_ns))
+        return 0;
+    begin_step(page, step, ranks, height);
     svg_time_axis(page, step->ms, LEFT, WIDTH, scale(&drawing), height);
     for (size_t k = 0; k < step->track_count; k++) {
         const struct an_timeline_track *track = &step->track[k];
-        double tall = row_height(track) - 4;
-        if (!track->depth)
-            svg_track_name(page, LEFT - 6, y + tall - 4, ranks, track->rank, track->name);
-        draw_outlines(page, &drawing, track, y, tall);
-        for (size_t i = 0; i < track->span_count; i++) {
-            used |= 1u << track->span[i].what;
-            if (track->span[i].dur_ns >= drawing.named_ns)
-                draw_named(page, &drawing, &track->span[i], y, tall);
-        }
-        draw_critical(page, &drawing, track, y + tall + 1.5, &left);
+        used |= draw_track(page, &drawing, track, y, ranks, &left);
         y += row_height(track);
     }
     svg_end(page);
     return used;
+}
+
+/* Are there rows of several ranks, and a critical path? */
+static void find_features(const struct an_timeline *timeline, bool *ranks, bool *path)
+{
+    for (size_t i = 0; i < timeline->step_count; i++)
+        for (size_t k = 0; k < timeline->step[i].track_count; k++) {
+            const struct an_timeline_track *track = &timeline->step[i].track[k];
+            *ranks = *ranks || track->rank != timeline->step[i].rank;
+            for (size_t j = 0; j < track->span_count; j++)
+                *path = *path || track->span[j].critical;
+        }
 }
 
 /* Finds first whether several ranks, and the critical path, are in any of the steps: labels and
@@ -203,13 +236,7 @@ void html_timeline(struct page *page, const struct an_result *result)
         [AN_CLASS_UNATTRIBUTED] = "ranges without a declared role"};
     unsigned used = 0;
     bool ranks = false, path = false;
-    for (size_t i = 0; i < timeline->step_count; i++)
-        for (size_t k = 0; k < timeline->step[i].track_count; k++) {
-            const struct an_timeline_track *track = &timeline->step[i].track[k];
-            ranks = ranks || track->rank != timeline->step[i].rank;
-            for (size_t j = 0; j < track->span_count; j++)
-                path = path || track->span[j].critical;
-        }
+    find_features(timeline, &ranks, &path);
     for (size_t i = 0; i < timeline->step_count && !timeline->reason; i++)
         used |= draw_step(page, &timeline->step[i], ranks);
     if (!used)

@@ -34,33 +34,23 @@ static void put_run(struct rep_writer *writer, const struct an_run *run)
     rep_close(writer);
 }
 
-/* The slow steps. */
-static void put_outliers(struct rep_writer *writer, const struct an_steps *steps)
+/* A slow step. */
+static void put_outlier(struct rep_writer *writer, const void *item)
 {
-    rep_open_list(writer, "outliers");
-    for (size_t i = 0; i < steps->outlier_count; i++) {
-        rep_open(writer, NULL);
-        rep_put_int(writer, "rank", steps->outliers[i].rank);
-        rep_put_int(writer, "index", steps->outliers[i].index);
-        rep_put_real(writer, "ms", steps->outliers[i].ms, "");
-        rep_put_real(writer, "score", steps->outliers[i].score, "");
-        rep_close(writer);
-    }
-    rep_close(writer);
+    const struct an_step_outlier *row = item;
+    rep_put_int(writer, "rank", row->rank);
+    rep_put_int(writer, "index", row->index);
+    rep_put_real(writer, "ms", row->ms, "");
+    rep_put_real(writer, "score", row->score, "");
 }
 
-/* For batches of different sizes, a row for each size. */
-static void put_step_sizes(struct rep_writer *writer, const struct an_steps *steps)
+/* Batches of one size. */
+static void put_step_size(struct rep_writer *writer, const void *item)
 {
-    rep_open_list(writer, "groups");
-    for (size_t i = 0; i < steps->group_count; i++) {
-        rep_open(writer, NULL);
-        rep_put_count(writer, "tokens", steps->groups[i].tokens);
-        rep_put_int(writer, "count", steps->groups[i].count);
-        rep_put_real(writer, "median_ms", steps->groups[i].median_ms, "");
-        rep_close(writer);
-    }
-    rep_close(writer);
+    const struct an_step_group *row = item;
+    rep_put_count(writer, "tokens", row->tokens);
+    rep_put_int(writer, "count", row->count);
+    rep_put_real(writer, "median_ms", row->median_ms, "");
 }
 
 /* The statistics of all steps, then the slow ones and, for batches of different sizes, a row for
@@ -87,15 +77,15 @@ static void put_steps(struct rep_writer *writer, const struct an_steps *steps)
     rep_put_value(writer, "samples_per_s", steps->samples_per_s);
     rep_put_value(writer, "tokens_per_step", steps->tokens_per_step);
     rep_put_value(writer, "samples_per_step", steps->samples_per_step);
-    put_outliers(writer, steps);
-    put_step_sizes(writer, steps);
+    REP_PUT_ROWS(writer, "outliers", steps->outliers, steps->outlier_count, put_outlier);
+    REP_PUT_ROWS(writer, "groups", steps->groups, steps->group_count, put_step_size);
     rep_close(writer);
 }
 
 /* The shares of the classes; the keys end in _pct. */
 static void put_classes(struct rep_writer *writer, const struct an_budget *budget)
 {
-    for (int class = 0; class < AN_CLASS_COUNT; class ++) {
+    AN_EACH_CLASS(class) {
         char key[40];
         snprintf(key, sizeof key, "%s_pct", an_class_key((enum an_class) class));
         rep_put_value(writer, key, budget->pct[class]);
@@ -109,7 +99,7 @@ static void put_budget(struct rep_writer *writer, const struct an_result *result
     put_classes(writer, &result->budget);
     rep_close(writer);
     rep_open(writer, "budget_ns");
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+    AN_EACH_CLASS(class)
         rep_put_count(writer, an_class_key((enum an_class) class), result->budget.ns[class]);
     rep_put_int(writer, "step_ns", result->budget.step_ns);
     rep_put_int(writer, "phase_ns", result->budget.phase_ns);
@@ -132,19 +122,14 @@ static void put_budget(struct rep_writer *writer, const struct an_result *result
     rep_close(writer);
 }
 
-/* Phases of the run other than steps, for instance evaluations and checkpoints. */
-static void put_phases(struct rep_writer *writer, const struct an_result *result)
+/* A phase of the run other than steps, for instance its evaluations. */
+static void put_phase(struct rep_writer *writer, const void *item)
 {
-    rep_open_list(writer, "phases");
-    for (size_t i = 0; i < result->phase_count; i++) {
-        rep_open(writer, NULL);
-        rep_put_text(writer, "name", result->phases[i].name);
-        rep_put_int(writer, "count", result->phases[i].count);
-        rep_put_real(writer, "wall_ms", result->phases[i].wall_ms, "");
-        rep_put_real(writer, "exposed_ms", result->phases[i].exposed_ms, "");
-        rep_close(writer);
-    }
-    rep_close(writer);
+    const struct an_phase *row = item;
+    rep_put_text(writer, "name", row->name);
+    rep_put_int(writer, "count", row->count);
+    rep_put_real(writer, "wall_ms", row->wall_ms, "");
+    rep_put_real(writer, "exposed_ms", row->exposed_ms, "");
 }
 
 /* FLOPs of a step in the three conventions, the utilizations that follow from them, and the
@@ -178,34 +163,33 @@ static void put_utilization(struct rep_writer *writer, const struct an_utilizati
     rep_close(writer);
 }
 
+static void put_kernel(struct rep_writer *writer, const void *item)
+{
+    const struct an_op *op = item;
+    rep_put_text(writer, "name", op->name);
+    rep_put_text(writer, "category", op->category);
+    rep_put_text(writer, "kind", op->kind);
+    rep_put_text(writer, "pass", op->pass);
+    rep_put_int(writer, "count", op->count);
+    rep_put_us(writer, "total_us", op->total_ns);
+    rep_put_value(writer, "mean_us", op->mean_us);
+    rep_put_us_or(writer, "min_us", op->min_ns);
+    rep_put_us_or(writer, "max_us", op->max_ns);
+    rep_put_value(writer, "sd_us", op->sd_us);
+    rep_put_us(writer, "self_us", op->self_ns);
+    rep_put_value(writer, "share_pct", op->share_pct);
+    rep_put_count(writer, "flops", op->flops);
+    rep_put_count(writer, "bytes", op->bytes);
+    rep_put_value(writer, "flops_per_s", op->flops_per_s);
+    rep_put_value(writer, "bytes_per_s", op->bytes_per_s);
+}
+
 /* The ranges, or on an accelerator the kernels and copies, with most time first. Rows above
  * OPS_MOST are only counted. */
 static void put_kernels(struct rep_writer *writer, const struct an_result *result)
 {
     size_t shown = result->op_count < OPS_MOST ? result->op_count : OPS_MOST;
-    rep_open_list(writer, "kernels");
-    for (size_t i = 0; i < shown; i++) {
-        const struct an_op *op = &result->ops[i];
-        rep_open(writer, NULL);
-        rep_put_text(writer, "name", op->name);
-        rep_put_text(writer, "category", op->category);
-        rep_put_text(writer, "kind", op->kind);
-        rep_put_text(writer, "pass", op->pass);
-        rep_put_int(writer, "count", op->count);
-        rep_put_us(writer, "total_us", op->total_ns);
-        rep_put_value(writer, "mean_us", op->mean_us);
-        rep_put_us_or(writer, "min_us", op->min_ns);
-        rep_put_us_or(writer, "max_us", op->max_ns);
-        rep_put_value(writer, "sd_us", op->sd_us);
-        rep_put_us(writer, "self_us", op->self_ns);
-        rep_put_value(writer, "share_pct", op->share_pct);
-        rep_put_count(writer, "flops", op->flops);
-        rep_put_count(writer, "bytes", op->bytes);
-        rep_put_value(writer, "flops_per_s", op->flops_per_s);
-        rep_put_value(writer, "bytes_per_s", op->bytes_per_s);
-        rep_close(writer);
-    }
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "kernels", result->ops, shown, put_kernel);
     rep_put_text_or(writer, "kernels_window", result->ops_window, "nothing was recorded");
     rep_put_int(writer, "kernels_omitted", (int64_t)(result->op_count - shown));
 }
@@ -229,24 +213,18 @@ static void put_system(struct rep_writer *writer, const struct an_system *system
     rep_close(writer);
 }
 
-/* The key `counters`: summary statistics of each counter of the program and of the machine. */
-static void put_series(struct rep_writer *writer, const struct an_result *result)
+/* Summary statistics of a counter of the program or of the machine. */
+static void put_counter(struct rep_writer *writer, const void *item)
 {
-    rep_open_list(writer, "counters");
-    for (size_t i = 0; i < result->series_count; i++) {
-        const struct an_series *series = &result->series[i];
-        rep_open(writer, NULL);
-        rep_put_text(writer, "name", series->name);
-        rep_put_text(writer, "unit", series->unit);
-        rep_put_int(writer, "count", series->count);
-        rep_put_real(writer, "first", series->first, "");
-        rep_put_real(writer, "last", series->last, "");
-        rep_put_real(writer, "min", series->min, "");
-        rep_put_real(writer, "max", series->max, "");
-        rep_put_real(writer, "mean", series->mean, "the sum is too large");
-        rep_close(writer);
-    }
-    rep_close(writer);
+    const struct an_series *series = item;
+    rep_put_text(writer, "name", series->name);
+    rep_put_text(writer, "unit", series->unit);
+    rep_put_int(writer, "count", series->count);
+    rep_put_real(writer, "first", series->first, "");
+    rep_put_real(writer, "last", series->last, "");
+    rep_put_real(writer, "min", series->min, "");
+    rep_put_real(writer, "max", series->max, "");
+    rep_put_real(writer, "mean", series->mean, "the sum is too large");
 }
 
 /* Whether a quantity of memory grows with the steps: the slope with its interval, and the steps
@@ -264,6 +242,16 @@ static void put_growth(struct rep_writer *writer, const char *key, const struct 
     rep_close(writer);
 }
 
+static void put_function(struct rep_writer *writer, const void *item)
+{
+    const struct an_function *row = item;
+    rep_put_text(writer, "name", row->name);
+    rep_put_int(writer, "samples", row->self);
+    rep_put_int(writer, "total_samples", row->total);
+    rep_put_value(writer, "self_pct", row->self_pct);
+    rep_put_value(writer, "total_pct", row->total_pct);
+}
+
 /* The functions of the sampled call stacks. */
 static void put_stacks(struct rep_writer *writer, const struct an_stack_samples *stacks)
 {
@@ -274,49 +262,31 @@ static void put_stacks(struct rep_writer *writer, const struct an_stack_samples 
     const char *unknown = rep_or(stacks->reason, "the file does not say");
     rep_put_text_or(writer, "how", stacks->how, unknown);
     rep_put_text_or(writer, "kernel", stacks->kernel, unknown);
-    rep_open_list(writer, "functions");
-    for (size_t i = 0; i < stacks->function_count; i++) {
-        rep_open(writer, NULL);
-        rep_put_text(writer, "name", stacks->function[i].name);
-        rep_put_int(writer, "samples", stacks->function[i].self);
-        rep_put_int(writer, "total_samples", stacks->function[i].total);
-        rep_put_value(writer, "self_pct", stacks->function[i].self_pct);
-        rep_put_value(writer, "total_pct", stacks->function[i].total_pct);
-        rep_close(writer);
-    }
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "functions", stacks->function, stacks->function_count, put_function);
     rep_close(writer);
 }
 
-/* Memory by category. */
-static void put_memory_tags(struct rep_writer *writer, const struct an_memory *memory)
+/* Memory of a category. */
+static void put_memory_tag(struct rep_writer *writer, const void *item)
 {
-    rep_open_list(writer, "tags");
-    for (size_t i = 0; i < memory->tag_count; i++) {
-        const struct an_memory_tag *tag = &memory->tags[i];
-        rep_open(writer, NULL);
-        rep_put_text(writer, "name", tag->name);
-        rep_put_text(writer, "device", tag->device);
-        rep_put_int(writer, "current_bytes", tag->current);
-        rep_put_int(writer, "peak_bytes", tag->peak);
-        rep_put_value(writer, "share_pct", tag->share_pct);
-        rep_put_int(writer, "rank_peak_bytes", tag->rank_peak);
-        rep_put_count(writer, "rank", tag->rank);
-        rep_close(writer);
-    }
-    rep_close(writer);
+    const struct an_memory_tag *tag = item;
+    rep_put_text(writer, "name", tag->name);
+    rep_put_text(writer, "device", tag->device);
+    rep_put_int(writer, "current_bytes", tag->current);
+    rep_put_int(writer, "peak_bytes", tag->peak);
+    rep_put_value(writer, "share_pct", tag->share_pct);
+    rep_put_int(writer, "rank_peak_bytes", tag->rank_peak);
+    rep_put_count(writer, "rank", tag->rank);
 }
 
 /* What the program holds for what, its peak, what is left of the machine, and whether it grows. */
 static void put_memory(struct rep_writer *writer, const struct an_memory *memory)
 {
-    if (memory->reason) {
-        rep_put_null(writer, "memory", memory->reason);
+    if (rep_put_absent(writer, "memory", memory->reason))
         return;
-    }
     rep_open(writer, "memory");
     rep_put_text(writer, "source", memory->source);
-    put_memory_tags(writer, memory);
+    REP_PUT_ROWS(writer, "tags", memory->tags, memory->tag_count, put_memory_tag);
     rep_put_int(writer, "processes", memory->processes);
     rep_put_count(writer, "total_bytes", memory->total_bytes);
     rep_put_count(writer, "peak_bytes", memory->peak_bytes);
@@ -347,12 +317,7 @@ static void put_findings(struct rep_writer *writer, const struct an_result *resu
         rep_put_text(writer, "claim", finding->claim);
         rep_put_texts(writer, "evidence", finding->evidence, lines);
         rep_put_text(writer, "action", finding->action);
-        rep_open(writer, "gain_pct");
-        rep_put_value(writer, "low", finding->gain.low);
-        rep_put_value(writer, "expected", finding->gain.expected);
-        rep_put_value(writer, "high", finding->gain.high);
-        rep_put_bool(writer, "ceiling", finding->gain.ceiling);
-        rep_close(writer);
+        rep_json_gain(writer, &finding->gain);
         rep_put_text(writer, "method", finding->method);
         rep_put_text(writer, "effort", finding->effort);
         rep_put_text(writer, "confidence", an_confidence_text(finding->confidence));
@@ -365,45 +330,41 @@ static void put_findings(struct rep_writer *writer, const struct an_result *resu
     rep_close(writer);
 }
 
+static void put_exclusion(struct rep_writer *writer, const void *item)
+{
+    const struct an_step_exclusion *row = item;
+    rep_put_int(writer, "rank", row->rank);
+    rep_put_int(writer, "index", row->index);
+    rep_put_real(writer, "ms", row->ms, "the step has no end");
+    rep_put_text(writer, "reason", row->reason);
+}
+
+static void put_gap(struct rep_writer *writer, const void *item)
+{
+    const struct an_gap *row = item;
+    rep_put_text(writer, "name", row->name);
+    rep_put_text(writer, "status", row->status);
+}
+
 /* Steps that the statistics exclude, and counters that could not be measured. */
 static void put_trust_lists(struct rep_writer *writer, const struct an_result *result)
 {
     const struct an_trust *trust = &result->trust;
-    rep_open_list(writer, "steps_excluded");
-    for (size_t i = 0; i < result->steps.excluded_count; i++) {
-        rep_open(writer, NULL);
-        rep_put_int(writer, "rank", result->steps.excluded[i].rank);
-        rep_put_int(writer, "index", result->steps.excluded[i].index);
-        rep_put_real(writer, "ms", result->steps.excluded[i].ms, "the step has no end");
-        rep_put_text(writer, "reason", result->steps.excluded[i].reason);
-        rep_close(writer);
-    }
-    rep_close(writer);
-    rep_open_list(writer, "counters_missing");
-    for (size_t i = 0; i < trust->gap_count; i++) {
-        rep_open(writer, NULL);
-        rep_put_text(writer, "name", trust->gaps[i].name);
-        rep_put_text(writer, "status", trust->gaps[i].status);
-        rep_close(writer);
-    }
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "steps_excluded", result->steps.excluded, result->steps.excluded_count,
+                 put_exclusion);
+    REP_PUT_ROWS(writer, "counters_missing", trust->gaps, trust->gap_count, put_gap);
 }
 
 /* What was lost or could not be recorded. */
-static void put_losses(struct rep_writer *writer, const struct an_trust *trust)
+static void put_loss(struct rep_writer *writer, const void *item)
 {
-    rep_open_list(writer, "losses");
-    for (size_t i = 0; i < trust->loss_count; i++) {
-        rep_open(writer, NULL);
-        rep_put_text(writer, "source", trust->losses[i].source);
-        rep_put_text(writer, "reason", trust->losses[i].reason);
-        rep_put_count(writer, "count", trust->losses[i].count);
-        rep_put_bool(writer, "lost", trust->losses[i].lost);
-        rep_put_real(writer, "t0_s", trust->losses[i].t0_s, "not known when");
-        rep_put_real(writer, "t1_s", trust->losses[i].t1_s, "not known when");
-        rep_close(writer);
-    }
-    rep_close(writer);
+    const struct an_loss *row = item;
+    rep_put_text(writer, "source", row->source);
+    rep_put_text(writer, "reason", row->reason);
+    rep_put_count(writer, "count", row->count);
+    rep_put_bool(writer, "lost", row->lost);
+    rep_put_real(writer, "t0_s", row->t0_s, "not known when");
+    rep_put_real(writer, "t1_s", row->t1_s, "not known when");
 }
 
 /* How complete and how disturbed the recording is, and which problems the analyzers found in it. */
@@ -413,7 +374,7 @@ static void put_trust(struct rep_writer *writer, const struct an_result *result)
     rep_open(writer, "trust");
     rep_put_int(writer, "events", trust->events);
     rep_put_count(writer, "lost_events", trust->lost_events);
-    put_losses(writer, trust);
+    REP_PUT_ROWS(writer, "losses", trust->losses, trust->loss_count, put_loss);
     rep_put_value(writer, "overhead_pct", trust->overhead_pct);
     rep_put_value(writer, "overhead_low_pct", trust->overhead_low_pct);
     rep_put_value(writer, "overhead_high_pct", trust->overhead_high_pct);
@@ -450,7 +411,7 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     put_run(w, &result->run);
     put_steps(w, &result->steps);
     put_budget(w, result);
-    put_phases(w, result);
+    REP_PUT_ROWS(w, "phases", result->phases, result->phase_count, put_phase);
     put_utilization(w, &result->utilization);
     rep_json_devices(w, result);
     rep_json_noncompute(w, result);
@@ -469,7 +430,7 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     rep_json_counted(w, result);
     put_system(w, &result->system);
     put_stacks(w, &result->stacks);
-    put_series(w, result);
+    REP_PUT_ROWS(w, "counters", result->series, result->series_count, put_counter);
     put_findings(w, result);
     rep_json_advice(w, result);
     put_trust(w, result);

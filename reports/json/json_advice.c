@@ -6,6 +6,16 @@
 #include "reports/json/json.h"
 #include "reports/json/json_private.h"
 
+void rep_json_gain(struct rep_writer *writer, const struct an_gain *gain)
+{
+    rep_open(writer, "gain_pct");
+    rep_put_value(writer, "low", gain->low);
+    rep_put_value(writer, "expected", gain->expected);
+    rep_put_value(writer, "high", gain->high);
+    rep_put_bool(writer, "ceiling", gain->ceiling);
+    rep_close(writer);
+}
+
 /* One edit: the step that the replay predicts with its interval, the gain, and what the
  * prediction depends on. */
 static void put_edit(struct rep_writer *writer, const char *key, const struct an_what_if *what_if)
@@ -17,12 +27,7 @@ static void put_edit(struct rep_writer *writer, const char *key, const struct an
     rep_put_value(writer, "step_ms", what_if->step_ms);
     rep_put_value(writer, "step_low_ms", what_if->step_low_ms);
     rep_put_value(writer, "step_high_ms", what_if->step_high_ms);
-    rep_open(writer, "gain_pct");
-    rep_put_value(writer, "low", what_if->gain.low);
-    rep_put_value(writer, "expected", what_if->gain.expected);
-    rep_put_value(writer, "high", what_if->gain.high);
-    rep_put_bool(writer, "ceiling", what_if->gain.ceiling);
-    rep_close(writer);
+    rep_json_gain(writer, &what_if->gain);
     rep_put_text_or(writer, "ceiling_because", what_if->ceiling, "it is not a ceiling");
     rep_put_text_or(writer, "conflicts_with", what_if->conflicts, "it lowers no joint gain");
     rep_put_text_or(writer, "takes_for_granted", what_if->condition, "nothing");
@@ -43,21 +48,26 @@ static void put_cores(struct rep_writer *writer, const struct an_core_use *cores
     rep_close(writer);
 }
 
-/* For each kind of work, the gain of the step when it gets one per cent shorter. */
-static void put_sensitivity(struct rep_writer *writer, const struct an_advice *advice)
+static void put_sensitivity_row(struct rep_writer *writer, const void *item)
 {
-    rep_open_list(writer, "sensitivity");
-    for (size_t i = 0; i < advice->row_count; i++) {
-        const struct an_sensitivity_row *row = &advice->rows[i];
-        rep_open(writer, NULL);
-        rep_put_text(writer, "key", row->key);
-        rep_put_real(writer, "gain_pct_per_pct", row->gain_pct, "");
-        rep_put_real(writer, "path_ms_per_step", row->path_ms, "");
-        rep_put_real(writer, "path_pct", row->path_pct, "");
-        rep_put_value(writer, "work_ms_per_step", row->work_ms);
-        rep_close(writer);
-    }
+    const struct an_sensitivity_row *row = item;
+    rep_put_text(writer, "key", row->key);
+    rep_put_real(writer, "gain_pct_per_pct", row->gain_pct, "");
+    rep_put_real(writer, "path_ms_per_step", row->path_ms, "");
+    rep_put_real(writer, "path_pct", row->path_pct, "");
+    rep_put_value(writer, "work_ms_per_step", row->work_ms);
+}
+
+static void put_edits(struct rep_writer *writer, const struct an_advice *advice)
+{
+    rep_open_list(writer, "what_if");
+    for (size_t i = 0; i < advice->edit_count; i++)
+        put_edit(writer, NULL, &advice->edits[i]);
     rep_close(writer);
+    if (advice->together.edit)
+        put_edit(writer, "together", &advice->together);
+    else
+        rep_put_null(writer, "together", "fewer than two edits");
 }
 
 /* What the section and the document share: how far the replay misses the run, every edit with
@@ -80,15 +90,8 @@ static void put_body(struct rep_writer *writer, const struct an_result *result)
     put_cores(writer, &advice->cores);
     rep_put_int(writer, "steps", advice->steps);
     rep_put_int(writer, "nodes", advice->nodes);
-    rep_open_list(writer, "what_if");
-    for (size_t i = 0; i < advice->edit_count; i++)
-        put_edit(writer, NULL, &advice->edits[i]);
-    rep_close(writer);
-    if (advice->together.edit)
-        put_edit(writer, "together", &advice->together);
-    else
-        rep_put_null(writer, "together", "fewer than two edits");
-    put_sensitivity(writer, advice);
+    put_edits(writer, advice);
+    REP_PUT_ROWS(writer, "sensitivity", advice->rows, advice->row_count, put_sensitivity_row);
 }
 
 void rep_json_advice(struct rep_writer *writer, const struct an_result *result)

@@ -6,9 +6,9 @@
 
 /* One collective: how often and how much, the transfer and the wait in a call, and two
  * bandwidths. */
-static void put_collective(struct rep_writer *writer, const struct an_collective *collective)
+static void put_collective(struct rep_writer *writer, const void *item)
 {
-    rep_open(writer, NULL);
+    const struct an_collective *collective = item;
     rep_put_text(writer, "name", collective->name);
     rep_put_count(writer, "communicator", collective->communicator);
     rep_put_count(writer, "ranks", collective->ranks);
@@ -24,13 +24,12 @@ static void put_collective(struct rep_writer *writer, const struct an_collective
     rep_put_value(writer, "algorithm_bytes_per_s", collective->algorithm_bytes_per_s);
     rep_put_value(writer, "bus_bytes_per_s", collective->bus_bytes_per_s);
     rep_put_text_or(writer, "bandwidth_of", collective->bandwidth_of, "no bandwidth is known");
-    rep_close(writer);
 }
 
 /* One rank: the part of its communication that is exposed, and how long the others wait for it. */
-static void put_rank(struct rep_writer *writer, const struct an_comm_rank *rank)
+static void put_rank(struct rep_writer *writer, const void *item)
 {
-    rep_open(writer, NULL);
+    const struct an_comm_rank *rank = item;
     rep_put_int(writer, "rank", rank->rank);
     rep_put_value(writer, "total_ms", rank->total_ms);
     rep_put_value(writer, "exposed_ms", rank->exposed_ms);
@@ -41,15 +40,12 @@ static void put_rank(struct rep_writer *writer, const struct an_comm_rank *rank)
     rep_put_value(writer, "exposed_waiting_ms", rank->exposed_waiting_ms);
     rep_put_value(writer, "last_pct", rank->last_pct);
     rep_put_value(writer, "caused_ms", rank->caused_ms);
-    rep_close(writer);
 }
 
 void rep_json_communication(struct rep_writer *writer, const struct an_communication *communication)
 {
-    if (communication->reason) {
-        rep_put_null(writer, "communication", communication->reason);
+    if (rep_put_absent(writer, "communication", communication->reason))
         return;
-    }
     rep_open(writer, "communication");
     rep_put_value(writer, "bytes_per_step", communication->bytes_per_step);
     rep_put_value(writer, "total_ms", communication->total_ms);
@@ -68,13 +64,8 @@ void rep_json_communication(struct rep_writer *writer, const struct an_communica
     rep_put_int(writer, "calls", communication->calls);
     rep_put_int(writer, "matched", communication->matched);
     rep_put_text_or(writer, "missing", communication->missing, "no rank is known to be missing");
-    rep_open_list(writer, "collectives");
-    for (size_t i = 0; i < communication->collective_count; i++)
-        put_collective(writer, &communication->collectives[i]);
-    rep_close(writer);
-    rep_open_list(writer, "ranks");
-    for (size_t i = 0; i < communication->rank_count; i++)
-        put_rank(writer, &communication->ranks[i]);
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "collectives", communication->collectives, communication->collective_count,
+                 put_collective);
+    REP_PUT_ROWS(writer, "ranks", communication->ranks, communication->rank_count, put_rank);
     rep_close(writer);
 }

@@ -30,9 +30,9 @@ static void put_unions(struct rep_writer *writer, const struct an_gpu_device *de
 
 /* One device: the unions of its time by kind, sums, and the splits of communication and of
  * non-compute time. */
-static void put_device(struct rep_writer *writer, const struct an_gpu_device *device)
+static void put_device(struct rep_writer *writer, const void *item)
 {
-    rep_open(writer, NULL);
+    const struct an_gpu_device *device = item;
     rep_put_int(writer, "rank", device->rank);
     rep_put_int(writer, "device", device->device);
     rep_put_text_or(writer, "name", device->name, "the trace does not name the device");
@@ -50,19 +50,13 @@ static void put_device(struct rep_writer *writer, const struct an_gpu_device *de
     rep_put_us_or(writer, "absent_blocked_us", device->absent_blocked_ns);
     rep_put_us_or(writer, "absent_dispatch_us", device->absent_dispatch_ns);
     rep_put_us_or(writer, "absent_dependency_us", device->absent_dependency_ns);
-    rep_close(writer);
 }
 
 void rep_json_devices(struct rep_writer *writer, const struct an_result *result)
 {
-    if (result->gpu.reason) {
-        rep_put_null(writer, "devices", result->gpu.reason);
+    if (rep_put_absent(writer, "devices", result->gpu.reason))
         return;
-    }
-    rep_open_list(writer, "devices");
-    for (size_t i = 0; i < result->gpu_count; i++)
-        put_device(writer, &result->gpus[i]);
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "devices", result->gpus, result->gpu_count, put_device);
 }
 
 /* One roof, of FLOP/s or of bytes/s: the other of the two is null. */
@@ -83,6 +77,30 @@ static void put_ceiling(struct rep_writer *writer, const struct an_ceiling *ceil
     rep_close(writer);
 }
 
+static void put_point(struct rep_writer *writer, const void *item)
+{
+    const struct an_roofline_point *point = item;
+    rep_put_text(writer, "name", point->name);
+    rep_put_text_or(writer, "dtype", point->dtype,
+                    "unknown from the names of its kernels and from its arguments");
+    rep_put_text(writer, "pass", point->pass);
+    rep_put_text(writer, "kind", point->kind);
+    rep_put_int(writer, "count", point->count);
+    rep_put_int(writer, "shapes", point->shapes);
+    rep_put_int(writer, "flops", point->flops);
+    rep_put_int(writer, "bytes", point->bytes);
+    rep_put_count(writer, "flops_per_call", point->flops_per_call);
+    rep_put_count(writer, "bytes_per_call", point->bytes_per_call);
+    rep_put_text(writer, "bytes_source", point->bytes_measured ? "measured" : "model");
+    rep_put_us(writer, "time_us", point->time_ns);
+    rep_put_real(writer, "intensity", point->intensity, "no bytes");
+    rep_put_real(writer, "achieved_flops_per_s", point->achieved_flops, "no time");
+    rep_put_real(writer, "attainable_flops_per_s", point->attainable_flops,
+                 "no ceiling for this device and type");
+    rep_put_text_or(writer, "bound", point->bound, "no ceiling for this device and type");
+    rep_put_text_or(writer, "level", point->level, point->level_reason);
+}
+
 /* Ceilings are known without a capture of the device; points are not. */
 void rep_json_roofline(struct rep_writer *writer, const struct an_result *result)
 {
@@ -93,48 +111,29 @@ void rep_json_roofline(struct rep_writer *writer, const struct an_result *result
             !strcmp(result->ceilings[i].unit, "bytes/s"))
             put_ceiling(writer, &result->ceilings[i]);
     rep_close(writer);
-    if (result->roofline.reason) {
-        rep_put_null(writer, "points", result->roofline.reason);
+    if (rep_put_absent(writer, "points", result->roofline.reason)) {
         rep_close(writer);
         return;
     }
-    rep_open_list(writer, "points");
-    for (size_t i = 0; i < result->point_count && i < ROWS_MOST; i++) {
-        const struct an_roofline_point *point = &result->points[i];
-        rep_open(writer, NULL);
-        rep_put_text(writer, "name", point->name);
-        rep_put_text_or(writer, "dtype", point->dtype,
-                        "unknown from the names of its kernels and from its arguments");
-        rep_put_text(writer, "pass", point->pass);
-        rep_put_text(writer, "kind", point->kind);
-        rep_put_int(writer, "count", point->count);
-        rep_put_int(writer, "shapes", point->shapes);
-        rep_put_int(writer, "flops", point->flops);
-        rep_put_int(writer, "bytes", point->bytes);
-        rep_put_count(writer, "flops_per_call", point->flops_per_call);
-        rep_put_count(writer, "bytes_per_call", point->bytes_per_call);
-        rep_put_text(writer, "bytes_source", point->bytes_measured ? "measured" : "model");
-        rep_put_us(writer, "time_us", point->time_ns);
-        rep_put_real(writer, "intensity", point->intensity, "no bytes");
-        rep_put_real(writer, "achieved_flops_per_s", point->achieved_flops, "no time");
-        rep_put_real(writer, "attainable_flops_per_s", point->attainable_flops,
-                     "no ceiling for this device and type");
-        rep_put_text_or(writer, "bound", point->bound, "no ceiling for this device and type");
-        rep_put_text_or(writer, "level", point->level, point->level_reason);
-        rep_close(writer);
-    }
+    REP_PUT_ROWS(writer, "points", result->points,
+                 result->point_count < ROWS_MOST ? result->point_count : ROWS_MOST, put_point);
     rep_close(writer);
-    rep_close(writer);
+}
+
+static void put_launch(struct rep_writer *writer, const void *item)
+{
+    const struct an_launch_row *row = item;
+    rep_put_text(writer, "name", row->name);
+    rep_put_int(writer, "count", row->count);
+    rep_put_us(writer, "host_us", row->host_ns);
 }
 
 /* How the host launches work: cost of the calls, delay until the device begins, depth of the
  * queue. */
 static void put_launches(struct rep_writer *writer, const struct an_launches *launches)
 {
-    if (launches->reason) {
-        rep_put_null(writer, "launches", launches->reason);
+    if (rep_put_absent(writer, "launches", launches->reason))
         return;
-    }
     rep_open(writer, "launches");
     rep_put_int(writer, "calls", launches->calls);
     rep_put_int(writer, "matched", launches->matched);
@@ -149,92 +148,74 @@ static void put_launches(struct rep_writer *writer, const struct an_launches *la
     rep_put_value(writer, "full_queue_pct", launches->full_queue_pct);
     rep_put_count(writer, "short_kernels", launches->short_kernels);
     rep_put_value(writer, "short_pct", launches->short_pct);
-    rep_open_list(writer, "by_call");
-    for (size_t i = 0; i < launches->row_count; i++) {
-        rep_open(writer, NULL);
-        rep_put_text(writer, "name", launches->rows[i].name);
-        rep_put_int(writer, "count", launches->rows[i].count);
-        rep_put_us(writer, "host_us", launches->rows[i].host_ns);
-        rep_close(writer);
-    }
+    REP_PUT_ROWS(writer, "by_call", launches->rows, launches->row_count, put_launch);
     rep_close(writer);
-    rep_close(writer);
+}
+
+static void put_copy(struct rep_writer *writer, const void *item)
+{
+    const struct an_copy_row *row = item;
+    rep_put_text(writer, "kind", row->kind);
+    rep_put_text_or(writer, "memory", row->memory, "the trace does not name the kind of memory");
+    rep_put_int(writer, "count", row->count);
+    rep_put_count(writer, "bytes", row->bytes);
+    rep_put_us(writer, "total_us", row->total_ns);
+    rep_put_us(writer, "exposed_us", row->exposed_ns);
+    rep_put_count(writer, "synchronous", row->synchronous);
+    rep_put_text_or(writer, "synchronous_by", row->rule, "none of them is known to be synchronous");
+    rep_put_value(writer, "bytes_per_s", row->bytes_per_s);
+    rep_put_value(writer, "max_bytes_per_s", row->max_bytes_per_s);
 }
 
 /* Copies by kind and memory, with the part of their time that nothing hides. */
 static void put_copies(struct rep_writer *writer, const struct an_result *result)
 {
-    if (result->copies.reason) {
-        rep_put_null(writer, "copies", result->copies.reason);
+    if (rep_put_absent(writer, "copies", result->copies.reason))
         return;
-    }
-    rep_open_list(writer, "copies");
-    for (size_t i = 0; i < result->copy_count; i++) {
-        const struct an_copy_row *row = &result->copy[i];
-        rep_open(writer, NULL);
-        rep_put_text(writer, "kind", row->kind);
-        rep_put_text_or(writer, "memory", row->memory,
-                        "the trace does not name the kind of memory");
-        rep_put_int(writer, "count", row->count);
-        rep_put_count(writer, "bytes", row->bytes);
-        rep_put_us(writer, "total_us", row->total_ns);
-        rep_put_us(writer, "exposed_us", row->exposed_ns);
-        rep_put_count(writer, "synchronous", row->synchronous);
-        rep_put_text_or(writer, "synchronous_by", row->rule,
-                        "none of them is known to be synchronous");
-        rep_put_value(writer, "bytes_per_s", row->bytes_per_s);
-        rep_put_value(writer, "max_bytes_per_s", row->max_bytes_per_s);
-        rep_close(writer);
-    }
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "copies", result->copy, result->copy_count, put_copy);
+}
+
+static void put_sync(struct rep_writer *writer, const void *item)
+{
+    const struct an_sync_row *row = item;
+    rep_put_text(writer, "name", row->name);
+    rep_put_int(writer, "count", row->count);
+    rep_put_us(writer, "host_us", row->host_ns);
+    rep_put_us(writer, "max_us", row->max_ns);
+    rep_put_us_or(writer, "idle_us", row->idle_ns);
 }
 
 /* Calls that wait for the device, and how long the device idles during them. */
 static void put_syncs(struct rep_writer *writer, const struct an_result *result)
 {
-    if (result->syncs.reason) {
-        rep_put_null(writer, "syncs", result->syncs.reason);
+    if (rep_put_absent(writer, "syncs", result->syncs.reason))
         return;
-    }
-    rep_open_list(writer, "syncs");
-    for (size_t i = 0; i < result->sync_count; i++) {
-        const struct an_sync_row *row = &result->sync[i];
-        rep_open(writer, NULL);
-        rep_put_text(writer, "name", row->name);
-        rep_put_int(writer, "count", row->count);
-        rep_put_us(writer, "host_us", row->host_ns);
-        rep_put_us(writer, "max_us", row->max_ns);
-        rep_put_us_or(writer, "idle_us", row->idle_ns);
-        rep_close(writer);
-    }
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "syncs", result->sync, result->sync_count, put_sync);
+}
+
+static void put_dtype(struct rep_writer *writer, const void *item)
+{
+    const struct an_precision_row *row = item;
+    rep_put_text(writer, "dtype", row->dtype);
+    if (row->told)
+        rep_put_bool(writer, "matrix_unit", row->matrix_unit);
+    else
+        rep_put_null(writer, "matrix_unit", "unknown from the names of the kernels");
+    rep_put_int(writer, "count", row->count);
+    rep_put_us(writer, "total_us", row->total_ns);
 }
 
 /* Kernel time by data type, and whether matrix units did it: null where the names of the kernels
  * do not say so. */
 static void put_precision(struct rep_writer *writer, const struct an_precision *precision)
 {
-    if (precision->reason) {
-        rep_put_null(writer, "precision", precision->reason);
+    if (rep_put_absent(writer, "precision", precision->reason))
         return;
-    }
     rep_open(writer, "precision");
     rep_put_us(writer, "matrix_us", precision->matrix_ns);
     rep_put_us(writer, "matrix_unit_us", precision->matrix_unit_ns);
     rep_put_value(writer, "matrix_unit_pct", precision->matrix_unit_pct);
-    rep_open_list(writer, "by_dtype");
-    for (size_t i = 0; i < precision->row_count; i++) {
-        rep_open(writer, NULL);
-        rep_put_text(writer, "dtype", precision->rows[i].dtype);
-        if (precision->rows[i].told)
-            rep_put_bool(writer, "matrix_unit", precision->rows[i].matrix_unit);
-        else
-            rep_put_null(writer, "matrix_unit", "unknown from the names of the kernels");
-        rep_put_int(writer, "count", precision->rows[i].count);
-        rep_put_us(writer, "total_us", precision->rows[i].total_ns);
-        rep_close(writer);
-    }
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "by_dtype", precision->rows, precision->row_count, put_dtype);
     rep_close(writer);
 }
 
@@ -244,6 +225,20 @@ void rep_json_host_to_device(struct rep_writer *writer, const struct an_result *
     put_copies(writer, result);
     put_syncs(writer, result);
     put_precision(writer, &result->precision);
+}
+
+static void put_attribution_row(struct rep_writer *writer, const void *item)
+{
+    const struct an_attribution_row *row = item;
+    rep_put_text(writer, "name", row->name);
+    rep_put_int(writer, "count", row->count);
+    rep_put_int(writer, "kernels", row->kernels);
+    rep_put_us(writer, "device_us", row->device_ns);
+    rep_put_us(writer, "host_us", row->host_ns);
+    rep_put_value(writer, "share_pct", row->share_pct);
+    rep_put_count(writer, "flops", row->flops);
+    rep_put_count(writer, "bytes", row->bytes);
+    rep_put_value(writer, "flops_per_s", row->flops_per_s);
 }
 
 void rep_json_attribution(struct rep_writer *writer, const struct an_attribution *attribution)
@@ -258,24 +253,20 @@ void rep_json_attribution(struct rep_writer *writer, const struct an_attribution
         return;
     }
     rep_put_us(writer, "unattributed_us", attribution->unattributed_ns);
-    rep_open_list(writer, "rows");
-    for (size_t i = 0; i < shown; i++) {
-        const struct an_attribution_row *row = &attribution->rows[i];
-        rep_open(writer, NULL);
-        rep_put_text(writer, "name", row->name);
-        rep_put_int(writer, "count", row->count);
-        rep_put_int(writer, "kernels", row->kernels);
-        rep_put_us(writer, "device_us", row->device_ns);
-        rep_put_us(writer, "host_us", row->host_ns);
-        rep_put_value(writer, "share_pct", row->share_pct);
-        rep_put_count(writer, "flops", row->flops);
-        rep_put_count(writer, "bytes", row->bytes);
-        rep_put_value(writer, "flops_per_s", row->flops_per_s);
-        rep_close(writer);
-    }
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "rows", attribution->rows, shown, put_attribution_row);
     rep_put_int(writer, "omitted", (int64_t)(attribution->row_count - shown));
     rep_close(writer);
+}
+
+static void put_compat_row(struct rep_writer *writer, const void *item)
+{
+    const struct an_compat_row *row = item;
+    rep_put_int_or(writer, "rank", row->rank, "of all ranks");
+    rep_put_int_or(writer, "device", row->device, "of all devices");
+    rep_put_text(writer, "section", row->section);
+    rep_put_text(writer, "key", row->key);
+    rep_put_text(writer, "unit", row->unit);
+    rep_put_real(writer, "value", row->value, "the tool prints no number here");
 }
 
 void rep_json_compat(struct rep_writer *writer, const struct an_compat_table *table)
@@ -287,39 +278,18 @@ void rep_json_compat(struct rep_writer *writer, const struct an_compat_table *ta
     }
     rep_open(writer, "compat");
     rep_put_text(writer, "tool", table->tool);
-    if (table->reason) {
-        rep_put_null(writer, "rows", table->reason);
+    if (rep_put_absent(writer, "rows", table->reason)) {
         rep_close(writer);
         return;
     }
-    rep_open_list(writer, "rows");
-    for (size_t i = 0; i < table->row_count; i++) {
-        const struct an_compat_row *row = &table->rows[i];
-        rep_open(writer, NULL);
-        if (row->rank < 0)
-            rep_put_null(writer, "rank", "of all ranks");
-        else
-            rep_put_int(writer, "rank", row->rank);
-        if (row->device < 0)
-            rep_put_null(writer, "device", "of all devices");
-        else
-            rep_put_int(writer, "device", row->device);
-        rep_put_text(writer, "section", row->section);
-        rep_put_text(writer, "key", row->key);
-        rep_put_text(writer, "unit", row->unit);
-        rep_put_real(writer, "value", row->value, "the tool prints no number here");
-        rep_close(writer);
-    }
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "rows", table->rows, table->row_count, put_compat_row);
     rep_close(writer);
 }
 
 void rep_json_capture(struct rep_writer *writer, const struct an_quality *quality)
 {
-    if (quality->reason) {
-        rep_put_null(writer, "capture", quality->reason);
+    if (rep_put_absent(writer, "capture", quality->reason))
         return;
-    }
     rep_open(writer, "capture");
     rep_put_count(writer, "launches_without_op", quality->launches_without_op);
     rep_put_count(writer, "ops_without_launch", quality->ops_without_launch);

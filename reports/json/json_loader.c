@@ -8,58 +8,38 @@
 /* The time of each stage of a batch; null where the program marks no stages. */
 static void put_stages(struct rep_writer *writer, const struct an_loader *loader)
 {
-    if (!loader->stage_count) {
-        rep_put_null(
-            writer, "stage_ms",
-            rep_or(loader->reason, "the program marks no loader stages (read, decode, collate)"));
+    static const char none[] = "the program marks no loader stages (read, decode, collate)";
+    if (rep_put_absent(writer, "stage_ms",
+                       loader->stage_count ? NULL : rep_or(loader->reason, none)))
         return;
-    }
     rep_open(writer, "stage_ms");
     for (size_t i = 0; i < loader->stage_count; i++)
         rep_put_value(writer, loader->stages[i].name, loader->stages[i].ms_per_batch);
     rep_close(writer);
 }
 
-/* The loader of each rank: what its steps wait for, and the workers it has and needs. */
-static void put_ranks(struct rep_writer *writer, const struct an_loader *loader)
+static void put_rank(struct rep_writer *writer, const void *item)
 {
-    rep_open_list(writer, "ranks");
-    for (size_t i = 0; i < loader->rank_count; i++) {
-        const struct an_loader_rank *rank = &loader->ranks[i];
-        rep_open(writer, NULL);
-        rep_put_count(writer, "rank",
-                      rank->rank >= 0 ? an_int(rank->rank) : an_int_none("a run without steps"));
-        rep_put_value(writer, "wait_ms_per_step", rank->wait_ms_per_step);
-        rep_put_value(writer, "expected_wait_ms_per_step", rank->expected_wait_ms_per_step);
-        rep_put_value(writer, "batches_per_step", rank->batches_per_step);
-        rep_put_value(writer, "batch_ms", rank->batch_ms);
-        rep_put_count(writer, "workers", rank->workers);
-        rep_put_count(writer, "workers_needed", rank->workers_needed);
-        rep_put_value(writer, "pipeline_samples_per_s", rank->pipeline_samples_per_s);
-        rep_put_value(writer, "compute_samples_per_s", rank->compute_samples_per_s);
-        rep_close(writer);
-    }
-    rep_close(writer);
+    const struct an_loader_rank *rank = item;
+    rep_put_int_or(writer, "rank", rank->rank, "a run without steps");
+    rep_put_value(writer, "wait_ms_per_step", rank->wait_ms_per_step);
+    rep_put_value(writer, "expected_wait_ms_per_step", rank->expected_wait_ms_per_step);
+    rep_put_value(writer, "batches_per_step", rank->batches_per_step);
+    rep_put_value(writer, "batch_ms", rank->batch_ms);
+    rep_put_count(writer, "workers", rank->workers);
+    rep_put_count(writer, "workers_needed", rank->workers_needed);
+    rep_put_value(writer, "pipeline_samples_per_s", rank->pipeline_samples_per_s);
+    rep_put_value(writer, "compute_samples_per_s", rank->compute_samples_per_s);
 }
 
-/* The workers: how many batches each made, and the share of time it was busy. */
-static void put_workers(struct rep_writer *writer, const struct an_loader *loader)
+static void put_worker(struct rep_writer *writer, const void *item)
 {
-    rep_open_list(writer, "worker");
-    for (size_t i = 0; i < loader->worker_count; i++) {
-        const struct an_loader_worker *worker = &loader->worker[i];
-        rep_open(writer, NULL);
-        rep_put_text(writer, "name", worker->name);
-        rep_put_count(writer, "rank",
-                      worker->rank >= 0 ? an_int(worker->rank)
-                                        : an_int_none("a run without steps"));
-        rep_put_count(writer, "process",
-                      worker->process >= 0 ? an_int(worker->process) : an_int_none("not recorded"));
-        rep_put_int(writer, "batches", worker->batches);
-        rep_put_value(writer, "busy_pct", worker->busy_pct);
-        rep_close(writer);
-    }
-    rep_close(writer);
+    const struct an_loader_worker *worker = item;
+    rep_put_text(writer, "name", worker->name);
+    rep_put_int_or(writer, "rank", worker->rank, "a run without steps");
+    rep_put_int_or(writer, "process", worker->process, "not recorded");
+    rep_put_int(writer, "batches", worker->batches);
+    rep_put_value(writer, "busy_pct", worker->busy_pct);
 }
 
 void rep_json_loader(struct rep_writer *writer, const struct an_loader *loader)
@@ -85,7 +65,7 @@ void rep_json_loader(struct rep_writer *writer, const struct an_loader *loader)
     rep_put_value(writer, "read_bytes_per_s", loader->read_bytes_per_s);
     rep_put_value(writer, "device_bytes_per_s", loader->device_bytes_per_s);
     rep_put_value(writer, "access_ratio", loader->access_ratio);
-    put_ranks(writer, loader);
-    put_workers(writer, loader);
+    REP_PUT_ROWS(writer, "ranks", loader->ranks, loader->rank_count, put_rank);
+    REP_PUT_ROWS(writer, "worker", loader->worker, loader->worker_count, put_worker);
     rep_close(writer);
 }

@@ -21,25 +21,23 @@ static const char *const occupant_keys[AN_OCCUPANTS] = {"communication_us", "cop
                                                         "nothing_us"};
 static const char *const blocking_keys[AN_BLOCKING_COUNT] = {"proven", "inferred", "unknown"};
 
+static void put_cause(struct rep_writer *writer, const void *item)
+{
+    const struct an_absent_cause *row = item;
+    rep_put_text(writer, "cause", row->cause);
+    rep_put_text_or(writer, "name", row->name, "no range was open");
+    rep_put_us(writer, "us", row->ns);
+}
+
 /* What the host did while the device did not compute, the largest first. Causes above the limit
  * are summed up. */
 static void put_causes(struct rep_writer *writer, const struct an_absent *absent)
 {
-    if (absent->causes_reason) {
-        rep_put_null(writer, "causes", absent->causes_reason);
+    if (rep_put_absent(writer, "causes", absent->causes_reason))
         return;
-    }
     size_t shown = absent->cause_count < CAUSES_MOST ? absent->cause_count : CAUSES_MOST;
     int64_t rest = 0;
-    rep_open_list(writer, "causes");
-    for (size_t i = 0; i < shown; i++) {
-        rep_open(writer, NULL);
-        rep_put_text(writer, "cause", absent->causes[i].cause);
-        rep_put_text_or(writer, "name", absent->causes[i].name, "no range was open");
-        rep_put_us(writer, "us", absent->causes[i].ns);
-        rep_close(writer);
-    }
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "causes", absent->causes, shown, put_cause);
     for (size_t i = shown; i < absent->cause_count; i++)
         rest += absent->causes[i].ns;
     rep_put_us(writer, "other_causes_us", rest);
@@ -47,9 +45,9 @@ static void put_causes(struct rep_writer *writer, const struct an_absent *absent
 
 /* One device or thread: the parts of its non-compute time, what occupied the device in each
  * part, communication that compute waits for, and the causes on the host. */
-static void put_row(struct rep_writer *writer, const struct an_absent *absent)
+static void put_row(struct rep_writer *writer, const void *item)
 {
-    rep_open(writer, NULL);
+    const struct an_absent *absent = item;
     rep_put_int(writer, "rank", absent->rank);
     rep_put_count(writer, "device", absent->device);
     rep_put_text(writer, "window", absent->window);
@@ -73,17 +71,11 @@ static void put_row(struct rep_writer *writer, const struct an_absent *absent)
         rep_put_us_or(writer, blocking_keys[part], absent->blocking_ns[part]);
     rep_close(writer);
     put_causes(writer, absent);
-    rep_close(writer);
 }
 
 void rep_json_noncompute(struct rep_writer *writer, const struct an_result *result)
 {
-    if (result->absence.reason) {
-        rep_put_null(writer, "compute_absent", result->absence.reason);
+    if (rep_put_absent(writer, "compute_absent", result->absence.reason))
         return;
-    }
-    rep_open_list(writer, "compute_absent");
-    for (size_t i = 0; i < result->absent_count; i++)
-        put_row(writer, &result->absent[i]);
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "compute_absent", result->absent, result->absent_count, put_row);
 }

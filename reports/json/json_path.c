@@ -21,16 +21,15 @@ static void put_causes(struct rep_writer *writer, const struct an_critical_path 
 }
 
 /* One operation on the path. */
-static void put_op(struct rep_writer *writer, const struct an_path_op *path_op)
+static void put_op(struct rep_writer *writer, const void *item)
 {
-    rep_open(writer, NULL);
+    const struct an_path_op *path_op = item;
     rep_put_text(writer, "name", path_op->name);
     rep_put_text(writer, "cause", path_op->cause);
     rep_put_text(writer, "where", path_op->where);
     rep_put_int(writer, "count", path_op->count);
     rep_put_us(writer, "us", path_op->ns);
     rep_put_value(writer, "pct", path_op->pct);
-    rep_close(writer);
 }
 
 void rep_json_critical_path(struct rep_writer *writer, const struct an_critical_path *path)
@@ -43,8 +42,7 @@ void rep_json_critical_path(struct rep_writer *writer, const struct an_critical_
     rep_put_value(writer, "inferred_pct", path->inferred_pct);
     rep_put_value(writer, "gap_pct", path->gap_pct);
     rep_put_value(writer, "think_pct", path->think_pct);
-    if (path->reason) {
-        rep_put_null(writer, "by_cause_us", path->reason);
+    if (rep_put_absent(writer, "by_cause_us", path->reason)) {
         rep_close(writer);
         return;
     }
@@ -54,9 +52,7 @@ void rep_json_critical_path(struct rep_writer *writer, const struct an_critical_
     rep_put_int(writer, "steps", path->steps);
     rep_put_text_or(writer, "doubt", path->doubt, "none: the path may be read as the cause");
     put_causes(writer, path);
-    rep_open_list(writer, "by_op");
-    for (size_t i = 0; i < path->op_count && i < OPS_MOST; i++)
-        put_op(writer, &path->ops[i]);
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "by_op", path->ops, path->op_count < OPS_MOST ? path->op_count : OPS_MOST,
+                 put_op);
     rep_close(writer);
 }

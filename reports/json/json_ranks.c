@@ -7,9 +7,9 @@
 
 /* One rank: its own time, its waiting, the stages of its step, and its distance to the other
  * ranks. */
-static void put_row(struct rep_writer *writer, const struct an_rank_row *row)
+static void put_row(struct rep_writer *writer, const void *item)
 {
-    rep_open(writer, NULL);
+    const struct an_rank_row *row = item;
     rep_put_int(writer, "rank", row->rank);
     rep_put_text_or(writer, "host", row->host, "not known");
     rep_put_text(writer, "verdict", row->verdict);
@@ -30,17 +30,14 @@ static void put_row(struct rep_writer *writer, const struct an_rank_row *row)
     rep_put_value(writer, "excess_pct", row->excess_pct);
     rep_put_value(writer, "excess_low_pct", row->excess_low_pct);
     rep_put_value(writer, "excess_high_pct", row->excess_high_pct);
-    rep_close(writer);
 }
 
 /* Which rank is slower than the others by more than chance, and what the step would gain without
  * its excess. */
 static void put_straggler(struct rep_writer *writer, const struct an_straggler *straggler)
 {
-    if (straggler->reason) {
-        rep_put_null(writer, "straggler", straggler->reason);
+    if (rep_put_absent(writer, "straggler", straggler->reason))
         return;
-    }
     rep_open(writer, "straggler");
     rep_put_text(writer, "says", straggler->says);
     rep_put_int(writer, "count", (int64_t)straggler->count);
@@ -65,10 +62,8 @@ static void put_straggler(struct rep_writer *writer, const struct an_straggler *
 static void put_frontier(struct rep_writer *writer, const struct an_frontier *frontier)
 {
     bool found = frontier->stage != AN_STAGE_COUNT;
-    if (frontier->reason) {
-        rep_put_null(writer, "frontier", frontier->reason);
+    if (rep_put_absent(writer, "frontier", frontier->reason))
         return;
-    }
     rep_open(writer, "frontier");
     rep_put_text_or(writer, "stage", found ? an_stage_key(frontier->stage) : NULL,
                     frontier->delay_pct.reason);
@@ -97,43 +92,38 @@ static void put_frontier(struct rep_writer *writer, const struct an_frontier *fr
     rep_close(writer);
 }
 
+static void put_clock(struct rep_writer *writer, const void *item)
+{
+    const struct an_clock_row *row = item;
+    rep_put_int(writer, "rank", row->rank);
+    rep_put_text_or(writer, "host", row->host, "not known");
+    rep_put_text(writer, "how", row->how);
+    rep_put_bool(writer, "corrected", row->corrected);
+    rep_put_value(writer, "offset_ns", row->offset_ns);
+    rep_put_value(writer, "offset_low_ns", row->offset_low_ns);
+    rep_put_value(writer, "offset_high_ns", row->offset_high_ns);
+    rep_put_value(writer, "drift_ppm", row->drift_ppm);
+    rep_put_value(writer, "drift_error_ppm", row->drift_error_ppm);
+    rep_put_value(writer, "error_ns", row->error_ns);
+    rep_put_int(writer, "matched", row->matched);
+}
+
 /* The correction of every rank's clock and its error. */
 static void put_clocks(struct rep_writer *writer, const struct an_clocks *clocks)
 {
-    if (clocks->reason) {
-        rep_put_null(writer, "clocks", clocks->reason);
+    if (rep_put_absent(writer, "clocks", clocks->reason))
         return;
-    }
     rep_open(writer, "clocks");
     rep_put_value(writer, "error_ns", clocks->error_ns);
-    rep_open_list(writer, "ranks");
-    for (size_t i = 0; i < clocks->row_count; i++) {
-        const struct an_clock_row *row = &clocks->row[i];
-        rep_open(writer, NULL);
-        rep_put_int(writer, "rank", row->rank);
-        rep_put_text_or(writer, "host", row->host, "not known");
-        rep_put_text(writer, "how", row->how);
-        rep_put_bool(writer, "corrected", row->corrected);
-        rep_put_value(writer, "offset_ns", row->offset_ns);
-        rep_put_value(writer, "offset_low_ns", row->offset_low_ns);
-        rep_put_value(writer, "offset_high_ns", row->offset_high_ns);
-        rep_put_value(writer, "drift_ppm", row->drift_ppm);
-        rep_put_value(writer, "drift_error_ppm", row->drift_error_ppm);
-        rep_put_value(writer, "error_ns", row->error_ns);
-        rep_put_int(writer, "matched", row->matched);
-        rep_close(writer);
-    }
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "ranks", clocks->row, clocks->row_count, put_clock);
     rep_close(writer);
 }
 
 /* Stages and micro-batches of a pipeline, and the share of a step that is bubble. */
 static void put_pipeline(struct rep_writer *writer, const struct an_pipeline *pipeline)
 {
-    if (pipeline->reason) {
-        rep_put_null(writer, "pipeline", pipeline->reason);
+    if (rep_put_absent(writer, "pipeline", pipeline->reason))
         return;
-    }
     rep_open(writer, "pipeline");
     rep_put_int(writer, "stages", pipeline->stages);
     rep_put_int(writer, "micro_batches", pipeline->micro_batches);
@@ -146,10 +136,8 @@ static void put_pipeline(struct rep_writer *writer, const struct an_pipeline *pi
 /* How unevenly the all-to-all traffic of experts is spread over the ranks. */
 static void put_experts(struct rep_writer *writer, const struct an_experts *experts)
 {
-    if (experts->reason) {
-        rep_put_null(writer, "experts", experts->reason);
+    if (rep_put_absent(writer, "experts", experts->reason))
         return;
-    }
     rep_open(writer, "experts");
     rep_put_value(writer, "max_over_mean", experts->max_over_mean);
     rep_put_value(writer, "mean_bytes", experts->bytes_mean);
@@ -161,10 +149,8 @@ static void put_experts(struct rep_writer *writer, const struct an_experts *expe
 /* How unevenly tokens or samples are spread over the ranks. */
 static void put_data(struct rep_writer *writer, const struct an_uneven *uneven)
 {
-    if (uneven->reason) {
-        rep_put_null(writer, "data", uneven->reason);
+    if (rep_put_absent(writer, "data", uneven->reason))
         return;
-    }
     rep_open(writer, "data");
     rep_put_text(writer, "of", uneven->what);
     rep_put_bool(writer, "uneven", uneven->found);
@@ -194,9 +180,6 @@ void rep_json_ranks(struct rep_writer *writer, const struct an_ranks *ranks)
     put_pipeline(writer, &ranks->pipeline);
     put_experts(writer, &ranks->experts);
     put_clocks(writer, &ranks->clocks);
-    rep_open_list(writer, "ranks");
-    for (size_t i = 0; i < ranks->row_count; i++)
-        put_row(writer, &ranks->row[i]);
-    rep_close(writer);
+    REP_PUT_ROWS(writer, "ranks", ranks->row, ranks->row_count, put_row);
     rep_close(writer);
 }

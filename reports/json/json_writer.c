@@ -134,16 +134,21 @@ int rep_writer_begin(struct rep_writer *writer, FILE *out)
     return 0;
 }
 
+static void write_absent(struct rep_writer *writer)
+{
+    before(writer, "absent");
+    fprintf(writer->out, "{%s", writer->reasons);
+    if (writer->nulls)
+        new_line(writer->out, 1);
+    fputs("}\n}\n", writer->out);
+}
+
 /* The reasons were collected while the report was written; they become its last member. */
 int rep_writer_end(struct rep_writer *writer)
 {
     int rc = fclose(writer->absent) ? TACHO_ENOMEM : 0;
     if (!rc) {
-        before(writer, "absent");
-        fprintf(writer->out, "{%s", writer->reasons);
-        if (writer->nulls)
-            new_line(writer->out, 1);
-        fputs("}\n}\n", writer->out);
+        write_absent(writer);
         rc = fflush(writer->out) || ferror(writer->out) ? TACHO_EIO : 0;
     }
     free(writer->reasons);
@@ -166,6 +171,13 @@ void rep_put_null(struct rep_writer *writer, const char *key, const char *reason
     path_pop(writer);
 }
 
+bool rep_put_absent(struct rep_writer *writer, const char *key, const char *reason)
+{
+    if (reason)
+        rep_put_null(writer, key, reason);
+    return reason != NULL;
+}
+
 void rep_put_text(struct rep_writer *writer, const char *key, const char *text)
 {
     before(writer, key);
@@ -179,6 +191,18 @@ void rep_put_text_or(struct rep_writer *writer, const char *key, const char *tex
         rep_put_text(writer, key, text);
     else
         rep_put_null(writer, key, reason);
+}
+
+void rep_put_rows(struct rep_writer *writer, const char *key, const void *rows, size_t count,
+                  size_t size, void (*put)(struct rep_writer *writer, const void *row))
+{
+    rep_open_list(writer, key);
+    for (size_t i = 0; i < count; i++) {
+        rep_open(writer, NULL);
+        put(writer, (const char *)rows + i * size);
+        rep_close(writer);
+    }
+    rep_close(writer);
 }
 
 void rep_put_texts(struct rep_writer *writer, const char *key, const char *const *texts,
@@ -200,6 +224,11 @@ void rep_put_int(struct rep_writer *writer, const char *key, int64_t value)
 {
     before(writer, key);
     fprintf(writer->out, "%" PRId64, value);
+}
+
+void rep_put_int_or(struct rep_writer *writer, const char *key, int64_t value, const char *reason)
+{
+    rep_put_count(writer, key, value < 0 ? an_int_none(reason) : an_int(value));
 }
 
 void rep_put_real(struct rep_writer *writer, const char *key, double value, const char *reason)

@@ -46,6 +46,13 @@ void rep_open_list(struct rep_writer *writer, const char *key);
 void rep_close(struct rep_writer *writer);
 
 void rep_put_null(struct rep_writer *writer, const char *key, const char *reason);
+/* Writes null if there is a reason. Returns whether there is one. */
+bool rep_put_absent(struct rep_writer *writer, const char *key, const char *reason);
+/* A list of objects, one for each of `count` rows of `size` bytes; `put` writes its members. */
+void rep_put_rows(struct rep_writer *writer, const char *key, const void *rows, size_t count,
+                  size_t size, void (*put)(struct rep_writer *writer, const void *row));
+#define REP_PUT_ROWS(writer, key, rows, count, put) \
+    rep_put_rows(writer, key, rows, count, sizeof *(rows), put)
 void rep_put_text(struct rep_writer *writer, const char *key, const char *text);
 /* "" and NULL are "not known": a null with its reason. */
 void rep_put_text_or(struct rep_writer *writer, const char *key, const char *text,
@@ -54,6 +61,8 @@ void rep_put_texts(struct rep_writer *writer, const char *key, const char *const
                    size_t count);
 void rep_put_bool(struct rep_writer *writer, const char *key, bool value);
 void rep_put_int(struct rep_writer *writer, const char *key, int64_t value);
+/* A negative number is a null for `reason`. */
+void rep_put_int_or(struct rep_writer *writer, const char *key, int64_t value, const char *reason);
 /* A number that is not finite is a null for `reason`. */
 void rep_put_real(struct rep_writer *writer, const char *key, double value, const char *reason);
 void rep_put_value(struct rep_writer *writer, const char *key, struct an_value value);

@@ -74,6 +74,17 @@ static size_t cut_at(const char *text, int columns)
     return cut;
 }
 
+/* Goes on in the line, or in a new one where the word does not fit. */
+static void begin_word(struct page *page, int indent, const char *word)
+{
+    bool start = page->column <= indent;
+    if (!start && page->column + 1 + rep_width(word) > page->width) {
+        new_line(page);
+        start = true;
+    }
+    spaces(page, start ? indent - page->column : 1);
+}
+
 /* Writes a clean text word by word; a word longer than a line is cut hard. */
 static void flow(struct page *page, int indent, const char *text)
 {
@@ -87,12 +98,7 @@ static void flow(struct page *page, int indent, const char *text)
         length = length < sizeof word ? length : sizeof word - 1;
         memcpy(word, text, length);
         word[length] = 0;
-        bool start = page->column <= indent;
-        if (!start && page->column + 1 + rep_width(word) > page->width) {
-            new_line(page);
-            start = true;
-        }
-        spaces(page, start ? indent - page->column : 1);
+        begin_word(page, indent, word);
         size_t fits = cut_at(word, page->width - page->column);
         if (fits < length && fits) {
             length = fits;
@@ -181,19 +187,24 @@ static void label(struct page *page, const char *text)
         new_line(page);
 }
 
+/* Puts a sign between two items, or begins a line where the next one does not fit. */
+static void separate(struct page *page, int width)
+{
+    if (page->column + 3 + width > page->width) {
+        new_line(page);
+    } else {
+        put(page, page->utf8 ? " \xc2\xb7" : " |");
+        page->column += 2;
+    }
+}
+
 /* Writes an item after the others of its line, or on a new line where it does not fit. */
 static void item(struct page *page, const char *text)
 {
     char clean[PAGE_TEXT];
     int width = rep_clean(clean, sizeof clean, text, TEXT_COLUMNS, page->utf8);
-    if (page->joined) {
-        if (page->column + 3 + width > page->width) {
-            new_line(page);
-        } else {
-            put(page, page->utf8 ? " \xc2\xb7" : " |");
-            page->column += 2;
-        }
-    }
+    if (page->joined)
+        separate(page, width);
     flow(page, page->indent, clean);
 }
 
@@ -291,6 +302,13 @@ static void table_row(struct page *page, const struct rep_table *table, const st
     new_line(page);
 }
 
+static void more_rows(struct page *page, size_t rows)
+{
+    char text[80];
+    snprintf(text, sizeof text, " %zu more rows: --top N, or tacho report --json", rows);
+    paragraph(page, 1, text);
+}
+
 /* Writes a table and, where rows are omitted, how many. */
 static void table_lines(struct page *page, const struct rep_table *table)
 {
@@ -300,12 +318,8 @@ static void table_lines(struct page *page, const struct rep_table *table)
     table_head(page, table, &fit);
     for (size_t i = 0; i < most; i++)
         table_row(page, table, &fit, rep_table_row(table, i));
-    if (table->count > most) {
-        char text[80];
-        snprintf(text, sizeof text, " %zu more rows: --top N, or tacho report --json",
-                 table->count - most);
-        paragraph(page, 1, text);
-    }
+    if (table->count > most)
+        more_rows(page, table->count - most);
 }
 
 const struct page_ops page_lines = {.title = head,

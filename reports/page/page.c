@@ -69,6 +69,12 @@ void page_item(struct page *page, const char *format, ...)
     va_end(arguments);
 }
 
+void page_value(struct page *page, struct an_value value, const char *format)
+{
+    if (value.valid)
+        page_item(page, format, value.value);
+}
+
 void page_end(struct page *page)
 {
     page->ops->end(page);

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "analyzers/result/result.h"
 #include "reports/words/number.h"
 
 #define PAGE_TEXT 4096 /* bytes of an item or a paragraph; what is longer is cut */
@@ -86,6 +87,8 @@ void page_blank(struct page *page); /* a blank line, however often it is asked f
  * the label indent it on lines of a terminal. */
 void page_label(struct page *page, const char *label);
 __attribute__((format(printf, 2, 3))) void page_item(struct page *page, const char *format, ...);
+/* An item with the value in `format`, where it is known. */
+void page_value(struct page *page, struct an_value value, const char *format);
 void page_end(struct page *page);
 /* All three of them: a line of one item. */
 __attribute__((format(printf, 3, 4))) void page_line(struct page *page, const char *label,

@@ -161,8 +161,7 @@ static void replay_line(struct page *page, const struct an_result *result)
     page_item(page, "%" PRId64 " step%s, %" PRId64 " nodes", advice->steps,
               REP_PLURAL(advice->steps, "", "s"), advice->nodes);
     replay_error(page, &result->trust);
-    if (advice->base_error_pct.valid)
-        page_item(page, "replay without changes differs by %+.2g %%", advice->base_error_pct.value);
+    page_value(page, advice->base_error_pct, "replay without changes differs by %+.2g %%");
     percent(page, "untraced host time", &advice->think_pct);
     percent(page, "waits without a recorded dependency", &advice->held_pct);
     cores(page, &advice->cores);

@@ -13,23 +13,6 @@ static void cell_rate(char cell[REP_CELL], struct an_value v)
     if (v.valid)
         page_si(cell, v.value, "B/s");
 }
-#define CELL(type, field, how) \
-    static void type##_##field(char cell[REP_CELL], const void *row) \
-    { \
-        how(cell, ((const struct an_##type *)row)->field); \
-    }
-CELL(collective, mean_ms, rep_cell_ms)
-CELL(collective, transfer_ms, rep_cell_ms)
-CELL(collective, waiting_ms, rep_cell_ms)
-CELL(collective, algorithm_bytes_per_s, cell_rate)
-CELL(collective, bus_bytes_per_s, cell_rate)
-CELL(comm_rank, total_ms, rep_cell_ms)
-CELL(comm_rank, exposed_ms, rep_cell_ms)
-CELL(comm_rank, transfer_ms, rep_cell_ms)
-CELL(comm_rank, waiting_ms, rep_cell_ms)
-CELL(comm_rank, exposed_waiting_ms, rep_cell_ms)
-CELL(comm_rank, caused_ms, rep_cell_ms)
-#undef CELL
 
 static void collective_calls(char cell[REP_CELL], const void *row)
 {
@@ -63,6 +46,25 @@ static void name_rank(char name[REP_NAME], const void *row)
 }
 
 /* The first column is calls a step, without steps calls at all */
+
+#define CELL(type, field, how) \
+    static void type##_##field(char cell[REP_CELL], const void *row) \
+    { \
+        how(cell, ((const struct an_##type *)row)->field); \
+    }
+CELL(collective, mean_ms, rep_cell_ms)
+CELL(collective, transfer_ms, rep_cell_ms)
+CELL(collective, waiting_ms, rep_cell_ms)
+CELL(collective, algorithm_bytes_per_s, cell_rate)
+CELL(collective, bus_bytes_per_s, cell_rate)
+CELL(comm_rank, total_ms, rep_cell_ms)
+CELL(comm_rank, exposed_ms, rep_cell_ms)
+CELL(comm_rank, transfer_ms, rep_cell_ms)
+CELL(comm_rank, waiting_ms, rep_cell_ms)
+CELL(comm_rank, exposed_waiting_ms, rep_cell_ms)
+CELL(comm_rank, caused_ms, rep_cell_ms)
+#undef CELL
+
 static const struct rep_column of_collective[] = {
     {"calls", 8, collective_calls},           {"a call", 10, collective_mean_ms},
     {"transfer", 10, collective_transfer_ms}, {"waiting", 10, collective_waiting_ms},
@@ -93,8 +95,7 @@ void rep_section_communication(struct page *page, const struct an_result *result
                   TIME_TEXT(communication->exposed_waiting_ms.value * 1e6));
     else if (communication->exposed_ms.valid)
         page_item(page, "%s exposed", TIME_TEXT(communication->exposed_ms.value * 1e6));
-    if (communication->overlap_pct.valid)
-        page_item(page, "%.1f %% overlapped with compute", communication->overlap_pct.value);
+    page_value(page, communication->overlap_pct, "%.1f %% overlapped with compute");
     if (communication->bytes_per_step.valid)
         page_item(page, "%s a step and rank", BYTES_TEXT(communication->bytes_per_step.value));
     if (communication->missing)

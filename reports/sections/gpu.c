@@ -16,6 +16,23 @@ static void of_span(char cell[REP_CELL], const struct an_gpu_device *device, str
     if (ns.valid && device->span_ns.valid && device->span_ns.value > 0)
         snprintf(cell, REP_CELL, "%.1f", 100 * (double)ns.value / (double)device->span_ns.value);
 }
+
+/* How far streams overlap: the sum of durations over their union. */
+static void cell_parallel(char cell[REP_CELL], const void *row)
+{
+    const struct an_gpu_device *device = row;
+    if (device->compute_sum_ns.valid && device->compute_ns.valid && device->compute_ns.value > 0)
+        snprintf(cell, REP_CELL, "%.2f",
+                 (double)device->compute_sum_ns.value / (double)device->compute_ns.value);
+}
+
+static void name_device(char name[REP_NAME], const void *row)
+{
+    const struct an_gpu_device *device = row;
+    snprintf(name, REP_NAME, "rank %" PRId64 " gpu:%" PRId64 "%s%.120s", device->rank,
+             device->device, *device->name ? " " : "", device->name);
+}
+
 #define SHARE_CELL(field) \
     static void cell_##field(char cell[REP_CELL], const void *row) \
     { \
@@ -37,21 +54,6 @@ REP_CELL_OF(cell_span, an_gpu_device, rep_cell_count_ns, span_ns)
 REP_CELL_OF(cell_overlap, an_gpu_device, rep_cell_pct, overlap_pct)
 REP_CELL_OF(cell_streams, an_gpu_device, rep_cell_integer, streams)
 REP_CELL_OF(cell_ops, an_gpu_device, rep_cell_integer, ops)
-/* How far streams overlap: the sum of durations over their union. */
-static void cell_parallel(char cell[REP_CELL], const void *row)
-{
-    const struct an_gpu_device *device = row;
-    if (device->compute_sum_ns.valid && device->compute_ns.valid && device->compute_ns.value > 0)
-        snprintf(cell, REP_CELL, "%.2f",
-                 (double)device->compute_sum_ns.value / (double)device->compute_ns.value);
-}
-
-static void name_device(char name[REP_NAME], const void *row)
-{
-    const struct an_gpu_device *device = row;
-    snprintf(name, REP_NAME, "rank %" PRId64 " gpu:%" PRId64 "%s%.120s", device->rank,
-             device->device, *device->name ? " " : "", device->name);
-}
 
 static const struct rep_column of_device[] = {{"span", 9, cell_span},
                                               {"compute %", 10, cell_compute},
@@ -121,16 +123,35 @@ static void us_item(struct page *page, const char *name, struct an_value us)
         page_item(page, "%s %s", name, TIME_TEXT(us.value * 1e3));
 }
 
+static void call_lines(struct page *page, const struct an_launches *launches)
+{
+    for (size_t i = 0; i < launches->row_count && i < 4; i++) {
+        page_line(page, i ? "" : "  by call", "%.120s %" PRId64 " times, %s",
+                  launches->rows[i].name, launches->rows[i].count,
+                  TIME_TEXT((double)launches->rows[i].host_ns));
+    }
+}
+
+static void queue_items(struct page *page, const struct an_launches *launches)
+{
+    if (launches->queue_mean.valid && launches->queue_max.valid)
+        page_item(page, "queue %s on average, at most %.0f",
+                  DIGITS_TEXT(launches->queue_mean.value, 3), launches->queue_max.value);
+    if (launches->full_queue_pct.valid && launches->full_queue_pct.value > 0)
+        page_item(page, "full %.1f %% of the time: the host waits then",
+                  launches->full_queue_pct.value);
+    page_value(page, launches->short_pct, "%.0f %% of kernels are shorter than their launch call");
+}
+
 /* How the host launches work on the device: number and cost of the calls, the delay until the
  * device begins, the queue between them; then the calls with most time. */
 static void launches(struct page *page, const struct an_launches *launches)
 {
-    page_label(page, "Launches");
     if (launches->reason) {
-        page_item(page, "not known: %.300s", launches->reason);
-        page_end(page);
+        page_line(page, "Launches", "not known: %.300s", launches->reason);
         return;
     }
+    page_label(page, "Launches");
     page_item(page, "%" PRId64 " calls", launches->calls);
     if (launches->graphs)
         page_item(page, "%" PRId64 " of them CUDA graphs", launches->graphs);
@@ -140,21 +161,9 @@ static void launches(struct page *page, const struct an_launches *launches)
     us_item(page, "delay median", launches->delay_median_us);
     us_item(page, "p95", launches->delay_p95_us);
     us_item(page, "longest", launches->delay_max_us);
-    if (launches->queue_mean.valid && launches->queue_max.valid)
-        page_item(page, "queue %s on average, at most %.0f",
-                  DIGITS_TEXT(launches->queue_mean.value, 3), launches->queue_max.value);
-    if (launches->full_queue_pct.valid && launches->full_queue_pct.value > 0)
-        page_item(page, "full %.1f %% of the time: the host waits then",
-                  launches->full_queue_pct.value);
-    if (launches->short_pct.valid)
-        page_item(page, "%.0f %% of kernels are shorter than their launch call",
-                  launches->short_pct.value);
+    queue_items(page, launches);
     page_end(page);
-    for (size_t i = 0; i < launches->row_count && i < 4; i++) {
-        page_line(page, i ? "" : "  by call", "%.120s %" PRId64 " times, %s",
-                  launches->rows[i].name, launches->rows[i].count,
-                  TIME_TEXT((double)launches->rows[i].host_ns));
-    }
+    call_lines(page, launches);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */

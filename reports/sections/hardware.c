@@ -10,12 +10,11 @@
 /* The energy of a step, of a token or a sample, and what it costs. */
 static void energy_line(struct page *page, const struct an_energy *energy)
 {
-    page_label(page, "Energy");
     if (energy->reason) {
-        page_item(page, "unknown: %.300s", energy->reason);
-        page_end(page);
+        page_line(page, "Energy", "unknown: %.300s", energy->reason);
         return;
     }
+    page_label(page, "Energy");
     if (energy->power_w.valid)
         page_item(page, "%s", SI_TEXT(energy->power_w.value, "W"));
     if (energy->per_step_j.valid)
@@ -37,13 +36,8 @@ static void share(struct page *page, struct an_value pct, const char *what)
         page_item(page, "%s %.0f %%", what, pct.value);
 }
 
-/* One line about one GPU: power, clock, what holds the clock back, temperature, and how busy its
- * units are. */
-static void gpu_line(struct page *page, const struct an_gpu_hardware *hardware)
+static void power_items(struct page *page, const struct an_gpu_hardware *hardware)
 {
-    char label[32];
-    snprintf(label, sizeof label, "  gpu:%" PRId64, hardware->gpu);
-    page_label(page, label);
     if (hardware->power_w.valid && hardware->power_limit_w.valid)
         page_item(page, "%.0f of %.0f W", hardware->power_w.value, hardware->power_limit_w.value);
     else if (hardware->power_w.valid)
@@ -53,13 +47,22 @@ static void gpu_line(struct page *page, const struct an_gpu_hardware *hardware)
                   hardware->clock_sm_max_mhz.value);
     else if (hardware->clock_sm_mhz.valid)
         page_item(page, "%.0f MHz", hardware->clock_sm_mhz.value);
+}
+
+/* One line about one GPU: power, clock, what holds the clock back, temperature, and how busy its
+ * units are. */
+static void gpu_line(struct page *page, const struct an_gpu_hardware *hardware)
+{
+    char label[32];
+    snprintf(label, sizeof label, "  gpu:%" PRId64, hardware->gpu);
+    page_label(page, label);
+    power_items(page, hardware);
     for (size_t i = 0; i < hardware->reason_count && i < 3; i++)
         page_item(page, "limited by %s %.0f %%", hardware->reasons[i].name,
                   hardware->reasons[i].pct);
     if (hardware->throttled_pct.valid && !hardware->reason_count)
         page_item(page, "clock not limited");
-    if (hardware->temperature_max_c.valid)
-        page_item(page, "at most %.0f C", hardware->temperature_max_c.value);
+    page_value(page, hardware->temperature_max_c, "at most %.0f C");
     share(page, hardware->sm_active_pct, "SMs active");
     share(page, hardware->sm_occupancy_pct, "occupancy");
     share(page, hardware->tensor_active_pct, "matrix units");

@@ -28,10 +28,8 @@ static void workers(struct page *page, const struct an_loader *loader)
     else if (loader->workers.valid)
         page_item(page, "%" PRId64 " %s", loader->workers.value,
                   REP_PLURAL(loader->workers.value, "worker", "workers"));
-    if (loader->worker_busy_pct.valid)
-        page_item(page, "busy %.0f %%", loader->worker_busy_pct.value);
-    if (loader->queue_depth_mean.valid)
-        page_item(page, "queue depth %.2f", loader->queue_depth_mean.value);
+    page_value(page, loader->worker_busy_pct, "busy %.0f %%");
+    page_value(page, loader->queue_depth_mean, "queue depth %.2f");
     if (loader->workers_needed.valid && loader->workers_wanted.valid &&
         loader->workers_wanted.value > loader->workers_needed.value)
         page_item(page, "%" PRId64 " workers needed to keep up, the cores allow %" PRId64,

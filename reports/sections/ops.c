@@ -9,15 +9,6 @@
 #include "reports/words/kernel_name.h"
 #include "reports/words/phrase.h"
 
-REP_CELL_OF(cell_count, an_op, rep_cell_integer, count)
-REP_CELL_OF(cell_share, an_op, rep_cell_pct, share_pct)
-REP_CELL_OF(cell_total, an_op, rep_cell_ns, total_ns)
-REP_CELL_OF(cell_mean, an_op, rep_cell_us, mean_us)
-REP_CELL_OF(cell_sd, an_op, rep_cell_us, sd_us)
-REP_CELL_OF(cell_min, an_op, rep_cell_count_ns, min_ns)
-REP_CELL_OF(cell_max, an_op, rep_cell_count_ns, max_ns)
-REP_CELL_OF(cell_flops, an_op, rep_cell_rate, flops_per_s)
-REP_CELL_OF(cell_bytes, an_op, rep_cell_rate, bytes_per_s)
 static void cell_kind(char cell[REP_CELL], const void *row)
 {
     snprintf(cell, REP_CELL, "%.24s", ((const struct an_op *)row)->kind);
@@ -39,6 +30,16 @@ static void name_device_op(char name[REP_NAME], const void *row)
     else
         snprintf(name, REP_NAME, "(unnamed)");
 }
+
+REP_CELL_OF(cell_count, an_op, rep_cell_integer, count)
+REP_CELL_OF(cell_share, an_op, rep_cell_pct, share_pct)
+REP_CELL_OF(cell_total, an_op, rep_cell_ns, total_ns)
+REP_CELL_OF(cell_mean, an_op, rep_cell_us, mean_us)
+REP_CELL_OF(cell_sd, an_op, rep_cell_us, sd_us)
+REP_CELL_OF(cell_min, an_op, rep_cell_count_ns, min_ns)
+REP_CELL_OF(cell_max, an_op, rep_cell_count_ns, max_ns)
+REP_CELL_OF(cell_flops, an_op, rep_cell_rate, flops_per_s)
+REP_CELL_OF(cell_bytes, an_op, rep_cell_rate, bytes_per_s)
 
 static const struct rep_column of_ranges[] = {
     {"self %", 8, cell_share}, {"count", 10, cell_count}, {"mean", 9, cell_mean},

@@ -22,6 +22,19 @@ static void cell_number(char cell[REP_CELL], struct an_value value)
     if (value.valid)
         page_number(cell, value.value);
 }
+
+static void row_verdict(char cell[REP_CELL], const void *row)
+{
+    const char *verdict = (*(const struct an_rank_row *const *)row)->verdict;
+    snprintf(cell, REP_CELL, "%.30s", strcmp(verdict, "none") ? verdict : "");
+}
+static void name_row(char name[REP_NAME], const void *row)
+{
+    const struct an_rank_row *rank_row = *(const struct an_rank_row *const *)row;
+    snprintf(name, REP_NAME, "rank %" PRId64 "%s%.100s", rank_row->rank, *rank_row->host ? " " : "",
+             rank_row->host);
+}
+
 #define CELL(field, how) \
     static void row_##field(char cell[REP_CELL], const void *row) \
     { \
@@ -37,17 +50,7 @@ CELL(excess_pct, cell_pct)
 CELL(tokens_per_step, cell_number)
 CELL(samples_per_step, cell_number)
 #undef CELL
-static void row_verdict(char cell[REP_CELL], const void *row)
-{
-    const char *verdict = (*(const struct an_rank_row *const *)row)->verdict;
-    snprintf(cell, REP_CELL, "%.30s", strcmp(verdict, "none") ? verdict : "");
-}
-static void name_row(char name[REP_NAME], const void *row)
-{
-    const struct an_rank_row *rank_row = *(const struct an_rank_row *const *)row;
-    snprintf(name, REP_NAME, "rank %" PRId64 "%s%.100s", rank_row->rank, *rank_row->host ? " " : "",
-             rank_row->host);
-}
+
 static const struct rep_column of_row[] = {{"own", 10, row_own_ms},
                                            {"peers %", 8, row_excess_pct},
                                            {"verdict", 18, row_verdict},
@@ -103,6 +106,25 @@ static void straggler_line(struct page *page, const struct an_ranks *ranks)
     page_end(page);
 }
 
+static void pipeline_line(struct page *page, const struct an_pipeline *pipeline)
+{
+    page_label(page, "Pipeline");
+    page_item(page, "%" PRId64 " stages, %" PRId64 " micro-batches", pipeline->stages,
+              pipeline->micro_batches);
+    page_value(page, pipeline->bubble_pct, "bubble %.1f %% of the step");
+    page_value(page, pipeline->ideal_pct, "(p-1)/(m+p-1) = %.1f %%");
+    page_end(page);
+}
+
+static void experts_line(struct page *page, const struct an_experts *experts)
+{
+    page_line(page, "Experts",
+              "all-to-all moves %s a step on the busiest rank (rank %" PRId64
+              "), %s on average: a ratio of %s",
+              BYTES_TEXT(experts->bytes_max.value), experts->rank,
+              BYTES_TEXT(experts->bytes_mean.value), DIGITS_TEXT(experts->max_over_mean.value, 3));
+}
+
 /* What ranks exchange unevenly, where it is known: samples or tokens, the traffic of experts,
  * and the bubble of a pipeline. */
 static void exchange_lines(struct page *page, const struct an_ranks *ranks)
@@ -114,24 +136,10 @@ static void exchange_lines(struct page *page, const struct an_ranks *ranks)
                   DIGITS_TEXT(ranks->uneven.max_over_mean.value, 3));
     }
     if (!ranks->experts.reason) {
-        page_label(page, "Experts");
-        page_item(page,
-                  "all-to-all moves %s a step on the busiest rank (rank %" PRId64
-                  "), %s on average: a ratio of %s",
-                  BYTES_TEXT(ranks->experts.bytes_max.value), ranks->experts.rank,
-                  BYTES_TEXT(ranks->experts.bytes_mean.value),
-                  DIGITS_TEXT(ranks->experts.max_over_mean.value, 3));
-        page_end(page);
+        experts_line(page, &ranks->experts);
     }
     if (!ranks->pipeline.reason) {
-        page_label(page, "Pipeline");
-        page_item(page, "%" PRId64 " stages, %" PRId64 " micro-batches", ranks->pipeline.stages,
-                  ranks->pipeline.micro_batches);
-        if (ranks->pipeline.bubble_pct.valid)
-            page_item(page, "bubble %.1f %% of the step", ranks->pipeline.bubble_pct.value);
-        if (ranks->pipeline.ideal_pct.valid)
-            page_item(page, "(p-1)/(m+p-1) = %.1f %%", ranks->pipeline.ideal_pct.value);
-        page_end(page);
+        pipeline_line(page, &ranks->pipeline);
     }
 }
 

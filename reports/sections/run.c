@@ -23,6 +23,16 @@ void rep_section_phases(struct page *page, const struct an_result *result)
     page_end(page);
 }
 
+static void step_sizes(struct page *page, const struct an_steps *steps)
+{
+    page_label(page, "Step sizes");
+    for (size_t i = 0; i < steps->group_count; i++)
+        if (steps->groups[i].tokens.valid)
+            page_item(page, "%" PRId64 " steps of %" PRId64 " tokens: %s", steps->groups[i].count,
+                      steps->groups[i].tokens.value, TIME_TEXT(steps->groups[i].median_ms * 1e6));
+    page_end(page);
+}
+
 void rep_section_throughput(struct page *page, const struct an_result *result)
 {
     const struct an_steps *steps = &result->steps;
@@ -45,14 +55,8 @@ void rep_section_throughput(struct page *page, const struct an_result *result)
                   REP_PLURAL(steps->outlier_count, "step", "steps"), steps->outliers[0].index,
                   TIME_TEXT(steps->outliers[0].ms * 1e6));
     page_end(page);
-    if (!steps->group_count)
-        return;
-    page_label(page, "Step sizes");
-    for (size_t i = 0; i < steps->group_count; i++)
-        if (steps->groups[i].tokens.valid)
-            page_item(page, "%" PRId64 " steps of %" PRId64 " tokens: %s", steps->groups[i].count,
-                      steps->groups[i].tokens.value, TIME_TEXT(steps->groups[i].median_ms * 1e6));
-    page_end(page);
+    if (steps->group_count)
+        step_sizes(page, steps);
 }
 
 static void ratio_item(struct page *page, const char *name, struct an_value ratio, const char *note)
@@ -106,16 +110,23 @@ void rep_section_utilization(struct page *page, const struct an_result *result)
 
 /* ---- system, counters ------------------------------------------------------------------------ */
 
-static void value_item(struct page *page, struct an_value value, const char *format)
-{
-    if (value.valid)
-        page_item(page, format, value.value);
-}
-
 static void bytes_item(struct page *page, struct an_value bytes, const char *name)
 {
     if (bytes.valid)
         page_item(page, "%s %s", name, BYTES_TEXT(bytes.value));
+}
+
+static void process_items(struct page *page, const struct an_system *system)
+{
+    bytes_item(page, system->rss_peak_bytes, "peak memory");
+    bytes_item(page, system->read_bytes, "storage read");
+    bytes_item(page, system->write_bytes, "written");
+    page_value(page, system->major_faults,
+               REP_PLURAL(system->major_faults.value, "%.0f major fault", "%.0f major faults"));
+    page_value(page, system->minor_faults, "%.0f minor faults");
+    page_value(page, system->involuntary_switches, "%.0f involuntary switches");
+    page_value(page, system->voluntary_switches, "%.0f voluntary");
+    page_value(page, system->instructions_per_cycle, "%.2f instructions a cycle");
 }
 
 void rep_section_system(struct page *page, const struct an_result *result)
@@ -123,29 +134,20 @@ void rep_section_system(struct page *page, const struct an_result *result)
     const struct an_system *system = &result->system;
     if (system->reason && result->trust.source && strcmp(result->trust.source, "tacho") != 0)
         return; /* a trace of another tool never has one */
-    page_label(page, "System");
     if (system->reason) {
-        page_item(page, "not sampled: %.300s", system->reason);
-        page_end(page);
+        page_line(page, "System", "not sampled: %.300s", system->reason);
         return;
     }
+    page_label(page, "System");
     if (system->cpu_cores.valid && result->run.cores.valid)
         page_item(page, "CPU %.2f of %" PRId64 " cores", system->cpu_cores.value,
                   result->run.cores.value);
     else
-        value_item(page, system->cpu_cores, "CPU %.2f cores");
-    value_item(page, system->machine_busy_pct, "machine %.0f %% busy");
-    value_item(page, system->other_cores, "other programs %.2f");
-    value_item(page, system->cpu_wait_pct, "run-queue wait %.1f %% of the steps");
-    bytes_item(page, system->rss_peak_bytes, "peak memory");
-    bytes_item(page, system->read_bytes, "storage read");
-    bytes_item(page, system->write_bytes, "written");
-    value_item(page, system->major_faults,
-               REP_PLURAL(system->major_faults.value, "%.0f major fault", "%.0f major faults"));
-    value_item(page, system->minor_faults, "%.0f minor faults");
-    value_item(page, system->involuntary_switches, "%.0f involuntary switches");
-    value_item(page, system->voluntary_switches, "%.0f voluntary");
-    value_item(page, system->instructions_per_cycle, "%.2f instructions a cycle");
+        page_value(page, system->cpu_cores, "CPU %.2f cores");
+    page_value(page, system->machine_busy_pct, "machine %.0f %% busy");
+    page_value(page, system->other_cores, "other programs %.2f");
+    page_value(page, system->cpu_wait_pct, "run-queue wait %.1f %% of the steps");
+    process_items(page, system);
     page_end(page);
 }
 
@@ -164,19 +166,37 @@ static size_t count_alike(const struct an_result *result, size_t i)
     return count;
 }
 
+/* Memory has a place of its own; the number of steps is recorded once, for who watches. */
+static bool is_elsewhere(const struct an_result *result, const struct an_series *series)
+{
+    return (!result->memory.reason && !strncmp(series->name, "memory.", 7)) ||
+           !strcmp(series->name, "steps_planned");
+}
+
+static void series_item(struct page *page, const struct an_series *series, size_t same)
+{
+    char others[40] = "";
+    if (same > 1)
+        snprintf(others, sizeof others, " (first of %zu)", same);
+    if (!strcmp(series->unit, "bytes"))
+        page_item(page, "%.60s %s \xe2\x86\x92 %s%s", series->name, BYTES_TEXT(series->first),
+                  BYTES_TEXT(series->last), others);
+    else
+        page_item(page, "%.60s %s \xe2\x86\x92 %s%s%.20s%s", series->name,
+                  NUMBER_TEXT(series->first), NUMBER_TEXT(series->last), *series->unit ? " " : "",
+                  series->unit, others);
+}
+
 /* The first eight counters; equal ones of several ranks are shown once. */
 void rep_section_series(struct page *page, const struct an_result *result)
 {
-    char others[40];
     if (!result->series_count)
         return;
     size_t shown = 0, rest = 0;
     for (size_t i = 0; i < result->series_count; i++) {
         const struct an_series *series = &result->series[i];
-        if (!result->memory.reason && !strncmp(series->name, "memory.", 7))
-            continue; /* has a place of its own */
-        if (!strcmp(series->name, "steps_planned"))
-            continue; /* once, for who watches */
+        if (is_elsewhere(result, series))
+            continue;
         if (shown == 8) {
             rest++;
             continue;
@@ -184,19 +204,9 @@ void rep_section_series(struct page *page, const struct an_result *result)
         size_t same = count_alike(result, i);
         if (!same)
             continue;
-        *others = 0;
-        if (same > 1)
-            snprintf(others, sizeof others, " (first of %zu)", same);
         if (!shown++)
             page_label(page, "Counters");
-        if (!strcmp(series->unit, "bytes")) {
-            page_item(page, "%.60s %s \xe2\x86\x92 %s%s", series->name, BYTES_TEXT(series->first),
-                      BYTES_TEXT(series->last), others);
-            continue;
-        }
-        page_item(page, "%.60s %s \xe2\x86\x92 %s%s%.20s%s", series->name,
-                  NUMBER_TEXT(series->first), NUMBER_TEXT(series->last), *series->unit ? " " : "",
-                  series->unit, others);
+        series_item(page, series, same);
     }
     if (rest)
         page_item(page, "%zu more", rest);

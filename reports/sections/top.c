@@ -128,20 +128,25 @@ static const char *together_words(const struct an_result *result, char *buf, siz
     return buf;
 }
 
+static void checked_lines(struct page *page, const struct an_result *result)
+{
+    if (!result->checked_count)
+        return;
+    page_label(page, result->healthy ? "Healthy" : "Checked");
+    if (result->healthy)
+        page_item(page, "nothing above 2 %% of a step was found");
+    for (size_t i = 0; i < result->checked_count; i++)
+        page_item(page, "%s%s", i ? "" : "looked for: ", result->checked[i]);
+    page_end(page);
+    page_blank(page);
+}
+
 /* Without findings, says what was looked for. */
 void rep_section_findings(struct page *page, const struct an_result *result)
 {
     char gain[200];
     if (!result->finding_count) {
-        if (!result->checked_count)
-            return;
-        page_label(page, result->healthy ? "Healthy" : "Checked");
-        if (result->healthy)
-            page_item(page, "nothing above 2 %% of a step was found");
-        for (size_t i = 0; i < result->checked_count; i++)
-            page_item(page, "%s%s", i ? "" : "looked for: ", result->checked[i]);
-        page_end(page);
-        page_blank(page);
+        checked_lines(page, result);
         return;
     }
     page_head(page, "What to change");
@@ -235,7 +240,7 @@ static void budget_table(struct page *page, const struct an_result *result)
     size_t count = 0;
     double step_ms = (double)budget->step_ns / (double)budget->steps / 1e6;
     int digits = decimals(step_ms);
-    for (int class = 0; class < AN_CLASS_COUNT; class ++) {
+    AN_EACH_CLASS(class) {
         if (!budget->pct[class].valid || (!budget->ns[class].value && class != AN_CLASS_COMPUTE &&
                                           class != AN_CLASS_UNATTRIBUTED))
             continue;
@@ -254,6 +259,29 @@ static void budget_table(struct page *page, const struct an_result *result)
     rep_table_write(page, &table);
 }
 
+static void detailed_note(struct page *page, const struct an_steps *steps)
+{
+    char text[160];
+    snprintf(text, sizeof text,
+             "of %" PRId64 " of %" PRId64 " counted steps: the others were paused or cut off",
+             steps->detailed, steps->counted);
+    page_text(page, 1, text);
+}
+
+static void worst_device(struct page *page, const struct an_result *result)
+{
+    for (size_t i = 0; i < result->device_count; i++)
+        if (result->devices[i].worst) {
+            char text[160];
+            snprintf(text, sizeof text,
+                     " mean of %zu %s; smallest compute share: rank %" PRId64 " %.40s, %.1f %%",
+                     result->device_count, result->gpu.reason ? "ranks" : "devices",
+                     result->devices[i].rank, result->devices[i].device,
+                     result->devices[i].budget.pct[AN_CLASS_COMPUTE].value);
+            page_text(page, 1, text);
+        }
+}
+
 /* Says under the table which device is the worst, and which steps the table is about. */
 void rep_section_budget(struct page *page, const struct an_result *result)
 {
@@ -268,25 +296,11 @@ void rep_section_budget(struct page *page, const struct an_result *result)
     page_picture(page, PAGE_BUDGET, result);
     budget_table(page, result);
     if (result->device_count > 1)
-        for (size_t i = 0; i < result->device_count; i++)
-            if (result->devices[i].worst) {
-                char text[160];
-                snprintf(text, sizeof text,
-                         " mean of %zu %s; smallest compute share: rank %" PRId64 " %.40s, %.1f %%",
-                         result->device_count, result->gpu.reason ? "ranks" : "devices",
-                         result->devices[i].rank, result->devices[i].device,
-                         result->devices[i].budget.pct[AN_CLASS_COMPUTE].value);
-                page_text(page, 1, text);
-            }
+        worst_device(page, result);
     if (result->steps.note)
         page_text(page, 1, result->steps.note);
-    if (result->steps.detailed < result->steps.counted) {
-        char text[160];
-        snprintf(text, sizeof text,
-                 "of %" PRId64 " of %" PRId64 " counted steps: the others were paused or cut off",
-                 result->steps.detailed, result->steps.counted);
-        page_text(page, 1, text);
-    }
+    if (result->steps.detailed < result->steps.counted)
+        detailed_note(page, &result->steps);
     page_blank(page);
 }
 

@@ -126,13 +126,8 @@ static void recorder_items(struct page *page, const struct an_quality *quality)
                   DIGITS_TEXT(quality->step_overhead_pct.value, 2));
 }
 
-/* Says how complete the capture of the accelerator is: launches and device operations that miss
- * each other, times that cannot be right, kernels of no known class. */
-static void trust_capture(struct page *page, const struct an_quality *quality)
+static void launch_items(struct page *page, const struct an_quality *quality)
 {
-    if (quality->reason)
-        return;
-    page_label(page, "Capture");
     struct an_count copies = quality->launches_without_op;
     if (quality->kernels_lost.valid && copies.valid)
         copies.value -= quality->kernels_lost.value;
@@ -147,6 +142,16 @@ static void trust_capture(struct page *page, const struct an_quality *quality)
         quality->ops_without_launch.valid && !quality->ops_without_launch.value)
         page_item(page,
                   "every launch has its device operation, and every device operation its launch");
+}
+
+/* Says how complete the capture of the accelerator is: launches and device operations that miss
+ * each other, times that cannot be right, kernels of no known class. */
+static void trust_capture(struct page *page, const struct an_quality *quality)
+{
+    if (quality->reason)
+        return;
+    page_label(page, "Capture");
+    launch_items(page, quality);
     count_item(page, quality->zero_times, "device row has", "device rows have",
                " no usable time: excluded");
     unknown_kernels(page, quality);

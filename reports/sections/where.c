@@ -16,12 +16,6 @@
 
 /* ---- attribution ----------------------------------------------------------------------------- */
 
-REP_CELL_OF(by_share, an_attribution_row, rep_cell_pct, share_pct)
-REP_CELL_OF(by_device, an_attribution_row, rep_cell_ns, device_ns)
-REP_CELL_OF(by_host, an_attribution_row, rep_cell_ns, host_ns)
-REP_CELL_OF(by_count, an_attribution_row, rep_cell_integer, count)
-REP_CELL_OF(by_kernels, an_attribution_row, rep_cell_integer, kernels)
-REP_CELL_OF(by_rate, an_attribution_row, rep_cell_rate, flops_per_s)
 /* Of a source line ("site-packages/torch/nn/modules/linear.py(114): forward") the last two parts of
  * the path tell where it is.
  */
@@ -37,6 +31,14 @@ static void name_by(char text[REP_NAME], const void *row)
     const char *name = line_name(((const struct an_attribution_row *)row)->name);
     snprintf(text, REP_NAME, "%.1000s", rep_or(name, "(unnamed)"));
 }
+
+REP_CELL_OF(by_share, an_attribution_row, rep_cell_pct, share_pct)
+REP_CELL_OF(by_device, an_attribution_row, rep_cell_ns, device_ns)
+REP_CELL_OF(by_host, an_attribution_row, rep_cell_ns, host_ns)
+REP_CELL_OF(by_count, an_attribution_row, rep_cell_integer, count)
+REP_CELL_OF(by_kernels, an_attribution_row, rep_cell_integer, kernels)
+REP_CELL_OF(by_rate, an_attribution_row, rep_cell_rate, flops_per_s)
+
 static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 9, by_device},
                                           {"host", 9, by_host},      {"count", 8, by_count},
                                           {"FLOP/s", 8, by_rate},    {"kernels", 9, by_kernels}};

@@ -125,6 +125,14 @@ static void prose(struct page *page, const char *text)
     markdown->begins = false;
 }
 
+static void prose_between(struct page *page, const char *before, const char *text,
+                          const char *after)
+{
+    fputs(before, page->out);
+    prose(page, text);
+    fputs(after, page->out);
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Ends the fold of a long section, if one is open. */
@@ -137,17 +145,22 @@ static void close_fold(struct page *page)
     markdown->list = false;
 }
 
+static void open_section(struct page *page, struct markdown *markdown)
+{
+    markdown->inside = markdown->folded;
+    if (markdown->folded)
+        fprintf(page->out, "\n<details>\n<summary><b>%s</b></summary>\n", markdown->heading);
+    else
+        fprintf(page->out, "\n### %s\n", markdown->heading);
+}
+
 /* Begins a block: writes the heading that waits for it, and a blank line. `item`: the block is an
  * item of a list, which has no blank lines between its items. */
 static void block(struct page *page, bool item)
 {
     struct markdown *markdown = page->format;
-    if (markdown->waiting && markdown->folded)
-        fprintf(page->out, "\n<details>\n<summary><b>%s</b></summary>\n", markdown->heading);
-    else if (markdown->waiting)
-        fprintf(page->out, "\n### %s\n", markdown->heading);
     if (markdown->waiting)
-        markdown->inside = markdown->folded;
+        open_section(page, markdown);
     if (markdown->waiting || (markdown->started && (!item || !markdown->list)))
         fputc('\n', page->out);
     markdown->started = true;
@@ -158,9 +171,7 @@ static void block(struct page *page, bool item)
 static void title(struct page *page, const char *text)
 {
     block(page, false);
-    fputs("## ", page->out);
-    prose(page, text);
-    fputc('\n', page->out);
+    prose_between(page, "## ", text, "\n");
 }
 
 /* Notes the heading of a section, which is written by the first block that follows. */
@@ -182,9 +193,7 @@ static void head(struct page *page, const char *text)
     if (markdown->heading && !strcmp(markdown->heading, text))
         return;
     block(page, false);
-    fputs("#### ", page->out);
-    prose(page, text);
-    fputc('\n', page->out);
+    prose_between(page, "#### ", text, "\n");
 }
 
 static void text_block(struct page *page, int indent, const char *text)
@@ -213,9 +222,7 @@ static void label(struct page *page, const char *text)
     fputs("- ", page->out);
     if (!*text)
         return;
-    fputs("**", page->out);
-    prose(page, text);
-    fputs("** ", page->out);
+    prose_between(page, "**", text, "** ");
 }
 
 static void item(struct page *page, const char *text)
@@ -237,9 +244,7 @@ static void entry(struct page *page, size_t number, const char *id, const char *
     block(page, true);
     fprintf(page->out, "%zu. **", number);
     prose(page, id);
-    fputs("** ", page->out);
-    prose(page, gain);
-    fputs(": ", page->out);
+    prose_between(page, "** ", gain, ": ");
     prose(page, text);
     fputc('\n', page->out);
 }
@@ -251,13 +256,9 @@ static void term(struct page *page, const char *word, const char *unit, const ch
     fputs("- ", page->out);
     put_code(page->out, word, strlen(word));
     if (*unit) {
-        fputs(" (", page->out);
-        prose(page, unit);
-        fputc(')', page->out);
+        prose_between(page, " (", unit, ")");
     }
-    fputs(": ", page->out);
-    prose(page, text);
-    fputc('\n', page->out);
+    prose_between(page, ": ", text, "\n");
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -292,9 +293,7 @@ static void table_row(struct page *page, const struct rep_table *table, const vo
     table_name(page, name, table->words);
     fputs(" |", page->out);
     for (size_t i = 0; i < table->columns; i++) {
-        fputc(' ', page->out);
-        prose(page, rep_table_cell(table, i, row, cell));
-        fputs(" |", page->out);
+        prose_between(page, " ", rep_table_cell(table, i, row, cell), " |");
     }
     if (table->bar)
         table_bar(page->out, table->bar(row));
@@ -306,13 +305,9 @@ static void write_table(struct page *page, const struct rep_table *table)
 {
     size_t most = rep_table_most(page, table);
     block(page, false);
-    fputs("| ", page->out);
-    prose(page, table->title);
-    fputs(" |", page->out);
+    prose_between(page, "| ", table->title, " |");
     for (size_t i = 0; i < table->columns; i++) {
-        fputc(' ', page->out);
-        prose(page, table->column[i].head);
-        fputs(" |", page->out);
+        prose_between(page, " ", table->column[i].head, " |");
     }
     fputs(table->bar ? " |\n|:--|" : "\n|:--|", page->out);
     for (size_t i = 0; i < table->columns; i++)
