@@ -274,14 +274,21 @@ static void draw_verdict(struct tui_cells *cells, struct tui_rect area,
 
 /* ---- keys, help ------------------------------------------------------------------------------ */
 
+static int least_width(int here)
+{
+    int rest = 0;
+    for (int i = 0; tui_views[i]; i++)
+        rest += 2;
+    rest += (int)strlen(tui_views[here]->brief);
+    return rest;
+}
+
 /* Counts the views that can have their name on the bar, in their order, so that the letters of the
  * others and `rest` columns still fit. */
 static int named_views(int columns, int here, int rest)
 {
     int named = 0;
-    for (int i = 0; tui_views[i]; i++)
-        rest += 2;
-    rest += (int)strlen(tui_views[here]->brief);
+    rest += least_width(here);
     for (; tui_views[named]; named++) {
         rest += named == here ? 0 : (int)strlen(tui_views[named]->brief);
         if (rest > columns)

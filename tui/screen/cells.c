@@ -176,6 +176,12 @@ int tui_text_right(struct tui_cells *cells, struct tui_rect area, int row, enum 
     return tui_text(cells, area, row, begin > 0 ? begin : 0, style, text);
 }
 
+void tui_fill(struct tui_cells *cells, struct tui_rect area, int row, enum tui_style style)
+{
+    for (int column = 0; column < area.columns; column++)
+        tui_glyph(cells, area, row, column, style, ' ');
+}
+
 void tui_rule(struct tui_cells *cells, struct tui_rect area, int row)
 {
     struct tui_rect visible = tui_inside(cells, area);

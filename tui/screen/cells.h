@@ -77,6 +77,8 @@ int tui_text_right(struct tui_cells *cells, struct tui_rect area, int row, enum 
                    const char *text);
 void tui_glyph(struct tui_cells *cells, struct tui_rect area, int row, int column,
                enum tui_style style, uint32_t glyph);
+/* Blanks in a whole row. */
+void tui_fill(struct tui_cells *cells, struct tui_rect area, int row, enum tui_style style);
 void tui_rule(struct tui_cells *cells, struct tui_rect area, int row); /* a horizontal line */
 
 #endif

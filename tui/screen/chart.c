@@ -109,18 +109,23 @@ void tui_level(struct tui_cells *cells, struct tui_rect area, int row, int colum
                                              : 0x2580u + (uint32_t)level);
 }
 
-void tui_heat(struct tui_cells *cells, struct tui_rect area, int row, int column, double fraction)
+static uint32_t heat_glyph(const struct tui_cells *cells, double shown)
 {
     static const uint32_t shade[] = {0xb7, 0x2591, 0x2592, 0x2593, 0x2588};
     static const char ramp[] = ".:-=+*#%@";
+    return cells->glyphs == TUI_ASCII ? (uint32_t)ramp[lround(shown * 8)]
+                                      : shade[lround(shown * 4)];
+}
+
+void tui_heat(struct tui_cells *cells, struct tui_rect area, int row, int column, double fraction)
+{
     if (!isfinite(fraction)) {
         tui_glyph(cells, area, row, column, TUI_DIM, '?');
         return;
     }
     double shown = limited(fraction);
     int style = TUI_HEAT + (int)lround(shown * 7);
-    uint32_t glyph =
-        cells->glyphs == TUI_ASCII ? (uint32_t)ramp[lround(shown * 8)] : shade[lround(shown * 4)];
+    uint32_t glyph = heat_glyph(cells, shown);
     tui_glyph(cells, area, row, column, shown > 0 ? (enum tui_style)style : TUI_DIM, glyph);
 }
 

@@ -108,6 +108,12 @@ bool tui_item(struct tui_line *line, enum tui_style style, const char *format, .
     return true;
 }
 
+bool tui_item_value(struct tui_line *line, enum tui_style style, struct an_value value,
+                    const char *format)
+{
+    return value.valid && tui_item(line, style, format, value.value);
+}
+
 int tui_absent(struct tui_cells *cells, struct tui_rect area, int row, const char *what,
                const char *reason)
 {
@@ -176,7 +182,7 @@ const char *tui_class_word(int class)
 
 void tui_class_shares(const struct an_budget *budget, double pct[AN_CLASS_COUNT])
 {
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+    AN_EACH_CLASS(class)
         pct[class] = !budget->reason && budget->pct[class].valid ? budget->pct[class].value : 0;
 }
 
@@ -184,7 +190,7 @@ void tui_class_bar(struct tui_cells *cells, struct tui_rect area, int row, int c
                    const double pct[AN_CLASS_COUNT])
 {
     struct tui_part part[AN_CLASS_COUNT];
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+    AN_EACH_CLASS(class)
         part[class] = (struct tui_part){pct[class], (enum tui_style)(TUI_CLASS + class),
                                         tui_class_letter(cells, class)};
     tui_stack(cells, area, row, column, columns, part, AN_CLASS_COUNT);
@@ -193,7 +199,7 @@ void tui_class_bar(struct tui_cells *cells, struct tui_rect area, int row, int c
 /* The class with the share at `place`, the largest first; -1: there are not so many. */
 static int nth_largest(const double pct[AN_CLASS_COUNT], int place)
 {
-    for (int class = 0; class < AN_CLASS_COUNT; class ++) {
+    AN_EACH_CLASS(class) {
         int before = 0;
         for (int i = 0; i < AN_CLASS_COUNT; i++)
             before += pct[i] > pct[class] || (i < class && !(pct[i] < pct[class]));

@@ -33,6 +33,9 @@ struct tui_line tui_line_begin(struct tui_cells *cells, struct tui_rect area, in
                                const char *label);
 __attribute__((format(printf, 3, 4))) bool tui_item(struct tui_line *line, enum tui_style style,
                                                     const char *format, ...);
+/* The same with a value, where it is known. */
+bool tui_item_value(struct tui_line *line, enum tui_style style, struct an_value value,
+                    const char *format);
 /* Room for a picture of that many columns in the line: its first column, -1 where it does not fit.
  */
 int tui_item_room(struct tui_line *line, int columns);

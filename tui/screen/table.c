@@ -151,8 +151,8 @@ static void draw_row(struct tui_cells *cells, struct tui_rect area, const struct
     enum tui_style style = selected ? TUI_SELECTED : TUI_NORMAL;
     char name[REP_NAME], cell[REP_CELL];
     int indent = 0;
-    for (int x = 0; selected && x < area.columns; x++)
-        tui_glyph(cells, area, 0, x, TUI_SELECTED, ' ');
+    if (selected)
+        tui_fill(cells, area, 0, TUI_SELECTED);
     if (list->letters) {
         uint32_t letter =
             entry->at < strlen(list->letters) ? (uint32_t)list->letters[entry->at] : ' ';

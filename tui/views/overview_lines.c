@@ -95,8 +95,7 @@ static void communication_items(struct tui_line *line, const struct tui_model *m
     }
     if (communication->bytes_per_step.valid)
         tui_item(line, TUI_NORMAL, "%s a step", BYTES_TEXT(communication->bytes_per_step.value));
-    if (communication->overlap_pct.valid)
-        tui_item(line, TUI_NORMAL, "overlapped %.0f %%", communication->overlap_pct.value);
+    tui_item_value(line, TUI_NORMAL, communication->overlap_pct, "overlapped %.0f %%");
 }
 
 /* ---- ops ------------------------------------------------------------------------------------- */
@@ -163,20 +162,16 @@ static void gpu_items(struct tui_line *line, const struct tui_model *model)
     const struct an_gpu_hardware *hardware = result->hardware_gpus;
     if (result->hardware_gpu_count > 1)
         tui_item(line, TUI_NORMAL, "%zu, gpu:%" PRId64, result->hardware_gpu_count, hardware->gpu);
-    if (hardware->sm_active_pct.valid)
-        tui_item(line, TUI_NORMAL, "SMs %.0f %%", hardware->sm_active_pct.value);
-    if (hardware->tensor_active_pct.valid)
-        tui_item(line, TUI_NORMAL, "matrix units %.0f %%", hardware->tensor_active_pct.value);
+    tui_item_value(line, TUI_NORMAL, hardware->sm_active_pct, "SMs %.0f %%");
+    tui_item_value(line, TUI_NORMAL, hardware->tensor_active_pct, "matrix units %.0f %%");
     if (hardware->power_w.valid && hardware->power_limit_w.valid)
         tui_item(line, TUI_NORMAL, "%.0f of %.0f W", hardware->power_w.value,
                  hardware->power_limit_w.value);
-    if (hardware->dram_active_pct.valid)
-        tui_item(line, TUI_NORMAL, "memory %.0f %%", hardware->dram_active_pct.value);
+    tui_item_value(line, TUI_NORMAL, hardware->dram_active_pct, "memory %.0f %%");
     if (hardware->reason_count)
         tui_item(line, hardware->reasons[0].fault ? TUI_BAD : TUI_WARN, "limited by %.30s %.0f %%",
                  hardware->reasons[0].name, hardware->reasons[0].pct);
-    if (hardware->temperature_max_c.valid)
-        tui_item(line, TUI_NORMAL, "%.0f C", hardware->temperature_max_c.value);
+    tui_item_value(line, TUI_NORMAL, hardware->temperature_max_c, "%.0f C");
 }
 
 /* ---- system ---------------------------------------------------------------------------------- */
@@ -219,15 +214,21 @@ static void newest_item(struct tui_line *line, const struct tui_model *model, co
         tui_item(line, TUI_NORMAL, "%s %s", label, tui_quantity(text, unit, value));
 }
 
+static double online_cores(const struct tui_model *model)
+{
+    double cores = 0;
+    for (size_t i = 0; model->result && i < model->result->run.key_count; i++)
+        if (!strcmp(model->result->run.keys[i].key, "cpu.online"))
+            cores = strtod(model->result->run.keys[i].value, NULL);
+    return cores;
+}
+
 /* Names the cores that other programs keep busy: they slow a run down without leaving a trace in
  * it. */
 static void other_programs(struct tui_line *line, const struct tui_model *model, double busy_pct)
 {
     const char *unit;
-    double run, cores = 0;
-    for (size_t i = 0; model->result && i < model->result->run.key_count; i++)
-        if (!strcmp(model->result->run.keys[i].key, "cpu.online"))
-            cores = strtod(model->result->run.keys[i].value, NULL);
+    double run, cores = online_cores(model);
     if (!(cores > 0) || !newest(model, "cpu_time", &run, &unit))
         return;
     double other = busy_pct / 100 * cores - run;
@@ -249,8 +250,7 @@ static void machine_total(struct tui_line *line, const struct an_system *system)
 {
     if (system->machine_busy_pct.valid)
         busy_items(line, system->machine_busy_pct.value);
-    if (system->cpu_cores.valid)
-        tui_item(line, TUI_NORMAL, "run %.2f cores", system->cpu_cores.value);
+    tui_item_value(line, TUI_NORMAL, system->cpu_cores, "run %.2f cores");
     if (system->other_cores.valid && system->other_cores.value >= 0.3)
         tui_item(line, TUI_WARN, "others %.1f", system->other_cores.value);
     if (system->rss_peak_bytes.valid)

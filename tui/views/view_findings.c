@@ -16,8 +16,8 @@ static void draw_entry(struct tui_cells *cells, struct tui_rect area,
 {
     char gain[64];
     enum tui_style style = selected ? TUI_SELECTED : TUI_NORMAL;
-    for (int x = 0; selected && x < area.columns; x++)
-        tui_glyph(cells, area, 0, x, style, ' ');
+    if (selected)
+        tui_fill(cells, area, 0, style);
     int column = tui_printf(cells, area, 0, 0, style, "%2d %s", number, finding->id);
     rep_gain_text(gain, sizeof gain, &finding->gain);
     if (area.columns > column + 1 + tui_width(cells, gain))

@@ -175,8 +175,8 @@ static void tree_row(struct tui_cells *cells, struct tui_rect area, int row,
     const int numbers = 27, bar = area.columns >= 90 ? 16 : 0;
     enum tui_style style = selected ? TUI_SELECTED : TUI_NORMAL;
     double all = flame->row[0].total_ns > 0 ? (double)flame->row[0].total_ns : 1;
-    for (int i = 0; selected && i < area.columns; i++)
-        tui_glyph(cells, area, row, i, style, ' ');
+    if (selected)
+        tui_fill(cells, area, row, style);
     int column = area.columns - numbers - bar;
     if (column < 10)
         column = area.columns - 8;

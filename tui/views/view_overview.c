@@ -177,7 +177,7 @@ static void budget_rows(struct tui_cells *cells, struct tui_rect area,
     tui_class_shares(budget, pct);
     double step_ns = budget->steps > 0 ? (double)budget->step_ns / (double)budget->steps : 0;
     int row = 0;
-    for (int class = 0; class < AN_CLASS_COUNT; class ++) {
+    AN_EACH_CLASS(class) {
         if (pct[class] <= 0 || row >= area.rows)
             continue;
         tui_glyph(cells, area, row, 1, (enum tui_style)(TUI_CLASS + class),
@@ -201,7 +201,7 @@ static int budget_classes(const struct tui_model *model)
     if (!model->result)
         return 0;
     tui_class_shares(&model->result->budget, pct);
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+    AN_EACH_CLASS(class)
         count += pct[class] > 0;
     return count;
 }

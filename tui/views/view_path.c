@@ -37,10 +37,8 @@ static void draw_head(struct tui_cells *cells, struct tui_rect area,
     if (path->explained_pct.valid)
         tui_item(&line, path->explained_pct.value < 90 ? TUI_WARN : TUI_NORMAL, "explained %.0f %%",
                  path->explained_pct.value);
-    if (path->recorded_pct.valid)
-        tui_item(&line, TUI_DIM, "recorded %.0f %%", path->recorded_pct.value);
-    if (path->gap_pct.valid)
-        tui_item(&line, TUI_DIM, "gaps %.1f %%", path->gap_pct.value);
+    tui_item_value(&line, TUI_DIM, path->recorded_pct, "recorded %.0f %%");
+    tui_item_value(&line, TUI_DIM, path->gap_pct, "gaps %.1f %%");
 }
 
 /* Draws the causes as one bar with letters, and a row for each letter below it. */

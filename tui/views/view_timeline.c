@@ -62,7 +62,7 @@ static struct bin bin_of(const struct an_timeline_track *track, size_t *from, do
         sum += lap * (double)span->busy;
         bin.critical = bin.critical || span->critical;
     }
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+    AN_EACH_CLASS(class)
         bin.class = ns[class] > ns[bin.class] ? class : bin.class;
     bin.busy = end > begin ? sum / (end - begin) : 0;
     return bin;
@@ -135,8 +135,8 @@ static void label_track(struct tui_cells *cells, struct tui_rect area,
     bool nested = before && track->depth > 0 && before->process == track->process &&
                   !strcmp(before->name, track->name);
     char text[200];
-    for (int x = 0; selected && x < area.columns; x++)
-        tui_glyph(cells, area, 0, x, style, ' ');
+    if (selected)
+        tui_fill(cells, area, 0, style);
     const char *rank = "";
     char number[32];
     if (step->track[0].rank != step->track[step->track_count - 1].rank) {
@@ -246,7 +246,7 @@ static void draw_legend(struct tui_cells *cells, struct tui_rect area,
     for (size_t class = 0; class < step->track_count; class ++)
         for (size_t i = 0; i < step->track[class].span_count; i++)
             seen[step->track[class].span[i].what & 7] = true;
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+    AN_EACH_CLASS(class)
         if (seen[class]) {
             tui_glyph(cells, area, 0, column, (enum tui_style)(TUI_CLASS + class),
                       tui_class_letter(cells, class));
