@@ -56,9 +56,23 @@
  */
 #define WIRE_NONE "none."
 
+/* A process that may not make files in the folder (another user, another root) asks the collector
+ * for one: it connects to the abstract SOCK_SEQPACKET address that $TACHO_LENDER ("UID:NAME")
+ * names. The collector answers with one wire_loan and the descriptor of an empty file; the agent
+ * makes its pool in it, sends one byte when it is complete, and closes the connection. */
+#define WIRE_LOAN_MAGIC 0x6e616f6cu
+struct wire_loan {
+    uint32_t magic;
+    uint32_t pid; /* of the process, as the collector sees it; 0: refused, no descriptor */
+    uint64_t
+        start_ticks; /* likewise; a process with another root may not be able to read its own */
+};
+
 /* Environment the collector sets for the target. */
 /* Absolute folder for pools; unset = the agent stays off. */
 #define WIRE_ENV_SEGMENTS "TACHO_SEGMENTS"
+/* Who lends files for pools: the user of the collector and the name of its socket. */
+#define WIRE_ENV_LENDER "TACHO_LENDER"
 /* Cap of segments a process, MiB. */
 #define WIRE_ENV_POOL_MIB "TACHO_POOL_MIB"
 /* Probability that a tacho.step is run with recording paused, "0" = never. */

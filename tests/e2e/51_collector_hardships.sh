@@ -31,11 +31,27 @@ if [ "${SAN:-}" != thread ]; then # which reports that the target closes files u
     accounted closed closed.log
 fi
 
-# ---- another user half-way: this process goes on; what its children do without the right to make a pool is counted
+# ---- another user from the start, or half-way: the collector lends its processes the files that they may not make. Without the
+# collector's socket this process goes on, and what its children do is counted
 if for_other_users; then
     log=$others/uid.log
+    begin() { # NAME COMMAND...: all events of another user's processes are in the file
+        local name=$1
+        shift
+        : > "$log" && chmod 666 "$log"
+        record "$name" -- "$@"
+        books "$name.tacho" "$log" "$name"
+        [ "$(one "$name.tacho" 'SELECT count(*) FROM loss')" = 0 ] || wrong "$name: $(one "$name.tacho" 'SELECT * FROM loss')"
+    }
+    begin setpriv "${as_user[@]}" "$others/target_events" --threads 2 --events 7500 --fork 3 --log "$log"
+    ! command -v su > /dev/null ||
+        begin su su nobody -s /bin/sh -c "'$others/target_events' --threads 2 --events 7500 --log '$log'"
     : > "$log" && chmod 666 "$log"
-    record uid -- "$others/target_events" --threads 2 --events 20000 --uid 65534 --fork 3 --log "$log"
+    record half -- "$others/target_events" --threads 2 --events 20000 --uid 65534 --fork 3 --log "$log"
+    accounted half "$log"
+    [ "$(losses half.tacho)" != 0 ] || books half.tacho "$log" half
+    : > "$log" && chmod 666 "$log"
+    record uid -- env -u TACHO_LENDER "$others/target_events" --threads 2 --events 20000 --uid 65534 --fork 3 --log "$log"
     accounted uid "$log"
     children=$(awk '$3 >= 1000 && $3 < 5000 { n += $4 + $6 + $7 + $9 } END { print n + 0 }' "$log")
     [ "$(one uid.tacho "SELECT coalesce(sum(count),0) >= $children FROM loss WHERE reason LIKE '%changed its user or its root%'")" = 1 ] ||

@@ -13,9 +13,9 @@
  * leaves no half of one.
  *   - The pool is a shared file: it belongs to one process only.
  *
- * Files of core/ from the bottom up: clock.c, process.c (state, lock, losses), pool.c, names.c,
- * pause.c, thread.c; schema.c, counter.c, event.c, range.c; nvtx.c (the callbacks) and attach.c on
- * top. What gpu/ does is asked through struct agent_device.
+ * Files of core/ from the bottom up: clock.c, process.c (state, lock, losses), lender.c, pool.c,
+ * names.c, pause.c, thread.c; schema.c, counter.c, event.c, range.c; nvtx.c (the callbacks) and
+ * attach.c on top. What gpu/ does is asked through struct agent_device.
  *
  * Reentrancy. agent_thread.gate is BUSY while the thread appends. A signal handler that calls NVTX
  * then finds it so, and its event is counted as lost. Slow paths block signals and cancellation
@@ -57,7 +57,9 @@
 
 struct agent_setup {
     char folder[4096 - 64]; /* $TACHO_SEGMENTS */
-    uint32_t clock;         /* enum wire_clock */
+    char lender[96];        /* $TACHO_LENDER: the socket, "" = none, and its user */
+    uint32_t lender_user;
+    uint32_t clock; /* enum wire_clock */
     uint32_t segment_cap;
     /* a step is paused when a random 64-bit number is below this; 0 = never */
     uint64_t pause_below;
@@ -157,6 +159,7 @@ struct agent_process {
     uint32_t epoch;       /* generations of pools since the first ancestor, part of range ids */
     _Atomic uint32_t why; /* enum wire_loss_reason while no segment can be had */
     _Atomic uint64_t retry_at; /* no attempt at a segment or pool before this time */
+    uint64_t ask_at;           /* the collector is not asked for a file before this time */
     struct agent_thread *live, *spare;
     _Atomic uint64_t early[WIRE_LOSS_COUNT]; /* losses before there is a pool to count them in */
     struct wire_pool *_Atomic ancestor; /* its pool counts what this process loses, which may make
@@ -218,6 +221,21 @@ bool agent_pool_back_arena(uint64_t bytes);
 /* In a forked child: what is still written to the parent's pool goes to private pages from here on.
  * No lock needed. */
 void agent_pool_detach(void);
+
+/* ---- a file that the collector lends ---- */
+
+struct agent_loan {
+    int connection;       /* -1: the file is the process's own */
+    uint32_t pid;         /* of this process, as the collector sees it */
+    uint64_t start_ticks; /* likewise */
+};
+/* Reads $TACHO_LENDER; NULL: no collector lends files. */
+void agent_lender_setup(const char *lender);
+/* Asks for an empty file: its descriptor, or -1. Waits a second at most. */
+int agent_lender_ask(struct agent_loan *loan);
+/* The pool in the file is complete, or it was given up. False: the collector does not know of it.
+ */
+bool agent_lender_end(struct agent_loan *loan, bool complete);
 
 /* ---- names ---- */
 

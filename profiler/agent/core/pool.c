@@ -25,8 +25,9 @@
 #define POOL_NAMES 10000u /* files one pid may leave in the folder (exec, reuse of the pid) */
 /* Segments backed when the pool is made: most forked helpers need no more. */
 #define POOL_FIRST    2u
-#define POOL_RETRY_MS 100u /* after "no space" */
-#define SEGMENT_RETRY 1u   /* ms after "pool at its cap" */
+#define POOL_RETRY_MS 100u  /* after "no space" */
+#define SEGMENT_RETRY 1u    /* ms after "pool at its cap" */
+#define ASK_RETRY_MS  2000u /* after the collector lent no file */
 
 /* The pool whose arena a child copies: the latest one that this process or an ancestor of it made.
  */
@@ -274,6 +275,22 @@ static int pool_create_file(uint32_t pid, uint32_t *number)
     return -1;
 }
 
+/* The file for a new pool, of the process's own or one that the collector lends. -1: none. */
+static int pool_new_file(uint32_t pid, uint32_t *number, struct agent_loan *loan)
+{
+    struct agent_process *self = agent_process;
+    int fd = pool_create_file(pid, number);
+    bool denied =
+        errno == EACCES || errno == EPERM || errno == ENOENT || errno == ENOTDIR || errno == EROFS;
+    loan->connection = -1;
+    if (fd >= 0 || !denied || agent_now() < self->ask_at)
+        return fd;
+    fd = agent_lender_ask(loan);
+    if (fd < 0)
+        self->ask_at = agent_now() + ASK_RETRY_MS * agent_setup.tick_ms;
+    return fd;
+}
+
 /* Where the parts of a pool's file begin, and how many segments it may have. */
 struct pool_layout {
     uint64_t arena, segments, bytes;
@@ -293,7 +310,8 @@ static struct pool_layout pool_layout(void)
 
 /* Fills the head of a new pool. The magic number comes last: a reader that sees it sees the rest.
  */
-static bool pool_fill(struct wire_pool *pool, const struct pool_layout *layout, int fd)
+static bool pool_fill(struct wire_pool *pool, const struct pool_layout *layout, int fd,
+                      const struct agent_loan *loan)
 {
     pool->segment_bytes = WIRE_SEGMENT_BYTES;
     pool->segment_cap = layout->cap;
@@ -307,6 +325,10 @@ static bool pool_fill(struct wire_pool *pool, const struct pool_layout *layout, 
     if (!pool_inherit(pool, fd))
         return false;
     pool_identify(pool);
+    if (loan->connection >= 0) {
+        pool->pid = loan->pid;
+        pool->start_ticks = loan->start_ticks;
+    }
     __atomic_store_n(&pool->magic, WIRE_MAGIC, __ATOMIC_RELEASE);
     return true;
 }
@@ -319,9 +341,10 @@ static bool pool_build(void)
     char path[4096];
     uint32_t pid = (uint32_t)getpid(), number = 0;
     struct pool_layout layout = pool_layout();
+    struct agent_loan loan;
     if (!layout.cap)
         return false;
-    int fd = pool_create_file(pid, &number);
+    int fd = pool_new_file(pid, &number, &loan);
     if (fd < 0)
         return false;
     if (ftruncate(fd, (off_t)layout.bytes))
@@ -335,7 +358,9 @@ static bool pool_build(void)
     self->pid = pid;
     self->number = number;
     struct wire_pool *pool = (struct wire_pool *)(void *)map;
-    if (!pool_fill(pool, &layout, fd) || !pool_publish(pid, number))
+    if (!pool_fill(pool, &layout, fd, &loan))
+        goto fail_map;
+    if (!(loan.connection >= 0 ? agent_lender_end(&loan, true) : pool_publish(pid, number)))
         goto fail_map;
     close(fd);
     self->directory = (struct wire_segment *)(void *)(map + WIRE_HEADER_BYTES);
@@ -350,6 +375,8 @@ fail_map:
 fail_file:
     pool_path(path, sizeof path, WIRE_NEW, pid, number);
     unlink(path);
+    if (loan.connection >= 0)
+        agent_lender_end(&loan, false);
     close(fd);
     return false;
 }

@@ -141,6 +141,21 @@ static bool sample_is_due(struct col_session *session)
     return true;
 }
 
+/* Lends files for pools, and notes that a process of the run got none. */
+static int lend_files(struct col_session *session)
+{
+    col_lender_turn(&session->lender);
+    if (session->lender.refused == session->refused)
+        return 0;
+    if (!session->refused)
+        col_session_warn(session, "a process that runs as another user or with another root could "
+                                  "not be recorded: there was no file for its events");
+    session->refused = session->lender.refused;
+    return col_drain_loss_uncounted(
+        &session->drain, "agent",
+        "event dropped: no file for the pool of a process of another user or root");
+}
+
 /* One turn: samples, drains, commits. Failures of the store are handled here; recording goes on as
  * far as possible. */
 static void turn(struct col_session *session, bool *more)
@@ -151,7 +166,9 @@ static void turn(struct col_session *session, bool *more)
     if (session->stalled && !col_session_retry(session))
         return;
     bool alive = !session->child_done || col_drain_alive(&session->drain) > 0;
-    rc = col_leader_rows(session);
+    rc = lend_files(session);
+    if (rc == 0)
+        rc = col_leader_rows(session);
     if (rc == 0 && due && alive && !session->drain.volume.no_space) {
         rc = col_drain_begin(&session->drain);
         if (rc == 0)
@@ -186,10 +203,11 @@ static void wait_for_turn(struct col_session *session, bool more)
     if (session->system && session->next_sample < next)
         next = session->next_sample;
     int64_t left = more || next <= now ? 0 : next - now;
-    struct pollfd fd[2] = {{.fd = session->signals.fd, .events = POLLIN},
-                           {.fd = session->peers_poll, .events = POLLIN}};
+    struct pollfd fd[] = {{.fd = session->signals.fd, .events = POLLIN},
+                          {.fd = session->peers_poll, .events = POLLIN},
+                          {.fd = session->lender.listener, .events = POLLIN}};
     struct timespec timeout = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
-    if (ppoll(fd, 2, &timeout, NULL) > 0) {
+    if (ppoll(fd, sizeof fd / sizeof *fd, &timeout, NULL) > 0) {
         struct signalfd_siginfo info;
         while (col_signals_next(&session->signals, &info))
             col_session_signal(session, &info);

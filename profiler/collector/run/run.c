@@ -103,6 +103,8 @@ static int begin(struct col_session *session, const char *library, struct tacho_
         sched_setaffinity(0, sizeof own, &own);
     if (rc == 0 && (rc = col_control_create(session->live.pools, session->options)) != 0)
         rc = tacho_fail(err, rc, NULL, "%s: %s", session->live.segments, tacho_error_text(rc));
+    if (rc == 0)
+        col_lender_open(&session->lender, session->live.pools, session->live.run_id);
     if (rc == 0) {
         /* measuring the peak does not count as a cost of recording */
         getrusage(RUSAGE_SELF, &session->own_usage);

@@ -56,6 +56,7 @@ void col_session_init(struct col_session *session, const struct col_options *opt
     session->drain.folder = -1;
     session->signals.fd = -1;
     session->peers_poll = -1;
+    col_lender_init(&session->lender);
     col_peers_init(&session->peers);
     session->terminal_session = getsid(0);
     getrusage(RUSAGE_SELF, &session->own_usage);
@@ -434,6 +435,7 @@ void col_session_free(struct col_session *session)
         col_drain_close(&session->drain);
     store_close(session->db);
     session->db = NULL;
+    col_lender_close(&session->lender);
     col_live_leave(&session->live);
     col_peers_close(&session->peers);
     if (session->peers_poll >= 0)

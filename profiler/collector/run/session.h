@@ -17,6 +17,7 @@
 #include "profiler/collector/collector.h"
 #include "profiler/collector/drain/drain.h"
 #include "profiler/collector/job/job_capture.h"
+#include "profiler/collector/job/lender.h"
 #include "profiler/collector/job/live.h"
 #include "profiler/collector/job/peers.h"
 #include "profiler/collector/os/launch.h"
@@ -60,6 +61,8 @@ struct col_session {
     int worst; /* exit code of the first target, by rank of its tacho, that did not end with 0 */
     struct rusage usage; /* of all targets */
     struct col_buffer warnings;
+    struct col_lender lender;           /* of files, to processes that may not make any */
+    unsigned refused;                   /* of those that got none: in the file already */
     struct col_job_capture job_capture; /* with the job's recorders on other machines */
 };
 

@@ -76,11 +76,12 @@ int col_session_start(struct col_session *session, const char *library,
             session,
             "NVTX_INJECTION64_PATH was set to %s; tacho's own library is used for this run instead",
             old);
-    struct col_env env[10 + COL_GPU_ENV_MAX];
+    struct col_env env[11 + COL_GPU_ENV_MAX];
     struct col_gpu_env gpu;
     size_t count = 0;
     env[count++] = (struct col_env){"NVTX_INJECTION64_PATH", library};
     env[count++] = (struct col_env){WIRE_ENV_SEGMENTS, session->live.segments};
+    env[count++] = (struct col_env){WIRE_ENV_LENDER, session->lender.name};
     env[count++] = (struct col_env){WIRE_ENV_PAUSE, pause};
     if (session->options->pool_mib > 0) /* else the user's value stays */
         env[count++] = (struct col_env){WIRE_ENV_POOL_MIB, pool};
