@@ -48,6 +48,30 @@ for short in 0 1; do
     [ "$(files "short$short*.tacho")" = 1 ] || wrong "short $short: files"
 done
 
+# another program holds the name of the job's socket: the ranks meet under the next one, soon, and say so
+start held 105 0 2 2 --steps 200 --work-us 5000; a=$!
+start held 105 1 2 2 --steps 200 --work-us 5000; b=$!
+names() { grep -o "@tacho-$(id -u)-[0-9a-f]*-0" /proc/net/unix | sort -u; }
+wait_for test -s held.tacho.live/run.db
+name=$(names)
+wait $a $b
+for name in $name; do # of other jobs too, if any run here
+    [ -n "$(names | grep -x "$name")" ] || { python3 -c 'import socket, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind("\0" + sys.argv[1][1:])
+print("held", flush=True)
+time.sleep(100)' "$name" > held.out & holder=$!; wait_for grep -q held held.out; }
+done
+rm -f held.tacho held.log
+job 105 0 2 2 timeout 40 "$TACHO" run --no-peak --overhead 0 -o held -- "$ranks" --log held.log --steps 100 --work-us 5000 > held.0.out 2> held.0.err & a=$!
+job 105 1 2 2 timeout 40 "$TACHO" run --no-peak --overhead 0 -o held -- "$ranks" --log held.log --steps 100 --work-us 5000 > held.1.out 2> held.1.err & b=$!
+wait $a || wrong "held: rank 0: $(cat held.0.err)"
+wait $b || wrong "held: rank 1: $(cat held.1.err)"
+kill "${holder:?}"
+whole held.tacho
+books held.tacho held.log "a name that is held"
+grep -q 'another program holds the socket name of this job' held.?.err || wrong "held: nothing said: $(cat held.?.err)"
+
 # a command that is not there: 127 of that rank, the others are recorded
 start missing 104 0 2 2 --steps 100 --work-us 5000; a=$!
 sleep 0.2

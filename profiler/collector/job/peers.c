@@ -20,9 +20,12 @@
 #include "profiler/collector/os/text.h"
 #include "store/store.h"
 
-#define PEER_MAGIC   0x54435052u   /* "TCPR" */
-#define JOIN_NS      60000000000ll /* a leader measures the machine's peak before it answers */
-#define JOIN_ATTEMPT 60000
+#define PEER_MAGIC 0x54435052u   /* "TCPR" */
+#define JOIN_NS    60000000000ll /* a leader measures the machine's peak before it answers */
+/* Without an answer from a leader: the name of a live one is held by a socket that listens. */
+#define SILENT_NS 1900000000ll
+/* A rank that binds a name listens at once: a name that stays bound and refuses is held. */
+#define HELD_NS 700000000ll
 
 void col_peers_init(struct col_peers *peers)
 {
@@ -140,76 +143,111 @@ void col_peers_close(struct col_peers *peers)
     peers->count = 0;
 }
 
-/* Asks the leader of a session to join it. 1: welcome; 0: it refused; -1: none exists, or it has
- * just gone (*gone). */
-static int ask(struct col_peers *peers, unsigned session, struct peer_message *hello, int *out,
-               struct peer_message *welcome, bool *gone)
+/* What became of the attempt to join a session. */
+enum answer {
+    ANSWER_NONE,     /* no leader */
+    ANSWER_BUSY,     /* the queue of the socket is full */
+    ANSWER_GONE,     /* the leader has just gone */
+    ANSWER_STRANGER, /* another user holds the name */
+    ANSWER_REFUSED,
+    ANSWER_WELCOME
+};
+
+/* Asks the leader of a session to join it. */
+static enum answer ask(struct col_peers *peers, unsigned session, struct peer_message *hello,
+                       int *out, struct peer_message *welcome)
 {
     struct sockaddr_un address;
     socklen_t length = name_of(peers, session, &address);
     int fd = socket_new();
-    *gone = false;
     if (fd < 0)
-        return -1;
-    int rc = connect(fd, (struct sockaddr *)&address, length) ? errno : 0;
-    if (rc) {
-        close(fd);
-        *gone = rc == EAGAIN; /* its queue is full: look again */
-        return -1;
-    }
-    int got = 0;
-    if (is_own_user(fd)) {
+        return ANSWER_NONE;
+    enum answer answer = ANSWER_STRANGER;
+    if (connect(fd, (struct sockaddr *)&address, length) != 0) {
+        answer = errno == EAGAIN ? ANSWER_BUSY : ANSWER_NONE;
+    } else if (is_own_user(fd)) {
         snprintf(hello->job, sizeof hello->job, "%s", peers->job.id);
         snprintf(hello->path, sizeof hello->path, "%s", peers->path);
-        got = col_peer_send(fd, hello, PEER_HELLO)
-                  ? col_peer_receive(fd, welcome, (int)(JOIN_NS / 1000000))
-                  : -1;
-        *gone = got < 0;
+        int got = col_peer_send(fd, hello, PEER_HELLO)
+                      ? col_peer_receive(fd, welcome, (int)(JOIN_NS / 1000000))
+                      : -1;
+        answer = got < 0 ? ANSWER_GONE : ANSWER_REFUSED;
+        if (got == 1 && welcome->type == PEER_WELCOME)
+            answer = ANSWER_WELCOME;
     }
-    if (got == 1 && welcome->type == PEER_WELCOME) {
+    if (answer == ANSWER_WELCOME)
         *out = fd;
-        return 1;
-    }
-    close(fd);
-    return *gone ? -1 : 0;
+    else
+        close(fd);
+    return answer;
 }
 
 bool col_peers_call(struct col_peers *peers, unsigned session, struct peer_message *hello, int *fd,
                     struct peer_message *welcome)
 {
-    bool gone;
-    return ask(peers, session, hello, fd, welcome, &gone) == 1;
+    return ask(peers, session, hello, fd, welcome) == ANSWER_WELCOME;
+}
+
+/* The search for a leader. */
+struct search {
+    uint32_t held; /* bit of each session whose name another program holds */
+    int64_t refused_at[COL_PEERS_SESSIONS]; /* since when it cannot be bound; 0: never tried */
+    int64_t silent_at;                      /* time of the last sign of a leader */
+};
+
+/* Asks the sessions in turn. False: ask again, for a leader has just gone or is busy. *vacant: the
+ * first one that has no leader. */
+static bool ask_all(struct col_peers *peers, struct search *search, struct peer_message *hello,
+                    int *fd, struct peer_message *welcome, unsigned *vacant)
+{
+    *vacant = COL_PEERS_SESSIONS;
+    peers->again = false;
+    for (unsigned i = 0; i < COL_PEERS_SESSIONS; i++) {
+        if (search->held & 1u << i)
+            continue;
+        enum answer answer = ask(peers, i, hello, fd, welcome);
+        if (answer == ANSWER_WELCOME)
+            peers->session = i;
+        if (answer == ANSWER_GONE || answer == ANSWER_REFUSED)
+            search->silent_at = col_clock_now();
+        if (answer == ANSWER_STRANGER)
+            search->held |= 1u << i;
+        peers->again |= answer == ANSWER_REFUSED;
+        if (answer == ANSWER_NONE && i < *vacant)
+            *vacant = i;
+        if (answer == ANSWER_WELCOME || answer == ANSWER_GONE || answer == ANSWER_BUSY)
+            return answer == ANSWER_WELCOME;
+    }
+    return true;
 }
 
 /* Tries the sessions of the job from 0 on. A free name is bound; if another rank binds it at the
- * same time, everything is tried again, because that rank may be the leader to join. */
+ * same time, everything is tried again, because that rank may be the leader to join. A name that
+ * another program holds is passed over. */
 enum col_join col_peers_join(struct col_peers *peers, struct peer_message *hello, int *fd,
                              struct peer_message *welcome)
 {
-    if (!peers->is_known)
-        return COL_JOIN_LEADER;
-    for (int attempt = 0; attempt < JOIN_ATTEMPT; attempt++) {
-        unsigned vacant = COL_PEERS_SESSIONS;
-        bool again = false, refused = false, gone;
-        for (unsigned i = 0; i < COL_PEERS_SESSIONS && !again; i++) {
-            int rc = ask(peers, i, hello, fd, welcome, &gone);
-            if (rc == 1) {
-                peers->session = i;
-                return COL_JOIN_PEER;
-            }
-            refused |= rc == 0;
-            again |= gone;
-            if (rc < 0 && !gone && i < vacant)
-                vacant = i;
-        }
-        if (!again && vacant == COL_PEERS_SESSIONS)
+    struct search search = {.silent_at = col_clock_now()};
+    *fd = -1;
+    while (peers->is_known && col_clock_now() - search.silent_at < SILENT_NS) {
+        unsigned vacant;
+        bool asked = ask_all(peers, &search, hello, fd, welcome, &vacant);
+        peers->is_held = search.held != 0;
+        if (*fd >= 0)
+            return COL_JOIN_PEER;
+        if (asked && vacant == COL_PEERS_SESSIONS)
             break;
         peers->session = vacant;
-        peers->again = refused;
-        if (!again && col_peers_bind(peers))
+        if (asked && col_peers_bind(peers))
             return COL_JOIN_LEADER;
+        int64_t *refused_at = &search.refused_at[asked ? vacant : 0], now = col_clock_now();
+        if (asked && !*refused_at)
+            *refused_at = now;
+        else if (asked && now - *refused_at > HELD_NS)
+            search.held |= 1u << vacant;
         col_sleep_ms(1); /* another process was faster: ask again */
     }
+    peers->is_held |= peers->is_known && col_clock_now() - search.silent_at >= SILENT_NS;
     peers->session = 0;
     return COL_JOIN_LEADER; /* alone */
 }

@@ -92,6 +92,7 @@ struct col_peers {
     int listener;     /* -1: alone */
     unsigned session; /* number of the socket's name, from 0 */
     bool again;       /* a live leader of the job refused: not the job's first recording */
+    bool is_held;     /* another program holds a name of the job's sockets */
     bool is_known;    /* a launcher started this process: `job` is set */
     struct col_peer *peer;
     unsigned count;

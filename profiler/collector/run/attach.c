@@ -44,7 +44,13 @@ int col_attach(struct col_session *session)
     int fd = -1;
     col_peers_setup(&session->peers, session->options);
     fill_hello(session, &hello);
-    if (col_peers_join(&session->peers, &hello, &fd, &welcome) == COL_JOIN_LEADER)
+    enum col_join join = col_peers_join(&session->peers, &hello, &fd, &welcome);
+    if (session->peers.is_held)
+        col_session_message(session, "another program holds the socket name of this job: %s",
+                            join == COL_JOIN_LEADER && session->peers.listener < 0
+                                ? "this rank is recorded into a file of its own"
+                                : "the ranks of this node use the next name");
+    if (join == COL_JOIN_LEADER)
         return -1;
     if (access(welcome.segments, R_OK | W_OK | X_OK) != 0) {
         col_session_message(session, "%.200s: %s: this rank is recorded into a file of its own",
