@@ -139,13 +139,43 @@ static int table_end(struct cli_sql_writer *writer)
 
 /* ---- csv (RFC 4180) -------------------------------------------------------------------------------------------------------- */
 
-static void csv_quoted(FILE *out, const char *text, size_t bytes)
+/* A spreadsheet takes a field that begins so for a formula, and runs it. */
+static bool is_formula(const char *text, size_t bytes)
 {
-    fputc('"', out);
-    for (size_t i = 0; i < bytes; i++) {
-        if (text[i] == '"')
+    return bytes && strchr("=+-@\t\r", text[0]) && text[0];
+}
+
+/* On a terminal, control characters become visible. */
+static void csv_bytes(const struct cli_sql_writer *writer, const char *text, size_t bytes)
+{
+    char cell[16];
+    int columns;
+    if (!writer->visible)
+        fwrite(text, 1, bytes, writer->out);
+    for (size_t used; writer->visible && bytes; text += used, bytes -= used) {
+        used = rep_show(cell, text, bytes, writer->utf8, &columns);
+        fputs(cell, writer->out);
+    }
+}
+
+/* Prints a field, with quotes where it needs them. */
+static void csv_field(const struct cli_sql_writer *writer, const char *text, size_t bytes)
+{
+    FILE *out = writer->out;
+    bool formula = !writer->raw && is_formula(text, bytes);
+    bool quote = formula || memchr(text, ',', bytes) || memchr(text, '"', bytes) ||
+                 memchr(text, '\n', bytes) || memchr(text, '\r', bytes);
+    if (!quote) {
+        csv_bytes(writer, text, bytes);
+        return;
+    }
+    fputs(formula ? "\"'" : "\"", out);
+    for (size_t length; bytes; text += length, bytes -= length) {
+        const char *mark = memchr(text, '"', bytes);
+        length = mark ? (size_t)(mark - text) + 1 : bytes;
+        csv_bytes(writer, text, length);
+        if (mark)
             fputc('"', out);
-        fputc(text[i], out);
     }
     fputc('"', out);
 }
@@ -164,7 +194,7 @@ static void csv_field(FILE *out, const char *text, size_t bytes)
 static int csv_head(struct cli_sql_writer *writer)
 {
     for (int i = 0; i < writer->columns; i++) {
-        csv_field(writer->out, writer->names[i], strlen(writer->names[i]));
+        csv_field(writer, writer->names[i], strlen(writer->names[i]));
         fputs(i + 1 < writer->columns ? "," : "\r\n", writer->out);
     }
     return 0;
@@ -182,12 +212,14 @@ static int csv_row(struct cli_sql_writer *writer, const struct store_cell *cells
         const struct store_cell *cell = &cells[i];
         if (cell->type == STORE_CELL_REAL)
             fprintf(writer->out, "%.17g", cell->real);
+        else if (cell->type == STORE_CELL_INTEGER)
+            fprintf(writer->out, "%" PRId64, cell->integer);
         else if (cell->type == STORE_CELL_BLOB)
             hex(writer->out, cell->text, cell->bytes);
         else if (cell->type == STORE_CELL_TEXT && !cell->bytes)
             fputs("\"\"", writer->out); /* an empty text; nothing at all is NULL */
         else if (cell->text)
-            csv_field(writer->out, cell->text, cell->bytes);
+            csv_field(writer, cell->text, cell->bytes);
         fputs(i + 1 < writer->columns ? "," : "\r\n", writer->out);
     }
     return 0;
@@ -213,7 +245,7 @@ static void json_string(FILE *out, const char *text, size_t size)
             fprintf(out, "\\%c", (int)character);
         else if (character == '\n')
             fputs("\\n", out);
-        else if (character < 0x20 || character == 0x7f)
+        else if (character < 0x20 || (character >= 0x7f && character < 0xa0))
             fprintf(out, "\\u%04lx", character);
         else
             fwrite(text, 1, bytes, out);

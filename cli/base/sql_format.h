@@ -13,7 +13,9 @@ struct cli_sql_writer {
     const struct cli_sql_format *format;
     FILE *out;
     bool utf8;
-    int columns; /* of the statement that is being written; 0: none is */
+    bool raw;     /* csv: texts as they are stored */
+    bool visible; /* csv: control characters become visible, for a terminal */
+    int columns;  /* of the statement that is being written; 0: none is */
     char **names;
     int *width;      /* table: width of each column */
     char ***waiting; /* table: the first rows wait until the widths are known; [row][column], NULL

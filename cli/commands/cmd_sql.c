@@ -17,12 +17,14 @@
 
 struct values {
     const char *output;
-    bool csv, json, index;
+    bool csv, json, index, raw;
 };
 
 static const struct cli_option options[] = {
     CLI_FLAG_ROW("csv", 0, csv,
                  "comma-separated (RFC 4180); NULL is an empty field, an empty text is \"\""),
+    CLI_FLAG_ROW("raw", 0, raw,
+                 "with --csv, do not put ' before texts that a spreadsheet takes for formulas"),
     CLI_FLAG_ROW("json", 'j', json, "print an array of objects for each statement"),
     CLI_OUTPUT_ROW,
     CLI_FLAG_ROW("index", 0, index,
@@ -121,6 +123,8 @@ static int run_query(const struct col_found *found, const struct values *values,
     int code = cli_output_open(&out, values->output, arguments);
     if (!code) {
         writer.out = out.file;
+        writer.raw = values->raw;
+        writer.visible = !values->raw && isatty(fileno(out.file));
         int rc = store_query(reader, sql, cli_sql_head, cli_sql_row, &writer);
         int end = cli_sql_end(&writer), failed = rc ? rc : end;
         if (rc && rc == store_reader_error(reader)->code)

@@ -34,6 +34,31 @@ else
 fi
 rm -rf disk/*
 
+# ---- full to the end, so that the file cannot be finished: recovered later, it says so, and not that the collector was killed
+mount -o remount,size=12m disk
+"$TACHO" run --no-peak --no-counters -o disk/end -- sh -c "'$bin/target_events' --threads 2 --events 20000 --log end.log
+    { while :; do head -c 64k /dev/zero >> disk/filler || sleep 0.02; done; } 2> /dev/null & echo \$! > filler.pid; sleep 1
+    '$bin/target_events' --threads 2 --events 20000 --log end.log; kill -STOP \$(cat filler.pid)" > out 2> err &
+pid=$!
+wait_for test -s filler.pid
+sleep 1.5
+while kill -0 $pid 2> /dev/null && [ "${rounds:=0}" -lt 600 ]; do
+    head -c 64k /dev/zero >> disk/filler 2> /dev/null
+    rounds=$((rounds + 1))
+    sleep 0.02
+done
+kill -KILL "$(cat filler.pid)" $pid 2> /dev/null
+wait $pid
+if [ -d disk/end.tacho.live ]; then
+    rm disk/filler
+    expect 0 "$TACHO" recover disk/end.tacho.live
+    whole disk/end.tacho
+    one disk/end.tacho "SELECT value FROM run WHERE key='ended'" | grep -q 'disk was full' || wrong "end: $(one disk/end.tacho "SELECT value FROM run WHERE key='ended'")"
+else
+    wrong "end: the file was finished on a full disk"
+fi
+rm -rf disk/*
+
 # ---- full from the start: an error before the target runs, nothing left
 mount -o remount,size=12m disk
 head -c 20m /dev/zero > disk/filler 2> /dev/null

@@ -42,6 +42,30 @@ whole late.tacho
     wrong "late: the end of the run is when it was recovered"
 [ "$(one late.tacho 'SELECT "end" FROM process')" -le $((killed + 20000000)) ] || wrong "late: the end of the process"
 
+# ---- the end of a job that Slurm, Kubernetes or a full control group brings: TERM, which the target ignores, then KILL for all
+setsid "$TACHO" run --no-peak --no-counters --overhead 0 -o job -- sh -c 'trap "" TERM; "$0" "$@"; :' "$bin/target_events" --forever --rate 5000 > out 2> err &
+pid=$!
+wait_for test -s job.tacho.live/run.db
+sleep 0.5
+kill -TERM $pid
+sleep 0.3
+kill -KILL -- -$pid
+wait $pid 2> /dev/null
+expect 0 "$TACHO" recover job.tacho.live
+whole job.tacho
+[ "$(losses job.tacho)" = 0 ] && [ "$(one job.tacho 'SELECT count(*) FROM slice')" -gt 500 ] ||
+    wrong "job: $(one job.tacho 'SELECT count(*) FROM slice') ranges, $(losses job.tacho) lost"
+
+# ---- TERM that the target obeys: the file is finished within the grace period
+"$TACHO" run --no-peak --no-counters --overhead 0 -o obeys -- "$bin/target_events" --forever --rate 5000 > out 2> err &
+pid=$!
+wait_for test -s obeys.tacho.live/run.db
+sleep 0.5
+kill -TERM $pid
+wait_for test -f obeys.tacho
+wait $pid
+whole obeys.tacho
+
 # ---- not a run
 mkdir x.tacho.live
 expect 3 "$TACHO" recover x.tacho.live

@@ -184,6 +184,16 @@ merge loss0.tacho loss1.tacho -o loss.tacho
     "5 event dropped: all segments are full (loss0.tacho);6 event dropped: all segments are full (loss1.tacho)" ] || wrong "losses: $(one loss.tacho 'SELECT * FROM loss')"
 [ "$("$TACHO" report --json loss.tacho | python3 -c 'import json,sys; print(json.load(sys.stdin)["trust"]["lost_events"])')" = 11 ] || wrong "losses: not counted"
 
+# ---- what a merge left that was killed on this host goes with the next merge; files of others and of live processes stay
+host=$(hostname | cut -c 1-20)
+sleep 0.01 & gone=$!
+wait $gone
+touch ".left.tacho.$host.$gone.merge" ".left.tacho.$host.$gone.merge-wal" ".left.tacho.$host.$$.merge" ".left.tacho.elsewhere.$gone.merge" ".other.tacho.$host.$gone.merge"
+merge part0.tacho part1.tacho -o left.tacho
+[ "$(ls -A | grep -c '^\.left.*\.merge')" = 2 ] && [ -e ".left.tacho.$host.$$.merge" ] && [ -e ".left.tacho.elsewhere.$gone.merge" ] && [ -e ".other.tacho.$host.$gone.merge" ] ||
+    wrong "leftovers: $(ls -A | grep '^\.')"
+rm -f .left.* .other.*
+
 # ---- refused, with words, and nothing is made
 refused 3 'same recording' "$TACHO" merge part0.tacho part0.tacho -o no.tacho
 cp part0.tacho copy.tacho

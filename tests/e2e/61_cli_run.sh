@@ -136,6 +136,18 @@ if [ "$(id -u)" != 0 ] || [ "$tacho" != "$TACHO" ]; then
     [ "$(ls -A "$closed")" = r.tacho ] || fail "left behind: $(ls -A "$closed")"
     chmod 755 "$closed"
 fi
+# a live folder that may not be searched holds a run: it is not said to be empty, nor to be removed
+if [ "$(id -u)" != 0 ] || [ "$tacho" != "$TACHO" ]; then
+    mkdir "$closed/open.tacho.live" && touch "$closed/open.tacho.live/run.db" && chmod 400 "$closed/open.tacho.live"
+    [ "$(id -u)" != 0 ] || chown -R 65534 "$closed"
+    expect 4 as_user "$tacho" recover "$closed/open.tacho.live"
+    grep -q 'Permission denied' "$work/err" || fail "a folder without search permission: $(cat "$work/err")"
+    ! grep -q 'remove' "$work/err" || fail "says that a run may be removed: $(cat "$work/err")"
+    chmod 700 "$closed/open.tacho.live"
+fi
+# too few descriptors are not a folder that cannot be written
+bash -c "ulimit -n 7; exec '$TACHO' run --no-peak --no-counters -o few -- true" > "$work/out" 2> "$work/err"
+[ $? = 125 ] && grep -q 'ulimit -n' "$work/err" && ! grep -q 'choose a writable' "$work/err" || fail "few descriptors: $(cat "$work/err")"
 # a reader that goes away ends the report, quietly
 ("$TACHO" report "$run"; echo "$?" > "$work/rc") 2> "$work/err" | head -n 1 > /dev/null
 [ ! -s "$work/err" ] || fail "a closed pipe is no news: $(cat "$work/err")"
@@ -149,6 +161,18 @@ a  b    c  d      e
 EOF
 expect 0 "$TACHO" sql --csv "$run" 'SELECT 1 AS a, NULL AS b, 2.5 AS c, '"'x,\"y\"'"' AS d, x'"'00ff'"' AS e, '"''"' AS f'
 printf 'a,b,c,d,e,f\r\n1,,2.5,"x,""y""",00ff,""\r\n' | diff -u - "$work/out" || fail "sql, csv"
+# a spreadsheet takes no text for a formula, a number stays one; --raw gives what is stored
+formulas="SELECT '=1+1' AS a, '+1' AS b, '-1' AS c, '@x' AS d, -1 AS e, 'a=1' AS f, '=\"x\"' AS g"
+expect 0 "$TACHO" sql --csv "$run" "$formulas"
+printf 'a,b,c,d,e,f,g\r\n"'"'=1+1\",\"'+1\",\"'-1\",\"'@x\",-1,a=1,\"'=\"\"x\"\"\""'\r\n' | diff -u - "$work/out" || fail "sql, formulas"
+expect 0 "$TACHO" sql --csv --raw "$run" "$formulas"
+printf 'a,b,c,d,e,f,g\r\n=1+1,+1,-1,@x,-1,a=1,"=""x"""\r\n' | diff -u - "$work/out" || fail "sql, raw"
+# escapes of a terminal are visible on one, and stay in a file
+escape="SELECT char(27) || '[31mred' || char(10) AS a"
+script -qec "'$TACHO' sql --csv '$run' \"$escape\"" /dev/null > "$work/out" < /dev/null
+grep -qF '\x1b[31mred\n' "$work/out" || fail "sql on a terminal: $(cat -v "$work/out")"
+expect 0 "$TACHO" sql --csv "$run" "$escape"
+[ "$(tail -c 12 "$work/out" | od -An -c | tr -d ' \n')" = '033[31mred\n"\r\n' ] || fail "sql, a text with escapes: $(tail -c 12 "$work/out" | od -An -c)"
 expect 0 "$TACHO" sql --json "$run" 'SELECT 1 AS a, NULL AS b, 2.5 AS c, '"'x\"y'"' AS d UNION ALL SELECT 2,3,4,char(10)'
 printf '[{"a":1,"b":null,"c":2.5,"d":"x\\"y"},\n {"a":2,"b":3,"c":4,"d":"\\n"}]\n' | diff -u - "$work/out" || fail "sql, json"
 echo 'SELECT count(*) AS n FROM step; SELECT 2 AS two' | "$TACHO" sql "$run" --csv > "$work/out" || fail "sql from stdin"

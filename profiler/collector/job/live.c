@@ -45,6 +45,8 @@ static int code_of(int error)
 
 int col_live_fail_errno(struct tacho_error *err, const char *path, const char *hint)
 {
+    if (errno == EMFILE || errno == ENFILE)
+        hint = "allow more open files, for example with 'ulimit -n 4096'";
     return tacho_fail(err, code_of(errno), hint, "%s: %s", path, strerror(errno));
 }
 
@@ -180,6 +182,20 @@ bool col_live_use_reserve(struct col_live *live)
     return live->home >= 0 && unlinkat(live->home, RESERVE, 0) == 0;
 }
 
+void col_live_note_full(const struct col_live *live)
+{
+    int fd = live->home < 0 ? -1
+                            : openat(live->home, FULL, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+                                     0600); /* an empty file takes no block */
+    if (fd >= 0)
+        close(fd);
+}
+
+bool col_live_was_full(const struct col_live *live)
+{
+    return live->home >= 0 && faccessat(live->home, FULL, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int64_t col_live_room(const struct col_live *live)
 {
     return col_live_room_of(live->folder);
@@ -228,8 +244,11 @@ int col_live_open(const char *folder, struct col_live *live, struct tacho_error 
         return col_live_fail_long(err);
     live->final[strlen(live->final) - strlen(".live")] = 0;
     int rc = open_home(live, err);
-    if (rc == 0 &&
-        (fstatat(live->home, DB, &found, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(found.st_mode)))
+    bool looked = rc == 0 && fstatat(live->home, DB, &found, AT_SYMLINK_NOFOLLOW) == 0;
+    if (rc == 0 && !looked && errno != ENOENT)
+        rc = col_live_fail_errno(err, live->folder,
+                                 "its owner can allow it: 'chmod u+rwx' on the folder");
+    else if (rc == 0 && !(looked && S_ISREG(found.st_mode)))
         rc = tacho_fail(err, TACHO_EFORMAT, "remove the folder: nothing was recorded in it",
                         "%s: holds no run", live->folder);
     if (rc == 0)
@@ -326,7 +345,7 @@ bool col_live_locked(const char *folder)
 static bool is_live_name(const char *name)
 {
     static const char *const made[] = {
-        DB, DB "-wal", DB "-shm", DB "-journal", DB ".finish", LOCK, RESERVE,
+        DB, DB "-wal", DB "-shm", DB "-journal", DB ".finish", LOCK, RESERVE, FULL,
     };
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)
         if (strcmp(name, made[i]) == 0)

@@ -54,6 +54,9 @@ int col_live_open_segments(struct col_live *live, bool other_boot, struct tacho_
 int col_live_check_owner(const char *folder, struct tacho_error *err);
 /* Frees the disk space that is reserved for finishing. False if that was done before. */
 bool col_live_use_reserve(struct col_live *live);
+/* Leaves a mark for the recovery: the recording ended because the disk was full. */
+void col_live_note_full(const struct col_live *live);
+bool col_live_was_full(const struct col_live *live);
 /* Free bytes where run.db is. */
 int64_t col_live_room(const struct col_live *live);
 /* Moves the finished run.db to its final name and removes the folder; `path` gets the name. */

@@ -10,6 +10,7 @@
 #define DB        "run.db"
 #define LOCK      "lock"
 #define RESERVE   "reserve"
+#define FULL      "full"
 #define SEGMENTS  "segments"
 #define RUN_ID    "run" /* in the folder of the pools */
 #define IN_MEMORY "/dev/shm"

@@ -32,6 +32,11 @@ int64_t col_clock_realtime(void)
     return read_clock(CLOCK_REALTIME);
 }
 
+int64_t col_clock_suspended(void)
+{
+    return read_clock(CLOCK_BOOTTIME) - read_clock(CLOCK_MONOTONIC);
+}
+
 static uint64_t read_tsc(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -32,6 +32,9 @@ struct col_clock {
 
 int64_t col_clock_now(void);      /* CLOCK_MONOTONIC, ns */
 int64_t col_clock_realtime(void); /* CLOCK_REALTIME, ns */
+/* How long the machine has been suspended since it was started, ns: CLOCK_MONOTONIC leaves that
+ * out. Two calls differ by less than a millisecond where it was not suspended between them. */
+int64_t col_clock_suspended(void);
 void col_sleep_ms(int64_t ms);
 /* Does this CPU have a counter that ticks at one rate in all power states? */
 bool col_clock_invariant(void);

@@ -25,6 +25,10 @@ static void describe_end(struct col_session *session)
 {
     const char *how = session->drain.other_boot ? "unknown: the machine was started again"
                                                 : "unknown: the collector was killed";
+    bool was_full = col_live_was_full(&session->live);
+    const char *why = was_full ? "the disk was full" : "collector killed";
+    if (was_full)
+        how = why;
     const struct col_process *first =
         session->drain.process_count ? session->drain.process[0] : NULL;
     char *ended = session->result->ended;
@@ -33,9 +37,9 @@ static void describe_end(struct col_session *session)
         snprintf(ended, size, "%s; recovered%s", how,
                  session->stop ? " while processes went on" : "");
     else if (first->exit_status > 128)
-        snprintf(ended, size, "%s; collector killed, recovered", first->ended);
+        snprintf(ended, size, "%s; %s, recovered", first->ended, why);
     else
-        snprintf(ended, size, "exit %d; collector killed, recovered", (int)first->exit_status);
+        snprintf(ended, size, "exit %d; %s, recovered", (int)first->exit_status, why);
 }
 
 enum how { HOW_RECOVER, HOW_PEEK };

@@ -317,6 +317,8 @@ static int write_last(struct col_session *session, int (*last_words)(struct col_
         keys.rc = last_words(session);
     col_key_text(&keys, "ended", session->result->ended);
     col_key_int(&keys, "end.monotonic_ns", session->ended_at ? session->ended_at : col_clock_now());
+    if (!session->gap_from) /* a recovery may be days later */
+        col_key_int(&keys, "end.suspended_ns", col_clock_suspended());
     col_key_int(&keys, "ranges_without_end", stats->ranges_without_end);
     col_key_int(&keys, "ends_without_start", stats->ends_without_start);
     col_key_text(&keys, "segments", NULL);
@@ -397,6 +399,8 @@ int col_session_finish(struct col_session *session, int (*last_words)(struct col
         session->result->finished = true;
         return 0;
     }
+    if (rc == TACHO_ENOSPACE)
+        col_live_note_full(&session->live);
     snprintf(session->result->path, sizeof session->result->path, "%s", session->live.folder);
     if (err && !err->hint[0])
         snprintf(err->hint, sizeof err->hint,
