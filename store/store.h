@@ -110,6 +110,8 @@ struct store_loss {
     const char *source, *reason;
     int64_t count, t0, t1; /* count absent: unknown how many */
 };
+/* Followed by the id of a process: events that it lost. */
+#define STORE_METRIC_LOST "lost.process."
 struct store_metric {
     const char *name, *unit, *reason;
     double value; /* NAN: absent, reason says why */

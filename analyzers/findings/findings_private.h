@@ -52,6 +52,15 @@ void an_finding_at_most_medium(struct an_finding *finding);
 /* Is the most that it can gain below the noise floor? false where no gain is known. */
 bool an_finding_has_no_gain(const struct an_finding *finding);
 
+/* ---- lost events (verdict_loss.c) ------------------------------------------------------------ */
+
+/* Why a run without a range has none: its events were lost, or it emitted counters only, with the
+ * name of that in *class. NULL: it emitted nothing. */
+const char *an_verdict_nothing(struct an_context *context, const char **class);
+/* Puts heavy loss in front of the verdict, and withdraws what it could turn over. 0 or
+ * TACHO_ENOMEM. */
+int an_verdict_loss(struct an_context *context);
+
 /* ---- shares of the step (finding.c, findings_share.c) ---------------------------------------- */
 
 /* Share of some time, step by step: its mean in % and the half width of the 95 % interval of that

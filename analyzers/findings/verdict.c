@@ -305,7 +305,7 @@ static void without_steps(struct an_context *context)
     struct an_result *result = context->result;
     const char *class = NULL, *load = load_words(context, &class);
     size_t ranges = context->trace->slice.count;
-    const char *time = "";
+    const char *time = "", *nothing = ranges ? NULL : an_verdict_nothing(context, &class);
     if (result->run.duration_s.valid)
         time =
             an_finding_text(context, " in %s",
@@ -324,6 +324,9 @@ static void without_steps(struct an_context *context)
     else if (foreign)
         result->verdict = "NO STEPS: the trace holds no operator, kernel or range, only metadata. "
                           "The trust section lists what of the file could not be read.";
+    else if (nothing)
+        result->verdict =
+            an_finding_text(context, "%s: %s;%s %s.", result->verdict_class, nothing, time, load);
     else
         result->verdict = an_finding_text(
             context,
@@ -345,7 +348,7 @@ static int verdict_run(struct an_context *context)
         by_ranges(context);
     else
         by_budget(context);
-    return 0;
+    return an_verdict_loss(context);
 }
 
 static void verdict_absent(struct an_context *context, const char *reason)

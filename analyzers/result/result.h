@@ -563,9 +563,22 @@ struct an_gap {
     const char *name, *status;
 };
 
+/* Events that a rank lost, or a process without a rank. */
+struct an_process_loss {
+    bool is_rank;
+    int64_t number;       /* of the rank, or pid */
+    int64_t lost, events; /* events: in the file */
+    double pct;           /* lost of both */
+};
+
 struct an_trust {
-    int64_t events; /* slices, counter values and steps in the file */
+    int64_t events; /* slices and counter values in the file */
     struct an_count lost_events;
+    struct an_value lost_pct; /* of the program's events; samples of tacho's own are none */
+    const struct an_process_loss *by_process;
+    size_t by_process_count;
+    const char *missing;          /* heavy loss in words (docs/definitions.md); NULL: none */
+    const char *missing_why;      /* reason of the main loss of events; NULL: none was lost */
     struct an_value overhead_pct; /* median step recorded / median step paused - 1 */
     struct an_value overhead_low_pct, overhead_high_pct; /* 95 % bootstrap interval */
     struct an_value replay_error_pct;

@@ -33,7 +33,7 @@ enum an_confidence an_confidence_of(const struct an_context *context)
     int64_t steps = result->steps.detailed,
             apart = an_time_sub(result->steps.last_index, result->steps.first_index);
     steps = steps <= apart ? steps : apart + 1; /* one step on many ranks is one observation */
-    if (steps < 5 || unexplained > 20)
+    if (steps < 5 || unexplained > 20 || result->trust.missing)
         return AN_LOW;
     return steps >= 20 && !lost && unexplained <= 5 ? AN_HIGH : AN_MEDIUM;
 }

@@ -71,6 +71,7 @@ struct an_detail {
 struct an_process {
     int64_t id, rank, pid, parent, start, end,
         exit_status;                             /* parent: pid of the process that started it */
+    int64_t lost;                                /* events that are missing; 0: none known */
     const char *host, *device, *program, *ended; /* never NULL */
 };
 

@@ -5,14 +5,17 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/base/stats.h"
 #include "analyzers/counters/system.h"
 #include "analyzers/steps/context.h"
+#include "analyzers/trust/losses.h"
 
 #define INTERVAL_MOST 10.0 /* points: a wider interval says nothing about the overhead */
-#define PAUSED_LEAST  10   /* steps of either kind for a bootstrap interval */
+#define SLEPT_NS      1e8
+#define PAUSED_LEAST  10 /* steps of either kind for a bootstrap interval */
 
 /* Reasons that take no event away: done on purpose, or only a name is shorter. Every other reason
  * means that events are missing. */
@@ -209,6 +212,19 @@ static void incomplete(struct an_context *context)
             trust->lost_events.value);
 }
 
+/* Says that the machine was suspended: CLOCK_MONOTONIC stood still meanwhile. */
+static void suspended(struct an_context *context)
+{
+    const char *start = an_trace_key(context->trace, "start.suspended_ns"),
+               *end = an_trace_key(context->trace, "end.suspended_ns");
+    double slept = start && end ? strtod(end, NULL) - strtod(start, NULL) : 0;
+    if (slept > SLEPT_NS)
+        an_problem(context,
+                   "SUSPENDED: the machine was suspended for %.1f s during the recording; times "
+                   "leave that out, and the step it happened in can be slow after it",
+                   slept / 1e9);
+}
+
 /* Reports rows that cannot be right: impossible times, unknown tracks, steps that overlap. */
 static void contradictions(struct an_context *context)
 {
@@ -251,10 +267,11 @@ static int trust_run(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
     struct an_trust *trust = &context->result->trust;
-    int rc = losses(context);
-    if (rc || (rc = overhead(context)) || (rc = an_system_gaps(context)))
-        return rc;
     trust->events = (int64_t)(trace->slice.count - trace->inferred + trace->counter.count);
+    int rc = losses(context);
+    if (rc || (rc = an_losses_weigh(context)) || (rc = overhead(context)) ||
+        (rc = an_system_gaps(context)))
+        return rc;
     trust->open_ranges = (int64_t)trace->open;
     trust->replay_error_pct = an_num_none("nothing was replayed");
     trust->clock = key_or(context, "clock", "");
@@ -262,6 +279,7 @@ static int trust_run(struct an_context *context)
     trust->ended = context->options->live ? "still running" : key_or(context, "ended", "");
     foreign(context);
     incomplete(context);
+    suspended(context);
     contradictions(context);
     if (context->result->caution &&
         context->problems < sizeof context->problem / sizeof *context->problem)

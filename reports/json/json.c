@@ -367,6 +367,16 @@ static void put_loss(struct rep_writer *writer, const void *item)
     rep_put_real(writer, "t1_s", row->t1_s, "not known when");
 }
 
+/* The losses of a rank, or of a process that is none. */
+static void put_process_loss(struct rep_writer *writer, const void *item)
+{
+    const struct an_process_loss *loss = item;
+    rep_put_int(writer, loss->is_rank ? "rank" : "pid", loss->number);
+    rep_put_int(writer, "lost_events", loss->lost);
+    rep_put_int(writer, "events", loss->events);
+    rep_put_real(writer, "lost_pct", loss->pct, "");
+}
+
 /* How complete and how disturbed the recording is, and which problems the analyzers found in it. */
 static void put_trust(struct rep_writer *writer, const struct an_result *result)
 {
@@ -374,6 +384,10 @@ static void put_trust(struct rep_writer *writer, const struct an_result *result)
     rep_open(writer, "trust");
     rep_put_int(writer, "events", trust->events);
     rep_put_count(writer, "lost_events", trust->lost_events);
+    rep_put_value(writer, "lost_pct", trust->lost_pct);
+    REP_PUT_ROWS(writer, "lost_by_process", trust->by_process, trust->by_process_count,
+                 put_process_loss);
+    rep_put_text_or(writer, "missing", trust->missing, "no heavy loss of events");
     REP_PUT_ROWS(writer, "losses", trust->losses, trust->loss_count, put_loss);
     rep_put_value(writer, "overhead_pct", trust->overhead_pct);
     rep_put_value(writer, "overhead_low_pct", trust->overhead_low_pct);

@@ -10,8 +10,14 @@
 
 void rep_table_write(struct page *page, const struct rep_table *table)
 {
-    if (table->count)
-        page->ops->table(page, table);
+    char note[300];
+    if (!table->count)
+        return;
+    page->ops->table(page, table);
+    if (!page->missing)
+        return;
+    snprintf(note, sizeof note, "of the recorded events only: %.200s", page->missing);
+    page_text(page, 1, note);
 }
 
 /* What the table itself says comes before what the page says. */

@@ -67,6 +67,7 @@ static void write_row(struct page *page, const struct an_result *result,
 void rep_sections_write(struct page *page, const struct an_result *result, bool definitions)
 {
     bool skip = false;
+    page->missing = result->trust.missing;
     rep_section_header(page, result);
     page_blank(page);
     page_title(page, result->verdict);
@@ -93,6 +94,7 @@ int rep_sections_write_one(struct page *page, const struct an_result *result, co
         section++;
     if (!section->write)
         return TACHO_EUSAGE;
+    page->missing = result->trust.missing;
     do
         write_row(page, result, section++);
     while (section->write && !section->id);

@@ -9,16 +9,28 @@
 #include "reports/sections/sections.h"
 #include "reports/words/phrase.h"
 
-#define LOSSES_MOST 12
+#define LOSSES_MOST    12
+#define PROCESSES_MOST 8
+
+static void process_loss(struct page *page, const struct an_process_loss *loss)
+{
+    page_item(page, "%s %" PRId64 " lost %" PRId64 " (%s %%)", loss->is_rank ? "rank" : "process",
+              loss->number, loss->lost, DIGITS_TEXT(loss->pct, 2));
+}
 
 /* How many events were recorded, how many were lost, and where. */
 static void trust_losses(struct page *page, const struct an_trust *trust)
 {
     page_item(page, "%" PRId64 " events", trust->events);
-    if (trust->lost_events.valid)
+    if (trust->lost_events.valid && trust->lost_events.value && trust->lost_pct.valid)
+        page_item(page, "%" PRId64 " lost (%s %%)", trust->lost_events.value,
+                  DIGITS_TEXT(trust->lost_pct.value, 2));
+    else if (trust->lost_events.valid)
         page_item(page, "%" PRId64 " lost", trust->lost_events.value);
     else
         page_item(page, "lost: %.300s", trust->lost_events.reason);
+    for (size_t i = 0; i < trust->by_process_count && i < PROCESSES_MOST; i++)
+        process_loss(page, &trust->by_process[i]);
     size_t shown = 0, more = 0;
     for (size_t i = 0; i < trust->loss_count; i++) {
         const struct an_loss *loss = &trust->losses[i];

@@ -6,6 +6,7 @@
  * node.N.KEY has that of each file. Processors and memory are added over machines. A ceiling is
  * that of one machine, the mean of all: readers multiply by the hosts that a run has.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -396,11 +397,26 @@ static double add_metric(const char *name, double sum, double value)
     return strcmp(name, "target.max_rss") ? sum + value : fmax(sum, value);
 }
 
+/* Copies the events that a process lost, under its id in the merged file. */
+static int copy_lost(const struct amounts *amounts, const struct store_metric *metric)
+{
+    char name[48];
+    int status = 0;
+    struct store_metric new = *metric;
+    int64_t id = strtoll(metric->name + strlen(STORE_METRIC_LOST), NULL, 10);
+    id = merge_id(&amounts->merge->source[amounts->source].processes, id, &status);
+    snprintf(name, sizeof name, STORE_METRIC_LOST "%" PRId64, id);
+    new.name = name;
+    return status ? status : store_metric_set(amounts->merge->out, &new);
+}
+
 /* Collects counts of the kernel and of the hardware, which are totals. Metrics of reports are left
  * out: they are computed again from the merged run. */
 static int on_metric(void *ctx, const struct store_metric *metric)
 {
     struct amounts *amounts = ctx;
+    if (strncmp(metric->name, STORE_METRIC_LOST, strlen(STORE_METRIC_LOST)) == 0)
+        return copy_lost(amounts, metric);
     if (strncmp(metric->name, "perf.", 5) != 0 && strncmp(metric->name, "target.", 7) != 0)
         return 0;
     struct amount *amount = amount_of(amounts, metric->name, NULL, NULL, metric->unit);

@@ -16,6 +16,17 @@ grep -q '^System  *CPU 0\.' text || fail "no system line"
 grep -q '"/steps/median_ms": ".*NVTX' json || fail "no reason for the missing steps"
 [ "$(field json trust events)" -gt 0 ] || fail "no sample"
 
+# a program whose events were all lost, or that emits counters only, is not one that emits nothing
+lost() { # NAME LIMIT
+    "$TACHO" run --no-peak --no-counters -o "$1.tacho" -- sh -c "ulimit $2; exec '$BUILD/tests/targets/target_events' --threads 1 --events 3000 --log $1.log" > out 2>&1 ||
+        fail "$1: $(cat out)"
+    "$TACHO" report "$1.tacho" > text || fail "report of $1"
+    grep -q '^EVENTS LOST: 100.0 % of the events are missing (\([0-9]*\) of \1): event dropped: no space or memory' text || fail "$1: $(sed -n 3p text)"
+    ! grep -q 'recorded no NVTX' text || fail "$1: events were lost, and the report says that there were none"
+}
+[ -n "${SAN:-}" ] || lost memory '-v 60000'
+lost size '-f 1000'
+
 "$TACHO" run -o busy.tacho -- sh -c 'end=$(($(date +%s) + 2)); while [ $(date +%s) -lt $end ]; do i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done; done' > /dev/null 2>&1 ||
     fail "run of a loop"
 "$TACHO" report busy.tacho --json > json || fail "report of a loop"

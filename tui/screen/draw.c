@@ -276,7 +276,8 @@ static char *section_text(const struct tui_cells *cells, int columns,
                         .ops = &page_lines,
                         .utf8 = cells->glyphs != TUI_ASCII,
                         .color = true,
-                        .rows = 1000};
+                        .rows = 1000,
+                        .missing = result->trust.missing};
     page.width = columns < 40 ? 40 : columns;
     page.gap = true; /* no blank line at the top */
     for (; *sections; sections++)

@@ -356,7 +356,9 @@ static void draw_trust(struct tui_cells *cells, struct tui_rect area, const stru
         page_si(events, (double)trust->events, "");
         tui_item(&line, TUI_DIM, "%s%sevents", events,
                  events[strlen(events) - 1] == ' ' ? "" : " ");
-        if (trust->lost_events.valid)
+        if (trust->missing && trust->lost_pct.valid)
+            tui_item(&line, TUI_BAD, "%.1f %% lost", trust->lost_pct.value);
+        else if (trust->lost_events.valid)
             tui_item(&line, trust->lost_events.value ? TUI_BAD : TUI_DIM, "%" PRId64 " lost",
                      trust->lost_events.value);
         else

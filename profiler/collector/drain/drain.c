@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,8 +86,11 @@ static int read_losses(struct col_drain *drain, struct col_pool *pool)
                                 from, until);
         if (rc)
             return rc;
-        if (event_lost[i])
+        if (event_lost[i]) {
             drain->stats.lost += (int64_t)(count - pool->loss[i]);
+            pool->process->lost += (int64_t)(count - pool->loss[i]);
+            pool->process->dirty = true;
+        }
         pool->loss[i] = count;
         pool->dirty = true;
     }
@@ -322,12 +326,28 @@ static int count_processes_without_pool(struct col_drain *drain)
     if (!processes)
         return 0;
     struct store_loss loss = {.source = "agent",
-                              .reason = "event dropped: no space for the pool of a process",
+                              .reason =
+                                  "event dropped: no space or memory for the pool of a process",
                               .count = known ? events : STORE_ABSENT,
                               .t0 = STORE_ABSENT,
                               .t1 = STORE_ABSENT};
     drain->stats.lost += events;
     return store_loss_set(drain->db, &loss);
+}
+
+/* Writes how many events each process lost. */
+static int write_lost(struct col_drain *drain)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < drain->process_count && rc == 0; i++) {
+        char name[48];
+        const struct col_process *process = drain->process[i];
+        struct store_metric row = {.name = name, .unit = "events", .value = (double)process->lost};
+        snprintf(name, sizeof name, STORE_METRIC_LOST "%" PRId64, process->id);
+        if (process->lost)
+            rc = store_metric_set(drain->db, &row);
+    }
+    return rc;
 }
 
 int col_drain_end(struct col_drain *drain)
@@ -340,6 +360,8 @@ int col_drain_end(struct col_drain *drain)
             rc = col_chains_finish(drain, drain->pool[i]);
     for (uint32_t i = 0; i < drain->pool_count; i++)
         drain->stats.steps += drain->pool[i]->steps.rows;
+    if (rc == 0)
+        rc = write_lost(drain);
     return rc ? rc : col_drain_commit(drain);
 }
 

@@ -47,6 +47,7 @@ struct col_volume {
 struct col_process {
     int64_t id; /* row */
     int64_t rank, parent_pid, start, end, exit_status;
+    int64_t lost;         /* events, by the counts of its agent */
     uint64_t start_ticks; /* 0: not known */
     int32_t pid;
     bool dirty, gone; /* gone: it has ended */

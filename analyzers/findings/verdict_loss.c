@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verdict of a run that lost events. Heavy loss (docs/definitions.md) comes first in the
+ * sentence. What the missing share could turn over is not concluded: the name of the class that
+ * limits the run, and the gains of the findings.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "analyzers/findings/findings_private.h"
+
+/* Points between the shares of the two largest classes of the step. */
+static double lead_of(const struct an_budget *budget)
+{
+    double first = 0, second = 0;
+    for (int class = 0; class < AN_CLASS_COUNT; class ++) {
+        double share = an_value_or_0(budget->pct[class]);
+        if (share > first) {
+            second = first;
+            first = share;
+        } else if (share > second) {
+            second = share;
+        }
+    }
+    return first - second;
+}
+
+/* If the missing share L of the events were all of the second class, its time could pass that of
+ * the first, which leads by D points of what is known: (100 - L) D < 100 L. */
+static bool may_turn_over(const struct an_result *result)
+{
+    const struct an_value *lost = &result->trust.lost_pct;
+    return !result->budget.reason &&
+           (!lost->valid || (100 - lost->value) * lead_of(&result->budget) < 100 * lost->value);
+}
+
+/* No finding claims a gain: the time that it is computed from is incomplete. */
+static int withhold_gains(struct an_context *context)
+{
+    struct an_result *result = context->result;
+    struct an_finding *findings = an_arena_copy(context->arena, result->findings,
+                                                result->finding_count * sizeof *result->findings);
+    if (!findings)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < result->finding_count; i++) {
+        struct an_value none = an_num_none(result->trust.missing);
+        findings[i].gain = (struct an_gain){.low = none, .expected = none, .high = none};
+        findings[i].method =
+            an_finding_text(context, "no gain is claimed: %s", result->trust.missing);
+        findings[i].confidence = AN_LOW;
+    }
+    result->findings = findings;
+    return 0;
+}
+
+const char *an_verdict_nothing(struct an_context *context, const char **class)
+{
+    const struct an_result *result = context->result;
+    const struct an_trust *trust = &result->trust;
+    if (trust->missing_why) {
+        *class = "EVENTS LOST";
+        return an_finding_text(context,
+                               "%s: %.200s; the program emitted events, and no range of them is in "
+                               "the file: remove that cause and record again",
+                               trust->missing ? trust->missing : "some events are missing",
+                               trust->missing_why);
+    }
+    if (!result->series_count)
+        return NULL;
+    *class = "COUNTERS ONLY";
+    return an_finding_text(context,
+                           "the program emitted %zu counter%s and no ranges: mark each optimizer "
+                           "update with an NVTX range named step to see where its time goes",
+                           result->series_count, result->series_count == 1 ? "" : "s");
+}
+
+int an_verdict_loss(struct an_context *context)
+{
+    struct an_result *result = context->result;
+    const struct an_trust *trust = &result->trust;
+    const char *rest = result->verdict;
+    if (!trust->missing || !context->trace->slice.count)
+        return 0; /* without ranges the sentence has said so */
+    if (may_turn_over(result)) {
+        result->verdict_class = "EVENTS LOST";
+        rest = an_finding_text(
+            context,
+            "what limits the run is not concluded: the missing events could change the order of "
+            "the classes of time, whose recorded shares are %.1f %% compute and %.1f %% other",
+            an_value_or_0(result->budget.pct[AN_CLASS_COMPUTE]),
+            100 - an_value_or_0(result->budget.pct[AN_CLASS_COMPUTE]));
+        rest = an_finding_text(context, "%s.", rest);
+    }
+    result->verdict = an_finding_text(context, "EVENTS LOST: %s: %.200s. Of the rest: %s",
+                                      trust->missing, trust->missing_why, rest);
+    result->healthy = false;
+    return result->finding_count ? withhold_gains(context) : 0;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a report says of events that are missing: the share of the run and of each rank, the
+ * thresholds, what the verdict says first and what it does not conclude.
+ */
+#include "tests/unit/an_fixture.h"
+
+static void lose(struct fixture *f, int64_t process, int64_t count)
+{
+    char name[48];
+    struct store_loss loss = {.source = "agent",
+                              .reason = "event dropped: pool at its cap",
+                              .count = count,
+                              .t0 = FX_NONE,
+                              .t1 = FX_NONE};
+    FX(store_loss_add(f->s, &loss));
+    snprintf(name, sizeof name, STORE_METRIC_LOST "%lld", (long long)process);
+    struct store_metric metric = {.name = name, .unit = "events", .value = (double)count};
+    FX(store_metric_set(f->s, &metric));
+}
+
+/* 50 steps of 100 ns: a wait for input in the first `wait` ns, then a matrix product. */
+static void steps(struct fixture *f, int64_t wait)
+{
+    int64_t input = fx_kind(f, "input_wait"), work = fx_work(f, "matrix", "fp32", 10, 10, 10);
+    for (int64_t i = 0; i < 50; i++) {
+        int64_t start = i * 1000000;
+        fx_step(f, f->process, f->thread, i, start, start + 1000000, 10, false);
+        fx_slice(f, f->thread, start, start + wait * 10000, "input", input);
+        fx_slice(f, f->thread, start + wait * 10000, start + 1000000, "matmul", work);
+    }
+}
+
+static void test_small_loss(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    fx_open(f);
+    steps(f, 30);
+    lose(f, f->process, 10);
+    struct an_result *r = fx_analyze(f);
+    assert_int_equal(r->trust.events, 150);
+    assert_near(r->trust.lost_pct.value, 100 * 10.0 / 160, 1e-9);
+    assert_null(r->trust.missing);
+    assert_string_equal(r->verdict_class, "INPUT-BOUND");
+    assert_null(strstr(r->verdict, "EVENTS LOST"));
+    fx_close(f);
+}
+
+/* A third of the events is missing. Input 60 %, compute 40 %: the lead of 20 points of the 67 %
+ * that are known is less than what is missing. */
+static void test_heavy_loss_leads(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    fx_open(f);
+    steps(f, 60);
+    lose(f, f->process, 75);
+    struct an_result *r = fx_analyze(f);
+    assert_near(r->trust.lost_pct.value, 100.0 / 3, 1e-9);
+    assert_non_null(strstr(r->trust.missing, "33.3 % of the events are missing (75 of 225)"));
+    assert_int_equal(strncmp(r->verdict, "EVENTS LOST: 33.3 %", 19), 0);
+    assert_non_null(strstr(r->verdict, "pool at its cap"));
+    assert_string_equal(r->verdict_class, "EVENTS LOST");
+    assert_null(strstr(r->verdict, "INPUT-BOUND"));
+    assert_false(r->healthy);
+    for (size_t i = 0; i < r->finding_count; i++) {
+        assert_false(r->findings[i].gain.high.valid);
+        assert_int_equal(r->findings[i].confidence, AN_LOW);
+    }
+    fx_close(f);
+}
+
+/* 12 % missing cannot turn over a class that leads by 80 points: it is named behind the loss. */
+static void test_heavy_loss_keeps_a_clear_class(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    fx_open(f);
+    steps(f, 90);
+    lose(f, f->process, 20);
+    struct an_result *r = fx_analyze(f);
+    assert_int_equal(strncmp(r->verdict, "EVENTS LOST: 11.8 %", 19), 0);
+    assert_non_null(strstr(r->verdict, "INPUT-BOUND"));
+    assert_string_equal(r->verdict_class, "INPUT-BOUND");
+    fx_close(f);
+}
+
+/* 4 % of the run, but half of rank 1: the ranks cannot be compared. */
+static void test_loss_of_one_rank(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    fx_open(f);
+    steps(f, 90);
+    int64_t process = fx_process(f, 1, "train"), thread = fx_track(f, process, "thread", "t", NULL);
+    for (int64_t i = 0; i < 6; i++)
+        fx_slice(f, thread, i * 100, i * 100 + 50, "a", FX_NONE);
+    lose(f, process, 6);
+    struct an_result *r = fx_analyze(f);
+    assert_int_equal(r->trust.by_process_count, 1);
+    assert_true(r->trust.by_process[0].is_rank);
+    assert_int_equal(r->trust.by_process[0].number, 1);
+    assert_near(r->trust.by_process[0].pct, 50, 1e-9);
+    assert_non_null(strstr(r->verdict, "50.0 % of the events of rank 1 are missing (6 of 12)"));
+    fx_close(f);
+}
+
+/* Nothing is in the file, because everything was lost. */
+static void test_all_lost(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    fx_open(f);
+    lose(f, f->process, 5000);
+    struct an_result *r = fx_analyze(f);
+    assert_string_equal(r->verdict_class, "EVENTS LOST");
+    assert_non_null(strstr(r->verdict, "100.0 % of the events are missing (5000 of 5000)"));
+    assert_non_null(strstr(r->verdict, "pool at its cap"));
+    assert_null(strstr(r->verdict, "recorded no NVTX"));
+    fx_close(f);
+}
+
+static void test_unknown_number_lost(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    struct store_loss loss = {.source = "agent",
+                              .reason = "event dropped: no file for the pool of a process",
+                              .count = FX_NONE,
+                              .t0 = FX_NONE,
+                              .t1 = FX_NONE};
+    (void)state;
+    fx_open(f);
+    steps(f, 90);
+    FX(store_loss_add(f->s, &loss));
+    struct an_result *r = fx_analyze(f);
+    assert_non_null(strstr(r->verdict, "EVENTS LOST: an unknown number of events is missing"));
+    assert_false(r->trust.lost_pct.valid);
+    fx_close(f);
+}
+
+static void test_counters_only(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    fx_open(f);
+    int64_t loss = fx_track(f, f->process, "counter", "loss", NULL);
+    for (int64_t i = 0; i < 10; i++)
+        fx_counter(f, loss, i * 1000, (double)i);
+    struct an_result *r = fx_analyze(f);
+    assert_string_equal(r->verdict_class, "COUNTERS ONLY");
+    assert_non_null(strstr(r->verdict, "emitted 1 counter and no ranges"));
+    fx_close(f);
+}
+
+static void test_suspended(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    bool said = false;
+    (void)state;
+    fx_open(f);
+    steps(f, 30);
+    FX(store_run_set(f->s, "start.suspended_ns", "1000000000"));
+    FX(store_run_set(f->s, "end.suspended_ns", "13500000000"));
+    struct an_result *r = fx_analyze(f);
+    for (size_t i = 0; i < r->trust.problem_count; i++)
+        said |=
+            strstr(r->trust.problems[i], "SUSPENDED: the machine was suspended for 12.5 s") != NULL;
+    assert_true(said);
+    fx_close(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_loss),
+        cmocka_unit_test(test_heavy_loss_leads),
+        cmocka_unit_test(test_heavy_loss_keeps_a_clear_class),
+        cmocka_unit_test(test_loss_of_one_rank),
+        cmocka_unit_test(test_all_lost),
+        cmocka_unit_test(test_unknown_number_lost),
+        cmocka_unit_test(test_counters_only),
+        cmocka_unit_test(test_suspended),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
