@@ -158,37 +158,30 @@ static void csv_bytes(const struct cli_sql_writer *writer, const char *text, siz
     }
 }
 
-/* Prints a field, with quotes where it needs them. */
-static void csv_field(const struct cli_sql_writer *writer, const char *text, size_t bytes)
+/* `before` is what starts the field: a quote, and ' before a formula. */
+static void csv_quoted(const struct cli_sql_writer *writer, const char *before, const char *text,
+                       size_t bytes)
 {
-    FILE *out = writer->out;
-    bool formula = !writer->raw && is_formula(text, bytes);
-    bool quote = formula || memchr(text, ',', bytes) || memchr(text, '"', bytes) ||
-                 memchr(text, '\n', bytes) || memchr(text, '\r', bytes);
-    if (!quote) {
-        csv_bytes(writer, text, bytes);
-        return;
-    }
-    fputs(formula ? "\"'" : "\"", out);
+    fputs(before, writer->out);
     for (size_t length; bytes; text += length, bytes -= length) {
         const char *mark = memchr(text, '"', bytes);
         length = mark ? (size_t)(mark - text) + 1 : bytes;
         csv_bytes(writer, text, length);
         if (mark)
-            fputc('"', out);
+            fputc('"', writer->out);
     }
-    fputc('"', out);
+    fputc('"', writer->out);
 }
 
 /* Prints a field, with quotes where it needs them. */
-static void csv_field(FILE *out, const char *text, size_t bytes)
+static void csv_field(const struct cli_sql_writer *writer, const char *text, size_t bytes)
 {
-    bool quote = memchr(text, ',', bytes) || memchr(text, '"', bytes) ||
-                 memchr(text, '\n', bytes) || memchr(text, '\r', bytes);
-    if (quote)
-        csv_quoted(out, text, bytes);
+    bool formula = !writer->raw && is_formula(text, bytes);
+    if (formula || memchr(text, ',', bytes) || memchr(text, '"', bytes) ||
+        memchr(text, '\n', bytes) || memchr(text, '\r', bytes))
+        csv_quoted(writer, formula ? "\"'" : "\"", text, bytes);
     else
-        fwrite(text, 1, bytes, out);
+        csv_bytes(writer, text, bytes);
 }
 
 static int csv_head(struct cli_sql_writer *writer)
