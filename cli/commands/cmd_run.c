@@ -19,7 +19,7 @@ struct values {
     double duration;
     const char *counters, *unwind;
     bool gpu_memory;
-    bool no_counters, no_hook, no_peak, report, gemm_shapes, separate, stacks;
+    bool no_command, no_counters, no_hook, no_peak, report, gemm_shapes, separate, stacks;
 };
 
 static const struct cli_option options[] = {
@@ -54,6 +54,9 @@ static const struct cli_option options[] = {
                    "share of steps not recorded, to measure the recording overhead (0.05)", 0, 0.5),
     CLI_NUMBER_ROW("pool", 0, CLI_INT, pool_mib, "MIB", "MiB of event buffer per process (64)", 1,
                    65536),
+    CLI_FLAG_ROW("no-command", 0, no_command,
+                 "do not store the command line; without it secrets in it are replaced by "
+                 "<redacted>"),
     CLI_FLAG_ROW("no-counters", 0, no_counters, "do not use hardware counters"),
     CLI_FLAG_ROW("no-hook", 0, no_hook,
                  "do not hook into Python: no PyTorch steps, modules and loader"),
@@ -114,6 +117,7 @@ static void set_options(const struct values *values, struct col_options *setting
     if (!values->stacks_hz && (values->stacks || values->unwind))
         settings->stacks_hz = COL_DEFAULT_STACKS_HZ;
     settings->frame_pointers = is(values->unwind, "frames");
+    settings->no_command = values->no_command;
     settings->no_counters = values->no_counters;
     settings->gpu = is(values->gpu, "off") ? COL_GPU_OFF : COL_GPU_ON;
     if (is(values->gpu, "later"))
@@ -129,6 +133,15 @@ static void set_options(const struct values *values, struct col_options *setting
     settings->no_peak = values->no_peak;
     settings->separate = values->separate;
     settings->message = say;
+}
+
+/* A command that was copied from a report may hold what stands there for a secret. */
+static bool is_redacted(char *const *command)
+{
+    for (; *command; command++)
+        if (strstr(*command, "<redacted>"))
+            return true;
+    return false;
 }
 
 int cli_run(int argc, char **argv)
@@ -149,6 +162,11 @@ int cli_run(int argc, char **argv)
     if (code == 0)
         return 0;
     settings.command = argv + first;
+    if (is_redacted(settings.command)) {
+        cli_error(TACHO_ENOTSUP, "type the hidden argument again",
+                  "an argument of the command is <redacted>, which stands for a secret");
+        return 125;
+    }
     set_options(&values, &settings);
     code = col_run(&settings, &result, &err);
     if (code)

@@ -65,6 +65,7 @@ struct col_options {
     bool gemm_shapes; /* put libtacho_gemm.so (beside the library) before the target's cuBLAS */
     bool no_hook;     /* do not put the Python hook on the target's PYTHONPATH */
     bool no_peak;     /* do not measure the machine's instruction peak */
+    bool no_command;  /* do not store the command line */
     bool separate;    /* do not join the recording of other ranks of the job on this node */
     /* Called, from the calling thread, with one line (no newline) that a person should see while
      * the target runs. May be NULL. The terminal may be gone; SIGPIPE is ignored during the run. */

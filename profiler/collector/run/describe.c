@@ -184,9 +184,10 @@ static void describe_options(struct col_keys *keys, const struct col_options *op
 
 int col_describe(store *db, const struct col_options *options)
 {
-    char *command = col_redact_command(options->command),
+    char *command = options->no_command ? NULL : col_redact_command(options->command),
          *environment = col_redact_environment(environ), stamp[64];
-    struct col_keys keys = {.db = db, .rc = command && environment ? 0 : TACHO_ENOMEM};
+    bool described = (command || options->no_command) && environment;
+    struct col_keys keys = {.db = db, .rc = described ? 0 : TACHO_ENOMEM};
     int64_t now = col_clock_realtime();
     time_t seconds = (time_t)(now / 1000000000);
     struct tm tm;
