@@ -7,6 +7,7 @@ V ?= 0                 ## V=1         print every command
 SAN ?=                 ## SAN=LIST    sanitizers, e.g. SAN=address,undefined or SAN=thread
 DEBUG ?= 0             ## DEBUG=1     no optimisation
 WERROR ?= 1            ## WERROR=0    warnings do not stop the build
+HARDEN ?= 1            ## HARDEN=0    no stack protector, no _FORTIFY_SOURCE, no full RELRO and the like
 MARCH ?= native        ## MARCH=CPU   CPU the reference engine is compiled for
 PREFIX ?= /usr/local   ## PREFIX=DIR  where `make install` puts things (DESTDIR= is honoured)
 FILTER ?=              ## FILTER=RE   only the tests whose name matches
@@ -16,6 +17,7 @@ V := $(strip $(V))
 SAN := $(strip $(SAN))
 DEBUG := $(strip $(DEBUG))
 WERROR := $(strip $(WERROR))
+HARDEN := $(strip $(HARDEN))
 MARCH := $(strip $(MARCH))
 PREFIX := $(strip $(PREFIX))
 FILTER := $(strip $(FILTER))
@@ -51,7 +53,7 @@ $(O)/config.mk: .ci/probe .ci/deps $(O)/compiler
 
 # Stamps: rewritten only when their text changes, so that what depends on them is rebuilt exactly when a flag changed.
 $(O)/compiler: STAMP = $(CC) $(CXX)
-$(O)/flags: STAMP = $(CC) $(CXX) $(OPT) $(WARN) $(SAN) $(MARCH) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(VERSION)
+$(O)/flags: STAMP = $(CC) $(CXX) $(OPT) $(WARN) $(SAN) $(HARDEN) $(MARCH) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(VERSION)
 $(O)/compiler $(O)/flags: force
 	@mkdir -p $(@D)
 	@echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' > $@
@@ -60,13 +62,16 @@ $(O)/compiler $(O)/flags: force
 # without optimisation gcc does not know the ranges of values, and warns of texts that can never be cut
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla $(if $(filter 1,$(DEBUG)),-Wno-format-truncation) $(if $(filter 1,$(WERROR)),-Werror)
 OPT := $(if $(filter 1,$(DEBUG)),-O0,-O2)
+# what the compiler knows of hardening (.ci/probe); a sanitizer checks more, and _FORTIFY_SOURCE wants optimisation
+HARDENED := $(filter 1,$(HARDEN)$(SAN)$(filter 1,$(DEBUG)))
 CPPFLAGS_ALL = -D_GNU_SOURCE -DTACHO_VERSION='"$(VERSION)"' -Iinclude -I. -I$(O)/gen $(NVTX_CFLAGS) $(HAVE_CFLAGS) $(CPPFLAGS)
-CFLAGS_ALL = -std=c11 $(OPT) -g -fno-omit-frame-pointer -fvisibility=hidden $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CFLAGS)
-CXXFLAGS_ALL = -std=c++17 $(OPT) -g -fno-omit-frame-pointer -fvisibility=hidden $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARN)) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CXX_NO_SAN) $(CXXFLAGS)
+CFLAGS_ALL = -std=c11 $(OPT) -g -fno-omit-frame-pointer -fvisibility=hidden $(if $(HARDENED),$(HARDEN_CFLAGS)) $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CFLAGS)
+CXXFLAGS_ALL = -std=c++17 $(OPT) -g -fno-omit-frame-pointer -fvisibility=hidden $(if $(HARDENED),$(HARDEN_CFLAGS)) $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARN)) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CXX_NO_SAN) $(CXXFLAGS)
 # the C compiler links, and its UBSan runtime has no checks of C++ types
 CXX_NO_SAN = $(if $(findstring undefined,$(SAN)),-fno-sanitize=vptr$(if $(findstring clang,$(CXX)),$(comma)function))
 comma := ,
-LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+PIE = $(if $(HARDENED),$(HARDEN_PIE))
+LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(if $(HARDENED),$(HARDEN_LDFLAGS)) $(LDFLAGS)
 
 # ---- rooms: every .c of a folder belongs to it; flags a room needs beyond the common ones stand here -----------------------------
 TACHO_ROOMS := $(shell find cli reports analyzers tui profiler/collector store -type d)
@@ -94,15 +99,17 @@ $(O)/obj/tests/unit/libtrain/%.o: CFLAGS_ALL += $(OPENMP_CFLAGS)
 # `omp simd` is a wish: clang warns where it does not grant it (gcc ignores the switch)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CFLAGS_ALL += -march=$(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(OPENMP_CFLAGS) -Wno-pass-failed
 $(O)/obj/profiler/agent/%.o: CFLAGS_ALL += -fPIC -ftls-model=initial-exec -fomit-frame-pointer
+# the callbacks of events: 0.7 of 22 ns of an event would go to the stack protector
+$(call obj,$(addprefix profiler/agent/core/,nvtx.c names.c counter.c)): CFLAGS_ALL += $(if $(HARDENED),-fno-stack-protector)
 
 all: $(O)/tacho $(O)/libtacho.so $(O)/libtacho_gemm.so $(O)/tacho-python/.done $(O)/train ## tacho, libtacho.so and train (default)
 
 $(O)/tacho: $(call obj,$(TACHO_SRC) $(TACHO_CXX))
 	$(link)
-$(O)/tacho: LIBS = $(TACHO_LIBS)
+$(O)/tacho: LIBS = $(PIE) $(TACHO_LIBS)
 $(O)/train: $(call obj,$(TRAIN_SRC))
 	$(link)
-$(O)/train: LIBS = $(TRAIN_LIBS)
+$(O)/train: LIBS = $(PIE) $(TRAIN_LIBS)
 $(O)/libtacho.so: $(call obj,$(AGENT_SRC))
 	$(link)
 $(O)/libtacho.so: LIBS = -shared -Wl,-z,nodelete -Wl,-z,now -lpthread
@@ -330,7 +337,7 @@ install: all man ## tacho, libtacho.so, train, tacho_nvtx.h, manual pages, compl
 	install -m 755 $(O)/tacho-python/libtacho_hook.so "$(D)/lib/tacho-python/"
 	install -m 644 $(HOOK_PY) "$(D)/lib/tacho-python/"
 	install -m 644 include/tacho_nvtx.h "$(D)/include/tacho_nvtx.h"
-	install -m 644 README.md CHANGELOG.md LICENSE "$(D)/share/doc/tacho/"
+	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE "$(D)/share/doc/tacho/"
 	install -m 644 $(wildcard docs/*.md) "$(D)/share/doc/tacho/docs/"
 	install -d "$(D)/share/man/man1" "$(D)/share/bash-completion/completions" "$(D)/share/zsh/site-functions" "$(D)/share/fish/vendor_completions.d"
 	for page in $(O)/man/*.1; do [ ! -f "$$page" ] || install -m 644 "$$page" "$(D)/share/man/man1/"; done
