@@ -241,10 +241,14 @@ int an_analyze(store_reader *reader, const struct an_options *options, struct an
         result->run.part_start = part.t0;
         result->run.part_end = part.t1;
     }
-    if (!(rc = an_clocks_align(trace, context.arena, &result->ranks.clocks)) &&
+    size_t later = 0;
+    if (!(rc = an_trace_add_ceilings(trace, context.options->calibration, &later)) &&
+        !(rc = an_clocks_align(trace, context.arena, &result->ranks.clocks)) &&
         !(rc = an_devices_build(trace, context.options->classes, context.arena, context.scratch,
-                                &context.gpu, err)))
+                                &context.gpu, err))) {
+        context.ceilings_later = later > 0;
         rc = run_all(&context);
+    }
 out:
     an_trace_free(trace);
     an_arena_free(context.scratch);

@@ -9,7 +9,6 @@
  */
 #include "analyzers/budget/noncompute.h"
 
-
 #define OPS_MOST 256 /* on the ways back from one kernel */
 
 struct way {

@@ -15,12 +15,6 @@
 
 /* ---- parts of a finding ---------------------------------------------------------------------- */
 
-void an_findings_checked(struct an_findings_list *findings, const char *text)
-{
-    if (findings->checks < FINDINGS_CHECKED)
-        findings->checked[findings->checks++] = text;
-}
-
 struct an_finding *an_findings_add(struct an_findings_list *findings, const char *id,
                                    const char *claim)
 {

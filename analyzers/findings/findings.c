@@ -12,7 +12,6 @@
 
 #define FINDINGS_MOST    5
 #define UNATTRIBUTED_PCT 5.0 /* docs/definitions.md */
-#define LOW_MFU          0.2
 
 /* ---- UNATTRIBUTED ---------------------------------------------------------------------------- */
 
@@ -74,10 +73,8 @@ static int unattributed(struct an_findings_list *findings)
     if (budget->reason || !budget->pct[AN_CLASS_UNATTRIBUTED].valid || an_mostly_opaque(context))
         return 0;
     double pct = budget->pct[AN_CLASS_UNATTRIBUTED].value;
-    if (pct <= UNATTRIBUTED_PCT) {
-        an_findings_checked(findings, "time of steps that no range explains");
+    if (pct <= UNATTRIBUTED_PCT)
         return 0;
-    }
     if (an_class_share(context, AN_CLASS_UNATTRIBUTED, &share))
         return TACHO_ENOMEM;
     bool held = context->gpu && unexplained->valid && 2 * context->held_ns > unexplained->value;
@@ -179,30 +176,16 @@ static int run_checks(struct an_findings_list *findings)
     return rc ? rc : an_findings_replay(findings);
 }
 
-/* A run is healthy when nothing was found, all steps are known in detail and the figures can be
- * trusted. A device that is busy at a low MFU is not used well. */
-static bool is_healthy(const struct an_context *context, size_t count)
-{
-    const struct an_result *result = context->result;
-    const struct an_value *mfu = &result->utilization.mfu;
-    bool idle_units = context->gpu && mfu->valid && mfu->value < LOW_MFU;
-    return !count && !idle_units && !result->caution && an_confidence_of(context) != AN_LOW &&
-           result->steps.detailed && !result->budget.reason && result->budget.roles_known;
-}
-
 /* Runs the checks, orders the findings and keeps the first ones in the result. */
 static int findings_frame(struct an_context *context)
 {
     struct an_findings_list findings = {.context = context};
     struct an_result *result = context->result;
     /* Without steps the tables of a device still say something; nothing else does. */
-    if (!context->gpu && !result->steps.detailed)
-        return 0;
-    int rc = run_checks(&findings);
+    int rc = context->gpu || result->steps.detailed ? run_checks(&findings) : 0;
+    rc = rc ? rc : an_findings_sum_up(&findings);
     if (rc)
         return rc;
-    if (result->trust.lost_events.valid && !result->trust.lost_events.value)
-        an_findings_checked(&findings, "events that were lost");
     if (findings.count)
         qsort(findings.found, findings.count, sizeof *findings.found, gain_order);
     verdict_first(&findings);
@@ -211,11 +194,7 @@ static int findings_frame(struct an_context *context)
     result->findings =
         an_arena_copy(context->arena, findings.found, findings.count * sizeof *findings.found);
     result->finding_count = findings.count;
-    result->checked =
-        an_arena_copy(context->arena, findings.checked, findings.checks * sizeof *findings.checked);
-    result->checked_count = findings.checks;
-    result->healthy = is_healthy(context, findings.count);
-    return result->findings && result->checked ? 0 : TACHO_ENOMEM;
+    return result->findings ? 0 : TACHO_ENOMEM;
 }
 
 /* A run that cannot be checked has no findings, and is not healthy either. */

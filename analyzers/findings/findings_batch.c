@@ -253,12 +253,8 @@ void an_engine_small_batch(struct an_engine *engine)
     batch.factor = factor_of(engine, &batch, rows);
     double gain = batch.factor >= 2 ? batch_gain_pct(engine, &batch, &share) : 0;
     if (batch.at_roof_ns >= LITTLE * batch.ns || batch.small_ns < MOSTLY * batch.ns ||
-        batch.factor < 2 || !an_class_share_matters(&share)) {
-        an_findings_checked(
-            engine->findings,
-            "micro-batches that are too small to reach the roof of GEMMs and could be larger");
+        batch.factor < 2 || !an_class_share_matters(&share))
         return;
-    }
     struct an_finding *finding =
         an_findings_add(engine->findings, "SMALL_BATCH",
                         an_finding_text(context,
@@ -295,16 +291,6 @@ static void add_kept(void *ctx, const struct an_engine_call *call)
     double *bytes = ctx;
     if (an_engine_is_pass(call, "recompute") && call->detail->bytes_written > 0)
         *bytes += (double)call->detail->bytes_written;
-}
-
-/* Why recomputation is no finding. */
-static const char *recompute_checked(const struct an_memory *memory, bool matters)
-{
-    if (!matters)
-        return "recomputation that takes time";
-    return memory->room_bytes.valid
-               ? "recomputation that memory could replace: no memory is free"
-               : "recomputation that memory could replace: the free memory is not known";
 }
 
 static void recomputed_flops(struct an_context *context, struct an_finding *finding)
@@ -354,11 +340,8 @@ void an_engine_recompute(struct an_engine *engine)
     double keep = bytes / (double)context->result->steps.detailed /
                   (double)micro_steps_of(context) * engine->ranks; /* of all ranks of a machine */
     bool fits = memory->room_bytes.valid && keep <= ROOM_USED * (double)memory->room_bytes.value;
-    bool matters = an_class_share_matters(&share);
-    if (!fits || !matters) {
-        an_findings_checked(engine->findings, recompute_checked(memory, matters));
+    if (!fits || !an_class_share_matters(&share))
         return;
-    }
     struct an_finding *finding = an_findings_add(
         engine->findings, "RECOMPUTE",
         an_finding_text(context,

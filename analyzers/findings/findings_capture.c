@@ -40,10 +40,8 @@ static void opaque_graphs(struct an_findings_list *findings)
     const struct an_result *result = context->result;
     double opaque = an_devices_ns(result, opaque_ns), span = an_devices_ns(result, span_ns);
     double pct = an_percent(opaque, span);
-    if (pct < OPAQUE_PCT) {
-        an_findings_checked(findings, "graphs recorded without their kernels");
+    if (pct < OPAQUE_PCT)
         return;
-    }
     struct an_finding *finding =
         an_findings_add(findings, "OPAQUE_GRAPHS",
                         an_finding_text(context,
@@ -100,10 +98,8 @@ static void incomplete_capture(struct an_findings_list *findings)
         ops += (double)context->result->gpus[i].ops;
     double lost = an_percent(an_count_or_0(quality->kernels_lost), (double)launches->calls);
     double alone = an_percent(an_count_or_0(quality->ops_without_launch), ops);
-    if (lost < LOST_PCT && alone < UNLAUNCHED_PCT) {
-        an_findings_checked(findings, "kernels and launches that the recording lost");
+    if (lost < LOST_PCT && alone < UNLAUNCHED_PCT)
         return;
-    }
     struct an_finding *finding = an_findings_add(findings, "INCOMPLETE_CAPTURE", NULL);
     incomplete_claim(context, lost, alone, finding);
     if (quality->kernels_lost.valid)

@@ -401,10 +401,8 @@ int an_findings_comm(struct an_findings_list *findings)
         return TACHO_ENOMEM;
     bool waits = exposure.split && 2 * exposure.waiting >= exposure.exposed && !named;
     double part = waits ? exposure.waiting : exposure.exposed - exposure.waiting;
-    if (!an_class_share_matters(&exposure.share) || !part_matters(&exposure, part)) {
-        an_findings_checked(findings, "exposed communication");
+    if (!an_class_share_matters(&exposure.share) || !part_matters(&exposure, part))
         return 0;
-    }
     exposure.share.mean = budget->pct[AN_CLASS_COMM].value; /* weights steps by their time */
     struct an_finding *finding = an_findings_add(findings, "EXPOSED_COMM", NULL);
     if (!exposure.split)

@@ -47,11 +47,10 @@ static struct an_class_share capture_share(const struct an_result *result, enum 
 }
 
 /* Finds the share of a class of the step, or of the capture where there are no steps. *matters: it
- * is worth a finding; else the list says that it was checked. */
-static int exposed_matters(struct an_findings_list *findings, enum an_class class,
-                           const char *checked, struct an_class_share *share, bool *matters)
+ * is worth a finding. */
+static int exposed_matters(const struct an_context *context, enum an_class class,
+                           struct an_class_share *share, bool *matters)
 {
-    struct an_context *context = findings->context;
     const struct an_budget *budget = &context->result->budget;
     *matters = false;
     if (!budget->reason && budget->pct[class].valid) {
@@ -65,8 +64,6 @@ static int exposed_matters(struct an_findings_list *findings, enum an_class clas
         return 0;
     }
     *matters = an_class_share_matters(share);
-    if (!*matters)
-        an_findings_checked(findings, checked);
     return 0;
 }
 
@@ -159,7 +156,7 @@ static int exposed_comm(struct an_findings_list *findings)
     const struct an_value *waiting = &communication->exposed_waiting_ms;
     struct an_class_share share;
     bool matters;
-    int rc = exposed_matters(findings, AN_CLASS_COMM, "exposed communication", &share, &matters);
+    int rc = exposed_matters(context, AN_CLASS_COMM, &share, &matters);
     if (rc || !matters)
         return rc;
     if (an_comm_mostly_waits(context) && !an_findings_slow_rank(context))
@@ -168,10 +165,8 @@ static int exposed_comm(struct an_findings_list *findings)
     bool split = !communication->reason && waiting->valid && step_ms > 0;
     if (split)
         share.mean -= fmin(share.mean, 100 * waiting->value / step_ms);
-    if (split && !an_class_share_matters(&share)) {
-        an_findings_checked(findings, "exposed transfer between ranks");
+    if (split && !an_class_share_matters(&share))
         return 0;
-    }
     struct an_finding *finding = an_findings_add(
         findings, "EXPOSED_COMM",
         an_finding_text(context, "%.1f %% of %s is exposed %s", share.mean, window_of(&share),
@@ -348,9 +343,7 @@ static int host_late(struct an_findings_list *findings, double span)
     const struct an_launches *launches = &context->result->launches;
     struct an_class_share share;
     bool matters;
-    int rc =
-        exposed_matters(findings, AN_CLASS_HOST,
-                        "the device waiting for the host (framework, launches)", &share, &matters);
+    int rc = exposed_matters(context, AN_CLASS_HOST, &share, &matters);
     if (rc || !matters)
         return rc;
     const char *doing, *name;
@@ -400,10 +393,8 @@ static int sync_stall(struct an_findings_list *findings)
     if (context->result->syncs.reason)
         return 0;
     int rc = an_sync_idle_share(context, &share);
-    if (rc || !most || !an_class_share_matters(&share)) {
-        an_findings_checked(findings, "synchronise calls that wait for an idle device");
+    if (rc || !most || !an_class_share_matters(&share))
         return rc;
-    }
     struct an_finding *finding = an_findings_add(
         findings, "SYNC_STALL",
         an_finding_text(context,
@@ -461,10 +452,8 @@ static int pageable_copy(struct an_findings_list *findings, double *found)
     if (context->result->copies.reason)
         return 0;
     int rc = row ? an_pageable_share(context, &share) : 0;
-    if (rc || !row || !an_class_share_matters(&share)) {
-        an_findings_checked(findings, "copies from pageable memory");
+    if (rc || !row || !an_class_share_matters(&share))
         return rc;
-    }
     *found = share.mean;
     struct an_finding *finding = an_findings_add(
         findings, "PAGEABLE_COPY",
@@ -516,7 +505,7 @@ static int exposed_copy(struct an_findings_list *findings, double pageable)
     struct an_class_share share;
     bool matters;
     const struct an_copy_row *row = most_exposed_copies(context->result);
-    int rc = exposed_matters(findings, AN_CLASS_COPY, "exposed copies", &share, &matters);
+    int rc = exposed_matters(context, AN_CLASS_COPY, &share, &matters);
     if (rc || !matters || !row || pageable > 0.8 * share.mean)
         return rc;
     struct an_finding *finding = an_findings_add(

@@ -97,10 +97,8 @@ void an_findings_throttled(struct an_findings_list *findings)
     if (!budget->reason)
         compute = an_value_or_0(budget->pct[AN_CLASS_COMPUTE]) / 100;
     double removed = compute * (1 - ratio);
-    if (!slowest || removed * 100 < FINDINGS_NOISE_PCT) {
-        an_findings_checked(findings, "GPUs limited to less than their highest clocks");
+    if (!slowest || removed * 100 < FINDINGS_NOISE_PCT)
         return;
-    }
     struct an_finding *finding = an_findings_add(
         findings, "THROTTLED",
         an_finding_text(context,

@@ -334,10 +334,8 @@ int an_findings_input(struct an_findings_list *findings)
         return 0;
     if (an_class_share(context, AN_CLASS_INPUT, &share))
         return TACHO_ENOMEM;
-    if (!an_class_share_matters(&share)) {
-        an_findings_checked(findings, "steps waiting for the data loader");
+    if (!an_class_share_matters(&share))
         return 0;
-    }
     double step_ms = an_budget_step_ms(budget),
            wait_ms = step_ms * budget->pct[AN_CLASS_INPUT].value / 100;
     enum cause cause = cause_of(loader);

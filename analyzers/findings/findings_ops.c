@@ -71,10 +71,8 @@ void an_findings_attention(struct an_findings_list *findings)
     double whole = an_devices_ns(context->result, span_ns);
 
     if (scores < SOFTMAX_PCT || around <= 0 || has_fused(context->result) ||
-        100 * removed < FINDINGS_NOISE_PCT * whole) {
-        an_findings_checked(findings, "attention in separate kernels");
+        100 * removed < FINDINGS_NOISE_PCT * whole)
         return;
-    }
     struct an_finding *finding =
         an_findings_add(findings, "UNFUSED_ATTENTION",
                         an_finding_text(context,

@@ -73,10 +73,8 @@ void an_findings_low_precision(struct an_findings_list *findings, double span)
         return;
     double off = off_units_ns(precision);
     double removed = (off < compute ? off : compute) * (1 - 1 / ratio);
-    if (an_percent(removed, span) < FINDINGS_NOISE_PCT) {
-        an_findings_checked(findings, "matrix work that does not use the device's matrix units");
+    if (an_percent(removed, span) < FINDINGS_NOISE_PCT)
         return;
-    }
     struct an_finding *finding = an_findings_add(
         findings, "LOW_PRECISION",
         an_finding_text(

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to this folder: what the files that look for findings share. Each check ends in a finding
- * or in a line that says what was checked. A gain that was not replayed is a ceiling: an upper
- * bound without an expected value.
+ * or in nothing; the table of checks (checks.c) knows which of them could be made. A gain that was
+ * not replayed is a ceiling: an upper bound without an expected value.
  */
 #ifndef ANALYZERS_FINDINGS_PRIVATE_H
 #define ANALYZERS_FINDINGS_PRIVATE_H
@@ -14,7 +14,6 @@
 
 #define FINDINGS_NOISE_PCT    2.0 /* of a step: below it nothing is worth a change */
 #define FINDINGS_FOUND        16
-#define FINDINGS_CHECKED      16
 #define FINDINGS_NOT_REPLAYED "a ceiling has no expected value: nothing was replayed"
 
 struct an_findings_list {
@@ -23,8 +22,6 @@ struct an_findings_list {
     /* Takes the findings for which `found` has no room; they are not reported. */
     struct an_finding beyond;
     size_t count;
-    const char *checked[FINDINGS_CHECKED];
-    size_t checks;
 };
 
 /* ---- parts of a finding (finding.c) ---------------------------------------------------------- */
@@ -32,8 +29,6 @@ struct an_findings_list {
 /* A new finding with what all have. Texts live as long as the result. */
 struct an_finding *an_findings_add(struct an_findings_list *findings, const char *id,
                                    const char *claim);
-/* Notes what was looked for and not found. */
-void an_findings_checked(struct an_findings_list *findings, const char *text);
 
 /* A text that lives as long as the result; printf's format and arguments. */
 #define an_finding_text(context, ...) an_arena_format((context)->arena, __VA_ARGS__)
@@ -138,5 +133,8 @@ void an_findings_throttled(struct an_findings_list *findings); /* clocks of the 
 void an_findings_capture(struct an_findings_list *findings);   /* what the recording lacks */
 /* Puts the gains of a replay into the findings whose proposal can be replayed. */
 int an_findings_replay(struct an_findings_list *findings);
+/* Fills result.checked, not_checked and healthy from the table of checks (checks.c), after all
+ * checks ran. 0 or TACHO_ENOMEM. */
+int an_findings_sum_up(struct an_findings_list *findings);
 
 #endif

@@ -275,10 +275,8 @@ static void uneven_experts(struct an_findings_list *findings, const struct an_ex
 {
     struct an_context *context = findings->context;
     const struct an_communication *communication = &context->result->communication;
-    if (experts->max_over_mean.value < IMBALANCE) {
-        an_findings_checked(findings, "all-to-all in which one rank moves most");
+    if (experts->max_over_mean.value < IMBALANCE)
         return;
-    }
     const char *none = "an even split was not replayed";
     struct an_finding *finding = an_findings_add(findings, "EXPERT_IMBALANCE", NULL);
     uneven_experts_evidence(context, experts, finding);
@@ -312,8 +310,4 @@ void an_findings_ranks(struct an_findings_list *findings)
         return;
     if (is_straggler(ranks))
         slow_rank(findings, ranks);
-    else
-        an_findings_checked(findings, ranks->straggler.count
-                                          ? "a slow rank that costs 2 % of a step"
-                                          : "a rank that is slower than its peers");
 }

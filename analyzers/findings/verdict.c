@@ -11,8 +11,9 @@
 #include "analyzers/findings/findings_private.h"
 
 /* A class other than compute gives the run its name from here on, or if it is the largest. */
-#define BOUND_PCT 15.0
-#define WORTH_PCT 2.0 /* a class that is worth a clause */
+#define BOUND_PCT  15.0
+#define WORTH_PCT  2.0 /* a class that is worth a clause */
+#define NAMED_MOST 4   /* checks that were not made and are named */
 
 static const char *const bound[AN_CLASS_COUNT] = {
     [AN_CLASS_COMPUTE] = "COMPUTE-BOUND", [AN_CLASS_COMM] = "COMMUNICATION-BOUND",
@@ -79,13 +80,39 @@ enum an_class an_bound_class(const struct an_budget *budget)
     return share >= BOUND_PCT || share > pct(budget, AN_CLASS_COMPUTE) ? other : AN_CLASS_COMPUTE;
 }
 
+/* Was nothing found by the checks that were made, while others could not be made? */
+static bool is_all_clear(const struct an_result *result)
+{
+    return !result->finding_count && result->not_checked_count;
+}
+
+/* " NOT checked: precision, batch size; to check: tacho calibrate --quick.": the first ones, and
+ * what brings the first. */
+static const char *not_checked_words(struct an_context *context)
+{
+    const struct an_result *result = context->result;
+    const char *names = "";
+    for (size_t i = 0; i < result->not_checked_count && i < NAMED_MOST; i++)
+        names =
+            an_finding_text(context, "%s%s%s", names, i ? ", " : "", result->not_checked[i].check);
+    if (result->not_checked_count > NAMED_MOST)
+        names = an_finding_text(context, "%s and %zu more", names,
+                                result->not_checked_count - NAMED_MOST);
+    return an_finding_text(context, " NOT checked: %s; to check: %s.", names,
+                           result->not_checked[0].to_check);
+}
+
 /* "(steps 2-119, high confidence)", "(step 4, low confidence, short of cores)" */
 static const char *basis(struct an_context *context)
 {
     const struct an_steps *steps = &context->result->steps;
+    enum an_confidence confidence = an_confidence_of(context);
+    if (is_all_clear(context->result) && confidence > AN_MEDIUM)
+        confidence = AN_MEDIUM; /* what was not checked can be the cause */
+    const char *later = context->ceilings_later ? ", peaks measured after the recording" : "";
     const char *level =
-        an_finding_text(context, "%s confidence%s", an_confidence_text(an_confidence_of(context)),
-                        context->result->caution ? ", short of cores" : "");
+        an_finding_text(context, "%s confidence%s%s", an_confidence_text(confidence),
+                        context->result->caution ? ", short of cores" : "", later);
     if (steps->first_index == steps->last_index)
         return an_finding_text(context, "(step %" PRId64 ", %s)", steps->first_index, level);
     return an_finding_text(context, "(steps %" PRId64 "-%" PRId64 ", %s)", steps->first_index,
@@ -170,10 +197,12 @@ static void by_budget(struct an_context *context)
     const char *rest = other_pct < WORTH_PCT ? op_words(context)
                                              : an_finding_text(context, "; %.1f %% %s", other_pct,
                                                                does_what(context, other));
+    const char *clear = is_all_clear(result) ? "NO PROBLEM FOUND, " : "";
     result->verdict_class = bound[AN_CLASS_COMPUTE];
-    result->verdict = an_finding_text(context, "%s%s: %.1f %% of every step computes%s%s %s.",
-                                      result->healthy ? "HEALTHY, " : "", result->verdict_class,
-                                      compute_pct, peak_words(context), rest, basis(context));
+    result->verdict = an_finding_text(context, "%s%s: %.1f %% of every step computes%s%s %s.%s",
+                                      result->healthy ? "HEALTHY, " : clear, result->verdict_class,
+                                      compute_pct, peak_words(context), rest, basis(context),
+                                      is_all_clear(result) ? not_checked_words(context) : "");
 }
 
 /* ---- devices without steps ------------------------------------------------------------------- */

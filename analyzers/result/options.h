@@ -7,6 +7,19 @@
 
 #include "analyzers/result/result.h"
 
+/* A ceiling of a machine, measured apart from the recording: a row of the table `ceiling`. */
+struct an_measured_ceiling {
+    const char *resource, *dtype, *source;
+    double value;
+};
+/* What `tacho calibrate` measured on a machine, for runs that were recorded there earlier. */
+struct an_calibration {
+    const char *cpu; /* its model */
+    int64_t cores;   /* usable ones */
+    const struct an_measured_ceiling *rows;
+    size_t row_count;
+};
+
 struct an_options {
     const char
         *file; /* name of the run as the user gave it, for the header of the report; NULL = "" */
@@ -20,12 +33,14 @@ struct an_options {
     bool some_steps; /* --steps: only these count in statistics, first and last of the run among
                         them */
     int64_t step_from, step_to; /* by index, both included */
-    double price_per_kwh;  /* --price-kwh, for energy.cost in the user's money; 0 = not given */
-    int64_t part_slices;   /* > 0: only the newest part of the run, about so many slices
-                              (trace_part.h); run.window says which */
-    int64_t part_until;    /* ... that ends at this time, ns; 0: at the end of the run */
-    const char *what_if;   /* --what-if: edits of the dependency graph that an_edits_parse takes
-                              (what_if.h); or NULL */
+    double price_per_kwh; /* --price-kwh, for energy.cost in the user's money; 0 = not given */
+    int64_t part_slices;  /* > 0: only the newest part of the run, about so many slices
+                             (trace_part.h); run.window says which */
+    int64_t part_until;   /* ... that ends at this time, ns; 0: at the end of the run */
+    const char *what_if;  /* --what-if: edits of the dependency graph that an_edits_parse takes
+                             (what_if.h); or NULL */
+    const struct an_calibration *calibration; /* used where the run is of that machine and its file
+                                                 lacks a row; or NULL */
     double flops_per_step; /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the
                               payloads' */
 };

@@ -599,6 +599,11 @@ struct an_trust {
     size_t problem_count;
 };
 
+/* A check that applies to the run and could not be made. */
+struct an_not_checked {
+    const char *check, *reason, *to_check; /* to_check: what to do or to type */
+};
+
 struct an_samples; /* values of each step: diff.h */
 
 /* ---- all of it ---------------------------------------------------------------------------------------------------------- */
@@ -608,9 +613,11 @@ struct an_result {
     const char *verdict_class; /* "COMPUTE-BOUND", "INPUT-BOUND", "NO STEPS" ... */
     const char *caution; /* what makes the run a bad witness, for the head of every report; NULL:
                             nothing known */
-    bool healthy;
-    const char *const *checked; /* what was looked for and not found */
+    bool healthy;        /* nothing was found, and every check that applies was made */
+    const char *const *checked; /* what was looked at without a finding */
     size_t checked_count;
+    const struct an_not_checked *not_checked;
+    size_t not_checked_count;
     struct an_run run;
     struct an_steps steps;
     struct an_budget budget; /* mean over devices */

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzers/result/options.h"
 #include "store/store.h"
 #include "tacho_error.h"
 
@@ -237,6 +238,10 @@ int an_trace_order(struct an_trace *trace, uint32_t *track);
 int an_trace_order_counters(struct an_trace *trace, uint32_t *track);
 int an_trace_waits(struct an_trace *trace); /* adds the waits for gloo that a trace of
                                            torch.profiler shows (trace_waits.c) */
+/* Appends the ceilings that the file lacks from a calibration of the same CPU model and number of
+ * cores; texts stay the calibration's. *added: how many. 0 or TACHO_ENOMEM. */
+int an_trace_add_ceilings(struct an_trace *trace, const struct an_calibration *calibration,
+                          size_t *added);
 /* Sorts the run keys, so that an_trace_key can search them. */
 void an_trace_order_keys(struct an_trace *trace);
 

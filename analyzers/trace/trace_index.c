@@ -258,3 +258,37 @@ uint32_t an_slice_track(const struct an_trace *trace, size_t slice)
     AN_BISECT(low, high, trace->track[middle].slice_first <= slice);
     return low ? (uint32_t)(low - 1) : AN_NONE;
 }
+
+/* ---- ceilings that were measured later ------------------------------------------------------- */
+
+static bool has_ceiling(const struct an_trace *trace, const struct an_measured_ceiling *row)
+{
+    bool found = false;
+    for (size_t i = 0; i < trace->ceiling_count && !found; i++)
+        found = !strcmp(trace->ceiling[i].resource, row->resource) &&
+                !strcmp(trace->ceiling[i].dtype, row->dtype);
+    return found;
+}
+
+int an_trace_add_ceilings(struct an_trace *trace, const struct an_calibration *calibration,
+                          size_t *added)
+{
+    const char *cpu = an_trace_key(trace, "cpu.model");
+    int64_t cores;
+    size_t room = trace->ceiling_count;
+    *added = 0;
+    if (!calibration || !cpu || strcmp(cpu, calibration->cpu) != 0 ||
+        !an_trace_key_integer(trace, "cpu.usable", &cores) || cores != calibration->cores)
+        return 0;
+    for (size_t i = 0; i < calibration->row_count; i++) {
+        const struct an_measured_ceiling *row = &calibration->rows[i];
+        if (has_ceiling(trace, row))
+            continue;
+        if (an_grow(&trace->ceiling, &room, trace->ceiling_count + 1, sizeof *trace->ceiling))
+            return TACHO_ENOMEM;
+        trace->ceiling[trace->ceiling_count++] =
+            (struct an_ceiling_row){"cpu", row->resource, row->dtype, row->source, row->value};
+        ++*added;
+    }
+    return 0;
+}

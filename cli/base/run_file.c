@@ -17,6 +17,7 @@
 #include "cli/base/import_cache.h"
 #include "cli/base/merge_files.h"
 #include "cli/base/message.h"
+#include "profiler/collector/samplers/calibration.h"
 #include "store/store.h"
 
 /* Is it a file with the name of a run? Then it is no trace to import, and if it is damaged the
@@ -71,19 +72,55 @@ int cli_run_refuse_import(const struct col_found *found, const char *what)
                      runs ? "folder of runs" : "trace of another tool");
 }
 
+/* The kept calibration of this machine, as the analysis takes it. */
+struct later {
+    struct col_calibration kept;
+    struct an_calibration calibration;
+    struct an_measured_ceiling *rows;
+    char source[128];
+};
+
+/* Reads the kept calibration, for runs that were recorded before it; without one `later` is
+ * empty. */
+static void later_read(struct later *later)
+{
+    char path[COL_PATH_MAX];
+    struct tacho_error err;
+    *later = (struct later){0};
+    if (col_calibration_find(&later->kept, NULL, path, &err))
+        return;
+    snprintf(later->source, sizeof later->source,
+             "measured: tacho calibrate%s, %s, after the recording",
+             later->kept.quick ? " --quick" : "", later->kept.measured_at);
+    if (!(later->rows = calloc(later->kept.rows + 1, sizeof *later->rows)))
+        return;
+    later->calibration = (struct an_calibration){
+        .cpu = later->kept.cpu, .cores = later->kept.cores, .rows = later->rows};
+    for (size_t i = 0; i < later->kept.rows; i++)
+        if (!isnan(later->kept.row[i].value))
+            later->rows[later->calibration.row_count++] =
+                (struct an_measured_ceiling){later->kept.row[i].resource, later->kept.row[i].dtype,
+                                             later->source, later->kept.row[i].value};
+}
+
 int cli_run_analyze(const struct col_found *found, const struct an_options *base,
                     struct an_result **out)
 {
     struct tacho_error err = {0};
     struct an_options options = *base;
+    struct later later;
     store_reader *reader = NULL;
     *out = NULL;
     options.file = found->run;
     options.live = found->live;
+    later_read(&later);
+    options.calibration = later.rows ? &later.calibration : NULL;
     int code = store_open(found->path, &reader, &err);
     if (!code)
         code = an_analyze(reader, &options, out, &err);
     store_reader_close(reader);
+    free(later.rows);
+    col_calibration_clear(&later.kept);
     return code ? cli_fail(&err) : 0;
 }
 

@@ -105,9 +105,9 @@ static json_t *series_json(const struct tui_facts *facts)
 static json_t *report_json(const struct an_result *result)
 {
     static const char *const kept[] = {
-        "verdict",          "verdict_class", "caution",     "healthy",  "steps",  "budget",
-        "budget_by_device", "phases",        "utilization", "ranks",    "memory", "energy",
-        "dataloader",       "communication", "system",      "findings", "trust"};
+        "verdict", "verdict_class",    "caution",       "healthy",     "not_checked", "steps",
+        "budget",  "budget_by_device", "phases",        "utilization", "ranks",       "memory",
+        "energy",  "dataloader",       "communication", "system",      "findings",    "trust"};
     json_t *all = cli_run_json(result), *some = json_object(), *absent = json_object(), *reason;
     const char *pointer;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)

@@ -408,6 +408,20 @@ static void put_trust(struct rep_writer *writer, const struct an_result *result)
     rep_close(writer);
 }
 
+/* The checks that apply to the run and were not made. */
+static void put_not_checked(struct rep_writer *writer, const struct an_result *result)
+{
+    rep_open_list(writer, "not_checked");
+    for (size_t i = 0; i < result->not_checked_count; i++) {
+        rep_open(writer, NULL);
+        rep_put_text(writer, "check", result->not_checked[i].check);
+        rep_put_text(writer, "reason", result->not_checked[i].reason);
+        rep_put_text(writer, "to_check", result->not_checked[i].to_check);
+        rep_close(writer);
+    }
+    rep_close(writer);
+}
+
 /* The order of the sections is part of the schema. */
 int rep_json_write(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
@@ -422,6 +436,7 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
                     "no known condition limits what the run can show");
     rep_put_bool(w, "healthy", result->healthy);
     rep_put_texts(w, "checked", result->checked, result->checked_count);
+    put_not_checked(w, result);
     put_run(w, &result->run);
     put_steps(w, &result->steps);
     put_budget(w, result);

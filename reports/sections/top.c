@@ -136,17 +136,55 @@ static void checked_lines(struct page *page, const struct an_result *result)
     if (result->healthy)
         page_item(page, "nothing above 2 %% of a step was found");
     for (size_t i = 0; i < result->checked_count; i++)
-        page_item(page, "%s%s", i ? "" : "looked for: ", result->checked[i]);
+        page_item(page, "%s%s", i ? "" : "looked at: ", result->checked[i]);
     page_end(page);
     page_blank(page);
 }
 
-/* Without findings, says what was looked for. */
+/* Does an earlier check lack the same as check i? Then they share a line. */
+static bool is_listed(const struct an_result *result, size_t i)
+{
+    bool listed = false;
+    for (size_t k = 0; k < i && !listed; k++)
+        listed = !strcmp(result->not_checked[k].reason, result->not_checked[i].reason);
+    return listed;
+}
+
+/* The names of check i and of the later ones that lack the same. */
+static const char *names_alike(const struct an_result *result, size_t i, char *names, size_t size)
+{
+    const char *reason = result->not_checked[i].reason;
+    size_t used = 0;
+    for (size_t k = i; k < result->not_checked_count && used < size; k++)
+        if (!strcmp(result->not_checked[k].reason, reason))
+            used += (size_t)snprintf(names + used, size - used, "%s%.60s", used ? ", " : "",
+                                     result->not_checked[k].check);
+    return names;
+}
+
+/* "precision, batch size: the speed of GEMMs was not measured → tacho calibrate --quick" */
+static void not_checked(struct page *page, const struct an_result *result)
+{
+    char names[400];
+    if (!result->not_checked_count)
+        return;
+    page_label(page, "Not checked");
+    for (size_t i = 0; i < result->not_checked_count; i++)
+        if (!is_listed(result, i))
+            page_item(page, "%s: %s \xe2\x86\x92 %s",
+                      names_alike(result, i, names, sizeof names), result->not_checked[i].reason,
+                      result->not_checked[i].to_check);
+    page_end(page);
+    page_blank(page);
+}
+
+/* Without findings, says what was looked at; in any case, what could not be. */
 void rep_section_findings(struct page *page, const struct an_result *result)
 {
     char gain[200];
     if (!result->finding_count) {
         checked_lines(page, result);
+        not_checked(page, result);
         return;
     }
     page_head(page, "What to change");
@@ -161,6 +199,7 @@ void rep_section_findings(struct page *page, const struct an_result *result)
     if (gains > 1)
         page_text(page, 4, together_words(result, gain, sizeof gain));
     page_blank(page);
+    not_checked(page, result);
 }
 
 /* Everything about one finding: its evidence, what to do, how to verify it, when it is wrong,

@@ -97,9 +97,18 @@ static void draw_none(struct tui_cells *cells, struct tui_rect area, const struc
             tui_paragraph(cells, area, 0, 0, TUI_NORMAL,
                           "No finding: nothing that this run's data can prove is worth a change.");
     if (result->checked_count)
-        tui_text(cells, area, ++row, 0, TUI_TITLE, "Looked for");
+        tui_text(cells, area, ++row, 0, TUI_TITLE, "Looked at");
     for (size_t i = 0; i < result->checked_count; i++)
         row += tui_paragraph(cells, area, row + 1, 2, TUI_NORMAL, result->checked[i]);
+    if (result->not_checked_count)
+        tui_text(cells, area, ++row, 0, TUI_TITLE, "Not checked");
+    for (size_t i = 0; i < result->not_checked_count; i++) {
+        char line[512];
+        snprintf(line, sizeof line, "%.60s: %.300s \xe2\x86\x92 %.100s",
+                 result->not_checked[i].check, result->not_checked[i].reason,
+                 result->not_checked[i].to_check);
+        row += tui_paragraph(cells, area, row + 1, 2, TUI_NORMAL, line);
+    }
     if (result->steps.reason)
         tui_paragraph(cells, area, row + 2, 0, TUI_DIM, result->steps.reason);
 }

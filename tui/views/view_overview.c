@@ -247,7 +247,10 @@ static void draw_healthy(struct tui_cells *cells, struct tui_rect area,
                                 "Healthy: nothing above 2 %% of a step was found. ");
     for (size_t i = 0; i < result->checked_count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%.100s",
-                                 i ? "; " : "Looked for: ", result->checked[i]);
+                                 i ? "; " : "Looked at: ", result->checked[i]);
+    for (size_t i = 0; i < result->not_checked_count && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.100s",
+                                 i ? "; " : ". Not checked: ", result->not_checked[i].check);
     if (used)
         tui_paragraph(cells, area, 0, area.columns >= 50, result->healthy ? TUI_GOOD : TUI_NORMAL,
                       text);

@@ -175,7 +175,7 @@ static void test_findings_and_health(void **state)
                      fx_work(f, "matrix", "fp32", 1, 1, 1));
         }
         const struct an_result *r = fx_analyze(f);
-        assert_int_equal(r->healthy, !unmarked);
+        assert_false(r->healthy); /* the peaks of the machine are not known */
         assert_int_equal(r->finding_count, unmarked);
         assert_true(r->checked_count >= 1);
         assert_string_equal(r->verdict_class, "COMPUTE-BOUND");
@@ -183,7 +183,7 @@ static void test_findings_and_health(void **state)
             assert_string_equal(r->findings[0].id, "UNATTRIBUTED");
             assert_false(r->findings[0].gain.high.valid);
         } else {
-            assert_non_null(strstr(r->verdict, "HEALTHY"));
+            assert_non_null(strstr(r->verdict, "NO PROBLEM FOUND"));
         }
         fx_close(f);
     }

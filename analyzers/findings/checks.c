@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of checks: what is looked for, in which runs, what a recording must hold for it, and
+ * the findings that it can end in. A check that applies but lacks an input was not made, whatever
+ * the check itself did: the result lists it with the reason and with what brings the input. Only a
+ * run in which every check that applies was made can be healthy.
+ */
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "analyzers/base/words.h"
+#include "analyzers/findings/findings_private.h"
+#include "analyzers/work/ceilings.h"
+#include "analyzers/work/peaks.h"
+
+#define LOW_MFU     0.2 /* a busy device below it is not used well */
+#define CHECKS_MOST 32
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+/* Each says why a run lacks an input; NULL: it has it. */
+typedef const char *why_missing(struct an_context *context);
+
+static const char *no_budget(struct an_context *context)
+{
+    const struct an_budget *budget = &context->result->budget;
+    if (budget->reason)
+        return budget->reason;
+    return budget->roles_known ? NULL : "no range in a step says what it is";
+}
+
+static const char *few_steps(struct an_context *context)
+{
+    int64_t steps = context->result->steps.detailed;
+    if (an_confidence_of(context) != AN_LOW)
+        return NULL;
+    return an_finding_text(context, "%" PRId64 " counted step%s: too little evidence", steps,
+                           steps == 1 ? "" : "s");
+}
+
+static const char *short_of_cores(struct an_context *context)
+{
+    return context->result->caution ? "the run was short of cores (see its caution)" : NULL;
+}
+
+static const char *lost_events(struct an_context *context)
+{
+    const struct an_count *lost = &context->result->trust.lost_events;
+    if (!lost->valid)
+        return lost->reason;
+    return lost->value ? an_finding_text(context, "%" PRId64 " events were lost", lost->value)
+                       : NULL;
+}
+
+/* Does an operator of that element type (NULL: any) multiply matrices? */
+static bool has_gemm(const struct an_context *context, const char *dtype)
+{
+    for (size_t i = 0; i < context->trace->detail_count; i++) {
+        const struct an_detail *detail = &context->trace->detail[i];
+        if (detail->role == AN_ROLE_WORK && detail->hardware && detail->flops > 0 &&
+            (!dtype || !strcmp(detail->dtype, dtype)))
+            return true;
+    }
+    return false;
+}
+
+static bool has_work(const struct an_context *context)
+{
+    for (size_t i = 0; i < context->trace->detail_count; i++)
+        if (context->trace->detail[i].role == AN_ROLE_WORK && context->trace->detail[i].flops > 0)
+            return true;
+    return false;
+}
+
+static const char *no_work(struct an_context *context)
+{
+    return has_work(context) ? NULL : "no operator of the recording has its FLOPs";
+}
+
+static const char *no_gemm_roof(struct an_context *context)
+{
+    static const char *const types[] = {"fp32", "bf16", "fp16", "fp64"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (has_gemm(context, types[i]) && !an_ceiling_find(context, "cpu", "gemm", types[i]))
+            return "the speed of GEMMs on this machine was not measured";
+    return NULL;
+}
+
+static const char *no_memory_roof(struct an_context *context)
+{
+    struct an_memory_level level[AN_MEMORY_LEVELS];
+    return an_memory_levels(context, "cpu", level) ? NULL
+                                                   : "the bandwidth of the memory was not measured";
+}
+
+static const char *no_samples(struct an_context *context)
+{
+    const struct an_value *samples = &context->result->steps.samples_per_step;
+    return samples->valid ? NULL : samples->reason;
+}
+
+static const char *no_room(struct an_context *context)
+{
+    const struct an_count *room = &context->result->memory.room_bytes;
+    return room->valid ? NULL : room->reason;
+}
+
+static const char *no_straggler(struct an_context *context)
+{
+    const struct an_ranks *ranks = &context->result->ranks;
+    return ranks->reason ? ranks->reason : ranks->straggler.reason;
+}
+
+static const char *no_sheet(struct an_context *context)
+{
+    struct an_peak peak;
+    const char *name = context->result->gpu_count ? context->result->gpus[0].name : "";
+    if (an_peak_find(context->scratch, name, "fp32", &peak))
+        return NULL;
+    return an_finding_text(context, "no data sheet with the fp32 peak of \"%.80s\" is known", name);
+}
+
+static const char *not_efficient(struct an_context *context)
+{
+    const struct an_value *mfu = &context->result->utilization.mfu;
+    if (!mfu->valid)
+        return mfu->reason;
+    if (mfu->value >= LOW_MFU)
+        return NULL;
+    return an_finding_text(context,
+                           "the run reaches %.1f %% of the peak, and no check looks for the cause",
+                           100 * mfu->value);
+}
+
+/* What a check can need. `missing` says why it is not there; without it the reason of the part of
+ * the result at `part`. `to_check` brings it. */
+enum input {
+    INPUT_BUDGET,
+    INPUT_STEPS,
+    INPUT_CORES,
+    INPUT_EVENTS,
+    INPUT_WORK,
+    INPUT_GEMM_ROOF,
+    INPUT_MEMORY_ROOF,
+    INPUT_SAMPLES,
+    INPUT_ROOM,
+    INPUT_RANKS,
+    INPUT_SHEET,
+    INPUT_EFFICIENCY,
+    INPUT_SYNCS,
+    INPUT_COPIES,
+    INPUT_PRECISION,
+    INPUT_CLOCKS,
+    INPUT_OPERATORS,
+    INPUT_QUALITY,
+    INPUT_LAUNCHES,
+    INPUT_COUNT
+};
+
+#define PART(name) .part = offsetof(struct an_result, name.reason)
+static const struct {
+    why_missing *missing;
+    size_t part;
+    const char *to_check;
+} inputs[INPUT_COUNT] = {
+    [INPUT_BUDGET] = {no_budget, .to_check = "mark the steps and their parts with NVTX ranges "
+                                             "(include/tacho_nvtx.h), or torch.profiler's step()"},
+    [INPUT_STEPS] = {few_steps, .to_check = "record at least 20 steps"},
+    [INPUT_CORES] = {short_of_cores, .to_check = "record on free cores"},
+    [INPUT_EVENTS] = {lost_events, .to_check = "record again with tacho run"},
+    [INPUT_WORK] = {no_work, .to_check = "give operators their FLOPs (include/tacho_nvtx.h)"},
+    [INPUT_GEMM_ROOF] = {no_gemm_roof, .to_check = AN_CALIBRATE_QUICK},
+    [INPUT_MEMORY_ROOF] = {no_memory_roof, .to_check = AN_CALIBRATE_QUICK},
+    [INPUT_SAMPLES] = {no_samples, .to_check = "give the steps their samples "
+                                               "(include/tacho_nvtx.h)"},
+    [INPUT_ROOM] = {no_room, .to_check = "record with tacho run"},
+    [INPUT_RANKS] = {no_straggler, .to_check = "record at least 20 steps of every rank"},
+    [INPUT_SHEET] = {no_sheet, .to_check = "compare the step with mixed precision by hand"},
+    [INPUT_EFFICIENCY] = {not_efficient, .to_check = "tacho report --section roofline,ops; shapes "
+                                                     "(record_shapes=True) or --flops-per-step"},
+    [INPUT_SYNCS] = {PART(syncs), .to_check = "record the calls of the CUDA runtime"},
+    [INPUT_COPIES] = {PART(copies), .to_check = "record the copies of the device"},
+    [INPUT_PRECISION] = {PART(precision), .to_check = "record the kernels of the device"},
+    [INPUT_CLOCKS] = {PART(hardware), .to_check = "record with tacho run"},
+    [INPUT_OPERATORS] = {PART(attribution[0]), .to_check = "record operators (torch.profiler)"},
+    [INPUT_QUALITY] = {PART(quality), .to_check = "record launches and kernels"},
+    [INPUT_LAUNCHES] = {PART(launches), .to_check = "record the calls of the CUDA runtime"},
+};
+
+/* Why the run lacks that input, NULL: it has it. */
+static const char *missing_of(struct an_context *context, enum input input)
+{
+    if (inputs[input].missing)
+        return inputs[input].missing(context);
+    const char *reason;
+    memcpy(&reason, (const char *)context->result + inputs[input].part, sizeof reason);
+    return reason;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static bool everywhere(const struct an_context *context)
+{
+    (void)context;
+    return true;
+}
+
+static bool on_devices(const struct an_context *context)
+{
+    return context->gpu != NULL;
+}
+
+/* Steps that compute on the processor. Without FLOPs any operator could be a GEMM. */
+static bool on_cores(const struct an_context *context)
+{
+    return !context->gpu;
+}
+
+static bool of_work(const struct an_context *context)
+{
+    return on_cores(context) && has_work(context);
+}
+
+static bool of_gemms(const struct an_context *context)
+{
+    return on_cores(context) && has_gemm(context, NULL);
+}
+
+static bool of_fp32_gemms(const struct an_context *context)
+{
+    return on_cores(context) && has_gemm(context, "fp32");
+}
+
+static bool of_recomputation(const struct an_context *context)
+{
+    return on_cores(context) &&
+           an_count_or_0(context->result->utilization.recomputed_flops_per_step) > 0;
+}
+
+static bool of_ranks(const struct an_context *context)
+{
+    return context->result->run.ranks > 1;
+}
+
+static bool of_experts(const struct an_context *context)
+{
+    return !context->result->ranks.reason && !context->result->ranks.experts.reason;
+}
+
+#define NEEDS(input) (1u << (INPUT_##input))
+static const struct {
+    const char *what; /* is looked at */
+    bool (*applies)(const struct an_context *context);
+    unsigned needs;         /* NEEDS bits */
+    const char *finding[3]; /* that it can end in */
+} checks[] = {
+    {"where the time of a step goes", everywhere, NEEDS(BUDGET), {"NO_STEPS", "UNATTRIBUTED"}},
+    {"enough steps", everywhere, NEEDS(STEPS), {0}},
+    {"lost events", everywhere, NEEDS(EVENTS), {"INCOMPLETE_CAPTURE"}},
+    {"data loading", everywhere, NEEDS(BUDGET), {"INPUT_STALL"}},
+    {"exposed communication", everywhere, NEEDS(BUDGET), {"EXPOSED_COMM"}},
+    {"slow ranks", of_ranks, NEEDS(RANKS), {"STRAGGLER", "UNEVEN_DATA", "SLOW_STAGE"}},
+    {"balance of experts", of_experts, 0, {"EXPERT_IMBALANCE"}},
+    {"efficiency of operators", on_cores, NEEDS(WORK), {0}},
+    {"precision", of_fp32_gemms, NEEDS(GEMM_ROOF), {"LOW_PRECISION"}},
+    {"batch size", of_gemms, NEEDS(GEMM_ROOF) | NEEDS(SAMPLES) | NEEDS(ROOM), {"SMALL_BATCH"}},
+    {"memory-bound operators", of_work, NEEDS(MEMORY_ROOF), {"LOW_INTENSITY"}},
+    {"recomputation", of_recomputation, NEEDS(ROOM), {"RECOMPUTE"}},
+    {"host and launches", on_devices, NEEDS(BUDGET), {"HOST_BOUND", "LAUNCH_BOUND"}},
+    {"synchronise calls", on_devices, NEEDS(SYNCS), {"SYNC_STALL"}},
+    {"copies", on_devices, NEEDS(COPIES), {"PAGEABLE_COPY", "EXPOSED_COPY"}},
+    {"precision", on_devices, NEEDS(PRECISION) | NEEDS(SHEET), {"LOW_PRECISION"}},
+    {"attention", on_devices, NEEDS(OPERATORS), {"UNFUSED_ATTENTION"}},
+    {"efficiency of kernels", on_devices, NEEDS(EFFICIENCY), {0}},
+    {"clocks of the GPUs", on_devices, NEEDS(CLOCKS), {"THROTTLED"}},
+    {"graphs", on_devices, 0, {"OPAQUE_GRAPHS"}},
+    {"kernels without launches",
+     on_devices,
+     NEEDS(QUALITY) | NEEDS(LAUNCHES),
+     {"INCOMPLETE_CAPTURE"}},
+    {"the step on free cores", everywhere, NEEDS(CORES), {0}},
+};
+#define CHECKS (sizeof checks / sizeof *checks)
+_Static_assert(CHECKS <= CHECKS_MOST, "room for each check");
+_Static_assert(INPUT_COUNT <= 32, "a bit for each input");
+
+/* Did a check end in a finding? */
+static bool has_found(const struct an_findings_list *findings, size_t check)
+{
+    for (size_t i = 0; i < findings->count; i++)
+        for (size_t k = 0; k < 3 && checks[check].finding[k]; k++)
+            if (!strcmp(findings->found[i].id, checks[check].finding[k]))
+                return true;
+    return false;
+}
+
+/* The first input that a check needs and the run lacks, INPUT_COUNT: none. */
+static enum input lacks(struct an_context *context, size_t check, const char **reason)
+{
+    int input = 0;
+    for (*reason = NULL; input < INPUT_COUNT && !*reason; input++)
+        if (checks[check].needs & (1u << input))
+            *reason = missing_of(context, (enum input)input);
+    return *reason ? (enum input)(input - 1) : INPUT_COUNT;
+}
+
+int an_findings_sum_up(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    struct an_result *result = context->result;
+    const char *made[CHECKS_MOST], *reason;
+    struct an_not_checked open[CHECKS_MOST];
+    size_t made_count = 0, open_count = 0;
+    for (size_t i = 0; i < CHECKS; i++) {
+        if (!checks[i].applies(context) || has_found(findings, i))
+            continue;
+        enum input input = lacks(context, i, &reason);
+        if (!reason)
+            made[made_count++] = checks[i].what;
+        else
+            open[open_count++] =
+                (struct an_not_checked){checks[i].what, reason, inputs[input].to_check};
+    }
+    result->checked = an_arena_copy(context->arena, made, made_count * sizeof *made);
+    result->checked_count = made_count;
+    result->not_checked = an_arena_copy(context->arena, open, open_count * sizeof *open);
+    result->not_checked_count = open_count;
+    result->healthy = !findings->count && !open_count;
+    return result->checked && result->not_checked ? 0 : TACHO_ENOMEM;
+}
