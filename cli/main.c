@@ -68,7 +68,8 @@ static void help_print(bool all)
             "exit codes: 0 ok, 1 a threshold was exceeded (diff --fail-above), 2 wrong usage, 3 "
             "bad "
             "input,\n"
-            "4 not supported or not permitted, 5 internal error;\n"
+            "4 not supported or not permitted, 5 internal error, 6 undecided (too little data for "
+            "the threshold);\n"
             "'run' and 'train' follow env(1): 125 if tacho failed before the start, 126 or 127 if "
             "the program could not be run,\n"
             "128+N if signal N ended it, else its own exit code.\n",

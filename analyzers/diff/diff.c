@@ -12,6 +12,7 @@
 
 #include "analyzers/base/arena.h"
 #include "analyzers/diff/diff_private.h"
+#include "analyzers/diff/gate.h"
 #include "store/store.h"
 #include "tacho_error.h"
 
@@ -468,7 +469,26 @@ void an_diff_free(struct an_diff *diff)
     free(diff);
 }
 
-bool an_diff_above(const struct an_diff *diff, double pct)
+double an_diff_within_pct(const struct an_diff *diff)
 {
-    return diff->slower && diff->step.delta_pct > pct;
+    const struct an_diff_row *step = &diff->step;
+    return isnan(step->low) ? NAN : 100 * (step->high - step->low) / (2 * 1.96) / step->good;
+}
+
+double an_diff_run_step(const struct an_result *base, const struct an_result *run)
+{
+    struct an_diff diff = {.arena = an_arena_new()};
+    struct an_diff_comparison comparison = {.diff = &diff,
+                                            .side = {{.result = base, .samples = base->samples},
+                                                     {.result = run, .samples = run->samples}}};
+    size_t steps = run->samples->steps;
+    double median = NAN, *work = malloc((steps + 1) * sizeof *work);
+    if (diff.arena && work)
+        choose_unit(&comparison);
+    if (diff.arena && work && steps && diff.unit != AN_DIFF_CAPTURE &&
+        !scale_steps(&comparison, &comparison.side[1]))
+        median = an_diff_median(comparison.side[1].step, steps, work);
+    free(work);
+    an_arena_free(diff.arena);
+    return median;
 }

@@ -137,8 +137,6 @@ struct an_diff {
 int an_diff_results(const struct an_result *good, const struct an_result *bad, int most,
                     struct an_diff **out);
 void an_diff_free(struct an_diff *diff); /* NULL is fine */
-/* Is the candidate's step longer by more than `pct` per cent, and significantly so? */
-bool an_diff_above(const struct an_diff *diff, double pct);
 
 const char *an_diff_kind_key(enum an_diff_kind k);
 const char *an_diff_kind_text(enum an_diff_kind k);

@@ -39,6 +39,8 @@ struct an_diff_test {
 int an_diff_test(const double *good, size_t good_count, const struct an_diff_draws *good_draws,
                  const double *bad, size_t bad_count, const struct an_diff_draws *bad_draws,
                  struct an_diff_test *out);
+/* Two-sided p of Student's t with df degrees of freedom. */
+double an_diff_t_p(double t, double df);
 /* NAN for count = 0; work has room for count. */
 double an_diff_median(const double *values, size_t count, double *work);
 /* Adjusts `count` p-values of a family of `family` >= count tests, of which the others are taken

@@ -95,7 +95,7 @@ static double drawn_median(const struct value *sorted, size_t count, const uint1
 
 /* Two-sided p of Student's t, by Wallace's normal approximation (1959): within 0.003 from 4 degrees
  * of freedom on. */
-static double t_p(double t, double df)
+double an_diff_t_p(double t, double df)
 {
     double z = (8 * df + 1) / (8 * df + 3) * sqrt(df * log1p(t * t / df));
     return erfc(z / sqrt(2));
@@ -111,7 +111,8 @@ static double p_of(double delta, double sd, const struct an_diff_draws *good,
            blocks = fmin(good_blocks, bad_blocks);
     if (!(sd > 0))
         return delta == 0 ? 1 : 0;
-    return t_p(delta / (sd * sqrt(blocks / (blocks - 1))), fmax(good_blocks + bad_blocks - 2, 1));
+    return an_diff_t_p(delta / (sd * sqrt(blocks / (blocks - 1))),
+                       fmax(good_blocks + bad_blocks - 2, 1));
 }
 
 /* How far the medians of the quarters (of short runs: the halves) of a run lie apart. */

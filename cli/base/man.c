@@ -83,7 +83,8 @@ static void examples(FILE *out, const char *text)
 static const char ends[] = "\n# EXIT STATUS\n\n"
                            "0\n\tok\n1\n\ta threshold was exceeded (*tacho-diff*(1) with "
                            "*--fail-above*)\n2\n\twrong usage\n3\n\tbad input\n"
-                           "4\n\tnot supported or not permitted here\n5\n\tinternal error\n";
+                           "4\n\tnot supported or not permitted here\n5\n\tinternal error\n"
+                           "6\n\tundecided: too little data for the threshold\n";
 static const char ends_as_env[] =
     "\n# EXIT STATUS\n\n"
     "That of the command, as in env(1): 125 if tacho failed before the start, 126 or 127 if the "

@@ -16,17 +16,21 @@
 #include "reports/diff/diff_write.h"
 
 #define EXIT_THRESHOLD 1
+#define EXIT_UNDECIDED 6
+#define RUNS_MOST      64
 
 struct values {
-    const char *output, *color, *classes, *fail_above;
+    const char *output, *color, *classes, *fail_above, *run_sd;
     int64_t width, top;
     bool json, no_color;
 };
 
 static const struct cli_option options[] = {
-    CLI_TEXT_ROW(
-        "fail-above", 0, CLI_TEXT, fail_above, "PCT",
-        "exit with 1 if the step is significantly longer, by more than PCT (for example 3%)"),
+    CLI_TEXT_ROW("fail-above", 0, CLI_TEXT, fail_above, "PCT",
+                 "exit with 1 if the step is longer by more than PCT (for example 3%), with 6 if "
+                 "the runs are too few to decide"),
+    CLI_TEXT_ROW("assume-run-sd", 0, CLI_TEXT, run_sd, "PCT",
+                 "standard deviation between runs that is assumed: then one run a side can decide"),
     CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-diff/1)"),
     CLI_OUTPUT_ROW,
     CLI_NUMBER_ROW("top", 0, CLI_INT, top, "N", "rows of each table (10)", 1, 1000),
@@ -39,24 +43,27 @@ static const struct cli_option options[] = {
 
 const struct cli_spec cli_diff_spec = {
     .help = "compare two runs: what takes more time; fail a build that got slower",
-    .usage = "[OPTION]... BASELINE CANDIDATE",
+    .usage = "[OPTION]... BASELINE CANDIDATE | BASELINE... -- CANDIDATE...",
     .about =
         "Shows what takes more or less time per step in CANDIDATE than in BASELINE (parts of the "
         "step, operators, kernels,\n"
         "ranks), and which of the differences exceed the noise.\n"
         "BASELINE and CANDIDATE are runs as for 'tacho report'. Their numbers of steps may "
-        "differ.",
+        "differ. Of several runs\n"
+        "a side the middle ones are shown; --fail-above needs several, because the steps of one "
+        "run do not say\n"
+        "how much runs differ.",
     .options = options,
     .examples = "  tacho diff before.tacho after.tacho\n"
-                "  tacho diff main.json.gz branch.json.gz --fail-above 3%   # in CI: exit code 1 "
-                "if it is slower",
+                "  tacho diff --fail-above 3% main-*.tacho -- branch-*.tacho   # in CI: exit code "
+                "1 if it is slower, 6 if undecided",
     .least = 2,
-    .most = 2,
+    .most = RUNS_MOST,
     .words_missing = "the two runs, BASELINE and CANDIDATE",
 };
 
 /* "3%", "3 %", "2.5". */
-static int limit_of(const char *text, double *pct)
+static int percent_of(const char *option, const char *text, double *pct)
 {
     char *end = NULL;
     *pct = NAN;
@@ -68,9 +75,38 @@ static int limit_of(const char *text, double *pct)
     end += strspn(end, " ");
     end += *end == '%';
     if (!number || *end || *pct < 0 || *pct > 1e6 || strchr(text, 'x'))
-        return cli_usage("diff", "give a percentage: --fail-above 3%",
-                         "--fail-above: '%s' is not a percentage", text);
+        return cli_usage("diff", "give a percentage, for example 3%",
+                         "--%s: '%s' is not a percentage", option, text);
     return 0;
+}
+
+/* The runs of both sides, the baseline's first. */
+struct sides {
+    char **run;
+    size_t good, bad;
+    struct an_result *result[RUNS_MOST];
+    double step[RUNS_MOST]; /* median, in the unit of the first run */
+};
+
+/* Words after the last "--" of the command line. */
+static size_t words_after_dashes(int argc, char **argv)
+{
+    for (int i = argc - 1; i > 0; i--)
+        if (!strcmp(argv[i], "--"))
+            return (size_t)(argc - 1 - i);
+    return 0;
+}
+
+/* Splits the runs: at "--", or two runs without it. */
+static int split(struct sides *sides, char **run, size_t count, size_t after)
+{
+    sides->run = run;
+    sides->bad = after && after < count ? after : 1;
+    sides->good = count - sides->bad;
+    if (count == 2 || (after && after < count))
+        return 0;
+    return cli_usage("diff", "tacho diff BASELINE... -- CANDIDATE...",
+                     "give '--' between the runs of the baseline and those of the candidate");
 }
 
 /* Finds and analyzes one of the two runs. 0 or an exit code, after a message. */
@@ -88,26 +124,45 @@ static int load(const struct values *values, const char *run, struct an_result *
     return code;
 }
 
-/* Analyzes both runs and compares them. 0 or an exit code, after a message. */
-static int compare(const struct values *values, char **run, struct an_diff **diff)
+/* The run of a side with the middle value: it is shown. */
+static size_t middle_of(const double *step, size_t count)
 {
-    struct an_result *result[2] = {NULL, NULL};
-    int code = load(values, run[0], &result[0]);
-    if (!code)
-        code = load(values, run[1], &result[1]);
-    if (!code) {
-        int rc = an_diff_results(result[0], result[1], (int)values->top, diff);
-        if (rc)
-            code = cli_error(rc, NULL, "%s, %s: the runs could not be compared: %s", run[0], run[1],
-                             tacho_error_text(rc));
+    for (size_t i = 0; i < count; i++) {
+        size_t below = 0;
+        for (size_t k = 0; k < count; k++)
+            below += step[k] < step[i] || (step[k] == step[i] && k < i);
+        if (below == (count - 1) / 2)
+            return i;
     }
-    an_result_free(result[0]);
-    an_result_free(result[1]);
+    return 0;
+}
+
+/* Analyzes all runs and compares the middle ones of both sides. 0 or an exit code, after a
+ * message. */
+static int compare(const struct values *values, struct sides *sides, struct an_diff **diff)
+{
+    int code = 0;
+    size_t count = sides->good + sides->bad;
+    for (size_t i = 0; i < count && !code; i++) {
+        code = load(values, sides->run[i], &sides->result[i]);
+        if (!code)
+            sides->step[i] = an_diff_run_step(sides->result[0], sides->result[i]);
+    }
+    if (!code) {
+        size_t good = middle_of(sides->step, sides->good),
+               bad = sides->good + middle_of(sides->step + sides->good, sides->bad);
+        int rc = an_diff_results(sides->result[good], sides->result[bad], (int)values->top, diff);
+        if (rc)
+            code = cli_error(rc, NULL, "%s, %s: the runs could not be compared: %s",
+                             sides->run[good], sides->run[bad], tacho_error_text(rc));
+    }
+    for (size_t i = 0; i < count; i++)
+        an_result_free(sides->result[i]);
     return code;
 }
 
 static int write_diff(const struct values *values, char *const *arguments,
-                      const struct an_diff *diff, const struct rep_diff_gate *gate)
+                      const struct an_diff *diff, const struct an_gate *gate)
 {
     struct cli_output out;
     struct rep_options settings = cli_report_options(
@@ -124,19 +179,29 @@ int cli_diff(int argc, char **argv)
 {
     struct values values = {0};
     struct an_diff *diff = NULL;
-    struct rep_diff_gate gate = {.fail_above_pct = NAN};
+    struct an_gate_input input = {.limit_pct = NAN};
+    struct sides sides = {0};
+    size_t after = words_after_dashes(argc, argv);
     int first, code = cli_parse(&cli_diff_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    code = limit_of(values.fail_above, &gate.fail_above_pct);
-    if (!code)
-        code = compare(&values, argv + first, &diff);
+    code = percent_of("fail-above", values.fail_above, &input.limit_pct);
+    code = code ? code : percent_of("assume-run-sd", values.run_sd, &input.run_sd_pct);
+    code = code ? code : split(&sides, argv + first, (size_t)(argc - first), after);
+    code = code ? code : compare(&values, &sides, &diff);
     if (code)
         return code;
-    gate.failed = !isnan(gate.fail_above_pct) && an_diff_above(diff, gate.fail_above_pct);
+    input.good = sides.step;
+    input.good_count = sides.good;
+    input.bad = sides.step + sides.good;
+    input.bad_count = sides.bad;
+    input.within_pct = an_diff_within_pct(diff);
+    struct an_gate gate = an_gate_decide(&input);
     code = write_diff(&values, argv + first, diff, &gate);
-    if (!code && gate.failed)
+    if (!code && gate.state == AN_GATE_FAILED)
         code = EXIT_THRESHOLD;
+    if (!code && gate.state == AN_GATE_UNDECIDED)
+        code = EXIT_UNDECIDED;
     an_diff_free(diff);
     return code;
 }

@@ -84,15 +84,25 @@ static void put_rows(struct rep_writer *writer, const char *key, const struct an
 }
 
 /* The limit of --fail-above and whether the comparison keeps to it. */
-static void put_gate(struct rep_writer *writer, const struct rep_diff_gate *diff_gate)
+static void put_gate(struct rep_writer *writer, const struct an_gate *gate)
 {
-    if (isnan(diff_gate->fail_above_pct)) {
+    const char *why = gate->reason ? gate->reason : "not known";
+    if (gate->state == AN_GATE_NONE) {
         rep_put_null(writer, "gate", "no limit was given: --fail-above");
         return;
     }
     rep_open(writer, "gate");
-    rep_put_real(writer, "fail_above_pct", diff_gate->fail_above_pct, "");
-    rep_put_bool(writer, "failed", diff_gate->failed);
+    rep_put_real(writer, "fail_above_pct", gate->limit_pct, "");
+    rep_put_bool(writer, "failed", gate->state == AN_GATE_FAILED);
+    rep_put_bool(writer, "undecided", gate->state == AN_GATE_UNDECIDED);
+    rep_put_text_or(writer, "reason", gate->reason, "it is decided");
+    rep_put_int(writer, "good_runs", (int64_t)gate->good_runs);
+    rep_put_int(writer, "bad_runs", (int64_t)gate->bad_runs);
+    rep_put_real(writer, "change_pct", gate->change_pct, why);
+    rep_put_real(writer, "high_pct", gate->high_pct, why);
+    rep_put_real(writer, "p", gate->p, why);
+    rep_put_real(writer, "least_p", gate->least_p, why);
+    rep_put_real(writer, "detectable_pct", gate->detectable_pct, why);
     rep_close(writer);
 }
 
@@ -132,7 +142,7 @@ static void put_kinds(struct rep_writer *writer, const struct an_diff *diff)
     rep_put_int(writer, "removed_omitted", (int64_t)(diff->removed_total - diff->removed_count));
 }
 
-int rep_diff_json(const struct an_diff *diff, const struct rep_diff_gate *gate, FILE *out)
+int rep_diff_json(const struct an_diff *diff, const struct an_gate *gate, FILE *out)
 {
     static const char *const units[] = {[AN_DIFF_PER_STEP] = "step",
                                         [AN_DIFF_PER_TOKENS] = "tokens",

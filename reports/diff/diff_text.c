@@ -128,19 +128,26 @@ static void side_line(struct page *page, const char *label, const struct an_diff
     page_end(page);
 }
 
-/* Says whether the limit of --fail-above is kept, and by how much. */
-static void gate_line(struct page *page, const struct rep_diff_gate *diff_gate,
-                      const struct an_diff *diff)
+/* Says whether the limit of --fail-above is kept, and which change so many runs can show. */
+static void gate_line(struct page *page, const struct an_gate *gate)
 {
-    if (isnan(diff_gate->fail_above_pct))
+    static const char *const states[] = {"", "passed", "FAILED", "UNDECIDED"};
+    if (gate->state == AN_GATE_NONE)
         return;
-    double pct = diff->step.delta_pct;
-    const char *sign = pct > 0 ? "+" : "", *note = "";
-    if (!diff_gate->failed && pct > diff_gate->fail_above_pct)
-        note = ", which is not significant";
-    page_line(page, "Limit", "%s: the step may be up to %s %% longer, the change is %s%s %%%s",
-              diff_gate->failed ? "FAILED" : "passed", NUMBER_TEXT(diff_gate->fail_above_pct), sign,
-              NUMBER_TEXT(pct), note);
+    page_label(page, "Limit");
+    page_item(page, "%s: the step may be up to %s %% longer", states[gate->state],
+              NUMBER_TEXT(gate->limit_pct));
+    if (!isnan(gate->change_pct))
+        page_item(page, "the change is %+.3g %%", gate->change_pct);
+    if (!isnan(gate->high_pct))
+        page_item(page, "at most %+.3g %% (95 %%), p %.2g that it is not slower", gate->high_pct,
+                  gate->p);
+    page_item(page, "%zu and %zu runs", gate->good_runs, gate->bad_runs);
+    if (!isnan(gate->detectable_pct))
+        page_item(page, "smallest detectable change %+.3g %%", gate->detectable_pct);
+    if (gate->reason)
+        page_item(page, "%s", gate->reason);
+    page_end(page);
 }
 
 /* Is the row worth a line? Classes that neither run spent time in are left to JSON. */
@@ -197,8 +204,7 @@ static void scaling_line(struct page *page, const struct an_diff *diff)
 
 /* Everything above the tables: the verdict, both runs, a note, scaling, the test of
  * significance, and the limit of --fail-above. */
-static void diff_head(struct page *page, const struct an_diff *diff,
-                      const struct rep_diff_gate *diff_gate)
+static void diff_head(struct page *page, const struct an_diff *diff, const struct an_gate *gate)
 {
     page_head(page, diff->verdict);
     page_blank(page);
@@ -218,7 +224,7 @@ static void diff_head(struct page *page, const struct an_diff *diff,
                   "of the step",
                   diff->compared);
     page_end(page);
-    gate_line(page, diff_gate, diff);
+    gate_line(page, gate);
 }
 
 /* Writes the rows that are worth a line. Without memory for a copy the table is empty. */
@@ -258,7 +264,7 @@ static bool kind_tables(struct page *page, const struct an_diff *diff)
 
 /* One table for each kind of name, in the order in which the analysis sorted them, then the
  * names that only one of the runs has. */
-int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
+int rep_diff_text(const struct an_diff *diff, const struct an_gate *gate,
                   const struct rep_options *options, FILE *out)
 {
     struct page page = {.out = out,

@@ -8,18 +8,13 @@
 
 #include <stdio.h>
 
-#include "analyzers/diff/diff.h"
+#include "analyzers/diff/gate.h"
 #include "reports/page/options.h"
 
-/* What the caller asked about. */
-struct rep_diff_gate {
-    double fail_above_pct; /* NAN: no limit was given */
-    bool failed;
-};
-
-/* 0, TACHO_EIO (the stream failed) or TACHO_ENOMEM. */
-int rep_diff_text(const struct an_diff *diff, const struct rep_diff_gate *gate,
+/* `gate`: the limit of --fail-above and whether it is kept. 0, TACHO_EIO (the stream failed) or
+ * TACHO_ENOMEM. */
+int rep_diff_text(const struct an_diff *diff, const struct an_gate *gate,
                   const struct rep_options *options, FILE *out);
-int rep_diff_json(const struct an_diff *diff, const struct rep_diff_gate *gate, FILE *out);
+int rep_diff_json(const struct an_diff *diff, const struct an_gate *gate, FILE *out);
 
 #endif

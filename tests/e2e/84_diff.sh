@@ -51,13 +51,13 @@ says "counted steps"
 expect 0 one.tacho deep.tacho
 says "compute"
 if [ -n "${TIMING:-}" ]; then # twenty times the layers are slower, whatever else the machine does
-    expect 0 one.tacho two.tacho --fail-above 400%
+    expect 0 one.tacho two.tacho --fail-above 400% --assume-run-sd 5%
     expect 0 one.tacho deep.tacho
     says "slower"
-    expect 1 one.tacho deep.tacho --fail-above 3%
+    expect 1 one.tacho deep.tacho --fail-above 3% --assume-run-sd 5%
     says "FAILED"
-    expect 1 one.tacho deep.tacho --fail-above "3 %" --json -o diff.json
-    expect 0 deep.tacho one.tacho --fail-above 3% # faster is no failure
+    expect 1 one.tacho deep.tacho --fail-above "3 %" --assume-run-sd 5% --json -o diff.json
+    expect 0 deep.tacho one.tacho --fail-above 3% --assume-run-sd 5% # faster is no failure
     exit 0                                        # the rest does not depend on the machine
 fi
 # the same run with 50 ms more at the end of each step: much more than its steps differ by
@@ -67,13 +67,21 @@ sqlite3 slow.tacho "CREATE TEMP TABLE n AS SELECT rowid AS r, start AS t, row_nu
     UPDATE step SET start = start + 50000000 * k, \"end\" = \"end\" + 50000000 * (k + 1) FROM n WHERE r = step.rowid" || fail "no slower copy"
 expect 0 one.tacho slow.tacho
 says "slower"
-expect 1 one.tacho slow.tacho --fail-above 3%
+# one run a side does not say how much runs differ: undecided, unless that is given
+expect 6 one.tacho slow.tacho --fail-above 3%
+says "UNDECIDED"
+expect 6 --fail-above 3% one.tacho two.tacho one.tacho -- slow.tacho slow.tacho slow.tacho
+says "so few runs cannot show any change"
+expect 1 --fail-above 3% one.tacho one.tacho one.tacho one.tacho -- slow.tacho slow.tacho slow.tacho slow.tacho
+says "4 and 4 runs"
+expect 1 one.tacho slow.tacho --fail-above 3% --assume-run-sd 2%
 says "FAILED"
-expect 1 one.tacho slow.tacho --fail-above "3 %" --json -o diff.json
+says "smallest detectable change"
+expect 1 one.tacho slow.tacho --fail-above "3 %" --assume-run-sd 2 --json -o diff.json
 [ -s diff.json ] || fail "a failed limit must still write the file"
 grep -q '"schema": "tacho-diff/1"' diff.json || fail "no schema"
 grep -q '"failed": true' diff.json || fail "the JSON does not say that the limit failed"
-expect 0 slow.tacho one.tacho --fail-above 3% # faster is no failure
+expect 0 slow.tacho one.tacho --fail-above 3% --assume-run-sd 2% # faster is no failure
 expect 0 one.tacho wide.tacho
 says "64 and 256 tokens"
 
@@ -112,8 +120,8 @@ expect 0 "$zero" "$four"
 says "less time"
 says "input -"
 says "(loader: enumerate(DataLoader))"
-expect 0 "$four" "$zero" --fail-above 3% # four steps each: longer, but nothing can be said
-says "passed"
+expect 6 "$four" "$zero" --fail-above 3% # four steps each: 25 % longer, and undecided
+says "UNDECIDED"
 for t in "$zero" "$traces/hta_trace_diff_test_rank1.json.gz" "$traces/tracelens_b200_eager_rank0.json.gz"; do
     expect 0 "$t" "$t"
     says "no difference"
@@ -164,18 +172,18 @@ write(f"{name}_second.json", [e for e in out if e["ts"] >= middle])
 END
 python3 cut.py "$four" same 0 && python3 cut.py "$four" slow 8000 || fail "the traces could not be cut"
 
-expect 0 same_first.json same_second.json --fail-above 3%
+expect 0 same_first.json same_second.json --fail-above 3% --assume-run-sd 0.5%
 silent_about "not enough steps" # 10 steps each: something can be said, and it is
 says "no significant difference"
 expect 0 same_first.json same_second.json --json
 grep -q '"differs": false' out || fail "halves of one trace differ significantly"
 grep -q '"significant": true' out && fail "something in the halves of one trace is called significant"
 
-expect 1 same.json slow.json --fail-above 3%
+expect 1 same.json slow.json --fail-above 3% --assume-run-sd 0.5%
 says "host +8"
 says "Optimizer.step#SGD.step"
 says "FAILED"
-expect 0 same.json slow.json --fail-above 20%
+expect 0 same.json slow.json --fail-above 20% --assume-run-sd 0.5%
 expect 0 same.json slow.json --json
 python3 - << 'END' || fail "the slower operator is not what the JSON says"
 import json

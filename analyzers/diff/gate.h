@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Public header of the room analyzers/: does a step that got slower break a limit? The unit is the
+ * run: steps of one run share its machine, its neighbours and its luck, so that no number of them
+ * says how much runs differ. Values are the medians of runs (an_diff_run_step), compared as
+ * logarithms; a change is the ratio of the geometric means - 1.
+ *
+ * The limit is broken when the change is above it and the one-sided p of "not slower" is at most
+ * AN_GATE_ALPHA. p is that of the exact permutation test of the means up to AN_GATE_EXACT runs, of
+ * Student's t above; with an assumed standard deviation between runs that of the normal
+ * distribution. The limit is kept when the upper end of the 95 % interval (one-sided) is below it.
+ * Else the gate is undecided. The smallest detectable change is the one that breaks the limit with
+ * a probability of 90 %, from the noncentral t (Johnson & Kotz's approximation).
+ */
+#ifndef ANALYZERS_GATE_H
+#define ANALYZERS_GATE_H
+
+#include <stddef.h>
+
+#include "analyzers/diff/diff.h"
+
+#define AN_GATE_ALPHA 0.02 /* of equal runs fewer break the limit */
+#define AN_GATE_EXACT 22   /* runs of both sides */
+
+enum an_gate_state { AN_GATE_NONE, AN_GATE_PASSED, AN_GATE_FAILED, AN_GATE_UNDECIDED };
+
+struct an_gate_input {
+    const double *good, *bad; /* ms of a step of each run, > 0 */
+    size_t good_count, bad_count;
+    double limit_pct;  /* NAN: no limit, the state is AN_GATE_NONE */
+    double run_sd_pct; /* assumed between runs; NAN: only what the runs show */
+    double within_pct; /* standard error of the change inside a pair of runs; NAN: not known */
+};
+
+struct an_gate {
+    enum an_gate_state state;
+    double limit_pct;
+    size_t good_runs, bad_runs;
+    double change_pct, high_pct; /* high: upper end of the one-sided 95 % interval; NAN: unknown */
+    double p, least_p;           /* least: the smallest that so many runs can reach */
+    double detectable_pct;       /* NAN: no change can be detected */
+    const char *reason;          /* why it is undecided, static storage; NULL */
+};
+
+struct an_gate an_gate_decide(const struct an_gate_input *input);
+
+/* Median step of a run in ms, for as many tokens (otherwise samples) as a step of `base` has; NAN:
+ * the run has no counted steps. Both need samples (an_options.samples). */
+double an_diff_run_step(const struct an_result *base, const struct an_result *run);
+
+/* The standard error of diff->step.delta in per cent of the baseline's step; NAN: not tested. */
+double an_diff_within_pct(const struct an_diff *diff);
+
+#endif
