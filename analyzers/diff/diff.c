@@ -307,14 +307,6 @@ static int side_value(struct an_diff_comparison *comparison, struct an_diff_row 
     return 0;
 }
 
-static void finish_delta(struct an_diff_comparison *comparison, struct an_diff_row *row)
-{
-    row->delta = row->bad - row->good;
-    row->delta_pct =
-        comparison->diff->good.step > 0 ? 100 * row->delta / comparison->diff->good.step : NAN;
-    row->low = row->high = row->p = row->floor = NAN;
-}
-
 /* Makes a row of items of equal names; where several were matched without their arguments, it gets
  * the common part as name. */
 static int add_row(struct an_diff_comparison *comparison, const struct an_diff_item *item,
@@ -330,7 +322,7 @@ static int add_row(struct an_diff_comparison *comparison, const struct an_diff_i
     int rc = side_value(comparison, row, comparison->rows, 0, item, count);
     if (!rc)
         rc = side_value(comparison, row, comparison->rows, 1, item, count);
-    finish_delta(comparison, row);
+    an_diff_row_finish(comparison->diff, row);
     comparison->rows++;
     return rc;
 }
@@ -384,7 +376,7 @@ static int step_row(struct an_diff_comparison *comparison)
     }
     diff->good.step = diff->step.good;
     diff->bad.step = diff->step.bad;
-    finish_delta(comparison, &diff->step);
+    an_diff_row_finish(diff, &diff->step);
     return 0;
 }
 
@@ -428,6 +420,8 @@ static int compare(struct an_diff_comparison *comparison, size_t most)
     rc = rc ? rc : step_row(comparison);
     rc = rc ? rc : list_items(comparison);
     rc = rc ? rc : make_rows(comparison);
+    if (!rc && diff->unit == AN_DIFF_CAPTURE)
+        an_diff_per_work(comparison);
     rc = rc ? rc : an_diff_keep_and_test(comparison, most);
     rc = rc ? rc : list_only(comparison);
     rc = rc ? rc : an_diff_scaling(diff, comparison->side[0].result, comparison->side[1].result);

@@ -116,6 +116,7 @@ struct an_diff {
     struct an_diff_side good, bad;
     enum an_diff_unit unit;   /* of every number: a step; a step's worth of the baseline's tokens or
                                  samples;   the whole capture */
+    bool per_work;            /* captures: the candidate's times are for the baseline's work */
     double unit_size;         /* how many tokens or samples that is; else NAN */
     const char *verdict;      /* one sentence */
     const char *significance; /* why nothing can be said about significance; NULL: it can */

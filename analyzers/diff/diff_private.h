@@ -5,6 +5,7 @@
 #ifndef ANALYZERS_DIFF_PRIVATE_H
 #define ANALYZERS_DIFF_PRIVATE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,6 +72,17 @@ struct an_diff_comparison {
     size_t ranks; /* that both have */
     bool tested;
 };
+
+/* Fills the differences of a row from its two values; nothing is tested yet. */
+static inline void an_diff_row_finish(const struct an_diff *diff, struct an_diff_row *row)
+{
+    row->delta = row->bad - row->good;
+    row->delta_pct = diff->good.step > 0 ? 100 * row->delta / diff->good.step : NAN;
+    row->low = row->high = row->p = row->floor = NAN;
+}
+/* Captures without steps: brings the candidate's values to the work of the baseline, and notes it
+ * (diff_work.c). */
+void an_diff_per_work(struct an_diff_comparison *comparison);
 
 /* Keeps the largest differences of each kind, every class and rank and `most` names, and tests
  * them. 0 or TACHO_ENOMEM. */

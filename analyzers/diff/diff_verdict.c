@@ -113,8 +113,9 @@ static const char *changed(const struct rows *rows, const char *good, const char
     const struct an_diff *diff = rows->diff;
     struct an_arena *arena = diff->arena;
     double pct = fabs(diff->step.delta_pct);
-    const char *moved = what_moved(rows),
-               *per = diff->unit == AN_DIFF_CAPTURE ? "over the whole capture" : "a step";
+    const char *moved = what_moved(rows), *per = "a step";
+    if (diff->unit == AN_DIFF_CAPTURE)
+        per = diff->per_work ? "for the same work" : "over the whole capture";
     const char *tail = tested ? "" : an_arena_format(arena, "; %s", diff->significance);
     const char *what = diff->step.delta < 0
                            ? an_arena_format(arena, "takes %.*f %% less time", pct < 10, pct)

@@ -528,6 +528,10 @@ int an_findings_gpu(struct an_findings_list *findings)
     double span = an_devices_ns(findings->context->result, span_ns), pageable = 0;
     if (span <= 0)
         return 0;
+    if (an_too_little(findings->context)) {
+        an_findings_capture(findings);
+        return 0;
+    }
     int rc = exposed_comm(findings);
     rc = rc ? rc : host_late(findings, span);
     rc = rc ? rc : sync_stall(findings);

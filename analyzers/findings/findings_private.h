@@ -114,6 +114,9 @@ bool an_findings_slow_rank(const struct an_context *context);
 /* The class that gives the run its name (verdict.c): compute, unless another one is larger or large
  * enough. */
 enum an_class an_bound_class(const struct an_budget *budget);
+/* Why devices without steps hold too little work for any statement about them, NULL: they hold
+ * enough (verdict.c). */
+const char *an_too_little(struct an_context *context);
 /* Is the time that no class explains mostly that of graphs of which the kernels were not recorded
  * (verdict.c)? */
 bool an_mostly_opaque(const struct an_context *context);

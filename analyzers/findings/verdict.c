@@ -11,9 +11,12 @@
 #include "analyzers/findings/findings_private.h"
 
 /* A class other than compute gives the run its name from here on, or if it is the largest. */
-#define BOUND_PCT  15.0
-#define WORTH_PCT  2.0 /* a class that is worth a clause */
-#define NAMED_MOST 4   /* checks that were not made and are named */
+#define BOUND_PCT 15.0
+#define WORTH_PCT 2.0 /* a class that is worth a clause */
+/* Devices without steps: below them nothing is said of a capture. */
+#define OPS_LEAST      20
+#define SPAN_LEAST_PCT 1.0 /* of the recording, between the first and the last op */
+#define NAMED_MOST     4   /* checks that were not made and are named */
 
 static const char *const bound[AN_CLASS_COUNT] = {
     [AN_CLASS_COMPUTE] = "COMPUTE-BOUND", [AN_CLASS_COMM] = "COMMUNICATION-BOUND",
@@ -220,10 +223,37 @@ static const struct {
 };
 #define PARTS (sizeof parts / sizeof *parts)
 
+const char *an_too_little(struct an_context *context)
+{
+    const struct an_result *result = context->result;
+    double span_ms = an_devices_ns(result, span_ns) / 1e6, recorded_ms = 0;
+    int64_t ops = 0;
+    if (context->step_count)
+        return NULL;
+    for (size_t i = 0; i < result->gpu_count; i++)
+        ops += result->gpus[i].ops;
+    if (result->run.duration_s.valid)
+        recorded_ms = 1e3 * result->run.duration_s.value;
+    if (ops >= OPS_LEAST && 100 * span_ms >= SPAN_LEAST_PCT * recorded_ms)
+        return NULL;
+    return an_finding_text(context,
+                           "%" PRId64 " device operation%s, within %s of the %s that were recorded",
+                           ops, ops == 1 ? "" : "s", an_time_words(context->arena, span_ms, 3),
+                           an_time_words(context->arena, recorded_ms, 3));
+}
+
 /* The verdict of a capture without steps: the whole capture, in shares of the devices' spans. */
 static void by_capture(struct an_context *context)
 {
     struct an_result *result = context->result;
+    const char *little = an_too_little(context);
+    if (little) {
+        result->verdict_class = "TOO LITTLE DATA";
+        result->verdict = an_finding_text(
+            context, "TOO LITTLE DATA: %s: too little for a verdict. Record several steps.",
+            little);
+        return;
+    }
     double span = an_devices_ns(result, span_ns), share[PARTS], opaque_pct = span;
     size_t most = 1;
     for (size_t i = 0; i < PARTS; i++) {

@@ -352,6 +352,37 @@ static void test_no_steps(void **state)
     an_diff_free(d);
 }
 
+/* A window without steps, in which `rounds` times six operators run. */
+static const struct an_result *window_of(struct fixture *f, int rounds, int64_t each)
+{
+    static const char *const names[] = {"embed", "matmul", "softmax", "norm", "loss", "update"};
+    fx_open(f);
+    int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10);
+    for (int64_t i = 0; i < rounds * 6; i++)
+        fx_slice(f, f->thread, i * each, (i + 1) * each, names[i % 6], work);
+    return fx_analyze_with(f, &(struct an_options){.samples = true});
+}
+
+/* Two windows of equal length, with 12 % less work done in the second: it is slower, although it
+ * does not take longer. */
+static void test_windows_of_equal_length(void **state)
+{
+    struct fixture a, b;
+    struct an_diff *d = NULL;
+    (void)state;
+    const struct an_result *good = window_of(&a, 100, 100000), *bad = window_of(&b, 88, 113400);
+    assert_int_equal(an_diff_results(good, bad, 0, &d), 0);
+    assert_int_equal(d->unit, AN_DIFF_CAPTURE);
+    assert_near(d->step.delta_pct, 13.4, 0.1);
+    assert_non_null(strstr(d->verdict, "13 % slower"));
+    assert_non_null(strstr(d->note, "windows of equal length"));
+    assert_non_null(strstr(d->note, "0.88 times the work"));
+    assert_near(d->rows[0].bad_calls, d->rows[0].good_calls, 1e-9);
+    an_diff_free(d);
+    fx_close(&a);
+    fx_close(&b);
+}
+
 /* Two ranks, of which rank 1 is slower in BAD: the step is the mean of both, the row of the rank
  * says which. */
 static const struct an_result *two_ranks(struct fixture *f, int64_t slow)
@@ -421,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_steps_of_other_sizes),
         cmocka_unit_test(test_too_few_steps),
         cmocka_unit_test(test_no_steps),
+        cmocka_unit_test(test_windows_of_equal_length),
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_samples_are_asked_for),
     };

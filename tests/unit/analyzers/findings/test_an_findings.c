@@ -292,7 +292,7 @@ static void test_no_steps(void **state)
     (void)state;
     fx_open(f);
     int64_t stream = gpu_stream(f, f->process, "gpu:0", 7);
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 20; i++)
         gpu_launch(f, stream, i * 1000, i * 1000 + 10, i * 1000 + 20, i * 1000 + 320, "some_kernel",
                    i + 1);
     const struct an_result *r = fx_analyze(f);
@@ -300,6 +300,24 @@ static void test_no_steps(void **state)
     assert_non_null(finding(r, "NO_STEPS"));
     assert_string_equal(r->verdict_class, "DEVICE IDLE");
     assert_non_null(strstr(r->verdict, "low confidence"));
+    assert_false(r->healthy);
+    fx_close(f);
+}
+
+/* One memset in 426 ms is no evidence for any limit. */
+static void test_too_little(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t stream = gpu_stream(f, f->process, "gpu:0", 7);
+    fx_slice(f, f->thread, 0, 426000, "aten::zeros", FX_NONE);
+    gpu_launch(f, stream, 1000, 1010, 1020, 1022, "Memset (Device)", 1);
+    const struct an_result *r = fx_analyze(f);
+    assert_string_equal(r->verdict_class, "TOO LITTLE DATA");
+    assert_non_null(strstr(r->verdict, "1 device operation"));
+    assert_non_null(finding(r, "NO_STEPS"));
+    assert_int_equal(r->finding_count, 1);
     assert_false(r->healthy);
     fx_close(f);
 }
@@ -338,6 +356,7 @@ int main(void)
                                        cmocka_unit_test(test_healthy),
                                        cmocka_unit_test(test_opaque),
                                        cmocka_unit_test(test_no_steps),
+                                       cmocka_unit_test(test_too_little),
                                        cmocka_unit_test(test_some_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
