@@ -10,7 +10,7 @@
 
 #include "analyzers/work/attribution_sweep_private.h"
 
-#define SAME_NUMBER_MOST 4096 /* operators of one sequence number that are looked at */
+#define SAME_NUMBER_MOST 64 /* latest operators of one sequence number that are looked at */
 
 /* Adds the device ops of a launch to a row. */
 static void add_device(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch)
@@ -50,51 +50,69 @@ void an_sweep_add_launch(struct an_sweep *sweep, enum an_by by, uint32_t row, si
     }
 }
 
-/* Sorts the forward operators by autograd number, for forward_of. */
+/* Sorts the forward operators by autograd number and, of one number, by start, for forward_of. */
 static int sort_forward(struct an_sweep *sweep)
 {
+    const struct an_slices *slices = &sweep->trace->slice;
     size_t count = sweep->forwards;
     struct an_pair *pair = an_arena_zero(sweep->context->scratch, count, sizeof *pair),
                    *work = an_arena_zero(sweep->context->scratch, count, sizeof *work);
     if (!pair || !work)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < count; i++)
-        pair[i] = (struct an_pair){
-            an_pair_key(sweep->trace->slice.correlation[sweep->forward[i].slice]), (uint32_t)i, 0};
+        pair[i] =
+            (struct an_pair){an_pair_key(slices->start[sweep->forward[i].slice]), (uint32_t)i, 0};
+    an_pairs_sort(pair, work, count);
+    for (size_t i = 0; i < count; i++)
+        pair[i].key = an_pair_key(slices->correlation[sweep->forward[pair[i].value].slice]);
     an_pairs_sort(pair, work, count);
     sweep->by_number = pair;
     return 0;
 }
 
+/* The index after the last forward operator of that number that began at `time` or before; from
+ * `low`, the first one of the number. */
+static size_t begun_by(const struct an_sweep *sweep, size_t low, uint64_t key, int64_t time)
+{
+    size_t high = key == UINT64_MAX
+                      ? sweep->forwards
+                      : low + an_pairs_seek(sweep->by_number + low, sweep->forwards - low, key + 1);
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct an_sweep_forward *forward = &sweep->forward[sweep->by_number[middle].value];
+        if (sweep->trace->slice.start[forward->slice] <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Finds the forward operator of a backward one: of its number and process the last one that began
  * before it. For a backward operator inside another one (a part that is run again and
- * differentiated there) operators of its own thread are preferred, else those of other threads. */
+ * differentiated there) operators of its own thread are preferred, else those of other threads.
+ * Numbers repeat where traces are joined or a program starts anew, so the latest ones are looked
+ * at. */
 static const struct an_sweep_forward *forward_of(const struct an_sweep *sweep,
                                                  const struct an_sweep_pending *sweep_pending)
 {
     const struct an_slices *slices = &sweep->trace->slice;
-    const struct an_sweep_forward *best = NULL;
-    bool best_fits = false;
+    const struct an_track *tracks = sweep->trace->track;
+    const struct an_sweep_forward *other = NULL;
     if (sweep_pending->link == AN_NONE)
         return NULL;
     uint64_t key = an_pair_key(slices->correlation[sweep_pending->link]);
     size_t low = an_pairs_seek(sweep->by_number, sweep->forwards, key);
-    for (size_t i = low;
-         i < sweep->forwards && sweep->by_number[i].key == key && i < low + SAME_NUMBER_MOST; i++) {
-        const struct an_sweep_forward *sweep_forward = &sweep->forward[sweep->by_number[i].value];
-        bool fits = sweep_pending->nested == (sweep_forward->track == sweep_pending->track);
-        if (sweep->trace->track[sweep_forward->track].process !=
-                sweep->trace->track[sweep_pending->track].process ||
-            slices->start[sweep_forward->slice] > slices->start[sweep_pending->link])
+    size_t end = begun_by(sweep, low, key, slices->start[sweep_pending->link]);
+    for (size_t i = end; i > low && end - i < SAME_NUMBER_MOST; i--) {
+        const struct an_sweep_forward *forward = &sweep->forward[sweep->by_number[i - 1].value];
+        if (tracks[forward->track].process != tracks[sweep_pending->track].process)
             continue;
-        if (!best || fits > best_fits ||
-            (fits == best_fits &&
-             slices->start[sweep_forward->slice] > slices->start[best->slice])) {
-            best = sweep_forward;
-            best_fits = fits;
-        }
+        if (sweep_pending->nested == (forward->track == sweep_pending->track))
+            return forward;
+        other = other ? other : forward;
     }
-    return best;
+    return other;
 }
 
 /* Row of the innermost annotation of a thread that is open at `time`. */

@@ -155,6 +155,26 @@ static void test_backward(void **state)
     fx_close(f);
 }
 
+/* Numbers that repeat, as in traces that are joined: the latest forward operator before the
+ * backward one counts, however many have its number. */
+static void test_numbers_that_repeat(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7),
+            engine = fx_track(f, f->process, "thread", "engine", NULL);
+    for (int64_t i = 0; i < 5000; i++)
+        op(f, f->thread, 10 * i, 10 * i + 5, "aten::addmm", NULL, 5);
+    gpu_host_ns(f, f->thread, 50000, 50100, "nn.Module: Last_0", "python", FX_NONE);
+    op(f, f->thread, 50010, 50020, "aten::addmm", NULL, 5);
+    op(f, engine, 50200, 50300, "AddmmBackward0", "backward", 5);
+    launch(f, engine, s, 50210, 7, 1);
+    const struct an_result *r = fx_analyze(f);
+    assert_int_equal(ns(r, MODULE, "Last_0"), 7);
+    fx_close(f);
+}
+
 /* Checkpointing: the part that runs again on the backward thread counts sequence numbers of its
  * own. */
 static void test_checkpoint(void **state)
@@ -457,11 +477,15 @@ static void test_hostile(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_innermost),  cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_checkpoint), cmocka_unit_test(test_stacks),
-        cmocka_unit_test(test_costs),      cmocka_unit_test(test_absent),
-        cmocka_unit_test(test_random),     cmocka_unit_test(test_own_recordings),
-        cmocka_unit_test(test_hostile)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_innermost),
+                                       cmocka_unit_test(test_backward),
+                                       cmocka_unit_test(test_numbers_that_repeat),
+                                       cmocka_unit_test(test_checkpoint),
+                                       cmocka_unit_test(test_stacks),
+                                       cmocka_unit_test(test_costs),
+                                       cmocka_unit_test(test_absent),
+                                       cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_own_recordings),
+                                       cmocka_unit_test(test_hostile)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
