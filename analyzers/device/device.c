@@ -98,6 +98,27 @@ static bool same_device(const struct an_trace *trace, uint32_t first, uint32_t s
            !strcmp(trace->track[first].device, trace->track[second].device);
 }
 
+/* The name that all devices of a process have; NULL: they differ or have none. ROCm numbers the
+ * processors of a machine before its GPUs, so that events of GPUs 2 to 9 belong to the properties
+ * 0 to 7. */
+static const char *shared_name(const struct builder *builder, int64_t process)
+{
+    const struct an_trace *trace = builder->trace;
+    const char *name = NULL,
+               *prefix = an_arena_format(builder->scratch, "device.%lld.gpu:", (long long)process);
+    for (size_t i = 0; prefix && i < trace->key_count; i++) {
+        const char *key = trace->key[i].key, *value = trace->key[i].value;
+        size_t length = strlen(key);
+        if (strncmp(key, prefix, strlen(prefix)) != 0 || length < 5 ||
+            strcmp(key + length - 5, ".name") != 0)
+            continue;
+        if (name && strcmp(name, value) != 0)
+            return NULL;
+        name = value;
+    }
+    return name;
+}
+
 static void name_device(const struct builder *builder, struct an_device *out, const char *device,
                         int64_t ordinal)
 {
@@ -107,6 +128,8 @@ static void name_device(const struct builder *builder, struct an_device *out, co
                                                 (long long)process->id, device)
                               : NULL;
     const char *name = key ? an_trace_key(trace, key) : NULL;
+    if (!name && process)
+        name = shared_name(builder, process->id);
     out->name = an_arena_text(builder->arena, name ? name : "");
     out->rank = process && process->rank != STORE_ABSENT ? process->rank : ordinal;
 }

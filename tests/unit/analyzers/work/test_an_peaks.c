@@ -51,6 +51,13 @@ static void test_devices(void **state)
     same(peak("AMD Instinct MI300X", "bf16"), 1307.4e12);
     same(peak("AMD Instinct MI250X", "fp16"), 191.5e12);
     same(peak("nvidia l40s", "fp8"), 733e12);
+    same(peak("AMD Instinct MI300X VF", "bf16"), 1307.4e12);
+    same(peak("NVIDIA A800-SXM4-80GB", "bf16"), 312e12);
+    same(peak("NVIDIA L20", "bf16"), 119.5e12);
+    same(peak("NVIDIA RTX 6000 Ada Generation", "bf16"), 364.2e12);
+    same(peak("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "bandwidth"), 1792e9);
+    same(peak("NVIDIA GeForce RTX 3080", "fp16"), 59.5e12);
+    same(peak("NVIDIA GeForce RTX 2080 Ti", "fp16"), 56.9e12);
 }
 
 static void test_refusals(void **state)
@@ -64,6 +71,7 @@ static void test_refusals(void **state)
                                           "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
                                           "NVIDIA A100-SXM4-40GB MIG 3g.20gb",
                                           "NVIDIA L4000",
+                                          "NVIDIA GeForce RTX 3080 Ti",
                                           "AMD Instinct MI250X/MI250",
                                           "*",
                                           "#",
