@@ -12,14 +12,31 @@
 
 #include "analyzers/steps/step_private.h"
 
+static bool holds_one(const char *name, const char *const *words, size_t count)
+{
+    bool found = false;
+    for (size_t i = 0; i < count && !found; i++)
+        found = strstr(name, words[i]) != NULL;
+    return found;
+}
+
+/* Foreach kernels of PyTorch and Apex run on any list of tensors: copies of FSDP, norms for
+ * clipping, casts of inference. Those that an update of parameters consists of: p += alpha g, and
+ * p += value a / b. */
+static bool is_foreach_update(const char *name)
+{
+    static const char *const foreach[] = {"multi_tensor_apply", "MultiTensorApply"};
+    static const char *const updates[] = {"BinaryOpListAlphaFunctor", "PointwiseOp", "Optimizer"};
+    return holds_one(name, foreach, 2) && holds_one(name, updates, 3);
+}
+
 /* Kernels of optimizers: of PyTorch (foreach and fused), Apex, DeepSpeed, Transformer Engine. */
 static bool is_optimizer(const char *name)
 {
-    static const char *const words[] = {"multi_tensor_apply",
-                                        "multi_tensor_adam",
+    static const char *const words[] = {"multi_tensor_adam",
                                         "multi_tensor_sgd",
                                         "multi_tensor_lamb",
-                                        "MultiTensorApply",
+                                        "FusedOptimizer",
                                         "FusedAdam",
                                         "FusedSgd",
                                         "FusedAdagrad",
@@ -37,10 +54,7 @@ static bool is_optimizer(const char *name)
                                         "adagrad_kernel"};
     if (strstr(name, "split_embedding")) /* updates its table inside the backward pass */
         return false;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr(name, words[i]))
-            return true;
-    return false;
+    return holds_one(name, words, sizeof words / sizeof *words) || is_foreach_update(name);
 }
 
 enum { KERNEL_OTHER, KERNEL_OPTIMIZER = 1, KERNEL_KNOWN = 2 };

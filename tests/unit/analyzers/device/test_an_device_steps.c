@@ -498,10 +498,51 @@ static void test_random_budgets(void **state)
     }
 }
 
+/* Foreach kernels that copy (FSDP) or cast are no optimizer: they make no steps. */
+static void test_foreach_copies_are_no_steps(void **state)
+{
+    static const char *const names[] = {
+        "void multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpListAlphaFunctor<float, 2>>",
+        "void multi_tensor_apply_kernel<TensorListMetadata<2>, CopyFunctor<float, 2, 1, 1>>"};
+    (void)state;
+    for (int copies = 0; copies < 2; copies++) {
+        struct run r[1];
+        begin(r);
+        for (int i = 0; i < 6; i++) {
+            kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 60, GEMM);
+            kernel(r, i * 100 + 70, i * 100 + 75, i * 100 + 80, names[copies]);
+        }
+        const struct an_result *x = fx_analyze(r->f);
+        assert_int_equal(x->steps.source == NULL, copies);
+        assert_int_equal(x->steps.count, copies ? 0 : 5);
+        fx_close(r->f);
+    }
+}
+
+/* ROCm numbers its processors before its GPUs: the name that all have is theirs. */
+static void test_name_that_all_devices_have(void **state)
+{
+    (void)state;
+    for (int differ = 0; differ < 2; differ++) {
+        struct run r[1];
+        begin(r);
+        struct fixture *f = r->f;
+        FX(store_run_set(f->s, "device.1.gpu:0.name", "AMD Instinct MI300X VF"));
+        FX(store_run_set(f->s, "device.1.gpu:1.name", differ ? "A" : "AMD Instinct MI300X VF"));
+        int64_t far = gpu_stream(r->f, r->f->process, "gpu:9", 7);
+        gpu_kernel_ns(r->f, far, 10, 90, GEMM, 99);
+        const struct an_result *x = fx_analyze(r->f);
+        assert_string_equal(x->gpus[0].name, differ ? "" : "AMD Instinct MI300X VF");
+        fx_close(r->f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_host_runs_ahead),
+        cmocka_unit_test(test_foreach_copies_are_no_steps),
+        cmocka_unit_test(test_name_that_all_devices_have),
         cmocka_unit_test(test_two_devices),
         cmocka_unit_test(test_few_steps),
         cmocka_unit_test(test_accumulation),
