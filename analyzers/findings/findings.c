@@ -200,8 +200,10 @@ static int findings_frame(struct an_context *context)
 /* A run that cannot be checked has no findings, and is not healthy either. */
 static void findings_absent(struct an_context *context, const char *reason)
 {
-    (void)reason;
+    const struct an_not_checked all = {"everything", reason, "record again with tacho run"};
     context->result->finding_count = 0;
+    context->result->not_checked = an_arena_copy(context->arena, &all, sizeof all);
+    context->result->not_checked_count = context->result->not_checked != NULL;
 }
 
 const struct an_analyzer an_findings = {
