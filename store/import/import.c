@@ -23,6 +23,7 @@
  * again. */
 #define IMPORT_VERSION "3"
 #define HEAD_BYTES     4096u
+#define TIME_DIGITS    10 /* at least, of the time in the name of a capture */
 
 static const struct {
     enum store_format format;
@@ -149,6 +150,7 @@ struct files {
     size_t count, cap;
     int64_t bytes;
     int64_t refused; /* files of a folder in a format that has to be converted first */
+    int64_t earlier; /* captures of a worker that has a newer one */
     size_t unread;   /* of `count`: have `unread` */
 };
 
@@ -225,6 +227,40 @@ static int folder_file(struct files *files, const char *name, struct tacho_error
     return status;
 }
 
+/* Length of the worker's part of a name that torch.profiler's handler gives,
+ * WORKER.TIME.pt.trace.json with .gz or without; 0: another name. */
+static size_t worker_length(const char *path)
+{
+    const char *tail = strstr(path, ".pt.trace.json"), *time = tail;
+    while (time && time > path && time[-1] >= '0' && time[-1] <= '9')
+        time--;
+    bool timed = time && tail - time >= TIME_DIGITS && time - path >= 2 && time[-1] == '.';
+    return timed ? (size_t)(time - path) : 0;
+}
+
+/* Several captures of one worker are one rank at several times, not several ranks: the newest one
+ * is kept. Files from `first` on are sorted by name, and with it by time. */
+static void drop_earlier_captures(struct files *files, size_t first)
+{
+    size_t kept = first;
+    for (size_t i = first; i < files->count; i++) {
+        size_t length = worker_length(files->file[i].path);
+        bool earlier = length && i + 1 < files->count &&
+                       length == worker_length(files->file[i + 1].path) &&
+                       !files->file[i + 1].unread &&
+                       !strncmp(files->file[i].path, files->file[i + 1].path, length);
+        if (!earlier) {
+            files->file[kept++] = files->file[i];
+            continue;
+        }
+        files->earlier++;
+        files->unread -= files->file[i].unread != NULL;
+        files->bytes -= files->file[i].bytes;
+        free(files->file[i].path);
+    }
+    files->count = kept;
+}
+
 /* Adds the traces of a folder, sorted by name. Fails if there is none. */
 static int folder_add(struct files *files, const char *path, struct tacho_error *err)
 {
@@ -251,6 +287,8 @@ static int folder_add(struct files *files, const char *path, struct tacho_error 
                              "%s: no trace in this folder", path);
     if (!status)
         qsort(files->file + first, files->count - first, sizeof *files->file, natural_order);
+    if (!status)
+        drop_earlier_captures(files, first);
     return status;
 }
 
@@ -361,6 +399,11 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
         run->path = "folder";
         status = imp_loss(run, "Nsight Systems report or xplane file: convert it to be read",
                           files->refused);
+    }
+    if (!status && files->earlier) {
+        run->path = "folder";
+        status = imp_loss(run, "earlier capture of the same worker: report its file alone",
+                          files->earlier);
     }
     if (!status && !run->files)
         status =

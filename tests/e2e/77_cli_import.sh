@@ -100,6 +100,15 @@ touch -d "$stamp" t.json
     fail "a changed trace was not read again"
 [ "$(rows t.json)" = 401 ] || fail "rows after the change"
 
+# two captures of one worker are not two ranks: the newest one counts, and the other one is named
+mkdir workers
+trace workers/host_1.1700000000000.pt.trace.json 10
+trace workers/host_1.1700000009000.pt.trace.json 20
+trace workers/host_2.1700000009000.pt.trace.json 20
+[ "$(rows workers)" = $((2 + 2 * 40)) ] || fail "captures of one worker: $(rows workers)"
+"$TACHO" sql workers --csv 'SELECT reason FROM loss' | grep -q 'earlier capture of the same worker' || fail "the earlier capture is not named"
+rm -r workers
+
 # compressed, and a folder of ranks
 gzip -c t.json > t.json.gz
 [ "$(rows t.json.gz)" = 401 ] || fail "gzip"
