@@ -248,6 +248,8 @@ check-timing: all unit-programs $(BENCH) ## tests that compare times, one at a t
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --timing "$(O)" '$(FILTER)'
 check-long: all unit-programs $(BENCH) ## the tests of `make check` and the long ones: kill storms, the portable build
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --long "$(O)" '$(FILTER)'
+check-hostile: all unit-programs ## what an adversary tries: kills, stray writes, hostile files and folders; a table at its end
+	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --hostile "$(O)" '$(FILTER)'
 unit-programs: $(UNIT) $(TARGETS) $(FAKES)
 # a GPU job with books of its own: where nvcc is; it runs without the toolkit
 NVCC ?= $(firstword $(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/bin/nvcc) nvcc)
@@ -362,4 +364,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: man bench-engine dist coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long unit-programs asan ubsan tsan check-san bench demo lint lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+.PHONY: man bench-engine dist coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force

@@ -78,6 +78,7 @@ kill $!
 rc=0
 wait $! || rc=$?
 [ $rc = 130 ] || fail "exit status $rc after a signal"
+for _ in $(seq 600); do [ "$(pgrep -fcx "sleep 3603.$$")" = 0 ] && break; sleep 0.05; done # a killed process takes a moment
 [ "$(pgrep -fcx "sleep 3603.$$")" = 0 ] || fail "a signal leaves scripts behind"
 rm tests/e2e/0*
 # the scripts that take longest start first: all of them meet before another one runs
@@ -104,6 +105,21 @@ expect 1 "0 passed, 1 failed" --timing b
 expect 1 "0 passed, 0 failed" --unit b
 [ "$(cut -f 1 b/tests/log/times)" = '' ] || fail "times of tests that did not run"
 rm tests/e2e/0*
+# hostile scripts run when they are asked for; a table of their last lines ends the run, and a script without such a line fails
+echo 'exit 9' > tests/e2e/01_not_hostile.sh
+echo 'echo "hostile: stray writes | ${ROUNDS:-7} rounds | all named"' > tests/e2e/hostile_good.sh
+expect 0 "1 passed, 0 failed" --hostile b
+grep -qx 'hostile_good  *stray writes  *7 rounds  *all named' out || fail "the table has no row of a script that passed"
+ROUNDS=9 expect 0 "1 passed, 0 failed" --hostile b
+grep -q ' 9 rounds ' out || fail "ROUNDS does not reach a hostile script"
+echo 'echo "hostile: kills | 3 rounds | 1 lost"; exit 1' > tests/e2e/hostile_bad.sh
+echo 'echo done' > tests/e2e/hostile_silent.sh
+echo 'echo needs root; exit 77' > tests/e2e/hostile_skip.sh
+expect 1 "1 passed, 2 failed, 1 skipped" --hostile b
+grep -qx 'hostile_bad  *kills  *3 rounds  *FAILED: 1 lost' out || fail "the table has no row of a script that failed"
+grep -qx 'hostile_silent .* FAILED: no result' out || fail "a script without a result does not fail"
+grep -qx 'hostile_skip .* skipped: needs root' out || fail "the table has no row of a script that was skipped"
+rm tests/e2e/0* tests/e2e/hostile_*
 rc=0
 tests/run --nothing b > out 2>&1 || rc=$?
 [ $rc = 2 ] || fail "an unknown option: exit status $rc"
