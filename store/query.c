@@ -110,6 +110,14 @@ int store_query(store_reader *reader, const char *sql,
     return code;
 }
 
+int store_id_order(const void *id, const void *row)
+{
+    int64_t left, right;
+    memcpy(&left, id, sizeof left);
+    memcpy(&right, row, sizeof right);
+    return (left > right) - (left < right);
+}
+
 int store_index(store *writer)
 {
     return store_exec(

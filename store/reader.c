@@ -199,7 +199,7 @@ int store_run_each(store_reader *reader, int (*row)(void *ctx, const char *key, 
                    void *ctx)
 {
     struct scan scan;
-    scan_start(&scan, reader->db, "SELECT key, value FROM run", 0);
+    scan_start(&scan, reader->db, "SELECT key, value FROM run ORDER BY key", 0);
     while (scan_next(&scan)) {
         const char *key = scan_text_present(&scan, 0), *value = scan_text(&scan, 1);
         scan_row(&scan, row(ctx, key, value));

@@ -278,6 +278,9 @@ int store_step_aggregate_from(store_reader *reader, int64_t from_id,
  * decides. */
 int store_slice_between(store_reader *reader, int64_t from_id, int64_t t0, int64_t t1,
                         int (*row)(void *ctx, const struct store_slice *x), void *ctx);
+/* For bsearch(): an id (int64_t) against a row in memory that begins with its id. Rows are read in
+ * the order of their ids, and a file may have any number of them. */
+int store_id_order(const void *id, const void *row);
 /* Highest id of a table, 0: no rows. Unlike store_count it costs no scan. Tables without a row id
  * (run, loss, metric, finding) have none: TACHO_EUSAGE or a failure of SQLite. */
 int store_last_id(store_reader *reader, const char *table, int64_t *id);

@@ -14,7 +14,7 @@
 #define FIRST_S 60 /* so long the first frame waits for an analysis */
 
 /* Waits for models until the time `until` and keeps the newest. With `complete` the first one that
- * has an analysis ends the wait. */
+ * has an analysis, or the reason why there is none, ends the wait. */
 static void wait_model(struct tui_data *data, struct tui_model **model, double until, bool complete)
 {
     for (;;) {
@@ -23,7 +23,8 @@ static void wait_model(struct tui_data *data, struct tui_model **model, double u
             tui_model_free(*model);
             *model = newer;
         }
-        if (complete && *model && ((*model)->result || (*model)->state == TUI_LOST))
+        if (complete && *model &&
+            ((*model)->result || (*model)->failed || (*model)->state == TUI_LOST))
             return;
         double left = until - tui_now_s();
         if (left <= 0)

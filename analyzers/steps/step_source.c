@@ -326,22 +326,37 @@ static int best_group(struct finder *finder, uint32_t track, struct name_group *
     return 0;
 }
 
-/* Adds the ranges of the best group of each process: one lane a process, on the thread whose group
- * covers most time. */
+/* The best group of each process, on the thread whose group covers most time; the last one is that
+ * of threads without a process. NULL: out of memory. */
+static struct name_group *best_groups(struct finder *finder)
+{
+    const struct an_trace *trace = finder->context->trace;
+    struct name_group name_group,
+        *best = an_arena_zero(finder->context->scratch, trace->process_count + 1, sizeof *best);
+    for (uint32_t thread = 0; best && thread < trace->track_count; thread++) {
+        const struct an_track *track = &trace->track[thread];
+        if (!is_thread(track))
+            continue;
+        if (best_group(finder, thread, &name_group))
+            return NULL;
+        bool is_known = track->process < trace->process_count;
+        struct name_group *of_process = &best[is_known ? track->process : trace->process_count];
+        if (name_group.count && (!of_process->count || name_group.total > of_process->total))
+            *of_process = name_group;
+    }
+    return best;
+}
+
+/* Adds the ranges of the best group of each process: one lane a process. */
 static int find_regular(struct finder *finder, const char **source)
 {
     const struct an_trace *trace = finder->context->trace;
+    const struct name_group *groups = best_groups(finder);
+    if (!groups)
+        return TACHO_ENOMEM;
     for (uint32_t index = 0; index <= trace->process_count; index++) {
         uint32_t process = index < trace->process_count ? index : AN_NONE;
-        struct name_group best = {.count = 0}, name_group;
-        for (uint32_t thread = 0; thread < trace->track_count; thread++) {
-            if (trace->track[thread].process != process || !is_thread(&trace->track[thread]))
-                continue;
-            if (best_group(finder, thread, &name_group))
-                return TACHO_ENOMEM;
-            if (name_group.count && (!best.count || name_group.total > best.total))
-                best = name_group;
-        }
+        const struct name_group best = groups[index];
         if (!best.count)
             continue;
         const struct an_track *track = &trace->track[best.track];

@@ -278,7 +278,6 @@ struct source {
     const struct an_track *track;
     const struct an_lane *lane; /* NULL: the whole run counts */
     const char *host;
-    size_t next; /* slice of the second pass */
 };
 
 static int64_t known_bytes(int64_t bytes)
@@ -325,36 +324,52 @@ static size_t find_sources(const struct an_context *context, struct source *sour
         for (size_t k = 0; k < trace->track_count; k++)
             if (!strcmp(trace->track[k].kind, "thread"))
                 source[count++] = (struct source){.track = &trace->track[k]};
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         source[i].host = source[i].track->process == AN_NONE
                              ? ""
                              : trace->process[source[i].track->process].host;
-        source[i].next = source[i].track->slice_first;
-    }
     return count;
 }
 
-/* The next call in order of start on any thread of a machine, *call says what it is; SIZE_MAX at
- * the end. */
-static size_t next_on(const struct an_context *context, struct source *source, size_t count,
-                      const char *host, struct an_roof_call *call)
+/* A call that counts: slice `slice` of source `source`. */
+struct counted_call {
+    const char *host;
+    int64_t start;
+    uint32_t source, slice;
+};
+
+/* Calls of one machine come together, in the order of their starts. */
+static int call_order(const void *left, const void *right)
 {
-    const struct an_trace *trace = context->trace;
-    for (;;) {
-        struct source *first = NULL;
-        for (size_t k = 0; k < count; k++) {
-            size_t end = source[k].track->slice_first + source[k].track->slice_count;
-            if (source[k].next < end &&
-                (!first || trace->slice.start[source[k].next] < trace->slice.start[first->next]) &&
-                !strcmp(source[k].host, host))
-                first = &source[k];
-        }
-        if (!first)
-            return SIZE_MAX;
-        size_t i = first->next++;
-        if (counts(context, first, i, call))
-            return i;
+    const struct counted_call *first = left, *second = right;
+    int host = strcmp(first->host, second->host);
+    return 8 * AN_COMPARE(host, 0) + 4 * AN_COMPARE(first->start, second->start) +
+           2 * AN_COMPARE(first->source, second->source) + AN_COMPARE(first->slice, second->slice);
+}
+
+struct counted_calls {
+    struct counted_call *call;
+    size_t count, room;
+};
+
+/* Counts the calls of a source by shape, and lists them. */
+static int count_calls(struct an_roof *roof, const struct source *source, uint32_t index,
+                       struct counted_calls *calls)
+{
+    const struct an_trace *trace = roof->context->trace;
+    struct an_roof_call call;
+    for (size_t i = source->track->slice_first; i < an_track_end(source->track); i++) {
+        if (!counts(roof->context, source, i, &call))
+            continue;
+        uint32_t found = shape_of(roof, &call);
+        if (found == AN_NONE ||
+            an_grow(&calls->call, &calls->room, calls->count + 1, sizeof *calls->call))
+            return TACHO_ENOMEM;
+        roof->shape[found].count++;
+        calls->call[calls->count++] =
+            (struct counted_call){source->host, trace->slice.start[i], index, (uint32_t)i};
     }
+    return 0;
 }
 
 /* The points of a CPU run: ranges of work. Threads of one machine are read together, so that time
@@ -363,34 +378,26 @@ static int from_ranges(struct an_roof *roof)
 {
     const struct an_context *context = roof->context;
     const struct an_trace *trace = context->trace;
+    struct counted_calls calls = {0};
     struct an_roof_call call;
     struct source *source = an_arena_zero(
         context->scratch, context->lane_count + trace->track_count + 1, sizeof *source);
-    if (!source)
-        return TACHO_ENOMEM;
-    size_t count = find_sources(context, source);
-    for (size_t k = 0; k < count; k++)
-        for (size_t i = source[k].track->slice_first;
-             i < source[k].track->slice_first + source[k].track->slice_count; i++) {
-            if (!counts(context, &source[k], i, &call))
-                continue;
-            uint32_t found = shape_of(roof, &call);
-            if (found == AN_NONE)
-                return TACHO_ENOMEM;
-            roof->shape[found].count++;
-        }
-    if (make_points(roof))
-        return TACHO_ENOMEM;
-    for (size_t k = 0; k < count; k++) {
-        bool seen = false;
-        for (size_t j = 0; j < k && !seen; j++)
-            seen = !strcmp(source[j].host, source[k].host);
-        for (size_t i;
-             !seen && (i = next_on(context, source, count, source[k].host, &call)) != SIZE_MAX;)
-            add_time(&roof->point[roof->shape[shape_of(roof, &call)].point], k,
-                     trace->slice.start[i], an_slice_end(trace, i));
+    size_t count = source ? find_sources(context, source) : 0, machine = 0;
+    int rc = source ? 0 : TACHO_ENOMEM;
+    for (size_t k = 0; !rc && k < count; k++)
+        rc = count_calls(roof, &source[k], (uint32_t)k, &calls);
+    rc = rc ? rc : make_points(roof);
+    if (!rc && calls.count)
+        qsort(calls.call, calls.count, sizeof *calls.call, call_order);
+    for (size_t i = 0; !rc && i < calls.count; i++) {
+        const struct counted_call *found = &calls.call[i];
+        machine += i && strcmp(found->host, found[-1].host) != 0;
+        counts(context, &source[found->source], found->slice, &call);
+        add_time(&roof->point[roof->shape[shape_of(roof, &call)].point], machine, found->start,
+                 an_slice_end(trace, found->slice));
     }
-    return 0;
+    free(calls.call);
+    return rc;
 }
 
 /* ---- what the hardware counted --------------------------------------------------------------- */

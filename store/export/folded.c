@@ -15,6 +15,7 @@
 /* A distinct stack: its innermost frame and the stack around it. */
 struct node {
     uint32_t parent, name, track; /* parent EXP_NONE: the bottom, of this track */
+    uint32_t depth;               /* frames around it */
     int64_t self;
 };
 
@@ -59,14 +60,22 @@ static int grow(struct tree *tree)
     return 0;
 }
 
+#define DEPTH_MOST 1024 /* frames of a stack; what lies deeper counts as the deepest of them */
+
 /* Finds or adds the child of a node with a name. */
 static int find(struct tree *tree, uint32_t parent, uint32_t name, uint32_t track, uint32_t *out)
 {
+    uint32_t depth = parent == EXP_NONE ? 0 : tree->node[parent].depth + 1;
+    if (depth == DEPTH_MOST) {
+        *out = parent;
+        return 0;
+    }
     if (tree->count == tree->cap && grow(tree))
         return TACHO_ENOMEM;
     uint32_t index = slot_of(tree, parent, name, track);
     if (!tree->slot[index]) {
-        tree->node[tree->count] = (struct node){.parent = parent, .name = name, .track = track};
+        tree->node[tree->count] =
+            (struct node){.parent = parent, .name = name, .track = track, .depth = depth};
         tree->slot[index] = ++tree->count;
     }
     *out = tree->slot[index] - 1;
@@ -98,6 +107,8 @@ static int add_track(struct tree *tree, const struct exp_run *run, const struct 
         int64_t start = slice->start > run->t0 ? slice->start : run->t0;
         int64_t end = slice->end < run->t1 ? slice->end : run->t1;
         int64_t dur = end > start ? end - start : 0;
+        if (node == above) /* too deep: its time is that of the frame around it already */
+            continue;
         tree->node[node].self += dur;
         if (above != EXP_NONE && run->slice[parent].end != INT64_MAX)
             tree->node[above].self -= dur;
@@ -206,8 +217,6 @@ int exp_folded_write(store_reader *reader, const struct store_export_options *op
 }
 
 /* ---- sampled call stacks ------------------------------------------------------------------------------------------------------ */
-
-#define DEPTH_MOST 1024 /* frames of a stack; a deeper one is damage */
 
 struct samples {
     struct exp_run *run;

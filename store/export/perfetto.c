@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "store/export/export_private.h"
+#include "store/intern.h"
 
 #define MADE_UP_ID (1 << 29) /* process and thread numbers that no kernel hands out */
 
@@ -46,6 +47,7 @@ struct writer {
     struct exp_args args;  /* of the present event */
     struct place *place;   /* by track */
     int64_t *process_pid;  /* by process */
+    int64_t *device_pid;   /* by device of a process, in the order of their first tracks */
     int64_t made_up;       /* the next number */
     int64_t *tid_of;       /* by slice: its lane's */
     int64_t lane_tid[513]; /* of the present track */
@@ -271,13 +273,19 @@ static void process_name(struct writer *writer, int64_t pid, const struct exp_pr
     meta_sort(writer, "process_sort_index", pid, STORE_ABSENT, index);
 }
 
-/* Has no earlier track of the process this number? */
-static bool tid_is_free(const struct writer *writer, size_t before, int64_t pid, int64_t tid)
+/* The number itself, if it is a real one (`least` or more) that nothing else in `owner` has, else a
+ * made-up one. */
+static int take_number(struct writer *writer, struct store_intern *taken, int64_t owner,
+                       int64_t number, int64_t least, int64_t *out)
 {
-    for (size_t i = 0; i < before; i++)
-        if (writer->place[i].pid == pid && writer->place[i].tid == tid)
-            return false;
-    return true;
+    const int64_t key[2] = {owner, number};
+    int64_t id;
+    bool added = false;
+    int code = 0;
+    if (number >= least && number < MADE_UP_ID)
+        code = store_intern_put(taken, key, sizeof key, &id, &added);
+    *out = added ? number : writer->made_up++;
+    return code;
 }
 
 /* Writes the name of a track, with its number and the number of its lane. */
@@ -323,20 +331,43 @@ static int64_t device_ordinal(const char *device)
                                                                                  : STORE_ABSENT;
 }
 
-/* Gives every track a process and a thread of the timeline. A device of a process becomes a process
- * of its own. Numbers are the real ones where those are not taken. */
-static void places(struct writer *writer)
+static int place_processes(struct writer *writer)
 {
     const struct exp_run *run = writer->run;
-    int64_t machine = STORE_ABSENT, index = 0;
-    for (size_t i = 0; i < run->process_count; i++) {
-        bool taken = run->process[i].pid <= 0 || run->process[i].pid >= MADE_UP_ID;
-        for (size_t j = 0; j < i && !taken; j++)
-            taken = writer->process_pid[j] == run->process[i].pid;
-        writer->process_pid[i] = taken ? writer->made_up++ : run->process[i].pid;
+    struct store_intern taken = {0};
+    int code = 0;
+    for (size_t i = 0; !code && i < run->process_count; i++) {
+        code = take_number(writer, &taken, 0, run->process[i].pid, 1, &writer->process_pid[i]);
         process_name(writer, writer->process_pid[i], &run->process[i], NULL, 1000 * (int64_t)i);
     }
-    for (size_t i = 0; i < run->track_count; i++) {
+    store_intern_clear(&taken);
+    return code;
+}
+
+/* The process of the timeline that shows a device of a process; *pid is 0 if there is none yet. A
+ * device has the number of its name in `devices`. */
+static int device_process(struct writer *writer, struct store_intern *devices,
+                          const struct exp_track *track, int64_t **pid)
+{
+    char key[4096];
+    int length = snprintf(key, sizeof key, "%u %s", track->process_at, text_of(track->device));
+    size_t bytes = length < (int)sizeof key ? (size_t)length : sizeof key - 1;
+    int64_t id = 1;
+    bool added;
+    int code = store_intern_put(devices, key, bytes, &id, &added);
+    *pid = &writer->device_pid[id - 1];
+    return code;
+}
+
+/* Gives every track a process and a thread of the timeline. A device of a process becomes a process
+ * of its own. Numbers are the real ones where those are not taken. */
+static int places(struct writer *writer)
+{
+    const struct exp_run *run = writer->run;
+    struct store_intern devices = {0}, threads = {0};
+    int64_t machine = STORE_ABSENT, index = 0, *device;
+    int code = place_processes(writer);
+    for (size_t i = 0; !code && i < run->track_count; i++) {
         const struct exp_track *track = &run->track[i];
         const struct exp_process *process =
             track->process_at != EXP_NONE ? &run->process[track->process_at] : NULL;
@@ -345,23 +376,25 @@ static void places(struct writer *writer)
                                 .device = !strcmp(track->kind, "stream"),
                                 .ordinal = device_ordinal(track->device)};
         if (place->device) {
-            size_t same = 0;
-            while (same < i && !(writer->place[same].device &&
-                                 run->track[same].process_at == track->process_at &&
-                                 !strcmp(text_of(run->track[same].device), text_of(track->device))))
-                same++;
-            place->pid = same < i ? writer->place[same].pid : writer->made_up++;
-            if (same == i)
-                process_name(writer, place->pid, process, track->device ? track->device : "device",
+            code = device_process(writer, &devices, track, &device);
+            if (!*device) {
+                *device = writer->made_up++;
+                process_name(writer, *device, process, track->device ? track->device : "device",
                              1000 * (int64_t)track->process_at + ++index);
+            }
+            place->pid = *device;
         } else if (!process && machine == STORE_ABSENT) {
             place->pid = machine = writer->made_up++;
             process_name(writer, machine, NULL, NULL, 1 << 28);
         }
-        bool real = track->tid >= 0 && track->tid < MADE_UP_ID &&
-                    tid_is_free(writer, i, place->pid, track->tid);
-        place->tid = real && strcmp(track->kind, "counter") != 0 ? track->tid : writer->made_up++;
+        bool is_thread = strcmp(track->kind, "counter") != 0;
+        int taken =
+            take_number(writer, &threads, place->pid, is_thread ? track->tid : -1, 0, &place->tid);
+        code = code ? code : taken;
     }
+    store_intern_clear(&devices);
+    store_intern_clear(&threads);
+    return code;
 }
 
 /* ---- counters, head ------------------------------------------------------------------------------------------------------ */
@@ -480,12 +513,15 @@ int exp_perfetto_write(store_reader *reader, const struct store_export_options *
     writer.place = calloc(run.track_count + 1, sizeof *writer.place);
     writer.process_pid = calloc(run.process_count + 1, sizeof *writer.process_pid);
     writer.tid_of = calloc(run.slice_count + 1, sizeof *writer.tid_of);
-    code = writer.place && writer.process_pid && writer.tid_of ? 0 : TACHO_ENOMEM;
+    writer.device_pid = calloc(run.track_count + 1, sizeof *writer.device_pid);
+    bool have_room = writer.place && writer.process_pid && writer.device_pid && writer.tid_of;
+    code = have_room ? 0 : TACHO_ENOMEM;
     if (!code) {
         head(&writer);
-        places(&writer);
-        code = slices(&writer);
+        code = places(&writer);
     }
+    if (!code)
+        code = slices(&writer);
     if (!code)
         code = arrows(&writer);
     if (!code && options->with_path && writer.any)
@@ -497,6 +533,7 @@ int exp_perfetto_write(store_reader *reader, const struct store_export_options *
         tacho_fail(err, code, NULL, "%s", tacho_error_text(code));
     free(writer.place);
     free(writer.process_pid);
+    free(writer.device_pid);
     free(writer.tid_of);
     exp_run_free(&run);
     return exp_end(out, code, err);

@@ -27,10 +27,19 @@ static void *room(void *array, size_t count, size_t *cap, size_t size)
         (array) = room_p; \
     } while (0)
 
-/* A copy of a text; NULL stays NULL. Without memory *code is TACHO_ENOMEM. */
+/* Bytes of a text: what a slice refers to is written with each slice, so that one long text of a
+ * damaged file would make an endless export. */
+#define TEXT_MOST 65536
+
+/* A copy of a text, cut between characters; NULL stays NULL. Without memory *code is
+ * TACHO_ENOMEM. */
 static char *copy(const char *text, int *code)
 {
-    char *copied = text ? strdup(text) : NULL;
+    size_t length = text ? strnlen(text, TEXT_MOST) : 0;
+    if (length == TEXT_MOST)
+        while (length && ((unsigned char)text[length] & 0xc0) == 0x80)
+            length--;
+    char *copied = text ? strndup(text, length) : NULL;
     if (text && !copied)
         *code = TACHO_ENOMEM;
     return copied;
@@ -109,23 +118,21 @@ static int on_track(void *ctx, const struct store_track *track)
     copied->name = copy(track->name, &code);
     copied->device = copy(track->device, &code);
     copied->unit = copy(track->unit, &code);
-    for (size_t i = 0; i < run->process_count; i++)
-        if (run->process[i].id == track->process)
-            copied->process_at = (uint32_t)i;
+    const struct exp_process *process =
+        run->process_count ? bsearch(&track->process, run->process, run->process_count,
+                                     sizeof *process, store_id_order)
+                           : NULL;
+    if (process)
+        copied->process_at = (uint32_t)(process - run->process);
     return code;
 }
 
 uint32_t exp_track_at(const struct exp_run *run, int64_t id)
 {
-    size_t low = 0, high = run->track_count; /* they come in the order of their ids */
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (run->track[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < run->track_count && run->track[low].id == id ? (uint32_t)low : EXP_NONE;
+    const struct exp_track *track =
+        run->track_count ? bsearch(&id, run->track, run->track_count, sizeof *track, store_id_order)
+                         : NULL;
+    return track ? (uint32_t)(track - run->track) : EXP_NONE;
 }
 
 static uint32_t index_of(int64_t id, size_t count)
@@ -312,9 +319,15 @@ const char *exp_text(const struct exp_run *run, uint32_t name)
 
 const char *exp_run_value(const struct exp_run *run, const char *key)
 {
-    for (size_t i = 0; i < run->key_count; i++)
-        if (run->key[i] && !strcmp(run->key[i], key))
-            return run->value[i];
+    size_t low = 0, high = run->key_count; /* they are read in their order */
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(run->key[middle], key);
+        if (order == 0)
+            return run->value[middle];
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
+    }
     return NULL;
 }
 

@@ -75,6 +75,8 @@ for i in $(seq "${ROUNDS:-60}"); do
     esac
     check "$what" "$TACHO" report bad.tacho
     check "$what" "$TACHO" report bad.tacho --json
+    # a dashboard without a screen says at once that there is no analysis
+    [ $((i % 5)) != 2 ] || check "$what" "$TACHO" top --batch -n 1 bad.tacho
     check "$what" "$TACHO" sql bad.tacho 'SELECT count(*), max(dur), max(length(text)) FROM slice LEFT JOIN string ON string.id = name'
 done
 [ $refused -gt 5 ] || fail "only $refused of $((read + refused)) noticed"

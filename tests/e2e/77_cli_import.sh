@@ -81,7 +81,19 @@ rm -rf ranks
 gzip -c t.json | head -c 12 > head.json.gz
 expect 3 "$TACHO" report head.json.gz
 grep -q 'cut off or damaged' "$work/err" || fail "a gzip file without data: $(cat "$work/err")"
-rm -rf same cut.json two.json head.json.gz "$imports"
+# 100 MB of one letter in a file of 100 kB
+{ printf '{"traceEvents":[{"name":"'; head -c 100M /dev/zero | tr '\0' x; } | gzip -9 > bomb.json.gz
+expect 3 "$TACHO" report bomb.json.gz
+grep -q 'bomb.json.gz: not a trace: it unpacks to more than 200 times its size' "$work/err" || fail "a bomb: $(cat "$work/err")"
+# as many processes as events: what reads them takes time in proportion
+awk 'BEGIN { printf "{\"traceEvents\":["; for (i = 0; i < 40000; i++) printf "%s{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"op%d\",\"pid\":%d,\"tid\":%d,\"ts\":%d,\"dur\":5}", i ? "," : "", i % 50, i, i, i * 10; print "]}" }' > pids.json
+for what in 'report --width 80' 'top --batch -n 1' 'export -o out.json'; do
+    (
+        ulimit -t $((2 + (${#SAN} > 0 ? 20 : 0)))
+        expect 0 "$TACHO" ${what%% *} pids.json ${what#* }
+    ) || fail "40,000 processes: $what"
+done
+rm -rf same cut.json two.json head.json.gz bomb.json.gz pids.json out.json "$imports"
 
 # `latest` is still the newest run of this folder
 touch -d '2001-01-01' own.tacho

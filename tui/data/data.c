@@ -42,6 +42,7 @@ struct tui_data {
     struct tui_found found;
     struct stat file;     /* what was opened */
     bool opened, refused; /* refused: as it is, it cannot be read */
+    bool failed;          /* the last analysis ended with an error */
     struct tui_tail *tail;
     enum tui_run_state state;
     char message[MESSAGE], reason[MESSAGE], window[256];
@@ -116,6 +117,7 @@ static struct tui_model *make_model(struct tui_data *data)
     model->result = tui_shared_result(data->shared);
     const char *reason = data->state == TUI_LOST ? data->message : "reading the run";
     model->result_reason = "";
+    model->failed = data->failed;
     if (!model->result)
         model->result_reason = tui_model_text(&text, *data->reason ? data->reason : reason);
     model->window = tui_model_text(&text, *data->window ? data->window : "the whole run");
@@ -325,6 +327,7 @@ static void analyse_run(struct tui_data *data, store_reader *reader)
     data->final = over || data->until;
     data->analysed_until = tui_tail_newest(data->tail);
     data->analysed_steps = data->steps;
+    data->failed = rc != 0;
     if (rc) {
         snprintf(data->reason, sizeof data->reason, "%s", err.what);
         return;

@@ -60,6 +60,7 @@ struct tui_model {
     /* analysed; NULL until the first analysis is done: then `result_reason` says why */
     const struct an_result *result;
     const char *result_reason;
+    bool failed;         /* the last analysis ended with the error that `result_reason` is */
     const char *window;  /* "the whole run", "steps 421 to 450 of 450" */
     double result_age_s; /* since the analysis was made */
 

@@ -76,31 +76,18 @@ static char *copy_text(const char *text)
     return strdup(text ? text : "");
 }
 
-/* Finds a process by its id. Rows of a process follow each other, so the search begins where the
- * last one ended. */
-struct process *tui_tail_process(struct tui_tail *tail, int64_t id)
+struct process *tui_tail_process(const struct tui_tail *tail, int64_t id)
 {
-    for (size_t i = 0; i < tail->process_count; i++) {
-        size_t place = (tail->process_last + i) % tail->process_count;
-        if (tail->process[place].id == id) {
-            tail->process_last = place;
-            return &tail->process[place];
-        }
-    }
-    return NULL;
+    if (!tail->process_count)
+        return NULL;
+    return bsearch(&id, tail->process, tail->process_count, sizeof *tail->process, store_id_order);
 }
 
-/* Finds a track by its id, in the same way. */
-static struct track *track_of(struct tui_tail *tail, int64_t id)
+static struct track *track_of(const struct tui_tail *tail, int64_t id)
 {
-    for (size_t i = 0; i < tail->track_count; i++) {
-        size_t place = (tail->track_last + i) % tail->track_count;
-        if (tail->track[place].id == id) {
-            tail->track_last = place;
-            return &tail->track[place];
-        }
-    }
-    return NULL;
+    if (!tail->track_count)
+        return NULL;
+    return bsearch(&id, tail->track, tail->track_count, sizeof *tail->track, store_id_order);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -167,12 +154,13 @@ static int add_step(struct tui_tail *tail, struct process *process, const struct
     if (rc)
         return rc;
     process->step[process->count++] = row;
-    size_t all = 0;
-    for (size_t i = 0; i < tail->process_count; i++)
-        all += tail->process[i].count;
-    if (all > AN_STEP_POINTS_MOST)
-        for (size_t i = 0; i < tail->process_count; i++)
-            halve_steps(&tail->process[i]);
+    if (++tail->step_rows <= AN_STEP_POINTS_MOST)
+        return 0;
+    tail->step_rows = 0;
+    for (size_t i = 0; i < tail->process_count; i++) {
+        halve_steps(&tail->process[i]);
+        tail->step_rows += tail->process[i].count;
+    }
     return 0;
 }
 
@@ -278,8 +266,8 @@ static int on_counter(void *ctx, const struct store_counter *counter)
 static int on_process(void *ctx, const struct store_process *row)
 {
     struct tui_tail *tail = ctx;
-    if (tui_tail_process(tail, row->id))
-        return 0;
+    if (tail->process_count && row->id <= tail->process[tail->process_count - 1].id)
+        return 0; /* it was read before */
     if ((tail->rc = room_for(&tail->process, &tail->process_room, tail->process_count,
                              sizeof *tail->process)))
         return tail->rc;

@@ -121,7 +121,7 @@ static void fill_series(struct tui_series *series, const struct track *track,
 
 /* Copies all counters into the model: values and times into one block, texts into another. The
  * counter steps_planned is no curve but the number of steps to expect. */
-static bool copy_series(struct tui_tail *tail, struct tui_model *model)
+static bool copy_series(const struct tui_tail *tail, struct tui_model *model)
 {
     size_t count = 0, values = 0, bytes = 1;
     for (size_t i = 0; i < tail->track_count; i++) {
@@ -170,9 +170,7 @@ struct tui_model *tui_tail_model(const struct tui_tail *tail)
                        ? 0
                        : (double)(tail->seen - tail->start) / 1e9;
     recent_speed(tail, model);
-    struct tui_tail *search =
-        (struct tui_tail *)(uintptr_t)tail; /* remembers where it found the last process */
-    if (!copy_steps(tail, model) || !copy_series(search, model)) {
+    if (!copy_steps(tail, model) || !copy_series(tail, model)) {
         tui_model_free(model);
         return NULL;
     }

@@ -32,19 +32,20 @@ struct key {
 
 struct tui_tail {
     struct process *process;
-    size_t process_count, process_room, process_last;
+    size_t process_count, process_room;
     struct track *track;
-    size_t track_count, track_room, track_last;
+    size_t track_count, track_room;
     struct key *key;
     size_t key_count, key_room;
     int64_t next_step, next_counter, next_track;
     int64_t start, newest, last_index, slices; /* newest: end of the newest step */
     int64_t seen;                              /* latest time of steps and counters */
+    size_t step_rows;                          /* of all processes together */
     int64_t left;                              /* rows that this poll may still read */
     int rc;
 };
 
 /* The process with this id, NULL: not read yet. */
-struct process *tui_tail_process(struct tui_tail *tail, int64_t id);
+struct process *tui_tail_process(const struct tui_tail *tail, int64_t id);
 
 #endif

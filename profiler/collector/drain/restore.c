@@ -187,12 +187,27 @@ static int load_process(struct col_drain *drain, const struct item *item)
     return rc ? rc : col_process_append(drain, &saved, &process);
 }
 
+static int process_order(const void *left, const void *right)
+{
+    const struct col_process *const *first = left, *const *second = right;
+    return ((*first)->id > (*second)->id) - ((*first)->id < (*second)->id);
+}
+
+/* Keys come in the order of their texts; a process is looked up by its row. */
+static void sort_processes(struct col_drain *drain)
+{
+    if (drain->process_count)
+        qsort(drain->process, drain->process_count, sizeof *drain->process, process_order);
+}
+
 static struct col_process *process_of(const struct col_drain *drain, int64_t row)
 {
-    for (uint32_t i = 0; i < drain->process_count; i++)
-        if (drain->process[i]->id == row)
-            return drain->process[i];
-    return NULL;
+    const struct col_process wanted = {.id = row}, *key = &wanted;
+    struct col_process **found = NULL;
+    if (drain->process_count)
+        found = bsearch(&key, drain->process, drain->process_count, sizeof *drain->process,
+                        process_order);
+    return found ? *found : NULL;
 }
 
 /* Settles a pool that cannot be read: its file is gone (the machine was restarted, or the last
@@ -374,10 +389,12 @@ int col_drain_load(struct col_drain *drain, struct tacho_error *err)
     int rc = store_live_each(drain->db, collect, &loading);
     if (rc == 0)
         rc = col_drain_begin(drain);
-    for (size_t pass = 0; pass < sizeof passes / sizeof *passes; pass++)
+    for (size_t pass = 0; pass < sizeof passes / sizeof *passes; pass++) {
         for (size_t i = 0; i < loading.count && rc == 0; i++)
             if (strncmp(loading.item[i].key, passes[pass].prefix, strlen(passes[pass].prefix)) == 0)
                 rc = passes[pass].load(drain, &loading.item[i]);
+        sort_processes(drain);
+    }
     if (rc == 0)
         rc = store_position_each(drain->db, load_position, drain);
     for (size_t i = 0; i < loading.count; i++) {

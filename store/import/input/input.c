@@ -13,6 +13,11 @@
 
 #define RAW_BYTES (256u << 10)
 
+/* Traces are text that gzip makes 10 to 50 times smaller. What unpacks to far more, and to much,
+ * only keeps the reader busy. */
+#define UNPACKED_FREE  (64ll << 20)
+#define UNPACKED_TIMES 200
+
 struct imp_input {
     int fd;
     char *path;
@@ -20,6 +25,7 @@ struct imp_input {
     bool in_member; /* a gzip member has begun and not ended */
     z_stream z;
     atomic_llong position;
+    long long unpacked;
     unsigned char raw[RAW_BYTES]; /* of a gzip file; z.next_in points into it */
     size_t head, head_end;        /* bytes of a plain file read to look at its kind */
 };
@@ -120,6 +126,13 @@ static void next_member(struct imp_input *input)
         input->end = true;
 }
 
+/* Does the file unpack to far more than any trace does? */
+static bool is_bomb(const struct imp_input *input)
+{
+    return input->unpacked > UNPACKED_FREE &&
+           input->unpacked / UNPACKED_TIMES > imp_input_position(input);
+}
+
 /* Decompresses up to `bytes` bytes. Damage ends the stream, after what could be read before it. */
 static int gzip_read(struct imp_input *input, unsigned char *to, size_t bytes, size_t *got,
                      struct tacho_error *err)
@@ -147,6 +160,11 @@ static int gzip_read(struct imp_input *input, unsigned char *to, size_t bytes, s
         uInt before = input->z.avail_out;
         int status = inflate(&input->z, Z_NO_FLUSH);
         *got += before - input->z.avail_out;
+        input->unpacked += before - input->z.avail_out;
+        if (is_bomb(input))
+            return tacho_fail(err, TACHO_EFORMAT, "if it is a trace all the same: unpack it first",
+                              "%s: not a trace: it unpacks to more than %d times its size",
+                              input->path, UNPACKED_TIMES);
         if (status == Z_STREAM_END)
             next_member(input);
         else if (status != Z_OK && status != Z_BUF_ERROR)

@@ -105,8 +105,13 @@ static int try_open(struct nsight *nsight, const char *name, int flags)
         return status;
     sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_limit(nsight->db, SQLITE_LIMIT_LENGTH, VALUE_MAX);
-    sqlite3_exec(nsight->db, "PRAGMA cell_size_check=ON", NULL, NULL, NULL);
+    sqlite3_limit(nsight->db, SQLITE_LIMIT_ATTACHED, 0);
+    sqlite3_limit(nsight->db, SQLITE_LIMIT_WORKER_THREADS, 0);
+    sqlite3_exec(nsight->db, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL, NULL,
+                 NULL);
     sqlite3_progress_handler(nsight->db, STEPS_A_CHECK, on_progress, nsight);
     return sqlite3_exec(nsight->db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
 }
