@@ -2,13 +2,14 @@
  *
  * What the collector reads of the target's memory: records that no agent writes, a pool whose
  * header, directory and names were scribbled over while it is read, buffers of device records, a
- * collector that dies between rounds. The pool's files are mapped by the target: a wild pointer
- * there must never lead the collector out of the mapping.
+ * collector that dies between rounds, and what it saved for the next one. The pool's files are
+ * mapped by the target: a wild pointer there must never lead the collector out of the mapping.
  *
  * The input: two bytes (where the header is damaged before the first look, 0 not at all), then
  * actions of a byte and their values.
  */
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -32,6 +33,7 @@ struct pool {
     struct wire_gpu *gpu;
     uint64_t time, generation;
     uint32_t name[8];
+    bool spoilt; /* the saved state was changed, too: everything may fail, with words */
 };
 
 static void check(int ok)
@@ -226,13 +228,38 @@ static void scribble(struct pool *p, struct fuzz_input *in)
     memcpy(map + (at & ~7ull), &value, bytes);
 }
 
-static store *opened(struct pool *p, struct col_drain *d, store *old)
+/* Changes what a collector saved for the one that takes over. */
+static void spoil_state(struct pool *p, struct fuzz_input *in)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *st = NULL;
+    uint64_t how = fuzz_take(in, 1);
+    size_t bytes = 0;
+    const uint8_t *value = fuzz_bytes(in, how & 128 ? 64 : 8, &bytes);
+    check(sqlite3_open(p->db, &db) == SQLITE_OK);
+    check(sqlite3_prepare_v2(db,
+                             "UPDATE live_state SET value = CAST(substr(value, 1, ?1) || ?2 || "
+                             "substr(value, ?1 + 1 + length(?2)) AS BLOB) WHERE key = (SELECT key "
+                             "FROM live_state ORDER BY key LIMIT 1 OFFSET ?3)",
+                             -1, &st, NULL) == SQLITE_OK);
+    sqlite3_bind_int64(st, 1, (int64_t)(fuzz_take(in, 2) % 4096));
+    sqlite3_bind_blob(st, 2, value, (int)bytes, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 3, (int64_t)(how % 16));
+    sqlite3_step(st);
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    p->spoilt = true;
+}
+
+static store *opened(struct pool *p, struct col_drain *d, store *old, struct fuzz_input *in)
 {
     store *db = NULL;
     struct tacho_error err = {0};
     if (old) {
         col_drain_close(d);
         store_close(old);
+        if (fuzz_take(in, 1) % 4 == 0)
+            spoil_state(p, in);
         check(store_resume(p->db, &db, &err) == 0);
     } else {
         check(store_create(p->db, &db, &err) == 0);
@@ -243,7 +270,8 @@ static store *opened(struct pool *p, struct col_drain *d, store *old)
     int rc = old ? col_drain_load(d, &err) : 0;
     if (!rc)
         return db;
-    check(rc == TACHO_EVERSION); /* it is what the pool says of itself: another tacho may read it */
+    check(rc == TACHO_EVERSION ||
+          p->spoilt); /* it is what the pool says of itself: another tacho may read it */
     col_drain_close(d);
     store_close(db);
     return NULL;
@@ -264,19 +292,18 @@ static void run(struct pool *p, struct fuzz_input *in)
     struct tacho_error err = {0};
     store_reader *reader;
     size_t slices = 0;
-    store *db = opened(p, &d, NULL);
+    store *db = opened(p, &d, NULL, in);
     for (int actions = 0; in->n && actions < 400; actions++) {
         bool more = true;
         switch (fuzz_take(in, 1) % 16) {
         case 0:
         case 1:
             for (int i = 0; more && i < 8; i++) {
-                check(col_drain_round(&d, &more) == 0);
-                check(col_drain_commit(&d) == 0);
+                check((col_drain_round(&d, &more) == 0 && col_drain_commit(&d) == 0) || p->spoilt);
             }
             break;
         case 2:
-            if (!(db = opened(p, &d, db)))
+            if (!(db = opened(p, &d, db, in)))
                 return;
             break;
         case 3:
@@ -288,14 +315,18 @@ static void run(struct pool *p, struct fuzz_input *in)
             buffer(p, in);
             break;
         case 7:
-            check(col_drain_reap(&d) == 0);
+            check(col_drain_reap(&d) == 0 || p->spoilt);
             break;
         default:
             record(p, in);
         }
     }
-    check(col_drain_begin(&d) == 0 && col_drain_end(&d) == 0);
+    check((col_drain_begin(&d) == 0 && col_drain_end(&d) == 0) || p->spoilt);
     col_drain_close(&d);
+    if (p->spoilt) {
+        store_close(db);
+        return;
+    }
     check(store_finish(db, &err) == 0);
     check(store_open(p->db, &reader, &err) == 0 &&
           store_slice_each(reader, 1, on_slice, &slices) == 0);

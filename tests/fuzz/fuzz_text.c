@@ -3,7 +3,8 @@
  * Text and files that come from outside while tacho runs: the map of names that a just-in-time
  * compiler writes
  * (/tmp/perf-PID.map), an ELF file of the target, its unwind tables, edits for --what-if, a user's
- * table of kernel classes, the settings of `tacho top`. The first byte says which.
+ * table of kernel classes, the settings of `tacho top`, the ceilings that calibrate keeps. The
+ * first byte says which.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include "analyzers/device/classes.h"
 #include "analyzers/replay/what_if.h"
 #include "fuzz.h"
+#include "profiler/collector/samplers/calibration.h"
 #include "profiler/collector/stacks/mappings.h"
 #include "profiler/collector/stacks/symbols.h"
 #include "profiler/collector/stacks/unwind.h"
@@ -133,6 +135,31 @@ static void classes(const char *text)
     an_classes_free(c);
 }
 
+/* The file that `tacho calibrate` leaves; it is found by the name that tacho gives it. */
+static void ceilings(const uint8_t *data, size_t size)
+{
+    char folder[64], path[COL_PATH_MAX];
+    struct col_calibration calibration;
+    struct tacho_error err = {0};
+    snprintf(folder, sizeof folder, "/dev/shm/tacho-fuzz-%ld", (long)getpid());
+    mkdir(folder, 0700);
+    check(setenv("XDG_CACHE_HOME", folder, 1) == 0);
+    check(col_calibration_find(&calibration, "fuzz", path, &err) == TACHO_ENOTFOUND);
+    col_calibration_clear(&calibration);
+    char *slash = strrchr(path, '/');
+    *slash = 0;
+    mkdir(path, 0700);
+    *slash = '/';
+    keep(path, data, size);
+    if (!col_calibration_find(&calibration, "fuzz", path, &err))
+        for (size_t i = 0; i < calibration.rows; i++)
+            check(memchr(calibration.row[i].how, 0, sizeof calibration.row[i].how) != NULL);
+    else
+        check(err.what[0]);
+    col_calibration_clear(&calibration);
+    unlink(path);
+}
+
 /* What is read is written again as it was understood. */
 static void settings(const uint8_t *data, size_t size)
 {
@@ -164,7 +191,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(text != NULL);
     memcpy(text, data + 1, size - 1);
     text[size - 1] = 0;
-    switch (data[0] % 6) {
+    switch (data[0] % 7) {
     case 0:
         map(data + 1, size - 1);
         break;
@@ -180,8 +207,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 4:
         classes(text);
         break;
-    default:
+    case 5:
         settings(data + 1, size - 1);
+        break;
+    default:
+        ceilings(data + 1, size - 1);
     }
     free(text);
     return 0;

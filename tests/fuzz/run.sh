@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the fuzz targets of a build, one after the other. usage: tests/fuzz/run.sh BUILD SECONDS [TARGET...]
 # Corpora grow in BUILD/corpus/TARGET; what crashes, hangs or leaks is kept in BUILD/crashes. A row a target: name, executions,
-# seconds, coverage, what was found. Exit status: 0 when nothing was found.
+# seconds, coverage, processor time in all runs of this build (kept in BUILD/fuzz-cpu), what was found. The last line has the
+# processor hours of all targets. Exit status: 0 when nothing was found.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:?BUILD} seconds=${2:?SECONDS}
@@ -17,8 +18,16 @@ by_chance() { # FOLDER: bytes by chance, the same ones each time
             < /dev/null > "$1/$seed"
     done
 }
+children_s() { # $s: processor time of the commands that ended, seconds
+    times > "$build/crashes/times" # not in a subshell, which has no children yet
+    s=$(sed -n 2p "$build/crashes/times" | awk -F '[ms ]+' '{ print 60 * ($1 + $3) + $2 + $4 }')
+}
+cpu_of() { # [TARGET]: hours in all runs, of one target or of all
+    awk -v name="${1-}" 'name == "" || $1 == name { s += $2 } END { printf "%.3f", s / 3600 }' "$build/fuzz-cpu"
+}
 found=0
 mkdir -p "$build/crashes"
+touch "$build/fuzz-cpu"
 for target in "$@"; do
     corpus=$build/corpus/$target
     mkdir -p "$corpus"
@@ -39,13 +48,18 @@ for target in "$@"; do
         ;;
     esac
     log=$build/crashes/$target.log
+    children_s
+    before=$s
     # a hang is an input that takes 10 s: a run of the whole target takes milliseconds
     "$build/tests/fuzz/$target" -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$build/crashes/$target-" "$corpus" "$seeds" > "$log" 2>&1
     rc=$?
+    children_s
+    awk -v name="$target" -v before="$before" -v after="$s" 'BEGIN { print name "\t" after - before }' >> "$build/fuzz-cpu"
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     cover=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1)
     if [ $rc = 0 ]; then what=nothing; else what="FOUND (see $log)" found=1; fi
-    printf '%s\t%s executions\t%s s\t%s\t%s\n' "$target" "${runs:-?}" "$seconds" "${cover:-cov: ?}" "$what"
+    printf '%s\t%s executions\t%s s\t%s\t%s CPU h\t%s\n' "$target" "${runs:-?}" "$seconds" "${cover:-cov: ?}" "$(cpu_of "$target")" "$what"
 done
+echo "fuzz: $(cpu_of) CPU hours in all runs of $build"
 exit $found
