@@ -225,7 +225,9 @@ static uint64_t key_of(const struct an_replay *replay, const struct queues *queu
 
 static size_t find_slot(const struct queues *queues, uint64_t key)
 {
-    size_t i = (size_t)(key ^ key >> 29) & queues->mask;
+    /* Keys of one part differ in few bits: mixed, they do not lie in one run of the table. */
+    uint64_t mixed = (key ^ key >> 32) * 0xbf58476d1ce4e5b9ull;
+    size_t i = (size_t)(mixed ^ mixed >> 29) & queues->mask;
     while (queues->key[i] && queues->key[i] != key)
         i = (i + 1) & queues->mask;
     return i;
