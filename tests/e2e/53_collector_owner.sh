@@ -97,6 +97,32 @@ pools=$(readlink -f plain.tacho.live/segments)
 expect 0 "$TACHO" report latest
 whole plain.tacho
 [ ! -e "$pools" ] || wrong "plain: $pools is left"
+
+# ---- a copy of a live folder: its pools are the original's, which goes on recording
+"$TACHO" run --no-peak --no-counters -o first -- "$bin/target_events" --threads 2 --forever \
+    --rate 5000 --log first.log > first.out 2>&1 &
+recorder=$!
+wait_for test -s first.tacho.live/run.db
+sleep 0.3
+cp -a first.tacho.live second.tacho.live
+for command in 'report second' 'top --batch -n 1 second' 'report second.tacho.live'; do
+    # shellcheck disable=SC2086 # words
+    expect 0 "$TACHO" $command
+    says "$command" 'second.tacho.live: is a copy: its pools belong to another folder'
+    says "$command" '^hint: name the original'
+done
+expect 4 "$TACHO" recover second
+says 'a copy' 'is a copy'
+rm first.tacho.live/lock # a second recorder could take a new one
+expect 0 "$TACHO" report first
+kill -TERM "$(pgrep -P $recorder)"
+wait $recorder || wrong "the original of a copy: exit code $?"
+whole first.tacho
+books first.tacho first.log 'the original of a copy'
+[ "$(losses first.tacho)" = 0 ] || wrong "the original of a copy: events lost"
+rm second.tacho.live/segments
+expect 0 "$TACHO" recover second
+whole second.tacho
 cd ..
 
 if ! for_other_users; then

@@ -166,15 +166,6 @@ static int open_home(struct col_live *live, struct tacho_error *err)
     return col_live_open_own(AT_FDCWD, real, live->folder, &live->home, err);
 }
 
-int col_live_check_owner(const char *folder, struct tacho_error *err)
-{
-    struct col_live live;
-    col_live_init(&live);
-    int rc = col_live_path(live.folder, "%s", folder) ? open_home(&live, err) : 0;
-    col_live_leave(&live);
-    return rc == TACHO_EDENIED ? rc : 0; /* other errors are reported when it is opened */
-}
-
 /* ---- using it ------------------------------------------------------------------------------ */
 
 bool col_live_use_reserve(struct col_live *live)
@@ -201,24 +192,25 @@ int64_t col_live_room(const struct col_live *live)
     return col_live_room_of(live->folder);
 }
 
-int col_live_take_lock(struct col_live *live, struct tacho_error *err)
+int col_live_flock(const struct col_live *live, int fd, struct tacho_error *err)
 {
-    char path[COL_PATH_MAX];
-    if (!col_live_path(path, "%s/" LOCK, live->folder))
-        return col_live_fail_long(err);
-    live->lock = openat(live->home, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (live->lock < 0)
-        return col_live_fail_errno(err, path, NULL);
-    if (flock(live->lock, LOCK_EX | LOCK_NB) == 0)
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
-    int error = errno;
-    close(live->lock);
-    live->lock = -1;
-    errno = error;
-    if (error == EWOULDBLOCK)
+    if (errno == EWOULDBLOCK)
         return tacho_fail(err, TACHO_EBUSY, "wait until the run has ended", "%s: is being recorded",
                           live->folder);
-    return col_live_fail_errno(err, path, NULL);
+    return col_live_fail_errno(err, live->folder, NULL);
+}
+
+int col_live_take_lock(struct col_live *live, struct tacho_error *err)
+{
+    live->lock = openat(live->home, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (live->lock < 0)
+        return col_live_fail_errno(err, live->folder, NULL);
+    int rc = col_live_flock(live, live->lock, err);
+    if (rc)
+        let_go(&live->lock);
+    return rc;
 }
 
 int col_live_open(const char *folder, struct col_live *live, struct tacho_error *err)
@@ -264,19 +256,34 @@ static int fail_pools(const char *path, struct tacho_error *err)
     return tacho_fail(err, TACHO_EFORMAT, hint, "%s: tacho did not create it for this run", path);
 }
 
-/* Does the folder of the pools hold the random name of this run? */
-static bool has_run_id(const struct col_live *live)
+static int fail_copy(const char *folder, struct tacho_error *err)
 {
-    char found[COL_RUN_ID];
+    static const char hint[] =
+        "name the original; or remove 'segments' from the copy, and it is finished without them";
+    return tacho_fail(err, TACHO_EDENIED, hint,
+                      "%s: is a copy: its pools belong to another folder, so it is not finished",
+                      folder);
+}
+
+/* Does the folder of the pools hold the random name of this run, and the inode of its live folder?
+ * Pools inside of the live folder are copied with it, so a copy has its own. */
+static int check_proof(struct col_live *live, bool is_inside, const char *path,
+                       struct tacho_error *err)
+{
+    struct col_live_proof proof;
+    struct stat home;
     if (!col_pool_is_own(live->pools, RUN_ID))
-        return false;
-    int fd = openat(live->pools, RUN_ID, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, found, sizeof found) : -1;
-    if (fd >= 0)
-        close(fd);
-    if (got != (ssize_t)sizeof found)
-        return false;
-    return !live->run_id[0] || memcmp(found, live->run_id, sizeof found) == 0;
+        return fail_pools(path, err);
+    live->proof = openat(live->pools, RUN_ID, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t got = live->proof >= 0 ? read(live->proof, &proof, sizeof proof) : -1;
+    if (got != (ssize_t)sizeof proof ||
+        (live->run_id[0] && memcmp(proof.run_id, live->run_id, sizeof proof.run_id) != 0))
+        return fail_pools(path, err);
+    if (fstat(live->home, &home) != 0)
+        return col_live_fail_errno(err, path, NULL);
+    if (!is_inside && (proof.device != home.st_dev || proof.inode != home.st_ino))
+        return fail_copy(live->folder, err);
+    return col_live_flock(live, live->proof, err);
 }
 
 /* Opens the folder of the pools where "segments" is a link into memory. After another boot nothing
@@ -316,13 +323,25 @@ int col_live_open_segments(struct col_live *live, bool other_boot, struct tacho_
         memcpy(live->segments, path, sizeof path);
         rc = col_live_open_own(live->home, SEGMENTS, path, &live->pools, err);
     }
-    if (rc == 0 && live->pools >= 0 && !has_run_id(live))
-        rc = fail_pools(path, err);
+    if (rc == 0 && live->pools >= 0)
+        rc = check_proof(live, !S_ISLNK(stat.st_mode), path, err);
     if (rc) {
+        let_go(&live->proof);
         let_go(&live->pools);
         live->segments[0] = 0;
     }
     return rc;
+}
+
+int col_live_check_owner(const char *folder, struct tacho_error *err)
+{
+    struct col_live live;
+    col_live_init(&live);
+    int rc = col_live_path(live.folder, "%s", folder) ? open_home(&live, err) : 0;
+    if (rc == 0 && live.home >= 0)
+        rc = col_live_open_segments(&live, false, err);
+    col_live_leave(&live);
+    return rc == TACHO_EDENIED ? rc : 0; /* other errors are reported when it is opened */
 }
 
 /* The lock is tried and dropped again. */
@@ -412,12 +431,13 @@ void col_live_remove(struct col_live *live)
 void col_live_init(struct col_live *live)
 {
     memset(live, 0, sizeof *live);
-    live->home = live->pools = live->lock = -1;
+    live->home = live->pools = live->lock = live->proof = -1;
 }
 
 void col_live_leave(struct col_live *live)
 {
     let_go(&live->lock);
+    let_go(&live->proof);
     let_go(&live->pools);
     let_go(&live->home);
 }

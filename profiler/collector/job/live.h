@@ -30,6 +30,7 @@ struct col_live {
     char run_id[COL_RUN_ID];     /* also in the file "run" beside the pools, as a proof */
     int home, pools;             /* descriptors of `folder` and of `segments`, -1 */
     int lock;                    /* descriptor that holds the lock, -1 */
+    int proof;                   /* of the file "run", which holds a lock on the pools, -1 */
     bool linked;                 /* `folder` is a link */
     bool left;                   /* not all could be removed: something in it is not tacho's */
 };
@@ -44,13 +45,14 @@ int col_live_create(const char *output, const char *program, bool with_host, str
 /* Opens and locks the folder of a run whose collector died. TACHO_EBUSY while a live collector
  * holds it, TACHO_EDENIED where the folder is not the caller's alone. */
 int col_live_open(const char *folder, struct col_live *live, struct tacho_error *err);
-/* Opens the folder of the pools, which must be that of live->run_id, or if that is "" (a finished
- * run.db no longer has it) at least a run's. live->pools stays -1 if it is gone; after another boot
- * nothing in memory belongs to a run. TACHO_EDENIED, TACHO_EFORMAT: it belongs to another user, or
- * was not made for this run. */
+/* Opens the folder of the pools and locks it. It must be that of live->run_id, or if that is "" (a
+ * finished run.db no longer has it) at least a run's. live->pools stays -1 if it is gone; after
+ * another boot nothing in memory belongs to a run. TACHO_EDENIED: it belongs to another user, or to
+ * the live folder of which this one is a copy. TACHO_EFORMAT: it was not made for this run.
+ * TACHO_EBUSY: another process reads these pools. */
 int col_live_open_segments(struct col_live *live, bool other_boot, struct tacho_error *err);
-/* 0 if the folder of a live run is the caller's alone; else TACHO_EDENIED, and the run may be read
- * but not finished. */
+/* 0 if the folder of a live run is the caller's alone, and not a copy whose pools belong to another
+ * folder; else TACHO_EDENIED, and the run may be read but not finished. */
 int col_live_check_owner(const char *folder, struct tacho_error *err);
 /* Frees the disk space that is reserved for finishing. False if that was done before. */
 bool col_live_use_reserve(struct col_live *live);

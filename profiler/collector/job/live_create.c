@@ -18,23 +18,25 @@
 #include "profiler/collector/os/text.h"
 #include "store/store.h"
 
-/* Gives the run a random name and writes it beside the pools, as the proof that they are its own.
- */
-static int write_run_id(struct col_live *live, struct tacho_error *err)
+/* Gives the run a random name and writes it beside the pools, with the inode of the live folder, as
+ * the proof that they are its own. */
+static int write_proof(struct col_live *live, struct tacho_error *err)
 {
+    struct col_live_proof proof = {.device = 0};
     unsigned long long random[2];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+    struct stat home;
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random ||
+        fstat(live->home, &home) != 0)
         return col_live_fail_errno(err, live->segments, NULL);
     snprintf(live->run_id, sizeof live->run_id, "%016llx%016llx", random[0], random[1]);
-    int fd =
+    memcpy(proof.run_id, live->run_id, sizeof proof.run_id);
+    proof.device = home.st_dev;
+    proof.inode = home.st_ino;
+    live->proof =
         openat(live->pools, RUN_ID, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    ssize_t written = fd >= 0 ? write(fd, live->run_id, sizeof live->run_id) : -1;
-    int rc = written == (ssize_t)sizeof live->run_id
-                 ? 0
-                 : col_live_fail_errno(err, live->segments, NULL);
-    if (fd >= 0)
-        close(fd);
-    return rc;
+    if (live->proof < 0 || write(live->proof, &proof, sizeof proof) != (ssize_t)sizeof proof)
+        return col_live_fail_errno(err, live->segments, NULL);
+    return col_live_flock(live, live->proof, err);
 }
 
 /* Makes the folder of the pools. It lies in memory where there is room, so that the target's writes
@@ -52,7 +54,7 @@ static int make_segments(struct col_live *live, struct tacho_error *err)
         if (rc == 0 && symlinkat(live->segments, live->home, SEGMENTS) != 0)
             rc = col_live_fail_errno(err, inside, NULL);
         if (rc == 0)
-            return write_run_id(live, err);
+            return write_proof(live, err);
         rmdir(live->segments);
         live->segments[0] = 0;
         return rc;
@@ -63,7 +65,7 @@ static int make_segments(struct col_live *live, struct tacho_error *err)
     if (!realpath(inside, live->segments))
         return col_live_fail_errno(err, inside, NULL);
     rc = col_live_open_own(live->home, SEGMENTS, inside, &live->pools, err);
-    return rc ? rc : write_run_id(live, err);
+    return rc ? rc : write_proof(live, err);
 }
 
 /* Reserves disk space for finishing the run. The space is allocated and kept as a file, which is

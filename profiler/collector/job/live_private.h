@@ -15,6 +15,13 @@
 #define RUN_ID    "run" /* in the folder of the pools */
 #define IN_MEMORY "/dev/shm"
 
+/* The file RUN_ID: whose the pools beside it are. A copy of a live folder has the same run id and
+ * the same link to the pools, but another inode. */
+struct col_live_proof {
+    char run_id[COL_RUN_ID];
+    uint64_t device, inode; /* of the live folder */
+};
+
 /* Formats a path; false where it is too long. */
 __attribute__((format(printf, 2, 3))) bool col_live_path(char path[COL_PATH_MAX],
                                                          const char *format, ...);
@@ -30,6 +37,9 @@ int64_t col_live_room_of(const char *path);
  * of the name is not followed. *fd is -1 on failure. */
 int col_live_open_own(int at, const char *name, const char *shown, int *fd,
                       struct tacho_error *err);
+/* Takes a lock on an open file and keeps it until the file is closed. TACHO_EBUSY: another process
+ * has it. */
+int col_live_flock(const struct col_live *live, int fd, struct tacho_error *err);
 int col_live_take_lock(struct col_live *live, struct tacho_error *err);
 
 #endif
