@@ -311,6 +311,20 @@ static int print_report(const struct an_result *result)
     return cli_output_close(&out, rc == TACHO_EIO ? 0 : tacho_error_exit(rc));
 }
 
+/* What was lost, in words: "12 lost". Where a number is not known, it says so. */
+static const char *lost_words(const struct col_result *recording, char words[64])
+{
+    char lost[32];
+    grouped(recording->lost, lost);
+    if (!recording->uncounted)
+        snprintf(words, 64, "%s lost", lost);
+    else if (recording->lost)
+        snprintf(words, 64, "at least %s lost", lost);
+    else
+        snprintf(words, 64, "an unknown number lost");
+    return words;
+}
+
 int cli_run_conclude_file(const char *path, const char *run, struct an_result **result)
 {
     struct col_found found = {0};
@@ -327,12 +341,12 @@ int cli_run_conclude_file(const char *path, const char *run, struct an_result **
 static void say_recorded(const struct col_result *recording, const struct an_result *result,
                          bool report, const char *path, const char *word)
 {
-    char events[32], lost[32];
-    cli_say("%s: %s events, %s lost, %s", path,
+    char events[32], lost[64];
+    cli_say("%s: %s events, %s, %s", path,
             grouped(result ? result->trust.events
                            : recording->slices + recording->counters + recording->steps,
                     events),
-            grouped(recording->lost, lost), recording->ended);
+            lost_words(recording, lost), recording->ended);
     if (result && !report) {
         cli_say("%s", result->verdict);
         if (result->caution)

@@ -86,6 +86,7 @@ struct col_result {
     int64_t records; /* records read from pools (a push and a pop are two) */
     int64_t slices, counters, steps; /* rows stored */
     int64_t lost;               /* events known to be missing, without PAUSED steps and `cut` */
+    int64_t uncounted;          /* times that events were lost whose number is not known */
     int64_t cut;                /* slices not stored because of --steps, --every, --max-size */
     int64_t processes, threads; /* that recorded something */
     int64_t bytes;              /* of the finished file */

@@ -8,26 +8,25 @@
 
 #include "profiler/collector/drain/gpu_private.h"
 
+#define SLACK_NS 1000000000 /* a record may be this much newer than the look at its segment */
+
 /* ---- threads and segments -------------------------------------------------------------------------------------------------- */
 
 /* Adds a thread that began to record, with its track. Its device calls may have made one already.
  */
 static int thread_new(struct col_drain *drain, struct col_pool *pool,
-                      const struct wire_segment *line, struct col_thread **out)
+                      const struct col_segment *segment, struct col_thread **out)
 {
-    if (line->thread > (1u << 22)) /* more threads than a process can have: a damaged line */
-        return 0;
-    int rc = col_add_thread(pool, line->thread, out);
+    int rc = col_add_thread(pool, segment->thread, out);
     if (rc)
         return rc;
     struct col_thread *thread = *out;
-    thread->tid = line->tid;
-    bool main_thread = line->tid == pool->map.head->pid;
+    thread->tid = segment->tid;
     struct store_track track = {.process = pool->process->id,
-                                .tid = line->tid,
+                                .tid = thread->tid,
                                 .kind = "thread",
-                                .name = main_thread ? "main" : NULL};
-    thread->track = col_gpu_thread_track(pool, line->tid);
+                                .name = thread->tid == pool->map.layout.pid ? "main" : NULL};
+    thread->track = col_gpu_thread_track(pool, thread->tid);
     if (!thread->track)
         rc = store_track_add(drain->db, &track);
     thread->track = thread->track ? thread->track : track.id;
@@ -53,56 +52,169 @@ static int give_back(struct col_drain *drain, struct col_pool *pool, uint32_t se
     return 0;
 }
 
-/* The state of a segment is read before its length: a segment that is seen as full has its final
- * length. Threads are added when their first segment appears. */
-int col_chains_note(struct col_drain *drain, struct col_pool *pool)
+/* Once for each segment. */
+static int report_overwritten(struct col_drain *drain, struct col_segment *segment,
+                              const char *reason)
 {
-    pool->peak = col_map_peak(&pool->map);
-    for (uint32_t i = 0; i < pool->peak; i++) {
-        struct wire_segment *line = &pool->map.directory[i];
-        struct col_segment *segment = &pool->segment[i];
-        segment->state = atomic_load_explicit(&line->state, memory_order_acquire);
-        if (segment->state != WIRE_ACTIVE && segment->state != WIRE_FULL)
-            continue;
-        segment->last = atomic_load_explicit(&line->last, memory_order_acquire);
-        segment->committed = atomic_load_explicit(&line->committed, memory_order_acquire);
-        if (segment->committed > pool->map.segment_bytes)
-            segment->committed = pool->map.segment_bytes;
-        if (segment->generation != line->generation) {
-            segment->generation = line->generation;
-            segment->position = segment->saved = 0;
-            segment->done = false;
-        }
-        if (segment->done)
-            continue;
-        struct col_thread *thread =
-            line->thread < pool->thread_cap ? pool->thread[line->thread] : NULL;
-        int rc = 0;
-        if (segment->state == WIRE_FULL && segment->position == segment->committed &&
-            (!thread || line->chain_seq < thread->chain))
-            rc = give_back(drain, pool, i); /* read by a collector that died after its COMMIT */
-        else if (!thread && (rc = thread_new(drain, pool, line, &thread)) == 0 && !thread)
-            continue;
-        if (rc)
-            return rc;
-        if (thread && !segment->done && thread->segment < 0 && line->chain_seq == thread->chain)
-            thread->segment = (int32_t)i;
+    if (segment->reported)
+        return 0;
+    segment->reported = true;
+    return col_drain_lose(drain, reason);
+}
+
+static struct col_thread *thread_of(const struct col_pool *pool, uint32_t ordinal)
+{
+    return ordinal < pool->thread_cap ? pool->thread[ordinal] : NULL;
+}
+
+/* Can the line be right? It names a thread that the process had, and a place in its chain that is
+ * not behind what was read, nor further ahead than the pool has segments. */
+static bool place_ok(const struct col_pool *pool, const struct wire_segment *line)
+{
+    const struct col_thread *thread = thread_of(pool, line->thread);
+    uint64_t chain = thread ? thread->chain : 0, threads = pool->map.head.threads;
+    if (line->thread > (1u << 22) || (threads && line->thread >= threads))
+        return false;
+    return line->chain_seq >= chain && line->chain_seq - chain <= pool->map.layout.segment_cap;
+}
+
+/* Takes over what the line of a segment says that the agent has begun to use. */
+static int take_line(struct col_drain *drain, struct col_pool *pool, uint32_t index)
+{
+    const struct wire_segment *line = &pool->map.line[index];
+    struct col_segment *segment = &pool->segment[index];
+    const struct col_thread *thread = thread_of(pool, line->thread);
+    if (segment->generation != line->generation) {
+        segment->generation = line->generation;
+        segment->position = segment->saved = 0;
+        segment->done = segment->reported = false;
     }
-    return 0;
+    if (segment->done)
+        return 0;
+    segment->held = true;
+    segment->thread = line->thread;
+    segment->tid = line->tid;
+    segment->chain = line->chain_seq;
+    /* read by a collector that died after its COMMIT */
+    if (segment->state == WIRE_FULL && segment->position == line->committed &&
+        (!thread || line->chain_seq < thread->chain))
+        return give_back(drain, pool, index);
+    if (place_ok(pool, line))
+        return 0;
+    segment->done = true;
+    return report_overwritten(drain, segment,
+                              "segment of a thread not read: its place was overwritten");
+}
+
+/* Notes how far a segment is written. A length that cannot be is as good as none: while the thread
+ * records, its next record corrects it. */
+static int note_length(struct col_drain *drain, const struct col_pool *pool,
+                       struct col_segment *segment, const struct wire_segment *line)
+{
+    uint32_t committed = line->committed;
+    segment->committed = segment->position;
+    segment->last = line->last == 1;
+    if (committed >= segment->position && committed <= pool->map.layout.segment_bytes &&
+        committed % 8 == 0) {
+        segment->committed = committed;
+        return 0;
+    }
+    return report_overwritten(drain, segment,
+                              "records of a segment not read: its length was overwritten");
+}
+
+/* Notes a segment, and the thread that continues in it. Threads are added when their first segment
+ * appears. */
+static int note_segment(struct col_drain *drain, struct col_pool *pool, uint32_t index)
+{
+    const struct wire_segment *line = &pool->map.line[index];
+    struct col_segment *segment = &pool->segment[index];
+    int rc = 0;
+    segment->state = line->state;
+    if (segment->state != WIRE_ACTIVE && segment->state != WIRE_FULL) {
+        if (!segment->held)
+            return 0;
+        segment->state = pool->gone ? WIRE_FULL : WIRE_ACTIVE; /* it was overwritten */
+    }
+    if (!segment->held)
+        rc = take_line(drain, pool, index);
+    if (rc || segment->done)
+        return rc;
+    segment->generation = line->generation;
+    rc = note_length(drain, pool, segment, line);
+    struct col_thread *thread = thread_of(pool, segment->thread);
+    if (rc == 0 && !thread)
+        rc = thread_new(drain, pool, segment, &thread);
+    if (rc == 0 && thread->segment < 0 && segment->chain == thread->chain) {
+        thread->segment = (int32_t)index;
+        thread->waits = false;
+    }
+    return rc;
 }
 
 /* The segment in which a thread's chain continues, -1: not there yet. */
 static int32_t segment_of(const struct col_pool *pool, const struct col_thread *thread)
 {
-    for (uint32_t i = 0; i < pool->peak; i++) {
-        const struct wire_segment *line = &pool->map.directory[i];
+    for (uint32_t i = 0; i < pool->map.peak; i++) {
         const struct col_segment *segment = &pool->segment[i];
-        if ((segment->state == WIRE_ACTIVE || segment->state == WIRE_FULL) && !segment->done &&
-            segment->generation == line->generation && line->thread == thread->ordinal &&
-            line->chain_seq == thread->chain)
+        if (segment->held && !segment->done && segment->thread == thread->ordinal &&
+            segment->chain == thread->chain)
             return (int32_t)i;
     }
     return -1;
+}
+
+/* Continues a chain whose next segment is missing, because the process died before it was linked or
+ * overwrote its line, with the next one that exists. *found: there is one. */
+static int skip_hole(struct col_drain *drain, const struct col_pool *pool,
+                     struct col_thread *thread, bool *found)
+{
+    uint64_t best = UINT64_MAX;
+    for (uint32_t i = 0; i < pool->map.peak; i++) {
+        const struct col_segment *segment = &pool->segment[i];
+        if (segment->held && !segment->done && segment->thread == thread->ordinal &&
+            segment->chain > thread->chain && segment->chain < best)
+            best = segment->chain;
+    }
+    *found = best != UINT64_MAX;
+    if (!*found || (!thread->waits && !pool->gone)) {
+        thread->waits = *found;
+        return 0;
+    }
+    thread->waits = false;
+    thread->chain = best;
+    thread->segment = segment_of(pool, thread);
+    return col_drain_lose(drain, "segment of a thread missing");
+}
+
+static bool lacks_segment(const struct col_pool *pool, const struct col_thread *thread)
+{
+    return thread->segment < 0 || pool->segment[thread->segment].done;
+}
+
+/* A file that was cut short is not looked at again. */
+static int lose_pool(struct col_drain *drain, struct col_pool *pool)
+{
+    int rc = col_drain_lose(drain, "rest of a pool not read: its file was cut short");
+    pool->map.peak = 0;
+    return rc ? rc : col_chains_finish(drain, pool);
+}
+
+/* A segment that is missing while a later one is there may just have been taken; in the next round
+ * it would be seen. */
+int col_chains_note(struct col_drain *drain, struct col_pool *pool)
+{
+    int rc = 0;
+    bool found;
+    pool->latest = col_clock_now() + SLACK_NS;
+    if (!col_map_look(&pool->map, pool->gone))
+        return lose_pool(drain, pool);
+    for (uint32_t i = 0; i < pool->map.peak && rc == 0; i++)
+        rc = note_segment(drain, pool, i);
+    for (uint32_t i = 0; i < pool->thread_cap && rc == 0; i++)
+        if (pool->thread[i] && lacks_segment(pool, pool->thread[i]))
+            rc = skip_hole(drain, pool, pool->thread[i], &found);
+    return rc;
 }
 
 static int thread_end(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread)
@@ -117,28 +229,40 @@ static int thread_end(struct col_drain *drain, struct col_pool *pool, struct col
     return rc;
 }
 
+/* Reads what was noted of a segment into memory of the collector, and decodes it. */
+static int read_segment(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
+                        uint32_t index)
+{
+    struct col_segment *segment = &pool->segment[index];
+    uint32_t bytes = segment->committed - segment->position;
+    struct col_buffer *piece = &drain->piece;
+    int rc = 0;
+    if (!bytes)
+        return 0;
+    if (!col_buffer_room(piece, bytes))
+        return TACHO_ENOMEM;
+    if (col_map_read(&pool->map, index, segment->position, piece->bytes, bytes))
+        rc = col_decode(drain, pool, thread, piece->bytes, piece->bytes + bytes);
+    else
+        rc = col_drain_lose(drain, "records of a segment not read: the pool was cut short");
+    thread->dirty = true;
+    drain->bytes_since_commit += bytes;
+    if (segment->saved == segment->position)
+        pool->touched[pool->touched_count++] = index;
+    segment->position = segment->committed;
+    return rc;
+}
+
 /* Reads a thread's chain up to what was noted, or until the transaction is full. */
 static int read_chain(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread)
 {
     while (thread->segment >= 0) {
         uint32_t i = (uint32_t)thread->segment;
         struct col_segment *segment = &pool->segment[i];
-        const uint8_t *base = pool->map.segments + (uint64_t)i * pool->map.segment_bytes;
-        if (segment->position < segment->committed && !thread->damaged) {
-            int rc = col_decode(drain, pool, thread, base + segment->position,
-                                base + segment->committed);
-            if (rc)
-                return rc;
-            thread->dirty = true;
-            drain->bytes_since_commit += segment->committed - segment->position;
-        }
-        if (segment->saved == segment->position && segment->position != segment->committed)
-            pool->touched[pool->touched_count++] = i;
-        segment->position = segment->committed;
-        if (segment->state != WIRE_FULL)
-            break;
-        int rc = give_back(drain, pool, i);
-        if (rc)
+        int rc = read_segment(drain, pool, thread, i);
+        if (rc || segment->state != WIRE_FULL)
+            return rc;
+        if ((rc = give_back(drain, pool, i)) != 0)
             return rc;
         thread->dirty = true;
         thread->chain++;
@@ -166,28 +290,6 @@ int col_chains_read(struct col_drain *drain, struct col_pool *pool, bool with_st
     return 0;
 }
 
-/* Continues a chain whose next segment is missing, because the process died before it was linked,
- * with the next one that exists. *found: there is one. */
-static int skip_hole(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
-                     bool *found)
-{
-    uint64_t best = UINT64_MAX;
-    for (uint32_t i = 0; i < pool->peak; i++) {
-        const struct wire_segment *line = &pool->map.directory[i];
-        const struct col_segment *segment = &pool->segment[i];
-        if ((segment->state == WIRE_ACTIVE || segment->state == WIRE_FULL) && !segment->done &&
-            line->thread == thread->ordinal && line->chain_seq > thread->chain &&
-            line->chain_seq < best)
-            best = line->chain_seq;
-    }
-    if (best == UINT64_MAX)
-        return 0;
-    *found = true;
-    thread->chain = best;
-    thread->segment = segment_of(pool, thread);
-    return col_drain_loss_uncounted(drain, "collector", "segment of a thread missing");
-}
-
 /* After the last segment the open ranges of each thread get their rows without an end, and all
  * steps are written. */
 int col_chains_finish(struct col_drain *drain, struct col_pool *pool)
@@ -196,8 +298,7 @@ int col_chains_finish(struct col_drain *drain, struct col_pool *pool)
     for (bool found = true; found && rc == 0;) {
         found = false;
         for (uint32_t i = 0; i < pool->thread_cap && rc == 0; i++)
-            if (pool->thread[i] &&
-                (pool->thread[i]->segment < 0 || pool->segment[pool->thread[i]->segment].done) &&
+            if (pool->thread[i] && lacks_segment(pool, pool->thread[i]) &&
                 (rc = skip_hole(drain, pool, pool->thread[i], &found)) == 0 && found)
                 rc = read_chain(drain, pool, pool->thread[i]);
     }
@@ -213,5 +314,6 @@ int col_chains_finish(struct col_drain *drain, struct col_pool *pool)
         pool->process->dirty = true;
     }
     pool->drained = rc == 0;
+    pool->dirty = true;
     return rc;
 }

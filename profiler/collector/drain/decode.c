@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RECORDS_IN_A_ROW 4
+
 /* ---- push and pop -------------------------------------------------------------------------------------------------------- */
 
 /* Removes entry i of a thread's stack. */
@@ -283,27 +285,57 @@ static int on_event(struct col_drain *drain, struct col_pool *pool, struct col_t
     return TACHO_EINTERNAL;
 }
 
+/* Takes a record apart and checks that its time can be. */
+static bool read_event(const struct col_drain *drain, const struct col_pool *pool,
+                       const uint8_t *from, const uint8_t *to, struct col_event *event)
+{
+    if (!take_apart(from, to, event))
+        return false;
+    event->time = col_pool_time(drain, pool, event->record->time);
+    return event->time >= pool->earliest && event->time <= pool->latest;
+}
+
+/* Do whole records follow each other here: as many as make chance unlikely, or up to the end? */
+static bool is_sequence(const struct col_drain *drain, const struct col_pool *pool,
+                        const uint8_t *from, const uint8_t *to)
+{
+    struct col_event event;
+    for (int i = 0; i < RECORDS_IN_A_ROW && from < to; i++) {
+        if (!read_event(drain, pool, from, to, &event))
+            return false;
+        from += (size_t)event.record->words * 8;
+    }
+    return true;
+}
+
+/* The first place after a damaged record from which on whole records follow each other. */
+static const uint8_t *next_sequence(const struct col_drain *drain, const struct col_pool *pool,
+                                    const uint8_t *from, const uint8_t *to)
+{
+    do
+        from += 8;
+    while (from < to && !is_sequence(drain, pool, from, to));
+    return from;
+}
+
 int col_decode(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
                const uint8_t *from, const uint8_t *to)
 {
-    while (from < to) {
+    int rc = 0;
+    while (from < to && rc == 0) {
         struct col_event event;
-        if (!take_apart(from, to, &event)) {
-            thread->damaged = true;
-            return col_drain_loss_uncounted(
-                drain, "collector",
-                "damaged record: the rest of its thread's recording was not read");
+        if (!read_event(drain, pool, from, to, &event)) {
+            from = next_sequence(drain, pool, from, to);
+            rc = col_drain_lose(drain, "damaged records not read");
+            continue;
         }
-        event.time = col_pool_time(drain, pool, event.record->time);
-        int rc = on_event(drain, pool, thread, &event);
-        if (rc)
-            return rc;
+        rc = on_event(drain, pool, thread, &event);
         drain->stats.records++;
         if (event.time > pool->last_event)
             pool->last_event = event.time;
         from += (size_t)event.record->words * 8;
     }
-    return 0;
+    return rc;
 }
 
 /* ---- open ranges get a row at each commit ------------------------------------------------------------------------------------ */

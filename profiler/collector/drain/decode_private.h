@@ -37,7 +37,7 @@ int64_t col_string(struct col_drain *drain, const char *text, size_t bytes, int 
 /* The string id of an arena entry. */
 int64_t col_pool_string(struct col_drain *drain, struct col_pool *pool, uint32_t arena, int *rc);
 /* The name of an NVTX domain, not terminated; NULL where it has none. */
-const char *col_domain_text(const struct col_pool *pool, uint8_t domain, uint32_t *bytes);
+const char *col_domain_text(struct col_pool *pool, uint8_t domain, uint32_t *bytes);
 /* The string id of an event's category. */
 int64_t col_event_category(struct col_drain *drain, struct col_pool *pool,
                            const struct col_event *event, int *rc);

@@ -49,6 +49,7 @@ void col_drain_close(struct col_drain *drain)
     free(drain->cache);
     free(drain->release);
     free(drain->scratch.bytes);
+    free(drain->piece.bytes);
     if (drain->folder >= 0)
         close(drain->folder);
     memset(drain, 0, sizeof *drain);
@@ -70,31 +71,41 @@ static const bool event_lost[] = {
 #undef LOSS_EVENT
 };
 
-/* Writes what the agent's loss counts of a pool have grown by since the last round. */
+/* A time that the agent wrote; absent where it cannot be. */
+static int64_t time_of(const struct col_drain *drain, const struct col_pool *pool, uint64_t time)
+{
+    int64_t ns = time ? col_pool_time(drain, pool, time) : STORE_ABSENT;
+    return ns >= pool->earliest && ns <= pool->latest ? ns : STORE_ABSENT;
+}
+
+/* Writes what the agent's loss counts of a pool have grown by since the last round. A count cannot
+ * become less, nor grow by more than one a nanosecond: such a one was overwritten. */
 static int read_losses(struct col_drain *drain, struct col_pool *pool)
 {
-    for (unsigned i = 0; i < WIRE_LOSS_COUNT; i++) {
-        struct wire_loss *loss = &pool->map.head->loss[i];
-        uint64_t count = atomic_load_explicit(&loss->count, memory_order_acquire);
-        if (count <= pool->loss[i])
+    int64_t now = col_clock_now();
+    uint64_t most = (uint64_t)(now - pool->losses_read);
+    int rc = 0;
+    for (unsigned i = 0; i < WIRE_LOSS_COUNT && rc == 0; i++) {
+        const struct wire_loss *loss = &pool->map.head.loss[i];
+        uint64_t grown = loss->count - pool->loss[i];
+        if (!grown)
             continue;
-        uint64_t first = atomic_load_explicit(&loss->first, memory_order_acquire);
-        uint64_t last = atomic_load_explicit(&loss->last, memory_order_acquire);
-        int64_t from = first ? col_pool_time(drain, pool, first) : STORE_ABSENT;
-        int64_t until = last ? col_pool_time(drain, pool, last) : STORE_ABSENT;
-        int rc = col_drain_loss(drain, "agent", loss_text[i], (int64_t)(count - pool->loss[i]),
-                                from, until);
-        if (rc)
-            return rc;
-        if (event_lost[i]) {
-            drain->stats.lost += (int64_t)(count - pool->loss[i]);
-            pool->process->lost += (int64_t)(count - pool->loss[i]);
+        if (grown > most)
+            rc = col_drain_lose(drain, "count of lost events overwritten by the process");
+        else
+            rc =
+                col_drain_loss(drain, "agent", loss_text[i], (int64_t)grown,
+                               time_of(drain, pool, loss->first), time_of(drain, pool, loss->last));
+        if (event_lost[i] && grown <= most) {
+            drain->stats.lost += (int64_t)grown;
+            pool->process->lost += (int64_t)grown;
             pool->process->dirty = true;
         }
-        pool->loss[i] = count;
+        pool->loss[i] = loss->count;
         pool->dirty = true;
     }
-    return 0;
+    pool->losses_read = now;
+    return rc;
 }
 
 static const char *const cut_text[] = {
@@ -175,6 +186,12 @@ static int save_all(struct col_drain *drain)
     return rc ? rc : col_save_totals(drain);
 }
 
+static void give_back(struct col_pool *pool, uint32_t segment)
+{
+    pool->segment[segment].held = false;
+    col_map_free_segment(&pool->map, segment);
+}
+
 /* Only after the commit do segments and buffers go back to the agents: what they held is safe then.
  */
 int col_drain_commit(struct col_drain *drain)
@@ -187,9 +204,7 @@ int col_drain_commit(struct col_drain *drain)
     if (rc || committed)
         return rc ? rc : committed;
     for (uint32_t i = 0; i < drain->release_count; i++)
-        atomic_store_explicit(
-            &drain->release[i].pool->map.directory[drain->release[i].segment].state, WIRE_FREE,
-            memory_order_release);
+        give_back(drain->release[i].pool, drain->release[i].segment);
     drain->release_count = 0;
     for (uint32_t i = 0; i < drain->pool_count; i++)
         col_gpu_release(drain->pool[i]);
@@ -265,9 +280,11 @@ static int conclude(struct col_drain *drain)
             drain->stats.last_event = pool->last_event;
         if (rc == 0 && pool->range_count)
             rc = col_range_expire(drain, pool);
-        if (rc == 0 && pool->gone)
+        bool ended = pool->gone && !pool->postponed;
+        drain->waiting += pool->postponed;
+        if (rc == 0 && ended)
             rc = col_gpu_finish(drain, pool);
-        if (rc == 0 && pool->gone)
+        if (rc == 0 && ended)
             rc = col_chains_finish(drain, pool);
         else if (rc == 0)
             rc = col_steps_write(&pool->steps, drain->db, pool->process->id, drain->round);
@@ -309,7 +326,7 @@ static int count_processes_without_pool(struct col_drain *drain)
     if (!dir) {
         if (fd >= 0)
             close(fd);
-        return 0;
+        return drain->folder >= 0 ? TACHO_EBUSY : 0;
     }
     rewinddir(dir);
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {

@@ -81,7 +81,8 @@ struct col_thread {
     uint32_t position; /* bytes of it decoded */
     struct col_range *stack;
     uint32_t depth, cap;
-    bool dirty, damaged, has_step, saved;
+    bool dirty, has_step, saved;
+    bool waits; /* its next segment was missing in the last round */
 };
 
 struct col_segment {
@@ -89,8 +90,15 @@ struct col_segment {
     uint32_t position;   /* bytes of it that are decoded */
     uint32_t saved;      /* bytes of it that the file knows about */
     bool done;           /* read to its end, on its way to FREE */
+    /* The agent has it, and since then the line says what it said at the first look: a line that
+     * the target overwrites later changes nothing. */
+    bool held;
+    bool reported; /* a loss row says that its line was overwritten */
+    uint32_t thread, tid;
+    uint64_t chain;
     /* noted at the start of a round */
-    uint32_t state, committed, last;
+    uint32_t state, committed;
+    bool last;
 };
 
 struct col_counter {
@@ -103,13 +111,13 @@ struct col_pool {
     struct col_map map;
     struct col_process *process;
     struct col_segment *segment; /* map.segment_cap */
-    uint32_t peak;               /* directory lines of this round */
     uint32_t *touched;           /* segments read since the last commit */
     uint32_t touched_count;
     struct col_thread **thread; /* by ordinal */
     uint32_t thread_cap;
     int64_t *string; /* arena id -> string id, 0 = not yet */
     uint64_t string_cap;
+    int8_t is_nccl[WIRE_DOMAINS]; /* 1 or -1; 0 = not known yet */
     int64_t domain[WIRE_DOMAINS]; /* category of events without NVTX category, 0 = not yet */
     struct {
         uint64_t key; /* domain << 32 | arena id of the category's name */
@@ -126,15 +134,20 @@ struct col_pool {
     uint32_t range_count, range_slots;
     bool range_dirty;
     struct col_steps steps;
-    struct col_gpu *gpu;                /* device work (gpu.h); NULL: none so far */
-    uint64_t loss[WIRE_LOSS_COUNT];     /* counts that the file has */
-    int64_t last_event;                 /* time of the newest record read, 0 = none */
-    bool dirty, gone, drained, present; /* present: the file is (still) there */
-    bool saved_drained;                 /* the file has its state as read to its end */
+    struct col_gpu *gpu;            /* device work (gpu.h); NULL: none so far */
+    uint64_t loss[WIRE_LOSS_COUNT]; /* counts that the file has */
+    int64_t losses_read;            /* when they were read, 0 = not yet */
+    int64_t last_event;             /* time of the newest record read, 0 = none */
+    /* Between these lies the time of every record. earliest 0: the time of creation is damaged. */
+    int64_t earliest, latest;
+    bool dirty, gone, drained;
+    bool postponed;     /* its device work cannot be opened for the moment */
+    bool saved_drained; /* the file has its state as read to its end */
 };
 
 struct col_stats {
     int64_t records, slices, counters, steps, lost, cut, threads;
+    int64_t uncounted; /* times that events were lost whose number is not known */
     int64_t ranges_without_end, ends_without_start;
     int64_t last_event; /* time of the newest record */
 };
@@ -168,9 +181,11 @@ struct col_drain {
     uint32_t process_count;
     struct col_payload_cache *cache;
     struct col_buffer scratch;
+    struct col_buffer piece; /* of a segment, while it is decoded */
     uint64_t round;
     uint64_t bytes_since_commit;
-    bool unfinished; /* the last round stopped at COL_COMMIT_BYTES and the next one continues it */
+    uint32_t waiting; /* pools that could not be opened in the last round, and may be later */
+    bool unfinished;  /* the last round stopped at COL_COMMIT_BYTES and the next one continues it */
     int64_t last_commit, last_anchor; /* monotonic */
     struct {
         int64_t count, first, last; /* since the last commit */
@@ -209,8 +224,9 @@ int col_drain_alive(const struct col_drain *drain);
 
 /* ---- processes.c: processes and their pools ------------------------------------------------------------------------------- */
 
-/* Opens a pool by name, and adds a thread to a pool. */
-int col_drain_pool(struct col_drain *drain, const char *name, struct col_pool **out);
+/* Opens a pool by name; `known` as for col_map_open. Adds a thread to a pool. */
+int col_drain_pool(struct col_drain *drain, const char *name, const struct col_layout *known,
+                   struct col_pool **out);
 int col_add_thread(struct col_pool *pool, uint32_t ordinal, struct col_thread **out);
 void col_pool_free(struct col_pool *pool);
 void col_thread_free(struct col_thread *thread);
@@ -242,14 +258,15 @@ int col_chains_note(struct col_drain *drain, struct col_pool *pool);
 /* Reads the threads that have (or have not) steps up to what was noted, or until COL_COMMIT_BYTES
  * are read. */
 int col_chains_read(struct col_drain *drain, struct col_pool *pool, bool with_steps);
-/* The process is gone and everything noted is read: nothing more can come. */
+/* The process is gone and everything noted is read, or the pool was cut short: nothing more can
+ * come. */
 int col_chains_finish(struct col_drain *drain, struct col_pool *pool);
 
 /* ---- decode.c ---------------------------------------------------------------------------------------------------------- */
 
 int col_decode_open(struct col_drain *drain); /* allocates the cache of payloads */
-/* Decodes whole records in [from, to). A damaged record ends the reading of this thread. Returns 0
- * or a store error. */
+/* Decodes whole records in [from, to). A damaged record is left out, and all up to the next place
+ * where records follow each other again. Returns 0 or a store error. */
 int col_decode(struct col_drain *drain, struct col_pool *pool, struct col_thread *thread,
                const uint8_t *from, const uint8_t *to);
 /* Writes a row for every open range that has none: push/pop of a thread, start/end of a pool. */
@@ -271,6 +288,8 @@ int col_drain_begin(struct col_drain *drain);
 int col_drain_loss(struct col_drain *drain, const char *source, const char *reason, int64_t count,
                    int64_t first, int64_t last);
 int col_drain_loss_uncounted(struct col_drain *drain, const char *source, const char *reason);
+/* Adds such a row of the collector for events of a pool. The same reason makes one row. */
+int col_drain_lose(struct col_drain *drain, const char *reason);
 /* Writes run keys; after an error the rest does nothing. A value of NULL removes the key. */
 struct col_keys {
     store *db;

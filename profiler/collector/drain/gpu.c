@@ -7,16 +7,15 @@
  */
 #include "profiler/collector/drain/gpu_private.h"
 
-#include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Zeroed after the last record of a buffer: CUPTI may have written a little more. */
-#define SLACK (64u << 10)
+#define SLACK      (64u << 10)
+#define MOST_BYTES (1ull << 40) /* of a file; more is damage */
 
 /* ---- the file -------------------------------------------------------------------------------------------------------------- */
 
@@ -25,31 +24,30 @@ static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
     return offset <= whole && bytes <= whole - offset;
 }
 
-/* What decides where to read, copied from a header that its process may be overwriting: each word
- * is read once. */
+/* What decides where to read. */
 struct layout {
     uint32_t version, buffer_bytes, buffer_cap, name_cap;
     uint64_t directory_offset, names_offset, buffers_offset;
 };
 
-static struct layout layout_of(const volatile struct wire_gpu *head)
+static struct layout layout_of(const struct wire_gpu *head)
 {
     return (struct layout){head->version,       head->buffer_bytes,     head->buffer_cap,
                            head->name_cap,      head->directory_offset, head->names_offset,
                            head->buffers_offset};
 }
 
-/* Are the sizes plausible, and do all parts lie within the file? The process may have written
- * anything there. */
-static bool layout_ok(const struct layout *layout, uint64_t bytes)
+/* Are the sizes plausible? The process may have written anything there. */
+static bool layout_ok(const struct layout *layout)
 {
+    const uint64_t bytes = MOST_BYTES;
     return layout->version == WIRE_VERSION && layout->buffer_bytes >= 4096 &&
            layout->buffer_bytes <= (64u << 20) && layout->buffer_bytes % 8 == 0 &&
            layout->buffer_cap && layout->buffer_cap <= (1u << 16) && layout->name_cap &&
            (layout->name_cap & (layout->name_cap - 1)) == 0 && layout->directory_offset % 64 == 0 &&
            layout->names_offset % 8 == 0 && layout->buffers_offset % 8 == 0 &&
            inside(layout->directory_offset,
-                  (uint64_t)layout->buffer_cap * sizeof(struct wire_buffer), bytes) &&
+                  (uint64_t)layout->buffer_cap * sizeof(struct wire_buffer), 1u << 30) &&
            inside(layout->names_offset, (uint64_t)layout->name_cap * sizeof(struct wire_gpu_name),
                   bytes) &&
            inside(layout->buffers_offset, (uint64_t)layout->buffer_cap * layout->buffer_bytes,
@@ -60,8 +58,9 @@ void col_gpu_free(struct col_gpu *gpu)
 {
     if (!gpu)
         return;
-    if (gpu->head)
-        munmap(gpu->head, gpu->file_bytes);
+    col_shared_close(&gpu->file);
+    free(gpu->directory);
+    free(gpu->names);
     free(gpu->read);
     free(gpu->todo);
     free(gpu->release);
@@ -74,68 +73,78 @@ void col_gpu_free(struct col_gpu *gpu)
     free(gpu);
 }
 
-/* Points into the mapped file and allocates what is kept for each buffer. */
+static uint64_t directory_bytes(const struct col_gpu *gpu)
+{
+    return (uint64_t)gpu->buffer_cap * sizeof *gpu->directory;
+}
+
+/* Takes the layout over, maps what is copied at each look, and allocates what is kept for each
+ * buffer. */
 static int gpu_init(struct col_gpu *gpu, const struct layout *layout)
 {
-    uint8_t *memory = (uint8_t *)gpu->head;
     gpu->buffer_bytes = layout->buffer_bytes;
     gpu->buffer_cap = layout->buffer_cap;
     gpu->name_cap = layout->name_cap;
-    gpu->directory = (struct wire_buffer *)(memory + layout->directory_offset);
-    gpu->names = (const struct wire_gpu_name *)(memory + layout->names_offset);
-    gpu->buffers = memory + layout->buffers_offset;
+    gpu->directory_offset = layout->directory_offset;
+    gpu->names_offset = layout->names_offset;
+    gpu->buffers_offset = layout->buffers_offset;
+    gpu->directory = calloc(gpu->buffer_cap, sizeof *gpu->directory);
     gpu->read = calloc(gpu->buffer_cap, sizeof *gpu->read);
     gpu->todo = calloc(gpu->buffer_cap, sizeof *gpu->todo);
     gpu->release = calloc(gpu->buffer_cap, sizeof *gpu->release);
-    return gpu->read && gpu->todo && gpu->release ? 0 : TACHO_ENOMEM;
+    if (!gpu->directory || !gpu->read || !gpu->todo || !gpu->release)
+        return TACHO_EBUSY;
+    return col_shared_map(&gpu->file, gpu->directory_offset + directory_bytes(gpu), NULL);
 }
 
-/* Maps and checks the file of device buffers that belongs to a pool. 0 with pool->gpu set;
- * TACHO_ENOTFOUND: none exists. */
+/* Opens and checks the file of device buffers that belongs to a pool. 0 with pool->gpu set;
+ * TACHO_ENOTFOUND: none exists; TACHO_EFORMAT: it is not complete; TACHO_EBUSY: not at the moment.
+ */
 static int gpu_open(struct col_drain *drain, struct col_pool *pool)
 {
     char name[COL_POOL_NAME];
-    struct stat stat;
-    struct layout layout = {0};
     snprintf(name, sizeof name, WIRE_GPU_PREFIX "%.*s", (int)(sizeof name - sizeof WIRE_GPU_PREFIX),
              pool->name + strlen(WIRE_PREFIX));
-    bool is_own = drain->folder >= 0 && col_pool_is_own(drain->folder, name);
-    int fd = is_own ? openat(drain->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
-    if (fd < 0)
+    if (drain->folder < 0 || !col_shared_is_own(drain->folder, name))
         return TACHO_ENOTFOUND;
     struct col_gpu *gpu = calloc(1, sizeof *gpu);
-    int rc = gpu ? 0 : TACHO_ENOMEM;
-    if (rc == 0 && (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode) ||
-                    (uint64_t)stat.st_size < sizeof(struct wire_gpu)))
+    if (!gpu)
+        return TACHO_EBUSY;
+    int rc = col_shared_open(drain->folder, name, &gpu->file, NULL);
+    if (rc == 0 && (!col_shared_read(&gpu->file, 0, &gpu->head, sizeof gpu->head) ||
+                    gpu->head.magic != WIRE_GPU_MAGIC))
         rc = TACHO_EFORMAT;
-    void *memory = rc ? MAP_FAILED
-                      : mmap(NULL, (size_t)stat.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (rc == 0 && memory == MAP_FAILED)
-        rc = TACHO_EIO;
-    if (rc == 0) {
-        gpu->head = memory;
-        gpu->file_bytes = (uint64_t)stat.st_size;
-        bool whole = __atomic_load_n(&gpu->head->magic, __ATOMIC_ACQUIRE) == WIRE_GPU_MAGIC;
-        layout = layout_of(gpu->head);
-        if (!whole || !layout_ok(&layout, gpu->file_bytes))
-            rc = TACHO_EFORMAT;
-    }
-    if (rc == 0) {
-        memcpy(gpu->name, name, sizeof name);
-        rc = gpu_init(gpu, &layout);
-    }
-    if (rc)
+    struct layout layout = layout_of(&gpu->head);
+    if (rc == 0)
+        rc = layout_ok(&layout) ? gpu_init(gpu, &layout) : TACHO_EFORMAT;
+    if (rc) {
         col_gpu_free(gpu);
-    else
-        pool->gpu = gpu;
-    return rc;
+        return rc;
+    }
+    memcpy(gpu->name, name, sizeof name);
+    pool->gpu = gpu;
+    return 0;
+}
+
+/* Copies what has changed in header and directory. False where the file was cut short: then nothing
+ * more is read, and a row says so. */
+static bool look(struct col_drain *drain, struct col_gpu *gpu, int *rc)
+{
+    if (!gpu->lost &&
+        col_shared_copy(&gpu->file, gpu->directory_offset, gpu->directory, directory_bytes(gpu)) &&
+        col_shared_copy(&gpu->file, 0, &gpu->head, sizeof gpu->head))
+        return true;
+    if (!gpu->lost)
+        *rc = col_drain_lose(drain, "device work not read: its file was cut short");
+    gpu->lost = true;
+    gpu->todo_count = gpu->todo_at = 0;
+    return false;
 }
 
 /* How many buffers of the file have been given memory so far. */
 static uint32_t backed(const struct col_gpu *gpu)
 {
-    uint32_t buffers = atomic_load_explicit(&gpu->head->buffers_backed, memory_order_acquire);
+    uint32_t buffers = gpu->head.buffers_backed;
     return buffers < gpu->buffer_cap ? buffers : gpu->buffer_cap;
 }
 
@@ -216,12 +225,12 @@ static int report_versions(struct col_drain *drain, const struct wire_gpu *gpu)
 /* Reports how the start of recording went, once that is known. */
 static int report_state(struct col_drain *drain, struct col_gpu *gpu)
 {
-    uint32_t state = atomic_load_explicit(&gpu->head->state, memory_order_acquire);
+    uint32_t state = gpu->head.state;
     if (gpu->state_reported || state == WIRE_GPU_STARTING)
         return 0;
     gpu->state_reported = gpu->dirty = true;
-    int rc = report_versions(drain, gpu->head);
-    return rc || state != WIRE_GPU_FAILED ? rc : report_failure(drain, gpu->head);
+    int rc = report_versions(drain, &gpu->head);
+    return rc || state != WIRE_GPU_FAILED ? rc : report_failure(drain, &gpu->head);
 }
 
 /* Describes what became of hardware counter `which` in a line. */
@@ -279,12 +288,12 @@ static int report_counters(struct col_drain *drain, const struct wire_gpu *gpu)
  * left for later, unless `now` says that nothing more will come. */
 static int report_gaps(struct col_drain *drain, struct col_gpu *gpu, int64_t now)
 {
-    uint32_t gaps = atomic_load_explicit(&gpu->head->gaps, memory_order_acquire);
+    uint32_t gaps = gpu->head.gaps;
     int rc = 0;
     if (gaps > gpu->gaps_reported + WIRE_GPU_GAPS)
         gpu->gaps_reported = gaps - WIRE_GPU_GAPS;
     while (gpu->gaps_reported < gaps && rc == 0) {
-        const struct wire_gpu_gap *gap = &gpu->head->gap[gpu->gaps_reported % WIRE_GPU_GAPS];
+        const struct wire_gpu_gap *gap = &gpu->head.gap[gpu->gaps_reported % WIRE_GPU_GAPS];
         int64_t end = atomic_load_explicit(&gap->t1, memory_order_acquire);
         if (!end && now == STORE_ABSENT)
             break;
@@ -311,9 +320,9 @@ static int order_todo(const void *left, const void *right)
 /* Sizes of records: those of the table of versions, replaced by those that the agent saw. */
 static void read_sizes(struct col_gpu *gpu)
 {
-    col_cupti_bytes(gpu->head->cupti_version, gpu->bytes);
+    col_cupti_bytes(gpu->head.cupti_version, gpu->bytes);
     for (uint32_t kind = 0; kind < COL_CUPTI_KINDS; kind++) {
-        uint32_t seen = atomic_load_explicit(&gpu->head->record_bytes[kind], memory_order_acquire);
+        uint32_t seen = gpu->head.record_bytes[kind];
         if (seen >= 16 && seen <= 4096)
             gpu->bytes[kind] = seen;
     }
@@ -325,18 +334,20 @@ int col_gpu_note(struct col_drain *drain, struct col_pool *pool)
 {
     if (!pool->gpu) {
         int rc = gpu_open(drain, pool);
-        if (rc == TACHO_ENOTFOUND || rc == TACHO_EFORMAT)
-            return 0; /* it is being made, or damaged: reported at the end */
+        pool->postponed = rc == TACHO_EBUSY;
         if (rc)
-            return rc;
+            return 0; /* none, it is being made, or not at the moment */
     }
     struct col_gpu *gpu = pool->gpu;
-    col_gpu_clock_read(&gpu->clock, gpu->head);
+    int rc = 0;
+    if (!look(drain, gpu, &rc))
+        return rc;
+    col_gpu_clock_read(&gpu->clock, &gpu->head);
     read_sizes(gpu);
     gpu->todo_count = gpu->todo_at = 0;
     for (uint32_t i = 0; i < backed(gpu); i++) {
         const struct wire_buffer *buffer = &gpu->directory[i];
-        if (atomic_load_explicit(&buffer->state, memory_order_acquire) != WIRE_BUFFER_DONE)
+        if (buffer->state != WIRE_BUFFER_DONE)
             continue;
         if (buffer->generation == gpu->read[i]) {
             /* read by a collector that died after its COMMIT */
@@ -348,8 +359,13 @@ int col_gpu_note(struct col_drain *drain, struct col_pool *pool)
         gpu->todo[gpu->todo_count++].sequence = buffer->sequence;
     }
     qsort(gpu->todo, gpu->todo_count, sizeof *gpu->todo, order_todo);
-    int rc = report_state(drain, gpu);
+    rc = report_state(drain, gpu);
     return rc ? rc : report_gaps(drain, gpu, STORE_ABSENT);
+}
+
+static uint64_t offset_of(const struct col_gpu *gpu, uint32_t index)
+{
+    return gpu->buffers_offset + (uint64_t)index * gpu->buffer_bytes;
 }
 
 /* Reads the records of a buffer up to `valid` bytes. `salvaged`: the process ended before CUPTI
@@ -358,12 +374,19 @@ static int read_buffer(struct col_drain *drain, struct col_pool *pool, uint32_t 
                        uint32_t valid, bool salvaged)
 {
     struct col_gpu *gpu = pool->gpu;
-    const uint8_t *buffer = gpu->buffers + (uint64_t)index * gpu->buffer_bytes;
+    const uint8_t *buffer;
     struct col_cupti_record record;
     size_t offset = 0;
     int rc = 0, more = 0;
     if (valid > gpu->buffer_bytes)
         valid = gpu->buffer_bytes;
+    if (!col_buffer_room(&drain->piece, gpu->buffer_bytes))
+        return TACHO_ENOMEM;
+    buffer = drain->piece.bytes;
+    if (!col_shared_read(&gpu->file, offset_of(gpu, index), drain->piece.bytes, valid)) {
+        rc = col_drain_lose(drain, "device work not read: its file was cut short");
+        valid = 0;
+    }
     while (rc == 0 && offset < valid &&
            (more = col_cupti_next(gpu->bytes, buffer, valid, &offset, &record)) > 0)
         rc = col_gpu_row(drain, pool, &record, salvaged);
@@ -401,11 +424,12 @@ void col_gpu_release(struct col_pool *pool)
     struct col_gpu *gpu = pool->gpu;
     for (uint32_t next = 0; gpu && next < gpu->release_count; next++) {
         uint32_t index = gpu->release[next];
-        struct wire_buffer *buffer = &gpu->directory[index];
+        const struct wire_buffer *buffer = &gpu->directory[index];
         uint64_t used = ((uint64_t)buffer->valid + SLACK + 4095) & ~(uint64_t)4095;
-        memset(gpu->buffers + (uint64_t)index * gpu->buffer_bytes, 0,
-               used < gpu->buffer_bytes ? used : gpu->buffer_bytes);
-        atomic_store_explicit(&buffer->state, WIRE_BUFFER_FREE, memory_order_release);
+        uint64_t line = gpu->directory_offset + (uint64_t)index * sizeof *buffer;
+        col_shared_clear(&gpu->file, offset_of(gpu, index),
+                         used < gpu->buffer_bytes ? used : gpu->buffer_bytes);
+        col_shared_store(&gpu->file, line + offsetof(struct wire_buffer, state), WIRE_BUFFER_FREE);
     }
     if (gpu)
         gpu->release_count = 0;
@@ -424,22 +448,25 @@ int col_gpu_finish(struct col_drain *drain, struct col_pool *pool)
 {
     struct col_gpu *gpu = pool->gpu;
     int rc = 0;
-    if (!gpu || gpu->salvaged)
-        return 0;
-    col_gpu_clock_read(&gpu->clock, gpu->head);
+    if (!gpu)
+        return gpu_open(drain, pool) == TACHO_EFORMAT
+                   ? col_drain_lose(drain, "device work not read: its file is damaged")
+                   : 0;
+    if (gpu->salvaged || !look(drain, gpu, &rc))
+        return rc;
+    col_gpu_clock_read(&gpu->clock, &gpu->head);
     for (uint32_t i = 0; i < backed(gpu) && rc == 0; i++)
-        if (atomic_load_explicit(&gpu->directory[i].state, memory_order_acquire) ==
-                WIRE_BUFFER_LENT &&
+        if (gpu->directory[i].state == WIRE_BUFFER_LENT &&
             gpu->read[i] != gpu->directory[i].generation)
             rc = read_buffer(drain, pool, i, gpu->buffer_bytes, true);
     gpu->salvaged = gpu->dirty = true;
-    uint32_t state = atomic_load_explicit(&gpu->head->state, memory_order_acquire);
+    uint32_t state = gpu->head.state;
     if (rc == 0 && state == WIRE_GPU_STARTING && !gpu->state_reported)
         rc = col_drain_loss_uncounted(
             drain, "cupti",
             "device work not recorded: the process ended while recording was being started");
     if (rc == 0)
-        rc = report_counters(drain, gpu->head);
+        rc = report_counters(drain, &gpu->head);
     return rc ? rc : col_gpu_stop(drain, pool);
 }
 
@@ -501,7 +528,7 @@ int col_gpu_load(struct col_drain *drain, struct col_pool *pool, const void *val
         return TACHO_EVERSION;
     int rc = pool->gpu ? 0 : gpu_open(drain, pool);
     if (rc)
-        return rc == TACHO_ENOMEM ? rc : 0;
+        return rc == TACHO_EBUSY ? rc : 0;
     struct col_gpu *gpu = pool->gpu;
     gpu->memory_track = saved.memory_track;
     gpu->memory = saved.memory;

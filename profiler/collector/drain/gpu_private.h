@@ -61,11 +61,11 @@ struct col_gpu_event {
 
 struct col_gpu {
     char name[COL_POOL_NAME];
-    struct wire_gpu *head; /* the mapped file */
-    struct wire_buffer *directory;
-    const struct wire_gpu_name *names;
-    uint8_t *buffers;
-    uint64_t file_bytes;
+    struct col_shared file;
+    struct wire_gpu head;          /* copied at each look, as is the directory */
+    struct wire_buffer *directory; /* buffer_cap lines */
+    struct wire_gpu_name *names;   /* copied when the first one is looked up; NULL: not yet */
+    uint64_t directory_offset, names_offset, buffers_offset;
     uint32_t buffer_bytes, buffer_cap, name_cap;
     uint32_t bytes[COL_CUPTI_KINDS];
     struct col_gpu_clock clock;
@@ -91,8 +91,8 @@ struct col_gpu {
     int64_t api[2][WIRE_GPU_APIS];
     int64_t category[16]; /* enum in gpu_rows.c */
     int64_t memory_track, memory;
-    uint32_t gaps_reported; /* gaps whose end is in the file */
-    bool state_reported, dirty, salvaged;
+    uint32_t gaps_reported;                     /* gaps whose end is in the file */
+    bool state_reported, dirty, salvaged, lost; /* lost: the file was cut short */
 };
 
 /* Notes which buffers are to be read, and opens the file once it is there. */
@@ -117,7 +117,7 @@ void col_gpu_free(struct col_gpu *gpu);
 
 /* The arena id of a name as the agent left it; in a buffer that the agent never saw, by the table
  * of pointers. */
-uint32_t col_gpu_arena_id(const struct col_gpu *gpu, uint64_t name);
+uint32_t col_gpu_arena_id(struct col_gpu *gpu, uint64_t name);
 int64_t col_gpu_kernel_name(struct col_drain *drain, struct col_pool *pool, uint64_t name, int *rc);
 int64_t col_gpu_api_name(struct col_drain *drain, struct col_pool *pool,
                          const struct col_cupti_record *record, int *rc);

@@ -32,13 +32,24 @@ static void *grow(void *list, uint32_t count, size_t size)
         more_ ? 0 : TACHO_ENOMEM; \
     })
 
-uint32_t col_gpu_arena_id(const struct col_gpu *gpu, uint64_t name)
+/* Copies the table of pointers; false where that fails. */
+static bool read_names(struct col_gpu *gpu)
+{
+    if (!gpu->names && !(gpu->names = calloc(gpu->name_cap, sizeof *gpu->names)))
+        return false;
+    return col_shared_read(&gpu->file, gpu->names_offset, gpu->names,
+                           gpu->name_cap * sizeof *gpu->names);
+}
+
+uint32_t col_gpu_arena_id(struct col_gpu *gpu, uint64_t name)
 {
     if ((name & ~(uint64_t)UINT32_MAX) == WIRE_GPU_NAME_TAG)
         return (uint32_t)name;
+    if (!name || (!gpu->names && !read_names(gpu)))
+        return 0;
     uint32_t mask = gpu->name_cap - 1, i = (uint32_t)((name * 0x9e3779b97f4a7c15u) >> 40) & mask;
-    for (uint32_t probes = 0; name && probes < 64; probes++, i = (i + 1) & mask)
-        if (atomic_load_explicit(&gpu->names[i].pointer, memory_order_acquire) == name)
+    for (uint32_t probes = 0; probes < 64; probes++, i = (i + 1) & mask)
+        if (gpu->names[i].pointer == name)
             return gpu->names[i].id;
     return 0;
 }
@@ -70,7 +81,7 @@ int64_t col_gpu_kernel_name(struct col_drain *drain, struct col_pool *pool, uint
 {
     struct col_gpu *gpu = pool->gpu;
     uint32_t arena = col_gpu_arena_id(gpu, name);
-    if (arena >= pool->map.arena_cap / 8)
+    if (arena >= pool->map.layout.arena_cap / 8)
         arena = 0;
     if (col_ids_room(&gpu->kernel, &gpu->kernel_cap, arena)) {
         *rc = TACHO_ENOMEM;
@@ -90,8 +101,7 @@ int64_t col_gpu_api_name(struct col_drain *drain, struct col_pool *pool,
     if (record->cbid >= 0 && record->cbid < (int64_t)WIRE_GPU_APIS) {
         if (gpu->api[domain][record->cbid])
             return gpu->api[domain][record->cbid];
-        uint32_t arena =
-            atomic_load_explicit(&gpu->head->api_name[domain][record->cbid], memory_order_acquire);
+        uint32_t arena = gpu->head.api_name[domain][record->cbid];
         if (arena)
             return gpu->api[domain][record->cbid] = col_pool_string(drain, pool, arena, rc);
     }
@@ -162,7 +172,7 @@ int64_t col_gpu_call_track(struct col_drain *drain, struct col_pool *pool, int64
         struct store_track added = {.process = pool->process->id, .tid = tid, .kind = "thread"};
         if (tid == STORE_ABSENT)
             added.name = "CUPTI";
-        else if (tid == (int64_t)pool->map.head->pid)
+        else if (tid == (int64_t)pool->map.layout.pid)
             added.name = "main";
         *rc = store_track_add(drain->db, &added);
         track = added.id;

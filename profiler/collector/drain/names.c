@@ -61,7 +61,7 @@ int64_t col_pool_string(struct col_drain *drain, struct col_pool *pool, uint32_t
 {
     if (arena < pool->string_cap && pool->string[arena])
         return pool->string[arena];
-    if (arena >= pool->map.arena_cap / 8)
+    if (arena >= pool->map.layout.arena_cap / 8)
         arena = 0;
     if (col_ids_room(&pool->string, &pool->string_cap, arena)) {
         *rc = TACHO_ENOMEM;
@@ -72,10 +72,9 @@ int64_t col_pool_string(struct col_drain *drain, struct col_pool *pool, uint32_t
     return pool->string[arena] = col_string(drain, text ? text : "", bytes, rc);
 }
 
-const char *col_domain_text(const struct col_pool *pool, uint8_t domain, uint32_t *bytes)
+const char *col_domain_text(struct col_pool *pool, uint8_t domain, uint32_t *bytes)
 {
-    uint32_t arena =
-        atomic_load_explicit(&pool->map.head->domain_name[domain], memory_order_acquire);
+    uint32_t arena = pool->map.head.domain_name[domain];
     const char *text = arena ? col_map_text(&pool->map, arena, WIRE_TEXT_NAME, bytes) : NULL;
     return text && *bytes ? text : NULL;
 }
@@ -108,7 +107,7 @@ int64_t col_event_category(struct col_drain *drain, struct col_pool *pool,
     if (pool->category[slot].key == key)
         return pool->category[slot].category;
     char text[2 * WIRE_STRING_MAX + 32];
-    uint32_t domain_bytes, name_bytes;
+    uint32_t domain_bytes = 0, name_bytes = 0;
     const char *domain = col_domain_text(pool, event->record->domain, &domain_bytes);
     const char *label = name ? col_map_text(&pool->map, name, WIRE_TEXT_NAME, &name_bytes) : NULL;
     if (!domain) {

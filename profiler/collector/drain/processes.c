@@ -4,6 +4,7 @@
  * the life of the objects for pools and their threads.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 
 #include "profiler/collector/drain/gpu_private.h"
 #include "profiler/collector/os/proc.h"
+
+#define EARLY_NS 60000000000 /* a record may be this much older than its pool */
 
 /* ---- processes ----------------------------------------------------------------------------------------------------------- */
 
@@ -119,25 +122,34 @@ static struct col_process *latest_of(const struct col_drain *drain, int32_t pid,
     return NULL;
 }
 
+/* More than any pid (PID_MAX_LIMIT of Linux) is damage. */
+static bool is_pid(uint32_t number)
+{
+    return number <= 1u << 22;
+}
+
 /* Finds the row that a new pool belongs to: that of the direct child, noted when it was started, or
  * a new one. A second pool of a process means that it replaced its program (exec): the row of the
  * old program ends, and what is known about the end of the process moves to the new row. */
 static int pool_process(struct col_drain *drain, struct col_pool *pool)
 {
-    const struct wire_pool *head = pool->map.head;
-    int64_t created = col_pool_time(drain, pool, head->created);
+    const struct wire_pool *head = &pool->map.head;
+    int64_t created = pool->earliest ? pool->earliest + EARLY_NS : col_clock_now();
     char rank[sizeof head->rank + 1];
     read_header_text(rank, sizeof rank, head->rank, sizeof head->rank);
-    struct col_process *before = latest_of(drain, (int32_t)head->pid, head->start_ticks);
+    int32_t pid = (int32_t)pool->map.layout.pid;
+    uint64_t start_ticks = pool->map.layout.start_ticks;
+    struct col_process *before = latest_of(drain, pid, start_ticks);
     if (before && !before->has_pool) {
         pool->process = before;
     } else {
         struct col_process new = {.rank = STORE_ABSENT,
-                                  .parent_pid = head->parent_pid,
+                                  .parent_pid =
+                                      is_pid(head->parent_pid) ? head->parent_pid : STORE_ABSENT,
                                   .start = created,
                                   .end = STORE_ABSENT,
                                   .exit_status = STORE_ABSENT,
-                                  .pid = (int32_t)head->pid};
+                                  .pid = pid};
         if (before) {
             new.end = before->end;
             new.exit_status = before->exit_status;
@@ -156,9 +168,9 @@ static int pool_process(struct col_drain *drain, struct col_pool *pool)
     struct col_process *process = pool->process;
     char *end;
     long long number = strtoll(rank, &end, 10);
-    if (rank[0] && !*end)
+    if (rank[0] && !*end && number >= 0 && number <= INT32_MAX)
         process->rank = number;
-    process->start_ticks = head->start_ticks;
+    process->start_ticks = start_ticks;
     read_header_text(process->program, sizeof process->program, head->program,
                      sizeof head->program);
     process->has_pool = process->dirty = true;
@@ -175,7 +187,8 @@ static struct col_pool *find_pool(const struct col_drain *drain, const char *nam
     return NULL;
 }
 
-int col_drain_pool(struct col_drain *drain, const char *name, struct col_pool **out)
+int col_drain_pool(struct col_drain *drain, const char *name, const struct col_layout *known,
+                   struct col_pool **out)
 {
     struct col_pool **list = realloc(drain->pool, (drain->pool_count + 1) * sizeof *list);
     if (!list)
@@ -185,19 +198,21 @@ int col_drain_pool(struct col_drain *drain, const char *name, struct col_pool **
     if (!pool)
         return TACHO_ENOMEM;
     snprintf(pool->name, sizeof pool->name, "%s", name);
-    int rc = col_map_open(drain->folder, name, &pool->map, NULL);
+    int rc = col_map_open(drain->folder, name, known, &pool->map, NULL);
     if (rc == 0) {
-        pool->segment = calloc(pool->map.segment_cap, sizeof *pool->segment);
-        pool->touched = calloc(pool->map.segment_cap, sizeof *pool->touched);
+        pool->segment = calloc(pool->map.layout.segment_cap, sizeof *pool->segment);
+        pool->touched = calloc(pool->map.layout.segment_cap, sizeof *pool->touched);
         if (!pool->segment || !pool->touched)
-            rc = TACHO_ENOMEM;
+            rc = TACHO_EBUSY;
     }
     if (rc) {
         col_pool_free(pool);
         return rc;
     }
-    pool->present = true;
     pool->dirty = true;
+    int64_t created = col_pool_time(drain, pool, pool->map.layout.created);
+    if (created > 0 && created <= col_clock_now())
+        pool->earliest = created - EARLY_NS;
     drain->pool[drain->pool_count++] = pool;
     *out = pool;
     return 0;
@@ -263,19 +278,17 @@ static int order_names(const void *left, const void *right)
 static int new_names(struct col_drain *drain, char ***names, size_t *count)
 {
     int fd = dup(drain->folder), rc = 0;
-    if (fd < 0)
-        return TACHO_EIO;
-    DIR *dir = fdopendir(fd);
-    if (!dir) {
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir && fd >= 0)
         close(fd);
-        return TACHO_EIO;
-    }
+    if (!dir)
+        return TACHO_EBUSY; /* out of descriptors or memory */
     rewinddir(dir);
     for (struct dirent *entry; rc == 0 && (entry = readdir(dir)) != NULL;) {
         if (strncmp(entry->d_name, WIRE_PREFIX, strlen(WIRE_PREFIX)) != 0 ||
             strlen(entry->d_name) >= COL_POOL_NAME || find_pool(drain, entry->d_name))
             continue;
-        if (!col_pool_is_name(entry->d_name) || !col_pool_is_own(drain->folder, entry->d_name))
+        if (!col_pool_is_name(entry->d_name) || !col_shared_is_own(drain->folder, entry->d_name))
             continue;
         char **list = realloc(*names, (*count + 1) * sizeof *list);
         if (list)
@@ -291,18 +304,22 @@ static int new_names(struct col_drain *drain, char ***names, size_t *count)
     return rc;
 }
 
-/* Opens a pool that has appeared. One that cannot be read is removed, or it would be reported again
- * in each round. */
+/* Opens a pool that has appeared. One that cannot be opened for the moment is tried again in the
+ * next round. One that cannot be read at all is removed, or it would be reported in each round. */
 static int open_new(struct col_drain *drain, const char *name)
 {
     struct col_pool *pool = NULL;
-    int rc = col_drain_pool(drain, name, &pool);
+    int rc = col_drain_pool(drain, name, NULL, &pool);
     if (rc == 0)
         return pool_process(drain, pool);
-    if (rc == TACHO_ENOMEM)
-        return rc;
-    rc = col_drain_loss_uncounted(
-        drain, "collector", "pool of a process not read: damaged or of another version of tacho");
+    if (rc == TACHO_EBUSY) {
+        drain->waiting++;
+        return 0;
+    }
+    if (rc == TACHO_ENOMEM || rc == TACHO_ENOTFOUND)
+        return rc == TACHO_ENOMEM ? rc : 0;
+    rc =
+        col_drain_lose(drain, "pool of a process not read: damaged or of another version of tacho");
     unlinkat(drain->folder, name, 0);
     return rc;
 }
@@ -312,6 +329,8 @@ int col_pools_scan(struct col_drain *drain)
     char **names = NULL;
     size_t count = 0;
     int rc = drain->folder >= 0 ? new_names(drain, &names, &count) : 0;
+    drain->waiting = rc == TACHO_EBUSY;
+    rc = rc == TACHO_EBUSY ? 0 : rc;
     for (size_t i = 0; i < count; i++) {
         if (rc == 0)
             rc = open_new(drain, names[i]);
@@ -330,10 +349,12 @@ void col_pool_check_gone(struct col_drain *drain, struct col_pool *pool)
     struct col_proc_stat stat = {0};
     if (pool->gone)
         return;
-    if (!process->gone &&
-        (col_proc_read_stat(process->pid, &stat) != 0 || stat.start_ticks != process->start_ticks ||
-         stat.state == 'Z' || stat.state == 'X')) {
-        bool finished = atomic_load_explicit(&pool->map.head->finished, memory_order_acquire) != 0;
+    int rc = process->gone ? 0 : col_proc_read_stat(process->pid, &stat);
+    if (rc && rc != -ENOENT && rc != -ESRCH)
+        return; /* it cannot be known now */
+    if (!process->gone && (rc || stat.start_ticks != process->start_ticks || stat.state == 'Z' ||
+                           stat.state == 'X')) {
+        bool finished = pool->map.head.finished != 0;
         if (process->end == STORE_ABSENT && !(drain->taken_over && drain->round <= 1))
             process->end = col_clock_now();
         process->gone = process->dirty = true;

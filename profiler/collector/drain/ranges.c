@@ -88,12 +88,17 @@ static void range_remove(struct col_pool *pool, struct col_range *range)
 }
 
 /* Is it the domain of the collectives that NCCL's profiler interface reports (agent/gpu/nccl.c)? */
-static bool domain_is_nccl(const struct col_pool *pool, uint8_t domain)
+static bool domain_is_nccl(struct col_pool *pool, uint8_t domain)
 {
     static const char name[] = "NCCL profiler";
     uint32_t bytes;
+    if (pool->is_nccl[domain])
+        return pool->is_nccl[domain] > 0;
     const char *text = col_domain_text(pool, domain, &bytes);
-    return text && bytes == sizeof name - 1 && memcmp(text, name, bytes) == 0;
+    bool is_nccl = text && bytes == sizeof name - 1 && memcmp(text, name, bytes) == 0;
+    if (text)
+        pool->is_nccl[domain] = is_nccl ? 1 : -1;
+    return is_nccl;
 }
 
 static int64_t track_of(const struct col_pool *pool, const struct col_range *range)

@@ -23,13 +23,15 @@ struct saved_thread {
     uint64_t chain;
     int64_t track;
     uint32_t ordinal, tid, depth, bytes_of_range;
-    bool damaged, has_step;
+    bool has_step;
 };
 
 struct saved_pool {
+    struct col_layout layout;
     int64_t process, range_track, comm_track, last_event;
     uint64_t loss[WIRE_LOSS_COUNT];
     uint32_t counters, bytes_of_step;
+    bool drained;
 };
 
 struct saved_drain {
@@ -58,7 +60,6 @@ int col_save_thread(struct col_drain *drain, struct col_pool *pool, struct col_t
                                  .tid = thread->tid,
                                  .depth = thread->depth,
                                  .bytes_of_range = sizeof *thread->stack,
-                                 .damaged = thread->damaged,
                                  .has_step = thread->has_step};
     drain->scratch.used = 0;
     col_buffer_put(&drain->scratch, &saved, sizeof saved);
@@ -71,12 +72,14 @@ int col_save_pool(struct col_drain *drain, struct col_pool *pool)
 {
     char key[COL_POOL_NAME + 32];
     snprintf(key, sizeof key, "p:%s", pool->name);
-    struct saved_pool saved = {.process = pool->process->id,
+    struct saved_pool saved = {.layout = pool->map.layout,
+                               .process = pool->process->id,
                                .range_track = pool->range_track,
                                .comm_track = pool->comm_track,
                                .last_event = pool->last_event,
                                .counters = pool->counter_count,
-                               .bytes_of_step = sizeof(struct col_step)};
+                               .bytes_of_step = sizeof(struct col_step),
+                               .drained = pool->drained};
     memcpy(saved.loss, pool->loss, sizeof saved.loss);
     drain->scratch.used = 0;
     col_buffer_put(&drain->scratch, &saved, sizeof saved);
@@ -210,11 +213,12 @@ static struct col_process *process_of(const struct col_drain *drain, int64_t row
     return found ? *found : NULL;
 }
 
-/* Settles a pool that cannot be read: its file is gone (the machine was restarted, or the last
- * collector had read it to its end), or its process overwrote the header. The steps that were saved
- * for it are written, and its process counts as ended. */
+/* Settles a pool that cannot be read any more: its file is gone (the machine was restarted,
+ * somebody removed it, or the last collector had read it to its end) or is no file of the agent's.
+ * The steps that were saved for it are written, and its process counts as ended. */
 static int settle_missing_pool(struct col_drain *drain, const char *name,
-                               struct col_process *process, struct col_cursor *cursor, bool damaged)
+                               struct col_process *process, struct col_cursor *cursor,
+                               bool was_drained)
 {
     struct col_pool pool = {.process = process};
     snprintf(pool.name, sizeof pool.name, "%s", name);
@@ -224,15 +228,18 @@ static int settle_missing_pool(struct col_drain *drain, const char *name,
     drain->stats.steps += pool.steps.rows;
     if (rc == 0)
         rc = col_forget_pool(drain, &pool);
-    /* The next scan of the folder reports a damaged one. */
-    if (rc == 0 && !damaged && !process->gone)
+    if (!was_drained)
+        drain->stats.uncounted++;
+    if (rc == 0 && !was_drained)
         rc = col_drain_loss(drain, "collector",
-                            "recording in memory lost: the machine was started again", STORE_ABSENT,
-                            drain->last_commit, STORE_ABSENT);
+                            drain->other_boot
+                                ? "recording in memory lost: the machine was started again"
+                                : "rest of a pool not read: its file was removed or replaced",
+                            STORE_ABSENT, drain->last_commit, STORE_ABSENT);
     if (!process->gone)
         col_process_ended(process, STORE_ABSENT, STORE_ABSENT,
-                          damaged ? "unknown: its pool is damaged"
-                                  : "unknown: the machine was started again");
+                          drain->other_boot ? "unknown: the machine was started again"
+                                            : "unknown: its pool is gone");
     col_steps_free(&pool.steps);
     return rc;
 }
@@ -256,12 +263,12 @@ static int load_pool(struct col_drain *drain, const struct item *item)
         free(counter);
         return TACHO_ECORRUPT;
     }
-    int rc = drain->folder < 0 ? TACHO_ENOTFOUND : col_drain_pool(drain, name, &pool);
+    int rc =
+        drain->folder < 0 ? TACHO_ENOTFOUND : col_drain_pool(drain, name, &saved.layout, &pool);
     if (rc) {
-        bool damaged = rc == TACHO_ECORRUPT || rc == TACHO_EFORMAT;
         free(counter);
-        return damaged || rc == TACHO_ENOTFOUND
-                   ? settle_missing_pool(drain, name, process, &cursor, damaged)
+        return rc == TACHO_ENOTFOUND || rc == TACHO_ECORRUPT || rc == TACHO_EFORMAT
+                   ? settle_missing_pool(drain, name, process, &cursor, saved.drained)
                    : rc;
     }
     pool->process = process;
@@ -305,7 +312,6 @@ static int load_thread(struct col_drain *drain, const struct item *item)
     thread->tid = saved.tid;
     thread->track = saved.track;
     thread->chain = saved.chain;
-    thread->damaged = saved.damaged;
     thread->has_step = saved.has_step;
     thread->saved = true;
     if (saved.depth && !(thread->stack = malloc(saved.depth * sizeof *thread->stack)))
@@ -365,8 +371,9 @@ static int load_position(void *ctx, const char *pool, int64_t segment, int64_t g
         return 0;
     for (uint32_t i = 0; i < drain->pool_count; i++) {
         struct col_pool *found = drain->pool[i];
-        if (strcmp(found->name, pool) != 0 || segment < 0 || segment >= found->map.segment_cap ||
-            bytes < 0 || bytes > found->map.segment_bytes)
+        if (strcmp(found->name, pool) != 0 || segment < 0 ||
+            segment >= found->map.layout.segment_cap || bytes < 0 ||
+            bytes > found->map.layout.segment_bytes)
             continue;
         found->segment[segment].generation = (uint64_t)generation;
         found->segment[segment].position = found->segment[segment].saved = (uint32_t)bytes;

@@ -31,6 +31,12 @@ int col_drain_loss_uncounted(struct col_drain *drain, const char *source, const 
     return col_drain_loss(drain, source, reason, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
 }
 
+int col_drain_lose(struct col_drain *drain, const char *reason)
+{
+    drain->stats.uncounted++;
+    return col_drain_loss_uncounted(drain, "collector", reason);
+}
+
 void col_key_text(struct col_keys *keys, const char *name, const char *value)
 {
     if (keys->rc == 0)
@@ -69,8 +75,8 @@ int col_add_counter(struct col_drain *drain, int64_t track, int64_t time, double
 
 int64_t col_pool_time(const struct col_drain *drain, const struct col_pool *pool, uint64_t time)
 {
-    return pool->map.head->clock == WIRE_CLOCK_TSC ? col_clock_ns(&drain->clock, time)
-                                                   : (int64_t)time;
+    return pool->map.layout.clock == WIRE_CLOCK_TSC ? col_clock_ns(&drain->clock, time)
+                                                    : (int64_t)time;
 }
 
 /* ---- volume -------------------------------------------------------------------------------------------------------------- */

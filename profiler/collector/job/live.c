@@ -272,7 +272,7 @@ static int check_proof(struct col_live *live, bool is_inside, const char *path,
 {
     struct col_live_proof proof;
     struct stat home;
-    if (!col_pool_is_own(live->pools, RUN_ID))
+    if (!col_shared_is_own(live->pools, RUN_ID))
         return fail_pools(path, err);
     live->proof = openat(live->pools, RUN_ID, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     ssize_t got = live->proof >= 0 ? read(live->proof, &proof, sizeof proof) : -1;
@@ -385,7 +385,7 @@ static void remove_made(int folder, bool (*is_made)(const char *name))
     if (!dir && fd >= 0)
         close(fd);
     for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;)
-        if (is_made(entry->d_name) && col_pool_is_own(folder, entry->d_name))
+        if (is_made(entry->d_name) && col_shared_is_own(folder, entry->d_name))
             unlinkat(folder, entry->d_name, 0);
     if (dir)
         closedir(dir);

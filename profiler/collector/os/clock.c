@@ -122,11 +122,12 @@ bool col_clock_add(struct col_clock *clock, const struct col_anchor *anchor)
     return true;
 }
 
+/* A counter that was overwritten may be any number: then the sum wraps around. */
 static int64_t convert(uint64_t tsc, uint64_t tsc0, int64_t ns0, uint64_t slope)
 {
     if (tsc >= tsc0)
-        return ns0 + (int64_t)(((col_u128)(tsc - tsc0) * slope) >> 32);
-    return ns0 - (int64_t)(((col_u128)(tsc0 - tsc) * slope) >> 32);
+        return (int64_t)((uint64_t)ns0 + (uint64_t)(((col_u128)(tsc - tsc0) * slope) >> 32));
+    return (int64_t)((uint64_t)ns0 - (uint64_t)(((col_u128)(tsc0 - tsc) * slope) >> 32));
 }
 
 int64_t col_clock_ns(const struct col_clock *clock, uint64_t tsc)

@@ -18,6 +18,14 @@
 static const int passed_on[] = {SIGINT,  SIGTERM,  SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
                                 SIGALRM, SIGWINCH, SIGPWR, SIGIO,   SIGXCPU, SIGCHLD};
 
+static void allow_files(struct col_signals *signals)
+{
+    getrlimit(RLIMIT_NOFILE, &signals->old_files);
+    struct rlimit most = signals->old_files;
+    most.rlim_cur = most.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &most);
+}
+
 /* Signals become readable events, so that the loop handles them between two turns and never in the
  * middle of a write. */
 int col_signals_begin(struct col_signals *signals, struct tacho_error *err)
@@ -37,6 +45,7 @@ int col_signals_begin(struct col_signals *signals, struct tacho_error *err)
     sigaction(SIGPIPE, &ignore, &signals->old_pipe);
     /* An inherited SIG_IGN would let the kernel reap children before their status is read. */
     sigaction(SIGCHLD, &normal, &signals->old_child);
+    allow_files(signals);
     signals->active = true;
     return 0;
 }
@@ -49,6 +58,7 @@ void col_signals_end(struct col_signals *signals)
     signals->fd = -1;
     sigaction(SIGPIPE, &signals->old_pipe, NULL);
     sigaction(SIGCHLD, &signals->old_child, NULL);
+    setrlimit(RLIMIT_NOFILE, &signals->old_files);
     /* Pending signals are discarded: delivered now, they would kill tacho after the file is
      * finished. */
     struct timespec none = {0, 0};
@@ -99,6 +109,7 @@ static void child_main(char *const *argv, const struct col_env *env, size_t env_
             unsetenv(env[i].name);
     sigaction(SIGPIPE, &signals->old_pipe, NULL);
     sigaction(SIGCHLD, &signals->old_child, NULL);
+    setrlimit(RLIMIT_NOFILE, &signals->old_files);
     sigprocmask(SIG_SETMASK, &signals->old, NULL);
     execvp(argv[0], argv);
     int error = errno;

@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/types.h>
 
@@ -16,11 +17,13 @@ struct col_signals {
     int fd;       /* signalfd */
     sigset_t old; /* mask of before, given to the target */
     struct sigaction old_pipe, old_child;
+    struct rlimit old_files; /* of descriptors, given to the target */
     bool active;
 };
 
 /* Blocks the signals that are passed on, and reads them from a descriptor; ignores SIGPIPE; makes
- * SIGCHLD count. */
+ * SIGCHLD count. Allows itself as many descriptors as it may have: one for each process that is
+ * recorded. */
 int col_signals_begin(struct col_signals *signals, struct tacho_error *err);
 void col_signals_end(struct col_signals *signals);
 /* The next pending signal; false if none exists. */

@@ -1,49 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Maps the pool of a process and checks its header. The process may overwrite its own pool at any
- * time, so everything that decides where to read is copied once and checked before use. Which files
- * in the folder are tacho's own is decided here too: only those are read or removed.
+ * Opens the pool of a process, checks its header and copies what the drain needs to know. Which
+ * files in the folder are tacho's own is decided here too: only those are read or removed.
  */
 #include "profiler/collector/pool/pool.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#define MOST_BYTES (1ull << 40) /* of a file; more is damage */
+#define MOST_TEXT  (64u << 10)  /* bytes of a name or a schema; more is damage */
 
 static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
 {
     return offset <= whole && bytes <= whole - offset;
 }
 
-/* What decides where to read, copied from a header that its process may be overwriting: each word
- * is read once. */
-struct layout {
-    uint32_t segment_bytes, segment_cap;
-    uint64_t directory_offset, arena_offset, arena_cap, segments_offset;
-};
-
-static struct layout layout_of(const volatile struct wire_pool *head)
+static struct col_layout layout_of(const struct wire_pool *head)
 {
-    return (struct layout){head->segment_bytes, head->segment_cap, head->directory_offset,
-                           head->arena_offset,  head->arena_cap,   head->segments_offset};
+    return (struct col_layout){.clock = head->clock,
+                               .pid = head->pid,
+                               .segment_bytes = head->segment_bytes,
+                               .segment_cap = head->segment_cap,
+                               .start_ticks = head->start_ticks,
+                               .created = head->created,
+                               .directory_offset = head->directory_offset,
+                               .arena_offset = head->arena_offset,
+                               .arena_cap = head->arena_cap,
+                               .segments_offset = head->segments_offset};
 }
 
-/* Are the sizes plausible, and do the parts lie within the file? */
-static bool layout_ok(const struct layout *layout, uint64_t bytes)
+static uint64_t directory_bytes(const struct col_layout *layout)
+{
+    return (uint64_t)layout->segment_cap * sizeof(struct wire_segment);
+}
+
+/* Are the values plausible? The file may be shorter than it says: then a part of it is lost. */
+static bool layout_ok(const struct col_layout *layout)
 {
     if (layout->segment_bytes < 4096 || layout->segment_bytes > (64u << 20) ||
         layout->segment_bytes % 8 || layout->segment_cap == 0 || layout->segment_cap > (1u << 20) ||
         layout->directory_offset % 64 || layout->arena_offset % 8 || layout->segments_offset % 8)
         return false;
-    return inside(layout->directory_offset,
-                  (uint64_t)layout->segment_cap * sizeof(struct wire_segment), bytes) &&
-           inside(layout->arena_offset, layout->arena_cap, bytes) &&
+    if (layout->clock != WIRE_CLOCK_TSC && layout->clock != WIRE_CLOCK_MONOTONIC)
+        return false;
+    return inside(layout->directory_offset, directory_bytes(layout), 1u << 30) &&
+           inside(layout->arena_offset, layout->arena_cap, MOST_BYTES) &&
            inside(layout->segments_offset, (uint64_t)layout->segment_cap * layout->segment_bytes,
-                  bytes);
+                  MOST_BYTES);
 }
 
 static const char *after_number(const char *text)
@@ -77,103 +83,122 @@ bool col_pool_is_name(const char *name)
     return is_mark || strcmp(name, WIRE_CONTROL) == 0;
 }
 
-/* A plain file of the caller without a second name. */
-static bool is_own(const struct stat *stat)
+/* Is it the pid of the file's name? */
+static bool is_pid_of(const char *name, uint32_t pid)
 {
-    return S_ISREG(stat->st_mode) && stat->st_uid == geteuid() && stat->st_nlink == 1;
+    return strtoul(name + strlen(WIRE_PREFIX), NULL, 10) == pid;
 }
 
-bool col_pool_is_own(int dirfd, const char *name)
+/* Checks the header of a pool that is opened for the first time, and takes its layout over. */
+static int check_head(struct col_map *map, const char *name, struct tacho_error *err)
 {
-    struct stat st;
-    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_own(&st);
-}
-
-/* Checks the header of a mapped file of map->bytes and takes over what it says. */
-static int map_header(struct col_map *map, uint8_t *memory, const char *name,
-                      struct tacho_error *err)
-{
-    struct wire_pool *pool = (struct wire_pool *)memory;
-    if (__atomic_load_n(&pool->magic, __ATOMIC_ACQUIRE) != WIRE_MAGIC)
+    const struct wire_pool *head = &map->head;
+    if (head->magic != WIRE_MAGIC)
         return tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a pool of the agent", name);
-    if (pool->version != WIRE_VERSION)
+    if (head->version != WIRE_VERSION)
         return tacho_fail(err, TACHO_EVERSION, "use libtacho.so and tacho of the same build",
-                          "%s: pool of version %u, not %u", name, pool->version, WIRE_VERSION);
-    struct layout layout = layout_of(pool);
-    if (!layout_ok(&layout, map->bytes))
+                          "%s: pool of version %u, not %u", name, head->version, WIRE_VERSION);
+    map->layout = layout_of(head);
+    if (!layout_ok(&map->layout) || !is_pid_of(name, map->layout.pid))
         return tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged pool header", name);
-    map->head = pool;
-    map->segment_bytes = layout.segment_bytes;
-    map->segment_cap = layout.segment_cap;
-    map->arena_cap = layout.arena_cap;
-    map->directory = (struct wire_segment *)(memory + layout.directory_offset);
-    map->arena = memory + layout.arena_offset;
-    map->segments = memory + layout.segments_offset;
     return 0;
 }
 
-int col_map_open(int dirfd, const char *name, struct col_map *map, struct tacho_error *err)
+int col_map_open(int dirfd, const char *name, const struct col_layout *known, struct col_map *map,
+                 struct tacho_error *err)
 {
     memset(map, 0, sizeof *map);
-    int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, NULL, "%s: %s", name,
-                          strerror(errno));
-    int rc = 0;
-    void *memory = MAP_FAILED;
-    struct stat stat;
-    if (fstat(fd, &stat) != 0 || !is_own(&stat) || (uint64_t)stat.st_size < WIRE_HEADER_BYTES) {
-        rc = tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a pool of the agent", name);
-        goto out;
-    }
-    map->bytes = (uint64_t)stat.st_size;
-    memory = mmap(NULL, map->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED) {
-        rc = tacho_fail(err, TACHO_EIO, NULL, "%s: cannot map it: %s", name, strerror(errno));
-        goto out;
-    }
-    rc = map_header(map, memory, name, err);
-out:
-    close(fd);
-    if (rc && memory != MAP_FAILED)
-        munmap(memory, map->bytes);
+    int rc = col_shared_open(dirfd, name, &map->file, err);
     if (rc)
-        memset(map, 0, sizeof *map);
+        return rc;
+    if (known)
+        map->layout = *known;
+    else if (!col_shared_read(&map->file, 0, &map->head, sizeof map->head))
+        rc = tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a pool of the agent", name);
+    else
+        rc = check_head(map, name, err);
+    if (rc == 0 && !layout_ok(&map->layout))
+        rc = tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged pool header", name);
+    if (rc == 0)
+        rc = col_shared_map(&map->file,
+                            map->layout.directory_offset + directory_bytes(&map->layout), err);
+    if (rc == 0 && !(map->line = calloc(map->layout.segment_cap, sizeof *map->line)))
+        rc = tacho_fail(err, TACHO_EBUSY, NULL, "%s: out of memory", name);
+    if (rc)
+        col_map_close(map);
     return rc;
 }
 
 void col_map_close(struct col_map *map)
 {
-    if (map->head)
-        munmap(map->head, map->bytes);
+    col_shared_close(&map->file);
+    free(map->line);
+    free(map->text[0]);
+    free(map->text[1]);
     memset(map, 0, sizeof *map);
 }
 
-/* The arena grows while it is read, and the target may damage it: each entry is checked against the
- * part that was in use a moment before. */
-const char *col_map_text(const struct col_map *map, uint32_t id, enum wire_text_type type,
-                         uint32_t *bytes)
+static bool copy_head(struct col_map *map)
 {
-    uint64_t used = atomic_load_explicit(&map->head->arena_used, memory_order_acquire);
-    if (used > map->arena_cap)
-        used = map->arena_cap;
-    uint64_t offset = (uint64_t)id * 8;
-    *bytes = 0;
-    if (!inside(offset, sizeof(struct wire_text), used))
-        return NULL;
-    const struct wire_text *text = (const struct wire_text *)(map->arena + offset);
-    uint32_t length = text->bytes;
-    if (text->type != (uint32_t)type || !inside(offset + sizeof *text, length, used))
-        return NULL;
-    *bytes = length;
-    return text->text;
+    return col_shared_copy(&map->file, 0, &map->head, sizeof map->head);
 }
 
-uint32_t col_map_peak(const struct col_map *map)
+/* The header is copied again after the directory: whatever the records noted there refer to is in
+ * it then. */
+bool col_map_look(struct col_map *map, bool all)
 {
-    uint32_t peak = atomic_load_explicit(&map->head->segments_peak, memory_order_acquire);
-    uint32_t backed = atomic_load_explicit(&map->head->segments_backed, memory_order_acquire);
-    if (peak > backed)
-        peak = backed;
-    return peak < map->segment_cap ? peak : map->segment_cap;
+    if (!copy_head(map))
+        return false;
+    uint32_t peak = all ? map->layout.segment_cap : map->head.segments_peak;
+    if (peak > map->layout.segment_cap)
+        peak = map->layout.segment_cap;
+    if (peak > map->peak)
+        map->peak = peak;
+    if (!col_shared_copy(&map->file, map->layout.directory_offset, map->line,
+                         (uint64_t)map->peak * sizeof *map->line) ||
+        !copy_head(map))
+        return false;
+    uint64_t used = map->head.arena_used;
+    if (used > map->arena_used)
+        map->arena_used = used < map->layout.arena_cap ? used : map->layout.arena_cap;
+    return true;
+}
+
+bool col_map_read(const struct col_map *map, uint32_t index, uint32_t position, void *to,
+                  uint32_t bytes)
+{
+    uint64_t at = map->layout.segments_offset + (uint64_t)index * map->layout.segment_bytes;
+    return col_shared_read(&map->file, at + position, to, bytes);
+}
+
+void col_map_free_segment(const struct col_map *map, uint32_t index)
+{
+    uint64_t line = map->layout.directory_offset + (uint64_t)index * sizeof(struct wire_segment);
+    col_shared_store(&map->file, line + offsetof(struct wire_segment, state), WIRE_FREE);
+}
+
+/* The target may damage an entry: it is checked against the part that was in use at the last look.
+ */
+const char *col_map_text(struct col_map *map, uint32_t id, enum wire_text_type type,
+                         uint32_t *bytes)
+{
+    uint64_t offset = (uint64_t)id * 8;
+    struct wire_text entry;
+    *bytes = 0;
+    if (!inside(offset, sizeof entry, map->arena_used) ||
+        !col_shared_read(&map->file, map->layout.arena_offset + offset, &entry, sizeof entry))
+        return NULL;
+    offset += sizeof entry;
+    if (entry.type != (uint32_t)type || entry.bytes > MOST_TEXT ||
+        !inside(offset, entry.bytes, map->arena_used))
+        return NULL;
+    char **place = &map->text[map->turn++ % 2];
+    char *text = realloc(*place, entry.bytes + 1u);
+    if (!text)
+        return NULL;
+    *place = text;
+    if (!col_shared_read(&map->file, map->layout.arena_offset + offset, text, entry.bytes))
+        return NULL;
+    *bytes = entry.bytes;
+    return text;
 }

@@ -18,6 +18,19 @@ struct col_buffer {
     bool failed; /* out of memory */
 };
 
+/* Makes room for as many bytes, without keeping what is there. */
+static inline bool col_buffer_room(struct col_buffer *buffer, size_t bytes)
+{
+    if (buffer->cap >= bytes)
+        return true;
+    uint8_t *larger = realloc(buffer->bytes, bytes);
+    if (!larger)
+        return false;
+    buffer->bytes = larger;
+    buffer->cap = bytes;
+    return true;
+}
+
 static inline void col_buffer_put(struct col_buffer *buffer, const void *data, size_t bytes)
 {
     if (buffer->failed || bytes == 0)

@@ -19,8 +19,10 @@
 #include "profiler/collector/os/machine.h"
 #include "profiler/collector/run/describe.h"
 
-#define RETRY_NS  1000000000
-#define SETUP_KEY "setup"
+#define RETRY_NS      1000000000
+#define SETUP_KEY     "setup"
+#define LAST_TRIES    20
+#define LAST_TRIES_MS 50
 
 /* What a collector that takes over must know. */
 struct saved_setup {
@@ -297,15 +299,23 @@ int col_session_note_gap(struct col_session *session)
 
 /* ---- finishing ----------------------------------------------------------------------------------------------------------------- */
 
-/* Reads everything that is left. */
+/* Reads everything that is left. A pool that cannot be opened for the moment is tried again: pools
+ * that are read to their end are closed meanwhile. */
 static int last_rounds(struct col_session *session)
 {
+    struct col_drain *drain = &session->drain;
     bool more = true;
     int rc = 0;
-    while (more && rc == 0)
-        if ((rc = col_drain_round(&session->drain, &more)) == 0)
-            rc = col_drain_commit(&session->drain);
-    return rc ? rc : col_drain_end(&session->drain);
+    for (int tries = 0; rc == 0 && (more || (drain->waiting && tries < LAST_TRIES));
+         tries += !more) {
+        if (!more)
+            col_sleep_ms(LAST_TRIES_MS);
+        if ((rc = col_drain_round(drain, &more)) == 0 && (rc = col_drain_commit(drain)) == 0)
+            rc = col_drain_reap(drain);
+    }
+    if (rc == 0 && drain->waiting)
+        rc = TACHO_EBUSY;
+    return rc ? rc : col_drain_end(drain);
 }
 
 /* The last transaction: what the caller adds, how the run ended, and counts. */
@@ -336,6 +346,7 @@ static void note_statistics(struct col_session *session)
     result->counters = stats->counters;
     result->steps = stats->steps;
     result->lost = stats->lost;
+    result->uncounted = stats->uncounted;
     result->cut = stats->cut;
     result->threads = stats->threads;
     result->processes = 0;
@@ -351,12 +362,16 @@ static int finish_once(struct col_session *session, int (*last_words)(struct col
                        struct tacho_error *err)
 {
     int rc = last_rounds(session);
+    if (rc == TACHO_EBUSY && session->drain.waiting)
+        return tacho_fail(
+            err, rc, NULL,
+            "%s: %u pools of its processes cannot be opened now: too many open files, "
+            "or no memory",
+            session->live.folder, session->drain.waiting);
     if (rc == 0)
         rc = write_last(session, last_words);
-    if (rc) {
-        col_session_store_error(session, rc, err);
-        return rc;
-    }
+    if (rc)
+        return col_session_store_error(session, rc, err);
     note_statistics(session);
     col_live_use_reserve(&session->live);
     store *db = session->db;

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads a file that another process has mapped. An access to a mapped page that the file no longer
+ * has raises SIGBUS: the few accesses to a mapping are guarded, and the handler leaves them. Large
+ * parts are read by pread, which returns fewer bytes instead.
+ */
+#include "profiler/collector/pool/shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SPARE_DESCRIPTORS 16 /* kept for /proc and the store */
+
+/* ---- SIGBUS ---------------------------------------------------------------------------------- */
+
+static _Thread_local sigjmp_buf *guard; /* NULL: no guarded access is going on */
+static struct sigaction before;
+
+/* An access that is not guarded is repeated with the action of before, which ends the process. */
+static void on_sigbus(int number)
+{
+    if (guard)
+        siglongjmp(*guard, 1);
+    sigaction(number, &before, NULL);
+}
+
+static void install_handler(void)
+{
+    struct sigaction action = {.sa_handler = on_sigbus, .sa_flags = SA_NODEFER}, old;
+    if (sigaction(SIGBUS, &action, &old) == 0 && old.sa_handler != on_sigbus)
+        before = old;
+}
+
+static void begin_guard(sigjmp_buf *here)
+{
+    guard = here;
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+static void end_guard(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    guard = NULL;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* A plain file of the caller without a second name. */
+static bool is_own(const struct stat *stat)
+{
+    return S_ISREG(stat->st_mode) && stat->st_uid == geteuid() && stat->st_nlink == 1;
+}
+
+bool col_shared_is_own(int dirfd, const char *name)
+{
+    struct stat st;
+    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_own(&st);
+}
+
+static int fail(struct tacho_error *err, const char *name, int error)
+{
+    bool passes = error == EMFILE || error == ENFILE || error == ENOMEM || error == EAGAIN;
+    int code = passes ? TACHO_EBUSY : TACHO_EIO;
+    if (error == ENOENT)
+        code = TACHO_ENOTFOUND;
+    return tacho_fail(err, code, NULL, "%s: %s", name, strerror(error));
+}
+
+/* Would the descriptor leave too few for other things? */
+static bool is_among_last(int fd)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return false;
+    return (rlim_t)fd + SPARE_DESCRIPTORS >= limit.rlim_cur;
+}
+
+int col_shared_open(int dirfd, const char *name, struct col_shared *file, struct tacho_error *err)
+{
+    struct stat stat;
+    *file = (struct col_shared){.is_open = false};
+    int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return fail(err, name, errno);
+    int rc = 0;
+    if (fstat(fd, &stat) != 0 || !is_own(&stat))
+        rc = tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a file of the agent", name);
+    else if (is_among_last(fd))
+        rc = fail(err, name, EMFILE);
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    file->is_open = true;
+    file->fd = fd;
+    return 0;
+}
+
+static void unmap(struct col_shared *file)
+{
+    if (file->map)
+        munmap(file->map, file->mapped);
+    file->map = NULL;
+    file->mapped = 0;
+}
+
+int col_shared_map(struct col_shared *file, uint64_t bytes, struct tacho_error *err)
+{
+    unmap(file);
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+    if (map == MAP_FAILED)
+        return fail(err, "a pool cannot be mapped", errno);
+    install_handler();
+    file->map = map;
+    file->mapped = bytes;
+    return 0;
+}
+
+void col_shared_close(struct col_shared *file)
+{
+    unmap(file);
+    if (file->is_open)
+        close(file->fd);
+    file->is_open = false;
+}
+
+/* ---- the mapping ------------------------------------------------------------------------------ */
+
+static bool is_mapped(const struct col_shared *file, uint64_t offset, uint64_t bytes)
+{
+    return file->map && offset <= file->mapped && bytes <= file->mapped - offset;
+}
+
+bool col_shared_copy(const struct col_shared *file, uint64_t offset, void *to, uint64_t bytes)
+{
+    sigjmp_buf here;
+    if (!is_mapped(file, offset, bytes))
+        return false;
+    if (sigsetjmp(here, 0)) {
+        end_guard();
+        return false;
+    }
+    const uint64_t *from = (const uint64_t *)(const void *)(file->map + offset);
+    uint64_t *word = to;
+    begin_guard(&here);
+    for (uint64_t i = 0; i < bytes / sizeof *word; i++)
+        word[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
+    end_guard();
+    return true;
+}
+
+bool col_shared_store(const struct col_shared *file, uint64_t offset, uint32_t value)
+{
+    sigjmp_buf here;
+    if (!is_mapped(file, offset, sizeof value))
+        return false;
+    if (sigsetjmp(here, 0)) {
+        end_guard();
+        return false;
+    }
+    begin_guard(&here);
+    __atomic_store_n((uint32_t *)(void *)(file->map + offset), value, __ATOMIC_RELEASE);
+    end_guard();
+    return true;
+}
+
+/* ---- the rest of the file ---------------------------------------------------------------------- */
+
+bool col_shared_read(const struct col_shared *file, uint64_t offset, void *to, uint64_t bytes)
+{
+    uint8_t *at = to;
+    while (bytes) {
+        ssize_t got = pread(file->fd, at, bytes, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        at += got;
+        offset += (uint64_t)got;
+        bytes -= (uint64_t)got;
+    }
+    return true;
+}
+
+void col_shared_clear(const struct col_shared *file, uint64_t offset, uint64_t bytes)
+{
+    static const uint8_t zeros[64 << 10];
+    struct stat stat;
+    bool fits = fstat(file->fd, &stat) == 0 && offset + bytes <= (uint64_t)stat.st_size;
+    while (fits && bytes) {
+        size_t part = bytes < sizeof zeros ? (size_t)bytes : sizeof zeros;
+        fits = pwrite(file->fd, zeros, part, (off_t)offset) == (ssize_t)part;
+        offset += part;
+        bytes -= part;
+    }
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A target that overwrites its own pool, cuts it short or removes it, and a collector that cannot
+ * open one for the moment: what is lost is named, all else is read, and the file is finished.
+ */
+#include <sys/resource.h>
+
+#include "tests/unit/col_fixture.h"
+
+static void mark(struct pool *p, unsigned thread)
+{
+    event(p, thread, WIRE_MARK, 0, 0, 0);
+}
+
+/* Ten marks, what `overwrite` does to the pool, ten more: the text of the losses is as expected,
+ * and as many marks as expected are stored. */
+static void overwritten(void **state, void (*overwrite)(struct pool *p), int stored,
+                        const char *losses)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    for (int i = 0; i < 10; i++)
+        mark(p, 0);
+    turn(&d);
+    overwrite(p);
+    for (int i = 0; i < 3; i++)
+        turn(&d);
+    for (int i = 0; i < 10; i++)
+        mark(p, 0);
+    turn(&d);
+    bool is_named = d.stats.uncounted > 0;
+    struct slices s = finished(p, &d, db);
+    assert_string_equal(s.losses, losses);
+    assert_int_equal(is_named, losses[0] != 0);
+    assert_int_equal(s.count, stored);
+}
+
+/* ---- the header ------------------------------------------------------------------------------ */
+
+static void spoil_layout(struct pool *p)
+{
+    p->head->magic = 7;
+    p->head->segment_cap = UINT32_MAX;
+    p->head->arena_offset = UINT64_MAX - 1;
+    p->head->clock = 99;
+    p->head->start_ticks = 1;
+    p->head->created = UINT64_MAX;
+}
+
+static void test_layout(void **state)
+{
+    overwritten(state, spoil_layout, 20, "");
+}
+
+/* The collector dies too: what is known of the pool is in its file. */
+static void test_layout_and_taken_over(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    mark(p, 0);
+    turn(&d);
+    spoil_layout(p);
+    mark(p, 0);
+    db = taken_over(p, &d, db);
+    turn(&d);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 2);
+    assert_string_equal(s.losses, "");
+}
+
+/* It was damaged before anybody had seen it. */
+static void test_layout_at_first(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    p->head->segment_cap = 0;
+    mark(p, 0);
+    turn(&d);
+    assert_int_equal(d.stats.uncounted, 1);
+    struct slices s = finished(p, &d, db);
+    assert_string_equal(s.losses,
+                        "pool of a process not read: damaged or of another version of tacho=NULL ");
+}
+
+static void spoil_counts(struct pool *p)
+{
+    atomic_store(&p->head->segments_peak, 0);
+    atomic_store(&p->head->segments_backed, 0);
+    atomic_store(&p->head->arena_used, 0);
+}
+
+static void test_counts(void **state)
+{
+    overwritten(state, spoil_counts, 20, "");
+}
+
+static void spoil_losses(struct pool *p)
+{
+    atomic_store(&p->head->loss[WIRE_LOSS_NO_SEGMENT].count, 1ull << 63);
+    atomic_store(&p->head->loss[WIRE_LOSS_NO_SEGMENT].first, UINT64_MAX);
+}
+
+static void test_losses(void **state)
+{
+    overwritten(state, spoil_losses, 20, "count of lost events overwritten by the process=NULL ");
+}
+
+/* A count goes on from what was written over it. */
+static void test_losses_go_on(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    _Atomic uint64_t *count = &p->head->loss[WIRE_LOSS_NO_SEGMENT].count;
+    mark(p, 0);
+    atomic_store(count, 5);
+    turn(&d);
+    atomic_store(count, 0);
+    turn(&d);
+    atomic_store(count, 3);
+    turn(&d);
+    assert_int_equal(d.stats.lost, 8);
+    assert_int_equal(d.stats.uncounted, 1);
+    finished(p, &d, db);
+}
+
+/* ---- lines of the directory ------------------------------------------------------------------- */
+
+static void spoil_line(struct pool *p)
+{
+    struct wire_segment *line = line_of(p, 0);
+    line->thread = 77;
+    line->chain_seq = UINT64_MAX;
+    line->generation = 1ull << 60;
+    atomic_store(&line->last, 123);
+    atomic_store(&line->state, 0x41414141);
+}
+
+static void test_line(void **state)
+{
+    overwritten(state, spoil_line, 20, "");
+}
+
+static void spoil_length(struct pool *p)
+{
+    atomic_store(&line_of(p, 0)->committed, SEGMENT_BYTES + 8);
+}
+
+static void test_length(void **state)
+{
+    overwritten(state, spoil_length, 20,
+                "records of a segment not read: its length was overwritten=NULL ");
+}
+
+/* A plausible length beyond what was written: there is nothing yet that could be read. */
+static void spoil_length_a_little(struct pool *p)
+{
+    atomic_fetch_add(&line_of(p, 0)->committed, 32);
+}
+
+static void test_length_a_little(void **state)
+{
+    overwritten(state, spoil_length_a_little, 18, "damaged records not read=NULL ");
+}
+
+static void spoil_new_line(struct pool *p)
+{
+    segment_full(p, 0, false);
+    mark(p, 0);
+    segment_full(p, 0, false);
+    mark(p, 0);
+    line_of(p, 1)->chain_seq = 1ull << 40; /* of the second segment, before it is seen */
+}
+
+static void test_new_line(void **state)
+{
+    overwritten(state, spoil_new_line, 21,
+                "segment of a thread not read: its place was overwritten=NULL "
+                "segment of a thread missing=NULL ");
+}
+
+/* ---- records ---------------------------------------------------------------------------------- */
+
+/* One damaged record of ten costs one row. */
+static void damaged(void **state, size_t offset, uint8_t value)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    for (int i = 0; i < 10; i++)
+        mark(p, 0);
+    p->map[p->head->segments_offset + 4 * sizeof(struct wire_record) + offset] = value;
+    turn(&d);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 9);
+    assert_string_equal(s.losses, "damaged records not read=NULL ");
+}
+
+static void test_record_time(void **state)
+{
+    damaged(state, offsetof(struct wire_record, time) + 7, 0x7f);
+}
+
+static void test_record_kind(void **state)
+{
+    damaged(state, offsetof(struct wire_record, kind), 0xff);
+}
+
+static void test_record_words(void **state)
+{
+    damaged(state, offsetof(struct wire_record, words), 0);
+}
+
+/* ---- the file --------------------------------------------------------------------------------- */
+
+static void path_of(const struct pool *p, char path[200])
+{
+    snprintf(path, 200, "%s/pool.%d.0", p->folder, (int)getpid());
+}
+
+static void cut(const struct pool *p, size_t bytes)
+{
+    char path[200];
+    path_of(p, path);
+    assert_int_equal(truncate(path, (off_t)bytes), 0);
+}
+
+/* Cut to nothing: the collector lives, and says so. */
+static void test_cut_to_nothing(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    mark(p, 0);
+    segment_full(p, 0, false);
+    mark(p, 0);
+    turn(&d);
+    cut(p, 0);
+    turn(&d);
+    assert_int_equal(d.stats.uncounted, 1);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 2);
+    assert_string_equal(s.losses, "rest of a pool not read: its file was cut short=NULL ");
+}
+
+/* Cut behind the directory, and then the collector dies. */
+static void test_cut_segments(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    mark(p, 0);
+    turn(&d);
+    mark(p, 0);
+    cut(p, p->head->segments_offset);
+    db = taken_over(p, &d, db);
+    turn(&d);
+    assert_int_equal(d.stats.uncounted, 1);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 1);
+    assert_string_equal(s.losses, "records of a segment not read: the pool was cut short=NULL ");
+}
+
+/* A pool whose name is gone is read on; the next collector does not find it. */
+static void test_removed(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    char path[200];
+    store *db = created(p, &d);
+    mark(p, 0);
+    turn(&d);
+    path_of(p, path);
+    assert_int_equal(unlink(path), 0);
+    mark(p, 0);
+    turn(&d);
+    db = taken_over(p, &d, db);
+    turn(&d);
+    assert_int_equal(d.stats.uncounted, 1);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 2);
+    assert_string_equal(s.losses,
+                        "rest of a pool not read: its file was removed or replaced=NULL ");
+}
+
+static rlim_t set_limit(int which, rlim_t value)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit((__rlimit_resource_t)which, &limit), 0);
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = value;
+    assert_int_equal(setrlimit((__rlimit_resource_t)which, &limit), 0);
+    return before;
+}
+
+/* No descriptor is free: the pool is kept, and read once there is one. */
+static void test_waits(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    mark(p, 0);
+    int next = dup(0); /* sixteen are kept for other things */
+    close(next);
+    rlim_t before = set_limit(RLIMIT_NOFILE, (rlim_t)next + 16);
+    turn(&d);
+    assert_int_equal(d.waiting, 1);
+    assert_int_equal(d.pool_count, 0);
+    set_limit(RLIMIT_NOFILE, before);
+    turn(&d);
+    assert_int_equal(d.waiting, 0);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 1);
+    assert_string_equal(s.losses, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_POOL(test_layout),
+        WITH_POOL(test_layout_and_taken_over),
+        WITH_POOL(test_layout_at_first),
+        WITH_POOL(test_counts),
+        WITH_POOL(test_losses),
+        WITH_POOL(test_losses_go_on),
+        WITH_POOL(test_line),
+        WITH_POOL(test_length),
+        WITH_POOL(test_length_a_little),
+        WITH_POOL(test_new_line),
+        WITH_POOL(test_record_time),
+        WITH_POOL(test_record_kind),
+        WITH_POOL(test_record_words),
+        WITH_POOL(test_cut_to_nothing),
+        WITH_POOL(test_cut_segments),
+        WITH_POOL(test_removed),
+        WITH_POOL(test_waits),
+    };
+    return cmocka_run_group_tests_name("col_overwritten", tests, NULL, NULL);
+}
