@@ -18,13 +18,15 @@
 
 struct values {
     const char *color, *folder;
-    bool json;
+    bool json, clean;
 };
 
 static const struct cli_option options[] = {
     CLI_FLAG_ROW("json", 'j', json, "print JSON, for programs and bug reports"),
     CLI_TEXT_ROW("folder", 0, CLI_TEXT, folder, "DIR",
                  "check for a run started in DIR (the current folder)"),
+    CLI_FLAG_ROW("clean", 0, clean,
+                 "first remove pools in memory that were left by runs whose folder is gone"),
     CLI_COLOR_ROW,
     {0},
 };
@@ -152,6 +154,12 @@ static void conclude(const struct checkup *checkup)
                checkup->gaps ? "; the report names what is missing above" : "");
 }
 
+static void say_removed(void *ctx, const char *text)
+{
+    (void)ctx;
+    cli_say("%s", text);
+}
+
 int cli_doctor(int argc, char **argv)
 {
     struct values values = {.folder = "."};
@@ -161,6 +169,8 @@ int cli_doctor(int argc, char **argv)
     struct checkup checkup = {.values = &values, .color = cli_color(values.color, STDOUT_FILENO)};
     if (values.json)
         checkup.rows = json_array();
+    if (values.clean)
+        col_clean(say_removed, NULL);
     code = put_own(&checkup);
     if (!code)
         code = col_probe_each(values.folder, put, &checkup);

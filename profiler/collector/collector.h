@@ -189,6 +189,10 @@ struct col_probe {
     const char *fix;  /* what to do about it, "" if nothing */
 };
 
+/* Removes the pools in memory that nothing will ever read: the caller's, of runs whose live folder
+ * was removed by hand, and of which no process is alive. `removed` is called with a line for each
+ * (no newline). */
+void col_clean(void (*removed)(void *ctx, const char *text), void *ctx);
 /* Looks at what a run started in `folder` would find: agent library, clock, tmpfs room, filesystem,
  * /proc, each hardware counter (counted for some milliseconds on the calling thread). Calls `row`
  * for each line until it returns non-zero, which is returned. */

@@ -123,6 +123,28 @@ books first.tacho first.log 'the original of a copy'
 rm second.tacho.live/segments
 expect 0 "$TACHO" recover second
 whole second.tacho
+
+# ---- pools in memory whose live folder was removed by hand
+dead gone
+dead kept
+pools=$(readlink -f gone.tacho.live/segments)
+others_pools=$(readlink -f kept.tacho.live/segments)
+case $pools in
+/dev/shm/*)
+    rm -r gone.tacho.live
+    echo keep > "$pools/notes"
+    expect 0 "$TACHO" doctor
+    grep -q "warning .*left in memory .*$pools: .* MiB of a run whose folder .*gone.tacho.live is gone" out ||
+        wrong "doctor does not list $pools: $(grep memory out)"
+    ! grep -q "$others_pools" out || wrong "doctor lists pools of a run that is there"
+    expect 0 "$TACHO" doctor --clean
+    says 'doctor --clean' "$pools: kept in part: not everything in it is tacho.s"
+    [ "$(names "$pools")" = 'notes ' ] || wrong "doctor --clean left $(names "$pools")"
+    rm -r "$pools"
+    ;;
+esac
+expect 0 "$TACHO" report kept
+whole kept.tacho
 cd ..
 
 if ! for_other_users; then

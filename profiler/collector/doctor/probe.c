@@ -140,6 +140,24 @@ static void probe_tmpfs(struct col_sink *sink)
         col_sink_ok(sink, "storage", "tmpfs", text);
 }
 
+static int put_orphan(void *ctx, const struct col_orphan *orphan)
+{
+    struct col_sink *sink = ctx;
+    char text[2 * COL_PATH_MAX + 64];
+    snprintf(text, sizeof text, "%s: %.1f MiB of a run whose folder %s is gone", orphan->pools,
+             (double)orphan->bytes / (1 << 20), orphan->folder);
+    col_sink_add(sink, "storage", "left in memory", COL_STATUS_WARNING, 0, text,
+                 "'tacho doctor --clean' removes it; if that folder was moved, 'tacho recover' the "
+                 "moved one first");
+    return sink->rc;
+}
+
+/* Pools of runs whose live folder was removed by hand. */
+static void probe_orphans(struct col_sink *sink)
+{
+    col_orphans_each(false, put_orphan, sink);
+}
+
 /* The files of /proc that are sampled. Containers and chroots may hide some of them. */
 static void probe_system(struct col_sink *sink)
 {
@@ -265,12 +283,35 @@ static void probe_calibration(struct col_sink *sink)
     col_calibration_clear(&calibration);
 }
 
+struct cleaning {
+    void (*removed)(void *ctx, const char *text);
+    void *ctx;
+};
+
+static int put_removed(void *ctx, const struct col_orphan *orphan)
+{
+    const struct cleaning *cleaning = ctx;
+    char text[2 * COL_PATH_MAX + 64];
+    bool is_left = access(orphan->pools, F_OK) == 0;
+    snprintf(text, sizeof text, "%s: %s, %.1f MiB", orphan->pools,
+             is_left ? "kept in part: not everything in it is tacho's" : "removed",
+             (double)orphan->bytes / (1 << 20));
+    cleaning->removed(cleaning->ctx, text);
+    return 0;
+}
+
+void col_clean(void (*removed)(void *ctx, const char *text), void *ctx)
+{
+    struct cleaning cleaning = {removed, ctx};
+    col_orphans_each(true, put_removed, &cleaning);
+}
+
 /* The order of the lines on the screen. */
 int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_probe *probe),
                    void *ctx)
 {
     static void (*const probes[])(struct col_sink * sink) = {
-        probe_agent,    probe_clock,  probe_storage, probe_tmpfs,       probe_system,
+        probe_agent,    probe_clock,  probe_storage, probe_tmpfs,       probe_orphans, probe_system,
         probe_counters, probe_stacks, probe_peak,    probe_calibration, col_probe_gpu};
     struct col_sink sink = {.row = row, .ctx = ctx, .folder = folder && *folder ? folder : "."};
     for (size_t i = 0; i < sizeof probes / sizeof *probes && sink.rc == 0; i++)

@@ -231,7 +231,7 @@ static const uint8_t *next_part(const uint8_t **part, const uint8_t *end, size_t
 }
 
 /* Takes a record apart: a header of fixed size, then the optional parts that its kind announces.
- * False where a part does not fit into the record, or the kind is unknown. */
+ * False where the parts do not fill the record, or the kind is unknown. */
 static bool take_apart(const uint8_t *from, const uint8_t *to, struct col_event *event)
 {
     const struct wire_record *record = (const struct wire_record *)from;
@@ -257,7 +257,7 @@ static bool take_apart(const uint8_t *from, const uint8_t *to, struct col_event 
     unsigned kind = record->kind & WIRE_KIND_MASK;
     if (found && (kind == WIRE_START || kind == WIRE_END) && (found = next_part(&part, end, 8)))
         memcpy(&event->range, found, 8);
-    return found && kind >= WIRE_PUSH && kind <= WIRE_THREAD;
+    return found && part == end && kind >= WIRE_PUSH && kind <= WIRE_THREAD;
 }
 
 /* Hands a record to the function for its kind. */

@@ -128,8 +128,7 @@ int col_live_open_own(int at, const char *name, const char *shown, int *fd, stru
     return rc;
 }
 
-/* Is the last part of `path` a name that tacho gives to a folder of this user elsewhere? */
-static bool is_made_name(const char *path)
+bool col_live_is_made_name(const char *path)
 {
     char start[32];
     const char *slash = strrchr(path, '/');
@@ -160,7 +159,7 @@ static int open_home(struct col_live *live, struct tacho_error *err)
         return rc;
     if (!realpath(live->folder, real))
         return col_live_fail_errno(err, live->folder, NULL);
-    if (!is_made_name(real))
+    if (!col_live_is_made_name(real))
         return tacho_fail(err, TACHO_EFORMAT, "name the folder itself, not a link to it",
                           "%s: leads to a folder that tacho did not create", live->folder);
     return col_live_open_own(AT_FDCWD, real, live->folder, &live->home, err);
@@ -296,7 +295,7 @@ static int open_link(struct col_live *live, bool other_boot, const char *path,
     live->segments[length > 0 ? length : 0] = 0;
     bool in_memory = strncmp(live->segments, IN_MEMORY, folder) == 0;
     bool directly = strrchr(live->segments, '/') == live->segments + folder;
-    if (!other_boot && (!in_memory || !directly || !is_made_name(live->segments)))
+    if (!other_boot && (!in_memory || !directly || !col_live_is_made_name(live->segments)))
         return fail_pools(path, err);
     if (!other_boot && (access(live->segments, F_OK) == 0 || errno != ENOENT))
         return col_live_open_own(AT_FDCWD, live->segments, path, &live->pools, err);
@@ -372,13 +371,12 @@ static bool is_live_name(const char *name)
     return false;
 }
 
-static bool is_segment_name(const char *name)
+bool col_live_is_segment_name(const char *name)
 {
     return strcmp(name, RUN_ID) == 0 || col_pool_is_name(name);
 }
 
-/* Removes the files of a folder that tacho made; whatever else is there stays. */
-static void remove_made(int folder, bool (*is_made)(const char *name))
+void col_live_remove_made(int folder, bool (*is_made)(const char *name))
 {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -396,7 +394,7 @@ static void remove_segments(struct col_live *live)
 {
     struct stat stat;
     if (live->pools >= 0)
-        remove_made(live->pools, is_segment_name);
+        col_live_remove_made(live->pools, col_live_is_segment_name);
     if (fstatat(live->home, SEGMENTS, &stat, AT_SYMLINK_NOFOLLOW) != 0)
         return;
     if (S_ISDIR(stat.st_mode))
@@ -422,7 +420,7 @@ void col_live_remove(struct col_live *live)
 {
     if (live->home >= 0) {
         remove_segments(live);
-        remove_made(live->home, is_live_name);
+        col_live_remove_made(live->home, is_live_name);
         live->left = !remove_home(live);
     }
     col_live_leave(live);

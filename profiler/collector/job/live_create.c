@@ -32,6 +32,7 @@ static int write_proof(struct col_live *live, struct tacho_error *err)
     memcpy(proof.run_id, live->run_id, sizeof proof.run_id);
     proof.device = home.st_dev;
     proof.inode = home.st_ino;
+    memcpy(proof.folder, live->folder, sizeof proof.folder);
     live->proof =
         openat(live->pools, RUN_ID, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (live->proof < 0 || write(live->proof, &proof, sizeof proof) != (ssize_t)sizeof proof)

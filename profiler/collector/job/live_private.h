@@ -19,7 +19,8 @@
  * the same link to the pools, but another inode. */
 struct col_live_proof {
     char run_id[COL_RUN_ID];
-    uint64_t device, inode; /* of the live folder */
+    uint64_t device, inode;    /* of the live folder */
+    char folder[COL_PATH_MAX]; /* its name when it was made */
 };
 
 /* Formats a path; false where it is too long. */
@@ -40,6 +41,12 @@ int col_live_open_own(int at, const char *name, const char *shown, int *fd,
 /* Takes a lock on an open file and keeps it until the file is closed. TACHO_EBUSY: another process
  * has it. */
 int col_live_flock(const struct col_live *live, int fd, struct tacho_error *err);
+/* Does tacho give this name to a folder of this user elsewhere? */
+bool col_live_is_made_name(const char *path);
+/* Is it the name of a file that tacho makes beside pools? */
+bool col_live_is_segment_name(const char *name);
+/* Removes the files of a folder that tacho made; whatever else is there stays. */
+void col_live_remove_made(int folder, bool (*is_made)(const char *name));
 int col_live_take_lock(struct col_live *live, struct tacho_error *err);
 
 #endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pools in memory whose live folder was removed by hand: nothing would ever read or remove them.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "profiler/collector/job/live_private.h"
+#include "profiler/collector/os/proc.h"
+#include "profiler/collector/pool/pool.h"
+
+struct search {
+    bool remove;
+    int (*on)(void *ctx, const struct col_orphan *orphan);
+    void *ctx;
+};
+
+/* Reads the proof beside the pools and locks it; *fd is -1 where it is not tacho's, or in use. */
+static void lock_proof(int pools, struct col_live_proof *proof, int *fd)
+{
+    *fd = col_shared_is_own(pools, RUN_ID)
+              ? openat(pools, RUN_ID, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+              : -1;
+    if (*fd >= 0 && (read(*fd, proof, sizeof *proof) != (ssize_t)sizeof *proof ||
+                     proof->folder[sizeof proof->folder - 1] || !proof->folder[0] ||
+                     flock(*fd, LOCK_EX | LOCK_NB) != 0)) {
+        close(*fd);
+        *fd = -1;
+    }
+}
+
+/* Is the live folder where it was made? A folder that cannot be looked at may be. */
+static bool has_folder(const struct col_live_proof *proof)
+{
+    struct stat home;
+    if (stat(proof->folder, &home) != 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    return home.st_dev == proof->device && home.st_ino == proof->inode;
+}
+
+static bool is_alive(int32_t pid)
+{
+    struct col_proc_stat stat;
+    int rc = col_proc_read_stat(pid, &stat);
+    return rc == 0 ? stat.state != 'Z' && stat.state != 'X' : rc != -ENOENT && rc != -ESRCH;
+}
+
+/* Is a process alive that has, or had, a file in the folder? Adds up the bytes of the files. */
+static bool is_used(int pools, int64_t *bytes)
+{
+    int fd = openat(pools, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    bool used = !dir;
+    if (!dir && fd >= 0)
+        close(fd);
+    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
+        struct stat file;
+        const char *digits = strpbrk(entry->d_name, "0123456789");
+        bool is_named = col_pool_is_name(entry->d_name) && digits;
+        int32_t pid = is_named ? (int32_t)strtol(digits, NULL, 10) : 0;
+        used |= pid > 0 && is_alive(pid);
+        if (fstatat(pools, entry->d_name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode))
+            *bytes += (int64_t)file.st_blocks * 512;
+    }
+    if (dir)
+        closedir(dir);
+    return used;
+}
+
+static int consider(const struct search *search, const char *path)
+{
+    struct col_live_proof proof;
+    struct col_orphan orphan = {.pools = path, .folder = proof.folder};
+    int pools, fd, rc = 0;
+    if (col_live_open_own(AT_FDCWD, path, path, &pools, NULL) != 0)
+        return 0;
+    lock_proof(pools, &proof, &fd);
+    if (fd >= 0 && !has_folder(&proof) && !is_used(pools, &orphan.bytes)) {
+        if (search->remove) {
+            col_live_remove_made(pools, col_live_is_segment_name);
+            rmdir(path);
+        }
+        rc = search->on(search->ctx, &orphan);
+    }
+    if (fd >= 0)
+        close(fd);
+    close(pools);
+    return rc;
+}
+
+int col_orphans_each(bool remove, int (*on)(void *ctx, const struct col_orphan *orphan), void *ctx)
+{
+    struct search search = {.remove = remove, .on = on, .ctx = ctx};
+    char path[COL_PATH_MAX];
+    int rc = 0;
+    DIR *dir = opendir(IN_MEMORY);
+    for (struct dirent *entry; dir && rc == 0 && (entry = readdir(dir)) != NULL;)
+        if (col_live_path(path, IN_MEMORY "/%s", entry->d_name) && col_live_is_made_name(path))
+            rc = consider(&search, path);
+    if (dir)
+        closedir(dir);
+    return rc;
+}
