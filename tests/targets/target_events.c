@@ -36,7 +36,7 @@
 static struct options {
     long threads, events, seed, forks, deep, unique, rate, steps, spawn, spin;
     long uid;
-    int exec, osexit, signals, long_names, forever, hold, close_fds;
+    int exec, osexit, signals, long_names, forever, hold, close_fds, marks;
     const char *crash, *log, *journal;
 } opt = {.threads = 1, .events = 1000, .seed = 1};
 
@@ -174,7 +174,7 @@ static long deep(struct worker *w)
 
 static long one(struct worker *w, long left)
 {
-    switch (draw(w, 8)) {
+    switch (opt.marks ? 0 : draw(w, 8)) {
     case 0:
         nvtxMarkA("mark");
         w->books.marks++;
@@ -369,29 +369,15 @@ static void finish(char **argv)
     leave();
 }
 
-static const struct option long_options[] = {{"threads", 1, 0, 't'},
-                                             {"events", 1, 0, 'e'},
-                                             {"seed", 1, 0, 's'},
-                                             {"fork", 1, 0, 'f'},
-                                             {"deep", 1, 0, 'd'},
-                                             {"unique-names", 1, 0, 'u'},
-                                             {"rate", 1, 0, 'r'},
-                                             {"steps", 1, 0, 'S'},
-                                             {"spawn", 1, 0, 'p'},
-                                             {"spin", 1, 0, 'w'},
-                                             {"exec", 0, 0, 'x'},
-                                             {"executed", 0, 0, 'X'},
-                                             {"osexit", 0, 0, 'o'},
-                                             {"signal-handler", 0, 0, 'i'},
-                                             {"long-names", 0, 0, 'l'},
-                                             {"forever", 0, 0, 'F'},
-                                             {"uid", 1, 0, 'U'},
-                                             {"close-fds", 0, 0, 'C'},
-                                             {"crash", 1, 0, 'c'},
-                                             {"log", 1, 0, 'L'},
-                                             {"journal", 1, 0, 'J'},
-                                             {"help", 0, 0, 'h'},
-                                             {0, 0, 0, 0}};
+static const struct option long_options[] = {
+    {"threads", 1, 0, 't'},      {"events", 1, 0, 'e'},  {"seed", 1, 0, 's'},
+    {"fork", 1, 0, 'f'},         {"deep", 1, 0, 'd'},    {"marks", 0, 0, 'm'},
+    {"unique-names", 1, 0, 'u'}, {"rate", 1, 0, 'r'},    {"steps", 1, 0, 'S'},
+    {"spawn", 1, 0, 'p'},        {"spin", 1, 0, 'w'},    {"exec", 0, 0, 'x'},
+    {"executed", 0, 0, 'X'},     {"osexit", 0, 0, 'o'},  {"signal-handler", 0, 0, 'i'},
+    {"long-names", 0, 0, 'l'},   {"forever", 0, 0, 'F'}, {"uid", 1, 0, 'U'},
+    {"close-fds", 0, 0, 'C'},    {"crash", 1, 0, 'c'},   {"log", 1, 0, 'L'},
+    {"journal", 1, 0, 'J'},      {"help", 0, 0, 'h'},    {0, 0, 0, 0}};
 
 static const char usage[] =
     "target_events [OPTIONS]: records NVTX events of all kinds and keeps its own books\n"
@@ -409,6 +395,7 @@ static const char usage[] =
     "  --signal-handler   record from a SIGALRM handler too, 5000 a second\n"
     "  --deep N           now and then nest N ranges\n"
     "  --long-names       some names of 1500 bytes\n"
+    "  --marks            marks only: each event is one record\n"
     "  --unique-names N   unregistered names out of N different ones\n"
     "  --spin NS          time spent inside each range\n"
     "  --rate N           events a second and thread\n"
@@ -441,6 +428,9 @@ static void parse(int argc, char **argv)
             break;
         case 'd':
             opt.deep = n;
+            break;
+        case 'm':
+            opt.marks = 1;
             break;
         case 'u':
             opt.unique = n;

@@ -123,6 +123,23 @@ static int note_length(struct col_drain *drain, const struct col_pool *pool,
                               "records of a segment not read: its length was overwritten");
 }
 
+/* A segment that was used becomes free only when it was read. One that is free and was not has lost
+ * its state. It may just have been taken: in the next round it would be seen. */
+static int check_free(struct col_drain *drain, struct col_pool *pool, uint32_t index)
+{
+    const struct wire_segment *line = &pool->map.line[index];
+    struct col_segment *segment = &pool->segment[index];
+    bool was_used = line->generation || index < pool->map.head.segments_peak;
+    bool is_unread = line->generation != segment->generation || !line->generation;
+    bool confirmed = segment->suspect || pool->gone;
+    segment->suspect = was_used && is_unread;
+    if (!segment->suspect || !confirmed)
+        return 0;
+    segment->generation = line->generation;
+    return report_overwritten(drain, segment,
+                              "segment of a thread not read: its place was overwritten");
+}
+
 /* Notes a segment, and the thread that continues in it. Threads are added when their first segment
  * appears. */
 static int note_segment(struct col_drain *drain, struct col_pool *pool, uint32_t index)
@@ -133,7 +150,7 @@ static int note_segment(struct col_drain *drain, struct col_pool *pool, uint32_t
     segment->state = line->state;
     if (segment->state != WIRE_ACTIVE && segment->state != WIRE_FULL) {
         if (!segment->held)
-            return 0;
+            return check_free(drain, pool, index);
         segment->state = pool->gone ? WIRE_FULL : WIRE_ACTIVE; /* it was overwritten */
     }
     if (!segment->held)

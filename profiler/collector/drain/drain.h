@@ -94,6 +94,7 @@ struct col_segment {
      * the target overwrites later changes nothing. */
     bool held;
     bool reported; /* a loss row says that its line was overwritten */
+    bool suspect;  /* in the last round its line said that it was used and is free, unread */
     uint32_t thread, tid;
     uint64_t chain;
     /* noted at the start of a round */

@@ -412,6 +412,10 @@ int col_drain_load(struct col_drain *drain, struct tacho_error *err)
     if (rc == TACHO_EVERSION)
         return tacho_fail(err, rc, "use the tacho that recorded it",
                           "live run: its state was written by another build of tacho");
+    if (rc == TACHO_EBUSY)
+        return tacho_fail(
+            err, rc, NULL,
+            "live run: a pool cannot be opened now: too many open files, or no memory");
     if (rc)
         return tacho_fail(err, rc, NULL, "live run: %s", tacho_error_text(rc));
     return 0;
