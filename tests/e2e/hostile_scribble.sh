@@ -4,6 +4,7 @@
 # finished and can be read, what is missing is named. With a build under sanitizers, under these.
 # timeout: 3600
 set -u
+cd "${TMPDIR:-/tmp}" || exit 1
 rounds=${ROUNDS:-150}
 ROUNDS=$rounds SEED=${SEED:-$((RANDOM * 32768 + RANDOM + 1))} "$BUILD/tests/unit/collector/test_col_scribble" > log 2>&1
 rc=$?
