@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define STORE_BATCH_ROWS    1024
-#define STORE_BATCH_COLUMNS 9
+#define STORE_BATCH_COLUMNS 10
 
 struct store_batch {
     const char *table;   /* target table; the virtual table is "store_batch_" + this */

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 /* Forward only. A file of version 1 read by a program of version 3 gets row 1, then row 2, the
- * first time it is opened for writing; readers know all older versions. Version 1 is the first, so
- * the table is empty. */
-const struct store_migration store_migrations[] = {{0, NULL}};
+ * first time it is opened for writing; readers know all older versions. */
+const struct store_migration store_migrations[] = {
+    {1, "ALTER TABLE step_aggregate ADD COLUMN steps INTEGER NOT NULL DEFAULT 1"}, {0, NULL}};
 
 /* The errno of a failure. SQLite keeps it for opens and reads, but not for a COMMIT that could
  * not be written: then errno is still that of the failed call (callers set it to 0 before). */
@@ -400,6 +400,8 @@ int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out,
         code = open_immutable(path, &db, err);
     else if (status != SQLITE_OK)
         code = store_db_fail(err, db, status, path, "cannot be read");
+    else /* the first read may have rolled back what a crash left half written */
+        code = header_read(path, db, header, err);
     if (!code)
         code = header_check(path, db, header, err);
     if (!code && mode == STORE_DB_WRITE && sqlite3_db_readonly(db, "main") == 1)

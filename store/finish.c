@@ -29,56 +29,56 @@ static int fold(store *writer)
                    "cannot be finished");
     if (code)
         return code;
-    return store_exec(writer, "PRAGMA journal_mode=DELETE", "cannot be finished");
+    return store_exec(writer, "PRAGMA synchronous=FULL; PRAGMA journal_mode=DELETE",
+                      "cannot be finished");
+}
+
+/* Puts a complete, synced copy in the place of the live file. The WAL goes first, and for good: it
+ * must never be read back into the copy. */
+static int copy_takes_place(const char *copy, const char *path)
+{
+    char beside[PATH_MAX];
+    for (int i = 0; i < 2; i++)
+        if (snprintf(beside, sizeof beside, "%s%s", path, i ? "-shm" : "-wal") < (int)sizeof beside)
+            unlink(beside);
+    int status = store_folder_sync(path);
+    if (status == 0 && rename(copy, path))
+        status = -errno;
+    return status ? status : store_folder_sync(path);
 }
 
 /* Another process reads the live file and keeps it open, so its WAL cannot be folded in. A copy of
  * what is committed takes its place; the reader keeps the old file, which no longer has a name. */
 static int fold_copy(store *writer)
 {
-    char *tmp = sqlite3_mprintf("%s.finish", writer->path);
-    char *sql = sqlite3_mprintf("VACUUM INTO %Q", tmp);
-    int code = tmp && sql ? 0 : TACHO_ENOMEM;
+    char *copy = sqlite3_mprintf("%s" STORE_FINISH_SUFFIX, writer->path);
+    char *sql = sqlite3_mprintf("VACUUM INTO %Q", copy);
+    int code = copy && sql ? 0 : TACHO_ENOMEM, status = 0;
     if (!code) {
-        unlink(tmp);
+        unlink(copy);
         code = store_exec(writer, sql, "cannot be finished");
     }
-    if (!code && rename(tmp, writer->path)) {
-        unlink(tmp);
-        code = tacho_fail(&writer->error, TACHO_EIO, NULL, "%s: cannot be finished: %s",
-                          writer->path, strerror(errno));
-    } else if (!code) {
-        char *shm = sqlite3_mprintf("%s-shm", writer->path);
-        unlink(writer->wal_path);
-        if (shm)
-            unlink(shm);
-        sqlite3_free(shm);
-    } else if (tmp) {
-        unlink(tmp);
-    }
+    if (!code && (status = store_file_sync(copy)) == 0 && (status = store_folder_sync(copy)) == 0)
+        status = copy_takes_place(copy, writer->path);
+    if (status)
+        code = tacho_fail(&writer->error, tacho_error_of_errno(-status), NULL,
+                          "%s: cannot be finished: %s", writer->path, strerror(-status));
+    if (code && copy && access(writer->wal_path, F_OK) == 0)
+        unlink(copy); /* without a WAL the copy is all there is */
     sqlite3_free(sql);
-    sqlite3_free(tmp);
+    sqlite3_free(copy);
     return code;
 }
 
-/* Syncs a file or folder. 0 or a negative errno. */
-static int file_sync(const char *path)
+int store_finish_again(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    int status = fsync(fd) ? -errno : 0;
-    close(fd);
-    return status == -EINVAL || status == -EROFS
-               ? 0
-               : status; /* folders of some filesystems cannot be synced */
-}
-
-static int folder_sync(const char *path)
-{
-    char copy[PATH_MAX];
-    snprintf(copy, sizeof copy, "%s", path);
-    return file_sync(dirname(copy));
+    char copy[PATH_MAX], wal[PATH_MAX];
+    if (snprintf(copy, sizeof copy, "%s" STORE_FINISH_SUFFIX, path) >= (int)sizeof copy ||
+        snprintf(wal, sizeof wal, "%s-wal", path) >= (int)sizeof wal || access(copy, F_OK) ||
+        !access(wal, F_OK))
+        return 0;
+    int status = copy_takes_place(copy, path);
+    return status ? tacho_error_of_errno(-status) : 0;
 }
 
 int store_finish(store *writer, struct tacho_error *err)
@@ -100,7 +100,7 @@ out:;
     writer->path = NULL;
     store_close(writer); /* before the file is opened again: closing any descriptor of it drops
                             SQLite's locks */
-    if (!code && file_sync(path))
+    if (!code && store_file_sync(path))
         code = tacho_fail(&failure, TACHO_EIO, NULL, "%s: cannot be synced: %s", path,
                           strerror(errno));
     if (code && err)
@@ -211,7 +211,7 @@ int store_publish(const char *from, const char *to, struct tacho_error *err)
     }
     if (code)
         return code;
-    folder_sync(to); /* best effort: the file is complete and has its name */
+    store_folder_sync(to); /* best effort: the file is complete and has its name */
     unlink(from);
     return 0;
 }

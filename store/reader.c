@@ -443,10 +443,13 @@ int store_step_aggregate_from(store_reader *reader, int64_t from_id,
                               void *ctx)
 {
     struct scan scan;
+    bool ranges = sqlite3_table_column_metadata(reader->db, "main", "step_aggregate", "steps", NULL,
+                                                NULL, NULL, NULL, NULL) == SQLITE_OK;
     scan_start(&scan, reader->db,
-               "SELECT process, step, track, name, category, detail, count, total, self, rowid "
-               "FROM step_aggregate "
-               "WHERE rowid>=? ORDER BY rowid",
+               ranges ? "SELECT process, step, track, name, category, detail, count, total, self, "
+                        "rowid, steps FROM step_aggregate WHERE rowid>=? ORDER BY rowid"
+                      : "SELECT process, step, track, name, category, detail, count, total, self, "
+                        "rowid, 1 FROM step_aggregate WHERE rowid>=? ORDER BY rowid",
                from_id);
     while (scan_next(&scan)) {
         struct store_step_aggregate step_aggregate = {.process = scan_int_present(&scan, 0),
@@ -458,7 +461,8 @@ int store_step_aggregate_from(store_reader *reader, int64_t from_id,
                                                       .count = scan_int_present(&scan, 6),
                                                       .total = scan_int_present(&scan, 7),
                                                       .self = scan_int_present(&scan, 8),
-                                                      .id = scan_int_present(&scan, 9)};
+                                                      .id = scan_int_present(&scan, 9),
+                                                      .steps = scan_int_present(&scan, 10)};
         scan_row(&scan, row(ctx, &step_aggregate));
     }
     return scan_end(&scan, reader);

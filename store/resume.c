@@ -102,7 +102,11 @@ static int writer_open_existing(const char *path, bool live, store **out, struct
     store *writer = store_writer_new(path);
     if (!writer)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    int code = store_db_open(path, STORE_DB_WRITE, &writer->db, &header, err);
+    int code = live ? store_finish_again(path) : 0;
+    if (code)
+        tacho_fail(err, code, NULL, "%s: cannot be finished", path);
+    else
+        code = store_db_open(path, STORE_DB_WRITE, &writer->db, &header, err);
     if (code) {
         store_close(writer);
         return code;

@@ -341,6 +341,7 @@ int store_step_aggregate_add(store *writer, const struct store_step_aggregate *s
     row[6] = step_aggregate->count;
     row[7] = step_aggregate->total;
     row[8] = step_aggregate->self;
+    row[9] = step_aggregate->steps > 1 ? step_aggregate->steps : 1;
     return batch_done(writer);
 }
 

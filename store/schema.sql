@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- The schema of a .tacho file, version 1. docs/schema.md explains every column. Times: CLOCK_MONOTONIC ns; sizes: bytes.
+-- The schema of a .tacho file, version 2. docs/schema.md explains every column. Times: CLOCK_MONOTONIC ns; sizes: bytes.
 -- NULL always means "not measured", never 0. No secondary indexes: readers scan in id order (`tacho sql --index` adds them).
 CREATE TABLE run (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE string (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
@@ -18,7 +18,8 @@ CREATE TABLE sample (id INTEGER PRIMARY KEY, track INTEGER NOT NULL, time INTEGE
 CREATE TABLE step (process INTEGER NOT NULL, "index" INTEGER NOT NULL, start INTEGER NOT NULL, "end" INTEGER, tokens INTEGER,
                    samples INTEGER, paused INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE step_aggregate (process INTEGER NOT NULL, step INTEGER NOT NULL, track INTEGER NOT NULL, name INTEGER, category INTEGER,
-                             detail INTEGER, count INTEGER NOT NULL, total INTEGER NOT NULL, self INTEGER NOT NULL);
+                             detail INTEGER, count INTEGER NOT NULL, total INTEGER NOT NULL, self INTEGER NOT NULL,
+                             steps INTEGER NOT NULL DEFAULT 1);
 CREATE TABLE ceiling (device TEXT, resource TEXT NOT NULL, dtype TEXT, value REAL NOT NULL, source TEXT NOT NULL);
 CREATE TABLE loss (source TEXT NOT NULL, reason TEXT NOT NULL, count INTEGER, t0 INTEGER, t1 INTEGER, PRIMARY KEY (source, reason));
 CREATE TABLE metric (name TEXT PRIMARY KEY, value REAL, unit TEXT, reason TEXT);

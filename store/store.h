@@ -20,7 +20,7 @@
 #include "tacho_error.h"
 
 #define STORE_APPLICATION_ID 0x5443484f /* "TCHO" */
-#define STORE_SCHEMA_VERSION 1
+#define STORE_SCHEMA_VERSION 2
 #define STORE_ABSENT         INT64_MIN
 
 /* ---- rows -------------------------------------------------------------------------------------------------------------- */
@@ -88,7 +88,8 @@ struct store_step {
  * (windows, --max-size). self = time not covered by ranges nested in it. */
 struct store_step_aggregate {
     int64_t process, step, track, name, category, detail, count, total, self;
-    int64_t id; /* of the row: readers set it */
+    int64_t steps; /* the row covers `step` and the steps after it, this many; 0 is taken as 1 */
+    int64_t id;    /* of the row: readers set it */
 };
 
 struct store_counter {
@@ -180,6 +181,44 @@ int store_metric_set(store *writer, const struct store_metric *metric);
 int store_finding_set(store *writer, const char *id, const char *json);
 /* Bytes of the database file and its WAL. */
 int64_t store_bytes(const store *writer);
+
+/* ---- a live file of limited size (thin.c) --------------------------------------------------------- */
+
+/* The tables that grow as long as the run lasts. */
+enum store_growing {
+    STORE_GROWING_SLICE,
+    STORE_GROWING_AGGREGATE,
+    STORE_GROWING_STEP,
+    STORE_GROWING_COUNTER,
+    STORE_GROWING_COUNT
+};
+/* The rows with ids from..to, both included; ids may have gaps. */
+struct store_block {
+    int64_t from, to, rows;
+};
+
+/* Keeps the WAL small beside a file of at most this many bytes. */
+int store_limit_wal(store *writer, int64_t max_bytes);
+/* Bytes of the pages that hold something; the file may have free pages too. */
+int store_used(store *writer, int64_t *bytes);
+/* Payloads that the file has. */
+int64_t store_details(const store *writer);
+/* Highest row id of a table, 0: it is empty. */
+int store_newest(store *writer, enum store_growing table, int64_t *row);
+/* The first rows of from..to, at most `most`. */
+int store_block(store *writer, enum store_growing table, int64_t from, int64_t to, int64_t most,
+                struct store_block *block);
+/* Thins a block. Slices: all go. Aggregates: rows of one key whose steps lie in the same group of
+ * `span` steps become one row that covers them; sums stay exact. Steps and counters: every second
+ * row of a process or track goes. *left: rows that the block has then. */
+int store_thin(store *writer, enum store_growing table, const struct store_block *block,
+               int64_t span, int64_t *left);
+
+/* ---- a crash of the machine (docs/durability.md) -------------------------------------------------- */
+
+/* Call after commits, with the time in ns: syncs the WAL once three quarters of `interval` ns have
+ * passed since the oldest commit that a crash of the machine would lose. */
+int store_sync_due(store *writer, int64_t now, int64_t interval);
 
 /* Live bookkeeping, dropped by store_finish. Positions: how many bytes of a segment are in the
  * file. */

@@ -71,7 +71,9 @@ struct store {
     char *path, *wal_path;
     struct tacho_error error;
     int failed; /* first failure of the open transaction; all later writes of it return this code */
-    bool in_transaction; /* between store_begin and store_commit */
+    bool in_transaction;    /* between store_begin and store_commit */
+    bool unsynced;          /* a commit has not been synced by store_sync_due */
+    int64_t unsynced_since; /* when that was first seen; 0: not yet */
     struct store_mark next, mark;
     struct store_intern strings, details, stacks;
     struct store_batch slices, counters, aggregates, samples;
@@ -104,6 +106,15 @@ store *store_writer_new(const char *path);
 int store_writer_open(store *writer);
 int store_writer_give_up(store *writer, int code, struct tacho_error *err);
 extern const char store_live_pragmas[];
+/* Syncs a file or folder, and the folder of a path. 0 or a negative errno; a filesystem that cannot
+ * sync folders is no failure. */
+int store_file_sync(const char *path);
+int store_folder_sync(const char *path);
+/* The copy that takes the place of a live file whose WAL cannot be folded in. The WAL is removed
+ * only once the copy is synced, so a copy without a WAL is complete: store_finish_again then lets
+ * it take its place. 0 or a code. */
+#define STORE_FINISH_SUFFIX ".finish"
+int store_finish_again(const char *path);
 
 /* Puts the bytes that make a detail unique into s->key. 0 or TACHO_ENOMEM. */
 int store_detail_key(store *writer, const struct store_detail *detail);

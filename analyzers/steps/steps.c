@@ -105,6 +105,7 @@ struct index_entry {
     int64_t calls; /* ranges of the step on its lane's track in the aggregates */
     /* Another step of the process has this index: the aggregates cannot be distinguished. */
     bool twice;
+    bool merged; /* its aggregates are those of several steps: none of them has its parts */
 };
 
 static int index_order(const void *first, const void *second)
@@ -124,12 +125,30 @@ static struct index_entry *index_find(struct index_entry *all, size_t count, uin
     return low < count && all[low].process == process && all[low].index == index ? &all[low] : NULL;
 }
 
+/* Marks the steps of a row that covers several. Such rows come in any number for the same steps, so
+ * those that are marked already end the search. */
+static void mark_merged(struct index_entry *all, size_t count, uint32_t process, int64_t step,
+                        int64_t steps)
+{
+    size_t low = 0, high = count;
+    AN_BISECT(low, high,
+              all[middle].process < process ||
+                  (all[middle].process == process && all[middle].index < step));
+    for (; low < count && all[low].process == process && all[low].index - step < steps; low++)
+        all[low].merged = true;
+}
+
 static void count_aggregates(const struct an_context *context, struct index_entry *all,
                              size_t count)
 {
     const struct an_aggregates *aggregates = &context->trace->aggregate;
     struct index_entry *index_entry = NULL;
     for (size_t i = 0; i < aggregates->count; i++) {
+        if (aggregates->steps[i] > 1) {
+            mark_merged(all, count, aggregates->process[i], aggregates->step[i],
+                        aggregates->steps[i]);
+            continue;
+        }
         if (!index_entry || index_entry->process != aggregates->process[i] ||
             index_entry->index != aggregates->step[i])
             index_entry = index_find(all, count, aggregates->process[i], aggregates->step[i]);
@@ -178,7 +197,7 @@ static int find_detailed(struct an_context *context, bool marked)
             step->detailed =
                 step->end != STORE_ABSENT; /* the host was not recorded: the device decides alone */
         if (step->paused || track == AN_NONE || step->end == STORE_ABSENT ||
-            step->host_end == STORE_ABSENT || (marked && step->slice == AN_NONE))
+            step->host_end == STORE_ABSENT || (marked && step->slice == AN_NONE) || all[i].merged)
             continue;
         step->detailed =
             all[i].twice ||

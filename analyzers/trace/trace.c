@@ -297,6 +297,7 @@ void an_trace_free(struct an_trace *trace)
                    trace->aggregate.track,
                    trace->aggregate.name,
                    trace->aggregate.step,
+                   trace->aggregate.steps,
                    trace->aggregate.detail,
                    trace->aggregate.calls,
                    trace->aggregate.total,

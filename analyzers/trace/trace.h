@@ -101,6 +101,7 @@ struct an_aggregates {
     size_t count;
     uint32_t *process, *track, *name, *category, *detail;
     int64_t *step, *calls, *total, *self; /* step: the step's index */
+    int64_t *steps;                       /* how many steps the row covers, from that one on */
 };
 
 /* Sampled call stacks, merged over threads: index = id in the file - 1, a parent comes before its

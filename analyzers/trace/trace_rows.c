@@ -165,12 +165,17 @@ int an_trace_row_counter(void *ctx, const struct store_counter *counter)
 int an_trace_row_aggregate_room(struct an_trace_loader *loader, size_t need)
 {
     struct an_aggregates *rows = &loader->trace->aggregate;
-    const struct column columns[] = {
-        {&rows->process, sizeof *rows->process}, {&rows->track, sizeof *rows->track},
-        {&rows->name, sizeof *rows->name},       {&rows->category, sizeof *rows->category},
-        {&rows->detail, sizeof *rows->detail},   {&rows->step, sizeof *rows->step},
-        {&rows->calls, sizeof *rows->calls},     {&rows->total, sizeof *rows->total},
-        {&rows->self, sizeof *rows->self},       {NULL, 0}};
+    const struct column columns[] = {{&rows->process, sizeof *rows->process},
+                                     {&rows->track, sizeof *rows->track},
+                                     {&rows->name, sizeof *rows->name},
+                                     {&rows->category, sizeof *rows->category},
+                                     {&rows->detail, sizeof *rows->detail},
+                                     {&rows->step, sizeof *rows->step},
+                                     {&rows->calls, sizeof *rows->calls},
+                                     {&rows->total, sizeof *rows->total},
+                                     {&rows->self, sizeof *rows->self},
+                                     {&rows->steps, sizeof *rows->steps},
+                                     {NULL, 0}};
     return grow_columns(loader, need, columns);
 }
 
@@ -178,7 +183,8 @@ int an_trace_row_aggregate(void *ctx, const struct store_step_aggregate *step_ag
 {
     struct an_trace_loader *loader = ctx;
     struct an_aggregates *aggregates = &loader->trace->aggregate;
-    if (loader->part && (step_aggregate->step < loader->part->first_index ||
+    int64_t steps = step_aggregate->steps > 1 ? step_aggregate->steps : 1;
+    if (loader->part && (an_time_add(step_aggregate->step, steps - 1) < loader->part->first_index ||
                          step_aggregate->step > loader->part->last_index))
         return 0;
     if ((loader->rc = an_trace_row_aggregate_room(loader, aggregates->count + 1)))
@@ -190,6 +196,7 @@ int an_trace_row_aggregate(void *ctx, const struct store_step_aggregate *step_ag
     aggregates->category[i] = id_raw(step_aggregate->category);
     aggregates->detail[i] = id_raw(step_aggregate->detail);
     aggregates->step[i] = step_aggregate->step;
+    aggregates->steps[i] = steps;
     aggregates->calls[i] = step_aggregate->count > 0 ? step_aggregate->count : 0;
     aggregates->total[i] = step_aggregate->total > 0 ? step_aggregate->total : 0;
     aggregates->self[i] = step_aggregate->self > 0 ? step_aggregate->self : 0;

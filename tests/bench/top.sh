@@ -70,7 +70,7 @@ for i in range(1, int(sys.argv[2]) // have + 1):
                "detail, correlation FROM slice WHERE id <= ?2 ORDER BY id", (i * span, have))
     db.execute('INSERT INTO step SELECT process, "index" + ?1, start + ?2, "end" + ?2, tokens, samples, paused FROM step WHERE rowid <= ?3',
                (i * n, i * span, n))
-    db.execute("INSERT INTO step_aggregate SELECT process, step + ?1, track, name, category, detail, count, total, self FROM "
+    db.execute("INSERT INTO step_aggregate SELECT process, step + ?1, track, name, category, detail, count, total, self, steps FROM "
                "(SELECT * FROM step_aggregate WHERE step >= 0 AND step < ?1 + 0 LIMIT ?2)", (i * n, 40 * n))
     db.execute("INSERT INTO counter (track, time, value) SELECT track, time + ?1, value FROM counter WHERE id <= ?2", (i * span, 4 * n))
 db.commit()

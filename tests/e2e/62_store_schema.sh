@@ -19,7 +19,7 @@ awk '/^\*\*[a-z_]+\*\* —/ { table = $1; gsub(/\*/, "", table) }
 sqlite3 "$run" "SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'" | sort -u > "$work/real"
 diff -u "$work/documented" "$work/real" || fail "docs/schema.md (-) and the file (+) differ"
 [ "$(sqlite3 "$run" 'PRAGMA application_id')" = 1413695567 ] || fail "application_id"
-[ "$(sqlite3 "$run" 'PRAGMA user_version')" = 1 ] || fail "user_version"
+[ "$(sqlite3 "$run" 'PRAGMA user_version')" = 2 ] || fail "user_version"
 
 # examples in SQL (DuckDB's are not SQLite's)
 awk '/^```sql/ { n++; on = 1; next } /^```/ { on = 0 } on { print > ("'"$work"'/example" n ".sql") }' "$doc"

@@ -8,10 +8,10 @@
 set -u
 command -v python3 > /dev/null || { echo "needs the program python3"; exit 77; }
 cd "$TMPDIR" || exit 1
-python3 - "$SRC/tests/golden" "$TACHO" << 'PY'
+python3 - "$SRC/tests/golden" "$TACHO" "$SRC/store/store.h" << 'PY'
 import glob, json, os, re, sqlite3, subprocess, sys
 
-golden, tacho = sys.argv[1:]
+golden, tacho, header = sys.argv[1:]
 APPLICATION_ID = 1413695567
 # Sentences may be worded better; numbers, units, ids and reasons' places may not change.
 SENTENCES = {"verdict", "claim", "action", "verify", "wrong_when", "effort", "how", "evidence", "absent", "text", "file",
@@ -48,10 +48,9 @@ def compare(old, new, path):
 
 dumps = sorted(glob.glob(golden + "/schema_*.sql"))
 assert dumps
-newest = 0
+newest = int(re.search(r"STORE_SCHEMA_VERSION (\d+)", open(header).read())[1])
 for dump in dumps:
     version = int(re.search(r"schema_(\d+)\.sql", dump)[1])
-    newest = max(newest, version)
     file = f"version_{version}.tacho"
     make(file, dump, version)
     got = subprocess.run([tacho, "report", "--json", file], capture_output=True, text=True)
@@ -62,6 +61,17 @@ for dump in dumps:
     compare(json.load(open(kept)), json.loads(got.stdout), "")
     text = subprocess.run([tacho, "report", file], capture_output=True, text=True)
     assert text.returncode == 0 and "steps" in text.stdout, text.stderr
+    # opened for writing, it becomes a file of the present version with the same report
+    saved = subprocess.run([tacho, "report", "--save", file], capture_output=True, text=True)
+    assert saved.returncode == 0, saved.stderr
+    db = sqlite3.connect(file)
+    if db.execute("PRAGMA user_version").fetchone()[0] != newest:
+        wrong.append(f"{file}: not migrated to version {newest}")
+    if db.execute("SELECT count(*) FROM step_aggregate WHERE steps <> 1").fetchone()[0]:
+        wrong.append(f"{file}: a row of step_aggregate covers more than one step")
+    db.close()
+    again = subprocess.run([tacho, "report", "--json", file], capture_output=True, text=True)
+    compare(json.load(open(kept)), json.loads(again.stdout), "")
 
 make("newer.tacho", dumps[-1], 999)
 for command in (["report"], ["report", "--json"], ["sql", "--csv"], ["export", "-f", "csv", "-o", "out"]):

@@ -27,7 +27,7 @@ grown() {
                   category, detail, correlation FROM slice, whole WHERE id <= $have ORDER BY id;
               INSERT INTO step SELECT process, \"index\" + $i * n, start + $i * span, \"end\" + $i * span, tokens, samples, paused
                   FROM step, whole WHERE step.rowid <= n;
-              INSERT INTO step_aggregate SELECT process, step + $i * n, track, name, category, detail, count, total, self
+              INSERT INTO step_aggregate SELECT process, step + $i * n, track, name, category, detail, count, total, self, steps
                   FROM step_aggregate, whole WHERE step >= 0 AND step < n;"
     done > sql
     { echo "BEGIN; CREATE TEMP TABLE whole AS SELECT max(\"end\") - min(start) + 1000000 AS span, count(*) AS n FROM step;"

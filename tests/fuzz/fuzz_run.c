@@ -66,7 +66,7 @@ static const char sound[] =
     "INSERT INTO ceiling VALUES ('cpu', 'flops', 'fp32', 1e12, 'measured'), ('cpu', 'dram', NULL, "
     "1e10, 'measured'), "
     "('gpu:0', 'flops', 'fp32', 1e13, 'datasheet');"
-    "INSERT INTO step_aggregate SELECT p, i, (p-1)*4+1, 4, 2, 2, 1, 2000, 2000 FROM (SELECT "
+    "INSERT INTO step_aggregate SELECT p, i, (p-1)*4+1, 4, 2, 2, 1, 2000, 2000, 1 FROM (SELECT "
     "value+1 AS p FROM n LIMIT 2), "
     "(SELECT value AS i FROM n LIMIT 5);"
     "INSERT INTO loss VALUES ('agent', 'event dropped', 3, 100, 200);"

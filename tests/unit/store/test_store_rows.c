@@ -599,24 +599,122 @@ static void test_results(void **state)
 static void test_migrate(void **state)
 {
     struct scratch *x = *state;
-    const struct store_migration table[] = {{1, "ALTER TABLE run ADD COLUMN a"},
-                                            {2, "ALTER TABLE run ADD COLUMN b; SELECT nothing"},
-                                            {0, NULL}};
+    const struct store_migration table[] = {
+        {STORE_SCHEMA_VERSION, "ALTER TABLE run ADD COLUMN a"},
+        {STORE_SCHEMA_VERSION + 1, "ALTER TABLE run ADD COLUMN b; SELECT nothing"},
+        {0, NULL}};
     sqlite3 *db;
     OK(&err, store_finish(create(x->file), &err));
     assert_int_equal(sqlite3_open(x->file, &db), SQLITE_OK);
-    assert_int_equal(store_db_migrate(db, table, 1, 2), SQLITE_OK);
-    assert_int_not_equal(store_db_migrate(db, table, 2, 3),
-                         SQLITE_OK); /* fails half-way: nothing of it stays */
-    assert_int_not_equal(store_db_migrate(db, table, 3, 4), SQLITE_OK); /* no row for it */
+    assert_int_equal(store_db_migrate(db, table, STORE_SCHEMA_VERSION, STORE_SCHEMA_VERSION + 1),
+                     SQLITE_OK);
+    assert_int_not_equal(
+        store_db_migrate(db, table, STORE_SCHEMA_VERSION + 1, STORE_SCHEMA_VERSION + 2),
+        SQLITE_OK); /* fails half-way: nothing of it stays */
+    assert_int_not_equal(
+        store_db_migrate(db, table, STORE_SCHEMA_VERSION + 2, STORE_SCHEMA_VERSION + 3),
+        SQLITE_OK); /* no row for it */
     sqlite3_close(db);
     assert_int_equal(sql_int(x->file, "SELECT count(*) FROM pragma_table_info('run')"), 3);
-    assert_int_equal(sql_int(x->file, "PRAGMA user_version"), 2);
+    assert_int_equal(sql_int(x->file, "PRAGMA user_version"), STORE_SCHEMA_VERSION + 1);
     store_reader *r;
     store *s;
     assert_int_equal(store_open(x->file, &r, &err), TACHO_EVERSION);
     assert_true(err.hint[0]);
     assert_int_equal(store_open_results(x->file, &s, &err), TACHO_EVERSION);
+}
+
+/* ---- a file of limited size ---------------------------------------------------------------------------------------------- */
+
+static int sum_aggregate(void *ctx, const struct store_step_aggregate *a)
+{
+    int64_t *sum = ctx; /* rows, count, total, self, last step, widest */
+    assert_true(a->id >= 1 && a->id <= 800);
+    sum[0]++;
+    sum[1] += a->count;
+    sum[2] += a->total;
+    sum[3] += a->self;
+    sum[4] = a->step + a->steps - 1 > sum[4] ? a->step + a->steps - 1 : sum[4];
+    sum[5] = a->steps > sum[5] ? a->steps : sum[5];
+    return 0;
+}
+
+/* Totals of pairs, then of fours of steps: fewer rows, the same sums, ids within the block, and
+ * what is outside of steps apart. */
+static void test_totals_get_coarser(void **state)
+{
+    struct scratch *t = *state;
+    store *s = create(t->file);
+    store_reader *r;
+    int64_t row, left, sum[6] = {0}, want_total = 0;
+    struct store_block block;
+    OK(store_error(s), store_begin(s));
+    for (int step = 0; step < 100; step++)
+        for (int name = 1; name <= 8; name++) {
+            struct store_step_aggregate a = {.process = 1 + name % 2,
+                                             .step = name == 8 ? -1 : step,
+                                             .track = 1,
+                                             .name = name,
+                                             .category = STORE_ABSENT,
+                                             .detail = STORE_ABSENT,
+                                             .count = 2,
+                                             .total = step * 10 + name,
+                                             .self = 1};
+            want_total += a.total;
+            OK(store_error(s), store_step_aggregate_add(s, &a));
+        }
+    OK(store_error(s), store_newest(s, STORE_GROWING_AGGREGATE, &row));
+    assert_int_equal(row, 800);
+    OK(store_error(s), store_block(s, STORE_GROWING_AGGREGATE, 1, row, 1000, &block));
+    assert_int_equal(block.rows, 800);
+    OK(store_error(s), store_thin(s, STORE_GROWING_AGGREGATE, &block, 2, &left));
+    assert_int_equal(left, 7 * 50 + 1);
+    OK(store_error(s), store_thin(s, STORE_GROWING_AGGREGATE, &block, 4, &left));
+    assert_int_equal(left, 7 * 25 + 1);
+    OK(store_error(s), store_commit(s));
+    store_close(s);
+    OK(&err, store_open(t->file, &r, &err));
+    OK(store_reader_error(r), store_step_aggregate_each(r, sum_aggregate, sum));
+    assert_int_equal(sum[0], 7 * 25 + 1);
+    assert_int_equal(sum[1], 1600);
+    assert_int_equal(sum[2], want_total);
+    assert_int_equal(sum[3], 800);
+    assert_int_equal(sum[4], 99);
+    assert_int_equal(sum[5], 4);
+    store_reader_close(r);
+}
+
+/* Of counters every second value of each track goes, of slices the whole block; the pages are used
+ * again. */
+static void test_rows_make_room(void **state)
+{
+    struct scratch *t = *state;
+    store *s = create(t->file);
+    int64_t left, before, after;
+    struct store_block block;
+    OK(store_error(s), store_begin(s));
+    for (int i = 0; i < 4000; i++) {
+        struct store_counter counter = {.track = 1 + i % 4, .time = i, .value = i};
+        OK(store_error(s), store_counter_add(s, &counter));
+        struct store_slice slice = {.track = 1, .start = i, .dur = 1, .name = 1};
+        OK(store_error(s), store_slice_add(s, &slice));
+    }
+    OK(store_error(s), store_newest(s, STORE_GROWING_SLICE, &left));
+    assert_int_equal(left, 4000);
+    OK(store_error(s), store_used(s, &before));
+    OK(store_error(s), store_block(s, STORE_GROWING_COUNTER, 1, 4000, 400, &block));
+    assert_int_equal(block.to, 400);
+    OK(store_error(s), store_thin(s, STORE_GROWING_COUNTER, &block, 0, &left));
+    assert_int_equal(left, 200);
+    OK(store_error(s), store_block(s, STORE_GROWING_SLICE, 1, 3000, 5000, &block));
+    OK(store_error(s), store_thin(s, STORE_GROWING_SLICE, &block, 0, &left));
+    assert_int_equal(left, 0);
+    OK(store_error(s), store_used(s, &after));
+    assert_true(after < before - 3000 * 10);
+    OK(store_error(s), store_commit(s));
+    store_close(s);
+    assert_int_equal(sql_int(t->file, "SELECT count(*) FROM counter WHERE time < 400 AND track=1"),
+                     50);
 }
 
 int main(void)
@@ -627,6 +725,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bad_text, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_snapshot, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_publish, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_totals_get_coarser, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_rows_make_room, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_results, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_migrate, scratch_setup, scratch_teardown),
     };

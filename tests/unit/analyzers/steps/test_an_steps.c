@@ -281,10 +281,9 @@ static void test_empty_run(void **state)
 
 /* Limits (--steps, --max-size) leave out slices, never aggregates: such steps count, but the budget
  * does not stand on them. */
-static void test_cut_steps(void **state)
+static void cut_steps(bool merged)
 {
     struct fixture fx, *f = &fx;
-    (void)state;
     fx_open(f);
     int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10), name = fx_string(f, "matmul"),
             category = fx_string(f, "test");
@@ -295,17 +294,21 @@ static void test_cut_steps(void **state)
                  0); /* kept, while what ran below it is cut */
         for (int k = 0; k < 4 && i < 5; k++)
             fx_slice(f, f->thread, i * 1000 + k * 200, i * 1000 + k * 200 + 100, "matmul", work);
+        if (merged && i > 5)
+            continue;
+        int64_t steps = merged && i == 5 ? 5 : 1;
         struct store_step_aggregate g = {.process = f->process,
                                          .step = i,
                                          .track = f->thread,
                                          .name = name,
                                          .category = category,
                                          .detail = work,
-                                         .count = 4,
-                                         .total = 400,
-                                         .self = 400};
+                                         .count = 4 * steps,
+                                         .total = 400 * steps,
+                                         .self = 400 * steps,
+                                         .steps = steps};
         FX(store_step_aggregate_add(f->s, &g));
-        g.name = outer, g.detail = 0, g.count = 1, g.total = 800;
+        g.name = outer, g.detail = 0, g.count = steps, g.total = 800 * steps;
         FX(store_step_aggregate_add(f->s, &g));
     }
     const struct an_result *r = fx_analyze(f);
@@ -325,6 +328,13 @@ static void test_cut_steps(void **state)
             assert_int_equal(r->ops[i].self_ns, 4000);
         }
     fx_close(f);
+}
+
+static void test_cut_steps(void **state)
+{
+    (void)state;
+    cut_steps(false);
+    cut_steps(true); /* the totals of the steps without detail are those of all of them */
 }
 
 static void test_overhead(void **state)
