@@ -14,7 +14,7 @@ struct values {
     const char *output;
     struct cli_range steps;
     int64_t every, max_bytes, sample_ms, pool_mib, stacks_hz;
-    double overhead;
+    double overhead, sync;
     const char *gpu, *graphs;
     double duration;
     const char *counters, *unwind;
@@ -30,7 +30,13 @@ static const struct cli_option options[] = {
                  "keep details of steps A to B only; totals cover all steps"),
     CLI_NUMBER_ROW("every", 0, CLI_INT, every, "N", "keep details of every Nth step only", 1, 1e9),
     CLI_NUMBER_ROW("max-size", 0, CLI_SIZE, max_bytes, "SIZE",
-                   "file size at which tacho stops recording details (2G; 0: no limit)", 0, 9e18),
+                   "largest file: before that details are thinned, old totals merged (2G; 0: no "
+                   "limit)",
+                   0, 9e18),
+    CLI_NUMBER_ROW("sync-interval", 0, CLI_NUMBER, sync, "SECONDS",
+                   "most that a crash of the machine may cost of the recording (5; 0: sync every "
+                   "commit)",
+                   0, 3600),
     CLI_TEXT_ROW("gpu", 0, CLI_CHOICE, gpu, "on|off|later",
                  "record GPU work (on); later: only when 'tacho capture' asks for it"),
     CLI_NUMBER_ROW("duration", 0, CLI_NUMBER, duration, "SECONDS",
@@ -112,6 +118,7 @@ static void set_options(const struct values *values, struct col_options *setting
     settings->max_bytes = values->max_bytes;
     settings->sample_ms = (int)values->sample_ms;
     settings->pause = values->overhead;
+    settings->sync_ns = (int64_t)(values->sync * 1e9);
     settings->pool_mib = (int)values->pool_mib;
     settings->stacks_hz = (int)values->stacks_hz;
     if (!values->stacks_hz && (values->stacks || values->unwind))
@@ -155,6 +162,7 @@ int cli_run(int argc, char **argv)
                             .max_bytes = settings.max_bytes,
                             .sample_ms = settings.sample_ms,
                             .overhead = settings.pause,
+                            .sync = (double)settings.sync_ns / 1e9,
                             .pool_mib = settings.pool_mib};
     int code = cli_parse(&cli_run_spec, argc, argv, &values, &first);
     if (code > 0)

@@ -25,7 +25,8 @@
 #include "tacho_error.h"
 
 #define COL_PATH_MAX          4096
-#define COL_DEFAULT_MAX_BYTES (2ll << 30) /* --max-size */
+#define COL_DEFAULT_MAX_BYTES (2ll << 30)  /* --max-size */
+#define COL_DEFAULT_SYNC_NS   5000000000ll /* --sync-interval */
 #define COL_DEFAULT_SAMPLE_MS 100
 #define COL_DEFAULT_STACKS_HZ 99 /* not in step with what runs every 10 ms */
 #define COL_DEFAULT_PAUSE     0.05
@@ -50,7 +51,8 @@ struct col_options {
     /* Detail is kept for steps from..to, both included; steps_from < 0 = all of them. */
     int64_t steps_from, steps_to;
     int64_t every;       /* of these, detail of every Nth step; 0 or 1 = each */
-    int64_t max_bytes;   /* size of the file at which detail stops; 0 = no limit */
+    int64_t max_bytes;   /* size that the file never exceeds; 0 = no limit */
+    int64_t sync_ns;     /* of recording that a crash of the machine may cost; 0 = of one commit */
     int sample_ms;       /* interval of /proc sampling; 0 = off */
     double pause;        /* probability of a step without recording, to measure overhead: 0..0.5 */
     int pool_mib;        /* cap of the segments of one process; 0 = the agent's default */

@@ -65,6 +65,15 @@ cut=$(one small.tacho "SELECT count FROM loss WHERE reason LIKE 'slice%--max-siz
 [ "${cut:-0}" -gt 0 ] || wrong "max-size: nothing was cut"
 [ "$(one small.tacho 'SELECT count(*) FROM step')" = 300 ] || wrong "max-size: steps"
 
+# --max-size is a limit, also of a run that is several times larger; what was counted is kept, cut or lost
+record capped --max-size 8M --overhead 0 -- "$bin/target_events" --events 300000 --steps 7500
+size=$(stat -c %s capped.tacho)
+[ "$size" -le $((8 << 20)) ] || wrong "max-size: $size bytes"
+counted=$(one capped.tacho "SELECT sum(count) FROM step_aggregate")
+kept=$(one capped.tacho "SELECT (SELECT count(*) FROM slice WHERE dur IS NOT NULL)
+    + (SELECT count FROM loss WHERE reason LIKE 'slice%--max-size%') + (SELECT coalesce(sum(count), 0) FROM loss WHERE reason LIKE '%pool at%')")
+[ "$counted" -le "$kept" ] || wrong "max-size: $counted ranges counted, $kept kept, cut or lost"
+
 # a pool at its cap: what is not in the file is in the loss table
 expect 0 "$TACHO" run -o full --no-peak --pool 1 -- "$bin/target_events" --threads 4 --events 200000 --log full.log
 whole full.tacho

@@ -286,7 +286,7 @@ static int read_chain(struct col_drain *drain, struct col_pool *pool, struct col
         if (segment->last)
             return thread_end(drain, pool, thread);
         thread->segment = segment_of(pool, thread);
-        if (drain->bytes_since_commit >= COL_COMMIT_BYTES) {
+        if (drain->bytes_since_commit >= col_commit_bytes(drain)) {
             drain->unfinished = true;
             break;
         }

@@ -192,7 +192,7 @@ static int on_counter(struct col_drain *drain, struct col_pool *pool, const stru
 {
     int64_t track = 0;
     int rc = counter_track(drain, pool, event->record->name, &track);
-    if (rc || !col_has_room(drain, event->time))
+    if (rc || !col_has_room_for_sample(drain, event->time))
         return rc;
     double value = __builtin_nan("");
     int64_t integer;

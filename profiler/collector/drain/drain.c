@@ -154,6 +154,8 @@ static int save_pool(struct col_drain *drain, struct col_pool *pool)
     }
     if (rc == 0 && pool->range_dirty && (rc = col_decode_materialise_ranges(drain, pool)) == 0)
         rc = col_save_ranges(drain, pool);
+    if (rc == 0)
+        rc = col_steps_spill(&pool->steps, drain->db, pool->process->id);
     if (rc == 0 && (pool->dirty || pool->steps.dirty))
         rc = col_save_pool(drain, pool);
     return rc ? rc : col_gpu_save(drain, pool);
@@ -209,11 +211,6 @@ int col_drain_commit(struct col_drain *drain)
     for (uint32_t i = 0; i < drain->pool_count; i++)
         col_gpu_release(drain->pool[i]);
     drain->last_commit = col_clock_now();
-    if (drain->volume.max_bytes > 0) {
-        int64_t bytes = store_bytes(drain->db);
-        drain->volume.full |= bytes >= drain->volume.max_bytes;
-        drain->volume.no_detail |= bytes >= drain->volume.max_bytes + drain->volume.max_bytes / 4;
-    }
     return 0;
 }
 
@@ -311,7 +308,9 @@ int col_drain_round(struct col_drain *drain, bool *more)
             rc = col_gpu_read(drain, drain->pool[i]);
     if (rc == 0 && !drain->unfinished)
         rc = conclude(drain);
-    *more = drain->unfinished || drain->bytes_since_commit >= COL_COMMIT_BYTES / 2;
+    if (rc == 0)
+        rc = col_volume_turn(drain, !drain->unfinished);
+    *more = drain->unfinished || drain->bytes_since_commit >= col_commit_bytes(drain) / 2;
     return rc;
 }
 

@@ -11,8 +11,8 @@
  *
  * drain.c rounds and commits · chains.c threads and their segments · decode.c, ranges.c, names.c
  * records to rows (decode_private.h) · gpu*.c device work (gpu_private.h) · restore.c saving and
- * loading the live state · processes.c processes and their pools · rows.c rows of the store, used
- * by all of these and by samplers/ and stacks/
+ * loading the live state · volume.c the size of the file · processes.c processes and their pools ·
+ * rows.c rows of the store, used by all of these and by samplers/ and stacks/
  *
  * A store that fails (a full disk) leaves this object inconsistent with the file: discard it
  * (col_drain_close), roll back by closing the store, and load what was committed last
@@ -38,9 +38,38 @@
 struct col_volume {
     int64_t from, to, every; /* from < 0: all steps */
     int64_t max_bytes;       /* 0: no limit */
-    bool full;               /* the file has reached max_bytes */
+    bool full;               /* between two windows of full detail: the file is limited */
+    bool tight;              /* no counter samples either, until older rows have made room */
     bool no_space;           /* the disk is full */
     bool no_detail;          /* no new payloads either: totals go on by name alone */
+};
+
+#define COL_WINDOWS 64 /* of full detail, at most */
+#define COL_AGES    24
+
+/* A part of the run whose detail is kept. Rows of the three tables with these ids belong to it. */
+struct col_window {
+    int64_t from, to; /* ns; to: INT64_MAX while it is recorded */
+    int64_t first[STORE_GROWING_COUNTER], last[STORE_GROWING_COUNTER];
+};
+
+/* The rows of a table by how often they were thinned. Those of age i begin at id first[i] and end
+ * where those of age i - 1 begin. */
+struct col_ages {
+    int64_t first[COL_AGES], rows[COL_AGES];
+};
+
+/* How a file is kept below --max-size (volume.c). */
+struct col_room {
+    struct col_window window[COL_WINDOWS];
+    struct col_ages ages[STORE_GROWING_COUNT]; /* of slices: not used */
+    uint32_t windows;
+    uint32_t level;       /* one of 2^level windows is kept */
+    int64_t least;        /* ns that a window lasts at least */
+    int64_t opens;        /* when the next one begins */
+    int64_t removed;      /* slices */
+    int64_t clean, until; /* slices between windows are removed from `clean` to `until`; 0: none */
+    bool thinning, dirty;
 };
 
 /* A process of the run: one row of the table `process`. */
@@ -161,7 +190,8 @@ struct col_payload_cache;
     X(SIZE, "slice or counter sample not stored: file at --max-size") \
     X(SPACE, "slice or counter sample not stored: no space left on the disk of the file") \
     X(DETAIL, "payload of a range not stored: file beyond --max-size, or no space left on its " \
-              "disk")
+              "disk") \
+    X(STEP, "step not stored: file at --max-size")
 enum col_cut {
 #define COL_CUT_ENUM(name, text) COL_CUT_##name,
     COL_CUT_MAP(COL_CUT_ENUM)
@@ -175,6 +205,7 @@ struct col_drain {
     struct col_clock clock;
     struct col_anchor stored[2]; /* the last two that are in the file */
     struct col_volume volume;
+    struct col_room room;
     struct col_stats stats;
     struct col_pool **pool;
     uint32_t pool_count;
@@ -263,6 +294,14 @@ int col_chains_read(struct col_drain *drain, struct col_pool *pool, bool with_st
  * come. */
 int col_chains_finish(struct col_drain *drain, struct col_pool *pool);
 
+/* ---- volume.c ---------------------------------------------------------------------------------------------------------- */
+
+/* Records in one transaction: less than COL_COMMIT_BYTES for a small file. */
+uint32_t col_commit_bytes(const struct col_drain *drain);
+/* Keeps the file below --max-size: opens and closes windows of full detail and thins older rows, in
+ * the open transaction. `whole`: a round has ended, so a window may begin or end. */
+int col_volume_turn(struct col_drain *drain, bool whole);
+
 /* ---- decode.c ---------------------------------------------------------------------------------------------------------- */
 
 int col_decode_open(struct col_drain *drain); /* allocates the cache of payloads */
@@ -305,6 +344,9 @@ int col_add_counter(struct col_drain *drain, int64_t track, int64_t time, double
 /* Is detail of this step (absent: outside of steps) kept? *why says by what it is cut; may be NULL.
  */
 bool col_keeps_detail(const struct col_drain *drain, int64_t step, enum col_cut *why);
+/* May a sample of a counter be stored? Counts it as cut where not. Samples are kept between windows
+ * of detail too. */
+bool col_has_room_for_sample(struct col_drain *drain, int64_t time);
 /* Time of a pool's clock in ns. */
 int64_t col_pool_time(const struct col_drain *drain, const struct col_pool *pool, uint64_t time);
 

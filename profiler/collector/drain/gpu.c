@@ -404,7 +404,7 @@ int col_gpu_read(struct col_drain *drain, struct col_pool *pool)
 {
     struct col_gpu *gpu = pool->gpu;
     while (gpu && gpu->todo_at < gpu->todo_count) {
-        if (drain->bytes_since_commit >= COL_COMMIT_BYTES) {
+        if (drain->bytes_since_commit >= col_commit_bytes(drain)) {
             drain->unfinished = true;
             return 0;
         }

@@ -438,7 +438,7 @@ static int on_memory(struct col_drain *drain, struct col_pool *pool,
     gpu->dirty |= !gpu->memory_track;
     rc = col_counter_track(drain, pool->process->id, "gpu_memory_allocated", "bytes", NULL,
                            &gpu->memory_track);
-    if (rc || time == STORE_ABSENT || !col_has_room(drain, time))
+    if (rc || time == STORE_ABSENT || !col_has_room_for_sample(drain, time))
         return rc;
     return col_add_counter(drain, gpu->memory_track, time, (double)gpu->memory);
 }

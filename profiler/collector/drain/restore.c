@@ -117,7 +117,11 @@ int col_save_process(struct col_drain *drain, struct col_process *process)
 int col_save_totals(struct col_drain *drain)
 {
     struct saved_drain saved = {.stats = drain->stats, .last_commit = col_clock_now()};
-    return store_live_set(drain->db, "d", &saved, sizeof saved);
+    int rc = store_live_set(drain->db, "d", &saved, sizeof saved);
+    if (rc || !drain->room.dirty)
+        return rc;
+    drain->room.dirty = false;
+    return store_live_set(drain->db, "volume", &drain->room, sizeof drain->room);
 }
 
 int col_save_anchors(struct col_drain *drain)
@@ -350,6 +354,12 @@ static int load_totals(struct col_drain *drain, const struct item *item)
     return rc;
 }
 
+/* Restores the windows of detail. */
+static int load_room(struct col_drain *drain, const struct item *item)
+{
+    return take(item, &drain->room, sizeof drain->room);
+}
+
 static int load_anchors(struct col_drain *drain, const struct item *item)
 {
     int rc = take(item, drain->stored, sizeof drain->stored);
@@ -388,9 +398,9 @@ int col_drain_load(struct col_drain *drain, struct tacho_error *err)
     static const struct {
         const char *prefix;
         int (*load)(struct col_drain *drain, const struct item *i);
-    } passes[] = {{"d", load_totals}, {"clock", load_anchors}, {"x:", load_process},
-                  {"p:", load_pool},  {"t:", load_thread},     {"r:", load_range},
-                  {"g:", load_gpu}};
+    } passes[] = {{"d", load_totals},   {"clock", load_anchors}, {"volume", load_room},
+                  {"x:", load_process}, {"p:", load_pool},       {"t:", load_thread},
+                  {"r:", load_range},   {"g:", load_gpu}};
     struct loading loading = {.drain = drain};
     drain->taken_over = true;
     int rc = store_live_each(drain->db, collect, &loading);

@@ -98,7 +98,7 @@ bool col_keeps_detail(const struct col_drain *drain, int64_t step, enum col_cut 
     enum col_cut cut = COL_CUT_COUNT;
     if (drain->volume.no_space)
         cut = COL_CUT_SPACE;
-    else if (drain->volume.full)
+    else if (drain->volume.full || drain->volume.tight)
         cut = COL_CUT_SIZE;
     else if (!in_window(&drain->volume, step))
         cut = COL_CUT_WINDOW;
@@ -128,11 +128,19 @@ bool col_has_room(struct col_drain *drain, int64_t time)
     return kept;
 }
 
+bool col_has_room_for_sample(struct col_drain *drain, int64_t time)
+{
+    if (!drain->volume.no_space && !drain->volume.tight)
+        return true;
+    col_count_cut(drain, drain->volume.no_space ? COL_CUT_SPACE : COL_CUT_SIZE, time);
+    return false;
+}
+
 bool col_keeps_range(const struct col_drain *drain, const struct col_step *step,
                      const struct col_range *range, enum col_cut *why)
 {
     return col_keeps_detail(drain, step ? step->index : STORE_ABSENT, why) ||
-           (range->step != STORE_ABSENT && *why != COL_CUT_SPACE);
+           (range->step != STORE_ABSENT && *why != COL_CUT_SPACE && !drain->volume.tight);
 }
 
 /* ---- slices -------------------------------------------------------------------------------------------------------------- */

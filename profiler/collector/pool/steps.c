@@ -248,6 +248,20 @@ int col_steps_write(struct col_steps *steps, store *db, int64_t process, uint64_
     return 0;
 }
 
+int col_steps_spill(struct col_steps *steps, store *db, int64_t process)
+{
+    size_t rows = 0;
+    int rc = 0;
+    for (size_t i = 0; i < steps->count; i++)
+        rows += steps->step[i].end != INT64_MAX ? steps->step[i].totals.count : 0;
+    for (size_t i = 0; i < steps->count && rows > COL_TOTALS_SAVED && rc == 0; i++)
+        if (steps->step[i].end != INT64_MAX) {
+            rc = totals_write(&steps->step[i].totals, db, process, steps->step[i].index);
+            totals_free(&steps->step[i].totals);
+        }
+    return rc;
+}
+
 /* ---- live state -------------------------------------------------------------------------------------------------------- */
 
 static void totals_save(const struct col_totals *totals, struct col_buffer *buffer)

@@ -19,6 +19,7 @@
 
 #define COL_STEP_OUTSIDE (-1)
 #define COL_TOTALS_MAX   2048 /* of one step held in memory; more are written early */
+#define COL_TOTALS_SAVED 8192 /* of closed steps; more are written early */
 
 struct col_total {
     int64_t track, name, category, detail;
@@ -62,6 +63,9 @@ int col_steps_add(struct col_steps *steps, struct col_step *step, const struct c
 /* Writes the steps closed before `round` (UINT64_MAX: all, open ones too) and the tables that are
  * full. */
 int col_steps_write(struct col_steps *steps, store *db, int64_t process, uint64_t round);
+/* Writes the totals of closed steps that wait for the end of the round, if they are many: they
+ * would be saved with every commit until then. */
+int col_steps_spill(struct col_steps *steps, store *db, int64_t process);
 void col_steps_save(const struct col_steps *steps, struct col_buffer *buffer);
 int col_steps_load(struct col_steps *steps, struct col_cursor *cursor);
 

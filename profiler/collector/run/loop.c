@@ -188,6 +188,8 @@ static void turn(struct col_session *session, bool *more)
     if (rc == 0)
         rc = col_drain_commit(&session->drain);
     if (rc == 0)
+        rc = store_sync_due(session->db, col_clock_now(), session->options->sync_ns);
+    if (rc == 0)
         rc = col_drain_reap(&session->drain);
     if (rc)
         col_session_failed(session, rc);

@@ -24,6 +24,7 @@ void col_options_init(struct col_options *options)
     memset(options, 0, sizeof *options);
     options->steps_from = -1;
     options->max_bytes = COL_DEFAULT_MAX_BYTES;
+    options->sync_ns = COL_DEFAULT_SYNC_NS;
     options->sample_ms = COL_DEFAULT_SAMPLE_MS;
     options->pause = COL_DEFAULT_PAUSE;
 }

@@ -126,6 +126,8 @@ int col_session_create(struct col_session *session, struct tacho_error *err)
         return rc;
     rc = col_drain_open(&session->drain, session->db, session->live.pools, err);
     session->drain.volume = volume_of(session->options);
+    if (rc == 0 && session->drain.volume.max_bytes > 0)
+        rc = store_limit_wal(session->db, session->drain.volume.max_bytes);
     return rc;
 }
 
@@ -188,6 +190,10 @@ static int load(struct col_session *session, struct tacho_error *err)
         return rc;
     session->drain.volume = search.setup.volume;
     session->drain.other_boot = other_boot;
+    if (session->drain.volume.max_bytes > 0)
+        rc = store_limit_wal(session->db, session->drain.volume.max_bytes);
+    if (rc)
+        return col_session_store_error(session, rc, err);
     if (!session->started)
         session->started = search.setup.started;
     return col_drain_load(&session->drain, err);

@@ -511,7 +511,7 @@ static int put_row(struct col_nvml *nvml, struct col_drain *drain, const struct 
 {
     int64_t *track = &nvml->gpu[reading->device].track[reading->metric];
     char device[24];
-    if (!col_keeps_detail(drain, STORE_ABSENT, NULL))
+    if (!col_has_room_for_sample(drain, reading->time))
         return 0;
     snprintf(device, sizeof device, "gpu:%u", (unsigned)reading->device);
     int rc = col_counter_track(drain, STORE_ABSENT, metric_table[reading->metric].name,

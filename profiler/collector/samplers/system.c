@@ -132,7 +132,7 @@ static int put(struct col_drain *drain, int64_t process, const struct track_text
                int64_t *track, double value)
 {
     int rc = col_counter_track(drain, process, text->name, text->unit, NULL, track);
-    if (rc || !col_keeps_detail(drain, STORE_ABSENT, NULL))
+    if (rc || !col_has_room_for_sample(drain, col_clock_now()))
         return rc;
     return col_add_counter(drain, *track, col_clock_now(), value);
 }

@@ -386,6 +386,8 @@ static int on_sample(struct col_stacks *stacks, struct col_drain *drain,
     follow(stacks, ids[0], body + 24, length, &chain);
     if (stacks->unwind)
         unwind(stacks, ids[0], body + 24 + 8 * length, bytes - 24 - 8 * length, &chain);
+    if (!col_has_room_for_sample(drain, (int64_t)time))
+        return 0;
     bool in_kernel = (header->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
     int rc = track_of(drain, thread, (int64_t)time, &track);
     if (rc == 0)
