@@ -48,7 +48,7 @@ dash done.tacho
 sees 'ended'
 sees "$verdict"
 sees '?help'
-keys Enter; sees '^Do  \|Looked for'; keys 1; sees 'p50' # the first finding's card; there may be none
+keys Enter; sees '^Do  \|Looked at'; keys 1; sees 'p50' # the first finding's card; there may be none
 keys -H 1b 5b 3c 30 3b 31 30 3b 35 4d; keys -H 1b 5b 4d 20 36 36; keys -H 1b 5d 30 3b 34 54 07; keys -H 1b 5b 33 36 52
 sleep 0.5; sees 'p50' # clicks that nobody asked for, what a terminal tells: no keys of ours
 screen | grep -q 'paused' && fail "the terminal's own words are taken for keys"
