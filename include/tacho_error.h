@@ -86,6 +86,14 @@ static inline int tacho_error_of_errno(int os)
     }
 }
 
+/* What to do about an errno: too few descriptors have nothing to do with the file, so `otherwise`
+ * would mislead. */
+static inline const char *tacho_error_hint(int os, const char *otherwise)
+{
+    return os == EMFILE || os == ENFILE ? "allow more open files, for example with 'ulimit -n 4096'"
+                                        : otherwise;
+}
+
 /* Exit code of the command line program for an error code (0 for TACHO_OK, 5 for an unknown one).
  */
 static inline int tacho_error_exit(int code)

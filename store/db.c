@@ -84,11 +84,9 @@ int store_db_fail(struct tacho_error *err, sqlite3 *db, int status, const char *
                   const char *doing)
 {
     int os = system_errno(db, status), code = store_db_code(db, status);
-    const char *hint = hint_for(code);
-    if (os == EMFILE || os == ENFILE)
-        hint = "allow more open files, for example with 'ulimit -n 4096'";
     if (os)
-        return tacho_fail(err, code, hint, "%s: %s: %s", path, doing, strerror(os));
+        return tacho_fail(err, code, tacho_error_hint(os, hint_for(code)), "%s: %s: %s", path,
+                          doing, strerror(os));
     if (code == TACHO_EINTERNAL && db)
         return tacho_fail(err, code, hint_for(code), "%s: %s: %s", path, doing, sqlite3_errmsg(db));
     return tacho_fail(err, code, hint_for(code), "%s: %s: %s", path, doing, tacho_error_text(code));

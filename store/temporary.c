@@ -62,8 +62,9 @@ static int temporary_name(const struct store_making *making, char tmp[PATH_MAX],
         return 0;
     }
     int code = tacho_error_of_errno(errno);
-    return tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", making->path,
-                      strerror(errno));
+    return tacho_fail(err, code,
+                      tacho_error_hint(errno, "give another name or folder with -o FILE"), "%s: %s",
+                      making->path, strerror(errno));
 }
 
 /* Removes a file and what SQLite may have left with it. */

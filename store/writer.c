@@ -213,8 +213,8 @@ static int writer_create(const char *path, const char *pragmas, store **out,
     int code;
     if (fd < 0) {
         code = tacho_error_of_errno(errno);
-        tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", path,
-                   strerror(errno));
+        tacho_fail(err, code, tacho_error_hint(errno, "give another name or folder with -o FILE"),
+                   "%s: %s", path, strerror(errno));
         store_close(writer);
         return code;
     }

@@ -45,9 +45,8 @@ static int code_of(int error)
 
 int col_live_fail_errno(struct tacho_error *err, const char *path, const char *hint)
 {
-    if (errno == EMFILE || errno == ENFILE)
-        hint = "allow more open files, for example with 'ulimit -n 4096'";
-    return tacho_fail(err, code_of(errno), hint, "%s: %s", path, strerror(errno));
+    return tacho_fail(err, code_of(errno), tacho_error_hint(errno, hint), "%s: %s", path,
+                      strerror(errno));
 }
 
 bool col_live_path(char path[COL_PATH_MAX], const char *format, ...)

@@ -391,13 +391,14 @@ static bool pass_trampoline(const struct sample *sample, struct frame *frame)
 
 /* How many frames do the tables lead on from a guessed frame, with a call before every return
  * address? UINT_MAX: to the outermost one. 0: the guess is wrong. Where the stack continues beyond
- * the copied bytes, the frames within them count. */
+ * the copied bytes, the frames within them count. A guess that is the outermost frame itself may be
+ * a stale word in the room of the function, so it counts as the least that is believed. */
 static unsigned leads_on(const struct sample *sample, struct frame frame, unsigned most)
 {
     for (unsigned frames = 0; frames < most; frames++) {
         enum step next = step(sample, &frame);
         if (next == STEP_LAST)
-            return UINT_MAX;
+            return frames ? UINT_MAX : TRIAL_LEAST;
         if (next == STEP_OUTSIDE)
             return sample->full && frames >= TRIAL_LEAST ? frames : 0;
         if (next == STEP_WRONG || (next == STEP_BLIND && !pass_trampoline(sample, &frame)))
