@@ -12,7 +12,7 @@
 
 #include "profiler/agent/core/agent.h"
 
-#define ANSWER_S 1 /* that a thread waits for the collector, at most */
+#define ANSWER_S 10 /* that a thread waits for the collector, at most: it may be short of CPU */
 
 void agent_lender_setup(const char *lender)
 {
