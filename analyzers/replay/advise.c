@@ -149,15 +149,19 @@ static int row_order(const void *left, const void *right)
                : strcmp(first->key, second->key);
 }
 
-/* The replayed length of all frames, in ns: from the first step of any rank to the end of the one
- * that ends last. No path is longer, whatever steps in between are excluded. */
+/* The replayed length of all frames without phases, in ns: from the first step of any rank to the
+ * end of the one that ends last. No path is longer, whatever steps in between are excluded. */
 static double frames_ns(const struct an_what_if_state *state)
 {
+    const struct an_replay *replay = state->replay;
     double sum = 0;
-    for (size_t f = 0; f < state->replay->frame_count; f++) {
-        const struct an_replay_step *sink = an_replay_sink(state->replay, f, &state->base);
-        sum += (double)an_time_sub(an_replay_step_end(state->replay, sink, &state->base),
-                                   state->replay->frame[f].start);
+    for (size_t f = 0; f < replay->frame_count; f++) {
+        const struct an_replay_step *sink = an_replay_sink(replay, f, &state->base);
+        const struct an_lane *lane = &replay->context->lane[replay->context->step[sink->step].lane];
+        int64_t start = replay->frame[f].start,
+                end = an_replay_step_end(replay, sink, &state->base);
+        sum += (double)an_time_sub(
+            end, an_time_add(start, an_spans_within(lane->cut, lane->cut_count, start, end)));
     }
     return sum;
 }

@@ -202,6 +202,18 @@ static uint32_t frame_at(const struct an_replay *replay, int64_t time)
     return low < replay->frame_count && replay->frame[low].start <= time ? (uint32_t)low : AN_NONE;
 }
 
+/* Does a node start in a phase that is cut out of the steps of its process? */
+static bool in_phase(const struct an_replay *replay, size_t node)
+{
+    const struct an_context *context = replay->context;
+    uint32_t process = context->trace->track[replay->graph->track[node]].process,
+             number = an_lane_of_process(context, process);
+    const struct an_lane *lane = number != AN_NONE ? &context->lane[number] : NULL;
+    int64_t start = replay->graph->start[node];
+    return lane && lane->cut_count &&
+           an_spans_within(lane->cut, lane->cut_count, start, start + 1) > 0;
+}
+
 /* Lists the nodes that start inside of a frame, frame by frame, each after what it depends on. */
 static int list_nodes(struct an_replay *replay)
 {
@@ -209,13 +221,15 @@ static int list_nodes(struct an_replay *replay)
     size_t *next_of =
         an_arena_zero(replay->context->scratch, replay->frame_count + 1, sizeof *next_of);
     if (!next_of ||
-        !(replay->inside = an_arena_zero(replay->context->scratch, graph->node_count, 1)))
+        !(replay->inside = an_arena_zero(replay->context->scratch, graph->node_count, 1)) ||
+        !(replay->phase = an_arena_zero(replay->context->scratch, graph->node_count, 1)))
         return TACHO_ENOMEM;
     for (size_t node = 0; node < graph->node_count; node++) {
         uint32_t frame = frame_at(replay, graph->start[node]);
         if (frame == AN_NONE)
             continue;
         replay->inside[node] = 1;
+        replay->phase[node] = in_phase(replay, node);
         replay->frame[frame].count++;
         replay->node_count++;
     }

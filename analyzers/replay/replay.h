@@ -60,6 +60,8 @@ struct an_replay {
     uint32_t *node; /* the replayed nodes, every one after what it depends on */
     size_t node_count;
     uint8_t *inside;  /* of every node of the graph: is it replayed? */
+    uint8_t *phase;   /* of every node: is it in a phase (evaluation, checkpoint)? Steps are without
+                         phases, so edits do not change it */
     int64_t *own;     /* of every node of the graph */
     int32_t *latency; /* of every track: [copy][enum an_latency] */
     struct an_replay_step *step;

@@ -159,6 +159,8 @@ int an_rows_of(const struct an_replay *replay, struct an_rows *rows)
     if (!rc && replay->context->gpu)
         rc = device_rows(replay, rows);
     for (size_t i = 0; !rc && i < replay->node_count; i++) {
+        if (replay->phase[replay->node[i]])
+            rows->row_of[replay->node[i]] = AN_ROWS_MOST;
         uint8_t row = rows->row_of[replay->node[i]];
         if (row < rows->count)
             rows->row[row].own_ns =

@@ -432,6 +432,15 @@ static const char *names_like(const struct an_what_if_state *state, const char *
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
 
+/* Edits are of the steps: what they changed of phases is as recorded again. */
+static void keep_phases(struct an_what_if_state *state)
+{
+    const struct an_replay *replay = state->replay;
+    for (size_t i = 0; i < replay->node_count; i++)
+        if (replay->phase[replay->node[i]])
+            state->own[replay->node[i]] = replay->own[replay->node[i]];
+}
+
 int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, size_t count,
                    struct an_what_if *what_if)
 {
@@ -454,6 +463,7 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
     int rc = 0;
     for (size_t i = 0; i < count && !rc && !plan.unknown && !plan.reason; i++)
         rc = an_plan_apply(&plan, &edit[i]);
+    keep_phases(state);
     if (!rc && plan.unknown) {
         const char *like = names_like(state, plan.unknown);
         what_if->unknown = an_arena_text(context->arena, plan.unknown);

@@ -395,6 +395,33 @@ static void test_sensitivity_of_ranks(void **state)
     fx_close(f);
 }
 
+/* An evaluation between two steps is not of the steps: neither their sensitivities nor what edits
+ * do hold its work. */
+static void test_phases_are_not_steps(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1), evaluation = fx_kind(f, "evaluation"),
+            at = 0;
+    for (int i = 0; i < 40; i++, at += 30000) {
+        fx_step(f, f->process, f->thread, i, at, at + 30000, 4, false);
+        fx_slice(f, f->thread, at, at + 30000, "forward", work);
+        if (i % 2) {
+            fx_slice(f, f->thread, at + 30000, at + 50000, "evaluate", evaluation);
+            fx_slice(f, f->thread, at + 30000, at + 50000, "forward", work);
+            at += 20000;
+        }
+    }
+    const struct an_what_if *w = edited(f, "op:forward=0.5x");
+    assert_near(w->step_ms.value, 0.015, 0.0002);
+    const struct an_result *r = fx_analyze(f);
+    assert_string_equal(r->advice.rows[0].key, "op:forward");
+    assert_near(r->advice.rows[0].path_pct, 100, 0.5);
+    assert_near(r->advice.rows[0].work_ms.value, 0.030, 0.001); /* one step more than counted */
+    fx_close(f);
+}
+
 /* A run of three steps has no error, so what it predicts is a ceiling that says so. */
 static void test_few(void **state)
 {
@@ -576,12 +603,17 @@ static void test_run(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest run[] = {cmocka_unit_test(test_run)};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device),     cmocka_unit_test(test_lead),
-        cmocka_unit_test(test_gap),        cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_edits),      cmocka_unit_test(test_sensitivity_of_ranks),
-        cmocka_unit_test(test_few),        cmocka_unit_test(test_one),
-        cmocka_unit_test(test_woken_late), cmocka_unit_test(test_parse)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_device),
+                                       cmocka_unit_test(test_lead),
+                                       cmocka_unit_test(test_gap),
+                                       cmocka_unit_test(test_workers),
+                                       cmocka_unit_test(test_edits),
+                                       cmocka_unit_test(test_sensitivity_of_ranks),
+                                       cmocka_unit_test(test_phases_are_not_steps),
+                                       cmocka_unit_test(test_few),
+                                       cmocka_unit_test(test_one),
+                                       cmocka_unit_test(test_woken_late),
+                                       cmocka_unit_test(test_parse)};
     if (argc > 1) {
         run_path = argv[1];
         return cmocka_run_group_tests(run, NULL, NULL);
