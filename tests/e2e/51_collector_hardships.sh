@@ -34,7 +34,8 @@ fi
 # ---- another user from the start, or half-way: the collector lends its processes the files that they may not make. Without the
 # collector's socket this process goes on, and what its children do is counted
 if for_other_users; then
-    log=$others/uid.log
+    log=$others/uid.log own=$TACHO
+    TACHO=$others/tacho # other users cannot load the library of a tree in a closed home
     begin() { # NAME COMMAND...: all events of another user's processes are in the file
         local name=$1
         shift
@@ -56,6 +57,7 @@ if for_other_users; then
     children=$(awk '$3 >= 1000 && $3 < 5000 { n += $4 + $6 + $7 + $9 } END { print n + 0 }' "$log")
     [ "$(one uid.tacho "SELECT coalesce(sum(count),0) >= $children FROM loss WHERE reason LIKE '%changed its user or its root%'")" = 1 ] ||
         wrong "uid: $children events of children that may not record, and: $(one uid.tacho 'SELECT reason, count FROM loss')"
+    TACHO=$own
 fi
 
 # ---- 200 threads at once
