@@ -60,7 +60,7 @@ $(O)/compiler $(O)/flags: force
 
 # ---- flags -----------------------------------------------------------------------------------------------------------------
 # without optimisation gcc does not know the ranges of values, and warns of texts that can never be cut
-WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla $(if $(filter 1,$(DEBUG)),-Wno-format-truncation) $(if $(filter 1,$(WERROR)),-Werror)
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla $(if $(filter 1,$(DEBUG)),$(if $(findstring clang,$(CC)),,-Wno-format-truncation)) $(if $(filter 1,$(WERROR)),-Werror)
 OPT := $(if $(filter 1,$(DEBUG)),-O0,-O2)
 # what the compiler knows of hardening (.ci/probe); a sanitizer checks more, and _FORTIFY_SOURCE wants optimisation
 HARDENED := $(filter 1,$(HARDEN)$(SAN)$(filter 1,$(DEBUG)))
