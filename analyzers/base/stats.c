@@ -194,3 +194,13 @@ out:
     free(rounds);
     return rc;
 }
+
+double an_quantile_of_tail(double (*tail)(double t, double freedom), double p, double freedom)
+{
+    double low = 0, high = 1e6;
+    for (int i = 0; i < 100; i++) {
+        double middle = (low + high) / 2;
+        *(tail(middle, freedom) > p ? &low : &high) = middle;
+    }
+    return high;
+}

@@ -45,6 +45,10 @@ void an_tally_add(struct an_tally *tally, int64_t value);
  * a sum did not fit. */
 double an_tally_sd(const struct an_tally *tally);
 
+/* The t that a distribution exceeds with probability p, between 0 and 1e6, by bisection. `tail` is
+ * P(T >= t) for that many degrees of freedom. */
+double an_quantile_of_tail(double (*tail)(double t, double freedom), double p, double freedom);
+
 /* splitmix64: the next number of a stream that starts at *state. */
 uint64_t an_random(uint64_t *state);
 

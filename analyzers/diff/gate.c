@@ -73,17 +73,6 @@ static double tail_of(double t, double freedom)
     return t < 0 ? 1 - both / 2 : both / 2;
 }
 
-/* The t beyond which that share lies. */
-static double quantile_of(double share, double freedom)
-{
-    double low = 0, high = 1e4;
-    for (int i = 0; i < 100; i++) {
-        double middle = (low + high) / 2;
-        *(tail_of(middle, freedom) > share ? &low : &high) = middle;
-    }
-    return high;
-}
-
 static double percent_of(double log_ratio)
 {
     return 100 * expm1(log_ratio);
@@ -92,12 +81,12 @@ static double percent_of(double log_ratio)
 /* Fills what needs the standard error of the change, as a logarithm. */
 static void measure(struct an_gate *gate, double change, double error, double freedom)
 {
-    double critical = quantile_of(AN_GATE_ALPHA, freedom);
+    double critical = an_quantile_of_tail(tail_of, AN_GATE_ALPHA, freedom);
     double spread = isinf(freedom) ? 1 : sqrt(1 + critical * critical / (2 * freedom));
     double shifted = isinf(freedom) ? critical : critical * (1 - 1 / (4 * freedom));
     double significant = error * (shifted + POWER_Z * spread),
            above = log1p(gate->limit_pct / 100) + POWER_Z * error;
-    gate->high_pct = percent_of(change + quantile_of(UPPER, freedom) * error);
+    gate->high_pct = percent_of(change + an_quantile_of_tail(tail_of, UPPER, freedom) * error);
     gate->p = error > 0 ? tail_of(change / error, freedom) : (double)(change <= 0);
     gate->detectable_pct = percent_of(fmax(significant, above));
 }

@@ -135,8 +135,9 @@ static void resample(struct bootstrap *bootstrap, const double *excess_pct)
 
 /* Probability that Student's t with n degrees of freedom is above t >= 0 (Abramowitz &
  * Stegun 26.7.3, 26.7.4). */
-static double t_tail(double t, int n)
+static double t_tail(double t, double freedom)
 {
+    int n = (int)freedom;
     double angle = atan(t / sqrt(n)), c = cos(angle), term = n % 2 ? c : 1;
     double sum = n == 1 ? 0 : term;
     for (int k = n % 2 ? 3 : 2; k < n; k += 2) {
@@ -145,17 +146,6 @@ static double t_tail(double t, int n)
     }
     double inside = n % 2 ? 2 / M_PI * (angle + sin(angle) * sum) : sin(angle) * sum;
     return (1 - inside) / 2;
-}
-
-/* The t that Student's t with n degrees of freedom exceeds with probability p, by bisection. */
-static double t_quantile(double p, int n)
-{
-    double low = 0, high = 1e6;
-    for (int i = 0; i < 80; i++) {
-        double middle = (low + high) / 2;
-        *(t_tail(middle, n) > p ? &low : &high) = middle;
-    }
-    return high;
 }
 
 /* How many long segments a run is divided into. */
@@ -217,10 +207,10 @@ static void test_batch_means(const double *excess_pct, size_t steps, size_t rows
     batch_medians(excess_pct, steps, stretch_count, work, medians);
     double mean = an_mean(medians, stretch_count),
            error = an_sd(medians, stretch_count) / sqrt((double)stretch_count),
-           quantile = t_quantile(ALPHA / (double)rows, (int)stretch_count - 1);
+           quantile = an_quantile_of_tail(t_tail, ALPHA / (double)rows, (double)stretch_count - 1);
     double p = mean <= margin;
     if (mean > margin && error > 0)
-        p = t_tail((mean - margin) / error, (int)stretch_count - 1);
+        p = t_tail((mean - margin) / error, (double)stretch_count - 1);
     out->p = fmax(out->p, p);
     out->low = fmin(out->low, mean - quantile * error);
     out->high = fmax(out->high, mean + quantile * error);
