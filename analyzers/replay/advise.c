@@ -46,16 +46,16 @@ static int replay_recorded(struct an_context *context, struct an_what_if_state *
 {
     const struct an_replay *replay = state->replay;
     double *block = malloc((replay->step_count + 1) * sizeof *block), sum = 0, recorded = 0;
-    size_t count = 0;
+    size_t count;
     if (!block)
         return TACHO_ENOMEM;
     an_replay_run(replay, NULL, &state->base);
+    count = an_replay_counted_ns(replay, &state->base, state->base_ns);
+    for (size_t i = 0; i < count; i++)
+        sum += state->base_ns[i];
     for (size_t i = 0; i < replay->step_count; i++)
-        if (an_replay_counts(&replay->step[i])) {
-            sum += state->base_ns[count++] =
-                (double)an_replay_step_ns(replay, &replay->step[i], &state->base);
+        if (an_replay_counts(&replay->step[i]))
             recorded += (double)an_step_ns(&context->step[replay->step[i].step]);
-        }
     state->base_pct = recorded > 0 ? 100 * (sum / recorded - 1) : NAN;
     count = an_replay_blocks(replay, NULL, -1, block);
     state->median_ms = count ? an_quantile_of(block, count, 0.5) / 1e6 : NAN;

@@ -109,6 +109,10 @@ static inline bool an_replay_counts(const struct an_replay_step *step)
 {
     return step->ordinal || step->lane_steps < 3;
 }
+/* ns of every step that counts in replayed times, in order; `out` has room for all of them. Returns
+ * how many there are. */
+size_t an_replay_counted_ns(const struct an_replay *replay, const struct an_times *times,
+                            double *out);
 /* Means over blocks of `period` steps, in ns a step, of `value` of every step of r->step (NULL: the
  * recorded ones); only blocks that are whole and not of a lane's first steps (an_replay_counts),
  * and with parity 0 or 1 only even or odd ones, of pairs

@@ -161,6 +161,16 @@ static void slack_of_node(const struct an_replay *replay, uint32_t node, struct 
     }
 }
 
+size_t an_replay_counted_ns(const struct an_replay *replay, const struct an_times *times,
+                            double *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < replay->step_count; i++)
+        if (an_replay_counts(&replay->step[i]))
+            out[count++] = (double)an_replay_step_ns(replay, &replay->step[i], times);
+    return count;
+}
+
 const struct an_replay_step *an_replay_sink(const struct an_replay *replay, size_t frame,
                                             const struct an_times *times)
 {

@@ -169,14 +169,9 @@ static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expec
 {
     struct an_what_if_state *state = plan->state;
     struct an_interval interval, other;
-    size_t count = 0;
-    for (size_t i = 0; i < state->replay->step_count; i++)
-        if (an_replay_counts(&state->replay->step[i])) {
-            double ns =
-                (double)an_replay_step_ns(state->replay, &state->replay->step[i], &state->edited);
-            state->edited_ns[count] = ns > plan->floor[count] ? ns : plan->floor[count];
-            count++;
-        }
+    size_t count = an_replay_counted_ns(state->replay, &state->edited, state->edited_ns);
+    for (size_t i = 0; i < count; i++)
+        state->edited_ns[i] = fmax(state->edited_ns[i], plan->floor[i]);
     bool middle = state->steps >= MEDIAN_LEAST && state->replay->period == 1;
     for (int sums = middle ? 0 : 1; sums < 2; sums++) {
         if (bootstrap(state->edited_ns, state->base_ns, state->steps,
@@ -219,30 +214,30 @@ static int replay_shared(struct an_plan *plan, struct outcome *outcome)
     return add_outcome(plan, outcome, !state->shares);
 }
 
-/* Replays the loader with the workers and the queue that the run had. *ratio: the steps are so many
- * times as long as the recorded ones; stays 1 for a loader in line, which has no route. */
-static int replay_recorded_route(struct an_what_if_state *state, bool engine, double *ratio)
+/* Replays the loader with the workers and the queue that the run had, once: route_ratio is the same
+ * for all edits. It is 1 where the run does not say what a batch costs. */
+static int replay_recorded_route(struct an_what_if_state *state, bool engine)
 {
     const struct an_replay *replay = state->replay;
     const struct an_route_plan route_plan = {.whoever = engine, .work_factor = 1};
     struct an_change change = {.own = state->own, .latency = 1, .scale_leads = true};
     const char *why;
-    size_t count = 0;
-    *ratio = 1;
+    if (state->route_ratio > 0)
+        return 0;
+    state->route_ratio = 1;
     memcpy(state->own, replay->own, replay->graph->node_count * sizeof *state->own);
     int rc = an_route_new(replay, &route_plan, state->own, &change.route, &why);
     if (rc || why)
         return rc;
-    an_replay_run(replay, &change, &state->edited);
     if (state->shares) {
         an_shares_read(state->shares, 0);
         rc = an_shares_run(state->shares, &change, 0, -1, &state->edited);
+    } else {
+        an_replay_run(replay, &change, &state->edited);
     }
-    for (size_t i = 0; i < replay->step_count; i++)
-        if (an_replay_counts(&replay->step[i]))
-            state->edited_ns[count++] =
-                (double)an_replay_step_ns(replay, &replay->step[i], &state->edited);
-    *ratio = ratio_of(state->edited_ns, state->base_ns, count);
+    size_t count = an_replay_counted_ns(replay, &state->edited, state->edited_ns);
+    double ratio = ratio_of(state->edited_ns, state->base_ns, count);
+    state->route_ratio = ratio > 0 ? ratio : 1;
     return rc;
 }
 
@@ -250,8 +245,6 @@ static int replay_recorded_route(struct an_what_if_state *state, bool engine, do
  * the edited step, it misses that by as much. */
 static void widen_by_ratio(struct outcome *outcome, double ratio)
 {
-    if (!(ratio > 0))
-        return;
     outcome->low = fmin(outcome->low, outcome->low / ratio);
     outcome->high = fmax(outcome->high, outcome->high / ratio);
     outcome->new_low = fmin(outcome->new_low, outcome->new_low / ratio);
@@ -289,10 +282,10 @@ static int replay_route(struct an_plan *plan, struct outcome *outcome)
             rc = replay_shared(plan, outcome);
     }
     free(kept);
-    double ratio = 1;
-    if (!rc && !plan->reason && !in_line)
-        rc = replay_recorded_route(state, engine, &ratio);
-    widen_by_ratio(outcome, ratio);
+    if (rc || plan->reason || in_line)
+        return rc;
+    rc = replay_recorded_route(state, engine);
+    widen_by_ratio(outcome, state->route_ratio);
     return rc;
 }
 

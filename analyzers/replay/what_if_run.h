@@ -20,6 +20,8 @@ struct an_what_if_state {
     struct an_times base, edited; /* base: until all that is of the run as recorded is known, then
                                      they are `edited` */
     int64_t *own;                 /* of the edit at hand */
+    double route_ratio;           /* replayed steps / recorded ones, of the loader as recorded on
+                                     its route; 0: not replayed yet */
     struct an_shares *shares;     /* NULL: nothing is shared */
     struct an_core_use cores;
     double *base_ns, *edited_ns; /* ns of the steps that count: as recorded, edited */
