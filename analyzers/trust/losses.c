@@ -6,6 +6,7 @@
 #include "analyzers/trust/losses.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/counters/system.h"
@@ -14,7 +15,7 @@
 #define PROCESS_PCT 1.0  /* of the events of the run: a smaller process does not matter */
 
 /* Events of the program in the file, by index of the process, the last entry those of no process;
- * samples of tacho's own are no events. */
+ * samples of tacho's own are excluded. */
 static int64_t *count_events(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -29,60 +30,86 @@ static int64_t *count_events(struct an_context *context)
     return events;
 }
 
-/* Index of the entry of the rank, or of the process if it has none. */
-static size_t entry_of(const struct an_trust *trust, const struct an_process_loss *entries,
-                       const struct an_process *process)
-{
-    bool is_rank = process->rank != STORE_ABSENT;
-    int64_t number = is_rank ? process->rank : process->pid;
-    size_t i = 0;
-    while (i < trust->by_process_count &&
-           (entries[i].is_rank != is_rank || entries[i].number != number))
-        i++;
-    return i;
-}
-
-/* Adds a process with losses to its entry, which is made at the first one. */
-static void add_lost(struct an_trust *trust, struct an_process_loss *entries,
-                     const struct an_process *process)
-{
-    size_t i = entry_of(trust, entries, process);
-    bool is_rank = process->rank != STORE_ABSENT;
-    if (i == trust->by_process_count) {
-        entries[i].is_rank = is_rank;
-        entries[i].number = is_rank ? process->rank : process->pid;
-        trust->by_process_count++;
-    }
-    entries[i].lost = an_time_add(entries[i].lost, process->lost);
-}
-
 static double share_pct(int64_t lost, int64_t events)
 {
     return lost > 0 ? 100 * (double)lost / ((double)lost + (double)events) : 0;
 }
 
-/* Lists ranks and processes that lost events; *all: events of the program in the file. */
+/* The losses of one process, and after merge_ranks those of all processes of its rank. `first`: the
+ * first process with losses. */
+struct row {
+    struct an_process_loss loss;
+    size_t first;
+};
+
+static int name_order(const void *left, const void *right)
+{
+    const struct row *first = left, *second = right;
+    return 4 * AN_COMPARE(first->loss.is_rank, second->loss.is_rank) +
+           2 * AN_COMPARE(first->loss.number, second->loss.number) +
+           AN_COMPARE(first->first, second->first);
+}
+
+static int first_order(const void *left, const void *right)
+{
+    const struct row *first = left, *second = right;
+    return AN_COMPARE(first->first, second->first);
+}
+
+/* A row for each process; a process without losses has the last place. */
+static void fill_rows(const struct an_trace *trace, const int64_t *events, struct row *rows)
+{
+    for (size_t i = 0; i < trace->process_count; i++) {
+        const struct an_process *process = &trace->process[i];
+        bool is_rank = process->rank != STORE_ABSENT;
+        rows[i].loss.is_rank = is_rank;
+        rows[i].loss.number = is_rank ? process->rank : process->pid;
+        rows[i].loss.lost = process->lost > 0 ? process->lost : 0;
+        rows[i].loss.events = events[i];
+        rows[i].first = process->lost > 0 ? i : SIZE_MAX;
+    }
+}
+
+/* Makes one row of all processes of a rank, or of all with one pid. Returns how many are left. */
+static size_t merge_ranks(struct row *rows, size_t count)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct row *last = left ? &rows[left - 1] : NULL;
+        if (!last || last->loss.is_rank != rows[i].loss.is_rank ||
+            last->loss.number != rows[i].loss.number) {
+            rows[left++] = rows[i];
+            continue;
+        }
+        last->loss.lost = an_time_add(last->loss.lost, rows[i].loss.lost);
+        last->loss.events += rows[i].loss.events;
+    }
+    return left;
+}
+
+/* Lists ranks and processes that lost events, in the order of the processes; *all: events of the
+ * program in the file. */
 static int by_process(struct an_context *context, int64_t *all)
 {
     const struct an_trace *trace = context->trace;
     struct an_trust *trust = &context->result->trust;
     int64_t *events = count_events(context);
+    struct row *rows = an_arena_zero(context->scratch, trace->process_count + 1, sizeof *rows);
     struct an_process_loss *entries =
         an_arena_zero(context->arena, trace->process_count + 1, sizeof *entries);
-    if (!events || !entries)
+    if (!events || !rows || !entries)
         return TACHO_ENOMEM;
     for (size_t i = 0; i <= trace->process_count; i++)
         *all += events[i];
-    for (size_t i = 0; i < trace->process_count; i++)
-        if (trace->process[i].lost > 0)
-            add_lost(trust, entries, &trace->process[i]);
-    for (size_t i = 0; i < trace->process_count && trust->by_process_count; i++) {
-        size_t entry = entry_of(trust, entries, &trace->process[i]);
-        if (entry < trust->by_process_count)
-            entries[entry].events += events[i];
+    fill_rows(trace, events, rows);
+    qsort(rows, trace->process_count, sizeof *rows, name_order);
+    size_t count = merge_ranks(rows, trace->process_count);
+    qsort(rows, count, sizeof *rows, first_order);
+    while (trust->by_process_count < count && rows[trust->by_process_count].first != SIZE_MAX) {
+        struct an_process_loss *entry = &entries[trust->by_process_count];
+        *entry = rows[trust->by_process_count++].loss;
+        entry->pct = share_pct(entry->lost, entry->events);
     }
-    for (size_t k = 0; k < trust->by_process_count; k++)
-        entries[k].pct = share_pct(entries[k].lost, entries[k].events);
     trust->by_process = entries;
     return 0;
 }
