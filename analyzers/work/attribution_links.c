@@ -77,14 +77,9 @@ static size_t begun_by(const struct an_sweep *sweep, size_t low, uint64_t key, i
     size_t high = key == UINT64_MAX
                       ? sweep->forwards
                       : low + an_pairs_seek(sweep->by_number + low, sweep->forwards - low, key + 1);
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct an_sweep_forward *forward = &sweep->forward[sweep->by_number[middle].value];
-        if (sweep->trace->slice.start[forward->slice] <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high,
+              sweep->trace->slice.start[sweep->forward[sweep->by_number[middle].value].slice] <=
+                  time);
     return low;
 }
 
