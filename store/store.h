@@ -21,7 +21,9 @@
 
 #define STORE_APPLICATION_ID 0x5443484f /* "TCHO" */
 #define STORE_SCHEMA_VERSION 2
-#define STORE_ABSENT         INT64_MIN
+/* In place of a secret in a stored command or environment. */
+#define STORE_REDACTED "<redacted>"
+#define STORE_ABSENT   INT64_MIN
 
 /* ---- rows -------------------------------------------------------------------------------------------------------------- */
 

@@ -10,10 +10,9 @@
 
 #include <jansson.h>
 
-#define COMMAND_MOST 600          /* characters: a longer command is not readable as one line */
-#define AN_REDACTED  "<redacted>" /* what the recorder writes in place of a secret */
-#define PREFETCH     4            /* batches made ahead by `train` where the command does not say */
-#define FILE_MOST    160          /* characters of a file name that is quoted */
+#define COMMAND_MOST 600 /* characters: a longer command is not readable as one line */
+#define PREFETCH     4   /* batches made ahead by `train` where the command does not say */
+#define FILE_MOST    160 /* characters of a file name that is quoted */
 
 enum an_framework an_command_framework(const struct an_context *context)
 {
@@ -152,11 +151,11 @@ const char *an_command_rerun(struct an_context *context, const char *option)
     /* Marks the command in the sentence. */
     const char *quote = command && strchr(command, '`') ? "" : "`";
     file = strlen(file) <= FILE_MOST ? shell_word(context, file) : file;
-    if (command && strstr(command, AN_REDACTED))
+    if (command && strstr(command, STORE_REDACTED))
         return an_arena_format(
             context->arena,
             "record it again %s%s as AFTER, with arguments of your own where the "
-            "stored command says " AN_REDACTED "; `tacho diff %.200s AFTER`",
+            "stored command says " STORE_REDACTED "; `tacho diff %.200s AFTER`",
             without ? "" : "with ", option, file);
     if (!command || !*command || strlen(command) > COMMAND_MOST)
         return an_arena_format(context->arena,

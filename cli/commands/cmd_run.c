@@ -9,6 +9,7 @@
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
+#include "store/store.h"
 
 struct values {
     const char *output;
@@ -60,9 +61,9 @@ static const struct cli_option options[] = {
                    "share of steps not recorded, to measure the recording overhead (0.05)", 0, 0.5),
     CLI_NUMBER_ROW("pool", 0, CLI_INT, pool_mib, "MIB", "MiB of event buffer per process (64)", 1,
                    65536),
-    CLI_FLAG_ROW("no-command", 0, no_command,
-                 "do not store the command line; without it secrets in it are replaced by "
-                 "<redacted>"),
+    CLI_FLAG_ROW(
+        "no-command", 0, no_command,
+        "do not store the command line; without it secrets in it are replaced by " STORE_REDACTED),
     CLI_FLAG_ROW("no-counters", 0, no_counters, "do not use hardware counters"),
     CLI_FLAG_ROW("no-hook", 0, no_hook,
                  "do not hook into Python: no PyTorch steps, modules and loader"),
@@ -142,11 +143,11 @@ static void set_options(const struct values *values, struct col_options *setting
     settings->message = say;
 }
 
-/* A command that was copied from a report may hold what stands there for a secret. */
+/* A command that was copied from a report may hold what replaced a secret. */
 static bool is_redacted(char *const *command)
 {
     for (; *command; command++)
-        if (strstr(*command, "<redacted>"))
+        if (strstr(*command, STORE_REDACTED))
             return true;
     return false;
 }
@@ -172,7 +173,7 @@ int cli_run(int argc, char **argv)
     settings.command = argv + first;
     if (is_redacted(settings.command)) {
         cli_error(TACHO_ENOTSUP, "type the hidden argument again",
-                  "an argument of the command is <redacted>, which stands for a secret");
+                  "an argument of the command is " STORE_REDACTED ", which replaces a secret");
         return 125;
     }
     set_options(&values, &settings);

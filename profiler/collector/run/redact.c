@@ -12,6 +12,7 @@
 #include "profiler/collector/pool/state.h"
 #include "profiler/collector/run/secret_names.h"
 #include "profiler/collector/run/secrets.h"
+#include "store/store.h"
 #include "tacho_utf8.h"
 
 #define ARGUMENT_MOST 16384 /* bytes of an argument; a longer one is hidden */
@@ -143,7 +144,7 @@ static void put_argument(struct col_buffer *buffer, const char *text, const bool
         if (!hide[i])
             col_buffer_put(&shown, text + i, 1);
         else if (!i || !hide[i - 1])
-            put_text(&shown, COL_REDACTED);
+            put_text(&shown, STORE_REDACTED);
     }
     put_json(buffer, shown.used ? (char *)shown.bytes : "", shown.used);
     buffer->failed = buffer->failed || shown.failed;
@@ -157,7 +158,7 @@ static struct col_buffer join_arguments(char *const *argv)
     struct col_buffer joined = {0};
     for (size_t i = 0; argv[i]; i++) {
         size_t length = strlen(argv[i]);
-        const char *text = length > ARGUMENT_MOST ? COL_REDACTED : argv[i];
+        const char *text = length > ARGUMENT_MOST ? STORE_REDACTED : argv[i];
         col_buffer_put(&joined, text, strlen(text) + 1);
     }
     return joined;
@@ -207,7 +208,7 @@ static void put_variable(struct col_buffer *buffer, const char *variable)
 {
     const char *equals = strchr(variable, '='), *value = equals + 1;
     if (value_is_secret(allowed_row(variable), value))
-        value = COL_REDACTED;
+        value = STORE_REDACTED;
     put_json(buffer, variable, (size_t)(equals - variable));
     put_text(buffer, ":");
     put_json(buffer, value, strlen(value));

@@ -4,13 +4,11 @@
  * secrets must not get into it.
  *
  * Environment: only names on an allow-list (threads, ranks, devices, locale), and of these no value
- * that holds a secret. Arguments: all of them, with "<redacted>" in place of each secret that
+ * that holds a secret. Arguments: all of them, with STORE_REDACTED in place of each secret that
  * secrets.h finds; an argument of more than 16 KiB is replaced as a whole.
  */
 #ifndef COL_REDACT_H
 #define COL_REDACT_H
-
-#define COL_REDACTED "<redacted>"
 
 /* The command line as a JSON array of strings, redacted. malloc'd, NULL when out of memory. */
 char *col_redact_command(char *const *argv);
