@@ -263,6 +263,18 @@ static int fail_copy(const char *folder, struct tacho_error *err)
                       folder);
 }
 
+int col_live_open_proof(int pools, struct col_live_proof *proof)
+{
+    int fd = col_shared_is_own(pools, RUN_ID)
+                 ? openat(pools, RUN_ID, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                 : -1;
+    if (fd >= 0 && read(fd, proof, sizeof *proof) != (ssize_t)sizeof *proof) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
 /* Does the folder of the pools hold the random name of this run, and the inode of its live folder?
  * Pools inside of the live folder are copied with it, so a copy has its own. */
 static int check_proof(struct col_live *live, bool is_inside, const char *path,
@@ -270,11 +282,8 @@ static int check_proof(struct col_live *live, bool is_inside, const char *path,
 {
     struct col_live_proof proof;
     struct stat home;
-    if (!col_shared_is_own(live->pools, RUN_ID))
-        return fail_pools(path, err);
-    live->proof = openat(live->pools, RUN_ID, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    ssize_t got = live->proof >= 0 ? read(live->proof, &proof, sizeof proof) : -1;
-    if (got != (ssize_t)sizeof proof ||
+    live->proof = col_live_open_proof(live->pools, &proof);
+    if (live->proof < 0 ||
         (live->run_id[0] && memcmp(proof.run_id, live->run_id, sizeof proof.run_id) != 0))
         return fail_pools(path, err);
     if (fstat(live->home, &home) != 0)

@@ -23,6 +23,9 @@ struct col_live_proof {
     char folder[COL_PATH_MAX]; /* its name when it was made */
 };
 
+/* Opens the file RUN_ID of a folder of pools and reads it; -1 where it is not this user's file or
+ * holds something else. */
+int col_live_open_proof(int pools, struct col_live_proof *proof);
 /* Formats a path; false where it is too long. */
 __attribute__((format(printf, 2, 3))) bool col_live_path(char path[COL_PATH_MAX],
                                                          const char *format, ...);

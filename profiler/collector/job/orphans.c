@@ -25,11 +25,8 @@ struct search {
 /* Reads the proof beside the pools and locks it; *fd is -1 where it is not tacho's, or in use. */
 static void lock_proof(int pools, struct col_live_proof *proof, int *fd)
 {
-    *fd = col_shared_is_own(pools, RUN_ID)
-              ? openat(pools, RUN_ID, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-              : -1;
-    if (*fd >= 0 && (read(*fd, proof, sizeof *proof) != (ssize_t)sizeof *proof ||
-                     proof->folder[sizeof proof->folder - 1] || !proof->folder[0] ||
+    *fd = col_live_open_proof(pools, proof);
+    if (*fd >= 0 && (proof->folder[sizeof proof->folder - 1] || !proof->folder[0] ||
                      flock(*fd, LOCK_EX | LOCK_NB) != 0)) {
         close(*fd);
         *fd = -1;
