@@ -14,7 +14,7 @@
 #define FIRST_S 60 /* so long the first frame waits for an analysis */
 
 /* Waits for models until the time `until` and keeps the newest. With `complete` the first one that
- * has an analysis, or the reason why there is none, ends the wait. */
+ * has an analysis, or the reason why it has no analysis, ends the wait. */
 static void wait_model(struct tui_data *data, struct tui_model **model, double until, bool complete)
 {
     for (;;) {

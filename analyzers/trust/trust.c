@@ -212,7 +212,7 @@ static void incomplete(struct an_context *context)
             trust->lost_events.value);
 }
 
-/* Says that the machine was suspended: CLOCK_MONOTONIC stood still meanwhile. */
+/* Says that the machine was suspended, which CLOCK_MONOTONIC does not count. */
 static void suspended(struct an_context *context)
 {
     const char *start = an_trace_key(context->trace, "start.suspended_ns"),

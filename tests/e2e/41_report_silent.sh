@@ -27,7 +27,7 @@ lost() { # NAME LIMIT
 [ -n "${SAN:-}" ] || lost memory '-v 60000'
 lost size '-f 1000'
 
-# most events are lost, because the collector stands still meanwhile: that leads the verdict, and every table says it
+# most events are lost, because the collector is stopped during the run: that leads the verdict, and every table says it
 "$TACHO" run --no-peak --no-counters --pool 1 -o most.tacho -- sh -c "kill -STOP \$PPID; '$BUILD/tests/targets/target_events' --threads 2 --events 60000 --log most.log; kill -CONT \$PPID" > out 2>&1 ||
     fail "most: $(cat out)"
 grep -q 'EVENTS LOST: [0-9.]* % of the events' out || fail "most: at the end of the run: $(cat out)"

@@ -50,7 +50,7 @@ for workers in 0 2; do
 done
 engine slow.tacho "$TRAIN" "${tiny[@]}" --workers 2 --slow read=0.2
 exact "engine, slow loader" slow.tacho "$least"
-claim "share('input') > 0.8" # the workers sleep one after another: what the step's thread does meanwhile is not on the path
+claim "share('input') > 0.8" # the workers sleep one after another: what the step's thread does at the same time is not on the path
 path "any(o['name'] == 'read' and o['cause'] == 'input' for o in p['by_op'])"
 claim "any(o['name'] == 'read' and o['cause'] == 'input' and o['pct'] > 70 for o in p['by_op'])"
 engine line.tacho "$TRAIN" "${tiny[@]}" --workers 0 --slow decode=0.1

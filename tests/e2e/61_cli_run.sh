@@ -23,7 +23,7 @@ expect 127 "$TACHO" run -o missing -- ./no-such-program
 expect 126 "$TACHO" run -o missing -- ./not-executable
 [ ! -e missing.tacho ] && [ ! -e missing.tacho.live ] || fail "a file for a target that could not be run"
 expect 125 "$TACHO" run -o /proc/no/where -- true
-# a command copied from a report, with what stands there for a secret
+# a command copied from a report, with the mark that replaced a secret
 expect 125 "$TACHO" run -o missing -- touch ran '--token=<redacted>'
 grep -qx 'hint: type the hidden argument again' "$work/err" && [ ! -e ran ] || fail "ran a redacted command"
 cp plain.tacho before

@@ -218,8 +218,8 @@ static struct col_process *process_of(const struct col_drain *drain, int64_t row
 }
 
 /* Settles a pool that cannot be read any more: its file is gone (the machine was restarted,
- * somebody removed it, or the last collector had read it to its end) or is no file of the agent's.
- * The steps that were saved for it are written, and its process counts as ended. */
+ * it was removed by hand, or the last collector had read it to its end) or is no file of the
+ * agent's. The steps that were saved for it are written, and its process counts as ended. */
 static int settle_missing_pool(struct col_drain *drain, const char *name,
                                struct col_process *process, struct col_cursor *cursor,
                                bool was_drained)

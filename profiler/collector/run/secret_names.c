@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Three tables classify a name: words that say "secret" wherever they stand in it, words that say
+ * Three tables classify a name: words that say "secret" anywhere in it, words that say
  * so as a whole word, and words that make the latter doubtful ("max" in "max-token").
  */
 #include "profiler/collector/run/secret_names.h"

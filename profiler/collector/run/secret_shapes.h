@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values that are secrets by their shape alone, whatever stands before them.
+ * Values that are secrets by their shape alone, whatever precedes them.
  */
 #ifndef COL_SECRET_SHAPES_H
 #define COL_SECRET_SHAPES_H

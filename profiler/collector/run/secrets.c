@@ -379,7 +379,7 @@ static const char *credentials_end(const char *from, const char *end)
     return sign;
 }
 
-/* In a URL whatever stands before the '@' is hidden, but not the name of a user alone where that is
+/* In a URL all text before the '@' is hidden, but not the name of a user alone where that is
  * no key ("ssh://git@host"). */
 static void hide_url_credentials(struct col_text *in)
 {

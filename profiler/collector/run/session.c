@@ -306,7 +306,7 @@ int col_session_note_gap(struct col_session *session)
 /* ---- finishing ----------------------------------------------------------------------------------------------------------------- */
 
 /* Reads everything that is left. A pool that cannot be opened for the moment is tried again: pools
- * that are read to their end are closed meanwhile. */
+ * that are read to their end are closed on the way. */
 static int last_rounds(struct col_session *session)
 {
     struct col_drain *drain = &session->drain;

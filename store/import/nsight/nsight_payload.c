@@ -154,7 +154,7 @@ static int text_room(struct nsight *nsight, size_t bytes)
     return 0;
 }
 
-/* "name":value behind what stands there already; *at counts. */
+/* "name":value behind the text so far; *at counts. */
 static int text_member(struct nsight *nsight, size_t *used, const char *name,
                        const struct value *value)
 {
