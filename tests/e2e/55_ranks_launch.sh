@@ -55,19 +55,21 @@ names() { grep -o "@tacho-$(id -u)-[0-9a-f]*-0" /proc/net/unix | sort -u; }
 wait_for test -s held.tacho.live/run.db
 name=$(names)
 wait $a $b
+holders=
 for name in $name; do # of other jobs too, if any run here
-    [ -n "$(names | grep -x "$name")" ] || { python3 -c 'import socket, sys, time
+    names | grep -qx "$name" || { rm -f held.out; python3 -c 'import socket, sys, time
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.bind("\0" + sys.argv[1][1:])
 print("held", flush=True)
-time.sleep(100)' "$name" > held.out & holder=$!; wait_for grep -q held held.out; }
+time.sleep(100)' "$name" > held.out & holders="$holders $!"; wait_for grep -q held held.out; }
 done
 rm -f held.tacho held.log
 job 105 0 2 2 timeout 40 "$TACHO" run --no-peak --overhead 0 -o held -- "$ranks" --log held.log --steps 100 --work-us 5000 > held.0.out 2> held.0.err & a=$!
 job 105 1 2 2 timeout 40 "$TACHO" run --no-peak --overhead 0 -o held -- "$ranks" --log held.log --steps 100 --work-us 5000 > held.1.out 2> held.1.err & b=$!
 wait $a || wrong "held: rank 0: $(cat held.0.err)"
 wait $b || wrong "held: rank 1: $(cat held.1.err)"
-kill "${holder:?}"
+# shellcheck disable=SC2086 # several numbers; one that is left would hold every later `wait` for 100 s
+kill ${holders:?}
 whole held.tacho
 books held.tacho held.log "a name that is held"
 grep -q 'another program holds the socket name of this job' held.?.err || wrong "held: nothing said: $(cat held.?.err)"
