@@ -34,6 +34,7 @@
     X(an_stack_samples) \
     X(an_hardware) \
     X(an_memory) \
+    X(an_leak) \
     X(an_quality) \
     X(an_step_points) \
     X(an_timeline) \

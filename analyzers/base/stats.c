@@ -204,3 +204,16 @@ double an_quantile_of_tail(double (*tail)(double t, double freedom), double p, d
     }
     return high;
 }
+
+double an_student_tail(double t, double freedom)
+{
+    int n = (int)freedom;
+    double angle = atan(t / sqrt(n)), c = cos(angle), term = n % 2 ? c : 1;
+    double sum = n == 1 ? 0 : term;
+    for (int k = n % 2 ? 3 : 2; k < n; k += 2) {
+        term *= c * c * (double)(k - 1) / (double)k;
+        sum += term;
+    }
+    double inside = n % 2 ? 2 / M_PI * (angle + sin(angle) * sum) : sin(angle) * sum;
+    return (1 - inside) / 2;
+}

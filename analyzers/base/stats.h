@@ -49,6 +49,10 @@ double an_tally_sd(const struct an_tally *tally);
  * P(T >= t) for that many degrees of freedom. */
 double an_quantile_of_tail(double (*tail)(double t, double freedom), double p, double freedom);
 
+/* Probability that Student's t with that many degrees of freedom, an integer, is above t >= 0
+ * (Abramowitz & Stegun 26.7.3, 26.7.4). */
+double an_student_tail(double t, double freedom);
+
 /* splitmix64: the next number of a stream that starts at *state. */
 uint64_t an_random(uint64_t *state);
 

@@ -21,6 +21,7 @@ static const struct {
 } sampled[] = {{"cpu_time", "ns"},
                {"cpu_wait", "ns"},
                {"rss", "bytes"},
+               {"rss_anon", "bytes"},
                {"minor_faults", "count"},
                {"major_faults", "count"},
                {"threads", "count"},

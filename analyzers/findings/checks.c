@@ -155,6 +155,7 @@ enum input {
     INPUT_OPERATORS,
     INPUT_QUALITY,
     INPUT_LAUNCHES,
+    INPUT_HELD,
     INPUT_COUNT
 };
 
@@ -186,6 +187,8 @@ static const struct {
     [INPUT_OPERATORS] = {PART(attribution[0]), .to_check = "record operators (torch.profiler)"},
     [INPUT_QUALITY] = {PART(quality), .to_check = "record launches and kernels"},
     [INPUT_LAUNCHES] = {PART(launches), .to_check = "record the calls of the CUDA runtime"},
+    [INPUT_HELD] = {PART(leak),
+                    .to_check = "record at least 50 steps, 3 s of them, with tacho run"},
 };
 
 /* Why the run lacks that input, NULL: it has it. */
@@ -243,6 +246,12 @@ static bool of_ranks(const struct an_context *context)
     return context->result->run.ranks > 1;
 }
 
+/* Runs whose memory was sampled, or that count it themselves. */
+static bool of_memory(const struct an_context *context)
+{
+    return !context->result->leak.reason || context->result->system.rss_peak_bytes.valid;
+}
+
 static bool of_experts(const struct an_context *context)
 {
     return !context->result->ranks.reason && !context->result->ranks.experts.reason;
@@ -260,6 +269,7 @@ static const struct {
     {"lost events", everywhere, NEEDS(EVENTS), {"INCOMPLETE_CAPTURE"}},
     {"data loading", everywhere, NEEDS(BUDGET), {"INPUT_STALL"}},
     {"exposed communication", everywhere, NEEDS(BUDGET), {"EXPOSED_COMM"}},
+    {"growth of memory", of_memory, NEEDS(HELD), {"LEAK"}},
     {"slow ranks", of_ranks, NEEDS(RANKS), {"STRAGGLER", "UNEVEN_DATA", "SLOW_STAGE"}},
     {"balance of experts", of_experts, 0, {"EXPERT_IMBALANCE"}},
     {"efficiency of operators", on_cores, NEEDS(WORK), {0}},

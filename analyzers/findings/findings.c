@@ -169,10 +169,11 @@ static int run_checks(struct an_findings_list *findings)
         rc = an_findings_comm(findings);
     if (!rc)
         rc = gpu ? an_findings_gpu(findings) : an_findings_engine(findings);
-    if (!rc)
-        an_findings_ranks(findings);
-    if (!rc)
-        rc = unattributed(findings);
+    if (rc)
+        return rc;
+    an_findings_ranks(findings);
+    an_findings_leak(findings);
+    rc = unattributed(findings);
     return rc ? rc : an_findings_replay(findings);
 }
 
@@ -211,7 +212,7 @@ const struct an_analyzer an_findings = {
     .help = "what to change, with evidence and gain",
     .after = "steps, gpu, budget, absent, attribution, utilization, roofline, ops, launches, "
              "copies, syncs, precision, loader, communication, ranks, contention, hardware, "
-             "memory, quality, trust, replay",
+             "memory, leak, quality, trust, replay",
     .needs = AN_INPUT_SLICES,
     .run = findings_frame,
     .absent = findings_absent,

@@ -133,21 +133,6 @@ static void resample(struct bootstrap *bootstrap, const double *excess_pct)
     an_sort(bootstrap->median, bootstrap->rounds);
 }
 
-/* Probability that Student's t with n degrees of freedom is above t >= 0 (Abramowitz &
- * Stegun 26.7.3, 26.7.4). */
-static double t_tail(double t, double freedom)
-{
-    int n = (int)freedom;
-    double angle = atan(t / sqrt(n)), c = cos(angle), term = n % 2 ? c : 1;
-    double sum = n == 1 ? 0 : term;
-    for (int k = n % 2 ? 3 : 2; k < n; k += 2) {
-        term *= c * c * (double)(k - 1) / (double)k;
-        sum += term;
-    }
-    double inside = n % 2 ? 2 / M_PI * (angle + sin(angle) * sum) : sin(angle) * sum;
-    return (1 - inside) / 2;
-}
-
 /* How many long segments a run is divided into. */
 static size_t batches_of(size_t steps)
 {
@@ -207,10 +192,10 @@ static void test_batch_means(const double *excess_pct, size_t steps, size_t rows
     batch_medians(excess_pct, steps, stretch_count, work, medians);
     double mean = an_mean(medians, stretch_count),
            error = an_sd(medians, stretch_count) / sqrt((double)stretch_count),
-           quantile = an_quantile_of_tail(t_tail, ALPHA / (double)rows, (double)stretch_count - 1);
+           quantile = an_quantile_of_tail(an_student_tail, ALPHA / (double)rows, (double)stretch_count - 1);
     double p = mean <= margin;
     if (mean > margin && error > 0)
-        p = t_tail((mean - margin) / error, (double)stretch_count - 1);
+        p = an_student_tail((mean - margin) / error, (double)stretch_count - 1);
     out->p = fmax(out->p, p);
     out->low = fmin(out->low, mean - quantile * error);
     out->high = fmax(out->high, mean + quantile * error);

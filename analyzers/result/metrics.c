@@ -577,6 +577,23 @@ const struct an_metric an_metrics[] = {
      "files that are mapped and read for the first time count too"},
     {"memory/resident_growth/first_step", "", "first counted step with a value", STEPS, ""},
     {"memory/resident_growth/last_step", "", "last counted step with a value", STEPS, ""},
+    {"leak", "", "", PROC ", " MEMORY ", " STEPS,
+     "of the process that keeps most from step to step; null: no process could be judged"},
+    {"leak/found", "",
+     "three windows of eight blocks of counted steps: the mean growth of the blocks is above 0 in "
+     "each window (one-sided 95 % limit of Student's t), the last window grows at least half as "
+     "fast as the first, and the steps added 1 MiB and 1 % at least",
+     "", "a cache that fills during the whole recording looks the same"},
+    {"leak/what", "",
+     "anonymous memory (RssAnon + RssShmem of /proc/PID/status), tracked memory (memory.total), or "
+     "memory of the device (of the allocator)",
+     "", ""},
+    {"leak/pid", "", "", "process", ""},
+    {"leak/rank", "", "", "process", "null: the process has no rank"},
+    {"leak/bytes_per_step", "bytes/step", "mean growth from the first to the last counted step",
+     PROC ", " MEMORY ", " STEPS, "low, high: one-sided 95 % limits"},
+    {"leak/steps_left", "steps", "free bytes after the last sample / bytes_per_step",
+     PROC ", " MEMORY, "other programs may take the memory sooner"},
     {"energy", "", "", "NVML",
      "of all GPUs that processes of the run named as theirs; null: none, or NVML was not sampled"},
     {"energy/energy_j", "J",

@@ -390,6 +390,18 @@ struct an_memory {
     struct an_growth resident_growth;    /* of the resident set, the same */
 };
 
+/* Memory that a process keeps from step to step; of several, the fastest. */
+struct an_leak {
+    const char *reason; /* no process could be judged: why */
+    bool found;
+    const char *what; /* "anonymous memory", "tracked memory", "memory of the device" */
+    int64_t pid;
+    struct an_count rank;
+    struct an_value bytes_per_step, low, high; /* low, high: one-sided 95 % limits */
+    struct an_value steps_left;                /* until no memory is free */
+    int64_t first_step, last_step;
+};
+
 /* A quantity the target counted: loss, learning rate ... */
 struct an_series {
     const char *name, *unit;
@@ -636,6 +648,7 @@ struct an_result {
     struct an_flame flame;
     struct an_stack_samples stacks;
     struct an_memory memory;
+    struct an_leak leak;
     struct an_energy energy;
     struct an_part hardware; /* what is sampled of GPUs */
     const struct an_gpu_hardware *hardware_gpus;

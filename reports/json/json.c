@@ -302,6 +302,24 @@ static void put_memory(struct rep_writer *writer, const struct an_memory *memory
     rep_close(writer);
 }
 
+/* Memory that a process keeps from step to step. */
+static void put_leak(struct rep_writer *writer, const struct an_leak *leak)
+{
+    const char *none = "no process grows from step to step";
+    if (rep_put_absent(writer, "leak", leak->reason))
+        return;
+    rep_open(writer, "leak");
+    rep_put_bool(writer, "found", leak->found);
+    rep_put_text_or(writer, "what", leak->what, none);
+    rep_put_count(writer, "pid", leak->found ? an_int(leak->pid) : an_int_none(none));
+    rep_put_count(writer, "rank", leak->found ? leak->rank : an_int_none(none));
+    rep_put_value(writer, "bytes_per_step", leak->bytes_per_step);
+    rep_put_value(writer, "low", leak->low);
+    rep_put_value(writer, "high", leak->high);
+    rep_put_value(writer, "steps_left", leak->steps_left);
+    rep_close(writer);
+}
+
 /* What to change, the largest gain first; the texts are those of the text report. */
 static void put_findings(struct rep_writer *writer, const struct an_result *result)
 {
@@ -454,6 +472,7 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     rep_json_compat(w, &result->compat);
     rep_json_ranks(w, &result->ranks);
     put_memory(w, &result->memory);
+    put_leak(w, &result->leak);
     rep_json_energy(w, &result->energy);
     rep_json_hardware(w, result);
     rep_json_counted(w, result);

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A leak: what grows in every third of the counted steps and does not slow down; what is none; the
+ * steps until no memory is free; runs that cannot be judged.
+ */
+#include "tests/unit/an_fixture.h"
+
+#define MIB   1048576.0
+#define STEPS 122 /* the first and the last one do not count */
+
+/* What the process holds at the end of a step. */
+typedef double held_at(int step, uint64_t *seed);
+
+static double uniform(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*seed >> 11) / 9007199254740992.0;
+}
+
+static double linear(int step, uint64_t *seed)
+{
+    return (640 + 5.9 * step + 3 * uniform(seed)) * MIB;
+}
+
+/* An allocator takes 4 MiB at a time. */
+static double in_arenas(int step, uint64_t *seed)
+{
+    (void)seed;
+    return (640 + 4 * (step / 3)) * MIB;
+}
+
+static double flat(int step, uint64_t *seed)
+{
+    (void)step;
+    return (640 + 20 * uniform(seed)) * MIB;
+}
+
+static double one_jump(int step, uint64_t *seed)
+{
+    return (step < 60 ? 640 : 900 + uniform(seed)) * MIB;
+}
+
+/* A cache of a data set that is complete after two thirds of the recording. */
+static double fills(int step, uint64_t *seed)
+{
+    return (640 + 6 * (step < 80 ? step : 80) + uniform(seed)) * MIB;
+}
+
+/* A cache that is read at random: the fuller, the fewer misses. */
+static double saturates(int step, uint64_t *seed)
+{
+    return (640 + 800 * (1 - exp(-step / 40.0)) + uniform(seed)) * MIB;
+}
+
+/* Buffers of batches whose length varies: the longest one so far counts. */
+static double records(int step, uint64_t *seed)
+{
+    static double longest;
+    double length = uniform(seed);
+    longest = step && longest > length ? longest : length;
+    return (640 + 400 * longest) * MIB;
+}
+
+static double sawtooth(int step, uint64_t *seed)
+{
+    (void)seed;
+    return (640 + 10 * (step % 25)) * MIB;
+}
+
+static double nothing_much(int step, uint64_t *seed)
+{
+    (void)seed;
+    return 640 * MIB + 100 * step;
+}
+
+static void fill(struct fixture *f, const char *name, int steps, held_at *held, uint64_t seed)
+{
+    int64_t track = fx_track(f, f->process, "counter", name, "bytes");
+    for (int i = 0; i < steps; i++) {
+        fx_step(f, f->process, f->thread, i, i * 1000, i * 1000 + 900, 64, false);
+        fx_counter(f, track, i * 1000 + 850, held(i, &seed));
+    }
+}
+
+static bool is_found(held_at *held, uint64_t seed)
+{
+    struct fixture fx, *f = &fx;
+    fx_open(f);
+    fill(f, "rss_anon", STEPS, held, seed);
+    const struct an_result *result = fx_analyze(f);
+    assert_null(result->leak.reason);
+    bool found = result->leak.found, named = false;
+    for (size_t i = 0; i < result->finding_count; i++)
+        named = named || !strcmp(result->findings[i].id, "LEAK");
+    assert_int_equal(named, found);
+    fx_close(f);
+    return found;
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    assert_true(is_found(linear, 1));
+    assert_true(is_found(in_arenas, 1));
+    assert_false(is_found(flat, 1));
+    assert_false(is_found(one_jump, 1));
+    assert_false(is_found(fills, 1));
+    assert_false(is_found(saturates, 1));
+    assert_false(is_found(sawtooth, 1));
+    assert_false(is_found(nothing_much, 1));
+}
+
+/* Healthy runs of three kinds with 60 seeds each: not one is a leak; every leak is found. */
+static void test_seeds(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        assert_false(is_found(flat, seed * 7919));
+        assert_false(is_found(records, seed * 7919));
+        assert_false(is_found(fills, seed * 7919));
+        assert_true(is_found(linear, seed * 7919));
+    }
+}
+
+static void test_figures(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    fill(f, "rss_anon", STEPS, in_arenas, 0);
+    fx_counter(f, fx_track(f, FX_NONE, "counter", "memory_available", "bytes"), STEPS * 1000,
+               400 * MIB);
+    const struct an_leak *leak = &fx_analyze(f)->leak;
+    assert_true(leak->found);
+    assert_string_equal(leak->what, "anonymous memory");
+    assert_int_equal(leak->first_step, 1);
+    assert_int_equal(leak->last_step, STEPS - 2);
+    /* From step 1 (0 arenas) to step 120 (40 arenas). */
+    assert_near(leak->bytes_per_step.value, 160 * MIB / 119, 1);
+    assert_true(leak->low.value > 0 && leak->low.value < leak->bytes_per_step.value);
+    assert_true(leak->high.value > leak->bytes_per_step.value);
+    assert_near(leak->steps_left.value, 400 * 119 / 160.0, 1e-6);
+    assert_false(leak->rank.valid);
+    fx_close(f);
+}
+
+/* What the program counts itself is judged too. */
+static void test_tracked(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    fill(f, "memory.total", STEPS, linear, 1);
+    const struct an_leak *leak = &fx_analyze(f)->leak;
+    assert_true(leak->found);
+    assert_string_equal(leak->what, "tracked memory");
+    fx_close(f);
+}
+
+static void test_not_judged(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    fill(f, "rss_anon", 40, linear, 1);
+    assert_string_equal(fx_analyze(f)->leak.reason, "fewer than 50 counted steps");
+    fx_close(f);
+    fx_open(f); /* two samples in all the steps */
+    for (int i = 0; i < STEPS; i++)
+        fx_step(f, f->process, f->thread, i, i * 1000, i * 1000 + 900, 64, false);
+    int64_t track = fx_track(f, f->process, "counter", "rss_anon", "bytes");
+    fx_counter(f, track, 500, 100 * MIB);
+    fx_counter(f, track, 60000, 900 * MIB);
+    assert_string_equal(fx_analyze(f)->leak.reason, "the steps took too few samples of /proc");
+    fx_close(f);
+    fx_open(f);
+    for (int i = 0; i < STEPS; i++)
+        fx_step(f, f->process, f->thread, i, i * 1000, i * 1000 + 900, 64, false);
+    fx_counter(f, fx_track(f, f->process, "counter", "loss", NULL), 500, 1);
+    assert_non_null(strstr(fx_analyze(f)->leak.reason, "record with tacho run"));
+    fx_close(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_figures),    cmocka_unit_test(test_tracked),
+        cmocka_unit_test(test_not_judged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
