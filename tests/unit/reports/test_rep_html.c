@@ -10,7 +10,7 @@
 #include "tests/unit/rep_gpu.h"
 
 #define SIZE_MOST 1000000
-#define SIZE_ROOM 100000 /* of it, that the largest page of today leaves for what comes */
+#define SIZE_ROOM 50000 /* of it, that the largest page of today leaves for what comes */
 
 /* ---- a reader of HTML that is strict ------------------------------------------------------------------------------------- */
 
