@@ -289,14 +289,16 @@ demo: all ## trains a small GPT-2 on text of this machine under tacho, prints th
 	$(Q).ci/demo "$(O)"
 
 # ---- a build for any Linux with glibc 2.28 ---------------------------------------------------------------------------------------
-dist: $(O)/config.mk ## tarball for any x86-64 Linux with glibc >= 2.28, in build/dist (.ci/dist says how)
+dist: $(O)/config.mk ## tarball and Python wheel for any x86-64 Linux with glibc >= 2.28, in build/dist
 	$(Q).ci/dist "$(O)" "$(VERSION)"
+deb: all ## Debian package for this system, in build/deb
+	$(Q).ci/deb "$(O)" "$(VERSION)"
 
 # ---- sources: lint, format -------------------------------------------------------------------------------------------------------
 SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) $(AGENT_ROOMS) profiler profiler/hook profiler/gemm $(UNIT_ROOMS) tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
 CXX_SOURCES := $(TACHO_CXX) $(wildcard tests/gpu/*.cu)
-SCRIPTS := $(sort $(wildcard .ci/*) tests/run $(shell find tests -name '*.sh'))
-PY_SOURCES := $(sort $(HOOK_PY) $(shell find tests -name '*.py'))
+SCRIPTS := $(sort $(filter-out %.py,$(wildcard .ci/*)) tests/run $(shell find tests -name '*.sh'))
+PY_SOURCES := $(sort $(HOOK_PY) $(wildcard .ci/*.py) $(shell find tests -name '*.py'))
 # the checks of tests/lint that are programs, but circles.py, which reads a build; 77: a tool is missing, which the check has said
 LINTS := $(sort $(wildcard tests/lint/*.sh) $(filter-out tests/lint/circles.py,$(wildcard tests/lint/*.py)))
 PYFLAKES ?= $(firstword $(foreach p,pyflakes3 pyflakes,$(shell command -v $(p))))
@@ -364,4 +366,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: man bench-engine dist coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+.PHONY: man bench-engine dist deb coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force

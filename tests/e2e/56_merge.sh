@@ -190,8 +190,11 @@ sleep 0.01 & gone=$!
 wait $gone
 touch ".left.tacho.$host.$gone.merge" ".left.tacho.$host.$gone.merge-wal" ".left.tacho.$host.$$.merge" ".left.tacho.elsewhere.$gone.merge" ".other.tacho.$host.$gone.merge"
 merge part0.tacho part1.tacho -o left.tacho
-[ "$(ls -A | grep -c '^\.left.*\.merge')" = 2 ] && [ -e ".left.tacho.$host.$$.merge" ] && [ -e ".left.tacho.elsewhere.$gone.merge" ] && [ -e ".other.tacho.$host.$gone.merge" ] ||
-    wrong "leftovers: $(ls -A | grep '^\.')"
+shopt -s nullglob
+left=(.left*.merge*)
+shopt -u nullglob
+[ ${#left[@]} = 2 ] && [ -e ".left.tacho.$host.$$.merge" ] && [ -e ".left.tacho.elsewhere.$gone.merge" ] && [ -e ".other.tacho.$host.$gone.merge" ] ||
+    wrong "leftovers: ${left[*]}"
 rm -f .left.* .other.*
 
 # ---- refused, with words, and nothing is made

@@ -16,7 +16,7 @@ fi
 tarball=$(ls "$BUILD"/dist/tacho-*-linux-x86_64.tar.gz) || exit 1
 mkdir "$TMPDIR/away" && tar -xzf "$tarball" -C "$TMPDIR/away" || exit 1
 top=$(echo "$TMPDIR"/away/tacho-*)
-for f in tacho libtacho.so libtacho_gemm.so tacho-python/libtacho_hook.so tacho-python/sitecustomize.py README.md LICENSE INSTALL docs/README.md include/tacho_nvtx.h licenses/sqlite3 licenses/elfutils-LGPL-3 licenses/chart.js; do
+for f in tacho libtacho.so libtacho_gemm.so tacho-python/libtacho_hook.so tacho-python/sitecustomize.py README.md LICENSE INSTALL docs/README.md include/tacho_nvtx.h licenses/sqlite3 licenses/elfutils-LGPL-3 licenses/chart.js sbom.spdx.json; do
     [ -f "$top/$f" ] || { echo "not in it: $f"; exit 1; }
 done
 for f in "$top/tacho" "$top"/*.so "$top"/tacho-python/*.so; do
@@ -26,6 +26,22 @@ for f in "$top/tacho" "$top"/*.so "$top"/tacho-python/*.so; do
     [ -z "$alien" ] || { echo "$f needs $alien"; exit 1; }
     ! grep -qaF "$PWD/" "$f" || { echo "$f has paths of this machine in it"; exit 1; }
 done
+# the bill of materials names everything whose licence is included, and the wheel works where Python does
+python3 - "$top" << 'PY' || exit 1
+import json, os, sys
+
+top = sys.argv[1]
+named = {package["name"] for package in json.load(open(top + "/sbom.spdx.json"))["packages"]}
+licences = {name for name in os.listdir(top + "/licenses") if not name.startswith("elfutils-")}
+missing = {"libc++" if name in ("lib", "libcxx", "zig", "ziglang") else name for name in licences} - named
+assert not missing, (missing, named)
+PY
+wheel=$(ls "$BUILD"/dist/tacho-*.whl) || exit 1
+python3 -m venv "$TMPDIR/venv" && "$TMPDIR/venv/bin/pip" install -q --no-index "$wheel" || exit 1
+"$TMPDIR/venv/bin/tacho" version | grep -q '^tacho ' || { echo "the wheel's tacho does not start"; exit 1; }
+"$TMPDIR/venv/bin/tacho" run --no-peak -o "$TMPDIR/wheel" -- "$BUILD/tests/targets/target_events" > "$TMPDIR/out" 2>&1 || { cat "$TMPDIR/out"; exit 1; }
+"$TMPDIR/venv/bin/pip" uninstall -qy tacho
+[ -z "$(find "$TMPDIR/venv" -name '*tacho*')" ] || { echo "the wheel leaves files behind"; exit 1; }
 # an environment with nothing of this build in it
 cd "$TMPDIR" || exit 1
 bare() { env -i PATH="$PATH" HOME="$TMPDIR" TMPDIR="$TMPDIR" "$@"; }
