@@ -238,37 +238,6 @@ static int open_fail(const char *path, sqlite3 *db, int status, struct tacho_err
     return store_db_fail(err, db, status, path, "cannot be opened");
 }
 
-/* A file: URI of a path, so that options can be added to it. Bytes that mean something in a URI are
- * escaped. */
-static char *uri_of(const char *path, const char *options)
-{
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./";
-    char *uri = malloc(strlen(path) * 3 + strlen(options) + 16), *byte = uri;
-    if (!uri)
-        return NULL;
-    byte += sprintf(byte, "file:%s", path[0] == '/' ? "//" : "");
-    for (const char *letter = path; *letter; letter++)
-        if (strchr(plain, *letter))
-            *byte++ = *letter;
-        else
-            byte += sprintf(byte, "%%%02X", (unsigned char)*letter);
-    strcpy(byte, options);
-    return uri;
-}
-
-/* Opens the database with SQLite. TACHO_ENOMEM, or 0 and the code of SQLite in *status. */
-static int db_open(const char *path, int flags, const char *options, sqlite3 **out, int *status)
-{
-    char *uri = uri_of(path, options);
-    if (!uri)
-        return TACHO_ENOMEM;
-    *status = sqlite3_open_v2(uri, out, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
-    free(uri);
-    sqlite3_extended_result_codes(*out, 1);
-    return 0;
-}
-
 /* Files come from anywhere: nothing stored in one may run code or break the parser. */
 static void db_harden(sqlite3 *db)
 {
@@ -286,22 +255,21 @@ static int first_read(sqlite3 *db)
     return sqlite3_exec(db, "SELECT 1 FROM sqlite_master LIMIT 1", NULL, NULL, NULL);
 }
 
-/* Nothing may be written beside the file (read-only folder or medium), and SQLite wants a -shm or a
- * journal there. If no WAL holds rows, the file alone is complete and can be read as immutable. */
-static int open_immutable(const char *path, sqlite3 **db, struct tacho_error *err)
+/* Opens it as immutable: nothing is written beside the file (read-only folder or medium, a file of
+ * another user), where SQLite wants a -shm or a journal. If no WAL holds rows, the file alone is
+ * complete. */
+static int open_immutable(const char *path, const struct store_place *place, sqlite3 **db,
+                          struct tacho_error *err)
 {
-    char wal[4200];
+    char wal[sizeof place->name + 8];
     struct stat st;
-    int status;
-    snprintf(wal, sizeof wal, "%s-wal", path);
-    if (!stat(wal, &st) && st.st_size > 0)
+    snprintf(wal, sizeof wal, "%s-wal", place->name);
+    if (!fstatat(place->folder, wal, &st, AT_SYMLINK_NOFOLLOW) && st.st_size > 0)
         return tacho_fail(err, TACHO_EDENIED,
                           "copy the folder to a place you can write to, and read it there",
                           "%s: unfinished, and its folder cannot be written to", path);
     sqlite3_close(*db);
-    *db = NULL;
-    if (db_open(path, SQLITE_OPEN_READONLY, "?immutable=1", db, &status))
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
+    int status = store_sqlite_open(place, SQLITE_OPEN_READONLY, "?immutable=1", db);
     if (status == SQLITE_OK) {
         db_harden(*db);
         status = first_read(*db);
@@ -312,31 +280,29 @@ static int open_immutable(const char *path, sqlite3 **db, struct tacho_error *er
 /* Reads the last bytes of a journal. A journal that belongs to a transaction over several databases
  * ends with the name of a super-journal and the magic number, and SQLite removes the file of that
  * name when it rolls the journal back. tacho never writes such a journal. */
-static bool names_super_journal(int fd, off_t size)
+static bool names_super_journal(int fd)
 {
     static const unsigned char magic[8] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7};
     unsigned char end[sizeof magic];
+    off_t size = lseek(fd, 0, SEEK_END);
     return size >= (off_t)sizeof end &&
            (pread(fd, end, sizeof end, size - (off_t)sizeof end) != (ssize_t)sizeof end ||
             memcmp(end, magic, sizeof magic) == 0);
 }
 
-/* May SQLite roll back what lies in the journal beside the file? Only if file and journal are plain
- * files of the caller, and the journal names no other file to remove. True without a journal. */
-static bool journal_is_safe(const char *path)
+/* May SQLite roll back what lies in the journal beside the file? Only if file and journal are the
+ * caller's, and the journal names no other file to remove. True without a journal. */
+static bool journal_is_safe(const struct store_place *place)
 {
-    char journal[4200];
-    struct stat file, beside;
-    if (snprintf(journal, sizeof journal, "%s-journal", path) >= (int)sizeof journal)
-        return false;
-    if (lstat(journal, &beside))
+    char journal[sizeof place->name + 16];
+    struct stat file;
+    snprintf(journal, sizeof journal, "%s-journal", place->name);
+    int fd = store_file_open(place->folder, journal, O_RDONLY);
+    if (fd < 0)
         return errno == ENOENT;
-    int fd = open(journal, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    bool safe = fd >= 0 && !fstat(fd, &beside) && S_ISREG(beside.st_mode) &&
-                beside.st_uid == geteuid() && beside.st_nlink == 1 && !stat(path, &file) &&
-                file.st_uid == geteuid() && !names_super_journal(fd, beside.st_size);
-    if (fd >= 0)
-        close(fd);
+    bool safe = !fstatat(place->folder, place->name, &file, AT_SYMLINK_NOFOLLOW) &&
+                file.st_uid == geteuid() && !names_super_journal(fd);
+    close(fd);
     return safe;
 }
 
@@ -348,69 +314,87 @@ static int journal_fail(const char *path, struct tacho_error *err)
 }
 
 /* A process died while it saved results: only a writer may roll its journal back. */
-static void roll_back_journal(const char *path)
+static void roll_back_journal(const struct store_place *place)
 {
     sqlite3 *db = NULL;
-    int status;
-    if (!db_open(path, SQLITE_OPEN_READWRITE, "", &db, &status) && status == SQLITE_OK)
+    if (store_sqlite_open(place, SQLITE_OPEN_READWRITE, "", &db) == SQLITE_OK)
         first_read(db);
     sqlite3_close(db);
 }
 
-int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out,
-                  struct store_header *header, struct tacho_error *err)
+/* May SQLite make a WAL and its index beside the file, to read it? */
+static bool may_write_beside(const struct store_place *place)
+{
+    struct stat file;
+    return !place->is_led && !fstatat(place->folder, place->name, &file, AT_SYMLINK_NOFOLLOW) &&
+           file.st_uid == geteuid();
+}
+
+/* Reads the schema for the first time, which opens what is beside the file. `safe`: its journal may
+ * be rolled back. */
+static int read_first(const char *path, const struct store_place *place, bool reads, bool safe,
+                      sqlite3 **db, struct tacho_error *err)
+{
+    int status = first_read(*db);
+    if (status == SQLITE_READONLY_ROLLBACK && reads) {
+        if (!safe)
+            return journal_fail(path, err);
+        roll_back_journal(place);
+        status = first_read(*db);
+    }
+    if (status == SQLITE_OK)
+        return 0;
+    bool is_refused = (status & 0xff) == SQLITE_CANTOPEN || (status & 0xff) == SQLITE_READONLY;
+    /* a hot journal: the file alone is not consistent */
+    if (reads && is_refused && status != SQLITE_READONLY_ROLLBACK)
+        return open_immutable(path, place, db, err);
+    return store_db_fail(err, *db, status, path, "cannot be read");
+}
+
+/* Opens the database and reads its header, but not yet what is beside it. */
+static int open_and_look(const char *path, const struct store_place *place, bool reads,
+                         sqlite3 **db, struct store_header *header, struct tacho_error *err)
+{
+    const char *options = reads && !may_write_beside(place) ? "?readonly_shm=1" : "";
+    int status =
+        store_sqlite_open(place, reads ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE, options, db);
+    if (status != SQLITE_OK)
+        return open_fail(path, *db, status, err);
+    db_harden(*db);
+    int code = header_read(path, *db, header, err);
+    char wal[sizeof place->name + 8];
+    snprintf(wal, sizeof wal, "%s-wal", place->name);
+    if (code || !*options || !header->wal || !faccessat(place->folder, wal, F_OK, 0))
+        return code;
+    return open_immutable(path, place, db, err); /* SQLite would make the WAL */
+}
+
+int store_db_open(const char *path, const struct store_place *place, enum store_db_mode mode,
+                  sqlite3 **out, struct store_header *header, struct tacho_error *err)
 {
     sqlite3 *db = NULL;
-    struct stat st;
-    int status = SQLITE_OK;
+    bool reads = mode == STORE_DB_READ;
     *out = NULL;
-    /* SQLite would wait for a writer of a pipe. */
-    if (!stat(path, &st) && !S_ISREG(st.st_mode))
+    if (place->folder < 0)
         return open_fail(path, NULL, SQLITE_CANTOPEN, err);
     /* Asked before SQLite opens anything: as root it gives a journal to the owner of the file. */
-    bool safe = journal_is_safe(path);
-    if (!safe && (mode != STORE_DB_READ || geteuid() == 0))
+    bool safe = journal_is_safe(place);
+    if (!safe && (!reads || geteuid() == 0))
         return journal_fail(path, err);
-    int code = db_open(path, mode == STORE_DB_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE,
-                       "", &db, &status);
-    if (code)
-        return tacho_fail(err, code, NULL, "%s: out of memory", path);
-    if (status != SQLITE_OK) {
-        code = open_fail(path, db, status, err);
-        goto fail;
-    }
-    db_harden(db);
-    code = header_read(path, db, header, err);
-    if (code)
-        goto fail;
-    status = first_read(db);
-    if (status == SQLITE_READONLY_ROLLBACK && mode == STORE_DB_READ) {
-        if (!safe) {
-            code = journal_fail(path, err);
-            goto fail;
-        }
-        roll_back_journal(path);
-        status = first_read(db);
-    }
-    if (mode == STORE_DB_READ &&
-        status != SQLITE_READONLY_ROLLBACK && /* a hot journal: the file alone is not consistent */
-        ((status & 0xff) == SQLITE_CANTOPEN || (status & 0xff) == SQLITE_READONLY))
-        code = open_immutable(path, &db, err);
-    else if (status != SQLITE_OK)
-        code = store_db_fail(err, db, status, path, "cannot be read");
-    else /* the first read may have rolled back what a crash left half written */
+    int code = open_and_look(path, place, reads, &db, header, err);
+    if (!code)
+        code = read_first(path, place, reads, safe, &db, err);
+    if (!code) /* the first read may have rolled back what a crash left half written */
         code = header_read(path, db, header, err);
     if (!code)
         code = header_check(path, db, header, err);
-    if (!code && mode == STORE_DB_WRITE && sqlite3_db_readonly(db, "main") == 1)
+    if (!code && !reads && sqlite3_db_readonly(db, "main") == 1)
         code = tacho_fail(err, TACHO_EDENIED, "check the permissions of the file",
                           "%s: no permission to write to it", path);
     if (code)
-        goto fail;
-    *out = db;
-    return 0;
-fail:
-    sqlite3_close(db);
+        sqlite3_close(db);
+    else
+        *out = db;
     return code;
 }
 

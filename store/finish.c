@@ -4,13 +4,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "store/db.h"
@@ -33,51 +30,58 @@ static int fold(store *writer)
                       "cannot be finished");
 }
 
-/* Puts a complete, synced copy in the place of the live file. The WAL goes first, and for good: it
- * must never be read back into the copy. */
-static int copy_takes_place(const char *copy, const char *path)
+/* A name beside that of the place. */
+static const char *beside(const struct store_place *place, const char *suffix, char name[300])
 {
-    char beside[PATH_MAX];
-    for (int i = 0; i < 2; i++)
-        if (snprintf(beside, sizeof beside, "%s%s", path, i ? "-shm" : "-wal") < (int)sizeof beside)
-            unlink(beside);
-    int status = store_folder_sync(path);
-    if (status == 0 && rename(copy, path))
+    snprintf(name, 300, "%.255s%s", place->name, suffix);
+    return name;
+}
+
+/* Puts a complete, synced copy in the place of the live file. The WAL goes first, and for good: it
+ * must never be read back into the copy. 0 or a negative errno. */
+static int copy_takes_place(const struct store_place *place)
+{
+    char name[300];
+    unlinkat(place->folder, beside(place, "-wal", name), 0);
+    unlinkat(place->folder, beside(place, "-shm", name), 0);
+    int status = store_file_sync(place->folder, ".");
+    if (status == 0 && renameat(place->folder, beside(place, STORE_FINISH_SUFFIX, name),
+                                place->folder, place->name))
         status = -errno;
-    return status ? status : store_folder_sync(path);
+    return status ? status : store_file_sync(place->folder, ".");
 }
 
 /* Another process reads the live file and keeps it open, so its WAL cannot be folded in. A copy of
  * what is committed takes its place; the reader keeps the old file, which no longer has a name. */
 static int fold_copy(store *writer)
 {
-    char *copy = sqlite3_mprintf("%s" STORE_FINISH_SUFFIX, writer->path);
+    const struct store_place *place = &writer->place;
+    char copy[STORE_SPELLED], name[300], wal[300];
+    int status = 0;
+    beside(place, STORE_FINISH_SUFFIX, name);
+    store_place_spell(place, STORE_FINISH_SUFFIX, copy);
+    unlinkat(place->folder, name, 0);
     char *sql = sqlite3_mprintf("VACUUM INTO %Q", copy);
-    int code = copy && sql ? 0 : TACHO_ENOMEM, status = 0;
-    if (!code) {
-        unlink(copy);
-        code = store_exec(writer, sql, "cannot be finished");
-    }
-    if (!code && (status = store_file_sync(copy)) == 0 && (status = store_folder_sync(copy)) == 0)
-        status = copy_takes_place(copy, writer->path);
+    int code = sql ? store_exec(writer, sql, "cannot be finished") : TACHO_ENOMEM;
+    sqlite3_free(sql);
+    if (!code && (status = store_file_sync(place->folder, name)) == 0 &&
+        (status = store_file_sync(place->folder, ".")) == 0)
+        status = copy_takes_place(place);
     if (status)
         code = tacho_fail(&writer->error, tacho_error_of_errno(-status), NULL,
                           "%s: cannot be finished: %s", writer->path, strerror(-status));
-    if (code && copy && access(writer->wal_path, F_OK) == 0)
-        unlink(copy); /* without a WAL the copy is all there is */
-    sqlite3_free(sql);
-    sqlite3_free(copy);
+    if (code && faccessat(place->folder, beside(place, "-wal", wal), F_OK, 0) == 0)
+        unlinkat(place->folder, name, 0); /* without a WAL the copy is all there is */
     return code;
 }
 
-int store_finish_again(const char *path)
+int store_finish_again(const struct store_place *place)
 {
-    char copy[PATH_MAX], wal[PATH_MAX];
-    if (snprintf(copy, sizeof copy, "%s" STORE_FINISH_SUFFIX, path) >= (int)sizeof copy ||
-        snprintf(wal, sizeof wal, "%s-wal", path) >= (int)sizeof wal || access(copy, F_OK) ||
-        !access(wal, F_OK))
+    char copy[300], wal[300];
+    if (!store_file_is_own(place->folder, beside(place, STORE_FINISH_SUFFIX, copy)) ||
+        !faccessat(place->folder, beside(place, "-wal", wal), F_OK, 0))
         return 0;
-    int status = copy_takes_place(copy, path);
+    int status = copy_takes_place(place);
     return status ? tacho_error_of_errno(-status) : 0;
 }
 
@@ -96,15 +100,19 @@ int store_finish(store *writer, struct tacho_error *err)
     }
 out:;
     struct tacho_error failure = writer->error;
+    struct store_place place = writer->place;
     char *path = writer->path;
     writer->path = NULL;
+    writer->place.folder = -1;
     store_close(writer); /* before the file is opened again: closing any descriptor of it drops
                             SQLite's locks */
-    if (!code && store_file_sync(path))
+    int status = code ? 0 : store_file_sync(place.folder, place.name);
+    if (status)
         code = tacho_fail(&failure, TACHO_EIO, NULL, "%s: cannot be synced: %s", path,
-                          strerror(errno));
+                          strerror(-status));
     if (code && err)
         *err = failure;
+    store_place_close(&place);
     free(path);
     return code;
 }
@@ -146,117 +154,96 @@ static int copy_bytes(int from, int to)
 }
 
 /* rename that never overwrites; where the filesystem cannot say so, a link and an unlink do the
- * same. */
-static int rename_new(const char *from, const char *to)
+ * same. 0 or errno. */
+static int rename_new(int folder, const char *from, const char *to)
 {
-    if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE))
+    if (!renameat2(folder, from, folder, to, RENAME_NOREPLACE))
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
         return errno;
-    if (!link(from, to)) {
-        unlink(from);
+    if (!linkat(folder, from, folder, to, 0)) {
+        unlinkat(folder, from, 0);
         return 0;
     }
     if (errno == EEXIST)
         return errno;
-    if (!access(to, F_OK)) /* neither call is there (FAT over an old kernel): a check, with the race
-                              that it has */
+    if (!faccessat(folder, to, F_OK, AT_SYMLINK_NOFOLLOW)) /* neither call is there (FAT over an old
+                                                   kernel): a check, with the race that it has */
         return EEXIST;
-    return rename(from, to) ? errno : 0;
+    return renameat(folder, from, folder, to) ? errno : 0;
 }
 
 /* The two names lie on different filesystems, or this one has no links: a hidden copy beside the
- * final name, synced, renamed.
+ * final name, synced, renamed. 0 or errno.
  */
-static int publish_copy(const char *from, const char *to, struct tacho_error *err)
+static int publish_copy(const struct store_place *from, const struct store_place *to)
 {
-    char folder[PATH_MAX], name[PATH_MAX], tmp[PATH_MAX];
+    char tmp[sizeof to->name + 32];
     struct stat st;
-    int in = -1, out = -1, os = 0;
-    snprintf(folder, sizeof folder, "%s", to);
-    snprintf(name, sizeof name, "%s", to);
-    if ((size_t)snprintf(tmp, sizeof tmp, "%s/.%s.%ld.tmp", dirname(folder), basename(name),
-                         (long)getpid()) >= sizeof tmp)
-        return publish_fail(err, to, ENAMETOOLONG);
-    in = open(from, O_RDONLY | O_CLOEXEC);
+    int out = -1, os = 0;
+    snprintf(tmp, sizeof tmp, ".%s.%ld.tmp", to->name, (long)getpid());
+    int in = store_file_peek(from->folder, from->name);
     if (in < 0 || fstat(in, &st))
         os = errno;
     if (!os) {
-        out = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0777);
+        out = openat(to->folder, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                     st.st_mode & 0777);
         os = out < 0 ? errno : copy_bytes(in, out);
     }
     if (out >= 0 && close(out) && !os)
         os = errno; /* NFS and quotas report here */
     if (!os)
-        os = rename_new(tmp, to);
+        os = rename_new(to->folder, tmp, to->name);
     if (os && out >= 0)
-        unlink(tmp);
+        unlinkat(to->folder, tmp, 0);
     if (in >= 0)
         close(in);
-    return os ? publish_fail(err, to, os) : 0;
+    return os;
+}
+
+/* `from` and `to` are the places of the paths of the same names with a 's'. */
+static int publish(const struct store_place *from, const struct store_place *to,
+                   const char *from_path, const char *to_path, struct tacho_error *err)
+{
+    if (from->folder < 0)
+        return publish_fail(err, from_path, errno);
+    if (to->folder < 0)
+        return publish_fail(err, to_path, errno);
+    if (linkat(from->folder, from->name, to->folder, to->name, 0)) {
+        int os = errno;
+        if (os == ENOENT && faccessat(from->folder, from->name, F_OK, 0))
+            return publish_fail(err, from_path, ENOENT);
+        if (os == EXDEV || os == EPERM || os == EMLINK || os == EOPNOTSUPP || os == ENOSYS)
+            os = publish_copy(from, to);
+        if (os)
+            return publish_fail(err, to_path, os);
+    }
+    store_file_sync(to->folder, "."); /* best effort: the file is complete and has its name */
+    unlinkat(from->folder, from->name, 0);
+    return 0;
+}
+
+int store_publish_at(int from_folder, const char *from, int to_folder, const char *to,
+                     struct tacho_error *err)
+{
+    struct store_place places[2];
+    store_place_at(from_folder, from, &places[0]);
+    store_place_at(to_folder, to, &places[1]);
+    int code = publish(&places[0], &places[1], from, to, err);
+    store_place_close(&places[0]);
+    store_place_close(&places[1]);
+    return code;
 }
 
 int store_publish(const char *from, const char *to, struct tacho_error *err)
 {
-    int code = 0;
-    if (link(from, to)) {
-        if (errno == EEXIST)
-            return publish_fail(err, to, EEXIST);
-        if (errno == ENOENT && access(from, F_OK))
-            return publish_fail(err, from, ENOENT);
-        if (errno != EXDEV && errno != EPERM && errno != EMLINK && errno != EOPNOTSUPP &&
-            errno != ENOSYS)
-            return publish_fail(err, to, errno);
-        code = publish_copy(from, to, err);
-    }
-    if (code)
-        return code;
-    store_folder_sync(to); /* best effort: the file is complete and has its name */
-    unlink(from);
-    return 0;
-}
-
-/* ---- where is it --------------------------------------------------------------------------------------------------------- */
-
-int store_is_local(const char *path)
-{
-    /* f_type of filesystems whose locks or mmap reach beyond this machine, or go through a process
-     * of unknown habits */
-    static const uint32_t remote[] = {
-        0x6969,     /* nfs */
-        0xff534d42, /* cifs */
-        0xfe534d42, /* smb2 */
-        0x517b,     /* smb */
-        0x0bd00bd0, /* lustre */
-        0x47504653, /* gpfs */
-        0x19830326, /* beegfs */
-        0x65735546, /* fuse (sshfs, s3fs, gcsfuse ...) */
-        0x01021997, /* 9p */
-        0x00c36400, /* ceph */
-        0x5346414f, /* afs */
-        0x6b414653, /* kafs */
-        0x73757245, /* coda */
-        0x7461636f, /* ocfs2 */
-        0x01161970, /* gfs2 */
-        0xaad7aaea, /* panfs */
-        0x786f4256, /* vboxsf */
-        0xbacbacbc, /* vmhgfs */
-        0x6a656a63, /* virtiofs and hostfs helpers */
-        0x013111a8, /* ibrix */
-        0x20030528, /* orangefs, pvfs2 */
-    };
-    struct statfs fs;
-    char copy[PATH_MAX];
-    int status = statfs(path, &fs);
-    if (status && errno == ENOENT) { /* not there yet: its folder decides */
-        if ((size_t)snprintf(copy, sizeof copy, "%s", path) >= sizeof copy)
-            return TACHO_EIO;
-        status = statfs(dirname(copy), &fs);
-    }
-    if (status)
-        return tacho_error_of_errno(errno);
-    for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
-        if ((uint32_t)fs.f_type == remote[i])
-            return 0;
-    return 1;
+    struct store_place places[2];
+    int code;
+    if (store_place_find(from, true, &places[0]) != 0)
+        return publish_fail(err, from, errno);
+    int os = store_place_find(to, false, &places[1]) != 0 ? errno : 0;
+    code = os ? publish_fail(err, to, os) : publish(&places[0], &places[1], from, to, err);
+    store_place_close(&places[0]);
+    store_place_close(&places[1]);
+    return code;
 }

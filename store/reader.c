@@ -27,6 +27,7 @@ void store_reader_close(store_reader *reader)
     if (!reader)
         return;
     sqlite3_close(reader->db);
+    store_place_close(&reader->place);
     free(reader->path);
     free(reader);
 }
@@ -72,7 +73,8 @@ int store_open(const char *path, store_reader **out, struct tacho_error *err)
         free(reader);
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     }
-    int code = store_db_open(path, STORE_DB_READ, &reader->db, &header, err);
+    store_place_find(path, true, &reader->place);
+    int code = store_db_open(path, &reader->place, STORE_DB_READ, &reader->db, &header, err);
     if (!code)
         code = tables_check(reader, err);
     if (!code) {

@@ -7,10 +7,12 @@
 
 #include <sqlite3.h>
 
+#include "store/files.h"
 #include "store/store.h"
 
 struct store_reader {
     sqlite3 *db;
+    struct store_place place;
     char *path;
     struct tacho_error error;
 };

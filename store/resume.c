@@ -95,18 +95,19 @@ static int writer_load(store *writer)
 }
 
 /* Opens a file of ours for writing: a live one to record into, or a finished one for results. */
-static int writer_open_existing(const char *path, bool live, store **out, struct tacho_error *err)
+static int writer_open_existing(const struct store_place *place, const char *path, bool live,
+                                store **out, struct tacho_error *err)
 {
     struct store_header header;
     *out = NULL;
-    store *writer = store_writer_new(path);
+    store *writer = store_writer_new(place, path);
     if (!writer)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    int code = live ? store_finish_again(path) : 0;
+    int code = live ? store_finish_again(&writer->place) : 0;
     if (code)
         tacho_fail(err, code, NULL, "%s: cannot be finished", path);
     else
-        code = store_db_open(path, STORE_DB_WRITE, &writer->db, &header, err);
+        code = store_db_open(path, &writer->place, STORE_DB_WRITE, &writer->db, &header, err);
     if (code) {
         store_close(writer);
         return code;
@@ -136,10 +137,21 @@ static int writer_open_existing(const char *path, bool live, store **out, struct
 
 int store_resume(const char *path, store **out, struct tacho_error *err)
 {
-    return writer_open_existing(path, true, out, err);
+    struct store_place place;
+    store_place_find(path, true, &place);
+    return writer_open_existing(&place, path, true, out, err);
+}
+
+int store_resume_at(int folder, const char *path, store **out, struct tacho_error *err)
+{
+    struct store_place place;
+    store_place_at(folder, path, &place);
+    return writer_open_existing(&place, path, true, out, err);
 }
 
 int store_open_results(const char *path, store **out, struct tacho_error *err)
 {
-    return writer_open_existing(path, false, out, err);
+    struct store_place place;
+    store_place_find(path, true, &place);
+    return writer_open_existing(&place, path, false, out, err);
 }

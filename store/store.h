@@ -129,6 +129,9 @@ typedef struct store store; /* a file open for writing */
 
 /* Creates PATH (must not exist) as a live store: WAL, schema, application_id. */
 int store_create(const char *path, store **out, struct tacho_error *err);
+/* The same for the last part of PATH in a folder that is open: no other part of it is used but in
+ * messages. */
+int store_create_at(int folder, const char *path, store **out, struct tacho_error *err);
 /* The same for a file that no other process opens before it is finished and that its maker removes
  * when anything fails (imports): no journal, so a transaction cannot be taken back; after a failure
  * only store_close is allowed. */
@@ -136,6 +139,7 @@ int store_create_private(const char *path, store **out, struct tacho_error *err)
 /* Opens a live store again after its writer died (tacho recover); interned strings and details are
  * loaded. */
 int store_resume(const char *path, store **out, struct tacho_error *err);
+int store_resume_at(int folder, const char *path, store **out, struct tacho_error *err);
 /* Closes without finishing; an open transaction is rolled back. NULL is fine. */
 void store_close(store *writer);
 const struct tacho_error *store_error(const store *writer);
@@ -244,6 +248,9 @@ int store_finish(store *writer, struct tacho_error *err);
 /* Moves a finished file to its final name: link (never overwrites: TACHO_EEXISTS) or, across
  * filesystems, copy beside, sync, rename. */
 int store_publish(const char *from, const char *to, struct tacho_error *err);
+/* The same by folders that are open: of the last parts of the paths. */
+int store_publish_at(int from_folder, const char *from, int to_folder, const char *to,
+                     struct tacho_error *err);
 /* Makes a whole run at once: `fill` writes it under a hidden name in the folder of PATH, and it
  * gets its name when it is complete (never over another file). A failure leaves nothing. */
 struct store_making {

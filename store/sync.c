@@ -4,16 +4,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "store/writer.h"
 
-int store_file_sync(const char *path)
+int store_file_sync(int folder, const char *name)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     int status = fsync(fd) ? -errno : 0;
@@ -21,11 +18,4 @@ int store_file_sync(const char *path)
     return status == -EINVAL || status == -EROFS
                ? 0
                : status; /* folders of some filesystems cannot be synced */
-}
-
-int store_folder_sync(const char *path)
-{
-    char copy[PATH_MAX];
-    snprintf(copy, sizeof copy, "%s", path);
-    return store_file_sync(dirname(copy));
 }

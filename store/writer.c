@@ -20,8 +20,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,9 +118,12 @@ static void checkpoint_limit(store *writer)
 {
     struct statvfs filesystem;
     int pages = 1024;
-    if (!statvfs(writer->path, &filesystem) &&
+    int folder = openat(writer->place.folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0 && !fstatvfs(folder, &filesystem) &&
         filesystem.f_bavail * filesystem.f_frsize / 4096 / 16 < 1024)
         pages = (int)(filesystem.f_bavail * filesystem.f_frsize / 4096 / 16);
+    if (folder >= 0)
+        close(folder);
     sqlite3_wal_autocheckpoint(writer->db, pages < 16 ? 16 : pages);
 }
 
@@ -156,19 +157,19 @@ int store_writer_open(store *writer)
     return 0;
 }
 
-store *store_writer_new(const char *path)
+store *store_writer_new(const struct store_place *place, const char *path)
 {
     store *writer = calloc(1, sizeof *writer);
-    if (!writer)
-        return NULL;
-    writer->path = strdup(path);
-    writer->wal_path = malloc(strlen(path) + 5);
-    if (!writer->path || !writer->wal_path) {
-        store_close(writer);
+    if (!writer) {
+        close(place->folder);
         return NULL;
     }
-    sprintf(writer->wal_path, "%s-wal", path);
-    return writer;
+    writer->place = *place;
+    writer->path = strdup(path);
+    if (writer->path)
+        return writer;
+    store_close(writer);
+    return NULL;
 }
 
 void store_close(store *writer)
@@ -186,8 +187,8 @@ void store_close(store *writer)
     store_intern_clear(&writer->details);
     store_intern_clear(&writer->stacks);
     free(writer->key);
+    store_place_close(&writer->place);
     free(writer->path);
-    free(writer->wal_path);
     free(writer);
 }
 
@@ -199,30 +200,26 @@ int store_writer_give_up(store *writer, int code, struct tacho_error *err)
     return code;
 }
 
-/* Creates a file with all tables. A failure leaves no file. */
-static int writer_create(const char *path, const char *pragmas, store **out,
-                         struct tacho_error *err)
+/* O_EXCL: an existing file is never touched, not even for a moment. */
+static int make_file(store *writer)
+{
+    int fd = writer->place.folder < 0
+                 ? -1
+                 : openat(writer->place.folder, writer->place.name,
+                          O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd >= 0)
+        return close(fd);
+    return tacho_fail(&writer->error, tacho_error_of_errno(errno),
+                      tacho_error_hint(errno, "give another name or folder with -o FILE"), "%s: %s",
+                      writer->path, strerror(errno));
+}
+
+/* Opens the file that was just made and writes all tables. */
+static int write_schema(store *writer, const char *pragmas)
 {
     char version[128];
-    *out = NULL;
-    store *writer = store_writer_new(path);
-    if (!writer)
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    /* O_EXCL: an existing file is never touched, not even for a moment */
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    int code;
-    if (fd < 0) {
-        code = tacho_error_of_errno(errno);
-        tacho_fail(err, code, tacho_error_hint(errno, "give another name or folder with -o FILE"),
-                   "%s: %s", path, strerror(errno));
-        store_close(writer);
-        return code;
-    }
-    close(fd);
-    int status =
-        sqlite3_open_v2(path, &writer->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-    sqlite3_extended_result_codes(writer->db, 1);
-    code = status == SQLITE_OK ? 0 : store_note(writer, status, CREATING);
+    int status = store_sqlite_open(&writer->place, SQLITE_OPEN_READWRITE, "", &writer->db);
+    int code = status == SQLITE_OK ? 0 : store_note(writer, status, CREATING);
     sqlite3_busy_timeout(writer->db, 5000);
     snprintf(version, sizeof version, "PRAGMA application_id=%d; PRAGMA user_version=%d",
              STORE_APPLICATION_ID, STORE_SCHEMA_VERSION);
@@ -236,10 +233,23 @@ static int writer_create(const char *path, const char *pragmas, store **out,
                                  pragmas};
     for (size_t i = 0; !code && i < sizeof steps / sizeof *steps; i++)
         code = store_exec(writer, steps[i], CREATING);
-    if (!code)
-        code = store_writer_open(writer);
-    if (code) {
-        unlink(path); /* made by this call, so nothing of the user's is lost */
+    return code ? code : store_writer_open(writer);
+}
+
+/* Creates a file with all tables. A failure leaves no file. */
+static int writer_create(const struct store_place *place, const char *path, const char *pragmas,
+                         store **out, struct tacho_error *err)
+{
+    *out = NULL;
+    store *writer = store_writer_new(place, path);
+    if (!writer)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
+    int code = make_file(writer);
+    if (code)
+        return store_writer_give_up(writer, code, err);
+    code = write_schema(writer, pragmas);
+    if (code) { /* made by this call, so nothing of the user's is lost */
+        unlinkat(writer->place.folder, writer->place.name, 0);
         return store_writer_give_up(writer, code, err);
     }
     writer->next = (struct store_mark){.slice = 1, .process = 1, .track = 1};
@@ -249,23 +259,43 @@ static int writer_create(const char *path, const char *pragmas, store **out,
 }
 
 /* SQLite syncs what is in the file; the names of the file and of its folder are synced here. */
+static int create_synced(const struct store_place *place, const char *path, store **out,
+                         struct tacho_error *err)
+{
+    int code = writer_create(place, path, store_live_pragmas, out, err);
+    if (code)
+        return code;
+    int status = store_file_sync(place->folder, ".");
+    if (!status)
+        status = store_file_sync(place->folder, "..");
+    if (!status)
+        return 0;
+    code = tacho_fail(err, TACHO_EIO, NULL, "%s: cannot be synced: %s", path, strerror(-status));
+    unlinkat(place->folder, place->name, 0);
+    store_close(*out);
+    *out = NULL;
+    return code;
+}
+
 int store_create(const char *path, store **out, struct tacho_error *err)
 {
-    char folder[PATH_MAX];
-    int code = writer_create(path, store_live_pragmas, out, err);
-    snprintf(folder, sizeof folder, "%s", path);
-    if (!code && (store_folder_sync(path) || store_folder_sync(dirname(folder)))) {
-        code = tacho_fail(err, TACHO_EIO, NULL, "%s: cannot be synced: %s", path, strerror(errno));
-        store_close(*out);
-        unlink(path);
-        *out = NULL;
-    }
-    return code;
+    struct store_place place;
+    store_place_find(path, false, &place);
+    return create_synced(&place, path, out, err);
+}
+
+int store_create_at(int folder, const char *path, store **out, struct tacho_error *err)
+{
+    struct store_place place;
+    store_place_at(folder, path, &place);
+    return create_synced(&place, path, out, err);
 }
 
 int store_create_private(const char *path, store **out, struct tacho_error *err)
 {
-    return writer_create(path, private_pragmas, out, err);
+    struct store_place place;
+    store_place_find(path, false, &place);
+    return writer_create(&place, path, private_pragmas, out, err);
 }
 
 /* ---- transactions ------------------------------------------------------------------------------------------------------ */
@@ -362,9 +392,11 @@ int64_t store_bytes(const store *writer)
 {
     struct stat st;
     int64_t bytes = 0;
-    if (!stat(writer->path, &st))
+    char wal[sizeof writer->place.name + 8];
+    snprintf(wal, sizeof wal, "%s-wal", writer->place.name);
+    if (!fstatat(writer->place.folder, writer->place.name, &st, AT_SYMLINK_NOFOLLOW))
         bytes += st.st_size;
-    if (!stat(writer->wal_path, &st))
+    if (!fstatat(writer->place.folder, wal, &st, AT_SYMLINK_NOFOLLOW))
         bytes += st.st_size;
     return bytes;
 }

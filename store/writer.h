@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "store/batch.h"
+#include "store/files.h"
 #include "store/intern.h"
 #include "store/store.h"
 
@@ -68,7 +69,8 @@ struct store_mark {
 
 struct store {
     sqlite3 *db;
-    char *path, *wal_path;
+    struct store_place place;
+    char *path; /* of messages */
     struct tacho_error error;
     int failed; /* first failure of the open transaction; all later writes of it return this code */
     bool in_transaction;    /* between store_begin and store_commit */
@@ -99,22 +101,22 @@ int store_exec(store *writer, const char *sql, const char *doing);
  * bytes. 0 or a code. */
 int store_write(store *writer, enum store_statement which, const char *types, ...);
 
-/* What writer.c and resume.c open a handle with: a handle without a database; its batches, when the
+/* What writer.c and resume.c open a handle with: a handle without a database, which closes the
+ * place; its batches, when the
  * database is open; and the end of a handle that fails before the user gets it: its error goes to
  * *err. */
-store *store_writer_new(const char *path);
+store *store_writer_new(const struct store_place *place, const char *path);
 int store_writer_open(store *writer);
 int store_writer_give_up(store *writer, int code, struct tacho_error *err);
 extern const char store_live_pragmas[];
-/* Syncs a file or folder, and the folder of a path. 0 or a negative errno; a filesystem that cannot
- * sync folders is no failure. */
-int store_file_sync(const char *path);
-int store_folder_sync(const char *path);
+/* Syncs a file of a folder, or "." for the folder itself. 0 or a negative errno; a filesystem that
+ * cannot sync folders is no failure. */
+int store_file_sync(int folder, const char *name);
 /* The copy that takes the place of a live file whose WAL cannot be folded in. The WAL is removed
  * only once the copy is synced, so a copy without a WAL is complete: store_finish_again then lets
  * it take its place. 0 or a code. */
 #define STORE_FINISH_SUFFIX ".finish"
-int store_finish_again(const char *path);
+int store_finish_again(const struct store_place *place);
 
 /* Puts the bytes that make a detail unique into s->key. 0 or TACHO_ENOMEM. */
 int store_detail_key(store *writer, const struct store_detail *detail);

@@ -195,13 +195,14 @@ whole mine.tacho
 recorder=$!
 wait_for test -s long.tacho.live/run.db
 sleep 0.3
+pools=$(readlink -f long.tacho.live/segments)
 mv long.tacho.live moved.tacho.live && ln -s "$work/victim" long.tacho.live
 kill -KILL "$(pgrep -P $recorder)"
 wait $recorder
 intact "a folder moved while it was recorded"
 rm long.tacho.live
-pools=$(readlink -f moved.tacho.live/segments)
-expect 0 "$TACHO" recover moved
-whole moved.tacho
+whole long.tacho
+recorded 'moved while it was recorded' long.tacho
 [ ! -e "$pools" ] || wrong "moved: $pools is left"
+[ -z "$(names moved.tacho.live)" ] || wrong "moved: left $(names moved.tacho.live)"
 exit $bad

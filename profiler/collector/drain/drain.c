@@ -6,7 +6,6 @@
  */
 #include "profiler/collector/drain/drain.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -30,7 +29,7 @@ int col_drain_open(struct col_drain *drain, store *db, int folder, struct tacho_
     if (col_decode_open(drain) != 0)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "collector: out of memory");
     if (folder >= 0) {
-        drain->folder = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        drain->folder = store_folder_open(folder, ".");
         if (drain->folder < 0)
             return tacho_fail(err, TACHO_EIO, NULL, "the folder of the pools: %s", strerror(errno));
     }
@@ -314,40 +313,42 @@ int col_drain_round(struct col_drain *drain, bool *more)
     return rc;
 }
 
+struct without_pool {
+    int64_t processes, events;
+    bool known;
+};
+
+static bool count_without_pool(void *ctx, int folder, const char *name)
+{
+    struct without_pool *count = ctx;
+    unsigned pid;
+    long long lost;
+    (void)folder;
+    if (strncmp(name, WIRE_NONE, strlen(WIRE_NONE)) != 0)
+        return true;
+    int fields = sscanf(name + strlen(WIRE_NONE), "%u.%lld", &pid, &lost);
+    count->processes += fields >= 1;
+    count->events += fields == 2 ? lost : 0;
+    count->known &= fields != 1; /* it died before it could write the number */
+    return true;
+}
+
 /* Counts the events of processes that got no pool: each leaves an empty file whose name has the
  * number. The row is set, not added to: a collector that takes over finds the same files again. */
 static int count_processes_without_pool(struct col_drain *drain)
 {
-    int64_t processes = 0, events = 0;
-    bool known = true;
-    int fd = drain->folder >= 0 ? dup(drain->folder) : -1;
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        if (fd >= 0)
-            close(fd);
-        return drain->folder >= 0 ? TACHO_EBUSY : 0;
-    }
-    rewinddir(dir);
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        unsigned pid;
-        long long lost;
-        int fields = strncmp(entry->d_name, WIRE_NONE, strlen(WIRE_NONE)) == 0
-                         ? sscanf(entry->d_name + strlen(WIRE_NONE), "%u.%lld", &pid, &lost)
-                         : 0;
-        processes += fields >= 1;
-        events += fields == 2 ? lost : 0;
-        known &= fields != 1; /* it died before it could write the number */
-    }
-    closedir(dir);
-    if (!processes)
+    struct without_pool count = {.known = true};
+    if (drain->folder >= 0 && !store_folder_each(drain->folder, count_without_pool, &count))
+        return TACHO_EBUSY;
+    if (!count.processes)
         return 0;
     struct store_loss loss = {.source = "agent",
                               .reason =
                                   "event dropped: no space or memory for the pool of a process",
-                              .count = known ? events : STORE_ABSENT,
+                              .count = count.known ? count.events : STORE_ABSENT,
                               .t0 = STORE_ABSENT,
                               .t1 = STORE_ABSENT};
-    drain->stats.lost += events;
+    drain->stats.lost += count.events;
     return store_loss_set(drain->db, &loss);
 }
 
@@ -395,7 +396,7 @@ int col_drain_reap(struct col_drain *drain)
         }
         /* The file goes before the state: a collector that dies in between reads nothing twice. */
         if (drain->folder >= 0)
-            unlinkat(drain->folder, pool->name, 0);
+            store_file_remove(drain->folder, pool->name);
         rc = col_drain_begin(drain);
         if (rc == 0)
             rc = col_forget_pool(drain, pool);

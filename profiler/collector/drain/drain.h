@@ -29,6 +29,7 @@
 #include "profiler/collector/pool/pool.h"
 #include "profiler/collector/pool/state.h"
 #include "profiler/collector/pool/steps.h"
+#include "store/files.h"
 #include "store/store.h"
 
 #define COL_POOL_NAME    48

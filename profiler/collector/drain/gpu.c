@@ -105,7 +105,7 @@ static int gpu_open(struct col_drain *drain, struct col_pool *pool)
     char name[COL_POOL_NAME];
     snprintf(name, sizeof name, WIRE_GPU_PREFIX "%.*s", (int)(sizeof name - sizeof WIRE_GPU_PREFIX),
              pool->name + strlen(WIRE_PREFIX));
-    if (drain->folder < 0 || !col_shared_is_own(drain->folder, name))
+    if (drain->folder < 0 || !store_file_is_own(drain->folder, name))
         return TACHO_ENOTFOUND;
     struct col_gpu *gpu = calloc(1, sizeof *gpu);
     if (!gpu)
@@ -569,7 +569,7 @@ int col_gpu_forget(struct col_drain *drain, struct col_pool *pool)
     if (!pool->gpu)
         return 0;
     if (drain->folder >= 0)
-        unlinkat(drain->folder, pool->gpu->name, 0);
+        store_file_remove(drain->folder, pool->gpu->name);
     snprintf(key, sizeof key, "g:%s:", pool->name);
     int rc = store_live_set(drain->db, key, NULL, 0);
     return rc ? rc : store_position_clear(drain->db, pool->gpu->name, -1);

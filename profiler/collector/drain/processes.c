@@ -3,7 +3,6 @@
  * Processes of a run and their pools: which row a pool belongs to, when a process has ended, and
  * the life of the objects for pools and their threads.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,34 +273,41 @@ static int order_names(const void *left, const void *right)
     return strverscmp(*(char *const *)left, *(char *const *)right);
 }
 
-/* The names of the pools that have appeared in the folder, to be freed with their list. */
-static int new_names(struct col_drain *drain, char ***names, size_t *count)
+struct new_names {
+    struct col_drain *drain;
+    char **name;
+    size_t count;
+    int rc;
+};
+
+static bool add_new_name(void *ctx, int folder, const char *name)
 {
-    int fd = dup(drain->folder), rc = 0;
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir && fd >= 0)
-        close(fd);
-    if (!dir)
-        return TACHO_EBUSY; /* out of descriptors or memory */
-    rewinddir(dir);
-    for (struct dirent *entry; rc == 0 && (entry = readdir(dir)) != NULL;) {
-        if (strncmp(entry->d_name, WIRE_PREFIX, strlen(WIRE_PREFIX)) != 0 ||
-            strlen(entry->d_name) >= COL_POOL_NAME || find_pool(drain, entry->d_name))
-            continue;
-        if (!col_pool_is_name(entry->d_name) || !col_shared_is_own(drain->folder, entry->d_name))
-            continue;
-        char **list = realloc(*names, (*count + 1) * sizeof *list);
-        if (list)
-            *names = list;
-        if (!list || !(list[*count] = strdup(entry->d_name)))
-            rc = TACHO_ENOMEM;
-        else
-            (*count)++;
-    }
-    closedir(dir);
+    struct new_names *names = ctx;
+    if (strncmp(name, WIRE_PREFIX, strlen(WIRE_PREFIX)) != 0 || strlen(name) >= COL_POOL_NAME ||
+        find_pool(names->drain, name) || !col_pool_is_name(name) ||
+        !store_file_is_own(folder, name))
+        return true;
+    char **list = realloc(names->name, (names->count + 1) * sizeof *list);
+    if (list)
+        names->name = list;
+    if (!list || !(list[names->count] = strdup(name)))
+        names->rc = TACHO_ENOMEM;
+    else
+        names->count++;
+    return names->rc == 0;
+}
+
+/* The names of the pools that have appeared in the folder, to be freed with their list. */
+static int new_names(struct col_drain *drain, char ***list, size_t *count)
+{
+    struct new_names names = {.drain = drain};
+    if (!store_folder_each(drain->folder, add_new_name, &names) && names.rc == 0)
+        names.rc = TACHO_EBUSY; /* out of descriptors or memory */
+    *list = names.name;
+    *count = names.count;
     if (*count)
-        qsort(*names, *count, sizeof **names, order_names);
-    return rc;
+        qsort(*list, *count, sizeof **list, order_names);
+    return names.rc;
 }
 
 /* Opens a pool that has appeared. One that cannot be opened for the moment is tried again in the
@@ -320,7 +326,7 @@ static int open_new(struct col_drain *drain, const char *name)
         return rc == TACHO_ENOMEM ? rc : 0;
     rc =
         col_drain_lose(drain, "pool of a process not read: damaged or of another version of tacho");
-    unlinkat(drain->folder, name, 0);
+    store_file_remove(drain->folder, name);
     return rc;
 }
 

@@ -9,6 +9,7 @@
 #include "profiler/collector/job/capture_view_private.h"
 #include "profiler/collector/job/gpu_env.h"
 #include "profiler/collector/job/job_capture.h"
+#include "profiler/collector/job/live.h"
 #include "profiler/collector/os/clock.h"
 
 #define LOOK_MS  300 /* between two looks at the pace of steps */
@@ -30,11 +31,14 @@ int col_capture(const char *live, struct col_capture *capture, struct tacho_erro
 {
     char segments[COL_PATH_MAX];
     struct col_view view;
+    int rc = col_live_check_owner(live, err);
+    if (rc)
+        return rc;
     if (col_job_capture_folder_of(live, segments))
         return col_job_capture_ask(segments, capture, err);
     snprintf(segments, sizeof segments, "%.*s/segments", COL_PATH_MAX - 16, live);
     enum wire_capture mode;
-    int rc = col_control_mode(segments, &mode);
+    rc = col_control_mode(segments, &mode);
     if (rc)
         return tacho_fail(err, rc, NULL, "%s: the run has no control file: %s", live,
                           tacho_error_text(rc));

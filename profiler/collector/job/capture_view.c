@@ -6,13 +6,14 @@
  */
 #include "profiler/collector/job/capture_view_private.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "profiler/collector/job/gpu_env.h"
 #include "profiler/collector/os/proc.h"
+#include "store/files.h"
 
 void col_view_close(struct col_view *view)
 {
@@ -31,31 +32,31 @@ static bool is_recording(const struct wire_gpu *gpu)
 }
 
 /* Maps the gpu file of a process, if it is complete and the process records. */
-static void view_add(struct col_view *view, int folder, const char *name)
+static bool view_add(void *ctx, int folder, const char *name)
 {
-    if (view->count == COL_VIEW_PROCESSES)
-        return;
-    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct col_view *view = ctx;
+    if (strncmp(name, WIRE_GPU_PREFIX, strlen(WIRE_GPU_PREFIX)) != 0)
+        return true;
+    int fd = store_file_open(folder, name, O_RDONLY);
     const struct wire_gpu *gpu = fd >= 0 ? col_map_shared(fd, sizeof *gpu, PROT_READ) : NULL;
     if (!gpu)
-        return;
+        return true;
     if (__atomic_load_n(&gpu->magic, __ATOMIC_ACQUIRE) == WIRE_GPU_MAGIC &&
         gpu->version == WIRE_VERSION && is_recording(gpu))
         view->gpu[view->count++] = gpu;
     else
         munmap((void *)(uintptr_t)gpu, sizeof *gpu);
+    return view->count < COL_VIEW_PROCESSES;
 }
 
 void col_view_open(struct col_view *view, const char *segments)
 {
     view->count = 0;
-    DIR *dir = opendir(segments);
-    if (!dir)
+    int folder = open(segments, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
         return;
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
-        if (!strncmp(entry->d_name, WIRE_GPU_PREFIX, strlen(WIRE_GPU_PREFIX)))
-            view_add(view, dirfd(dir), entry->d_name);
-    closedir(dir);
+    store_folder_each(folder, view_add, view);
+    close(folder);
 }
 
 int64_t col_view_next_step(const struct col_view *view)

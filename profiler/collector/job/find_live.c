@@ -47,8 +47,12 @@ static void look_at(struct newest *newest, const char *pid)
 {
     char name[64], path[COL_PATH_MAX];
     snprintf(name, sizeof name, "/proc/%.20s/fd", pid);
-    DIR *dir = opendir(name); /* only of this user's processes */
-    if (!dir)
+    DIR *dir = opendir(name);
+    struct stat owner; /* root can look at those of other users too */
+    bool is_own = dir && fstat(dirfd(dir), &owner) == 0 && owner.st_uid == geteuid();
+    if (dir && !is_own)
+        closedir(dir);
+    if (!is_own)
         return;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         ssize_t length = readlinkat(dirfd(dir), entry->d_name, path, sizeof path - 1);

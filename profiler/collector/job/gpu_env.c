@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "profiler/collector/os/clock.h"
+#include "store/files.h"
 
 /* Has the user set a variable to something else than tacho's library? */
 static bool set_by_user(const char *name, const char *library, const char **value)
@@ -106,8 +107,7 @@ int col_control_create(int folder, const struct col_options *options)
                       options->every, 0);
     else if (options->every > 1)
         control_write(&control, WIRE_CAPTURE_STEPS, 0, INT64_MAX, options->every, 0);
-    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
-    int fd = openat(folder, WIRE_CONTROL, flags, 0600);
+    int fd = store_file_open(folder, WIRE_CONTROL, O_WRONLY | O_CREAT);
     if (fd < 0)
         return errno == ENOSPC ? TACHO_ENOSPACE : TACHO_EIO;
     ssize_t bytes = write(fd, &control, sizeof control);
@@ -130,9 +130,9 @@ int col_control_set(const char *segments, enum wire_capture mode, int64_t first,
 {
     char path[COL_PATH_MAX + 16];
     control_path(path, sizeof path, segments);
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int fd = store_path_open(path, O_RDWR);
     if (fd < 0)
-        return TACHO_ENOTFOUND;
+        return tacho_error_of_errno(errno);
     struct wire_control *control = col_map_shared(fd, sizeof *control, PROT_READ | PROT_WRITE);
     if (!control)
         return TACHO_EIO;
@@ -148,9 +148,9 @@ int col_control_mode(const char *segments, enum wire_capture *mode)
     char path[COL_PATH_MAX + 16];
     struct wire_control control;
     control_path(path, sizeof path, segments);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = store_path_open(path, O_RDONLY);
     if (fd < 0)
-        return TACHO_ENOTFOUND;
+        return tacho_error_of_errno(errno);
     ssize_t bytes = read(fd, &control, sizeof control);
     close(fd);
     if (bytes != (ssize_t)sizeof control || control.magic != WIRE_CONTROL_MAGIC)

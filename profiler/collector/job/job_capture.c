@@ -7,7 +7,6 @@
  */
 #include "profiler/collector/job/job_capture.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -20,6 +19,7 @@
 #include "profiler/collector/job/capture_view_private.h"
 #include "profiler/collector/job/gpu_env.h"
 #include "profiler/collector/job/job.h"
+#include "profiler/collector/job/live_private.h"
 #include "profiler/collector/os/clock.h"
 #include "profiler/collector/os/text.h"
 #include "store/store.h"
@@ -55,15 +55,20 @@ struct answer {
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------- */
 
+/* Opens a folder of a job, or one that is to be listed: this user's alone. */
+static int open_folder(const char *path)
+{
+    int folder;
+    return col_live_open_own(AT_FDCWD, path, path, &folder, NULL) == 0 ? folder : -1;
+}
+
 /* Writes a line in place. A new file in its place could stay unseen by other machines as long as
  * they cache the folder. */
-static int write_line(const char *path, const char *line, bool make)
+static int write_line(int folder, const char *name, const char *line, bool make)
 {
-    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (make ? O_CREAT : 0), 0600);
-    if (fd < 0 && errno == ENOENT)
-        return TACHO_ENOTFOUND;
+    int fd = store_file_open(folder, name, O_WRONLY | (make ? O_CREAT : 0));
     if (fd < 0)
-        return errno == EACCES ? TACHO_EDENIED : TACHO_EIO;
+        return tacho_error_of_errno(errno);
     size_t length = strlen(line);
     bool written =
         pwrite(fd, line, length, 0) == (ssize_t)length && ftruncate(fd, (off_t)length) == 0;
@@ -71,10 +76,10 @@ static int write_line(const char *path, const char *line, bool make)
 }
 
 /* Reads a line; false where it is not complete. *written: the file's time stamp; may be NULL. */
-static bool read_line(const char *path, char *line, size_t size, int64_t *written)
+static bool read_line(int folder, const char *name, char *line, size_t size, int64_t *written)
 {
     struct stat stat;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = store_file_open(folder, name, O_RDONLY);
     ssize_t bytes = fd < 0 ? -1 : read(fd, line, size - 1);
     if (written)
         *written = fd >= 0 && fstat(fd, &stat) == 0
@@ -87,24 +92,22 @@ static bool read_line(const char *path, char *line, size_t size, int64_t *writte
 }
 
 /* The line of a request: id, phase, steps or time, and the id again as the mark of its end. */
-static int write_request(const char *folder, const struct request *request)
+static int write_request(int folder, const struct request *request)
 {
-    char path[COL_PATH_MAX + 16], line[200];
-    snprintf(path, sizeof path, "%s/" REQUEST, folder);
+    char line[200];
     snprintf(line, sizeof line, MAGIC " %llu %d %lld %lld %lld %llu\n",
              (unsigned long long)request->id, request->phase, (long long)request->from,
              (long long)request->to, (long long)request->ns, (unsigned long long)request->id);
-    return write_line(path, line, false);
+    return write_line(folder, REQUEST, line, false);
 }
 
 /* False where the line is missing, half written or malformed. */
-static bool read_request(const char *folder, struct request *request)
+static bool read_request(int folder, struct request *request)
 {
-    char path[COL_PATH_MAX + 16], line[200];
+    char line[200];
     unsigned long long id = 0, again = 0;
     long long first = 0, last = 0, ns = 0;
-    snprintf(path, sizeof path, "%s/" REQUEST, folder);
-    if (!read_line(path, line, sizeof line, NULL) ||
+    if (!read_line(folder, REQUEST, line, sizeof line, NULL) ||
         sscanf(line, MAGIC " %llu %d %lld %lld %lld %llu", &id, &request->phase, &first, &last, &ns,
                &again) != 6 ||
         id != again)
@@ -116,23 +119,23 @@ static bool read_request(const char *folder, struct request *request)
     return true;
 }
 
-static int write_answer(const char *path, const struct answer *answer)
+static int write_answer(int folder, const char *name, const struct answer *answer)
 {
     char line[200];
     snprintf(line, sizeof line, MAGIC " %llu %d %s %lld %lld %lld %d %.6f %llu\n",
              (unsigned long long)answer->id, answer->phase, answer->result,
              (long long)answer->ranks, (long long)answer->job_ranks, (long long)answer->step,
              answer->processes, answer->pace, (unsigned long long)answer->id);
-    return write_line(path, line, true);
+    return write_line(folder, name, line, true);
 }
 
 /* Likewise for the answer of a recorder. */
-static bool read_answer(const char *path, struct answer *answer)
+static bool read_answer(int folder, const char *name, struct answer *answer)
 {
     char line[200];
     unsigned long long id = 0, again = 0;
     long long ranks = 0, job = 0, step = 0;
-    if (!read_line(path, line, sizeof line, &answer->written) ||
+    if (!read_line(folder, name, line, sizeof line, &answer->written) ||
         sscanf(line, MAGIC " %llu %d %15s %lld %lld %lld %d %lf %llu", &id, &answer->phase,
                answer->result, &ranks, &job, &step, &answer->processes, &answer->pace,
                &again) != 9 ||
@@ -164,29 +167,31 @@ void col_job_capture_open(struct col_job_capture *capture, const char *live, con
                           bool separate)
 {
     struct col_job job;
-    char host[100] = "", path[COL_PATH_MAX + 16];
+    char host[100] = "", path[COL_PATH_MAX];
     enum wire_capture mode;
-    *capture = (struct col_job_capture){.next = 0};
+    *capture = (struct col_job_capture){.folder = -1};
     if (!col_job_read(environment, &job) || !(separate ? job.ranks > 1 : job.many_nodes) ||
         !job.id[0] || col_control_mode(segments, &mode) || mode == WIRE_CAPTURE_ALL)
         return;
     capture->ranks = separate || job.node_ranks == STORE_ABSENT ? 1 : job.node_ranks;
     capture->job_ranks = job.ranks == STORE_ABSENT ? 0 : job.ranks;
-    name_of(live, job.id, capture->folder);
+    name_of(live, job.id, path);
     gethostname(host, sizeof host - 1);
-    bool fits = snprintf(capture->own, sizeof capture->own, "%.3900s/%s-%ld", capture->folder, host,
-                         (long)getpid()) < (int)sizeof capture->own;
+    snprintf(capture->own, sizeof capture->own, "%s-%ld", host, (long)getpid());
     snprintf(capture->segments, sizeof capture->segments, "%s", segments);
-    snprintf(path, sizeof path, "%s/" REQUEST, capture->folder);
-    if ((mkdir(capture->folder, 0700) && errno != EEXIST) || !fits ||
-        write_answer(capture->own, &(struct answer){.result = "wait", .ranks = capture->ranks})) {
-        capture->folder[0] = 0; /* then this recorder is asked on its own machine only */
+    /* Without it, this recorder is asked on its own machine only. */
+    if (mkdir(path, 0700) && errno != EEXIST)
         return;
-    }
+    capture->folder = open_folder(path);
+    if (capture->folder < 0)
+        return;
     int fd =
-        open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); /* whoever comes first */
+        store_file_open(capture->folder, REQUEST, O_WRONLY | O_CREAT); /* or another recorder */
     if (fd >= 0)
         close(fd);
+    if (write_answer(capture->folder, capture->own,
+                     &(struct answer){.result = "wait", .ranks = capture->ranks}))
+        col_job_capture_close(capture);
 }
 
 /* Takes a new request: opens the window it asks for, unless it is too late, and sets the result. */
@@ -228,7 +233,7 @@ void col_job_capture_turn(struct col_job_capture *capture, int64_t now)
 {
     struct request request;
     int processes = 0;
-    if (!capture->folder[0] || now < capture->next)
+    if (capture->folder < 0 || now < capture->next)
         return;
     capture->next = now + LOOK_NS;
     if (!read_request(capture->folder, &request) || request.phase == PHASE_NONE ||
@@ -250,30 +255,33 @@ void col_job_capture_turn(struct col_job_capture *capture, int64_t now)
                             .processes = processes,
                             .pace = isfinite(capture->pace) ? capture->pace : 0};
     snprintf(answer.result, sizeof answer.result, "%s", capture->result);
-    write_answer(capture->own, &answer);
+    write_answer(capture->folder, capture->own, &answer);
     if (capture->phase == PHASE_SET && (capture->to < 0 || step > capture->to + 1))
         capture->phase = PHASE_NONE; /* it is over */
 }
 
+static bool is_not_an_answer(void *ctx, int folder, const char *name)
+{
+    (void)ctx;
+    (void)folder;
+    return name[0] == '.' || strcmp(name, REQUEST) == 0;
+}
+
+/* The last recorder removes the folder. */
 void col_job_capture_close(struct col_job_capture *capture)
 {
-    char path[COL_PATH_MAX + 16];
-    if (!capture->folder[0])
+    char path[64], real[COL_PATH_MAX];
+    if (capture->folder < 0)
         return;
-    unlink(capture->own);
-    struct dirent *entry;
-    DIR *folder = opendir(capture->folder);
-    bool others = false;
-    while (folder && (entry = readdir(folder)))
-        others |= entry->d_name[0] != '.' && strcmp(entry->d_name, REQUEST) != 0;
-    if (folder)
-        closedir(folder);
-    snprintf(path, sizeof path, "%s/" REQUEST, capture->folder);
-    if (!others) {
-        unlink(path);
-        rmdir(capture->folder);
+    store_file_remove(capture->folder, capture->own);
+    if (store_folder_each(capture->folder, is_not_an_answer, NULL)) {
+        store_file_remove(capture->folder, REQUEST);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", capture->folder);
+        if (realpath(path, real))
+            rmdir(real);
     }
-    capture->folder[0] = 0;
+    close(capture->folder);
+    capture->folder = -1;
 }
 
 /* ---- tacho capture ----------------------------------------------------------------------------------------------------------- */
@@ -286,42 +294,58 @@ struct answers {
     char silent[64], none[64], all[64]; /* a recorder with that answer, or without one */
 };
 
-/* Reads the answers of all recorders and sums them up. */
-static void look(const char *folder, const struct request *request, struct answers *answers)
+struct looking {
+    const struct request *request;
+    struct answers *answers;
+};
+
+static void sum_up(const struct request *request, const struct answer *answer, const char *name,
+                   struct answers *answers)
 {
-    struct dirent *entry;
-    char path[COL_PATH_MAX + 300];
-    *answers = (struct answers){0};
-    DIR *listing = opendir(folder);
-    while (listing && (entry = readdir(listing)) && answers->files < ANSWERS) {
-        struct answer answer;
-        if (entry->d_name[0] == '.' || !strcmp(entry->d_name, REQUEST))
-            continue;
-        answers->files++;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (!read_answer(path, &answer) || answer.id != request->id ||
-            answer.phase != request->phase) {
-            snprintf(answers->silent, sizeof answers->silent, "%.63s", entry->d_name);
-            continue;
-        }
-        if (!strcmp(answer.result, "none"))
-            snprintf(answers->none, sizeof answers->none, "%.63s", entry->d_name);
-        if (!strcmp(answer.result, "all"))
-            snprintf(answers->all, sizeof answers->all, "%.63s", entry->d_name);
-        answers->answered++;
-        answers->ranks += answer.ranks;
-        answers->job_ranks =
-            answer.job_ranks > answers->job_ranks ? answer.job_ranks : answers->job_ranks;
-        answers->processes += answer.processes;
-        answers->late += !strcmp(answer.result, "late");
-        answers->through += answer.step > request->to + 1;
-        answers->beat += answer.step > request->to + 1 ? 0 : (uint64_t)answer.written;
-        answers->step = answer.step > answers->step ? answer.step : answers->step;
-        answers->pace = answer.pace > answers->pace ? answer.pace : answers->pace;
-    }
-    if (listing)
-        closedir(listing);
+    bool is_through = answer->step > request->to + 1;
+    if (!strcmp(answer->result, "none"))
+        snprintf(answers->none, sizeof answers->none, "%.63s", name);
+    if (!strcmp(answer->result, "all"))
+        snprintf(answers->all, sizeof answers->all, "%.63s", name);
+    answers->answered++;
+    answers->ranks += answer->ranks;
+    answers->job_ranks =
+        answer->job_ranks > answers->job_ranks ? answer->job_ranks : answers->job_ranks;
+    answers->processes += answer->processes;
+    answers->late += !strcmp(answer->result, "late");
+    answers->through += is_through;
+    answers->beat += is_through ? 0 : (uint64_t)answer->written;
+    answers->step = answer->step > answers->step ? answer->step : answers->step;
+    answers->pace = answer->pace > answers->pace ? answer->pace : answers->pace;
 }
+
+static bool look_at(void *ctx, int folder, const char *name)
+{
+    const struct looking *looking = ctx;
+    struct answer answer;
+    if (name[0] == '.' || !strcmp(name, REQUEST))
+        return true;
+    looking->answers->files++;
+    if (!read_answer(folder, name, &answer) || answer.id != looking->request->id ||
+        answer.phase != looking->request->phase)
+        snprintf(looking->answers->silent, sizeof looking->answers->silent, "%.63s", name);
+    else
+        sum_up(looking->request, &answer, name, looking->answers);
+    return looking->answers->files < ANSWERS;
+}
+
+/* Reads the answers of all recorders and sums them up. */
+static void look(int folder, const struct request *request, struct answers *answers)
+{
+    *answers = (struct answers){0};
+    store_folder_each(folder, look_at, &(struct looking){request, answers});
+}
+
+/* The folder of a job, and its path for messages. */
+struct meeting {
+    int folder;
+    const char *path;
+};
 
 /* Have all recorders answered? Where the size of the job is known, their ranks are counted. */
 static bool complete(const struct answers *answers)
@@ -331,30 +355,30 @@ static bool complete(const struct answers *answers)
 }
 
 /* Writes a request and waits until every recorder of the job has answered it. */
-static int ask_all(const char *folder, const struct request *request, struct answers *answers,
-                   struct tacho_error *err)
+static int ask_all(const struct meeting *meeting, const struct request *request,
+                   struct answers *answers, struct tacho_error *err)
 {
-    int rc = write_request(folder, request);
+    int rc = write_request(meeting->folder, request);
     int64_t until = col_clock_now() + ANSWER_NS;
     if (rc)
-        return tacho_fail(err, rc, NULL, "%s: %s", folder, tacho_error_text(rc));
+        return tacho_fail(err, rc, NULL, "%s: %s", meeting->path, tacho_error_text(rc));
     do {
         struct request now;
         col_sleep_ms(100);
-        look(folder, request, answers);
-        if (read_request(folder, &now) && now.id != request->id)
+        look(meeting->folder, request, answers);
+        if (read_request(meeting->folder, &now) && now.id != request->id)
             return tacho_fail(err, TACHO_EBUSY, "one at a time",
-                              "%s: another tacho capture of this job interfered", folder);
+                              "%s: another tacho capture of this job interfered", meeting->path);
     } while (!complete(answers) && col_clock_now() < until);
     if (complete(answers))
         return 0;
     if (answers->silent[0])
         return tacho_fail(err, TACHO_EBUSY, "if that tacho is gone, remove its file there",
-                          "%s: %s does not answer", folder, answers->silent);
+                          "%s: %s does not answer", meeting->path, answers->silent);
     return tacho_fail(
         err, TACHO_EBUSY,
         "write the runs of all machines to one shared folder; or give --at STEP to each machine",
-        "%s: only %lld of the job's %lld ranks are recorded here", folder,
+        "%s: only %lld of the job's %lld ranks are recorded here", meeting->path,
         (long long)answers->ranks, (long long)answers->job_ranks);
 }
 
@@ -376,16 +400,16 @@ static int refuse(const char *folder, const struct answers *answers, struct tach
 /* Places the window. First all are asked for their step and pace; then they are asked to record
  * steps that lie far enough ahead of the fastest one. If one was late, it starts again with twice
  * the lead. */
-static int agree(const char *folder, struct col_capture *capture, struct request *request,
-                 struct tacho_error *err)
+static int agree(const struct meeting *meeting, struct col_capture *capture,
+                 struct request *request, struct tacho_error *err)
 {
     double lead = LEAD_S;
     for (int i = 0; i < TRIES; i++, lead *= 2) {
         struct answers answers;
         *request = (struct request){.id = (uint64_t)col_clock_now() ^ (uint64_t)getpid() << 48,
                                     .phase = PHASE_ASK};
-        int rc = ask_all(folder, request, &answers, err);
-        rc = rc ? rc : refuse(folder, &answers, err);
+        int rc = ask_all(meeting, request, &answers, err);
+        rc = rc ? rc : refuse(meeting->path, &answers, err);
         if (rc)
             return rc;
         request->phase = PHASE_SET;
@@ -394,29 +418,31 @@ static int agree(const char *folder, struct col_capture *capture, struct request
                             ? capture->at
                             : answers.step + (int64_t)ceil(answers.pace * lead) + MARGIN;
         request->to = request->from + capture->steps - 1;
-        rc = ask_all(folder, request, &answers, err);
-        rc = rc ? rc : refuse(folder, &answers, err);
+        rc = ask_all(meeting, request, &answers, err);
+        rc = rc ? rc : refuse(meeting->path, &answers, err);
         if (rc || !answers.late) {
             capture->processes = answers.processes;
             return rc;
         }
         if (capture->at >= 0)
             return tacho_fail(err, TACHO_EUSAGE, "name a later one, or omit --at",
-                              "%s: step %lld has begun already", folder, (long long)capture->at);
+                              "%s: step %lld has begun already", meeting->path,
+                              (long long)capture->at);
     }
     return tacho_fail(err, TACHO_EBUSY, "give --at STEP, far enough ahead",
-                      "%s: the steps were over before all machines knew", folder);
+                      "%s: the steps were over before all machines knew", meeting->path);
 }
 
 /* Waits until all recorders are past the window, or have given no sign of life for a while. */
-static void wait_for(const char *folder, const struct request *request, struct col_capture *capture)
+static void wait_for(const struct meeting *meeting, const struct request *request,
+                     struct col_capture *capture)
 {
     int64_t changed = col_clock_now();
     uint64_t beat = 0;
     for (bool over = false; !over;) {
         struct answers answers;
         col_sleep_ms(200);
-        look(folder, request, &answers);
+        look(meeting->folder, request, &answers);
         if (answers.beat != beat)
             changed = col_clock_now();
         beat = answers.beat;
@@ -428,7 +454,11 @@ static void wait_for(const char *folder, const struct request *request, struct c
 int col_job_capture_ask(const char *folder, struct col_capture *capture, struct tacho_error *err)
 {
     struct request request;
-    int rc = agree(folder, capture, &request, err);
+    struct meeting meeting = {.path = folder};
+    int rc = col_live_open_own(AT_FDCWD, folder, folder, &meeting.folder, err);
+    if (rc)
+        return rc;
+    rc = agree(&meeting, capture, &request, err);
     capture->from = capture->to = -1;
     if (rc == 0 && request.ns <= 0) {
         capture->from = request.from;
@@ -437,11 +467,12 @@ int col_job_capture_ask(const char *folder, struct col_capture *capture, struct 
     if (rc == 0 && capture->wait && request.ns > 0)
         col_sleep_ms((long)(request.ns / 1000000));
     if (rc == 0 && capture->wait && request.ns <= 0)
-        wait_for(folder, &request, capture);
+        wait_for(&meeting, &request, capture);
     if (rc || capture->wait) { /* done: no recorder need answer any more */
         request.phase = PHASE_NONE;
-        write_request(folder, &request);
+        write_request(meeting.folder, &request);
     }
+    close(meeting.folder);
     return rc;
 }
 
@@ -460,45 +491,58 @@ static int on_key(void *ctx, const char *key, const char *value)
     return 0;
 }
 
+struct jobs {
+    const char *name; /* of the answer that the folder must have; NULL */
+    char folder[300];
+    int found;
+};
+
+static bool consider(void *ctx, int runs, const char *name)
+{
+    struct jobs *jobs = ctx;
+    struct tacho_error err;
+    int folder;
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0 ||
+        col_live_open_own(runs, name, name, &folder, &err) != 0)
+        return true;
+    bool is_it = !jobs->name || store_file_is_own(folder, jobs->name);
+    close(folder);
+    if (is_it)
+        snprintf(jobs->folder, sizeof jobs->folder, "%s", name);
+    jobs->found += is_it;
+    return true;
+}
+
+/* Looks for folders of jobs of this user. */
+static int find_jobs(const char *runs, const char *answer, char folder[COL_PATH_MAX])
+{
+    struct jobs jobs = {.name = answer};
+    int listing = open(runs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (listing < 0)
+        return 0;
+    store_folder_each(listing, consider, &jobs);
+    close(listing);
+    snprintf(folder, COL_PATH_MAX, "%.3700s/%s", runs, jobs.folder);
+    return jobs.found;
+}
+
 bool col_job_capture_folder_of(const char *live, char folder[COL_PATH_MAX])
 {
-    char path[COL_PATH_MAX + 200];
+    char path[COL_PATH_MAX + 200], answer[140];
     int length;
     const char *runs = col_folder_of(live, &length);
     struct recorder recorder = {.pid = 0};
-    struct dirent *entry;
-    bool found = false;
     store_reader *reader = NULL;
     snprintf(path, sizeof path, "%.4000s/run.db", live);
     if (store_open(path, &reader, NULL) == 0)
         store_run_each(reader, on_key, &recorder);
     store_reader_close(reader);
     snprintf(path, sizeof path, "%.*s", length, runs);
-    DIR *listing = recorder.pid ? opendir(path) : NULL;
-    while (listing && !found && (entry = readdir(listing))) {
-        struct stat st;
-        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0)
-            continue;
-        snprintf(folder, COL_PATH_MAX, "%.*s/%.200s", length, runs, entry->d_name);
-        snprintf(path, sizeof path, "%.4000s/%s-%ld", folder, recorder.host, recorder.pid);
-        found = lstat(path, &st) == 0 && st.st_uid == getuid();
-    }
-    if (listing)
-        closedir(listing);
-    return found;
+    snprintf(answer, sizeof answer, "%s-%ld", recorder.host, recorder.pid);
+    return recorder.pid && find_jobs(path, answer, folder) > 0;
 }
 
 bool col_job_capture_find(const char *runs, char folder[COL_PATH_MAX])
 {
-    struct dirent *entry;
-    int found = 0;
-    DIR *listing = opendir(runs);
-    while (listing && (entry = readdir(listing)))
-        if (!strncmp(entry->d_name, PREFIX, strlen(PREFIX))) {
-            found++;
-            snprintf(folder, COL_PATH_MAX, "%.3800s/%.200s", runs, entry->d_name);
-        }
-    if (listing)
-        closedir(listing);
-    return found == 1;
+    return find_jobs(runs, NULL, folder) == 1;
 }

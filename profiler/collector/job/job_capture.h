@@ -11,6 +11,7 @@
  * recorder that is past them by then answers so. Each file is one line that ends with the number of
  * its request, so a line that is half written is recognised.
  *
+ * A folder or file of another user is not used: then each recorder is asked on its own machine.
  * The folder exists while windows can be opened (not where all device work is recorded anyway), and
  * is removed by the last recorder.
  */
@@ -23,8 +24,8 @@
 #include "profiler/collector/collector.h"
 
 struct col_job_capture {
-    char folder[COL_PATH_MAX]; /* "": not in a job of several recorders */
-    char own[COL_PATH_MAX];    /* the answer */
+    int folder;    /* -1: not in a job of several recorders */
+    char own[140]; /* name of the answer */
     char segments[COL_PATH_MAX];
     int64_t ranks, job_ranks; /* that this recorder has; of the job, 0: not known */
     int64_t next;             /* time of the next look */

@@ -17,6 +17,7 @@
 
 #include "profiler/collector/os/proc.h"
 #include "profiler/wire.h"
+#include "store/files.h"
 
 #define ANCESTORS_MAX 1000 /* between a process and the collector */
 #define NUMBERS_MAX   1000 /* pools of one pid */
@@ -69,8 +70,7 @@ static int file_create(const struct col_lender *lender, int32_t pid, char *file,
         if (faccessat(lender->pools, pool, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
         snprintf(file, size, WIRE_NEW "%d.%d", (int)pid, number);
-        int fd =
-            openat(lender->pools, file, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        int fd = store_file_open(lender->pools, file, O_RDWR | O_CREAT | O_EXCL);
         if (fd >= 0 || errno != EEXIST)
             return fd;
     }
@@ -116,7 +116,7 @@ static bool lend(struct col_lender *lender, int connection)
         loan->connection = connection;
         lender->count++;
     } else if (fd >= 0) {
-        unlinkat(lender->pools, loan->file, 0);
+        store_file_remove(lender->pools, loan->file);
     }
     if (fd >= 0)
         close(fd);
@@ -133,7 +133,7 @@ static bool settle(const struct col_lender *lender, const struct col_loan *loan)
     snprintf(pool, sizeof pool, WIRE_PREFIX "%s", loan->file + strlen(WIRE_NEW));
     if (bytes != 1 ||
         renameat2(lender->pools, loan->file, lender->pools, pool, RENAME_NOREPLACE) != 0)
-        unlinkat(lender->pools, loan->file, 0);
+        store_file_remove(lender->pools, loan->file);
     close(loan->connection);
     return true;
 }

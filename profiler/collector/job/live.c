@@ -6,7 +6,6 @@
  */
 #include "profiler/collector/job/live_private.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -80,6 +79,12 @@ bool col_live_split(char *path, const char **base, char parent[COL_PATH_MAX])
     return true;
 }
 
+const char *col_live_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 int64_t col_live_room_of(const char *path)
 {
     struct statvfs filesystem;
@@ -117,7 +122,7 @@ static int check_owner(const struct stat *stat, const char *path, struct tacho_e
 int col_live_open_own(int at, const char *name, const char *shown, int *fd, struct tacho_error *err)
 {
     struct stat stat;
-    *fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    *fd = store_folder_open(at, name);
     if (*fd < 0)
         return col_live_fail_errno(err, shown, NULL);
     int rc = fstat(*fd, &stat) == 0 ? check_owner(&stat, shown, err)
@@ -142,40 +147,60 @@ static bool is_on_network(const char *path)
     return col_live_path(parent, "%s", path) && store_is_local(dirname(parent)) == 0;
 }
 
-/* Opens live->home. `folder` may be a link, but only to a folder that tacho itself has made. */
-static int open_home(struct col_live *live, struct tacho_error *err)
+int col_live_open_outside(struct col_live *live, const char *parent, struct tacho_error *err)
 {
-    struct stat stat;
+    live->outside = open(*parent ? parent : "/", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return live->outside < 0 ? col_live_fail_errno(err, parent, NULL) : 0;
+}
+
+/* Opens what the link `fd` leads to: only a folder that tacho itself has made. What the link says
+ * is read from its descriptor, because the name may be another link by now. */
+static int open_linked(struct col_live *live, int fd, const struct stat *link,
+                       struct tacho_error *err)
+{
     char real[COL_PATH_MAX];
-    if (lstat(live->folder, &stat) != 0)
-        return col_live_fail_errno(err, live->folder, NULL);
-    live->linked = S_ISLNK(stat.st_mode);
-    if (!live->linked)
-        return col_live_open_own(AT_FDCWD, live->folder, live->folder, &live->home, err);
+    live->linked = true;
     /* A server may give root's files to another user; the folder itself is on this machine. */
-    int rc = is_on_network(live->folder) ? 0 : check_owner(&stat, live->folder, err);
+    int rc = is_on_network(live->folder) ? 0 : check_owner(link, live->folder, err);
     if (rc)
         return rc;
-    if (!realpath(live->folder, real))
-        return col_live_fail_errno(err, live->folder, NULL);
-    if (!col_live_is_made_name(real))
+    ssize_t length = readlinkat(fd, "", real, sizeof real - 1);
+    real[length > 0 ? length : 0] = 0;
+    if (real[0] != '/' || !col_live_is_made_name(real))
         return tacho_fail(err, TACHO_EFORMAT, "name the folder itself, not a link to it",
                           "%s: leads to a folder that tacho did not create", live->folder);
     return col_live_open_own(AT_FDCWD, real, live->folder, &live->home, err);
+}
+
+/* Opens live->home, and live->outside if that is not open. */
+static int open_home(struct col_live *live, struct tacho_error *err)
+{
+    struct stat stat;
+    struct store_place place;
+    if (store_place_find(live->folder, false, &place) != 0)
+        return col_live_fail_errno(err, live->folder, NULL);
+    live->outside = place.folder;
+    int fd = openat(live->outside, place.name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &stat) != 0)
+        return col_live_fail_errno(err, live->folder, NULL);
+    int rc = S_ISLNK(stat.st_mode)
+                 ? open_linked(live, fd, &stat, err)
+                 : col_live_open_own(live->outside, place.name, live->folder, &live->home, err);
+    close(fd);
+    return rc;
 }
 
 /* ---- using it ------------------------------------------------------------------------------ */
 
 bool col_live_use_reserve(struct col_live *live)
 {
-    return live->home >= 0 && unlinkat(live->home, RESERVE, 0) == 0;
+    return live->home >= 0 && store_file_remove(live->home, RESERVE) == 0;
 }
 
 void col_live_note_full(const struct col_live *live)
 {
-    int fd = live->home < 0 ? -1
-                            : openat(live->home, FULL, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
-                                     0600); /* an empty file takes no block */
+    /* an empty file takes no block */
+    int fd = live->home < 0 ? -1 : store_file_open(live->home, FULL, O_WRONLY | O_CREAT);
     if (fd >= 0)
         close(fd);
 }
@@ -202,7 +227,7 @@ int col_live_flock(const struct col_live *live, int fd, struct tacho_error *err)
 
 int col_live_take_lock(struct col_live *live, struct tacho_error *err)
 {
-    live->lock = openat(live->home, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    live->lock = store_file_open(live->home, LOCK, O_RDWR | O_CREAT);
     if (live->lock < 0)
         return col_live_fail_errno(err, live->folder, NULL);
     int rc = col_live_flock(live, live->lock, err);
@@ -265,9 +290,7 @@ static int fail_copy(const char *folder, struct tacho_error *err)
 
 int col_live_open_proof(int pools, struct col_live_proof *proof)
 {
-    int fd = col_shared_is_own(pools, RUN_ID)
-                 ? openat(pools, RUN_ID, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-                 : -1;
+    int fd = store_file_open(pools, RUN_ID, O_RDONLY);
     if (fd >= 0 && read(fd, proof, sizeof *proof) != (ssize_t)sizeof *proof) {
         close(fd);
         fd = -1;
@@ -355,46 +378,39 @@ int col_live_check_owner(const char *folder, struct tacho_error *err)
 bool col_live_locked(const char *folder)
 {
     char path[COL_PATH_MAX];
-    if (!col_live_path(path, "%s/" LOCK, folder))
+    struct store_place place;
+    if (!col_live_path(path, "%s/" LOCK, folder) || store_place_find(path, false, &place) != 0)
         return false;
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return false;
-    bool locked = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    close(fd);
+    int fd = store_file_peek(place.folder, LOCK);
+    store_place_close(&place);
+    bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0)
+        close(fd);
     return locked;
 }
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
-/* Is it the name of a file that tacho makes in a live folder? */
-static bool is_live_name(const char *name)
+static void remove_live_files(int folder)
 {
     static const char *const made[] = {
         DB, DB "-wal", DB "-shm", DB "-journal", DB ".finish", LOCK, RESERVE, FULL,
     };
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-        if (strcmp(name, made[i]) == 0)
-            return true;
-    return false;
+        store_file_remove(folder, made[i]);
 }
 
-bool col_live_is_segment_name(const char *name)
+static bool remove_pool(void *ctx, int folder, const char *name)
 {
-    return strcmp(name, RUN_ID) == 0 || col_pool_is_name(name);
+    (void)ctx;
+    if (strcmp(name, RUN_ID) == 0 || col_pool_is_name(name))
+        store_file_remove(folder, name);
+    return true;
 }
 
-void col_live_remove_made(int folder, bool (*is_made)(const char *name))
+void col_live_remove_pools(int folder)
 {
-    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir && fd >= 0)
-        close(fd);
-    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;)
-        if (is_made(entry->d_name) && col_shared_is_own(folder, entry->d_name))
-            unlinkat(folder, entry->d_name, 0);
-    if (dir)
-        closedir(dir);
+    store_folder_each(folder, remove_pool, NULL);
 }
 
 /* Removes tacho's files from the folder of the pools, then that folder and the link to it. */
@@ -402,7 +418,7 @@ static void remove_segments(struct col_live *live)
 {
     struct stat stat;
     if (live->pools >= 0)
-        col_live_remove_made(live->pools, col_live_is_segment_name);
+        col_live_remove_pools(live->pools);
     if (fstatat(live->home, SEGMENTS, &stat, AT_SYMLINK_NOFOLLOW) != 0)
         return;
     if (S_ISDIR(stat.st_mode))
@@ -415,20 +431,25 @@ static void remove_segments(struct col_live *live)
 /* Removes the live folder, if its name still leads to the folder that was opened. */
 static bool remove_home(const struct col_live *live)
 {
-    char real[COL_PATH_MAX];
+    const char *base = col_live_base(live->folder);
+    char real[COL_PATH_MAX] = "";
     struct stat here, there;
-    if (!realpath(live->folder, real) || fstat(live->home, &here) != 0 || lstat(real, &there) != 0)
+    int at = live->linked ? AT_FDCWD : live->outside;
+    const char *name = live->linked ? real : base;
+    ssize_t length = live->linked ? readlinkat(live->outside, base, real, sizeof real - 1) : 0;
+    real[length > 0 ? length : 0] = 0;
+    if (fstat(live->home, &here) != 0 || fstatat(at, name, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+        here.st_dev != there.st_dev || here.st_ino != there.st_ino ||
+        unlinkat(at, name, AT_REMOVEDIR) != 0)
         return false;
-    if (here.st_dev != there.st_dev || here.st_ino != there.st_ino || rmdir(real) != 0)
-        return false;
-    return !live->linked || unlink(live->folder) == 0;
+    return !live->linked || unlinkat(live->outside, base, 0) == 0;
 }
 
 void col_live_remove(struct col_live *live)
 {
     if (live->home >= 0) {
         remove_segments(live);
-        col_live_remove_made(live->home, is_live_name);
+        remove_live_files(live->home);
         live->left = !remove_home(live);
     }
     col_live_leave(live);
@@ -437,7 +458,7 @@ void col_live_remove(struct col_live *live)
 void col_live_init(struct col_live *live)
 {
     memset(live, 0, sizeof *live);
-    live->home = live->pools = live->lock = live->proof = -1;
+    live->home = live->outside = live->pools = live->lock = live->proof = -1;
 }
 
 void col_live_leave(struct col_live *live)
@@ -446,6 +467,7 @@ void col_live_leave(struct col_live *live)
     let_go(&live->proof);
     let_go(&live->pools);
     let_go(&live->home);
+    let_go(&live->outside);
 }
 
 /* Moves run.db to its final name, or to a numbered one if another file has taken that name: the
@@ -453,15 +475,13 @@ void col_live_leave(struct col_live *live)
 int col_live_publish(struct col_live *live, char path[COL_PATH_MAX], struct tacho_error *err)
 {
     size_t stem = strlen(live->final) - strlen(COL_SUFFIX);
-    char db[64]; /* by the descriptor: the name of the folder may lead elsewhere by now */
     int rc = 0;
-    snprintf(db, sizeof db, "/proc/self/fd/%d/" DB, live->home);
     for (int i = 1; i < 1000; i++) {
         bool fits = i == 1 ? col_live_path(path, "%s", live->final)
                            : col_live_path(path, "%.*s-%d" COL_SUFFIX, (int)stem, live->final, i);
         if (!fits)
             return col_live_fail_long(err);
-        rc = store_publish(db, path, err);
+        rc = store_publish_at(live->home, live->db, live->outside, path, err);
         if (rc != TACHO_EEXISTS)
             break;
     }

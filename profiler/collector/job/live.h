@@ -28,11 +28,12 @@ struct col_live {
     char db[COL_PATH_MAX];       /* run.db */
     char segments[COL_PATH_MAX]; /* where the pools are; "" = gone */
     char run_id[COL_RUN_ID];     /* also in the file "run" beside the pools, as a proof */
-    int home, pools;             /* descriptors of `folder` and of `segments`, -1 */
-    int lock;                    /* descriptor that holds the lock, -1 */
-    int proof;                   /* of the file "run", which holds a lock on the pools, -1 */
-    bool linked;                 /* `folder` is a link */
-    bool left;                   /* not all could be removed: something in it is not tacho's */
+    /* descriptors of what `folder` leads to, of the folder it is in, and of `segments`; -1 */
+    int home, outside, pools;
+    int lock;    /* descriptor that holds the lock, -1 */
+    int proof;   /* of the file "run", which holds a lock on the pools, -1 */
+    bool linked; /* `folder` is a link */
+    bool left;   /* not all could be removed: something in it is not tacho's */
 };
 
 void col_live_init(struct col_live *live);

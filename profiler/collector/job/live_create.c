@@ -33,8 +33,7 @@ static int write_proof(struct col_live *live, struct tacho_error *err)
     proof.device = home.st_dev;
     proof.inode = home.st_ino;
     memcpy(proof.folder, live->folder, sizeof proof.folder);
-    live->proof =
-        openat(live->pools, RUN_ID, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    live->proof = store_file_open(live->pools, RUN_ID, O_WRONLY | O_CREAT | O_EXCL);
     if (live->proof < 0 || write(live->proof, &proof, sizeof proof) != (ssize_t)sizeof proof)
         return col_live_fail_errno(err, live->segments, NULL);
     return col_live_flock(live, live->proof, err);
@@ -77,7 +76,7 @@ static void make_reserve(const struct col_live *live)
     int64_t bytes = room / 8 < COL_RESERVE_BYTES ? room / 8 : COL_RESERVE_BYTES;
     if (bytes < 4096)
         return;
-    int fd = openat(live->home, RESERVE, O_WRONLY | O_CREAT | O_CLOEXEC | O_EXCL, 0600);
+    int fd = store_file_open(live->home, RESERVE, O_WRONLY | O_CREAT | O_EXCL);
     if (fd < 0)
         return;
     if (posix_fallocate(fd, 0, bytes) != 0)
@@ -100,9 +99,13 @@ static int fail_folder(struct tacho_error *err, const char *folder)
  * a link to it. */
 static int make_folder(struct col_live *live, const char *parent, struct tacho_error *err)
 {
+    const char *base = col_live_base(live->folder);
+    int rc = live->outside < 0 ? col_live_open_outside(live, parent, err) : 0;
+    if (rc)
+        return rc;
     if (store_is_local(*parent ? parent : "/") != 0) {
-        if (mkdir(live->folder, 0700) == 0)
-            return col_live_open_own(AT_FDCWD, live->folder, live->folder, &live->home, err);
+        if (mkdirat(live->outside, base, 0700) == 0)
+            return col_live_open_own(live->outside, base, live->folder, &live->home, err);
         return fail_folder(err, live->folder);
     }
     const char *tmp = getenv("TMPDIR");
@@ -112,7 +115,7 @@ static int make_folder(struct col_live *live, const char *parent, struct tacho_e
         return col_live_fail_long(err);
     if (!mkdtemp(real))
         return col_live_fail_errno(err, real, "set TMPDIR to a local folder");
-    if (symlink(real, live->folder) != 0) {
+    if (symlinkat(real, live->outside, base) != 0) {
         int error = errno;
         rmdir(real);
         errno = error;

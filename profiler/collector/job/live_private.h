@@ -6,6 +6,7 @@
 #define COL_LIVE_PRIVATE_H
 
 #include "profiler/collector/job/live.h"
+#include "store/files.h"
 
 #define DB        "run.db"
 #define LOCK      "lock"
@@ -37,6 +38,11 @@ int col_live_fail_errno(struct tacho_error *err, const char *path, const char *h
 int col_live_fail_long(struct tacho_error *err);
 /* Free bytes of the filesystem; -1: not known. */
 int64_t col_live_room_of(const char *path);
+/* The last part of the path of the live folder, or of the finished file: a name in live->outside.
+ */
+const char *col_live_base(const char *path);
+/* Opens live->outside, the folder of that real path ("": the root). */
+int col_live_open_outside(struct col_live *live, const char *parent, struct tacho_error *err);
 /* Opens a folder that must be the caller's and writable by no other user. A link in the last part
  * of the name is not followed. *fd is -1 on failure. */
 int col_live_open_own(int at, const char *name, const char *shown, int *fd,
@@ -46,10 +52,8 @@ int col_live_open_own(int at, const char *name, const char *shown, int *fd,
 int col_live_flock(const struct col_live *live, int fd, struct tacho_error *err);
 /* Does tacho give this name to a folder of this user elsewhere? */
 bool col_live_is_made_name(const char *path);
-/* Is it the name of a file that tacho makes beside pools? */
-bool col_live_is_segment_name(const char *name);
-/* Removes the files of a folder that tacho made; whatever else is there stays. */
-void col_live_remove_made(int folder, bool (*is_made)(const char *name));
+/* Removes the files of a folder of pools that tacho made; whatever else is there stays. */
+void col_live_remove_pools(int folder);
 int col_live_take_lock(struct col_live *live, struct tacho_error *err);
 
 #endif

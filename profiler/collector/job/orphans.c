@@ -49,26 +49,30 @@ static bool is_alive(int32_t pid)
     return rc == 0 ? stat.state != 'Z' && stat.state != 'X' : rc != -ENOENT && rc != -ESRCH;
 }
 
-/* Is a process alive that has, or had, a file in the folder? Adds up the bytes of the files. */
+struct use {
+    int64_t bytes; /* of the files */
+    bool is_alive; /* a process that has, or had, a file in the folder */
+};
+
+static bool add_use(void *ctx, int pools, const char *name)
+{
+    struct use *use = ctx;
+    struct stat file;
+    const char *digits = col_pool_is_name(name) ? strpbrk(name, "0123456789") : NULL;
+    int32_t pid = digits ? (int32_t)strtol(digits, NULL, 10) : 0;
+    use->is_alive |= pid > 0 && is_alive(pid);
+    if (fstatat(pools, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode))
+        use->bytes += (int64_t)file.st_blocks * 512;
+    return true;
+}
+
+/* Is a folder of pools in use? */
 static bool is_used(int pools, int64_t *bytes)
 {
-    int fd = openat(pools, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    bool used = !dir;
-    if (!dir && fd >= 0)
-        close(fd);
-    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
-        struct stat file;
-        const char *digits = strpbrk(entry->d_name, "0123456789");
-        bool is_named = col_pool_is_name(entry->d_name) && digits;
-        int32_t pid = is_named ? (int32_t)strtol(digits, NULL, 10) : 0;
-        used |= pid > 0 && is_alive(pid);
-        if (fstatat(pools, entry->d_name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode))
-            *bytes += (int64_t)file.st_blocks * 512;
-    }
-    if (dir)
-        closedir(dir);
-    return used;
+    struct use use = {.bytes = 0};
+    bool is_read = store_folder_each(pools, add_use, &use);
+    *bytes = use.bytes;
+    return use.is_alive || !is_read;
 }
 
 static int consider(const struct search *search, const char *path)
@@ -81,7 +85,7 @@ static int consider(const struct search *search, const char *path)
     lock_proof(pools, &proof, &fd);
     if (fd >= 0 && !has_folder(&proof) && !is_used(pools, &orphan.bytes)) {
         if (search->remove) {
-            col_live_remove_made(pools, col_live_is_segment_name);
+            col_live_remove_pools(pools);
             rmdir(path);
         }
         rc = search->on(search->ctx, &orphan);

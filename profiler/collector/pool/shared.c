@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store/files.h"
+
 #define SPARE_DESCRIPTORS 16 /* kept for /proc and the store */
 
 /* ---- SIGBUS ---------------------------------------------------------------------------------- */
@@ -53,18 +55,6 @@ static void end_guard(void)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* A plain file of the caller without a second name. */
-static bool is_own(const struct stat *stat)
-{
-    return S_ISREG(stat->st_mode) && stat->st_uid == geteuid() && stat->st_nlink == 1;
-}
-
-bool col_shared_is_own(int dirfd, const char *name)
-{
-    struct stat st;
-    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_own(&st);
-}
-
 static int fail(struct tacho_error *err, const char *name, int error)
 {
     bool passes = error == EMFILE || error == ENFILE || error == ENOMEM || error == EAGAIN;
@@ -85,19 +75,15 @@ static bool is_among_last(int fd)
 
 int col_shared_open(int dirfd, const char *name, struct col_shared *file, struct tacho_error *err)
 {
-    struct stat stat;
     *file = (struct col_shared){.is_open = false};
-    int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = store_file_open(dirfd, name, O_RDWR);
+    if (fd < 0 && errno == EPERM)
+        return tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a file of the agent", name);
     if (fd < 0)
         return fail(err, name, errno);
-    int rc = 0;
-    if (fstat(fd, &stat) != 0 || !is_own(&stat))
-        rc = tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a file of the agent", name);
-    else if (is_among_last(fd))
-        rc = fail(err, name, EMFILE);
-    if (rc) {
+    if (is_among_last(fd)) {
         close(fd);
-        return rc;
+        return fail(err, name, EMFILE);
     }
     file->is_open = true;
     file->fd = fd;

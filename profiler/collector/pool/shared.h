@@ -22,10 +22,6 @@ struct col_shared {
     uint64_t mapped;
 };
 
-/* Is `name` in the folder `dirfd` a plain file of the caller that has no second name elsewhere?
- * Nothing else in the folder of a run is read or removed: tacho did not make it. */
-bool col_shared_is_own(int dirfd, const char *name);
-
 /* Opens `name` in the folder `dirfd`. Errors: TACHO_ENOTFOUND; TACHO_EFORMAT, not a plain file of
  * the caller; TACHO_EBUSY, not possible at the moment (out of descriptors or memory), try again;
  * TACHO_EIO. */

@@ -121,7 +121,7 @@ static struct col_volume volume_of(const struct col_options *options)
  * does not redirect it. */
 int col_session_create(struct col_session *session, struct tacho_error *err)
 {
-    int rc = store_create(session->live.db, &session->db, err);
+    int rc = store_create_at(session->live.home, session->live.db, &session->db, err);
     if (rc)
         return rc;
     rc = col_drain_open(&session->drain, session->db, session->live.pools, err);
@@ -169,7 +169,7 @@ static int load(struct col_session *session, struct tacho_error *err)
 {
     struct setup_search search = {0};
     char boot[40];
-    int rc = store_resume(session->live.db, &session->db, err);
+    int rc = store_resume_at(session->live.home, session->live.db, &session->db, err);
     if (rc)
         return rc;
     rc = store_live_each(session->db, find_setup, &search);

@@ -136,14 +136,21 @@ static int file_number(const char *name)
 #define SEEN       __attribute__((visibility("default")))
 #define REAL(name) ((__typeof__(name) *)dlsym(RTLD_NEXT, #name))
 
+/* The path of a name in a folder that is open; of the descriptor itself where it is NULL. */
+static const char *path_of(int fd, const char *name, char path[PATH_MAX])
+{
+    char link_name[64];
+    snprintf(link_name, sizeof link_name, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link_name, path, PATH_MAX - 256);
+    snprintf(path + (length > 0 ? length : 0), 256, "%s%s", name ? "/" : "", name ? name : "");
+    return path;
+}
+
 static void note_fsync(int fd)
 {
-    char link_name[64], path[PATH_MAX];
+    char path[PATH_MAX];
     struct stat st;
-    snprintf(link_name, sizeof link_name, "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(link_name, path, sizeof path - 1);
-    path[length > 0 ? length : 0] = 0;
-    const char *name = below(path);
+    const char *name = below(path_of(fd, NULL, path));
     if (!tape.on || fstat(fd, &st))
         return;
     if (S_ISDIR(st.st_mode))
@@ -166,27 +173,30 @@ SEEN int fdatasync(int fd)
     return rc;
 }
 
-SEEN int unlink(const char *path)
+SEEN int unlinkat(int folder, const char *file, int flags)
 {
-    int rc = REAL(unlink)(path);
-    if (rc == 0 && below(path))
+    char path[PATH_MAX];
+    int rc = REAL(unlinkat)(folder, file, flags);
+    if (rc == 0 && below(path_of(folder, file, path)))
         note_names(REMOVE, below(path), NULL);
     return rc;
 }
 
-SEEN int rename(const char *from, const char *to)
+SEEN int renameat(int from, const char *old, int to, const char *new)
 {
-    int rc = REAL(rename)(from, to);
-    if (rc == 0 && below(from))
-        note_names(RENAME, below(from), below(to));
+    char path[PATH_MAX], new_path[PATH_MAX];
+    int rc = REAL(renameat)(from, old, to, new);
+    if (rc == 0 && below(path_of(from, old, path)))
+        note_names(RENAME, below(path), below(path_of(to, new, new_path)));
     return rc;
 }
 
-SEEN int link(const char *from, const char *to)
+SEEN int linkat(int from, const char *old, int to, const char *new, int flags)
 {
-    int rc = REAL(link)(from, to);
-    if (rc == 0 && below(from))
-        note_names(LINK, below(from), below(to));
+    char path[PATH_MAX], new_path[PATH_MAX];
+    int rc = REAL(linkat)(from, old, to, new, flags);
+    if (rc == 0 && below(path_of(from, old, path)))
+        note_names(LINK, below(path), below(path_of(to, new, new_path)));
     return rc;
 }
 
@@ -305,6 +315,8 @@ static int log_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *f, int fla
 {
     (void)vfs;
     struct logged *logged = (struct logged *)f;
+    char real[PATH_MAX];
+    int folder, length = 0;
     *logged = (struct logged){.file = -1, .real = calloc(1, (size_t)real_vfs->szOsFile)};
     assert_non_null(logged->real);
     int rc = real_vfs->xOpen(real_vfs, path, logged->real, flags, out);
@@ -313,6 +325,9 @@ static int log_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *f, int fla
         return rc;
     }
     logged->base.pMethods = &methods;
+    /* tacho names files by the descriptor of their folder */
+    if (path && sscanf(path, "/proc/self/fd/%d/%n", &folder, &length) == 1 && length)
+        path = path_of(folder, path + length, real);
     if (below(path))
         logged->file = file_number(below(path));
     return rc;
