@@ -58,6 +58,12 @@ static bool is_beside_file_of(int folder, const char *name, uid_t user)
     return fstatat(folder, database, &stat, AT_SYMLINK_NOFOLLOW) == 0 && stat.st_uid == user;
 }
 
+/* A reader makes a WAL and its index too; only who writes makes a journal. */
+static bool may_make(int folder, const char *name)
+{
+    return !beside(name) || strstr(name, "-journal") || is_beside_file_of(folder, name, geteuid());
+}
+
 /* May SQLite use the file as it wants to? */
 static bool is_allowed(int fd, int folder, const char *name, bool writes)
 {
@@ -66,10 +72,9 @@ static bool is_allowed(int fd, int folder, const char *name, bool writes)
         return false;
     if (!strcmp(name, "."))
         return S_ISDIR(stat.st_mode) && !writes;
-    if (!beside(name))
+    if (!S_ISREG(stat.st_mode) || !beside(name))
         return S_ISREG(stat.st_mode);
-    return writes ? store_stat_is_own(&stat)
-                  : S_ISREG(stat.st_mode) && is_beside_file_of(folder, name, stat.st_uid);
+    return is_beside_file_of(folder, name, stat.st_uid) && (!writes || store_stat_is_own(&stat));
 }
 
 /* Takes the place of open(). EACCES is what a user without root's rights would get, and SQLite goes
@@ -83,9 +88,8 @@ static int checked_open(const char *path, int flags, int mode)
         return open(path, flags | O_CLOEXEC, mode);
     int safe = (flags & ~O_CREAT) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     int fd = openat(folder, name, safe);
-    if (fd < 0 && errno == ENOENT && (flags & O_CREAT) &&
-        (!beside(name) || is_beside_file_of(folder, name, geteuid())))
-        fd = openat(folder, name, safe | O_CREAT | O_EXCL, mode);
+    if (fd < 0 && errno == ENOENT && (flags & O_CREAT) && may_make(folder, name))
+        return openat(folder, name, safe | O_CREAT | O_EXCL, mode);
     if (fd < 0 || is_allowed(fd, folder, name, writes))
         return fd;
     close(fd);
