@@ -186,13 +186,23 @@ static const char *scan_text_present(struct scan *scan, int column)
     return text;
 }
 
+/* SQL that is refused is the reader's own: then the tables are not those that tacho makes. */
+static int scan_fail(store_reader *reader, int status)
+{
+    if ((status & 0xff) == SQLITE_ERROR)
+        return tacho_fail(&reader->error, TACHO_ECORRUPT,
+                          "to save what is readable: sqlite3 FILE .recover", "%s: damaged: %s",
+                          reader->path, sqlite3_errmsg(reader->db));
+    return store_db_fail(&reader->error, reader->db, status, reader->path, "cannot be read");
+}
+
 /* Ends the scan: what the caller's function returned, or a code. */
 static int scan_end(struct scan *scan, store_reader *reader)
 {
+    if (scan->rc != SQLITE_OK) /* before the statement goes, and its message with it */
+        scan->stopped = scan_fail(reader, scan->rc);
     sqlite3_finalize(scan->st);
-    if (scan->rc == SQLITE_OK)
-        return scan->stopped;
-    return store_db_fail(&reader->error, reader->db, scan->rc, reader->path, "cannot be read");
+    return scan->stopped;
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------ */

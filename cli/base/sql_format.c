@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "reports/words/escape.h"
+#include "store/export/export.h"
 
 #define TABLE_WAIT  500 /* rows that decide the widths of a table */
 #define TABLE_WIDTH 60  /* columns of the screen that one value may take */
@@ -139,12 +140,6 @@ static int table_end(struct cli_sql_writer *writer)
 
 /* ---- csv (RFC 4180) -------------------------------------------------------------------------------------------------------- */
 
-/* A spreadsheet takes a field that begins so for a formula, and runs it. */
-static bool is_formula(const char *text, size_t bytes)
-{
-    return bytes && strchr("=+-@\t\r", text[0]) && text[0];
-}
-
 /* On a terminal, control characters become visible. */
 static void csv_bytes(const struct cli_sql_writer *writer, const char *text, size_t bytes)
 {
@@ -176,7 +171,7 @@ static void csv_quoted(const struct cli_sql_writer *writer, const char *before, 
 /* Prints a field, with quotes where it needs them. */
 static void csv_field(const struct cli_sql_writer *writer, const char *text, size_t bytes)
 {
-    bool formula = !writer->raw && is_formula(text, bytes);
+    bool formula = !writer->raw && store_csv_is_formula(text, bytes);
     if (formula || memchr(text, ',', bytes) || memchr(text, '"', bytes) ||
         memchr(text, '\n', bytes) || memchr(text, '\r', bytes))
         csv_quoted(writer, formula ? "\"'" : "\"", text, bytes);

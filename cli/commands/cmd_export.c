@@ -14,7 +14,7 @@
 struct values {
     const char *output, *format, *from, *to;
     struct cli_range steps;
-    bool path;
+    bool path, raw;
 };
 
 static const struct cli_option options[] = {
@@ -27,6 +27,8 @@ static const struct cli_option options[] = {
     CLI_TEXT_ROW("steps", 0, CLI_RANGE, steps, "A:B", "export only the time of steps A to B"),
     CLI_FLAG_ROW("critical-path", 0, path,
                  "perfetto: add the critical path on top; csv: write its segments instead"),
+    CLI_FLAG_ROW("raw", 0, raw,
+                 "csv: do not put ' before texts that a spreadsheet takes for formulas"),
     {0},
 };
 
@@ -213,6 +215,8 @@ static int check_values(const struct values *values)
         strcmp(values->format, "csv") != 0)
         return cli_usage("export", "--format perfetto or csv",
                          "--critical-path cannot be combined with --format folded or stacks");
+    if (values->raw && strcmp(values->format, "csv") != 0)
+        return cli_usage("export", "--format csv", "--raw is an option of --format csv");
     return 0;
 }
 
@@ -230,6 +234,7 @@ int cli_export(int argc, char **argv)
     code = check_values(&values);
     if (code)
         return code;
+    settings.raw = values.raw;
     code = cli_run_find(argv[first], &found);
     if (!code && values.path)
         code = find_path(&found, &result, &settings);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * RFC 4180: CRLF, quotes doubled, a header line. One row a slice with everything that is known of
- * it; absent is empty, an empty text is "". By track, then time.
+ * it; absent is empty, an empty text is "". By track, then time. A ' goes before texts that a
+ * spreadsheet would run as a formula.
  */
 
 #include "store/export/export_private.h"
@@ -12,7 +13,7 @@ static void next(FILE *out)
 }
 
 /* Writes the columns of a detail. */
-static void detail(FILE *out, const struct store_detail *detail)
+static void detail(FILE *out, const struct store_detail *detail, bool raw)
 {
     const int64_t numbers[] = {detail->flops,         detail->bytes_read,
                                detail->bytes_written, detail->model_flops,
@@ -28,12 +29,12 @@ static void detail(FILE *out, const struct store_detail *detail)
     }
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         next(out);
-        exp_csv_text(out, texts[i]);
+        exp_csv_text(out, texts[i], raw);
     }
 }
 
 /* Writes the row of one slice, in the order of the header line. */
-static void row(FILE *out, const struct exp_run *run, const struct exp_slice *slice)
+static void row(FILE *out, const struct exp_run *run, const struct exp_slice *slice, bool raw)
 {
     static const struct store_detail none = STORE_DETAIL_NONE;
     const struct exp_track *track = &run->track[slice->track];
@@ -41,19 +42,19 @@ static void row(FILE *out, const struct exp_run *run, const struct exp_slice *sl
         track->process_at != EXP_NONE ? &run->process[track->process_at] : NULL;
     exp_csv_integer(out, process ? process->rank : STORE_ABSENT);
     next(out);
-    exp_csv_text(out, process ? process->host : NULL);
+    exp_csv_text(out, process ? process->host : NULL, raw);
     next(out);
     exp_csv_integer(out, process ? process->pid : STORE_ABSENT);
     next(out);
-    exp_csv_text(out, process ? process->program : NULL);
+    exp_csv_text(out, process ? process->program : NULL, raw);
     next(out);
     exp_csv_integer(out, track->id);
     next(out);
-    exp_csv_text(out, track->kind);
+    exp_csv_text(out, track->kind, raw);
     next(out);
-    exp_csv_text(out, track->name);
+    exp_csv_text(out, track->name, raw);
     next(out);
-    exp_csv_text(out, track->device);
+    exp_csv_text(out, track->device, raw);
     next(out);
     exp_csv_integer(out, track->tid);
     next(out);
@@ -61,13 +62,13 @@ static void row(FILE *out, const struct exp_run *run, const struct exp_slice *sl
     next(out);
     exp_csv_integer(out, slice->end == INT64_MAX ? STORE_ABSENT : slice->end - slice->start);
     next(out);
-    exp_csv_text(out, slice->name != EXP_NONE ? run->text[slice->name] : NULL);
+    exp_csv_text(out, slice->name != EXP_NONE ? run->text[slice->name] : NULL, raw);
     next(out);
-    exp_csv_text(out, slice->category != EXP_NONE ? run->text[slice->category] : NULL);
+    exp_csv_text(out, slice->category != EXP_NONE ? run->text[slice->category] : NULL, raw);
     next(out);
     exp_csv_integer(out, slice->correlation);
     bool known = slice->detail != EXP_NONE && run->detail[slice->detail].id;
-    detail(out, known ? &run->detail[slice->detail] : &none);
+    detail(out, known ? &run->detail[slice->detail] : &none, raw);
     fputs("\r\n", out);
 }
 
@@ -90,7 +91,7 @@ int exp_csv_write(store_reader *reader, const struct store_export_options *optio
           "dtype,pass,kind,copy_kind,collective,grid,block,schema,payload\r\n",
           out);
     for (size_t i = 0; i < run.slice_count && !ferror(out); i++)
-        row(out, &run, &run.slice[i]);
+        row(out, &run, &run.slice[i], options->raw);
     exp_run_free(&run);
     return exp_end(out, 0, err);
 }

@@ -29,7 +29,11 @@ struct store_export_options {
     bool with_path; /* perfetto: the path on top of the run; csv: the path instead of the slices */
     const struct store_export_path *path;
     size_t path_count;
+    bool raw; /* csv: no ' before texts that a spreadsheet takes for formulas */
 };
+
+/* Would a spreadsheet take a cell with this text for a formula, and run it? */
+bool store_csv_is_formula(const char *text, size_t bytes);
 
 struct store_export_format {
     const char *name;   /* "perfetto", "folded", "csv" */

@@ -26,7 +26,7 @@ void exp_path_csv(const struct exp_run *run, const struct store_export_options *
                 export_path->end);
         exp_csv_integer(out, export_path->track);
         putc(',', out);
-        exp_csv_text(out, export_path->name);
+        exp_csv_text(out, export_path->name, options->raw);
         fprintf(out, ",%s,%s,%s,", export_path->cause, export_path->how, export_path->link);
         exp_csv_integer(out, export_path->range_start);
         putc(',', out);

@@ -190,15 +190,21 @@ int exp_json_member(const char **position, const char **key, size_t *key_bytes, 
 
 /* ---- CSV -------------------------------------------------------------------------------------------------------------------- */
 
-void exp_csv_text(FILE *out, const char *text)
+bool store_csv_is_formula(const char *text, size_t bytes)
+{
+    return bytes && text[0] && strchr("=+-@\t\r", text[0]);
+}
+
+void exp_csv_text(FILE *out, const char *text, bool raw)
 {
     if (!text)
         return;
-    if (*text && !strpbrk(text, "\",\r\n")) {
+    bool is_formula = !raw && store_csv_is_formula(text, strlen(text));
+    if (*text && !is_formula && !strpbrk(text, "\",\r\n")) {
         fputs(text, out);
         return;
     }
-    putc('"', out);
+    fputs(is_formula ? "\"'" : "\"", out);
     for (; *text; text++) {
         if (*text == '"')
             putc('"', out);

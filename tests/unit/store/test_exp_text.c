@@ -221,6 +221,31 @@ static void absent_is_empty(void **state)
     free(text);
 }
 
+/* A name that a spreadsheet would run gets a ' before it, unless the text as it is was asked for.
+ */
+static void formulas(void **state)
+{
+    static const char *const names[] = {"=1+2", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "a=1"};
+    const size_t name_count = sizeof names / sizeof *names;
+    const struct scratch *s = *state;
+    begin(s);
+    for (size_t i = 0; i < name_count; i++)
+        slice(0, 10 * (int64_t)i, 5, names[i]);
+    char *all = export(s, "csv", STORE_ABSENT, STORE_ABSENT);
+    for (size_t i = 0; i < name_count; i++) {
+        char want[32], *text = NULL;
+        size_t bytes = 0;
+        snprintf(want, sizeof want, i + 1 < name_count ? ",\"'%s\"," : ",%s,", names[i]);
+        assert_int_equal(count(all, want), 1);
+        FILE *file = open_memstream(&text, &bytes);
+        exp_csv_text(file, names[i], true);
+        fclose(file);
+        assert_int_equal(count(text, "'"), 0);
+        free(text);
+    }
+    free(all);
+}
+
 static ssize_t failing(void *cookie, const char *bytes, size_t n)
 {
     (void)cookie, (void)bytes, (void)n;
@@ -259,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(self_times, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(lanes, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(absent_is_empty, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(formulas, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(a_stream_that_fails, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
