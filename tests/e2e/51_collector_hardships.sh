@@ -57,6 +57,21 @@ if for_other_users; then
     children=$(awk '$3 >= 1000 && $3 < 5000 { n += $4 + $6 + $7 + $9 } END { print n + 0 }' "$log")
     [ "$(one uid.tacho "SELECT coalesce(sum(count),0) >= $children FROM loss WHERE reason LIKE '%changed its user or its root%'")" = 1 ] ||
         wrong "uid: $children events of children that may not record, and: $(one uid.tacho 'SELECT reason, count FROM loss')"
+    # one that cannot load the library, or cannot reach the lender's socket, does not know that it is to record: it is looked for
+    unrecorded() { # NAME REASON COMMAND...
+        local name=$1 reason=$2
+        shift 2
+        record "$name" -- "$@" "${as_user[@]}" "$others/target_events" --events 3000 --rate 3000
+        ! grep -q ' 0 lost' err || wrong "$name: says 0 lost: $(cat err)"
+        grep -q 'processes of user 65534.* could not be recorded' err || wrong "$name: no warning: $(cat err)"
+        one "$name.tacho" 'SELECT count, reason FROM loss' | grep -q "^|.*$reason" || wrong "$name: $(one "$name.tacho" 'SELECT * FROM loss')"
+        [ "$(one "$name.tacho" 'SELECT count(*) FROM slice')" = 0 ] || wrong "$name: it could record after all"
+    }
+    mkdir -m 700 "$others/closed" && cp "$TACHO" "$others"/*.so "$others/closed/"
+    TACHO=$others/closed/tacho
+    unrecorded closed-home 'cannot read libtacho.so' env
+    TACHO=$others/tacho
+    ! unshare -n true 2> /dev/null || unrecorded network 'in another network namespace' unshare -n
     TACHO=$own
 fi
 

@@ -151,9 +151,31 @@ static int lend_files(struct col_session *session)
         col_session_warn(session, "a process that runs as another user or with another root could "
                                   "not be recorded: there was no file for its events");
     session->refused = session->lender.refused;
+    session->drain.stats.uncounted++;
     return col_drain_loss_uncounted(
         &session->drain, "agent",
         "event dropped: no file for the pool of a process of another user or root");
+}
+
+/* Notes that a process of the run can neither record nor say so. */
+static int note_unrecorded(struct col_session *session)
+{
+    struct col_unrecorded *unrecorded = &session->unrecorded;
+    if (unrecorded->was_counted ||
+        !col_unrecorded_look(unrecorded, &session->drain, session->child, col_clock_now()))
+        return 0;
+    unrecorded->was_counted = true;
+    session->drain.stats.uncounted++;
+    if (unrecorded->is_cut_off)
+        col_session_warn(session,
+                         "processes of user %u in another network namespace could not be recorded",
+                         unrecorded->user);
+    else
+        col_session_warn(session,
+                         "processes of user %u could not be recorded: not every user can read %s "
+                         "(install tacho where all can)",
+                         unrecorded->user, unrecorded->library);
+    return col_drain_loss_uncounted(&session->drain, "agent", col_unrecorded_reason(unrecorded));
 }
 
 /* One turn: samples, drains, commits. Failures of the store are handled here; recording goes on as
@@ -167,6 +189,8 @@ static void turn(struct col_session *session, bool *more)
         return;
     bool alive = !session->child_done || col_drain_alive(&session->drain) > 0;
     rc = lend_files(session);
+    if (rc == 0)
+        rc = note_unrecorded(session);
     if (rc == 0)
         rc = col_leader_rows(session);
     if (rc == 0 && due && alive && !session->drain.volume.no_space) {

@@ -106,6 +106,7 @@ static int begin(struct col_session *session, const char *library, struct tacho_
         rc = tacho_fail(err, rc, NULL, "%s: %s", session->live.segments, tacho_error_text(rc));
     if (rc == 0)
         col_lender_open(&session->lender, session->live.pools, session->live.run_id);
+    col_unrecorded_init(&session->unrecorded, library);
     if (rc == 0) {
         /* measuring the peak does not count as a cost of recording */
         getrusage(RUSAGE_SELF, &session->own_usage);
