@@ -14,7 +14,7 @@
 #include "profiler/collector/os/proc.h"
 
 #define PAUSE_NS 100000000
-#define SHARE    100  /* a look may take this part of the time until the next one */
+#define SHARE    1000 /* a look may take this part of the time until the next one */
 #define DEEPEST  50   /* generations below the target */
 #define MOST     5000 /* processes that one look sees */
 
