@@ -253,5 +253,12 @@ int col_find_run(const char *arg, bool finish, struct col_found *found, struct t
             return 0; /* it is read as it is */
         return tacho_fail(err, why->code, why->hint, "%s", why->what);
     }
-    return finish_dead(found, err);
+    rc = finish_dead(found, err);
+    if (rc != TACHO_EDENIED || access(found->path, R_OK) != 0)
+        return rc;
+    found->refused = *err; /* a read-only disk, for one */
+    if (!err->hint[0])
+        snprintf(found->refused.hint, sizeof found->refused.hint,
+                 "it is read as it is; 'tacho recover' finishes it where it can be written");
+    return 0;
 }
