@@ -195,6 +195,13 @@ whole mine.tacho
 recorder=$!
 wait_for test -s long.tacho.live/run.db
 sleep 0.3
+# the recorder has no capability that it does not need; its target has all that it was started with
+caps() { sed -n "s/^$1:[[:space:]]*//p" "/proc/$2/status"; }
+unneeded=$((1 << 0 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13 | 1 << 16 | 1 << 17 | 1 << 18 | 1 << 22 | 1 << 25 | 1 << 27))
+[ $((0x$(caps CapPrm $recorder) & unneeded)) = 0 ] || wrong "the recorder has capabilities $(caps CapPrm $recorder)"
+[ "$(caps NoNewPrivs $recorder)" = 1 ] || wrong "the recorder could get privileges back"
+[ "$(caps CapPrm "$(pgrep -P $recorder)")" = "$(caps CapPrm $$)" ] || wrong "the target has lost capabilities"
+[ "$(caps NoNewPrivs "$(pgrep -P $recorder)")" = 0 ] || wrong "the target has lost the right to get privileges"
 pools=$(readlink -f long.tacho.live/segments)
 mv long.tacho.live moved.tacho.live && ln -s "$work/victim" long.tacho.live
 kill -KILL "$(pgrep -P $recorder)"

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "profiler/collector/job/gpu_env.h"
+#include "profiler/collector/os/privileges.h"
 #include "profiler/collector/os/proc.h"
 #include "profiler/collector/run/attach.h"
 #include "profiler/collector/run/describe.h"
@@ -113,6 +114,8 @@ static int begin(struct col_session *session, const char *library, struct tacho_
         prctl(PR_SET_CHILD_SUBREAPER, 1);
         rc = col_session_start(session, library, prepare_target, session, err);
     }
+    if (rc == 0) /* before NVML starts threads */
+        col_privileges_drop();
     if (rc)
         col_session_discard(session);
     return rc;

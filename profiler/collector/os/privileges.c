@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Capabilities by the system calls: the C library has no functions for them.
+ */
+#include "profiler/collector/os/privileges.h"
+
+#include <linux/capability.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef CAP_PERFMON
+#define CAP_PERFMON 38
+#endif
+
+/* CAP_SYS_ADMIN: counters on kernels before CAP_PERFMON (5.8), and NVML's. */
+static const int needed[] = {
+    CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_KILL,     CAP_SYS_PTRACE, CAP_PERFMON,
+    CAP_SYS_ADMIN,    CAP_SYS_RESOURCE,    CAP_SYS_NICE, CAP_IPC_LOCK,
+};
+
+void col_privileges_drop(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    uint32_t kept[_LINUX_CAPABILITY_U32S_3] = {0};
+    if (syscall(SYS_capget, &head, data) != 0)
+        return;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        kept[needed[i] / 32] |= UINT32_C(1) << needed[i] % 32;
+    for (size_t i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+        data[i].effective &= kept[i];
+        data[i].permitted &= kept[i];
+        data[i].inheritable = 0;
+    }
+    if (syscall(SYS_capset, &head, data) == 0)
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}

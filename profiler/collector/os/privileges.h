@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a recorder of root gives up once its target runs.
+ */
+#ifndef COL_PRIVILEGES_H
+#define COL_PRIVILEGES_H
+
+/* Drops every capability of this thread, and of those that it starts later, but for what recording
+ * needs: files in folders of others, signals and /proc of processes that changed their user, and
+ * performance counters. No program that is started later gets one back. Does nothing for a user
+ * without capabilities. The target keeps what it had. */
+void col_privileges_drop(void);
+
+#endif
