@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "store/files.h"
+#include "store/sqlite_open.h"
 #include "store/store.h"
 
 enum store_db_mode { STORE_DB_READ, STORE_DB_WRITE };
@@ -25,15 +26,6 @@ struct store_header {
  * version this program reads. Nothing is written. The place stays open as long as the database. */
 int store_db_open(const char *path, const struct store_place *place, enum store_db_mode mode,
                   sqlite3 **out, struct store_header *header, struct tacho_error *err);
-
-/* Bytes of a path that SQLite is given for a place. */
-#define STORE_SPELLED 320
-/* Spells the path of a place, with a suffix, as SQLite is to be given it (sqlite_open.c). */
-void store_place_spell(const struct store_place *place, const char *suffix,
-                       char text[STORE_SPELLED]);
-/* Opens the database at `place`. `options`: of a URI. SQLite code; *out is to be closed. */
-int store_sqlite_open(const struct store_place *place, int flags, const char *options,
-                      sqlite3 **out);
 
 /* TACHO_E* code for an SQLite result code; `db` (may be NULL) gives the errno of an I/O error.
  */

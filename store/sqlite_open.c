@@ -6,6 +6,8 @@
  * caller's, plain and without a second name, and made only beside the caller's database. Without
  * this root would write, truncate and give away whatever another user put under these names.
  */
+#include "store/sqlite_open.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,10 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "store/db.h"
-#include "store/files.h"
-#include "store/store.h"
 
 #define SELF    "/proc/self"
 #define FOLDERS SELF "/fd/"

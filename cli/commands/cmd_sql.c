@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -109,6 +110,17 @@ static int run_shell(const char *path)
                      "sql: sqlite3 was not found, and no query was given");
 }
 
+/* sqlite3 does not check what is beside a file: root would write what another user put there. */
+static int shell(const struct col_found *found)
+{
+    struct stat file;
+    if (geteuid() == 0 && stat(found->path, &file) == 0 && file.st_uid != 0)
+        return cli_error(TACHO_EDENIED, "give the query as an argument",
+                         "%s: belongs to user %u: root does not start sqlite3 on it", found->run,
+                         file.st_uid);
+    return run_shell(found->path);
+}
+
 /* Runs the query and writes its rows in the format that was asked for. */
 static int run_query(const struct col_found *found, const struct values *values,
                      char *const *arguments, const char *sql)
@@ -156,7 +168,7 @@ int cli_sql(int argc, char **argv)
     if (!sql && values.index && isatty(STDIN_FILENO))
         return 0;
     if (!sql && isatty(STDIN_FILENO))
-        return run_shell(found.path);
+        return shell(&found);
     if (!sql || !strcmp(sql, "-"))
         sql = text = read_all(stdin);
     if (!sql)

@@ -201,6 +201,16 @@ class Round:
                 os.rename(run + ".wal", run + "-wal")
         self.what = f"{kind} as zz.tacho{suffix} ({source})"
 
+    def foreign_database(self):
+        """An export of another tool in WAL mode, and what SQLite would use beside it."""
+        run = self.aside("zz.sqlite")
+        shutil.copy(self.templates["live"] + "/run.db", run)
+        os.chown(run, OTHER, OTHER)
+        kind, suffix = self.chance.choice(["symlink", "hard link", "pipe", ""]), self.chance.choice(["-wal", "-shm", "-journal"])
+        put(kind, run + suffix, precious + "/keep")
+        self.command = self.chance.choice([["import", "zz.sqlite", "-o", out + "/run.tacho"], ["report", "zz.sqlite"]])
+        self.what = f"{kind or 'nothing'} as zz.sqlite{suffix}"
+
     def super_journal(self):
         """A journal that names a file to be removed."""
         run, victim = self.aside("zz.tacho"), (precious + "/keep").encode()
@@ -372,7 +382,7 @@ KINDS = [
     Round.file_leads_elsewhere, Round.race_of_folders, Round.segments_lead_elsewhere, Round.race_of_files, Round.folder_is_a_link,
     Round.race_of_segments, Round.mount_points, Round.race_of_finished, Round.finished_with_neighbours, Round.race_of_own,
     Round.super_journal, Round.race_of_files, Round.memory, Round.race_of_own, Round.finished_with_neighbours, Round.race_of_finished,
-    Round.file_leads_elsewhere, Round.race_while_recording, Round.race_of_folders, Round.job_folder,
+    Round.file_leads_elsewhere, Round.race_while_recording, Round.race_of_folders, Round.job_folder, Round.foreign_database,
 ]
 COMMANDS = [
     ["report", "latest"], ["report", "zz"], ["report", "zz.tacho.live"], ["top", "--batch", "-n", "1"], ["top", "--batch", "-n", "1", "latest"],

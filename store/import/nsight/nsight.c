@@ -204,7 +204,7 @@ static void release(struct nsight *nsight)
         free(nsight->label[i]);
     nsight_payload_free(nsight);
     sqlite3_finalize(nsight->string);
-    sqlite3_close(nsight->db);
+    nsight_close(nsight);
     free(nsight->label);
     free(nsight->process);
     free(nsight->host);
@@ -219,6 +219,7 @@ static int read_export(struct imp_run *run, const char *path, struct tacho_error
     struct nsight *nsight = calloc(1, sizeof *nsight);
     if (!nsight)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: %s", path, tacho_error_text(TACHO_ENOMEM));
+    nsight->place.folder = -1;
     nsight->run = run;
     nsight->out = run->db;
     nsight->err = err;

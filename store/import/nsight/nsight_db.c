@@ -95,14 +95,14 @@ static int fail(struct nsight *nsight, int status, const char *path)
 }
 
 /* Opens the database, hardened against what a stranger may have written into it. */
-static int try_open(struct nsight *nsight, const char *name, int flags)
+static int try_open(struct nsight *nsight, const char *options)
 {
     sqlite3_close(nsight->db);
     nsight->db = NULL;
-    int status = sqlite3_open_v2(name, &nsight->db,
-                                 SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags, NULL);
+    int status = store_sqlite_open(&nsight->place, SQLITE_OPEN_READONLY, options, &nsight->db);
     if (status != SQLITE_OK)
-        return status;
+        return status & 0xff;
+    sqlite3_extended_result_codes(nsight->db, 0);
     sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
@@ -118,17 +118,22 @@ static int try_open(struct nsight *nsight, const char *name, int flags)
 
 int nsight_open(struct nsight *nsight, const char *path)
 {
-    int status = try_open(nsight, path, 0);
+    if (store_place_find(path, true, &nsight->place) != 0)
+        return fail(nsight, SQLITE_CANTOPEN, path);
+    int status = try_open(nsight, "");
     /* In WAL mode a database in a folder that cannot be written only opens as immutable. */
-    if (status == SQLITE_CANTOPEN || status == SQLITE_READONLY) {
-        char *uri = sqlite3_mprintf("file:%s?immutable=1", path);
-        if (uri && !strpbrk(path, "?#%"))
-            status = try_open(nsight, uri, SQLITE_OPEN_URI);
-        sqlite3_free(uri);
-    }
+    if (status == SQLITE_CANTOPEN || status == SQLITE_READONLY)
+        status = try_open(nsight, "?immutable=1");
     if (status == SQLITE_OK)
         return 0;
     return nsight->stopped ? TACHO_EINTERRUPTED : fail(nsight, status, path);
+}
+
+void nsight_close(struct nsight *nsight)
+{
+    sqlite3_close(nsight->db);
+    store_place_close(&nsight->place);
+    nsight->db = NULL;
 }
 
 /* ---- tables and columns ------------------------------------------------------------------------------------------------------- */

@@ -14,10 +14,10 @@
 #ifndef STORE_IMPORT_NSIGHT_NSIGHT_PRIVATE_H
 #define STORE_IMPORT_NSIGHT_NSIGHT_PRIVATE_H
 
-#include <sqlite3.h>
 #include <stdbool.h>
 
 #include "store/import/input/importer.h"
+#include "store/sqlite_open.h"
 
 #define NSIGHT_NAME_MAX   128 /* of tables */
 #define NSIGHT_COLUMN_MAX 28  /* of one query */
@@ -74,6 +74,7 @@ struct nsight_field { /* of a payload schema */
 struct nsight {
     struct imp_run *run;
     store *out;
+    struct store_place place; /* of the file; its folder is -1 before it is opened */
     sqlite3 *db;
     struct tacho_error *err;
     int64_t base;       /* added to every time */
@@ -125,6 +126,7 @@ struct nsight_table {
 
 /* Opens an untrusted database for reading. */
 int nsight_open(struct nsight *nsight, const char *path);
+void nsight_close(struct nsight *nsight);
 /* The newest of NAME, NAME_V2 ... that has rows; false: there is none. */
 bool nsight_find(struct nsight *nsight, const char *name, char found[NSIGHT_NAME_MAX]);
 /* Number of rows, without counting them: the largest row id. */

@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 static struct tacho_error err;
 
@@ -112,6 +113,68 @@ static void test_link_instead_of_a_journal_is_refused(void **state)
     assert_int_equal(open_for_reading(scratch->other), TACHO_EDENIED);
 }
 
+/* Leaves the file in WAL mode, with its WAL and the index of it, as a process that was killed. */
+static void make_unfinished(const struct scratch *scratch)
+{
+    store *db = NULL;
+    char from[128], to[128];
+    static const char *const suffix[] = {"", "-wal", "-shm"};
+    OK(&err, store_create(scratch->file, &db, &err));
+    OK(store_error(db), store_run_set(db, "key", "value"));
+    for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
+        char bytes[65536];
+        snprintf(from, sizeof from, "%s%s", scratch->file, suffix[i]);
+        snprintf(to, sizeof to, "%s%s", scratch->other, suffix[i]);
+        FILE *in = fopen(from, "r"), *out = fopen(to, "w");
+        assert_non_null(in);
+        assert_non_null(out);
+        for (size_t got; (got = fread(bytes, 1, sizeof bytes, in)) > 0;)
+            assert_int_equal(fwrite(bytes, 1, got, out), got);
+        fclose(in);
+        fclose(out);
+    }
+    store_close(db);
+}
+
+/* What lies beside an unfinished file may be another file of the caller under a second name. */
+static void test_second_names_are_not_written(void **state)
+{
+    static const char *const suffix[] = {"-wal", "-shm"};
+    struct scratch *scratch = *state;
+    char victim[128], path[128], text[16] = "";
+    make_unfinished(scratch);
+    OK(&err, open_for_reading(scratch->other));
+    for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
+        snprintf(victim, sizeof victim, "%s/victim", scratch->folder);
+        snprintf(path, sizeof path, "%s%s", scratch->other, suffix[i]);
+        FILE *precious = fopen(victim, "w");
+        assert_non_null(precious);
+        fputs("precious", precious);
+        fclose(precious);
+        unlink(path);
+        assert_int_equal(link(victim, path), 0);
+        open_for_reading(scratch->other);
+        precious = fopen(victim, "r");
+        assert_int_equal(fread(text, 1, sizeof text - 1, precious), 8);
+        fclose(precious);
+        assert_string_equal(text, "precious");
+        unlink(path);
+    }
+}
+
+static void test_pipe_is_not_waited_for(void **state)
+{
+    struct scratch *scratch = *state;
+    char path[128];
+    make_unfinished(scratch);
+    snprintf(path, sizeof path, "%s-wal", scratch->other);
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(20);
+    open_for_reading(scratch->other);
+    alarm(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -122,6 +185,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_journal_of_another_user_is_refused, scratch_setup,
                                         scratch_teardown),
         cmocka_unit_test_setup_teardown(test_link_instead_of_a_journal_is_refused, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_second_names_are_not_written, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_pipe_is_not_waited_for, scratch_setup,
                                         scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
