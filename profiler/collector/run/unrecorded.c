@@ -93,8 +93,9 @@ static void consider(void *ctx, int32_t pid)
         return;
     if (owner.st_uid != geteuid() && owner.st_uid != 0 && !has_pool(search->drain, pid)) {
         uint64_t network = network_of(name);
-        unrecorded->is_cut_off = network && network != unrecorded->network && has_agent(pid);
-        unrecorded->found = unrecorded->is_cut_off || unrecorded->is_private;
+        bool has_loaded = has_agent(pid);
+        unrecorded->is_cut_off = network && network != unrecorded->network && has_loaded;
+        unrecorded->found = unrecorded->is_cut_off || (unrecorded->is_private && !has_loaded);
         unrecorded->user = owner.st_uid;
     }
     search->depth++;
