@@ -284,6 +284,13 @@ bench: all $(BENCH) $(TARGETS) ## the budgets of the design, measured on this ma
 bench-engine: all $(O)/tests/bench/lt_limit ## steps of GPT-2 124M beside the limit, PyTorch and llm.c (TORCH_PYTHON, LLMC_DIR)
 	$(Q)tests/bench/engine.sh "$(O)"
 
+# ---- advice: slow runs, what makes them faster, and what tacho says of them ------------------------------------------------------
+SEEDS ?= 1-10          ## SEEDS=LIST   draws of `make bench-advice`, such as 1-20; empty: judge what is recorded
+ADVICE ?= $(O)/advice  ## ADVICE=DIR   where its recordings are kept
+bench-advice: all ## records slow runs and their fixes (minutes a draw), judges the advice; docs/advice-bench.md
+	$(Q)[ -z "$(strip $(SEEDS))" ] || TACHO=$(O)/tacho TRAIN=$(O)/train workloads/bottlenecks/bench.py record "$(strip $(ADVICE))" $(SEEDS)
+	$(Q)TACHO=$(O)/tacho TRAIN=$(O)/train workloads/bottlenecks/bench.py judge "$(strip $(ADVICE))"
+
 # ---- demo: a GPT-2 learns the licence texts that every Debian has ----------------------------------------------------------------
 demo: all ## trains a small GPT-2 on text of this machine under tacho, prints the report
 	$(Q).ci/demo "$(O)"
@@ -298,7 +305,7 @@ deb: all ## Debian package for this system, in build/deb
 SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) $(AGENT_ROOMS) profiler profiler/hook profiler/gemm $(UNIT_ROOMS) tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
 CXX_SOURCES := $(TACHO_CXX) $(wildcard tests/gpu/*.cu)
 SCRIPTS := $(sort $(filter-out %.py,$(wildcard .ci/*)) tests/run $(shell find tests -name '*.sh'))
-PY_SOURCES := $(sort $(HOOK_PY) $(wildcard .ci/*.py) $(shell find tests -name '*.py'))
+PY_SOURCES := $(sort $(HOOK_PY) $(wildcard .ci/*.py workloads/bottlenecks/*.py) $(shell find tests -name '*.py'))
 # the checks of tests/lint that are programs, but circles.py, which reads a build; 77: a tool is missing, which the check has said
 LINTS := $(sort $(wildcard tests/lint/*.sh) $(filter-out tests/lint/circles.py,$(wildcard tests/lint/*.py)))
 PYFLAKES ?= $(firstword $(foreach p,pyflakes3 pyflakes,$(shell command -v $(p))))
@@ -366,4 +373,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: man bench-engine dist deb coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+.PHONY: man bench-engine bench-advice dist deb coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force

@@ -133,6 +133,12 @@ static const char *not_efficient(struct an_context *context)
                            100 * mfu->value);
 }
 
+static const char *no_system(struct an_context *context)
+{
+    const struct an_value *others = &context->result->system.other_cores;
+    return others->valid ? NULL : others->reason;
+}
+
 /* What a check can need. `missing` says why it is not there; without it the reason of the part of
  * the result at `part`. `to_check` brings it. */
 enum input {
@@ -156,6 +162,7 @@ enum input {
     INPUT_QUALITY,
     INPUT_LAUNCHES,
     INPUT_HELD,
+    INPUT_SYSTEM,
     INPUT_COUNT
 };
 
@@ -187,6 +194,7 @@ static const struct {
     [INPUT_OPERATORS] = {PART(attribution[0]), .to_check = "record operators (torch.profiler)"},
     [INPUT_QUALITY] = {PART(quality), .to_check = "record launches and kernels"},
     [INPUT_LAUNCHES] = {PART(launches), .to_check = "record the calls of the CUDA runtime"},
+    [INPUT_SYSTEM] = {no_system, .to_check = "record with tacho run"},
     [INPUT_HELD] = {PART(leak),
                     .to_check = "record at least 50 steps, 3 s of them, with tacho run"},
 };
@@ -246,6 +254,12 @@ static bool of_ranks(const struct an_context *context)
     return context->result->run.ranks > 1;
 }
 
+/* Runs that tacho sampled: of others it is not known which threads they had. */
+static bool of_teams(const struct an_context *context)
+{
+    return on_cores(context) && context->result->system.rss_peak_bytes.valid;
+}
+
 /* Runs whose memory was sampled, or that count it themselves. */
 static bool of_memory(const struct an_context *context)
 {
@@ -270,6 +284,7 @@ static const struct {
     {"data loading", everywhere, NEEDS(BUDGET), {"INPUT_STALL"}},
     {"exposed communication", everywhere, NEEDS(BUDGET), {"EXPOSED_COMM"}},
     {"growth of memory", of_memory, NEEDS(HELD), {"LEAK"}},
+    {"threads and cores", of_teams, NEEDS(SYSTEM), {"THREADS", "IDLE_CORES"}},
     {"slow ranks", of_ranks, NEEDS(RANKS), {"STRAGGLER", "UNEVEN_DATA", "SLOW_STAGE"}},
     {"balance of experts", of_experts, 0, {"EXPERT_IMBALANCE"}},
     {"efficiency of operators", on_cores, NEEDS(WORK), {0}},

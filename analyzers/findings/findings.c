@@ -96,11 +96,13 @@ static double gain_of(const struct an_finding *finding)
     return gain->high.valid ? gain->high.value : -1;
 }
 
-/* For qsort: the finding with more to gain goes first. */
+/* For qsort: a fault goes first, then the finding with more to gain. */
 static int gain_order(const void *left, const void *right)
 {
-    double first = gain_of(left), second = gain_of(right);
-    return (first < second) - (first > second);
+    const struct an_finding *own = left, *other = right;
+    if (own->fault != other->fault)
+        return own->fault ? -1 : 1;
+    return AN_COMPARE(gain_of(other), gain_of(own));
 }
 
 /* The findings that explain why a class limits the run, the most specific ones first. */
@@ -151,7 +153,7 @@ static void verdict_first(struct an_findings_list *findings)
             best_place = place;
         }
     }
-    if (best == findings->count)
+    if (best == findings->count || findings->found[0].fault)
         return;
     struct an_finding first = findings->found[best];
     memmove(findings->found + 1, findings->found, best * sizeof first);
@@ -173,6 +175,7 @@ static int run_checks(struct an_findings_list *findings)
         return rc;
     an_findings_ranks(findings);
     an_findings_leak(findings);
+    an_findings_threads(findings);
     rc = unattributed(findings);
     return rc ? rc : an_findings_replay(findings);
 }

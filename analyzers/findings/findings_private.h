@@ -133,6 +133,7 @@ void an_findings_ranks(struct an_findings_list *findings);
 void an_findings_low_precision(struct an_findings_list *findings, double span);
 void an_findings_attention(struct an_findings_list *findings); /* device time by operator */
 void an_findings_throttled(struct an_findings_list *findings); /* clocks of the devices */
+void an_findings_threads(struct an_findings_list *findings);   /* teams and cores */
 void an_findings_leak(struct an_findings_list *findings);      /* memory that grows */
 void an_findings_capture(struct an_findings_list *findings);   /* what the recording lacks */
 /* Puts the gains of a replay into the findings whose proposal can be replayed. */

@@ -556,6 +556,7 @@ struct an_finding {
     enum an_confidence confidence;
     const char *verify, *wrong_when;
     const char *what_if; /* the same as an edit of the dependency graph; NULL: there is none */
+    bool fault;          /* a wrong setting whose cost is not known: goes before the others */
     bool bound;          /* of the edit: it takes away all that the change could at best */
     struct an_what_if replay; /* what_if replayed, with the gain above; edit NULL: it was not */
 };

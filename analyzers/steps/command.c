@@ -141,13 +141,65 @@ static const char *launcher_words(struct an_context *context)
     return an_arena_format(context->arena, "%s %s ", how, ranks);
 }
 
+const char *an_command_variable(struct an_context *context, const char *name)
+{
+    const char *text = an_trace_key(context->trace, "environment");
+    json_t *set = text ? json_loads(text, 0, NULL) : NULL;
+    const char *value = json_string_value(json_object_get(set, name));
+    value = value ? an_arena_text(context->arena, value) : NULL;
+    json_decref(set);
+    return value;
+}
+
+/* Is it a variable that the launcher or the machine sets, and not the one who types the command? */
+static bool is_set_by_others(const char *name)
+{
+    static const char *const prefixes[] = {
+        "LANG",      "LC_",    "RANK",        "WORLD_SIZE", "LOCAL_", "GROUP_RANK",
+        "NODE_RANK", "SLURM_", "MASTER_PORT", "OMPI_",      "PMI",    "MPI_LOCALRANKID",
+        "TACHO_"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+            return true;
+    return false;
+}
+
+/* "NAME=value " for each variable that the run had and that is to be typed again; `assignment` is
+ * another one, or replaces one of them ("": none). */
+static const char *variable_words(struct an_context *context, const char *assignment)
+{
+    const char *text = an_trace_key(context->trace, "environment"), *words = "", *name;
+    json_t *set = text ? json_loads(text, 0, NULL) : NULL, *value;
+    size_t length = strcspn(assignment, "=");
+    json_object_foreach(set, name, value)
+    {
+        const char *own = json_string_value(value);
+        bool replaced = strlen(name) == length && !strncmp(name, assignment, length);
+        if (own && !replaced && !is_set_by_others(name) && !strstr(own, STORE_REDACTED))
+            words =
+                an_arena_format(context->arena, "%s%s=%s ", words, name, shell_word(context, own));
+    }
+    json_decref(set);
+    return *assignment ? an_arena_format(context->arena, "%s%s ", words, assignment) : words;
+}
+
+/* Is it "VARIABLE=VALUE"? */
+static bool is_assignment(const char *option)
+{
+    size_t length = strspn(option, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    return length && option[length] == '=' && !strchr(option, ' ');
+}
+
 const char *an_command_rerun(struct an_context *context, const char *option)
 {
     bool without = !strncmp(option, "without --", 10); /* a flag that goes */
     const char *file =
         context->result->run.file && *context->result->run.file ? context->result->run.file : "RUN";
     const char *command = an_command_line(context, without ? option + 8 : option),
-               *on_ranks = launcher_words(context);
+               *before =
+                   an_arena_format(context->arena, "%s%s",
+                                   variable_words(context, is_assignment(option) ? option : ""),
+                                   launcher_words(context));
     /* Marks the command in the sentence. */
     const char *quote = command && strchr(command, '`') ? "" : "`";
     file = strlen(file) <= FILE_MOST ? shell_word(context, file) : file;
@@ -161,20 +213,20 @@ const char *an_command_rerun(struct an_context *context, const char *option)
         return an_arena_format(context->arena,
                                "record it again %s%s as AFTER; `tacho diff %.200s AFTER`",
                                without ? "" : "with ", option, file);
-    if (without)
+    if (without || is_assignment(option))
         return an_arena_format(
             context->arena, "%s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s",
-            quote, on_ranks, command, file, quote);
+            quote, before, command, file, quote);
     if (*option ==
         '-') { /* a name of its own for each option: several are tried one after the other */
         int length = (int)strcspn(option + 2, " ");
         return an_arena_format(
             context->arena,
             "%s%stacho run -o after-%.*s.tacho -- %s %s; tacho diff %.200s after-%.*s.tacho%s",
-            quote, on_ranks, length, option + 2, command, option, file, length, option + 2, quote);
+            quote, before, length, option + 2, command, option, file, length, option + 2, quote);
     }
     return an_arena_format(
         context->arena,
         "with %s: %s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s", option,
-        quote, on_ranks, command, file, quote);
+        quote, before, command, file, quote);
 }

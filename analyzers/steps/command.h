@@ -18,7 +18,10 @@ long an_command_prefetch(const struct an_context *context);
 /* The command of the run, a JSON list of words, as one types it; without the option (and its value;
  * "": none) that is given anew. NULL: not recorded. */
 const char *an_command_line(struct an_context *context, const char *option);
-/* How to run it again with another option and compare: the commands to type. */
+/* The value of an environment variable that the run had; NULL: it was not set, or not recorded. */
+const char *an_command_variable(struct an_context *context, const char *name);
+/* How to run it again with another option, or another "VARIABLE=VALUE", and compare: the commands
+ * to type. */
 const char *an_command_rerun(struct an_context *context, const char *option);
 
 #endif

@@ -11,7 +11,8 @@ the measured times of interleaved runs without tacho: the slow run, the run with
 fixes apply is the recipe's own table; nothing that tacho says decides it. ENGINE names the program `train` by its contents. Seeds
 below 1000 are for development, those from 1000 on for final figures. docs/advice-bench.md defines what is printed.
 
-Environment: TACHO, TRAIN (build/tacho, build/train), ROUNDS (least number of rounds, 7), MOST_ROUNDS (12), SECONDS of a run (2.5).
+Environment: TACHO, TRAIN (build/tacho, build/train), ROUNDS (least number of rounds, 7), MOST_ROUNDS (12), SECONDS of a run (2.5),
+CALIBRATE=0 (the peaks of the machine are not measured).
 """
 import glob
 import hashlib
@@ -155,13 +156,14 @@ def engine():
 # ---- record --------------------------------------------------------------------------------------------------------------------
 
 
-def prepare(store):
-    """What all draws share: the measured peaks of the machine, a tokenizer."""
+def prepare(store, is_tokenized):
+    """What all draws share: the measured peaks of the machine (unless CALIBRATE=0), a tokenizer."""
     os.makedirs(os.path.join(store, "cache"), exist_ok=True)
     env = os.environ | {"XDG_CACHE_HOME": os.path.join(store, "cache")}
-    subprocess.run([TACHO, "calibrate", "--quick"], env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    if os.environ.get("CALIBRATE") != "0":
+        subprocess.run([TACHO, "calibrate", "--quick"], env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     tokenizer = os.path.join(store, "tokenizer")
-    if not os.path.exists(tokenizer):
+    if is_tokenized and not os.path.exists(tokenizer):
         words = [TRAIN, "bpe", "--vocab", "1024", "-o", tokenizer]
         subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=True)
 
@@ -223,7 +225,7 @@ def record_seed(store, seed):
 
 
 def record(store, seeds):
-    prepare(store)
+    prepare(store, any("{TOKENIZER}" in json.dumps(draw(seed)) for seed in seeds))
     for seed in seeds:
         begun = time.monotonic()
         what = record_seed(store, seed)
@@ -376,7 +378,7 @@ def cells(row):
     if row["best"] is None:
         return [row["seed"], row["recipe"], drawn, "healthy", "", "", ", ".join(row["said"])]
     predicted = "none" if not row["predicted"] else "{1:.3f} [{0:.3f}, {2:.3f}]".format(*row["predicted"])
-    measured = f"{row['ratio']:.3f}" + (f" (not counted: {row['redrawn']})" if "redrawn" in row else "")
+    measured = f"{row['ratio']:.3f}" + (f" (excluded: {row['redrawn']})" if "redrawn" in row else "")
     return [row["seed"], row["recipe"], drawn, row["cause"], f"{row['place'] or 'not named'}", f"{predicted} / {measured}", ", ".join(row["said"])]
 
 

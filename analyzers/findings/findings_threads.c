@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How many threads a team of OpenMP has, beside the cores that it may use. THREADS: more threads
+ * than cores; a team waits at the end of each parallel region for the thread that had no core.
+ * IDLE_CORES: fewer threads than cores, and the other cores are idle.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/words.h"
+#include "analyzers/findings/findings_private.h"
+
+#define WAIT_LEAST 5.0 /* % of the steps' time that their thread waits for a core */
+#define IDLE_LEAST 0.6 /* of a core */
+/* Parts of what ideal scaling would gain: products of matrices that are limited by arithmetic come
+ * close to it, work at the speed of memory and short parallel regions do not. */
+#define SCALES_LITTLE   0.7
+#define SCALES_EXPECTED 0.9
+
+struct team {
+    int64_t threads; /* of each rank; 0: not known */
+    int64_t ranks, cores;
+};
+
+/* Ranks on the machine of the first one: their teams share its cores. */
+static int64_t ranks_of_machine(const struct an_context *context)
+{
+    const struct an_trace *trace = context->trace;
+    const char *host = NULL;
+    int64_t ranks = 0;
+    for (size_t i = 0; i < context->lane_count; i++) {
+        if (context->lane[i].process == AN_NONE)
+            continue;
+        const char *own = trace->process[context->lane[i].process].host;
+        host = host ? host : own;
+        ranks += !strcmp(own, host);
+    }
+    return ranks;
+}
+
+/* The first level of OMP_NUM_THREADS. The engine takes all cores without it; what other programs do
+ * is not known. */
+static struct team find_team(struct an_context *context)
+{
+    const struct an_result *result = context->result;
+    const char *said = an_command_variable(context, "OMP_NUM_THREADS");
+    enum an_framework framework = an_command_framework(context);
+    struct team team = {.ranks = ranks_of_machine(context),
+                        .cores = result->run.cores.valid ? result->run.cores.value : 0};
+    if (framework == AN_FRAMEWORK_OTHER || context->gpu)
+        return team;
+    team.threads = said ? strtol(said, NULL, 10) : 0;
+    if (!said && framework == AN_FRAMEWORK_LIBTRAIN)
+        team.threads = team.cores;
+    return team;
+}
+
+static double idle_cores(const struct an_result *result, const struct team *team)
+{
+    const struct an_value *busy = &result->system.cpu_cores, *others = &result->system.other_cores;
+    return busy->valid && others->valid ? (double)team->cores - busy->value - others->value : 0;
+}
+
+/* What both findings say of the team: its threads and the cores, and the setting that fits. */
+static void describe_team(struct an_context *context, struct an_finding *finding,
+                          const struct team *team, int64_t fitting)
+{
+    const char *setting = an_finding_text(context, "OMP_NUM_THREADS=%" PRId64, fitting);
+    finding->action =
+        an_finding_text(context, "%s: as many threads in all as there are cores", setting);
+    finding->effort = "an environment variable";
+    finding->verify = an_command_rerun(context, setting);
+    an_finding_note(context, finding,
+                    "%" PRId64 " thread%s of OpenMP in each of %" PRId64 " rank%s, %" PRId64
+                    " usable core%s",
+                    team->threads, team->threads == 1 ? "" : "s", team->ranks,
+                    team->ranks == 1 ? "" : "s", team->cores, team->cores == 1 ? "" : "s");
+}
+
+/* Looks at teams that have more threads than cores, where that makes their first thread wait. */
+static void too_many(struct an_findings_list *findings, const struct team *team, int64_t fitting)
+{
+    struct an_context *context = findings->context;
+    const struct an_value *wait = &context->result->system.cpu_wait_pct;
+    if (!wait->valid || wait->value < WAIT_LEAST)
+        return;
+    struct an_finding *finding = an_findings_add(
+        findings, "THREADS",
+        an_finding_text(context,
+                        "%" PRId64 " threads compute on %" PRId64
+                        " cores: at the end of each parallel region a team waits for threads that "
+                        "have no core",
+                        team->threads * team->ranks, team->cores));
+    describe_team(context, finding, team, fitting);
+    an_finding_note(context, finding,
+                    "in %.0f %% of the steps' time their thread was ready and had no core (%s)",
+                    wait->value, an_window_text(context));
+    finding->fault = true;
+    finding->gain.low = finding->gain.expected = finding->gain.high =
+        an_num_none("how long a team waits for such threads is not recorded: try the setting");
+    finding->method = "no gain: more threads than cores are never faster";
+    finding->wrong_when = "other programs took the cores: then the threads are not the cause";
+}
+
+/* Looks at teams that leave cores idle. The share of the step that computes is divided by the ratio
+ * of the threads (Amdahl 1967), with the parts above. */
+static void too_few(struct an_findings_list *findings, const struct team *team, int64_t fitting)
+{
+    struct an_context *context = findings->context;
+    const struct an_budget *budget = &context->result->budget;
+    double idle = idle_cores(context->result, team);
+    if (idle < IDLE_LEAST || budget->reason || !budget->pct[AN_CLASS_COMPUTE].valid)
+        return;
+    double compute = budget->pct[AN_CLASS_COMPUTE].value / 100,
+           ideal = compute * (1 - (double)team->threads / (double)fitting),
+           gain = 100 * (1 / (1 - ideal) - 1);
+    if (gain < FINDINGS_NOISE_PCT)
+        return;
+    struct an_finding *finding = an_findings_add(
+        findings, "IDLE_CORES",
+        an_finding_text(context,
+                        "%.1f of %" PRId64 " cores are idle while %" PRId64 " thread%s compute%s",
+                        idle, team->cores, team->threads * team->ranks,
+                        team->threads * team->ranks == 1 ? "" : "s",
+                        team->threads * team->ranks == 1 ? "s" : ""));
+    describe_team(context, finding, team, fitting);
+    an_finding_note(context, finding, "compute is %.0f %% of the step (%s)", 100 * compute,
+                    an_window_text(context));
+    finding->gain.low = an_num(SCALES_LITTLE * gain);
+    finding->gain.expected = an_num(SCALES_EXPECTED * gain);
+    finding->gain.high = an_num(gain);
+    finding->method = "Amdahl's law: compute on more threads; low and expected are 70 and 90 % of "
+                      "what ideal scaling gains";
+    finding->wrong_when = "the work is so small that starting threads takes longer, or the speed "
+                          "of memory limits it already";
+}
+
+void an_findings_threads(struct an_findings_list *findings)
+{
+    struct team team = find_team(findings->context);
+    int64_t fitting = team.ranks > 0 ? team.cores / team.ranks : 0;
+    if (team.threads < 1 || fitting < 1)
+        return;
+    if (team.threads > fitting)
+        too_many(findings, &team, fitting);
+    else if (team.threads < fitting)
+        too_few(findings, &team, fitting);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Teams and cores: more threads than cores whose steps wait for a core, fewer threads while cores
+ * are idle, and runs in which neither can be said. Steps of 100 ms on a machine of four cores.
+ */
+#include "tests/unit/an_fixture.h"
+
+#define MS    1000000ll
+#define STEPS 24
+
+/* A run of the engine: cores that it and all programs keep busy, the part of the time in which its
+ * thread has no core, its environment (NULL: none). */
+static void run(struct fixture *f, double own, double all, double wait, const char *environment)
+{
+    fx_open(f);
+    struct store_track steps = {
+        .process = f->process, .tid = 100, .kind = "thread", .name = "steps"};
+    struct store_detail work = fx_empty();
+    FX(store_track_add(f->s, &steps));
+    FX(store_run_set(f->s, "cpu.online", "4"));
+    FX(store_run_set(f->s, "cpu.usable", "4"));
+    FX(store_run_set(f->s, "command", "[\"train\",\"gpt2-tiny\"]"));
+    if (environment)
+        FX(store_run_set(f->s, "environment", environment));
+    work.schema = "tacho.work";
+    work.kind = "matrix";
+    work.flops = 1000;
+    int64_t detail = fx_intern(f, &work);
+    int64_t time = fx_track(f, f->process, "counter", "cpu_time", "ns"),
+            queue = fx_track(f, f->process, "counter", "cpu_wait", "ns"),
+            busy = fx_track(f, FX_NONE, "counter", "cpu_busy", "%");
+    for (int i = 0; i < STEPS; i++) {
+        fx_step(f, f->process, steps.id, i, i * 100 * MS, (i + 1) * 100 * MS, 400, false);
+        struct store_slice slice = {.track = steps.id,
+                                    .start = FX_BASE + i * 100 * MS + 1000,
+                                    .dur = 80 * MS,
+                                    .name = fx_string(f, "matmul"),
+                                    .category = fx_string(f, "libtrain"),
+                                    .detail = detail,
+                                    .correlation = FX_NONE};
+        FX(store_slice_add(f->s, &slice));
+    }
+    for (int i = 0; i <= STEPS; i++) {
+        fx_counter(f, time, i * 100 * MS, i * own * 1e8);
+        fx_counter(f, queue, i * 100 * MS, i * wait * 1e8);
+        fx_counter(f, busy, i * 100 * MS, 100 * all / 4);
+    }
+}
+
+static const struct an_finding *finding(const struct an_result *result, const char *id)
+{
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!strcmp(result->findings[i].id, id))
+            return &result->findings[i];
+    return NULL;
+}
+
+static void test_too_many(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    run(f, 3.8, 3.9, 0.3, "{\"LANG\":\"C\",\"OMP_NUM_THREADS\":\"8\",\"OMP_PROC_BIND\":\"close\"}");
+    const struct an_result *result = fx_analyze(f);
+    const struct an_finding *threads = finding(result, "THREADS");
+    assert_non_null(threads);
+    assert_ptr_equal(threads, result->findings); /* a fault goes first */
+    assert_null(finding(result, "IDLE_CORES"));
+    assert_false(threads->gain.expected.valid);
+    assert_non_null(strstr(threads->action, "OMP_NUM_THREADS=4"));
+    /* What the run had is typed again, but for what changes and for the locale. */
+    assert_non_null(strstr(threads->verify, "OMP_PROC_BIND=close OMP_NUM_THREADS=4 tacho run"));
+    assert_null(strstr(threads->verify, "LANG"));
+    assert_null(strstr(threads->verify, "THREADS=8"));
+    fx_close(f);
+}
+
+/* Eight threads that never wait for a core: they are not at work at the same time. */
+static void test_harmless(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    run(f, 3.8, 3.9, 0.01, "{\"OMP_NUM_THREADS\":\"8\"}");
+    assert_null(finding(fx_analyze(f), "THREADS"));
+    fx_close(f);
+}
+
+static void test_too_few(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    run(f, 1.0, 1.1, 0, "{\"OMP_NUM_THREADS\":\"1\"}");
+    const struct an_finding *idle = finding(fx_analyze(f), "IDLE_CORES");
+    assert_non_null(idle);
+    /* 80 % of the step computes; on four threads a quarter of that remains: 100 -> 40 ms */
+    assert_near(idle->gain.high.value, 150, 1);
+    assert_near(idle->gain.expected.value, 0.9 * 150, 1);
+    assert_near(idle->gain.low.value, 0.7 * 150, 1);
+    assert_non_null(strstr(idle->verify, "OMP_NUM_THREADS=4 tacho run"));
+    fx_close(f);
+}
+
+/* Nothing is idle where others use the cores; without the variable the engine takes all cores. */
+static void test_silent(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    run(f, 1.0, 3.9, 0, "{\"OMP_NUM_THREADS\":\"1\"}");
+    assert_null(finding(fx_analyze(f), "IDLE_CORES"));
+    fx_close(f);
+    run(f, 1.0, 1.1, 0, NULL);
+    const struct an_result *result = fx_analyze(f);
+    assert_null(finding(result, "IDLE_CORES"));
+    assert_null(finding(result, "THREADS"));
+    fx_close(f);
+    run(f, 1.0, 1.1, 0.3, "{\"OMP_NUM_THREADS\":\"none\"}");
+    result = fx_analyze(f);
+    assert_null(finding(result, "IDLE_CORES"));
+    assert_null(finding(result, "THREADS"));
+    fx_close(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_harmless),
+        cmocka_unit_test(test_too_few),
+        cmocka_unit_test(test_silent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
