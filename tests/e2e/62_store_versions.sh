@@ -15,7 +15,7 @@ golden, tacho, header = sys.argv[1:]
 APPLICATION_ID = 1413695567
 # Sentences may be worded better; numbers, units, ids and reasons' places may not change.
 SENTENCES = {"verdict", "claim", "action", "verify", "wrong_when", "effort", "how", "evidence", "absent", "text", "file",
-             "looked_for", "checked", "replay_error_because", "problems", "summary", "reason", "caution", "notes", "hint"}
+             "looked_for", "checked", "not_checked", "replay_error_because", "problems", "summary", "reason", "caution", "notes", "hint"}
 wrong = []
 
 
