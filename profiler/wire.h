@@ -164,7 +164,7 @@ struct wire_segment {
                         reuses tids */
     uint32_t tid;
     uint64_t chain_seq;
-    uint64_t generation;   /* from 1 */
+    uint64_t generation;   /* from 1, one more at each use */
     _Atomic uint32_t last; /* 1: the owner has ended, no chain_seq + 1 follows */
     uint32_t reserved[7];
 };

@@ -35,9 +35,12 @@ static int thread_new(struct col_drain *drain, struct col_pool *pool,
     return rc;
 }
 
-/* Marks a segment as read; the commit of these records returns it to the agent. */
+/* Marks a segment as read; the commit of these records returns it to the agent. One without records
+ * is saved too: the next use is known by its generation. */
 static int give_back(struct col_drain *drain, struct col_pool *pool, uint32_t segment)
 {
+    if (!pool->segment[segment].position)
+        pool->touched[pool->touched_count++] = segment;
     if (drain->release_count == drain->release_cap) {
         uint32_t cap = drain->release_cap ? drain->release_cap * 2 : 64;
         void *list = realloc(drain->release, cap * sizeof *drain->release);
@@ -52,7 +55,7 @@ static int give_back(struct col_drain *drain, struct col_pool *pool, uint32_t se
     return 0;
 }
 
-/* Once for each segment. */
+/* Once for each use of a segment. */
 static int report_overwritten(struct col_drain *drain, struct col_segment *segment,
                               const char *reason)
 {
@@ -60,6 +63,12 @@ static int report_overwritten(struct col_drain *drain, struct col_segment *segme
         return 0;
     segment->reported = true;
     return col_drain_lose(drain, reason);
+}
+
+static int report_place(struct col_drain *drain, struct col_segment *segment)
+{
+    return report_overwritten(drain, segment,
+                              "segment of a thread not read: its place was overwritten");
 }
 
 static struct col_thread *thread_of(const struct col_pool *pool, uint32_t ordinal)
@@ -78,47 +87,56 @@ static bool place_ok(const struct col_pool *pool, const struct wire_segment *lin
     return line->chain_seq >= chain && line->chain_seq - chain <= pool->map.layout.segment_cap;
 }
 
+/* Begins to read another use of a segment. A use between it and the last one that was read had a
+ * line that said it was free, so its records are gone. */
+static int take_use(struct col_drain *drain, struct col_segment *segment, uint64_t generation)
+{
+    bool is_next = generation == segment->generation + 1;
+    segment->generation = generation;
+    segment->position = segment->saved = 0;
+    segment->done = segment->reported = false;
+    return is_next ? 0 : report_place(drain, segment);
+}
+
 /* Takes over what the line of a segment says that the agent has begun to use. */
 static int take_line(struct col_drain *drain, struct col_pool *pool, uint32_t index)
 {
     const struct wire_segment *line = &pool->map.line[index];
     struct col_segment *segment = &pool->segment[index];
     const struct col_thread *thread = thread_of(pool, line->thread);
-    if (segment->generation != line->generation) {
-        segment->generation = line->generation;
-        segment->position = segment->saved = 0;
-        segment->done = segment->reported = false;
-    }
-    if (segment->done)
-        return 0;
+    bool is_same = segment->generation == line->generation && !segment->done;
+    int rc = 0;
     segment->held = true;
     segment->thread = line->thread;
     segment->tid = line->tid;
     segment->chain = line->chain_seq;
     /* read by a collector that died after its COMMIT */
-    if (segment->state == WIRE_FULL && segment->position == line->committed &&
+    if (is_same && segment->state == WIRE_FULL && segment->position == line->committed &&
         (!thread || line->chain_seq < thread->chain))
         return give_back(drain, pool, index);
-    if (place_ok(pool, line))
-        return 0;
+    /* A use that is read in part is held. So one that looks like it is another one. */
+    if (!is_same || segment->position)
+        rc = take_use(drain, segment, line->generation);
+    if (rc || place_ok(pool, line))
+        return rc;
     segment->done = true;
-    return report_overwritten(drain, segment,
-                              "segment of a thread not read: its place was overwritten");
+    return report_place(drain, segment);
 }
 
 /* Notes how far a segment is written. A length that cannot be is as good as none: while the thread
- * records, its next record corrects it. */
+ * records, its next record corrects it. A thread leaves a segment only when it ends, or when its
+ * next record does not fit: a shorter length was overwritten too. */
 static int note_length(struct col_drain *drain, const struct col_pool *pool,
                        struct col_segment *segment, const struct wire_segment *line)
 {
-    uint32_t committed = line->committed;
-    segment->committed = segment->position;
+    uint32_t committed = line->committed, whole = pool->map.layout.segment_bytes;
+    bool is_length = committed >= segment->position && committed <= whole && committed % 8 == 0;
+    segment->committed = is_length ? committed : segment->position;
     segment->last = line->last == 1;
-    if (committed >= segment->position && committed <= pool->map.layout.segment_bytes &&
-        committed % 8 == 0) {
-        segment->committed = committed;
+    bool is_short =
+        line->state == WIRE_FULL && !segment->last && committed + WIRE_RECORD_MAX <= whole;
+    if (is_length && !is_short)
         return 0;
-    }
     return report_overwritten(drain, segment,
                               "records of a segment not read: its length was overwritten");
 }
@@ -129,15 +147,14 @@ static int check_free(struct col_drain *drain, struct col_pool *pool, uint32_t i
 {
     const struct wire_segment *line = &pool->map.line[index];
     struct col_segment *segment = &pool->segment[index];
-    bool was_used = line->generation || index < pool->map.head.segments_peak;
+    bool was_used = line->generation || index < pool->map.used;
     bool is_unread = line->generation != segment->generation || !line->generation;
     bool confirmed = segment->suspect || pool->gone;
     segment->suspect = was_used && is_unread;
     if (!segment->suspect || !confirmed)
         return 0;
     segment->generation = line->generation;
-    return report_overwritten(drain, segment,
-                              "segment of a thread not read: its place was overwritten");
+    return report_place(drain, segment);
 }
 
 /* Notes a segment, and the thread that continues in it. Threads are added when their first segment
@@ -162,11 +179,17 @@ static int note_segment(struct col_drain *drain, struct col_pool *pool, uint32_t
     struct col_thread *thread = thread_of(pool, segment->thread);
     if (rc == 0 && !thread)
         rc = thread_new(drain, pool, segment, &thread);
-    if (rc == 0 && thread->segment < 0 && segment->chain == thread->chain) {
+    if (rc)
+        return rc;
+    if (segment->chain < thread->chain) { /* another one had its place in the chain */
+        segment->done = true;
+        return report_place(drain, segment);
+    }
+    if (thread->segment < 0 && segment->chain == thread->chain) {
         thread->segment = (int32_t)index;
         thread->waits = false;
     }
-    return rc;
+    return 0;
 }
 
 /* The segment in which a thread's chain continues, -1: not there yet. */
@@ -307,6 +330,24 @@ int col_chains_read(struct col_drain *drain, struct col_pool *pool, bool with_st
     return 0;
 }
 
+/* Reports the segments of which something is left that no thread's chain leads to. Of a process
+ * that goes on, lines beyond its highest one are looked at too: that number may be overwritten. */
+static int report_unread(struct col_drain *drain, struct col_pool *pool)
+{
+    uint32_t known = pool->map.peak;
+    int rc = 0;
+    if (!pool->gone && known)
+        col_map_look(&pool->map, true);
+    for (uint32_t i = 0; i < pool->map.peak && rc == 0; i++) {
+        struct col_segment *segment = &pool->segment[i];
+        bool is_left = segment->held && !segment->done && segment->position < segment->committed;
+        bool is_unknown = i >= known && i >= pool->map.used && pool->map.line[i].generation;
+        if (is_left || is_unknown || (segment->suspect && i < known))
+            rc = report_place(drain, segment);
+    }
+    return rc;
+}
+
 /* After the last segment the open ranges of each thread get their rows without an end, and all
  * steps are written. */
 int col_chains_finish(struct col_drain *drain, struct col_pool *pool)
@@ -319,6 +360,8 @@ int col_chains_finish(struct col_drain *drain, struct col_pool *pool)
                 (rc = skip_hole(drain, pool, pool->thread[i], &found)) == 0 && found)
                 rc = read_chain(drain, pool, pool->thread[i]);
     }
+    if (rc == 0)
+        rc = report_unread(drain, pool);
     for (uint32_t i = 0; i < pool->thread_cap && rc == 0; i++)
         if (pool->thread[i])
             rc = thread_end(drain, pool, pool->thread[i]);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "profiler/collector/drain/gpu_private.h"
@@ -186,6 +187,19 @@ static struct col_pool *find_pool(const struct col_drain *drain, const char *nam
     return NULL;
 }
 
+/* A process that has mapped the pool made it. If it started at another time than the header says,
+ * the header was overwritten, and the process has not ended. */
+static void check_start(struct col_pool *pool)
+{
+    struct col_layout *layout = &pool->map.layout;
+    struct col_proc_stat process;
+    struct stat file;
+    if (col_proc_read_stat((int32_t)layout->pid, &process) == 0 &&
+        process.start_ticks != layout->start_ticks && fstat(pool->map.file.fd, &file) == 0 &&
+        col_proc_maps((int32_t)layout->pid, pool->name, file.st_ino))
+        layout->start_ticks = process.start_ticks;
+}
+
 int col_drain_pool(struct col_drain *drain, const char *name, const struct col_layout *known,
                    struct col_pool **out)
 {
@@ -209,6 +223,8 @@ int col_drain_pool(struct col_drain *drain, const char *name, const struct col_l
         return rc;
     }
     pool->dirty = true;
+    if (!known)
+        check_start(pool);
     int64_t created = col_pool_time(drain, pool, pool->map.layout.created);
     if (created > 0 && created <= col_clock_now())
         pool->earliest = created - EARLY_NS;

@@ -23,6 +23,8 @@ struct saved_thread {
     uint64_t chain;
     int64_t track;
     uint32_t ordinal, tid, depth, bytes_of_range;
+    int32_t segment;     /* as in col_thread, */
+    uint64_t generation; /* of its use */
     bool has_step;
 };
 
@@ -54,13 +56,16 @@ int col_save_thread(struct col_drain *drain, struct col_pool *pool, struct col_t
     snprintf(key, sizeof key, "t:%s:%" PRIu32, pool->name, thread->ordinal);
     if (ended)
         return thread->saved ? store_live_set(drain->db, key, NULL, 0) : 0;
-    struct saved_thread saved = {.chain = thread->chain,
-                                 .track = thread->track,
-                                 .ordinal = thread->ordinal,
-                                 .tid = thread->tid,
-                                 .depth = thread->depth,
-                                 .bytes_of_range = sizeof *thread->stack,
-                                 .has_step = thread->has_step};
+    struct saved_thread saved = {
+        .chain = thread->chain,
+        .track = thread->track,
+        .ordinal = thread->ordinal,
+        .tid = thread->tid,
+        .depth = thread->depth,
+        .bytes_of_range = sizeof *thread->stack,
+        .segment = thread->segment,
+        .generation = thread->segment < 0 ? 0 : pool->segment[thread->segment].generation,
+        .has_step = thread->has_step};
     drain->scratch.used = 0;
     col_buffer_put(&drain->scratch, &saved, sizeof saved);
     col_buffer_put(&drain->scratch, thread->stack, thread->depth * sizeof *thread->stack);
@@ -297,6 +302,22 @@ static struct col_pool *pool_of(const struct col_drain *drain, const char *key)
     return NULL;
 }
 
+/* Restores the segment that a thread has not read to its end: whatever its line says now, it is
+ * that one. */
+static void hold_segment(struct col_pool *pool, struct col_thread *thread, int32_t index,
+                         uint64_t generation)
+{
+    if (index < 0 || (uint32_t)index >= pool->map.layout.segment_cap)
+        return;
+    struct col_segment *segment = &pool->segment[index];
+    segment->held = true;
+    segment->thread = thread->ordinal;
+    segment->tid = thread->tid;
+    segment->chain = thread->chain;
+    segment->generation = generation;
+    thread->segment = index;
+}
+
 /* Restores a thread of a pool: its place in the chain, and its open ranges. */
 static int load_thread(struct col_drain *drain, const struct item *item)
 {
@@ -316,6 +337,7 @@ static int load_thread(struct col_drain *drain, const struct item *item)
     thread->tid = saved.tid;
     thread->track = saved.track;
     thread->chain = saved.chain;
+    hold_segment(pool, thread, saved.segment, saved.generation);
     thread->has_step = saved.has_step;
     thread->saved = true;
     if (saved.depth && !(thread->stack = malloc(saved.depth * sizeof *thread->stack)))
@@ -385,8 +407,11 @@ static int load_position(void *ctx, const char *pool, int64_t segment, int64_t g
             segment >= found->map.layout.segment_cap || bytes < 0 ||
             bytes > found->map.layout.segment_bytes)
             continue;
-        found->segment[segment].generation = (uint64_t)generation;
-        found->segment[segment].position = found->segment[segment].saved = (uint32_t)bytes;
+        struct col_segment *at = &found->segment[segment];
+        if (at->held && at->generation != (uint64_t)generation)
+            continue; /* nothing is read yet of its present use */
+        at->generation = (uint64_t)generation;
+        at->position = at->saved = (uint32_t)bytes;
     }
     return 0;
 }

@@ -173,3 +173,28 @@ void col_proc_children(int32_t pid, void (*each)(void *ctx, int32_t child), void
     }
     closedir(tasks);
 }
+
+/* A line of /proc/PID/maps: "BEGIN-END RIGHTS OFFSET DEVICE INODE   /FOLDER/NAME". */
+static bool is_mapping_of(const char *line, const char *name, uint64_t inode)
+{
+    unsigned long long number = 0;
+    const char *slash = strrchr(line, '/');
+    return slash && sscanf(line, "%*s %*s %*s %*s %llu", &number) == 1 && number == inode &&
+           strncmp(slash + 1, name, strlen(name)) == 0 &&
+           strchr(" \n", slash[1 + strlen(name)]) != NULL;
+}
+
+bool col_proc_maps(int32_t pid, const char *name, uint64_t inode)
+{
+    char path[64], *line = NULL;
+    size_t room = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *maps = fopen(path, "re");
+    while (maps && !found && getline(&line, &room, maps) > 0)
+        found = is_mapping_of(line, name, inode);
+    free(line);
+    if (maps)
+        fclose(maps);
+    return found;
+}

@@ -6,6 +6,7 @@
 #ifndef COL_PROC_H
 #define COL_PROC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,10 @@ int col_proc_parse_disks(const char *text, struct col_proc_disk *out);
 
 /* Reads a whole small file into text (terminated). Returns its length or a negative errno. */
 long col_proc_read(const char *path, char *text, size_t size);
+
+/* Does the process map a file of this name and inode? The folder does not count: a process with
+ * another root sees another path. */
+bool col_proc_maps(int32_t pid, const char *name, uint64_t inode);
 
 /* Calls `each` for the children of a process. */
 void col_proc_children(int32_t pid, void (*each)(void *ctx, int32_t child), void *ctx);

@@ -149,9 +149,10 @@ bool col_map_look(struct col_map *map, bool all)
 {
     if (!copy_head(map))
         return false;
-    uint32_t peak = all ? map->layout.segment_cap : map->head.segments_peak;
-    if (peak > map->layout.segment_cap)
-        peak = map->layout.segment_cap;
+    uint32_t cap = map->layout.segment_cap, taken = map->head.segments_peak;
+    if (taken > map->used)
+        map->used = taken < cap ? taken : cap;
+    uint32_t peak = all ? cap : map->used;
     if (peak > map->peak)
         map->peak = peak;
     if (!col_shared_copy(&map->file, map->layout.directory_offset, map->line,

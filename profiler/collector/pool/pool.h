@@ -27,6 +27,7 @@ struct col_map {
     struct wire_pool head;     /* of the last look */
     struct wire_segment *line; /* of the last look: the directory up to `peak` */
     uint32_t peak;
+    uint32_t used; /* segments that were ever taken, as the header said: the most */
     uint64_t arena_used;
     char *text[2]; /* what col_map_text found last, and before */
     unsigned turn;

@@ -7,9 +7,22 @@
 
 #include "tests/unit/col_fixture.h"
 
+#define PLACE_LOST   "segment of a thread not read: its place was overwritten=NULL "
+#define LENGTH_LOST  "records of a segment not read: its length was overwritten=NULL "
+#define SEGMENT_LOST "segment of a thread missing=NULL "
+#define MARKS        (SEGMENT_BYTES / sizeof(struct wire_record)) /* that fill a segment */
+
 static void mark(struct pool *p, unsigned thread)
 {
     event(p, thread, WIRE_MARK, 0, 0, 0);
+}
+
+/* Fills a new segment, which its thread leaves then. */
+static void fill(struct pool *p, unsigned thread)
+{
+    for (unsigned i = 0; i < MARKS; i++)
+        mark(p, thread);
+    segment_full(p, thread, false);
 }
 
 /* Ten marks, what `overwrite` does to the pool, ten more: the text of the losses is as expected,
@@ -151,8 +164,7 @@ static void spoil_length(struct pool *p)
 
 static void test_length(void **state)
 {
-    overwritten(state, spoil_length, 20,
-                "records of a segment not read: its length was overwritten=NULL ");
+    overwritten(state, spoil_length, 20, LENGTH_LOST);
 }
 
 /* A plausible length beyond what was written: there is nothing yet that could be read. */
@@ -166,20 +178,159 @@ static void test_length_a_little(void **state)
     overwritten(state, spoil_length_a_little, 18, "damaged records not read=NULL ");
 }
 
+/* The thread has filled three segments that no collector has seen, and records in a fourth one. */
+static void three_full(struct pool *p, void (*overwrite)(struct pool *p))
+{
+    for (int i = 0; i < 3; i++)
+        fill(p, 0);
+    mark(p, 0);
+    overwrite(p);
+}
+
+/* What is spoilt before a collector looks: so many marks are stored, the rest is named. */
+static void unseen(void **state, void (*overwrite)(struct pool *p), size_t stored,
+                   const char *losses)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    three_full(p, overwrite);
+    turn(&d);
+    struct slices s = finished(p, &d, db);
+    assert_string_equal(s.losses, losses);
+    assert_int_equal(s.count, stored);
+}
+
 static void spoil_new_line(struct pool *p)
 {
-    segment_full(p, 0, false);
-    mark(p, 0);
-    segment_full(p, 0, false);
-    mark(p, 0);
-    line_of(p, 1)->chain_seq = 1ull << 40; /* of the second segment, before it is seen */
+    line_of(p, 1)->chain_seq = 1ull << 40;
 }
 
 static void test_new_line(void **state)
 {
-    overwritten(state, spoil_new_line, 21,
-                "segment of a thread not read: its place was overwritten=NULL "
-                "segment of a thread missing=NULL ");
+    unseen(state, spoil_new_line, 2 * MARKS + 1, PLACE_LOST SEGMENT_LOST);
+}
+
+/* Two segments have the same place in a chain. */
+static void spoil_chain(struct pool *p)
+{
+    line_of(p, 2)->chain_seq = 1;
+}
+
+static void test_same_place(void **state)
+{
+    unseen(state, spoil_chain, 2 * MARKS + 1, SEGMENT_LOST PLACE_LOST);
+}
+
+/* The newest segment of a thread looks free, and nothing follows that would show a hole. */
+static void spoil_last_state(struct pool *p)
+{
+    atomic_store(&line_of(p, 3)->state, WIRE_FREE);
+}
+
+static void test_last_is_free(void **state)
+{
+    unseen(state, spoil_last_state, 3 * MARKS, PLACE_LOST);
+}
+
+static void spoil_full_length(struct pool *p)
+{
+    atomic_store(&line_of(p, 1)->committed, 1024);
+}
+
+static void test_full_and_short(void **state)
+{
+    unseen(state, spoil_full_length, 2 * MARKS + 64 + 1, LENGTH_LOST);
+}
+
+/* The pool of a living process: the header says that fewer segments are in use. */
+static void spoil_peak(struct pool *p)
+{
+    atomic_store(&p->head->segments_peak, 2);
+}
+
+static void test_peak(void **state)
+{
+    unseen(state, spoil_peak, 2 * MARKS, PLACE_LOST);
+}
+
+/* The header says that its process started at another time: that process has not ended. */
+static void spoil_start(struct pool *p)
+{
+    p->head->start_ticks++;
+}
+
+static void test_start(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    spoil_start(p);
+    mark(p, 0);
+    turn(&d);
+    mark(p, 0);
+    turn(&d);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 2);
+    assert_string_equal(s.losses, "");
+}
+
+/* The line of a free segment is overwritten, so that its next use has the number of the last one.
+ */
+static void test_same_generation(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    for (int is_taken_over = 0; is_taken_over < 2; is_taken_over++) {
+        fill(p, 0);
+        turn(&d);
+        line_of(p, 0)->generation--;
+        if (is_taken_over)
+            db = taken_over(p, &d, db);
+    }
+    fill(p, 0);
+    turn(&d);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 3 * MARKS);
+    assert_string_equal(s.losses, PLACE_LOST);
+}
+
+/* The line of a segment that is read in part is overwritten, and the collector dies: the next one
+ * goes on where that one was. */
+static void test_line_and_taken_over(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    mark(p, 0);
+    turn(&d);
+    line_of(p, 0)->generation = 77;
+    line_of(p, 0)->chain_seq = 5;
+    atomic_store(&line_of(p, 0)->state, WIRE_FREE);
+    mark(p, 0);
+    db = taken_over(p, &d, db);
+    turn(&d);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 2);
+    assert_string_equal(s.losses, "");
+}
+
+/* A segment without a record is given back like any other: its next use is not the second one. */
+static void test_empty_segment(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    segment_take(p, 0);
+    segment_full(p, 0, true);
+    turn(&d);
+    mark(p, 1);
+    db = taken_over(p, &d, db);
+    turn(&d);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 1);
+    assert_string_equal(s.losses, "");
 }
 
 /* ---- records ---------------------------------------------------------------------------------- */
@@ -234,15 +385,14 @@ static void test_cut_to_nothing(void **state)
     struct pool *p = *state;
     struct col_drain d;
     store *db = created(p, &d);
-    mark(p, 0);
-    segment_full(p, 0, false);
+    fill(p, 0);
     mark(p, 0);
     turn(&d);
     cut(p, 0);
     turn(&d);
     assert_int_equal(d.stats.uncounted, 1);
     struct slices s = finished(p, &d, db);
-    assert_int_equal(s.count, 2);
+    assert_int_equal(s.count, MARKS + 1);
     assert_string_equal(s.losses, "rest of a pool not read: its file was cut short=NULL ");
 }
 
@@ -330,6 +480,14 @@ int main(void)
         WITH_POOL(test_length),
         WITH_POOL(test_length_a_little),
         WITH_POOL(test_new_line),
+        WITH_POOL(test_same_place),
+        WITH_POOL(test_last_is_free),
+        WITH_POOL(test_full_and_short),
+        WITH_POOL(test_peak),
+        WITH_POOL(test_start),
+        WITH_POOL(test_same_generation),
+        WITH_POOL(test_line_and_taken_over),
+        WITH_POOL(test_empty_segment),
         WITH_POOL(test_record_time),
         WITH_POOL(test_record_kind),
         WITH_POOL(test_record_words),
