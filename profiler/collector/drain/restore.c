@@ -439,6 +439,9 @@ int col_drain_load(struct col_drain *drain, struct tacho_error *err)
     }
     if (rc == 0)
         rc = store_position_each(drain->db, load_position, drain);
+    /* What goes wrong before the next round must not make ended processes look alive. */
+    for (uint32_t i = 0; i < drain->pool_count && rc == 0; i++)
+        col_pool_check_gone(drain, drain->pool[i]);
     for (size_t i = 0; i < loading.count; i++) {
         free(loading.item[i].key);
         free(loading.item[i].value);
