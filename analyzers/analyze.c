@@ -60,12 +60,26 @@ int an_order_check(const struct an_analyzer *const *table, size_t count, struct 
 
 /* ---- the run ------------------------------------------------------------------------------------------------------------ */
 
-static bool runs_steps(const struct an_context *context, size_t process)
+/* Counts the processes that run steps. *first: the first of them, or the first of all; NULL: there
+ * are no processes. */
+static int find_ranks(const struct an_context *context, int64_t *ranks,
+                      const struct an_process **first)
 {
+    const struct an_trace *trace = context->trace;
+    bool *runs_steps = an_arena_zero(context->arena, trace->process_count + 1, sizeof *runs_steps);
+    if (!runs_steps)
+        return TACHO_ENOMEM;
     for (size_t i = 0; i < context->lane_count; i++)
-        if (context->lane[i].process == process)
-            return true;
-    return false;
+        if (context->lane[i].process != AN_NONE)
+            runs_steps[context->lane[i].process] = true;
+    *first = NULL;
+    for (size_t process = 0; process < trace->process_count; process++) {
+        if (runs_steps[process] && !(*ranks)++)
+            *first = &trace->process[process];
+    }
+    if (!*first && trace->process_count)
+        *first = trace->process;
+    return 0;
 }
 
 static struct an_count key_number(const struct an_trace *trace, const char *key, const char *reason)
@@ -74,31 +88,22 @@ static struct an_count key_number(const struct an_trace *trace, const char *key,
     return an_trace_key_integer(trace, key, &number) ? an_int(number) : an_int_none(reason);
 }
 
-/* The first process that runs steps, else the first one; NULL: there are no processes. */
-static const struct an_process *main_process(const struct an_context *context)
-{
-    const struct an_trace *trace = context->trace;
-    for (size_t process = 0; process < trace->process_count; process++)
-        if (runs_steps(context, process))
-            return &trace->process[process];
-    return trace->process_count ? trace->process : NULL;
-}
-
 /* Fills the description of the run: its processes and threads, the command, how it ended. The main
  * process is the first that runs steps, else the first. */
 static int describe_run(struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
     struct an_run *run = &context->result->run;
-    const struct an_process *main = main_process(context);
+    const struct an_process *main = NULL;
+    int rc = find_ranks(context, &run->ranks, &main);
+    if (rc)
+        return rc;
     struct an_key *keys = an_arena_zero(context->arena, trace->key_count, sizeof *keys);
     if (!keys)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < trace->key_count; i++)
         keys[i] = (struct an_key){an_arena_text(context->arena, trace->key[i].key),
                                   an_arena_text(context->arena, trace->key[i].value)};
-    for (size_t process = 0; process < trace->process_count; process++)
-        run->ranks += runs_steps(context, process);
     for (size_t i = 0; i < trace->track_count; i++)
         run->threads += !strcmp(trace->track[i].kind, "thread");
     run->processes = (int64_t)trace->process_count;

@@ -33,9 +33,11 @@ struct window {
 static struct window counted_window(const struct an_context *context, uint32_t lane)
 {
     struct window window = {INT64_MAX, INT64_MIN};
-    for (size_t i = 0; i < context->step_count; i++) {
+    size_t first = lane == AN_NONE ? 0 : context->lane[lane].first,
+           end = lane == AN_NONE ? context->step_count : an_lane_end(&context->lane[lane]);
+    for (size_t i = first; i < end; i++) {
         const struct an_step *step = &context->step[i];
-        if (!an_step_counted(step) || (lane != AN_NONE && step->lane != lane))
+        if (!an_step_counted(step))
             continue;
         window.start = step->host_start < window.start ? step->host_start : window.start;
         window.end = step->host_end > window.end ? step->host_end : window.end;
@@ -113,10 +115,9 @@ static const struct an_track *wait_track(const struct an_trace *trace, const str
     if (lane->track == AN_NONE || lane->process == AN_NONE ||
         trace->track[lane->track].tid != trace->process[lane->process].pid)
         return NULL;
-    for (size_t k = 0; k < trace->track_count; k++)
-        if (trace->track[k].process == lane->process &&
-            an_system_track(&trace->track[k], "cpu_wait", false))
-            return &trace->track[k];
+    AN_EACH_TRACK(trace, lane->process, k)
+    if (an_system_track(&trace->track[k], "cpu_wait", false))
+        return &trace->track[k];
     return NULL;
 }
 

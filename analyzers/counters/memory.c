@@ -76,11 +76,10 @@ static bool values_of(const struct an_trace *trace, const struct an_track *track
 static const struct an_track *track_of(const struct an_trace *trace, uint32_t process,
                                        const char *name, const char *device)
 {
-    for (size_t k = 0; k < trace->track_count; k++)
-        if (trace->track[k].process == process && !strcmp(trace->track[k].kind, "counter") &&
-            trace->track[k].counter_count && !strcmp(trace->track[k].name, name) &&
-            (!device || !strcmp(trace->track[k].device, device)))
-            return &trace->track[k];
+    AN_EACH_TRACK(trace, process, k)
+    if (!strcmp(trace->track[k].kind, "counter") && trace->track[k].counter_count &&
+        !strcmp(trace->track[k].name, name) && (!device || !strcmp(trace->track[k].device, device)))
+        return &trace->track[k];
     return NULL;
 }
 
@@ -169,9 +168,10 @@ static const struct an_track *total_track(const struct an_trace *trace, uint32_t
     const struct an_track *own = track_of(trace, process, PREFIX "total", NULL), *host = NULL;
     if (own)
         return own;
-    for (size_t k = 0; k < trace->track_count; k++) {
+    AN_EACH_TRACK(trace, process, k)
+    {
         const struct an_track *track = &trace->track[k];
-        const char *tag = track->process == process ? tag_of(track) : NULL;
+        const char *tag = tag_of(track);
         if (!tag || strcmp(tag, "allocated"))
             continue;
         if (!strncmp(track->device, "gpu:", 4))
@@ -192,8 +192,9 @@ static int64_t last_of(const struct an_trace *trace, uint32_t process, const cha
 static int64_t sum_of_tags(const struct an_trace *trace, uint32_t process, bool peak)
 {
     int64_t sum = 0;
-    for (size_t k = 0; k < trace->track_count; k++) {
-        const char *tag = trace->track[k].process == process ? tag_of(&trace->track[k]) : NULL;
+    AN_EACH_TRACK(trace, process, k)
+    {
+        const char *tag = tag_of(&trace->track[k]);
         int64_t last = 0, most = 0;
         if (tag && !is_total(tag) && values_of(trace, &trace->track[k], &last, &most))
             sum = an_time_add(sum, peak ? most : last);
@@ -203,9 +204,9 @@ static int64_t sum_of_tags(const struct an_trace *trace, uint32_t process, bool 
 
 static bool counts_memory(const struct an_trace *trace, uint32_t process)
 {
-    for (size_t k = 0; k < trace->track_count; k++)
-        if (trace->track[k].process == process && tag_of(&trace->track[k]))
-            return true;
+    AN_EACH_TRACK(trace, process, k)
+    if (tag_of(&trace->track[k]))
+        return true;
     return false;
 }
 

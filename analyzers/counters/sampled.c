@@ -13,10 +13,11 @@
 const struct an_track *an_sampled_find(const struct an_trace *trace, uint32_t process,
                                        const char *device, const char *name)
 {
-    for (size_t k = 0; k < trace->track_count; k++) {
+    AN_EACH_TRACK(trace, process, k)
+    {
         const struct an_track *track = &trace->track[k];
-        if (track->process == process && track->counter_count && !strcmp(track->kind, "counter") &&
-            !strcmp(track->name, name) && !strcmp(track->device, device))
+        if (track->counter_count && !strcmp(track->kind, "counter") && !strcmp(track->name, name) &&
+            !strcmp(track->device, device))
             return track;
     }
     return NULL;

@@ -177,9 +177,9 @@ static int find_hidden(struct an_devices *devices, uint32_t process, const uint8
     struct graph_calls graph_calls = {0};
     struct an_span *span = NULL;
     int rc = 0;
-    for (size_t k = 0; k < trace->track_count && !rc; k++)
-        if (trace->track[k].process == process && strcmp(trace->track[k].kind, "stream") != 0)
-            rc = list_thread(trace, devices, &trace->track[k], kind, &graph_calls);
+    AN_EACH_TRACK(trace, process, k)
+    if (!rc && strcmp(trace->track[k].kind, "stream") != 0)
+        rc = list_thread(trace, devices, &trace->track[k], kind, &graph_calls);
     if (!rc && graph_calls.count)
         rc = (span = malloc(graph_calls.count * sizeof *span)) ? 0 : TACHO_ENOMEM;
     size_t first = SIZE_MAX;

@@ -282,16 +282,9 @@ static void low_precision(struct an_engine *engine)
 /* Ranks of one machine share its ceilings. Of several machines the one with most ranks counts. */
 static double ranks_per_machine(const struct an_context *context)
 {
-    size_t most = 1;
-    for (size_t i = 0; i < context->lane_count; i++) {
-        size_t ranks = 0;
-        for (size_t k = 0; k < context->lane_count; k++)
-            ranks += context->lane[i].process != AN_NONE && context->lane[k].process != AN_NONE &&
-                     !strcmp(context->trace->process[context->lane[i].process].host,
-                             context->trace->process[context->lane[k].process].host);
-        most = ranks > most ? ranks : most;
-    }
-    return (double)most;
+    size_t most;
+    an_lane_hosts(context, &most);
+    return (double)(most ? most : 1);
 }
 
 int an_findings_engine(struct an_findings_list *findings)

@@ -26,25 +26,11 @@ struct machine {
     int64_t hosts;
 };
 
-/* Number of hosts of the run, at least 1. */
-static int64_t hosts_of(const struct an_context *context)
-{
-    int64_t hosts = 0;
-    for (size_t i = 0; i < context->lane_count; i++) {
-        bool first = true;
-        for (size_t k = 0; k < i && first; k++)
-            first = context->lane[k].process == AN_NONE || context->lane[i].process == AN_NONE ||
-                    strcmp(context->trace->process[context->lane[k].process].host,
-                           context->trace->process[context->lane[i].process].host) != 0;
-        hosts += first;
-    }
-    return hosts ? hosts : 1;
-}
-
 static struct machine look_at_machine(const struct an_context *context,
                                       const struct an_loader_sums *sums, size_t group_count)
 {
-    struct machine machine = {.from = INT64_MAX, .to = INT64_MIN, .hosts = hosts_of(context)};
+    struct machine machine = {
+        .from = INT64_MAX, .to = INT64_MIN, .hosts = an_lane_hosts(context, NULL)};
     for (size_t i = 0; i < group_count; i++)
         if (sums[i].time.count) {
             int64_t from = sums[i].time.span[0].start,

@@ -270,8 +270,10 @@ static int queues_new(const struct an_replay *replay, const struct step_nodes *s
                       struct queues *queues)
 {
     size_t most = 1;
-    for (size_t step = 0; step + replay->period <= replay->step_count; step++) {
-        size_t nodes = step_nodes->first[step + replay->period] - step_nodes->first[step];
+    for (size_t step = 0; step < replay->step_count; step++) {
+        size_t left = replay->step_count - step, /* a period may be longer than the run */
+            end = step + (left < replay->period ? left : replay->period),
+               nodes = step_nodes->first[end] - step_nodes->first[step];
         most = nodes > most ? nodes : most;
     }
     for (queues->mask = 1; queues->mask < 2 * most; queues->mask *= 2)

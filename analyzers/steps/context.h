@@ -114,6 +114,9 @@ const char *an_window_text(struct an_context *context);
 /* Lane of the rank that a process works for: its own, else that of the process that started it,
  * else of its rank, else the only one; AN_NONE: of none (lanes.c). */
 uint32_t an_lane_of_process(const struct an_context *context, uint32_t process);
+/* Number of hosts on which lanes run, at least 1; a lane without a process counts as one. *most:
+ * how many lanes with a process one host has at most; may be NULL. */
+int64_t an_lane_hosts(const struct an_context *context, size_t *most);
 
 /* Step of a lane that holds `time`, or NULL. */
 struct an_step *an_step_at(const struct an_context *context, const struct an_lane *lane,

@@ -3,6 +3,7 @@
  * Lanes, the threads that run steps: which rank a process works for, and which step of a lane
  * contains a time.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/steps/context.h"
@@ -67,4 +68,33 @@ struct an_step *an_step_at_host(const struct an_context *context, const struct a
 {
     struct an_step *step = last_begun(context, lane, time, true);
     return step && step->host_end != STORE_ABSENT && time < step->host_end ? step : NULL;
+}
+
+static int text_order(const void *first, const void *second)
+{
+    const char *const *left = first, *const *right = second;
+    return strcmp(*left, *right);
+}
+
+int64_t an_lane_hosts(const struct an_context *context, size_t *most)
+{
+    const char **host = an_arena_zero(context->arena, context->lane_count + 1, sizeof *host);
+    size_t count = 0, equal = 0, most_equal = 0;
+    int64_t hosts = 0;
+    for (size_t i = 0; host && i < context->lane_count; i++)
+        if (context->lane[i].process == AN_NONE)
+            hosts++;
+        else
+            host[count++] = context->trace->process[context->lane[i].process].host;
+    if (count)
+        qsort(host, count, sizeof *host, text_order);
+    for (size_t i = 0; i < count; i++) {
+        bool is_other = !i || strcmp(host[i - 1], host[i]) != 0;
+        hosts += is_other;
+        equal = is_other ? 1 : equal + 1;
+        most_equal = equal > most_equal ? equal : most_equal;
+    }
+    if (most)
+        *most = most_equal;
+    return hosts ? hosts : 1;
 }

@@ -81,9 +81,9 @@ static int lane_phases(struct an_context *context, struct an_lane *lane, enum an
     const struct an_trace *trace = context->trace;
     struct an_span_list own = {0}, other = {0};
     int rc = list_track(trace, lane->track, role, &own);
-    for (uint32_t k = 0; k < trace->track_count && own.count && !rc; k++)
-        if (trace->track[k].process == lane->process && !is_lane(context, k))
-            rc = list_track(trace, k, role, &other);
+    AN_EACH_TRACK(trace, lane->process, k)
+    if (own.count && !rc && !is_lane(context, k))
+        rc = list_track(trace, k, role, &other);
     other.count = an_spans_normalize(other.span, other.count);
     for (size_t i = 0; i < own.count && !rc; i++) {
         bool handed = is_handed_over(&other, own.span[i]);

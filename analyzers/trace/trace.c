@@ -196,6 +196,21 @@ static int load_small(store_reader *reader, struct an_trace_loader *loader)
     return rc ? rc : store_run_each(reader, an_trace_row_key, loader);
 }
 
+/* Links the tracks of each process, and those of none, in their order. */
+static void link_tracks(struct an_trace *trace)
+{
+    trace->first_unowned = AN_NONE;
+    for (size_t i = 0; i < trace->process_count; i++)
+        trace->process[i].first_track = AN_NONE;
+    for (uint32_t i = (uint32_t)trace->track_count; i-- > 0;) {
+        struct an_track *track = &trace->track[i];
+        uint32_t *first = track->process == AN_NONE ? &trace->first_unowned
+                                                    : &trace->process[track->process].first_track;
+        track->next = *first;
+        *first = i;
+    }
+}
+
 /* Replaces the ids of the file by indexes in all columns and rows that refer to another table. */
 static void resolve_ids(struct an_trace_loader *loader, uint32_t *slice_track,
                         uint32_t *counter_track)
@@ -217,6 +232,7 @@ static void resolve_ids(struct an_trace_loader *loader, uint32_t *slice_track,
         trace->step[i].process = an_id_find(&loader->processes, trace->step[i].process);
     for (size_t i = 0; i < trace->track_count; i++)
         trace->track[i].process = an_id_find(&loader->processes, trace->track[i].process);
+    link_tracks(trace);
     an_trace_order_keys(trace);
 }
 

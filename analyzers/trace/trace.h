@@ -74,11 +74,13 @@ struct an_process {
         exit_status;                             /* parent: pid of the process that started it */
     int64_t lost;                                /* events that are missing; 0: none known */
     const char *host, *device, *program, *ended; /* never NULL */
+    uint32_t first_track;                        /* AN_NONE: none */
 };
 
 struct an_track {
     int64_t id;
     uint32_t process;
+    uint32_t next;                           /* track of this process; AN_NONE: the last one */
     int64_t tid;                             /* STORE_ABSENT: none */
     const char *kind, *name, *unit, *device; /* never NULL */
     size_t slice_first, slice_count, counter_first, counter_count;
@@ -148,6 +150,7 @@ struct an_trace {
     size_t process_count;
     struct an_track *track;
     size_t track_count;
+    uint32_t first_unowned; /* track without a process; AN_NONE: none */
     struct an_slices slice;
     struct an_counters counter;
     struct an_aggregates aggregate;
@@ -183,6 +186,14 @@ struct an_trace_part;
 int an_trace_load_part(store_reader *reader, const struct an_trace_part *part,
                        struct an_trace **out, struct tacho_error *err);
 void an_trace_free(struct an_trace *trace); /* NULL is fine */
+
+/* The tracks of a process (AN_NONE: those without one) in their order; `index` is that of the
+ * track.
+ */
+#define AN_EACH_TRACK(trace, owner, index) \
+    for (uint32_t index = (owner) == AN_NONE ? (trace)->first_unowned \
+                                             : (trace)->process[owner].first_track; \
+         (index) != AN_NONE; (index) = (trace)->track[index].next)
 
 /* Text of a string index, "" for AN_NONE. */
 const char *an_trace_name(const struct an_trace *trace, uint32_t name);

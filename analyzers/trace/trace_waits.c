@@ -62,16 +62,15 @@ static int find_calls(struct waits *waits, uint32_t process)
 {
     const struct an_trace *trace = waits->trace;
     waits->calls = 0;
-    for (size_t k = 0; k < trace->track_count; k++)
-        for (size_t i = trace->track[k].slice_first;
-             trace->track[k].process == process && i < an_track_end(&trace->track[k]); i++) {
-            if (kind_of(waits, i) != NAME_CALL || trace->slice.dur[i] == AN_OPEN)
-                continue;
-            if (an_grow(&waits->call, &waits->call_room, waits->calls + 1, sizeof *waits->call))
-                return TACHO_ENOMEM;
-            waits->call[waits->calls++] =
-                (struct an_span){trace->slice.start[i], an_slice_end(trace, i)};
-        }
+    AN_EACH_TRACK(trace, process, k)
+    for (size_t i = trace->track[k].slice_first; i < an_track_end(&trace->track[k]); i++) {
+        if (kind_of(waits, i) != NAME_CALL || trace->slice.dur[i] == AN_OPEN)
+            continue;
+        if (an_grow(&waits->call, &waits->call_room, waits->calls + 1, sizeof *waits->call))
+            return TACHO_ENOMEM;
+        waits->call[waits->calls++] =
+            (struct an_span){trace->slice.start[i], an_slice_end(trace, i)};
+    }
     if (waits->calls)
         qsort(waits->call, waits->calls, sizeof *waits->call, span_order);
     return 0;
@@ -231,9 +230,9 @@ int an_trace_waits(struct an_trace *trace)
         any = (waits.name[i] = kind_of_name(trace->string[i])) == NAME_CALL || any;
     for (uint32_t process = 0; process < trace->process_count && any && !rc; process++) {
         rc = find_calls(&waits, process);
-        for (uint32_t k = 0; k < trace->track_count && !rc && waits.calls; k++)
-            if (trace->track[k].process == process && !strcmp(trace->track[k].kind, "thread"))
-                rc = find_holes(&waits, k);
+        AN_EACH_TRACK(trace, process, k)
+        if (!rc && waits.calls && !strcmp(trace->track[k].kind, "thread"))
+            rc = find_holes(&waits, k);
     }
     if (!rc && waits.holes)
         rc = add_rows(&waits);

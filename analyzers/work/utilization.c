@@ -12,6 +12,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/work/peaks.h"
@@ -235,46 +236,84 @@ static const char *gpu_uuid(const struct an_context *context, const struct an_de
     return value ? value : "";
 }
 
-/* Do two lanes run on one device? By accelerator or its UUID, else by host and name. */
-static bool same_device(const struct an_context *context, const struct an_lane *first,
-                        const struct an_lane *second)
+/* Where a lane runs: an accelerator with a UUID, one without, or a host and the name of its device.
+ */
+struct place {
+    const char *host, *name;
+    const struct an_device *gpu; /* NULL: the texts say it */
+    size_t lane;
+};
+
+static struct place place_of(const struct an_context *context, size_t index)
 {
-    const struct an_device *first_gpu = an_flops_gpu(context, first),
-                           *second_gpu = an_flops_gpu(context, second);
-    if (first_gpu && second_gpu)
-        return first_gpu == second_gpu ||
-               (*gpu_uuid(context, first_gpu) &&
-                !strcmp(gpu_uuid(context, first_gpu), gpu_uuid(context, second_gpu)));
-    const char *first_host =
-        first->process != AN_NONE ? context->trace->process[first->process].host : "";
-    const char *second_host =
-        second->process != AN_NONE ? context->trace->process[second->process].host : "";
-    return !strcmp(first_host, second_host) &&
-           !strcmp(an_flops_device(context, first), an_flops_device(context, second));
+    const struct an_lane *lane = &context->lane[index];
+    const struct an_device *gpu = an_flops_gpu(context, lane);
+    struct place place = {.host = "", .name = "", .lane = index};
+    if (gpu && !*(place.name = gpu_uuid(context, gpu)))
+        place.gpu = gpu;
+    if (gpu)
+        return place;
+    place.host = lane->process != AN_NONE ? context->trace->process[lane->process].host : "";
+    place.name = an_flops_device(context, lane);
+    return place;
+}
+
+static int device_order(const struct place *left, const struct place *right)
+{
+    int order = AN_COMPARE((uintptr_t)left->gpu, (uintptr_t)right->gpu);
+    order = order ? order : strcmp(left->host, right->host);
+    return order ? order : strcmp(left->name, right->name);
+}
+
+static int place_order(const void *first, const void *second)
+{
+    const struct place *left = first, *right = second;
+    int order = device_order(left, right);
+    return order ? order : AN_COMPARE(left->lane, right->lane);
+}
+
+/* Finds for each lane the first one on its device. */
+static int find_devices(struct an_flops_gather *gather)
+{
+    const struct an_context *context = gather->context;
+    size_t count = context->lane_count;
+    struct place *place = an_arena_zero(context->arena, count + 1, sizeof *place);
+    gather->first_on_device =
+        an_arena_zero(context->arena, count + 1, sizeof *gather->first_on_device);
+    if (!place || !gather->first_on_device)
+        return TACHO_ENOMEM;
+    for (size_t k = 0; k < count; k++)
+        place[k] = place_of(context, k);
+    qsort(place, count, sizeof *place, place_order);
+    for (size_t k = 0; k < count; k++)
+        gather->first_on_device[place[k].lane] = k && !device_order(&place[k - 1], &place[k])
+                                                     ? gather->first_on_device[place[k - 1].lane]
+                                                     : place[k].lane;
+    return 0;
 }
 
 /* Device seconds of the steps. Ranks that share a device share its time, so it counts once. */
-static double device_seconds(const struct an_flops_gather *gather, size_t *devices)
+static int device_seconds(const struct an_flops_gather *gather, double *sum, size_t *devices)
 {
-    const struct an_context *context = gather->context;
-    double sum = 0;
+    struct shared {
+        double ns, lanes;
+    } * shared;
+    size_t count = gather->context->lane_count;
+    shared = an_arena_zero(gather->context->arena, count + 1, sizeof *shared);
+    *sum = 0;
     *devices = 0;
-    for (size_t k = 0; k < context->lane_count; k++) {
-        double ns = 0, lanes = 0;
-        bool first = true;
-        for (size_t j = 0; j < context->lane_count && first; j++) {
-            if (!same_device(context, &context->lane[k], &context->lane[j]))
-                continue;
-            first = j >= k;
-            ns += (double)gather->lane[j].ns;
-            lanes++;
-        }
-        if (!first)
-            continue;
-        sum += ns / lanes / 1e9;
-        ++*devices;
+    if (!shared)
+        return TACHO_ENOMEM;
+    for (size_t k = 0; k < count; k++) {
+        shared[gather->first_on_device[k]].ns += (double)gather->lane[k].ns;
+        shared[gather->first_on_device[k]].lanes++;
     }
-    return sum;
+    for (size_t k = 0; k < count; k++)
+        if (gather->first_on_device[k] == k) {
+            *sum += shared[k].ns / shared[k].lanes / 1e9;
+            ++*devices;
+        }
+    return 0;
 }
 
 /* ---- the values ------------------------------------------------------------------------------ */
@@ -355,12 +394,13 @@ static struct an_count exact(double flops)
 }
 
 /* Time and number of the counted steps of all lanes, and the devices that the lanes use. */
-static void count_lanes(struct an_context *context, double *ns, double *steps, size_t *devices)
+static void count_lanes(const struct an_flops_gather *gather, double *ns, double *steps,
+                        size_t *devices)
 {
+    const struct an_context *context = gather->context;
     for (size_t k = 0; k < context->lane_count; k++) {
         const struct an_lane *lane = &context->lane[k];
         double lane_ns = 0, lane_steps = 0;
-        bool seen_before = false;
         for (size_t i = lane->first; i < lane->first + lane->count; i++)
             if (an_step_counted(&context->step[i])) {
                 lane_ns += (double)an_step_ns(&context->step[i]);
@@ -368,9 +408,7 @@ static void count_lanes(struct an_context *context, double *ns, double *steps, s
             }
         *ns += lane_ns;
         *steps += lane_steps;
-        for (size_t j = 0; j < k; j++)
-            seen_before = seen_before || same_device(context, lane, &context->lane[j]);
-        *devices += !seen_before;
+        *devices += gather->first_on_device[k] == k;
     }
 }
 
@@ -394,12 +432,13 @@ static void peak_from_option(struct an_context *context, size_t devices)
 
 /* The user gives the model's FLOPs with --flops-per-step, because the program does not declare
  * them. */
-static void from_option(struct an_context *context)
+static void from_option(const struct an_flops_gather *gather)
 {
+    struct an_context *context = gather->context;
     struct an_utilization *utilization = &context->result->utilization;
     double ns = 0, steps = 0, per_step = context->options->flops_per_step;
     size_t devices = 0;
-    count_lanes(context, &ns, &steps, &devices);
+    count_lanes(gather, &ns, &steps, &devices);
     double per_lane = context->lane_count ? ns / (double)context->lane_count / 1e9 : 0,
            done = per_step * steps / (double)context->lane_count;
     utilization->model_flops_per_step = exact(per_step);
@@ -414,13 +453,16 @@ static void from_option(struct an_context *context)
 
 /* The values from the FLOPs that were gathered. A share of a peak needs FLOPs of nearly all matrix
  * work. */
-static void from_payloads(struct an_flops_gather *gather)
+static int from_payloads(struct an_flops_gather *gather)
 {
     struct an_context *context = gather->context;
     struct an_utilization *utilization = &context->result->utilization;
     struct shares shares = {0};
     size_t devices = 0;
-    double seconds = device_seconds(gather, &devices), coverage = 0;
+    double seconds, coverage = 0;
+    int rc = device_seconds(gather, &seconds, &devices);
+    if (rc)
+        return rc;
     if (gather->hardware_ns > 0)
         coverage = 100 * gather->covered_ns / gather->hardware_ns;
     totals(gather);
@@ -462,6 +504,7 @@ static void from_payloads(struct an_flops_gather *gather)
         an_flops_share(context, "MFU (PaLM)", seconds, shares.palm, missing ? missing : no_palm);
     utilization->hfu = an_flops_share(context, "HFU", seconds, shares.hardware, missing);
     an_flops_roof(gather, seconds, devices, uncovered ? uncovered : no_model);
+    return 0;
 }
 
 /* Why no FLOPs are known, and how to record or give them. */
@@ -488,11 +531,13 @@ static int utilization_run(struct an_context *context)
     if (!context->result->steps.counted)
         return 0;
     int rc = gather_all(&gather);
+    if (!rc)
+        rc = find_devices(&gather);
+    if (!rc && gather.known && context->result->steps.detailed)
+        rc = from_payloads(&gather);
     if (rc)
         return rc;
-    if (gather.known && context->result->steps.detailed)
-        from_payloads(&gather);
-    else
+    if (!gather.known || !context->result->steps.detailed)
         utilization_absent(context, why_silent(&gather));
     if (gather.unclear)
         an_problem(
@@ -502,7 +547,7 @@ static int utilization_run(struct an_context *context)
             "differentiated twice, the trace does not show which; the model FLOPs include them",
             gather.unclear);
     if (context->options->flops_per_step > 0)
-        from_option(context);
+        from_option(&gather);
     return 0;
 }
 

@@ -33,9 +33,10 @@ struct an_flops_gather {
     struct an_flops *step; /* parallel to an_context.step */
     const char *dtype[AN_FLOPS_DTYPES];
     size_t dtypes;
-    size_t *first_lane;   /* of each process */
-    int64_t works, known; /* ranges or calls that do work; those with FLOPs of any kind */
-    int64_t hardware;     /* products */
+    size_t *first_lane;      /* of each process */
+    size_t *first_on_device; /* the first lane on the device of each lane */
+    int64_t works, known;    /* ranges or calls that do work; those with FLOPs of any kind */
+    int64_t hardware;        /* products */
     int64_t model_missing, palm_missing;
     double covered_ns, hardware_ns;
     struct an_flops_rate *rate; /* of each detail; NULL: of calls */

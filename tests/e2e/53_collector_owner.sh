@@ -6,6 +6,17 @@
 # shellcheck disable=SC2154 # variables of collector_common.sh
 set -u
 . "$(dirname "$0")/collector_common.sh"
+# recorders and targets that a failure leaves: all of them work in one of the two folders
+end_all() {
+    local pid
+    for pid in $(pgrep -x 'tacho|target_events'); do
+        case $(readlink "/proc/$pid/cwd") in
+        "$work"* | "${others:-$work}"*) kill -KILL "$pid" 2> /dev/null ;;
+        esac
+    done
+    cleanup
+}
+trap end_all EXIT
 
 # dead NAME [COMMAND...]: a run whose recorder and target were killed, made by COMMAND
 dead() {

@@ -32,9 +32,13 @@ int64_t col_clock_realtime(void)
     return read_clock(CLOCK_REALTIME);
 }
 
+/* The clock that counts more is read first: the difference is never too large, and where it is
+ * below 0 the machine was not suspended. */
 int64_t col_clock_suspended(void)
 {
-    return read_clock(CLOCK_BOOTTIME) - read_clock(CLOCK_MONOTONIC);
+    int64_t all = read_clock(CLOCK_BOOTTIME);
+    int64_t suspended = all - read_clock(CLOCK_MONOTONIC);
+    return suspended > 0 ? suspended : 0;
 }
 
 static uint64_t read_tsc(void)

@@ -231,6 +231,26 @@ static void test_lead(void **state)
     graph_close(f, &run);
 }
 
+/* More workers than steps: a period is longer than the run. */
+static void test_long_period(void **state)
+{
+    struct fixture fx, *f = &fx;
+    struct graph_run run;
+    struct an_times times;
+    struct an_replay_error replay_error;
+    (void)state;
+    fx_open(f);
+    device_run(f, 0, 12, 200, 5);
+    struct an_replay longer = *open_replay(f, &run);
+    longer.period = (uint32_t)longer.step_count + 20;
+    assert_int_equal(an_times_new(&longer, &times), 0);
+    alarm(60); /* instead of going on for ever */
+    assert_int_equal(an_replay_odd_even(&longer, &times, &replay_error), 0);
+    alarm(0);
+    assert_near(replay_error.pct, 0, 1);
+    graph_close(f, &run);
+}
+
 static void test_device(void **state)
 {
     (void)state;
@@ -605,6 +625,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest run[] = {cmocka_unit_test(test_run)};
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_device),
                                        cmocka_unit_test(test_lead),
+                                       cmocka_unit_test(test_long_period),
                                        cmocka_unit_test(test_gap),
                                        cmocka_unit_test(test_workers),
                                        cmocka_unit_test(test_edits),
