@@ -154,13 +154,17 @@ static int add_step(struct tui_tail *tail, struct process *process, const struct
     if (rc)
         return rc;
     process->step[process->count++] = row;
-    if (++tail->step_rows <= AN_STEP_POINTS_MOST)
+    /* Each process keeps a row: with very many of them, halving cannot make them few. */
+    size_t kept = tail->step_rows_kept,
+           most = kept > AN_STEP_POINTS_MOST ? 2 * kept : AN_STEP_POINTS_MOST;
+    if (++tail->step_rows <= most)
         return 0;
     tail->step_rows = 0;
     for (size_t i = 0; i < tail->process_count; i++) {
         halve_steps(&tail->process[i]);
         tail->step_rows += tail->process[i].count;
     }
+    tail->step_rows_kept = tail->step_rows;
     return 0;
 }
 

@@ -41,6 +41,7 @@ struct tui_tail {
     int64_t start, newest, last_index, slices; /* newest: end of the newest step */
     int64_t seen;                              /* latest time of steps and counters */
     size_t step_rows;                          /* of all processes together */
+    size_t step_rows_kept;                     /* when they were last halved */
     int64_t left;                              /* rows that this poll may still read */
     int rc;
 };
