@@ -136,6 +136,8 @@ bool an_replay_ends_waiting(const struct an_graph *graph, uint32_t node, size_t 
  * is believed to need: as much below its fastest repeat in the run as that is below the usual one.
  * Transfers on threads, whose own work is only an upper bound, get 0 (replay_fast.c). 0 or
  * TACHO_ENOMEM. */
+int an_replay_below_fastest(const struct an_replay *replay, int64_t *own);
+/* Lowers own[] to the fastest repeat of each piece. 0 or TACHO_ENOMEM. */
 int an_replay_fastest(const struct an_replay *replay, int64_t *own);
 
 /* ---- slack and derivative (sensitivity.c) ---------------------------------------------------------------------------------- */

@@ -19,10 +19,14 @@
 
 #include "analyzers/counters/system.h"
 #include "analyzers/replay/replay_shares_private.h"
+#include "analyzers/steps/command.h"
 
 #define SATURATED   95.0 /* % of the machine's CPU time: from here on threads wait for cores */
 #define SPEED_LEAST 0.01 /* of a thread that is ready */
 #define NEAR        0.02 /* of CPU time: sampled and replayed are the same */
+#define SLICE       3e6 /* ns that a scheduler gives a thread before the next one: Linux 1.4 to 4 ms */
+#define ROUNDED     0.05 /* of a thread: demand that CPU time is not known well enough for */
+#define WHOLE       0.15 /* of a thread: so few less than all of a team are all of it */
 #define HALVINGS    40
 #define OTHERS      64.0 /* times the cores: the most that others may want */
 
@@ -171,6 +175,7 @@ int an_shares_find(struct an_shares *shares)
 struct sums {
     double work[AN_CAUSE_COUNT]; /* ns as recorded, without demands */
     double waiting;              /* the same of threads in calls that wait for other ranks */
+    double steps;                /* the same of threads that run steps, with waiting for ranks */
     double time;                 /* ns of frames, times hosts */
 };
 
@@ -182,14 +187,20 @@ static bool get_core_use(const struct an_shares *shares, uint32_t node, struct a
 
 static struct sums sums_of(const struct an_shares *shares)
 {
-    struct sums sums = {{0}, 0, 0};
+    struct sums sums = {{0}, 0, 0, 0};
     for (size_t i = 0; i < shares->replay->node_count; i++) {
         uint32_t node = shares->replay->node[i];
         struct an_use use;
+        if (an_share_waits(shares->replay->graph, node))
+            sums.steps +=
+                (double)(an_time_sub(shares->times->end[node], shares->times->start[node]) -
+                         shares->own[node]);
         if (!get_core_use(shares, node, &use))
             continue;
         double *sum = use.spins ? &sums.waiting : &sums.work[shares->replay->graph->cause[node]];
         *sum += (double)an_time_sub(use.end, use.start);
+        if (!use.spins && shares->runs_steps[shares->replay->graph->track[node]])
+            sums.steps += (double)an_time_sub(use.end, use.start);
     }
     for (size_t frame = 0; frame < shares->replay->frame_count; frame++)
         sums.time += (double)an_time_sub(shares->replay->frame[frame].end,
@@ -204,6 +215,17 @@ static double wanted_of(const struct an_shares *shares, const struct sums *sums)
         sum += (double)shares->demand[cause] * sums->work[cause];
     return sums->time > 0 ? sum / sums->time : 0;
 }
+
+/* What was sampled: cores that the run got, and that its threads were ready for. */
+struct sampled {
+    double got, waiting; /* waiting: threads that run steps, for a core */
+    double least;        /* cores that others had */
+    bool busy;           /* is `least` known? */
+    bool known;          /* is it known what others had? */
+    bool saturated;
+    bool full;   /* no core was free, or it is known how long threads waited for one */
+    bool waited; /* the latter */
+};
 
 /* The mean of a sampled rate over the frames. */
 static struct an_value mean_rate(const struct an_replay *replay, const char *name,
@@ -261,14 +283,31 @@ static void set_parts(struct an_shares *shares, double speed)
     }
 }
 
-/* Raises the demand of compute, which runs on several cores each, until what is wanted is what was
- * ready. */
-static void raise_compute_demand(struct an_shares *shares, double ready, const struct sums *sums)
+/* Cores that each piece of compute has if the run has `cores` in all. */
+static double cores_of_compute(const struct an_shares *shares, double cores,
+                               const struct sums *sums)
 {
     double compute = sums->time > 0 ? sums->work[AN_CAUSE_COMPUTE] / sums->time : 0,
-           rest = wanted_of(shares, sums) - compute;
-    double each = compute > 0 ? (ready - rest) / compute : 1;
-    shares->demand[AN_CAUSE_COMPUTE] = (float)fmax(1, fmin(each, shares->share[0].capacity));
+           rest = wanted_of(shares, sums) - (double)shares->demand[AN_CAUSE_COMPUTE] * compute;
+    return compute > 0 ? (cores - rest) / compute : 1;
+}
+
+/* Raises the demand of compute, which runs on several cores each, until what is wanted is what was
+ * ready: to as many as its team has threads, or the machine cores. On a machine without a free core
+ * others have what its threads lack. Returns what is wanted then. */
+static double raise_compute_demand(struct an_shares *shares, double ready,
+                                   const struct sampled *sampled, const struct sums *sums)
+{
+    double had = cores_of_compute(shares, sampled->got, sums),
+           each = cores_of_compute(shares, ready, sums),
+           team = (double)an_command_team(shares->replay->context),
+           threads = fmax(team > 0 ? team : fmin(ceil(each - ROUNDED), shares->share[0].capacity),
+                          ceil(had - ROUNDED));
+    if (sampled->saturated && sampled->busy)
+        each = fmax(each, cores_of_compute(shares, sampled->got + sampled->least, sums));
+    each = each > threads - WHOLE ? threads : each;
+    shares->demand[AN_CAUSE_COMPUTE] = (float)fmax(1, each);
+    return wanted_of(shares, sums);
 }
 
 /* Lowers the demand of threads that slept in their ranges: the loader's first, then all. */
@@ -315,15 +354,6 @@ static void fill_core_use(const struct an_shares *shares, const struct sums *sum
                                   : an_num_none("no thread works in the steps");
 }
 
-/* What was sampled: cores that the run got, and that its threads were ready for. */
-struct sampled {
-    double got, ready;
-    double least; /* cores that others had */
-    bool known;   /* is it known what others had? */
-    bool full;    /* no core was free, or it is known how long threads waited for one */
-    bool waited;  /* the latter */
-};
-
 static struct sampled read_samples(struct an_shares *shares, struct an_core_use *use)
 {
     const struct an_replay *replay = shares->replay;
@@ -338,13 +368,35 @@ static struct sampled read_samples(struct an_shares *shares, struct an_core_use 
         return (struct sampled){0};
     double got = use->used.value /= 1e9; /* ns a second */
     double least = busy.valid ? online * busy.value / 100 - got / (double)shares->hosts : 0;
-    double ready = got + (waited.valid ? waited.value / 1e9 : 0);
+    bool saturated = busy.valid && busy.value >= SATURATED;
     return (struct sampled){.got = got,
-                            .ready = ready,
+                            .waiting = waited.valid ? waited.value / 1e9 : 0,
                             .least = least > 0 ? least : 0,
+                            .busy = busy.valid,
                             .known = busy.valid || waited.valid,
-                            .full = waited.valid || (busy.valid && busy.value >= SATURATED),
+                            .saturated = saturated,
+                            .full = waited.valid || saturated,
                             .waited = waited.valid};
+}
+
+/* The cores that threads were ready for. Only the first thread of each process says how long it
+ * waited for one; the others are taken to have waited for the same part of their time. */
+static double ready_cores(const struct sampled *sampled, const struct sums *sums)
+{
+    double working = sums->time > 0 ? sums->steps / sums->time : 0;
+    double lacking = working > 0 ? fmin(sampled->waiting / working, 1 - SPEED_LEAST) : 0;
+    return sampled->got / (1 - lacking);
+}
+
+/* Was more ready than what the ranges want? Of a team on a machine without a free core the CPU time
+ * may be less than that. */
+static bool has_surplus(const struct an_shares *shares, const struct sampled *sampled,
+                        const struct sums *sums)
+{
+    double wanted = wanted_of(shares, sums) * (1 + NEAR);
+    bool team = an_command_team(shares->replay->context) > 1;
+    return ready_cores(sampled, sums) > wanted ||
+           (team && sampled->saturated && sampled->got + sampled->least > wanted);
 }
 
 /* Sets what threads demand while they wait for other ranks, from what was ready beyond the ranges.
@@ -361,17 +413,17 @@ static void set_spin_demand(struct an_shares *shares, double ready, const struct
 static void interpret_surplus(struct an_shares *shares, enum an_surplus surplus,
                               const struct sampled *sampled, struct sums *sums, double *others)
 {
-    double ready = sampled->ready, got = sampled->got;
-    bool more = ready > wanted_of(shares, sums);
+    double ready = ready_cores(sampled, sums), got = sampled->got;
+    bool more = has_surplus(shares, sampled, sums);
     if (more && surplus == AN_SURPLUS_SPINS) {
         set_spin_demand(shares, ready, sums);
-        more = ready > wanted_of(shares, sums);
+        more = has_surplus(shares, sampled, sums);
     }
     if (more && surplus == AN_SURPLUS_YIELDS) { /* what works was held up as much as what spins */
         got = ready > 0 ? wanted_of(shares, sums) * got / ready : got;
         ready = wanted_of(shares, sums);
     } else if (more)
-        raise_compute_demand(shares, ready, sums);
+        ready = raise_compute_demand(shares, ready, sampled, sums);
     else if (sampled->waited || !sampled->full)
         lower_demands(shares, ready, sums);
     set_parts(shares, ready > 0 && got < ready ? fmax(got / ready, SPEED_LEAST) : 1);
@@ -380,6 +432,8 @@ static void interpret_surplus(struct an_shares *shares, enum an_surplus surplus,
     *others = sampled->least;
     if (sampled->full)
         *others = fit_others(shares, got, sampled->waited ? 0 : sampled->least, sums);
+    if (sampled->waited && sampled->busy && got > 0)
+        *others = fmin(*others, sampled->least * ready / got);
 }
 
 /* Adds one interpretation of the CPU time, from the uses as recorded. 0 or TACHO_ENOMEM. */
@@ -389,6 +443,8 @@ static int add_reading(struct an_shares *shares, enum an_surplus surplus,
 {
     size_t nodes = shares->replay->graph->node_count;
     struct an_reading *reading = &shares->reading[shares->reading_count++];
+    reading->surplus = surplus;
+    shares->loose = surplus == AN_SURPLUS_LOOSE;
     double others = 0;
     for (size_t cause = 0; cause < AN_CAUSE_COUNT; cause++)
         shares->demand[cause] = shares->part[cause] = 1;
@@ -419,6 +475,25 @@ static int add_reading(struct an_shares *shares, enum an_surplus surplus,
     return 0;
 }
 
+/* A team works for as long as its fastest repeat at most before its threads meet at a barrier. In a
+ * shorter time than a thread keeps a core, only one of them is held up. */
+static int find_evens(struct an_shares *shares)
+{
+    const struct an_replay *replay = shares->replay;
+    size_t nodes = replay->graph->node_count;
+    int64_t *fast = malloc((nodes + 1) * sizeof *fast);
+    shares->evens = an_arena_zero(replay->context->scratch, nodes, sizeof *shares->evens);
+    int rc = fast && shares->evens ? 0 : TACHO_ENOMEM;
+    if (!rc) {
+        memcpy(fast, replay->own, nodes * sizeof *fast);
+        rc = an_replay_fastest(replay, fast);
+    }
+    for (size_t node = 0; node < nodes && !rc; node++)
+        shares->evens[node] = (float)fmin(1, (double)fast[node] / SLICE);
+    free(fast);
+    return rc;
+}
+
 static int calibrate_cores(struct an_shares *shares, const struct an_times *base,
                            struct an_core_use *use)
 {
@@ -430,12 +505,12 @@ static int calibrate_cores(struct an_shares *shares, const struct an_times *base
     if (sampled.got > 0 && sampled.known)
         use->others = an_num(shares->reading[0].others);
     fill_core_use(shares, &sums, use);
-    double ranges = 0;
-    for (size_t cause = 0; cause < AN_CAUSE_COUNT; cause++)
-        ranges += sums.time > 0 ? sums.work[cause] / sums.time : 0;
-    if (sampled.ready <= ranges * (1 + NEAR))
+    const struct an_reading *work = &shares->reading[0];
+    if (work->demand[AN_CAUSE_COMPUTE] <= 1 && !has_surplus(shares, &sampled, &sums))
         return 0;
-    rc = add_reading(shares, AN_SURPLUS_YIELDS, &sampled, base, &sums);
+    rc = find_evens(shares);
+    rc = rc ? rc : add_reading(shares, AN_SURPLUS_LOOSE, &sampled, base, &sums);
+    rc = rc ? rc : add_reading(shares, AN_SURPLUS_YIELDS, &sampled, base, &sums);
     return rc || !shares->waits ? rc : add_reading(shares, AN_SURPLUS_SPINS, &sampled, base, &sums);
 }
 

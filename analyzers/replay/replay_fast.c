@@ -46,18 +46,26 @@ static size_t collect_pieces(const struct an_replay *replay, uint16_t *pieces, s
     return count;
 }
 
-/* As much below the fastest repeat as that is below the usual one. Every repeat in the run came
- * after the same pause, so even the fastest may have begun with cold caches. */
-static double below_fastest(double *values, size_t count)
+static double fastest_of(double *values, size_t count)
 {
     double fastest = values[0];
     for (size_t i = 1; i < count; i++)
         fastest = values[i] < fastest ? values[i] : fastest;
-    double usual = an_quantile_of(values, count, 0.5);
+    return fastest;
+}
+
+/* As much below the fastest repeat as that is below the usual one. Every repeat in the run came
+ * after the same pause, so even the fastest may have begun with cold caches. */
+static double below_fastest(double *values, size_t count)
+{
+    double fastest = fastest_of(values, count), usual = an_quantile_of(values, count, 0.5);
     return usual > 0 ? fastest * fastest / usual : 0;
 }
 
-int an_replay_fastest(const struct an_replay *replay, int64_t *own)
+/* Lowers own[] of all pieces with enough repeats to what `least` makes of the times of the repeats.
+ */
+static int lower_pieces(const struct an_replay *replay, double (*least)(double *, size_t),
+                        int64_t *own)
 {
     struct an_pair *pair = malloc((replay->node_count + 1) * sizeof *pair),
                    *sort_room = malloc((replay->node_count + 1) * sizeof *sort_room);
@@ -72,16 +80,27 @@ int an_replay_fastest(const struct an_replay *replay, int64_t *own)
             values[last - i] = (double)replay->own[pair[last].value];
         if (last - i < REPEATS_LEAST)
             continue;
-        int64_t fast = (int64_t)below_fastest(values, last - i);
+        int64_t fast = (int64_t)least(values, last - i);
         for (size_t j = i; j < last; j++)
             own[pair[j].value] = fast;
     }
-    for (size_t i = 0; i < replay->node_count && !rc; i++)
-        if (replay->graph->kind[replay->node[i]] == AN_NODE_COLLECTIVE)
-            own[replay->node[i]] =
-                0; /* on threads it holds waking up after the last arrival: an upper bound */
     free(pair);
     free(sort_room);
     free(pieces);
     return rc;
+}
+
+int an_replay_below_fastest(const struct an_replay *replay, int64_t *own)
+{
+    int rc = lower_pieces(replay, below_fastest, own);
+    for (size_t i = 0; i < replay->node_count && !rc; i++)
+        if (replay->graph->kind[replay->node[i]] == AN_NODE_COLLECTIVE)
+            own[replay->node[i]] =
+                0; /* on threads it holds waking up after the last arrival: an upper bound */
+    return rc;
+}
+
+int an_replay_fastest(const struct an_replay *replay, int64_t *own)
+{
+    return lower_pieces(replay, fastest_of, own);
 }

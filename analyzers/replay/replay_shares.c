@@ -134,6 +134,12 @@ size_t an_shares_readings(const struct an_shares *shares)
     return shares->reading_count;
 }
 
+bool an_shares_applies(const struct an_shares *shares, size_t index, bool cores)
+{
+    bool yields = shares->reading[index].surplus == AN_SURPLUS_YIELDS;
+    return cores || !yields;
+}
+
 int an_shares_of(const struct an_replay *replay, const struct an_times *base,
                  struct an_shares **out, struct an_core_use *use)
 {

@@ -31,6 +31,9 @@ int an_shares_of(const struct an_replay *replay, const struct an_times *base,
  * that an_shares_run goes by. */
 size_t an_shares_readings(const struct an_shares *shares);
 void an_shares_read(struct an_shares *shares, size_t index);
+/* Is a reading one of a prediction whose edits change the number of cores, or do not? Spinning that
+ * gives way to others matters on fewer cores only. */
+bool an_shares_applies(const struct an_shares *shares, size_t index, bool cores);
 /* an_replay_run with the resources: after the edit hosts have `cores` (0: as many as there are), of
  * which other programs want `others` (below 0: as much as before). x->own is the edit's own work,
  * as long as it would take with the recorded slowdown. 0 or TACHO_ENOMEM. */

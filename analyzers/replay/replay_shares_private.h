@@ -35,7 +35,8 @@ struct an_use {
  * spin while they wait: for their team at the end of a parallel region, or for other ranks. CPU
  * time does not tell which. */
 enum an_surplus {
-    AN_SURPLUS_WORK,   /* all of it is work: compute wants several cores */
+    AN_SURPLUS_WORK,   /* all of it is work: compute wants several cores, all at the same time */
+    AN_SURPLUS_LOOSE,  /* the same, and the threads of a team hardly ever wait for each other */
     AN_SURPLUS_YIELDS, /* spinning that gives way where cores are short (OpenMP): it wants nothing
                         */
     AN_SURPLUS_SPINS,  /* waiting for other ranks takes a core (MPI); what is left is compute's */
@@ -44,6 +45,7 @@ enum an_surplus {
 
 /* One reading of what the run did to cores. */
 struct an_reading {
+    enum an_surplus surplus;
     float demand[AN_CAUSE_COUNT], part[AN_CAUSE_COUNT], spin;
     double others;
     float *slowdown; /* of every node of the graph, as recorded */
@@ -57,7 +59,10 @@ struct an_shares {
     uint16_t *share_of;                      /* of every node of the graph; AN_NO_SHARE: none */
     struct an_reading reading[AN_SURPLUSES]; /* the first one is reported */
     size_t reading_count;
-    float *slowdown;      /* of the reading at hand */
+    float *evens;    /* of every node: the part of what a team's threads lose to others that may
+                        be the mean of them and not the sum; NULL: none */
+    bool loose;      /* so it is in the reading at hand, AN_SURPLUS_LOOSE */
+    float *slowdown; /* of the reading at hand */
     uint16_t *host_share; /* of every track: the share of its host's cores */
     bool *runs_steps;     /* of every track: it runs steps */
     float demand[AN_CAUSE_COUNT], part[AN_CAUSE_COUNT]; /* of a use, by the cause of its node */
@@ -120,9 +125,8 @@ static inline bool an_use_get(const struct an_shares *shares, uint32_t id, struc
                       : an_use_of_batch(shares, id - (uint32_t)nodes, use);
 }
 /* How much longer than alone it took, by the last sweep. A team of threads (demand above 1) gets on
- * only while all of those of its threads that run at once have a core: where other programs take
- * the part 1 - v of each, its work is done at the pace v^threads (threads that wait for each other
- * want to run together, Ousterhout 1982), and the rest of the cores' time is spent spinning. */
+ * only while all of its threads have a core (Ousterhout 1982); the rest of the cores' time is spent
+ * waiting at the barrier (docs/advise.md). */
 double an_use_slowdown(const struct an_shares *shares, uint32_t id, const struct an_use *use);
 /* Finds the speed of every use; again for other demands. */
 void an_shares_sweep(struct an_shares *shares);

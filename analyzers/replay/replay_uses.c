@@ -18,6 +18,7 @@
 #include "analyzers/replay/what_if_loader.h"
 
 #define SPEED_LEAST 1e-3
+#define ROUNDED     0.05 /* of a thread: demand that CPU time is not known well enough for */
 
 bool an_use_of_batch(const struct an_shares *shares, uint32_t batch, struct an_use *use)
 {
@@ -234,13 +235,29 @@ static double speed_of(const struct an_share *share)
     return wanted > share->capacity ? share->capacity / wanted : 1;
 }
 
-/* The speed of a team's work: cores that threads of the run take from each other are shared, but
- * cores that other programs take hold the whole team up. */
+/* The part of its time in which every thread of a team has a core, if `wanted` are wanted of
+ * `cores`. Each thread lacks one for 1 - cores / wanted of the time. With one thread too many on
+ * the cores only one lacks it at a time, and those times add up; with more they coincide. */
+static double gang_pace(double threads, double cores, double wanted)
+{
+    double excess = wanted - cores;
+    if (excess <= 0)
+        return 1;
+    double lacking = threads * excess / wanted;
+    return fmax(0, 1 - lacking / fmin(threads, fmax(1, excess)));
+}
+
+/* The speed of a team's work. Its demand is a mean: for a part of its time all of its threads work,
+ * and for the rest one does. More threads than cores take turns on them. */
 static double pace_of(const struct an_share *share)
 {
-    double all = speed_of(share),
-           own = share->demand > share->capacity ? share->capacity / share->demand : 1;
-    return share->team > 1 && all < own ? own * pow(all / own, share->team) : all;
+    double threads = fmax(2, ceil(share->team - ROUNDED)),
+           together = fmin(threads, share->capacity),
+           part = fmin(1, (share->team - 1) / (threads - 1)),
+           wanted = share->demand + share->others - share->team;
+    double gang = together / threads * gang_pace(together, share->capacity, wanted + together),
+           single = wanted + 1 > share->capacity ? share->capacity / (wanted + 1) : 1;
+    return 1 / ((1 - part) / single + part / fmax(gang, SPEED_LEAST));
 }
 
 static void advance(struct an_share *share, int64_t time)
@@ -248,11 +265,24 @@ static void advance(struct an_share *share, int64_t time)
     double ns = time > share->time ? (double)an_time_sub(time, share->time)
                                    : 0; /* back in damaged files only */
     share->integral += ns * speed_of(share);
-    share->paced += ns * pace_of(share);
+    share->paced += share->team > 1 ? ns * pace_of(share) : 0;
     share->received += ns * speed_of(share) * share->demand;
     share->full_ns +=
         share->demand > 0 && share->demand + share->others > share->capacity * (1 + 1e-6) ? ns : 0;
     share->time = time;
+}
+
+/* How far work like this has come until now, in ns of work alone. A team that works for longer than
+ * a thread keeps a core before it meets at a barrier may lose the mean of what its threads lose
+ * instead of the sum. */
+static double progress_of(const struct an_shares *shares, const struct an_share *share, uint32_t id,
+                          const struct an_use *use)
+{
+    if (use->demand <= 1)
+        return share->integral;
+    double evens =
+        shares->loose && id < shares->replay->graph->node_count ? (double)shares->evens[id] : 0;
+    return evens * share->integral + (1 - evens) * share->paced;
 }
 
 double an_use_slowdown(const struct an_shares *shares, uint32_t id, const struct an_use *use)
@@ -264,9 +294,8 @@ void an_shares_sweep(struct an_shares *shares)
 {
     for (size_t k = 0; k < shares->count; k++) {
         struct an_share *share = &shares->share[k];
-        double threads = k < shares->hosts ? (double)shares->demand[AN_CAUSE_COMPUTE] : 1;
         share->demand = share->integral = share->full_ns = share->paced = share->received = 0;
-        share->team = threads < share->capacity ? threads : share->capacity;
+        share->team = k < shares->hosts ? (double)shares->demand[AN_CAUSE_COMPUTE] : 1;
         share->time = 0;
     }
     for (size_t i = 0; i < shares->event_count; i++) {
@@ -279,14 +308,14 @@ void an_shares_sweep(struct an_shares *shares)
         if (share->demand <= 0)
             share->time = end ? use.end : use.start; /* nothing works: no time passes */
         advance(share, end ? use.end : use.start);
-        double *sum = use.demand > 1 ? &share->paced : &share->integral;
+        double sum = progress_of(shares, share, id, &use);
         if (!end) {
-            shares->speed[id] = *sum; /* until its end is reached */
+            shares->speed[id] = sum; /* until its end is reached */
             share->demand += (double)use.demand;
             continue;
         }
         double ns = (double)an_time_sub(use.end, use.start),
-               mean = ns > 0 ? (*sum - shares->speed[id]) / ns : 1;
+               mean = ns > 0 ? (sum - shares->speed[id]) / ns : 1;
         shares->speed[id] = mean < 1 ? fmax(mean, SPEED_LEAST) : 1;
         share->demand -= (double)use.demand;
         share->demand = share->demand > 1e-6 ? share->demand : 0;
@@ -299,6 +328,7 @@ void an_shares_read(struct an_shares *shares, size_t index)
     memcpy(shares->demand, reading->demand, sizeof shares->demand);
     memcpy(shares->part, reading->part, sizeof shares->part);
     shares->spin = reading->spin;
+    shares->loose = reading->surplus == AN_SURPLUS_LOOSE;
     shares->slowdown = reading->slowdown;
     for (size_t host = 0; host < shares->hosts; host++)
         shares->share[host].others = reading->others;

@@ -186,7 +186,7 @@ static void apply_overlap(struct an_plan *plan)
 }
 
 /* A step that gets shorter still needs the CPU time that the run is known to use, on whatever
- * thread. */
+ * thread, unless some of that is spinning. */
 void an_plan_core_limit(struct an_plan *plan)
 {
     const struct an_core_use *core_use = &plan->state->cores;
@@ -211,14 +211,14 @@ void an_plan_core_limit(struct an_plan *plan)
     else if (core_use->others.valid && core_use->others.value >= 0.05)
         others = an_arena_format(context->arena, "; other programs use %s, as recorded",
                                  an_number_words(context->arena, core_use->others.value, 2));
-    const char *spin = plan->state->shares && an_shares_readings(plan->state->shares) > 1
-                           ? "; its ranges account for only part: the rest is work, or threads "
-                             "that spin while they wait"
-                           : "";
+    bool surplus = plan->state->shares && an_shares_readings(plan->state->shares) > 1;
+    const char *spin = surplus ? "; its ranges account for only part: the rest is a team whose "
+                                 "threads wait for each other, or threads that spin while they wait"
+                               : "";
     plan->condition = an_arena_format(
         context->arena, "%.0f cores that threads share fairly; the run kept %s busy%s%s", cores,
         an_number_words(context->arena, core_use->used.value, 2), spin, others);
-    for (size_t i = 0; i < plan->state->steps && plan->route; i++) {
+    for (size_t i = 0; i < plan->state->steps && plan->route && !surplus; i++) {
         double least = plan->state->base_ns[i] * core_use->used.value / cores;
         plan->floor[i] = plan->floor[i] > least ? plan->floor[i] : least;
     }

@@ -200,6 +200,8 @@ static int replay_shared(struct an_plan *plan, struct outcome *outcome)
     if (state->shares) {
         int rc = 0;
         for (size_t reading = 0; reading < an_shares_readings(state->shares) && !rc; reading++) {
+            if (!an_shares_applies(state->shares, reading, plan->cores > 0))
+                continue;
             an_shares_read(state->shares, reading);
             rc = an_shares_run(state->shares, &plan->change, plan->cores, plan->others,
                                &state->edited);
@@ -309,7 +311,7 @@ static int replay_fastest(struct an_plan *plan, struct outcome *outcome)
     int rc = fast ? 0 : TACHO_ENOMEM;
     if (!rc) {
         memcpy(fast, replay->own, replay->graph->node_count * sizeof *fast);
-        rc = an_replay_fastest(replay, fast);
+        rc = an_replay_below_fastest(replay, fast);
     }
     for (size_t i = 0; i < replay->node_count && !rc; i++) {
         uint32_t node = replay->node[i];

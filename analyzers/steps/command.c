@@ -12,6 +12,7 @@
 
 #define COMMAND_MOST 600 /* characters: a longer command is not readable as one line */
 #define PREFETCH     4   /* batches made ahead by `train` where the command does not say */
+#define TEAM_MOST    4096
 #define FILE_MOST    160 /* characters of a file name that is quoted */
 
 enum an_framework an_command_framework(const struct an_context *context)
@@ -99,6 +100,16 @@ long an_command_prefetch(const struct an_context *context)
     }
     json_decref(words);
     return prefetch > 0 ? prefetch : PREFETCH;
+}
+
+long an_command_team(const struct an_context *context)
+{
+    const char *environment = an_trace_key(context->trace, "environment");
+    json_t *variables = environment ? json_loads(environment, 0, NULL) : NULL;
+    const char *count = json_string_value(json_object_get(variables, "OMP_NUM_THREADS"));
+    long threads = count ? strtol(count, NULL, 10) : 0;
+    json_decref(variables);
+    return threads > 0 && threads <= TEAM_MOST ? threads : 0;
 }
 
 const char *an_command_line(struct an_context *context, const char *option)

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A team of threads (OpenMP) on cores that it shares: predictions beside the truth of a simulated
+ * machine. The simulation knows cores, time slices and threads, and nothing of the replay's model:
+ * it makes the recording, and it runs the changed program as well.
+ */
+#include <math.h>
+
+#include "analyzers/replay/replay_shares.h"
+#include "tests/unit/an_graph.h"
+
+#define US       1000
+#define MS       1000000
+#define TICK     (50 * US)
+#define THREADS  8
+#define STEPS    40
+#define BATCHES  4 /* made ahead */
+#define SAMPLING (20 * MS)
+
+/* A program: each step takes a batch and then computes in regions that end with a barrier. A thread
+ * of the team waits at a barrier on its core until all have come (active waiting). */
+struct program {
+    int cores, team, others, workers; /* others: busy threads of other programs */
+    int64_t batch, region;            /* ns of work: of a batch, of a region in each thread */
+    int regions;
+    int64_t slice; /* the scheduler's */
+    bool pinned;   /* threads stay on their cores: thread i on core i modulo cores */
+};
+
+/* A thread of the simulation. The first ones are the team, then come workers, then others. */
+struct thread {
+    int64_t work, received, waited; /* work left; time on a core; time ready without one */
+    int64_t account;                /* time on a core, as the scheduler counts it */
+    bool waits, sleeps;             /* at a barrier, on its core; for a batch, on none */
+};
+
+struct machine {
+    struct program program;
+    struct thread thread[THREADS];
+    int thread_count, running[THREADS]; /* of each core; -1: none */
+    int64_t slice_left[THREADS], now;
+    int made, taken; /* batches */
+    int region;      /* -1: the batch */
+};
+
+static bool is_ready(const struct thread *thread)
+{
+    return !thread->sleeps && (thread->work > 0 || thread->waits);
+}
+
+static bool is_running(const struct machine *machine, int number)
+{
+    for (int core = 0; core < machine->program.cores; core++)
+        if (machine->running[core] == number)
+            return true;
+    return false;
+}
+
+/* The ready thread that has had the least time; one that a core may run. */
+static int next_thread(const struct machine *machine, int core)
+{
+    int best = -1;
+    for (int i = 0; i < machine->thread_count; i++) {
+        if (!is_ready(&machine->thread[i]) || is_running(machine, i) ||
+            (machine->program.pinned && i % machine->program.cores != core))
+            continue;
+        if (best < 0 || machine->thread[i].account < machine->thread[best].account)
+            best = i;
+    }
+    return best;
+}
+
+/* Gives each core whose slice is over, or whose thread sleeps, another thread. */
+static void schedule(struct machine *machine)
+{
+    for (int core = 0; core < machine->program.cores; core++) {
+        int now = machine->running[core];
+        if (now >= 0 && is_ready(&machine->thread[now]) && machine->slice_left[core] > 0)
+            continue;
+        machine->running[core] = -1;
+        machine->running[core] = next_thread(machine, core);
+        machine->slice_left[core] = machine->program.slice;
+    }
+}
+
+/* Who slept has not saved up time. */
+static void wake(struct machine *machine, int number)
+{
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < machine->thread_count; i++)
+        if (i != number && is_ready(&machine->thread[i]) && machine->thread[i].account < least)
+            least = machine->thread[i].account;
+    struct thread *thread = &machine->thread[number];
+    if (least != INT64_MAX && thread->account < least - machine->program.slice)
+        thread->account = least - machine->program.slice;
+    thread->sleeps = false;
+}
+
+static void work_for(struct machine *machine, int64_t ns)
+{
+    for (int i = 0; i < machine->thread_count; i++) {
+        struct thread *thread = &machine->thread[i];
+        if (!is_ready(thread))
+            continue;
+        if (!is_running(machine, i)) {
+            thread->waited += ns;
+            continue;
+        }
+        thread->received += ns;
+        thread->account += ns;
+        thread->work -= thread->work < ns ? thread->work : ns;
+    }
+    for (int core = 0; core < machine->program.cores; core++)
+        machine->slice_left[core] -= ns;
+    machine->now += ns;
+}
+
+/* Workers make batches while the queue has room. */
+static void feed_workers(struct machine *machine)
+{
+    const struct program *program = &machine->program;
+    for (int i = program->team; i < program->team + program->workers; i++) {
+        struct thread *thread = &machine->thread[i];
+        if (thread->work > 0)
+            continue;
+        machine->made += !thread->sleeps;
+        if (machine->made - machine->taken < BATCHES) {
+            if (thread->sleeps)
+                wake(machine, i);
+            thread->work = program->batch;
+        } else {
+            machine->made -= !thread->sleeps; /* it hands over once there is room */
+            thread->sleeps = true;
+            machine->made += thread->work == 0 && machine->made - machine->taken < BATCHES;
+        }
+    }
+}
+
+/* Begins the next region of the team, or its batch. True: the step's thread got on. */
+static bool advance_team(struct machine *machine)
+{
+    const struct program *program = &machine->program;
+    struct thread *main = &machine->thread[0];
+    for (int i = 0; i < program->team; i++)
+        if (machine->thread[i].work > 0)
+            return false;
+    if (machine->region < 0 && program->workers && machine->made <= machine->taken) {
+        main->sleeps = true;
+        return false;
+    }
+    if (machine->region < 0) {
+        machine->taken++;
+        if (main->sleeps)
+            wake(machine, 0);
+    }
+    machine->region = machine->region + 1 == program->regions ? -1 : machine->region + 1;
+    for (int i = 0; i < program->team; i++) {
+        machine->thread[i].waits = true;
+        machine->thread[i].work = machine->region >= 0 ? program->region : 0;
+    }
+    if (machine->region < 0 && !program->workers)
+        main->work = program->batch;
+    return true;
+}
+
+/* What is recorded of the run. */
+struct recording {
+    struct fixture *f; /* NULL: only the step's time is asked for */
+    int64_t wait, decode, collate, matmul, loader, counter[3];
+    int64_t busy, sampled, begun, batch_begun;
+    int worker_made;
+};
+
+static void begin_recording(struct recording *recording, const struct program *program)
+{
+    struct fixture *f = recording->f;
+    recording->wait = fx_kind(f, "input_wait");
+    recording->decode = fx_kind(f, "decode");
+    recording->collate = fx_kind(f, "collate");
+    recording->matmul = fx_work(f, "matrix", "fp32", 1, 1, 1);
+    if (program->workers)
+        recording->loader = fx_track(f, f->process, "thread", "loader-0", NULL);
+    recording->counter[0] = fx_track(f, f->process, "counter", "cpu_time", "ns");
+    recording->counter[1] = fx_track(f, f->process, "counter", "cpu_wait", "ns");
+    recording->counter[2] = fx_track(f, FX_NONE, "counter", "cpu_busy", "%");
+    FX(store_run_set_int(f->s, "cpu.usable", program->cores));
+    FX(store_run_set_int(f->s, "cpu.online", program->cores));
+}
+
+/* /proc, as the collector reads it: CPU time of all threads, run-queue wait of the first one. */
+static void sample(struct recording *recording, const struct machine *machine)
+{
+    struct fixture *f = recording->f;
+    int64_t used = 0, busy = 0;
+    for (int i = 0; i < machine->thread_count; i++) {
+        busy += machine->thread[i].received;
+        used +=
+            i < machine->program.team + machine->program.workers ? machine->thread[i].received : 0;
+    }
+    fx_counter(f, recording->counter[0], machine->now, (double)used);
+    fx_counter(f, recording->counter[1], machine->now, (double)machine->thread[0].waited);
+    if (machine->now > recording->sampled)
+        fx_counter(f, recording->counter[2], machine->now,
+                   100.0 * (double)(busy - recording->busy) /
+                       (double)(machine->now - recording->sampled) / machine->program.cores);
+    recording->busy = busy;
+    recording->sampled = machine->now;
+}
+
+/* The ranges of a batch in line, or of the wait for one. */
+static void record_batch(struct recording *recording, const struct machine *machine)
+{
+    struct fixture *f = recording->f;
+    int64_t start = recording->begun, end = machine->now;
+    fx_slice(f, f->thread, start, end, "input", recording->wait);
+    if (machine->program.workers || end - start < 2 * US)
+        return;
+    fx_slice(f, f->thread, start, end - US, "decode", recording->decode);
+    fx_slice(f, f->thread, end - US, end, "collate", recording->collate);
+}
+
+/* The ranges of a worker whenever it has made another batch. */
+static void record_worker(struct recording *recording, const struct machine *machine)
+{
+    struct fixture *f = recording->f;
+    const struct thread *worker = &machine->thread[machine->program.team];
+    if (!machine->program.workers)
+        return;
+    if (recording->batch_begun < 0 && worker->work > 0)
+        recording->batch_begun = machine->now;
+    if (recording->batch_begun < 0 || machine->made == recording->worker_made)
+        return;
+    fx_slice(f, recording->loader, recording->batch_begun, machine->now - US, "decode",
+             recording->decode);
+    fx_slice(f, recording->loader, machine->now - US, machine->now, "collate", recording->collate);
+    recording->worker_made = machine->made;
+    recording->batch_begun = worker->work > 0 ? machine->now : -1;
+}
+
+static struct machine machine_of(const struct program *program)
+{
+    struct machine machine = {.program = *program, .region = -1};
+    machine.thread_count = program->team + program->workers + program->others;
+    for (int core = 0; core < program->cores; core++)
+        machine.running[core] = -1;
+    for (int i = program->team + program->workers; i < machine.thread_count; i++)
+        machine.thread[i].work = INT64_MAX / 2;
+    for (int i = program->team; i < program->team + program->workers; i++)
+        machine.thread[i].work = program->batch;
+    for (int i = 0; i < program->team; i++)
+        machine.thread[i].waits = true;
+    if (!program->workers)
+        machine.thread[0].work = program->batch;
+    return machine;
+}
+
+/* Runs the program and returns the mean time of its steps in ms, without the first four. */
+static double simulate(const struct program *program, struct fixture *f)
+{
+    struct machine machine = machine_of(program);
+    struct recording recording = {.f = f, .batch_begun = -1};
+    int64_t begun = 0, counted = 0;
+    int step = 0;
+    if (f)
+        begin_recording(&recording, program);
+    while (step < STEPS) {
+        schedule(&machine);
+        work_for(&machine, TICK);
+        feed_workers(&machine);
+        if (f)
+            record_worker(&recording, &machine);
+        int before = machine.region;
+        if (advance_team(&machine)) {
+            if (f && before < 0)
+                record_batch(&recording, &machine);
+            else if (f)
+                fx_slice(f, f->thread, recording.begun, machine.now, "matmul", recording.matmul);
+            recording.begun = machine.now;
+            if (machine.region < 0) {
+                if (f)
+                    fx_step(f, f->process, f->thread, step, begun, machine.now, 4, false);
+                begun = machine.now;
+                counted = ++step == 4 ? begun : counted;
+            }
+        }
+        if (f && machine.now % SAMPLING == 0)
+            sample(&recording, &machine);
+    }
+    return (double)(begun - counted) / (STEPS - 4) / MS;
+}
+
+/* ---- predictions beside it ------------------------------------------------------------------- */
+
+/* Records a program, replays the edit, and compares with the changed program: its step lies in the
+ * interval, what is expected misses it by `most` per cent at most, and the interval is at most
+ * `wide` points wide. */
+static void compare(const struct program *before, const char *edit, const struct program *after,
+                    double most, double wide)
+{
+    struct fixture fx, *f = &fx;
+    fx_open(f);
+    double recorded = simulate(before, f), truth = simulate(after, NULL);
+    struct an_options options = {.file = "run.tacho", .what_if = edit};
+    const struct an_result *result = fx_analyze_with(f, &options);
+    if (result->advice.reason)
+        fail_msg("nothing was replayed: %s", result->advice.reason);
+    const struct an_what_if *what_if = &result->advice.edits[0];
+    if (what_if->reason || what_if->ceiling)
+        fail_msg("%s: %s", edit, what_if->reason ? what_if->reason : what_if->ceiling);
+    double expected = what_if->step_ms.value, low = what_if->step_low_ms.value,
+           high = what_if->step_high_ms.value, width = 100 * (high - low) / recorded;
+    printf("%s: %.2f ms, predicted %.2f [%.2f, %.2f], measured %.2f\n", edit, recorded, expected,
+           low, high, truth);
+    if (truth < low * 0.96 || truth > high * 1.04)
+        fail_msg("the interval misses what was measured");
+    if (fabs(expected / truth - 1) * 100 > most)
+        fail_msg("off by %.1f %%, more than %.1f %%", fabs(expected / truth - 1) * 100, most);
+    if (width > wide)
+        fail_msg("%.1f points wide, more than %.1f", width, wide);
+    fx_close(f);
+}
+
+/* Two threads on two cores, in short regions, beside one busy thread of another program. */
+static void test_spinner(void **state)
+{
+    (void)state;
+    struct program alone = {.cores = 2,
+                            .team = 2,
+                            .batch = 100 * US,
+                            .region = 500 * US,
+                            .regions = 40,
+                            .slice = 3 * MS},
+                   beside = alone;
+    beside.others = 1;
+    compare(&beside, "others=0", &alone, 10, 100);
+    alone.pinned = beside.pinned = true;
+    compare(&beside, "others=0", &alone, 10, 100);
+}
+
+/* A batch that the step's thread makes itself moves to a worker, on cores that the team fills. */
+static void test_worker(void **state)
+{
+    (void)state;
+    struct program before = {.cores = 2,
+                             .team = 2,
+                             .batch = 6 * MS,
+                             .region = 500 * US,
+                             .regions = 28,
+                             .slice = 3 * MS},
+                   after = before;
+    after.workers = 1;
+    compare(&before, "loader.workers=1", &after, 10, 100);
+}
+
+/* A worker beside the team has less to do. */
+static void test_less_work(void **state)
+{
+    (void)state;
+    struct program before = {.cores = 2,
+                             .team = 2,
+                             .workers = 1,
+                             .batch = 10 * MS,
+                             .region = 500 * US,
+                             .regions = 40,
+                             .slice = 3 * MS},
+                   after = before;
+    after.batch = 50 * US;
+    compare(&before, "loader=0", &after, 10, 100);
+}
+
+/* One thread, and a core for each: nothing to gain. */
+static void test_room(void **state)
+{
+    (void)state;
+    struct program alone = {.cores = 4,
+                            .team = 2,
+                            .batch = 100 * US,
+                            .region = 500 * US,
+                            .regions = 40,
+                            .slice = 3 * MS},
+                   beside = alone;
+    beside.others = 2;
+    compare(&beside, "others=0", &alone, 2, 10);
+    alone.team = beside.team = 1;
+    compare(&beside, "others=0", &alone, 2, 10);
+    alone.cores = beside.cores = 1;
+    beside.others = 1;
+    compare(&beside, "others=0", &alone, 10, 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spinner), cmocka_unit_test(test_worker),
+        cmocka_unit_test(test_less_work), cmocka_unit_test(test_room)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
