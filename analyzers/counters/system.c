@@ -124,8 +124,8 @@ static double value_at(const struct an_trace *trace, const struct an_track *trac
                         (double)an_time_sub(trace->counter.time[i], before_time);
 }
 
-struct an_value an_system_rate(const struct an_context *context, const char *name,
-                               const char *other, int64_t from, int64_t to)
+struct an_value an_system_rate_of(const struct an_context *context, const char *name,
+                                  const char *other, uint32_t process, int64_t from, int64_t to)
 {
     const struct an_trace *trace = context->trace;
     double sum = 0;
@@ -135,6 +135,7 @@ struct an_value an_system_rate(const struct an_context *context, const char *nam
     for (size_t i = 0; i < trace->track_count; i++) {
         const struct an_track *track = &trace->track[i];
         if (strcmp(track->kind, "counter") || !track->counter_count || !an_system_owns(track) ||
+            (process != AN_NONE && track->process != process) ||
             (track->process != AN_NONE ? strcmp(track->name, name)
                                        : !other || strcmp(track->name, other)))
             continue;
@@ -145,6 +146,12 @@ struct an_value an_system_rate(const struct an_context *context, const char *nam
     if (!any || !isfinite(sum))
         return an_num_none("/proc was not sampled during the counted steps");
     return an_num(sum / (double)an_time_sub(to, from) * 1e9);
+}
+
+struct an_value an_system_rate(const struct an_context *context, const char *name,
+                               const char *other, int64_t from, int64_t to)
+{
+    return an_system_rate_of(context, name, other, AN_NONE, from, to);
 }
 
 struct an_value an_system_busy(const struct an_context *context, int64_t from, int64_t to)

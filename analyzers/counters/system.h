@@ -19,6 +19,9 @@ int an_system_gaps(struct an_context *context);
  * holds other programs too. */
 struct an_value an_system_rate(const struct an_context *context, const char *name,
                                const char *other, int64_t from, int64_t to);
+/* The same of one process (AN_NONE: of all). */
+struct an_value an_system_rate_of(const struct an_context *context, const char *name,
+                                  const char *other, uint32_t process, int64_t from, int64_t to);
 /* Mean of the machine's busy CPU time in [from, to), in per cent. */
 struct an_value an_system_busy(const struct an_context *context, int64_t from, int64_t to);
 

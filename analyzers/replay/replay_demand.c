@@ -21,14 +21,16 @@
 #include "analyzers/replay/replay_shares_private.h"
 #include "analyzers/steps/command.h"
 
-#define SATURATED   95.0 /* % of the machine's CPU time: from here on threads wait for cores */
-#define SPEED_LEAST 0.01 /* of a thread that is ready */
-#define NEAR        0.02 /* of CPU time: sampled and replayed are the same */
-#define SLICE       3e6 /* ns that a scheduler gives a thread before the next one: Linux 1.4 to 4 ms */
-#define ROUNDED     0.05 /* of a thread: demand that CPU time is not known well enough for */
-#define WHOLE       0.15 /* of a thread: so few less than all of a team are all of it */
-#define HALVINGS    40
-#define OTHERS      64.0 /* times the cores: the most that others may want */
+#define SATURATED    95.0 /* % of the machine's CPU time: from here on threads wait for cores */
+#define SPEED_LEAST  0.01 /* of a thread that is ready */
+#define NEAR         0.02 /* of CPU time: sampled and replayed are the same */
+#define SLICE        3e6 /* ns that a scheduler gives a thread before the next one: Linux 1.4 to 4 ms */
+#define ROUNDED      0.05 /* of a thread: demand that CPU time is not known well enough for */
+#define WHOLE        0.15 /* of a thread: so few less than all of a team are all of it */
+#define HELD_MOST    0.98 /* of the work of a rank */
+#define OTHERS_LEAST 0.05 /* cores: less is what a recorder and the system need */
+#define HALVINGS     40
+#define OTHERS       64.0 /* times the cores: the most that others may want */
 
 /* ---- who shares what --------------------------------------------------------------------------------------------------------- */
 
@@ -415,7 +417,7 @@ static void interpret_surplus(struct an_shares *shares, enum an_surplus surplus,
 {
     double ready = ready_cores(sampled, sums), got = sampled->got;
     bool more = has_surplus(shares, sampled, sums);
-    if (more && surplus == AN_SURPLUS_SPINS) {
+    if (more && surplus >= AN_SURPLUS_SPINS) {
         set_spin_demand(shares, ready, sums);
         more = has_surplus(shares, sampled, sums);
     }
@@ -436,6 +438,53 @@ static void interpret_surplus(struct an_shares *shares, enum an_surplus surplus,
         *others = fmin(*others, sampled->least * ready / got);
 }
 
+/* ns of the own work of a lane's thread in the replayed steps. */
+static double lane_work(const struct an_shares *shares, const struct an_lane *lane)
+{
+    const struct an_graph *graph = shares->replay->graph;
+    double sum = 0;
+    for (uint32_t node = (uint32_t)graph->track_first[lane->track];
+         node < graph->track_first[lane->track + 1]; node++)
+        if (shares->replay->inside[node] && shares->share_of[node] != AN_NO_SHARE)
+            sum += (double)shares->replay->own[node];
+    return sum;
+}
+
+/* ns of the frames that the first thread of a process waited for a core. */
+static double waited_ns(const struct an_shares *shares, uint32_t process)
+{
+    const struct an_replay *replay = shares->replay;
+    double sum = 0;
+    for (size_t i = 0; i < replay->frame_count; i++) {
+        const struct an_replay_frame *frame = &replay->frame[i];
+        struct an_value rate =
+            an_system_rate_of(replay->context, "cpu_wait", NULL, process, frame->start, frame->end);
+        sum += rate.valid ? rate.value / 1e9 * (double)an_time_sub(frame->end, frame->start) : 0;
+    }
+    return sum;
+}
+
+/* Ranks that spin while they wait for each other have all cores all the time, but for what others
+ * take. That holds up the work of each rank by its part of what all have waited for a core: all
+ * that it waited itself, or (`spread`) as much in its work as while it waited for other ranks.
+ * NULL: no memory. */
+static float *find_held(struct an_shares *shares, const struct sampled *sampled, bool spread,
+                        const struct sums *sums)
+{
+    const struct an_context *context = shares->replay->context;
+    float *held = an_arena_zero(context->scratch, context->trace->track_count + 1, sizeof *held);
+    double of_others = fmin(1, sampled->least / sampled->waiting);
+    for (size_t i = 0; i < context->lane_count && held; i++) {
+        const struct an_lane *lane = &context->lane[i];
+        double work = lane->track == AN_NONE ? 0 : lane_work(shares, lane);
+        if (work > 0)
+            held[lane->track] =
+                (float)fmin(HELD_MOST, of_others * waited_ns(shares, lane->process) /
+                                           (spread ? fmax(work, sums->time) : work));
+    }
+    return held;
+}
+
 /* Adds one interpretation of the CPU time, from the uses as recorded. 0 or TACHO_ENOMEM. */
 static int add_reading(struct an_shares *shares, enum an_surplus surplus,
                        const struct sampled *sampled, const struct an_times *base,
@@ -448,7 +497,8 @@ static int add_reading(struct an_shares *shares, enum an_surplus surplus,
     double others = 0;
     for (size_t cause = 0; cause < AN_CAUSE_COUNT; cause++)
         shares->demand[cause] = shares->part[cause] = 1;
-    shares->spin = surplus == AN_SURPLUS_SPINS;
+    shares->spin = surplus >= AN_SURPLUS_SPINS;
+    shares->held = NULL;
     int rc = an_shares_uses(shares, shares->replay->own, NULL, base);
     if (rc || !(reading->slowdown = an_arena_zero(shares->replay->context->scratch, nodes,
                                                   sizeof *reading->slowdown)))
@@ -458,8 +508,14 @@ static int add_reading(struct an_shares *shares, enum an_surplus surplus,
     shares->spin = 0;
     if (sampled && sampled->got > 0)
         interpret_surplus(shares, surplus, sampled, sums, &others);
+    bool held = surplus >= AN_SURPLUS_SPINS && sampled->saturated && sampled->waiting > 0 &&
+                sampled->least >= OTHERS_LEAST && shares->demand[AN_CAUSE_COMPUTE] <= 1;
+    if (held && !(reading->held = find_held(shares, sampled, surplus == AN_SURPLUS_SPREAD, sums)))
+        return TACHO_ENOMEM;
     if (sampled)
-        (void)received_cores(shares, others, sums);
+        (void)received_cores(shares, held ? 0 : others, sums);
+    shares->held = reading->held;
+    shares->holding = 1;
     memcpy(reading->demand, shares->demand, sizeof shares->demand);
     memcpy(reading->part, shares->part, sizeof shares->part);
     reading->spin = shares->spin;
@@ -511,7 +567,10 @@ static int calibrate_cores(struct an_shares *shares, const struct an_times *base
     rc = find_evens(shares);
     rc = rc ? rc : add_reading(shares, AN_SURPLUS_LOOSE, &sampled, base, &sums);
     rc = rc ? rc : add_reading(shares, AN_SURPLUS_YIELDS, &sampled, base, &sums);
-    return rc || !shares->waits ? rc : add_reading(shares, AN_SURPLUS_SPINS, &sampled, base, &sums);
+    if (rc || !shares->waits)
+        return rc;
+    rc = add_reading(shares, AN_SURPLUS_SPINS, &sampled, base, &sums);
+    return rc || !shares->held ? rc : add_reading(shares, AN_SURPLUS_SPREAD, &sampled, base, &sums);
 }
 
 int an_shares_calibrate(struct an_shares *shares, const struct an_times *base,

@@ -84,6 +84,14 @@ static void set_hosts(struct an_shares *shares, double core_count, double others
     }
 }
 
+/* How much of what others held ranks up by is left: less if they want less, or if there are cores
+ * that they can have instead. */
+static double holding_of(const struct an_share *recorded, double core_count, double others)
+{
+    double left = fmax(0, others - fmax(0, core_count - recorded->capacity));
+    return recorded->others > 0 ? fmin(1, left / recorded->others) : 0;
+}
+
 int an_shares_run(struct an_shares *shares, const struct an_change *change, double core_count,
                   double others, struct an_times *times)
 {
@@ -97,7 +105,9 @@ int an_shares_run(struct an_shares *shares, const struct an_change *change, doub
     int rc = own && slowdown ? 0 : TACHO_ENOMEM;
     if (core_count <= 0)
         core_count = kept.capacity;
-    set_hosts(shares, core_count, others >= 0 ? others : kept.others);
+    others = others >= 0 ? others : kept.others;
+    shares->holding = holding_of(&kept, core_count, others);
+    set_hosts(shares, core_count, shares->held ? 0 : others);
     if (!rc) {
         memcpy(own, change->own, nodes * sizeof *own);
         memcpy(slowdown, shares->slowdown, nodes * sizeof *slowdown);
@@ -118,6 +128,7 @@ int an_shares_run(struct an_shares *shares, const struct an_change *change, doub
         }
     }
     set_hosts(shares, kept.capacity, kept.others);
+    shares->holding = 1;
     an_shares_free_scratch(shares);
     free(own);
     free(slowdown);
@@ -134,10 +145,15 @@ size_t an_shares_readings(const struct an_shares *shares)
     return shares->reading_count;
 }
 
+/* Where the spinning of ranks explains all of the CPU time, only fewer cores let it be something
+ * else. */
 bool an_shares_applies(const struct an_shares *shares, size_t index, bool cores)
 {
-    bool yields = shares->reading[index].surplus == AN_SURPLUS_YIELDS;
-    return cores || !yields;
+    const struct an_reading *reading = &shares->reading[index];
+    bool explained = shares->reading[shares->reading_count - 1].held != NULL;
+    if (reading->surplus == AN_SURPLUS_YIELDS)
+        return cores;
+    return cores || reading->held || !explained;
 }
 
 int an_shares_of(const struct an_replay *replay, const struct an_times *base,

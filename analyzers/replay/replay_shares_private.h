@@ -40,6 +40,7 @@ enum an_surplus {
     AN_SURPLUS_YIELDS, /* spinning that gives way where cores are short (OpenMP): it wants nothing
                         */
     AN_SURPLUS_SPINS,  /* waiting for other ranks takes a core (MPI); what is left is compute's */
+    AN_SURPLUS_SPREAD, /* the same, and ranks lacked a core while they waited as often as in work */
     AN_SURPLUSES
 };
 
@@ -48,6 +49,8 @@ struct an_reading {
     enum an_surplus surplus;
     float demand[AN_CAUSE_COUNT], part[AN_CAUSE_COUNT], spin;
     double others;
+    float *held;     /* of every track that runs steps: the part of its own work in which others had
+                        its core; NULL: others want cores alike from all */
     float *slowdown; /* of every node of the graph, as recorded */
 };
 
@@ -59,10 +62,12 @@ struct an_shares {
     uint16_t *share_of;                      /* of every node of the graph; AN_NO_SHARE: none */
     struct an_reading reading[AN_SURPLUSES]; /* the first one is reported */
     size_t reading_count;
-    float *evens;    /* of every node: the part of what a team's threads lose to others that may
-                        be the mean of them and not the sum; NULL: none */
-    bool loose;      /* so it is in the reading at hand, AN_SURPLUS_LOOSE */
-    float *slowdown; /* of the reading at hand */
+    float *evens;      /* of every node: the part of what a team's threads lose to others that may
+                          be the mean of them and not the sum; NULL: none */
+    const float *held; /* of the reading at hand */
+    double holding;    /* how much of it there is in the replay at hand: 1 as recorded */
+    bool loose;        /* so it is in the reading at hand, AN_SURPLUS_LOOSE */
+    float *slowdown;   /* of the reading at hand */
     uint16_t *host_share; /* of every track: the share of its host's cores */
     bool *runs_steps;     /* of every track: it runs steps */
     float demand[AN_CAUSE_COUNT], part[AN_CAUSE_COUNT]; /* of a use, by the cause of its node */

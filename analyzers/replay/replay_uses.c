@@ -287,7 +287,11 @@ static double progress_of(const struct an_shares *shares, const struct an_share 
 
 double an_use_slowdown(const struct an_shares *shares, uint32_t id, const struct an_use *use)
 {
-    return 1 - (double)use->part + (double)use->part / shares->speed[id];
+    const struct an_graph *graph = shares->replay->graph;
+    double held = shares->held && id < graph->node_count
+                      ? shares->holding * (double)shares->held[graph->track[id]]
+                      : 0;
+    return (1 - (double)use->part + (double)use->part / shares->speed[id]) / (1 - held);
 }
 
 void an_shares_sweep(struct an_shares *shares)
@@ -329,6 +333,8 @@ void an_shares_read(struct an_shares *shares, size_t index)
     memcpy(shares->part, reading->part, sizeof shares->part);
     shares->spin = reading->spin;
     shares->loose = reading->surplus == AN_SURPLUS_LOOSE;
+    shares->held = reading->held;
+    shares->holding = 1;
     shares->slowdown = reading->slowdown;
     for (size_t host = 0; host < shares->hosts; host++)
         shares->share[host].others = reading->others;

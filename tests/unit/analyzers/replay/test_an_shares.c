@@ -166,13 +166,12 @@ static void test_team_beside_others(void **state)
     fx_close(f);
 }
 
-/* Two ranks share a core. The first has 2 ms of work and waits for the other, which has 10: both
- * work at half speed for 4 ms, and go on doing so, because who waits spins, until 20. On a core
- * each the second needs 10 ms, and half of what passing on took. */
-static void test_spins(void **state)
+/* Two ranks that compute until arrive[rank] and then reduce until `end`, step by step. Each has
+ * used that part of a core and waited for one for that part of the time. With `sampled` the machine
+ * was seen to have no free core. */
+static void two_ranks(struct fixture *f, int64_t cores, const int64_t *arrive, int64_t end,
+                      const double *used, const double *waited, bool sampled)
 {
-    struct fixture fx, *f = &fx;
-    (void)state;
     fx_open(f);
     int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1), other = fx_process(f, 1, "train");
     int64_t threads[] = {f->thread, fx_track(f, other, "thread", "main", NULL)},
@@ -186,28 +185,62 @@ static void test_spins(void **state)
     int64_t sum = fx_intern(f, &d);
     for (int64_t i = 0; i < STEPS; i++)
         for (int k = 0; k < 2; k++) {
-            int64_t at = i * 21 * MS, comes = k ? 20 * MS : 4 * MS;
-            fx_step(f, processes[k], threads[k], i, at, at + 21 * MS, 4, false);
-            fx_slice(f, threads[k], at, at + comes, "matmul", work);
+            int64_t at = i * end;
+            fx_step(f, processes[k], threads[k], i, at, at + end, 4, false);
+            fx_slice(f, threads[k], at, at + arrive[k], "matmul", work);
             struct store_slice x = {.track = threads[k],
-                                    .start = FX_BASE + at + comes,
-                                    .dur = 21 * MS - comes,
+                                    .start = FX_BASE + at + arrive[k],
+                                    .dur = end - arrive[k],
                                     .name = fx_string(f, "all_reduce"),
                                     .category = fx_string(f, "libtrain"),
                                     .detail = sum,
                                     .correlation = i};
             FX(store_slice_add(f->s, &x));
         }
-    FX(store_run_set_int(f->s, "cpu.usable", 1));
-    for (int what = 0; what < 2; what++) {
-        int64_t track = fx_track(f, f->process, "counter", what ? "cpu_wait" : "cpu_time", "ns");
+    FX(store_run_set_int(f->s, "cpu.usable", cores));
+    FX(store_run_set_int(f->s, "cpu.online", cores));
+    for (int k = 0; k < 4; k++) {
+        int64_t track =
+            fx_track(f, processes[k / 2], "counter", k % 2 ? "cpu_wait" : "cpu_time", "ns");
         for (int64_t i = 0; i <= STEPS; i++)
-            fx_counter(f, track, i * 21 * MS, (double)(i * 21 * MS));
+            fx_counter(f, track, i * end, (k % 2 ? waited : used)[k / 2] * (double)(i * end));
     }
+    int64_t busy = sampled ? fx_track(f, FX_NONE, "counter", "cpu_busy", "%") : 0;
+    for (int64_t i = 1; i <= STEPS && sampled; i++)
+        fx_counter(f, busy, i * end, 100);
+}
+
+/* Two ranks share a core. The first has 2 ms of work and waits for the other, which has 10: both
+ * work at half speed for 4 ms, and go on doing so, because who waits spins, until 20. On a core
+ * each the second needs 10 ms, and half of what passing on took. */
+static void test_spins(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    two_ranks(f, 1, (int64_t[]){4 * MS, 20 * MS}, 21 * MS, (double[]){0.5, 0.5},
+              (double[]){0.5, 0.5}, false);
     const struct an_result *r = edited(f, "cores=2");
     const struct an_what_if *w = &r->advice.edits[0];
     assert_null(w->reason);
     if (fabs(w->step_low_ms.value - 10.5) > 0.2 || w->step_high_ms.value < 12)
+        fail_msg("%.3f [%.3f, %.3f] ms", w->step_ms.value, w->step_low_ms.value,
+                 w->step_high_ms.value);
+    fx_close(f);
+}
+
+/* Two ranks on a core each, with the same work of 4 ms. A program on the core of the second one
+ * takes 7 ms of every step; the first spins for as long. Without it the step takes 5 ms. */
+static void test_other_on_one_rank(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    two_ranks(f, 2, (int64_t[]){4 * MS, 11 * MS}, 12 * MS, (double[]){1, 5.0 / 12},
+              (double[]){0, 7.0 / 12}, true);
+    const struct an_result *r = edited(f, "others=0");
+    const struct an_what_if *w = &r->advice.edits[0];
+    assert_null(w->reason);
+    if (fabs(w->step_ms.value - 5) > 0.25 || w->step_low_ms.value > 5.2 ||
+        w->step_high_ms.value < 4.9)
         fail_msg("%.3f [%.3f, %.3f] ms", w->step_ms.value, w->step_low_ms.value,
                  w->step_high_ms.value);
     fx_close(f);
@@ -289,6 +322,7 @@ int main(void)
                                        cmocka_unit_test(test_team),
                                        cmocka_unit_test(test_team_beside_others),
                                        cmocka_unit_test(test_spins),
+                                       cmocka_unit_test(test_other_on_one_rank),
                                        cmocka_unit_test(test_stretches),
                                        cmocka_unit_test(test_unknown),
                                        cmocka_unit_test(test_link)};
