@@ -382,11 +382,14 @@ static struct sampled read_samples(struct an_shares *shares, struct an_core_use 
 }
 
 /* The cores that threads were ready for. Only the first thread of each process says how long it
- * waited for one; the others are taken to have waited for the same part of their time. */
+ * waited for one; the others are taken to have waited for the same part of the time in which they
+ * were ready. The first ones were ready for all of their work, or for less, if all that the run got
+ * was theirs. */
 static double ready_cores(const struct sampled *sampled, const struct sums *sums)
 {
-    double working = sums->time > 0 ? sums->steps / sums->time : 0;
-    double lacking = working > 0 ? fmin(sampled->waiting / working, 1 - SPEED_LEAST) : 0;
+    double working = sums->time > 0 ? sums->steps / sums->time : 0,
+           ready = fmin(working, sampled->got + sampled->waiting);
+    double lacking = ready > 0 ? fmin(sampled->waiting / ready, 1 - SPEED_LEAST) : 0;
     return sampled->got / (1 - lacking);
 }
 
@@ -476,11 +479,12 @@ static float *find_held(struct an_shares *shares, const struct sampled *sampled,
     double of_others = fmin(1, sampled->least / sampled->waiting);
     for (size_t i = 0; i < context->lane_count && held; i++) {
         const struct an_lane *lane = &context->lane[i];
-        double work = lane->track == AN_NONE ? 0 : lane_work(shares, lane);
-        if (work > 0)
-            held[lane->track] =
-                (float)fmin(HELD_MOST, of_others * waited_ns(shares, lane->process) /
-                                           (spread ? fmax(work, sums->time) : work));
+        double work = lane->track == AN_NONE ? 0 : lane_work(shares, lane),
+               waited = of_others * waited_ns(shares, lane->process);
+        work = spread ? fmax(work, sums->time) : work;
+        for (size_t track = 0; track < context->trace->track_count && work > 0; track++)
+            if (context->trace->track[track].process == lane->process)
+                held[track] = (float)fmin(HELD_MOST, waited / work);
     }
     return held;
 }

@@ -49,7 +49,7 @@ struct an_reading {
     enum an_surplus surplus;
     float demand[AN_CAUSE_COUNT], part[AN_CAUSE_COUNT], spin;
     double others;
-    float *held;     /* of every track that runs steps: the part of its own work in which others had
+    float *held;     /* of every track: the part of its process's own work in which others had
                         its core; NULL: others want cores alike from all */
     float *slowdown; /* of every node of the graph, as recorded */
 };
