@@ -104,9 +104,9 @@ int an_what_if_variation(const struct an_what_if_state *state, size_t *length,
 /* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3)
  * long, drawn with replacement (Kunsch 1989). *out: of the same steps before and after. *other: of
  * other steps, as a new run has them, compared with those of the run: drawn alike, or neighbours.
- */
+ * With `alike` *out covers those that are drawn alike, too. */
 static int bootstrap(const double *edited, const double *base, size_t count, size_t slowdown,
-                     bool middle, struct an_interval *out, struct an_interval *other)
+                     bool middle, bool alike, struct an_interval *out, struct an_interval *other)
 {
     size_t block = (size_t)ceil(cbrt((double)count)),
            rounds = count > 2000 ? ROUNDS * 2000 / count : ROUNDS;
@@ -136,6 +136,10 @@ static int bootstrap(const double *edited, const double *base, size_t count, siz
     *other = (struct an_interval){.estimate = out->estimate,
                                   .low = an_quantile(room + ROUNDS, rounds, 0.025),
                                   .high = an_quantile(room + ROUNDS, rounds, 0.975)};
+    if (alike) { /* what others do differs from step to step */
+        out->low = fmin(out->low, other->low);
+        out->high = fmax(out->high, other->high);
+    }
     struct an_interval long_run;
     neighbour_interval(edited, base, count, slowdown, middle, drawn_ns, &long_run);
     other->low = fmin(other->low, long_run.low);
@@ -175,7 +179,8 @@ static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expec
     bool middle = state->steps >= MEDIAN_LEAST && state->replay->period == 1;
     for (int sums = middle ? 0 : 1; sums < 2; sums++) {
         if (bootstrap(state->edited_ns, state->base_ns, state->steps,
-                      run_length(state->replay, state->steps), !sums, &interval, &other))
+                      run_length(state->replay, state->steps), !sums, plan->others >= 0, &interval,
+                      &other))
             return TACHO_ENOMEM;
         if (!plan->more)
             cap_at_recorded(&interval);
@@ -300,9 +305,9 @@ static bool on_threads(const struct an_context *context)
     return true;
 }
 
-/* Most of a thread's step goes: how fast the rest is when it runs without pauses, with warm caches
- * and a core of its own, is not in the recorded steps: it is bounded by the fastest repeats of
- * its pieces. */
+/* Most of a thread's step goes, and not because others do: how fast the rest is when it runs
+ * without pauses, with warm caches and a core of its own, is not in the recorded steps: it is
+ * bounded by the fastest repeats of its pieces. */
 static int replay_fastest(struct an_plan *plan, struct outcome *outcome)
 {
     struct an_what_if_state *state = plan->state;
@@ -337,7 +342,8 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
     if (plan->route || plan->cores > 0 || plan->others >= 0 || an_cores_short(&plan->state->cores))
         an_plan_core_limit(plan);
     int rc = plan->route ? replay_route(plan, outcome) : replay_shared(plan, outcome);
-    bool most = !rc && !plan->reason && outcome->sum < MOST_GOES * outcome->count &&
+    bool most = !rc && !plan->reason && plan->others < 0 &&
+                outcome->sum < MOST_GOES * outcome->count &&
                 on_threads(plan->state->replay->context);
     return most ? replay_fastest(plan, outcome) : rc;
 }
@@ -364,23 +370,36 @@ const char *an_what_if_refusal(struct an_context *context, const struct an_what_
                            pct);
 }
 
+/* The step that the predicted share is one of. What other programs took is known as a mean over all
+ * steps, so as far as they slow the steps down it is the mean step, and else the median. */
+static double typical_ms(const struct an_plan *plan, double share)
+{
+    const struct an_what_if_state *state = plan->state;
+    double sum = 0, of_others = plan->others >= 0 ? fmax(0, 1 - share) : 0;
+    for (size_t i = 0; i < state->steps; i++)
+        sum += state->base_ns[i];
+    return state->steps
+               ? (1 - of_others) * state->median_ms + of_others * sum / (double)state->steps / 1e6
+               : state->median_ms;
+}
+
 /* Fills the prediction: step and gain with their bounds; only the bound where a value cannot be
  * expected. */
 static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
                             struct an_what_if *what_if)
 {
     struct an_what_if_state *state = plan->state;
-    double error = error_of(state), low = state->median_ms * outcome->low * (1 - error),
-           high = state->median_ms * outcome->high * (1 + error);
-    double expected = state->median_ms * outcome->sum / outcome->count;
+    double share = outcome->sum / outcome->count, before = typical_ms(plan, share);
+    double error = error_of(state), low = before * outcome->low * (1 - error),
+           high = before * outcome->high * (1 + error), expected = before * share;
     const char *none = plan->ceiling;
     if (!none && isnan(state->error.pct))
         none = "too few steps to see how well the replay predicts this run (4 consecutive ones are "
                "needed)";
     what_if->ceiling = none;
     what_if->condition = plan->condition;
-    double step_low = state->median_ms * fmin(outcome->low, outcome->new_low) * (1 - error);
-    double step_high = state->median_ms * fmax(outcome->high, outcome->new_high) * (1 + error);
+    double step_low = before * fmin(outcome->low, outcome->new_low) * (1 - error);
+    double step_high = before * fmax(outcome->high, outcome->new_high) * (1 + error);
     what_if->step_low_ms = what_if->gain.high = an_num_none("no time is left of the step");
     if (low > 0) {
         what_if->step_low_ms = an_num(none ? low : step_low);
