@@ -303,12 +303,8 @@ static bool is_as_recorded(const struct an_what_if_state *state, const struct an
     }
 }
 
-int an_plan_apply(struct an_plan *plan, const struct an_edit *edit)
+static int apply(struct an_plan *plan, const struct an_edit *edit)
 {
-    bool same = is_as_recorded(plan->state, edit);
-    plan->changes = plan->changes || !same;
-    if (same && edit->kind != AN_EDIT_SCALE && edit->kind != AN_EDIT_LINK)
-        return 0;
     switch (edit->kind) {
     case AN_EDIT_WORKERS:
         plan->workers = edit->number;
@@ -344,4 +340,22 @@ int an_plan_apply(struct an_plan *plan, const struct an_edit *edit)
             return apply_ranks(plan, edit);
         return apply_scale(plan, edit);
     }
+}
+
+/* Of an edit that changes nothing only what it names is looked up: it must be something of the run.
+ */
+int an_plan_apply(struct an_plan *plan, const struct an_edit *edit)
+{
+    struct an_plan trial = *plan;
+    if (!is_as_recorded(plan->state, edit)) {
+        plan->changes = true;
+        return apply(plan, edit);
+    }
+    if (edit->kind != AN_EDIT_SCALE && edit->kind != AN_EDIT_LINK)
+        return 0;
+    int rc = apply(&trial, edit);
+    plan->unknown = trial.unknown;
+    if (!strncmp(edit->key, "rank:", 5))
+        plan->reason = trial.reason;
+    return rc;
 }

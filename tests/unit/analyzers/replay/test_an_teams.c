@@ -6,8 +6,7 @@
  */
 #include <math.h>
 
-#include "analyzers/replay/replay_shares.h"
-#include "tests/unit/an_graph.h"
+#include "tests/unit/an_identity.h"
 
 #define US       1000
 #define MS       1000000
@@ -388,10 +387,31 @@ static void test_room(void **state)
     compare(&beside, "others=0", &alone, 10, 100);
 }
 
+/* What the run has already gains nothing: in line, on workers, beside others, for each key. */
+static void test_identities(void **state)
+{
+    (void)state;
+    struct program program = {
+        .cores = 2, .team = 2, .batch = 3 * MS, .region = 500 * US, .regions = 20, .slice = 3 * MS};
+    for (int shape = 0; shape < 8; shape++) {
+        struct fixture fx, *f = &fx;
+        program.team = shape & 1 ? 1 : 2;
+        program.workers = shape & 2 ? 1 : 0;
+        program.others = shape & 4 ? 1 : 0;
+        fx_open(f);
+        simulate(&program, f);
+        fx_analyze(f);
+        size_t named = check_identities(f->reader, 2 * program.workers);
+        assert_true(named >= (program.workers ? 9 : 7));
+        fx_close(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spinner), cmocka_unit_test(test_worker),
-        cmocka_unit_test(test_less_work), cmocka_unit_test(test_room)};
+        cmocka_unit_test(test_less_work), cmocka_unit_test(test_room),
+        cmocka_unit_test(test_identities)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
