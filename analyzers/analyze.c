@@ -5,6 +5,7 @@
  * run as a whole.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ static const struct an_analyzer *const analyzers[] = {
     AN_ANALYZER_MAP(ANALYZER_ROW)
 #undef ANALYZER_ROW
 };
+#define CPUS_MOST 4096 /* that a list of CPUs may name */
 #define ANALYZERS (sizeof analyzers / sizeof *analyzers)
 
 const struct an_listing *an_list(void)
@@ -88,6 +90,48 @@ static struct an_count key_number(const struct an_trace *trace, const char *key,
     return an_trace_key_integer(trace, key, &number) ? an_int(number) : an_int_none(reason);
 }
 
+/* Marks the CPUs of a list of ranges, "0-3,8", and returns how many are new; -1: not such a list.
+ */
+static int64_t mark_cpus(uint8_t *cpus, const char *text)
+{
+    int64_t added = 0;
+    for (const char *at = text; at && *at;) {
+        char *end;
+        long first = strtol(at, &end, 10), last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+        if (first < 0 || last < first || last >= CPUS_MOST || (*end && *end != ','))
+            return -1;
+        for (long cpu = first; cpu <= last; cpu++) {
+            added += !cpus[cpu];
+            cpus[cpu] = 1;
+        }
+        at = *end ? end + 1 : end;
+    }
+    return text && *text ? added : -1;
+}
+
+/* The CPUs that the processes which run steps may use, of one host. Absent where a process does not
+ * say, or where they are on several hosts. */
+static struct an_count cores_of_steps(const struct an_context *context)
+{
+    const struct an_trace *trace = context->trace;
+    uint8_t cpus[CPUS_MOST] = {0};
+    const char *host = NULL;
+    int64_t sum = 0;
+    for (size_t i = 0; i < context->lane_count; i++) {
+        if (context->lane[i].process == AN_NONE)
+            continue;
+        const struct an_process *process = &trace->process[context->lane[i].process];
+        char key[48];
+        snprintf(key, sizeof key, "process.%" PRId64 ".affinity", process->id);
+        int64_t added = mark_cpus(cpus, an_trace_key(trace, key));
+        if (added < 0 || (host && strcmp(host, process->host) != 0))
+            return an_int_none("the affinity of the processes that run steps is not known");
+        host = process->host;
+        sum += added;
+    }
+    return sum > 0 ? an_int(sum) : an_int_none("no process runs steps");
+}
+
 /* Fills the description of the run: its processes and threads, the command, how it ended. The main
  * process is the first that runs steps, else the first. */
 static int describe_run(struct an_context *context)
@@ -119,6 +163,9 @@ static int describe_run(struct an_context *context)
         run->exit_status = an_int(main->exit_status);
     run->cores = key_number(trace, "cpu.usable",
                             "the file does not record how many cores the target could use");
+    struct an_count of_steps = cores_of_steps(context);
+    if (of_steps.valid) /* the command may set the affinity itself */
+        run->cores = of_steps;
     run->duration_s = trace->t1 >= trace->t0
                           ? an_num((double)an_time_sub(trace->t1, trace->t0) / 1e9)
                           : an_num_none("nothing was recorded");

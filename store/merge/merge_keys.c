@@ -49,17 +49,21 @@ static enum way way_of(const char *key)
 }
 
 /* The key with new numbers, if it names a process or a GPU of this file: device.P.gpu:N.X,
- * nvml.N.X. Caller frees. */
+ * process.P.X, nvml.N.X. Caller frees. */
 static char *renamed(const struct merge_source *source, const char *key)
 {
     char *out = NULL, *rest;
     int status = 0;
-    if (!strncmp(key, "device.", 7)) {
-        long long process = strtoll(key + 7, &rest, 10);
-        int64_t id = rest > key + 7 && *rest == '.' ? merge_id(&source->processes, process, &status)
-                                                    : STORE_ABSENT;
+    size_t prefix = !strncmp(key, "device.", 7) ? 7 : 0;
+    prefix = !strncmp(key, "process.", 8) ? 8 : prefix;
+    if (prefix) {
+        long long process = strtoll(key + prefix, &rest, 10);
+        int64_t id = rest > key + prefix && *rest == '.'
+                         ? merge_id(&source->processes, process, &status)
+                         : STORE_ABSENT;
         if (status == 0 && id != STORE_ABSENT)
-            return asprintf(&out, "device.%lld%s", (long long)id, rest) < 0 ? NULL : out;
+            return asprintf(&out, "%.*s%lld%s", (int)prefix, key, (long long)id, rest) < 0 ? NULL
+                                                                                           : out;
     }
     if (!strncmp(key, "nvml.", 5)) {
         long long gpu = strtoll(key + 5, &rest, 10);

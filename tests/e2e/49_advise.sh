@@ -87,6 +87,16 @@ done
 [ "$(get deeper.json 'bool(d["what_if"][0]["none"]) or d["what_if"][0]["gain_pct"]["expected"] > 5')" = True ] ||
     fail "three workers that may make only one batch ahead wait for each other: $(get deeper.json 'd["what_if"]')"
 
+# ---- the command sets the affinity itself: the run has the cores that its steps may use, and two would be more than that
+if command -v taskset > /dev/null && [ "$(env -u OMP_NUM_THREADS nproc)" -ge 2 ]; then
+    export OMP_NUM_THREADS=2
+    engine bound.tacho taskset -c 1 "$TRAIN" gpt2-tiny --steps 40
+    export OMP_NUM_THREADS=1
+    "$TACHO" advise bound.tacho --what-if cores=1 --json > bound.json || fail "advise of a bound run"
+    [ "$(get bound.json 'd["cores"]["usable"] == 1 and d["what_if"][0]["gain_pct"]["high"] == 0')" = True ] ||
+        fail "taskset -c 1 in the command: $(get bound.json 'd["cores"], d["what_if"]')"
+fi
+
 # ---- two ranks
 if command -v mpirun > /dev/null && "$TRAIN" --help | grep -q -- --slow-rank; then
     mpi_environment
@@ -104,7 +114,7 @@ fi
 
 [ -z "${TIMING:-}" ] || exit 0 # the rest does not depend on the machine
 # ---- properties of 1,000 random nodes: of these runs, and of every shared trace that has steps
-for run in one line two ranks; do
+for run in one line two queue bound ranks; do
     [ ! -f $run.tacho ] || "$nodes" $run.tacho > out 2>&1 || fail "$run.tacho: $(tail -n 5 out)"
 done
 traces=${TACHO_TRACES:-$SRC/../shared/traces}

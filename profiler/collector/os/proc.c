@@ -100,6 +100,41 @@ int64_t col_proc_value(const char *text, const char *name)
     return -1;
 }
 
+bool col_proc_add_cpus(const char *text, cpu_set_t *set)
+{
+    static const char name[] = "\nCpus_allowed_list:";
+    const char *line = strstr(text, name);
+    if (!line)
+        return false;
+    line += sizeof name - 1;
+    line += strspn(line, " \t");
+    while (*line >= '0' && *line <= '9') {
+        char *end;
+        long first = strtol(line, &end, 10), last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+        for (long cpu = first; cpu <= last && cpu < CPU_SETSIZE; cpu++)
+            CPU_SET((size_t)cpu, set);
+        line = *end == ',' ? end + 1 : end;
+    }
+    return true;
+}
+
+void col_cpu_ranges(const cpu_set_t *set, char *text, size_t size)
+{
+    size_t used = 0;
+    *text = 0;
+    for (size_t i = 0; i < CPU_SETSIZE && used + 24 < size; i++) {
+        if (!CPU_ISSET(i, set))
+            continue;
+        size_t last = i;
+        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, set))
+            last++;
+        used += (size_t)snprintf(text + used, size - used, "%s%zu", used ? "," : "", i);
+        if (last > i)
+            used += (size_t)snprintf(text + used, size - used, "-%zu", last);
+        i = last;
+    }
+}
+
 int col_proc_parse_cpu(const char *text, struct col_proc_cpu *out)
 {
     unsigned long long ticks[8] = {0};

@@ -6,6 +6,7 @@
 #ifndef COL_PROC_H
 #define COL_PROC_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,12 @@ int col_proc_read_stat(int32_t pid, struct col_proc_stat *out);
 /* Value of the line "NAME: 123 kB" or "NAME 123" of a /proc text; -1 if none exists. The unit is
  * not looked at. */
 int64_t col_proc_value(const char *text, const char *name);
+
+/* Adds the CPUs of the line "Cpus_allowed_list: 0-3,8" of /proc/PID/status to `set`; false if none
+ * exists. */
+bool col_proc_add_cpus(const char *text, cpu_set_t *set);
+/* Writes the CPUs of a set as ranges: "0-3,8". */
+void col_cpu_ranges(const cpu_set_t *set, char *text, size_t size);
 
 struct col_proc_cpu {
     uint64_t busy, idle; /* ticks of all CPUs; idle includes waiting for devices */

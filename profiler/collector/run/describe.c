@@ -70,20 +70,8 @@ static void describe_cpus(char *text, size_t size)
 {
     cpu_set_t set;
     text[0] = 0;
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return;
-    size_t used = 0;
-    for (size_t i = 0; i < CPU_SETSIZE && used + 24 < size; i++) {
-        if (!CPU_ISSET(i, &set))
-            continue;
-        size_t last = i;
-        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set))
-            last++;
-        used += (size_t)snprintf(text + used, size - used, "%s%zu", used ? "," : "", i);
-        if (last > i)
-            used += (size_t)snprintf(text + used, size - used, "-%zu", last);
-        i = last;
-    }
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        col_cpu_ranges(&set, text, size);
 }
 
 /* The smallest of `least` and the limits in `file` of a control group and the groups around it. In

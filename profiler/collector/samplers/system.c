@@ -16,9 +16,11 @@
 
 #include "profiler/collector/os/proc.h"
 
-#define SLOW_EVERY  10u /* samples between two readings of what costs a file a thread */
-#define THREADS_MAX 64u /* above this the switches of a process are not read */
-#define TREE_MAX    4096u
+#define SLOW_EVERY    10u /* samples between two readings of what costs a file a thread */
+#define EARLY         4u  /* samples of a process that are all slow ones */
+#define THREADS_MAX   64u /* above this the switches of a process are not read */
+#define TREE_MAX      4096u
+#define AFFINITY_TEXT 256
 
 /* name, unit: tracks of a process */
 #define PROCESS_MAP(X) \
@@ -56,7 +58,9 @@ struct sampled {
     int32_t pid;
     uint64_t start_ticks;
     int64_t track[PROCESS_TRACKS]; /* 0 = not yet */
-    int64_t switches[2];           /* of threads that have ended, summed into the total */
+    unsigned samples;
+    char affinity[AFFINITY_TEXT]; /* as it was written last */
+    int64_t switches[2];          /* of threads that have ended, summed into the total */
     struct {
         int32_t tid;
         int64_t voluntary, involuntary;
@@ -221,6 +225,18 @@ static int put_switches(struct col_drain *drain, struct sampled *sampled)
     return rc ? rc : put_process(drain, sampled, TRACK_INVOLUNTARY, (double)total[1]);
 }
 
+/* Writes the CPUs that the threads of a process may use, if they are others than before. */
+static int put_affinity(struct col_drain *drain, struct sampled *sampled, const cpu_set_t *cpus)
+{
+    char text[AFFINITY_TEXT], name[48];
+    col_cpu_ranges(cpus, text, sizeof text);
+    if (!*text || !strcmp(text, sampled->affinity))
+        return 0;
+    memcpy(sampled->affinity, text, sizeof text);
+    snprintf(name, sizeof name, "process.%lld.affinity", (long long)sampled->row);
+    return store_run_set(drain->db, name, text);
+}
+
 /* Samples context switches. The kernel counts them by thread, so those of threads that have ended
  * are added up here. */
 static int sample_switches(struct col_system *system, struct col_drain *drain,
@@ -234,6 +250,8 @@ static int sample_switches(struct col_system *system, struct col_drain *drain,
                    ? 0
                    : refuse(system, drain, SOURCE_TASKS, "/proc/PID/task", strerror(errno));
     struct sampled now = *sampled;
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
     now.threads = 0;
     bool many = false;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL && !many;) {
@@ -244,14 +262,20 @@ static int sample_switches(struct col_system *system, struct col_drain *drain,
         snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)sampled->pid, (int)tid);
         if (many || col_proc_read(path, text, sizeof text) <= 0)
             continue;
+        (void)col_proc_add_cpus(text, &cpus);
         now.thread[now.threads].tid = tid;
         now.thread[now.threads].voluntary = col_proc_value(text, "voluntary_ctxt_switches");
         now.thread[now.threads++].involuntary = col_proc_value(text, "nonvoluntary_ctxt_switches");
     }
     closedir(dir);
-    if (many)
-        return refuse(system, drain, SOURCE_MANY, "context switches",
-                      "a process has more than 64 threads");
+    if (many) /* of so many threads only the first one is asked */
+        (void)sched_getaffinity(sampled->pid, sizeof cpus, &cpus);
+    int rc = put_affinity(drain, sampled, &cpus);
+    if (rc || many)
+        return rc ? rc
+                  : refuse(system, drain, SOURCE_MANY, "context switches",
+                           "a process has more than 64 threads");
+    memcpy(now.affinity, sampled->affinity, sizeof now.affinity);
     add_ended(&now, sampled);
     *sampled = now;
     return now.threads ? put_switches(drain, sampled) : 0;
@@ -302,7 +326,9 @@ static int sample_process(struct col_system *system, struct col_drain *drain,
         rc = sample_wait(system, drain, sampled);
     if (rc == 0)
         rc = sample_io(system, drain, sampled);
-    if (rc == 0 && system->turns % SLOW_EVERY == 0)
+    bool young =
+        sampled->samples++ < EARLY; /* a launcher may set the affinity and become the program */
+    if (rc == 0 && (young || system->turns % SLOW_EVERY == 0))
         rc = sample_switches(system, drain, sampled);
     return rc;
 }

@@ -247,13 +247,28 @@ static void test_foreign(void **state)
     assert_int_equal(col_schema_parse("", 0, &bad), 0);
 }
 
+/* The CPUs of threads are united; what is no list of them adds none. */
+static void test_affinity(void **state)
+{
+    (void)state;
+    char text[64];
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    assert_true(col_proc_add_cpus("Name:\ttrain\nCpus_allowed_list:\t0-2,8\nMems:\t0\n", &cpus));
+    assert_true(col_proc_add_cpus("Name:\ttrain\nCpus_allowed_list:\t3\n", &cpus));
+    assert_true(col_proc_add_cpus("Name:\ttrain\nCpus_allowed_list:\t9000-9001\n", &cpus));
+    assert_false(col_proc_add_cpus("Name:\tCpus_allowed_list: 5\n", &cpus));
+    col_cpu_ranges(&cpus, text, sizeof text);
+    assert_string_equal(text, "0-3,8");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_command), cmocka_unit_test(test_environment),
         cmocka_unit_test(test_stat),    cmocka_unit_test(test_other_proc),
         cmocka_unit_test(test_work),    cmocka_unit_test(test_step_and_comm),
-        cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_foreign), cmocka_unit_test(test_affinity),
     };
     return cmocka_run_group_tests_name("col_text", tests, NULL, NULL);
 }

@@ -271,6 +271,30 @@ static void test_stretches(void **state)
     fx_close(f);
 }
 
+/* The command set the affinity itself: of the two CPUs that it was started with, the process that
+ * runs steps may use one. So one is what the run has, and two are twice as many. */
+static void test_affinity(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    two_threads(f, 2, -1, -1);
+    FX(store_run_set(f->s, "process.1.affinity", "3"));
+    const struct an_result *r = edited(f, "cores=1");
+    assert_near(r->advice.cores.cores.value, 1, 0);
+    expects(r, 0, 20, 20, 20);
+    fx_close(f);
+    two_threads(f, 2, -1, -1);
+    FX(store_run_set(f->s, "process.1.affinity", "3"));
+    r = edited(f, "cores=2");
+    expects(r, 0, 10, 10, 10);
+    fx_close(f);
+    two_threads(f, 2, -1, -1);
+    FX(store_run_set(f->s, "process.1.affinity", "0-1"));
+    r = edited(f, "cores=2");
+    expects(r, 0, 20, 20, 20);
+    fx_close(f);
+}
+
 /* Without a number of cores nothing is shared, and an edit of it is refused with the reason. */
 static void test_unknown(void **state)
 {
@@ -324,6 +348,7 @@ int main(void)
                                        cmocka_unit_test(test_spins),
                                        cmocka_unit_test(test_other_on_one_rank),
                                        cmocka_unit_test(test_stretches),
+                                       cmocka_unit_test(test_affinity),
                                        cmocka_unit_test(test_unknown),
                                        cmocka_unit_test(test_link)};
     return cmocka_run_group_tests(tests, NULL, NULL);
