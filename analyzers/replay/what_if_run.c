@@ -467,10 +467,6 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
     for (size_t i = 0; i < count; i++)
         text = an_arena_format(context->arena, "%s%s%s", text, i ? "," : "", edit[i].text);
     *what_if = (struct an_what_if){.edit = text};
-    if (state->refusal) {
-        set_absent(what_if, state->refusal);
-        return 0;
-    }
     if (!(plan.floor = calloc(state->steps + 1, sizeof *plan.floor)))
         return TACHO_ENOMEM;
     memcpy(state->own, state->replay->own, state->replay->graph->node_count * sizeof *state->own);
@@ -485,6 +481,8 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
         plan.reason = an_arena_format(
             context->arena, "nothing in the replayed steps is called %.100s", plan.unknown);
     }
+    if (!plan.reason && plan.changes)
+        plan.reason = state->refusal;
     if (!rc && !plan.reason && plan.changes)
         rc = replay_plan(&plan, &outcome);
     if (!rc && plan.reason)

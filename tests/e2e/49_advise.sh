@@ -11,7 +11,7 @@ set -u
 command -v python3 > /dev/null || { echo "needs python3 to read the advice"; exit 77; }
 work_folder
 export OMP_NUM_THREADS=1 XDG_CACHE_HOME=$PWD/cache
-nodes=${TACHO%/*}/tests/unit/analyzers/replay/test_an_replay
+nodes=${TACHO%/*}/tests/unit/analyzers/replay/test_an_replay identities=${TACHO%/*}/tests/unit/analyzers/replay/test_an_teams
 # get FILE EXPRESSION: of the JSON document d
 get() { python3 -c "import json, sys; d = json.load(open(sys.argv[1])); print($2)" "$1"; }
 # within LEAST VALUE: with TIMING only
@@ -114,8 +114,12 @@ fi
 
 [ -z "${TIMING:-}" ] || exit 0 # the rest does not depend on the machine
 # ---- properties of 1,000 random nodes: of these runs, and of every shared trace that has steps
-for run in one line two queue bound ranks; do
+for run in one line two ranks; do
     [ ! -f $run.tacho ] || "$nodes" $run.tacho > out 2>&1 || fail "$run.tacho: $(tail -n 5 out)"
+done
+# ---- what changes nothing gains nothing, for every key of an edit
+for run in one line two queue bound ranks; do
+    [ ! -f $run.tacho ] || "$identities" $run.tacho > out 2>&1 || fail "$run.tacho: $(tail -n 5 out)"
 done
 traces=${TACHO_TRACES:-$SRC/../shared/traces}
 [ -d "$traces" ] || { echo "no shared traces: that part was not run"; exit 0; }

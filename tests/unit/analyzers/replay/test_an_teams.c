@@ -407,11 +407,28 @@ static void test_identities(void **state)
     }
 }
 
-int main(void)
+static const char *run_path;
+
+/* The same of a recorded run. */
+static void test_run(void **state)
 {
+    struct tacho_error err = {0};
+    store_reader *reader = NULL;
+    (void)state;
+    if (store_open(run_path, &reader, &err))
+        fail_msg("%s", err.what);
+    printf("%zu edits change nothing\n", check_identities(reader, 0));
+    store_reader_close(reader);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest run[] = {cmocka_unit_test(test_run)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spinner), cmocka_unit_test(test_worker),
         cmocka_unit_test(test_less_work), cmocka_unit_test(test_room),
         cmocka_unit_test(test_identities)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    run_path = argc > 1 ? argv[1] : NULL;
+    return run_path ? cmocka_run_group_tests(run, NULL, NULL)
+                    : cmocka_run_group_tests(tests, NULL, NULL);
 }
