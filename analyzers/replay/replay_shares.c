@@ -140,6 +140,11 @@ bool an_shares_has_cores(const struct an_shares *shares)
     return shares && shares->cores;
 }
 
+bool an_shares_may_spin(const struct an_shares *shares)
+{
+    return shares->reading[shares->reading_count - 1].surplus >= AN_SURPLUS_SPINS;
+}
+
 size_t an_shares_readings(const struct an_shares *shares)
 {
     return shares->reading_count;

@@ -34,6 +34,8 @@ void an_shares_read(struct an_shares *shares, size_t index);
 /* Is a reading one of a prediction whose edits change the number of cores, or do not? Spinning that
  * gives way to others matters on fewer cores only. */
 bool an_shares_applies(const struct an_shares *shares, size_t index, bool cores);
+/* May CPU time have been spent waiting for other ranks? */
+bool an_shares_may_spin(const struct an_shares *shares);
 /* an_replay_run with the resources: after the edit hosts have `cores` (0: as many as there are), of
  * which other programs want `others` (below 0: as much as before). x->own is the edit's own work,
  * as long as it would take with the recorded slowdown. 0 or TACHO_ENOMEM. */

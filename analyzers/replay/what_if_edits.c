@@ -186,7 +186,7 @@ static void apply_overlap(struct an_plan *plan)
 }
 
 /* A step that gets shorter still needs the CPU time that the run is known to use, on whatever
- * thread, unless some of that is spinning. */
+ * thread, but for what only spins. */
 void an_plan_core_limit(struct an_plan *plan)
 {
     const struct an_core_use *core_use = &plan->state->cores;
@@ -218,8 +218,10 @@ void an_plan_core_limit(struct an_plan *plan)
     plan->condition = an_arena_format(
         context->arena, "%.0f cores that threads share fairly; the run kept %s busy%s%s", cores,
         an_number_words(context->arena, core_use->used.value, 2), spin, others);
-    for (size_t i = 0; i < plan->state->steps && plan->route && !surplus; i++) {
-        double least = plan->state->base_ns[i] * core_use->used.value / cores;
+    double needed = fmin(core_use->used.value, core_use->wanted.value);
+    bool spins = plan->state->shares && an_shares_may_spin(plan->state->shares);
+    for (size_t i = 0; i < plan->state->steps && plan->route && !spins; i++) {
+        double least = plan->state->base_ns[i] * needed / cores;
         plan->floor[i] = plan->floor[i] > least ? plan->floor[i] : least;
     }
 }

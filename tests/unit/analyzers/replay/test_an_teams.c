@@ -23,12 +23,14 @@ struct program {
     int64_t batch, region;            /* ns of work: of a batch, of a region in each thread */
     int regions;
     int64_t slice; /* the scheduler's */
+    int64_t spin;  /* ns that a thread waits at a barrier before it sleeps; 0: it never does */
     bool pinned;   /* threads stay on their cores: thread i on core i modulo cores */
 };
 
 /* A thread of the simulation. The first ones are the team, then come workers, then others. */
 struct thread {
     int64_t work, received, waited; /* work left; time on a core; time ready without one */
+    int64_t spun;                   /* waited at this barrier, on a core */
     int64_t account;                /* time on a core, as the scheduler counts it */
     bool waits, sleeps;             /* at a barrier, on its core; for a batch, on none */
 };
@@ -107,7 +109,10 @@ static void work_for(struct machine *machine, int64_t ns)
         }
         thread->received += ns;
         thread->account += ns;
+        thread->spun += thread->work ? 0 : ns;
         thread->work -= thread->work < ns ? thread->work : ns;
+        if (machine->program.spin && thread->spun >= machine->program.spin)
+            thread->sleeps = true;
     }
     for (int core = 0; core < machine->program.cores; core++)
         machine->slice_left[core] -= ns;
@@ -155,7 +160,10 @@ static bool advance_team(struct machine *machine)
     machine->region = machine->region + 1 == program->regions ? -1 : machine->region + 1;
     for (int i = 0; i < program->team; i++) {
         machine->thread[i].waits = true;
+        machine->thread[i].spun = 0;
         machine->thread[i].work = machine->region >= 0 ? program->region : 0;
+        if (machine->thread[i].sleeps && machine->thread[i].work)
+            wake(machine, i);
     }
     if (machine->region < 0 && !program->workers)
         main->work = program->batch;
@@ -351,6 +359,23 @@ static void test_worker(void **state)
     compare(&before, "loader.workers=1", &after, 10, 100);
 }
 
+/* A batch takes as long as the compute of a step, so long that the team's other thread sleeps: half
+ * of the machine is free, and still a worker gains next to nothing. */
+static void test_long_batch(void **state)
+{
+    (void)state;
+    struct program before = {.cores = 2,
+                             .team = 2,
+                             .batch = 60 * MS,
+                             .region = 500 * US,
+                             .regions = 120,
+                             .slice = 3 * MS,
+                             .spin = 10 * MS},
+                   after = before;
+    after.workers = 1;
+    compare(&before, "loader.workers=1", &after, 10, 40);
+}
+
 /* A worker beside the team has less to do. */
 static void test_less_work(void **state)
 {
@@ -425,9 +450,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest run[] = {cmocka_unit_test(test_run)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spinner), cmocka_unit_test(test_worker),
-        cmocka_unit_test(test_less_work), cmocka_unit_test(test_room),
-        cmocka_unit_test(test_identities)};
+        cmocka_unit_test(test_spinner),    cmocka_unit_test(test_worker),
+        cmocka_unit_test(test_long_batch), cmocka_unit_test(test_less_work),
+        cmocka_unit_test(test_room),       cmocka_unit_test(test_identities)};
     run_path = argc > 1 ? argv[1] : NULL;
     return run_path ? cmocka_run_group_tests(run, NULL, NULL)
                     : cmocka_run_group_tests(tests, NULL, NULL);
