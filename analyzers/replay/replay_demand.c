@@ -5,7 +5,7 @@
  * works on several cores (OpenMP); the CPU time that was sampled at the same time does.
  *
  *     wanted = sum of demand x work as recorded       used = CPU time of the run's processes
- *     ready  = used + time waited for a core
+ *     ready  = used / (1 - the part of its time in which a thread waited for a core)
  *
  * If more was ready than wanted, compute ran on several cores each. If less was, threads slept in
  * their ranges, those of the loader first. What other programs want, O, then follows from how
@@ -24,10 +24,8 @@
 #define SATURATED    95.0 /* % of the machine's CPU time: from here on threads wait for cores */
 #define SPEED_LEAST  0.01 /* of a thread that is ready */
 #define NEAR         0.02 /* of CPU time: sampled and replayed are the same */
-#define SLICE        3e6 /* ns that a scheduler gives a thread before the next one: Linux 1.4 to 4 ms */
 #define ROUNDED      0.05 /* of a thread: demand that CPU time is not known well enough for */
 #define WHOLE        0.15 /* of a thread: so few less than all of a team are all of it */
-#define HELD_MOST    0.98 /* of the work of a rank */
 #define OTHERS_LEAST 0.05 /* cores: less is what a recorder and the system need */
 #define HALVINGS     40
 #define OTHERS       64.0 /* times the cores: the most that others may want */
@@ -441,54 +439,6 @@ static void interpret_surplus(struct an_shares *shares, enum an_surplus surplus,
         *others = fmin(*others, sampled->least * ready / got);
 }
 
-/* ns of the own work of a lane's thread in the replayed steps. */
-static double lane_work(const struct an_shares *shares, const struct an_lane *lane)
-{
-    const struct an_graph *graph = shares->replay->graph;
-    double sum = 0;
-    for (uint32_t node = (uint32_t)graph->track_first[lane->track];
-         node < graph->track_first[lane->track + 1]; node++)
-        if (shares->replay->inside[node] && shares->share_of[node] != AN_NO_SHARE)
-            sum += (double)shares->replay->own[node];
-    return sum;
-}
-
-/* ns of the frames that the first thread of a process waited for a core. */
-static double waited_ns(const struct an_shares *shares, uint32_t process)
-{
-    const struct an_replay *replay = shares->replay;
-    double sum = 0;
-    for (size_t i = 0; i < replay->frame_count; i++) {
-        const struct an_replay_frame *frame = &replay->frame[i];
-        struct an_value rate =
-            an_system_rate_of(replay->context, "cpu_wait", NULL, process, frame->start, frame->end);
-        sum += rate.valid ? rate.value / 1e9 * (double)an_time_sub(frame->end, frame->start) : 0;
-    }
-    return sum;
-}
-
-/* Ranks that spin while they wait for each other have all cores all the time, but for what others
- * take. That holds up the work of each rank by its part of what all have waited for a core: all
- * that it waited itself, or (`spread`) as much in its work as while it waited for other ranks.
- * NULL: no memory. */
-static float *find_held(struct an_shares *shares, const struct sampled *sampled, bool spread,
-                        const struct sums *sums)
-{
-    const struct an_context *context = shares->replay->context;
-    float *held = an_arena_zero(context->scratch, context->trace->track_count + 1, sizeof *held);
-    double of_others = fmin(1, sampled->least / sampled->waiting);
-    for (size_t i = 0; i < context->lane_count && held; i++) {
-        const struct an_lane *lane = &context->lane[i];
-        double work = lane->track == AN_NONE ? 0 : lane_work(shares, lane),
-               waited = of_others * waited_ns(shares, lane->process);
-        work = spread ? fmax(work, sums->time) : work;
-        for (size_t track = 0; track < context->trace->track_count && work > 0; track++)
-            if (context->trace->track[track].process == lane->process)
-                held[track] = (float)fmin(HELD_MOST, waited / work);
-    }
-    return held;
-}
-
 /* Adds one interpretation of the CPU time, from the uses as recorded. 0 or TACHO_ENOMEM. */
 static int add_reading(struct an_shares *shares, enum an_surplus surplus,
                        const struct sampled *sampled, const struct an_times *base,
@@ -514,7 +464,8 @@ static int add_reading(struct an_shares *shares, enum an_surplus surplus,
         interpret_surplus(shares, surplus, sampled, sums, &others);
     bool held = surplus >= AN_SURPLUS_SPINS && sampled->saturated && sampled->waiting > 0 &&
                 sampled->least >= OTHERS_LEAST && shares->demand[AN_CAUSE_COMPUTE] <= 1;
-    if (held && !(reading->held = find_held(shares, sampled, surplus == AN_SURPLUS_SPREAD, sums)))
+    if (held && !(reading->held = an_shares_held(shares, fmin(1, sampled->least / sampled->waiting),
+                                                 surplus == AN_SURPLUS_SPREAD ? sums->time : 0)))
         return TACHO_ENOMEM;
     if (sampled)
         (void)received_cores(shares, held ? 0 : others, sums);
@@ -535,25 +486,6 @@ static int add_reading(struct an_shares *shares, enum an_surplus surplus,
     return 0;
 }
 
-/* A team works for as long as its fastest repeat at most before its threads meet at a barrier. In a
- * shorter time than a thread keeps a core, only one of them is held up. */
-static int find_evens(struct an_shares *shares)
-{
-    const struct an_replay *replay = shares->replay;
-    size_t nodes = replay->graph->node_count;
-    int64_t *fast = malloc((nodes + 1) * sizeof *fast);
-    shares->evens = an_arena_zero(replay->context->scratch, nodes, sizeof *shares->evens);
-    int rc = fast && shares->evens ? 0 : TACHO_ENOMEM;
-    if (!rc) {
-        memcpy(fast, replay->own, nodes * sizeof *fast);
-        rc = an_replay_fastest(replay, fast);
-    }
-    for (size_t node = 0; node < nodes && !rc; node++)
-        shares->evens[node] = (float)fmin(1, (double)fast[node] / SLICE);
-    free(fast);
-    return rc;
-}
-
 static int calibrate_cores(struct an_shares *shares, const struct an_times *base,
                            struct an_core_use *use)
 {
@@ -568,7 +500,7 @@ static int calibrate_cores(struct an_shares *shares, const struct an_times *base
     const struct an_reading *work = &shares->reading[0];
     if (work->demand[AN_CAUSE_COMPUTE] <= 1 && !has_surplus(shares, &sampled, &sums))
         return 0;
-    rc = find_evens(shares);
+    rc = an_shares_find_evens(shares);
     rc = rc ? rc : add_reading(shares, AN_SURPLUS_LOOSE, &sampled, base, &sums);
     rc = rc ? rc : add_reading(shares, AN_SURPLUS_YIELDS, &sampled, base, &sums);
     if (rc || !shares->waits)

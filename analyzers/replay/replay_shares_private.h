@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to analyzers/replay: shared cores and links. replay_demand.c finds how much each piece of
- * work demands of which resource, replay_uses.c when it is there and how fast, and replay_shares.c
- * iterates the replay with both.
+ * work demands of which resource, replay_teams.c what it loses where it waits for other threads,
+ * replay_uses.c when it is there and how fast, and replay_shares.c iterates the replay with all.
  */
 #ifndef ANALYZERS_REPLAY_SHARES_PRIVATE_H
 #define ANALYZERS_REPLAY_SHARES_PRIVATE_H
@@ -137,6 +137,15 @@ double an_use_slowdown(const struct an_shares *shares, uint32_t id, const struct
 void an_shares_sweep(struct an_shares *shares);
 /* Who shares what: of[], share[], lane[]. 0 or TACHO_ENOMEM. */
 int an_shares_find(struct an_shares *shares);
+/* Fills evens[]: a team works for as long as the fastest repeat of a range at most before its
+ * threads meet at a barrier. In a shorter time than a thread keeps a core, only one of them is held
+ * up. 0 or TACHO_ENOMEM. */
+int an_shares_find_evens(struct an_shares *shares);
+/* Ranks that spin while they wait for each other have all cores all the time, but for what others
+ * take: the part `of_others` of the time that each process waited for a core. That holds up the own
+ * work of the rank, or (spread_ns: of the frames) as much of that as of its waiting for ranks. Of
+ * every track, in the work arena; NULL: no memory. */
+float *an_shares_held(const struct an_shares *shares, double of_others, double spread_ns);
 /* The readings of what the run did to cores, by the CPU time that was sampled; fills *use from the
  * first. 0 or TACHO_ENOMEM. */
 int an_shares_calibrate(struct an_shares *shares, const struct an_times *base,
