@@ -102,16 +102,6 @@ long an_command_prefetch(const struct an_context *context)
     return prefetch > 0 ? prefetch : PREFETCH;
 }
 
-long an_command_team(const struct an_context *context)
-{
-    const char *environment = an_trace_key(context->trace, "environment");
-    json_t *variables = environment ? json_loads(environment, 0, NULL) : NULL;
-    const char *count = json_string_value(json_object_get(variables, "OMP_NUM_THREADS"));
-    long threads = count ? strtol(count, NULL, 10) : 0;
-    json_decref(variables);
-    return threads > 0 && threads <= TEAM_MOST ? threads : 0;
-}
-
 const char *an_command_line(struct an_context *context, const char *option)
 {
     const char *command = an_trace_key(context->trace, "command"), *line = "";
@@ -160,6 +150,13 @@ const char *an_command_variable(struct an_context *context, const char *name)
     value = value ? an_arena_text(context->arena, value) : NULL;
     json_decref(set);
     return value;
+}
+
+long an_command_team(struct an_context *context)
+{
+    const char *count = an_command_variable(context, "OMP_NUM_THREADS");
+    long threads = count ? strtol(count, NULL, 10) : 0;
+    return threads > 0 && threads <= TEAM_MOST ? threads : 0;
 }
 
 /* Is it a variable that the launcher or the machine sets, and not the one who types the command? */

@@ -17,7 +17,7 @@ bool an_command_has_option(const struct an_context *context, const char *option)
 long an_command_prefetch(const struct an_context *context);
 /* Threads of each OpenMP team by OMP_NUM_THREADS of the recorded environment; 0: it does not say.
  */
-long an_command_team(const struct an_context *context);
+long an_command_team(struct an_context *context);
 /* The command of the run, a JSON list of words, as one types it; without the option (and its value;
  * "": none) that is given anew. NULL: not recorded. */
 const char *an_command_line(struct an_context *context, const char *option);
