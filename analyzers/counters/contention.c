@@ -5,15 +5,21 @@
  * so the budget counts it as whatever the ranges say, mostly as compute: the head of every report
  * warns of it.
  *
- * Both values come from samples, so they are means over the time from the first counted step to
- * the last one, not of single steps. others = busy share of the machine x its CPUs - CPU time of
- * the run's processes / that time. wait = growth of the kernel's account of the thread's time on a
- * run queue (/proc/PID/schedstat) / that time.
+ * All values come from samples, over the time from the first counted step to the last one. others =
+ * busy share of the machine x its CPUs - CPU time of the run's processes / that time. wait = growth
+ * of the kernel's account of the thread's time on a run queue (/proc/PID/schedstat) / that time.
+ *
+ * Whose fault a wait is follows from intervals of that time, because a neighbour may come in
+ * bursts. With C usable cores, of which the run used U while its thread waited for the part W of
+ * the interval, its threads were ready for U / (1 - W) cores. On free cores they would have waited
+ * for 1 - C (1 - W) / U, if that is positive: that part is the run's own. The rest was lost to
+ * other programs, but never more than the CPU time that those used.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/stats.h"
 #include "analyzers/counters/sampled.h"
 #include "analyzers/counters/system.h"
 
@@ -24,6 +30,11 @@
 #define OTHERS_LEAST 0.25
 #define OTHERS_SHARE 0.2
 #define WAIT_PCT     5.0
+/* An interval of the attribution: in less, ticks of 10 ms say too little. */
+#define INTERVAL       100000000 /* ns */
+#define INTERVALS_MOST 600
+#define BLOCKS_MOST    20   /* of intervals in a row, whose means are taken as independent */
+#define SPEED_LEAST    0.01 /* of a thread that is ready */
 
 struct window {
     int64_t start, end;
@@ -75,36 +86,61 @@ static double growth(const struct an_trace *trace, const struct an_track *track,
                : 0;
 }
 
-/* Computes the mean number of cores that other programs used: the busy cores of the machine minus
- * those of the run. */
-static struct an_value cores_of_others(struct an_context *context, double *cpus)
+/* What was sampled of the machine while counted steps ran. */
+struct machine {
+    const struct an_track *busy;
+    struct window window;
+    double cpus; /* 0: not known */
+};
+
+/* Finds the samples of the machine. Returns why there are none, NULL: there are. */
+static const char *find_machine(const struct an_context *context, struct machine *machine)
 {
     const struct an_trace *trace = context->trace;
-    const struct an_track *busy = NULL;
     const char *online = an_trace_key(trace, "cpu.online");
-    struct window window = counted_window(context, AN_NONE);
-    double own = 0;
-    *cpus = online ? strtod(online, NULL) : 0;
-    if (!(*cpus > 0))
-        return an_num_none("the file does not say how many CPUs the machine has");
+    *machine = (struct machine){.window = counted_window(context, AN_NONE),
+                                .cpus = online ? strtod(online, NULL) : 0};
+    if (!(machine->cpus > 0))
+        return "the file does not say how many CPUs the machine has";
     for (size_t k = 0; k < trace->track_count; k++)
         if (an_system_track(&trace->track[k], "cpu_busy", true)) {
-            if (busy)
-                return an_num_none(
-                    "the run is on several machines: see `tacho report` of each machine's file");
-            busy = &trace->track[k];
+            if (machine->busy)
+                return "the run is on several machines: see `tacho report` of each machine's file";
+            machine->busy = &trace->track[k];
         }
-    if (!busy)
-        return an_num_none("the machine was not sampled");
-    if (!clip(trace, busy, BUSY_LEAST, &window))
-        return an_num_none(
-            "less than 0.3 s of the counted steps were sampled: let the run go on for longer");
+    if (!machine->busy)
+        return "the machine was not sampled";
+    return clip(trace, machine->busy, BUSY_LEAST, &machine->window)
+               ? NULL
+               : "less than 0.3 s of the counted steps were sampled: let the run go on for longer";
+}
+
+/* The mean number of cores that the run used. */
+static double own_cores(const struct an_trace *trace, struct window window)
+{
+    double own = 0;
     for (size_t k = 0; k < trace->track_count; k++)
         if (an_system_track(&trace->track[k], "cpu_time", false) ||
             an_system_track(&trace->track[k], "other_cpu_time", true))
             own += growth(trace, &trace->track[k], window);
-    double all = an_sampled_over(trace, busy, window.start, window.end).mean / 100 * *cpus;
-    double cores = all - own / (double)an_time_sub(window.end, window.start);
+    return own / (double)an_time_sub(window.end, window.start);
+}
+
+/* The mean number of cores that other programs used: the busy cores of the machine minus those of
+ * the run. Below 0 by the coarseness of the kernel's ticks. */
+static double other_cores(const struct an_trace *trace, const struct machine *machine,
+                          struct window window, double own)
+{
+    return an_sampled_over(trace, machine->busy, window.start, window.end).mean / 100 *
+               machine->cpus -
+           own;
+}
+
+static struct an_value cores_of_others(const struct an_context *context,
+                                       const struct machine *machine)
+{
+    double own = own_cores(context->trace, machine->window),
+           cores = other_cores(context->trace, machine, machine->window, own);
     return isfinite(cores) ? an_num(fmax(0, cores)) : an_num_none("a sample is not finite");
 }
 
@@ -147,54 +183,192 @@ static struct an_value wait_pct(const struct an_context *context)
                   "is not the first of its process");
 }
 
+/* ---- whose fault a wait is ------------------------------------------------------------------- */
+
+/* Means over an interval, as shares of its time. */
+struct blame {
+    double lost;    /* waited for a core that other programs had */
+    double own;     /* would have waited on free cores, too */
+    double present; /* 1: others used more than a quarter of a core */
+};
+
+/* The part of the interval in which the threads of the lanes waited for a core; NAN: not sampled.
+ */
+static double interval_wait(const struct an_context *context, const struct an_track *const *track,
+                            struct window window)
+{
+    double sum = 0;
+    size_t lanes = 0;
+    for (size_t i = 0; i < context->lane_count; i++) {
+        struct window part = window;
+        if (!track[i] || !clip(context->trace, track[i], 1, &part))
+            continue;
+        sum += growth(context->trace, track[i], part) / (double)an_time_sub(part.end, part.start);
+        lanes++;
+    }
+    return lanes ? sum / (double)lanes : NAN;
+}
+
+/* Splits the wait of an interval: see the head of this file. */
+static struct blame split_wait(double wait, double own, double others, double cores)
+{
+    double ready = own / fmax(1 - wait, SPEED_LEAST);
+    double alone = ready > cores ? fmin(wait, 1 - cores / ready) : 0;
+    return (struct blame){.lost = fmax(0, fmin(wait - alone, others)),
+                          .own = alone,
+                          .present = others > OTHERS_LEAST};
+}
+
+/* Fills the blame of each interval and returns how many are known. */
+static size_t split_intervals(const struct an_context *context, const struct machine *machine,
+                              const struct an_track *const *track, size_t intervals,
+                              struct blame *blame)
+{
+    const struct an_count *usable = &context->result->run.cores;
+    double cores = usable->valid && usable->value > 0 ? (double)usable->value : machine->cpus;
+    int64_t whole = an_time_sub(machine->window.end, machine->window.start);
+    size_t known = 0;
+    for (size_t i = 0; i < intervals; i++) {
+        double from = (double)i / (double)intervals, to = (double)(i + 1) / (double)intervals;
+        struct window window = {machine->window.start + (int64_t)(from * (double)whole),
+                                machine->window.start + (int64_t)(to * (double)whole)};
+        double wait = interval_wait(context, track, window),
+               own = own_cores(context->trace, window),
+               others = other_cores(context->trace, machine, window, own);
+        if (isfinite(wait) && isfinite(others))
+            blame[known++] = split_wait(wait, own, others, cores);
+    }
+    return known;
+}
+
+/* Fills the means, and the 95 % interval of the lost time from the means of blocks of intervals,
+ * since neighbouring intervals are alike. */
+static void fill_blame(struct an_system *system, const struct blame *blame, size_t count)
+{
+    double sum = 0, own = 0, present = 0, block[BLOCKS_MOST];
+    size_t blocks = count < BLOCKS_MOST ? count : BLOCKS_MOST;
+    for (size_t i = 0; i < blocks; i++) {
+        size_t first = i * count / blocks, end = (i + 1) * count / blocks;
+        block[i] = 0;
+        for (size_t k = first; k < end; k++) {
+            block[i] += blame[k].lost / (double)(end - first);
+            sum += blame[k].lost;
+            own += blame[k].own;
+            present += blame[k].present;
+        }
+    }
+    double lost = fmin(sum / (double)count, system->other_cores.value);
+    double half = blocks > 1 ? an_quantile_of_tail(an_student_tail, 0.025, (double)(blocks - 1)) *
+                                   an_sd(block, blocks) / sqrt((double)blocks)
+                             : lost;
+    system->others_lost_pct = an_num(100 * fmin(1, lost));
+    system->others_lost_low_pct = an_num(100 * fmax(0, lost - half));
+    system->others_lost_high_pct = an_num(100 * fmin(1, lost + half));
+    system->own_wait_pct = an_num(100 * fmin(1, own / (double)count));
+    system->others_present_pct = an_num(100 * present / (double)count);
+}
+
+static void blame_absent(struct an_system *system, const char *reason)
+{
+    system->others_lost_pct = system->others_lost_low_pct = system->others_lost_high_pct =
+        system->own_wait_pct = system->others_present_pct = an_num_none(reason);
+}
+
+/* Attributes the wait to other programs and to the run itself. 0 or TACHO_ENOMEM. */
+static int attribute_wait(struct an_context *context, const struct machine *machine)
+{
+    struct an_system *system = &context->result->system;
+    int64_t whole = an_time_sub(machine->window.end, machine->window.start);
+    size_t intervals = (size_t)(whole / INTERVAL);
+    intervals = intervals < INTERVALS_MOST ? intervals : INTERVALS_MOST;
+    if (!system->other_cores.valid || !system->cpu_wait_pct.valid || !intervals) {
+        blame_absent(system, system->other_cores.valid ? system->cpu_wait_pct.reason
+                                                       : system->other_cores.reason);
+        return 0;
+    }
+    struct blame *blame = an_arena_zero(context->scratch, intervals, sizeof *blame);
+    const struct an_track **track =
+        an_arena_zero(context->scratch, context->lane_count + 1, sizeof *track);
+    if (!blame || !track)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < context->lane_count; i++)
+        track[i] = wait_track(context->trace, &context->lane[i]);
+    size_t known = split_intervals(context, machine, track, intervals, blame);
+    if (known)
+        fill_blame(system, blame, known);
+    else
+        blame_absent(system, "no interval of the counted steps was sampled");
+    return 0;
+}
+
+/* ---- the warning ----------------------------------------------------------------------------- */
+
+/* "12 % of the steps' time their thread waited for a core (run-queue wait)"; NULL: too little. */
+static const char *wait_words(struct an_context *context)
+{
+    const struct an_value *wait = &context->result->system.cpu_wait_pct;
+    if (!wait->valid || wait->value < WAIT_PCT)
+        return NULL;
+    return an_arena_format(context->arena,
+                           "%.0f %% of the steps' time their thread waited for a core (run-queue "
+                           "wait)",
+                           wait->value);
+}
+
 /* Returns the warning for the head of every report, NULL if there is no reason for one. */
 static const char *caution(struct an_context *context, double cpus)
 {
     const struct an_system *system = &context->result->system;
+    const char *wait = wait_words(context);
     bool company = system->other_cores.valid && system->other_cores.value > OTHERS_LEAST &&
                    system->other_cores.value > OTHERS_SHARE * cpus;
-    bool waits = system->cpu_wait_pct.valid && system->cpu_wait_pct.value >= WAIT_PCT;
-    const char *wait =
-        !waits ? ""
-               : an_arena_format(
-                     context->arena,
-                     "%.0f %% of the steps' time their thread waited for a core (run-queue wait)",
-                     system->cpu_wait_pct.value);
-    if (company)
+    bool lost = wait && an_value_or_0(system->others_lost_pct) >= WAIT_PCT;
+    if (company || lost)
         return an_arena_format(
             context->arena,
             "SHARED MACHINE: other programs used %.1f of %.0f CPUs while these steps ran%s%s: the "
-            "lost time is shown below as compute or whatever else ran. Stop them, or give the run "
-            "cores of its own, and record again.",
-            system->other_cores.value, cpus, waits ? ", and " : "", wait);
-    if (waits && !system->other_cores.valid)
+            "lost time is shown below as compute or whatever else ran. Use free cores or a "
+            "reserved node, and record again.",
+            system->other_cores.value, cpus, wait ? ", and " : "", wait ? wait : "");
+    if (!wait)
+        return NULL;
+    if (!system->other_cores.valid)
         return an_arena_format(
             context->arena,
             "SHORT OF CORES: %s: other programs took them, or the run has more threads than there "
             "are cores. The lost time is shown below as compute or whatever else ran.",
             wait);
-    if (waits)
+    if (an_value_or_0(system->own_wait_pct) >= WAIT_PCT)
         return an_arena_format(context->arena,
                                "TOO FEW CORES: %s, with few other programs running: the run has "
                                "more threads than cores. The lost time is shown below as compute "
                                "or whatever else ran. Use fewer threads, ranks or workers.",
                                wait);
-    return NULL;
+    return an_arena_format(
+        context->arena,
+        "SHORT OF CORES: %s, although the machine had cores free and few other "
+        "programs ran: a CPU quota, or an affinity that the program sets, can "
+        "cause it. The lost time is shown below as compute or whatever else ran.",
+        wait);
 }
 
 static void contention_absent(struct an_context *context, const char *reason)
 {
     context->result->system.other_cores = context->result->system.cpu_wait_pct =
         an_num_none(reason);
+    blame_absent(&context->result->system, reason);
 }
 
 static int contention_run(struct an_context *context)
 {
-    double cpus;
-    context->result->system.other_cores = cores_of_others(context, &cpus);
+    struct machine machine;
+    const char *missing = find_machine(context, &machine);
+    context->result->system.other_cores =
+        missing ? an_num_none(missing) : cores_of_others(context, &machine);
     context->result->system.cpu_wait_pct = wait_pct(context);
-    context->result->caution = caution(context, cpus);
-    return 0;
+    int rc = attribute_wait(context, &machine);
+    context->result->caution = caution(context, machine.cpus);
+    return rc;
 }
 
 const struct an_analyzer an_contention = {

@@ -304,7 +304,7 @@ static const struct {
      on_devices,
      NEEDS(QUALITY) | NEEDS(LAUNCHES),
      {"INCOMPLETE_CAPTURE"}},
-    {"the step on free cores", everywhere, NEEDS(CORES), {0}},
+    {"the step on free cores", everywhere, NEEDS(CORES), {"OTHER_PROGRAMS"}},
 };
 #define CHECKS (sizeof checks / sizeof *checks)
 _Static_assert(CHECKS <= CHECKS_MOST, "room for each check");

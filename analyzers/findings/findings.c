@@ -160,6 +160,20 @@ static void verdict_first(struct an_findings_list *findings)
     findings->found[0] = first;
 }
 
+/* Other programs go first unless the finding in front gains more even at its low end: a ceiling and
+ * a gain that is not claimed have none. */
+static void others_first(struct an_findings_list *findings)
+{
+    const struct an_finding *others = an_findings_others_of(findings->found, findings->count);
+    const struct an_value *front = &findings->found[0].gain.low;
+    if (!others || (front->valid && front->value > others->gain.low.value))
+        return;
+    struct an_finding first = *others;
+    memmove(findings->found + 1, findings->found,
+            (size_t)(others - findings->found) * sizeof first);
+    findings->found[0] = first;
+}
+
 /* ---- the analyzer ---------------------------------------------------------------------------- */
 
 /* Runs every check. The replay comes last, because it edits the gains of what the others found. */
@@ -177,7 +191,9 @@ static int run_checks(struct an_findings_list *findings)
     an_findings_leak(findings);
     an_findings_threads(findings);
     rc = unattributed(findings);
-    return rc ? rc : an_findings_replay(findings);
+    rc = rc ? rc : an_findings_others(findings);
+    rc = rc ? rc : an_findings_replay(findings);
+    return rc ? rc : an_findings_while_others(findings);
 }
 
 /* Runs the checks, orders the findings and keeps the first ones in the result. */
@@ -193,6 +209,7 @@ static int findings_frame(struct an_context *context)
     if (findings.count)
         qsort(findings.found, findings.count, sizeof *findings.found, gain_order);
     verdict_first(&findings);
+    others_first(&findings);
     if (findings.count > FINDINGS_MOST)
         findings.count = FINDINGS_MOST;
     result->findings =

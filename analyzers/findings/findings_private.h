@@ -136,8 +136,14 @@ void an_findings_throttled(struct an_findings_list *findings); /* clocks of the 
 void an_findings_threads(struct an_findings_list *findings);   /* teams and cores */
 void an_findings_leak(struct an_findings_list *findings);      /* memory that grows */
 void an_findings_capture(struct an_findings_list *findings);   /* what the recording lacks */
+/* Other programs on the machine (findings_others.c), before the other gains are replayed. */
+int an_findings_others(struct an_findings_list *findings);
 /* Puts the gains of a replay into the findings whose proposal can be replayed. */
 int an_findings_replay(struct an_findings_list *findings);
+/* Where others are named, widens the replayed gains of the other findings to those on free cores. */
+int an_findings_while_others(struct an_findings_list *findings);
+/* The finding OTHER_PROGRAMS among `count` of them, NULL: it is not there. */
+const struct an_finding *an_findings_others_of(const struct an_finding *finding, size_t count);
 /* Fills result.checked, not_checked and healthy from the table of checks (checks.c), after all
  * checks ran. 0 or TACHO_ENOMEM. */
 int an_findings_sum_up(struct an_findings_list *findings);

@@ -91,7 +91,7 @@ int an_findings_replay(struct an_findings_list *findings)
     for (size_t i = 0; i < findings->count; i++) {
         struct an_finding *finding = &findings->found[i];
         struct an_what_if what_if;
-        if (!finding->what_if || !context->what_if)
+        if (!finding->what_if || !context->what_if || finding->replay.edit)
             continue;
         /* Edits of ranks scale the unknown host time, too. */
         if (strncmp(finding->what_if, "rank", 4) != 0 && !knows_enough(&context->result->advice))

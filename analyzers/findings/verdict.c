@@ -208,6 +208,22 @@ static void by_budget(struct an_context *context)
                                       is_all_clear(result) ? not_checked_words(context) : "");
 }
 
+/* The verdict of a run that other programs hold back more than anything in it. */
+static void by_others(struct an_context *context)
+{
+    struct an_result *result = context->result;
+    const struct an_system *system = &result->system;
+    const struct an_finding *next = result->finding_count > 1 ? &result->findings[1] : NULL;
+    result->verdict_class = "OTHER PROGRAMS";
+    result->verdict = an_finding_text(
+        context,
+        "OTHER PROGRAMS hold this run back: they used %.1f of %s CPUs, and for %.0f %% of every "
+        "step its thread waits for a core that they have%s %s.",
+        system->other_cores.value, an_trace_key(context->trace, "cpu.online"),
+        system->others_lost_pct.value, next ? an_finding_text(context, "; next: %s", next->id) : "",
+        basis(context));
+}
+
 /* ---- devices without steps ------------------------------------------------------------------- */
 
 /* The parts of a capture that get a name; the rest of the devices' span is opaque. */
@@ -399,7 +415,11 @@ static void without_steps(struct an_context *context)
 static int verdict_run(struct an_context *context)
 {
     bool devices = context->gpu && an_devices_ns(context->result, span_ns) > 0;
-    if (devices && (context->result->budget.reason || !context->result->budget.roles_known))
+    bool others = an_findings_others_of(context->result->findings,
+                                        context->result->finding_count ? 1 : 0) != NULL;
+    if (others)
+        by_others(context);
+    else if (devices && (context->result->budget.reason || !context->result->budget.roles_known))
         by_capture(context);
     else if (!context->step_count)
         without_steps(context);

@@ -927,6 +927,27 @@ const struct an_metric an_metrics[] = {
      PROC,
      "run-queue wait; from 5 % on the top of the report warns: it counts as compute or whatever "
      "else ran"},
+    {"system/others_lost_pct", "%",
+     "mean over intervals of 0.1 s of min(wait - own wait, cores that others used); wait and own "
+     "wait as below",
+     PROC,
+     "the part of the run-queue wait in which other programs had the cores, never more than the "
+     "CPU "
+     "time that they used; of 10 % on they are the finding OTHER_PROGRAMS"},
+    {"system/others_lost_low_pct", "%",
+     "95 % interval of it: Student's t over 20 blocks of intervals in a row", PROC, ""},
+    {"system/others_lost_high_pct", "%", "the same, above", PROC, ""},
+    {"system/own_wait_pct", "%",
+     "mean over the intervals of 1 - C (1 - W) / U where positive: C usable cores, U cores that "
+     "the "
+     "run used, W run-queue wait",
+     PROC, "what the run would have waited on free cores, too: it has more threads than cores"},
+    {"system/others_present_pct", "%",
+     "intervals in which other programs used more than 0.25 cores / intervals", PROC, ""},
+    {"findings[]/while_others", "",
+     "true: gain_pct spans the replay with what other programs took and "
+     "the replay without it",
+     REPLAY, "only beside the finding OTHER_PROGRAMS"},
     {"system/rss_peak_bytes", "bytes", "largest sum over processes of the resident set", END,
      "at least the largest of one process by the kernel's account"},
     {"system/read_bytes", "bytes", "read from storage by the target", PROC,

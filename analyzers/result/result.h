@@ -344,6 +344,10 @@ struct an_system {
         other_cores; /* mean number of CPUs busy with other programs while counted steps ran */
     struct an_value
         cpu_wait_pct; /* of the time of counted steps: their thread was ready and had no core */
+    /* Of that time: other programs had the core (mean, 95 % interval over time), and what the run
+     * would have waited on free cores, too, because it has more threads than cores. */
+    struct an_value others_lost_pct, others_lost_low_pct, others_lost_high_pct, own_wait_pct;
+    struct an_value others_present_pct; /* of that time others used more than a quarter of a core */
     struct an_value rss_peak_bytes;
     struct an_value read_bytes, write_bytes; /* to and from storage */
     struct an_value minor_faults, major_faults;
@@ -559,6 +563,7 @@ struct an_finding {
     bool fault;          /* a wrong setting whose cost is not known: goes before the others */
     bool bound;          /* of the edit: it takes away all that the change could at best */
     struct an_what_if replay; /* what_if replayed, with the gain above; edit NULL: it was not */
+    bool while_others; /* the gain spans the replay with what other programs took, and without it */
 };
 
 /* ---- trust -------------------------------------------------------------------------------------------------------------- */

@@ -202,6 +202,11 @@ static void put_system(struct rep_writer *writer, const struct an_system *system
     rep_put_value(writer, "machine_busy_pct", system->machine_busy_pct);
     rep_put_value(writer, "other_cores", system->other_cores);
     rep_put_value(writer, "cpu_wait_pct", system->cpu_wait_pct);
+    rep_put_value(writer, "others_lost_pct", system->others_lost_pct);
+    rep_put_value(writer, "others_lost_low_pct", system->others_lost_low_pct);
+    rep_put_value(writer, "others_lost_high_pct", system->others_lost_high_pct);
+    rep_put_value(writer, "own_wait_pct", system->own_wait_pct);
+    rep_put_value(writer, "others_present_pct", system->others_present_pct);
     rep_put_value(writer, "rss_peak_bytes", system->rss_peak_bytes);
     rep_put_value(writer, "read_bytes", system->read_bytes);
     rep_put_value(writer, "write_bytes", system->write_bytes);
@@ -343,6 +348,7 @@ static void put_findings(struct rep_writer *writer, const struct an_result *resu
         rep_put_text(writer, "wrong_when", finding->wrong_when);
         rep_put_text_or(writer, "what_if", finding->what_if,
                         "the change cannot be expressed in the dependency graph");
+        rep_put_bool(writer, "while_others", finding->while_others);
         rep_close(writer);
     }
     rep_close(writer);

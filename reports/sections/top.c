@@ -100,6 +100,17 @@ const char *rep_gain_text(char *buf, size_t size, const struct an_gain *gain)
     return buf;
 }
 
+/* The gain of a finding; where it holds for a machine with and without other programs, it says so.
+ */
+static const char *finding_gain(char *buf, size_t size, const struct an_finding *finding)
+{
+    rep_gain_text(buf, size, &finding->gain);
+    size_t used = strlen(buf);
+    if (finding->while_others && finding->gain.high.valid)
+        snprintf(buf + used, size - used, " while others run");
+    return buf;
+}
+
 /* "1 and 3 together +41 % [36, 45]: gains do not add up". Returns buf. */
 static const char *together_words(const struct an_result *result, char *buf, size_t size)
 {
@@ -171,9 +182,8 @@ static void not_checked(struct page *page, const struct an_result *result)
     page_label(page, "Not checked");
     for (size_t i = 0; i < result->not_checked_count; i++)
         if (!is_listed(result, i))
-            page_item(page, "%s: %s \xe2\x86\x92 %s",
-                      names_alike(result, i, names, sizeof names), result->not_checked[i].reason,
-                      result->not_checked[i].to_check);
+            page_item(page, "%s: %s \xe2\x86\x92 %s", names_alike(result, i, names, sizeof names),
+                      result->not_checked[i].reason, result->not_checked[i].to_check);
     page_end(page);
     page_blank(page);
 }
@@ -190,7 +200,7 @@ void rep_section_findings(struct page *page, const struct an_result *result)
     page_head(page, "What to change");
     for (size_t i = 0; i < result->finding_count; i++) {
         const struct an_finding *finding = &result->findings[i];
-        page_entry(page, i + 1, finding->id, rep_gain_text(gain, sizeof gain, &finding->gain),
+        page_entry(page, i + 1, finding->id, finding_gain(gain, sizeof gain, finding),
                    finding->action);
     }
     size_t gains = 0;
@@ -206,7 +216,7 @@ void rep_section_findings(struct page *page, const struct an_result *result)
  * and how its gain was computed. */
 static void card(struct page *page, const struct an_finding *finding, size_t number)
 {
-    char head[800], gain[64];
+    char head[800], gain[80];
     page_blank(page);
     snprintf(head, sizeof head, "%zu  %.60s: %.700s", number, finding->id, finding->claim);
     page_card(page, finding->id, head);
@@ -225,7 +235,7 @@ static void card(struct page *page, const struct an_finding *finding, size_t num
         page_line(page, rows[i].label, "%s", rows[i].text);
     }
     page_label(page, "   Gain");
-    page_item(page, "%s", rep_gain_text(gain, sizeof gain, &finding->gain));
+    page_item(page, "%s", finding_gain(gain, sizeof gain, finding));
     page_item(page, "%s", finding->method);
     page_item(page, "confidence %s", an_confidence_text(finding->confidence));
     page_end(page);
