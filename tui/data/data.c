@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tui/data/steady.h"
 #include "tui/data/tail.h"
 
 #define IDLE_MS     2000 /* between two looks at a run that is over: it may begin again */
@@ -47,6 +48,7 @@ struct tui_data {
     enum tui_run_state state;
     char message[MESSAGE], reason[MESSAGE], window[256];
     struct tui_shared *shared;
+    struct tui_steady steady;
     uint64_t version;
     double changed, analysed, next_analysis; /* s, monotonic */
     double taken_up;                         /* s, monotonic: when this run came onto the screen */
@@ -154,6 +156,7 @@ static void forget_run(struct tui_data *data)
     data->tail = fresh;
     tui_shared_drop(data->shared);
     data->shared = NULL;
+    data->steady = (struct tui_steady){0};
     data->final = false;
     data->until = 0;
     data->slices = TUI_SLICES_LIVE;
@@ -341,6 +344,11 @@ static void analyse_run(struct tui_data *data, store_reader *reader)
         else
             snprintf(data->reason, sizeof data->reason,
                      "the run has just begun: no step has ended yet");
+        return;
+    }
+    bool live = !data->final && data->shared;
+    if (!tui_steady_accepts(&data->steady, live ? tui_shared_result(data->shared) : NULL, result)) {
+        data->source->release(result); /* what is shown stays until the evidence outlasts noise */
         return;
     }
     tui_shared_drop(data->shared);

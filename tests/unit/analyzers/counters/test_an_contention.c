@@ -10,13 +10,15 @@
 
 /* Twelve steps of 100 ms on the process's first thread; the first and the last are not counted: 100
  * .. 1100 ms. Before and after them the samples are others'. cores: of this program and of the
- * machine; wait: part of the time without a core. */
-static void run(struct fixture *f, double own, double all, double wait)
+ * machine, which has `cpus`; wait: part of the time without a core. */
+static void run_on(struct fixture *f, int cpus, double own, double all, double wait)
 {
+    char online[16];
     fx_open(f);
     struct store_track t = {.process = f->process, .tid = 100, .kind = "thread", .name = "steps"};
     FX(store_track_add(f->s, &t));
-    FX(store_run_set(f->s, "cpu.online", "4"));
+    snprintf(online, sizeof online, "%d", cpus);
+    FX(store_run_set(f->s, "cpu.online", online));
     int64_t time = fx_track(f, f->process, "counter", "cpu_time", "ns");
     int64_t queue = wait >= 0 ? fx_track(f, f->process, "counter", "cpu_wait", "ns") : FX_NONE;
     int64_t busy = all >= 0 ? fx_track(f, FX_NONE, "counter", "cpu_busy", "%") : FX_NONE;
@@ -31,8 +33,13 @@ static void run(struct fixture *f, double own, double all, double wait)
         if (queue != FX_NONE)
             fx_counter(f, queue, i * 100 * MS, waited);
         if (busy != FX_NONE)
-            fx_counter(f, busy, i * 100 * MS, counted ? 100 * all / 4 : 100);
+            fx_counter(f, busy, i * 100 * MS, counted ? 100 * all / cpus : 100);
     }
+}
+
+static void run(struct fixture *f, double own, double all, double wait)
+{
+    run_on(f, 4, own, all, wait);
 }
 
 static char *printed(const char *format, const struct an_result *r)
@@ -94,6 +101,41 @@ static void test_quiet(void **state)
     fx_close(f);
 }
 
+/* A run that keeps 0.94 of 2 cores busy has no more threads than cores, however few of the cores a
+ * neighbour takes in the mean: its wait is the neighbour's fault. Where cores are free and nothing
+ * else runs, neither is accused. */
+static void test_bursts(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    run_on(f, 2, 0.94, 1.25, 0.06);
+    const struct an_result *r = fx_analyze(f);
+    assert_true(r->caution && !strncmp(r->caution, "SHARED MACHINE", 14));
+    assert_near(r->system.others_lost_pct.value, 6, 1e-6);
+    assert_near(r->system.own_wait_pct.value, 0, 1e-6);
+    assert_near(r->system.others_present_pct.value, 100, 1e-6);
+    fx_close(f);
+    run_on(f, 2, 0.94, 0.95, 0.3);
+    r = fx_analyze(f);
+    assert_near(r->system.others_lost_pct.value, 1, 1e-6);
+    assert_true(r->caution && strstr(r->caution, "had cores free"));
+    assert_null(strstr(r->caution, "more threads than cores"));
+    fx_close(f);
+}
+
+/* Four threads on two cores wait for each other: others lose them what they used, at most. */
+static void test_own_team(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    run_on(f, 2, 1.96, 2.0, 0.51);
+    const struct an_result *r = fx_analyze(f);
+    assert_near(r->system.own_wait_pct.value, 50, 0.1);
+    assert_true(r->system.others_lost_pct.value <= 4);
+    assert_true(r->caution && !strncmp(r->caution, "TOO FEW CORES", 13));
+    fx_close(f);
+}
+
 /* Absent is not zero. */
 static void test_not_sampled(void **state)
 {
@@ -102,6 +144,7 @@ static void test_not_sampled(void **state)
     run(f, 1.0, -1, -1);
     const struct an_result *r = fx_analyze(f);
     assert_false(r->system.other_cores.valid || r->system.cpu_wait_pct.valid);
+    assert_false(r->system.others_lost_pct.valid || r->system.own_wait_pct.valid);
     assert_non_null(strstr(r->system.other_cores.reason, "machine was not sampled"));
     assert_non_null(strstr(r->system.cpu_wait_pct.reason, "was not sampled"));
     assert_null(r->caution);
@@ -116,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shared), cmocka_unit_test(test_own_threads),
-        cmocka_unit_test(test_quiet), cmocka_unit_test(test_not_sampled)};
+        cmocka_unit_test(test_bursts), cmocka_unit_test(test_own_team),
+        cmocka_unit_test(test_quiet),  cmocka_unit_test(test_not_sampled)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
