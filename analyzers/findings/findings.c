@@ -165,9 +165,12 @@ static void verdict_first(struct an_findings_list *findings)
 static void others_first(struct an_findings_list *findings)
 {
     const struct an_finding *others = an_findings_others_of(findings->found, findings->count);
+    const struct an_system *system = &findings->context->result->system;
     const struct an_value *front = &findings->found[0].gain.low;
     if (!others || (front->valid && front->value > others->gain.low.value))
         return;
+    if (findings->found[0].fault && system->own_wait_pct.value > system->others_lost_pct.value)
+        return; /* the run's own threads take more from it */
     struct an_finding first = *others;
     memmove(findings->found + 1, findings->found,
             (size_t)(others - findings->found) * sizeof first);
