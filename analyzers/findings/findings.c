@@ -96,10 +96,13 @@ static double gain_of(const struct an_finding *finding)
     return gain->high.valid ? gain->high.value : -1;
 }
 
-/* For qsort: a fault goes first, then the finding with more to gain. */
+/* For qsort: by listing, and in it a fault, then the finding with more to gain, goes first. */
 static int gain_order(const void *left, const void *right)
 {
     const struct an_finding *own = left, *other = right;
+    int listing = (int)an_finding_listed(own) - (int)an_finding_listed(other);
+    if (listing)
+        return listing;
     if (own->fault != other->fault)
         return own->fault ? -1 : 1;
     return AN_COMPARE(gain_of(other), gain_of(own));
@@ -135,9 +138,10 @@ static size_t explains_place(const struct an_budget *budget, const struct an_fin
     return place;
 }
 
-/* Moves the finding that the verdict names to the front: it limits the run, whatever bounds the
- * others have. A finding whose replay shows no gain on its own stays behind the others. Where the
- * ranks wait for one rank, the finding about that rank goes before the one with most to gain. */
+/* Moves the finding that the verdict names to the front of those that are listed alike: it limits
+ * the run, whatever bounds the others have. A finding whose replay shows no gain on its own stays
+ * behind the others. Where the ranks wait for one rank, the finding about that rank goes before the
+ * one with most to gain. */
 static void verdict_first(struct an_findings_list *findings)
 {
     const struct an_budget *budget = &findings->context->result->budget;
@@ -146,7 +150,8 @@ static void verdict_first(struct an_findings_list *findings)
     bool one_rank = an_comm_waits_for_one(findings->context, &rank);
     for (size_t i = 0; !budget->reason && i < findings->count; i++) {
         size_t place = explains_place(budget, &findings->found[i]);
-        if (place == EXPLAINS || an_finding_has_no_gain(&findings->found[i]))
+        if (place == EXPLAINS || an_finding_has_no_gain(&findings->found[i]) ||
+            an_finding_listed(&findings->found[i]) != an_finding_listed(findings->found))
             continue;
         if (best == findings->count || (one_rank && place < best_place)) {
             best = i;
@@ -190,6 +195,7 @@ static int run_checks(struct an_findings_list *findings)
         rc = gpu ? an_findings_gpu(findings) : an_findings_engine(findings);
     if (rc)
         return rc;
+    an_findings_run(findings);
     an_findings_ranks(findings);
     an_findings_leak(findings);
     an_findings_threads(findings);
@@ -233,7 +239,8 @@ static void findings_absent(struct an_context *context, const char *reason)
 const struct an_analyzer an_findings = {
     .name = "findings",
     .help = "what to change, with evidence and gain",
-    .after = "steps, gpu, budget, absent, attribution, utilization, roofline, ops, launches, "
+    .after = "steps, phases, system, gpu, budget, absent, attribution, utilization, roofline, ops, "
+             "launches, "
              "copies, syncs, precision, loader, communication, ranks, contention, hardware, "
              "memory, leak, quality, trust, replay",
     .needs = AN_INPUT_SLICES,

@@ -266,6 +266,7 @@ void an_engine_small_batch(struct an_engine *engine)
     batch_evidence(&batch, finding);
     an_finding_evidence(finding, room_words(engine, batch.factor));
     finding->action = batch_action(engine, &batch, samples);
+    finding->changes = batch.micro_steps > 1 ? NULL : "the global batch";
     finding->effort = batch.micro_steps > 1 ? "two settings" : "a setting, and the learning rate";
     an_finding_ceiling(finding, 100, gain, FINDINGS_NOT_REPLAYED);
     finding->method = "ceiling: GEMMs at their measured roof, other work that grows with samples "

@@ -130,6 +130,7 @@ static void low_intensity_action(const struct an_engine *engine, struct an_findi
         finding->action = "one pass over each tensor: fuse bias, activation function, residual and "
                           "norm into their neighbours (torch.compile; post-operations of oneDNN)";
     bool setting = wide && engine->libtrain;
+    finding->changes = setting ? "the precision of activations" : NULL;
     finding->effort = setting ? "a setting; watch the loss" : "some lines of code";
     finding->verify = an_command_rerun(engine->context, setting ? "--dtype bf16" : "the change");
 }
@@ -237,6 +238,7 @@ static void precision_words(const struct an_engine *engine, struct an_finding *f
             ? "--dtype bf16: GEMMs and activations in bf16, master weights in fp32"
             : "mixed precision: torch.autocast(\"cpu\", torch.bfloat16) around forward and loss";
     finding->effort = "a setting; watch the loss";
+    finding->changes = "the precision of GEMMs and activations";
     an_finding_at_most_medium(finding);
     finding->verify = an_command_rerun(engine->context, engine->libtrain ? "--dtype bf16" : "bf16");
     finding->wrong_when = "something other than arithmetic limits the GEMMs (small shapes, other "

@@ -188,8 +188,7 @@ static struct advice prefetch_advice(struct an_context *context, enum an_framewo
 {
     const char *queue = "a deeper queue", *setting = "";
     if (framework == AN_FRAMEWORK_LIBTRAIN) {
-        queue = an_finding_text(context, "--prefetch %ld",
-                                2 * an_command_prefetch(context));
+        queue = an_finding_text(context, "--prefetch %ld", 2 * an_command_prefetch(context));
         setting = an_finding_text(context, ", %s", queue);
     } else if (framework == AN_FRAMEWORK_TORCH) {
         setting = ", DataLoader(prefetch_factor=4)";

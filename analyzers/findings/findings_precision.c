@@ -46,6 +46,7 @@ static void low_precision_action(struct an_finding *finding, bool half)
                            : "mixed precision: torch.autocast(\"cuda\", torch.bfloat16) around "
                              "forward and loss; or torch.set_float32_matmul_precision(\"high\")";
     finding->effort = "some lines of code; watch the loss";
+    finding->changes = "the precision of GEMMs and activations";
 }
 
 /* The use of matrix units and the ratio of the data sheet's peaks. */

@@ -128,6 +128,7 @@ int an_findings_input(struct an_findings_list *findings);
 int an_findings_comm(struct an_findings_list *findings);   /* on the CPU, and waiting on devices */
 int an_findings_gpu(struct an_findings_list *findings);    /* runs with accelerators */
 int an_findings_engine(struct an_findings_list *findings); /* steps that compute on the processor */
+void an_findings_run(struct an_findings_list *findings);     /* evaluations, checkpoints, start-up */
 void an_findings_ranks(struct an_findings_list *findings);
 /* GEMMs off the matrix units (findings_precision.c); span: of all devices, ns. */
 void an_findings_low_precision(struct an_findings_list *findings, double span);

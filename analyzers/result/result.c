@@ -34,6 +34,35 @@ const char *an_confidence_text(enum an_confidence c)
     return c <= AN_HIGH ? texts[c] : "";
 }
 
+enum an_listed an_finding_listed(const struct an_finding *finding)
+{
+    if (finding->fault)
+        return AN_LISTED_RANKED;
+    if (!finding->gain.high.valid)
+        return AN_LISTED_GAP;
+    if (finding->changes)
+        return AN_LISTED_CHANGES;
+    return finding->gain.ceiling ? AN_LISTED_MEASURE : AN_LISTED_RANKED;
+}
+
+static const struct {
+    const char *key, *text;
+} listings[AN_LISTED_COUNT] = {
+#define ROW(name, key, text) [AN_LISTED_##name] = {(key), (text)},
+    AN_LISTED_MAP(ROW)
+#undef ROW
+};
+
+const char *an_listed_key(enum an_listed listing)
+{
+    return listings[listing].key;
+}
+
+const char *an_listed_text(enum an_listed listing)
+{
+    return listings[listing].text;
+}
+
 void an_result_free(struct an_result *result)
 {
     if (!result)

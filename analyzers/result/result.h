@@ -105,6 +105,10 @@ struct an_phase {
     int64_t count;
     double wall_ms;    /* union over the run, any thread */
     double exposed_ms; /* the part on the threads that run steps: what the run waited for */
+    /* On the thread of steps that waited longest: that time, how often and its standard deviation
+     * (NAN for one), and the time from the first step or phase to the last one's end. */
+    double lane_ms, lane_sd_ms, lane_run_ms;
+    int64_t lane_count;
 };
 
 /* ---- budget ------------------------------------------------------------------------------------------------------------- */
@@ -549,6 +553,20 @@ struct an_advice {
     size_t row_count;
 };
 
+/* How a finding is listed. Only RANKED ones claim a gain for the same training. */
+#define AN_LISTED_MAP(X) \
+    X(RANKED, "ranked", "What to change") \
+    X(MEASURE, "worth measuring", "Worth measuring: these gains are ceilings") \
+    X(CHANGES, "changes the training", \
+      "Changes the training: throughput only; convergence not measured") \
+    X(GAP, "gap", "Gaps in the measurement")
+enum an_listed {
+#define AN_LISTED_ENUM(name, key, text) AN_LISTED_##name,
+    AN_LISTED_MAP(AN_LISTED_ENUM)
+#undef AN_LISTED_ENUM
+        AN_LISTED_COUNT
+};
+
 struct an_finding {
     const char *id; /* stable: "UNATTRIBUTED" */
     const char *claim;
@@ -559,6 +577,9 @@ struct an_finding {
     const char *effort;
     enum an_confidence confidence;
     const char *verify, *wrong_when;
+    /* What of the training it changes ("the global batch"): then only its throughput is known.
+     * NULL: batch, samples, precision, optimizer and schedule stay as they are. */
+    const char *changes;
     const char *what_if; /* the same as an edit of the dependency graph; NULL: there is none */
     bool fault;          /* a wrong setting whose cost is not known: goes before the others */
     bool bound;          /* of the edit: it takes away all that the change could at best */
@@ -712,6 +733,10 @@ const char *an_class_label(enum an_class class);
  * around others? By its kind. */
 bool an_op_is_work(const struct an_op *o);
 const char *an_confidence_text(enum an_confidence c);
+/* How a finding is listed; the key of that in JSON and its headline. Static storage. */
+enum an_listed an_finding_listed(const struct an_finding *finding);
+const char *an_listed_key(enum an_listed listing);
+const char *an_listed_text(enum an_listed listing);
 
 /* What every number of a report means: one table; the text report's appendix and docs/metrics.md
  * come from it. */

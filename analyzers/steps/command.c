@@ -87,19 +87,23 @@ static const char *option_value(const char *word, const char *next, const char *
     return word[length] ? NULL : next;
 }
 
-long an_command_prefetch(const struct an_context *context)
+double an_command_number(const struct an_context *context, const char *option, double otherwise)
 {
     const char *command = an_trace_key(context->trace, "command");
     json_t *words = command ? json_loads(command, 0, NULL) : NULL;
-    long prefetch = PREFETCH;
     for (size_t i = 0; i < json_array_size(words); i++) {
-        const char *value =
-            option_value(json_string_value(json_array_get(words, i)),
-                         json_string_value(json_array_get(words, i + 1)), "--prefetch");
-        prefetch = value ? strtol(value, NULL, 10) : prefetch;
+        const char *value = option_value(json_string_value(json_array_get(words, i)),
+                                         json_string_value(json_array_get(words, i + 1)), option);
+        otherwise = value ? strtod(value, NULL) : otherwise;
     }
     json_decref(words);
-    return prefetch > 0 ? prefetch : PREFETCH;
+    return otherwise;
+}
+
+long an_command_prefetch(const struct an_context *context)
+{
+    double prefetch = an_command_number(context, "--prefetch", PREFETCH);
+    return prefetch >= 1 && prefetch <= INT32_MAX ? (long)prefetch : PREFETCH;
 }
 
 const char *an_command_line(struct an_context *context, const char *option)

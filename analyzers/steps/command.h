@@ -12,6 +12,9 @@ enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORC
 enum an_framework an_command_framework(const struct an_context *context);
 /* Is a flag among the words of the run's command? */
 bool an_command_has_option(const struct an_context *context, const char *option);
+/* The number that the run's command gives an option (--option VALUE or --option=VALUE), else
+ * `otherwise`. */
+double an_command_number(const struct an_context *context, const char *option, double otherwise);
 /* Batches that the loader of the reference engine makes ahead: --prefetch of the command, or the
  * default of `train`. */
 long an_command_prefetch(const struct an_context *context);

@@ -6,10 +6,12 @@
  * the phase of the step's thread and goes on after it (an asynchronous checkpoint), the part on
  * the step's thread is not cut: it is the class io.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/base/sets.h"
+#include "analyzers/base/stats.h"
 #include "analyzers/steps/phases.h"
 
 /* Rows of a device repeat annotations of the host and must not be counted as phases again. */
@@ -205,6 +207,50 @@ static int64_t phase_starts(const struct an_trace *trace, enum an_role role)
     return count;
 }
 
+/* The time from the first step or phase of a lane to the last one's end, ms. */
+static double run_ms(const struct an_context *context, const struct an_lane *lane,
+                     const struct an_span_list *own)
+{
+    int64_t start = INT64_MAX, end = INT64_MIN;
+    for (size_t i = 0; i < own->count; i++) {
+        start = own->span[i].start < start ? own->span[i].start : start;
+        end = own->span[i].end > end ? own->span[i].end : end;
+    }
+    for (size_t i = lane->first; i < an_lane_end(lane); i++) {
+        const struct an_step *step = &context->step[i];
+        start = step->host_start < start ? step->host_start : start;
+        if (step->host_end != STORE_ABSENT)
+            end = step->host_end > end ? step->host_end : end;
+    }
+    return (double)an_time_sub(end, start) / 1e6;
+}
+
+/* What a phase costs the lane that waits longest for it. */
+static int lane_cost(const struct an_context *context, enum an_role role, struct an_phase *phase)
+{
+    phase->lane_sd_ms = NAN;
+    for (size_t k = 0; k < context->lane_count; k++) {
+        const struct an_lane *lane = &context->lane[k];
+        struct an_span_list own = {0};
+        struct an_tally tally = {0};
+        if (lane->track == AN_NONE)
+            continue;
+        int rc = list_track(context->trace, lane->track, role, &own);
+        for (size_t i = 0; i < own.count; i++)
+            an_tally_add(&tally, an_time_sub(own.span[i].end, own.span[i].start));
+        if (!rc && (double)tally.sum / 1e6 > phase->lane_ms) {
+            phase->lane_ms = (double)tally.sum / 1e6;
+            phase->lane_count = tally.count;
+            phase->lane_sd_ms = an_tally_sd(&tally) / 1e6;
+            phase->lane_run_ms = run_ms(context, lane, &own);
+        }
+        free(own.span);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
 /* Sums each kind of phase: how often it began, its wall time on all threads, and the part of it on
  * threads that run steps. */
 static int phases_run(struct an_context *context)
@@ -227,12 +273,14 @@ static int phases_run(struct an_context *context)
             if (!rc && is_lane(context, k))
                 rc = list_track(trace, k, kinds[i].role, &exposed);
         }
-        if (starts && !rc)
-            rows[count++] = (struct an_phase){
+        if (starts && !rc) {
+            rows[count] = (struct an_phase){
                 .name = kinds[i].name,
                 .count = starts,
                 .wall_ms = (double)an_set_measure(an_span_list_set(&wall)) / 1e6,
                 .exposed_ms = (double)an_set_measure(an_span_list_set(&exposed)) / 1e6};
+            rc = lane_cost(context, kinds[i].role, &rows[count++]);
+        }
         free(wall.span);
         free(exposed.span);
     }

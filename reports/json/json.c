@@ -346,6 +346,8 @@ static void put_findings(struct rep_writer *writer, const struct an_result *resu
         rep_put_text(writer, "confidence", an_confidence_text(finding->confidence));
         rep_put_text(writer, "verify", finding->verify);
         rep_put_text(writer, "wrong_when", finding->wrong_when);
+        rep_put_text(writer, "listed", an_listed_key(an_finding_listed(finding)));
+        rep_put_text(writer, "changes", finding->changes ? finding->changes : "nothing");
         rep_put_text_or(writer, "what_if", finding->what_if,
                         "the change cannot be expressed in the dependency graph");
         rep_put_bool(writer, "while_others", finding->while_others);

@@ -197,9 +197,13 @@ void rep_section_findings(struct page *page, const struct an_result *result)
         not_checked(page, result);
         return;
     }
-    page_head(page, "What to change");
+    enum an_listed listing = AN_LISTED_COUNT;
     for (size_t i = 0; i < result->finding_count; i++) {
         const struct an_finding *finding = &result->findings[i];
+        if (an_finding_listed(finding) != listing) {
+            listing = an_finding_listed(finding);
+            page_head(page, an_listed_text(listing));
+        }
         page_entry(page, i + 1, finding->id, finding_gain(gain, sizeof gain, finding),
                    finding->action);
     }

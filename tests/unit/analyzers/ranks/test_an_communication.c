@@ -21,6 +21,8 @@ struct shape {
     const char *command, *launcher;
     int64_t job; /* ranks of the job, of which the calls do not say who takes part; 0: they do */
     bool thread_beside; /* one that communicates, too late */
+    int calls;          /* each of the two all-reduces is sent as so many in a row; 0: one */
+    double link;        /* bytes/s that calibration measured, 0: it did not */
 };
 
 static void collective(struct fixture *f, int64_t track, int64_t start, int64_t end,
@@ -75,12 +77,16 @@ static void one_step(struct fixture *f, const struct shape *s, int rank, int64_t
     for (int k = 0; k < 2; k++) {
         int64_t from = comes(s, rank, k);
         from = k && leaves(s, 0) > from ? leaves(s, 0) : from;
-        collective(f, s->overlap ? comm : thread, at + from, at + leaves(s, k),
-                   s->broadcast && k ? "broadcast" : "all_reduce", s->bytes + (rank ? s->more : 0),
-                   s->two_communicators ? k : 0, s->job ? FX_NONE : size,
-                   s->no_sequence         ? FX_NONE
-                   : s->two_communicators ? i
-                                          : 2 * i + k);
+        int calls = s->calls ? s->calls : 1;
+        int64_t each = s->transfer / calls, shared = leaves(s, k) - s->transfer;
+        for (int n = 0; n < calls; n++) /* the first of them waits for the other rank */
+            collective(f, s->overlap ? comm : thread, at + (n ? shared + n * each : from),
+                       at + shared + (n + 1) * each, s->broadcast && k ? "broadcast" : "all_reduce",
+                       s->bytes + (rank ? s->more : 0), s->two_communicators ? k : 0,
+                       s->job ? FX_NONE : size,
+                       s->no_sequence         ? FX_NONE
+                       : s->two_communicators ? i
+                                              : (2 * i + k) * calls + n);
     }
     fx_slice(f, thread, (at + leaves(s, 1)) * US, (at + length) * US, "adamw",
              fx_work(f, "other", "fp32", 1, 0, 0));
@@ -105,6 +111,10 @@ static const struct an_result *make(struct fixture *f, struct shape s)
         FX(store_run_set_int(f->s, "world_size", s.job));
     if (s.command)
         FX(store_run_set(f->s, "command", s.command));
+    if (s.link > 0) {
+        struct store_ceiling c = {"cpu", "mpi_bandwidth", "", "measured: for this test", s.link};
+        FX(store_ceiling_add(f->s, &c));
+    }
     if (s.launcher) {
         FX(store_run_set(f->s, "job.launcher", s.launcher));
         FX(store_run_set_int(f->s, "job.ranks", s.ranks));
@@ -379,6 +389,43 @@ static void test_no_overlap(void **state)
     fx_close(f);
 }
 
+/* Many small messages pay latency, and large ones far below the measured link a slow link: neither
+ * is mended by smaller buckets or by overlap. */
+static void test_remedy_fits_the_link(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    struct shape s = {.compute = 10000,
+                      .transfer = 2000,
+                      .bytes = 20 << 10, /* 20 KiB in 100 us: 0.2 GB/s of 2 */
+                      .calls = 20,
+                      .link = 2e9,
+                      .thread_beside = true,
+                      .command = "[\"train\",\"--bucket-mib\",\"0.02\"]"};
+    const struct an_finding *x = exposed(make(f, s));
+    says(x->action, "larger buckets (0.25 MiB, not 0.02): 40 messages a step cost latency");
+    says(x->verify, "train --bucket-mib 0.25;");
+    says(x->what_if, "comm=0.102x"); /* the bytes alone take 10 % of that time */
+    assert_null(strstr(x->action, "smaller"));
+    fx_close(f);
+    s.link = 0.3e9; /* then the bytes take most of it */
+    assert_null(strstr(exposed(make(f, s))->action, "larger"));
+    fx_close(f);
+    s = (struct shape){.compute = 10000,
+                       .transfer = 4000,
+                       .bytes = 1 << 20,
+                       .link = 2e9,
+                       .command = "[\"train\",\"--slow-link\",\"8\",\"--no-overlap\"]"};
+    x = exposed(make(f, s)); /* 0.26 GB/s */
+    says(x->action, "7.6 times slower than the measured link");
+    says(x->verify, "train --no-overlap --slow-link 1;");
+    says(x->what_if, "link=7.6x");
+    fx_close(f);
+    s.link = 0.5e9; /* cores that are shared explain as much */
+    says(exposed(make(f, s))->action, "run without --no-overlap");
+    fx_close(f);
+}
+
 /* What verifies can be typed: a flag that has to go is left out. */
 static void test_verify(void **state)
 {
@@ -520,6 +567,7 @@ int main(void)
                                        cmocka_unit_test(test_uneven_bytes_and_communicators),
                                        cmocka_unit_test(test_finding),
                                        cmocka_unit_test(test_no_overlap),
+                                       cmocka_unit_test(test_remedy_fits_the_link),
                                        cmocka_unit_test(test_verify),
                                        cmocka_unit_test(test_no_steps),
                                        cmocka_unit_test(test_gloo),

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What takes the time of the run beside its steps, which the step budget leaves out: evaluations
+ * (EVALUATION_TIME), checkpoints (CHECKPOINT_STALL) and the start of the program (SLOW_START).
+ * Their gains are those of the run's throughput.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyzers/base/words.h"
+#include "analyzers/findings/findings_private.h"
+
+#define RARE          0.02 /* of the steps' time: a phase that takes less needs no change */
+#define SLOW_START_MS 10000.0
+#define START_PCT     10.0
+
+/* A kind of phase that happens every some steps. */
+static const struct kind {
+    const char *phase, *id, *every, *option, *changes, *otherwise;
+} kinds[] = {{"evaluation", "EVALUATION_TIME", "evaluate", "--eval-every",
+              "how often it is evaluated",
+              "or on fewer batches (--eval-batches in the reference engine)"},
+             {"checkpoint", "CHECKPOINT_STALL", "write a checkpoint", "--checkpoint-every", NULL,
+              "or write it from a thread of its own while steps go on (asynchronous checkpoints)"}};
+
+/* 1, 2 or 5 times a power of ten, at least the value. */
+static double round_up(double value)
+{
+    double power = pow(10, floor(log10(value)));
+    static const double rounds[] = {1, 2, 5};
+    for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++)
+        if (rounds[i] * power >= value * (1 - 1e-9))
+            return rounds[i] * power;
+    return 10 * power;
+}
+
+/* Gain of a phase that is `ratio` times the rest of the run and becomes `times` rarer. */
+static double rarer_gain(double ratio, double times)
+{
+    return 100 * ((1 + ratio) / (1 + ratio / times) - 1);
+}
+
+/* The gain with its 95 % interval: phases and steps vary independently, so the relative variances
+ * of their sums add up. Of one phase only the bound is known. */
+static void phase_gain(const struct an_context *context, const struct an_phase *phase, double times,
+                       struct an_finding *finding)
+{
+    const struct an_steps *steps = &context->result->steps;
+    double rest = phase->lane_run_ms - phase->lane_ms, ratio = phase->lane_ms / rest;
+    double of_phase = phase->lane_sd_ms * sqrt((double)phase->lane_count) / phase->lane_ms;
+    double of_steps = an_value_or_0(steps->sd_ms) * sqrt((double)steps->counted) / rest;
+    double half = 1.96 * sqrt(of_phase * of_phase + of_steps * of_steps);
+    if (!isfinite(half)) {
+        an_finding_ceiling(finding, phase->lane_run_ms, phase->lane_ms,
+                           "one phase does not show how much the next one takes");
+        finding->method = "ceiling: run / (run - phase) - 1";
+        return;
+    }
+    finding->gain = (struct an_gain){.low = an_num(rarer_gain(fmax(0, ratio * (1 - half)), times)),
+                                     .expected = an_num(rarer_gain(ratio, times)),
+                                     .high = an_num(rarer_gain(ratio * (1 + half), times))};
+    finding->method =
+        "the run's time again with so many fewer phases, each as long as those of this run: "
+        "run / (run - those phases) - 1; 95 % by the spread of phases and steps";
+}
+
+static const char *phase_option(struct an_context *context, const struct kind *kind, double every)
+{
+    if (an_command_framework(context) != AN_FRAMEWORK_LIBTRAIN)
+        return an_finding_text(context, "%s every %.0f steps", kind->every, every);
+    return an_finding_text(context, "%s %.0f", kind->option, every);
+}
+
+static void phase_evidence(struct an_context *context, const struct an_phase *phase, double every,
+                           struct an_finding *finding)
+{
+    an_finding_note(context, finding, "%" PRId64 " times, every %.0f steps, %s each on average",
+                    phase->lane_count, every,
+                    an_time_words(context->arena, phase->lane_ms / (double)phase->lane_count, 3));
+    an_finding_note(context, finding, "%s of %s from the first step to the end",
+                    an_time_words(context->arena, phase->lane_ms, 3),
+                    an_time_words(context->arena, phase->lane_run_ms, 3));
+    if (phase->wall_ms > 1.1 * phase->exposed_ms)
+        an_finding_note(context, finding, "%s more run beside the steps",
+                        an_time_words(context->arena, phase->wall_ms - phase->exposed_ms, 3));
+    an_finding_note(context, finding, "a step takes %s (%s); phases are excluded from it",
+                    an_time_words(context->arena, an_value_or_0(context->result->steps.mean_ms), 3),
+                    an_window_text(context));
+}
+
+/* Looks at a kind of phase that interrupts the steps. It should be so rare that it takes RARE of
+ * their time. */
+static void phase_time(struct an_findings_list *findings, const struct kind *kind,
+                       const struct an_phase *phase)
+{
+    struct an_context *context = findings->context;
+    double share = an_percent(phase->lane_ms, phase->lane_run_ms);
+    double rest = phase->lane_run_ms - phase->lane_ms,
+           steps = (double)(context->result->steps.count > 0 ? context->result->steps.count : 1) /
+                   (double)(context->lane_count ? context->lane_count : 1);
+    if (phase->lane_count < 2 || share < FINDINGS_NOISE_PCT || !(rest > 0))
+        return;
+    double every =
+        an_command_number(context, kind->option, round(steps / (double)phase->lane_count));
+    every = every >= 1 ? every : 1;
+    double wanted = round_up(every * ceil(phase->lane_ms / rest / RARE));
+    if (wanted <= every)
+        return;
+    const char *option = phase_option(context, kind, wanted);
+    struct an_finding *finding = an_findings_add(
+        findings, kind->id,
+        an_finding_text(context, "%ss take %.1f %% of the run's time while no step runs",
+                        kind->phase, share));
+    phase_evidence(context, phase, every, finding);
+    finding->action = an_finding_text(context, "%s every %.0f steps in place of %.0f (%s); %s",
+                                      kind->every, wanted, every, option, kind->otherwise);
+    finding->effort = "a setting";
+    finding->changes = kind->changes;
+    phase_gain(context, phase, wanted / every, finding);
+    finding->verify = an_finding_text(context, "%s, and compare the duration of the run",
+                                      an_command_rerun(context, option));
+    finding->wrong_when = kind->changes ? "the training is steered by each evaluation"
+                                        : "steps that are lost in a failure cost more than the "
+                                          "checkpoints that would save them";
+}
+
+/* Time from the start of a process to its first step, the longest. */
+static double start_ms(const struct an_context *context)
+{
+    double most = 0;
+    for (size_t i = 0; i < context->lane_count; i++) {
+        const struct an_lane *lane = &context->lane[i];
+        int64_t start =
+            lane->process != AN_NONE ? context->trace->process[lane->process].start : STORE_ABSENT;
+        if (lane->count && start != STORE_ABSENT)
+            most =
+                fmax(most, (double)an_time_sub(context->step[lane->first].host_start, start) / 1e6);
+    }
+    return most;
+}
+
+/* Looks at the start of the program. It is paid once, so its share of a longer run is smaller: the
+ * gain is a bound for a run of this length. */
+static void slow_start(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    double start = start_ms(context), run = an_value_or_0(context->result->run.duration_s) * 1e3;
+    if (start < SLOW_START_MS || an_percent(start, run) < START_PCT || start >= run)
+        return;
+    struct an_finding *finding = an_findings_add(
+        findings, "SLOW_START",
+        an_finding_text(context, "%s pass before the first step, %.1f %% of the run",
+                        an_time_words(context->arena, start, 3), an_percent(start, run)));
+    an_finding_note(context, finding, "the run takes %s; steps begin after %s",
+                    an_time_words(context->arena, run, 3), an_time_words(context->arena, start, 3));
+    an_finding_note(context, finding, "%s", an_window_text(context));
+    finding->action =
+        "make the start shorter: cache tokenised data and compiled kernels, index "
+        "files once, import less; it matters for runs that are short or restart often";
+    finding->effort = "some lines of code";
+    an_finding_ceiling(finding, run, start, "the start of a longer run is a smaller part of it");
+    finding->method = "ceiling for a run of this length: run / (run - start) - 1";
+    finding->verify = an_command_rerun(context, "a shorter start");
+    finding->wrong_when = "the run that counts is much longer than this recording";
+}
+
+void an_findings_run(struct an_findings_list *findings)
+{
+    const struct an_result *result = findings->context->result;
+    for (size_t i = 0; i < result->phase_count; i++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+            if (!strcmp(result->phases[i].name, kinds[k].phase))
+                phase_time(findings, &kinds[k], &result->phases[i]);
+    slow_start(findings);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Findings about the run as a whole: phases between its steps, threads against cores, and how
+ * findings are listed. Made-up steps of 10 ms, so that each gain follows by hand.
+ */
+#include "tests/unit/an_fixture.h"
+
+#define STEPS 40
+#define MS    1000000ll
+
+static const struct an_finding *finding(const struct an_result *r, const char *id)
+{
+    for (size_t i = 0; i < r->finding_count; i++)
+        if (!strcmp(r->findings[i].id, id))
+            return &r->findings[i];
+    return NULL;
+}
+
+static void says(const char *text, const char *part)
+{
+    if (!text || !strstr(text, part))
+        fail_msg("\"%s\" does not say \"%s\"", text ? text : "(null)", part);
+}
+
+/* A phase of `ms` and of `odd` ms more in each second one, after every `every` steps; 0: none. */
+struct phases {
+    const char *kind, *command;
+    int every, ms, odd;
+};
+
+/* The steps compute all the time; the engine's domain names its options. */
+static const struct an_result *make(struct fixture *f, const struct phases *p)
+{
+    int64_t at = 0;
+    fx_open(f);
+    int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000);
+    struct store_slice x = {.track = f->thread,
+                            .start = FX_BASE - 1000,
+                            .dur = 10,
+                            .name = fx_string(f, "opens"),
+                            .category = fx_string(f, "libtrain"),
+                            .detail = FX_NONE,
+                            .correlation = FX_NONE};
+    FX(store_slice_add(f->s, &x));
+    for (int i = 0; i < STEPS; i++) {
+        fx_step(f, f->process, f->thread, i, at, at + 10 * MS, 64, false);
+        fx_slice(f, f->thread, at + 1000, at + 10 * MS - 1000, "matmul", work);
+        at += 10 * MS;
+        if (!p->every || (i + 1) % p->every)
+            continue;
+        int64_t ms = p->ms + ((i + 1) / p->every % 2 ? 0 : p->odd);
+        fx_slice(f, f->thread, at, at + ms * MS, p->kind, fx_kind(f, p->kind));
+        at += ms * MS;
+    }
+    FX(store_run_set(f->s, "command", p->command));
+    return fx_analyze(f);
+}
+
+/* Half of the run: every 2 steps 20 ms. 50 times as rare they take 1 % of the steps' time. */
+static void test_checkpoints(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    const struct an_result *r = make(
+        f, &(struct phases){"checkpoint", "[\"train\",\"--checkpoint-every\",\"2\"]", 2, 20, 0});
+    const struct an_finding *x = finding(r, "CHECKPOINT_STALL");
+    assert_non_null(x);
+    says(x->claim, "checkpoints take 50.0 % of the run's time");
+    says(x->action, "every 100 steps in place of 2 (--checkpoint-every 100)");
+    says(x->verify, "train --checkpoint-every 100;");
+    assert_near(x->gain.expected.value, 100 * (2 / (1 + 1 / 50.0) - 1), 1e-6);
+    assert_null(x->changes); /* the same training, and first */
+    assert_int_equal(an_finding_listed(x), AN_LISTED_RANKED);
+    assert_ptr_equal(x, &r->findings[0]);
+    assert_false(r->healthy);
+    fx_close(f);
+    /* 10 and 30 ms: the interval holds what is measured, and is wider */
+    r = make(f, &(struct phases){"checkpoint", "[\"train\"]", 2, 10, 20});
+    x = finding(r, "CHECKPOINT_STALL");
+    assert_non_null(x);
+    assert_true(x->gain.low.value < 96 && x->gain.high.value > 97 && x->gain.low.value > 50);
+    fx_close(f);
+}
+
+/* Fewer evaluations change what is known of the training: listed apart, with its option. */
+static void test_evaluations(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    const struct an_result *r =
+        make(f, &(struct phases){"evaluation", "[\"train\",\"--eval-every\",\"4\"]", 4, 40, 0});
+    const struct an_finding *x = finding(r, "EVALUATION_TIME");
+    assert_non_null(x);
+    says(x->action, "--eval-every 200");
+    says(x->changes, "evaluated");
+    assert_int_equal(an_finding_listed(x), AN_LISTED_CHANGES);
+    assert_near(x->gain.expected.value, 100 * (2 / (1 + 1 / 50.0) - 1), 1e-6);
+    fx_close(f);
+}
+
+/* Nothing to say of phases below the noise floor, or of the one at the end. */
+static void test_rare_phases(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        const struct an_result *r =
+            make(f, &(struct phases){"checkpoint", "[\"train\"]", k ? 20 : STEPS, k ? 3 : 400, 0});
+        assert_null(finding(r, "CHECKPOINT_STALL"));
+        fx_close(f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_checkpoints),
+                                       cmocka_unit_test(test_evaluations),
+                                       cmocka_unit_test(test_rare_phases)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
