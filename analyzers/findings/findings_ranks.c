@@ -118,6 +118,15 @@ static void slow_rank_evidence(struct an_context *context, const struct an_ranks
                         an_time_words(context->arena, row->step_ms.value, 3));
 }
 
+/* The option of the reference engine that makes a rank slow on purpose, with what to do; "": the
+ * command has none, or another program ran. */
+static const char *imitation(struct an_context *context, const char *option)
+{
+    return an_command_has_option(context, option)
+               ? an_finding_text(context, "; here %s imitates it: run without it", option)
+               : "";
+}
+
 /* The rank is slower because it gets more data. */
 static void uneven_data(struct an_context *context, const struct an_ranks *ranks,
                         struct an_finding *finding)
@@ -129,8 +138,11 @@ static void uneven_data(struct an_context *context, const struct an_ranks *ranks
                         "rank %" PRId64 " gets more %s than the others, and they wait for it: "
                         "its own time is %.1f %% above theirs",
                         straggler->rank, ranks->uneven.what, straggler->excess_pct.value);
-    finding->action = "give every rank the same amount in each step: batches by tokens instead "
-                      "of by samples, sorted or packed sequences";
+    finding->action =
+        an_finding_text(context,
+                        "give every rank the same amount in each step: batches by tokens instead "
+                        "of by samples, sorted or packed sequences%s",
+                        imitation(context, "--uneven"));
     finding->effort = "a change of the sampler";
     finding->what_if = "ranks=even";
 }
@@ -150,8 +162,9 @@ static void straggler_texts(struct an_context *context, const struct an_ranks *r
     finding->action = an_finding_text(context,
                                       "compare rank %" PRId64
                                       " with the others: its loader, its share of the work, its "
-                                      "cores or device (clocks, heat, other programs on them)%s",
-                                      straggler->rank, staged ? "; SLOW_STAGE says where" : "");
+                                      "cores or device (clocks, heat, other programs on them)%s%s",
+                                      straggler->rank, staged ? "; SLOW_STAGE says where" : "",
+                                      imitation(context, "--slow-rank"));
     finding->effort = "find out what takes that rank longer";
     finding->what_if = peers_edit(context, ranks);
 }

@@ -19,6 +19,7 @@ struct job {
     int tokens[RANKS];     /* 0: 64 */
     bool hosts;            /* every rank on its own */
     double offset[RANKS], drift[RANKS];
+    const char *command;
 };
 
 static const int lasts[STAGES] = {500, 3000, 6000, 800};
@@ -126,6 +127,8 @@ static const struct an_result *make(struct fixture *f, struct job j)
         for (int i = 0; i < j.steps; i++)
             one_step(f, &j, rank, process, thread, &at, i);
     }
+    if (j.command)
+        FX(store_run_set(f->s, "command", j.command));
     return fx_analyze(f);
 }
 
@@ -227,14 +230,24 @@ static void test_uneven_data(void **state)
     assert_null(found(r, "STRAGGLER"));
     assert_null(found(r, "SLOW_STAGE"));
     assert_null(found(r, "EXPOSED_COMM"));
+    assert_null(strstr(found(r, "UNEVEN_DATA")->action, "--uneven"));
     fx_close(f);
     r = make(f, (struct job){.slow = 2,
                              .stage = FORWARD,
                              .more = 3000,
-                             .tokens = {96, 0, 0, 0}}); /* another rank gets more */
+                             .tokens = {0, 0, 96, 0},
+                             .command = "[\"train\",\"--uneven\",\"2=1\"]"});
+    assert_non_null(strstr(found(r, "UNEVEN_DATA")->action, "--uneven imitates it: run without"));
+    fx_close(f);
+    r = make(f, (struct job){.slow = 2,
+                             .stage = FORWARD,
+                             .more = 3000,
+                             .tokens = {96, 0, 0, 0}, /* another rank gets more */
+                             .command = "[\"train\",\"--slow-rank\",\"2=0.003\"]"});
     assert_true(r->ranks.uneven.found);
     assert_false(r->ranks.straggler.by_data);
     assert_non_null(found(r, "STRAGGLER"));
+    assert_non_null(strstr(found(r, "STRAGGLER")->action, "--slow-rank imitates it: run without"));
     fx_close(f);
 }
 
