@@ -276,12 +276,6 @@ static bool of_phases(const struct an_context *context)
     return context->result->phase_count > 0;
 }
 
-/* Steps on the processor whose environment gives their number of threads. */
-static bool of_teams(const struct an_context *context)
-{
-    return on_cores(context) && an_command_team(context) > 0;
-}
-
 #define NEEDS(input) (1u << (INPUT_##input))
 static const struct {
     const char *what; /* is looked at */
@@ -296,7 +290,6 @@ static const struct {
     {"exposed communication", everywhere, NEEDS(BUDGET), {"EXPOSED_COMM"}},
     {"evaluations", of_phases, 0, {"EVALUATION_TIME"}},
     {"checkpoints", of_phases, 0, {"CHECKPOINT_STALL"}},
-    {"threads and cores", of_teams, 0, {"TOO_MANY_THREADS", "IDLE_CORES"}},
     {"growth of memory", of_memory, NEEDS(HELD), {"LEAK"}},
     {"threads and cores", of_teams, NEEDS(SYSTEM), {"THREADS", "IDLE_CORES"}},
     {"slow ranks", of_ranks, NEEDS(RANKS), {"STRAGGLER", "UNEVEN_DATA", "SLOW_STAGE"}},

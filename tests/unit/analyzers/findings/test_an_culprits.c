@@ -111,52 +111,10 @@ static void test_rare_phases(void **state)
     }
 }
 
-/* One thread keeps one of two cores busy. The other is idle, or a neighbour's. */
-static void one_thread(struct fixture *f, double busy_pct)
-{
-    fx_open(f);
-    int64_t time = fx_track(f, f->process, "counter", "cpu_time", "ns");
-    int64_t busy = fx_track(f, FX_NONE, "counter", "cpu_busy", "%");
-    int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000);
-    for (int i = 0; i < STEPS; i++) {
-        fx_step(f, f->process, f->thread, i, i * 10 * MS, (i + 1) * 10 * MS, 64, false);
-        fx_slice(f, f->thread, i * 10 * MS, (i + 1) * 10 * MS, "matmul", work);
-        fx_counter(f, time, i * 10 * MS, (double)(i * 10 * MS));
-        fx_counter(f, busy, i * 10 * MS, busy_pct);
-    }
-    FX(store_run_set(f->s, "cpu.online", "2"));
-    FX(store_run_set(f->s, "cpu.usable", "2"));
-    FX(store_run_set(f->s, "command", "train"));
-    FX(store_run_set(f->s, "environment", "{\"OMP_NUM_THREADS\":\"1\"}"));
-}
-
-static void test_idle_cores(void **state)
-{
-    struct fixture fx, *f = &fx;
-    (void)state;
-    one_thread(f, 52);
-    const struct an_finding *x = finding(fx_analyze(f), "IDLE_CORES");
-    assert_non_null(x);
-    says(x->claim, "of 2 cores are idle while the step computes on 1 thread");
-    says(x->action, "OMP_NUM_THREADS=2 in place of 1");
-    says(x->verify, "OMP_NUM_THREADS=2");
-    assert_near(x->gain.low.value, 75, 1e-6); /* all of the step computes */
-    assert_near(x->gain.high.value, 100, 1e-6);
-    assert_int_equal(an_finding_listed(x), AN_LISTED_RANKED);
-    fx_close(f);
-    one_thread(f, 98); /* a neighbour has it */
-    assert_null(finding(fx_analyze(f), "IDLE_CORES"));
-    fx_close(f);
-    one_thread(f, 52); /* as many threads as cores */
-    FX(store_run_set(f->s, "environment", "{\"OMP_NUM_THREADS\":\"2\"}"));
-    assert_null(finding(fx_analyze(f), "IDLE_CORES"));
-    fx_close(f);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_checkpoints), cmocka_unit_test(test_evaluations),
-        cmocka_unit_test(test_rare_phases), cmocka_unit_test(test_idle_cores)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_checkpoints),
+                                       cmocka_unit_test(test_evaluations),
+                                       cmocka_unit_test(test_rare_phases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
