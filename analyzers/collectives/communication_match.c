@@ -23,6 +23,8 @@ static const struct {
     {"reduce", false, 1, 0},     {"gather", false, 1, -1},    {"scatter", false, 1, -1},
     {"send", false, 1, 0},       {"recv", false, 1, 0}};
 #define KINDS (sizeof kinds / sizeof *kinds)
+/* Kernels of one collective end so close to each other on aligned clocks. */
+#define ENDS_MEET_NS 50000
 
 static size_t kind_of(const char *name)
 {
@@ -312,6 +314,7 @@ struct member {
 };
 
 struct membership {
+    int64_t world;         /* ranks of the job, 0: the trace does not say */
     struct member *member; /* distinct, in order */
     size_t count;
 };
@@ -339,6 +342,8 @@ static int find_members(struct an_context *context, const struct an_comm_calls *
         an_arena_zero(context->scratch, calls->count + 1, sizeof *membership->member);
     if (!membership->member)
         return TACHO_ENOMEM;
+    if (!an_trace_key_integer(context->trace, "world_size", &membership->world))
+        membership->world = 0;
     for (size_t i = 0; i < calls->count; i++) {
         membership->member[i] = (struct member){.communicator = calls->call[i].communicator,
                                                 .group = calls->call[i].group,
@@ -391,6 +396,28 @@ static bool is_exchange(const struct an_comm_call *call, size_t call_count)
                             : call[0].sequence != STORE_ABSENT && call[0].ranks == 2);
 }
 
+/* Do these calls of a trace that says neither communicator nor sequence number belong together by
+ * their order in the step? Every rank of the job must be in the file and take part once, move
+ * equally many bytes, and all must end within ENDS_MEET_NS: what leaves together has met. */
+static bool is_met(const struct membership *membership, const struct an_comm_call *call,
+                   size_t call_count)
+{
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    if (call_count < 2 || (int64_t)call_count != membership->world)
+        return false;
+    for (size_t i = 0; i < call_count; i++) {
+        if (!call[i].counted || call[i].communicator != STORE_ABSENT || call[i].op == AN_NONE ||
+            call[i].window < 0 || call[i].lane == AN_NONE || call[i].bytes != call->bytes)
+            return false;
+        for (size_t k = 0; k < i; k++)
+            if (call[k].lane == call[i].lane)
+                return false;
+        first = call[i].end < first ? call[i].end : first;
+        last = call[i].end > last ? call[i].end : last;
+    }
+    return an_time_sub(last, first) <= ENDS_MEET_NS;
+}
+
 /* Are these calls one collective? Every rank of the communicator that is in the file must have
  * taken part once, and none may leave before the last one arrives. Calls without a sequence number
  * must also move equally many bytes. */
@@ -399,6 +426,11 @@ static bool is_whole(const struct membership *membership, struct an_comm_call *c
 {
     if (!strcmp(call->kind, "send_recv"))
         return is_exchange(call, call_count);
+    if (is_met(membership, call, call_count)) {
+        for (size_t i = 0; i < call_count; i++)
+            call[i].synchronises = true;
+        return true;
+    }
     for (size_t i = 0; i < call_count; i++)
         if ((call[i].sequence == STORE_ABSENT &&
              (!call[i].counted || call[i].communicator == STORE_ABSENT)) ||

@@ -45,6 +45,10 @@ static struct exposure measure(const struct an_context *context)
     exposure.exposed = exposure.step * budget->pct[AN_CLASS_COMM].value / 100;
     exposure.split = !communication->reason && communication->exposed_waiting_ms.valid;
     exposure.waiting = exposure.split ? communication->exposed_waiting_ms.value : 0;
+    /* The budget is the mean of the devices' shares, the split a mean of times: beside a part of
+     * the split the exposed time is that of the split. */
+    if (exposure.split && communication->exposed_ms.valid && context->gpu)
+        exposure.exposed = fmax(communication->exposed_ms.value, exposure.waiting);
     for (size_t i = 0; exposure.split && i < communication->rank_count; i++) {
         const struct an_comm_rank *comm_rank = &communication->ranks[i];
         if (comm_rank->exposed_waiting_ms.valid &&
@@ -239,7 +243,8 @@ static void waiting(struct an_context *context, const struct exposure *exposure,
                                      "communication are waiting, %.1f %% of the step",
                                      an_time_words(context->arena, exposure->waiting, 3),
                                      an_time_words(context->arena, exposure->exposed, 3),
-                                     100 * exposure->waiting / exposure->step);
+                                     context->result->budget.pct[AN_CLASS_COMM].value *
+                                         exposure->waiting / exposure->exposed);
     waiting_evidence(context, exposure, finding);
     waiting_action(context, exposure, caused, finding);
 
