@@ -18,6 +18,7 @@
     X(an_utilization) \
     X(an_counted) \
     X(an_roofline) \
+    X(an_kernel_bound) \
     X(an_ops) \
     X(an_launches) \
     X(an_copies) \

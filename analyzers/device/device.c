@@ -98,39 +98,49 @@ static bool same_device(const struct an_trace *trace, uint32_t first, uint32_t s
            !strcmp(trace->track[first].device, trace->track[second].device);
 }
 
-/* The name that all devices of a process have; NULL: they differ or have none. ROCm numbers the
- * processors of a machine before its GPUs, so that events of GPUs 2 to 9 belong to the properties
- * 0 to 7. */
-static const char *shared_name(const struct builder *builder, int64_t process)
+/* The value that a property (".name") has on all devices of a process; NULL: they differ or have
+ * none. ROCm numbers the processors of a machine before its GPUs, so that events of GPUs 2 to 9
+ * belong to the properties 0 to 7. */
+static const char *shared_property(const struct builder *builder, int64_t process,
+                                   const char *property)
 {
     const struct an_trace *trace = builder->trace;
-    const char *name = NULL,
+    const char *shared = NULL,
                *prefix = an_arena_format(builder->scratch, "device.%lld.gpu:", (long long)process);
     for (size_t i = 0; prefix && i < trace->key_count; i++) {
         const char *key = trace->key[i].key, *value = trace->key[i].value;
-        size_t length = strlen(key);
-        if (strncmp(key, prefix, strlen(prefix)) != 0 || length < 5 ||
-            strcmp(key + length - 5, ".name") != 0)
+        size_t length = strlen(key), end = strlen(property);
+        if (strncmp(key, prefix, strlen(prefix)) != 0 || length < end ||
+            strcmp(key + length - end, property) != 0)
             continue;
-        if (name && strcmp(name, value) != 0)
+        if (shared && strcmp(shared, value) != 0)
             return NULL;
-        name = value;
+        shared = value;
     }
-    return name;
+    return shared;
+}
+
+/* A property of a device as the trace has it, NULL: it is not known. */
+static const char *property_of(const struct builder *builder, const struct an_device *device,
+                               const char *name, const char *property)
+{
+    const struct an_process *process = an_trace_process(builder->trace, device->process);
+    if (!process)
+        return NULL;
+    const char *key = an_arena_format(builder->scratch, "device.%lld.%s%s", (long long)process->id,
+                                      name, property);
+    const char *value = key ? an_trace_key(builder->trace, key) : NULL;
+    return value ? value : shared_property(builder, process->id, property);
 }
 
 static void name_device(const struct builder *builder, struct an_device *out, const char *device,
                         int64_t ordinal)
 {
-    const struct an_trace *trace = builder->trace;
-    const struct an_process *process = an_trace_process(trace, out->process);
-    const char *key = process ? an_arena_format(builder->scratch, "device.%lld.%s.name",
-                                                (long long)process->id, device)
-                              : NULL;
-    const char *name = key ? an_trace_key(trace, key) : NULL;
-    if (!name && process)
-        name = shared_name(builder, process->id);
+    const struct an_process *process = an_trace_process(builder->trace, out->process);
+    const char *name = property_of(builder, out, device, ".name"),
+               *sms = property_of(builder, out, device, ".sms");
     out->name = an_arena_text(builder->arena, name ? name : "");
+    out->sms = sms ? strtoll(sms, NULL, 10) : 0;
     out->rank = process && process->rank != STORE_ABSENT ? process->rank : ordinal;
 }
 

@@ -56,6 +56,7 @@ struct an_device {
     const char *name;      /* "NVIDIA H100 80GB HBM3", "" when unknown */
     size_t first, count;   /* its ops in the columns below */
     int64_t streams;
+    int64_t sms; /* its multiprocessors, 0 when unknown */
 };
 
 /* Columns of device ops; index i is one op. */

@@ -143,6 +143,75 @@ struct an_precision {
     size_t row_count;
 };
 
+/* ---- bounds of kernels -------------------------------------------------------------------------------------------------- */
+
+/* What limits a kernel (docs/kernels.md). A kernel that reaches AN_BOUND_NEAR of a roof is bound by
+ * it; else it is latency-bound if it is shorter than AN_BOUND_SHORT_NS or has fewer blocks than the
+ * device has SMs; else it is inefficient on its side of the ridge. name, key, text */
+#define AN_BOUND_NEAR     0.6
+#define AN_BOUND_SHORT_NS 10000
+#define AN_BOUND_MAP(X) \
+    X(MEMORY, "memory", "memory-bound") \
+    X(COMPUTE, "compute", "compute-bound") \
+    X(LATENCY, "latency", "latency-bound") \
+    X(BELOW_MEMORY, "inefficient_memory", "inefficient on the memory side") \
+    X(BELOW_COMPUTE, "inefficient_compute", "inefficient on the arithmetic side") \
+    X(UNKNOWN, "unknown", "unknown")
+enum an_bound {
+#define AN_BOUND_ENUM(name, key, text) AN_BOUND_##name,
+    AN_BOUND_MAP(AN_BOUND_ENUM)
+#undef AN_BOUND_ENUM
+        AN_BOUND_COUNT
+};
+const char *an_bound_key(enum an_bound bound); /* static storage, as is the text */
+const char *an_bound_text(enum an_bound bound);
+
+/* Kernels of one name with one bound. Shares of the roofs are weighted by time. */
+struct an_bound_row {
+    const char *name;
+    enum an_bound bound;
+    int64_t count, total_ns;
+    struct an_value memory_pct, compute_pct; /* of the bandwidth and of the peak of their type */
+};
+
+/* GEMMs of one operator and shape that reach neither roof. */
+struct an_gemm_row {
+    const char *name, *shapes, *dtype; /* shapes: of the operands as the trace lists them */
+    int64_t count, total_ns, roof_ns;  /* roof_ns: the least that FLOPs and bytes allow */
+    int64_t multiple;         /* of which each dimension of the operands should be; 0: not known */
+    int64_t misaligned;       /* the first dimension that is not, 0: none is, or it is not known */
+    struct an_value waves;    /* blocks / SMs of the largest kernel */
+    struct an_value wave_pct; /* of the last wave's room that its blocks use, over all waves */
+};
+
+/* Consecutive element-wise operators of one stream and size, that memory limits. */
+struct an_chain_row {
+    const char *names; /* "aten::mul, aten::add", the first ones */
+    int64_t count, operators, total_ns, bytes, saved_bytes;
+};
+
+/* What limits the kernels of all devices over the counted steps, or over the whole capture where
+ * there are none: kernels that compute, by the sum of their times. */
+struct an_kernel_bounds {
+    const char *reason; /* why there is nothing */
+    int64_t total_ns, kernels, ns[AN_BOUND_COUNT];
+    const char *class;         /* "MEMORY-BOUND" ..., "INEFFICIENT", "MIXED", "UNKNOWN" */
+    struct an_value class_pct; /* share of total_ns of that class; of MIXED the largest's */
+    const char *sentence;      /* the second level of the verdict */
+    const char *unknown;       /* why the largest part of unknown is; NULL: nothing is unknown */
+    int64_t unknown_ns;        /* that part */
+    int64_t compiled_ns;       /* kernels that a compiler of the framework made */
+    const struct an_bound_row *rows; /* by time, largest first */
+    size_t row_count;
+    const struct an_gemm_row *gemms; /* by the time above the roof, largest first */
+    size_t gemm_count;
+    int64_t gemm_ns, gemm_roof_ns;     /* of all of them */
+    const struct an_chain_row *chains; /* by time, largest first */
+    size_t chain_count;
+    /* Of all chains; fused_ns: what is left of their bytes at the peak of the bandwidth. */
+    int64_t chain_operators, chain_ns, chain_bytes, chain_saved_bytes, chain_fused_ns;
+};
+
 /* What the capture itself is worth. */
 struct an_quality {
     const char *reason; /* no foreign or accelerator trace */

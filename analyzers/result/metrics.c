@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/result/result.h"
 
+#define BOUNDS     "kernels, and operators with shapes or tacho.work"
 #define STEPS      "steps"
 #define RANGES     "ranges of the step's thread"
 #define WORK       "tacho.work ranges in steps; on accelerators operators with recorded shapes"
@@ -386,6 +387,26 @@ const struct an_metric an_metrics[] = {
      "dram: bound by memory. l3, l2, l1: cached, and the slowest cache level whose bandwidth is "
      "enough for it",
      "ceilings of the levels", "null: bound by arithmetic, or faster than every measured level"},
+    /* bounds of kernels */
+    {"kernel_bounds", "",
+     "kernels that compute, in the counted steps, by what limits them (docs/kernels.md)", BOUNDS,
+     "without steps in the whole capture; null: no accelerator, or no kernel computes"},
+    {"kernel_bounds/class_pct", "%",
+     "share of total_us of the class with most time; below 50 the class is MIXED", BOUNDS, ""},
+    {"kernel_bounds/bound_us", "us",
+     "memory: at least 60 % of the bandwidth; compute: at least 60 % of the peak of the type; "
+     "latency: neither, and shorter than 10 us or fewer blocks than SMs; inefficient_*: neither, "
+     "on that side of the ridge; unknown: FLOPs, bytes or roofs are not known",
+     BOUNDS, "they sum to total_us; unknown_because: why the largest part of unknown is"},
+    {"kernel_bounds/gemms[]", "",
+     "GEMMs below both roofs, by operator and shape. roof_us: the least that FLOPs and bytes "
+     "allow; misaligned_dimension: the first that is no multiple of 16 bytes (0: none); waves: "
+     "blocks / SMs; wave_pct: waves / waves rounded up",
+     BOUNDS, "waves null: the grid or the number of SMs is not in the trace"},
+    {"kernel_bounds/chains[]", "",
+     "element-wise operators of one stream and size that follow each other and that memory limits; "
+     "saved_bytes: of the bytes, what a fused kernel need not move at most",
+     BOUNDS, ""},
     {"kernels_window", "", "what the table kernels covers", "", ""},
     /* critical path */
     {"critical_path", "",
@@ -413,6 +434,10 @@ const struct an_metric an_metrics[] = {
      ""},
     {"critical_path/windows", "windows", "of three steps at least, where there is one", PATH, ""},
     {"critical_path/steps", "steps", "in them", PATH, ""},
+    {"critical_path/suspected_waits", "",
+     "pieces of a thread inside a range, without a call that waits, that end with the work which "
+     "the device had been given: taken as waits for it (docs/graph.md)",
+     PATH, "suspected_wait_us: their sum; suspected_wait_in: the range of the longest one"},
     {"critical_path/doubt", "", "why the path must not be read as the cause", PATH,
      "null: no doubt"},
     {"critical_path/by_cause_us", "us",

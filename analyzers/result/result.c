@@ -28,6 +28,26 @@ const char *an_class_label(enum an_class class)
     return class < AN_CLASS_COUNT ? labels[class] : "";
 }
 
+const char *an_bound_key(enum an_bound bound)
+{
+    static const char *const keys[] = {
+#define BOUND_KEY(name, key, text) key,
+        AN_BOUND_MAP(BOUND_KEY)
+#undef BOUND_KEY
+    };
+    return bound < AN_BOUND_COUNT ? keys[bound] : "";
+}
+
+const char *an_bound_text(enum an_bound bound)
+{
+    static const char *const texts[] = {
+#define BOUND_TEXT(name, key, text) text,
+        AN_BOUND_MAP(BOUND_TEXT)
+#undef BOUND_TEXT
+    };
+    return bound < AN_BOUND_COUNT ? texts[bound] : "";
+}
+
 const char *an_confidence_text(enum an_confidence c)
 {
     static const char *const texts[] = {"low", "medium", "high"};

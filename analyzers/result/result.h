@@ -453,6 +453,10 @@ struct an_path_row {
 struct an_critical_path {
     const char *reason; /* why there is none; NULL when there is */
     const char *doubt;  /* why it must not be read as the cause; NULL: it may */
+    /* Pieces of threads inside a range, without any call that waits, that end with the work
+     * which the device had been given: taken as waits for it. The longest one's range. */
+    int64_t suspected_count, suspected_ns;
+    const char *suspected_name; /* NULL: none */
     int64_t rank; /* of the lane whose windows these are; the path may lead over other ranks */
     const char *device; /* "gpu:0", "cpu" */
     int64_t windows, steps;
@@ -693,6 +697,7 @@ struct an_result {
     const struct an_sync_row *sync;
     size_t sync_count;
     struct an_precision precision;
+    struct an_kernel_bounds bounds;
     struct an_quality quality;
     struct an_attribution attribution[4]; /* op, module, line, annotation */
     struct an_part counted; /* ranges that the hardware counted, by rank, the longest first */

@@ -204,6 +204,19 @@ static const char *cost_kind(enum an_op_kind kind)
     return (size_t)kind < sizeof kinds / sizeof *kinds && kinds[kind] ? kinds[kind] : "";
 }
 
+struct an_roof_call an_roof_call_of(const struct an_context *context, const struct an_call *call)
+{
+    const struct an_op_cost *cost = &context->calls->cost[call->cost];
+    return (struct an_roof_call){
+        .name = an_trace_name(context->trace, context->trace->slice.name[call->slice]),
+        .dtype = *call->dtype ? call->dtype : cost->dtype,
+        .pass = call->recompute ? "recompute" : "",
+        .kind = cost_kind(cost->kind),
+        .product = cost->kind != AN_OP_OTHER,
+        .flops = cost->flops,
+        .bytes = cost->bytes};
+}
+
 /* Adds the times of the device ops to the points of their calls. of_call: shape + 1 of each call.
  */
 static void add_ops(struct an_roof *roof, const uint32_t *of_call)
@@ -236,15 +249,7 @@ static int from_calls(struct an_roof *roof)
         const struct an_op_cost *cost = &calls->cost[call->cost];
         if ((steps && call->step == AN_NONE) || !(cost->flops > 0) || !(cost->bytes > 0))
             continue;
-        const char *dtype = *call->dtype ? call->dtype : cost->dtype;
-        struct an_roof_call launch = {
-            .name = an_trace_name(context->trace, context->trace->slice.name[call->slice]),
-            .dtype = dtype,
-            .pass = call->recompute ? "recompute" : "",
-            .kind = cost_kind(cost->kind),
-            .product = cost->kind != AN_OP_OTHER,
-            .flops = cost->flops,
-            .bytes = cost->bytes};
+        struct an_roof_call launch = an_roof_call_of(context, call);
         uint32_t shape = shape_of(roof, &launch);
         if (shape == AN_NONE)
             return TACHO_ENOMEM;

@@ -24,8 +24,7 @@ static const char *peak_type(const struct an_roof_call *call)
     return call->product || !strcmp(call->dtype, "fp64") ? call->dtype : "fp32";
 }
 
-/* The peak for a call: the user's, the file's or the data sheet's; false: none is known. */
-static bool peak_of(struct an_roof *roof, const struct an_roof_call *call, struct an_peak *out)
+bool an_roof_peak(const struct an_roof *roof, const struct an_roof_call *call, struct an_peak *out)
 {
     struct an_context *context = roof->context;
     const struct an_ceiling_row *row =
@@ -40,7 +39,7 @@ static bool peak_of(struct an_roof *roof, const struct an_roof_call *call, struc
 }
 
 /* Finds the memory roofs, the slowest first; false: that of the DRAM is not known. */
-static bool memory_of(struct an_roof *roof, struct an_peak level[AN_MEMORY_LEVELS],
+static bool memory_of(const struct an_roof *roof, struct an_peak level[AN_MEMORY_LEVELS],
                       const char *name[AN_MEMORY_LEVELS], size_t *count)
 {
     struct an_memory_level found[AN_MEMORY_LEVELS];
@@ -56,6 +55,16 @@ static bool memory_of(struct an_roof *roof, struct an_peak level[AN_MEMORY_LEVEL
     *count = 1;
     name[0] = "dram";
     return context->gpu && an_peak_find(context->arena, roof->device, "bandwidth", &level[0]);
+}
+
+bool an_roof_bandwidth(const struct an_roof *roof, struct an_peak *out)
+{
+    struct an_peak level[AN_MEMORY_LEVELS];
+    const char *name[AN_MEMORY_LEVELS];
+    size_t levels;
+    bool known = memory_of(roof, level, name, &levels);
+    *out = level[0];
+    return known;
 }
 
 /* ---- one point ------------------------------------------------------------------------------- */
@@ -191,7 +200,7 @@ static int list_ceilings(struct an_roof *roof, const struct roofs *roofs)
     for (size_t i = 0; i < roof->points; i++) {
         const struct an_roof_call *call = roof->point[i].call;
         struct an_peak peak;
-        bool listed = !peak_of(roof, call, &peak) ||
+        bool listed = !an_roof_peak(roof, call, &peak) ||
                       an_ceiling_find(context, roof->device, "flops", peak_type(call));
         for (size_t k = 0; k < count && !listed; k++)
             listed = !strcmp(rows[k].dtype, peak_type(call)) && !strcmp(rows[k].resource, "flops");
@@ -232,7 +241,7 @@ int an_roof_place(struct an_roof *roof)
     }
     for (size_t i = 0; i < roof->points; i++) {
         struct an_peak peak;
-        bool has_peak = peak_of(roof, roof->point[i].call, &peak);
+        bool has_peak = an_roof_peak(roof, roof->point[i].call, &peak);
         if (roof->point[i].ns <= 0)
             continue;
         out[points] = describe(context, &roof->point[i]);

@@ -43,6 +43,15 @@ struct an_roof {
     size_t points;
 };
 
+/* The call as a point of the roofline: its name, what it costs and the type that it ran in. */
+struct an_call;
+struct an_roof_call an_roof_call_of(const struct an_context *context, const struct an_call *call);
+
+/* The peak for a call: the user's, the file's or the data sheet's; and the bandwidth of the DRAM.
+ * Of roof they read context and device. false: none is known. */
+bool an_roof_peak(const struct an_roof *roof, const struct an_roof_call *call, struct an_peak *out);
+bool an_roof_bandwidth(const struct an_roof *roof, struct an_peak *out);
+
 /* Puts the points under their ceilings into the result, or the reason why there are none. 0 or
  * TACHO_ENOMEM. */
 int an_roof_place(struct an_roof *roof);

@@ -120,6 +120,66 @@ void rep_json_roofline(struct rep_writer *writer, const struct an_result *result
     rep_close(writer);
 }
 
+/* ---- bounds of kernels ----------------------------------------------------------------------- */
+
+static void put_bound(struct rep_writer *writer, const void *item)
+{
+    const struct an_bound_row *row = item;
+    rep_put_text(writer, "name", row->name);
+    rep_put_text(writer, "bound", an_bound_key(row->bound));
+    rep_put_int(writer, "count", row->count);
+    rep_put_us(writer, "total_us", row->total_ns);
+    rep_put_value(writer, "memory_roof_pct", row->memory_pct);
+    rep_put_value(writer, "compute_roof_pct", row->compute_pct);
+}
+
+static void put_gemm(struct rep_writer *writer, const void *item)
+{
+    const struct an_gemm_row *row = item;
+    rep_put_text(writer, "name", row->name);
+    rep_put_text(writer, "shapes", row->shapes);
+    rep_put_text(writer, "dtype", row->dtype);
+    rep_put_int(writer, "count", row->count);
+    rep_put_us(writer, "total_us", row->total_ns);
+    rep_put_us(writer, "roof_us", row->roof_ns);
+    rep_put_int(writer, "misaligned_dimension", row->misaligned);
+    rep_put_value(writer, "waves", row->waves);
+    rep_put_value(writer, "wave_pct", row->wave_pct);
+}
+
+static void put_chain(struct rep_writer *writer, const void *item)
+{
+    const struct an_chain_row *row = item;
+    rep_put_text(writer, "operators", row->names);
+    rep_put_int(writer, "count", row->count);
+    rep_put_int(writer, "length", row->operators);
+    rep_put_us(writer, "total_us", row->total_ns);
+    rep_put_int(writer, "bytes", row->bytes);
+    rep_put_int(writer, "saved_bytes", row->saved_bytes);
+}
+
+void rep_json_bounds(struct rep_writer *writer, const struct an_kernel_bounds *bounds)
+{
+    if (rep_put_absent(writer, "kernel_bounds", bounds->reason))
+        return;
+    rep_open(writer, "kernel_bounds");
+    rep_put_text(writer, "class", bounds->class);
+    rep_put_value(writer, "class_pct", bounds->class_pct);
+    rep_put_text_or(writer, "sentence", bounds->sentence, "no range was recorded");
+    rep_put_us(writer, "total_us", bounds->total_ns);
+    rep_put_int(writer, "kernels", bounds->kernels);
+    rep_open(writer, "bound_us");
+    for (int bound = 0; bound < AN_BOUND_COUNT; bound++)
+        rep_put_us(writer, an_bound_key((enum an_bound)bound), bounds->ns[bound]);
+    rep_close(writer);
+    rep_put_text_or(writer, "unknown_because", bounds->unknown, "no kernel is unknown");
+    rep_put_us(writer, "compiled_us", bounds->compiled_ns);
+    REP_PUT_ROWS(writer, "rows", bounds->rows, bounds->row_count, put_bound);
+    REP_PUT_ROWS(writer, "gemms", bounds->gemms, bounds->gemm_count, put_gemm);
+    REP_PUT_ROWS(writer, "chains", bounds->chains, bounds->chain_count, put_chain);
+    rep_close(writer);
+}
+
 static void put_launch(struct rep_writer *writer, const void *item)
 {
     const struct an_launch_row *row = item;

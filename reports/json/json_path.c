@@ -51,6 +51,9 @@ void rep_json_critical_path(struct rep_writer *writer, const struct an_critical_
     rep_put_int(writer, "windows", path->windows);
     rep_put_int(writer, "steps", path->steps);
     rep_put_text_or(writer, "doubt", path->doubt, "none: the path may be read as the cause");
+    rep_put_int(writer, "suspected_waits", path->suspected_count);
+    rep_put_us(writer, "suspected_wait_us", path->suspected_ns);
+    rep_put_text_or(writer, "suspected_wait_in", path->suspected_name, "no wait is suspected");
     put_causes(writer, path);
     REP_PUT_ROWS(writer, "by_op", path->ops, path->op_count < OPS_MOST ? path->op_count : OPS_MOST,
                  put_op);

@@ -23,6 +23,7 @@ void rep_json_energy(struct rep_writer *writer, const struct an_energy *energy);
 void rep_json_counted(struct rep_writer *writer, const struct an_result *result);
 void rep_json_hardware(struct rep_writer *writer, const struct an_result *result);
 void rep_json_roofline(struct rep_writer *writer, const struct an_result *result);
+void rep_json_bounds(struct rep_writer *writer, const struct an_kernel_bounds *bounds);
 void rep_json_noncompute(struct rep_writer *writer, const struct an_result *result);
 /* Launches, copies, synchronisation, precision. */
 void rep_json_host_to_device(struct rep_writer *writer, const struct an_result *result);

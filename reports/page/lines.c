@@ -217,7 +217,7 @@ static void entry(struct page *page, size_t number, const char *id, const char *
     snprintf(digits, sizeof digits, "%2zu  ", number);
     page->column = 0;
     put_cell(page, digits, 4, false);
-    put_cell(page, id, 19, false);
+    put_cell(page, id, strlen(id) < 19 ? 19 : (int)strlen(id) + 1, false);
     if (page->width < NARROW) {
         new_line(page);
         put_cell(page, "", 4, false);

@@ -62,6 +62,14 @@ static void path_line(struct page *page, const struct an_critical_path *path)
     page_end(page);
     if (path->doubt)
         page_text(page, 2, path->doubt);
+    if (!path->suspected_count)
+        return;
+    char text[400];
+    snprintf(text, sizeof text,
+             "suspected waits: the host is inside %.120s, without a call that waits, until the "
+             "device has done what it was given (%" PRId64 " times, %s): taken as waiting for it",
+             path->suspected_name, path->suspected_count, TIME_TEXT((double)path->suspected_ns));
+    page_text(page, 2, text);
 }
 
 void rep_section_critical_path(struct page *page, const struct an_result *result)

@@ -9,6 +9,7 @@
 
 #include "reports/sections/sections.h"
 #include "reports/sections/tables.h"
+#include "reports/words/kernel_name.h"
 #include "reports/words/phrase.h"
 #include "reports/words/select.h"
 
@@ -194,7 +195,61 @@ void rep_table_roofline(const struct an_result *result, struct rep_table *table)
         REP_ROWS_OF(result->points, result->roofline.reason ? 0 : result->point_count)};
 }
 
-void rep_section_roofline(struct page *page, const struct an_result *result)
+/* ---- bounds of kernels ----------------------------------------------------------------------- */
+
+static void bound_name(char name[REP_NAME], const void *row)
+{
+    const struct an_bound_row *kernel = row;
+    rep_kernel_name(name, REP_NAME, rep_or(kernel->name, "(unnamed)"));
+}
+static void bound_text(char cell[REP_CELL], const void *row)
+{
+    static const char *const words[AN_BOUND_COUNT] = {[AN_BOUND_MEMORY] = "memory",
+                                                      [AN_BOUND_COMPUTE] = "compute",
+                                                      [AN_BOUND_LATENCY] = "latency",
+                                                      [AN_BOUND_BELOW_MEMORY] = "neither, mem",
+                                                      [AN_BOUND_BELOW_COMPUTE] = "neither, arith",
+                                                      [AN_BOUND_UNKNOWN] = "unknown"};
+    snprintf(cell, REP_CELL, "%s", words[((const struct an_bound_row *)row)->bound]);
+}
+REP_CELL_OF(bound_time, an_bound_row, rep_cell_ns, total_ns)
+REP_CELL_OF(bound_count, an_bound_row, rep_cell_integer, count)
+static void bound_share(char cell[REP_CELL], struct an_value share)
+{
+    if (share.valid)
+        snprintf(cell, REP_CELL, "%.0f", share.value);
+}
+static void bound_memory(char cell[REP_CELL], const void *row)
+{
+    bound_share(cell, ((const struct an_bound_row *)row)->memory_pct);
+}
+static void bound_compute(char cell[REP_CELL], const void *row)
+{
+    bound_share(cell, ((const struct an_bound_row *)row)->compute_pct);
+}
+static const struct rep_column of_bounds[] = {{"time", 9, bound_time},
+                                              {"count", 8, bound_count},
+                                              {"bound", 15, bound_text},
+                                              {"% memory", 9, bound_memory},
+                                              {"% peak", 8, bound_compute}};
+
+/* What limits the kernels; a run without kernels that compute has none. */
+static void kernel_bounds(struct page *page, const struct an_result *result)
+{
+    const struct an_kernel_bounds *bounds = &result->bounds;
+    struct rep_table table = {.title = "What limits kernels",
+                              .name = bound_name,
+                              .name_least = 35,
+                              REP_COLUMNS(of_bounds),
+                              REP_ROWS_OF(bounds->rows, bounds->row_count)};
+    if (bounds->reason || !bounds->row_count)
+        return;
+    rep_table_write(page, &table);
+    if (bounds->sentence && !strstr(rep_or(result->verdict, ""), bounds->sentence))
+        page_text(page, 1, bounds->sentence);
+}
+
+static void roofline(struct page *page, const struct an_result *result)
 {
     struct rep_table table;
     rep_table_roofline(result, &table);
@@ -216,6 +271,12 @@ void rep_section_roofline(struct page *page, const struct an_result *result)
         page_text(page, 1,
                   " bytes of a model: each tensor once. Above the memory roof means cached, in the "
                   "level that is named");
+}
+
+void rep_section_roofline(struct page *page, const struct an_result *result)
+{
+    roofline(page, result);
+    kernel_bounds(page, result);
 }
 
 /* ---- other tools ----------------------------------------------------------------------------- */

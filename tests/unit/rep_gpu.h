@@ -198,6 +198,41 @@ static inline void gpu_tables(struct an_result *r)
                                     an_int_none("no device ops around it")};
     r->sync = syncs;
     r->sync_count = 2;
+    static const struct an_bound_row bounds[] = {
+        {GPU_ELEMENTWISE, AN_BOUND_MEMORY, 400, 300000000, {80, NULL, true}, {2, NULL, true}},
+        {GPU_HOSTILE,
+         AN_BOUND_UNKNOWN,
+         20,
+         100000000,
+         {0, "FLOPs, bytes or the roof are not known", false},
+         {0, "FLOPs, bytes or the roof are not known", false}}};
+    static const struct an_gemm_row gemms[] = {{.name = "aten::mm",
+                                                .shapes = "[4096,1023] [1023,4096]",
+                                                .dtype = "bf16",
+                                                .count = 10,
+                                                .total_ns = 100000000,
+                                                .roof_ns = 40000000,
+                                                .multiple = 8,
+                                                .misaligned = 1023,
+                                                .waves = {1.2, NULL, true},
+                                                .wave_pct = {60, NULL, true}}};
+    static const struct an_chain_row chains[] = {
+        {"aten::mul, aten::add", 200, 2, 300000000, 6000000000, 3000000000}};
+    r->bounds = (struct an_kernel_bounds){
+        .total_ns = 400000000,
+        .kernels = 420,
+        .ns = {[AN_BOUND_MEMORY] = 300000000, [AN_BOUND_UNKNOWN] = 100000000},
+        .class = "MEMORY-BOUND",
+        .class_pct = {75, NULL, true},
+        .sentence = "Kernels MEMORY-BOUND: 75.0 % of their time.",
+        .unknown = "no recorded operator launched them",
+        .unknown_ns = 100000000,
+        .rows = bounds,
+        .row_count = 2,
+        .gemms = gemms,
+        .gemm_count = 1,
+        .chains = chains,
+        .chain_count = 1};
     r->precision = (struct an_precision){.matrix_ns = 800000000,
                                          .matrix_unit_ns = 300000000,
                                          .matrix_unit_pct = an_num(37.5),
