@@ -18,6 +18,7 @@
     X(INPUT, "input", "input: loader stages and batch delivery") \
     X(LAUNCH, "launch", "host: launching calls") \
     X(SYNC, "sync", "host: synchronising calls") \
+    X(SUSPECTED, "suspected_wait", "host: suspected wait for the device") \
     X(ALLOCATION, "allocation", "host: memory allocation") \
     X(COLLECTION, "collection", "host: garbage collection") \
     X(COMPILE, "compile", "host: compilation") \

@@ -409,6 +409,26 @@ static int walk_windows(struct sums *sums, const struct an_window *window, size_
     return rc;
 }
 
+/* Adds up the suspected waits of the capture. */
+static void sum_suspected(struct an_context *context, const struct an_graph *graph)
+{
+    struct an_critical_path *path = &context->result->critical_path;
+    int64_t longest = 0;
+    for (uint32_t node = 0; node < graph->node_count; node++) {
+        int64_t ns = an_time_sub(graph->end[node], graph->start[node]);
+        if (graph->cause[node] != AN_CAUSE_SUSPECTED || graph->slice[node] == AN_NONE)
+            continue;
+        path->suspected_count++;
+        path->suspected_ns = an_time_add(path->suspected_ns, ns);
+        if (ns <= longest)
+            continue;
+        longest = ns;
+        path->suspected_name = an_arena_text(
+            context->arena,
+            an_trace_name(context->trace, context->trace->slice.name[graph->slice[node]]));
+    }
+}
+
 /* The analyzer: walks the windows of the chosen lane and fills the part of the result. */
 static int path_run(struct an_context *context)
 {
@@ -439,6 +459,7 @@ static int path_run(struct an_context *context)
              ? walk_windows(&sums, window, window_count, least_steps)
              : TACHO_ENOMEM;
     rc = rc ? rc : fill_result(&sums, least_steps);
+    sum_suspected(context, sums.graph);
     free_sums(&sums);
     return rc;
 }

@@ -9,7 +9,7 @@
 #include "analyzers/graph/graph_private.h"
 
 static const struct an_graph_builder *const builders[] = {
-    &an_graph_threads,  &an_graph_device, &an_graph_engine,
+    &an_graph_threads,  &an_graph_device, &an_graph_suspected,   &an_graph_engine,
     &an_graph_backward, &an_graph_loader, &an_graph_collectives,
 };
 

@@ -57,8 +57,8 @@ struct an_graph_builder {
     int (*cuts)(struct an_graph_build *build);
     int (*edges)(struct an_graph_build *build);
 };
-extern const struct an_graph_builder an_graph_threads, an_graph_device, an_graph_backward,
-    an_graph_engine, an_graph_loader, an_graph_collectives;
+extern const struct an_graph_builder an_graph_threads, an_graph_device, an_graph_suspected,
+    an_graph_backward, an_graph_engine, an_graph_loader, an_graph_collectives;
 
 /* ---- first phase: cuts, in any order ------------------------------------------------------------------------------------------ */
 
