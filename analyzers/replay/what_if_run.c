@@ -474,6 +474,8 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
     for (size_t i = 0; i < count && !rc && !plan.unknown && !plan.reason; i++)
         rc = an_plan_apply(&plan, &edit[i]);
     keep_phases(state);
+    if (!rc && plan.changes)
+        an_plan_busy_limit(&plan, edit, count);
     if (!rc && plan.unknown) {
         const char *like = names_like(state, plan.unknown);
         what_if->unknown = an_arena_text(context->arena, plan.unknown);
