@@ -6,6 +6,7 @@
  * run in which every check that applies was made can be healthy.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -14,8 +15,9 @@
 #include "analyzers/work/ceilings.h"
 #include "analyzers/work/peaks.h"
 
-#define LOW_MFU     0.2 /* a busy device below it is not used well */
-#define CHECKS_MOST 32
+#define LOW_MFU      0.2  /* a busy device below it is not used well */
+#define UNKNOWN_MOST 20.0 /* % of the kernels' time */
+#define CHECKS_MOST  32
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
@@ -121,15 +123,22 @@ static const char *no_sheet(struct an_context *context)
     return an_finding_text(context, "no data sheet with the fp32 peak of \"%.80s\" is known", name);
 }
 
+/* Is the place of most kernels under the roofline known? A busy device that is not used well has a
+ * cause, which a check must have found. */
 static const char *not_efficient(struct an_context *context)
 {
+    const struct an_kernel_bounds *bounds = &context->result->bounds;
     const struct an_value *mfu = &context->result->utilization.mfu;
-    if (!mfu->valid)
-        return mfu->reason;
-    if (mfu->value >= LOW_MFU)
+    if (bounds->reason)
+        return bounds->reason;
+    double unknown = an_percent((double)bounds->ns[AN_BOUND_UNKNOWN], (double)bounds->total_ns);
+    if (unknown > UNKNOWN_MOST)
+        return an_finding_text(context, "%.0f %% of the kernels' time has no known bound: %s",
+                               unknown, bounds->unknown);
+    if (!mfu->valid || mfu->value >= LOW_MFU)
         return NULL;
     return an_finding_text(context,
-                           "the run reaches %.1f %% of the peak, and no check looks for the cause",
+                           "the run reaches %.1f %% of the peak, and no check found the cause",
                            100 * mfu->value);
 }
 
@@ -304,8 +313,13 @@ static const struct {
     {"copies", on_devices, NEEDS(COPIES), {"PAGEABLE_COPY", "EXPOSED_COPY"}},
     {"precision", on_devices, NEEDS(PRECISION) | NEEDS(SHEET), {"LOW_PRECISION"}},
     {"attention", on_devices, NEEDS(OPERATORS), {"UNFUSED_ATTENTION"}},
-    {"efficiency of kernels", on_devices, NEEDS(EFFICIENCY), {0}},
+    {"efficiency of kernels",
+     on_devices,
+     NEEDS(EFFICIENCY),
+     {"FUSION", "LOW_EFFICIENCY_GEMM", "LOW_PRECISION"}},
+    {"small kernels", on_devices, 0, {"SMALL_KERNELS"}},
     {"clocks of the GPUs", on_devices, NEEDS(CLOCKS), {"THROTTLED"}},
+    {"start of the program", on_devices, 0, {"FIRST_ITERATION"}},
     {"graphs", on_devices, 0, {"OPAQUE_GRAPHS"}},
     {"kernels without launches",
      on_devices,
@@ -317,14 +331,25 @@ static const struct {
 _Static_assert(CHECKS <= CHECKS_MOST, "room for each check");
 _Static_assert(INPUT_COUNT <= 32, "a bit for each input");
 
-/* Did a check end in a finding? */
-static bool has_found(const struct an_findings_list *findings, size_t check)
+/* The first of some findings that a check ended in, NULL: none. */
+static const struct an_finding *found_by(const struct an_finding *found, size_t count, size_t check)
 {
-    for (size_t i = 0; i < findings->count; i++)
+    for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < 3 && checks[check].finding[k]; k++)
-            if (!strcmp(findings->found[i].id, checks[check].finding[k]))
-                return true;
-    return false;
+            if (!strcmp(found[i].id, checks[check].finding[k]))
+                return &found[i];
+    return NULL;
+}
+
+/* What a check looked at; with the bound of what it found, where that is below the noise floor. */
+static const char *made_words(const struct an_findings_list *findings, size_t check)
+{
+    struct an_context *context = findings->context;
+    const struct an_finding *finding = found_by(findings->dropped, findings->dropped_count, check);
+    if (!finding || !finding->gain.high.valid)
+        return checks[check].what;
+    return an_finding_text(context, "%s (%s: at most %s %%)", checks[check].what, finding->id,
+                           an_number_words(context->arena, fmax(0, finding->gain.high.value), 2));
 }
 
 /* The first input that a check needs and the run lacks, INPUT_COUNT: none. */
@@ -345,11 +370,11 @@ int an_findings_sum_up(struct an_findings_list *findings)
     struct an_not_checked open[CHECKS_MOST];
     size_t made_count = 0, open_count = 0;
     for (size_t i = 0; i < CHECKS; i++) {
-        if (!checks[i].applies(context) || has_found(findings, i))
+        if (!checks[i].applies(context) || found_by(findings->found, findings->count, i))
             continue;
         enum input input = lacks(context, i, &reason);
         if (!reason)
-            made[made_count++] = checks[i].what;
+            made[made_count++] = made_words(findings, i);
         else
             open[open_count++] =
                 (struct an_not_checked){checks[i].what, reason, inputs[input].to_check};

@@ -59,7 +59,9 @@ void an_finding_at_most_medium(struct an_finding *finding)
 
 bool an_finding_has_no_gain(const struct an_finding *finding)
 {
-    return finding->gain.high.valid && finding->gain.high.value < FINDINGS_NOISE_PCT;
+    const struct an_gain *gain = &finding->gain;
+    const struct an_value *least = gain->low.valid ? &gain->low : &gain->high;
+    return least->valid && least->value < FINDINGS_NOISE_PCT;
 }
 
 /* ---- shares of the step ---------------------------------------------------------------------- */

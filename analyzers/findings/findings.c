@@ -123,6 +123,9 @@ static const struct {
                 {"PAGEABLE_COPY", AN_CLASS_COPY},
                 {"LOW_PRECISION", AN_CLASS_COMPUTE},
                 {"UNFUSED_ATTENTION", AN_CLASS_COMPUTE},
+                {"FUSION", AN_CLASS_COMPUTE},
+                {"LOW_EFFICIENCY_GEMM", AN_CLASS_COMPUTE},
+                {"SMALL_KERNELS", AN_CLASS_COMPUTE},
                 {"SMALL_BATCH", AN_CLASS_COMPUTE},
                 {"RECOMPUTE", AN_CLASS_COMPUTE},
                 {"LOW_INTENSITY", AN_CLASS_COMPUTE}};
@@ -139,9 +142,8 @@ static size_t explains_place(const struct an_budget *budget, const struct an_fin
 }
 
 /* Moves the finding that the verdict names to the front of those that are listed alike: it limits
- * the run, whatever bounds the others have. A finding whose replay shows no gain on its own stays
- * behind the others. Where the ranks wait for one rank, the finding about that rank goes before the
- * one with most to gain. */
+ * the run, whatever bounds the others have. Where the ranks wait for one rank, the finding about
+ * that rank goes before the one with most to gain. */
 static void verdict_first(struct an_findings_list *findings)
 {
     const struct an_budget *budget = &findings->context->result->budget;
@@ -150,7 +152,7 @@ static void verdict_first(struct an_findings_list *findings)
     bool one_rank = an_comm_waits_for_one(findings->context, &rank);
     for (size_t i = 0; !budget->reason && i < findings->count; i++) {
         size_t place = explains_place(budget, &findings->found[i]);
-        if (place == EXPLAINS || an_finding_has_no_gain(&findings->found[i]) ||
+        if (place == EXPLAINS ||
             an_finding_listed(&findings->found[i]) != an_finding_listed(findings->found))
             continue;
         if (best == findings->count || (one_rank && place < best_place)) {
@@ -205,13 +207,31 @@ static int run_checks(struct an_findings_list *findings)
     return rc ? rc : an_findings_while_others(findings);
 }
 
+/* Takes out what gains nothing that could be told from noise: the low end of an interval, or a
+ * ceiling, below the floor. The result lists it with what was looked at, and the bound. */
+static void drop_below_floor(struct an_findings_list *findings)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct an_finding *finding = &findings->found[i];
+        if (!an_finding_has_no_gain(finding))
+            findings->found[kept++] = *finding;
+        else if (findings->dropped_count < FINDINGS_FOUND)
+            findings->dropped[findings->dropped_count++] = *finding;
+    }
+    findings->count = kept;
+}
+
 /* Runs the checks, orders the findings and keeps the first ones in the result. */
 static int findings_frame(struct an_context *context)
 {
     struct an_findings_list findings = {.context = context};
     struct an_result *result = context->result;
+    an_verdict_device(context);
     /* Without steps the tables of a device still say something; nothing else does. */
     int rc = context->gpu || result->steps.detailed ? run_checks(&findings) : 0;
+    if (!rc)
+        drop_below_floor(&findings);
     rc = rc ? rc : an_findings_sum_up(&findings);
     if (rc)
         return rc;
@@ -239,10 +259,10 @@ static void findings_absent(struct an_context *context, const char *reason)
 const struct an_analyzer an_findings = {
     .name = "findings",
     .help = "what to change, with evidence and gain",
-    .after = "steps, phases, system, gpu, budget, absent, attribution, utilization, roofline, ops, "
-             "launches, "
-             "copies, syncs, precision, loader, communication, ranks, contention, hardware, "
-             "memory, leak, quality, trust, replay",
+    .after =
+        "steps, phases, system, gpu, budget, absent, attribution, utilization, roofline, bounds, "
+        "ops, launches, copies, syncs, precision, loader, communication, ranks, contention, "
+        "hardware, memory, leak, quality, trust, replay",
     .needs = AN_INPUT_SLICES,
     .run = findings_frame,
     .absent = findings_absent,

@@ -6,11 +6,16 @@
 #include <string.h>
 
 #include "analyzers/base/words.h"
+#include "analyzers/device/api.h"
 #include "analyzers/findings/findings_private.h"
 
 #define OPAQUE_PCT     5.0  /* of the span */
 #define LOST_PCT       2.0  /* of the launches of kernels */
 #define UNLAUNCHED_PCT 10.0 /* of the device ops */
+#define FIRST_PCT      20.0 /* of the host's time, in calls that initialise */
+#define SLOW_START_NS  2000000
+#define NAMED_START_NS 100000 /* shorter calls do not matter, whatever their name */
+#define WORKS_PCT      10 /* of a call, in which the device works: then the call may wait for it */
 
 static bool is_nsight(const struct an_context *context)
 {
@@ -136,10 +141,133 @@ static void no_steps(struct an_findings_list *findings)
     finding->wrong_when = "the program is not a training loop";
 }
 
+/* ---- the first iteration --------------------------------------------------------------------- */
+
+/* Does a range of a thread initialise the device or load code for it? By its name, or because it
+ * is a call of the API that takes as long as none does once a program runs: no copy and no
+ * synchronise call, and the device does not work while it lasts. */
+static bool initialises(const struct an_context *context, const struct an_set *busy, size_t slice)
+{
+    static const char *const names[] = {"ModuleLoad", "LibraryLoad", "cuInit",     "CtxCreate",
+                                        "hipInit",    "CtxRetain",   "ModuleGetF", "Lazy Function"};
+    const struct an_trace *trace = context->trace;
+    const char *name = an_trace_name(trace, trace->slice.name[slice]),
+               *category = an_slice_category(trace, slice);
+    if (trace->slice.dur[slice] < NAMED_START_NS ||
+        (!an_category_is_call(category) && strcmp(category, "overhead") != 0))
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strstr(name, names[i]))
+            return true;
+    enum an_api_kind kind = an_slice_api(trace, slice).kind;
+    int64_t start = trace->slice.start[slice], end = an_slice_end(trace, slice);
+    return an_category_is_call(category) && trace->slice.dur[slice] >= SLOW_START_NS &&
+           kind != AN_API_SYNC && kind != AN_API_COPY &&
+           an_spans_within(busy->span, busy->count, start, end) <
+               trace->slice.dur[slice] / 100 * WORKS_PCT;
+}
+
+/* Is a time part of what the report counts: a counted step, or the capture without steps? */
+static bool is_counted(const struct an_context *context, uint32_t process, int64_t time)
+{
+    if (!context->result->steps.detailed)
+        return true;
+    for (size_t lane = 0; lane < context->lane_count; lane++) {
+        const struct an_step *step = context->lane[lane].process == process
+                                         ? an_step_at_host(context, &context->lane[lane], time)
+                                         : NULL;
+        if (step && an_step_detailed(step))
+            return true;
+    }
+    return false;
+}
+
+/* The time that a thread spends in initialising calls, and the longest of them. */
+static int64_t start_ns(const struct an_context *context, const struct an_track *track,
+                        const struct an_set *busy, uint32_t *longest)
+{
+    const struct an_trace *trace = context->trace;
+    int64_t sum = 0, until = INT64_MIN;
+    for (size_t i = track->slice_first; i < an_track_end(track); i++) {
+        int64_t start = trace->slice.start[i], end = an_slice_end(trace, i);
+        if (trace->slice.dur[i] == AN_OPEN || end <= until || !initialises(context, busy, i) ||
+            !is_counted(context, track->process, start))
+            continue;
+        sum = an_time_add(sum, an_time_sub(end, start > until ? start : until));
+        until = end;
+        if (*longest == AN_NONE || trace->slice.dur[i] > trace->slice.dur[*longest])
+            *longest = (uint32_t)i;
+    }
+    return sum;
+}
+
+/* Host time that is looked at: the counted steps of one thread, or the capture. */
+static double host_ns(const struct an_context *context, uint32_t process)
+{
+    double sum = 0;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        if (an_step_detailed(step) && context->lane[step->lane].process == process)
+            sum += (double)an_time_sub(step->host_end, step->host_start);
+    }
+    return context->result->steps.detailed
+               ? sum
+               : (double)an_time_sub(context->trace->t1, context->trace->t0);
+}
+
+static void first_iteration_texts(struct an_context *context, struct an_finding *finding,
+                                  double pct, int64_t sum, uint32_t longest)
+{
+    const struct an_trace *trace = context->trace;
+    finding->claim = an_finding_text(
+        context,
+        "the capture holds the start of the program: for %.0f %% of %s the host loads code of the "
+        "device or initialises it",
+        pct, context->result->steps.detailed ? "the counted steps" : "the capture");
+    an_finding_note(context, finding, "%s of one thread in such calls",
+                    an_time_words(context->arena, (double)sum / 1e6, 3));
+    an_finding_note(context, finding, "longest: %.60s, %s",
+                    an_trace_name(trace, trace->slice.name[longest]),
+                    an_time_words(context->arena, (double)trace->slice.dur[longest] / 1e6, 3));
+    finding->action = "capture later: torch.profiler.schedule(wait=10, warmup=2, active=5) with "
+                      "prof.step() in the loop; nsys profile --delay, or a capture range";
+    an_finding_no_gain(finding);
+    finding->verify = "report the new recording: this finding is gone and the steps are shorter";
+    finding->wrong_when = "the start is what you want to look at";
+}
+
+/* Looks at captures of the first iterations: what takes time there does not come again. */
+static void first_iteration(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    const struct an_devices *gpu = context->gpu;
+    double most = FIRST_PCT;
+    int64_t sum = 0;
+    uint32_t longest = AN_NONE;
+    for (size_t device = 0; device < gpu->device_count; device++)
+        for (size_t i = 0; i < context->trace->track_count; i++) {
+            const struct an_track *track = &context->trace->track[i];
+            uint32_t slice = AN_NONE;
+            if (track->process != gpu->device[device].process || strcmp(track->kind, "thread") != 0)
+                continue;
+            int64_t ns = start_ns(context, track, &gpu->split[device].busy, &slice);
+            double pct = an_percent((double)ns, host_ns(context, track->process));
+            if (pct < most)
+                continue;
+            most = pct;
+            sum = ns;
+            longest = slice;
+        }
+    if (longest != AN_NONE)
+        first_iteration_texts(context, an_findings_add(findings, "FIRST_ITERATION", NULL), most,
+                              sum, longest);
+}
+
 void an_findings_capture(struct an_findings_list *findings)
 {
     if (an_devices_ns(findings->context->result, span_ns) <= 0)
         return;
+    first_iteration(findings);
     opaque_graphs(findings);
     incomplete_capture(findings);
     no_steps(findings);

@@ -17,8 +17,9 @@
 #include "analyzers/graph/causes.h"
 #include "analyzers/work/peaks.h"
 
-#define SHORT_PCT    50.0 /* of the kernels, shorter than their launch call */
-#define SLOW_CALL_US 50.0
+#define SHORT_PCT      50.0 /* of the kernels, shorter than their launch call */
+#define SLOW_CALL_US   50.0
+#define FULL_QUEUE_PCT 1.0 /* of the span, with a launch queue that takes no more */
 /* Of the span in launch calls: from here on their number is what keeps the host busy. */
 #define LAUNCHING_PCT 20.0
 
@@ -267,51 +268,76 @@ static void launch_bound(struct an_context *context, struct an_finding *finding)
                           "recording itself made the host slow";
 }
 
-/* What to do about the call or range `name`, by its kind. */
-static void host_bound_action(struct an_context *context, struct an_finding *finding,
-                              const char *name)
+/* How to make a launching call return sooner; a queue is only said to fill where it does. */
+static const char *launch_action(struct an_context *context, const char *name)
 {
-    switch (an_api_of(name).kind) {
-    case AN_API_COPY:
-        finding->what_if = "copy=0";
-        finding->action = an_finding_text(
-            context,
-            "keep the host from waiting in %.60s: pin the memory, copy with non_blocking=True, and "
-            "read values back less often (.item(), .cpu(), printing)",
-            name);
-        break;
-    case AN_API_SYNC:
-        finding->what_if = "sync=0";
-        finding->action = an_finding_text(
-            context,
-            "do not wait for the device inside a step (%.60s): read the loss every N steps", name);
-        break;
-    case AN_API_KERNEL:
-        finding->what_if = "launch=0";
-        finding->action =
-            an_finding_text(context,
-                            "let %.60s return at once: load kernels before the first step "
-                            "(warm-up), keep the launch queue from filling, launch fewer kernels",
-                            name);
-        break;
-    default:
-        finding->what_if = "framework=0";
-        finding->action = "shorten what the host does between launches: torch.compile, fewer small "
-                          "tensor operations in Python, a larger batch";
-    }
+    const struct an_launches *launches = &context->result->launches;
+    bool fills = !launches->reason && launches->full_queue_pct.valid &&
+                 launches->full_queue_pct.value >= FULL_QUEUE_PCT;
+    return an_finding_text(context,
+                           "let %.60s return at once: load kernels before the first step "
+                           "(warm-up)%s, launch fewer kernels",
+                           name, fills ? ", keep the launch queue from filling" : "");
 }
 
-/* Advises by `name`, the call or range in which the host spends most time while the device idles.
- */
-static void host_bound(struct an_context *context, struct an_finding *finding, const char *name)
+/* What to do where the host is in the framework. */
+static const char *framework_action(const struct an_result *result)
 {
+    if (an_is_compiled(result))
+        return "shorten what the host does between launches: torch.compile("
+               "mode=\"reduce-overhead\") replays graphs, fewer graph breaks "
+               "(TORCH_LOGS=graph_breaks), a larger batch";
+    return "shorten what the host does between launches: torch.compile, fewer small tensor "
+           "operations in Python, a larger batch";
+}
+
+/* Causes of launch-starved time for which there is advice; %s: the largest name. Other causes are
+ * the framework's. */
+static const struct host_advice {
+    const char *cause, *edit, *action;
+} host_advice[] = {
+    {"copy", "copy=0",
+     "keep the host from waiting in %.60s: pin the memory, copy with non_blocking=True, and read "
+     "values back less often (.item(), .cpu(), printing)"},
+    {"sync", "sync=0",
+     "do not wait for the device inside a step (%.60s): read the loss every N steps"},
+    {"allocation", "allocation=0",
+     "allocate memory once (%.60s): a caching allocator with expandable segments "
+     "(PYTORCH_CUDA_ALLOC_CONF), tensors of constant size"},
+    {"collection", "collection=0",
+     "collect garbage between steps, not inside them (%.60s): gc.disable() and gc.collect() every "
+     "N steps"},
+    {"compile", "compile=0",
+     "keep the compiler from working inside steps (%.60s): warm up with every shape, "
+     "mark dynamic dimensions (TORCH_LOGS=recompiles)"}};
+
+/* What to do about the cause that takes most of the launch-starved time, and its largest name. */
+static void host_bound_action(struct an_context *context, struct an_finding *finding,
+                              const char *cause, const char *name)
+{
+    for (size_t i = 0; i < sizeof host_advice / sizeof *host_advice; i++)
+        if (!strcmp(cause, host_advice[i].cause)) {
+            finding->what_if = host_advice[i].edit;
+            finding->action = an_arena_format(context->arena, host_advice[i].action, name);
+            return;
+        }
+    bool launching = !strcmp(cause, an_cause_key(AN_CAUSE_LAUNCH));
+    finding->what_if = launching ? "launch=0" : "framework=0";
+    finding->action = launching ? launch_action(context, name) : framework_action(context->result);
+}
+
+/* Advises by the cause for which the host lets the device idle longest in sum: the largest name
+ * may belong to another one. */
+static void host_bound(struct an_context *context, struct an_finding *finding)
+{
+    const char *name, *cause = an_idle_cause(context, &name);
     const struct an_attribution_row *op = busiest_host(context->result);
     if (op)
         an_finding_note(context, finding,
                         "largest host self time: %.80s, %s in %" PRId64 " calls (whole capture)",
                         op->name, an_time_words(context->arena, (double)op->host_ns / 1e6, 4),
                         op->count);
-    host_bound_action(context, finding, name);
+    host_bound_action(context, finding, cause, name);
     finding->effort = "some lines of code";
 
     finding->wrong_when =
@@ -346,8 +372,7 @@ static int host_late(struct an_findings_list *findings, double span)
     int rc = exposed_matters(context, AN_CLASS_HOST, &share, &matters);
     if (rc || !matters)
         return rc;
-    const char *doing, *name;
-    an_idle_host(context, &doing, &name);
+    const char *doing = an_idle_host(context);
     double calls_pct = 0;
     if (!launches->reason && launches->host_mean_us.valid)
         calls_pct = an_percent((double)launches->calls * launches->host_mean_us.value * 1e3, span);
@@ -365,7 +390,7 @@ static int host_late(struct an_findings_list *findings, double span)
     if (launching)
         launch_bound(context, finding);
     else
-        host_bound(context, finding, name);
+        host_bound(context, finding);
     share_ceiling(finding, &share);
     finding->verify = "run again and compare the row host of the step budget: `tacho report`";
     return 0;
@@ -542,6 +567,8 @@ int an_findings_gpu(struct an_findings_list *findings)
     an_findings_low_precision(findings, span);
     an_findings_throttled(findings);
     an_findings_attention(findings);
+    if ((rc = an_findings_kernels(findings)))
+        return rc;
     an_findings_capture(findings);
     return 0;
 }

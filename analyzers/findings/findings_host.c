@@ -72,23 +72,45 @@ static void largest_two(const struct an_result *result, const struct an_absent *
     }
 }
 
-void an_idle_host(struct an_context *context, const char **sentence, const char **name)
+const char *an_idle_host(struct an_context *context)
 {
     struct named first = {NULL, 0}, second = {NULL, 0};
     int64_t all_ns;
     const struct an_absent *most = most_starved(context->result, &all_ns);
-    *sentence = NULL;
-    *name = "";
     if (most)
         largest_two(context->result, most, &first, &second);
     if (!first.name || all_ns <= 0)
-        return;
+        return NULL;
     double second_pct = 100 * (double)second.ns / (double)all_ns;
-    *name = first.name;
-    *sentence = an_finding_text(
+    return an_finding_text(
         context,
         "while the device waits for the next launch the host spends %.0f %% in %.70s itself%s",
         100 * (double)first.ns / (double)all_ns, first.name,
         second_pct >= 5 ? an_finding_text(context, ", %.0f %% in %.70s", second_pct, second.name)
                         : "");
+}
+
+const char *an_idle_cause(const struct an_context *context, const char **name)
+{
+    const struct an_result *result = context->result;
+    int64_t of_cause[AN_CAUSE_COUNT] = {0}, largest[AN_CAUSE_COUNT] = {0};
+    const char *named[AN_CAUSE_COUNT] = {NULL};
+    size_t most = AN_CAUSE_FRAMEWORK;
+    for (size_t device = 0; device < result->absent_count; device++)
+        for (size_t i = 0; i < result->absent[device].cause_count; i++) {
+            const struct an_absent_cause *row = &result->absent[device].causes[i];
+            size_t cause = 0;
+            while (cause < AN_CAUSE_COUNT && strcmp(row->cause, an_cause_key((enum an_cause)cause)))
+                cause++;
+            if (is_input(row) || cause == AN_CAUSE_COUNT)
+                continue;
+            of_cause[cause] = an_time_add(of_cause[cause], row->ns);
+            if (row->ns > largest[cause] && *row->name) {
+                largest[cause] = row->ns;
+                named[cause] = row->name;
+            }
+            most = of_cause[cause] > of_cause[most] ? cause : most;
+        }
+    *name = named[most] ? named[most] : "";
+    return of_cause[most] ? an_cause_key((enum an_cause)most) : "";
 }

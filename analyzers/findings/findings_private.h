@@ -22,6 +22,9 @@ struct an_findings_list {
     /* Takes the findings for which `found` has no room; they are not reported. */
     struct an_finding beyond;
     size_t count;
+    /* What was found and cannot be told from noise; only its bound is reported. */
+    struct an_finding dropped[FINDINGS_FOUND];
+    size_t dropped_count;
 };
 
 /* ---- parts of a finding (finding.c) ---------------------------------------------------------- */
@@ -44,7 +47,8 @@ void an_finding_ceiling(struct an_finding *finding, double whole, double removed
 void an_finding_no_gain(struct an_finding *finding);
 /* Lowers a high confidence to medium. */
 void an_finding_at_most_medium(struct an_finding *finding);
-/* Is the most that it can gain below the noise floor? false where no gain is known. */
+/* Is the low end of its gain, or its ceiling, below the noise floor? false where no gain is known.
+ */
 bool an_finding_has_no_gain(const struct an_finding *finding);
 
 /* ---- lost events (verdict_loss.c) ------------------------------------------------------------ */
@@ -82,6 +86,8 @@ const char *an_class_share_text(struct an_context *context, const struct an_clas
  * TACHO_ENOMEM. */
 int an_sync_idle_share(struct an_context *context, struct an_class_share *share);
 int an_pageable_share(struct an_context *context, struct an_class_share *share);
+/* Kernels shorter than AN_BOUND_SHORT_NS, while no longer one computes. */
+int an_small_share(struct an_context *context, struct an_class_share *share);
 
 /* ---- figures (finding.c) --------------------------------------------------------------------- */
 
@@ -99,10 +105,12 @@ const char *an_bytes_text(struct an_context *context, double bytes);
 
 /* ---- what other checks found ----------------------------------------------------------------- */
 
-/* A sentence about what the host did while the next kernel was not launched, by the causes of
- * launch-starved time (findings_host.c), and the name with most of it; NULL and "" when nothing is
- * known. */
-void an_idle_host(struct an_context *context, const char **sentence, const char **name);
+/* A sentence about what the host did while the next kernel was not launched, by the names with
+ * most launch-starved time (findings_host.c); NULL: nothing is known. */
+const char *an_idle_host(struct an_context *context);
+/* The cause with most of that time in sum, a key of causes.h, and its largest name; both "" when
+ * nothing is known. */
+const char *an_idle_cause(const struct an_context *context, const char **name);
 /* Is at least half of the exposed communication of the step known to be waiting for other ranks
  * (findings_comm.c)? */
 bool an_comm_mostly_waits(const struct an_context *context);
@@ -121,12 +129,20 @@ const char *an_too_little(struct an_context *context);
  * (verdict.c)? */
 bool an_mostly_opaque(const struct an_context *context);
 
+/* Is most kernel time that of kernels which a compiler made (findings_kernels.c)? */
+bool an_is_compiled(const struct an_result *result);
+/* The second level of the verdict (verdict_device.c): fills result.bounds.sentence. */
+void an_verdict_device(struct an_context *context);
+/* Where a device is busy although the critical path is not on it: a sentence that says why; "". */
+const char *an_verdict_pace(struct an_context *context);
+
 /* ---- the checks ------------------------------------------------------------------------------ */
 
 /* Each looks for its findings. int: 0 or TACHO_ENOMEM. */
 int an_findings_input(struct an_findings_list *findings);
-int an_findings_comm(struct an_findings_list *findings);   /* on the CPU, and waiting on devices */
-int an_findings_gpu(struct an_findings_list *findings);    /* runs with accelerators */
+int an_findings_comm(struct an_findings_list *findings);    /* on the CPU, and waiting on devices */
+int an_findings_gpu(struct an_findings_list *findings);     /* runs with accelerators */
+int an_findings_kernels(struct an_findings_list *findings); /* how well kernels use a device */
 int an_findings_engine(struct an_findings_list *findings); /* steps that compute on the processor */
 void an_findings_run(struct an_findings_list *findings);     /* evaluations, checkpoints, start-up */
 void an_findings_ranks(struct an_findings_list *findings);

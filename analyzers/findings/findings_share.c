@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Shares of time that are no class of the step budget: synchronise calls that wait for an idle
- * device, and exposed copies from pageable memory. A share is one of each step on each device, or
- * one of the capture where there are no steps.
+ * device, exposed copies from pageable memory, and kernels shorter than their launch. A share is
+ * one of each step on each device, or one of the capture where there are no steps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -150,4 +150,33 @@ static int pageable(struct an_context *context, size_t device_index, struct an_s
 int an_pageable_share(struct an_context *context, struct an_class_share *share)
 {
     return share_of(context, pageable, share);
+}
+
+/* ---- small kernels --------------------------------------------------------------------------- */
+
+/* Kernels that are shorter than AN_BOUND_SHORT_NS, without the time in which longer ones compute.
+ */
+static int small(struct an_context *context, size_t device_index, struct an_set *out)
+{
+    const struct an_devices *gpu = context->gpu;
+    const struct an_device *device = &gpu->device[device_index];
+    struct an_set kernels[2] = {{0}, {0}}; /* short ones, long ones */
+    for (size_t i = 0; i < 2; i++)
+        if (!(kernels[i].span =
+                  an_arena_zero(context->scratch, device->count + 1, sizeof *kernels[i].span)))
+            return TACHO_ENOMEM;
+    for (size_t i = device->first; i < an_device_end(device); i++) {
+        struct an_set *set =
+            &kernels[an_time_sub(gpu->op.end[i], gpu->op.start[i]) >= AN_BOUND_SHORT_NS];
+        if (1u << gpu->op.class[i] & AN_DEVICE_COMPUTE_MASK)
+            set->span[set->count++] = (struct an_span){gpu->op.start[i], gpu->op.end[i]};
+    }
+    for (size_t i = 0; i < 2; i++)
+        kernels[i].count = an_spans_normalize(kernels[i].span, kernels[i].count);
+    return subtract(context, kernels[0], kernels[1], out);
+}
+
+int an_small_share(struct an_context *context, struct an_class_share *share)
+{
+    return share_of(context, small, share);
 }

@@ -25,6 +25,9 @@ static const char *const bound[AN_CLASS_COUNT] = {
     [AN_CLASS_HOST] = "HOST-BOUND",       [AN_CLASS_UNATTRIBUTED] = "UNEXPLAINED",
 };
 
+/* A device that works for most of the step, whatever limits its kernels. */
+static const char device_busy[] = "DEVICE-BUSY";
+
 /* What a step does in a class; on a device the host's time is time in which the device idles. */
 static const char *const does[AN_CLASS_COUNT] = {
     [AN_CLASS_COMPUTE] = "computes",
@@ -166,6 +169,13 @@ static const char *op_words(struct an_context *context)
                            100 * (double)largest->self_ns / all);
 }
 
+/* The second level, after the sentence of a device that is busy. */
+static const char *device_words(struct an_context *context)
+{
+    const char *sentence = context->gpu ? context->result->bounds.sentence : NULL;
+    return sentence ? an_finding_text(context, " %s", sentence) : "";
+}
+
 /* "HOST-BOUND", or the more exact name that a finding gave it. */
 static const char *bound_name(const struct an_context *context, enum an_class class)
 {
@@ -175,6 +185,8 @@ static const char *bound_name(const struct an_context *context, enum an_class cl
         return "STRAGGLER-BOUND"; /* the link does not limit the run */
     if (class == AN_CLASS_UNATTRIBUTED && an_mostly_opaque(context))
         return "OPAQUE";
+    if (class == AN_CLASS_COMPUTE && context->gpu)
+        return device_busy; /* what binds its kernels is the second level */
     for (size_t i = 0; i < result->finding_count; i++)
         if (class == AN_CLASS_HOST && !strcmp(result->findings[i].id, "LAUNCH_BOUND"))
             return "LAUNCH-BOUND";
@@ -201,11 +213,13 @@ static void by_budget(struct an_context *context)
                                              : an_finding_text(context, "; %.1f %% %s", other_pct,
                                                                does_what(context, other));
     const char *clear = is_all_clear(result) ? "NO PROBLEM FOUND, " : "";
-    result->verdict_class = bound[AN_CLASS_COMPUTE];
-    result->verdict = an_finding_text(context, "%s%s: %.1f %% of every step computes%s%s %s.%s",
-                                      result->healthy ? "HEALTHY, " : clear, result->verdict_class,
-                                      compute_pct, peak_words(context), rest, basis(context),
-                                      is_all_clear(result) ? not_checked_words(context) : "");
+    result->verdict_class = bound_name(context, AN_CLASS_COMPUTE);
+    result->verdict =
+        an_finding_text(context, "%s%s: %.1f %% of every step computes%s%s %s.%s%s%s",
+                        result->healthy ? "HEALTHY, " : clear, result->verdict_class, compute_pct,
+                        peak_words(context), rest, basis(context), device_words(context),
+                        context->gpu ? an_verdict_pace(context) : "",
+                        is_all_clear(result) ? not_checked_words(context) : "");
 }
 
 /* The verdict of a run that other programs hold back more than anything in it. */
@@ -231,7 +245,7 @@ static const struct {
     const char *name, *what;
     size_t offset; /* of the count in struct an_gpu_device */
 } parts[] = {
-    {"COMPUTE-BOUND", "compute", offsetof(struct an_gpu_device, compute_ns)},
+    {device_busy, "compute", offsetof(struct an_gpu_device, compute_ns)},
     {"COMMUNICATION-BOUND", "exposed communication",
      offsetof(struct an_gpu_device, exposed_comm_ns)},
     {"COPY-BOUND", "exposed copies", offsetof(struct an_gpu_device, exposed_copy_ns)},
@@ -289,14 +303,14 @@ static void by_capture(struct an_context *context)
         opaque = an_finding_text(context, ", %.1f %% opaque graphs", opaque_pct);
     if (opaque_pct >= WORTH_PCT && opaque_pct > share[0] && opaque_pct > share[most])
         result->verdict_class = "OPAQUE";
-    result->verdict =
-        an_finding_text(context,
-                        "%s: of the %s on %zu %s that were recorded %.1f %% is compute, %.1f %% "
-                        "%s%s (%s: the whole "
-                        "capture, low confidence).",
-                        result->verdict_class, an_time_words(context->arena, span / 1e6, 4),
-                        result->gpu_count, result->gpu_count == 1 ? "device" : "devices", share[0],
-                        share[most], parts[most].what, opaque, missing);
+    result->verdict = an_finding_text(
+        context,
+        "%s: of the %s on %zu %s that were recorded %.1f %% is compute, %.1f %% "
+        "%s%s (%s: the whole "
+        "capture, low confidence).%s",
+        result->verdict_class, an_time_words(context->arena, span / 1e6, 4), result->gpu_count,
+        result->gpu_count == 1 ? "device" : "devices", share[0], share[most], parts[most].what,
+        opaque, missing, result->verdict_class == device_busy ? device_words(context) : "");
 }
 
 /* The user asked for steps (--steps) that the run does not have. */
@@ -440,7 +454,8 @@ const struct an_analyzer an_verdict = {
     .name = "verdict",
     .help = "the run in one sentence",
     .after =
-        "steps, gpu, budget, attribution, utilization, ops, system, contention, trust, findings",
+        "steps, gpu, budget, attribution, utilization, ops, critical path, system, contention, "
+        "trust, findings",
     .run = verdict_run,
     .absent = verdict_absent,
 };

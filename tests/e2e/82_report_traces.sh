@@ -88,7 +88,7 @@ verdict kineto_tb_resnet50_num_workers_0_steps16-21_rank0.json.gz INPUT-BOUND
 [ "$(first_finding)" = INPUT_STALL ] || fail "the first finding is not INPUT_STALL"
 grep -q num_workers report.json || fail "nothing is said of workers"
 before=$(field report.json budget input_pct)
-verdict kineto_tb_resnet50_num_workers_4_steps16-21_rank0.json.gz COMPUTE-BOUND
+verdict kineto_tb_resnet50_num_workers_4_steps16-21_rank0.json.gz DEVICE-BUSY
 grep -q '"INPUT_STALL"' report.json && fail "with 4 workers nothing waits"
 # it computes for most of a step, but launches decide when: faster compute alone brings nothing, so it is not the first thing to do
 grep '"id": ' report.json | head -n 1 | grep -q LAUNCH_BOUND || { grep '"id": ' report.json; fail "what brings nothing alone comes first"; }

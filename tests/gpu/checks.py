@@ -153,7 +153,7 @@ def check_cost():
 
 
 def check_verdicts():
-    for number, mode, steps, count, wanted in (("4", "gpu", 30, 60, "COMPUTE-BOUND"), ("4", "launch", 30, 2000, "LAUNCH-BOUND"),
+    for number, mode, steps, count, wanted in (("4", "gpu", 30, 60, "DEVICE-BUSY"), ("4", "launch", 30, 2000, "LAUNCH-BOUND"),
                                                ("4", "loader", 20, 5, "INPUT-BOUND"), ("4", "copy", 30, 2, "COPY-BOUND")):
         path, _ = own_job(number, "verdict-" + mode, mode, steps, count)
         if not path:

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The second level of the verdict: whether memory, arithmetic or latency binds the kernels of the
+ * device, from the roofline of each (work/bounds.c). The first level says whether it is the device
+ * that holds the step.
+ */
+#include <string.h>
+
+#include "analyzers/findings/findings_private.h"
+#include "analyzers/graph/causes.h"
+
+#define NAMED_PCT 1.0  /* of the kernels' time: less is not named */
+#define PACE_PCT  50.0 /* of the critical path: with less on the device the host sets the pace */
+
+static double bound_pct(const struct an_kernel_bounds *bounds, enum an_bound bound)
+{
+    return an_percent((double)bounds->ns[bound], (double)bounds->total_ns);
+}
+
+/* What the class says in words. */
+static const char *class_words(const struct an_kernel_bounds *bounds)
+{
+    static const char *const words[][2] = {
+        {"MEMORY-BOUND", "reach 60 % of the memory's bandwidth or more"},
+        {"COMPUTE-BOUND", "reach 60 % of the arithmetic peak of their type or more"},
+        {"LATENCY-BOUND", "are shorter than 10 us or have fewer blocks than the device has SMs"},
+        {"UNKNOWN", "have no known place under the roofline"}};
+    bool memory = bounds->ns[AN_BOUND_BELOW_MEMORY] >= bounds->ns[AN_BOUND_BELOW_COMPUTE];
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i][0], bounds->class))
+            return words[i][1];
+    if (!strcmp(bounds->class, "MIXED"))
+        return "have the most frequent bound";
+    return memory ? "reach neither roof, most of that where memory is the nearer one"
+                  : "reach neither roof, most of that where arithmetic is the nearer one";
+}
+
+/* "memory-bound 31 %, latency-bound 4 %": the bounds with time, the largest first. */
+static const char *share_words(struct an_context *context)
+{
+    const struct an_kernel_bounds *bounds = &context->result->bounds;
+    bool named[AN_BOUND_COUNT] = {false};
+    const char *text = "";
+    for (;;) {
+        int most = -1;
+        for (int bound = 0; bound < AN_BOUND_COUNT; bound++)
+            if (!named[bound] && bound_pct(bounds, (enum an_bound)bound) >= NAMED_PCT &&
+                (most < 0 || bounds->ns[bound] > bounds->ns[most]))
+                most = bound;
+        if (most < 0)
+            return text;
+        named[most] = true;
+        text = an_finding_text(context, "%s%s%s %.1f %%", text, *text ? ", " : "",
+                               an_bound_text((enum an_bound)most),
+                               bound_pct(bounds, (enum an_bound)most));
+    }
+}
+
+/* Share of the critical path that is work of the device, or of what it waits for there. */
+static double path_on_device(const struct an_critical_path *path)
+{
+    static const enum an_cause causes[] = {AN_CAUSE_COMPUTE, AN_CAUSE_TRANSFER, AN_CAUSE_PEERS,
+                                           AN_CAUSE_COPY, AN_CAUSE_OPAQUE};
+    double sum = 0;
+    for (size_t i = 0; i < path->cause_count; i++)
+        for (size_t k = 0; k < sizeof causes / sizeof *causes; k++)
+            if (!strcmp(path->causes[i].key, an_cause_key(causes[k])))
+                sum += an_value_or_0(path->causes[i].pct);
+    return sum;
+}
+
+const char *an_verdict_pace(struct an_context *context)
+{
+    const struct an_critical_path *path = &context->result->critical_path;
+    if (path->reason || path->doubt || !path->cause_count)
+        return "";
+    double on_device = path_on_device(path);
+    if (on_device >= PACE_PCT)
+        return "";
+    return an_finding_text(context,
+                           " Only %.1f %% of the critical path is on the device all the same: its "
+                           "kernels wait for their launches, so faster kernels alone gain little.",
+                           on_device);
+}
+
+void an_verdict_device(struct an_context *context)
+{
+    struct an_kernel_bounds *bounds = &context->result->bounds;
+    const char *why = "";
+    if (bounds->reason || !bounds->class)
+        return;
+    if (bounds->unknown && bound_pct(bounds, AN_BOUND_UNKNOWN) >= NAMED_PCT)
+        why = an_finding_text(context, "; unknown because %s", bounds->unknown);
+    bounds->sentence =
+        an_finding_text(context, "Kernels %s: %.1f %% of their time %s (%s%s).", bounds->class,
+                        bounds->class_pct.value, class_words(bounds), share_words(context), why);
+}

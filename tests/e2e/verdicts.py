@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does the verdict of a report agree with the report's own numbers, and do its gains with each other?
+
+verdicts.py REPORT.json [ADVICE.json...]: the report, and advice for edits of the host alone.
+"""
+import json
+import re
+import sys
+
+FLOOR = 2.0  # % of a step: below it nothing is listed as something to change
+BOUNDS = {"memory": "memory-bound", "compute": "compute-bound", "latency": "latency-bound",
+          "inefficient_memory": "inefficient on the memory side",
+          "inefficient_compute": "inefficient on the arithmetic side", "unknown": "unknown"}
+CLASSES = {"MEMORY-BOUND": ["memory"], "COMPUTE-BOUND": ["compute"], "LATENCY-BOUND": ["latency"],
+           "INEFFICIENT": ["inefficient_memory", "inefficient_compute"], "UNKNOWN": ["unknown"]}
+NAMES = {"COMMUNICATION-BOUND": "exposed_comm_pct", "STRAGGLER-BOUND": "exposed_comm_pct",
+         "COPY-BOUND": "exposed_copy_pct", "INPUT-BOUND": "input_pct", "HOST-BOUND": "host_pct",
+         "LAUNCH-BOUND": "host_pct", "UNEXPLAINED": "unattributed_pct"}
+# the classes of the budget that a finding takes away
+TAKES = {"HOST_BOUND": ["host_pct", "unattributed_pct"], "LAUNCH_BOUND": ["host_pct", "unattributed_pct"],
+         "SYNC_STALL": ["host_pct", "unattributed_pct"], "EXPOSED_COMM": ["exposed_comm_pct"],
+         "EXPOSED_COPY": ["exposed_copy_pct"], "PAGEABLE_COPY": ["exposed_copy_pct"]}
+DEVICE = ["compute_pct", "exposed_comm_pct", "exposed_copy_pct"]
+checks = 0
+
+
+def agree(what, said, known, within=0.051):
+    global checks
+    checks += 1
+    assert known is not None and abs(float(said) - known) <= within, "%s: said %s, known %s" % (what, said, known)
+
+
+def must(ok, what):
+    global checks
+    checks += 1
+    assert ok, what
+
+
+def pct(report, key):
+    return report["budget"][key] or 0
+
+
+def first_level(report):
+    verdict, name = report["verdict"], report["verdict_class"]
+    said = re.search(r"([\d.]+) % (?:of every step )?computes", verdict)
+    if said:
+        agree("computes", said.group(1), report["budget"]["compute_pct"])
+    said = re.search(r"^[A-Z, -]*?([A-Z]+-[A-Z]+|UNEXPLAINED): ([\d.]+) % of every step", verdict)
+    if said and said.group(1) in NAMES:
+        agree(name, said.group(2), report["budget"][NAMES[said.group(1)]])
+        must(said.group(1) == name, "%s is called %s" % (name, said.group(1)))
+    said = re.search(r"at ([\d.]+) % of the", verdict)
+    if said:
+        agree("MFU", said.group(1), 100 * report["utilization"]["mfu"])
+    said = re.search(r"that were recorded ([\d.]+) % is compute", verdict)
+    if said:
+        span = sum(d["span_us"] for d in report["devices"])
+        agree("compute", said.group(1), 100 * sum(d["compute_us"] for d in report["devices"]) / span)
+    said = re.search(r"Only ([\d.]+) % of the critical path is on the device", verdict)
+    path = report["critical_path"]
+    if path["by_cause_us"] and name == "DEVICE-BUSY" and not path["doubt"]:
+        device = sum(path["by_cause_us"].get(k) or 0 for k in ("compute", "communication", "peers", "copy", "opaque"))
+        device *= 100 / path["length_us"]
+        must(bool(said) == (device < 50), "%.1f %% of the path is on the device: %s" % (device, verdict))
+        if said:
+            agree("path", said.group(1), device)
+    must(not (report["devices"] and name == "COMPUTE-BOUND"), "a busy device is called compute-bound")
+
+
+def second_level(report):
+    bounds = report["kernel_bounds"]
+    if not bounds:
+        return
+    shares = {k: 100 * v / bounds["total_us"] for k, v in bounds["bound_us"].items()}
+    must(abs(sum(shares.values()) - 100) < 1e-6, "the bounds do not sum to the kernels' time")
+    sums = {name: sum(shares[k] for k in keys) for name, keys in CLASSES.items()}
+    most = max(sums.values())
+    agree("class", bounds["class_pct"], most, 1e-6)
+    if bounds["class"] == "MIXED":
+        must(most < 50, "mixed at %s %%" % most)
+    else:
+        must(sums[bounds["class"]] == most and most >= 50, "%s at %s" % (bounds["class"], sums))
+    said = re.search(r"Kernels ([A-Z-]+): ([\d.]+) % of their time", bounds["sentence"])
+    must(said and said.group(1) == bounds["class"], bounds["sentence"])
+    agree("sentence", said.group(2), most)
+    for key, words in BOUNDS.items():
+        said = re.search(r"[(,] ?%s ([\d.]+) %%" % words, bounds["sentence"])
+        must(bool(said) == (shares[key] >= 1), "%s of %.1f %% in: %s" % (words, shares[key], bounds["sentence"]))
+        if said:
+            agree(words, said.group(1), shares[key])
+    if report["verdict_class"] == "DEVICE-BUSY":
+        must(bounds["sentence"] in report["verdict"], "the verdict has no second level")
+    must((bounds["bound_us"]["unknown"] > 0) == (bounds["unknown_because"] is not None), "unknown without a reason")
+
+
+def gains(report):
+    busy = sum(pct(report, k) for k in DEVICE)
+    for finding in report["findings"]:
+        gain = finding["gain_pct"]
+        least = gain["low"] if gain["low"] is not None else gain["high"]
+        must(least is None or least >= FLOOR, "%s: %s is not above the floor" % (finding["id"], gain))
+        if gain["high"] is not None and finding["id"] in TAKES and busy:
+            stays = busy - sum(pct(report, k) for k in TAKES[finding["id"]] if k in DEVICE)
+            after = 100 / (1 + gain["high"] / 100)
+            must(after >= stays - 0.1, "%s: %.1f %% of the step are left, %.1f stay busy" % (finding["id"], after, stays))
+    advice = report["advice"]
+    for row in advice["what_if"]:
+        for finding in report["findings"]:
+            if row["finding"] == finding["id"] and not row["none"]:
+                must(row["gain_pct"] == finding["gain_pct"], "%s has two gains" % finding["id"])
+    together = advice["together"]
+    highs = [row["gain_pct"]["high"] for row in advice["what_if"] if row["gain_pct"]["high"] is not None]
+    if together and together["gain_pct"]["ceiling"] and highs:
+        must(together["gain_pct"]["high"] >= max(highs) - 0.1, "together less than one alone")
+    saved = sum(100 * (1 - 1 / (1 + row["gain_pct_per_pct"] / 100)) for row in advice["sensitivity"] or [])
+    must(saved <= 1 + 1e-6, "1 %% less of everything saves %s %%" % saved)
+
+
+def host_edits(report, advice):
+    """Of an edit of the host alone the device's work stays."""
+    busy = sum(pct(report, k) for k in DEVICE)
+    for row in advice["what_if"]:
+        low = row["step_low_ms"]
+        if row["none"] or low is None or not busy:
+            continue
+        must(low >= busy / 100 * advice["step_ms"] * 0.95,
+             "%s: %.3f ms, below %.1f %% of %.3f ms" % (row["edit"], low, busy, advice["step_ms"]))
+
+
+report = json.load(open(sys.argv[1]))
+first_level(report)
+if report["devices"]:
+    second_level(report)
+gains(report)
+for name in sys.argv[2:]:
+    host_edits(report, json.load(open(name)))
+print("%d checks, %s" % (checks, report["verdict_class"]))
