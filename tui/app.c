@@ -12,6 +12,7 @@
 
 #include "reports/words/compare.h"
 #include "tui/config.h"
+#include "tui/data/clock.h"
 #include "tui/data/data.h"
 #include "tui/frame.h"
 #include "tui/terminal.h"

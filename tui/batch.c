@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tui/config.h"
+#include "tui/data/clock.h"
 #include "tui/data/data.h"
 #include "tui/frame.h"
 

@@ -111,6 +111,7 @@ static void add_evidence(struct an_context *context, struct an_finding *finding)
                                       3));
 }
 
+/* `alone`: the replay without other programs, whose gain the finding claims where there is one. */
 static void add_finding(struct an_findings_list *findings, const struct an_what_if *alone)
 {
     struct an_context *context = findings->context;

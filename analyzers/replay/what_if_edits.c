@@ -305,6 +305,7 @@ static bool is_as_recorded(const struct an_what_if_state *state, const struct an
     }
 }
 
+/* Writes one edit into the plan, or the reason why it cannot be replayed. */
 static int apply(struct an_plan *plan, const struct an_edit *edit)
 {
     switch (edit->kind) {

@@ -34,6 +34,7 @@ done
 
 # keys of `run` that the text names are the keys that a run has
 for key in $(sqlite3 "$run" "SELECT key FROM run WHERE key NOT LIKE 'counter.%'"); do
+    [[ $key != process.[0-9]*.* ]] || key=process.P.${key#process.*.}
     grep -q "\`$key\`" "$doc" || fail "run.key '$key' is not in docs/schema.md"
 done
 

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tui/data/clock.h"
 #include "tui/data/steady.h"
 #include "tui/data/tail.h"
 
@@ -58,32 +59,6 @@ struct tui_data {
     bool final;    /* a run that is over was analysed, or a part that is not the newest */
     int64_t until; /* where the part ends that the user went to; 0: the newest one */
 };
-
-static double clock_s(clockid_t id)
-{
-    struct timespec time;
-    clock_gettime(id, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
-double tui_now_s(void)
-{
-    return clock_s(CLOCK_MONOTONIC);
-}
-
-/* The time of a clock in so many milliseconds. */
-static struct timespec time_after(clockid_t id, int64_t ms)
-{
-    struct timespec time;
-    clock_gettime(id, &time);
-    time.tv_sec += ms / 1000;
-    time.tv_nsec += ms % 1000 * 1000000L;
-    if (time.tv_nsec >= 1000000000L) {
-        time.tv_sec++;
-        time.tv_nsec -= 1000000000L;
-    }
-    return time;
-}
 
 __attribute__((format(printf, 2, 3))) static void set_message(struct tui_data *data,
                                                               const char *format, ...)
@@ -319,14 +294,14 @@ static void analyse_run(struct tui_data *data, store_reader *reader)
 {
     struct an_result *result = NULL;
     struct tacho_error err = {0};
-    double before = clock_s(CLOCK_THREAD_CPUTIME_ID);
+    double before = tui_clock_s(CLOCK_THREAD_CPUTIME_ID);
     bool over = data->state != TUI_LIVE;
     int64_t whole = tui_tail_key(data->tail, "source") ? TUI_SLICES_IMPORT : TUI_SLICES_WHOLE;
     int64_t slices = tui_tail_slices(data->tail) <= whole ? whole : TUI_SLICES_ENDED;
     slices = over ? slices : data->slices;
     int rc = data->source->analyze(data->source->ctx, reader, &data->found, slices, data->until,
                                    &result, &err);
-    plan_next(data, clock_s(CLOCK_THREAD_CPUTIME_ID) - before);
+    plan_next(data, tui_clock_s(CLOCK_THREAD_CPUTIME_ID) - before);
     data->final = over || data->until;
     data->analysed_until = tui_tail_newest(data->tail);
     data->analysed_steps = data->steps;
@@ -488,7 +463,7 @@ static void *thread_main(void *ctx)
         read_run(data);
         publish_model(data);
         struct timespec until =
-            time_after(CLOCK_MONOTONIC, data->state == TUI_ENDED ? IDLE_MS : data->interval_ms);
+            tui_time_after(CLOCK_MONOTONIC, data->state == TUI_ENDED ? IDLE_MS : data->interval_ms);
         pthread_mutex_lock(&data->lock);
         while (!data->stop && !data->again && !data->move)
             if (pthread_cond_timedwait(&data->wake, &data->lock, &until) == ETIMEDOUT)
@@ -599,7 +574,7 @@ bool tui_data_stop(struct tui_data *data)
     data->stop = true;
     pthread_cond_signal(&data->wake);
     pthread_mutex_unlock(&data->lock);
-    struct timespec until = time_after(CLOCK_REALTIME, PATIENCE_MS);
+    struct timespec until = tui_time_after(CLOCK_REALTIME, PATIENCE_MS);
     if (pthread_timedjoin_np(data->thread, NULL, &until))
         return false;
     data_free(data);
