@@ -141,6 +141,13 @@ static size_t explains_place(const struct an_budget *budget, const struct an_fin
     return place;
 }
 
+static void move_to_front(struct an_findings_list *findings, size_t place)
+{
+    struct an_finding first = findings->found[place];
+    memmove(findings->found + 1, findings->found, place * sizeof first);
+    findings->found[0] = first;
+}
+
 /* Moves the finding that the verdict names to the front of those that are listed alike: it limits
  * the run, whatever bounds the others have. Where the ranks wait for one rank, the finding about
  * that rank goes before the one with most to gain. */
@@ -162,9 +169,25 @@ static void verdict_first(struct an_findings_list *findings)
     }
     if (best == findings->count || findings->found[0].fault)
         return;
-    struct an_finding first = findings->found[best];
-    memmove(findings->found + 1, findings->found, best * sizeof first);
-    findings->found[0] = first;
+    move_to_front(findings, best);
+}
+
+/* A change of the training goes first if its interval is above that of the finding in front: no
+ * other finding explains where most of the run goes. It stays marked as a change of the training.
+ */
+static void change_first(struct an_findings_list *findings)
+{
+    const struct an_finding *front = &findings->found[0];
+    for (size_t i = 1; i < findings->count; i++) {
+        const struct an_finding *own = &findings->found[i];
+        bool claims = own->changes && !own->gain.ceiling && own->gain.low.valid;
+        if (!claims || front->fault || front->changes)
+            continue;
+        if (front->gain.ceiling || own->gain.low.value > an_value_or_0(front->gain.high)) {
+            move_to_front(findings, i);
+            return;
+        }
+    }
 }
 
 /* Other programs go first unless the finding in front gains more even at its low end: a ceiling and
@@ -178,10 +201,7 @@ static void others_first(struct an_findings_list *findings)
         return;
     if (findings->found[0].fault && system->own_wait_pct.value > system->others_lost_pct.value)
         return; /* the run's own threads take more from it */
-    struct an_finding first = *others;
-    memmove(findings->found + 1, findings->found,
-            (size_t)(others - findings->found) * sizeof first);
-    findings->found[0] = first;
+    move_to_front(findings, (size_t)(others - findings->found));
 }
 
 /* ---- the analyzer ---------------------------------------------------------------------------- */
@@ -238,6 +258,7 @@ static int findings_frame(struct an_context *context)
     if (findings.count)
         qsort(findings.found, findings.count, sizeof *findings.found, gain_order);
     verdict_first(&findings);
+    change_first(&findings);
     others_first(&findings);
     if (findings.count > FINDINGS_MOST)
         findings.count = FINDINGS_MOST;

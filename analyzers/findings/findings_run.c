@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What takes the time of the run beside its steps, which the step budget leaves out: evaluations
- * (EVALUATION_TIME), checkpoints (CHECKPOINT_STALL) and the start of the program (SLOW_START).
+ * (EVALUATION), checkpoints (CHECKPOINT) and the start of the program (SLOW_START).
  * Their gains are those of the run's throughput.
  */
 #include <inttypes.h>
@@ -18,10 +18,10 @@
 /* A kind of phase that happens every some steps. */
 static const struct kind {
     const char *phase, *id, *every, *option, *changes, *otherwise;
-} kinds[] = {{"evaluation", "EVALUATION_TIME", "evaluate", "--eval-every",
+} kinds[] = {{"evaluation", "EVALUATION", "evaluate", "--eval-every",
               "how often it is evaluated",
               "or on fewer batches (--eval-batches in the reference engine)"},
-             {"checkpoint", "CHECKPOINT_STALL", "write a checkpoint", "--checkpoint-every", NULL,
+             {"checkpoint", "CHECKPOINT", "write a checkpoint", "--checkpoint-every", NULL,
               "or write it from a thread of its own while steps go on (asynchronous checkpoints)"}};
 
 /* 1, 2 or 5 times a power of ten, at least the value. */

@@ -305,10 +305,24 @@ def interval(finding):
     return tuple(1 / (1 + percent / 100) for percent in (gain["high"], expected, gain["low"]))
 
 
+def ask(place, *words):
+    """What tacho says of the recording of a draw, as JSON in the answer's text."""
+    env = os.environ | {"XDG_CACHE_HOME": os.path.join(os.path.dirname(os.path.dirname(place)), "cache")}
+    words = [TACHO, words[0], "--json", *words[1:], os.path.join(place, "slow.tacho")]
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=env)
+
+
+def predicted(place, fix, finding):
+    """Low, expected and high ratio of the step by the edit that is this fix, else by the finding that names it."""
+    if "what_if" in fix:
+        done = ask(place, "advise", "--what-if", fix["what_if"])
+        return interval(json.loads(done.stdout)["what_if"][0]) if done.returncode == 0 else None
+    return interval(finding)
+
+
 def judge_one(place, state):
     """A row of the table for one draw."""
-    done = subprocess.run([TACHO, "report", "--json", os.path.join(place, "slow.tacho")], capture_output=True, text=True, check=False,
-                          env=os.environ | {"XDG_CACHE_HOME": os.path.join(os.path.dirname(os.path.dirname(place)), "cache")})
+    done = ask(place, "report")
     row = {"seed": state["recipe"]["seed"], "recipe": state["recipe"]["name"], "values": state["recipe"]["values"]}
     if done.returncode:
         return row | {"failed": done.stderr[-200:]}
@@ -322,7 +336,7 @@ def judge_one(place, state):
     row["cause"] = fixes[row["best"]]["name"]
     row["place"] = place_of(findings, [fixes[i] for i in [row["best"]] + row["ties"]])
     named = next((finding for finding in findings if names(finding, fixes[row["best"]])), None)
-    row["predicted"] = interval(named) if named else None
+    row["predicted"] = predicted(place, fixes[row["best"]], named) if named else None
     return row
 
 

@@ -22,10 +22,11 @@ static void says(const char *text, const char *part)
         fail_msg("\"%s\" does not say \"%s\"", text ? text : "(null)", part);
 }
 
-/* A phase of `ms` and of `odd` ms more in each second one, after every `every` steps; 0: none. */
+/* A phase of `ms` and of `odd` ms more in each second one, after every `every` steps; 0: none.
+ * `evaluation`: ms of an evaluation after it. */
 struct phases {
     const char *kind, *command;
-    int every, ms, odd;
+    int every, ms, odd, evaluation;
 };
 
 /* The steps compute all the time; the engine's domain names its options. */
@@ -51,6 +52,10 @@ static const struct an_result *make(struct fixture *f, const struct phases *p)
         int64_t ms = p->ms + ((i + 1) / p->every % 2 ? 0 : p->odd);
         fx_slice(f, f->thread, at, at + ms * MS, p->kind, fx_kind(f, p->kind));
         at += ms * MS;
+        if (p->evaluation)
+            fx_slice(f, f->thread, at, at + p->evaluation * MS, "evaluation",
+                     fx_kind(f, "evaluation"));
+        at += p->evaluation * MS;
     }
     FX(store_run_set(f->s, "command", p->command));
     return fx_analyze(f);
@@ -62,8 +67,8 @@ static void test_checkpoints(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     const struct an_result *r = make(
-        f, &(struct phases){"checkpoint", "[\"train\",\"--checkpoint-every\",\"2\"]", 2, 20, 0});
-    const struct an_finding *x = finding(r, "CHECKPOINT_STALL");
+        f, &(struct phases){"checkpoint", "[\"train\",\"--checkpoint-every\",\"2\"]", 2, 20, 0, 0});
+    const struct an_finding *x = finding(r, "CHECKPOINT");
     assert_non_null(x);
     says(x->claim, "checkpoints take 50.0 % of the run's time");
     says(x->action, "every 100 steps in place of 2 (--checkpoint-every 100)");
@@ -75,8 +80,8 @@ static void test_checkpoints(void **state)
     assert_false(r->healthy);
     fx_close(f);
     /* 10 and 30 ms: the interval holds what is measured, and is wider */
-    r = make(f, &(struct phases){"checkpoint", "[\"train\"]", 2, 10, 20});
-    x = finding(r, "CHECKPOINT_STALL");
+    r = make(f, &(struct phases){"checkpoint", "[\"train\"]", 2, 10, 20, 0});
+    x = finding(r, "CHECKPOINT");
     assert_non_null(x);
     assert_true(x->gain.low.value < 96 && x->gain.high.value > 97 && x->gain.low.value > 50);
     fx_close(f);
@@ -88,8 +93,8 @@ static void test_evaluations(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     const struct an_result *r =
-        make(f, &(struct phases){"evaluation", "[\"train\",\"--eval-every\",\"4\"]", 4, 40, 0});
-    const struct an_finding *x = finding(r, "EVALUATION_TIME");
+        make(f, &(struct phases){"evaluation", "[\"train\",\"--eval-every\",\"4\"]", 4, 40, 0, 0});
+    const struct an_finding *x = finding(r, "EVALUATION");
     assert_non_null(x);
     says(x->action, "--eval-every 200");
     says(x->changes, "evaluated");
@@ -98,23 +103,41 @@ static void test_evaluations(void **state)
     fx_close(f);
 }
 
+/* A change of the training leads only if its interval is above that of the same training. */
+static void test_the_larger_phase_leads(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    for (int larger = 0; larger < 2; larger++) {
+        const struct an_result *r = make(f, &(struct phases){.kind = "checkpoint",
+                                                             .command = "[\"train\"]",
+                                                             .every = 2,
+                                                             .ms = larger ? 4 : 20,
+                                                             .evaluation = larger ? 20 : 4});
+        assert_true(r->finding_count >= 2);
+        assert_string_equal(r->findings[0].id, larger ? "EVALUATION" : "CHECKPOINT");
+        assert_non_null(finding(r, larger ? "CHECKPOINT" : "EVALUATION"));
+        fx_close(f);
+    }
+}
+
 /* Nothing to say of phases below the noise floor, or of the one at the end. */
 static void test_rare_phases(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
     for (int k = 0; k < 2; k++) {
-        const struct an_result *r =
-            make(f, &(struct phases){"checkpoint", "[\"train\"]", k ? 20 : STEPS, k ? 3 : 400, 0});
-        assert_null(finding(r, "CHECKPOINT_STALL"));
+        const struct an_result *r = make(
+            f, &(struct phases){"checkpoint", "[\"train\"]", k ? 20 : STEPS, k ? 3 : 400, 0, 0});
+        assert_null(finding(r, "CHECKPOINT"));
         fx_close(f);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_checkpoints),
-                                       cmocka_unit_test(test_evaluations),
-                                       cmocka_unit_test(test_rare_phases)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_checkpoints), cmocka_unit_test(test_evaluations),
+        cmocka_unit_test(test_the_larger_phase_leads), cmocka_unit_test(test_rare_phases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
