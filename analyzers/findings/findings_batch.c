@@ -352,6 +352,7 @@ void an_engine_recompute(struct an_engine *engine)
     recompute_action(finding, engine->libtrain);
     an_finding_ceiling(finding, 100, share.mean, FINDINGS_NOT_REPLAYED);
     finding->method = "ceiling: step / (step - recomputation) - 1; nothing was replayed";
+    finding->what_if = "recompute=0";
     finding->verify =
         an_command_rerun(context, engine->libtrain ? "--recompute none" : "the activations kept");
     finding->wrong_when = "other programs need that memory, or the activations that are kept have "

@@ -61,14 +61,16 @@ static bool kernel_named(const struct an_replay *replay, uint8_t *memo, const ch
     return memo[name] == 2;
 }
 
-/* Multiplies the own work of the nodes that the key names: a kernel, a cause or a row. */
+/* Multiplies the own work of the nodes that the key names: a kernel, a cause, recomputation or a
+ * row. */
 static int scale_work(struct an_plan *plan, const struct an_edit *edit)
 {
     struct an_what_if_state *state = plan->state;
     const struct an_replay *replay = state->replay;
     enum an_cause cause = cause_named(edit->key);
     size_t row = row_named(&state->rows, edit->key);
-    bool kernel = !strncmp(edit->key, "kernel:", 7), any = false;
+    bool kernel = !strncmp(edit->key, "kernel:", 7), again = an_edits_recomputation(edit),
+         any = false;
     uint8_t *memo = kernel ? calloc(replay->context->trace->string_count + 1, 1) : NULL;
     if (kernel && !memo)
         return TACHO_ENOMEM;
@@ -77,6 +79,8 @@ static int scale_work(struct an_plan *plan, const struct an_edit *edit)
         bool named = row < state->rows.count && state->rows.row_of[node] == row;
         if (kernel)
             named = kernel_named(replay, memo, edit->key + 7, node);
+        else if (again)
+            named = an_is_recomputation(replay, node);
         else if (cause != AN_CAUSE_COUNT)
             named = replay->graph->cause[node] == cause;
         if (!named)
@@ -86,6 +90,7 @@ static int scale_work(struct an_plan *plan, const struct an_edit *edit)
         state->own[node] = (int64_t)((double)state->own[node] * edit->factor);
     }
     free(memo);
+    plan->kept = plan->kept || (again && edit->factor < 1);
     if (!any)
         plan->unknown = edit->key;
     return 0;

@@ -20,7 +20,7 @@ static const char *const keys[] = {
     "sync",     "allocation",  "collection",     "compile",         "framework",  "think",
     "dispatch", "profiler",    "loader.workers", "loader.prefetch", "cores",      "others",
     "link",     "loader.read", "loader.decode",  "loader.collate",  "loader.pin", "loader.fetch",
-    "ranks",    NULL};
+    "ranks",    "recompute",   NULL};
 static const char *const prefixes[] = {"op:", "kernel:", "collective:", "copy:", NULL};
 
 const char *const *an_edit_keys(void)

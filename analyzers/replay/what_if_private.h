@@ -17,6 +17,7 @@ struct an_plan {
     const char *condition;
     int64_t workers, ahead, touched; /* touched: ns of own work that edits name */
     bool route;                      /* the loader's workers or queue change */
+    bool kept;                       /* activations are kept that were computed again */
     bool changes;                    /* an edit asks for something that the run does not have */
     bool more; /* something gets more work, or other threads: a step may get longer */
     double worker_factor;
@@ -34,5 +35,11 @@ double an_plan_worker_share(const struct an_what_if_state *state);
 void an_plan_core_limit(struct an_plan *plan);
 /* The same by the work that the edits leave on its device (what_if_busy.c). */
 void an_plan_busy_limit(struct an_plan *plan, const struct an_edit *edit, size_t count);
+
+/* Does the edit scale the operators that compute activations again (what_if_recompute.c)? */
+bool an_edits_recomputation(const struct an_edit *edit);
+bool an_is_recomputation(const struct an_replay *replay, uint32_t node);
+/* Lets the kept activations come from memory: their operators take that long instead of nothing. */
+void an_plan_keep_cold(struct an_plan *plan);
 
 #endif

@@ -342,6 +342,10 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
     if (plan->route || plan->cores > 0 || plan->others >= 0 || an_cores_short(&plan->state->cores))
         an_plan_core_limit(plan);
     int rc = plan->route ? replay_route(plan, outcome) : replay_shared(plan, outcome);
+    if (!rc && !plan->reason && plan->kept) {
+        an_plan_keep_cold(plan);
+        rc = replay_shared(plan, outcome);
+    }
     bool most = !rc && !plan->reason && plan->others < 0 &&
                 outcome->sum < MOST_GOES * outcome->count &&
                 on_threads(plan->state->replay->context);

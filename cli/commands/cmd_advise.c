@@ -46,6 +46,7 @@ const struct cli_spec cli_advise_spec = {
              "NAME one of\n"
              "  comm peers copy compute loader launch sync allocation collection compile framework "
              "think profiler dispatch\n"
+             "  recompute (operators that compute activations again)\n"
              "  loader.read loader.decode loader.collate loader.pin loader.fetch\n"
              "  op:NAME collective:NAME copy:NAME (names as in the sensitivity table), "
              "kernel:PART-OF-ITS-NAME\n"
