@@ -24,14 +24,22 @@ enum cause {
     CAUSE_PIN,
     CAUSE_INTERPRETER,
     CAUSE_CORES,
+    CAUSE_QUEUE,
     CAUSE_UNEVEN,
     CAUSE_UNKNOWN
 };
 
-/* Decides why batches are late, by the model of the loader (loader_model.c): a serial stage first,
- * then the number of workers, then the cores. */
-static enum cause cause_of(const struct an_loader *loader)
+/* Batches that the reference engine makes at a time at most, however many workers it has. */
+static int64_t engine_batches(const struct an_context *context)
 {
+    return an_command_prefetch(context) + 1;
+}
+
+/* Decides why batches are late, by the model of the loader (loader_model.c): a serial stage first,
+ * then the queue, the number of workers and the cores. */
+static enum cause cause_of(const struct an_context *context)
+{
+    const struct an_loader *loader = &context->result->loader;
     const struct an_count *workers = &loader->workers, *needed = &loader->workers_needed;
     if (loader->serial && !strcmp(loader->serial, "storage"))
         return CAUSE_STORAGE;
@@ -42,6 +50,9 @@ static enum cause cause_of(const struct an_loader *loader)
         return CAUSE_IN_LINE;
     if (!workers->valid || !needed->valid)
         return CAUSE_UNKNOWN;
+    if (an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN &&
+        workers->value > engine_batches(context))
+        return CAUSE_QUEUE;
     if (needed->value > workers->value)
         return CAUSE_WORKERS;
     if (loader->workers_wanted.valid && loader->workers_wanted.value > workers->value)
@@ -72,6 +83,9 @@ struct advice {
 static const char *workers_option(struct an_context *context, enum an_framework framework,
                                   int64_t workers)
 {
+    if (framework == AN_FRAMEWORK_LIBTRAIN && workers > engine_batches(context))
+        return an_finding_text(context, "--workers %" PRId64 " --prefetch %" PRId64, workers,
+                               workers);
     if (framework == AN_FRAMEWORK_LIBTRAIN)
         return an_finding_text(context, "--workers %" PRId64, workers);
     if (framework == AN_FRAMEWORK_TORCH)
@@ -107,6 +121,9 @@ static struct advice more_workers(struct an_context *context, enum an_framework 
         wanted = loader->workers_needed.value;
     advice.option = workers_option(context, framework, wanted);
     advice.what_if = an_finding_text(context, "loader.workers=%" PRId64, wanted);
+    if (framework == AN_FRAMEWORK_LIBTRAIN && wanted > engine_batches(context))
+        advice.what_if =
+            an_finding_text(context, "%s,loader.prefetch=%" PRId64, advice.what_if, wanted);
     const char *reason = workers_reason(context, wanted);
     if (in_line && torch)
         advice.action = an_finding_text(context,
@@ -184,24 +201,36 @@ static struct advice processes_advice(enum an_framework framework)
     return advice;
 }
 
-static struct advice prefetch_advice(struct an_context *context, enum an_framework framework)
+/* A deeper queue; `few`: workers have no place to put a batch. At least two batches ahead for each
+ * worker. */
+static struct advice prefetch_advice(struct an_context *context, enum an_framework framework,
+                                     bool few)
 {
+    const struct an_count *known = &context->result->loader.workers;
+    int64_t workers = known->valid ? known->value : 0, ahead = 4 * workers;
     const char *queue = "a deeper queue", *setting = "";
     if (framework == AN_FRAMEWORK_LIBTRAIN) {
-        queue = an_finding_text(context, "--prefetch %ld", 2 * an_command_prefetch(context));
+        int64_t twice = 2 * an_command_prefetch(context);
+        ahead = twice > 2 * workers ? twice : 2 * workers;
+        queue = an_finding_text(context, "--prefetch %" PRId64, ahead);
         setting = an_finding_text(context, ", %s", queue);
     } else if (framework == AN_FRAMEWORK_TORCH) {
         setting = ", DataLoader(prefetch_factor=4)";
     }
+    const char *why =
+        few ? an_finding_text(context,
+                              "only %" PRId64 " of %" PRId64 " workers make a batch at a time, "
+                              "because the queue has no place for more",
+                              engine_batches(context), workers)
+            : "single batches arrive late although the workers keep up on average";
     return (struct advice){
-        .action = an_finding_text(context,
-                                  "single batches arrive late although the workers keep up on "
-                                  "average: use a deeper queue%s",
-                                  setting),
+        .action = an_finding_text(context, "%s: use a deeper queue%s", why, setting),
         .option = queue,
         .effort = "a setting of the loader",
         .wrong_when =
-            "the workers lose their cores to the step: then a deeper queue fills no faster"};
+            "the workers lose their cores to the step: then a deeper queue fills no faster",
+        .what_if =
+            workers > 0 ? an_finding_text(context, "loader.prefetch=%" PRId64, ahead) : NULL};
 }
 
 /* Chooses the advice for the cause; more workers where nothing else is known. */
@@ -218,8 +247,9 @@ static struct advice advise(struct an_context *context, enum cause cause,
         return processes_advice(framework);
     case CAUSE_CORES:
         return cheaper_stage(context, stage);
+    case CAUSE_QUEUE:
     case CAUSE_UNEVEN:
-        return prefetch_advice(context, framework);
+        return prefetch_advice(context, framework, cause == CAUSE_QUEUE);
     default:
         return more_workers(context, framework, cause == CAUSE_IN_LINE);
     }
@@ -327,7 +357,6 @@ int an_findings_input(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
     const struct an_budget *budget = &context->result->budget;
-    const struct an_loader *loader = &context->result->loader;
     struct an_class_share share;
     if (budget->reason || !budget->pct[AN_CLASS_INPUT].valid)
         return 0;
@@ -337,8 +366,8 @@ int an_findings_input(struct an_findings_list *findings)
         return 0;
     double step_ms = an_budget_step_ms(budget),
            wait_ms = step_ms * budget->pct[AN_CLASS_INPUT].value / 100;
-    enum cause cause = cause_of(loader);
-    const struct an_stage *stage = binding_stage(loader);
+    enum cause cause = cause_of(context);
+    const struct an_stage *stage = binding_stage(&context->result->loader);
     const struct advice advice = advise(context, cause, stage);
     struct an_finding *finding = an_findings_add(
         findings, "INPUT_STALL",

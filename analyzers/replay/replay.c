@@ -8,6 +8,7 @@
 #include "analyzers/base/radix.h"
 #include "analyzers/base/stats.h"
 #include "analyzers/replay/replay.h"
+#include "analyzers/steps/command.h"
 
 #define TIME_MOST \
     (INT64_MAX / 3) /* the year 2067, in ns since 1970; beyond: damaged. Differences and sums fit \
@@ -423,12 +424,17 @@ int an_times_new(const struct an_replay *replay, struct an_times *times)
 }
 
 /* How many steps make one period. W workers hand over W batches at a time, so steps differ within
- * one period by design. */
+ * one period by design. The reference engine makes at most one more batch at a time than it
+ * prefetches. */
 static uint32_t period_of(const struct an_context *context)
 {
     const struct an_count *workers = &context->result->loader.workers;
-    return workers->valid && workers->value > 1 && workers->value < 64 ? (uint32_t)workers->value
-                                                                       : 1;
+    int64_t at_a_time = workers->valid ? workers->value : 1;
+    if (an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN) {
+        int64_t most = an_command_prefetch(context) + 1;
+        at_a_time = at_a_time < most ? at_a_time : most;
+    }
+    return at_a_time > 1 && at_a_time < 64 ? (uint32_t)at_a_time : 1;
 }
 
 size_t an_replay_blocks(const struct an_replay *replay, const double *values, int parity,

@@ -17,7 +17,7 @@
 struct take {
     uint32_t wait, lane; /* wait: the node that has to wait for it */
     uint32_t copy;       /* the device op that copies it to the device, AN_NONE: none */
-    int64_t work, begun, made, taken;
+    int64_t work, begun, made, freed; /* freed: when the place of an earlier batch became free */
     double slowdown; /* slowdown by shared cores */
 };
 
@@ -361,14 +361,16 @@ int64_t an_route_release(struct an_route *route, uint32_t node, int64_t start, i
     else
         begun = worker ? *worker : take[-(ptrdiff_t)workers].made;
     if (ordinal >= room)
-        begun = later_of(begun, take[-(ptrdiff_t)room].taken);
+        begun = later_of(begun, take[-(ptrdiff_t)room].freed);
     if (worker)
         *worker = begun + work;
     take->begun = begun;
     take->made = begun + work;
     if (route->pin)
         take->made = (ordinal ? later_of(take->made, take[-1].made) : take->made) + route->pin;
-    take->taken = later_of(start, take->made);
+    /* The reference engine gives the batch before back when it asks for this one; PyTorch orders
+     * another one when it has this one. */
+    take->freed = worker && !route->pin ? start : later_of(start, take->made);
     return later_of(body, take->made);
 }
 
