@@ -11,6 +11,7 @@
 
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
+#include "analyzers/steps/team.h"
 
 #define WAIT_LEAST 5.0 /* % of the steps' time that their thread waits for a core */
 #define IDLE_LEAST 0.6 /* of a core */
@@ -19,45 +20,7 @@
 #define SCALES_LITTLE   0.7
 #define SCALES_EXPECTED 0.9
 
-struct team {
-    int64_t threads; /* of each rank; 0: not known */
-    int64_t ranks, cores;
-};
-
-/* Ranks on the machine of the first one: their teams share its cores. */
-static int64_t ranks_of_machine(const struct an_context *context)
-{
-    const struct an_trace *trace = context->trace;
-    const char *host = NULL;
-    int64_t ranks = 0;
-    for (size_t i = 0; i < context->lane_count; i++) {
-        if (context->lane[i].process == AN_NONE)
-            continue;
-        const char *own = trace->process[context->lane[i].process].host;
-        host = host ? host : own;
-        ranks += !strcmp(own, host);
-    }
-    return ranks;
-}
-
-/* The first level of OMP_NUM_THREADS. The engine takes all cores without it; what other programs do
- * is not known. */
-static struct team find_team(struct an_context *context)
-{
-    const struct an_result *result = context->result;
-    const char *said = an_command_variable(context, "OMP_NUM_THREADS");
-    enum an_framework framework = an_command_framework(context);
-    struct team team = {.ranks = ranks_of_machine(context),
-                        .cores = result->run.cores.valid ? result->run.cores.value : 0};
-    if (framework == AN_FRAMEWORK_OTHER || context->gpu)
-        return team;
-    team.threads = said ? strtol(said, NULL, 10) : 0;
-    if (!said && framework == AN_FRAMEWORK_LIBTRAIN)
-        team.threads = team.cores;
-    return team;
-}
-
-static double idle_cores(const struct an_result *result, const struct team *team)
+static double idle_cores(const struct an_result *result, const struct an_team *team)
 {
     const struct an_value *busy = &result->system.cpu_cores, *others = &result->system.other_cores;
     return busy->valid && others->valid ? (double)team->cores - busy->value - others->value : 0;
@@ -65,9 +28,9 @@ static double idle_cores(const struct an_result *result, const struct team *team
 
 /* What both findings say of the team: its threads and the cores, and the setting that fits. */
 static void describe_team(struct an_context *context, struct an_finding *finding,
-                          const struct team *team, int64_t fitting)
+                          const struct an_team *team)
 {
-    const char *setting = an_finding_text(context, "OMP_NUM_THREADS=%" PRId64, fitting);
+    const char *setting = an_finding_text(context, "OMP_NUM_THREADS=%" PRId64, team->fitting);
     finding->action =
         an_finding_text(context, "%s: as many threads in all as there are cores", setting);
     finding->effort = "an environment variable";
@@ -80,7 +43,7 @@ static void describe_team(struct an_context *context, struct an_finding *finding
 }
 
 /* Looks at teams that have more threads than cores, where that makes their first thread wait. */
-static void too_many(struct an_findings_list *findings, const struct team *team, int64_t fitting)
+static void too_many(struct an_findings_list *findings, const struct an_team *team)
 {
     struct an_context *context = findings->context;
     const struct an_value *wait = &context->result->system.cpu_wait_pct;
@@ -93,7 +56,7 @@ static void too_many(struct an_findings_list *findings, const struct team *team,
                         " cores: at the end of each parallel region a team waits for threads that "
                         "have no core",
                         team->threads * team->ranks, team->cores));
-    describe_team(context, finding, team, fitting);
+    describe_team(context, finding, team);
     an_finding_note(context, finding,
                     "in %.0f %% of the steps' time their thread was ready and had no core (%s)",
                     wait->value, an_window_text(context));
@@ -101,12 +64,13 @@ static void too_many(struct an_findings_list *findings, const struct team *team,
     finding->gain.low = finding->gain.expected = finding->gain.high =
         an_num_none("how long a team waits for such threads is not recorded: try the setting");
     finding->method = "no gain: more threads than cores are never faster";
+    finding->what_if = an_finding_text(context, "threads=%" PRId64, team->fitting);
     finding->wrong_when = "other programs took the cores: then the threads are not the cause";
 }
 
 /* Looks at teams that leave cores idle. The share of the step that computes is divided by the ratio
  * of the threads (Amdahl 1967), with the parts above. */
-static void too_few(struct an_findings_list *findings, const struct team *team, int64_t fitting)
+static void too_few(struct an_findings_list *findings, const struct an_team *team)
 {
     struct an_context *context = findings->context;
     const struct an_budget *budget = &context->result->budget;
@@ -114,7 +78,7 @@ static void too_few(struct an_findings_list *findings, const struct team *team, 
     if (idle < IDLE_LEAST || budget->reason || !budget->pct[AN_CLASS_COMPUTE].valid)
         return;
     double compute = budget->pct[AN_CLASS_COMPUTE].value / 100,
-           ideal = compute * (1 - (double)team->threads / (double)fitting),
+           ideal = compute * (1 - (double)team->threads / (double)team->fitting),
            gain = 100 * (1 / (1 - ideal) - 1);
     if (gain < FINDINGS_NOISE_PCT)
         return;
@@ -125,7 +89,7 @@ static void too_few(struct an_findings_list *findings, const struct team *team, 
                         idle, team->cores, team->threads * team->ranks,
                         team->threads * team->ranks == 1 ? "" : "s",
                         team->threads * team->ranks == 1 ? "s" : ""));
-    describe_team(context, finding, team, fitting);
+    describe_team(context, finding, team);
     an_finding_note(context, finding, "compute is %.0f %% of the step (%s)", 100 * compute,
                     an_window_text(context));
     finding->gain.low = an_num(SCALES_LITTLE * gain);
@@ -139,12 +103,11 @@ static void too_few(struct an_findings_list *findings, const struct team *team, 
 
 void an_findings_threads(struct an_findings_list *findings)
 {
-    struct team team = find_team(findings->context);
-    int64_t fitting = team.ranks > 0 ? team.cores / team.ranks : 0;
-    if (team.threads < 1 || fitting < 1)
+    const struct an_team team = an_team_of(findings->context);
+    if (team.threads < 1 || team.fitting < 1)
         return;
-    if (team.threads > fitting)
-        too_many(findings, &team, fitting);
-    else if (team.threads < fitting)
-        too_few(findings, &team, fitting);
+    if (team.threads > team.fitting)
+        too_many(findings, &team);
+    else if (team.threads < team.fitting)
+        too_few(findings, &team);
 }

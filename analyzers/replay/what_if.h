@@ -23,6 +23,7 @@ enum an_edit_kind {
     AN_EDIT_AHEAD,   /* loader.prefetch=N: batches made ahead */
     AN_EDIT_CORES,   /* cores=N: of each host */
     AN_EDIT_OTHERS,  /* others=0.5: cores that other programs want */
+    AN_EDIT_THREADS, /* threads=N: of each team */
     AN_EDIT_LINK,    /* link=2x: twice as fast */
     AN_EDIT_GRAPH,   /* launch=graph: one launch a step */
     AN_EDIT_OVERLAP, /* comm=overlap: on a thread or stream of its own */
@@ -35,7 +36,7 @@ struct an_edit {
     char key[AN_EDIT_KEY];       /* "comm", "op:attention" */
     char text[AN_EDIT_KEY + 32]; /* as it was typed */
     double factor;  /* SCALE: what is left of the time; LINK: of the speed; OTHERS: cores */
-    int64_t number; /* WORKERS, AHEAD, CORES: at least 1 */
+    int64_t number; /* WORKERS, AHEAD, CORES, THREADS: at least 1 */
 };
 
 /* Reads a list of edits. Returns 0, or TACHO_EUSAGE with *err and, in *wrong (may be NULL), the key

@@ -12,6 +12,7 @@
 #include "analyzers/replay/what_if_loader.h"
 #include "analyzers/replay/what_if_private.h"
 #include "analyzers/replay/what_if_ranks.h"
+#include "analyzers/steps/team.h"
 
 /* ---- what an edit names -------------------------------------------------------------------------------------------------------- */
 
@@ -302,6 +303,8 @@ static bool is_as_recorded(const struct an_what_if_state *state, const struct an
                edit->number == an_route_usual_ahead(context, workers->value);
     case AN_EDIT_CORES:
         return core_use->cores.valid && (double)edit->number == core_use->cores.value;
+    case AN_EDIT_THREADS:
+        return edit->number == an_team_of(state->replay->context).threads;
     case AN_EDIT_OTHERS:
         return core_use->others.valid &&
                prints_alike(context->arena, edit->factor, core_use->others.value);
@@ -332,6 +335,11 @@ static int apply(struct an_plan *plan, const struct an_edit *edit)
         if (!an_shares_has_cores(plan->state->shares))
             plan->reason = plan->state->cores.cores.valid ? plan->state->cores.wanted.reason
                                                           : plan->state->cores.cores.reason;
+        return 0;
+    case AN_EDIT_THREADS:
+        plan->threads = edit->number;
+        plan->more = true;
+        plan->reason = an_plan_threads_reason(plan);
         return 0;
     case AN_EDIT_LINK:
         return apply_link(plan, edit);

@@ -16,11 +16,13 @@
 #define FACTOR_MOST 1000.0
 
 static const char *const keys[] = {
-    "comm",     "peers",       "copy",           "compute",         "loader",     "launch",
-    "sync",     "allocation",  "collection",     "compile",         "framework",  "think",
-    "dispatch", "profiler",    "loader.workers", "loader.prefetch", "cores",      "others",
-    "link",     "loader.read", "loader.decode",  "loader.collate",  "loader.pin", "loader.fetch",
-    "ranks",    "recompute",   NULL};
+    "comm",          "peers",          "copy",           "compute",
+    "loader",        "launch",         "sync",           "allocation",
+    "collection",    "compile",        "framework",      "think",
+    "dispatch",      "profiler",       "loader.workers", "loader.prefetch",
+    "cores",         "others",         "link",           "loader.read",
+    "loader.decode", "loader.collate", "loader.pin",     "loader.fetch",
+    "ranks",         "recompute",      "threads",        NULL};
 static const char *const prefixes[] = {"op:", "kernel:", "collective:", "copy:", NULL};
 
 const char *const *an_edit_keys(void)
@@ -95,7 +97,8 @@ static const struct {
     {"loader.workers", "workers", "give a number of workers: loader.workers=4", AN_EDIT_WORKERS},
     {"loader.prefetch", "batches", "give a number of batches to prefetch: loader.prefetch=8",
      AN_EDIT_AHEAD},
-    {"cores", "cores", "give the number of cores of each host: cores=8", AN_EDIT_CORES}};
+    {"cores", "cores", "give the number of cores of each host: cores=8", AN_EDIT_CORES},
+    {"threads", "threads", "give the number of threads of each team: threads=2", AN_EDIT_THREADS}};
 
 static int number_value(struct an_edit *edit, size_t number, const char *value,
                         struct tacho_error *err)

@@ -21,7 +21,8 @@ struct an_plan {
     bool changes;                    /* an edit asks for something that the run does not have */
     bool more; /* something gets more work, or other threads: a step may get longer */
     double worker_factor;
-    double cores;  /* of a host after the edits; 0: as many as there are */
+    int64_t threads; /* of each team after the edits; 0: as many as before */
+    double cores;    /* of a host after the edits; 0: as many as there are */
     double others; /* cores that other programs want after the edits; below 0: as many as before */
     double *floor; /* ns of each counted step that it takes at least; NULL: nothing is known */
 };
@@ -39,6 +40,12 @@ void an_plan_busy_limit(struct an_plan *plan, const struct an_edit *edit, size_t
 /* Does the edit scale the operators that compute activations again (what_if_recompute.c)? */
 bool an_edits_recomputation(const struct an_edit *edit);
 bool an_is_recomputation(const struct an_replay *replay, uint32_t node);
+/* Why that number of threads cannot be replayed; NULL: it can. */
+const char *an_plan_threads_reason(const struct an_plan *plan);
+/* Lets teams have plan->threads threads, where they had more than cores (what_if_threads.c).
+ * `slowest`: each piece of compute takes its recorded time without the waiting of its first thread
+ * for a core; else the time of its fastest repeat. 0 or TACHO_ENOMEM. */
+int an_plan_fit_threads(struct an_plan *plan, bool slowest);
 /* Lets the kept activations come from memory: their operators take that long instead of nothing. */
 void an_plan_keep_cold(struct an_plan *plan);
 

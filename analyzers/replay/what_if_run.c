@@ -335,10 +335,26 @@ static int replay_fastest(struct an_plan *plan, struct outcome *outcome)
     return rc;
 }
 
+/* Both ends of what fewer threads take. They share no cores, so no slowdown is modelled. */
+static int replay_threads(struct an_plan *plan, struct outcome *outcome)
+{
+    int rc = 0;
+    for (int slowest = 0; slowest < 2 && !rc; slowest++) {
+        rc = an_plan_fit_threads(plan, slowest);
+        if (rc)
+            return rc;
+        an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
+        rc = add_outcome(plan, outcome, true);
+    }
+    return rc;
+}
+
 static int replay_plan(struct an_plan *plan, struct outcome *outcome)
 {
     *outcome = (struct outcome){
         .low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
+    if (plan->threads)
+        return replay_threads(plan, outcome);
     if (plan->route || plan->cores > 0 || plan->others >= 0 || an_cores_short(&plan->state->cores))
         an_plan_core_limit(plan);
     int rc = plan->route ? replay_route(plan, outcome) : replay_shared(plan, outcome);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/steps/team.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/steps/command.h"
+
+/* Ranks on the machine of the first one: their teams share its cores. */
+static int64_t ranks_of_machine(const struct an_context *context)
+{
+    const struct an_trace *trace = context->trace;
+    const char *host = NULL;
+    int64_t ranks = 0;
+    for (size_t i = 0; i < context->lane_count; i++) {
+        if (context->lane[i].process == AN_NONE)
+            continue;
+        const char *own = trace->process[context->lane[i].process].host;
+        host = host ? host : own;
+        ranks += !strcmp(own, host);
+    }
+    return ranks;
+}
+
+struct an_team an_team_of(struct an_context *context)
+{
+    const struct an_result *result = context->result;
+    enum an_framework framework = an_command_framework(context);
+    struct an_team team = {.ranks = ranks_of_machine(context),
+                           .cores = result->run.cores.valid ? result->run.cores.value : 0};
+    team.fitting = team.ranks > 0 ? team.cores / team.ranks : 0;
+    if (framework == AN_FRAMEWORK_OTHER || context->gpu)
+        return team;
+    team.threads = an_command_team(context);
+    if (!team.threads && framework == AN_FRAMEWORK_LIBTRAIN)
+        team.threads = team.cores;
+    return team;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The teams of threads (OpenMP) that compute the steps, beside the cores that they may use.
+ */
+#ifndef ANALYZERS_TEAM_H
+#define ANALYZERS_TEAM_H
+
+#include "analyzers/steps/context.h"
+
+struct an_team {
+    int64_t threads; /* of each rank; 0: not known */
+    int64_t ranks;   /* that share the machine of the first one */
+    int64_t cores;   /* of that machine, usable; 0: not known */
+    int64_t fitting; /* threads a rank, so that there are as many in all as cores; 0: not known */
+};
+
+/* By the first level of OMP_NUM_THREADS. The engine takes all cores without it; what other programs
+ * do then is not known, nor what runs with accelerators do. */
+struct an_team an_team_of(struct an_context *context);
+
+#endif
