@@ -28,6 +28,17 @@ __attribute__((format(printf, 2, 3))) static inline void identity_add(struct ide
     va_end(arguments);
 }
 
+/* Does the key take a number or a word, and not a share? */
+static inline bool takes_number(const char *key)
+{
+    static const char *const keys[] = {"loader.workers", "loader.prefetch", "cores",
+                                       "others",         "threads",         "ranks"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(key, keys[i]))
+            return true;
+    return false;
+}
+
 /* The edit of a key that changes nothing; none for a key whose value the run does not say. */
 static inline void identity_of_key(struct identities *identities, const struct an_result *result,
                                    const char *key, int64_t ahead)
@@ -43,8 +54,7 @@ static inline void identity_of_key(struct identities *identities, const struct a
         identity_add(identities, "%s=%.0f", key, cores->cores.value);
     else if (!strcmp(key, "others") && cores->others.valid)
         identity_add(identities, "%s=%.17g", key, cores->others.value);
-    else if (strcmp(key, "loader.workers") != 0 && strcmp(key, "loader.prefetch") != 0 &&
-             strcmp(key, "cores") != 0 && strcmp(key, "others") != 0 && strcmp(key, "ranks") != 0)
+    else if (!takes_number(key))
         identity_add(identities, "%s=1x", key);
 }
 

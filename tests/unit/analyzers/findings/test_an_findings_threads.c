@@ -84,6 +84,32 @@ static void test_too_many(void **state)
     fx_close(f);
 }
 
+/* As many threads as before gain exactly nothing; where a number cannot be replayed, the reason. */
+static void test_edits(void **state)
+{
+    static const struct {
+        const char *environment, *edit, *reason;
+    } edits[] = {
+        {"{\"OMP_NUM_THREADS\":\"8\"}", "threads=8", NULL},
+        {"{\"OMP_NUM_THREADS\":\"8\"}", "threads=9", "have more threads than cores already"},
+        {"{\"OMP_NUM_THREADS\":\"2\"}", "threads=4", "no more threads than cores"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+        struct fixture fx, *f = &fx;
+        usual_ms = fastest_ms = 98;
+        run(f, 3.8, 3.9, 0.3, edits[i].environment);
+        usual_ms = fastest_ms = 80;
+        const struct an_options options = {.file = "run.tacho", .what_if = edits[i].edit};
+        const struct an_what_if *what_if = fx_analyze_with(f, &options)->advice.edits;
+        if (edits[i].reason)
+            assert_non_null(strstr(what_if->reason, edits[i].reason));
+        else
+            assert_true(what_if->gain.low.valid && what_if->gain.low.value == 0 &&
+                        what_if->gain.high.value == 0);
+        fx_close(f);
+    }
+}
+
 /* Eight threads that never wait for a core: they are not at work at the same time. */
 static void test_harmless(void **state)
 {
@@ -132,9 +158,8 @@ static void test_silent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_harmless),
-        cmocka_unit_test(test_too_few),
+        cmocka_unit_test(test_too_many), cmocka_unit_test(test_edits),
+        cmocka_unit_test(test_harmless), cmocka_unit_test(test_too_few),
         cmocka_unit_test(test_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
