@@ -281,6 +281,7 @@ int an_analyze(store_reader *reader, const struct an_options *options, struct an
     int rc = an_order_check(analyzers, ANALYZERS, err);
     if (rc || (rc = load(reader, context.options, &part, &trace, err)))
         return rc;
+    store_reader_rest(reader); /* who records can fold in what it wrote while this goes on */
     rc = TACHO_ENOMEM;
     if (!(result = calloc(1, sizeof *result)) || !(result->arena = an_arena_new()) ||
         !(context.scratch = an_arena_new()))

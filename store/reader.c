@@ -92,9 +92,16 @@ int store_open(const char *path, store_reader **out, struct tacho_error *err)
     return 0;
 }
 
+void store_reader_rest(store_reader *reader)
+{
+    if (!sqlite3_get_autocommit(reader->db))
+        sqlite3_exec(reader->db, "COMMIT", NULL, NULL, NULL);
+}
+
 int store_reader_refresh(store_reader *reader)
 {
-    int status = sqlite3_exec(reader->db, "COMMIT; BEGIN", NULL, NULL, NULL);
+    store_reader_rest(reader);
+    int status = sqlite3_exec(reader->db, "BEGIN", NULL, NULL, NULL);
     return status == SQLITE_OK
                ? 0
                : store_db_fail(&reader->error, reader->db, status, reader->path, "cannot be read");

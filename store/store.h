@@ -187,6 +187,11 @@ int store_metric_set(store *writer, const struct store_metric *metric);
 int store_finding_set(store *writer, const char *id, const char *json);
 /* Bytes of the database file and its WAL. */
 int64_t store_bytes(const store *writer);
+/* Those of the WAL alone. It grows while another process reads an older state of the file. */
+int64_t store_wal_bytes(const store *writer);
+/* Folds the WAL into the file and empties it, outside of a transaction. False: another process
+ * reads an older state. Never waits for it. */
+bool store_fold_wal(store *writer);
 
 /* ---- a live file of limited size (thin.c) --------------------------------------------------------- */
 
@@ -281,6 +286,9 @@ void store_reader_close(store_reader *reader);
 /* All reads of a handle see the file as it was at store_open; this goes on to its present state
  * (live reading). */
 int store_reader_refresh(store_reader *reader);
+/* Ends that: what is read later is of any later state. Whoever records can fold in what it wrote
+ * since; until then the WAL grows. */
+void store_reader_rest(store_reader *reader);
 const struct tacho_error *store_reader_error(const store_reader *reader);
 
 /* Each calls `row` for every row in id order until it returns non-zero, which is then returned. */

@@ -40,6 +40,8 @@ static const char live_sql[] =
     "INTEGER "
     "NOT NULL,PRIMARY KEY(pool,segment)) WITHOUT ROWID;"
     "CREATE TABLE live_state(key TEXT PRIMARY KEY,value BLOB NOT NULL) WITHOUT ROWID;";
+#define PATIENCE_MS 5000 /* with other processes that lock the file */
+
 const char store_live_pragmas[] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
                                   "PRAGMA journal_size_limit=16777216; PRAGMA cache_size=-8192;"
                                   "PRAGMA temp_store=MEMORY";
@@ -220,7 +222,7 @@ static int write_schema(store *writer, const char *pragmas)
     char version[128];
     int status = store_sqlite_open(&writer->place, SQLITE_OPEN_READWRITE, "", &writer->db);
     int code = status == SQLITE_OK ? 0 : store_note(writer, status, CREATING);
-    sqlite3_busy_timeout(writer->db, 5000);
+    sqlite3_busy_timeout(writer->db, PATIENCE_MS);
     snprintf(version, sizeof version, "PRAGMA application_id=%d; PRAGMA user_version=%d",
              STORE_APPLICATION_ID, STORE_SCHEMA_VERSION);
     /* The tables are made before WAL is switched on, so they are in the file itself whatever
@@ -388,15 +390,26 @@ int store_sync_due(store *writer, int64_t now, int64_t interval)
     return 0;
 }
 
+int64_t store_wal_bytes(const store *writer)
+{
+    struct stat st;
+    char wal[sizeof writer->place.name + 8];
+    snprintf(wal, sizeof wal, "%s-wal", writer->place.name);
+    return fstatat(writer->place.folder, wal, &st, AT_SYMLINK_NOFOLLOW) ? 0 : st.st_size;
+}
+
+bool store_fold_wal(store *writer)
+{
+    sqlite3_busy_timeout(writer->db, 0);
+    int status =
+        sqlite3_wal_checkpoint_v2(writer->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    sqlite3_busy_timeout(writer->db, PATIENCE_MS);
+    return status == SQLITE_OK;
+}
+
 int64_t store_bytes(const store *writer)
 {
     struct stat st;
-    int64_t bytes = 0;
-    char wal[sizeof writer->place.name + 8];
-    snprintf(wal, sizeof wal, "%s-wal", writer->place.name);
-    if (!fstatat(writer->place.folder, writer->place.name, &st, AT_SYMLINK_NOFOLLOW))
-        bytes += st.st_size;
-    if (!fstatat(writer->place.folder, wal, &st, AT_SYMLINK_NOFOLLOW))
-        bytes += st.st_size;
-    return bytes;
+    bool there = !fstatat(writer->place.folder, writer->place.name, &st, AT_SYMLINK_NOFOLLOW);
+    return (there ? st.st_size : 0) + store_wal_bytes(writer);
 }

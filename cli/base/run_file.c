@@ -379,5 +379,7 @@ int cli_run_conclude(const struct col_result *recording, bool report)
     say_recorded(recording, result, report, path, word ? word : path);
     an_result_free(result);
     free(word);
-    return recording->exit_code ? recording->exit_code : code;
+    /* The recording is complete. That it cannot be analysed here and now (no memory) fails only who
+     * asked for the report. */
+    return recording->exit_code || !report ? recording->exit_code : code;
 }

@@ -40,9 +40,10 @@ struct col_volume {
     int64_t from, to, every; /* from < 0: all steps */
     int64_t max_bytes;       /* 0: no limit */
     bool full;               /* between two windows of full detail: the file is limited */
-    bool tight;              /* no counter samples either, until older rows have made room */
-    bool no_space;           /* the disk is full */
-    bool no_detail;          /* no new payloads either: totals go on by name alone */
+    int64_t held_since; /* ns: the WAL cannot be folded in and has outgrown its share; 0: it can */
+    bool tight;         /* no counter samples either, until older rows have made room */
+    bool no_space;      /* the disk is full */
+    bool no_detail;     /* no new payloads either: totals go on by name alone */
 };
 
 #define COL_WINDOWS 64 /* of full detail, at most */
@@ -299,6 +300,10 @@ int col_chains_finish(struct col_drain *drain, struct col_pool *pool);
 
 /* Records in one transaction: less than COL_COMMIT_BYTES for a small file. */
 uint32_t col_commit_bytes(const struct col_drain *drain);
+/* Has the WAL half of its share of --max-size because another process reads an older state of the
+ * file? What is recorded then waits in the pools, where it is counted when it does not fit, for at
+ * most some seconds. To be asked outside of a transaction. */
+bool col_volume_held(struct col_drain *drain);
 /* Keeps the file below --max-size: opens and closes windows of full detail and thins older rows, in
  * the open transaction. `whole`: a round has ended, so a window may begin or end. */
 int col_volume_turn(struct col_drain *drain, bool whole);

@@ -16,6 +16,7 @@
 #define RESERVE_LEAST  (8ll << 20)  /* within these two, and at most a third */
 #define BLOCK_ROWS     16384        /* thinned at once */
 #define TURN_NS        100000000    /* of thinning in one turn, while the file is below its limit */
+#define HELD_NS        10000000000  /* for a process that reads the live file */
 #define WINDOW_STEPS   6            /* that a window should hold, for each process */
 #define WINDOW_DETAILS 64           /* bytes of a payload, about */
 
@@ -310,6 +311,21 @@ static int thin(struct col_drain *drain, int64_t now, int64_t *used)
             rc = store_used(drain->db, used);
     }
     return rc;
+}
+
+bool col_volume_held(struct col_drain *drain)
+{
+    struct col_volume *volume = &drain->volume;
+    int64_t now = col_clock_now(), share = volume->max_bytes - file_limit(drain);
+    bool grows = volume->max_bytes > 0 &&
+                 store_wal_bytes(drain->db) > share / 2; /* the rest is for one transaction */
+    if (!grows || store_fold_wal(drain->db)) {
+        volume->held_since = 0;
+        return false;
+    }
+    if (!volume->held_since)
+        volume->held_since = now;
+    return now - volume->held_since < HELD_NS;
 }
 
 int col_volume_turn(struct col_drain *drain, bool whole)

@@ -188,6 +188,7 @@ static void turn(struct col_session *session, bool *more)
     if (session->stalled && !col_session_retry(session))
         return;
     bool alive = !session->child_done || col_drain_alive(&session->drain) > 0;
+    bool held = col_volume_held(&session->drain);
     rc = lend_files(session);
     if (rc == 0)
         rc = note_unrecorded(session);
@@ -207,7 +208,7 @@ static void turn(struct col_session *session, bool *more)
         if (rc == 0)
             rc = col_stacks_drain(session->stacks, &session->drain, false);
     }
-    if (rc == 0)
+    if (rc == 0 && !held)
         rc = col_drain_round(&session->drain, more);
     if (rc == 0)
         rc = col_drain_commit(&session->drain);
