@@ -16,7 +16,17 @@ APPLICATION_ID = 1413695567
 # Sentences may be worded better; numbers, units, ids and reasons' places may not change.
 SENTENCES = {"verdict", "claim", "action", "verify", "wrong_when", "effort", "how", "evidence", "absent", "text", "file",
              "looked_for", "checked", "not_checked", "replay_error_because", "problems", "summary", "reason", "caution", "notes", "hint"}
+# Findings that a report no longer has, with the reason; all others stay.
+WITHDRAWN = {("schema_2", "INPUT_STALL"): "the replay of the deeper queue that it proposed predicts 0.012 %: the "
+                                          "wait is the wake-up of the worker, which no queue shortens"}
 wrong = []
+
+
+def kept_report(dump):
+    report = json.load(open(dump.replace(".sql", ".json")))
+    version = os.path.basename(dump)[:-len(".sql")]
+    report["findings"] = [row for row in report["findings"] if (version, row["id"]) not in WITHDRAWN]
+    return report
 
 
 def make(name, dump, version):
@@ -58,7 +68,7 @@ for dump in dumps:
     kept = dump.replace(".sql", ".json")
     if os.environ.get("BLESS"):
         open(kept, "w").write(got.stdout)
-    compare(json.load(open(kept)), json.loads(got.stdout), "")
+    compare(kept_report(dump), json.loads(got.stdout), "")
     text = subprocess.run([tacho, "report", file], capture_output=True, text=True)
     assert text.returncode == 0 and "steps" in text.stdout, text.stderr
     # opened for writing, it becomes a file of the present version with the same report
@@ -71,7 +81,7 @@ for dump in dumps:
         wrong.append(f"{file}: a row of step_aggregate covers more than one step")
     db.close()
     again = subprocess.run([tacho, "report", "--json", file], capture_output=True, text=True)
-    compare(json.load(open(kept)), json.loads(again.stdout), "")
+    compare(kept_report(dump), json.loads(again.stdout), "")
 
 make("newer.tacho", dumps[-1], 999)
 for command in (["report"], ["report", "--json"], ["sql", "--csv"], ["export", "-f", "csv", "-o", "out"]):
