@@ -33,10 +33,14 @@ const struct an_metric an_metrics[] = {
     {"run/exit_status", "", "exit status of the target, 128 + signal if one ended it", "", ""},
     /* steps */
     {"steps/source", "",
-     "the first of: tacho.step ranges; ProfilerStep#N; the time between two ends of "
+     "the first of: --step-marker; tacho.step ranges; ProfilerStep#N; the time between two ends of "
      "Optimizer.step; an outermost range whose name holds step, iteration or train_step as a whole "
-     "word, at least 3 of them, covering half of their span",
+     "word, at least 3 of them, covering half of their span; groups of optimizer kernels after "
+     "backward work",
      "ranges", "where steps come from; null: the run has none, everything per step is null"},
+    {"steps/confidence", "", "how sure it is that these are the steps", "ranges",
+     "high: ranges mark them; medium: optimizer kernels after backward work; low: optimizer "
+     "kernels, nothing shows backward work. No verdict is surer. null: no steps"},
     {"steps/note", "", "remark on these steps", STEPS, "null: nothing"},
     {"steps/micro_steps", "ranges", "marked ranges that make one step (gradient accumulation)",
      STEPS, "0: one"},

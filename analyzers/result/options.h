@@ -41,8 +41,11 @@ struct an_options {
                              (what_if.h); or NULL */
     const struct an_calibration *calibration; /* used where the run is of that machine and its file
                                                  lacks a row; or NULL */
-    double flops_per_step; /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the
-                              payloads' */
+    const char *step_marker; /* --step-marker: regular expression (extended) for the ranges or
+                                kernels that mark steps; NULL: the run key steps.marker, else what
+                                the trace shows */
+    double flops_per_step;   /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the
+                                payloads' */
 };
 
 #endif

@@ -54,6 +54,8 @@ struct an_run {
 
 /* ---- steps -------------------------------------------------------------------------------------------------------------- */
 
+enum an_confidence { AN_LOW, AN_MEDIUM, AN_HIGH };
+
 struct an_step_exclusion {
     int64_t rank, index; /* rank: process rank, or its ordinal among processes with steps */
     double ms;           /* NAN when the step has no end */
@@ -73,8 +75,11 @@ struct an_step_group {
 };
 
 struct an_steps {
-    const char *source; /* "tacho.step", "ProfilerStep", "Optimizer.step", "nvtx:NAME", NULL = no
-                           steps were found */
+    const char *source; /* "tacho.step", "ProfilerStep", "Optimizer.step", "nvtx:NAME", ...;
+                           NULL = no steps were found */
+    /* How sure it is that these are the steps: high where ranges mark them, medium where optimizer
+     * kernels follow backward work, low where nothing shows backward work. */
+    enum an_confidence confidence;
     const char *reason; /* why there are none, and what to do; NULL when there are */
     int64_t count;      /* complete steps found */
     int64_t counted;    /* of these, in the statistics */
@@ -494,8 +499,6 @@ struct an_stack_samples {
 
 /* ---- findings ----------------------------------------------------------------------------------------------------------- */
 
-enum an_confidence { AN_LOW, AN_MEDIUM, AN_HIGH };
-
 struct an_gain {
     struct an_value low, expected, high; /* per cent more samples/s for the whole run */
     bool ceiling;                        /* high is an upper bound; no expected value is claimed */
@@ -584,9 +587,9 @@ struct an_finding {
     /* What of the training it changes ("the global batch"): then only its throughput is known.
      * NULL: batch, samples, precision, optimizer and schedule stay as they are. */
     const char *changes;
-    const char *what_if; /* the same as an edit of the dependency graph; NULL: there is none */
-    bool fault;          /* a wrong setting whose cost is not known: goes before the others */
-    bool bound;          /* of the edit: it takes away all that the change could at best */
+    const char *what_if;      /* the same as an edit of the dependency graph; NULL: there is none */
+    bool fault;               /* a wrong setting whose cost is not known: goes before the others */
+    bool bound;               /* of the edit: it takes away all that the change could at best */
     struct an_what_if replay; /* what_if replayed, with the gain above; edit NULL: it was not */
     bool while_others; /* the gain spans the replay with what other programs took, and without it */
 };

@@ -21,8 +21,8 @@ void an_problem(struct an_context *context, const char *format, ...)
     context->problem[context->problems++] = an_arena_text(context->arena, text);
 }
 
-/* High confidence needs many steps, nothing lost, nothing that contradicts itself, and little time
- * that is not explained. One step on many ranks is one observation. */
+/* High confidence needs marked steps, many of them, nothing lost, nothing that contradicts itself,
+ * and little time that is not explained. One step on many ranks is one observation. */
 enum an_confidence an_confidence_of(const struct an_context *context)
 {
     const struct an_result *result = context->result;
@@ -35,7 +35,8 @@ enum an_confidence an_confidence_of(const struct an_context *context)
     steps = steps <= apart ? steps : apart + 1; /* one step on many ranks is one observation */
     if (steps < 5 || unexplained > 20 || result->trust.missing)
         return AN_LOW;
-    return steps >= 20 && !lost && unexplained <= 5 ? AN_HIGH : AN_MEDIUM;
+    bool is_high = steps >= 20 && !lost && unexplained <= 5;
+    return is_high || result->steps.confidence < AN_MEDIUM ? result->steps.confidence : AN_MEDIUM;
 }
 
 const char *an_window_text(struct an_context *context)

@@ -4,7 +4,8 @@
  * one update.
  *
  * A group of optimizer kernels ends where a matrix or attention kernel follows: the next forward
- * pass. A step is the time from the launch of the last kernel of a group to that of the next group;
+ * pass. Kernels whose names other work has too (foreach updates) need backward work before them. A
+ * step is the time from the launch of the last kernel of a group to that of the next group;
  * a capture with one group only is one step.
  */
 #include <stdlib.h>
@@ -54,49 +55,130 @@ static bool is_optimizer(const char *name)
                                         "adagrad_kernel"};
     if (strstr(name, "split_embedding")) /* updates its table inside the backward pass */
         return false;
-    return holds_one(name, words, sizeof words / sizeof *words) || is_foreach_update(name);
+    return holds_one(name, words, sizeof words / sizeof *words);
 }
 
-enum { KERNEL_OTHER, KERNEL_OPTIMIZER = 1, KERNEL_KNOWN = 2 };
-
-static bool op_is_optimizer(const struct an_context *context, uint8_t *known, size_t op)
+/* Kernels and ranges of a backward pass, as frameworks and libraries name them. */
+static bool is_backward(const char *name)
 {
-    uint32_t name = context->trace->slice.name[context->gpu->op.slice[op]];
-    if (name == AN_NONE || context->gpu->op.class[op] != AN_DEVICE_OTHER)
-        return false;
-    if (!known[name])
-        known[name] = (uint8_t)(KERNEL_KNOWN | is_optimizer(an_trace_name(context->trace, name)));
-    return known[name] & KERNEL_OPTIMIZER;
+    static const char *const words[] = {"ackward", "_bwd", "bwd_", "dgrad", "wgrad"};
+    return holds_one(name, words, sizeof words / sizeof *words);
+}
+
+/* What the name of a kernel or range says, bits. */
+enum { NAME_IS_OPTIMIZER = 1, NAME_IS_UPDATE = 2, NAME_IS_BACKWARD = 4, NAME_IS_READ = 8 };
+
+/* A look for groups of kernels. */
+struct look {
+    const struct an_context *context;
+    uint8_t *read;       /* bits of each string, once it was read */
+    const uint8_t *kind; /* not NULL: kernels of the kind NAME_MARKED make the groups */
+};
+
+static unsigned name_bits(const struct look *look, uint32_t name)
+{
+    if (name >= look->context->trace->string_count)
+        return 0;
+    if (!look->read[name]) {
+        const char *text = an_trace_name(look->context->trace, name);
+        look->read[name] = (uint8_t)(NAME_IS_READ | (is_optimizer(text) ? NAME_IS_OPTIMIZER : 0) |
+                                     (is_foreach_update(text) ? NAME_IS_UPDATE : 0) |
+                                     (is_backward(text) ? NAME_IS_BACKWARD : 0));
+    }
+    return look->read[name];
+}
+
+/* What makes op part of a group: bits, 0: nothing. */
+static unsigned group_bits(const struct look *look, size_t op)
+{
+    const struct an_devices *devices = look->context->gpu;
+    uint32_t name = look->context->trace->slice.name[devices->op.slice[op]];
+    if (name >= look->context->trace->string_count)
+        return 0;
+    if (look->kind)
+        return look->kind[name] == NAME_MARKED ? NAME_IS_OPTIMIZER : 0;
+    return devices->op.class[op] == AN_DEVICE_OTHER
+               ? name_bits(look, name) & (NAME_IS_OPTIMIZER | NAME_IS_UPDATE)
+               : 0;
+}
+
+/* Does its name, or that of a range around its launch, show that the op is backward work? */
+static bool op_is_backward(const struct look *look, size_t op)
+{
+    const struct an_trace *trace = look->context->trace;
+    uint32_t around = look->context->gpu->op.launch[op];
+    int levels = AN_DEPTH_MAX;
+    if (name_bits(look, trace->slice.name[look->context->gpu->op.slice[op]]) & NAME_IS_BACKWARD)
+        return true;
+    for (; around != AN_NONE && levels--; around = trace->slice.parent[around])
+        if (name_bits(look, trace->slice.name[around]) & NAME_IS_BACKWARD)
+            return true;
+    return false;
 }
 
 /* ---- steps without markers -------------------------------------------------------------------------------------------------- */
 
+struct group {
+    uint32_t last; /* its last op */
+    bool named;    /* holds a kernel that only optimizers have */
+    bool backward; /* backward work precedes it, after the group before */
+};
+
 struct group_list {
-    uint32_t *last; /* last op of each group */
+    struct group *group;
     size_t count, room;
 };
 
-/* Groups of the device in order of launch. */
-static int find_groups(const struct an_context *context, size_t device, uint8_t *known,
-                       struct group_list *group_list)
+static int group_open(struct group_list *list, bool backward)
 {
-    const struct an_devices *devices = context->gpu;
+    if (an_grow(&list->group, &list->room, list->count + 1, sizeof *list->group))
+        return TACHO_ENOMEM;
+    list->group[list->count++] = (struct group){.backward = backward};
+    return 0;
+}
+
+/* Groups of the device in order of launch. */
+static int find_groups(const struct look *look, size_t device, struct group_list *list)
+{
+    const struct an_devices *devices = look->context->gpu;
     size_t first = devices->device[device].first;
-    bool open = false;
+    bool open = false, backward = false;
     for (size_t i = first; i < first + devices->by_launch_known[device]; i++) {
         uint32_t op = devices->by_launch[i];
-        if (op_is_optimizer(context, known, op)) {
-            if (!open && an_grow(&group_list->last, &group_list->room, group_list->count + 1,
-                                 sizeof *group_list->last))
+        unsigned bits = group_bits(look, op);
+        if (bits) {
+            if (!open && group_open(list, backward))
                 return TACHO_ENOMEM;
-            group_list->count += !open;
-            group_list->last[group_list->count - 1] = op;
+            struct group *group = &list->group[list->count - 1];
+            group->last = op;
+            group->named |= (bits & NAME_IS_OPTIMIZER) != 0;
             open = true;
-        } else if (devices->op.class[op] == AN_DEVICE_MATRIX ||
-                   devices->op.class[op] == AN_DEVICE_ATTENTION)
-            open = false;
+            backward = false;
+        } else {
+            open &= devices->op.class[op] != AN_DEVICE_MATRIX &&
+                    devices->op.class[op] != AN_DEVICE_ATTENTION;
+            backward = backward || (!look->kind && op_is_backward(look, op));
+        }
     }
     return 0;
+}
+
+/* Keeps the groups that are optimizers. Where backward work is seen, a group needs it before, but
+ * for the first one, whose step may have begun before the capture. Where none is seen, only names
+ * that nothing but optimizers have count. Returns whether backward work is seen. */
+static bool keep_optimizers(struct group_list *list)
+{
+    size_t kept = 0;
+    bool seen = false;
+    for (size_t i = 0; i < list->count; i++)
+        seen |= list->group[i].backward;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct group *group = &list->group[i];
+        if (seen ? group->backward || (!i && group->named) : group->named)
+            list->group[kept++] = *group;
+    }
+    list->count = kept;
+    return seen;
 }
 
 /* Host time and thread of a boundary: the end of the launch of a group's last kernel. */
@@ -134,38 +216,72 @@ static int one_step(struct finder *finder, size_t device, uint32_t op)
                     an_time_add(an_device_launch_time(devices, devices->by_launch[last]), 1));
 }
 
+/* Adds the steps that the groups of a device make. */
+static int add_groups(struct finder *finder, size_t device, const struct group_list *list)
+{
+    uint32_t track = AN_NONE;
+    int rc = list->count == 1 ? one_step(finder, device, list->group[0].last) : 0;
+    for (size_t i = 1; i < list->count && !rc; i++) {
+        int64_t start = group_end(finder->context, list->group[i - 1].last, &track);
+        uint32_t start_track = track;
+        int64_t end = group_end(finder->context, list->group[i].last, &track);
+        rc = add_step(finder, device, start_track, (int64_t)i - 1, start, end);
+    }
+    return rc;
+}
+
+/* Adds the steps of the first device of each process: the host's steps are the process's.
+ * *confidence becomes the lowest of them; *single: some device has one group only. */
+static int add_devices(struct finder *finder, const struct look *look,
+                       enum an_confidence *confidence, bool *single)
+{
+    const struct an_devices *devices = finder->context->gpu;
+    int rc = 0;
+    for (size_t device = 0; device < devices->device_count && !rc; device++) {
+        struct group_list list = {0};
+        if (device && devices->device[device].process == devices->device[device - 1].process)
+            continue;
+        rc = find_groups(look, device, &list);
+        bool seen = look->kind || keep_optimizers(&list);
+        if (list.count && !seen)
+            *confidence = AN_LOW;
+        *single |= list.count == 1;
+        if (!rc)
+            rc = add_groups(finder, device, &list);
+        free(list.group);
+    }
+    return rc;
+}
+
+static uint8_t *bits_of_names(const struct an_context *context)
+{
+    return an_arena_zero(context->scratch, context->trace->string_count + 1, 1);
+}
+
 int an_steps_of_kernels(struct finder *finder, const char **source)
 {
     struct an_context *context = finder->context;
-    const struct an_devices *devices = context->gpu;
+    struct look look = {.context = context, .read = bits_of_names(context)};
+    enum an_confidence confidence = AN_MEDIUM;
     bool single = false;
-    int rc = 0;
-    uint8_t *known = an_arena_zero(context->scratch, context->trace->string_count, 1);
-    if (!known)
+    if (!look.read)
         return TACHO_ENOMEM;
-    for (size_t device = 0; device < devices->device_count && !rc; device++) {
-        struct group_list group_list = {0};
-        uint32_t track = AN_NONE;
-        /* The host's steps are the process's. */
-        if (device && devices->device[device].process == devices->device[device - 1].process)
-            continue;
-        rc = find_groups(context, device, known, &group_list);
-        if (!rc && group_list.count == 1) {
-            single = true;
-            rc = one_step(finder, device, group_list.last[0]);
-        }
-        for (size_t i = 1; i < group_list.count && !rc; i++) {
-            int64_t start = group_end(context, group_list.last[i - 1], &track);
-            uint32_t start_track = track;
-            int64_t end = group_end(context, group_list.last[i], &track);
-            rc = add_step(finder, device, start_track, (int64_t)i - 1, start, end);
-        }
-        free(group_list.last);
-    }
-    if (!rc && finder->count)
-        *source = single ? "the whole capture: it holds one group of optimizer kernels"
-                         : "optimizer kernels";
-    return rc;
+    int rc = add_devices(finder, &look, &confidence, &single);
+    if (rc || !finder->count)
+        return rc;
+    *source =
+        single ? "the whole capture: it holds one group of optimizer kernels" : "optimizer kernels";
+    context->result->steps.confidence = confidence;
+    return 0;
+}
+
+int an_steps_of_marked_kernels(struct finder *finder)
+{
+    struct look look = {
+        .context = finder->context, .read = bits_of_names(finder->context), .kind = finder->kind};
+    enum an_confidence confidence = AN_HIGH;
+    bool single = false;
+    return look.read ? add_devices(finder, &look, &confidence, &single) : TACHO_ENOMEM;
 }
 
 /* ---- micro-steps ------------------------------------------------------------------------------------------------------------ */

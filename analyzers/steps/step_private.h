@@ -8,7 +8,8 @@
 
 #include "analyzers/steps/context.h"
 
-enum name_kind { NAME_OTHER, NAME_PROFILER_STEP, NAME_OPTIMIZER, NAME_WORD };
+/* NAME_MARKED: matches the expression with which the user names the steps. */
+enum name_kind { NAME_OTHER, NAME_PROFILER_STEP, NAME_OPTIMIZER, NAME_WORD, NAME_MARKED };
 
 struct found_step {
     struct an_step step;
@@ -42,8 +43,19 @@ int an_found_add(struct finder *finder, struct found_step found_step);
 int an_found_lanes(struct finder *finder);
 
 /* From the groups of optimizer kernels (step_kernels.c). *source says what was found; stays NULL
- * where nothing was. */
+ * where nothing was. Sets the confidence of the result's steps. */
 int an_steps_of_kernels(struct finder *finder, const char **source);
+/* The same from the groups of kernels whose names are NAME_MARKED. */
+int an_steps_of_marked_kernels(struct finder *finder);
+/* One step for each range of that kind of name (ends = false), or from the end of each to the end
+ * of the next (ends = true) (step_source.c). */
+int an_steps_of_names(struct finder *finder, enum name_kind kind, bool ends);
+/* The expression with which the user names the steps, of the options, else of the run; NULL: none
+ * (step_marker.c). */
+const char *an_step_marker(const struct an_context *context);
+/* Steps as `marker` names them: outermost ranges that match, else kernels (step_marker.c). *source
+ * stays NULL where nothing matches. Fills finder->kind. */
+int an_steps_by_marker(struct finder *finder, const char *marker, const char **source);
 /* ProfilerSteps of which only every m-th holds an optimizer update are micro-steps: makes one step
  * of m (step_kernels.c). */
 void an_steps_accumulate(struct finder *finder);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where steps come from, in the order of docs/definitions.md: tacho.step payloads; ranges named
- * ProfilerStep#N; the time between two ends of Optimizer.step; an outermost, regular range whose
- * name holds step, iteration or train_step as a whole word; the time between two groups of
- * optimizer kernels on a device (step_kernels.c). A program may have several optimizers that each
- * make one update a step: of several names of Optimizer.step the one that comes least often counts,
- * of equal ones the last.
+ * Where steps come from, in the order of docs/definitions.md: what the user names (step_marker.c);
+ * tacho.step payloads; ranges named ProfilerStep#N; the time between two ends of Optimizer.step; an
+ * outermost, regular range whose name holds step, iteration or train_step as a whole word; the time
+ * between two groups of optimizer kernels on a device (step_kernels.c). A program may have several
+ * optimizers that each make one update a step: of several names of Optimizer.step the one that
+ * comes least often counts, of equal ones the last.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -224,9 +224,7 @@ static int rarest_name(struct finder *finder, const struct an_track *track, enum
     return 0;
 }
 
-/* One step for each range of that kind of name (ends = false), or from the end of each to the end
- * of the next (ends = true). */
-static int find_named(struct finder *finder, enum name_kind kind, bool ends)
+int an_steps_of_names(struct finder *finder, enum name_kind kind, bool ends)
 {
     const struct an_trace *trace = finder->context->trace;
     int rc = 0;
@@ -382,30 +380,41 @@ static int find_regular(struct finder *finder, const char **source)
 
 /* ---- lanes -------------------------------------------------------------------------------------------------------------- */
 
+/* Steps as the trace itself shows them, from the first source that has some. */
+static int find_sources(struct finder *finder, const char **source)
+{
+    const struct an_trace *trace = finder->context->trace;
+    int rc = find_marked(finder);
+    *source = finder->count ? "tacho.step" : NULL;
+    if (!rc && !finder->count) {
+        rc = (finder->kind = malloc(trace->string_count + 1)) ? 0 : TACHO_ENOMEM;
+        for (size_t i = 0; !rc && i < trace->string_count; i++)
+            finder->kind[i] = (uint8_t)name_kind(trace->string[i]);
+    }
+    if (!rc && !finder->count) {
+        rc = an_steps_of_names(finder, NAME_PROFILER_STEP, false);
+        *source = finder->count ? "ProfilerStep" : NULL;
+        if (!rc)
+            an_steps_accumulate(finder);
+    }
+    if (!rc && !finder->count) {
+        rc = an_steps_of_names(finder, NAME_OPTIMIZER, true);
+        *source = finder->count ? "Optimizer.step" : NULL;
+    }
+    if (!rc && !finder->count)
+        rc = find_regular(finder, source);
+    if (!rc && !finder->count && finder->context->gpu)
+        rc = an_steps_of_kernels(finder, source);
+    return rc;
+}
+
 int an_steps_find(struct an_context *context, const char **source)
 {
     struct finder finder = {.context = context};
-    int rc = find_marked(&finder);
-    *source = finder.count ? "tacho.step" : NULL;
-    if (!rc && !finder.count) {
-        rc = (finder.kind = malloc(context->trace->string_count + 1)) ? 0 : TACHO_ENOMEM;
-        for (size_t i = 0; !rc && i < context->trace->string_count; i++)
-            finder.kind[i] = (uint8_t)name_kind(context->trace->string[i]);
-    }
-    if (!rc && !finder.count) {
-        rc = find_named(&finder, NAME_PROFILER_STEP, false);
-        *source = finder.count ? "ProfilerStep" : NULL;
-        if (!rc)
-            an_steps_accumulate(&finder);
-    }
-    if (!rc && !finder.count) {
-        rc = find_named(&finder, NAME_OPTIMIZER, true);
-        *source = finder.count ? "Optimizer.step" : NULL;
-    }
-    if (!rc && !finder.count)
-        rc = find_regular(&finder, source);
-    if (!rc && !finder.count && context->gpu)
-        rc = an_steps_of_kernels(&finder, source);
+    const char *marker = an_step_marker(context);
+    *source = NULL;
+    context->result->steps.confidence = AN_HIGH; /* an_steps_of_kernels knows better */
+    int rc = marker ? an_steps_by_marker(&finder, marker, source) : find_sources(&finder, source);
     if (!rc)
         rc = an_found_lanes(&finder);
     if (!rc && context->gpu && context->step_count)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "analyzers/base/stats.h"
-#include "analyzers/steps/context.h"
 #include "analyzers/steps/phases.h"
+#include "analyzers/steps/step_private.h"
 
 #define LAST_LEAST    4   /* with fewer complete steps the last one counts */
 #define OUTLIER_SCORE 3.5 /* modified z-score, Iglewicz & Hoaglin 1993 */
@@ -444,11 +444,18 @@ static void values_absent(struct an_context *context, const char *reason)
 /* Why there are no steps, and what the user can do about it. */
 static const char *why_none(const struct an_context *context)
 {
+    const char *marker = an_step_marker(context);
+    if (marker)
+        return an_arena_format(context->arena,
+                               "--step-marker %.200s matches no range of a thread and no kernel: "
+                               "'tacho report' without it shows names",
+                               marker);
     if (context->trace->slice.count && an_trace_key(context->trace, "source"))
         return "the trace marks no steps, and its kernels show no optimizer: record with "
                "torch.profiler and call its step(), "
                "or mark "
-               "each update with an NVTX range named step";
+               "each update with an NVTX range named step, or name what marks a step: "
+               "--step-marker REGEX";
     if (!context->trace->slice.count)
         return "the program emitted no NVTX ranges: mark each optimizer update with a range, "
                "include/tacho_nvtx.h shows how";

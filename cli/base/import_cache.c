@@ -53,8 +53,8 @@ int cli_import_check(const char *in)
                      "%s: neither a file nor a folder", in);
 }
 
-int cli_import_files(const char *const *in, size_t in_count, const char *out, bool quiet,
-                     struct store_import_result *import_result, int *code)
+int cli_import_files(const char *const *in, size_t in_count, const char *out, const char *marker,
+                     bool quiet, struct store_import_result *import_result, int *code)
 {
     struct tacho_error err = {0};
     struct store_import_result none = {0};
@@ -64,6 +64,7 @@ int cli_import_files(const char *const *in, size_t in_count, const char *out, bo
     struct store_import_options import_options = {.in = in,
                                                   .in_count = in_count,
                                                   .out = out,
+                                                  .step_marker = marker,
                                                   .progress = cli_progress_step,
                                                   .ctx = &progress};
     int rc = store_import(&import_options, import_result, &err);
@@ -228,7 +229,7 @@ static int convert(const char *in, const char *out, bool quiet, int *code)
     *code = 0;
     if (cli_merge_runs(in))
         return cli_merge_files(&in, 1, out, false, &merge);
-    return cli_import_files(&in, 1, out, quiet, &import, code);
+    return cli_import_files(&in, 1, out, NULL, quiet, &import, code);
 }
 
 /* ---- finding ------------------------------------------------------------------------------------------------------------- */

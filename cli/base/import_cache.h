@@ -21,11 +21,11 @@
  */
 int cli_import_check(const char *in);
 /* Imports the files and folders `in` into the new file `out`; shows progress, stops at Ctrl-C
- * without leaving anything. 0 or an exit code after a message; *code (may be NULL) is the TACHO_E*
- * code. With `quiet`, codes that say that `out` cannot be written (ENOSPACE, EDENIED, EIO) bring no
- * message. */
-int cli_import_files(const char *const *in, size_t in_count, const char *out, bool quiet,
-                     struct store_import_result *import_result, int *code);
+ * without leaving anything. `marker` names the steps (store_import_options), NULL: nothing does. 0
+ * or an exit code after a message; *code (may be NULL) is the TACHO_E* code. With `quiet`, codes
+ * that say that `out` cannot be written (ENOSPACE, EDENIED, EIO) bring no message. */
+int cli_import_files(const char *const *in, size_t in_count, const char *out, const char *marker,
+                     bool quiet, struct store_import_result *import_result, int *code);
 
 /* The run that an import of `in` gives: kept from an earlier command, or imported now. Where
  * nothing can be kept it is a temporary file that is removed when the program ends; one line on

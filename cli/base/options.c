@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -187,6 +188,21 @@ static int set_number(const char *command, const struct cli_option *option, cons
     return 0;
 }
 
+/* 0, or 2 after a message that says what is wrong with the expression. */
+static int check_regex(const char *command, const struct cli_option *option, const char *text)
+{
+    regex_t expression;
+    char hint[200];
+    int wrong = regcomp(&expression, text, REG_EXTENDED | REG_NOSUB);
+    if (wrong) {
+        regerror(wrong, &expression, hint, sizeof hint);
+        return cli_usage(command, hint, "--%s: '%s' is not a regular expression", option->name,
+                         text);
+    }
+    regfree(&expression);
+    return 0;
+}
+
 /* Stores the value `text` of an option in the command's struct. 0, or 2 after a message. */
 static int set_value(const char *command, const struct cli_option *option, const char *text,
                      void *values)
@@ -208,8 +224,11 @@ static int set_value(const char *command, const struct cli_option *option, const
         return cli_usage(command, "both ends are included: 10:20, 10:, :20, or one number",
                          "--%s: invalid range '%s'", option->name, text);
     case CLI_TEXT:
+    case CLI_REGEX:
         if (!*text)
             return cli_usage(command, NULL, "--%s: the value is empty", option->name);
+        if (option->kind == CLI_REGEX && check_regex(command, option, text))
+            return 2;
         break;
     case CLI_MAYBE:
         if (!*text)

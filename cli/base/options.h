@@ -15,6 +15,7 @@ enum cli_kind {
     CLI_FLAG,     /* bool: set to true */
     CLI_FLAG_OFF, /* bool: set to false */
     CLI_TEXT,     /* const char * */
+    CLI_REGEX,    /* const char *: an extended regular expression */
     CLI_INT,      /* int64_t, low..high */
     CLI_NUMBER,   /* double, low..high; 3.5, 2e12, and k, M, G, T, P as powers of 1000 */
     CLI_SIZE,     /* int64_t bytes: 500M, 2G (powers of 1024), low..high */
@@ -57,6 +58,9 @@ struct cli_option {
 #define CLI_CLASSES_ROW \
     CLI_TEXT_ROW("classes", 0, CLI_TEXT, classes, "FILE", \
                  "your own kernel classes, before the built-in ones")
+#define CLI_MARKER_ROW \
+    CLI_TEXT_ROW("step-marker", 0, CLI_REGEX, marker, "REGEX", \
+                 "ranges, else kernels, with such a name mark the steps")
 #define CLI_WIDTH_ROW \
     CLI_NUMBER_ROW("width", 0, CLI_INT, width, "N", \
                    "columns of text (those of the terminal, else 100)", 40, 200)

@@ -95,6 +95,7 @@ static int analyze(void *ctx, store_reader *reader, const struct tui_found *foun
                                  .live = found->live,
                                  .peak_flops = top_source->peak_flops,
                                  .flops_per_step = top_source->flops_per_step,
+                                 .step_marker = top_source->step_marker,
                                  .part_slices = slices,
                                  .part_until = until};
     return an_analyze(reader, &options, out, err);

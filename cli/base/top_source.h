@@ -19,6 +19,7 @@ struct cli_top_source {
         begun; /* the run that is shown; one that was not live: when the dashboard was */
     bool used, imported;
     double peak_flops, flops_per_step;
+    const char *step_marker; /* --step-marker, or NULL */
 };
 
 /* Finds the run before anything is drawn, so that messages and the progress of an import reach the

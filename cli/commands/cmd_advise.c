@@ -14,7 +14,7 @@
 
 struct values {
     struct cli_range steps;
-    const char *what_if, *output, *color, *classes;
+    const char *what_if, *output, *color, *classes, *marker;
     int64_t width, top;
     bool json, no_color;
 };
@@ -26,6 +26,7 @@ static const struct cli_option options[] = {
     CLI_OUTPUT_ROW,
     CLI_TEXT_ROW("steps", 0, CLI_RANGE, steps, "A:B", "only steps A to B (A: or :B or one index)"),
     CLI_NUMBER_ROW("top", 0, CLI_INT, top, "N", "rows of the sensitivity table (12)", 1, 1000),
+    CLI_MARKER_ROW,
     CLI_CLASSES_ROW,
     CLI_WIDTH_ROW,
     CLI_COLOR_ROW,
@@ -102,6 +103,7 @@ static int load(const struct values *values, const char *run, struct an_result *
 {
     struct col_found found;
     struct an_options settings = {.what_if = values->what_if,
+                                  .step_marker = values->marker,
                                   .some_steps = values->steps.set,
                                   .step_from = values->steps.from,
                                   .step_to = values->steps.to};

@@ -20,7 +20,7 @@
 #define RUNS_MOST      64
 
 struct values {
-    const char *output, *color, *classes, *fail_above, *run_sd;
+    const char *output, *color, *classes, *marker, *fail_above, *run_sd;
     int64_t width, top;
     bool json, no_color;
 };
@@ -34,6 +34,7 @@ static const struct cli_option options[] = {
     CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-diff/1)"),
     CLI_OUTPUT_ROW,
     CLI_NUMBER_ROW("top", 0, CLI_INT, top, "N", "rows of each table (10)", 1, 1000),
+    CLI_MARKER_ROW,
     CLI_CLASSES_ROW,
     CLI_WIDTH_ROW,
     CLI_COLOR_ROW,
@@ -115,11 +116,12 @@ static int load(const struct values *values, const char *run, struct an_result *
     struct col_found found;
     char *classes = NULL;
     int code = cli_classes_load(values->classes, &classes);
+    struct an_options settings = {
+        .samples = true, .classes = classes, .step_marker = values->marker};
     if (!code)
         code = cli_run_find(run, &found);
     if (!code)
-        code = cli_run_analyze(&found, &(struct an_options){.samples = true, .classes = classes},
-                               result);
+        code = cli_run_analyze(&found, &settings, result);
     free(classes);
     return code;
 }

@@ -12,7 +12,7 @@
 #include "store/export/export.h"
 
 struct values {
-    const char *output, *format, *from, *to;
+    const char *output, *format, *from, *to, *marker;
     struct cli_range steps;
     bool path, raw;
 };
@@ -27,6 +27,7 @@ static const struct cli_option options[] = {
     CLI_TEXT_ROW("steps", 0, CLI_RANGE, steps, "A:B", "export only the time of steps A to B"),
     CLI_FLAG_ROW("critical-path", 0, path,
                  "perfetto: add the critical path on top; csv: write its segments instead"),
+    CLI_MARKER_ROW,
     CLI_FLAG_ROW("raw", 0, raw,
                  "csv: do not put ' before texts that a spreadsheet takes for formulas"),
     {0},
@@ -165,10 +166,10 @@ static struct store_export_path *copy_path(const struct an_critical_path *path)
 }
 
 /* Puts the segments of the critical path into the settings; their texts belong to *result. */
-static int find_path(const struct col_found *found, struct an_result **result,
+static int find_path(const struct col_found *found, const char *marker, struct an_result **result,
                      struct store_export_options *settings)
 {
-    struct an_options path_only = {.path = true};
+    struct an_options path_only = {.path = true, .step_marker = marker};
     int code = cli_run_analyze(found, &path_only, result);
     if (code)
         return code;
@@ -237,7 +238,7 @@ int cli_export(int argc, char **argv)
     settings.raw = values.raw;
     code = cli_run_find(argv[first], &found);
     if (!code && values.path)
-        code = find_path(&found, &result, &settings);
+        code = find_path(&found, values.marker, &result, &settings);
     if (!code && store_open(found.path, &reader, &err))
         code = cli_fail(&err);
     if (!code)

@@ -11,11 +11,12 @@
 #include "cli/commands/commands.h"
 
 struct values {
-    const char *output;
+    const char *output, *marker;
 };
 
 static const struct cli_option options[] = {
     CLI_CREATE_ROW,
+    CLI_MARKER_ROW,
     {0},
 };
 
@@ -30,7 +31,8 @@ const struct cli_spec cli_import_spec = {
     .options = options,
     .examples = "  tacho import trace.json.gz -o run.tacho\n"
                 "  tacho import rank0.json rank1.json -o run.tacho\n"
-                "  tacho import nsys.sqlite -o run.tacho",
+                "  tacho import nsys.sqlite -o run.tacho\n"
+                "  tacho import serve.json.gz --step-marker '^generate' -o run.tacho",
     .least = 1,
     .most = -1,
     .words_missing = "the traces to import",
@@ -63,7 +65,7 @@ int cli_import(int argc, char **argv)
     if (code)
         return code;
     code = cli_import_files((const char *const *)argv + first, (size_t)(argc - first),
-                            values.output, false, &import_result, NULL);
+                            values.output, values.marker, false, &import_result, NULL);
     if (code)
         return code;
     char *word = cli_shell_word(values.output);

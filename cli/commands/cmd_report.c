@@ -12,7 +12,7 @@
 
 struct values {
     struct cli_range steps;
-    const char *output, *color, *by, *classes, *hta;
+    const char *output, *color, *by, *classes, *marker, *hta;
     int64_t width, ops;
     double peak, flops, price;
     bool json, markdown, html, save, definitions, no_color, tracelens, tb;
@@ -30,6 +30,7 @@ static const struct cli_option options[] = {
                  "GPU time by operator, module, line or annotation (op)"),
     CLI_NUMBER_ROW("top", 0, CLI_INT, ops, "N", "rows of the tables (12)", 1, 100000),
     CLI_NUMBER_ROW("ops", 0, CLI_INT, ops, "N", "the same as --top", 1, 100000),
+    CLI_MARKER_ROW,
     CLI_CLASSES_ROW,
     CLI_NUMBER_ROW("peak", 0, CLI_NUMBER, peak, "FLOPS",
                    "peak of one device in FLOP/s, for MFU: 990T", 1, 1e21),
@@ -92,6 +93,7 @@ static int load(const struct values *values, const char *run, struct col_found *
     struct an_options settings = {.peak_flops = values->peak,
                                   .flops_per_step = values->flops,
                                   .price_per_kwh = values->price,
+                                  .step_marker = values->marker,
                                   .some_steps = values->steps.set,
                                   .step_from = values->steps.from,
                                   .step_to = values->steps.to};

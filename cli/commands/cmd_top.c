@@ -18,7 +18,7 @@
 #define PATIENCE_MS 50 /* of a file that says nothing, before the screen comes */
 
 struct values {
-    const char *view, *theme, *glyphs, *size, *color;
+    const char *view, *theme, *glyphs, *size, *color, *marker;
     int64_t frames;
     double interval, peak, flops;
     bool batch, json, mouse, no_mouse, no_color;
@@ -44,6 +44,7 @@ static const struct cli_option options[] = {
                    "peak of one device in FLOP/s, for MFU: 990T", 1, 1e21),
     CLI_NUMBER_ROW("flops-per-step", 0, CLI_NUMBER, flops, "FLOP",
                    "model FLOPs of one step over all ranks, for MFU", 1, 1e24),
+    CLI_MARKER_ROW,
     CLI_COLOR_ROW,
     CLI_NO_COLOR_ROW,
     {0},
@@ -238,6 +239,7 @@ int cli_top(int argc, char **argv)
         return code;
     source.peak_flops = values.peak;
     source.flops_per_step = values.flops;
+    source.step_marker = values.marker;
     bool screen = !values.json && !values.batch;
     const char *run = first < argc ? argv[first] : NULL;
     if ((code = cli_top_source_open(&source, run, screen ? PATIENCE_MS : 0)))

@@ -59,6 +59,8 @@ static void put_steps(struct rep_writer *writer, const struct an_steps *steps)
 {
     rep_open(writer, "steps");
     rep_put_text_or(writer, "source", steps->source, steps->reason);
+    rep_put_text_or(writer, "confidence",
+                    steps->source ? an_confidence_text(steps->confidence) : NULL, steps->reason);
     rep_put_int(writer, "count", steps->count);
     rep_put_int(writer, "counted", steps->counted);
     rep_put_int(writer, "paused", steps->paused);

@@ -381,6 +381,7 @@ struct import {
     struct imp_run run;
     struct files files;
     const char *first; /* input, for messages */
+    const char *step_marker;
 };
 
 /* Fills the new run `db` from all files; store_make calls it. */
@@ -393,6 +394,8 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
     run->total = files->bytes;
     run->many = files->count > 1;
     int status = store_run_set(run->db, "tacho.version", TACHO_VERSION);
+    if (!status && import->step_marker)
+        status = store_run_set(run->db, "steps.marker", import->step_marker);
     for (size_t i = 0; !status && i < files->count; i++)
         status = import_file(run, &files->file[i], err);
     if (!status && files->refused) {
@@ -418,7 +421,8 @@ int store_import(const struct store_import_options *options, struct store_import
     struct import import = {.run = {.salvage_only = options->salvage_only,
                                     .progress = options->progress,
                                     .ctx = options->ctx},
-                            .first = options->in[0]};
+                            .first = options->in[0],
+                            .step_marker = options->step_marker};
     const struct imp_run *run = &import.run;
     struct store_making making = {
         .path = options->out,

@@ -53,6 +53,9 @@ struct store_import_options {
      */
     int (*progress)(void *ctx, int64_t done, int64_t total);
     void *ctx;
+    /* Regular expression for the ranges or kernels that mark steps, kept as the run key
+     * steps.marker; NULL: none. */
+    const char *step_marker;
     bool salvage_only; /* tests: parse and count, write no slices */
 };
 

@@ -20,6 +20,7 @@ static const struct {
     {"/run/program", "s?"},
     {"/run/recorded", "o"},
     {"/steps/source", "s?"},
+    {"/steps/confidence", "s?"},
     {"/steps/count", "i"},
     {"/steps/median_ms", "n?"},
     {"/steps/p95_ms", "n?"},

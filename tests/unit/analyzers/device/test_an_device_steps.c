@@ -198,6 +198,7 @@ static void test_optimizer_kernels(void **state)
     }
     const struct an_result *x = fx_analyze(r->f);
     assert_string_equal(x->steps.source, "optimizer kernels");
+    assert_int_equal(x->steps.confidence, AN_MEDIUM);
     assert_int_equal(x->steps.count, 5);
     assert_int_equal(x->steps.counted, 3);
     assert_near(x->steps.median_ms.value, 100e-6, 1e-15);
@@ -217,6 +218,7 @@ static void test_optimizer_kernels_alone(void **state)
         gpu_kernel_ns(r->f, r->stream, i * 100 + 60, i * 100 + 70, ADAM, FX_NONE);
     }
     const struct an_result *x = fx_analyze(r->f);
+    assert_int_equal(x->steps.confidence, AN_LOW); /* nothing shows backward work */
     assert_int_equal(x->steps.counted, 3);
     assert_near(x->steps.median_ms.value, 100e-6, 1e-15);
     assert_near(x->budget.pct[AN_CLASS_COMPUTE].value, 50, 1e-9);
@@ -498,25 +500,100 @@ static void test_random_budgets(void **state)
     }
 }
 
-/* Foreach kernels that copy (FSDP) or cast are no optimizer: they make no steps. */
-static void test_foreach_copies_are_no_steps(void **state)
+/* A foreach kernel that updates parameters is an optimizer only after backward work, which the
+ * name of a kernel or of the range that launches it shows. Copies (FSDP) and casts never are. */
+static void test_foreach_updates_follow_backward_work(void **state)
 {
-    static const char *const names[] = {
-        "void multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpListAlphaFunctor<float, 2>>",
-        "void multi_tensor_apply_kernel<TensorListMetadata<2>, CopyFunctor<float, 2, 1, 1>>"};
+    static const char update[] =
+        "void multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpListAlphaFunctor<float, 2>>";
+    static const char copy[] =
+        "void multi_tensor_apply_kernel<TensorListMetadata<2>, CopyFunctor<float, 2, 1, 1>>";
+    static const struct {
+        const char *foreach, *kernel, *range;
+        bool steps;
+    } cases[] = {
+        {update, GEMM, "aten::mm", false}, /* inference: weights are merged, means are updated */
+        {update, GEMM, "autograd::engine::evaluate_function: MmBackward0", true},
+        {update, "layer_norm_backward_kernel", "aten::mm", true},
+        {copy, "layer_norm_backward_kernel", "MmBackward0", false}};
     (void)state;
-    for (int copies = 0; copies < 2; copies++) {
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct run r[1];
         begin(r);
         for (int i = 0; i < 6; i++) {
-            kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 60, GEMM);
-            kernel(r, i * 100 + 70, i * 100 + 75, i * 100 + 80, names[copies]);
+            gpu_host_ns(r->f, r->f->thread, i * 100 + 5, i * 100 + 30, cases[k].range, "op",
+                        FX_NONE);
+            kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 30, GEMM);
+            kernel(r, i * 100 + 20, i * 100 + 30, i * 100 + 60, cases[k].kernel);
+            kernel(r, i * 100 + 70, i * 100 + 75, i * 100 + 80, cases[k].foreach);
         }
         const struct an_result *x = fx_analyze(r->f);
-        assert_int_equal(x->steps.source == NULL, copies);
-        assert_int_equal(x->steps.count, copies ? 0 : 5);
+        assert_int_equal(x->steps.source != NULL, cases[k].steps);
+        assert_int_equal(x->steps.count, cases[k].steps ? 5 : 0);
+        if (cases[k].steps)
+            assert_int_equal(x->steps.confidence, AN_MEDIUM);
         fx_close(r->f);
     }
+}
+
+/* Between backward passes the same kernels update other things (gradients, means): no steps. */
+static void test_updates_without_backward_work_between(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    for (int i = 0; i < 12; i++) {
+        kernel(r, i * 100 + 20, i * 100 + 30, i * 100 + 60,
+               i % 2 ? GEMM : "layer_norm_backward_kernel");
+        kernel(r, i * 100 + 30, i * 100 + 60, i * 100 + 65, GEMM);
+        kernel(r, i * 100 + 70, i * 100 + 75, i * 100 + 80,
+               "multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpListAlphaFunctor<float>>");
+    }
+    const struct an_result *x = fx_analyze(r->f);
+    assert_int_equal(x->steps.count, 5);
+    assert_near(x->steps.median_ms.value, 200e-6, 1e-15);
+    fx_close(r->f);
+}
+
+/* The user names what marks a step: ranges first, else kernels; what the trace itself marks does
+ * not count then. */
+static void test_marker_by_hand(void **state)
+{
+    static const struct {
+        const char *marker, *source;
+        int64_t count;
+    } cases[] = {{"^Model[.]generate", "--step-marker ^Model[.]generate (ranges)", 6},
+                 {"argmax|topk", "--step-marker argmax|topk (kernels)", 5},
+                 {"nothing", NULL, 0},
+                 {"(", NULL, 0}};
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int by_key = 0; by_key < 2; by_key++) {
+            struct run r[1];
+            begin(r);
+            struct fixture *f = r->f;
+            if (by_key)
+                FX(store_run_set(f->s, "steps.marker", cases[k].marker));
+            for (int i = 0; i < 6; i++) {
+                marker(r, i / 3, i * 100, i * 100 + 1);
+                gpu_host_ns(r->f, r->f->thread, i * 100 + 5, i * 100 + 90, "Model.generate", "op",
+                            FX_NONE);
+                kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 60, GEMM);
+                kernel(r, i * 100 + 70, i * 100 + 75, i * 100 + 80, "reduce_kernel<argmax>");
+            }
+            struct an_options options = {.file = "run.tacho",
+                                         .step_marker = by_key ? NULL : cases[k].marker};
+            const struct an_steps *steps = &fx_analyze_with(r->f, &options)->steps;
+            assert_int_equal(steps->count, cases[k].count);
+            if (cases[k].source) {
+                assert_string_equal(steps->source, cases[k].source);
+                assert_int_equal(steps->confidence, AN_HIGH);
+            } else {
+                assert_null(steps->source);
+                assert_non_null(strstr(steps->reason, "--step-marker"));
+            }
+            fx_close(r->f);
+        }
 }
 
 /* ROCm numbers its processors before its GPUs: the name that all have is theirs. */
@@ -541,7 +618,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_host_runs_ahead),
-        cmocka_unit_test(test_foreach_copies_are_no_steps),
+        cmocka_unit_test(test_foreach_updates_follow_backward_work),
+        cmocka_unit_test(test_updates_without_backward_work_between),
+        cmocka_unit_test(test_marker_by_hand),
         cmocka_unit_test(test_name_that_all_devices_have),
         cmocka_unit_test(test_two_devices),
         cmocka_unit_test(test_few_steps),
