@@ -23,12 +23,13 @@ struct an_comm_call {
     int64_t ordinal; /* among the calls of its rank with the same kind, communicator, group,
                         sequence and window */
     uint32_t lane;
-    uint32_t step;         /* index into an_context.step of a detailed step; AN_NONE: in none */
-    uint32_t slice, track; /* its row in the trace, and the track it lies on */
-    uint32_t op;           /* of the device; AN_NONE: a call of a thread */
-    int64_t transfer;      /* ns: the shortest participant; -1: not matched */
-    bool synchronises;     /* no rank leaves it before all have come */
-    bool counted;          /* it has no sequence number: its order among calls like it is used */
+    uint32_t step;          /* index into an_context.step of a detailed step; AN_NONE: in none */
+    uint32_t slice, track;  /* its row in the trace, and the track it lies on */
+    uint32_t op;            /* of the device; AN_NONE: a call of a thread */
+    int64_t transfer;       /* ns: the shortest participant; -1: not matched */
+    int64_t transfer_known; /* what the trace itself says of its transfer, ns; STORE_ABSENT */
+    bool synchronises;      /* no rank leaves it before all have come */
+    bool counted;           /* it has no sequence number: its order among calls like it is used */
     bool lacks; /* matched, but a rank of the communicator is not in the file: transfer is an upper
                    bound */
 };

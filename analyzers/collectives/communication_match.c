@@ -120,6 +120,7 @@ bool an_comm_read(const struct an_trace *trace, size_t i, struct an_comm_call *o
                               .op = AN_NONE,
                               .step = AN_NONE,
                               .transfer = -1,
+                              .transfer_known = STORE_ABSENT,
                               .synchronises = kind_index < KINDS && kinds[kind_index].synchronises};
     if (!detail)
         return true;
@@ -127,6 +128,7 @@ bool an_comm_read(const struct an_trace *trace, size_t i, struct an_comm_call *o
     out->ranks = detail->ranks;
     out->bytes = detail->bytes;
     out->group = members(detail->payload);
+    out->transfer_known = payload_number(detail->payload, "\"transfer_ns\":");
     out->sequence =
         ours ? trace->slice.correlation[i] : payload_number(detail->payload, "\"sequence\":");
     return true;
@@ -458,7 +460,9 @@ static void match(struct an_comm_calls *calls, const struct membership *membersh
             continue;
         int64_t shortest = INT64_MAX;
         for (size_t j = i; j < next; j++) {
-            int64_t ns = an_time_sub(calls->call[j].end, calls->call[j].start);
+            int64_t known = calls->call[j].transfer_known,
+                    ns = an_time_sub(calls->call[j].end, calls->call[j].start);
+            ns = known >= 0 && known < ns ? known : ns;
             shortest = ns < shortest ? ns : shortest;
         }
         for (size_t j = i; j < next; j++)

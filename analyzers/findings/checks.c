@@ -280,6 +280,11 @@ static bool of_experts(const struct an_context *context)
     return !context->result->ranks.reason && !context->result->ranks.experts.reason;
 }
 
+static bool of_pipeline(const struct an_context *context)
+{
+    return !context->result->ranks.even.reason;
+}
+
 static bool of_phases(const struct an_context *context)
 {
     return context->result->phase_count > 0;
@@ -302,6 +307,7 @@ static const struct {
     {"growth of memory", of_memory, NEEDS(HELD), {"LEAK"}},
     {"threads and cores", of_teams, NEEDS(SYSTEM), {"THREADS", "IDLE_CORES"}},
     {"slow ranks", of_ranks, NEEDS(RANKS), {"STRAGGLER", "UNEVEN_DATA", "SLOW_STAGE"}},
+    {"balance of the pipeline", of_pipeline, 0, {"PIPELINE_IMBALANCE"}},
     {"balance of experts", of_experts, 0, {"EXPERT_IMBALANCE"}},
     {"efficiency of operators", on_cores, NEEDS(WORK), {0}},
     {"precision", of_fp32_gemms, NEEDS(GEMM_ROOF), {"LOW_PRECISION"}},

@@ -219,6 +219,7 @@ static int run_checks(struct an_findings_list *findings)
         return rc;
     an_findings_run(findings);
     an_findings_ranks(findings);
+    an_findings_pipeline(findings);
     an_findings_leak(findings);
     an_findings_threads(findings);
     rc = unattributed(findings);

@@ -260,9 +260,15 @@ static int pipeline(struct an_context *context, const struct an_comm_calls *call
         no_pipeline(result, "sends and receives do not form a chain of stages");
     else if (!rc && !(rc = count_sends(&chain)) && !(rc = bubble(&chain, result))) {
         out->peers = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *out->peers);
-        if (out->peers)
+        out->replica =
+            an_arena_zero(context->scratch, context->lane_count + 1, sizeof *out->replica);
+        rc = out->peers && out->replica ? 0 : TACHO_ENOMEM;
+        if (!rc)
             find_peers(&chain, out->peers);
-        rc = out->peers ? 0 : TACHO_ENOMEM;
+        for (uint32_t lane = (uint32_t)context->lane_count; lane-- > 0 && !rc;)
+            out->replica[root_of(&chain, lane)] = lane;
+        for (uint32_t lane = 0; lane < context->lane_count && !rc; lane++)
+            out->replica[lane] = out->replica[root_of(&chain, lane)];
     }
     free(chain.link);
     return rc;
@@ -316,6 +322,7 @@ int an_ranks_exchanges(struct an_context *context, const struct an_comm_calls *c
         return TACHO_ENOMEM;
     context->exchanges = out;
     int rc = pipeline(context, calls, out);
+    rc = rc ? rc : an_ranks_even(context, calls);
     return rc ? rc : experts(context, calls, out);
 }
 
@@ -323,6 +330,7 @@ void an_ranks_no_exchanges(struct an_context *context, const char *reason)
 {
     struct an_experts *experts = &context->result->ranks.experts;
     no_pipeline(&context->result->ranks.pipeline, reason);
+    an_ranks_no_even(&context->result->ranks.even, reason);
     experts->reason = reason;
     experts->bytes_mean = experts->bytes_max = experts->max_over_mean = an_num_none(reason);
 }

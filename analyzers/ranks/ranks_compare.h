@@ -84,11 +84,16 @@ enum an_step_stage an_stage_of_op(const struct an_stage_map *map, const struct a
 struct an_exchanges {
     uint32_t *peers;    /* of a lane: lowest lane whose ranks do the same as it (a stage of a
                            pipeline); NULL: all are peers */
+    uint32_t *replica;  /* of a lane: lowest lane of its pipeline; NULL: no pipeline */
     double *all_to_all; /* bytes a lane moves in it a step; NAN: none */
 };
 
 /* Pipeline and experts, from all calls in the order of an_comm_find. 0 or TACHO_ENOMEM. */
 int an_ranks_exchanges(struct an_context *context, const struct an_comm_calls *calls);
+/* What even stages, ranks and micro-batches of a pipeline would bring (even.c); after
+ * an_ranks_exchanges. 0 or TACHO_ENOMEM. */
+int an_ranks_even(struct an_context *context, const struct an_comm_calls *calls);
+void an_ranks_no_even(struct an_even *out, const char *reason);
 void an_ranks_no_exchanges(struct an_context *context, const char *reason);
 
 /* ---- cost of communication (communication.c) -------------------------------------------------------------------------------- */

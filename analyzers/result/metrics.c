@@ -522,6 +522,24 @@ const struct an_metric an_metrics[] = {
      "above ideal_pct: stages are uneven, or the schedule waits"},
     {"ranks/pipeline/ideal_pct", "%", "100 (p - 1) / (m + p - 1)", COMM,
      "of even stages, one forward one backward"},
+    {"ranks/even", "", "the steps of a pipeline replayed operation by operation (docs/ranks.md)",
+     COMM,
+     "null: no pipeline on threads, or fewer than 5 steps; without the time between operations"},
+    {"ranks/even/ideal_ms", "ms",
+     "mean step if every operation took the mean of its name over all ranks and steps (transfers: "
+     "the median)",
+     COMM,
+     "recorded_ms: as recorded; stages_even_ms: the work of every stage scaled to the mean of its "
+     "name"},
+    {"ranks/even/slow_stage", "", "stage whose work in a step is longest, from 0", COMM,
+     "slow_stage_excess_pct: its work above the mean of the stages; slow_stage_share_pct: what "
+     "goes of recorded_ms - ideal_ms when it alone takes the usual times; above 100: the others "
+     "are faster than usual"},
+    {"ranks/even/stages_gain_pct", "%", "mean over steps of recorded / stages even - 1", COMM,
+     "90 % by Student's t over steps; batches_gain_pct: stages even / ideal - 1"},
+    {"ranks/even/rank", "",
+     "rank of slow_stage in the replica of the pipeline that alone makes the ideal step longest",
+     COMM, "rank_pct: by so much"},
     {"ranks/experts", "", "how even all-to-all is", COMM, "null: none of known size"},
     {"ranks/experts/max_over_mean", "ratio",
      "bytes of all-to-all a step of the rank that moves most / mean over ranks", "bytes in " COMM,

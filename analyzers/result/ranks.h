@@ -108,6 +108,29 @@ struct an_pipeline {
     struct an_value ideal_pct; /* 100 (p - 1) / (m + p - 1) */
 };
 
+/* More samples/s, per cent, 90 % over steps. */
+struct an_gain_pct {
+    struct an_value low, expected, high;
+};
+
+/* The steps of a pipeline replayed operation by operation, without the time between operations
+ * (docs/ranks.md, "Even stages"). Times are means of a step. */
+struct an_even {
+    const char *reason; /* why nothing was replayed; NULL: it was */
+    int64_t steps, stage_count;
+    struct an_value recorded_ms;    /* every operation as recorded */
+    struct an_value ideal_ms;       /* every operation takes the mean of its name */
+    struct an_value stages_even_ms; /* the work of every stage scaled to the mean of its name */
+    int64_t stage;                  /* whose work takes longest, from 0; its lowest lane */
+    uint32_t stage_lane;
+    struct an_value stage_excess_pct; /* its work above the mean of the stages */
+    /* What goes of recorded - ideal when this stage alone takes the usual times */
+    struct an_value stage_share_pct;
+    struct an_gain_pct stages, batches; /* of even stages; of even micro-batches on top of it */
+    int64_t rank; /* of that stage in the replica that alone makes the ideal step longest */
+    struct an_value rank_pct; /* by so much */
+};
+
 struct an_experts {
     const char *reason;
     struct an_value max_over_mean, bytes_mean, bytes_max; /* bytes of all-to-all, a rank and step */
@@ -133,6 +156,7 @@ struct an_ranks {
     struct an_frontier frontier;
     struct an_clocks clocks; /* there also where ranks are not compared */
     struct an_pipeline pipeline;
+    struct an_even even;
     struct an_experts experts;
     struct an_uneven uneven;
 };

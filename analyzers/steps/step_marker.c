@@ -14,8 +14,7 @@ const char *an_step_marker(const struct an_context *context)
     return marker ? marker : an_trace_key(context->trace, "steps.marker");
 }
 
-/* Marks the names that match. An expression that is none matches nothing. */
-static int mark_names(struct finder *finder, const char *marker)
+int an_step_marker_names(struct finder *finder, const char *marker)
 {
     const struct an_trace *trace = finder->context->trace;
     regex_t expression;
@@ -29,20 +28,4 @@ static int mark_names(struct finder *finder, const char *marker)
             regexec(&expression, trace->string[i], 0, NULL, 0) ? NAME_OTHER : NAME_MARKED;
     regfree(&expression);
     return 0;
-}
-
-int an_steps_by_marker(struct finder *finder, const char *marker, const char **source)
-{
-    const char *what = "ranges";
-    int rc = mark_names(finder, marker);
-    if (!rc)
-        rc = an_steps_of_names(finder, NAME_MARKED, false);
-    if (!rc && !finder->count && finder->context->gpu) {
-        what = "kernels";
-        rc = an_steps_of_marked_kernels(finder);
-    }
-    if (!rc && finder->count)
-        *source =
-            an_arena_format(finder->context->arena, "--step-marker %.200s (%s)", marker, what);
-    return rc;
 }

@@ -47,15 +47,12 @@ int an_found_lanes(struct finder *finder);
 int an_steps_of_kernels(struct finder *finder, const char **source);
 /* The same from the groups of kernels whose names are NAME_MARKED. */
 int an_steps_of_marked_kernels(struct finder *finder);
-/* One step for each range of that kind of name (ends = false), or from the end of each to the end
- * of the next (ends = true) (step_source.c). */
-int an_steps_of_names(struct finder *finder, enum name_kind kind, bool ends);
 /* The expression with which the user names the steps, of the options, else of the run; NULL: none
  * (step_marker.c). */
 const char *an_step_marker(const struct an_context *context);
-/* Steps as `marker` names them: outermost ranges that match, else kernels (step_marker.c). *source
- * stays NULL where nothing matches. Fills finder->kind. */
-int an_steps_by_marker(struct finder *finder, const char *marker, const char **source);
+/* Fills finder->kind: NAME_MARKED for the names that match; an invalid expression matches nothing
+ * (step_marker.c). 0 or TACHO_ENOMEM. */
+int an_step_marker_names(struct finder *finder, const char *marker);
 /* ProfilerSteps of which only every m-th holds an optimizer update are micro-steps: makes one step
  * of m (step_kernels.c). */
 void an_steps_accumulate(struct finder *finder);

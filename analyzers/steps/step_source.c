@@ -224,7 +224,9 @@ static int rarest_name(struct finder *finder, const struct an_track *track, enum
     return 0;
 }
 
-int an_steps_of_names(struct finder *finder, enum name_kind kind, bool ends)
+/* One step for each range of that kind of name (ends = false), or from the end of each to the end
+ * of the next (ends = true). */
+static int find_named(struct finder *finder, enum name_kind kind, bool ends)
 {
     const struct an_trace *trace = finder->context->trace;
     int rc = 0;
@@ -380,6 +382,24 @@ static int find_regular(struct finder *finder, const char **source)
 
 /* ---- lanes -------------------------------------------------------------------------------------------------------------- */
 
+/* Steps as the user names them: outermost ranges that match, else kernels. *source stays NULL where
+ * nothing matches. */
+static int find_by_marker(struct finder *finder, const char *marker, const char **source)
+{
+    const char *what = "ranges";
+    int rc = an_step_marker_names(finder, marker);
+    if (!rc)
+        rc = find_named(finder, NAME_MARKED, false);
+    if (!rc && !finder->count && finder->context->gpu) {
+        what = "kernels";
+        rc = an_steps_of_marked_kernels(finder);
+    }
+    if (!rc && finder->count)
+        *source =
+            an_arena_format(finder->context->arena, "--step-marker %.200s (%s)", marker, what);
+    return rc;
+}
+
 /* Steps as the trace itself shows them, from the first source that has some. */
 static int find_sources(struct finder *finder, const char **source)
 {
@@ -392,13 +412,13 @@ static int find_sources(struct finder *finder, const char **source)
             finder->kind[i] = (uint8_t)name_kind(trace->string[i]);
     }
     if (!rc && !finder->count) {
-        rc = an_steps_of_names(finder, NAME_PROFILER_STEP, false);
+        rc = find_named(finder, NAME_PROFILER_STEP, false);
         *source = finder->count ? "ProfilerStep" : NULL;
         if (!rc)
             an_steps_accumulate(finder);
     }
     if (!rc && !finder->count) {
-        rc = an_steps_of_names(finder, NAME_OPTIMIZER, true);
+        rc = find_named(finder, NAME_OPTIMIZER, true);
         *source = finder->count ? "Optimizer.step" : NULL;
     }
     if (!rc && !finder->count)
@@ -414,7 +434,7 @@ int an_steps_find(struct an_context *context, const char **source)
     const char *marker = an_step_marker(context);
     *source = NULL;
     context->result->steps.confidence = AN_HIGH; /* an_steps_of_kernels knows better */
-    int rc = marker ? an_steps_by_marker(&finder, marker, source) : find_sources(&finder, source);
+    int rc = marker ? find_by_marker(&finder, marker, source) : find_sources(&finder, source);
     if (!rc)
         rc = an_found_lanes(&finder);
     if (!rc && context->gpu && context->step_count)

@@ -52,6 +52,8 @@ static void keep_asked(struct an_context *context, const struct an_lane *lane)
 static void exclude_ends(struct an_context *context, const struct an_lane *lane,
                          struct an_step *first, struct an_step *last, size_t complete)
 {
+    if (an_trace_key(context->trace, "steps.chosen"))
+        return; /* the importer of a timeline found only steps that others chose */
     bool window = lane->device != AN_NONE || an_trace_key(context->trace, "source");
     if (window && complete && complete < LAST_LEAST)
         context->result->steps.note = an_arena_format(

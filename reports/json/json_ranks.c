@@ -133,6 +133,36 @@ static void put_pipeline(struct rep_writer *writer, const struct an_pipeline *pi
     rep_close(writer);
 }
 
+static void put_gain(struct rep_writer *writer, const char *key, const struct an_gain_pct *gain)
+{
+    rep_open(writer, key);
+    rep_put_value(writer, "low", gain->low);
+    rep_put_value(writer, "expected", gain->expected);
+    rep_put_value(writer, "high", gain->high);
+    rep_close(writer);
+}
+
+/* What even stages and even operations would make of the step. */
+static void put_even(struct rep_writer *writer, const struct an_even *even)
+{
+    if (rep_put_absent(writer, "even", even->reason))
+        return;
+    rep_open(writer, "even");
+    rep_put_int(writer, "steps", even->steps);
+    rep_put_int(writer, "stages", even->stage_count);
+    rep_put_value(writer, "recorded_ms", even->recorded_ms);
+    rep_put_value(writer, "ideal_ms", even->ideal_ms);
+    rep_put_value(writer, "stages_even_ms", even->stages_even_ms);
+    rep_put_int(writer, "slow_stage", even->stage);
+    rep_put_value(writer, "slow_stage_excess_pct", even->stage_excess_pct);
+    rep_put_value(writer, "slow_stage_share_pct", even->stage_share_pct);
+    put_gain(writer, "stages_gain_pct", &even->stages);
+    put_gain(writer, "batches_gain_pct", &even->batches);
+    rep_put_int(writer, "rank", even->rank);
+    rep_put_value(writer, "rank_pct", even->rank_pct);
+    rep_close(writer);
+}
+
 /* How unevenly the all-to-all traffic of experts is spread over the ranks. */
 static void put_experts(struct rep_writer *writer, const struct an_experts *experts)
 {
@@ -178,6 +208,7 @@ void rep_json_ranks(struct rep_writer *writer, const struct an_ranks *ranks)
         rep_put_null(writer, "data", ranks->reason);
     }
     put_pipeline(writer, &ranks->pipeline);
+    put_even(writer, &ranks->even);
     put_experts(writer, &ranks->experts);
     put_clocks(writer, &ranks->clocks);
     REP_PUT_ROWS(writer, "ranks", ranks->row, ranks->row_count, put_row);

@@ -106,13 +106,17 @@ static void straggler_line(struct page *page, const struct an_ranks *ranks)
     page_end(page);
 }
 
-static void pipeline_line(struct page *page, const struct an_pipeline *pipeline)
+static void pipeline_line(struct page *page, const struct an_pipeline *pipeline,
+                          const struct an_even *even)
 {
     page_label(page, "Pipeline");
     page_item(page, "%" PRId64 " stages, %" PRId64 " micro-batches", pipeline->stages,
               pipeline->micro_batches);
     page_value(page, pipeline->bubble_pct, "bubble %.1f %% of the step");
     page_value(page, pipeline->ideal_pct, "(p-1)/(m+p-1) = %.1f %%");
+    if (!even->reason)
+        page_item(page, "%s a step, %s if all operations of a name took their mean",
+                  TIME_TEXT(even->recorded_ms.value), TIME_TEXT(even->ideal_ms.value));
     page_end(page);
 }
 
@@ -139,7 +143,7 @@ static void exchange_lines(struct page *page, const struct an_ranks *ranks)
         experts_line(page, &ranks->experts);
     }
     if (!ranks->pipeline.reason) {
-        pipeline_line(page, &ranks->pipeline);
+        pipeline_line(page, &ranks->pipeline, &ranks->even);
     }
 }
 

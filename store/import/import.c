@@ -18,6 +18,7 @@
 #include "store/import/input/input.h"
 #include "store/import/kineto/kineto_import.h"
 #include "store/import/nsight/nsight_import.h"
+#include "store/import/workers/workers_import.h"
 
 /* Counts up when an import would give other rows, so that imports kept in tacho's cache are made
  * again. */
@@ -28,7 +29,17 @@
 static const struct {
     enum store_format format;
     const struct importer *importer;
-} importers[] = {{STORE_FORMAT_KINETO, &imp_kineto}, {STORE_FORMAT_NSIGHT, &imp_nsight}};
+} importers[] = {{STORE_FORMAT_WORKERS, &imp_workers}, /* before Kineto, whose frame it has */
+                 {STORE_FORMAT_KINETO, &imp_kineto},
+                 {STORE_FORMAT_NSIGHT, &imp_nsight}};
+
+static const struct importer *importer_of(enum store_format format)
+{
+    for (size_t i = 0; i < sizeof importers / sizeof *importers; i++)
+        if (importers[i].format == format)
+            return importers[i].importer;
+    return NULL;
+}
 
 const char *store_format_text(enum store_format format)
 {
@@ -215,7 +226,7 @@ static int folder_file(struct files *files, const char *name, struct tacho_error
         unread =
             why.code == TACHO_EFORMAT ? "not a trace: nothing was read from it" : "cannot be read";
     files->refused += format == STORE_FORMAT_NSYS_REP || format == STORE_FORMAT_XPLANE;
-    if (format == STORE_FORMAT_KINETO || format == STORE_FORMAT_NSIGHT)
+    if (importer_of(format))
         return files_add(files, name, format, st.st_size, true, err);
     if (!unread || format != STORE_FORMAT_UNKNOWN || !named_as_trace(name))
         return 0;
@@ -335,14 +346,6 @@ int store_format_of(const char *path, enum store_format *out, struct tacho_error
 }
 
 /* ---- the import ------------------------------------------------------------------------------------------------------------ */
-
-static const struct importer *importer_of(enum store_format format)
-{
-    for (size_t i = 0; i < sizeof importers / sizeof *importers; i++)
-        if (importers[i].format == format)
-            return importers[i].importer;
-    return NULL;
-}
 
 /* Reads one file. A file of a folder that turns out to be no trace is counted as a loss; every
  * other failure ends the import. */

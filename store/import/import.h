@@ -24,6 +24,7 @@
     X(TACHO, "tacho run") \
     X(KINETO, "Kineto trace") \
     X(NSIGHT, "Nsight Systems SQLite export") \
+    X(WORKERS, "timeline of workers") \
     X(FOLDER, "folder of traces") \
     X(NSYS_REP, "Nsight Systems report") \
     X(XPLANE, "XLA xplane")

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PIPELINE_IMBALANCE: the work of a pipeline's stages or of its micro-batches is uneven, and the
+ * others wait. Both gains come from the replay of the operations (ranks/even.c); the larger one
+ * names the cause.
+ */
+#include <inttypes.h>
+
+#include "analyzers/base/words.h"
+#include "analyzers/findings/findings_private.h"
+
+/* What was replayed, and who is slow. */
+static void even_evidence(struct an_context *context, const struct an_even *even,
+                          struct an_finding *finding)
+{
+    an_finding_note(context, finding,
+                    "a step takes %s as recorded, without time between operations; %s if every "
+                    "operation took the mean of its name (%" PRId64 " steps)",
+                    an_time_words(context->arena, even->recorded_ms.value, 4),
+                    an_time_words(context->arena, even->ideal_ms.value, 4), even->steps);
+    an_finding_note(context, finding,
+                    "even stages alone: +%.1f %% [%.1f, %.1f]; even micro-batches on top: +%.1f %% "
+                    "[%.1f, %.1f]",
+                    even->stages.expected.value, even->stages.low.value, even->stages.high.value,
+                    even->batches.expected.value, even->batches.low.value,
+                    even->batches.high.value);
+    an_finding_note(context, finding,
+                    "stage %" PRId64 " has %.1f %% more work than the mean of %" PRId64
+                    " stages; as usual there, %.0f %% of what is lost would go",
+                    even->stage, even->stage_excess_pct.value, even->stage_count,
+                    even->stage_share_pct.value);
+    if (even->rank_pct.valid)
+        an_finding_note(context, finding,
+                        "of the pipelines that of rank %" PRId64
+                        " is slowest: alone it makes the even step %.1f %% longer",
+                        even->rank, even->rank_pct.value);
+}
+
+static void stage_texts(struct an_context *context, const struct an_even *even,
+                        struct an_finding *finding)
+{
+    finding->claim =
+        an_finding_text(context,
+                        "the stages of the pipeline are uneven: stage %" PRId64
+                        " has %.0f %% more work than the mean, and the other stages wait for it",
+                        even->stage, even->stage_excess_pct.value);
+    finding->action = an_finding_text(
+        context,
+        "move layers from stage %" PRId64
+        " to the others (fewer layers beside the embedding, the output layer and the loss)",
+        even->stage);
+    finding->effort = "a change of the partition";
+}
+
+static void batch_texts(struct an_context *context, const struct an_even *even,
+                        struct an_finding *finding)
+{
+    finding->claim = an_finding_text(
+        context,
+        "the same operations take unequally long on different micro-batches and ranks: the "
+        "pipelines wait for the longest, most of all for that of rank %" PRId64,
+        even->rank);
+    finding->action = "give every micro-batch the same work: pack sequences, or distribute them by "
+                      "the sum of their squared lengths; else look for what slows single ranks";
+    finding->effort = "a change of the sampler";
+}
+
+void an_findings_pipeline(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    const struct an_even *even = &context->result->ranks.even;
+    if (even->reason)
+        return;
+    bool stages = even->stages.expected.value >= even->batches.expected.value;
+    const struct an_gain_pct *gain = stages ? &even->stages : &even->batches;
+    if (gain->low.value < FINDINGS_NOISE_PCT)
+        return;
+    struct an_finding *finding = an_findings_add(findings, "PIPELINE_IMBALANCE", NULL);
+    (stages ? stage_texts : batch_texts)(context, even, finding);
+    even_evidence(context, even, finding);
+    finding->gain =
+        (struct an_gain){.low = gain->low, .expected = gain->expected, .high = gain->high};
+    finding->method = stages
+                          ? "replay of the operations with the work of every stage scaled to the "
+                            "mean of all; 90 % by Student's t over steps"
+                          : "replay of the operations with every one as long as the mean of its "
+                            "name, against even stages; 90 % by Student's t over steps";
+    finding->verify =
+        an_finding_text(context, "%s, and read the line Pipeline",
+                        an_command_rerun(context, stages ? "another partition" : "even batches"));
+    finding->wrong_when = stages ? "layers cannot be divided that finely"
+                                 : "the operations differ for another reason than their batches";
+}
