@@ -280,6 +280,11 @@ static bool of_experts(const struct an_context *context)
     return !context->result->ranks.reason && !context->result->ranks.experts.reason;
 }
 
+static bool of_jitter(const struct an_context *context)
+{
+    return !context->result->ranks.jitter.reason;
+}
+
 static bool of_pipeline(const struct an_context *context)
 {
     return !context->result->ranks.even.reason;
@@ -307,6 +312,7 @@ static const struct {
     {"growth of memory", of_memory, NEEDS(HELD), {"LEAK"}},
     {"threads and cores", of_teams, NEEDS(SYSTEM), {"THREADS", "IDLE_CORES"}},
     {"slow ranks", of_ranks, NEEDS(RANKS), {"STRAGGLER", "UNEVEN_DATA", "SLOW_STAGE"}},
+    {"jitter of the ranks", of_jitter, 0, {"RANK_JITTER"}},
     {"balance of the pipeline", of_pipeline, 0, {"PIPELINE_IMBALANCE"}},
     {"balance of experts", of_experts, 0, {"EXPERT_IMBALANCE"}},
     {"efficiency of operators", on_cores, NEEDS(WORK), {0}},

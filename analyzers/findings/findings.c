@@ -220,6 +220,7 @@ static int run_checks(struct an_findings_list *findings)
     an_findings_run(findings);
     an_findings_ranks(findings);
     an_findings_pipeline(findings);
+    an_findings_jitter(findings);
     an_findings_leak(findings);
     an_findings_threads(findings);
     rc = unattributed(findings);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PIPELINE_IMBALANCE: the work of a pipeline's stages or of its micro-batches is uneven, and the
- * others wait. Both gains come from the replay of the operations (ranks/even.c); the larger one
- * names the cause.
+ * RANK_JITTER: ranks take turns at being late. PIPELINE_IMBALANCE: the work of a pipeline's stages
+ * or of its micro-batches is uneven, and the others wait. Both gains come from the replay of the
+ * operations (ranks/even.c); the larger one names the cause.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
@@ -90,4 +91,54 @@ void an_findings_pipeline(struct an_findings_list *findings)
                         an_command_rerun(context, stages ? "another partition" : "even batches"));
     finding->wrong_when = stages ? "layers cannot be divided that finely"
                                  : "the operations differ for another reason than their batches";
+}
+
+/* What to do about the cause that coincides. */
+static const char *jitter_action(struct an_context *context, const struct an_jitter *jitter)
+{
+    if (!jitter->cause)
+        return an_finding_text(context,
+                               "look for what delays single steps in %s on the hosts: "
+                               "logging, collectors, interrupts, shared storage",
+                               an_stage_key(jitter->stage));
+    if (!strcmp(jitter->cause, "batch tokens"))
+        return "give the ranks equally long batches in each step: batches by tokens, packing";
+    if (!strcmp(jitter->cause, "collector"))
+        return "collect garbage in the same step on all ranks: gc.disable(), and gc.collect() "
+               "every N steps";
+    return "give every rank its own cores: pin the processes, fewer threads";
+}
+
+void an_findings_jitter(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    const struct an_jitter *jitter = &context->result->ranks.jitter;
+    if (jitter->reason || jitter->pct.value < FINDINGS_NOISE_PCT ||
+        jitter->gain.low.value < FINDINGS_NOISE_PCT || jitter->stage == AN_STAGE_COUNT ||
+        an_findings_slow_rank(context))
+        return;
+    struct an_finding *finding = an_findings_add(findings, "RANK_JITTER", NULL);
+    finding->claim = an_finding_text(
+        context,
+        "in each step another rank is late: the longest own time is %.1f %% of the step above the "
+        "median rank's, mostly in %s",
+        jitter->pct.value, an_stage_key(jitter->stage));
+    an_finding_note(context, finding,
+                    "own time, max - median over %" PRId64 " ranks (from rank %" PRId64
+                    "): %s a step on average; no rank is slower than the others for long",
+                    jitter->ranks, jitter->rank,
+                    an_time_words(context->arena, jitter->ms.value, 3));
+    if (jitter->cause)
+        an_finding_note(context, finding, "%s coincides: correlation %.2f over ranks and steps",
+                        jitter->cause, jitter->correlation.value);
+    finding->action = jitter_action(context, jitter);
+    finding->effort = "find out what delays single steps";
+    finding->what_if = "ranks=even";
+    finding->gain = (struct an_gain){
+        .low = jitter->gain.low, .expected = jitter->gain.expected, .high = jitter->gain.high};
+    finding->method = "step / (step - (max - median of own time)) - 1; 90 % by Student's t over "
+                      "ten parts of the run";
+    finding->verify = an_finding_text(context, "%s, and read the line Jitter",
+                                      an_command_rerun(context, "the cause removed"));
+    finding->wrong_when = "another rank is late as soon as this one is not";
 }

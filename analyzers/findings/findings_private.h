@@ -145,6 +145,7 @@ int an_findings_gpu(struct an_findings_list *findings);     /* runs with acceler
 int an_findings_kernels(struct an_findings_list *findings); /* how well kernels use a device */
 int an_findings_engine(struct an_findings_list *findings); /* steps that compute on the processor */
 void an_findings_run(struct an_findings_list *findings);     /* evaluations, checkpoints, start-up */
+void an_findings_jitter(struct an_findings_list *findings);
 void an_findings_pipeline(struct an_findings_list *findings);
 void an_findings_ranks(struct an_findings_list *findings);
 /* GEMMs off the matrix units (findings_precision.c); span: of all devices, ns. */

@@ -481,6 +481,7 @@ static void not_compared(struct an_context *context, const char *reason)
     ranks->reason = ranks->straggler.reason = ranks->frontier.reason = ranks->uneven.reason =
         reason;
     no_straggler(&ranks->straggler, reason);
+    an_ranks_no_jitter(&ranks->jitter, reason);
     ranks->frontier.stage = AN_STAGE_COUNT;
     ranks->frontier.delay_ms = ranks->frontier.delay_pct = ranks->frontier.delay_low_pct =
         an_num_none(reason);
@@ -539,6 +540,8 @@ static int ranks_run(struct an_context *context)
     ranks->row = row;
     ranks->row_count = matrix.ranks;
     fill_uneven(context, row, matrix.ranks);
+    if ((rc = an_ranks_jitter(context, &matrix)))
+        return rc;
     return find_straggler(context, &matrix, row);
 }
 

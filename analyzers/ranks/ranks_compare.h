@@ -56,6 +56,10 @@ struct an_rank_matrix {
     bool split;                    /* waiting is known in all of these steps */
 };
 
+/* Rank jitter, from the matrix with its stages (jitter.c). 0 or TACHO_ENOMEM. */
+int an_ranks_jitter(struct an_context *context, const struct an_rank_matrix *matrix);
+void an_ranks_no_jitter(struct an_jitter *out, const char *reason);
+
 int an_ranks_frontier(struct an_context *context, struct an_rank_matrix *matrix);
 
 /* ---- stages (frontier.c) ------------------------------------------------------------------------------------------------------ */

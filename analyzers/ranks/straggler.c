@@ -192,7 +192,8 @@ static void test_batch_means(const double *excess_pct, size_t steps, size_t rows
     batch_medians(excess_pct, steps, stretch_count, work, medians);
     double mean = an_mean(medians, stretch_count),
            error = an_sd(medians, stretch_count) / sqrt((double)stretch_count),
-           quantile = an_quantile_of_tail(an_student_tail, ALPHA / (double)rows, (double)stretch_count - 1);
+           quantile = an_quantile_of_tail(an_student_tail, ALPHA / (double)rows,
+                                          (double)stretch_count - 1);
     double p = mean <= margin;
     if (mean > margin && error > 0)
         p = an_student_tail((mean - margin) / error, (double)stretch_count - 1);

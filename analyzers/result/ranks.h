@@ -61,6 +61,23 @@ struct an_straggler {
     bool by_data; /* most of its excess is data: it gets more tokens or samples */
 };
 
+/* More samples/s, per cent, 90 % over steps. */
+struct an_gain_pct {
+    struct an_value low, expected, high;
+};
+
+/* Rank jitter: mean over steps of (max - median over ranks) of own time, of the group of ranks with
+ * the same work in which it is largest. */
+struct an_jitter {
+    const char *reason;       /* why it is not known, NULL: it is */
+    int64_t rank, ranks;      /* lowest rank of the group, and how many it has */
+    struct an_value ms, pct;  /* a step; per cent of the step */
+    enum an_step_stage stage; /* where the longest rank exceeds the median most; COUNT: none */
+    const char *cause; /* "batch tokens", "run-queue wait", "collector": what coincides; NULL */
+    struct an_value correlation; /* of it with own time, over ranks and steps */
+    struct an_gain_pct gain;     /* if the longest rank took the median */
+};
+
 /* F_s = longest cumulative time of any rank at the end of stage s, mean over steps. */
 struct an_frontier_row {
     enum an_step_stage stage;
@@ -108,11 +125,6 @@ struct an_pipeline {
     struct an_value ideal_pct; /* 100 (p - 1) / (m + p - 1) */
 };
 
-/* More samples/s, per cent, 90 % over steps. */
-struct an_gain_pct {
-    struct an_value low, expected, high;
-};
-
 /* The steps of a pipeline replayed operation by operation, without the time between operations
  * (docs/ranks.md, "Even stages"). Times are means of a step. */
 struct an_even {
@@ -157,6 +169,7 @@ struct an_ranks {
     struct an_clocks clocks; /* there also where ranks are not compared */
     struct an_pipeline pipeline;
     struct an_even even;
+    struct an_jitter jitter;
     struct an_experts experts;
     struct an_uneven uneven;
 };

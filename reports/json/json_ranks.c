@@ -163,6 +163,25 @@ static void put_even(struct rep_writer *writer, const struct an_even *even)
     rep_close(writer);
 }
 
+/* Ranks that take turns at being late. */
+static void put_jitter(struct rep_writer *writer, const struct an_jitter *jitter)
+{
+    if (rep_put_absent(writer, "jitter", jitter->reason))
+        return;
+    rep_open(writer, "jitter");
+    rep_put_value(writer, "ms", jitter->ms);
+    rep_put_value(writer, "pct", jitter->pct);
+    rep_put_int(writer, "group", jitter->rank);
+    rep_put_int(writer, "group_ranks", jitter->ranks);
+    rep_put_text_or(writer, "stage",
+                    jitter->stage == AN_STAGE_COUNT ? NULL : an_stage_key(jitter->stage),
+                    "no stage exceeds the median");
+    rep_put_text_or(writer, "cause", jitter->cause, jitter->correlation.reason);
+    rep_put_value(writer, "correlation", jitter->correlation);
+    put_gain(writer, "gain_pct", &jitter->gain);
+    rep_close(writer);
+}
+
 /* How unevenly the all-to-all traffic of experts is spread over the ranks. */
 static void put_experts(struct rep_writer *writer, const struct an_experts *experts)
 {
@@ -209,6 +228,7 @@ void rep_json_ranks(struct rep_writer *writer, const struct an_ranks *ranks)
     }
     put_pipeline(writer, &ranks->pipeline);
     put_even(writer, &ranks->even);
+    put_jitter(writer, &ranks->jitter);
     put_experts(writer, &ranks->experts);
     put_clocks(writer, &ranks->clocks);
     REP_PUT_ROWS(writer, "ranks", ranks->row, ranks->row_count, put_row);

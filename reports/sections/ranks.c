@@ -120,6 +120,17 @@ static void pipeline_line(struct page *page, const struct an_pipeline *pipeline,
     page_end(page);
 }
 
+static void jitter_line(struct page *page, const struct an_jitter *jitter)
+{
+    page_label(page, "Jitter");
+    page_item(page, "longest rank %.1f %% of the step above the median (%s, mostly in %s)",
+              jitter->pct.value, TIME_TEXT(jitter->ms.value), an_stage_key(jitter->stage));
+    if (jitter->cause)
+        page_item(page, "%s coincides (correlation %.2f)", jitter->cause,
+                  jitter->correlation.value);
+    page_end(page);
+}
+
 static void experts_line(struct page *page, const struct an_experts *experts)
 {
     page_line(page, "Experts",
@@ -139,6 +150,9 @@ static void exchange_lines(struct page *page, const struct an_ranks *ranks)
                   ranks->uneven.rank, NUMBER_TEXT(ranks->uneven.max.value), ranks->uneven.what,
                   DIGITS_TEXT(ranks->uneven.max_over_mean.value, 3));
     }
+    if (!ranks->jitter.reason && ranks->jitter.stage != AN_STAGE_COUNT &&
+        ranks->jitter.pct.value >= 1)
+        jitter_line(page, &ranks->jitter);
     if (!ranks->experts.reason) {
         experts_line(page, &ranks->experts);
     }

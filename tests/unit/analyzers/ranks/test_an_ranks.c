@@ -16,6 +16,8 @@ enum { INPUT, FORWARD, BACKWARD, OPTIMIZER, STAGES };
 struct job {
     int ranks, steps;
     int slow, stage, more; /* of rank `slow`, in a stage; slow -1: none */
+    int wander, where;     /* us that another rank takes longer in each step, and the stage */
+    bool by_tokens, by_gc; /* ... with more tokens then; in a range of the collector */
     int tokens[RANKS];     /* 0: 64 */
     bool hosts;            /* every rank on its own */
     double offset[RANKS], drift[RANKS];
@@ -55,9 +57,16 @@ static int64_t comm(struct fixture *f, const char *name, int64_t bytes, int64_t 
     return fx_intern(f, &d);
 }
 
-static int last_of(const struct job *j, int rank, int stage)
+/* Whose turn it is to be late. */
+static bool is_late(const struct job *j, int rank, int step)
 {
-    return lasts[stage] + (rank == j->slow && stage == j->stage ? j->more : 0);
+    return j->wander && rank == (step * 7 + step / 3) % j->ranks;
+}
+
+static int last_of(const struct job *j, int rank, int stage, int step)
+{
+    return lasts[stage] + (rank == j->slow && stage == j->stage ? j->more : 0) +
+           (is_late(j, rank, step) && stage == j->where ? j->wander : 0);
 }
 
 static void one_step(struct fixture *f, const struct job *j, int rank, int64_t process,
@@ -65,11 +74,11 @@ static void one_step(struct fixture *f, const struct job *j, int rank, int64_t p
 {
     static const char *const names[] = {"input_wait", "forward", "backward", "optimizer"};
     int64_t begin = *at, t = begin, comes = 0;
-    int64_t mine =
-        (int64_t)last_of(j, rank, INPUT) + last_of(j, rank, FORWARD) + last_of(j, rank, BACKWARD);
+    int64_t mine = (int64_t)last_of(j, rank, INPUT, i) + last_of(j, rank, FORWARD, i) +
+                   last_of(j, rank, BACKWARD, i);
     for (int r = 0; r < j->ranks; r++) {
-        int64_t own =
-            (int64_t)last_of(j, r, INPUT) + last_of(j, r, FORWARD) + last_of(j, r, BACKWARD);
+        int64_t own = (int64_t)last_of(j, r, INPUT, i) + last_of(j, r, FORWARD, i) +
+                      last_of(j, r, BACKWARD, i);
         comes = own > comes ? own : comes;
     }
     /* the optimizer's delay makes the rank begin its next step later: it comes later there */
@@ -77,18 +86,21 @@ static void one_step(struct fixture *f, const struct job *j, int rank, int64_t p
     int64_t end = begin + comes + transfer + late + lasts[OPTIMIZER];
     (void)mine;
     for (int k = 0; k < OPTIMIZER; k++) {
-        range(f, j, rank, thread, t, t + last_of(j, rank, k), names[k],
+        range(f, j, rank, thread, t, t + last_of(j, rank, k, i), names[k],
               k == INPUT ? fx_kind(f, "input_wait") : fx_kind(f, "host"), FX_NONE);
-        t += last_of(j, rank, k);
+        if (j->by_gc && k == j->where && is_late(j, rank, i))
+            range(f, j, rank, thread, t, t + j->wander, "gc", FX_NONE, FX_NONE);
+        t += last_of(j, rank, k, i);
     }
     int64_t done = begin + comes + transfer + late;
     range(f, j, rank, thread, t, done, "all_reduce", comm(f, "all_reduce", 1000, 1, j->ranks), i);
-    end = done + last_of(j, rank, OPTIMIZER);
+    end = done + last_of(j, rank, OPTIMIZER, i);
     range(f, j, rank, thread, done, end, names[OPTIMIZER], fx_kind(f, "host"), FX_NONE);
     struct store_detail d = fx_empty();
     d.schema = "tacho.step";
     range(f, j, rank, thread, begin, end, "step", fx_intern(f, &d), FX_NONE);
     int64_t tokens = j->tokens[rank] ? j->tokens[rank] : 64;
+    tokens += j->by_tokens && is_late(j, rank, i) ? 16 : 0;
     struct store_step x = {.process = process,
                            .index = i,
                            .start = FX_BASE + by_clock(j, rank, begin),
@@ -192,11 +204,45 @@ static void test_slow_stage(void **state)
     }
 }
 
+/* Ranks that take turns: none is a straggler, and all the same each step waits for one. */
+static void test_jitter(void **state)
+{
+    static const char *const causes[] = {NULL, "batch tokens", "collector"};
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        struct fixture fixture, *f = &fixture;
+        const struct an_result *r = make(f, (struct job){.slow = -1,
+                                                         .wander = 1500,
+                                                         .where = BACKWARD,
+                                                         .by_tokens = k == 1,
+                                                         .by_gc = k == 2});
+        const struct an_jitter *jitter = &r->ranks.jitter;
+        assert_int_equal(r->ranks.straggler.count, 0);
+        assert_null(jitter->reason);
+        assert_near(jitter->ms.value, 1.5, 1e-9);
+        assert_near(jitter->pct.value, 100 * 1500 / 12200., 0.01);
+        assert_int_equal(jitter->stage, AN_STAGE_BACKWARD);
+        assert_int_equal(jitter->ranks, RANKS);
+        if (causes[k])
+            assert_string_equal(jitter->cause, causes[k]);
+        else
+            assert_null(jitter->cause);
+        const struct an_finding *finding = found(r, "RANK_JITTER");
+        assert_non_null(finding);
+        assert_null(found(r, "STRAGGLER"));
+        assert_true(finding->gain.low.value <= finding->gain.high.value);
+        assert_true(finding->gain.high.value <= 100 * (12200 / 10700. - 1) + 0.1);
+        fx_close(f);
+    }
+}
+
 static void test_none(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
     const struct an_result *r = make(f, (struct job){.slow = -1});
+    assert_null(found(r, "RANK_JITTER"));
+    assert_near(r->ranks.jitter.pct.value, 0, 1e-9);
     books(r);
     assert_null(r->ranks.straggler.reason);
     assert_string_equal(r->ranks.straggler.says, "none");
@@ -445,9 +491,10 @@ static void test_experts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slow_stage),  cmocka_unit_test(test_none),
-        cmocka_unit_test(test_uneven_data), cmocka_unit_test(test_clocks),
-        cmocka_unit_test(test_small_skew),  cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_pipeline),    cmocka_unit_test(test_experts)};
+        cmocka_unit_test(test_slow_stage), cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_none),       cmocka_unit_test(test_uneven_data),
+        cmocka_unit_test(test_clocks),     cmocka_unit_test(test_small_skew),
+        cmocka_unit_test(test_devices),    cmocka_unit_test(test_pipeline),
+        cmocka_unit_test(test_experts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
