@@ -231,8 +231,8 @@ static void waiting_evidence(struct an_context *context, const struct exposure *
     an_finding_evidence(finding, overlap_words(context));
 }
 
-/* The finding of ranks that wait for each other: the gain is bounded by the rank that waits most,
- * and the advice names the rank that causes most of the waiting. */
+/* The finding of ranks that wait for each other: the gain is bounded by the rank that waits most
+ * (in a pipeline by the mean), and the advice names the rank that causes most of the waiting. */
 static void waiting(struct an_context *context, const struct exposure *exposure,
                     struct an_finding *finding)
 {
@@ -249,7 +249,12 @@ static void waiting(struct an_context *context, const struct exposure *exposure,
     waiting_action(context, exposure, caused, finding);
 
     finding->effort = "find out what takes that rank longer";
-    finding->method = "ceiling \"no rank waits\": step / (step - exposed waiting of the rank that "
+    /* The stages of a pipeline do different work: what the others do stays. */
+    bool is_pipeline = !context->result->ranks.pipeline.reason;
+    finding->method =
+        is_pipeline ? "ceiling \"no rank waits\": step / (step - exposed waiting, mean over ranks) "
+                      "- 1; nothing was replayed"
+                    : "ceiling \"no rank waits\": step / (step - exposed waiting of the rank that "
                       "waits most) - 1; nothing was replayed";
     finding->verify = an_finding_text(
         context, "%s, and read the row exposed communication",
@@ -258,7 +263,9 @@ static void waiting(struct an_context *context, const struct exposure *exposure,
                                         : "balanced ranks"));
     finding->wrong_when = "the shortest call of a collective includes waiting too (every rank was "
                           "delayed inside it): that waiting then counts as transfer";
-    an_finding_ceiling(finding, exposure->step, exposure->most_waiting, FINDINGS_NOT_REPLAYED);
+    an_finding_ceiling(finding, exposure->step,
+                       is_pipeline ? exposure->waiting : exposure->most_waiting,
+                       FINDINGS_NOT_REPLAYED);
     finding->what_if = "peers=0";
     finding->bound = true;
 }

@@ -25,6 +25,23 @@ for trace in "$traces"/*.json.gz "$traces"/*.sqlite.gz "$traces"/formats/*.trace
     "$traces"/formats/tl_*.json.gz "$traces"/formats/ascend_trace_view.json.gz; do
     [ -f "$trace" ] && check "$(basename "${trace%%.*}")" "$trace"
 done
+# timelines of workers, and the golden runs of each version of the schema
+for trace in "$traces"/formats/straggler_timeline-*.json.gz; do
+    [ -f "$trace" ] && check "$(basename "${trace%%.*}")" "$trace"
+done
+for dump in "$here"/../golden/schema_*.sql; do
+    name=$(basename "$dump" .sql)
+    python3 - "$dump" "$name.tacho" "$(sed -n 's/.*STORE_APPLICATION_ID *\(0x[0-9a-fA-F]*\).*/\1/p' "$SRC/store/store.h")" << 'END' ||
+import re, sqlite3, sys
+db = sqlite3.connect(sys.argv[2])
+db.executescript(open(sys.argv[1]).read())
+db.execute("PRAGMA application_id=%d" % int(sys.argv[3], 16))
+db.execute("PRAGMA user_version=%s" % re.search(r"schema_(\d+)", sys.argv[1])[1])
+db.close()
+END
+        fail "$name was not made"
+    check "$name" "$name.tacho"
+done
 [ $compared -ge 10 ] || fail "only $compared traces in $traces"
 
 # says NAME WORDS: the report holds these words

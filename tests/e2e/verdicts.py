@@ -65,6 +65,46 @@ def first_level(report):
         if said:
             agree("path", said.group(1), device)
     must(not (report["devices"] and name == "COMPUTE-BOUND"), "a busy device is called compute-bound")
+    said = re.search(r"they used ([\d.]+) of \S+ CPUs, and for (\d+) % of every step", verdict)
+    must(bool(said) == (name == "OTHER PROGRAMS"), "%s without its numbers: %s" % (name, verdict))
+    if said:
+        agree("cores of others", said.group(1), report["system"]["other_cores"])
+        agree("lost to others", said.group(2), report["system"]["others_lost_pct"], 0.51)
+    steps = report["steps"]
+    must((steps["source"] is None) == (steps["confidence"] is None), "steps without a confidence")
+    said = re.search(r"\b(low|medium|high) confidence", verdict)
+    if said and steps["confidence"] and report["budget"].get("steps"):
+        order = ["low", "medium", "high"]
+        must(order.index(said.group(1)) <= order.index(steps["confidence"]), "surer than its steps: %s" % verdict)
+    parts = [v for k, v in report["budget"].items() if k.endswith("_pct") and v is not None]
+    if report["budget"].get("steps") and len(parts) == len([k for k in report["budget"] if k.endswith("_pct")]):
+        must(abs(sum(parts) - 100) < 1e-6, "the budget sums to %s %%" % sum(parts))
+
+
+def claims(report):
+    """Sentences of findings that name shares or ranks."""
+    ranks = report["ranks"] or {}
+    for finding in report["findings"]:
+        said, known = None, None
+        if finding["id"] == "STRAGGLER":
+            said = re.search(r"own time is ([\d.]+) %", finding["claim"])
+            known = ranks["straggler"]["excess_pct"]
+        elif finding["id"] == "RANK_JITTER":
+            said = re.search(r"own time is ([\d.]+) % of the step", finding["claim"])
+            known = ranks["jitter"]["pct"]
+            must(ranks["straggler"]["count"] == 0, "jitter beside a straggler")
+        elif finding["id"] == "PIPELINE_IMBALANCE" and "stages of the pipeline" in finding["claim"]:
+            said = re.search(r"stage %d has (\d+) %% more" % ranks["even"]["slow_stage"], finding["claim"])
+            known = ranks["even"]["slow_stage_excess_pct"]
+        if known is not None:
+            must(said, finding["claim"])
+            agree(finding["id"], said.group(1), known, 0.51 if "." not in said.group(1) else 0.051)
+        must(finding["listed"] != "ranked" or (not finding["gain_pct"]["ceiling"]
+                                               and finding["gain_pct"]["low"] is not None),
+             "%s is ranked without an interval" % finding["id"])
+    even = ranks.get("even")
+    if even:
+        must(even["ideal_ms"] <= even["recorded_ms"] * 1.001, "an even pipeline is slower: %s" % even)
 
 
 def second_level(report):
@@ -112,6 +152,10 @@ def gains(report):
     highs = [row["gain_pct"]["high"] for row in advice["what_if"] if row["gain_pct"]["high"] is not None]
     if together and together["gain_pct"]["ceiling"] and highs:
         must(together["gain_pct"]["high"] >= max(highs) - 0.1, "together less than one alone")
+    expected = [row["gain_pct"]["expected"] for row in advice["what_if"]
+                if row["gain_pct"]["expected"] is not None and not row["conflicts_with"]]
+    if together and together["gain_pct"]["expected"] is not None and expected:
+        must(together["gain_pct"]["expected"] >= max(expected) - 0.1, "together less than one alone")
     saved = sum(100 * (1 - 1 / (1 + row["gain_pct_per_pct"] / 100)) for row in advice["sensitivity"] or [])
     must(saved <= 1 + 1e-6, "1 %% less of everything saves %s %%" % saved)
 
@@ -132,6 +176,7 @@ first_level(report)
 if report["devices"]:
     second_level(report)
 gains(report)
-for name in sys.argv[2:]:
+claims(report)
+for name in sys.argv[2:] if report["devices"] else []:  # on a CPU the host is the device
     host_edits(report, json.load(open(name)))
 print("%d checks, %s" % (checks, report["verdict_class"]))
