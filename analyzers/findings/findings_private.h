@@ -144,7 +144,7 @@ int an_findings_comm(struct an_findings_list *findings);    /* on the CPU, and w
 int an_findings_gpu(struct an_findings_list *findings);     /* runs with accelerators */
 int an_findings_kernels(struct an_findings_list *findings); /* how well kernels use a device */
 int an_findings_engine(struct an_findings_list *findings); /* steps that compute on the processor */
-void an_findings_run(struct an_findings_list *findings);     /* evaluations, checkpoints, start-up */
+void an_findings_run(struct an_findings_list *findings);   /* evaluations, checkpoints, start-up */
 void an_findings_jitter(struct an_findings_list *findings);
 void an_findings_pipeline(struct an_findings_list *findings);
 void an_findings_ranks(struct an_findings_list *findings);
@@ -159,7 +159,8 @@ void an_findings_capture(struct an_findings_list *findings);   /* what the recor
 int an_findings_others(struct an_findings_list *findings);
 /* Puts the gains of a replay into the findings whose proposal can be replayed. */
 int an_findings_replay(struct an_findings_list *findings);
-/* Where others are named, widens the replayed gains of the other findings to those on free cores. */
+/* Where others are named, widens the replayed gains of the other findings to those on free cores.
+ */
 int an_findings_while_others(struct an_findings_list *findings);
 /* The finding OTHER_PROGRAMS among `count` of them, NULL: it is not there. */
 const struct an_finding *an_findings_others_of(const struct an_finding *finding, size_t count);

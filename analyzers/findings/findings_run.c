@@ -18,8 +18,7 @@
 /* A kind of phase that happens every some steps. */
 static const struct kind {
     const char *phase, *id, *every, *option, *changes, *otherwise;
-} kinds[] = {{"evaluation", "EVALUATION", "evaluate", "--eval-every",
-              "how often it is evaluated",
+} kinds[] = {{"evaluation", "EVALUATION", "evaluate", "--eval-every", "how often it is evaluated",
               "or on fewer batches (--eval-batches in the reference engine)"},
              {"checkpoint", "CHECKPOINT", "write a checkpoint", "--checkpoint-every", NULL,
               "or write it from a thread of its own while steps go on (asynchronous checkpoints)"}};

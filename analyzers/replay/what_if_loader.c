@@ -18,7 +18,7 @@ struct take {
     uint32_t wait, lane; /* wait: the node that has to wait for it */
     uint32_t copy;       /* the device op that copies it to the device, AN_NONE: none */
     int64_t work, begun, made, freed; /* freed: when the place of an earlier batch became free */
-    double slowdown; /* slowdown by shared cores */
+    double slowdown;                  /* slowdown by shared cores */
 };
 
 struct an_route {

@@ -95,8 +95,8 @@ static struct an_op_cost elementwise(const struct an_op_row *row, const struct a
 
 /* Element-wise over lists of tensors: fused optimizers and _foreach_. a: FLOPs an element, lists
  * that are read, written */
-static struct an_op_cost foreach (const struct an_op_row *row, const struct an_op_args *args,
-                                  const struct an_op_context *context)
+static struct an_op_cost foreach(const struct an_op_row *row, const struct an_op_args *args,
+                                 const struct an_op_context *context)
 {
     const struct an_op_input *input = args->count ? args->input : NULL;
     int64_t elements = 0, bytes = 0, lists = 0;

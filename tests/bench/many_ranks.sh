@@ -14,7 +14,7 @@ export XDG_CACHE_HOME=$work/cache
 verdict() { if [ "$1" -le "$2" ]; then echo within; else echo ABOVE; fi; }
 status=0
 for format in kineto tacho; do
-    python3 tests/e2e/many_ranks.py "$work/$format" --format $format --ranks "$ranks" --slow $((ranks / 2 + 44)) --missing 77 --offset-ms 50 \
+    python3 tests/e2e/ranks/many_ranks.py "$work/$format" --format $format --ranks "$ranks" --slow $((ranks / 2 + 44)) --missing 77 --offset-ms 50 \
         --drift-ppm 100 --kernels 30 || exit 1
     /usr/bin/time -f '%e %M' -o "$work/time" "$tacho" report --json "$work/$format" > "$work/json" 2> "$work/err" || { cat "$work/err" >&2; exit 1; }
     read -r seconds kib < "$work/time"

@@ -125,11 +125,11 @@ def includes(root):
 
 
 def large_folders(root):
-    """Returns the folders with more than MOST_FILES files of C, C++ or CUDA, with their numbers of files."""
+    """Returns the folders with more than MOST_FILES files of C, C++, CUDA, Python or shell, with their numbers of files."""
     count = collections.Counter()
     for folder, subfolders, files in os.walk(root):
         subfolders[:] = [d for d in subfolders if not d.startswith((".", "build"))]
-        count[os.path.relpath(folder, root)] = sum(f.endswith((".c", ".h", ".cpp", ".cu")) for f in files)
+        count[os.path.relpath(folder, root)] = sum(f.endswith((".c", ".h", ".cpp", ".cu", ".py", ".sh")) for f in files)
     return [(folder, files) for folder, files in sorted(count.items()) if files > MOST_FILES]
 
 

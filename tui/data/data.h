@@ -33,7 +33,6 @@
 
 struct tui_data;
 
-
 /* Starts the thread. `source` and what it points to outlive it. 0 or a code. */
 int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_data **out,
                    struct tacho_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Option tables, suggestions, quoting, output files. What the user sees of them is in
- * tests/e2e/60_cli_messages.sh.
+ * tests/e2e/cli/60_cli_messages.sh.
  */
 #include <fcntl.h>
 #include <setjmp.h>

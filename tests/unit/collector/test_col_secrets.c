@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every kind of secret of tests/e2e/secrets.tsv is redacted, and everything harmless stays
+ * Every kind of secret of tests/e2e/hostile/secrets.tsv is redacted, and everything harmless stays
  * readable.
  */
 #include <setjmp.h>
@@ -81,7 +81,7 @@ static int check(char **field)
 static void test_kinds(void **state)
 {
     (void)state;
-    FILE *file = fopen("tests/e2e/secrets.tsv", "r");
+    FILE *file = fopen("tests/e2e/hostile/secrets.tsv", "r");
     char line[4096], *field[FIELDS + 1];
     int bad = 0, kinds = 0, harmless = 0;
     assert_non_null(file);

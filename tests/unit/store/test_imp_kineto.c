@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rules of the Kineto importer, each on a trace of a few events. Imports of real traces:
- * tests/e2e/70_import_kineto.sh.
+ * tests/e2e/import/70_import_kineto.sh.
  */
 #include <inttypes.h>
 #include <zlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The arithmetic of other tools on traces small enough to work it out by hand.
- * tests/e2e/83_compat.sh holds it against what the tools themselves printed for real traces.
+ * tests/e2e/traces/83_compat.sh holds it against what the tools themselves printed for real traces.
  */
 #include "tests/unit/an_fixture.h"
 

@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# Memory that a program keeps from step to step is found with its rate and process; memory that it frees, a cache that is
+# full at some time, buffers as large as the longest batch, and a file that it maps are no leaks.
+set -u
+# shellcheck source=tests/e2e/kit/cli_common.sh
+. "$(dirname "$0")/../kit/cli_common.sh"
+work_folder leak
+steps=100 bytes=1048576
+head -c $((steps * bytes)) /dev/zero > mapped || fail "no room for the mapped file"
+for kind in leak same varies cache map; do
+    file=
+    size=$bytes
+    [ $kind = map ] && file=mapped
+    [ $kind = varies ] && size=$((16 * bytes))
+    # shellcheck disable=SC2086 # an empty word is no argument
+    "$TACHO" run --no-peak --no-counters -o $kind.tacho -- "$BUILD/tests/targets/target_memory" $kind $steps 40 $size $file > $kind.log 2>&1 &
+done
+wait
+for kind in leak same varies cache map; do "$TACHO" report --json $kind.tacho > $kind.json || fail "report of $kind: $(cat $kind.log)"; done
+python3 - << 'PY' || fail "what is a leak"
+import json
+
+for kind in ("leak", "same", "varies", "cache", "map"):
+    report = json.load(open(kind + ".json"))
+    leak, ids = report["leak"], [finding["id"] for finding in report["findings"]]
+    assert leak is not None, (kind, report["absent"])
+    assert leak["found"] == (kind == "leak"), (kind, leak)
+    assert ("LEAK" in ids) == (kind == "leak"), (kind, ids)
+    assert kind == "leak" or "growth of memory" in report["checked"], (kind, report["checked"])
+leak = json.load(open("leak.json"))["leak"]
+assert leak["what"] == "anonymous memory", leak
+# 1 MiB a step: malloc adds some bytes to each block, a sample is up to two steps old
+assert 0.97 * 1048576 < leak["bytes_per_step"] < 1.03 * 1048576, leak
+assert leak["low"] < leak["bytes_per_step"] < leak["high"], leak
+assert leak["steps_left"] > 100, leak
+PY
+"$TACHO" report leak.tacho | grep -q 'LEAK' || fail "the text names no leak"

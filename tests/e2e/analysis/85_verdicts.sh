@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# Verdicts of real traces: every sentence agrees with the numbers of its report, gains keep the invariants, and what is known
+# of a trace is said: softmax that reaches neither roof, ranks that wait, the start of a program.
+set -u
+# shellcheck source=tests/e2e/kit/report_common.sh
+. "$(dirname "$0")/../kit/report_common.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+traces_for_script
+
+compared=0
+# check NAME TRACE: the report of a trace against itself
+check() {
+    local edits=() edit
+    "$TACHO" report "$2" --json > "$1.json" 2> err || fail "$1: $(cat err)"
+    for edit in framework=0 launch=0,framework=0; do
+        "$TACHO" advise "$2" --what-if $edit --json > "$1.$edit" 2> /dev/null && edits+=("$1.$edit")
+    done
+    python3 "$here/verdicts.py" "$1.json" "${edits[@]}" > out 2>&1 || fail "$1: $(tail -n 1 out)"
+    echo "$1: $(tail -n 1 out)"
+    compared=$((compared + 1))
+}
+for trace in "$traces"/*.json.gz "$traces"/*.sqlite.gz "$traces"/formats/*.trace.json.gz \
+    "$traces"/formats/tl_*.json.gz "$traces"/formats/ascend_trace_view.json.gz; do
+    [ -f "$trace" ] && check "$(basename "${trace%%.*}")" "$trace"
+done
+# timelines of workers, and the golden runs of each version of the schema
+for trace in "$traces"/formats/straggler_timeline-*.json.gz; do
+    [ -f "$trace" ] && check "$(basename "${trace%%.*}")" "$trace"
+done
+for dump in "$SRC"/tests/golden/schema_*.sql; do
+    name=$(basename "$dump" .sql)
+    python3 - "$dump" "$name.tacho" "$(sed -n 's/.*STORE_APPLICATION_ID *\(0x[0-9a-fA-F]*\).*/\1/p' "$SRC/store/store.h")" << 'END' ||
+import re, sqlite3, sys
+db = sqlite3.connect(sys.argv[2])
+db.executescript(open(sys.argv[1]).read())
+db.execute("PRAGMA application_id=%d" % int(sys.argv[3], 16))
+db.execute("PRAGMA user_version=%s" % re.search(r"schema_(\d+)", sys.argv[1])[1])
+db.close()
+END
+        fail "$name was not made"
+    check "$name" "$name.tacho"
+done
+[ $compared -ge 10 ] || fail "only $compared traces in $traces"
+
+# says NAME WORDS: the report holds these words
+says() {
+    grep -q -- "$2" "$1.json" || fail "$1 does not say: $2"
+}
+says tracelens_h100_timesformer_rank0 'Kernels INEFFICIENT: 80.3 % of their time'
+says tracelens_h100_timesformer_rank0 '"id": "FUSION"'
+says tracelens_h100_timesformer_rank0 'pad the dimension 3137 to a multiple of 8 (3144)'
+# the device is busy, and yet launches set the pace: halving compute gains nothing there
+says kineto_tb_resnet50_num_workers_4_steps16-21_rank0 'of the critical path is on the device all the same'
+# the first iterations of a program are named as such, steady ones are not
+for name in hta_critical_path_alexnet_rank0 hta_critical_path_simple_add_rank0 hta_amd_mi250_minitoy_rank0; do
+    says $name '"id": "FIRST_ITERATION"'
+done
+[ "$(grep -l '"id": "FIRST_ITERATION"' ./*.json | wc -l)" = 3 ] || fail "other traces are called a start of a program"
+# the queue of launches never fills there
+grep -l 'launch queue from filling' ./*.json && fail "advice on a queue that does not fill"
+
+# Eight ranks of DLRM, without sequence numbers: collectives by their order, of which all end together. What is transfer follows
+# from the files: the shortest kernel of each collective.
+archive=$traces/formats/param_dlrm_kineto.tar.gz
+[ -f "$archive" ] || { echo "$compared traces; no $archive"; exit 0; }
+tar xzf "$archive"
+check dlrm dlrm_kineto
+python3 - dlrm.json dlrm_kineto/*.json << 'END' || fail "the ranks of DLRM"
+import json, sys
+report = json.load(open(sys.argv[1]))
+ranks = [sorted((e["ts"], e["dur"]) for e in json.load(open(f))["traceEvents"] if e.get("cat") == "kernel" and "nccl" in e["name"])
+         for f in sys.argv[2:]]
+assert len(ranks) == 8 and {len(r) for r in ranks} == {8}
+transfer = sum(min(r[k][1] for r in ranks) for k in range(8)) / 1e3
+whole = sum(dur for r in ranks for _, dur in r) / 8e3
+c = report["communication"]
+assert abs(c["transfer_ms"] - transfer) < 0.02 * transfer, (c["transfer_ms"], transfer)
+assert abs(c["transfer_ms"] + c["waiting_ms"] - whole) < 0.02 * whole, (c["waiting_ms"], whole)
+f = [f for f in report["findings"] if f["id"] == "EXPOSED_COMM"][0]
+assert "waits for other ranks" in f["claim"] and "overlap" not in f["action"], f
+print("DLRM: %.3f of %.3f ms are transfer" % (transfer, whole))
+END
+echo "$compared traces"

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# What the dashboard needs at most: of a run that is over and just small enough to be analysed whole, and of a larger one, of which
+# it analyses a part. 30 MiB, without the pages of files that it shares with others (its libraries).
+set -u
+# shellcheck source=tests/e2e/kit/cli_common.sh
+. "$(dirname "$0")/../kit/cli_common.sh"
+[ -z "${SAN:-}" ] || { echo "the sanitizers keep memory of their own"; exit 77; }
+work_folder top-memory
+"$TRAIN" gpt2-tiny --help > /dev/null 2>&1 || { echo "needs the program train"; exit 77; }
+export OMP_NUM_THREADS=1
+most=30720 # KiB
+
+# shellcheck disable=SC2154 # work_folder sets it
+"$TACHO" run -o run.tacho -- "$TRAIN" gpt2-tiny --data "$SRC/LICENSE" --steps 70 --workers 0 --batch 1 --seq 8 \
+    --slow collate=0.004 > "$work/out" 2>&1 || fail "no run: $(cat "$work/out")"
+have=$(sqlite3 run.tacho 'SELECT count(*) FROM slice')
+[ "$have" -gt 5000 ] || fail "only $have ranges were recorded"
+
+# grown RANGES: the run again and again, one behind the other, until it has at least so many ranges
+grown() {
+    local i
+    cp run.tacho "$1.tacho"
+    for ((i = 1; i * have < $1; i++)); do
+        echo "INSERT INTO slice (track, start, dur, name, category, detail, correlation) SELECT track, start + $i * span, dur, name,
+                  category, detail, correlation FROM slice, whole WHERE id <= $have ORDER BY id;
+              INSERT INTO step SELECT process, \"index\" + $i * n, start + $i * span, \"end\" + $i * span, tokens, samples, paused
+                  FROM step, whole WHERE step.rowid <= n;
+              INSERT INTO step_aggregate SELECT process, step + $i * n, track, name, category, detail, count, total, self, steps
+                  FROM step_aggregate, whole WHERE step >= 0 AND step < n;"
+    done > sql
+    { echo "BEGIN; CREATE TEMP TABLE whole AS SELECT max(\"end\") - min(start) + 1000000 AS span, count(*) AS n FROM step;"
+      cat sql; echo "COMMIT;"; } | sqlite3 "$1.tacho" || fail "the run could not be made longer"
+}
+
+# needs RANGES WINDOW: the dashboard's memory when it has analysed the run; WINDOW: what of it, as JSON begins it
+needs() {
+    local pid kib window
+    "$TACHO" top --json --interval 1 -n 1000 "$1.tacho" > "$1.lines" 2> "$work/err" &
+    pid=$!
+    for _ in $(seq 1200); do
+        grep -q '"report":{' "$1.lines" && break
+        sleep 0.1
+    done
+    kib=$(awk '/^VmHWM/ { most = $2 } /^RssFile/ { most -= $2 } END { print most }' "/proc/$pid/status" 2> /dev/null)
+    kill $pid 2> /dev/null
+    wait $pid
+    window=$(grep -o '"window":[^,]*' "$1.lines" | tail -n 1)
+    echo "$1 ranges and more: at most $kib KiB, $window"
+    case $window in "\"window\":$2"*) ;; *) fail "not the part of the run that was meant" ;; esac
+    [ "${kib:-0}" -gt 1000 ] || fail "it ended before it was looked at: $(cat "$work/err")"
+    [ "$kib" -le $most ] || fail "more than $most KiB"
+}
+
+whole=$((64000 / have * have))
+grown $whole
+needs $whole null
+grown 100000
+needs 100000 '"steps '

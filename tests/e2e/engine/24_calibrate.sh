@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# tacho calibrate: measures once a machine, keeps it, refuses a damaged file, and runs get its rows, each once.
+# shellcheck disable=SC2154,SC2153  # work, TACHO: cli_common.sh
+. "$(dirname "$0")/../kit/cli_common.sh"
+work_folder calibrate
+export XDG_CACHE_HOME=$work/cache
+export OMP_NUM_THREADS=1 # what the cores reach together is not looked at here
+mkdir "$XDG_CACHE_HOME"
+# What is kept, shown and replaced does not depend on what was measured: this copy of tacho stands beside a program train that
+# measures once, and then says again what it said.
+mkdir "$work/once"
+cp "$TACHO" "$work/once/tacho"
+cat > "$work/once/train" << END
+#!/bin/sh
+case "\$*" in *--libraries* | *--mpi*) exec "$TRAIN" "\$@" ;; esac
+said=$work/once/said\$(echo "\$*" | tr -c 'a-z\n' _)
+[ -e "\$said" ] || { "$TRAIN" "\$@" > "\$said.part" && mv "\$said.part" "\$said"; } || exit 5
+exec cat "\$said"
+END
+chmod +x "$work/once/train"
+once=$work/once/tacho
+kept() { find "$XDG_CACHE_HOME" -name 'calibration-*'; }
+
+expect 3 "$TACHO" calibrate --show
+grep -q 'never calibrated' "$work/err" && grep -q "^hint: 'tacho calibrate'" "$work/err" || fail "nothing kept: $(cat "$work/err")"
+expect 2 "$TACHO" calibrate --show --force
+expect 2 "$TACHO" calibrate --show --disk /
+XDG_CACHE_HOME=/proc/none expect 3 "$TACHO" calibrate --quick
+grep -q "cannot create /proc/none/tacho" "$work/err" || fail "a cache that cannot be: $(cat "$work/err")"
+expect 2 "$TRAIN" calibrate --nonsense
+
+expect 0 "$once" calibrate --quick --disk /dev/shm
+[ "$(kept | wc -l)" = 1 ] || fail "kept: $(kept)"
+file=$(kept)
+for row in 'flops fp32' 'flops fp64' 'gemm fp32' 'bandwidth' 'bandwidth_read' 'bandwidth_write' 'bandwidth_l1'; do
+    grep -Eq "^$row +[0-9.]+ [KMGT](FLOP|B)/s" "$work/out" || fail "no row $row: $(cat "$work/out")"
+done
+grep -q 'disk_sequential_read *absent: /dev/shm is in memory' "$work/out" || fail "a disk in memory: $(grep disk "$work/out")"
+grep -A1 'disk_random_read' "$work/out" | grep -q 'hint: .*--disk' || fail "no hint"
+
+# what is kept is shown, not measured again, and the same
+sum=$(cksum < "$file")
+expect 0 "$TACHO" calibrate --quick
+grep -q 'force measures again' "$work/err" && [ "$(cksum < "$file")" = "$sum" ] || fail "it was measured again"
+expect 2 "$TACHO" calibrate --quick --disk /
+grep -q '^hint: --force measures again' "$work/err" || fail "another disk than the one that was measured: $(cat "$work/err")"
+expect 0 "$TACHO" calibrate --show --json
+cmp -s "$work/out" <(cat "$file"; echo) || fail "--json is not what is kept"
+
+# a run has each row once, and says where it comes from; without the cache it has the instruction peak alone
+rows() { sqlite3 "$1" "select count(*), count(distinct resource || dtype) from ceiling"; }
+expect 0 "$TACHO" run -o a.tacho -- true
+sqlite3 a.tacho "select resource from ceiling" | sort -u > have
+for r in flops gemm bandwidth bandwidth_read bandwidth_write; do grep -qx $r have || fail "the run has no $r"; done
+IFS='|' read -r all distinct <<< "$(rows a.tacho)"
+[ "$all" = "$distinct" ] || fail "double rows: $(sqlite3 a.tacho 'select * from ceiling')"
+[ "$(sqlite3 a.tacho "select count(*) from ceiling where source not like 'measured: %' and resource not like 'cache%'")" = 0 ] || fail "a source"
+want=$(sed -n '/"resource": "bandwidth_read"/,/"value"/s/.*"value": \([0-9.e+]*\),/\1/p' "$file")
+have=$(sqlite3 a.tacho "select value from ceiling where resource = 'bandwidth_read'")
+awk -v a="$want" -v b="$have" 'BEGIN { exit !(a > 0 && a == b) }' || fail "bandwidth_read: $have in the run, $want kept"
+XDG_CACHE_HOME=$work/none expect 0 "$TACHO" run -o b.tacho -- true
+[ "$(sqlite3 b.tacho "select count(distinct resource) from ceiling")" = 1 ] || fail "rows from nowhere"
+
+# other cores: another file; a file of another machine is not used
+if [ "$(nproc)" -gt 1 ]; then
+    expect 3 taskset -c "$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')" "$TACHO" calibrate --show
+fi
+cp "$file" keep
+sed 's/"cpu": "[^"]*"/"cpu": "another"/' keep > "$file"
+expect 3 "$TACHO" calibrate --show
+grep -q 'another machine' "$work/err" || fail "another machine's file: $(cat "$work/err")"
+
+# damaged: refused with a hint, a run goes on without it, --force replaces it
+damaged() { # HOW; the file's text is on standard input
+    cat > "$file"
+    expect 3 "$TACHO" calibrate --quick
+    grep -q 'damaged' "$work/err" && grep -q '^hint: .*--force' "$work/err" || fail "damaged, $1: $(cat "$work/err")"
+}
+sed 's/tacho-calibration/x/' keep | damaged 'another schema'
+sed 's/"value":.*/"value": -1,/' keep | damaged 'a value below zero'
+damaged 'empty' < /dev/null
+head -c 700 keep | damaged 'cut'
+expect 0 "$TACHO" run -o c.tacho -- true
+grep -q 'damaged' "$work/err" || fail "a run does not say that the file is damaged"
+[ "$(sqlite3 c.tacho "select count(distinct resource) from ceiling")" = 1 ] || fail "rows of a damaged file"
+
+# operations: each has a row, and a place
+expect 0 "$once" calibrate --quick --force --ops --disk /dev/shm
+[ "$(find "$work/once" -name 'said*' | wc -l)" = 2 ] || fail "measured for it: $(ls "$work/once")"
+for op in matmul.forward matmul.backward attention.forward layernorm.backward gelu.forward classifier.fused adamw sgd; do
+    grep -Eq "^$op .* (memory|compute|cached) [0-9]+ %" "$work/out" || fail "no place for $op: $(grep "^$op" "$work/out")"
+done
+[ "$(kept | wc -l)" = 1 ] || fail "left behind: $(kept)"
+expect 0 "$TACHO" calibrate --show
+
+# killed while it measures: what measured for it ends too, and what was kept stays
+sum=$(cksum < "$file")
+"$TACHO" calibrate --quick --force --disk "$work" > /dev/null 2>&1 &
+pid=$!
+for ((i = 0; i < 3000; i++)); do
+    child=$(tr -d ' ' < "/proc/$pid/task/$pid/children")
+    [ -n "$child" ] && grep -aq -- --disk "/proc/$child/cmdline" 2> /dev/null && break
+    sleep 0.02
+done
+[ "$i" -lt 3000 ] || fail "it never measured"
+kill -TERM $pid
+wait $pid
+for ((i = 0; i < 3000; i++)); do
+    grep -aq -- --disk "/proc/$child/cmdline" 2> /dev/null || break
+    sleep 0.02
+done
+[ "$i" -lt 3000 ] || fail "the program that measures outlives tacho"
+[ "$(kept | wc -l)" = 1 ] && [ "$(cksum < "$file")" = "$sum" ] || fail "killed, it left $(kept)"
+
+# where it cannot be kept it says so
+if [ "$(id -u)" != 0 ]; then
+    chmod 500 "$XDG_CACHE_HOME/tacho"
+    expect 3 "$TACHO" calibrate --quick --force
+    grep -q 'hint: set XDG_CACHE_HOME' "$work/err" || fail "no hint: $(cat "$work/err")"
+fi
+exit 0

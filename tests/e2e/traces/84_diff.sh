@@ -1,0 +1,204 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# tacho diff: runs of the engine (with TIMING: that more layers are slower), one whose steps were made longer, mistakes, and real traces: the 0- and the 4-worker ResNet, a trace and itself, halves of one
+# trace, a trace in which one operator was made slower.
+set -u
+# shellcheck source=tests/e2e/kit/report_common.sh
+. "$(dirname "$0")/../kit/report_common.sh"
+traces=${TACHO_TRACES:-$SRC/../shared/traces}
+[ -d "$traces" ] && traces=$(cd "$traces" && pwd)
+command -v sqlite3 > /dev/null || { echo "needs the program sqlite3"; exit 77; }
+work_folder
+
+# expect CODE ARG...: tacho diff ARG...; output in out and err
+expect() {
+    local want=$1 rc
+    shift
+    "$TACHO" diff "$@" > out 2> err < /dev/null
+    rc=$?
+    [ $rc = "$want" ] || { cat out err; fail "exit code $rc instead of $want: tacho diff $*"; }
+}
+says() {
+    tr '\n' ' ' < out | tr -s ' ' | grep -qF -- "$1" || { cat out; fail "the output does not say '$1'"; }
+}
+silent_about() {
+    tr '\n' ' ' < out | tr -s ' ' | grep -qF -- "$1" && { cat out; fail "the output says '$1'"; }
+}
+complains() {
+    grep -qF -- "$1" err || { cat err; fail "no message '$1'"; }
+    [ -s out ] && fail "something on stdout beside an error"
+}
+
+# ---- runs of the engine ------------------------------------------------------------------------------------------------------
+record() { # NAME ARG...
+    local name=$1
+    shift
+    rm -f "$name.tacho"
+    "$TACHO" run -o "$name.tacho" --overhead 0 -- "$TRAIN" gpt2-tiny --channels 32 --heads 4 --data "$data" --log-every 0 "$@" > log 2>&1 ||
+        { cat log; fail "the run $name failed"; }
+}
+export OMP_NUM_THREADS=1 # on a busy machine, threads that wait for each other make one step ten times the next
+record one --steps 24 --layers 1 --batch 2 --seq 32
+record two --steps 30 --layers 1 --batch 2 --seq 32
+record deep --steps 24 --layers 20 --batch 2 --seq 32
+record wide --steps 24 --layers 1 --batch 8 --seq 32
+
+expect 0 one.tacho one.tacho
+says "no difference"
+expect 0 one.tacho two.tacho # other numbers of steps compare
+says "counted steps"
+expect 0 one.tacho deep.tacho
+says "compute"
+if [ -n "${TIMING:-}" ]; then # twenty times the layers are slower, whatever else the machine does
+    expect 0 one.tacho two.tacho --fail-above 400% --assume-run-sd 5%
+    expect 0 one.tacho deep.tacho
+    says "slower"
+    expect 1 one.tacho deep.tacho --fail-above 3% --assume-run-sd 5%
+    says "FAILED"
+    expect 1 one.tacho deep.tacho --fail-above "3 %" --assume-run-sd 5% --json -o diff.json
+    expect 0 deep.tacho one.tacho --fail-above 3% --assume-run-sd 5% # faster is no failure
+    exit 0                                        # the rest does not depend on the machine
+fi
+# the same run with 50 ms more at the end of each step: much more than its steps differ by
+cp one.tacho slow.tacho
+sqlite3 slow.tacho "CREATE TEMP TABLE n AS SELECT rowid AS r, start AS t, row_number() OVER (ORDER BY start) - 1 AS k FROM step;
+    UPDATE slice SET start = start + 50000000 * max(0, (SELECT count(*) FROM n WHERE t <= slice.start) - 1);
+    UPDATE step SET start = start + 50000000 * k, \"end\" = \"end\" + 50000000 * (k + 1) FROM n WHERE r = step.rowid" || fail "no slower copy"
+expect 0 one.tacho slow.tacho
+says "slower"
+# one run a side does not say how much runs differ: undecided, unless that is given
+expect 6 one.tacho slow.tacho --fail-above 3%
+says "UNDECIDED"
+expect 6 --fail-above 3% one.tacho two.tacho one.tacho -- slow.tacho slow.tacho slow.tacho
+says "so few runs cannot show any change"
+expect 1 --fail-above 3% one.tacho one.tacho one.tacho one.tacho -- slow.tacho slow.tacho slow.tacho slow.tacho
+says "4 and 4 runs"
+expect 1 one.tacho slow.tacho --fail-above 3% --assume-run-sd 2%
+says "FAILED"
+says "smallest detectable change"
+expect 1 one.tacho slow.tacho --fail-above "3 %" --assume-run-sd 2 --json -o diff.json
+[ -s diff.json ] || fail "a failed limit must still write the file"
+grep -q '"schema": "tacho-diff/1"' diff.json || fail "no schema"
+grep -q '"failed": true' diff.json || fail "the JSON does not say that the limit failed"
+expect 0 slow.tacho one.tacho --fail-above 3% --assume-run-sd 2% # faster is no failure
+expect 0 one.tacho wide.tacho
+says "64 and 256 tokens"
+
+# ---- mistakes ----------------------------------------------------------------------------------------------------------------
+expect 2
+complains "the two runs"
+expect 2 one.tacho
+complains "the two runs"
+expect 2 one.tacho two.tacho deep.tacho
+expect 2 one.tacho two.tacho --fail-above much
+complains "not a percentage"
+expect 2 one.tacho two.tacho --fail-above -1
+expect 2 one.tacho two.tacho --fail-above 0x3
+expect 2 one.tacho two.tacho --fail-above nan
+"$TACHO" diff one.tacho absent.tacho > out 2> err && fail "a missing run must be an error"
+complains "absent.tacho"
+echo "no run at all" > text.tacho
+"$TACHO" diff one.tacho text.tacho > out 2> err
+[ $? = 3 ] || { cat err; fail "a file of text is not bad input"; }
+complains "text.tacho"
+"$TACHO" diff text.tacho one.tacho -o half.txt > out 2> err && fail "a text file as baseline must be an error"
+[ -e half.txt ] && fail "an output was left although there was nothing to write"
+"$TACHO" diff --help > out || fail "no help"
+says "BASELINE CANDIDATE"
+
+# ---- real traces --------------------------------------------------------------------------------------------------------------
+[ -d "$traces" ] || { echo "needs the folder of real traces: $traces (TACHO_TRACES); runs of the engine passed"; exit 77; }
+zero=$traces/kineto_tb_resnet50_num_workers_0_steps16-21_rank0.json.gz
+four=$traces/kineto_tb_resnet50_num_workers_4_steps16-21_rank0.json.gz
+expect 0 "$four" "$zero"
+says "slower"
+says "input +"
+says "a step (loader: enumerate(DataLoader))"
+says "not enough steps"
+expect 0 "$zero" "$four"
+says "less time"
+says "input -"
+says "(loader: enumerate(DataLoader))"
+expect 6 "$four" "$zero" --fail-above 3% # four steps each: 25 % longer, and undecided
+says "UNDECIDED"
+for t in "$zero" "$traces/hta_trace_diff_test_rank1.json.gz" "$traces/tracelens_b200_eager_rank0.json.gz"; do
+    expect 0 "$t" "$t"
+    says "no difference"
+done
+expect 0 "$four" "$traces/tracelens_b200_eager_rank0.json.gz"
+says "candidate has no steps"
+
+command -v python3 > /dev/null || { echo "needs python3 for cutting traces; the rest passed"; exit 77; }
+cat > cut.py << 'END'
+# Six times four steps of a real trace, one after the other; times and ids of each copy are its own. With SLOW us, that much is
+# put into each Optimizer.step: what is open there gets longer, what comes later begins later. Writes the first and the second
+# half of the steps as well.
+import gzip, json, sys
+source, name, slow = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with gzip.open(source) as f:
+    trace = json.load(f, strict=False)
+spans = [e for e in trace["traceEvents"] if e.get("ph") == "X" and e["cat"] != "Trace"]
+start = {e["name"].split("#")[1]: e["ts"] for e in spans if e["name"].startswith("ProfilerStep#")}
+t0, t1 = start["17"], start["21"]
+window = sorted((e for e in spans if t0 <= e["ts"] < t1), key=lambda e: e["ts"])
+for e in window:
+    e.get("args", {}).pop("Call stack", None)
+marks = sorted(e["ts"] + 1 for e in window if e["name"].startswith("Optimizer.step#"))
+out, step, shift = [], 0, 0
+for copy in range(6):
+    # what is put in: SLOW, and up to 0.9 ms that are another number in each step
+    delay = [slow + (copy * len(marks) + k) * 7919 % 900 for k in range(len(marks))]
+    for e in window:
+        x = dict(e, args=dict(e.get("args", {})))
+        before = sum(d for m, d in zip(marks, delay) if m <= e["ts"])
+        inside = sum(d for m, d in zip(marks, delay) if e["ts"] < m < e["ts"] + e["dur"]) if "stream" not in x["args"] else 0
+        x["ts"] = e["ts"] + shift + before
+        x["dur"] = e["dur"] + inside
+        for key in ("correlation", "external id", "External id"):
+            if key in x["args"]:
+                x["args"][key] += copy * 10**7
+        if e["name"].startswith("ProfilerStep#"):
+            x["name"], step = f"ProfilerStep#{step}", step + 1
+        out.append(x)
+    shift += t1 - t0 + sum(delay)
+def write(path, events):
+    with open(path, "w") as f:
+        json.dump({"schemaVersion": 1, "deviceProperties": trace["deviceProperties"], "traceEvents": events}, f)
+middle = [e["ts"] for e in out if e["name"] == f"ProfilerStep#{step // 2}"][0]
+write(f"{name}.json", out)
+write(f"{name}_first.json", [e for e in out if e["ts"] < middle])
+write(f"{name}_second.json", [e for e in out if e["ts"] >= middle])
+END
+python3 cut.py "$four" same 0 && python3 cut.py "$four" slow 8000 || fail "the traces could not be cut"
+
+expect 0 same_first.json same_second.json --fail-above 3% --assume-run-sd 0.5%
+silent_about "not enough steps" # 10 steps each: something can be said, and it is
+says "no significant difference"
+expect 0 same_first.json same_second.json --json
+grep -q '"differs": false' out || fail "halves of one trace differ significantly"
+grep -q '"significant": true' out && fail "something in the halves of one trace is called significant"
+
+expect 1 same.json slow.json --fail-above 3% --assume-run-sd 0.5%
+says "host +8"
+says "Optimizer.step#SGD.step"
+says "FAILED"
+expect 0 same.json slow.json --fail-above 20% --assume-run-sd 0.5%
+expect 0 same.json slow.json --json
+python3 - << 'END' || fail "the slower operator is not what the JSON says"
+import json
+d = json.load(open("out"))
+assert d["schema"] == "tacho-diff/1" and d["slower"] and d["unit"] == "step", d["verdict"]
+op = {r["name"]: r for r in d["operators"]}["Optimizer.step#SGD.step"]
+assert op["significant"] and abs(op["delta_ms"] - 8) < 0.1, op
+assert abs(d["step"]["delta_ms"] - 8) < 0.8 and d["step"]["significant"], d["step"]
+assert {r["name"] for r in d["classes"]} >= {"compute", "input", "host"}
+others = [r["name"] for r in d["kernels"] + d["operators"] if r["significant"] and abs(r["delta_ms"]) > 0.5]
+assert others == ["Optimizer.step#SGD.step"], others
+for pointer in d["absent"]:  # every null has its reason
+    node = d
+    for part in pointer.split("/")[1:]:
+        node = node[int(part)] if isinstance(node, list) else node[part]
+    assert node is None, pointer
+END
+exit 0
