@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/base/import_apart.h"
 #include "cli/base/merge_files.h"
 #include "cli/base/message.h"
 #include "cli/base/options.h"
@@ -67,7 +68,7 @@ int cli_import_files(const char *const *in, size_t in_count, const char *out, co
                                                   .step_marker = marker,
                                                   .progress = cli_progress_step,
                                                   .ctx = &progress};
-    int rc = store_import(&import_options, import_result, &err);
+    int rc = cli_import_apart(&import_options, import_result, &err);
     int stopped = cli_progress_end(&progress);
     if (code)
         *code = rc;
@@ -126,6 +127,15 @@ static bool is_key_name(const char *name)
     return strspn(name, "0123456789abcdef") == 32 && !strcmp(name + 32, ".tacho");
 }
 
+/* Removes what an import that was killed left: a lock, an unfinished file or its hidden folder. */
+static void remove_stale(int folder, const char *name, const struct stat *st)
+{
+    if (S_ISREG(st->st_mode))
+        unlinkat(folder, name, 0);
+    else if (S_ISDIR(st->st_mode) && name[0] == '.' && strcmp(name, "..") != 0 && name[1])
+        cli_import_remove_left(folder, name);
+}
+
 /* Removes the least recently used imports until all fit, but never the one just made. Also removes
  * what killed imports left. */
 static void evict(const char *folder, const char *keep, int64_t most)
@@ -138,11 +148,11 @@ static void evict(const char *folder, const char *keep, int64_t most)
         return;
     for (struct dirent *entry; (entry = readdir(dir));) {
         struct stat st;
-        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
             continue;
-        if (!is_key_name(entry->d_name)) {
+        if (!S_ISREG(st.st_mode) || !is_key_name(entry->d_name)) {
             if (st.st_mtime < time(NULL) - STALE_SECONDS)
-                unlinkat(dirfd(dir), entry->d_name, 0);
+                remove_stale(dirfd(dir), entry->d_name, &st);
             continue;
         }
         total += st.st_size;

@@ -21,15 +21,15 @@ static const int needed[] = {
     CAP_SYS_ADMIN,    CAP_SYS_RESOURCE,    CAP_SYS_NICE, CAP_IPC_LOCK,
 };
 
-void col_privileges_drop(void)
+void col_privileges_keep(const int *capabilities, size_t count)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
     uint32_t kept[_LINUX_CAPABILITY_U32S_3] = {0};
     if (syscall(SYS_capget, &head, data) != 0)
         return;
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        kept[needed[i] / 32] |= UINT32_C(1) << needed[i] % 32;
+    for (size_t i = 0; i < count; i++)
+        kept[capabilities[i] / 32] |= UINT32_C(1) << capabilities[i] % 32;
     for (size_t i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
         data[i].effective &= kept[i];
         data[i].permitted &= kept[i];
@@ -37,4 +37,9 @@ void col_privileges_drop(void)
     }
     if (syscall(SYS_capset, &head, data) == 0)
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+void col_privileges_drop(void)
+{
+    col_privileges_keep(needed, sizeof needed / sizeof *needed);
 }

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a confined process can and cannot do, and imports by one. Each check runs in a child,
+ * because the rights are gone for good; a check that fails ends it with the number of its line.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli/base/confine.h"
+#include "cli/base/import_apart.h"
+
+/* In a child: 255 lines at most are told apart, which this file does not exceed. */
+#define HOLDS(condition) \
+    do { \
+        if (!(condition)) \
+            _exit(__LINE__ & 255 ? __LINE__ & 255 : 1); \
+    } while (0)
+
+static char place[512];
+
+static const char *at(const char *name)
+{
+    static char path[4][1024];
+    static int next;
+    char *text = path[next++ % 4];
+    snprintf(text, sizeof path[0], "%s/%s", place, name);
+    return text;
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(place, sizeof place, "%s/confine-XXXXXX",
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    assert_non_null(mkdtemp(place));
+    assert_int_equal(mkdir(at("in"), 0700), 0);
+    assert_int_equal(mkdir(at("out"), 0700), 0);
+    write_file(at("in/trace"), "read me");
+    write_file(at("secret"), "do not");
+    write_file(at("far"), "linked");
+    assert_int_equal(symlink("../far", at("in/link")), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"in/trace", "in/link", "in", "out/made",
+                                        "out",      "secret",  "far"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        remove(at(names[i]));
+    return rmdir(place);
+}
+
+/* Runs `check` in a confined child and fails where it does. */
+static void confined(void (*check)(int done))
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        const char *const in[] = {at("in")}, *const out[] = {at("out")};
+        check(cli_confine(&(struct cli_reach){in, 1, out, 1}));
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int opens(const char *path, int flags)
+{
+    int fd = open(path, flags | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 ? errno : 0;
+}
+
+static void check_files(int done)
+{
+    HOLDS(opens(at("in/trace"), O_RDONLY) == 0);
+    HOLDS(opens(at("in/link"), O_RDONLY) == 0);
+    HOLDS(opens(at("out/made"), O_RDWR | O_CREAT) == 0);
+    HOLDS(unlink(at("out/made")) == 0);
+    if (!(done & CLI_CONFINED_FILES))
+        return; /* this kernel has no Landlock */
+    HOLDS(opens(at("in/trace"), O_RDWR) == EACCES);
+    HOLDS(unlink(at("in/trace")) && errno == EACCES);
+    HOLDS(opens(at("in/new"), O_WRONLY | O_CREAT) == EACCES);
+    HOLDS(opens(at("secret"), O_RDONLY) == EACCES);
+    HOLDS(opens("/etc/passwd", O_RDONLY) == EACCES);
+    HOLDS(rename(at("secret"), at("out/secret")) && (errno == EACCES || errno == EXDEV));
+    HOLDS(link(at("secret"), at("out/secret")) && (errno == EACCES || errno == EXDEV));
+}
+
+static void files_of_the_reach(void **state)
+{
+    (void)state;
+    confined(check_files);
+    assert_int_equal(opens(at("secret"), O_RDONLY), 0);
+}
+
+static void *add_one(void *number)
+{
+    ++*(int *)number;
+    return NULL;
+}
+
+static void check_calls(int done)
+{
+    pthread_t thread;
+    int number = 0;
+    HOLDS(pthread_create(&thread, NULL, add_one, &number) == 0);
+    HOLDS(pthread_join(thread, NULL) == 0 && number == 1);
+    char *more = malloc(64u << 20);
+    HOLDS(more);
+    memset(more, 1, 64u << 20);
+    free(more);
+    if (!(done & CLI_CONFINED_CALLS))
+        return; /* not for this processor */
+    HOLDS(socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == ENOSYS);
+    HOLDS(socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == ENOSYS);
+    HOLDS(execl("/bin/true", "true", (char *)NULL) < 0 && errno == ENOSYS);
+    HOLDS(syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) < 0 && errno == ENOSYS);
+    HOLDS(kill(getppid(), 0) < 0 && errno == ENOSYS);
+    HOLDS(prctl(PR_SET_DUMPABLE, 1) < 0 && errno == ENOSYS);
+    void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    HOLDS(code == MAP_FAILED && errno == ENOSYS);
+    code = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    HOLDS(code != MAP_FAILED && mprotect(code, 4096, PROT_READ | PROT_EXEC) < 0);
+}
+
+static void threads_but_no_programs(void **state)
+{
+    (void)state;
+    confined(check_calls);
+}
+
+/* ---- an import ------------------------------------------------------------------------------- */
+
+static const char trace[] =
+    "{\"traceEvents\": ["
+    "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"op\", \"pid\": 1, \"tid\": 1, \"ts\": 1, "
+    "\"dur\": 2}]}";
+
+static int files_in(const char *path)
+{
+    DIR *folder = opendir(path);
+    int count = 0;
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(folder);
+    return count;
+}
+
+static int import(struct store_import_options options, struct tacho_error *err)
+{
+    struct store_import_result result = {0};
+    const char *in = at("in/trace");
+    char out[1024];
+    snprintf(out, sizeof out, "%s", at("out/made"));
+    options.in = &in;
+    options.in_count = 1;
+    options.out = out;
+    *err = (struct tacho_error){0};
+    int rc = cli_import_apart(&options, &result, err);
+    assert_int_equal(files_in(at("out")), rc == 0 || rc == TACHO_EEXISTS);
+    if (!rc)
+        assert_int_equal(result.events, 1);
+    return rc;
+}
+
+static void an_import_leaves_one_file(void **state)
+{
+    (void)state;
+    struct tacho_error err;
+    write_file(at("in/trace"), trace);
+    assert_int_equal(import((struct store_import_options){0}, &err), 0);
+    assert_int_equal(import((struct store_import_options){0}, &err), TACHO_EEXISTS);
+}
+
+static void errors_name_the_file_that_was_asked_for(void **state)
+{
+    (void)state;
+    struct tacho_error err;
+    write_file(at("in/trace"), "not a trace");
+    assert_int_equal(import((struct store_import_options){0}, &err), TACHO_EFORMAT);
+    assert_non_null(strstr(err.what, at("in/trace")));
+    assert_true(*err.hint);
+    /* a folder that is not there */
+    const char *in = at("in/trace");
+    struct store_import_result result;
+    struct store_import_options options = {.in = &in, .in_count = 1, .out = at("none/made")};
+    assert_int_equal(cli_import_apart(&options, &result, &err), TACHO_ENOTFOUND);
+    assert_null(strstr(err.what, ".import"));
+}
+
+/* Ends the importer from outside, as a defect of a parser or the system would. */
+static int end_child(void *ctx, int64_t done, int64_t total)
+{
+    (void)done;
+    (void)total;
+    int importer = 0;
+    FILE *children = fopen("/proc/thread-self/children", "r");
+    if (children && fscanf(children, "%d", &importer) == 1)
+        kill(importer, *(int *)ctx);
+    if (children)
+        fclose(children);
+    return 0;
+}
+
+static int stop_it(void *ctx, int64_t done, int64_t total)
+{
+    (void)ctx;
+    (void)done;
+    (void)total;
+    return 1;
+}
+
+/* A trace that takes long enough to be watched. */
+static void write_long_trace(void)
+{
+    FILE *file = fopen(at("in/trace"), "w");
+    assert_non_null(file);
+    fputs("{\"traceEvents\": [", file);
+    for (int i = 0; i < 600000; i++)
+        fprintf(file,
+                "%s{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"op%d\", \"pid\": 1, \"tid\": "
+                "1, \"ts\": %d, \"dur\": 2}",
+                i ? "," : "", i, 4 * i);
+    fputs("]}", file);
+    fclose(file);
+}
+
+static void a_crash_is_an_error(void **state)
+{
+    (void)state;
+    struct tacho_error err;
+    write_long_trace();
+    int number = SIGABRT; /* cmocka catches SIGSEGV */
+    assert_int_equal(
+        import((struct store_import_options){.progress = end_child, .ctx = &number}, &err),
+        TACHO_EINTERNAL);
+    assert_non_null(strstr(err.what, "signal 6"));
+    number = SIGKILL;
+    assert_int_equal(
+        import((struct store_import_options){.progress = end_child, .ctx = &number}, &err),
+        TACHO_ENOMEM);
+}
+
+static void an_import_can_be_stopped(void **state)
+{
+    (void)state;
+    struct tacho_error err;
+    write_long_trace();
+    assert_int_equal(import((struct store_import_options){.progress = stop_it}, &err),
+                     TACHO_EINTERRUPTED);
+}
+
+int main(void)
+{
+#define WITH_FILES(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        WITH_FILES(files_of_the_reach),        WITH_FILES(threads_but_no_programs),
+        WITH_FILES(an_import_leaves_one_file), WITH_FILES(errors_name_the_file_that_was_asked_for),
+        WITH_FILES(a_crash_is_an_error),       WITH_FILES(an_import_can_be_stopped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
