@@ -8,7 +8,9 @@ SAN ?=                 ## SAN=LIST    sanitizers, e.g. SAN=address,undefined or 
 DEBUG ?= 0             ## DEBUG=1     no optimisation
 WERROR ?= 1            ## WERROR=0    warnings do not stop the build
 HARDEN ?= 1            ## HARDEN=0    no stack protector, no _FORTIFY_SOURCE, no full RELRO and the like
-MARCH ?= native        ## MARCH=CPU   CPU the reference engine is compiled for
+CROSS ?=               ## CROSS=PREFIX  tools of another architecture, e.g. CROSS=aarch64-linux-gnu- (docs/portable.md)
+SYSROOT ?=             ## SYSROOT=DIR its libraries; `.ci/sysroot DIR` makes one on Debian
+MARCH ?= $(if $(strip $(CROSS)),$(CROSS_MARCH),native) ## MARCH=CPU   CPU the reference engine is compiled for
 PREFIX ?= /usr/local   ## PREFIX=DIR  where `make install` puts things (DESTDIR= is honoured)
 FILTER ?=              ## FILTER=RE   only the tests whose name matches
 # strip the blanks that the comments above leave behind
@@ -18,16 +20,30 @@ SAN := $(strip $(SAN))
 DEBUG := $(strip $(DEBUG))
 WERROR := $(strip $(WERROR))
 HARDEN := $(strip $(HARDEN))
+CROSS := $(strip $(CROSS))
+SYSROOT := $(strip $(SYSROOT))
+# a cross compiler knows no native CPU: what every CPU of the architecture has
+CROSS_MARCH := $(if $(filter aarch64%,$(CROSS)),armv8-a,$(firstword $(subst -, ,$(CROSS))))
 MARCH := $(strip $(MARCH))
 PREFIX := $(strip $(PREFIX))
 FILTER := $(strip $(FILTER))
 
+# the sysroot belongs to the compiler's name, so that the probe of libraries sees the same machine
+IN_SYSROOT := $(if $(SYSROOT), --sysroot=$(abspath $(SYSROOT)))
+ifneq ($(CROSS),)
+export CROSS
+export PKG_CONFIG_SYSROOT_DIR := $(abspath $(SYSROOT))
+export PKG_CONFIG_LIBDIR := $(abspath $(SYSROOT))/usr/lib/$(CROSS:%-=%)/pkgconfig:$(abspath $(SYSROOT))/usr/share/pkgconfig
+endif
 ifeq ($(origin CC),default)
-CC := gcc
+CC := $(CROSS)gcc$(IN_SYSROOT)
 endif
 # one file is C++ (store/import/kineto/kineto_json.cpp): the C++ compiler of the same family, where there is one
 ifeq ($(origin CXX),default)
-CXX := $(or $(if $(filter clang%,$(notdir $(CC))),$(notdir $(shell command -v $(patsubst clang%,clang++%,$(notdir $(CC)))))),g++)
+CXX := $(or $(if $(filter clang%,$(notdir $(CC))),$(notdir $(shell command -v $(patsubst clang%,clang++%,$(notdir $(CC)))))),$(CROSS)g++$(IN_SYSROOT))
+endif
+ifeq ($(origin AR),default)
+AR := $(CROSS)ar
 endif
 Q := $(if $(filter 1,$(V)),,@)
 VERSION := 0.1.0
@@ -42,7 +58,7 @@ endif
 .SUFFIXES:
 
 # ---- what this machine has: probed once into $(O)/config.mk; removing the file probes again ------------------------------------
-NO_BUILD_GOALS := help clean deps lint lint-rules lint-circles lint-format lint-shell lint-python tidy format compile_commands.json uninstall asan ubsan tsan check-san
+NO_BUILD_GOALS := help clean deps lint lint-rules lint-circles lint-format lint-shell lint-python tidy format compile_commands.json uninstall asan ubsan tsan check-san check-aarch64
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
 include $(O)/config.mk
 endif
@@ -189,7 +205,7 @@ $(O)/libtrain.a: $(call obj,$(filter-out workloads/main.c,$(TRAIN_SRC)))
 	$(archive)
 define archive
 	@echo "  AR      $@"
-	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 endef
 # tests of the engine link libtrain; all others link the rooms of tacho
 $(O)/tests/unit/libtrain/%: $(O)/obj/tests/unit/libtrain/%.o $(O)/libtrain.a
@@ -199,7 +215,9 @@ $(O)/tests/unit/libtrain/%: $(O)/obj/tests/unit/libtrain/%.o $(O)/libtrain.a
 $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(O)/libtacho.a
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(O)/libtacho.a $(CMOCKA_LIBS) $(TACHO_LIBS)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(O)/libtacho.a $(CMOCKA_LIBS) $(TACHO_LIBS)
+# both ends of the rings in one program
+$(O)/tests/unit/agent/test_agent_order: $(call obj,$(wildcard profiler/agent/core/*.c))
 $(O)/tests/targets/%: $(O)/obj/tests/targets/%.o
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
@@ -250,6 +268,12 @@ check-long: all unit-programs $(BENCH) ## the tests of `make check` and the long
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --long "$(O)" '$(FILTER)'
 check-hostile: all unit-programs ## what an adversary tries: kills, stray writes, hostile files and folders; a table at its end
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --hostile "$(O)" '$(FILTER)'
+# the cross tools by their own names, whatever CC this build has
+AARCH64 = $(if $(findstring ccache,$(CC)),ccache )aarch64-linux-gnu-
+check-aarch64: ## the unit programs, built for aarch64 and run under qemu-user: SYSROOT=DIR, which `.ci/sysroot DIR` makes
+	$(Q)if tests/aarch64.sh --tools "$(SYSROOT)"; then \
+	$(MAKE) O=$(O)-aarch64 CROSS=aarch64-linux-gnu- CC="$(AARCH64)gcc --sysroot=$(SYSROOT)" CXX="$(AARCH64)g++ --sysroot=$(SYSROOT)" all unit-programs && \
+	tests/aarch64.sh "$(O)-aarch64" "$(SYSROOT)" '$(FILTER)'; else [ $$? = 77 ]; fi
 unit-programs: $(UNIT) $(TARGETS) $(FAKES)
 # a GPU job with books of its own: where nvcc is; it runs without the toolkit
 NVCC ?= $(firstword $(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/bin/nvcc) nvcc)
@@ -373,4 +397,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: man bench-engine bench-advice dist deb coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+.PHONY: check-aarch64 man bench-engine bench-advice dist deb coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force

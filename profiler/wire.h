@@ -24,8 +24,8 @@
  * taken, so a position can never be applied to another use of the same segment.
  *
  * Order. Records of one thread are in order along its chain (chain_seq from 0, without holes).
- * Between threads only time orders. Times are raw TSC ticks or CLOCK_MONOTONIC ns, as pool->clock
- * says. All integers are native-endian: both ends are one machine.
+ * Between threads only time orders. Times are raw ticks or CLOCK_MONOTONIC ns, as pool->clock says.
+ * All integers are native-endian: both ends are one machine.
  *
  * Fork: thread state lives on MADV_WIPEONFORK pages, so a child finds no segment, and opens a pool
  * of its own at its first event, with the parent's arena copied (ids stay valid). Exec leaves the
@@ -91,6 +91,7 @@ struct wire_loan {
 /* What CUDA_INJECTION64_PATH was before: loaded after the agent. */
 #define WIRE_ENV_CHAIN "TACHO_CHAIN_CUDA"
 
+/* TSC: the counter of profiler/ticks.h, whatever the processor calls it. */
 enum wire_clock { WIRE_CLOCK_TSC = 1, WIRE_CLOCK_MONOTONIC = 2 };
 enum wire_state { WIRE_FREE = 0, WIRE_TAKEN = 1, WIRE_ACTIVE = 2, WIRE_FULL = 3 };
 
@@ -380,7 +381,8 @@ struct wire_gpu {
 /* ---- capture windows: the file `control` in the segment folder ----------------------------------------------------------------
  *
  * Written by the collector before the target starts and by `tacho capture` later; all processes of
- * the run look at it. `sequence` is odd while it is being written. */
+ * the run look at it. `sequence` is odd while it is being written
+ * (profiler/control.h). */
 #define WIRE_CONTROL       "control"
 #define WIRE_CONTROL_MAGIC 0x306c72746e6f6354ull
 enum wire_capture {

@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 
 #include "cli/commands/commands.h"
+#include "profiler/collector/stacks/unwind_rows.h"
 #include "store/store.h"
 
 struct values {
@@ -30,8 +31,10 @@ const struct cli_spec cli_version_spec = {
 #else
 #define FEATURE_PFM "no: hardware counters are not supported"
 #endif
-#ifdef HAVE_DW
+#ifdef COL_UNWIND_HERE
 #define FEATURE_DW "yes"
+#elif defined(HAVE_DW)
+#define FEATURE_DW "yes, for names; sampled call stacks use frame pointers only on this processor"
 #else
 #define FEATURE_DW "no: sampled call stacks use frame pointers only"
 #endif

@@ -270,8 +270,9 @@ void TYPED(lt_reference_classifier)(const union lt_args *args)
     for (int64_t r = 0; r < a->rows; r++) {
         ELEMENT *x = (ELEMENT *)a->logits + r * a->v;
         double max = -INFINITY, sum = 0;
+        /* not fmax: gcc 12 for aarch64 fails to compile its reduction */
         for (int64_t i = 0; i < a->v; i++)
-            max = fmax(max, (double)GET(x[i]));
+            max = (double)GET(x[i]) > max ? (double)GET(x[i]) : max;
         for (int64_t i = 0; i < a->v; i++)
             sum += exp((double)GET(x[i]) - max);
         a->losses[r] = (float)(max + log(sum) - (double)GET(x[a->targets[r]]));

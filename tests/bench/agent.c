@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "profiler/ticks.h"
 #include "tacho_nvtx.h"
 #include "tests/targets/pool_reader.h"
 
@@ -41,13 +42,11 @@ static uint64_t now_ns(void)
 
 /* ---- what is measured: each makes `n` calls ---- */
 
-static void do_tsc(int n)
+static void do_ticks(int n)
 {
     uint64_t sum = 0;
     for (int i = 0; i < n; i++) {
-#if defined(__x86_64__)
-        sum += __builtin_ia32_rdtsc();
-#endif
+        sum += ticks_read();
     }
     atomic_store_explicit(&sink, sum, memory_order_relaxed);
 }
@@ -287,9 +286,7 @@ int main(int argc, char **argv)
         return 2;
     }
     pin(0);
-#if defined(__x86_64__)
-    measure("rdtsc", do_tsc, 0);
-#endif
+    measure(TICKS_NAME, do_ticks, 0);
     measure("clock_gettime(CLOCK_MONOTONIC)", do_clock, 0);
     int rc = in_child(NULL, argv[1], absolute);
     rc |= in_child(with_tool, argv[1], absolute);

@@ -38,6 +38,7 @@
 #include <nvtx3/nvToolsExtPayload.h>
 #include <nvtx3/nvToolsExtSemanticsTime.h>
 
+#include "profiler/ticks.h"
 #include "profiler/wire.h"
 
 /* -fvisibility=hidden does not reach declarations: without this each access would go through the
@@ -73,23 +74,21 @@ bool agent_start(void);
 
 /* ---- clock ---- */
 
-/* Chooses the clock: TSC where it is invariant and the kernel trusts it, else CLOCK_MONOTONIC ns.
- */
+/* Chooses the clock: the counter of profiler/ticks.h where it is steady and the kernel trusts it,
+ * else CLOCK_MONOTONIC ns. */
 uint32_t agent_clock_choose(void);
 uint64_t agent_clock_monotonic(void);
 
 static inline uint64_t agent_now(void)
 {
-#if defined(__x86_64__)
     if (agent_likely(agent_setup.clock == WIRE_CLOCK_TSC))
-        return __builtin_ia32_rdtsc();
-#endif
+        return ticks_read();
     return agent_clock_monotonic();
 }
 
 /* ---- thread state ---- */
 
-/* READY: idle, and the clock is the TSC, as the common case wants it. */
+/* READY: idle, and the clock is the counter, as the common case wants it. */
 enum agent_gate { AGENT_WIPED = 0, AGENT_READY = 1, AGENT_BUSY = 2, AGENT_IDLE = 3 };
 
 /* Open ranges of one domain on one thread: depth counts every push of the program, recorded or not.

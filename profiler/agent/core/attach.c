@@ -51,7 +51,7 @@ static void setup_read(const char *folder)
     memcpy(agent_setup.folder, folder, strlen(folder) + 1);
     agent_lender_setup(getenv(WIRE_ENV_LENDER));
     agent_setup.clock = agent_clock_choose();
-    agent_setup.tick_ms = agent_setup.clock == WIRE_CLOCK_TSC ? 3000000 : 1000000;
+    agent_setup.tick_ms = agent_setup.clock == WIRE_CLOCK_TSC ? ticks_ms() : 1000000;
     unsigned long long cap = WIRE_SEGMENT_CAP;
     if (mib) {
         cap = strtoull(mib, NULL, 10) * ((1u << 20) / WIRE_SEGMENT_BYTES);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which clock the records carry. The TSC is the cheapest, but only where it runs at one rate on all
- * cores and the kernel itself still trusts it; else CLOCK_MONOTONIC.
+ * Which clock the records carry. The counter of the processor is the cheapest, but only where it
+ * runs at one rate on all cores and the kernel itself still trusts it; else CLOCK_MONOTONIC.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,10 +9,6 @@
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 #include "profiler/agent/core/agent.h"
 
@@ -23,10 +19,9 @@ uint64_t agent_clock_monotonic(void)
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-#if defined(__x86_64__)
-/* The kernel falls back to these clock sources when it found the TSC to stop, drift or differ
+/* The kernel falls back to these clock sources when it found the counter to stop, drift or differ
  * between sockets. */
-static bool kernel_distrusts_tsc(void)
+static bool kernel_distrusts_counter(void)
 {
     char text[32] = "";
     int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -39,26 +34,21 @@ static bool kernel_distrusts_tsc(void)
                          !strncmp(text, "jiffies", 7));
 }
 
-static bool tsc_is_invariant(void)
+/* A process may have forbidden itself to read the counter: then a read raises SIGSEGV. */
+static bool counter_is_usable(void)
 {
-    unsigned a, b, c, d;
     int mode = PR_TSC_ENABLE;
-    if (!__get_cpuid(0x80000007, &a, &b, &c, &d) || !(d & (1u << 8)))
+    if (!ticks_steady())
         return false;
     if (prctl(PR_GET_TSC, &mode) == 0 && mode == PR_TSC_SIGSEGV)
         return false;
-    return !kernel_distrusts_tsc();
+    return !kernel_distrusts_counter();
 }
-#endif
 
 uint32_t agent_clock_choose(void)
 {
     const char *forced = getenv(WIRE_ENV_CLOCK);
     if (forced && !strcmp(forced, "monotonic"))
         return WIRE_CLOCK_MONOTONIC;
-#if defined(__x86_64__)
-    if (tsc_is_invariant())
-        return WIRE_CLOCK_TSC;
-#endif
-    return WIRE_CLOCK_MONOTONIC;
+    return counter_is_usable() ? WIRE_CLOCK_TSC : WIRE_CLOCK_MONOTONIC;
 }

@@ -195,17 +195,8 @@ void agent_range_end(uint32_t domain, uint64_t id, struct agent_event *event);
 
 /* ---- the common case ----
  * A registered name, at most one payload of a known schema, room in the segment, nothing lost,
- * nothing paused, TSC. These have no call in them but the ones in tail position, so that the
- * compiler keeps everything in the registers of a leaf function. */
-
-AGENT_INLINE uint64_t agent_tsc(void)
-{
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc();
-#else
-    return 0;
-#endif
-}
+ * nothing paused, the counter as clock. These have no call in them but the ones in tail position,
+ * so that the compiler keeps everything in the registers of a leaf function. */
 
 /* The rest of a push, a pop or a mark that turned out not to be common; the thread is entered and
  * is left here. */
@@ -244,20 +235,20 @@ AGENT_INLINE void agent_put(struct agent_thread *thread, char *p, uint32_t kind,
 {
     const size_t work = 48;
     if (!data) {
-        agent_publish(thread, p, 16, kind, at, name, agent_tsc());
+        agent_publish(thread, p, 16, kind, at, name, ticks_read());
         return;
     }
     agent_put_pair(p + 16, (uint32_t)schema, (uint32_t)bytes);
     if (agent_likely(bytes == work)) {
         agent_copy(p + 24, data, work);
-        agent_publish(thread, p, 24 + work, kind | WIRE_PAYLOAD, at, name, agent_tsc());
+        agent_publish(thread, p, 24 + work, kind | WIRE_PAYLOAD, at, name, ticks_read());
         return;
     }
     if (bytes & 7)
         *(volatile agent_word *)(void *)(p + 24 + (bytes & ~(size_t)7)) = 0;
     agent_copy(p + 24, data, bytes);
     agent_publish(thread, p, 24 + ((bytes + 7) & ~(size_t)7), kind | WIRE_PAYLOAD, at, name,
-                  agent_tsc());
+                  ticks_read());
 }
 
 AGENT_INLINE int agent_push_fast(uint32_t domain, uint32_t name, uint64_t schema, const void *data,
@@ -288,7 +279,7 @@ AGENT_INLINE int agent_pop_fast(uint32_t domain)
         return agent_pop_cold(domain);
     thread->gate = AGENT_BUSY;
     atomic_signal_fence(memory_order_seq_cst);
-    uint64_t time = agent_tsc();
+    uint64_t time = ticks_read();
     struct agent_level *level = &thread->level[domain];
     char *p = thread->pos;
     uint32_t at;

@@ -63,9 +63,9 @@ static void probe_clock(struct col_sink *sink)
     if (col_clock_invariant()) {
         snprintf(text, sizeof text, "time stamp counter ticks at one rate (kernel uses %s)",
                  source[0] ? source : "?");
-        col_sink_ok(sink, "clock", "invariant TSC", text);
+        col_sink_ok(sink, "clock", col_clock_counter(), text);
     } else {
-        col_sink_add(sink, "clock", "invariant TSC", COL_STATUS_WARNING, 0,
+        col_sink_add(sink, "clock", col_clock_counter(), COL_STATUS_WARNING, 0,
                      "no counter of constant rate: clock_gettime is used, ~10 ns slower",
                      "none needed: times are exact nevertheless; virtual machines can be given an "
                      "invariant TSC by their host");
@@ -225,6 +225,15 @@ static void probe_counters(struct col_sink *sink)
     col_perf_close(perf);
 }
 
+#ifdef HAVE_DW
+#define STACKS_FIX \
+    "none: tacho reads unwind tables on x86-64 only; build libraries with -fno-omit-frame-pointer"
+#else
+#define STACKS_FIX \
+    "install libdw-dev (Debian) or elfutils-devel, then 'make' again: they are found by unwind " \
+    "tables then"
+#endif
+
 /* Call stacks: whether they can be sampled, in the kernel too, and by unwind tables. */
 static void probe_stacks(struct col_sink *sink)
 {
@@ -240,8 +249,7 @@ static void probe_stacks(struct col_sink *sink)
         col_sink_add(
             sink, "counters", "call stacks", COL_STATUS_WARNING, 0,
             "sampled, by frame pointers: stacks of most libraries end early",
-            "install libdw-dev (Debian) or elfutils-devel, then 'make' again: they are found by "
-            "unwind tables then");
+            STACKS_FIX);
     else
         col_sink_ok(sink, "counters", "call stacks", "sampled, by unwind tables");
     col_stacks_close(stacks);

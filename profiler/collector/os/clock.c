@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Converts the time stamp counter of the pools to CLOCK_MONOTONIC, piecewise linear between
+ * Converts the ticks of the pools (profiler/ticks.h) to CLOCK_MONOTONIC, piecewise linear between
  * anchors. The slope of a piece is a 32.32 fixed-point number and multiplications are done in 128
  * bits, so that a conversion loses less than a nanosecond whatever the uptime.
  */
@@ -8,10 +8,8 @@
 
 #include <string.h>
 #include <time.h>
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#include <x86intrin.h>
-#endif
+
+#include "profiler/ticks.h"
 
 __extension__ typedef unsigned __int128 col_u128;
 
@@ -41,23 +39,19 @@ int64_t col_clock_suspended(void)
     return suspended > 0 ? suspended : 0;
 }
 
-static uint64_t read_tsc(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    return __rdtsc();
-#else
-    return 0;
-#endif
-}
-
 bool col_clock_invariant(void)
 {
-#if defined(__x86_64__) || defined(__i386__)
-    unsigned eax, ebx, ecx, edx;
-    return __get_cpuid(0x80000007u, &eax, &ebx, &ecx, &edx) && (edx & (1u << 8));
-#else
-    return false;
-#endif
+    return ticks_steady();
+}
+
+const char *col_clock_key(void)
+{
+    return ticks_steady() ? TICKS_KEY : "monotonic: no invariant time stamp counter";
+}
+
+const char *col_clock_counter(void)
+{
+    return TICKS_NAME;
 }
 
 /* Reads the three clocks a few times and keeps the shortest bracket: it was not interrupted. */
@@ -66,9 +60,9 @@ struct col_anchor col_clock_anchor(void)
     struct col_anchor best = {0};
     uint64_t best_span = UINT64_MAX;
     for (int i = 0; i < 5; i++) {
-        uint64_t before = read_tsc();
+        uint64_t before = ticks_read();
         int64_t monotonic = read_clock(CLOCK_MONOTONIC);
-        uint64_t after = read_tsc();
+        uint64_t after = ticks_read();
         int64_t realtime = read_clock(CLOCK_REALTIME);
         if (after - before < best_span) {
             best_span = after - before;

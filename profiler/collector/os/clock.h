@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The time stamp counter of the pools, converted to CLOCK_MONOTONIC ns, piecewise linear between
- * anchors.
+ * The ticks of the pools (profiler/ticks.h), converted to CLOCK_MONOTONIC ns, piecewise linear
+ * between anchors.
  *
  * An anchor is one moment read on three clocks back to back. The drain takes one after it has read
  * how far each segment is written, so a record always lies between two anchors (or a little before
  * the newest one): it is interpolated, not extrapolated. Between two neighbouring anchors ns = ns0
- * + (tsc - tsc0) * slope, slope as 32.32 fixed point. The rate of an invariant TSC is constant;
+ * + (tsc - tsc0) * slope, slope as 32.32 fixed point. The rate of a steady counter is constant;
  * what the pieces follow is the slewing of CLOCK_MONOTONIC by NTP.
  */
 #ifndef COL_CLOCK_H
@@ -38,6 +38,10 @@ int64_t col_clock_suspended(void);
 void col_sleep_ms(int64_t ms);
 /* Does this CPU have a counter that ticks at one rate in all power states? */
 bool col_clock_invariant(void);
+/* What a recording says of its clock: "tsc", "cntvct", or why it is CLOCK_MONOTONIC. */
+const char *col_clock_key(void);
+/* What the processor calls its counter: "invariant TSC", "virtual counter" ... */
+const char *col_clock_counter(void);
 
 /* Reads the clocks back to back: the best of some tries. */
 struct col_anchor col_clock_anchor(void);

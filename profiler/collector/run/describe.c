@@ -147,8 +147,7 @@ static void describe_machine(struct col_keys *keys)
     col_read_boot_id(text, sizeof text);
     if (text[0])
         col_key_text(keys, "boot_id", text);
-    col_key_text(keys, "clock",
-                 col_clock_invariant() ? "tsc" : "monotonic: no invariant time stamp counter");
+    col_key_text(keys, "clock", col_clock_key());
 }
 
 /* Writes the options that change what is in the file. */

@@ -16,8 +16,8 @@ struct col_peak {
     double bf16; /* of the instructions for bf16 multiplications summed in fp32; 0: this CPU has
                     none */
     int cpus;
-    const char *isa;      /* "AVX-512", "AVX2", "SSE2" */
-    const char *bf16_isa; /* "AMX", "AVX-512 BF16"; NULL: none */
+    const char *isa;      /* "AVX-512", "AVX2", "SSE2", "NEON" */
+    const char *bf16_isa; /* "AMX", "AVX-512 BF16", "BFMMLA"; NULL: none */
     bool cached;
     char reason[128]; /* why it is absent */
 };

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef HAVE_DW
+#ifndef COL_UNWIND_HERE
 
 struct col_unwind *col_unwind_new(struct col_mappings *maps)
 {

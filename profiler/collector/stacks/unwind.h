@@ -7,7 +7,7 @@
  * by a search for the caller: the nearest word of the stack that is an address after a call
  * instruction, and from which the tables continue through return addresses only.
  *
- * Built without libdw nothing can be unwound: col_unwind_new returns NULL.
+ * Built without libdw, or not on x86-64, nothing can be unwound: col_unwind_new returns NULL.
  */
 #ifndef COL_UNWIND_H
 #define COL_UNWIND_H

@@ -6,7 +6,7 @@
  */
 #include "profiler/collector/stacks/unwind_rows.h"
 
-#ifdef HAVE_DW
+#ifdef COL_UNWIND_HERE
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

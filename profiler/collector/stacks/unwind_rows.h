@@ -16,6 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Defined where stacks can be unwound by tables: with libdw, on x86-64. Elsewhere the kernel's chain
+ * of frame pointers is all that there is. */
+#if defined(HAVE_DW) && defined(__x86_64__)
+#define COL_UNWIND_HERE 1
+#endif
+
 /* x86-64, in the order of DWARF: rax rdx rcx rbx rsi rdi rbp rsp r8 ... r15, rip */
 #define COL_UNWIND_REGISTERS 17
 #define COL_UNWIND_RBP       6

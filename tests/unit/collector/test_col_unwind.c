@@ -15,12 +15,12 @@
 #include "profiler/collector/stacks/mappings.h"
 #include "profiler/collector/stacks/unwind.h"
 
-#ifndef HAVE_DW
+#ifndef COL_UNWIND_HERE
 
 int main(void)
 {
-    puts("needs libdw");
-    return 77;
+    puts("1..1\nok 1 # SKIP needs libdw, and x86-64");
+    return 0;
 }
 
 #else
