@@ -490,12 +490,13 @@ bool agent_pool_take(struct agent_thread *thread, enum wire_loss_reason *reason)
         return false;
     }
     struct wire_segment *line = &agent_process->directory[i];
+    /* the collector may copy the line at any moment; it uses it only once it is ACTIVE */
     relaxed_store(&line->committed, 0);
     relaxed_store(&line->last, 0);
-    line->thread = thread->ordinal;
-    line->tid = thread->tid;
-    line->chain_seq = thread->chain_seq++;
-    line->generation++;
+    __atomic_store_n(&line->thread, thread->ordinal, __ATOMIC_RELAXED);
+    __atomic_store_n(&line->tid, thread->tid, __ATOMIC_RELAXED);
+    __atomic_store_n(&line->chain_seq, thread->chain_seq++, __ATOMIC_RELAXED);
+    __atomic_store_n(&line->generation, line->generation + 1, __ATOMIC_RELAXED);
     if (i >= relaxed_load(&pool->segments_peak))
         atomic_store_explicit(&pool->segments_peak, i + 1, memory_order_release);
     atomic_store_explicit(&line->state, WIRE_ACTIVE, memory_order_release);

@@ -273,7 +273,8 @@ static uint32_t name_of(uint64_t pointer)
         return 0;
     for (uint32_t probes = 0; probes < 64; probes++, i = (i + 1) & mask) {
         struct wire_gpu_name *known = &agent_cuda.names[i];
-        uint64_t have = relaxed_load(&known->pointer);
+        /* pairs with the release below: whoever sees the pointer sees id and epoch */
+        uint64_t have = atomic_load_explicit(&known->pointer, memory_order_acquire);
         if (have == pointer && known->epoch == epoch)
             return known->id;
         if (have && have != pointer)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "profiler/agent/gpu/cuda.h"
+#include "profiler/control.h"
 
 static struct {
     pthread_mutex_t window; /* enabling and disabling kinds */
@@ -60,33 +61,18 @@ static void control_map(void)
         munmap(map, sizeof(struct wire_control));
 }
 
-/* Reads the control file as one consistent whole: the collector makes the sequence odd while it
- * writes. */
-static bool control_read(struct wire_control *copy)
+/* The window that is asked for. False: there is no control file, or it is being written. */
+static bool window_read(struct control_window *window)
 {
-    const struct wire_control *control = agent_cuda.control;
-    if (!control)
-        return false;
-    for (int i = 0; i < 100; i++) {
-        uint32_t before = atomic_load_explicit(&control->sequence, memory_order_acquire);
-        relaxed_store(&copy->mode, relaxed_load(&control->mode));
-        copy->from = relaxed_load(&control->from);
-        copy->to = relaxed_load(&control->to);
-        copy->every = relaxed_load(&control->every);
-        copy->until = relaxed_load(&control->until);
-        atomic_thread_fence(memory_order_acquire);
-        if (!(before & 1) && relaxed_load(&control->sequence) == before)
-            return true;
-    }
-    return false;
+    return agent_cuda.control && control_read(agent_cuda.control, window);
 }
 
 /* Is a window of some steps or seconds asked for? */
 static bool bounded(void)
 {
-    struct wire_control control;
-    return control_read(&control) &&
-           (control.mode == WIRE_CAPTURE_STEPS || control.mode == WIRE_CAPTURE_UNTIL);
+    struct control_window window;
+    return window_read(&window) &&
+           (window.mode == WIRE_CAPTURE_STEPS || window.mode == WIRE_CAPTURE_UNTIL);
 }
 
 /* ---- kinds ---- */
@@ -175,20 +161,20 @@ static void disable_kinds(void)
 /* 1 in a window, 0 not, -1 as it is (between steps). */
 static int wanted(int64_t index)
 {
-    struct wire_control control;
-    if (!control_read(&control))
+    struct control_window window;
+    if (!window_read(&window))
         return agent_cuda.control ? -1 : 1;
-    switch ((enum wire_capture)control.mode) {
+    switch ((enum wire_capture)window.mode) {
     case WIRE_CAPTURE_NONE:
         return 0;
     case WIRE_CAPTURE_UNTIL:
-        return (int64_t)agent_clock_monotonic() < control.until;
+        return (int64_t)agent_clock_monotonic() < window.until;
     case WIRE_CAPTURE_STEPS:
         if (index <
             0) /* before the first step there is no window; between steps it stays as it is */
             return relaxed_load(&agent_cuda.gpu->step) ? -1 : 0;
-        return index >= control.from && index <= control.to &&
-               (control.every <= 1 || (index - control.from) % control.every == 0);
+        return index >= window.from && index <= window.to &&
+               (window.every <= 1 || (index - window.from) % window.every == 0);
     case WIRE_CAPTURE_ALL:
         break;
     }

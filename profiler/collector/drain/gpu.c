@@ -131,7 +131,8 @@ static int gpu_open(struct col_drain *drain, struct col_pool *pool)
 static bool look(struct col_drain *drain, struct col_gpu *gpu, int *rc)
 {
     if (!gpu->lost &&
-        col_shared_copy(&gpu->file, gpu->directory_offset, gpu->directory, directory_bytes(gpu)) &&
+        col_shared_copy_lines(&gpu->file, gpu->directory_offset, gpu->directory,
+                              directory_bytes(gpu)) &&
         col_shared_copy(&gpu->file, 0, &gpu->head, sizeof gpu->head))
         return true;
     if (!gpu->lost)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "profiler/collector/os/clock.h"
+#include "profiler/control.h"
 #include "store/files.h"
 
 /* Has the user set a variable to something else than tacho's library? */
@@ -81,32 +82,26 @@ static void control_path(char *path, size_t size, const char *segments)
     snprintf(path, size, "%s/" WIRE_CONTROL, segments);
 }
 
-/* Writes the window between two increments of the sequence number. */
-static void control_write(struct wire_control *control, enum wire_capture mode, int64_t first,
-                          int64_t last, int64_t every, int64_t until)
-{
-    atomic_fetch_add_explicit(&control->sequence, 1, memory_order_acq_rel);
-    atomic_store_explicit(&control->mode, mode, memory_order_relaxed);
-    atomic_store_explicit(&control->from, first, memory_order_relaxed);
-    atomic_store_explicit(&control->to, last, memory_order_relaxed);
-    atomic_store_explicit(&control->every, every, memory_order_relaxed);
-    atomic_store_explicit(&control->until, until, memory_order_relaxed);
-    atomic_fetch_add_explicit(&control->sequence, 1, memory_order_acq_rel);
-}
-
 int col_control_create(int folder, const struct col_options *options)
 {
     struct wire_control control = {.magic = WIRE_CONTROL_MAGIC};
+    struct control_window window = {.mode = WIRE_CAPTURE_ALL};
     if (options->gpu == COL_GPU_LATER)
-        control_write(&control, WIRE_CAPTURE_NONE, 0, 0, 1, 0);
+        window = (struct control_window){.mode = WIRE_CAPTURE_NONE, .every = 1};
     else if (options->duration_ns > 0)
-        control_write(&control, WIRE_CAPTURE_UNTIL, 0, 0, 1,
-                      col_clock_now() + options->duration_ns);
+        window = (struct control_window){.mode = WIRE_CAPTURE_UNTIL,
+                                         .every = 1,
+                                         .until = col_clock_now() + options->duration_ns};
     else if (options->steps_from >= 0)
-        control_write(&control, WIRE_CAPTURE_STEPS, options->steps_from, options->steps_to,
-                      options->every, 0);
+        window = (struct control_window){.mode = WIRE_CAPTURE_STEPS,
+                                         .from = options->steps_from,
+                                         .to = options->steps_to,
+                                         .every = options->every};
     else if (options->every > 1)
-        control_write(&control, WIRE_CAPTURE_STEPS, 0, INT64_MAX, options->every, 0);
+        window = (struct control_window){
+            .mode = WIRE_CAPTURE_STEPS, .to = INT64_MAX, .every = options->every};
+    if (window.mode != WIRE_CAPTURE_ALL)
+        control_write(&control, &window);
     int fd = store_file_open(folder, WIRE_CONTROL, O_WRONLY | O_CREAT);
     if (fd < 0)
         return errno == ENOSPC ? TACHO_ENOSPACE : TACHO_EIO;
@@ -138,7 +133,8 @@ int col_control_set(const char *segments, enum wire_capture mode, int64_t first,
         return TACHO_EIO;
     int rc = control->magic == WIRE_CONTROL_MAGIC ? 0 : TACHO_EVERSION;
     if (rc == 0)
-        control_write(control, mode, first, last, every, col_clock_now() + ns);
+        control_write(control,
+                      &(struct control_window){mode, first, last, every, col_clock_now() + ns});
     munmap(control, sizeof *control);
     return rc;
 }

@@ -155,8 +155,8 @@ bool col_map_look(struct col_map *map, bool all)
     uint32_t peak = all ? cap : map->used;
     if (peak > map->peak)
         map->peak = peak;
-    if (!col_shared_copy(&map->file, map->layout.directory_offset, map->line,
-                         (uint64_t)map->peak * sizeof *map->line) ||
+    if (!col_shared_copy_lines(&map->file, map->layout.directory_offset, map->line,
+                               (uint64_t)map->peak * sizeof *map->line) ||
         !copy_head(map))
         return false;
     uint64_t used = map->head.arena_used;

@@ -143,6 +143,24 @@ bool col_shared_copy(const struct col_shared *file, uint64_t offset, void *to, u
     return true;
 }
 
+bool col_shared_copy_lines(const struct col_shared *file, uint64_t offset, void *to, uint64_t bytes)
+{
+    sigjmp_buf here;
+    if (!is_mapped(file, offset, bytes))
+        return false;
+    if (sigsetjmp(here, 0)) {
+        end_guard();
+        return false;
+    }
+    const uint32_t *from = (const uint32_t *)(const void *)(file->map + offset);
+    uint32_t *half = to;
+    begin_guard(&here);
+    for (uint64_t i = 0; i < bytes / sizeof *half; i++)
+        half[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
+    end_guard();
+    return true;
+}
+
 bool col_shared_store(const struct col_shared *file, uint64_t offset, uint32_t value)
 {
     sigjmp_buf here;

@@ -33,6 +33,10 @@ void col_shared_close(struct col_shared *file);
 /* Copies mapped words in order of their address, each at once (acquire). `offset` and `bytes` are
  * multiples of 8. False where the file has become shorter. */
 bool col_shared_copy(const struct col_shared *file, uint64_t offset, void *to, uint64_t bytes);
+/* The same for lines of a directory, whose control words are of four bytes: each is read as it is
+ * written, so that its release and this acquire are of one object. */
+bool col_shared_copy_lines(const struct col_shared *file, uint64_t offset, void *to,
+                           uint64_t bytes);
 /* Stores a mapped word (release). False where the file has become shorter. */
 bool col_shared_store(const struct col_shared *file, uint64_t offset, uint32_t value);
 /* Reads any part of the file. False where the file has become shorter, or cannot be read. */
