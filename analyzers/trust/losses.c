@@ -121,7 +121,7 @@ static const struct an_process_loss *worst_process(const struct an_trust *trust,
     double all = (double)events + (double)trust->lost_events.value;
     for (size_t i = 0; i < trust->by_process_count; i++) {
         const struct an_process_loss *entry = &trust->by_process[i];
-        if (100 * (double)(entry->lost + entry->events) >= PROCESS_PCT * all &&
+        if (100 * ((double)entry->lost + (double)entry->events) >= PROCESS_PCT * all &&
             (!worst || entry->pct > worst->pct))
             worst = entry;
     }
@@ -166,14 +166,14 @@ static const char *heavy_words(struct an_context *context, const struct an_loss 
     if (trust->lost_pct.value >= HEAVY_PCT)
         return an_arena_format(context->arena,
                                "%.1f %% of the events are missing (%" PRId64 " of %" PRId64 ")",
-                               trust->lost_pct.value, lost, lost + events);
+                               trust->lost_pct.value, lost, an_time_add(lost, events));
     if (!worst || worst->pct < HEAVY_PCT)
         return NULL;
     return an_arena_format(context->arena,
                            "%.1f %% of the events of %s %" PRId64 " are missing (%" PRId64
                            " of %" PRId64 ")",
                            worst->pct, worst->is_rank ? "rank" : "process", worst->number,
-                           worst->lost, worst->lost + worst->events);
+                           worst->lost, an_time_add(worst->lost, worst->events));
 }
 
 int an_losses_weigh(struct an_context *context)

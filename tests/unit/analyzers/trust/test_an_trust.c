@@ -121,6 +121,19 @@ static void test_all_lost(void **state)
     fx_close(f);
 }
 
+/* A damaged count is the largest number there is: sums with it stay that. */
+static void test_count_at_its_end(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    fx_open(f);
+    steps(f, 30);
+    lose(f, f->process, INT64_MAX);
+    struct an_result *r = fx_analyze(f);
+    assert_non_null(strstr(r->trust.missing, "(9223372036854775807 of 9223372036854775807)"));
+    fx_close(f);
+}
+
 static void test_unknown_number_lost(void **state)
 {
     struct fixture fixture, *f = &fixture;
@@ -179,6 +192,7 @@ int main(void)
         cmocka_unit_test(test_loss_of_one_rank),
         cmocka_unit_test(test_all_lost),
         cmocka_unit_test(test_unknown_number_lost),
+        cmocka_unit_test(test_count_at_its_end),
         cmocka_unit_test(test_counters_only),
         cmocka_unit_test(test_suspended),
     };
