@@ -58,7 +58,7 @@ endif
 .SUFFIXES:
 
 # ---- what this machine has: probed once into $(O)/config.mk; removing the file probes again ------------------------------------
-NO_BUILD_GOALS := help clean deps lint lint-rules lint-circles lint-format lint-shell lint-python tidy format compile_commands.json uninstall asan ubsan tsan check-san check-aarch64
+NO_BUILD_GOALS := help clean deps lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format compile_commands.json uninstall asan ubsan tsan check-san check-aarch64
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
 include $(O)/config.mk
 endif
@@ -328,7 +328,7 @@ deb: all ## Debian package for this system, in build/deb
 # ---- sources: lint, format -------------------------------------------------------------------------------------------------------
 SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) $(AGENT_ROOMS) profiler profiler/hook profiler/gemm $(UNIT_ROOMS) tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
 CXX_SOURCES := $(TACHO_CXX) $(wildcard tests/gpu/*.cu)
-SCRIPTS := $(sort $(filter-out %.py,$(wildcard .ci/*)) tests/run $(shell find tests -name '*.sh'))
+SCRIPTS := $(sort $(filter-out %.py %.tsv,$(wildcard .ci/*)) tests/run $(shell find tests -name '*.sh'))
 PY_SOURCES := $(sort $(HOOK_PY) $(wildcard .ci/*.py workloads/bottlenecks/*.py) $(shell find tests -name '*.py'))
 # the checks of tests/lint that are programs, but circles.py, which reads a build; 77: a tool is missing, which the check has said
 LINTS := $(sort $(wildcard tests/lint/*.sh) $(filter-out tests/lint/circles.py,$(wildcard tests/lint/*.py)))
@@ -346,6 +346,8 @@ lint-shell:
 lint-python:
 	$(Q)if command -v python3 > /dev/null; then PYTHONPYCACHEPREFIX=$(O)/lint-python python3 -m py_compile $(PY_SOURCES); else echo "lint: no python3: Python files not checked"; fi
 	$(Q)if [ -n "$(PYFLAKES)" ]; then $(PYFLAKES) $(PY_SOURCES); else echo "lint: no pyflakes: Python files only compiled"; fi
+lint-deep: ## gcc -fanalyzer, clang-tidy and cppcheck against .ci/analyze.tsv (half an hour on two cores; CHANGED=1: changed files only)
+	$(Q)if [ -f "$(O)/config.mk" ] && [ -d "$(O)/gen" ]; then .ci/analyze.py $(if $(CHANGED),--changed) "$(O)" || [ $$? = 77 ]; else echo "lint: no build in $(O): nothing was analysed"; fi
 tidy: ## clang-tidy with the rules of .clang-tidy (slow)
 	$(Q)clang-tidy --quiet $(filter %.c,$(SOURCES)) -- -std=c11 -D_GNU_SOURCE -DTACHO_VERSION='""' -Iinclude -I. -I$(O)/gen -I/usr/local/cuda/include -I$(O)/nvtx/include
 format: ## formats the sources in place
@@ -397,4 +399,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: check-aarch64 man bench-engine bench-advice dist deb coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+.PHONY: check-aarch64 man bench-engine bench-advice dist deb coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force

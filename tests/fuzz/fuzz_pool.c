@@ -2,11 +2,13 @@
  *
  * What the collector reads of the target's memory: records that no agent writes, a pool whose
  * header, directory and names were scribbled over while it is read, buffers of device records, a
- * collector that dies between rounds, and what it saved for the next one. The pool's files are
+ * collector that dies between rounds, what it saved for the next one (live_state), files that
+ * become shorter, the control file and the marks of processes without a pool. The pool's files are
  * mapped by the target: a wild pointer there must never lead the collector out of the mapping.
  *
- * The input: two bytes (where the header is damaged before the first look, 0 not at all), then
- * actions of a byte and their values.
+ * The input: two bytes (where the header is damaged before the first look, 0 not at all), a byte
+ * (how many words of header, directory and device file are changed before it), these, then actions
+ * of a byte and their values.
  */
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -33,6 +35,7 @@ struct pool {
     struct wire_gpu *gpu;
     uint64_t time, generation;
     uint32_t name[8];
+    bool cut;    /* the pool's file has become shorter: this process must not touch its end */
     bool spoilt; /* the saved state was changed, too: everything may fail, with words */
 };
 
@@ -117,6 +120,13 @@ static void setup(struct pool *p)
     device(p, &self);
 }
 
+static bool remove_file(void *ctx, int folder, const char *name)
+{
+    (void)ctx;
+    unlinkat(folder, name, 0);
+    return true;
+}
+
 static void teardown(struct pool *p)
 {
     char path[128];
@@ -127,12 +137,17 @@ static void teardown(struct pool *p)
     snprintf(path, sizeof path, "%s/" WIRE_GPU_PREFIX "%d.0", p->folder, (int)getpid());
     unlink(path);
     unlink(p->db);
+    int folder = open(p->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    check(folder >= 0 && store_folder_each(folder, remove_file, NULL));
+    close(folder);
 }
 
 /* A record at the end of a segment; the segment becomes that of a thread when it is free. */
 static void record(struct pool *p, struct fuzz_input *in)
 {
     uint64_t how = fuzz_take(in, 1);
+    if (p->cut)
+        return;
     struct wire_segment *line =
         (struct wire_segment *)(p->map + WIRE_HEADER_BYTES) + how % SEGMENTS;
     uint32_t used = atomic_load(&line->committed);
@@ -225,7 +240,63 @@ static void scribble(struct pool *p, struct fuzz_input *in)
         map = p->gpu_map;
         at = fuzz_take(in, 2) % sizeof(struct wire_gpu);
     }
-    memcpy(map + (at & ~7ull), &value, bytes);
+    if (map != p->map || !p->cut)
+        memcpy(map + (at & ~7ull), &value, bytes);
+}
+
+/* What the kernel says to a wild ftruncate: the rest of the pool is gone. The harness leaves the
+ * mapping alone from here on. */
+static void cut(struct pool *p, struct fuzz_input *in)
+{
+    char path[128];
+    uint64_t bytes = fuzz_take(in, 2) * 4;
+    snprintf(path, sizeof path, "%s/" WIRE_PREFIX "%d.0", p->folder, (int)getpid());
+    check(truncate(path, (off_t)(bytes % POOL_BYTES)) == 0);
+    p->cut = true;
+}
+
+/* A file of a name that tacho gives, with any bytes. */
+static void small_file(struct pool *p, struct fuzz_input *in)
+{
+    static const char *const names[] = {WIRE_CONTROL,
+                                        WIRE_NONE "77",
+                                        WIRE_NONE "77.99999999999999",
+                                        WIRE_NONE "77.18446744073709551616",
+                                        WIRE_NEW "77.0",
+                                        WIRE_PREFIX "77.0",
+                                        WIRE_GPU_PREFIX "77.0",
+                                        WIRE_NONE "x"};
+    char path[128];
+    size_t count;
+    snprintf(path, sizeof path, "%s/%s", p->folder, names[fuzz_take(in, 1) % 8]);
+    const uint8_t *bytes = fuzz_bytes(in, (size_t)fuzz_take(in, 1), &count);
+    FILE *file = fopen(path, "we");
+    check(file && fwrite(bytes, 1, count, file) == count && fclose(file) == 0);
+}
+
+/* A row of the saved state that no collector wrote: kinds of keys by their first letters. */
+static void add_state(sqlite3 *db, struct fuzz_input *in)
+{
+    static const char *const kinds[] = {"d", "clock", "volume", "x", "p", "t", "r", "g"};
+    sqlite3_stmt *st = NULL;
+    char key[96];
+    size_t bytes;
+    const char *kind = kinds[fuzz_take(in, 1) % 8];
+    unsigned pool = (unsigned)fuzz_take(in, 1) % 3, id = (unsigned)fuzz_take(in, 1) % 5;
+    if (strlen(kind) > 1 || *kind == 'd')
+        snprintf(key, sizeof key, "%s", kind);
+    else if (*kind == 'x')
+        snprintf(key, sizeof key, "x:%u", id);
+    else
+        snprintf(key, sizeof key, "%s:" WIRE_PREFIX "%d.%u%s%.*u", kind, (int)getpid(), pool,
+                 *kind == 'p' ? "" : ":", *kind == 'p' ? 0 : 1, *kind == 'p' ? 0 : id);
+    const uint8_t *value = fuzz_bytes(in, 4 * (size_t)fuzz_take(in, 1), &bytes);
+    check(sqlite3_prepare_v2(db, "INSERT OR REPLACE INTO live_state(key, value) VALUES(?1, ?2)", -1,
+                             &st, NULL) == SQLITE_OK);
+    sqlite3_bind_text(st, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_blob(st, 2, value, (int)bytes, SQLITE_STATIC);
+    sqlite3_step(st);
+    sqlite3_finalize(st);
 }
 
 /* Changes what a collector saved for the one that takes over. */
@@ -247,6 +318,8 @@ static void spoil_state(struct pool *p, struct fuzz_input *in)
     sqlite3_bind_int64(st, 3, (int64_t)(how % 16));
     sqlite3_step(st);
     sqlite3_finalize(st);
+    if (how & 64)
+        add_state(db, in);
     sqlite3_close(db);
     p->spoilt = true;
 }
@@ -315,6 +388,14 @@ static void run(struct pool *p, struct fuzz_input *in)
             buffer(p, in);
             break;
         case 7:
+            switch (fuzz_take(in, 1) % 8) {
+            case 0:
+                cut(p, in);
+                break;
+            case 1:
+                small_file(p, in);
+                break;
+            }
             check(col_drain_reap(&d) == 0 || p->spoilt);
             break;
         default:
@@ -343,6 +424,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         p.map[at % 512] = (uint8_t)at;
     else if (at & 0x4000)
         p.gpu_map[at % 512] = (uint8_t)at;
+    for (unsigned edits = (unsigned)fuzz_take(&in, 1) % 16; edits; edits--)
+        scribble(&p, &in);
     run(&p, &in);
     teardown(&p);
     return 0;
