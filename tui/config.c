@@ -34,7 +34,7 @@ int tui_glyphs_of(const char *name)
 
 int tui_view_of(const char *name)
 {
-    for (int i = 0; tui_views[i] && i < TUI_VIEWS_MOST; i++)
+    for (int i = 0; i < TUI_VIEWS_MOST && tui_views[i]; i++)
         if (!strcmp(name, tui_views[i]->name))
             return i;
     return -1;

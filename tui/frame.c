@@ -505,7 +505,7 @@ int tui_frame_export(const struct tui_model *model, struct tui_ui *ui, int colum
 const char *const *tui_view_names(void)
 {
     static const char *names[TUI_VIEWS_MOST + 1];
-    for (int i = 0; tui_views[i] && i < TUI_VIEWS_MOST; i++)
+    for (int i = 0; i < TUI_VIEWS_MOST && tui_views[i]; i++)
         names[i] = tui_views[i]->name;
     return names;
 }

@@ -240,7 +240,7 @@ static void state_key(struct tui_view_state *state, int key)
 static int view_count(void)
 {
     int count = 0;
-    while (tui_views[count] && count < TUI_VIEWS_MOST)
+    while (count < TUI_VIEWS_MOST && tui_views[count])
         count++;
     return count;
 }
