@@ -397,6 +397,9 @@ int col_session_finish(struct col_session *session, int (*last_words)(struct col
             session->next_retry = 0;
             session->stalled = true;
             if (!col_session_retry(session)) {
+                /* all is committed, and only the WAL could not be folded in: that error stays */
+                if (rc && session->failure == TACHO_EEXISTS)
+                    break;
                 rc = session->failure;
                 if (err)
                     *err = session->failure_words;

@@ -54,7 +54,9 @@ if ${CC:-gcc} -o quota quota.c 2> cc.err && ./quota 3000000 true; then
         grep -q 'Disk quota exceeded' err && grep -q 'to finish it: tacho recover' err || wrong "quota: $(cat err)"
         expect 0 "$TACHO" recover quota.tacho.live
         whole quota.tacho
-        one quota.tacho "SELECT value FROM run WHERE key='ended'" | grep -q 'disk was full' || wrong "quota: $(one quota.tacho "SELECT value FROM run WHERE key='ended'")"
+        # the totals did not fit, or they did and only the finished file did not: then nothing is missing
+        one quota.tacho "SELECT value FROM run WHERE key='ended'" | grep -qE 'disk was full|^exit 0$' ||
+            wrong "quota: $(one quota.tacho "SELECT value FROM run WHERE key='ended'")"
     fi
     logged=$(awk '{ n += $4 + $6 + $7 } END { print n }' log)
     counted=$(one quota.tacho "SELECT (SELECT sum(count) FROM step_aggregate) + 0")
