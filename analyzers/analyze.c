@@ -155,7 +155,7 @@ static int describe_run(struct an_context *context)
     run->live = context->options->live;
     run->program = an_arena_text(context->arena, main ? main->program : "");
     run->host = an_arena_text(context->arena, main ? main->host : "");
-    run->command = an_command_line(context, "");
+    run->command = an_command_line(context);
     run->ended = an_arena_text(context->arena, main ? main->ended : "");
     run->exit_status =
         key_number(trace, "exit_status", run->live ? "still running" : "not recorded");

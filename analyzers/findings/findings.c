@@ -9,6 +9,7 @@
 
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
+#include "analyzers/steps/change.h"
 
 #define FINDINGS_MOST    5
 #define UNATTRIBUTED_PCT 5.0 /* docs/definitions.md */
@@ -244,6 +245,17 @@ static void drop_below_floor(struct an_findings_list *findings)
     findings->count = kept;
 }
 
+/* Takes away each change that is words for a person, and no option or variable. */
+static void keep_options(struct an_findings_list *findings)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        json_t *change = an_change_parse(findings->found[i].setting);
+        if (!change)
+            findings->found[i].setting = NULL;
+        json_decref(change);
+    }
+}
+
 /* Runs the checks, orders the findings and keeps the first ones in the result. */
 static int findings_frame(struct an_context *context)
 {
@@ -262,6 +274,7 @@ static int findings_frame(struct an_context *context)
     verdict_first(&findings);
     change_first(&findings);
     others_first(&findings);
+    keep_options(&findings);
     if (findings.count > FINDINGS_MOST)
         findings.count = FINDINGS_MOST;
     result->findings =

@@ -273,8 +273,8 @@ void an_engine_small_batch(struct an_engine *engine)
                       "at the bandwidth of the fastest memory level, work done once a step or "
                       "micro-step divided by the factor; nothing was replayed";
     an_finding_at_most_medium(finding);
-    finding->verify = an_command_rerun(context, engine->libtrain ? batch_option(&batch, micro)
-                                                                 : "the larger batch");
+    finding->setting = engine->libtrain ? batch_option(&batch, micro) : "the larger batch";
+    finding->verify = an_command_rerun(context, finding->setting);
     finding->wrong_when =
         "training needs that batch size, or the larger tensors no longer fit into the caches";
 }
@@ -353,8 +353,8 @@ void an_engine_recompute(struct an_engine *engine)
     an_finding_ceiling(finding, 100, share.mean, FINDINGS_NOT_REPLAYED);
     finding->method = "ceiling: step / (step - recomputation) - 1; nothing was replayed";
     finding->what_if = "recompute=0";
-    finding->verify =
-        an_command_rerun(context, engine->libtrain ? "--recompute none" : "the activations kept");
+    finding->setting = engine->libtrain ? "--recompute none" : "the activations kept";
+    finding->verify = an_command_rerun(context, finding->setting);
     finding->wrong_when = "other programs need that memory, or the activations that are kept have "
                           "to be read from memory again where recomputed ones were in the caches";
 }

@@ -462,6 +462,7 @@ static void transfer(struct an_context *context, const struct exposure *exposure
     finding->effort = "a setting of the parallel layer";
     finding->method = "ceiling \"all transfer hidden\": step / (step - exposed + exposed waiting) "
                       "- 1; nothing was replayed";
+    finding->setting = option;
     finding->verify = an_finding_text(context, "%s, and read the row exposed communication",
                                       an_command_rerun(context, option));
     finding->wrong_when = "cores are short: a thread that communicates takes one from compute, "

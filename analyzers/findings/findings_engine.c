@@ -132,7 +132,8 @@ static void low_intensity_action(const struct an_engine *engine, struct an_findi
     bool setting = wide && engine->libtrain;
     finding->changes = setting ? "the precision of activations" : NULL;
     finding->effort = setting ? "a setting; watch the loss" : "some lines of code";
-    finding->verify = an_command_rerun(engine->context, setting ? "--dtype bf16" : "the change");
+    finding->setting = setting ? "--dtype bf16" : "the change";
+    finding->verify = an_command_rerun(engine->context, finding->setting);
 }
 
 /* Looks at element-wise work at the speed of the memory. Fusing it would leave its arithmetic, so
@@ -240,7 +241,8 @@ static void precision_words(const struct an_engine *engine, struct an_finding *f
     finding->effort = "a setting; watch the loss";
     finding->changes = "the precision of GEMMs and activations";
     an_finding_at_most_medium(finding);
-    finding->verify = an_command_rerun(engine->context, engine->libtrain ? "--dtype bf16" : "bf16");
+    finding->setting = engine->libtrain ? "--dtype bf16" : "bf16";
+    finding->verify = an_command_rerun(engine->context, finding->setting);
     finding->wrong_when = "something other than arithmetic limits the GEMMs (small shapes, other "
                           "programs on the cores), or training does not converge in that type";
 }

@@ -383,6 +383,7 @@ int an_findings_input(struct an_findings_list *findings)
     finding->what_if = advice.what_if;
     finding->method =
         "ceiling \"no wait for input\": step / (step - wait) - 1; nothing was replayed";
+    finding->setting = advice.option;
     finding->verify = an_finding_text(context, "%s, and read the row input",
                                       an_command_rerun(context, advice.option));
     an_finding_ceiling(finding, step_ms, wait_ms,

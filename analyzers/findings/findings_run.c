@@ -117,6 +117,7 @@ static void phase_time(struct an_findings_list *findings, const struct kind *kin
     finding->effort = "a setting";
     finding->changes = kind->changes;
     phase_gain(context, phase, wanted / every, finding);
+    finding->setting = option;
     finding->verify = an_finding_text(context, "%s, and compare the duration of the run",
                                       an_command_rerun(context, option));
     finding->wrong_when = kind->changes ? "the training is steered by each evaluation"

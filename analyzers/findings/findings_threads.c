@@ -34,6 +34,7 @@ static void describe_team(struct an_context *context, struct an_finding *finding
     finding->action =
         an_finding_text(context, "%s: as many threads in all as there are cores", setting);
     finding->effort = "an environment variable";
+    finding->setting = setting;
     finding->verify = an_command_rerun(context, setting);
     an_finding_note(context, finding,
                     "%" PRId64 " thread%s of OpenMP in each of %" PRId64 " rank%s, %" PRId64

@@ -1026,6 +1026,9 @@ const struct an_metric an_metrics[] = {
     /* findings */
     {"findings[]/gain_pct", "% more samples/s", "as method says", "",
      "ceiling: high is an upper bound and nothing is expected"},
+    {"findings[]/setting", "",
+     "the options or variables of the recorded command that make the change: tacho verify", "",
+     "null: no option and no variable makes it"},
     {"findings[]/what_if", "",
      "the change as an edit of the dependency graph: tacho advise --what-if", "",
      "null: the change is not such an edit"},

@@ -587,6 +587,9 @@ struct an_finding {
     /* What of the training it changes ("the global batch"): then only its throughput is known.
      * NULL: batch, samples, precision, optimizer and schedule stay as they are. */
     const char *changes;
+    /* What to change in the command or the environment, as analyzers/steps/change.h has it; NULL:
+     * no option does it. */
+    const char *setting;
     const char *what_if;      /* the same as an edit of the dependency graph; NULL: there is none */
     bool fault;               /* a wrong setting whose cost is not known: goes before the others */
     bool bound;               /* of the edit: it takes away all that the change could at best */

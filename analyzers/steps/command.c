@@ -10,6 +10,8 @@
 
 #include <jansson.h>
 
+#include "analyzers/steps/change.h"
+
 #define COMMAND_MOST 600 /* characters: a longer command is not readable as one line */
 #define PREFETCH     4   /* batches made ahead by `train` where the command does not say */
 #define TEAM_MOST    4096
@@ -106,27 +108,60 @@ long an_command_prefetch(const struct an_context *context)
     return prefetch >= 1 && prefetch <= INT32_MAX ? (long)prefetch : PREFETCH;
 }
 
-const char *an_command_line(struct an_context *context, const char *option)
+/* The words of a list as one types them. */
+static const char *words_line(struct an_context *context, const json_t *words)
 {
-    const char *command = an_trace_key(context->trace, "command"), *line = "";
-    size_t length = strcspn(option, " "), i;
-    bool valued = option[length] == ' ';
-    json_t *words = command ? json_loads(command, 0, NULL) : NULL, *word;
-    if (!json_is_array(words)) {
-        json_decref(words);
-        return command && *command != '[' ? an_arena_text(context->arena, command) : NULL;
-    }
-    for (i = 0; i < json_array_size(words); i++) {
-        word = json_array_get(words, i);
-        const char *text = json_is_string(word) ? json_string_value(word) : "";
-        if (*option == '-' && strlen(text) == length && !strncmp(text, option, length)) {
-            i += valued;
-            continue;
-        }
+    const char *line = "";
+    for (size_t i = 0; i < json_array_size(words); i++) {
+        const char *word = json_string_value(json_array_get(words, i));
         line = an_arena_format(context->arena, "%s%s%s", line, *line ? " " : "",
-                               shell_word(context, text));
+                               shell_word(context, word ? word : ""));
     }
+    return line;
+}
+
+/* Does a change take an option away? */
+static bool takes_away(const json_t *change)
+{
+    for (size_t i = 0; i < json_array_size(change); i++)
+        if (json_is_null(json_array_get(json_array_get(change, i), 1)))
+            return true;
+    return false;
+}
+
+/* The command after a change (NULL: none). A command that is a text and no list gets the options at
+ * its end. NULL: it was not recorded, or nothing can be taken out of the text. */
+static const char *changed_line(struct an_context *context, const json_t *change)
+{
+    const char *command = an_trace_key(context->trace, "command"), *line = NULL;
+    json_t *words = command ? json_loads(command, 0, NULL) : NULL;
+    json_t *changed = an_change_words(json_is_array(words) ? words : NULL, change);
+    if (json_is_array(words) && changed)
+        line = words_line(context, changed);
+    else if (command && *command != '[' && !takes_away(change))
+        line = an_arena_format(context->arena, "%s%s%s", command,
+                               json_array_size(changed) ? " " : "", words_line(context, changed));
     json_decref(words);
+    json_decref(changed);
+    return line;
+}
+
+const char *an_command_line(struct an_context *context)
+{
+    return changed_line(context, NULL);
+}
+
+/* The recorded variables that decide how the program runs, after a change, as one types them in
+ * front of a command: "OMP_NUM_THREADS=1 ", "" without any. */
+static const char *variable_words(struct an_context *context, const json_t *change)
+{
+    const char *environment = an_trace_key(context->trace, "environment"), *line = "", *name;
+    json_t *recorded = environment ? json_loads(environment, 0, NULL) : NULL, *value;
+    json_t *variables = an_change_variables(recorded, change);
+    json_object_foreach(variables, name, value) line = an_arena_format(
+        context->arena, "%s%s=%s ", line, name, shell_word(context, json_string_value(value)));
+    json_decref(recorded);
+    json_decref(variables);
     return line;
 }
 
@@ -134,16 +169,35 @@ const char *an_command_line(struct an_context *context, const char *option)
  * "". */
 static const char *launcher_words(struct an_context *context)
 {
-    const char *name = an_trace_key(context->trace, "job.launcher"),
-               *ranks = an_trace_key(context->trace, "job.ranks");
-    if (!name || !ranks || !*ranks || strspn(ranks, "0123456789") != strlen(ranks))
-        return "";
-    const char *how = "mpirun -np";
-    if (!strcmp(name, "torchrun"))
-        how = "torchrun --no-python --nproc-per-node";
-    else if (!strcmp(name, "slurm"))
-        how = "srun -n";
-    return an_arena_format(context->arena, "%s %s ", how, ranks);
+    const char *ranks = an_trace_key(context->trace, "job.ranks"), *line = "";
+    const char *const *word =
+        an_change_launcher(an_trace_key(context->trace, "job.launcher"), ranks);
+    for (const char *const *at = word; at && *at; at++)
+        line = an_arena_format(context->arena, "%s%s ", line, *at);
+    return word ? an_arena_format(context->arena, "%s%s ", line, ranks) : line;
+}
+
+/* The file for the run after a change: with a name of its own for each option, because several are
+ * tried one after the other. */
+static const char *after_file(struct an_context *context, const json_t *change)
+{
+    const json_t *first = json_array_get(change, 0);
+    const char *name = json_string_value(json_array_get(first, 0));
+    if (!name || json_is_null(json_array_get(first, 1)))
+        return "after.tacho";
+    return an_arena_format(context->arena, "after-%s.tacho", name + strspn(name, "-"));
+}
+
+/* The two commands, without quotes: record again, compare. NULL: they cannot be typed. */
+static const char *rerun_line(struct an_context *context, const char *file, const json_t *change)
+{
+    const char *command = changed_line(context, change), *after = after_file(context, change),
+               *variables = variable_words(context, change);
+    if (!command || !*command || strstr(command, STORE_REDACTED) ||
+        strlen(variables) + strlen(command) > COMMAND_MOST)
+        return NULL;
+    return an_arena_format(context->arena, "%s%stacho run -o %s -- %s; tacho diff %.200s %s",
+                           variables, launcher_words(context), after, command, file, after);
 }
 
 const char *an_command_variable(struct an_context *context, const char *name)
@@ -163,82 +217,27 @@ long an_command_team(struct an_context *context)
     return threads > 0 && threads <= TEAM_MOST ? threads : 0;
 }
 
-/* Is it a variable that the launcher or the machine sets, and not the one who types the command? */
-static bool is_set_by_others(const char *name)
-{
-    static const char *const prefixes[] = {
-        "LANG",      "LC_",    "RANK",        "WORLD_SIZE", "LOCAL_", "GROUP_RANK",
-        "NODE_RANK", "SLURM_", "MASTER_PORT", "OMPI_",      "PMI",    "MPI_LOCALRANKID",
-        "TACHO_"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
-            return true;
-    return false;
-}
-
-/* "NAME=value " for each variable that the run had and that is to be typed again; `assignment` is
- * another one, or replaces one of them ("": none). */
-static const char *variable_words(struct an_context *context, const char *assignment)
-{
-    const char *text = an_trace_key(context->trace, "environment"), *words = "", *name;
-    json_t *set = text ? json_loads(text, 0, NULL) : NULL, *value;
-    size_t length = strcspn(assignment, "=");
-    json_object_foreach(set, name, value)
-    {
-        const char *own = json_string_value(value);
-        bool replaced = strlen(name) == length && !strncmp(name, assignment, length);
-        if (own && !replaced && !is_set_by_others(name) && !strstr(own, STORE_REDACTED))
-            words =
-                an_arena_format(context->arena, "%s%s=%s ", words, name, shell_word(context, own));
-    }
-    json_decref(set);
-    return *assignment ? an_arena_format(context->arena, "%s%s ", words, assignment) : words;
-}
-
-/* Is it "VARIABLE=VALUE"? */
-static bool is_assignment(const char *option)
-{
-    size_t length = strspn(option, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-    return length && option[length] == '=' && !strchr(option, ' ');
-}
-
 const char *an_command_rerun(struct an_context *context, const char *option)
 {
-    bool without = !strncmp(option, "without --", 10); /* a flag that goes */
     const char *file =
         context->result->run.file && *context->result->run.file ? context->result->run.file : "RUN";
-    const char *command = an_command_line(context, without ? option + 8 : option),
-               *before =
-                   an_arena_format(context->arena, "%s%s",
-                                   variable_words(context, is_assignment(option) ? option : ""),
-                                   launcher_words(context));
-    /* Marks the command in the sentence. */
-    const char *quote = command && strchr(command, '`') ? "" : "`";
+    const char *recorded = an_trace_key(context->trace, "command");
+    json_t *change = an_change_parse(option);
     file = strlen(file) <= FILE_MOST ? shell_word(context, file) : file;
-    if (command && strstr(command, STORE_REDACTED))
-        return an_arena_format(
-            context->arena,
-            "record it again %s%s as AFTER, with arguments of your own where the "
-            "stored command says " STORE_REDACTED "; `tacho diff %.200s AFTER`",
-            without ? "" : "with ", option, file);
-    if (!command || !*command || strlen(command) > COMMAND_MOST)
-        return an_arena_format(context->arena,
-                               "record it again %s%s as AFTER; `tacho diff %.200s AFTER`",
-                               without ? "" : "with ", option, file);
-    if (without || is_assignment(option))
-        return an_arena_format(
-            context->arena, "%s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s",
-            quote, before, command, file, quote);
-    if (*option ==
-        '-') { /* a name of its own for each option: several are tried one after the other */
-        int length = (int)strcspn(option + 2, " ");
-        return an_arena_format(
-            context->arena,
-            "%s%stacho run -o after-%.*s.tacho -- %s %s; tacho diff %.200s after-%.*s.tacho%s",
-            quote, before, length, option + 2, command, option, file, length, option + 2, quote);
-    }
-    return an_arena_format(
-        context->arena,
-        "with %s: %s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s", option,
-        quote, before, command, file, quote);
+    const char *line = rerun_line(context, file, change);
+    /* Marks the command in the sentence. */
+    const char *quote = line && strchr(line, '`') ? "" : "`";
+    const char *with = strncmp(option, "without --", 10) ? "with " : "", *hidden = "";
+    if (recorded && strstr(recorded, STORE_REDACTED))
+        hidden = ", with arguments of your own where the stored command says " STORE_REDACTED;
+    if (!line)
+        line = an_arena_format(context->arena,
+                               "record it again %s%s as AFTER%s; `tacho diff %.200s AFTER`", with,
+                               option, hidden, file);
+    else if (change)
+        line = an_arena_format(context->arena, "%s%s%s", quote, line, quote);
+    else
+        line = an_arena_format(context->arena, "with %s: %s%s%s", option, quote, line, quote);
+    json_decref(change);
+    return line;
 }

@@ -21,13 +21,12 @@ long an_command_prefetch(const struct an_context *context);
 /* Threads of each OpenMP team by OMP_NUM_THREADS of the recorded environment; 0: it does not say.
  */
 long an_command_team(struct an_context *context);
-/* The command of the run, a JSON list of words, as one types it; without the option (and its value;
- * "": none) that is given anew. NULL: not recorded. */
-const char *an_command_line(struct an_context *context, const char *option);
 /* The value of an environment variable that the run had; NULL: it was not set, or not recorded. */
 const char *an_command_variable(struct an_context *context, const char *name);
-/* How to run it again with another option, or another "VARIABLE=VALUE", and compare: the commands
- * to type. */
+/* The command of the run, a JSON list of words, as one types it. NULL: not recorded. */
+const char *an_command_line(struct an_context *context);
+/* How to run it again with a change (analyzers/steps/change.h, or other words) and compare: the
+ * commands to type, with the recorded variables of the environment and the launcher. */
 const char *an_command_rerun(struct an_context *context, const char *option);
 
 #endif

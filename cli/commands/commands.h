@@ -16,6 +16,7 @@
     X(report) \
     X(top) \
     X(advise) \
+    X(verify) \
     X(diff) \
     X(merge) \
     X(import) \

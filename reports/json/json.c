@@ -347,6 +347,8 @@ static void put_findings(struct rep_writer *writer, const struct an_result *resu
         rep_put_text(writer, "effort", finding->effort);
         rep_put_text(writer, "confidence", an_confidence_text(finding->confidence));
         rep_put_text(writer, "verify", finding->verify);
+        rep_put_text_or(writer, "setting", finding->setting,
+                        "no option of the command and no variable makes it");
         rep_put_text(writer, "wrong_when", finding->wrong_when);
         rep_put_text(writer, "listed", an_listed_key(an_finding_listed(finding)));
         rep_put_text(writer, "changes", finding->changes ? finding->changes : "nothing");

@@ -246,10 +246,8 @@ static void probe_stacks(struct col_sink *sink)
                      "sampled in user code only",
                      "sysctl kernel.perf_event_paranoid=1 lets time in the kernel be sampled too");
     else if (!col_stacks_unwinds(stacks))
-        col_sink_add(
-            sink, "counters", "call stacks", COL_STATUS_WARNING, 0,
-            "sampled, by frame pointers: stacks of most libraries end early",
-            STACKS_FIX);
+        col_sink_add(sink, "counters", "call stacks", COL_STATUS_WARNING, 0,
+                     "sampled, by frame pointers: stacks of most libraries end early", STACKS_FIX);
     else
         col_sink_ok(sink, "counters", "call stacks", "sampled, by unwind tables");
     col_stacks_close(stacks);

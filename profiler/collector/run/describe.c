@@ -187,6 +187,7 @@ int col_describe(store *db, const struct col_options *options)
     col_key_int(&keys, "start.realtime_ns", now);
     col_key_int(&keys, "start.monotonic_ns", col_clock_now());
     col_key_int(&keys, "start.suspended_ns", col_clock_suspended());
+    col_key_int(&keys, "uid", (int64_t)geteuid());
     describe_machine(&keys);
     describe_options(&keys, options);
     free(command);

@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Defined where stacks can be unwound by tables: with libdw, on x86-64. Elsewhere the kernel's chain
- * of frame pointers is all that there is. */
+/* Defined where stacks can be unwound by tables: with libdw, on x86-64. Elsewhere the kernel's
+ * chain of frame pointers is all that there is. */
 #if defined(HAVE_DW) && defined(__x86_64__)
 #define COL_UNWIND_HERE 1
 #endif

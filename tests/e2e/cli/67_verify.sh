@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# tacho verify: the change of a finding is made in the recorded command, run in pairs and measured. What a file stores is data: nothing
+# of it reaches a shell, and whose command it is decides whether it is started at all. A signal, an error or a second one at the same
+# time leaves nothing half-written.
+# shellcheck disable=SC2154 # work: work_folder sets it
+set -u
+# shellcheck source=tests/e2e/kit/cli_common.sh
+. "$(dirname "$0")/../kit/cli_common.sh"
+"$TRAIN" gpt2-tiny --help > /dev/null 2>&1 || { echo "needs the program train"; exit 77; }
+command -v python3 > /dev/null || { echo "needs the program python3"; exit 77; }
+work_folder verify
+export XDG_CACHE_HOME=$work/cache OMP_NUM_THREADS=1
+chmod 755 "$work" "$work/here"
+umask 022
+has() { grep -q -- "$1" "$work/$2" || fail "no '$1' in $2: $(head -c 600 "$work/$2")"; }
+set_key() { sqlite3 "$1" "UPDATE run SET value='$3' WHERE key='$2'"; }
+nothing_left() { [ -z "$(find . -name '*-verify-*' -print -quit)" ] || fail "$1 left $(find . -name '*-verify-*' | head -3)"; }
+
+# a loader that holds the step back, and data whose name a shell would run
+data='text; touch pwned; $(touch pwned) `touch pwned`'
+cp "$SRC/LICENSE" "$data"
+train=("$TRAIN" gpt2-tiny --layers 1 --batch 1 --seq 16 --data "$data" --steps 24 --workers 1)
+expect 0 "$TACHO" run --no-peak -o slow -- "${train[@]}" --slow decode=0.03
+
+# ---- the two commands, without a run
+expect 0 "$TACHO" verify slow.tacho --dry-run --set --workers=3
+has 'before: .*--workers 1 ' err
+has 'after: .*--workers 3 --slow decode=0.03$' err
+has 'OMP_NUM_THREADS=1 tacho run' err
+expect 0 "$TACHO" verify slow.tacho --dry-run --set OMP_NUM_THREADS=2
+has 'after: .*OMP_NUM_THREADS=2 tacho run' err
+nothing_left --dry-run
+
+# ---- measured: three runs a side, kept together
+expect 0 "$TACHO" verify slow.tacho --set --slow=decode=0 --pairs 3 --json
+cp "$work/out" json
+python3 - slow-verify-1 << 'PY' || exit 1
+import json, os, sys
+result = json.load(open("json"))
+assert result["schema"] == "tacho-verify/1" and result["setting"] == "--slow=decode=0", result
+assert len(result["pairs"]) == 3 and all(pair["before_ms"] > 25 > pair["after_ms"] for pair in result["pairs"]), result
+measured = result["measured_pct"]
+assert 100 < measured["expected"] and measured["low"] <= measured["expected"] <= measured["high"], measured
+wanted = {f"{side}-{i}.{kind}" for side in ("before", "after") for i in (1, 2, 3) for kind in ("tacho", "log")} | {"diff.json"}
+assert set(os.listdir(sys.argv[1])) == wanted, os.listdir(sys.argv[1])
+assert json.load(open(f"{sys.argv[1]}/diff.json"))["schema"] == "tacho-diff/1"
+PY
+sqlite3 slow-verify-1/after-2.tacho "SELECT value FROM run WHERE key='command'" | grep -qE '"--slow", ?"decode=0"\]' || fail "the change was not made"
+expect 0 "$TACHO" diff slow-verify-1/before-*.tacho -- slow-verify-1/after-*.tacho
+expect 3 "$TACHO" verify slow.tacho --set --workers=2 # the folder exists
+has 'exists already' err
+[ ! -e pwned ] || fail "a stored word reached a shell"
+mv slow-verify-1 kept
+
+# ---- what cannot be tried
+expect 2 "$TACHO" verify slow.tacho 99
+expect 2 "$TACHO" verify slow.tacho nonsense
+expect 2 "$TACHO" verify slow.tacho --set LD_PRELOAD=/tmp/x.so
+expect 2 "$TACHO" verify slow.tacho --set --workers=1 # as recorded
+expect 3 "$TACHO" verify slow.tacho --set --workers=many --pairs 3
+has 'ended with exit code' err
+has 'workers' err # what the program said
+nothing_left "a run that fails"
+expect 0 "$TACHO" run --no-peak -o secret -- sh -c true x --password hunter2
+expect 4 "$TACHO" verify secret.tacho --set --x=1
+has 'replaces a secret' err
+expect 0 "$TACHO" run --no-peak --no-command -o unnamed -- true
+expect 4 "$TACHO" verify unnamed.tacho --set --x=1
+
+# ---- whose command it is
+cp slow.tacho host.tacho
+set_key host.tacho host elsewhere
+expect 4 "$TACHO" verify host.tacho --set --workers=2 --dry-run
+has 'another host' err
+expect 0 "$TACHO" verify host.tacho --set --workers=2 --dry-run --yes
+cp slow.tacho uid.tacho
+set_key uid.tacho uid 12345
+expect 4 "$TACHO" verify uid.tacho --set --workers=2 --dry-run
+cp slow.tacho open.tacho
+chmod 666 open.tacho
+expect 4 "$TACHO" verify open.tacho --set --workers=2 --dry-run
+has 'other users can write' err
+if [ "$(id -u)" = 0 ]; then
+    expect 4 "$TACHO" verify uid.tacho --set --workers=2 --dry-run --yes
+    cp slow.tacho foreign.tacho
+    chown 12345 foreign.tacho
+    expect 4 "$TACHO" verify foreign.tacho --set --workers=2 --yes
+    has 'root never starts' err
+    ln -s foreign.tacho link.tacho
+    expect 4 "$TACHO" verify link.tacho --set --workers=2 --yes
+fi
+mkdir shared && chmod 777 shared && cp slow.tacho shared/
+expect 4 "$TACHO" verify shared/slow.tacho --set --workers=2 --dry-run
+[ "$(id -u)" != 0 ] || expect 4 "$TACHO" verify shared/slow.tacho --set --workers=2 --dry-run --yes
+
+# ---- signals, and two at once
+for signal in INT TERM; do
+    env --default-signal=INT "$TACHO" verify slow.tacho --set --workers=2 --pairs 50 > "$work/out" 2> "$work/err" < /dev/null &
+    verify=$!
+    for ((i = 0; i < 200; i++)); do
+        ! grep -q '^tacho: run 1 of' "$work/err" || break
+        sleep 0.1
+    done
+    kill -$signal $verify
+    wait $verify
+    rc=$?
+    [ $rc = $((128 + $(kill -l $signal))) ] || fail "$signal: exit code $rc ($(tail -3 "$work/err"))"
+    ! pgrep -P $verify > /dev/null || fail "$signal: a child lives"
+    nothing_left $signal
+done
+"$TACHO" verify slow.tacho --set --slow=decode=0 > one 2> one.err < /dev/null &
+first=$!
+expect 0 "$TACHO" verify slow.tacho --set --slow=decode=0
+wait $first || fail "two at once: $(cat one.err)"
+grep -q '^Measured' one && has '^Measured' out
+[ "$(find . -path '*verify-1*' -name 'after-3.tacho' | wc -l)" = 2 ] || fail "two at once: $(find . -name '*verify*')"
