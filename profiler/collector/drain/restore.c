@@ -302,8 +302,8 @@ static struct col_pool *pool_of(const struct col_drain *drain, const char *key)
     return NULL;
 }
 
-/* Restores the segment that a thread has not read to its end: whatever its line says now, it is
- * that one. */
+/* Restores the segment that a thread has not read to its end: whatever its line and the count of
+ * used segments say now, it is that one. */
 static void hold_segment(struct col_pool *pool, struct col_thread *thread, int32_t index,
                          uint64_t generation)
 {
@@ -316,6 +316,8 @@ static void hold_segment(struct col_pool *pool, struct col_thread *thread, int32
     segment->chain = thread->chain;
     segment->generation = generation;
     thread->segment = index;
+    if ((uint32_t)index >= pool->map.used)
+        pool->map.used = (uint32_t)index + 1;
 }
 
 /* Restores a thread of a pool: its place in the chain, and its open ranges. */
@@ -411,7 +413,7 @@ static int load_position(void *ctx, const char *pool, int64_t segment, int64_t g
         if (at->held && at->generation != (uint64_t)generation)
             continue; /* nothing is read yet of its present use */
         at->generation = (uint64_t)generation;
-        at->position = at->saved = (uint32_t)bytes;
+        at->position = at->saved = at->committed = (uint32_t)bytes;
     }
     return 0;
 }

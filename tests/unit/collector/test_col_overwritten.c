@@ -110,6 +110,25 @@ static void test_counts(void **state)
     overwritten(state, spoil_counts, 20, "");
 }
 
+/* The collector dies too, and the header no longer counts the segment that it was reading: the next
+ * one goes on where that one was, and takes no more memory than a segment. */
+static void test_counts_and_taken_over(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    mark(p, 0);
+    turn(&d);
+    spoil_counts(p);
+    mark(p, 0);
+    db = taken_over(p, &d, db);
+    turn(&d);
+    assert_in_range(d.piece.cap, 1, SEGMENT_BYTES);
+    struct slices s = finished(p, &d, db);
+    assert_string_equal(s.losses, "");
+    assert_int_equal(s.count, 2);
+}
+
 static void spoil_losses(struct pool *p)
 {
     atomic_store(&p->head->loss[WIRE_LOSS_NO_SEGMENT].count, 1ull << 63);
@@ -474,6 +493,7 @@ int main(void)
         WITH_POOL(test_layout_and_taken_over),
         WITH_POOL(test_layout_at_first),
         WITH_POOL(test_counts),
+        WITH_POOL(test_counts_and_taken_over),
         WITH_POOL(test_losses),
         WITH_POOL(test_losses_go_on),
         WITH_POOL(test_line),
