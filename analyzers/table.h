@@ -32,6 +32,7 @@
     X(an_series) \
     X(an_system) \
     X(an_contention) \
+    X(an_pressure) \
     X(an_stack_samples) \
     X(an_hardware) \
     X(an_memory) \

@@ -13,9 +13,17 @@
  * bursts. With C usable cores, of which the run used U while its thread waited for the part W of
  * the interval, its threads were ready for U / (1 - W) cores. On free cores they would have waited
  * for 1 - C (1 - W) / U, if that is positive: that part is the run's own. The rest was lost to
- * other programs, but never more than the CPU time that those used.
+ * other programs, but never more than the CPU time that those used, or to a CPU quota.
+ *
+ * A group whose quota is spent is stopped on every CPU where it has work. The kernel counts that
+ * time T as a sum over CPUs (cpu.stat), so the thread was stopped for at least T / C and at most T.
+ * What either other programs or the quota explains is divided in proportion to what each can
+ * explain, and is in the interval of both.
  */
+#include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,6 +152,18 @@ static struct an_value cores_of_others(const struct an_context *context,
     return isfinite(cores) ? an_num(fmax(0, cores)) : an_num_none("a sample is not finite");
 }
 
+/* A track that the collector samples of a lane's process; NULL: it has none. */
+static const struct an_track *process_track(const struct an_trace *trace,
+                                            const struct an_lane *lane, const char *name)
+{
+    if (lane->process == AN_NONE)
+        return NULL;
+    AN_EACH_TRACK(trace, lane->process, k)
+    if (an_system_track(&trace->track[k], name, false))
+        return &trace->track[k];
+    return NULL;
+}
+
 /* Returns the track with the run-queue wait of a lane's thread; NULL if it was not sampled, or if
  * the lane's thread is not the first of its process. */
 static const struct an_track *wait_track(const struct an_trace *trace, const struct an_lane *lane)
@@ -151,10 +171,7 @@ static const struct an_track *wait_track(const struct an_trace *trace, const str
     if (lane->track == AN_NONE || lane->process == AN_NONE ||
         trace->track[lane->track].tid != trace->process[lane->process].pid)
         return NULL;
-    AN_EACH_TRACK(trace, lane->process, k)
-    if (an_system_track(&trace->track[k], "cpu_wait", false))
-        return &trace->track[k];
-    return NULL;
+    return process_track(trace, lane, "cpu_wait");
 }
 
 /* Mean over the lanes, each with its own thread. */
@@ -190,10 +207,18 @@ struct blame {
     double lost;    /* waited for a core that other programs had */
     double own;     /* would have waited on free cores, too */
     double present; /* 1: others used more than a quarter of a core */
+    double stopped; /* could not run because the quota was spent */
+    double lost_least, stopped_least, stopped_most; /* bounds of these two */
 };
 
-/* The part of the interval in which the threads of the lanes waited for a core; NAN: not sampled.
- */
+/* The tracks of each lane: the wait of its thread, the throttled time of its process; NULL: not
+ * sampled. */
+struct wait_tracks {
+    const struct an_track **wait, **throttled;
+};
+
+/* How much the totals of the lanes grew in the interval, as a part of its time: the mean of the
+ * lanes; NAN: not sampled. */
 static double interval_wait(const struct an_context *context, const struct an_track *const *track,
                             struct window window)
 {
@@ -210,18 +235,27 @@ static double interval_wait(const struct an_context *context, const struct an_tr
 }
 
 /* Splits the wait of an interval: see the head of this file. */
-static struct blame split_wait(double wait, double own, double others, double cores)
+static struct blame split_wait(double wait, double own, double others, double refused, double cores)
 {
     double ready = own / fmax(1 - wait, SPEED_LEAST);
     double alone = ready > cores ? fmin(wait, 1 - cores / ready) : 0;
-    return (struct blame){.lost = fmax(0, fmin(wait - alone, others)),
+    double rest = wait - alone, by_others = fmax(0, fmin(rest, others)),
+           by_quota = fmin(rest, refused), doubt = fmax(0, by_others + by_quota - rest);
+    double least = fmin(by_quota, fmax(refused / cores, by_quota - doubt)),
+           stopped = doubt > 0 ? rest * by_quota / (by_others + by_quota) : by_quota;
+    stopped = fmax(least, stopped);
+    return (struct blame){.lost = fmin(by_others, rest - stopped),
                           .own = alone,
-                          .present = others > OTHERS_LEAST};
+                          .present = others > OTHERS_LEAST,
+                          .stopped = stopped,
+                          .lost_least = fmin(by_others, rest - by_quota),
+                          .stopped_least = least,
+                          .stopped_most = by_quota};
 }
 
 /* Fills the blame of each interval and returns how many are known. */
 static size_t split_intervals(const struct an_context *context, const struct machine *machine,
-                              const struct an_track *const *track, size_t intervals,
+                              const struct wait_tracks *track, size_t intervals,
                               struct blame *blame)
 {
     const struct an_count *usable = &context->result->run.cores;
@@ -232,40 +266,61 @@ static size_t split_intervals(const struct an_context *context, const struct mac
         double from = (double)i / (double)intervals, to = (double)(i + 1) / (double)intervals;
         struct window window = {machine->window.start + (int64_t)(from * (double)whole),
                                 machine->window.start + (int64_t)(to * (double)whole)};
-        double wait = interval_wait(context, track, window),
+        double wait = interval_wait(context, track->wait, window),
+               refused = interval_wait(context, track->throttled, window),
                own = own_cores(context->trace, window),
                others = other_cores(context->trace, machine, window, own);
         if (isfinite(wait) && isfinite(others))
-            blame[known++] = split_wait(wait, own, others, cores);
+            blame[known++] = split_wait(wait, own, others, isfinite(refused) ? refused : 0, cores);
     }
     return known;
 }
 
-/* Fills the means, and the 95 % interval of the lost time from the means of blocks of intervals,
- * since neighbouring intervals are alike. */
-static void fill_blame(struct an_system *system, const struct blame *blame, size_t count)
+/* Half the width of the 95 % interval of the mean of one part of the blame (an offset in it), from
+ * the means of blocks of intervals, since neighbouring intervals are alike; *mean is the mean. */
+static double blame_half(const struct blame *blame, size_t count, size_t part, double *mean)
 {
-    double sum = 0, own = 0, present = 0, block[BLOCKS_MOST];
+    double sum = 0, block[BLOCKS_MOST];
     size_t blocks = count < BLOCKS_MOST ? count : BLOCKS_MOST;
     for (size_t i = 0; i < blocks; i++) {
         size_t first = i * count / blocks, end = (i + 1) * count / blocks;
         block[i] = 0;
         for (size_t k = first; k < end; k++) {
-            block[i] += blame[k].lost / (double)(end - first);
-            sum += blame[k].lost;
-            own += blame[k].own;
-            present += blame[k].present;
+            double value = *(const double *)(const void *)((const char *)&blame[k] + part);
+            block[i] += value / (double)(end - first);
+            sum += value;
         }
     }
-    double lost = fmin(sum / (double)count, system->other_cores.value);
-    double half = blocks > 1 ? an_quantile_of_tail(an_student_tail, 0.025, (double)(blocks - 1)) *
-                                   an_sd(block, blocks) / sqrt((double)blocks)
-                             : lost;
+    *mean = sum / (double)count;
+    return blocks > 1 ? an_quantile_of_tail(an_student_tail, 0.025, (double)(blocks - 1)) *
+                            an_sd(block, blocks) / sqrt((double)blocks)
+                      : *mean;
+}
+
+/* Fills the means of the blame and their intervals. */
+static void fill_blame(struct an_system *system, const struct blame *blame, size_t count)
+{
+#define HALF_OF(part, mean) blame_half(blame, count, offsetof(struct blame, part), mean)
+    double lost, own, present, stopped, least, stopped_least, stopped_most;
+    double half = HALF_OF(lost, &lost), stopped_half = HALF_OF(stopped, &stopped);
+    (void)HALF_OF(own, &own);
+    (void)HALF_OF(present, &present);
+    (void)HALF_OF(lost_least, &least);
+    (void)HALF_OF(stopped_least, &stopped_least);
+    (void)HALF_OF(stopped_most, &stopped_most);
+#undef HALF_OF
+    half = count > 1 ? half : fmin(lost, system->other_cores.value);
+    lost = fmin(lost, system->other_cores.value);
     system->others_lost_pct = an_num(100 * fmin(1, lost));
-    system->others_lost_low_pct = an_num(100 * fmax(0, lost - half));
+    system->others_lost_low_pct = an_num(100 * fmax(0, fmin(lost, least) - half));
     system->others_lost_high_pct = an_num(100 * fmin(1, lost + half));
-    system->own_wait_pct = an_num(100 * fmin(1, own / (double)count));
-    system->others_present_pct = an_num(100 * present / (double)count);
+    system->own_wait_pct = an_num(100 * fmin(1, own));
+    system->others_present_pct = an_num(100 * present);
+    if (!system->cpu_quota.valid || !system->throttled_cores.valid)
+        return; /* there is no quota, or it is not known what it cost */
+    system->throttled_pct = an_num(100 * fmin(1, stopped));
+    system->throttled_low_pct = an_num(100 * fmax(0, stopped_least - stopped_half));
+    system->throttled_high_pct = an_num(100 * fmin(1, stopped_most + stopped_half));
 }
 
 static void blame_absent(struct an_system *system, const char *reason)
@@ -287,18 +342,90 @@ static int attribute_wait(struct an_context *context, const struct machine *mach
         return 0;
     }
     struct blame *blame = an_arena_zero(context->scratch, intervals, sizeof *blame);
-    const struct an_track **track =
-        an_arena_zero(context->scratch, context->lane_count + 1, sizeof *track);
-    if (!blame || !track)
+    const struct wait_tracks track = {
+        an_arena_zero(context->scratch, context->lane_count + 1, sizeof *track.wait),
+        an_arena_zero(context->scratch, context->lane_count + 1, sizeof *track.throttled)};
+    if (!blame || !track.wait || !track.throttled)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < context->lane_count; i++)
-        track[i] = wait_track(context->trace, &context->lane[i]);
-    size_t known = split_intervals(context, machine, track, intervals, blame);
+    for (size_t i = 0; i < context->lane_count; i++) {
+        track.wait[i] = wait_track(context->trace, &context->lane[i]);
+        track.throttled[i] = process_track(context->trace, &context->lane[i], "cpu_throttled");
+    }
+    size_t known = split_intervals(context, machine, &track, intervals, blame);
     if (known)
         fill_blame(system, blame, known);
     else
         blame_absent(system, "no interval of the counted steps was sampled");
     return 0;
+}
+
+/* ---- the quota ------------------------------------------------------------------------------- */
+
+static void throttled_pct_all(struct an_system *system, struct an_value value)
+{
+    system->throttled_pct = system->throttled_low_pct = system->throttled_high_pct = value;
+}
+
+static void throttled_all(struct an_system *system, struct an_value value)
+{
+    throttled_pct_all(system, value);
+    system->throttled_cores = value;
+}
+
+/* Core time that was refused in the counted steps / their time: the mean of the lanes. */
+static struct an_value refused_cores(const struct an_context *context)
+{
+    double sum = 0;
+    size_t lanes = 0;
+    for (size_t i = 0; i < context->lane_count; i++) {
+        const struct an_track *track =
+            process_track(context->trace, &context->lane[i], "cpu_throttled");
+        struct window window = counted_window(context, (uint32_t)i);
+        if (!track || !clip(context->trace, track, WAIT_LEAST, &window))
+            continue;
+        sum +=
+            growth(context->trace, track, window) / (double)an_time_sub(window.end, window.start);
+        lanes++;
+    }
+    return lanes && isfinite(sum) ? an_num(sum / (double)lanes)
+                                  : an_num_none("the throttled time was not sampled in the steps");
+}
+
+/* The quota of a lane's process as it was recorded: cores, "none"; NULL: not recorded. */
+static const char *quota_text(const struct an_trace *trace, const struct an_lane *lane)
+{
+    char key[64];
+    if (lane->process == AN_NONE)
+        return NULL;
+    snprintf(key, sizeof key, "process.%" PRId64 ".cpu_quota", trace->process[lane->process].id);
+    return an_trace_key(trace, key);
+}
+
+/* Fills the smallest quota of the processes that run steps, and what is known of its cost without
+ * the run-queue wait. */
+static void find_quota(struct an_context *context)
+{
+    static const char *const unknown =
+        "the control groups of the run were not visible, or an older tacho recorded it";
+    struct an_system *system = &context->result->system;
+    double least = INFINITY;
+    bool known = context->lane_count > 0;
+    for (size_t i = 0; i < context->lane_count; i++) {
+        const char *text = quota_text(context->trace, &context->lane[i]);
+        double cores = text ? strtod(text, NULL) : 0;
+        known = known && text;
+        least = cores > 0 && cores < least ? cores : least;
+    }
+    system->cpu_unlimited = known && !isfinite(least);
+    const char *why = system->cpu_unlimited ? "no CPU quota limits the run" : unknown;
+    system->cpu_quota = isfinite(least) ? an_num(least) : an_num_none(why);
+    throttled_all(system, system->cpu_unlimited ? an_num(0) : an_num_none(why));
+    if (!isfinite(least))
+        return;
+    system->throttled_cores = refused_cores(context);
+    throttled_pct_all(system, an_num_none(system->throttled_cores.valid
+                                              ? "the wait for a core was not sampled"
+                                              : system->throttled_cores.reason));
 }
 
 /* ---- the warning ----------------------------------------------------------------------------- */
@@ -315,11 +442,27 @@ static const char *wait_words(struct an_context *context)
                            wait->value);
 }
 
+/* The warning where the quota explains more of the wait than other programs do; NULL. */
+static const char *quota_caution(struct an_context *context, const char *wait)
+{
+    const struct an_system *system = &context->result->system;
+    if (!wait || an_value_or_0(system->throttled_pct) < WAIT_PCT ||
+        system->throttled_pct.value < an_value_or_0(system->others_lost_pct))
+        return NULL;
+    return an_arena_format(context->arena,
+                           "CPU QUOTA: %s, mostly because the quota of %.3g cores was spent. The "
+                           "lost time is shown below as compute or whatever else ran.",
+                           wait, system->cpu_quota.value);
+}
+
 /* Returns the warning for the head of every report, NULL if there is no reason for one. */
 static const char *caution(struct an_context *context, double cpus)
 {
     const struct an_system *system = &context->result->system;
     const char *wait = wait_words(context);
+    const char *quota = quota_caution(context, wait);
+    if (quota)
+        return quota;
     bool company = system->other_cores.valid && system->other_cores.value > OTHERS_LEAST &&
                    system->other_cores.value > OTHERS_SHARE * cpus;
     bool lost = wait && an_value_or_0(system->others_lost_pct) >= WAIT_PCT;
@@ -347,15 +490,16 @@ static const char *caution(struct an_context *context, double cpus)
     return an_arena_format(
         context->arena,
         "SHORT OF CORES: %s, although the machine had cores free and few other "
-        "programs ran: a CPU quota, or an affinity that the program sets, can "
+        "programs ran: %s an affinity that the program sets can "
         "cause it. The lost time is shown below as compute or whatever else ran.",
-        wait);
+        wait, system->cpu_unlimited ? "" : "a CPU quota or");
 }
 
 static void contention_absent(struct an_context *context, const char *reason)
 {
     context->result->system.other_cores = context->result->system.cpu_wait_pct =
-        an_num_none(reason);
+        context->result->system.cpu_quota = an_num_none(reason);
+    throttled_all(&context->result->system, an_num_none(reason));
     blame_absent(&context->result->system, reason);
 }
 
@@ -363,6 +507,7 @@ static int contention_run(struct an_context *context)
 {
     struct machine machine;
     const char *missing = find_machine(context, &machine);
+    find_quota(context);
     context->result->system.other_cores =
         missing ? an_num_none(missing) : cores_of_others(context, &machine);
     context->result->system.cpu_wait_pct = wait_pct(context);

@@ -14,6 +14,7 @@
 
 #define CPU_WINDOW_LEAST 50000000   /* ns: below it a share of cores means nothing */
 #define WINDOW_LEAST     50000000   /* ns between two looks at a counter */
+#define STOPPED_LEAST    0.02       /* cores that a quota refused: less is no limit */
 #define COUNTER_KEY      "counter." /* run keys: status of a hardware counter */
 
 static const struct {
@@ -27,6 +28,13 @@ static const struct {
                {"threads", "count"},
                {"disk_read", "bytes"},
                {"disk_written", "bytes"},
+               {"cpu_throttled", "ns"},
+               {"memory_stall_some", "ns"},
+               {"memory_stall_full", "ns"},
+               {"memory_limit_hits", "count"},
+               {"oom_kills", "count"},
+               {"swap_in", "bytes"},
+               {"swap_out", "bytes"},
                {"voluntary_switches", "count"},
                {"involuntary_switches", "count"}};
 
@@ -170,6 +178,16 @@ struct an_value an_system_busy(const struct an_context *context, int64_t from, i
     return time > 0 && isfinite(sum)
                ? an_num(sum / time)
                : an_num_none("the machine was not sampled during the counted steps");
+}
+
+double an_system_capacity(const struct an_context *context)
+{
+    const struct an_count *cores = &context->result->run.cores;
+    const struct an_system *system = &context->result->system;
+    double usable = cores->valid && cores->value > 0 ? (double)cores->value : 0;
+    bool stopped =
+        system->cpu_quota.valid && an_value_or_0(system->throttled_cores) > STOPPED_LEAST;
+    return stopped ? fmin(usable, system->cpu_quota.value) : usable;
 }
 
 /* ---- the whole run ---------------------------------------------------------------------------------------------------------- */

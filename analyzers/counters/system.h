@@ -22,6 +22,9 @@ struct an_value an_system_rate(const struct an_context *context, const char *nam
 /* The same of one process (AN_NONE: of all). */
 struct an_value an_system_rate_of(const struct an_context *context, const char *name,
                                   const char *other, uint32_t process, int64_t from, int64_t to);
+/* Cores that the threads of the run can use together: the CPUs that they may use, or less where a
+ * CPU quota stopped them. 0: not known. */
+double an_system_capacity(const struct an_context *context);
 /* Mean of the machine's busy CPU time in [from, to), in per cent. */
 struct an_value an_system_busy(const struct an_context *context, int64_t from, int64_t to);
 

@@ -148,6 +148,23 @@ static const char *no_system(struct an_context *context)
     return others->valid ? NULL : others->reason;
 }
 
+/* Throttled time is part of the run-queue wait of the steps' thread: where that is short, no quota
+ * costs much. */
+static const char *no_quota(struct an_context *context)
+{
+    const struct an_system *system = &context->result->system;
+    bool short_wait = system->cpu_wait_pct.valid && system->cpu_wait_pct.value < FINDINGS_NOISE_PCT;
+    if (system->cpu_unlimited || system->throttled_cores.valid || short_wait)
+        return NULL;
+    return system->cpu_quota.valid ? system->throttled_cores.reason : system->cpu_quota.reason;
+}
+
+static const char *no_pressure(struct an_context *context)
+{
+    const struct an_pressure *pressure = &context->result->pressure;
+    return pressure->plenty ? NULL : pressure->reason;
+}
+
 /* What a check can need. `missing` says why it is not there; without it the reason of the part of
  * the result at `part`. `to_check` brings it. */
 enum input {
@@ -172,6 +189,8 @@ enum input {
     INPUT_LAUNCHES,
     INPUT_HELD,
     INPUT_SYSTEM,
+    INPUT_QUOTA,
+    INPUT_PRESSURE,
     INPUT_COUNT
 };
 
@@ -204,6 +223,10 @@ static const struct {
     [INPUT_QUALITY] = {PART(quality), .to_check = "record launches and kernels"},
     [INPUT_LAUNCHES] = {PART(launches), .to_check = "record the calls of the CUDA runtime"},
     [INPUT_SYSTEM] = {no_system, .to_check = "record with tacho run"},
+    [INPUT_QUOTA] = {no_quota, .to_check = "make /sys/fs/cgroup visible (in a container: mount it "
+                                           "read-only), and record with tacho run"},
+    [INPUT_PRESSURE] = {no_pressure, .to_check = "boot with psi=1 if /proc/pressure/memory is not "
+                                                 "there, and record with tacho run"},
     [INPUT_HELD] = {PART(leak),
                     .to_check = "record at least 50 steps, 3 s of them, with tacho run"},
 };
@@ -267,6 +290,12 @@ static bool of_ranks(const struct an_context *context)
 static bool of_teams(const struct an_context *context)
 {
     return on_cores(context) && context->result->system.rss_peak_bytes.valid;
+}
+
+/* Runs that tacho sampled. */
+static bool of_sampled(const struct an_context *context)
+{
+    return context->result->system.rss_peak_bytes.valid;
 }
 
 /* Runs whose memory was sampled, or that count it themselves. */
@@ -337,6 +366,8 @@ static const struct {
      on_devices,
      NEEDS(QUALITY) | NEEDS(LAUNCHES),
      {"INCOMPLETE_CAPTURE"}},
+    {"the CPU quota", of_teams, NEEDS(QUOTA), {"CPU_QUOTA"}},
+    {"pressure of memory", of_sampled, NEEDS(PRESSURE), {"MEMORY_PRESSURE"}},
     {"the step on free cores", everywhere, NEEDS(CORES), {"OTHER_PROGRAMS"}},
 };
 #define CHECKS (sizeof checks / sizeof *checks)

@@ -57,6 +57,31 @@ void an_finding_at_most_medium(struct an_finding *finding)
         finding->confidence = AN_MEDIUM;
 }
 
+double an_finding_gain_of_lost(double lost_pct)
+{
+    return 100 * lost_pct / (100 - fmin(lost_pct, 99));
+}
+
+void an_finding_keep_gain(const struct an_context *context, struct an_finding *finding)
+{
+    struct an_what_if *what_if = &finding->replay;
+    const struct an_value step_ms = context->result->advice.step_ms;
+    const struct an_gain *gain = what_if->gain.expected.valid ? &what_if->gain : NULL;
+    double base_ms = gain && what_if->step_ms.valid
+                         ? what_if->step_ms.value * (1 + gain->expected.value / 100)
+                         : step_ms.value;
+    const struct {
+        struct an_value *ms;
+        struct an_value gain;
+    } rows[] = {{&what_if->step_ms, finding->gain.expected},
+                {&what_if->step_low_ms, finding->gain.high},
+                {&what_if->step_high_ms, finding->gain.low}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        *rows[i].ms =
+            rows[i].gain.valid ? an_num(base_ms / (1 + rows[i].gain.value / 100)) : rows[i].gain;
+    what_if->gain = finding->gain;
+}
+
 bool an_finding_has_no_gain(const struct an_finding *finding)
 {
     const struct an_gain *gain = &finding->gain;

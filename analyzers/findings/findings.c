@@ -224,7 +224,9 @@ static int run_checks(struct an_findings_list *findings)
     an_findings_jitter(findings);
     an_findings_leak(findings);
     an_findings_threads(findings);
+    an_findings_pressure(findings);
     rc = unattributed(findings);
+    rc = rc ? rc : an_findings_quota(findings);
     rc = rc ? rc : an_findings_others(findings);
     rc = rc ? rc : an_findings_replay(findings);
     return rc ? rc : an_findings_while_others(findings);
@@ -298,7 +300,7 @@ const struct an_analyzer an_findings = {
     .after =
         "steps, phases, system, gpu, budget, absent, attribution, utilization, roofline, bounds, "
         "ops, launches, copies, syncs, precision, loader, communication, ranks, contention, "
-        "hardware, memory, leak, quality, trust, replay",
+        "pressure, hardware, memory, leak, quality, trust, replay",
     .needs = AN_INPUT_SLICES,
     .run = findings_frame,
     .absent = findings_absent,

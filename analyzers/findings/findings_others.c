@@ -23,23 +23,21 @@ const struct an_finding *an_findings_others_of(const struct an_finding *finding,
     return NULL;
 }
 
-/* The gain of getting back that share of the steps' time, in %. */
-static double gain_of_lost(double lost_pct)
-{
-    return 100 * lost_pct / (100 - fmin(lost_pct, 99));
-}
-
 /* The share of the steps' time that a gain stands for. */
 static double lost_of_gain(double gain_pct)
 {
     return 100 * gain_pct / (100 + gain_pct);
 }
 
-/* Nothing takes more time from the steps than it used itself. */
-static struct an_value at_most(struct an_value gain, double other_cores)
+/* Nothing takes more time from the steps than it used itself; beside a quota, which the replay does
+ * not tell from others, no more than was measured. */
+static struct an_value at_most(struct an_value gain, const struct an_system *system)
 {
-    return other_cores < 1 && gain.valid ? an_num(fmin(gain.value, gain_of_lost(100 * other_cores)))
-                                         : gain;
+    double most = 100 * system->other_cores.value;
+    if (an_value_or_0(system->throttled_cores) > 0)
+        most = fmin(most, system->others_lost_high_pct.value);
+    return most < 100 && gain.valid ? an_num(fmin(gain.value, an_finding_gain_of_lost(most)))
+                                    : gain;
 }
 
 /* The gain by the replay where that sees what was measured, else by the measured wait. */
@@ -49,42 +47,20 @@ static void fill_gain(struct an_context *context, const struct an_what_if *alone
     const struct an_system *system = &context->result->system;
     const struct an_value *low = &alone->gain.low;
     if (alone->reason || alone->ceiling || !low->valid || low->value <= 0) {
-        finding->gain =
-            (struct an_gain){.low = an_num(gain_of_lost(system->others_lost_low_pct.value)),
-                             .expected = an_num(gain_of_lost(system->others_lost_pct.value)),
-                             .high = an_num(gain_of_lost(system->others_lost_high_pct.value))};
+        finding->gain = (struct an_gain){
+            .low = an_num(an_finding_gain_of_lost(system->others_lost_low_pct.value)),
+            .expected = an_num(an_finding_gain_of_lost(system->others_lost_pct.value)),
+            .high = an_num(an_finding_gain_of_lost(system->others_lost_high_pct.value))};
         finding->method =
             "100 lost / (100 - lost): run-queue wait of the steps' thread while other "
             "programs had the cores, in % of the steps";
         return;
     }
-    double cores = system->other_cores.value;
-    finding->gain = (struct an_gain){.low = at_most(alone->gain.low, cores),
-                                     .expected = at_most(alone->gain.expected, cores),
-                                     .high = at_most(alone->gain.high, cores)};
+    finding->gain = (struct an_gain){.low = at_most(alone->gain.low, system),
+                                     .expected = at_most(alone->gain.expected, system),
+                                     .high = at_most(alone->gain.high, system)};
     finding->method = "replay of the dependency graph with " ALONE
                       ", at most the CPU time that other programs used";
-}
-
-/* Puts the finding's gain into its row of the table of edits, so that one edit has one gain. */
-static void keep_gain(const struct an_context *context, struct an_finding *finding)
-{
-    struct an_what_if *what_if = &finding->replay;
-    const struct an_value step_ms = context->result->advice.step_ms;
-    const struct an_gain *gain = what_if->gain.expected.valid ? &what_if->gain : NULL;
-    double base_ms = gain && what_if->step_ms.valid
-                         ? what_if->step_ms.value * (1 + gain->expected.value / 100)
-                         : step_ms.value;
-    const struct {
-        struct an_value *ms;
-        struct an_value gain;
-    } rows[] = {{&what_if->step_ms, finding->gain.expected},
-                {&what_if->step_low_ms, finding->gain.high},
-                {&what_if->step_high_ms, finding->gain.low}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        *rows[i].ms =
-            rows[i].gain.valid ? an_num(base_ms / (1 + rows[i].gain.value / 100)) : rows[i].gain;
-    what_if->gain = finding->gain;
 }
 
 static void add_evidence(struct an_context *context, struct an_finding *finding)
@@ -135,7 +111,7 @@ static void add_finding(struct an_findings_list *findings, const struct an_what_
     finding->replay = *alone;
     finding->replay.of = finding->id;
     finding->replay.ceiling = NULL;
-    keep_gain(context, finding);
+    an_finding_keep_gain(context, finding);
 }
 
 /* Is so much of the steps' time lost that others are named? The measured time is that of one thread
@@ -217,7 +193,7 @@ int an_findings_while_others(struct an_findings_list *findings)
                                           "took, and without",
                                           finding->method);
         widen_gain(finding, &alone, &both);
-        keep_gain(context, finding);
+        an_finding_keep_gain(context, finding);
     }
     return 0;
 }

@@ -155,6 +155,9 @@ void an_findings_throttled(struct an_findings_list *findings); /* clocks of the 
 void an_findings_threads(struct an_findings_list *findings);   /* teams and cores */
 void an_findings_leak(struct an_findings_list *findings);      /* memory that grows */
 void an_findings_capture(struct an_findings_list *findings);   /* what the recording lacks */
+void an_findings_pressure(struct an_findings_list *findings);  /* waiting for memory */
+/* A CPU quota that is spent (findings_limits.c). */
+int an_findings_quota(struct an_findings_list *findings);
 /* Other programs on the machine (findings_others.c), before the other gains are replayed. */
 int an_findings_others(struct an_findings_list *findings);
 /* Puts the gains of a replay into the findings whose proposal can be replayed. */
@@ -162,6 +165,10 @@ int an_findings_replay(struct an_findings_list *findings);
 /* Where others are named, widens the replayed gains of the other findings to those on free cores.
  */
 int an_findings_while_others(struct an_findings_list *findings);
+/* The gain of getting back that share of the steps' time, in %. */
+double an_finding_gain_of_lost(double lost_pct);
+/* Puts the finding's gain into its row of the table of edits, so that one edit has one gain. */
+void an_finding_keep_gain(const struct an_context *context, struct an_finding *finding);
 /* The finding OTHER_PROGRAMS among `count` of them, NULL: it is not there. */
 const struct an_finding *an_findings_others_of(const struct an_finding *finding, size_t count);
 /* Fills result.checked, not_checked and healthy from the table of checks (checks.c), after all

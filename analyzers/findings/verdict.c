@@ -12,7 +12,8 @@
 
 /* A class other than compute gives the run its name from here on, or if it is the largest. */
 #define BOUND_PCT 15.0
-#define WORTH_PCT 2.0 /* a class that is worth a clause */
+#define QUOTA_PCT 10.0 /* of the steps' time: as much as other programs must take */
+#define WORTH_PCT 2.0  /* a class that is worth a clause */
 /* Devices without steps: below them nothing is said of a capture. */
 #define OPS_LEAST      20
 #define SPAN_LEAST_PCT 1.0 /* of the recording, between the first and the last op */
@@ -238,6 +239,28 @@ static void by_others(struct an_context *context)
         basis(context));
 }
 
+/* The verdict of a run that its CPU quota holds back more than anything in it. */
+static void by_quota(struct an_context *context)
+{
+    struct an_result *result = context->result;
+    const struct an_finding *next = result->finding_count > 1 ? &result->findings[1] : NULL;
+    result->verdict_class = "CPU QUOTA";
+    result->verdict = an_finding_text(
+        context,
+        "CPU QUOTA holds this run back: its control group may use %.3g cores, and for %.0f %% of "
+        "every step its thread could not run because they were spent%s %s.",
+        result->system.cpu_quota.value, result->system.throttled_pct.value,
+        next ? an_finding_text(context, "; next: %s", next->id) : "", basis(context));
+}
+
+/* Is the first finding the quota, with as much of the steps' time as other programs must take to be
+ * the verdict? */
+static bool is_quota(const struct an_result *result)
+{
+    return result->finding_count && !strcmp(result->findings[0].id, "CPU_QUOTA") &&
+           an_value_or_0(result->system.throttled_pct) >= QUOTA_PCT;
+}
+
 /* ---- devices without steps ------------------------------------------------------------------- */
 
 /* The parts of a capture that get a name; the rest of the devices' span is opaque. */
@@ -433,6 +456,8 @@ static int verdict_run(struct an_context *context)
                                         context->result->finding_count ? 1 : 0) != NULL;
     if (others)
         by_others(context);
+    else if (is_quota(context->result))
+        by_quota(context);
     else if (devices && (context->result->budget.reason || !context->result->budget.roles_known))
         by_capture(context);
     else if (!context->step_count)

@@ -85,7 +85,7 @@ static int find_cores(struct an_shares *shares, size_t *room)
         if (host < shares->count || host == AN_NO_SHARE)
             continue;
         first_track[host] = track;
-        rc = add_share(shares, room, (double)context->result->run.cores.value);
+        rc = add_share(shares, room, an_system_capacity(context));
     }
     for (size_t i = 0; i < shares->replay->node_count && !rc; i++) {
         uint32_t node = shares->replay->node[i];
@@ -514,7 +514,8 @@ int an_shares_calibrate(struct an_shares *shares, const struct an_times *base,
 {
     const struct an_count *cores = &shares->replay->context->result->run.cores;
     struct sums sums;
-    use->cores = cores->valid ? an_num((double)cores->value) : an_num_none(cores->reason);
+    use->cores = cores->valid ? an_num(an_system_capacity(shares->replay->context))
+                              : an_num_none(cores->reason);
     int rc = shares->cores ? calibrate_cores(shares, base, use)
                            : add_reading(shares, AN_SURPLUS_WORK, NULL, base, &sums);
     if (!shares->cores)

@@ -6,6 +6,8 @@
 #define RANGES     "ranges of the step's thread"
 #define WORK       "tacho.work ranges in steps; on accelerators operators with recorded shapes"
 #define PROC       "samples of /proc"
+#define CGROUP     "samples of control groups"
+#define PSI        "samples of memory.pressure (PSI)"
 #define END        PROC ", the kernel's account at the end"
 #define GPM        "NVML's GPM (Hopper and later)"
 #define OPS        "device ops (kernels, copies, memsets, graphs)"
@@ -1005,6 +1007,42 @@ const struct an_metric an_metrics[] = {
      PROC, "what the run would have waited on free cores, too: it has more threads than cores"},
     {"system/others_present_pct", "%",
      "intervals in which other programs used more than 0.25 cores / intervals", PROC, ""},
+    {"system/cpu_quota", "cores",
+     "the smallest CPU quota of the control groups of the processes that run steps", CGROUP,
+     "null and cpu_unlimited true: none; null and false: not known"},
+    {"system/cpu_unlimited", "", "true: it is known that no CPU quota limits the run", CGROUP, ""},
+    {"system/throttled_pct", "%",
+     "mean over intervals of 0.1 s of min(wait - own wait, throttled CPU time / time), less what "
+     "other programs can explain as well, in proportion",
+     CGROUP,
+     "the part of the run-queue wait in which the quota was spent; from 10 % on, where nothing "
+     "gains more, it is the verdict CPU QUOTA"},
+    {"system/throttled_low_pct", "%",
+     "its low end: at least throttled CPU time / time / usable CPUs, and what other programs "
+     "cannot "
+     "explain; less the 95 % interval of the mean",
+     CGROUP, ""},
+    {"system/throttled_high_pct", "%",
+     "its high end: all that the throttled time can explain; with the 95 % interval", CGROUP, ""},
+    {"system/throttled_cores", "cores",
+     "throttled time of the control groups, which is a sum over CPUs / time, over the counted "
+     "steps",
+     CGROUP, "CPU time that the quota refused"},
+    {"pressure/scope", "", "whose tasks: the control group of the run, or the machine", PSI, ""},
+    {"pressure/some_pct", "%",
+     "time in which some task waited for memory / time, over the counted "
+     "steps",
+     PSI, "reclaim, pages that are read again, swap; not the first reading of a file"},
+    {"pressure/full_pct", "%", "the same for all tasks that had work to do", PSI, ""},
+    {"pressure/major_faults", "faults", "major faults of the target a counted step", PROC, ""},
+    {"pressure/limit_hits", "", "times that the group reached its limit of memory, counted steps",
+     CGROUP, "memory.events high + max; memory.failcnt of version 1"},
+    {"pressure/kills", "processes", "processes of the group that the kernel killed for memory",
+     CGROUP, ""},
+    {"pressure/swap_in_bytes", "bytes", "read from swap on the machine in the counted steps", PROC,
+     ""},
+    {"pressure/limit_bytes", "bytes", "the smallest limit of memory of the control groups", CGROUP,
+     "null: no limit, or not known"},
     {"findings[]/while_others", "",
      "true: gain_pct spans the replay with what other programs took and "
      "the replay without it",

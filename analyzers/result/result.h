@@ -357,11 +357,32 @@ struct an_system {
      * would have waited on free cores, too, because it has more threads than cores. */
     struct an_value others_lost_pct, others_lost_low_pct, others_lost_high_pct, own_wait_pct;
     struct an_value others_present_pct; /* of that time others used more than a quarter of a core */
+    /* The smallest CPU quota of the control groups of the processes that run steps, in cores.
+     * Absent where none limits them (cpu_unlimited), and where that is not known. */
+    struct an_value cpu_quota;
+    bool cpu_unlimited;
+    /* Of the time of counted steps: the quota was spent and their thread could not run (mean, and
+     * an interval that holds what other programs may have taken as well); core time that was
+     * refused for it / that time. 0 without a quota. */
+    struct an_value throttled_pct, throttled_low_pct, throttled_high_pct, throttled_cores;
     struct an_value rss_peak_bytes;
     struct an_value read_bytes, write_bytes; /* to and from storage */
     struct an_value minor_faults, major_faults;
     struct an_value voluntary_switches, involuntary_switches;
     struct an_value instructions_per_cycle;
+};
+
+/* Waiting for memory while counted steps ran: reclaim, pages that had to be read again, swap. */
+struct an_pressure {
+    const char *reason; /* the kernel's account of it (PSI) was not sampled */
+    const char *scope;  /* whose tasks: "the control group of the run", "the machine" */
+    struct an_value some_pct, full_pct; /* of the time: some task, all tasks that had work */
+    struct an_value major_faults;       /* a counted step, of the processes that run steps */
+    struct an_value limit_hits;         /* times the group reached its limit */
+    struct an_value kills;              /* processes that the kernel killed for memory */
+    struct an_value swap_in_bytes;      /* of the machine */
+    struct an_count limit_bytes;        /* of the control group */
+    bool plenty; /* no limit was reached, and a tenth of the machine's memory was never used */
 };
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------- */
@@ -717,6 +738,7 @@ struct an_result {
     struct an_loader loader;
     struct an_communication communication;
     struct an_system system;
+    struct an_pressure pressure;
     const struct an_series *series;
     size_t series_count;
     const struct an_op *ops; /* by self time, largest first */

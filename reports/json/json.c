@@ -209,6 +209,12 @@ static void put_system(struct rep_writer *writer, const struct an_system *system
     rep_put_value(writer, "others_lost_high_pct", system->others_lost_high_pct);
     rep_put_value(writer, "own_wait_pct", system->own_wait_pct);
     rep_put_value(writer, "others_present_pct", system->others_present_pct);
+    rep_put_value(writer, "cpu_quota", system->cpu_quota);
+    rep_put_bool(writer, "cpu_unlimited", system->cpu_unlimited);
+    rep_put_value(writer, "throttled_pct", system->throttled_pct);
+    rep_put_value(writer, "throttled_low_pct", system->throttled_low_pct);
+    rep_put_value(writer, "throttled_high_pct", system->throttled_high_pct);
+    rep_put_value(writer, "throttled_cores", system->throttled_cores);
     rep_put_value(writer, "rss_peak_bytes", system->rss_peak_bytes);
     rep_put_value(writer, "read_bytes", system->read_bytes);
     rep_put_value(writer, "write_bytes", system->write_bytes);
@@ -217,6 +223,21 @@ static void put_system(struct rep_writer *writer, const struct an_system *system
     rep_put_value(writer, "voluntary_switches", system->voluntary_switches);
     rep_put_value(writer, "involuntary_switches", system->involuntary_switches);
     rep_put_value(writer, "instructions_per_cycle", system->instructions_per_cycle);
+    rep_close(writer);
+}
+
+/* Waiting for memory while the counted steps ran. */
+static void put_pressure(struct rep_writer *writer, const struct an_pressure *pressure)
+{
+    rep_open(writer, "pressure");
+    rep_put_text_or(writer, "scope", pressure->scope, pressure->reason);
+    rep_put_value(writer, "some_pct", pressure->some_pct);
+    rep_put_value(writer, "full_pct", pressure->full_pct);
+    rep_put_value(writer, "major_faults", pressure->major_faults);
+    rep_put_value(writer, "limit_hits", pressure->limit_hits);
+    rep_put_value(writer, "kills", pressure->kills);
+    rep_put_value(writer, "swap_in_bytes", pressure->swap_in_bytes);
+    rep_put_count(writer, "limit_bytes", pressure->limit_bytes);
     rep_close(writer);
 }
 
@@ -490,6 +511,7 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     rep_json_hardware(w, result);
     rep_json_counted(w, result);
     put_system(w, &result->system);
+    put_pressure(w, &result->pressure);
     put_stacks(w, &result->stacks);
     REP_PUT_ROWS(w, "counters", result->series, result->series_count, put_counter);
     put_findings(w, result);

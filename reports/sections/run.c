@@ -129,6 +129,15 @@ static void process_items(struct page *page, const struct an_system *system)
     page_value(page, system->instructions_per_cycle, "%.2f instructions a cycle");
 }
 
+static void pressure_items(struct page *page, const struct an_pressure *pressure)
+{
+    if (!pressure->reason && pressure->some_pct.value >= 1)
+        page_item(page, "waits for memory %.1f %% of the steps (%s)", pressure->some_pct.value,
+                  pressure->scope);
+    if (pressure->limit_bytes.valid)
+        page_item(page, "memory limit %s", BYTES_TEXT((double)pressure->limit_bytes.value));
+}
+
 void rep_section_system(struct page *page, const struct an_result *result)
 {
     const struct an_system *system = &result->system;
@@ -149,7 +158,12 @@ void rep_section_system(struct page *page, const struct an_result *result)
     page_value(page, system->cpu_wait_pct, "run-queue wait %.1f %% of the steps");
     if (system->others_lost_pct.valid && system->others_lost_pct.value >= 1)
         page_item(page, "of it %.1f %% while others had the cores", system->others_lost_pct.value);
+    if (system->cpu_quota.valid)
+        page_item(page, "CPU quota %.3g cores", system->cpu_quota.value);
+    if (system->cpu_quota.valid && system->throttled_pct.valid)
+        page_item(page, "throttled %.1f %% of the steps", system->throttled_pct.value);
     process_items(page, system);
+    pressure_items(page, &result->pressure);
     page_end(page);
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "profiler/collector/drain/drain.h"
+#include "profiler/collector/os/cgroup.h"
 #include "profiler/collector/os/clock.h"
 #include "profiler/collector/os/machine.h"
 #include "profiler/collector/os/proc.h"
@@ -74,46 +75,13 @@ static void describe_cpus(char *text, size_t size)
         col_cpu_ranges(&set, text, size);
 }
 
-/* The smallest of `least` and the limits in `file` of a control group and the groups around it. In
- * a container the outer groups are not visible; the outermost visible one has the container's
- * limit. */
-static int64_t group_limit(const char *root, const char *path, size_t length, const char *file,
-                           int64_t least)
-{
-    char name[PATH_MAX], text[64];
-    for (;;) {
-        snprintf(name, sizeof name, "%s%.*s/%s", root, (int)length, path, file);
-        long long bytes = col_proc_read(name, text, sizeof text) > 0 ? strtoll(text, NULL, 10)
-                                                                     : 0; /* "max" is 0 */
-        least = bytes > 0 && bytes < least ? bytes : least;
-        if (!length)
-            return least;
-        while (length && path[--length] != '/')
-            ;
-    }
-}
-
-/* Memory that the control groups of this process allow, at most `machine`. Version 2 has one
- * hierarchy ("::"), version 1 one for memory. */
+/* Memory that the control groups of this process allow, at most `machine`. */
 static int64_t memory_limit(int64_t machine)
 {
     char text[8192];
-    int64_t least = machine;
     if (col_proc_read("/proc/self/cgroup", text, sizeof text) <= 0)
-        return least;
-    for (const char *line = text; *line;
-         line += strcspn(line, "\n"), line += *line == '\n') { /* "4:memory:/a/b" */
-        const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
-        if (!path || path > line + strcspn(line, "\n"))
-            continue;
-        size_t length = strcspn(path + 1, "\n");
-        if (!strncmp(list, "::", 2))
-            least = group_limit("/sys/fs/cgroup", path + 1, length, "memory.max", least);
-        else if (!strncmp(list, ":memory:", 8))
-            least = group_limit("/sys/fs/cgroup/memory", path + 1, length, "memory.limit_in_bytes",
-                                least);
-    }
-    return least;
+        return machine;
+    return col_cgroup_memory_limit(COL_CGROUP_ROOT, text, machine);
 }
 
 /* Writes the keys about host, CPU, memory, kernel and clocks. What the system does not say is

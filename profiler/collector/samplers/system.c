@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "profiler/collector/os/proc.h"
+#include "profiler/collector/samplers/limits.h"
 
 #define SLOW_EVERY    10u /* samples between two readings of what costs a file a thread */
 #define EARLY         4u  /* samples of a process that are all slow ones */
@@ -34,13 +35,22 @@
     X(READ, "disk_read", "bytes") \
     X(WRITTEN, "disk_written", "bytes") \
     X(VOLUNTARY, "voluntary_switches", "count") \
-    X(INVOLUNTARY, "involuntary_switches", "count")
+    X(INVOLUNTARY, "involuntary_switches", "count") \
+    X(THROTTLED, "cpu_throttled", "ns") \
+    X(STALL_SOME, "memory_stall_some", "ns") \
+    X(STALL_FULL, "memory_stall_full", "ns") \
+    X(LIMIT_HITS, "memory_limit_hits", "count") \
+    X(OOM_KILLS, "oom_kills", "count")
 /* tracks of the machine */
 #define MACHINE_MAP(X) \
     X(CPU_BUSY, "cpu_busy", "%") \
     X(MEMORY, "memory_available", "bytes") \
     X(DISK_READ, "disk_read", "bytes") \
     X(DISK_WRITTEN, "disk_written", "bytes") \
+    X(MACHINE_SOME, "memory_stall_some", "ns") \
+    X(MACHINE_FULL, "memory_stall_full", "ns") \
+    X(SWAP_IN, "swap_in", "bytes") \
+    X(SWAP_OUT, "swap_out", "bytes") \
     X(OTHER_CPU, "other_cpu_time", "ns") X(OTHER_RSS, "other_rss", "bytes")
 
 #define TRACK_ENUM(id, name, unit) TRACK_##id,
@@ -66,6 +76,7 @@ struct sampled {
         int64_t voluntary, involuntary;
     } thread[THREADS_MAX];
     unsigned threads;
+    struct col_limits limits;
 };
 
 struct col_system {
@@ -88,7 +99,11 @@ enum source {
     SOURCE_MANY,
     SOURCE_CPU,
     SOURCE_MEMORY,
-    SOURCE_DISKS
+    SOURCE_DISKS,
+    SOURCE_GROUPS,
+    SOURCE_THROTTLED,
+    SOURCE_PRESSURE,
+    SOURCE_SWAP
 };
 
 int col_system_open(struct col_system **out)
@@ -299,6 +314,70 @@ static int sample_anonymous(struct col_system *system, struct col_drain *drain,
     return put_process(drain, sampled, TRACK_RSS_ANON, 1024 * (double)(anonymous + shared));
 }
 
+/* Writes the limits of a process as keys: "none" where a limit is known not to be there. */
+static int put_limits(struct col_drain *drain, const struct sampled *sampled)
+{
+    const struct col_limits *limits = &sampled->limits;
+    char name[64], text[32];
+    snprintf(name, sizeof name, "process.%lld.cpu_quota", (long long)sampled->row);
+    snprintf(text, sizeof text, limits->quota > 0 ? "%.6g" : "none", limits->quota);
+    int rc = limits->has_cpu ? store_run_set(drain->db, name, text) : 0;
+    snprintf(name, sizeof name, "process.%lld.memory_limit_bytes", (long long)sampled->row);
+    return rc || !limits->memory_bytes ? rc
+                                       : store_run_set_int(drain->db, name, limits->memory_bytes);
+}
+
+/* Finds the control groups of a process; a process may be moved, and its limits may be changed. */
+static int find_limits(struct col_system *system, struct col_drain *drain, struct sampled *sampled)
+{
+    char path[48], text[8192];
+    struct col_limits before = sampled->limits;
+    snprintf(path, sizeof path, "/proc/%d/cgroup", (int)sampled->pid);
+    long length = col_proc_read(path, text, sizeof text);
+    if (length == -ESRCH || (length == -ENOENT && !sampled->samples))
+        return 0; /* it has just ended */
+    col_limits_find(COL_CGROUP_ROOT, length > 0 ? text : "", &sampled->limits);
+    if (!sampled->limits.has_cpu)
+        return refuse(system, drain, SOURCE_GROUPS, "the CPU quota of the control groups",
+                      length > 0 ? "they are not visible in " COL_CGROUP_ROOT
+                                 : "the kernel has no control groups");
+    bool same = before.has_cpu && !(before.quota < sampled->limits.quota) &&
+                !(before.quota > sampled->limits.quota) &&
+                before.memory_bytes == sampled->limits.memory_bytes;
+    return same ? 0 : put_limits(drain, sampled);
+}
+
+/* Samples what the control groups of a process have counted. */
+static int sample_limits(struct col_system *system, struct col_drain *drain,
+                         struct sampled *sampled)
+{
+    const struct col_limits *limits = &sampled->limits;
+    struct col_pressure pressure;
+    char text[256];
+    int rc = 0;
+    int64_t throttled = col_limits_throttled(limits);
+    if (throttled >= 0)
+        rc = put_process(drain, sampled, TRACK_THROTTLED, (double)throttled);
+    else if (limits->cpu_count)
+        rc = refuse(system, drain, SOURCE_THROTTLED, "throttled time of the control groups",
+                    "cpu.stat does not have it");
+    if (!rc && limits->has_tasks &&
+        col_cgroup_read(&limits->tasks, "memory.pressure", text, sizeof text) > 0 &&
+        col_pressure_parse(text, &pressure)) {
+        rc = put_process(drain, sampled, TRACK_STALL_SOME, (double)pressure.some);
+        rc = rc || pressure.full < 0
+                 ? rc
+                 : put_process(drain, sampled, TRACK_STALL_FULL, (double)pressure.full);
+    }
+    if (rc || !limits->memory_bytes)
+        return rc;
+    struct col_cgroup_events events = col_cgroup_events(&limits->memory);
+    rc = events.hits < 0 ? 0 : put_process(drain, sampled, TRACK_LIMIT_HITS, (double)events.hits);
+    return rc || events.kills < 0
+               ? rc
+               : put_process(drain, sampled, TRACK_OOM_KILLS, (double)events.kills);
+}
+
 /* Samples one process, unless it has ended or its pid belongs to another one by now. */
 static int sample_process(struct col_system *system, struct col_drain *drain,
                           struct sampled *sampled)
@@ -328,9 +407,12 @@ static int sample_process(struct col_system *system, struct col_drain *drain,
         rc = sample_io(system, drain, sampled);
     bool young =
         sampled->samples++ < EARLY; /* a launcher may set the affinity and become the program */
-    if (rc == 0 && (young || system->turns % SLOW_EVERY == 0))
+    bool slow = young || system->turns % SLOW_EVERY == 0;
+    if (rc == 0 && slow)
         rc = sample_switches(system, drain, sampled);
-    return rc;
+    if (rc == 0 && slow)
+        rc = find_limits(system, drain, sampled);
+    return rc ? rc : sample_limits(system, drain, sampled);
 }
 
 /* Updates the list of processes to sample: those of the drain that have not ended. */
@@ -432,6 +514,31 @@ static int sample_cpu(struct col_system *system, struct col_drain *drain)
     return put_machine(drain, system, TRACK_CPU_BUSY, 100.0 * (double)busy / (double)(busy + idle));
 }
 
+/* Samples how long tasks waited for memory, and what was swapped. */
+static int sample_pressure(struct col_system *system, struct col_drain *drain)
+{
+    char text[16384];
+    struct col_pressure pressure;
+    long length = col_proc_read("/proc/pressure/memory", text, 256);
+    int rc;
+    if (length <= 0 || !col_pressure_parse(text, &pressure))
+        rc = refuse(system, drain, SOURCE_PRESSURE, "/proc/pressure/memory",
+                    length == -ENOENT ? "the kernel does not account it (psi=1)" : "not readable");
+    else
+        rc = put_machine(drain, system, TRACK_MACHINE_SOME, (double)pressure.some);
+    if (!rc && length > 0 && pressure.full >= 0)
+        rc = put_machine(drain, system, TRACK_MACHINE_FULL, (double)pressure.full);
+    if (rc)
+        return rc;
+    length = col_proc_read("/proc/vmstat", text, sizeof text);
+    int64_t in = length > 0 ? col_proc_value(text, "pswpin") : -1,
+            out = length > 0 ? col_proc_value(text, "pswpout") : -1;
+    if (in < 0 || out < 0)
+        return refuse(system, drain, SOURCE_SWAP, "swap of /proc/vmstat", "not readable");
+    rc = put_machine(drain, system, TRACK_SWAP_IN, (double)(in * system->page_bytes));
+    return rc ? rc : put_machine(drain, system, TRACK_SWAP_OUT, (double)(out * system->page_bytes));
+}
+
 /* Samples the machine: CPU, memory, disks. */
 static int sample_machine(struct col_system *system, struct col_drain *drain)
 {
@@ -465,6 +572,8 @@ int col_system_sample(struct col_system *system, struct col_drain *drain)
         rc = sample_process(system, drain, system->process[i]);
     if (rc == 0)
         rc = sample_machine(system, drain);
+    if (rc == 0)
+        rc = sample_pressure(system, drain);
     if (rc == 0 && system->turns % SLOW_EVERY == 0)
         rc = sample_others(system, drain);
     system->turns++;

@@ -70,6 +70,11 @@ def first_level(report):
     if said:
         agree("cores of others", said.group(1), report["system"]["other_cores"])
         agree("lost to others", said.group(2), report["system"]["others_lost_pct"], 0.51)
+    said = re.search(r"may use ([\d.]+) cores, and for (\d+) % of every step", verdict)
+    must(bool(said) == (name == "CPU QUOTA"), "%s without its numbers: %s" % (name, verdict))
+    if said:
+        agree("quota", said.group(1), report["system"]["cpu_quota"], 0.051)
+        agree("throttled", said.group(2), report["system"]["throttled_pct"], 0.51)
     steps = report["steps"]
     must((steps["source"] is None) == (steps["confidence"] is None), "steps without a confidence")
     said = re.search(r"\b(low|medium|high) confidence", verdict)

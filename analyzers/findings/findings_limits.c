@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Limits of the control groups of the run. CPU_QUOTA: the quota of CPU time is spent, and the
+ * threads are stopped until its next period. MEMORY_PRESSURE: tasks wait for memory.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyzers/base/words.h"
+#include "analyzers/findings/findings_private.h"
+#include "analyzers/replay/what_if_run.h"
+#include "analyzers/steps/team.h"
+
+#define STALLED_LEAST 2.0 /* % of the steps' time, for all tasks at once */
+#define SOME_LEAST    5.0 /* the same for some task */
+
+/* ---- CPU_QUOTA ------------------------------------------------------------------------------- */
+
+static void quota_evidence(struct an_context *context, struct an_finding *finding)
+{
+    const struct an_system *system = &context->result->system;
+    double step_ms = an_budget_step_ms(&context->result->budget);
+    an_finding_note(context, finding,
+                    "the control group may use %.3g cores; the run may use %.0f"
+                    " CPUs and used %.2f cores (%s)",
+                    system->cpu_quota.value, an_count_or_0(context->result->run.cores),
+                    an_value_or_0(system->cpu_cores), an_window_text(context));
+    an_finding_note(context, finding, "throttled (cpu.stat): %s of core time a step",
+                    an_time_words(context->arena, step_ms * system->throttled_cores.value, 3));
+    if (system->throttled_pct.valid)
+        an_finding_note(
+            context, finding,
+            "of that the steps' thread could not run for %s of each step: %.0f %% "
+            "[%.0f, %.0f]",
+            an_time_words(context->arena, step_ms * system->throttled_pct.value / 100, 3),
+            system->throttled_pct.value, system->throttled_low_pct.value,
+            system->throttled_high_pct.value);
+}
+
+/* The gain where the wait of the steps' thread was sampled: the replay on all usable CPUs, within
+ * what was measured; else that of the measured time. Without it a ceiling: all core time that was
+ * refused. */
+static void quota_gain(struct an_context *context, const struct an_what_if *wider,
+                       struct an_finding *finding)
+{
+    const struct an_system *system = &context->result->system;
+    if (!system->throttled_pct.valid) {
+        an_finding_ceiling(finding, 1, fmin(system->throttled_cores.value, 0.99),
+                           "how much of the refused core time the steps' thread waited for was not "
+                           "sampled");
+        finding->method = "ceiling: the core time that the quota refused, as if each step waited "
+                          "for all of it";
+        return;
+    }
+    double low = an_finding_gain_of_lost(system->throttled_low_pct.value),
+           high = an_finding_gain_of_lost(system->throttled_high_pct.value),
+           expected = an_finding_gain_of_lost(system->throttled_pct.value);
+    finding->method = "100 lost / (100 - lost): the part of the steps in which their thread could "
+                      "not run because the quota was spent";
+    const struct an_value *replayed = &wider->gain.expected;
+    if (!wider->reason && !wider->ceiling && replayed->valid && replayed->value >= low &&
+        replayed->value <= high) {
+        expected = replayed->value;
+        low = fmax(low, an_value_or_0(wider->gain.low));
+        high = wider->gain.high.valid ? fmin(high, wider->gain.high.value) : high;
+        finding->method = an_finding_text(context,
+                                          "replay of the dependency graph with %s, within the "
+                                          "measured time in which the quota was spent",
+                                          wider->edit);
+    }
+    finding->gain = (struct an_gain){
+        .low = an_num(fmin(low, expected)), .expected = an_num(expected), .high = an_num(high)};
+}
+
+/* What to set, and the other way out: no more threads than the quota lets run at a time. */
+static void quota_action(struct an_context *context, struct an_finding *finding)
+{
+    const struct an_team team = an_team_of(context);
+    double cores = an_count_or_0(context->result->run.cores);
+    int64_t fitting = (int64_t)floor(context->result->system.cpu_quota.value /
+                                     (double)(team.ranks > 0 ? team.ranks : 1));
+    finding->action = an_finding_text(context,
+                                      "raise the CPU quota to %.0f"
+                                      " cores (cpu.max; docker --cpus, limits.cpu of Kubernetes, "
+                                      "CPUQuota= of systemd), or remove it",
+                                      cores);
+    if (team.threads > fitting && fitting >= 1)
+        finding->action = an_finding_text(
+            context, "%s; where it must stay, OMP_NUM_THREADS=%" PRId64 " wastes less of it",
+            finding->action, fitting);
+    finding->effort = "an option of the container or of the scheduler";
+    finding->verify = "run the same command with the larger quota: tacho diff of both runs; "
+                      "throttled time in cpu.stat of the control group stays 0";
+    finding->wrong_when =
+        "other processes in the same control group spend the quota: then they can "
+        "be moved out of it";
+}
+
+int an_findings_quota(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    const struct an_system *system = &context->result->system;
+    struct an_what_if wider;
+    bool costs = system->throttled_pct.valid
+                     ? system->throttled_low_pct.value >= FINDINGS_NOISE_PCT
+                     : 100 * an_value_or_0(system->throttled_cores) >= FINDINGS_NOISE_PCT;
+    if (!system->cpu_quota.valid || !costs || !context->result->run.cores.valid)
+        return 0;
+    const char *edit = an_finding_text(context, "cores=%" PRId64, context->result->run.cores.value);
+    if (an_what_if_of(context, edit, &wider))
+        return TACHO_ENOMEM;
+    struct an_finding *finding = an_findings_add(
+        findings, "CPU_QUOTA",
+        an_finding_text(context,
+                        "a CPU quota of %.3g cores stops the run: when it is spent, no thread runs "
+                        "until the next period",
+                        system->cpu_quota.value));
+    quota_evidence(context, finding);
+    quota_action(context, finding);
+    quota_gain(context, &wider, finding);
+    if (wider.reason || finding->gain.ceiling)
+        return 0;
+    finding->what_if = edit;
+    finding->replay = wider;
+    finding->replay.of = finding->id;
+    finding->replay.ceiling = NULL;
+    an_finding_keep_gain(context, finding);
+    return 0;
+}
+
+/* ---- MEMORY_PRESSURE ------------------------------------------------------------------------- */
+
+/* "1.2 GB"; NULL: there is no limit. */
+static const char *limit_words(struct an_context *context)
+{
+    const struct an_count *limit = &context->result->pressure.limit_bytes;
+    return limit->valid ? an_bytes_text(context, (double)limit->value) : NULL;
+}
+
+static void pressure_evidence(struct an_context *context, struct an_finding *finding)
+{
+    const struct an_pressure *pressure = &context->result->pressure;
+    const char *limit = limit_words(context);
+    double step_ms = an_budget_step_ms(&context->result->budget);
+    an_finding_note(context, finding,
+                    "tasks of %s waited for memory for %s of each step, all of them at once for %s "
+                    "(PSI, %s)",
+                    pressure->scope,
+                    an_time_words(context->arena, step_ms * pressure->some_pct.value / 100, 3),
+                    an_time_words(context->arena, step_ms * pressure->full_pct.value / 100, 3),
+                    an_window_text(context));
+    if (pressure->major_faults.valid)
+        an_finding_note(context, finding, "%.3g major faults a step", pressure->major_faults.value);
+    if (limit)
+        an_finding_note(context, finding, "the limit is %s%s", limit,
+                        pressure->limit_hits.valid
+                            ? an_finding_text(context, "; it was reached %.0f times",
+                                              pressure->limit_hits.value)
+                            : "");
+    if (an_value_or_0(pressure->swap_in_bytes) > 0)
+        an_finding_note(context, finding, "%s came back from swap",
+                        an_bytes_text(context, pressure->swap_in_bytes.value));
+    if (an_value_or_0(pressure->kills) > 0)
+        an_finding_note(context, finding, "the kernel killed %.0f processes of the group",
+                        pressure->kills.value);
+}
+
+/* All tasks waited: so did the steps'. Some task waited: it may have been another one. */
+static void pressure_gain(struct an_context *context, struct an_finding *finding)
+{
+    const struct an_pressure *pressure = &context->result->pressure;
+    double some = pressure->some_pct.value, full = pressure->full_pct.value;
+    if (!context->result->pressure.limit_bytes.valid || !strcmp(pressure->scope, "the machine")) {
+        an_finding_ceiling(
+            finding, 100, fmin(some, 99),
+            "the account is that of the whole machine: other programs' waiting is in "
+            "it");
+        finding->method = "ceiling: the time in which some task of the machine waited for memory";
+        return;
+    }
+    finding->gain = (struct an_gain){.low = an_num(an_finding_gain_of_lost(full)),
+                                     .expected = an_num(an_finding_gain_of_lost((full + some) / 2)),
+                                     .high = an_num(an_finding_gain_of_lost(some))};
+    finding->method = "100 lost / (100 - lost): at least the time in which all tasks of the group "
+                      "waited for memory, at most that in which one did";
+}
+
+void an_findings_pressure(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    const struct an_pressure *pressure = &context->result->pressure;
+    const char *limit = limit_words(context);
+    if (pressure->reason || !pressure->full_pct.valid || pressure->full_pct.value < STALLED_LEAST ||
+        pressure->some_pct.value < SOME_LEAST)
+        return;
+    struct an_finding *finding = an_findings_add(
+        findings, "MEMORY_PRESSURE",
+        an_finding_text(context,
+                        "memory is short: in %.0f %% of the steps' time tasks wait for pages to be "
+                        "reclaimed, read again or swapped in",
+                        pressure->some_pct.value));
+    pressure_evidence(context, finding);
+    finding->action =
+        limit
+            ? an_finding_text(context,
+                              "raise the memory limit above %s (memory.max; docker --memory, "
+                              "limits.memory of Kubernetes, MemoryMax= of systemd), or hold less: "
+                              "fewer loader workers, a smaller queue or cache",
+                              limit)
+            : "hold less memory (fewer loader workers, a smaller queue or cache), or use a "
+              "machine with more";
+    finding->effort = "an option of the container or of the scheduler";
+    finding->verify = "run the same command with the larger limit: tacho diff of both runs; "
+                      "memory.pressure of the control group stays near 0";
+    finding->wrong_when = "the data is larger than any memory: then reading it is the limit, and "
+                          "more loader workers read ahead";
+    pressure_gain(context, finding);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CPU_QUOTA and MEMORY_PRESSURE: named by what the control groups counted, with its gain; never in
+ * a run whose limits cost nothing; not checked where they are not visible. Time that a quota takes
+ * is not ascribed to other programs.
+ */
+#include "tests/unit/an_graph.h"
+
+#define MS    1000000
+#define STEPS 60
+
+/* What was sampled, as parts of the time. Below 0: not sampled. */
+struct limits {
+    double used;       /* cores of the process */
+    double waited;     /* run-queue wait of its first thread */
+    double busy;       /* CPUs of the machine, of two */
+    double throttled;  /* of the group, summed over CPUs */
+    double some, full; /* pressure of memory, of the group */
+    const char *quota; /* NULL: not recorded */
+};
+
+static void total(struct fixture *f, const char *name, const char *unit, double rate)
+{
+    if (rate < 0)
+        return;
+    int64_t track = fx_track(f, f->process, "counter", name, unit);
+    for (int64_t i = 0; i <= STEPS + 2; i++)
+        fx_counter(f, track, i * 20 * MS, rate * (double)(i * 20 * MS));
+}
+
+/* Steps of 20 ms that compute, on a machine of two CPUs. */
+static const struct an_result *limited_run(struct fixture *f, const struct limits *limits)
+{
+    fx_open(f);
+    struct store_track thread = {
+        .process = f->process, .tid = 100, .kind = "thread", .name = "steps"};
+    char key[64];
+    FX(store_track_add(f->s, &thread));
+    f->thread = thread.id;
+    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1);
+    for (int64_t i = 0; i < STEPS; i++) {
+        int64_t at = (i + 1) * 20 * MS;
+        fx_step(f, f->process, f->thread, i, at, at + 20 * MS, 4, false);
+        fx_slice(f, f->thread, at, at + 20 * MS, "matmul", work);
+    }
+    FX(store_run_set(f->s, "cpu.online", "2"));
+    FX(store_run_set_int(f->s, "cpu.usable", 2));
+    FX(store_run_set_int(f->s, "memory.bytes", (int64_t)8 << 30));
+    snprintf(key, sizeof key, "process.%lld.cpu_quota", (long long)f->process);
+    if (limits->quota)
+        FX(store_run_set(f->s, key, limits->quota));
+    if (limits->some >= 0) {
+        snprintf(key, sizeof key, "process.%lld.memory_limit_bytes", (long long)f->process);
+        FX(store_run_set_int(f->s, key, 300000000));
+    }
+    total(f, "cpu_time", "ns", limits->used);
+    total(f, "cpu_wait", "ns", limits->waited);
+    total(f, "cpu_throttled", "ns", limits->throttled);
+    total(f, "memory_stall_some", "ns", limits->some);
+    total(f, "memory_stall_full", "ns", limits->full);
+    int64_t machine = fx_track(f, FX_NONE, "counter", "cpu_busy", "%"),
+            rss = fx_track(f, f->process, "counter", "rss", "bytes");
+    for (int64_t i = 0; i <= STEPS + 2; i++) {
+        fx_counter(f, machine, i * 20 * MS, 100 * limits->busy / 2);
+        fx_counter(f, rss, i * 20 * MS, 1e8);
+    }
+    return fx_analyze(f);
+}
+
+static const struct an_finding *found(const struct an_result *r, const char *id)
+{
+    for (size_t i = 0; i < r->finding_count; i++)
+        if (!strcmp(r->findings[i].id, id))
+            return &r->findings[i];
+    return NULL;
+}
+
+static const struct an_not_checked *open_check(const struct an_result *r, const char *what)
+{
+    for (size_t i = 0; i < r->not_checked_count; i++)
+        if (!strcmp(r->not_checked[i].check, what))
+            return &r->not_checked[i];
+    return NULL;
+}
+
+/* The thread runs for 0.6 of the time and is stopped for the rest: a step takes 12 ms without the
+ * quota. Nothing else ran, then something that used half a CPU, which explains nothing that the
+ * quota does not. */
+static void test_quota(void **state)
+{
+    static const double busy[] = {0.6, 1.0};
+    (void)state;
+    for (size_t i = 0; i < sizeof busy / sizeof *busy; i++) {
+        struct fixture fx, *f = &fx;
+        const struct limits limits = {0.6, 0.4, busy[i], 0.4, -1, -1, "0.6"};
+        const struct an_result *r = limited_run(f, &limits);
+        const struct an_finding *quota = found(r, "CPU_QUOTA");
+        assert_non_null(quota);
+        assert_near(r->system.cpu_quota.value, 0.6, 1e-9);
+        assert_near(r->system.throttled_cores.value, 0.4, 1e-3);
+        assert_false(r->system.cpu_unlimited);
+        assert_true(quota->gain.low.value > 0 && quota->gain.high.value <= 68);
+        assert_true(quota->gain.low.value <= quota->gain.expected.value &&
+                    quota->gain.expected.value <= quota->gain.high.value);
+        assert_string_equal(quota->what_if, "cores=2");
+        assert_non_null(strstr(quota->action, "raise the CPU quota to 2 cores"));
+        assert_false(r->healthy);
+        if (i == 0) {
+            assert_near(r->system.throttled_pct.value, 40, 0.1);
+            assert_near(quota->gain.expected.value, 67, 4);
+            assert_string_equal(r->verdict_class, "CPU QUOTA");
+            assert_non_null(strstr(r->caution, "CPU QUOTA"));
+            assert_null(found(r, "OTHER_PROGRAMS"));
+        }
+        fx_close(f);
+    }
+}
+
+/* What a quota explains alone is not lost to others, and what others explain alone is not the
+ * quota's. */
+static void test_whose_time(void **state)
+{
+    struct fixture fx, *f = &fx;
+    const struct limits both = {0.4, 0.6, 2, 0.3, -1, -1, "0.5"};
+    (void)state;
+    const struct an_result *r = limited_run(f, &both);
+    const struct an_system *system = &r->system;
+    assert_true(system->throttled_pct.value + system->others_lost_pct.value <= 60 + 1e-6);
+    assert_true(system->throttled_pct.value >= 15 && system->throttled_pct.value <= 30 + 1e-6);
+    assert_true(system->others_lost_low_pct.value >= 29);
+    fx_close(f);
+    const struct limits mostly_quota = {0.5, 0.5, 0.6, 0.5, -1, -1, "0.5"};
+    r = limited_run(f, &mostly_quota);
+    assert_true(r->system.others_lost_pct.value <= 10 + 1e-6);
+    assert_true(r->system.throttled_low_pct.value >= 39);
+    assert_null(found(r, "OTHER_PROGRAMS"));
+    fx_close(f);
+}
+
+/* Without the run-queue wait the refused core time is a ceiling, and says so. */
+static void test_ceiling(void **state)
+{
+    struct fixture fx, *f = &fx;
+    const struct limits limits = {0.6, -1, 0.6, 0.4, -1, -1, "0.6"};
+    (void)state;
+    const struct an_finding *quota = found(limited_run(f, &limits), "CPU_QUOTA");
+    assert_non_null(quota);
+    assert_true(quota->gain.ceiling && !quota->gain.low.valid);
+    assert_near(quota->gain.high.value, 66.7, 1);
+    fx_close(f);
+}
+
+/* A quota that is never spent, one that costs 1 % of the time, none at all. */
+static void test_no_quota(void **state)
+{
+    static const struct limits quiet[] = {{0.99, 0.002, 1, 0, 0, 0, "1"},
+                                          {0.98, 0.01, 1, 0.01, 0.02, 0.004, "1"},
+                                          {0.6, 0.4, 2, -1, 0.04, 0.01, "none"},
+                                          {1, 0, 1, -1, 0, 0, "none"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) {
+        struct fixture fx, *f = &fx;
+        const struct an_result *r = limited_run(f, &quiet[i]);
+        if (found(r, "CPU_QUOTA") || found(r, "MEMORY_PRESSURE"))
+            fail_msg("case %zu: throttled %.2f %%", i, r->system.throttled_pct.value);
+        assert_null(open_check(r, "the CPU quota"));
+        assert_null(open_check(r, "pressure of memory"));
+        assert_true(r->system.cpu_unlimited == !strcmp(quiet[i].quota, "none"));
+        fx_close(f);
+    }
+}
+
+/* Where nothing is visible, absent is not zero: the checks were not made, unless no wait is there
+ * that a quota could explain. */
+static void test_not_visible(void **state)
+{
+    struct fixture fx, *f = &fx;
+    const struct limits hidden = {0.6, 0.4, 0.6, -1, -1, -1, NULL},
+                        short_wait = {1, 0.001, 1, -1, -1, -1, NULL};
+    (void)state;
+    const struct an_result *r = limited_run(f, &hidden);
+    const struct an_not_checked *open = open_check(r, "the CPU quota");
+    assert_non_null(open);
+    assert_non_null(strstr(open->to_check, "/sys/fs/cgroup"));
+    assert_non_null(open_check(r, "pressure of memory"));
+    assert_false(r->system.throttled_pct.valid || r->system.throttled_cores.valid);
+    assert_false(r->healthy);
+    fx_close(f);
+    r = limited_run(f, &short_wait);
+    assert_null(open_check(r, "the CPU quota"));
+    assert_non_null(open_check(r, "pressure of memory"));
+    fx_close(f);
+}
+
+static void test_pressure(void **state)
+{
+    struct fixture fx, *f = &fx;
+    const struct limits limits = {0.5, 0, 0.5, -1, 0.5, 0.4, "none"};
+    (void)state;
+    const struct an_result *r = limited_run(f, &limits);
+    const struct an_finding *pressure = found(r, "MEMORY_PRESSURE");
+    assert_non_null(pressure);
+    assert_near(r->pressure.some_pct.value, 50, 0.1);
+    assert_near(r->pressure.full_pct.value, 40, 0.1);
+    assert_near(pressure->gain.low.value, 66.7, 0.5);
+    assert_near(pressure->gain.high.value, 100, 0.5);
+    assert_non_null(strstr(pressure->action, "300 MB"));
+    fx_close(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quota),       cmocka_unit_test(test_whose_time),
+        cmocka_unit_test(test_ceiling),     cmocka_unit_test(test_no_quota),
+        cmocka_unit_test(test_not_visible), cmocka_unit_test(test_pressure)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
