@@ -166,7 +166,9 @@ static void pressure_evidence(struct an_context *context, struct an_finding *fin
                         pressure->kills.value);
 }
 
-/* All tasks waited: so did the steps'. Some task waited: it may have been another one. */
+/* All tasks waited: so did the steps'. Some task waited: it may have been another one. What else
+ * the shortage costs (reclaiming itself, files that are read again) the account does not hold, so
+ * that is no upper bound; the step that it held back least is nearest to one. */
 static void pressure_gain(struct an_context *context, struct an_finding *finding)
 {
     const struct an_pressure *pressure = &context->result->pressure;
@@ -179,11 +181,17 @@ static void pressure_gain(struct an_context *context, struct an_finding *finding
         finding->method = "ceiling: the time in which some task of the machine waited for memory";
         return;
     }
+    const struct an_steps *steps = &context->result->steps;
+    double expected = an_finding_gain_of_lost(some);
+    double fastest = steps->min_ms.valid && steps->mean_ms.valid && steps->min_ms.value > 0
+                         ? 100 * (steps->mean_ms.value / steps->min_ms.value - 1)
+                         : expected;
     finding->gain = (struct an_gain){.low = an_num(an_finding_gain_of_lost(full)),
-                                     .expected = an_num(an_finding_gain_of_lost((full + some) / 2)),
-                                     .high = an_num(an_finding_gain_of_lost(some))};
+                                     .expected = an_num(expected),
+                                     .high = an_num(fmax(expected, fastest))};
     finding->method = "100 lost / (100 - lost): at least the time in which all tasks of the group "
-                      "waited for memory, at most that in which one did";
+                      "waited for memory, expected that in which one did; at most that each step "
+                      "takes as long as the fastest one";
 }
 
 void an_findings_pressure(struct an_findings_list *findings)

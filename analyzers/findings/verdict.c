@@ -253,6 +253,25 @@ static void by_quota(struct an_context *context)
         next ? an_finding_text(context, "; next: %s", next->id) : "", basis(context));
 }
 
+/* The same for memory: the account of the group's tasks. */
+static void by_pressure(struct an_context *context)
+{
+    struct an_result *result = context->result;
+    result->verdict_class = "MEMORY PRESSURE";
+    result->verdict = an_finding_text(context,
+                                      "MEMORY PRESSURE holds this run back: for %.0f %% of every "
+                                      "step tasks of %s wait for memory, "
+                                      "all of them at once for %.0f %% %s.",
+                                      result->pressure.some_pct.value, result->pressure.scope,
+                                      result->pressure.full_pct.value, basis(context));
+}
+
+static bool is_pressure(const struct an_result *result)
+{
+    return result->finding_count && !strcmp(result->findings[0].id, "MEMORY_PRESSURE") &&
+           !result->findings[0].gain.ceiling && result->pressure.full_pct.value >= QUOTA_PCT;
+}
+
 /* Is the first finding the quota, with as much of the steps' time as other programs must take to be
  * the verdict? */
 static bool is_quota(const struct an_result *result)
@@ -458,6 +477,8 @@ static int verdict_run(struct an_context *context)
         by_others(context);
     else if (is_quota(context->result))
         by_quota(context);
+    else if (is_pressure(context->result))
+        by_pressure(context);
     else if (devices && (context->result->budget.reason || !context->result->budget.roles_known))
         by_capture(context);
     else if (!context->step_count)
@@ -480,7 +501,7 @@ const struct an_analyzer an_verdict = {
     .help = "the run in one sentence",
     .after =
         "steps, gpu, budget, attribution, utilization, ops, critical path, system, contention, "
-        "trust, findings",
+        "pressure, trust, findings",
     .run = verdict_run,
     .absent = verdict_absent,
 };

@@ -75,6 +75,11 @@ def first_level(report):
     if said:
         agree("quota", said.group(1), report["system"]["cpu_quota"], 0.051)
         agree("throttled", said.group(2), report["system"]["throttled_pct"], 0.51)
+    said = re.search(r"for (\d+) % of every step tasks of .* wait for memory, all of them at once for (\d+) %", verdict)
+    must(bool(said) == (name == "MEMORY PRESSURE"), "%s without its numbers: %s" % (name, verdict))
+    if said:
+        agree("pressure", said.group(1), report["pressure"]["some_pct"], 0.51)
+        agree("full pressure", said.group(2), report["pressure"]["full_pct"], 0.51)
     steps = report["steps"]
     must((steps["source"] is None) == (steps["confidence"] is None), "steps without a confidence")
     said = re.search(r"\b(low|medium|high) confidence", verdict)
