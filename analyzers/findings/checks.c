@@ -17,7 +17,7 @@
 
 #define LOW_MFU      0.2  /* a busy device below it is not used well */
 #define UNKNOWN_MOST 20.0 /* % of the kernels' time */
-#define CHECKS_MOST  32
+#define CHECKS_MOST  40
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
@@ -335,6 +335,7 @@ static const struct {
     {"enough steps", everywhere, NEEDS(STEPS), {0}},
     {"lost events", everywhere, NEEDS(EVENTS), {"INCOMPLETE_CAPTURE"}},
     {"data loading", everywhere, NEEDS(BUDGET), {"INPUT_STALL"}},
+    {"ranges of the host", on_cores, NEEDS(BUDGET), {"HOST_BOUND"}},
     {"exposed communication", everywhere, NEEDS(BUDGET), {"EXPOSED_COMM"}},
     {"evaluations", of_phases, 0, {"EVALUATION"}},
     {"checkpoints", of_phases, 0, {"CHECKPOINT"}},

@@ -223,6 +223,7 @@ static int run_checks(struct an_findings_list *findings)
     an_findings_pipeline(findings);
     an_findings_jitter(findings);
     an_findings_leak(findings);
+    an_findings_ranges(findings);
     an_findings_threads(findings);
     an_findings_pressure(findings);
     rc = unattributed(findings);

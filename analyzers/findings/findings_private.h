@@ -154,6 +154,7 @@ void an_findings_attention(struct an_findings_list *findings); /* device time by
 void an_findings_throttled(struct an_findings_list *findings); /* clocks of the devices */
 void an_findings_threads(struct an_findings_list *findings);   /* teams and cores */
 void an_findings_leak(struct an_findings_list *findings);      /* memory that grows */
+void an_findings_ranges(struct an_findings_list *findings);    /* host ranges, on the CPU */
 void an_findings_capture(struct an_findings_list *findings);   /* what the recording lacks */
 void an_findings_pressure(struct an_findings_list *findings);  /* waiting for memory */
 /* A CPU quota that is spent (findings_limits.c). */

@@ -56,7 +56,7 @@ static void cell_of(char cell[REP_CELL], const void *row)
 static const struct rep_column of_edit[] = {{"gain %", 16, cell_gain},
                                             {"95 %", 18, cell_between},
                                             {"step", 11, cell_step},
-                                            {"95 %, ms", 16, cell_steps},
+                                            {"another run, ms", 17, cell_steps},
                                             {"finding", 16, cell_of}};
 
 static void note(struct page *page, const struct an_what_if *what_if, const char *word,

@@ -38,6 +38,7 @@ SKIPPED_STEPS = 3  # of each run: caches and memory pools fill
 HALF_WIDTH = 2.0  # points: no more rounds where every interval is narrower
 LEAST_GAIN, MOST_AA, MOST_TIES, TIE_SHARE = 5.0, 3.0, 2, 0.8  # %, %, fixes, of the best gain
 FINAL_SEEDS = 1000
+TEXT_MIB, IMAGES = 256, 4000
 NEIGHBOURS = {
     "cpu": ["sh", "-c", "while :; do :; done"],
     "memory": [sys.executable, "-c", "a = bytearray(64 << 20)\nb = bytearray(64 << 20)\nwhile True: a[:] = b"],
@@ -77,14 +78,15 @@ def fill(node, values):
 
 
 def changed(recipe, fix):
-    """The recipe with a fix applied (None: as it is): options, environment, neighbour."""
-    options, environment = dict(recipe["base"][1]), dict(recipe.get("env", {}))
+    """The recipe with a fix applied (None: as it is): options, environment, neighbour, limits."""
+    options, environment, limits = dict(recipe["base"][1]), dict(recipe.get("env", {})), dict(recipe.get("limits", {}))
     neighbour = recipe.get("neighbour")
     if fix:
         options.update(fix.get("set", {}))
         environment.update(fix.get("env", {}))
+        limits.update(fix.get("limits", {}))
         neighbour = fix["neighbour"] if "neighbour" in fix else neighbour
-    return options, environment, neighbour
+    return options, environment, neighbour, {name: value for name, value in limits.items() if value is not None}
 
 
 # ---- runs ----------------------------------------------------------------------------------------------------------------------
@@ -95,25 +97,33 @@ class Bench:
 
     def __init__(self, recipe, folder, store):
         self.recipe, self.folder, self.store = recipe, folder, store
-        self.places = {"FOLDER": folder, "CORES": len(os.sched_getaffinity(0)), "TOKENIZER": os.path.join(store, "tokenizer")}
+        self.places = {"FOLDER": folder, "CORES": len(os.sched_getaffinity(0)), "TOKENIZER": os.path.join(store, "tokenizer"),
+                       "TEXT": os.path.join(store, "text"), "IMAGES": os.path.join(store, "images")}
 
     def command(self, options, steps, timers):
         words = [TRAIN, self.recipe["base"][0]]
         for option, value in options.items():
             if value is not None:
                 words += [option] if value is True else [option, str(value)]
-        words += ["--steps", str(steps), "--log-every", "0", "--timers", timers]
+        words += [] if "--log-every" in options else ["--log-every", "0"]
+        words += ["--steps", str(steps), "--timers", timers]
         ranks = self.recipe.get("ranks", 1)
         launcher = ["mpirun", "-np", str(ranks), "--bind-to", "none", "--oversubscribe"] if ranks > 1 else []
         return launcher + fill(words, self.places)
 
     def run(self, fix, steps, record=None):
         """Seconds a step; with `record` under tacho, which writes that file."""
-        options, environment, neighbour = changed(self.recipe, fix)
+        options, environment, neighbour, limits = changed(self.recipe, fix)
         timers = os.path.join(self.folder, "timers")
         words = self.command(options, steps, timers)
+        if self.recipe.get("log"):
+            words = [sys.executable, os.path.join(HERE, "limited.py"), "log", os.path.join(self.folder, "log")] + words
         if record:
             words = [TACHO, "run", "--overhead", "0", "-o", record, "--"] + words
+        if limits:
+            words = [sys.executable, os.path.join(HERE, "limited.py"), "limits", json.dumps(limits | {"folder": self.folder})] + words
+        if self.recipe.get("cold"):
+            forget(os.path.join(self.store, "text"))
         own = {name: str(value) for name, value in fill(environment, self.places).items()}
         env = os.environ | own | {
             "XDG_CACHE_HOME": os.path.join(self.store, "cache"),
@@ -156,14 +166,42 @@ def engine():
 # ---- record --------------------------------------------------------------------------------------------------------------------
 
 
-def prepare(store, is_tokenized):
-    """What all draws share: the measured peaks of the machine (unless CALIBRATE=0), a tokenizer."""
+def forget(path):
+    """Drops a file from the page cache."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def write_text(path):
+    """A file of bytes that is larger than what is read ahead."""
+    with open(path + ".new", "wb") as file:
+        for block in range(TEXT_MIB):
+            file.write(random.Random(block).randbytes(1 << 20))
+    os.replace(path + ".new", path)
+
+
+def write_images(folder):
+    """Many small files: classes of raw images of 28 x 28."""
+    for number in range(IMAGES):
+        place = os.path.join(folder, str(number % 10))
+        os.makedirs(place, exist_ok=True)
+        with open(os.path.join(place, f"{number}.pgm"), "wb") as file:
+            file.write(b"P5 28 28 255\n" + random.Random(number).randbytes(784))
+
+
+def prepare(store, needs):
+    """What all draws share: the measured peaks of the machine (unless CALIBRATE=0), and what they name in `needs`."""
     os.makedirs(os.path.join(store, "cache"), exist_ok=True)
     env = os.environ | {"XDG_CACHE_HOME": os.path.join(store, "cache")}
     if os.environ.get("CALIBRATE") != "0":
         subprocess.run([TACHO, "calibrate", "--quick"], env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     tokenizer = os.path.join(store, "tokenizer")
-    if is_tokenized and not os.path.exists(tokenizer):
+    if "{TEXT}" in needs and not os.path.exists(os.path.join(store, "text")):
+        write_text(os.path.join(store, "text"))
+    if "{IMAGES}" in needs and not os.path.exists(os.path.join(store, "images", "9", f"{IMAGES - 1}.pgm")):
+        write_images(os.path.join(store, "images"))
+    if "{TOKENIZER}" in needs and not os.path.exists(tokenizer):
         words = [TRAIN, "bpe", "--vocab", "1024", "-o", tokenizer]
         subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=True)
 
@@ -225,7 +263,7 @@ def record_seed(store, seed):
 
 
 def record(store, seeds):
-    prepare(store, any("{TOKENIZER}" in json.dumps(draw(seed)) for seed in seeds))
+    prepare(store, json.dumps([draw(seed) for seed in seeds]))
     for seed in seeds:
         begun = time.monotonic()
         what = record_seed(store, seed)

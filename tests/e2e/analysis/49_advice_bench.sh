@@ -25,8 +25,9 @@ for recipe in recipes:
     lists = recipe.pop("draw")
     drawn = bench.fill(recipe, {name: choices[-1] for name, choices in lists.items()})
     for fix in [None] + (drawn["fixes"] if recipe.get("ranks", 1) == 1 else []):
-        options, _, _ = bench.changed(drawn, fix)
-        options.pop("--tokenizer", None)
+        options, _, _, _ = bench.changed(drawn, fix)
+        for name in ("--tokenizer", "--data", "--format"):
+            options.pop(name, None)
         words = bench.Bench(drawn, ".", ".").command(options, 5, "timers") + ["--check"]
         done = subprocess.run(words, capture_output=True, text=True)
         assert done.returncode == 0, (recipe["name"], words, done.stderr)
