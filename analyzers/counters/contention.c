@@ -17,8 +17,8 @@
  *
  * A group whose quota is spent is stopped on every CPU where it has work. The kernel counts that
  * time T as a sum over CPUs (cpu.stat), so the thread was stopped for at least T / C and at most T.
- * What either other programs or the quota explains is divided in proportion to what each can
- * explain, and is in the interval of both.
+ * With R threads ready at a time, expected is T / R. What remains of the wait may be other
+ * programs'.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -208,7 +208,7 @@ struct blame {
     double own;     /* would have waited on free cores, too */
     double present; /* 1: others used more than a quarter of a core */
     double stopped; /* could not run because the quota was spent */
-    double lost_least, stopped_least, stopped_most; /* bounds of these two */
+    double lost_least, lost_most, stopped_least, stopped_most; /* bounds of these two */
 };
 
 /* The tracks of each lane: the wait of its thread, the throttled time of its process; NULL: not
@@ -240,15 +240,14 @@ static struct blame split_wait(double wait, double own, double others, double re
     double ready = own / fmax(1 - wait, SPEED_LEAST);
     double alone = ready > cores ? fmin(wait, 1 - cores / ready) : 0;
     double rest = wait - alone, by_others = fmax(0, fmin(rest, others)),
-           by_quota = fmin(rest, refused), doubt = fmax(0, by_others + by_quota - rest);
-    double least = fmin(by_quota, fmax(refused / cores, by_quota - doubt)),
-           stopped = doubt > 0 ? rest * by_quota / (by_others + by_quota) : by_quota;
-    stopped = fmax(least, stopped);
+           by_quota = fmin(rest, refused), least = fmin(rest, refused / cores),
+           stopped = fmin(rest, refused / fmin(fmax(1, ready), cores));
     return (struct blame){.lost = fmin(by_others, rest - stopped),
                           .own = alone,
                           .present = others > OTHERS_LEAST,
                           .stopped = stopped,
                           .lost_least = fmin(by_others, rest - by_quota),
+                          .lost_most = fmin(by_others, rest - least),
                           .stopped_least = least,
                           .stopped_most = by_quota};
 }
@@ -301,11 +300,12 @@ static double blame_half(const struct blame *blame, size_t count, size_t part, d
 static void fill_blame(struct an_system *system, const struct blame *blame, size_t count)
 {
 #define HALF_OF(part, mean) blame_half(blame, count, offsetof(struct blame, part), mean)
-    double lost, own, present, stopped, least, stopped_least, stopped_most;
+    double lost, own, present, stopped, least, most, stopped_least, stopped_most;
     double half = HALF_OF(lost, &lost), stopped_half = HALF_OF(stopped, &stopped);
     (void)HALF_OF(own, &own);
     (void)HALF_OF(present, &present);
     (void)HALF_OF(lost_least, &least);
+    (void)HALF_OF(lost_most, &most);
     (void)HALF_OF(stopped_least, &stopped_least);
     (void)HALF_OF(stopped_most, &stopped_most);
 #undef HALF_OF
@@ -313,7 +313,7 @@ static void fill_blame(struct an_system *system, const struct blame *blame, size
     lost = fmin(lost, system->other_cores.value);
     system->others_lost_pct = an_num(100 * fmin(1, lost));
     system->others_lost_low_pct = an_num(100 * fmax(0, fmin(lost, least) - half));
-    system->others_lost_high_pct = an_num(100 * fmin(1, lost + half));
+    system->others_lost_high_pct = an_num(100 * fmin(1, fmax(lost, most) + half));
     system->own_wait_pct = an_num(100 * fmin(1, own));
     system->others_present_pct = an_num(100 * present);
     if (!system->cpu_quota.valid || !system->throttled_cores.valid)

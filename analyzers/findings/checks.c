@@ -345,7 +345,7 @@ static const struct {
     {"jitter of the ranks", of_jitter, 0, {"RANK_JITTER"}},
     {"balance of the pipeline", of_pipeline, 0, {"PIPELINE_IMBALANCE"}},
     {"balance of experts", of_experts, 0, {"EXPERT_IMBALANCE"}},
-    {"efficiency of operators", on_cores, NEEDS(WORK), {0}},
+    {"efficiency of operators", on_cores, NEEDS(WORK), {"LOW_EFFICIENCY_GEMM"}},
     {"precision", of_fp32_gemms, NEEDS(GEMM_ROOF), {"LOW_PRECISION"}},
     {"batch size", of_gemms, NEEDS(GEMM_ROOF) | NEEDS(SAMPLES) | NEEDS(ROOM), {"SMALL_BATCH"}},
     {"memory-bound operators", of_work, NEEDS(MEMORY_ROOF), {"LOW_INTENSITY"}},

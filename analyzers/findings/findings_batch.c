@@ -10,6 +10,7 @@
 #include "analyzers/findings/findings_engine_private.h"
 
 #define LITTLE 0.5 /* of the roof of GEMMs */
+#define NEAR   0.8 /* of it: there is little to gain */
 #define MOSTLY 0.5 /* of the time of GEMMs, in calls that are small */
 /* ns at its roof: in a call this short, starting threads and filling caches takes its part. */
 #define SHORT_CALL  1e5
@@ -277,6 +278,53 @@ void an_engine_small_batch(struct an_engine *engine)
     finding->verify = an_command_rerun(context, finding->setting);
     finding->wrong_when =
         "training needs that batch size, or the larger tensors no longer fit into the caches";
+}
+
+/* ---- LOW_EFFICIENCY_GEMM --------------------------------------------------------------------- */
+
+#define MULTIPLE 16.0 /* floats of the widest vector registers */
+
+/* The option of the engine's command that makes the rows of matrices no multiple of the vectors,
+ * with the next multiple; NULL: none does. The recipes' own sizes are multiples. */
+static const char *odd_option(struct an_context *context, double *odd)
+{
+    static const char *const options[] = {"--channels", "--vocab", "--hidden"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        *odd = an_command_number(context, options[i], 0);
+        if (*odd >= 1 && fmod(*odd, MULTIPLE) > 0)
+            return an_finding_text(context, "%s %.0f", options[i],
+                                   MULTIPLE * ceil(*odd / MULTIPLE));
+    }
+    return NULL;
+}
+
+void an_engine_dimensions(struct an_engine *engine)
+{
+    struct an_context *context = engine->context;
+    struct batch batch = {.engine = engine};
+    double odd, step_ms = an_budget_step_ms(&context->result->budget);
+    const char *option = engine->libtrain ? odd_option(context, &odd) : NULL;
+    an_engine_each(engine, add_product, &batch);
+    double lost_ms = (batch.ns - batch.at_roof_ns) / 1e6 / (double)context->result->steps.detailed;
+    if (!option || !(batch.ns > 0) || batch.unknown || batch.at_roof_ns >= NEAR * batch.ns ||
+        lost_ms < step_ms * FINDINGS_NOISE_PCT / 100)
+        return;
+    struct an_finding *finding = an_findings_add(
+        engine->findings, "LOW_EFFICIENCY_GEMM",
+        an_finding_text(context,
+                        "GEMMs reach %.0f %% of their roof, and a size of %.0f is no multiple of "
+                        "%.0f: vectors are not full, and rows do not begin on cache lines",
+                        100 * batch.at_roof_ns / batch.ns, odd, MULTIPLE));
+    batch_evidence(&batch, finding);
+    finding->action = an_finding_text(context, "%s in place of %.0f", option, odd);
+    finding->changes = "the size of the model";
+    finding->effort = "a setting, before the training begins";
+    an_finding_ceiling(finding, step_ms, lost_ms, FINDINGS_NOT_REPLAYED);
+    finding->method = "ceiling: GEMMs at their measured roof; nothing was replayed";
+    an_finding_at_most_medium(finding);
+    finding->verify = an_command_rerun(context, option);
+    finding->wrong_when = "the GEMMs are slow because they are small (see SMALL_BATCH), or other "
+                          "programs take the cores";
 }
 
 /* ---- RECOMPUTE ------------------------------------------------------------------------------- */

@@ -323,6 +323,7 @@ int an_findings_engine(struct an_findings_list *findings)
         low_precision(&engine);
         low_intensity(&engine);
         an_engine_small_batch(&engine);
+        an_engine_dimensions(&engine);
         an_engine_recompute(&engine);
     }
     free(engine.found);

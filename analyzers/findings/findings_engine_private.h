@@ -62,6 +62,7 @@ bool an_engine_is_pass(const struct an_engine_call *call, const char *pass);
 
 /* Findings about the size of the work (findings_batch.c). */
 void an_engine_small_batch(struct an_engine *engine);
+void an_engine_dimensions(struct an_engine *engine);
 void an_engine_recompute(struct an_engine *engine);
 
 #endif

@@ -59,18 +59,18 @@ static void quota_gain(struct an_context *context, const struct an_what_if *wide
     finding->method = "100 lost / (100 - lost): the part of the steps in which their thread could "
                       "not run because the quota was spent";
     const struct an_value *replayed = &wider->gain.expected;
+    double most = an_finding_gain_of_lost(100 * system->throttled_cores.value);
     if (!wider->reason && !wider->ceiling && replayed->valid && replayed->value >= low &&
-        replayed->value <= high) {
+        replayed->value <= most) {
         expected = replayed->value;
-        low = fmax(low, an_value_or_0(wider->gain.low));
-        high = wider->gain.high.valid ? fmin(high, wider->gain.high.value) : high;
+        high = fmax(high, fmin(most, an_value_or_0(wider->gain.high)));
         finding->method = an_finding_text(context,
-                                          "replay of the dependency graph with %s, within the "
-                                          "measured time in which the quota was spent",
+                                          "replay of the dependency graph with %s, within what "
+                                          "the throttled time of one CPU and of all explains",
                                           wider->edit);
     }
     finding->gain = (struct an_gain){
-        .low = an_num(fmin(low, expected)), .expected = an_num(expected), .high = an_num(high)};
+        .low = an_num(low), .expected = an_num(expected), .high = an_num(fmax(high, expected))};
 }
 
 /* What to set, and the other way out: no more threads than the quota lets run at a time. */

@@ -1012,15 +1012,14 @@ const struct an_metric an_metrics[] = {
      "null and cpu_unlimited true: none; null and false: not known"},
     {"system/cpu_unlimited", "", "true: it is known that no CPU quota limits the run", CGROUP, ""},
     {"system/throttled_pct", "%",
-     "mean over intervals of 0.1 s of min(wait - own wait, throttled CPU time / time), less what "
-     "other programs can explain as well, in proportion",
+     "mean over intervals of 0.1 s of min(wait - own wait, throttled CPU time / time / R), R "
+     "threads "
+     "ready at a time",
      CGROUP,
      "the part of the run-queue wait in which the quota was spent; from 10 % on, where nothing "
      "gains more, it is the verdict CPU QUOTA"},
     {"system/throttled_low_pct", "%",
-     "its low end: at least throttled CPU time / time / usable CPUs, and what other programs "
-     "cannot "
-     "explain; less the 95 % interval of the mean",
+     "its low end: throttled CPU time / time / usable CPUs, less the 95 % interval of the mean",
      CGROUP, ""},
     {"system/throttled_high_pct", "%",
      "its high end: all that the throttled time can explain; with the 95 % interval", CGROUP, ""},

@@ -38,7 +38,7 @@ SKIPPED_STEPS = 3  # of each run: caches and memory pools fill
 HALF_WIDTH = 2.0  # points: no more rounds where every interval is narrower
 LEAST_GAIN, MOST_AA, MOST_TIES, TIE_SHARE = 5.0, 3.0, 2, 0.8  # %, %, fixes, of the best gain
 FINAL_SEEDS = 1000
-TEXT_MIB, IMAGES = 256, 4000
+IMAGES = 4000
 NEIGHBOURS = {
     "cpu": ["sh", "-c", "while :; do :; done"],
     "memory": [sys.executable, "-c", "a = bytearray(64 << 20)\nb = bytearray(64 << 20)\nwhile True: a[:] = b"],
@@ -98,7 +98,7 @@ class Bench:
     def __init__(self, recipe, folder, store):
         self.recipe, self.folder, self.store = recipe, folder, store
         self.places = {"FOLDER": folder, "CORES": len(os.sched_getaffinity(0)), "TOKENIZER": os.path.join(store, "tokenizer"),
-                       "TEXT": os.path.join(store, "text"), "IMAGES": os.path.join(store, "images")}
+                       "IMAGES": os.path.join(store, "images")}
 
     def command(self, options, steps, timers):
         words = [TRAIN, self.recipe["base"][0]]
@@ -122,8 +122,6 @@ class Bench:
             words = [TACHO, "run", "--overhead", "0", "-o", record, "--"] + words
         if limits:
             words = [sys.executable, os.path.join(HERE, "limited.py"), "limits", json.dumps(limits | {"folder": self.folder})] + words
-        if self.recipe.get("cold"):
-            forget(os.path.join(self.store, "text"))
         own = {name: str(value) for name, value in fill(environment, self.places).items()}
         env = os.environ | own | {
             "XDG_CACHE_HOME": os.path.join(self.store, "cache"),
@@ -166,21 +164,6 @@ def engine():
 # ---- record --------------------------------------------------------------------------------------------------------------------
 
 
-def forget(path):
-    """Drops a file from the page cache."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def write_text(path):
-    """A file of bytes that is larger than what is read ahead."""
-    with open(path + ".new", "wb") as file:
-        for block in range(TEXT_MIB):
-            file.write(random.Random(block).randbytes(1 << 20))
-    os.replace(path + ".new", path)
-
-
 def write_images(folder):
     """Many small files: classes of raw images of 28 x 28."""
     for number in range(IMAGES):
@@ -197,8 +180,6 @@ def prepare(store, needs):
     if os.environ.get("CALIBRATE") != "0":
         subprocess.run([TACHO, "calibrate", "--quick"], env=env, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     tokenizer = os.path.join(store, "tokenizer")
-    if "{TEXT}" in needs and not os.path.exists(os.path.join(store, "text")):
-        write_text(os.path.join(store, "text"))
     if "{IMAGES}" in needs and not os.path.exists(os.path.join(store, "images", "9", f"{IMAGES - 1}.pgm")):
         write_images(os.path.join(store, "images"))
     if "{TOKENIZER}" in needs and not os.path.exists(tokenizer):

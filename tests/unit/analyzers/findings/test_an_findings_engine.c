@@ -289,6 +289,33 @@ static void test_small_batch(void **state)
     fx_close(f);
 }
 
+/* The same products with 127 channels: no multiple of the vectors. With 128 there is nothing to
+ * say. */
+static void test_dimensions(void **state)
+{
+    static const char *const commands[] = {
+        "[\"train\",\"gpt2-tiny\",\"--channels\",\"127\",\"--heads\",\"1\"]",
+        "[\"train\",\"gpt2-tiny\",\"--channels\",\"128\",\"--heads\",\"1\"]"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct fixture fx, *f = &fx;
+        fx_open(f);
+        machine(f);
+        FX(store_run_set(f->s, "command", commands[i]));
+        steps(f, small, 2, 1);
+        const struct an_finding *x = finding(fx_analyze(f), "LOW_EFFICIENCY_GEMM");
+        assert_int_equal(x != NULL, i == 0);
+        if (x) {
+            check_form(x);
+            assert_true(x->gain.ceiling);
+            assert_string_equal(x->changes, "the size of the model");
+            assert_string_equal(x->action, "--channels 128 in place of 127");
+            assert_near(x->gain.high.value, of_step(6), 1e-6);
+        }
+        fx_close(f);
+    }
+}
+
 /* Accumulation keeps the global batch and the optimizer: fewer, larger micro-steps. */
 static void test_small_batch_accumulated(void **state)
 {
@@ -427,6 +454,7 @@ int main(void)
                                        cmocka_unit_test(test_precision_refusals),
                                        cmocka_unit_test(test_intensity),
                                        cmocka_unit_test(test_small_batch),
+                                       cmocka_unit_test(test_dimensions),
                                        cmocka_unit_test(test_small_batch_accumulated),
                                        cmocka_unit_test(test_small_batch_refusals),
                                        cmocka_unit_test(test_healthy_needs_every_check),
