@@ -69,6 +69,12 @@ for dump in dumps:
     if os.environ.get("BLESS"):
         open(kept, "w").write(got.stdout)
     compare(kept_report(dump), json.loads(got.stdout), "")
+    # what leaves the step cannot gain more than the budget's share of it, nor less than nothing
+    asked = subprocess.run([tacho, "advise", "--json", "--what-if", "framework=0", file], capture_output=True, text=True)
+    host = json.loads(got.stdout)["budget"]["host_pct"]
+    gain = json.loads(asked.stdout)["what_if"][0]["gain_pct"]
+    if not 0 <= gain["expected"] <= 100 * host / (100 - host) + 0.1:
+        wrong.append(f"{file}: framework=0 gains {gain} where the host takes {host} % of the step")
     text = subprocess.run([tacho, "report", file], capture_output=True, text=True)
     assert text.returncode == 0 and "steps" in text.stdout, text.stderr
     # opened for writing, it becomes a file of the present version with the same report
