@@ -45,7 +45,7 @@ static void test_log(void **state)
     (void)state;
     const struct an_finding *log = bound(run(f, "log", 8));
     assert_non_null(log);
-    assert_non_null(strstr(log->claim, "40.0 % of every step is log"));
+    assert_non_null(strstr(log->claim, " % of every step is log, on the thread"));
     assert_non_null(strstr(log->action, "--log-every 100"));
     assert_non_null(strstr(log->verify, "--log-every 100"));
     assert_false(log->gain.ceiling);

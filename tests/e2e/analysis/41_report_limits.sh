@@ -4,8 +4,8 @@
 # account; the same run without one is not, and its file says that none limits it. The limit of memory is the group's.
 # shellcheck disable=SC2154  # work: cli_common.sh
 set -u
-# shellcheck source=tests/e2e/cli_common.sh
-. "$(dirname "$0")/cli_common.sh"
+# shellcheck source=tests/e2e/kit/cli_common.sh
+. "$(dirname "$0")/../kit/cli_common.sh"
 command -v python3 > /dev/null || { echo "python3 is not here"; exit 77; }
 root=/sys/fs/cgroup
 name=tacho-test-$$
