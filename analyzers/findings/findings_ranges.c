@@ -12,17 +12,37 @@
 #define RARER     100 /* times: what is done so rarely takes no time that can be seen */
 #define LOG_EVERY 10  /* steps, of the reference engine without an option */
 
+/* Do other ranges run inside those of that name, on the threads that run steps? Then what is left
+ * of them is no work of its own that could be done less often. */
+static bool holds_others(const struct an_context *context, const char *name)
+{
+    const struct an_trace *trace = context->trace;
+    for (size_t i = 0; i < context->lane_count; i++) {
+        if (context->lane[i].track == AN_NONE)
+            continue;
+        const struct an_track *track = &trace->track[context->lane[i].track];
+        for (size_t k = track->slice_first; k < an_track_end(track); k++) {
+            uint32_t parent = trace->slice.parent[k];
+            if (parent != AN_NONE && !strcmp(an_trace_name(trace, trace->slice.name[parent]), name))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* The range of that kind with most time on the path; NULL: there is none. *all_ns: of all of them.
  */
-static const struct an_path_op *largest_range(const struct an_result *result, int64_t *all_ns)
+static const struct an_path_op *largest_range(const struct an_context *context, int64_t *all_ns)
 {
+    const struct an_result *result = context->result;
     const struct an_path_op *largest = NULL;
     *all_ns = 0;
     for (size_t i = 0; i < result->critical_path.op_count; i++) {
         const struct an_path_op *op = &result->critical_path.ops[i];
         if (strcmp(op->cause, "framework") != 0)
             continue;
-        largest = largest && largest->ns >= op->ns ? largest : op;
+        if ((!largest || op->ns > largest->ns) && !holds_others(context, op->name))
+            largest = op;
         *all_ns = an_time_add(*all_ns, op->ns);
     }
     return largest;
@@ -60,9 +80,11 @@ void an_findings_ranges(struct an_findings_list *findings)
     const struct an_result *result = context->result;
     struct an_class_share share;
     int64_t all_ns;
-    const struct an_path_op *range = largest_range(result, &all_ns);
-    if (!range || result->budget.reason || context->gpu || !result->critical_path.length_ns.valid ||
+    if (result->budget.reason || context->gpu || !result->critical_path.length_ns.valid ||
         an_class_share(context, AN_CLASS_HOST, &share) || !an_class_share_matters(&share))
+        return;
+    const struct an_path_op *range = largest_range(context, &all_ns);
+    if (!range)
         return;
     double pct = an_percent((double)range->ns, (double)result->critical_path.length_ns.value);
     if (pct < FINDINGS_NOISE_PCT)

@@ -69,6 +69,23 @@ static void test_other(void **state)
     }
 }
 
+/* What a range that holds others leaves over is no work that could be done less often. */
+static void test_around(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1);
+    for (int64_t i = 0; i < 40; i++) {
+        int64_t at = (i + 1) * 20 * MS;
+        fx_step(f, f->process, f->thread, i, at, at + 20 * MS, 4, false);
+        fx_slice(f, f->thread, at, at + 20 * MS - 1000, "micro_step", FX_NONE);
+        fx_slice(f, f->thread, at, at + 12 * MS, "matmul", work);
+    }
+    assert_null(bound(fx_analyze(f)));
+    fx_close(f);
+}
+
 /* 0.2 of 20 ms is below the noise floor. */
 static void test_short(void **state)
 {
@@ -81,6 +98,6 @@ static void test_short(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_log), cmocka_unit_test(test_other),
-                                       cmocka_unit_test(test_short)};
+                                       cmocka_unit_test(test_around), cmocka_unit_test(test_short)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
