@@ -98,26 +98,38 @@ static void one_step(struct job *job, const struct world *world, int index)
 }
 
 /* Samples of a machine of 8 cores on which nothing else runs, every 100 ms: CPU time, run-queue
- * wait and the busy share, whose ticks are off by the noise. */
+ * wait and the busy share, whose ticks are off by the noise. The group of the ranks has a quota
+ * that is hardly ever spent, and hardly any pressure of memory. */
 static void sample(struct job *job, const struct world *world)
 {
     struct fixture *f = &job->fixture;
-    int64_t busy = fx_track(f, FX_NONE, "counter", "cpu_busy", "%"), wait[8], used[8];
-    double waited = 0, spent = 0;
+    int64_t busy = fx_track(f, FX_NONE, "counter", "cpu_busy", "%"), wait[8], used[8], stopped[8],
+            some[8], full[8];
+    double waited = 0, spent = 0, stalled = 0;
+    char key[64];
     FX(store_run_set(f->s, "cpu.online", "8"));
     FX(store_run_set_int(f->s, "cpu.usable", 8));
     for (int rank = 0; rank < world->ranks; rank++) {
         wait[rank] = fx_track(f, job->process[rank], "counter", "cpu_wait", "ns");
         used[rank] = fx_track(f, job->process[rank], "counter", "cpu_time", "ns");
+        stopped[rank] = fx_track(f, job->process[rank], "counter", "cpu_throttled", "ns");
+        some[rank] = fx_track(f, job->process[rank], "counter", "memory_stall_some", "ns");
+        full[rank] = fx_track(f, job->process[rank], "counter", "memory_stall_full", "ns");
+        snprintf(key, sizeof key, "process.%lld.cpu_quota", (long long)job->process[rank]);
+        FX(store_run_set(f->s, key, "6"));
     }
     for (int64_t at = 0; at < job->at[0]; at += 100 * MS) {
         double off = fabs(normal(&job->seed)) * world->samples;
         fx_counter(f, busy, at, 100 * fmin(1, (world->ranks + off) / 8));
         waited += 1e5 * fabs(normal(&job->seed));
         spent += 100.0 * MS;
+        stalled += 5e5 * fabs(normal(&job->seed));
         for (int rank = 0; rank < world->ranks; rank++) {
             fx_counter(f, wait[rank], at, waited);
             fx_counter(f, used[rank], at, spent);
+            fx_counter(f, stopped[rank], at, stalled);
+            fx_counter(f, some[rank], at, stalled);
+            fx_counter(f, full[rank], at, stalled / 2);
         }
     }
 }
