@@ -99,6 +99,7 @@ TRAIN_SRC := $(foreach d,$(TRAIN_ROOMS),$(wildcard $(d)/*.c))
 AGENT_SRC := $(foreach d,$(AGENT_ROOMS),$(wildcard $(d)/*.c))
 HOOK_SRC := $(wildcard profiler/hook/*.c)
 HOOK_PY := $(wildcard profiler/hook/*.py)
+HOOK_PACKAGE := $(wildcard profiler/hook/tacho_hook/*.py)
 GEMM_SRC := $(wildcard profiler/gemm/*.c)
 obj = $(patsubst %.cpp,$(O)/obj/%.o,$(patsubst %.c,$(O)/obj/%.o,$(1)))
 
@@ -141,8 +142,8 @@ $(O)/tacho-python/libtacho_hook.so: $(call obj,$(HOOK_SRC))
 	$(link)
 $(O)/tacho-python/libtacho_hook.so: LIBS = -shared -Wl,-z,now -ldl
 $(O)/obj/profiler/hook/%.o $(O)/obj/profiler/gemm/%.o: CFLAGS_ALL += -fPIC
-$(O)/tacho-python/.done: $(O)/tacho-python/libtacho_hook.so $(HOOK_PY)
-	$(Q)cp $(HOOK_PY) $(@D)/ && touch $@
+$(O)/tacho-python/.done: $(O)/tacho-python/libtacho_hook.so $(HOOK_PY) $(HOOK_PACKAGE)
+	$(Q)rm -rf $(@D)/*.py $(@D)/tacho_hook && mkdir $(@D)/tacho_hook && cp $(HOOK_PY) $(@D)/ && cp $(HOOK_PACKAGE) $(@D)/tacho_hook/ && touch $@
 
 define link
 	@echo "  LD      $@"
@@ -329,7 +330,7 @@ deb: all ## Debian package for this system, in build/deb
 SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) $(AGENT_ROOMS) profiler profiler/hook profiler/gemm $(UNIT_ROOMS) tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
 CXX_SOURCES := $(TACHO_CXX) $(wildcard tests/gpu/*.cu)
 SCRIPTS := $(sort $(filter-out %.py %.tsv,$(wildcard .ci/*)) tests/run $(shell find tests -name '*.sh'))
-PY_SOURCES := $(sort $(HOOK_PY) $(wildcard .ci/*.py workloads/bottlenecks/*.py) $(shell find tests -name '*.py'))
+PY_SOURCES := $(sort $(HOOK_PY) $(HOOK_PACKAGE) $(wildcard .ci/*.py workloads/bottlenecks/*.py) $(shell find tests -name '*.py'))
 # the checks of tests/lint that are programs, but circles.py, which reads a build; 77: a tool is missing, which the check has said
 LINTS := $(sort $(wildcard tests/lint/*.sh) $(filter-out tests/lint/circles.py,$(wildcard tests/lint/*.py)))
 PYFLAKES ?= $(firstword $(foreach p,pyflakes3 pyflakes,$(shell command -v $(p))))
@@ -373,6 +374,9 @@ install: all man ## tacho, libtacho.so, train, tacho_nvtx.h, manual pages, compl
 	install -d "$(D)/lib/tacho-python"
 	install -m 755 $(O)/tacho-python/libtacho_hook.so "$(D)/lib/tacho-python/"
 	install -m 644 $(HOOK_PY) "$(D)/lib/tacho-python/"
+	rm -f "$(D)/lib/tacho-python/tacho_hook.py"
+	install -d "$(D)/lib/tacho-python/tacho_hook"
+	install -m 644 $(HOOK_PACKAGE) "$(D)/lib/tacho-python/tacho_hook/"
 	install -m 644 include/tacho_nvtx.h "$(D)/include/tacho_nvtx.h"
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE "$(D)/share/doc/tacho/"
 	install -m 644 $(wildcard docs/*.md) "$(D)/share/doc/tacho/docs/"

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is recorded of an unmodified PyTorch program: steps, modules, loader, garbage collection, phases.
+
+Nothing of PyTorch is imported from here: a finder waits for the modules named in PATCHES and patches each one right after the
+program itself has imported it. The ranges are NVTX, made by libtacho_hook.so in the folder above; the domain is `torch`. The
+files of this package are imported with the first patched module: a program without PyTorch reads only this one.
+
+step        from one update of the optimizer that updated first to its next one (tacho.step); the first step begins with the
+            first batch or forward pass. The last step of a run has no end, because no update follows it.
+loader      input_wait around DataLoader.__next__; in worker processes, and in line with num_workers=0, read and collate.
+modules     forward of every module, named by its place in the outermost one ("transformer.h.0.attn (Attention)"); the backward
+            pass and the optimizer as wholes. On the CPU they are work; with an accelerator they are the host's part of it.
+collectives with the CPU's back ends (gloo): the calls of torch.distributed that block (tacho.comm), and the end of a backward pass in
+            which DistributedDataParallel waits until its gradients are reduced (comm_wait).
+collection  every garbage collection. Phases: torch.save, compilation, forward passes in evaluation.
+
+Cost: a module's range is two calls from Python, and PyTorch takes a slower way through the call of every module while there is a hook, recorded or
+not. What both cost is measured in the third step and in some later ones. While modules would cost more than BUDGET of a step, the deepest level of them is no
+longer recorded: inside a module of the last level that is left, the hooks are taken out of PyTorch, so that what lies below costs nothing.
+The counter `hook.module_depth` says which level is left.
+"""
+
+import ctypes  # noqa: F401  the first patched module needs it in any case
+import gc
+import importlib
+import os
+import sys
+from importlib.machinery import PathFinder
+
+# module -> (file of this package, its function that is called with the module right after the import), once or more
+PATCHES = {
+    "torch.optim.optimizer": ("optimizers", "patch_optimizer"),
+    "torch.optim.lr_scheduler": ("optimizers", "patch_schedulers"),
+    "torch.nn.utils.clip_grad": ("optimizers", "patch_clipping"),
+    "torch.amp.grad_scaler": ("optimizers", "patch_scaler"),
+    "torch.nn.functional": ("functions", "patch_losses"),
+    "torch.nn.modules.module": ("modules", "patch_module"),
+    "torch.compiler": ("modules", "patch_compiler"),
+    "torch.autograd": ("distributed", "patch_autograd"),
+    "torch.autograd.profiler": ("phases", "patch_profiler", "functions", "patch_record_function"),
+    "torch.distributed.distributed_c10d": ("distributed", "patch_distributed"),
+    "torch.nn.parallel.distributed": ("distributed", "patch_replica"),
+    "torch.utils.data.dataloader": ("loading", "patch_loader"),
+    "torch.utils.data._utils.fetch": ("loading", "patch_fetch"),
+    "torch.serialization": ("phases", "patch_serialization"),
+    "torch.distributed.checkpoint.state_dict_saver": ("phases", "patch_sharded_checkpoint"),
+    "safetensors.torch": ("phases", "patch_safetensors"),
+    "safetensors.numpy": ("phases", "patch_safetensors"),
+    "torch._dynamo.callback": ("phases", "patch_compilation"),
+}
+
+
+def _begin(folder):
+    """Opens the library with the first patched module."""
+    from . import library, modules, phases, steps
+
+    if library.lib.is_open:
+        return
+    library.open_library(folder)
+    gc.callbacks.append(phases.collection)
+
+    def forked():
+        """A forked child (a loader worker) runs no steps of its parent; a step of its own begins anew."""
+        steps.steps.reset()
+        modules.modules.forked()
+
+    os.register_at_fork(after_in_child=forked)
+
+
+class Finder:
+    """Finds the modules of PATCHES as Python would, and patches them when they have run."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in PATCHES:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+            return None
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            try:
+                _begin(self.folder)
+                for file, function in zip(*[iter(PATCHES[name])] * 2):
+                    getattr(importlib.import_module("." + file, __name__), function)(module)
+            except Exception as e:  # another version of PyTorch: that layer stays silent
+                if os.environ.get("TACHO_HOOK") == "debug":
+                    raise
+                del e
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def prepare(folder):
+    sys.meta_path.insert(0, Finder(folder))

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backward passes, and the collectives of torch.distributed on the CPU."""
+
+import functools
+import inspect
+import sys
+import threading
+import weakref
+import zlib
+
+from .library import PASS_BACKWARD, ROLE_COMM_WAIT, lib, name_of
+from .steps import steps
+
+UNKNOWN = 2**64 - 1  # bytes
+
+
+def patch_autograd(module):
+    inner = module.backward
+
+    @functools.wraps(inner)
+    def backward(*arguments, **keywords):
+        if steps.accelerator:
+            lib.push(name_of("backward"))
+        else:
+            lib.push_work(name_of("backward"), PASS_BACKWARD)
+        wait = None if steps.accelerator else _GradientWait.of(module, arguments)
+        try:
+            return inner(*arguments, **keywords)
+        finally:
+            if wait is not None:
+                wait.end()
+            lib.pop()
+
+    module.backward = backward
+
+
+class _GradientWait:
+    """DistributedDataParallel ends a backward pass on the CPU with waiting for its buckets, in a callback of the engine that is
+    queued with the last gradient. One that is queued with the first gradient runs before it: there the wait begins. No rank
+    leaves it before all have come, so it is an all-reduce of all ranks, of which the size is not known. Of other wrappers that
+    is not known: there it is a wait only."""
+
+    passes = {}  # of each process group: how many backward passes have reduced gradients
+    replica = None  # the DistributedDataParallel whose next backward pass will
+
+    def __init__(self, engine):
+        self.engine, self.thread, self.open = engine, threading.get_ident(), False
+        self.handle = self.group = None
+        replica, _GradientWait.replica = _GradientWait.replica, None
+        if replica is not None and replica() is not None:
+            self.group = replica().process_group
+
+    @staticmethod
+    def of(autograd, arguments):
+        """None: gradients are not reduced in this pass."""
+        distributed = sys.modules.get("torch.distributed")
+        roots = arguments[0] if arguments else None
+        root = roots[0] if isinstance(roots, (tuple, list)) and roots else roots
+        try:
+            if distributed is None or not distributed.is_initialized() or not root.requires_grad:
+                return None
+            wait = _GradientWait(autograd.Variable._execution_engine)
+            wait.handle = root.register_hook(wait.begun)
+            return wait
+        except Exception:  # another version of PyTorch
+            return None
+
+    def begun(self, gradient):
+        self.engine.queue_callback(self.computed)
+
+    def computed(self):
+        if threading.get_ident() != self.thread:
+            return
+        self.open = True
+        if self.group is None:
+            lib.push_role(name_of("gradients reduced"), ROLE_COMM_WAIT)
+            return
+        key = "gradients of %s" % getattr(self.group, "group_name", "")
+        sequence = self.passes[key] = self.passes.get(key, -1) + 1
+        lib.push_comm(name_of("gradients reduced"), 1, UNKNOWN, zlib.crc32(key.encode()), sequence, self.group.size())
+
+    def end(self):
+        self.handle.remove()
+        if self.open:
+            lib.pop()
+
+
+def patch_replica(module):
+    """Which backward passes reduce gradients: those after a forward pass outside of no_sync()."""
+    torch, kind = sys.modules["torch"], module.DistributedDataParallel
+    inner = kind.forward
+
+    @functools.wraps(inner)
+    def forward(self, *arguments, **keywords):
+        if torch.is_grad_enabled() and getattr(self, "require_backward_grad_sync", False):
+            _GradientWait.replica = weakref.ref(self)
+        return inner(self, *arguments, **keywords)
+
+    kind.forward = forward
+
+
+# Blocking calls of torch.distributed: what they are (enum tacho_comm_op), which argument is the buffer that nccl-tests counts, and
+# whether it is one rank's part of it.
+COLLECTIVES = {
+    "all_reduce": (1, "tensor", False),
+    "all_gather": (2, "tensor", True),
+    "all_gather_into_tensor": (2, "output_tensor", False),
+    "reduce_scatter": (3, "output", True),
+    "reduce_scatter_tensor": (3, "input", False),
+    "broadcast": (4, "tensor", False),
+    "reduce": (5, "tensor", False),
+    "all_to_all_single": (6, "input", False),
+    "all_to_all": (6, "input_tensor_list", False),
+    "send": (7, "tensor", False),
+    "recv": (8, "tensor", False),
+    "barrier": (9, None, False),
+    "gather": (10, "tensor", True),
+    "scatter": (11, "tensor", True),
+}
+
+
+def patch_distributed(module):
+    sequences, local = {}, threading.local()
+
+    def describe(function, signature, arguments, keywords):
+        """What push_comm takes; None: the call does not block, or an accelerator does it."""
+        op, buffer, is_part = COLLECTIVES[function]
+        a = signature.bind(*arguments, **keywords).arguments
+        if a.get("async_op"):
+            return None
+        tensors = a.get(buffer) if buffer else ()
+        tensors = tensors if isinstance(tensors, (tuple, list)) else (tensors,)
+        group = a.get("group") or module._get_default_group()
+        if steps.accelerator if not tensors else any(t.device.type != "cpu" for t in tensors):
+            return None
+        ranks = group.size()
+        key = str(getattr(group, "group_name", ranks))
+        if function in ("send", "recv"):  # the n-th one from this rank to that one
+            peer = a.get("dst") if function == "send" else a.get("src")
+            peer = a.get("group_" + ("dst" if function == "send" else "src")) if peer is None else peer
+            if peer is None:
+                return None
+            ends = (module.get_rank(), peer) if function == "send" else (peer, module.get_rank())
+            key, ranks = "%s %d>%d" % ((key,) + ends), 2
+        bytes_ = sum(t.numel() * t.element_size() for t in tensors) * (ranks if is_part else 1)
+        sequence = sequences[key] = sequences.get(key, -1) + 1
+        return name_of(function), op, bytes_, zlib.crc32(key.encode()), sequence, ranks
+
+    def wrap(function, inner):
+        signature = inspect.signature(inner)
+
+        @functools.wraps(inner)
+        def outer(*arguments, **keywords):
+            if getattr(local, "inside", False):  # a part of the call around it
+                return inner(*arguments, **keywords)
+            try:
+                what = describe(function, signature, arguments, keywords)
+            except Exception:  # the call itself says what is wrong with its arguments
+                what = None
+            local.inside = True
+            if what is not None:
+                lib.push_comm(*what)
+            try:
+                return inner(*arguments, **keywords)
+            finally:
+                if what is not None:
+                    lib.pop()
+                local.inside = False
+
+        return outer
+
+    for function in COLLECTIVES:
+        inner = getattr(module, function, None)
+        if inner is not None:
+            setattr(module, function, wrap(function, inner))

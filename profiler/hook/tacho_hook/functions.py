@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that a program calls outside of modules: losses, and the ranges it marks itself with torch.profiler."""
+
+import functools
+import threading
+import types
+
+from .library import PASS_FORWARD, lib, name_of
+from .modules import modules
+from .steps import steps
+
+LOSSES = (
+    "cross_entropy",
+    "nll_loss",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "kl_div",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "ctc_loss",
+    "cosine_embedding_loss",
+    "margin_ranking_loss",
+    "triplet_margin_loss",
+    "hinge_embedding_loss",
+    "gaussian_nll_loss",
+    "poisson_nll_loss",
+)
+OF_PYTORCH = ("Optimizer.", "enumerate(DataLoader)", "DistributedDataParallel.", "## ", "torch::")  # ranges of its own
+
+
+def _loss(inner, handle):
+    thread, inside, push, push_work, pop = threading.get_ident, modules.inside, lib.push, lib.push_work, lib.pop
+    parts, calling = modules, steps  # the function below may use no global name: its globals are those of torch.nn.functional
+
+    def outer(*arguments, **keywords):
+        if parts.compiling() or thread() in inside:
+            return inner(*arguments, **keywords)
+        if calling.accelerator:
+            push(handle)
+        else:
+            push_work(handle, 1)
+        try:
+            return inner(*arguments, **keywords)
+        finally:
+            pop()
+
+    return outer
+
+
+def patch_losses(module):
+    """torch.jit.script reads the source of the wrapped function and looks its names up in the globals of the wrapper: they are
+    those of the module."""
+    assert PASS_FORWARD == 1
+    for function in LOSSES:
+        inner = getattr(module, function, None)
+        if not isinstance(inner, types.FunctionType):
+            continue
+        outer = _loss(inner, name_of(function))
+        outer = types.FunctionType(outer.__code__, inner.__globals__, function, None, outer.__closure__)
+        setattr(module, function, functools.wraps(inner)(outer))
+
+
+def patch_record_function(module):
+    kind = getattr(module, "record_function", None)
+    if kind is None:
+        return
+    enter, leave = kind.__enter__, kind.__exit__
+
+    @functools.wraps(enter)
+    def begin(self):
+        result = enter(self)
+        if not modules.compiling() and not str(self.name).startswith(OF_PYTORCH):
+            lib.push(name_of(str(self.name)))
+            self._tacho_thread = threading.get_ident()
+        return result
+
+    @functools.wraps(leave)
+    def end(self, *arguments):
+        if self.__dict__.pop("_tacho_thread", None) == threading.get_ident():
+            lib.pop()
+        return leave(self, *arguments)
+
+    kind.__enter__, kind.__exit__ = begin, end

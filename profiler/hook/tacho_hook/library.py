@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions of libtacho_hook.so: ranges, counters and names of the NVTX domain `torch`."""
+
+import ctypes
+import functools
+import os
+
+ROLE_MICRO_STEP, ROLE_INPUT_WAIT, ROLE_READ, ROLE_COLLATE, ROLE_CHECKPOINT = 1, 2, 3, 5, 7
+ROLE_EVALUATION, ROLE_COMPILE, ROLE_HOST, ROLE_COMM_WAIT = 8, 9, 10, 11
+PASS_FORWARD, PASS_BACKWARD, PASS_OPTIMIZER = 1, 2, 4
+
+
+class Library:
+    """Has a function of libtacho_hook.so in each attribute, once the first patched module is imported."""
+
+    is_open = False
+
+
+lib = Library()
+_names = {}
+
+
+def open_library(folder):
+    """Loads the library. PyDLL: a call keeps the interpreter's lock, which is cheaper than giving it away for 30 ns."""
+    library = ctypes.PyDLL(os.path.join(folder, "libtacho_hook.so"))
+    handle, unsigned, u64 = ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint64
+    for function, result, arguments in (
+        ("open", ctypes.c_int, []),
+        ("name", handle, [ctypes.c_char_p]),
+        ("push", None, [handle]),
+        ("push_role", None, [handle, unsigned]),
+        ("push_work", None, [handle, unsigned]),
+        ("push_step", None, [handle, u64]),
+        ("push_comm", None, [handle, unsigned, u64, u64, u64, unsigned]),
+        ("pop", None, []),
+        ("counter", u64, [ctypes.c_char_p]),
+        ("sample", None, [u64, ctypes.c_double]),
+    ):
+        f = getattr(library, "tacho_hook_" + function)
+        f.restype, f.argtypes = result, arguments
+        setattr(lib, function, f)
+    lib.open()
+    lib.is_open = True
+    library.tacho_hook_function.restype = ctypes.py_object
+    for i in range(library.tacho_hook_functions()):  # without ctypes, as often as a step calls them
+        f = library.tacho_hook_function(i)
+        setattr(lib, f.__name__, f)
+
+
+def name_of(text):
+    handle = _names.get(text)
+    if handle is None:
+        handle = _names[text] = lib.name(text.encode("utf-8", "replace"))
+    return handle
+
+
+def around(owner, attribute, text, role, enter=None, leave=None):
+    """Replaces owner.attribute by itself in a range of tacho.range."""
+    inner, handle, push_role, pop = getattr(owner, attribute), name_of(text), lib.push_role, lib.pop
+
+    @functools.wraps(inner)
+    def outer(*arguments, **keywords):
+        if enter is not None:
+            enter()
+        push_role(handle, role)
+        try:
+            return inner(*arguments, **keywords)
+        finally:
+            pop()
+            if leave is not None:
+                leave(arguments)
+
+    setattr(owner, attribute, outer)

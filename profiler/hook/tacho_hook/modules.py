@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forward passes of modules, as many levels of them as the budget allows."""
+
+import sys
+import threading
+import time
+import weakref
+
+from .library import PASS_FORWARD, ROLE_EVALUATION, lib, name_of
+from .steps import LOOKS, steps
+
+BUDGET = 0.004  # of a step, for the ranges of modules
+ROOTS = 4  # so many outermost modules a step are recorded whatever they cost
+COLD = 1.5  # times as much as when nothing else runs in between: the caches hold the program then
+MEASURED_AGAIN = (8, 32, 128)  # steps at which the cost of a range is measured once more; the largest one counts
+
+
+class Modules:
+    """Ranges around forward passes. Depth 1 is the module that is called first, from outside of any other."""
+
+    DEEPEST = 64
+
+    def __init__(self):
+        self.names = {}  # id -> (weak reference, handle)
+        self.local = threading.local()
+        self.inside = set()  # threads that are inside a module
+        self.limit = self.DEEPEST
+        self.cost = 0.0  # seconds a range costs here; 0: not measured yet
+        self.calls = [0] * (self.DEEPEST + 1)  # by depth, since the last look
+        self.looked = 0.0  # when that was
+        self.counter = 0
+        self.compiling = lambda: False
+        self.compiled = False  # something is: code that was compiled with the hooks in place is not to find them gone
+        self.hooks = ()  # (PyTorch's table, key, value): our places in its tables of global hooks
+        self.key = None  # of the hook at a module below which nothing is recorded; None: not possible with this PyTorch
+        self.closed = None  # that module, while it runs
+        self.stale = []  # modules with such a hook that could not be taken away at once
+
+    def handle(self, module, depth):
+        """Of a module that has none yet, or whose id another one had."""
+        if depth == 1:  # names every module below it by its place
+            for path, m in module.named_modules():
+                kind = type(m).__name__
+                self.names[id(m)] = (weakref.ref(m), name_of("%s (%s)" % (path, kind) if path else kind))
+        entry = self.names.get(id(module))
+        if entry is None or entry[0]() is not module:
+            entry = self.names[id(module)] = (weakref.ref(module), name_of(type(module).__name__))
+        return entry[1]
+
+    def install(self, patched, grad_enabled):
+        """The two functions that run around every forward pass, into PyTorch. They are closures: this is the hot path."""
+        local, names, inside, push, push_work, push_role, pop = self.local, self.names, self.inside, lib.push, lib.push_work, lib.push_role, lib.pop
+        thread = threading.get_ident
+
+        def before(module, arguments):
+            if self.compiling():
+                return
+            try:
+                stack = local.stack
+            except AttributeError:
+                stack = local.stack = []
+            depth = len(stack) + 1
+            limit = self.limit
+            if depth > limit:
+                stack.append(False)
+                return
+            entry = names.get(id(module))
+            handle = entry[1] if entry is not None and entry[0]() is module else self.handle(module, depth)
+            self.calls[depth] += 1
+            role = False
+            if depth == 1:
+                inside.add(thread())
+                if module.training:
+                    steps.begin()
+                else:
+                    role = not grad_enabled()
+            if role:
+                push_role(handle, ROLE_EVALUATION)
+            elif steps.accelerator:
+                push(handle)
+            else:
+                push_work(handle, PASS_FORWARD)
+            stack.append(True)
+            if depth == limit:
+                self.close(module)
+
+        def after(module, arguments, result):
+            if self.compiling():
+                return
+            stack = getattr(local, "stack", None)
+            if stack:
+                if stack.pop():
+                    pop()
+                if not stack:
+                    inside.discard(thread())
+
+        def reopen(module, arguments, result):
+            if self.closed is not module:
+                return
+            self.open()
+            stack = local.stack
+            stack.pop()
+            pop()
+            if not stack:
+                inside.discard(thread())
+
+        self.reopen = reopen
+        first = patched.register_module_forward_pre_hook(before)
+        try:
+            second = patched.register_module_forward_hook(after, always_call=True)
+            patched._global_forward_hooks_always_called[second.id]
+            self.hooks = ((patched._global_forward_pre_hooks, first.id, before), (patched._global_forward_hooks, second.id, after))
+            self.key = second.id
+        except TypeError:  # PyTorch before 2.1
+            patched.register_module_forward_hook(after)
+        except (AttributeError, KeyError):  # its tables are elsewhere
+            pass
+
+    def take_out(self):
+        for table, key, _ in self.hooks:
+            table.pop(key, None)
+
+    def put_back(self):
+        for table, key, value in self.hooks:
+            table[key] = value
+
+    def close(self, module):
+        """Until this module, which is running, has ended, no other one is recorded. Not while two threads are inside of modules:
+        the other one's ranges must be ended."""
+        own = module.__dict__
+        if not own.get("_modules") or self.key is None or self.compiled or self.closed is not None or len(self.inside) != 1:
+            return
+        always = own.get("_forward_hooks_always_called")
+        if always is None or "_forward_hooks" not in own:
+            return
+        self.closed = module
+        own["_forward_hooks"][self.key] = self.reopen
+        always[self.key] = True
+        for table, key, _ in self.hooks:
+            del table[key]
+
+    def open(self):
+        module, self.closed = self.closed, None
+        for table, key, value in self.hooks:
+            table[key] = value
+        if sys.exc_info()[0] is None:
+            own = module.__dict__
+            del own["_forward_hooks"][self.key], own["_forward_hooks_always_called"][self.key]
+        else:  # PyTorch may be walking through the table
+            self.stale.append(module)
+
+    def unhook(self, module):
+        module.__dict__["_forward_hooks"].pop(self.key, None)
+        module.__dict__["_forward_hooks_always_called"].pop(self.key, None)
+
+    def forked(self):
+        self.local.__dict__.clear()
+        self.inside.clear()
+        if self.closed is not None:
+            self.open()
+
+    def measure(self):
+        """Seconds that the range of one module costs here: the call of a module that does nothing, with and without the hooks."""
+        torch = sys.modules["torch"]
+
+        class Nothing(torch.nn.Module):
+            def forward(self, x):
+                pass
+
+        nothing, calls = Nothing(), self.calls
+        self.names[id(nothing)] = (weakref.ref(nothing), name_of("hook.measure"))
+        stack = getattr(self.local, "stack", [])
+        self.calls, self.local.stack = [0] * len(calls), [True]  # as if inside a module
+        took = ([], [])  # with and without the hooks, in turn: whatever else runs on the machine slows both
+        for i in range(18):
+            t = time.perf_counter()
+            for _ in range(8):
+                nothing(None)
+            took[i % 2].append((time.perf_counter() - t) / 8)
+            if i % 2:
+                self.put_back()
+            else:
+                self.take_out()
+        self.calls, self.local.stack = calls, stack
+        hooked, bare = sorted(took[0])[4], sorted(took[1])[4] if self.hooks else 0.0
+        self.cost = max(self.cost, COLD * (hooked - bare), 1e-7)
+
+    def step_ended(self, index):
+        """After each of the first LOOKS steps and each LOOKS-th of the others. Keeps as many levels as the budget allows. Levels are only taken away: a changing picture would be worse."""
+        if self.stale:
+            for module in self.stale:
+                self.unhook(module)
+            self.stale = []
+        now = time.perf_counter()
+        seconds, self.looked = now - self.looked, now
+        calls, self.calls = self.calls, [0] * (self.DEEPEST + 1)
+        if not self.counter:
+            self.counter = lib.counter(b"hook.module_depth")
+            lib.sample(self.counter, float(self.limit))
+        deepest = max((d for d in range(1, self.DEEPEST + 1) if calls[d]), default=0)
+        if index < 2 or not deepest:
+            return  # the first ones are slower than all others
+        if not self.cost or index in MEASURED_AGAIN:
+            self.measure()
+            self.looked = time.perf_counter()
+        level, spent = 0, 0.0
+        while level < deepest:
+            spent += calls[level + 1] * self.cost
+            if spent > BUDGET * seconds and (level or calls[1] > ROOTS * (LOOKS if index > LOOKS else 1)):
+                break
+            level += 1
+        if level < min(deepest, self.limit):
+            self.limit = level
+            lib.sample(self.counter, float(level))
+            if not level and not self.inside:
+                self.take_out()
+
+
+modules = Modules()
+steps.looks.append(modules.step_ended)
+
+
+def patch_module(module):
+    modules.install(module, sys.modules["torch"].is_grad_enabled)
+
+
+def patch_compiler(module):
+    modules.compiling = module.is_compiling

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Updates of optimizers, and what programs do around them: clipping, schedulers, scaling of gradients."""
+
+import functools
+
+from .library import PASS_OPTIMIZER, ROLE_HOST, around, lib, name_of
+from .steps import steps
+
+
+class Update:
+    """The range of one call of Optimizer.step. Given a closure, the update begins where the closure returns: what it runs is
+    forward and backward, not optimizer. LBFGS calls its closure several times."""
+
+    def __init__(self, handle):
+        self.handle, self.open = handle, False
+
+    def begin(self):
+        if steps.accelerator:
+            lib.push(self.handle)
+        else:
+            lib.push_work(self.handle, PASS_OPTIMIZER)
+        self.open = True
+
+    def end(self):
+        if self.open:
+            self.open = False
+            lib.pop()
+
+    def around(self, closure):
+        @functools.wraps(closure)
+        def outer(*arguments, **keywords):
+            self.end()
+            result = closure(*arguments, **keywords)
+            self.begin()
+            return result
+
+        return outer
+
+
+def patch_optimizer(module):
+    texts, updates = {}, []
+
+    def before(optimizer, arguments, keywords):
+        steps.begin()
+        text = texts.get(type(optimizer))
+        if text is None:
+            text = texts[type(optimizer)] = name_of("%s.step" % type(optimizer).__name__)
+        update = Update(text)
+        del updates[8:]  # of calls that raised
+        updates.append(update)
+        closure = keywords.get("closure") or (arguments[1] if len(arguments) > 1 else None)
+        if not callable(closure):
+            update.begin()
+            return None
+        if keywords.get("closure"):
+            return arguments, dict(keywords, closure=update.around(closure))
+        return (arguments[0], update.around(closure)) + tuple(arguments[2:]), keywords
+
+    def after(optimizer, arguments, keywords):
+        if updates:
+            updates.pop().end()
+        steps.updated(optimizer)
+
+    module.register_optimizer_step_pre_hook(before)
+    module.register_optimizer_step_post_hook(after)
+    if hasattr(module.Optimizer, "zero_grad"):
+        work_around(module.Optimizer, "zero_grad", "zero_grad")
+
+
+def work_around(owner, attribute, text):
+    """Replaces owner.attribute by itself in a range of the optimizer's work."""
+    inner, handle = getattr(owner, attribute), name_of(text)
+
+    @functools.wraps(inner)
+    def outer(*arguments, **keywords):
+        if steps.accelerator:
+            lib.push(handle)
+        else:
+            lib.push_work(handle, PASS_OPTIMIZER)
+        try:
+            return inner(*arguments, **keywords)
+        finally:
+            lib.pop()
+
+    setattr(owner, attribute, outer)
+
+
+def patch_clipping(module):
+    for function in ("clip_grad_norm_", "clip_grad_value_"):
+        if hasattr(module, function):
+            work_around(module, function, function)
+
+
+def patch_schedulers(module):
+    """The step of the base class, and of those that have one of their own."""
+    base = getattr(module, "LRScheduler", None) or module._LRScheduler
+    for kind in [base] + [k for k in vars(module).values() if isinstance(k, type) and issubclass(k, base) and k is not base]:
+        if "step" in kind.__dict__:
+            around(kind, "step", "%s.step" % kind.__name__, ROLE_HOST)
+
+
+def patch_scaler(module):
+    """A scaler that finds a gradient infinite leaves the update out: the step ends there, and is counted as skipped."""
+    scaler = module.GradScaler
+    inner, counter, skipped = scaler.step, [0], [0]
+
+    @functools.wraps(inner)
+    def step(self, optimizer, *arguments, **keywords):
+        before = steps.index
+        result = inner(self, optimizer, *arguments, **keywords)
+        if steps.index == before and self.is_enabled() and steps.anchored(optimizer):
+            counter[0] = counter[0] or lib.counter(b"amp.skipped_steps")
+            skipped[0] += 1
+            lib.sample(counter[0], float(skipped[0]))
+            steps.updated(optimizer)
+        return result
+
+    scaler.step = step
+    for method in ("unscale_", "update"):
+        if hasattr(scaler, method):
+            work_around(scaler, method, "GradScaler.%s" % method)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is cut out of steps or stops them: checkpoints, compilation, collections, PyTorch's own profiler."""
+
+import ctypes
+import functools
+import os
+
+from .library import ROLE_CHECKPOINT, ROLE_COMPILE, ROLE_HOST, around, lib, name_of
+from .modules import modules
+from .steps import steps
+
+
+class Saved:
+    """The step in which the last checkpoint was written: an fsync in it belongs to the checkpoint."""
+
+    step = None
+
+
+def checkpoint_around(owner, attribute, text):
+    def leave(arguments):
+        Saved.step = steps.index
+
+    if hasattr(owner, attribute):
+        around(owner, attribute, text, ROLE_CHECKPOINT, None, leave)
+
+
+def patch_serialization(module):
+    checkpoint_around(module, "save", "torch.save")
+    patch_fsync(os)
+
+
+def patch_safetensors(module):
+    for function in ("save_file", "save_model"):
+        checkpoint_around(module, function, "safetensors.%s" % function)
+
+
+def patch_sharded_checkpoint(module):
+    for function in ("save", "async_save"):
+        checkpoint_around(module, function, "checkpoint.%s" % function)
+
+
+def patch_fsync(module):
+    """os.fsync waits for the disk. In a step that has written a checkpoint it is a part of it; elsewhere it is the host's."""
+    inner, handle = module.fsync, name_of("fsync")
+
+    @functools.wraps(inner)
+    def fsync(descriptor):
+        lib.push_role(handle, ROLE_CHECKPOINT if Saved.step == steps.index else ROLE_HOST)
+        try:
+            return inner(descriptor)
+        finally:
+            lib.pop()
+
+    module.fsync = fsync
+
+
+def patch_compilation(module):
+    def begin(*arguments):
+        modules.compiled = True
+        lib.push_role(name_of("torch.compile"), ROLE_COMPILE)
+
+    handler = module.callback_handler
+    handler.register_start_callback(begin)
+    handler.register_end_callback(lambda *arguments: lib.pop())
+
+
+def patch_profiler(module):
+    """PyTorch's own profiler takes the recording of device work away from tacho while it runs: this tells the agent when."""
+    agent = ctypes.PyDLL(os.environ.get("NVTX_INJECTION64_PATH", ""))
+    announce = agent.tacho_device_profiler
+    announce.restype, announce.argtypes = None, [ctypes.c_int]
+
+    def announced(attribute, before, after):
+        inner = getattr(module.profile, attribute)
+
+        def outer(self, *arguments, **keywords):
+            if before and getattr(self, "enabled", True):
+                announce(1)
+            try:
+                return inner(self, *arguments, **keywords)
+            finally:
+                if after and getattr(self, "enabled", True):
+                    announce(0)
+
+        setattr(module.profile, attribute, outer)
+
+    announced("_prepare_trace", True, False)
+    announced("_start_trace", True, False)
+    announced("__exit__", False, True)
+
+
+def collection(phase, info):
+    if phase == "start":
+        lib.push_role(name_of("gc.collect %d" % info.get("generation", 0)), ROLE_HOST)
+    else:
+        lib.pop()

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps: from one update of the optimizer that updated first to its next one."""
+
+import sys
+import threading
+import weakref
+
+from .library import lib, name_of
+
+LOOKS = 8  # steps from one look at what the ranges cost to the next
+
+
+class Accelerator:
+    """Is one in use? Once it is, it stays so; until then it is asked for at the first steps, and now and then."""
+
+    def __init__(self):
+        self.asks = None
+
+    def used(self):
+        if self.asks is None:  # PyTorch's modules are all there when the first step begins
+            torch = sys.modules.get("torch")
+            kinds = [getattr(torch, kind, None) for kind in ("cuda", "xpu", "mps")]
+            self.asks = [getattr(m, "is_initialized", None) or m.is_available for m in kinds if m is not None]
+        for ask in self.asks:
+            try:
+                if ask():
+                    return True
+            except Exception:
+                pass
+        return False
+
+
+accelerator = Accelerator()
+
+
+class Steps:
+    """The steps of this process. `open`: a step's range is open on the thread `thread`."""
+
+    def __init__(self):
+        self.looks = []  # called after each of the first LOOKS steps and each LOOKS-th of the others
+        self.reset()
+
+    def reset(self):
+        self.open = False
+        self.index = 0
+        self.thread = None
+        self.anchor = None  # the optimizer whose updates are the steps
+        self.accelerator = False
+
+    def begin(self):
+        """Work has begun: the first step, if none is open yet."""
+        if not self.open and self.anchor is None and not self.index:
+            self._push()
+
+    def _push(self):
+        if not self.accelerator and (self.index <= LOOKS or not self.index % LOOKS):
+            self.accelerator = accelerator.used()
+        self.thread = threading.get_ident()
+        self.open = True
+        lib.push_step(name_of("step"), self.index)
+
+    def anchored(self, optimizer):
+        """Are the updates of this optimizer the steps, or will they be?"""
+        return self.anchor is None or self.anchor() is None or self.anchor() is optimizer
+
+    def updated(self, optimizer):
+        """An optimizer has made an update."""
+        anchor = self.anchor
+        if anchor is None or anchor() is not optimizer:
+            if anchor is not None and anchor() is not None:
+                return
+            self.anchor = weakref.ref(optimizer)
+        if self.open:
+            if self.thread != threading.get_ident():
+                return  # another thread's step: ranges of a thread nest
+            lib.pop()
+            if self.index <= LOOKS or not self.index % LOOKS:
+                for look in self.looks:
+                    look(self.index)
+        self.index += 1
+        self._push()
+
+
+steps = Steps()
