@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tacho_nvtx.h"
@@ -24,19 +25,34 @@ struct work_pass {
     uint8_t pass; /* enum tacho_pass */
 };
 
+/* Work with known FLOPs (struct tacho_work has their conventions) and unknown bytes. */
+struct work_cost {
+    uint64_t flops, model_flops, palm_flops;
+    uint8_t dtype, pass, kind, reserved[5]; /* enum tacho_dtype, tacho_pass, tacho_work_kind */
+};
+
 struct unsized_comm {
     uint64_t communicator, sequence;
     uint32_t op, ranks;
 };
 
+#define HOOK_FIELD(owner, field, kind) \
+    { \
+        .type = NVTX_PAYLOAD_ENTRY_TYPE_##kind, .name = #field, \
+        .offset = offsetof(struct owner, field) \
+    }
+
 static struct tacho_nvtx torch;
-static uint64_t step_schema, work_schema, comm_schema;
+static uint64_t step_schema, work_schema, cost_schema, comm_schema;
 
 HOOK_EXPORT int tacho_hook_open(void);
 HOOK_EXPORT void *tacho_hook_name(const char *text);
 HOOK_EXPORT void tacho_hook_push(void *name);
 HOOK_EXPORT void tacho_hook_push_role(void *name, unsigned kind);
 HOOK_EXPORT void tacho_hook_push_work(void *name, unsigned pass);
+HOOK_EXPORT void *tacho_hook_cost(uint64_t flops, uint64_t model_flops, uint64_t palm_flops,
+                                  unsigned dtype, unsigned pass);
+HOOK_EXPORT void tacho_hook_push_cost(void *name, const void *cost);
 HOOK_EXPORT void tacho_hook_push_step(void *name, uint64_t index);
 HOOK_EXPORT void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes,
                                       uint64_t communicator, uint64_t sequence, unsigned ranks);
@@ -51,31 +67,23 @@ HOOK_EXPORT void tacho_hook_sample(uint64_t counter, double value);
  * version of this interface. */
 int tacho_hook_open(void)
 {
-    static const nvtxPayloadSchemaEntry_t index = {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64,
-                                                   .name = "index",
-                                                   .offset = offsetof(struct step_index, index)};
-    static const nvtxPayloadSchemaEntry_t pass = {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT8,
-                                                  .name = "pass",
-                                                  .offset = offsetof(struct work_pass, pass)};
+    static const nvtxPayloadSchemaEntry_t index = HOOK_FIELD(step_index, index, UINT64);
+    static const nvtxPayloadSchemaEntry_t pass = HOOK_FIELD(work_pass, pass, UINT8);
+    static const nvtxPayloadSchemaEntry_t cost[] = {
+        HOOK_FIELD(work_cost, flops, UINT64),      HOOK_FIELD(work_cost, model_flops, UINT64),
+        HOOK_FIELD(work_cost, palm_flops, UINT64), HOOK_FIELD(work_cost, dtype, UINT8),
+        HOOK_FIELD(work_cost, pass, UINT8),        HOOK_FIELD(work_cost, kind, UINT8)};
     static const nvtxPayloadSchemaEntry_t comm[] = {
-        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64,
-         .name = "communicator",
-         .offset = offsetof(struct unsized_comm, communicator)},
-        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64,
-         .name = "sequence",
-         .offset = offsetof(struct unsized_comm, sequence)},
-        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32,
-         .name = "op",
-         .offset = offsetof(struct unsized_comm, op)},
-        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32,
-         .name = "ranks",
-         .offset = offsetof(struct unsized_comm, ranks)}};
+        HOOK_FIELD(unsized_comm, communicator, UINT64), HOOK_FIELD(unsized_comm, sequence, UINT64),
+        HOOK_FIELD(unsized_comm, op, UINT32), HOOK_FIELD(unsized_comm, ranks, UINT32)};
     tacho_nvtx_open(&torch, "torch");
     comm_schema = tacho_nvtx_schema(torch.domain, "tacho.comm", comm, sizeof comm / sizeof *comm,
                                     sizeof(struct unsized_comm));
     step_schema =
         tacho_nvtx_schema(torch.domain, "tacho.step", &index, 1, sizeof(struct step_index));
     work_schema = tacho_nvtx_schema(torch.domain, "tacho.work", &pass, 1, sizeof(struct work_pass));
+    cost_schema = tacho_nvtx_schema(torch.domain, "tacho.work", cost, sizeof cost / sizeof *cost,
+                                    sizeof(struct work_cost));
     return 1;
 }
 
@@ -106,6 +114,28 @@ void tacho_hook_push_work(void *name, unsigned pass)
 {
     struct work_pass work_pass = {.pass = (uint8_t)pass};
     tacho_nvtx_push(&torch, name, work_schema, &work_pass, sizeof work_pass);
+}
+
+/* What ranges of the same work share: memory that lives as long as the process; NULL when memory is
+ * short. dtype is an enum tacho_dtype, pass an enum tacho_pass. */
+void *tacho_hook_cost(uint64_t flops, uint64_t model_flops, uint64_t palm_flops, unsigned dtype,
+                      unsigned pass)
+{
+    struct work_cost *cost = malloc(sizeof *cost);
+    if (cost)
+        *cost = (struct work_cost){.flops = flops,
+                                   .model_flops = model_flops,
+                                   .palm_flops = palm_flops,
+                                   .dtype = (uint8_t)dtype,
+                                   .pass = (uint8_t)pass,
+                                   .kind = TACHO_WORK_MATRIX};
+    return cost;
+}
+
+/* Work of the CPU with a cost of tacho_hook_cost. */
+void tacho_hook_push_cost(void *name, const void *cost)
+{
+    tacho_nvtx_push(&torch, name, cost_schema, cost, sizeof(struct work_cost));
 }
 
 void tacho_hook_push_step(void *name, uint64_t index)
@@ -214,6 +244,16 @@ static struct python_object *call_push_work(struct python_object *self,
     return done(name, pass);
 }
 
+static struct python_object *call_push_cost(struct python_object *self,
+                                            struct python_object *const *argument, ptrdiff_t count)
+{
+    uint64_t name = number(argument, count, 0), cost = number(argument, count, 1);
+    (void)self;
+    if (cost && cost != UINT64_MAX)
+        tacho_hook_push_cost((void *)(uintptr_t)name, (const void *)(uintptr_t)cost);
+    return done(name, cost);
+}
+
 static struct python_object *call_push_step(struct python_object *self,
                                             struct python_object *const *argument, ptrdiff_t count)
 {
@@ -235,6 +275,7 @@ static struct python_method methods[] = {
     {"push", call_push, PYTHON_FASTCALL, NULL},
     {"push_role", call_push_role, PYTHON_FASTCALL, NULL},
     {"push_work", call_push_work, PYTHON_FASTCALL, NULL},
+    {"push_cost", call_push_cost, PYTHON_FASTCALL, NULL},
     {"push_step", call_push_step, PYTHON_FASTCALL, NULL},
     {"pop", call_pop, PYTHON_FASTCALL, NULL},
 };

@@ -52,7 +52,7 @@ PATCHES = {
 
 def _begin(folder):
     """Opens the library with the first patched module."""
-    from . import library, modules, phases, steps
+    from . import flops, library, modules, phases, steps
 
     if library.lib.is_open:
         return
@@ -63,6 +63,7 @@ def _begin(folder):
         """A forked child (a loader worker) runs no steps of its parent; a step of its own begins anew."""
         steps.steps.reset()
         modules.modules.forked()
+        flops.counts.off = True
 
     os.register_at_fork(after_in_child=forked)
 

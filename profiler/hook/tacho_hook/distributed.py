@@ -8,6 +8,7 @@ import threading
 import weakref
 import zlib
 
+from .flops import counts
 from .library import PASS_BACKWARD, ROLE_COMM_WAIT, lib, name_of
 from .steps import steps
 
@@ -19,10 +20,14 @@ def patch_autograd(module):
 
     @functools.wraps(inner)
     def backward(*arguments, **keywords):
+        handle = name_of("backward")
+        cost = None if steps.accelerator else counts.backward(handle)
         if steps.accelerator:
-            lib.push(name_of("backward"))
+            lib.push(handle)
+        elif cost:
+            lib.push_cost(handle, cost)
         else:
-            lib.push_work(name_of("backward"), PASS_BACKWARD)
+            lib.push_work(handle, PASS_BACKWARD)
         wait = None if steps.accelerator else _GradientWait.of(module, arguments)
         try:
             return inner(*arguments, **keywords)
@@ -30,6 +35,8 @@ def patch_autograd(module):
             if wait is not None:
                 wait.end()
             lib.pop()
+            if counts.open:
+                counts.backward_done()
 
     module.backward = backward
 

@@ -30,6 +30,8 @@ def open_library(folder):
         ("push", None, [handle]),
         ("push_role", None, [handle, unsigned]),
         ("push_work", None, [handle, unsigned]),
+        ("cost", handle, [u64, u64, u64, unsigned, unsigned]),
+        ("push_cost", None, [handle, handle]),
         ("push_step", None, [handle, u64]),
         ("push_comm", None, [handle, unsigned, u64, u64, u64, unsigned]),
         ("pop", None, []),

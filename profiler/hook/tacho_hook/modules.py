@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 
+from .flops import counts
 from .library import PASS_FORWARD, ROLE_EVALUATION, lib, name_of
 from .steps import LOOKS, steps
 
@@ -50,7 +51,7 @@ class Modules:
     def install(self, patched, grad_enabled):
         """The two functions that run around every forward pass, into PyTorch. They are closures: this is the hot path."""
         local, names, inside, push, push_work, push_role, pop = self.local, self.names, self.inside, lib.push, lib.push_work, lib.push_role, lib.pop
-        thread = threading.get_ident
+        thread, push_cost, forward_cost = threading.get_ident, lib.push_cost, counts.forward
 
         def before(module, arguments):
             if self.compiling():
@@ -67,17 +68,21 @@ class Modules:
             entry = names.get(id(module))
             handle = entry[1] if entry is not None and entry[0]() is module else self.handle(module, depth)
             self.calls[depth] += 1
-            role = False
+            role, cost = False, None
             if depth == 1:
                 inside.add(thread())
                 if module.training:
                     steps.begin()
                 else:
                     role = not grad_enabled()
+                if not role and not steps.accelerator:
+                    cost = forward_cost(module, arguments, handle)
             if role:
                 push_role(handle, ROLE_EVALUATION)
             elif steps.accelerator:
                 push(handle)
+            elif cost:
+                push_cost(handle, cost)
             else:
                 push_work(handle, PASS_FORWARD)
             stack.append(True)
@@ -93,6 +98,8 @@ class Modules:
                     pop()
                 if not stack:
                     inside.discard(thread())
+                    if counts.open:
+                        counts.forward_done()
 
         def reopen(module, arguments, result):
             if self.closed is not module:
@@ -103,6 +110,8 @@ class Modules:
             pop()
             if not stack:
                 inside.discard(thread())
+                if counts.open:
+                    counts.forward_done()
 
         self.reopen = reopen
         first = patched.register_module_forward_pre_hook(before)

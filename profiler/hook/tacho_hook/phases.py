@@ -5,6 +5,7 @@ import ctypes
 import functools
 import os
 
+from .flops import counts
 from .library import ROLE_CHECKPOINT, ROLE_COMPILE, ROLE_HOST, around, lib, name_of
 from .modules import modules
 from .steps import steps
@@ -56,7 +57,7 @@ def patch_fsync(module):
 
 def patch_compilation(module):
     def begin(*arguments):
-        modules.compiled = True
+        modules.compiled = counts.off = True
         lib.push_role(name_of("torch.compile"), ROLE_COMPILE)
 
     handler = module.callback_handler

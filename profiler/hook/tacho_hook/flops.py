@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FLOPs of forward and backward passes on the CPU, from the shapes of the operators that ran.
+
+One pass for each set of input shapes runs under a dispatch mode that adds the operators up; later passes with the same shapes
+carry the sums on their ranges and cost a look-up. Three conventions, as in struct tacho_work of tacho_nvtx.h:
+
+flops        what torch.utils.flop_counter counts: GEMMs, convolutions, fused attention with its full mask, and its scores once
+             more in backward. Recomputation (checkpointing) is executed and counted.
+model_flops  attention exact for a causal mask (T (T + 1) / 2 pairs), nothing that is computed again.
+palm_flops   the same with full attention.
+
+An operator outside of every module counts only in the backward pass. Nothing is counted on an accelerator or where something
+was compiled, and after LIMIT sets of shapes no further one is.
+"""
+
+import sys
+import weakref
+
+from .library import PASS_BACKWARD, PASS_FORWARD, lib
+from .steps import steps
+
+LIMIT = 32
+# enum tacho_dtype
+DTYPES = {"torch.float32": 1, "torch.bfloat16": 3, "torch.float16": 4, "torch.float64": 6, "torch.int8": 7}
+
+
+def _product(numbers):
+    result = 1
+    for number in numbers:
+        result *= number
+    return result
+
+
+def _gemm(first, second):
+    """Of matrices, or batches of them: 2 * batch * m * k * n, once in each convention."""
+    flops = 2 * _product(first.shape) * second.shape[-1]
+    return flops, flops, flops
+
+
+def _convolution(arguments, result):
+    """Each element of the output, or of the input where it is transposed, meets each weight of its group."""
+    image, weight, transposed = arguments[0], arguments[1], arguments[6]
+    places = (image if transposed else result).shape
+    flops = 2 * places[0] * _product(places[2:]) * _product(weight.shape)
+    return flops, flops, flops
+
+
+def _convolution_backward(arguments, result):
+    gradient, image, weight, transposed, wanted = (arguments[i] for i in (0, 1, 2, 7, 10))
+    places = (image if transposed else gradient).shape
+    flops = 2 * places[0] * _product(places[2:]) * _product(weight.shape) * (bool(wanted[0]) + bool(wanted[1]))
+    return flops, flops, flops
+
+
+def _attention(query, key, value, causal):
+    """(products with the width of keys, with the width of values) over all pairs, and the share of them that a mask leaves."""
+    batch, heads, rows, width = query.shape
+    columns = key.shape[2]
+    pairs = batch * heads * rows * columns
+    left = (rows + 1) / (2 * rows) if causal and rows == columns else 1
+    return 2 * pairs * width, 2 * pairs * value.shape[3], left
+
+
+def _attention_forward(arguments, result):
+    causal = arguments[4] if len(arguments) > 4 else False
+    scores, values, left = _attention(arguments[0], arguments[1], arguments[2], causal)
+    return scores + values, round((scores + values) * left), scores + values
+
+
+def _attention_backward(arguments, result):
+    scores, values, left = _attention(arguments[1], arguments[2], arguments[3], arguments[7])
+    return 3 * scores + 2 * values, round(2 * (scores + values) * left), 2 * (scores + values)
+
+
+FORMULAS = {
+    "aten::mm": lambda a, r: _gemm(a[0], a[1]),
+    "aten::addmm": lambda a, r: _gemm(a[1], a[2]),
+    "aten::bmm": lambda a, r: _gemm(a[0], a[1]),
+    "aten::baddbmm": lambda a, r: _gemm(a[1], a[2]),
+    "aten::convolution": _convolution,
+    "aten::convolution_backward": _convolution_backward,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention_forward,
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
+}
+
+
+def _mode(count):
+    """A dispatch mode that calls count(operator, arguments, result); None: this PyTorch has no such modes."""
+    dispatch = sys.modules.get("torch.utils._python_dispatch")
+    if dispatch is None:
+        return None
+
+    class Mode(dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+            result = function(*arguments, **(keywords or {}))
+            try:
+                count(function, arguments, result)
+            except Exception:  # another version's arguments: the sum is not known
+                counts.failed = True
+            return result
+
+    return Mode()
+
+
+def _shapes(value):
+    """Of the tensors of an argument: what the FLOPs of a pass depend on."""
+    if hasattr(value, "shape"):
+        return tuple(value.shape), value.dtype
+    if isinstance(value, dict):
+        return tuple((key, _shapes(item)) for key, item in value.items())
+    if isinstance(value, (tuple, list)):
+        return tuple(_shapes(item) for item in value)
+    return value if isinstance(value, (int, float, str, bool, type(None))) else None
+
+
+def _keywords():
+    """Those of the call of the module whose hook calls this: PyTorch hands them to no global hook."""
+    frame = sys._getframe(3)
+    return frame.f_locals.get("kwargs", frame.f_locals.get("keywords", {}))
+
+
+class Counts:
+    def __init__(self):
+        self.off = self.failed = False
+        self.known = {}  # (weak reference to the module, shapes) -> cost of its forward pass, of lib.cost
+        self.of_backward = {}  # keys of the forward passes since the last backward -> cost
+        self.pending = ()
+        self.open = None  # the mode, while it counts
+        self.sums = None
+
+    def _begin(self, handle, key):
+        if self.off or self.open is not None or len(self.known) + len(self.of_backward) >= 2 * LIMIT:
+            return
+        mode = _mode(self._add)
+        if mode is None:
+            self.off = True
+            return
+        self.failed, self.sums, self.handle, self.key = False, [0, 0, 0, {}], handle, key
+        mode.__enter__()
+        self.open = mode
+
+    def _add(self, function, arguments, result):
+        formula = FORMULAS.get(function._schema.name)
+        if formula is None:
+            return
+        flops, model, palm = formula(arguments, result)
+        again = self.is_backward and sys.modules["torch"].is_grad_enabled()  # computed once more: no part of the model's
+        sums = self.sums
+        sums[0] += flops
+        sums[1] += 0 if again else model
+        sums[2] += 0 if again else palm
+        dtype = str(arguments[0].dtype)
+        sums[3][dtype] = sums[3].get(dtype, 0) + flops
+
+    def _end(self, which, costs):
+        mode, self.open = self.open, None
+        mode.__exit__(None, None, None)
+        flops, model, palm, dtypes = self.sums
+        dtype = DTYPES.get(max(dtypes, key=dtypes.get), 0) if dtypes else 0
+        cost = None if self.failed or not flops or not dtype else lib.cost(flops, model, palm, dtype, which)
+        costs[self.key] = cost
+        if cost:  # the pass that was counted: its range is closed
+            lib.push_cost(self.handle, cost)
+            lib.pop()
+
+    def forward(self, module, arguments, handle):
+        """The cost of this pass, or None; then it may be counted."""
+        if self.off or not steps.index or self.open is not None:
+            return None
+        try:
+            keywords = _keywords()
+            key = (weakref.ref(module), _shapes(arguments), _shapes(keywords) if keywords else ())
+            cost = self.known.get(key, False)
+        except Exception:  # arguments that have no hash
+            return None
+        self.pending += (key,)
+        if len(self.pending) > 64:  # passes without a backward
+            self.pending = ()
+        if cost is False:
+            self.is_backward = False
+            self._begin(handle, key)
+            return None
+        return cost
+
+    def forward_done(self):
+        if not self.is_backward:
+            self._end(PASS_FORWARD, self.known)
+
+    def backward(self, handle):
+        key, self.pending = self.pending, ()
+        if self.off or not key:
+            return None
+        cost = self.of_backward.get(key, False)
+        if cost is False:
+            self.is_backward = True
+            self._begin(handle, key)
+            return None
+        return cost
+
+    def backward_done(self):
+        if self.is_backward:
+            self._end(PASS_BACKWARD, self.of_backward)
+
+
+counts = Counts()
