@@ -275,6 +275,15 @@ check-aarch64: ## the unit programs, built for aarch64 and run under qemu-user: 
 	$(Q)if tests/aarch64.sh --tools "$(SYSROOT)"; then \
 	$(MAKE) O=$(O)-aarch64 CROSS=aarch64-linux-gnu- CC="$(AARCH64)gcc --sysroot=$(SYSROOT)" CXX="$(AARCH64)g++ --sysroot=$(SYSROOT)" all unit-programs && \
 	tests/aarch64.sh "$(O)-aarch64" "$(SYSROOT)" '$(FILTER)'; else [ $$? = 77 ]; fi
+# versions that the tests have seen together; a python3 of 3.10 to 3.13
+FRAMEWORKS := torch==2.15.0 numpy==2.4.6 nvtx==0.2.17 safetensors==0.8.0 pytorch-lightning==2.6.6 transformers==5.23.0 accelerate==1.15.0
+FRAMEWORKS_PYTHON ?= python3
+frameworks: $(O)/frameworks/.done ## PyTorch, Lightning and transformers in a virtual environment of the build folder (4 GB)
+$(O)/frameworks/.done: Makefile
+	$(Q)if $(FRAMEWORKS_PYTHON) -m venv "$(O)/frameworks" && timeout 1200 "$(O)/frameworks/bin/python" -m pip install --quiet --progress-bar off $(FRAMEWORKS); \
+	then touch $@; else echo "frameworks: not installed (no network, or no python3 with venv): their tests are skipped"; fi
+check-frameworks: all frameworks ## programs of PyTorch, Lightning and transformers, as people write them (5 minutes)
+	$(Q)tests/frameworks/run.py "$(O)" '$(FILTER)'
 unit-programs: $(UNIT) $(TARGETS) $(FAKES)
 # a GPU job with books of its own: where nvcc is; it runs without the toolkit
 NVCC ?= $(firstword $(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/bin/nvcc) nvcc)
@@ -403,4 +412,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: check-aarch64 man bench-engine bench-advice dist deb coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+.PHONY: check-aarch64 man frameworks check-frameworks bench-engine bench-advice dist deb coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force

@@ -53,7 +53,7 @@ def _convolution_backward(arguments, result):
 
 
 def _attention(query, key, value, causal):
-    """(products with the width of keys, with the width of values) over all pairs, and the share of them that a mask leaves."""
+    """FLOPs with the width of keys, and with the width of values, over all pairs; the share of them that a mask leaves."""
     batch, heads, rows, width = query.shape
     columns = key.shape[2]
     pairs = batch * heads * rows * columns

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training programs as people write them. Each times itself; the last line of stdout is what it measured, as JSON.
+
+usage: programs.py NAME [FOLDER]
+"""
+
+import contextlib
+import json
+import os
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+truth = {}
+
+
+@contextlib.contextmanager
+def timed(what):
+    begin = time.perf_counter()
+    yield
+    truth.setdefault(what, []).append(1e3 * (time.perf_counter() - begin))
+
+
+def model(width=512):
+    return nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
+
+
+def batch(rows=256):
+    return torch.randn(rows, 64), torch.randint(0, 10, (rows,))
+
+
+def closure(_):
+    """An optimizer that is given a closure: the update is what follows it."""
+    net = model(1024)
+    optimizer = torch.optim.Adam(net.parameters(), foreach=False)
+    returned = [0.0]
+
+    def run():
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(net(batch()[0]), batch()[1])
+        loss.backward()
+        returned[0] = time.perf_counter()
+        return loss
+
+    for _ in range(30):
+        optimizer.step(run)
+        truth.setdefault("update", []).append(1e3 * (time.perf_counter() - returned[0]))
+
+
+def checkpoints(folder):
+    """Written every five steps, in three ways."""
+    from safetensors.torch import save_file
+
+    net = model(1500)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9)
+    for i in range(30):
+        functional.cross_entropy(net(batch()[0]), batch()[1]).backward()
+        if i % 10 == 5:
+            path = os.path.join(folder, "torch")
+            with open(path, "wb") as file:
+                with timed("torch.save"):
+                    torch.save([net.state_dict(), optimizer.state_dict()], file)
+                file.flush()
+                with timed("fsync"):
+                    os.fsync(file.fileno())
+        if i % 10 == 9:
+            with timed("safetensors.save_file"):
+                save_file(net.state_dict(), os.path.join(folder, "safe"))
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def seen(_):
+    """What surrounds an update, by the names that it has in Python."""
+    import nvtx
+
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+    scripted = torch.jit.script(lambda_loss)
+    for _ in range(20):
+        x, y = batch()
+        optimizer.zero_grad()
+        with torch.profiler.record_function("augment"):
+            x = x + 0.1
+        with nvtx.annotate("by nvtx"):
+            out = net(x)
+        functional.cross_entropy(out, y).backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        scheduler.step()
+    truth["scripted"] = scripted(out, y).item() == functional.cross_entropy(out, y).item()
+
+
+def lambda_loss(out: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(out, y)
+
+
+def scaler(_):
+    """Every fourth gradient is infinite: the scaler leaves the update out, and the step is one all the same."""
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    scaled = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for i in range(24):
+        x, y = batch()
+        loss = functional.cross_entropy(net(x), y) * (float("inf") if i % 4 == 3 else 1.0)
+        scaled.scale(loss).backward()
+        scaled.step(optimizer)
+        scaled.update()
+        optimizer.zero_grad()
+
+
+def lightning(folder):
+    """Lightning calls Optimizer.step with a closure that holds forward and backward."""
+    import pytorch_lightning as lit
+
+    class Net(lit.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = model(1024)
+
+        def training_step(self, rows, index):
+            return functional.cross_entropy(self.net(rows[0]), rows[1])
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), foreach=False)
+
+        def optimizer_step(self, epoch, index, optimizer, optimizer_closure=None):
+            returned = [0.0]
+
+            def run():
+                result = optimizer_closure()
+                returned[0] = time.perf_counter()
+                return result
+
+            super().optimizer_step(epoch, index, optimizer, run)
+            truth.setdefault("update", []).append(1e3 * (time.perf_counter() - returned[0]))
+
+    data = torch.utils.data.TensorDataset(torch.randn(256 * 30, 64), torch.randint(0, 10, (256 * 30,)))
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_checkpointing": False, "enable_model_summary": False}
+    trainer = lit.Trainer(max_epochs=1, accelerator="cpu", default_root_dir=folder, **quiet)
+    trainer.fit(Net(), torch.utils.data.DataLoader(data, batch_size=256))
+
+
+def trainer(folder):
+    """The Trainer of transformers around a small BERT that is made here."""
+    import transformers
+
+    shape = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 256}
+    net = transformers.BertForMaskedLM(transformers.BertConfig(**shape))
+    tokens = torch.randint(0, 256, (20 * 4, 32))
+    rows = [{"input_ids": row, "labels": row} for row in tokens]
+    how = {"output_dir": folder, "per_device_train_batch_size": 4, "num_train_epochs": 1, "save_steps": 10, "report_to": "none"}
+    settings = transformers.TrainingArguments(use_cpu=True, disable_tqdm=True, logging_steps=1000, **how)
+    transformers.Trainer(net, settings, train_dataset=rows).train()
+
+
+globals()[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else None)
+print(json.dumps(truth))

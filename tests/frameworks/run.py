@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests with real frameworks: programs as people write them, unchanged, whose own timers are the truth.
+
+usage: tests/frameworks/run.py BUILD [REGEX]
+
+The frameworks are in BUILD/frameworks, a virtual environment that `make frameworks` makes (or TORCH_PYTHON names a python3 that
+has them); without it every test is skipped.
+Each test records under a limit of LIMIT seconds of wall clock, all of them together under ALL (environment: FRAMEWORKS_SECONDS).
+Last line: "N passed, N failed, N skipped". Exit status: 0 when none failed.
+"""
+
+import json
+import os
+import re
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+LIMIT, ALL = 180, int(os.environ.get("FRAMEWORKS_SECONDS", "900"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.path.abspath(sys.argv[1])
+TACHO = os.path.join(BUILD, "tacho")
+PYTHON = os.environ.get("TORCH_PYTHON") or os.path.join(BUILD, "frameworks", "bin", "python")
+
+
+class Skipped(Exception):
+    pass
+
+
+class Run:
+    """One recording of a program: its own truth, the report, and the file."""
+
+    def __init__(self, program, *arguments, needs=()):
+        for name in ("torch",) + needs:
+            if subprocess.run([PYTHON, "-c", "import importlib.util as u; exit(not u.find_spec('%s'))" % name]).returncode:
+                raise Skipped("%s is not in %s" % (name, PYTHON))
+        self.folder = tempfile.TemporaryDirectory()
+        path = os.path.join(self.folder.name, "run.tacho")
+        command = [PYTHON, os.path.join(HERE, program)] + [a.replace("FOLDER", self.folder.name) for a in arguments]
+        environment = dict(os.environ, TACHO_HOOK="debug", NO_COLOR="1", HF_HUB_OFFLINE="1")
+        record = [TACHO, "run", "--overhead", "0", "-o", path, "--"] + command
+        done = subprocess.run(record, capture_output=True, text=True, timeout=LIMIT, env=environment)
+        assert done.returncode == 0, done.stderr[-2000:]
+        self.truth = json.loads(done.stdout.strip().splitlines()[-1])
+        report = subprocess.run([TACHO, "report", path, "--json"], capture_output=True, text=True, timeout=LIMIT)
+        assert report.returncode == 0, report.stderr
+        self.report = json.loads(report.stdout)
+        self.file = sqlite3.connect(path)
+
+    def ranges(self, name):
+        """Their durations, in ms."""
+        rows = self.file.execute("SELECT x.dur / 1e6 FROM slice x JOIN string s ON s.id = x.name WHERE s.text = ? ORDER BY x.start", (name,))
+        return [row[0] for row in rows if row[0] is not None]
+
+    def same(self, name, truth, allowed=0.1, least_ms=0.15):
+        """As many ranges of that name as the program timed, and the median within the allowed part."""
+        got, want = self.ranges(name), self.truth[truth]
+        assert len(got) == len(want), "%s: %d ranges, %d in the program" % (name, len(got), len(want))
+        middle, true = statistics.median(got), statistics.median(want)
+        assert abs(middle - true) <= max(allowed * true, least_ms), "%s: %.3f ms, the program says %.3f" % (name, middle, true)
+
+
+def flops(*arguments):
+    """Those of a step are those of torch.utils.flop_counter; with attention that has no mask the model's have no recomputation."""
+    run = Run("flops.py", *arguments)
+    utilization = run.report["utilization"]
+    counted = run.truth["forward"] + run.truth["backward"]
+    got = utilization["hardware_flops_per_step"]
+    assert got and abs(got - counted) <= 0.005 * counted, (got, counted)
+    assert utilization["mfu"] and utilization["peak_source"].startswith("measured"), utilization
+    return utilization
+
+
+def test_flops_gpt():
+    utilization = flops("gpt")
+    width, length, tokens, layers, words = 64, 96, 4 * 96, 3, 512
+    weights = layers * 12 * width * width + words * width
+    # six FLOPs for each weight and token; four products of forward and backward for each of T (T + 1) / 2 pairs
+    want = 6 * weights * tokens + layers * 12 * width * 4 * length * (length + 1) // 2
+    assert utilization["model_flops_per_step"] == want, (utilization["model_flops_per_step"], want)
+
+
+def test_flops_of_a_model_that_is_called_by_name():
+    flops("gpt", "keywords")
+
+
+def test_flops_resnet():
+    flops("resnet")
+
+
+def test_flops_bert():
+    flops("bert")
+
+
+def test_an_update_begins_where_its_closure_returns():
+    run = Run("programs.py", "closure")
+    run.same("Adam.step", "update", 0.15)
+
+
+def test_lightning_updates():
+    run = Run("programs.py", "lightning", "FOLDER", needs=("pytorch_lightning",))
+    got, want = run.ranges("Adam.step"), run.truth["update"]
+    middle, true = statistics.median(got), statistics.median(want)
+    assert len(got) == 30 and middle <= true and middle >= 0.7 * true, (len(got), middle, true)
+
+
+def test_checkpoints_are_phases():
+    run = Run("programs.py", "checkpoints", "FOLDER", needs=("safetensors",))
+    for name in ("torch.save", "safetensors.save_file", "fsync"):
+        run.same(name, name, 0.15, 0.5)
+    phases = {phase["name"]: phase for phase in run.report["phases"]}
+    total = sum(sum(times) for times in run.truth.values())
+    got = phases["checkpoint"]["wall_ms"]
+    assert abs(got - total) <= 0.15 * total + 1, (got, total, phases)
+
+
+def test_what_surrounds_an_update_is_seen():
+    run = Run("programs.py", "seen", needs=("nvtx",))
+    for name in ("zero_grad", "augment", "by nvtx", "cross_entropy", "clip_grad_norm_", "SGD.step"):
+        assert len(run.ranges(name)) in (20, 21), (name, len(run.ranges(name)))
+    assert len(run.ranges("StepLR.step")) + len(run.ranges("LRScheduler.step")) >= 20, "schedulers"
+    assert run.truth["scripted"] is True
+
+
+def test_a_skipped_update_ends_its_step():
+    run = Run("programs.py", "scaler")
+    assert run.report["steps"]["count"] == 24, run.report["steps"]["count"]
+    rows = run.file.execute("SELECT max(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'amp.skipped_steps'")
+    assert rows.fetchone()[0] == 6.0
+
+
+def test_trainer_of_transformers():
+    run = Run("programs.py", "trainer", "FOLDER", needs=("transformers", "accelerate"))
+    assert run.report["steps"]["count"] in (20, 21), run.report["steps"]["count"]
+    assert "checkpoint" in [phase["name"] for phase in run.report["phases"]], run.report["phases"]
+    assert run.report["utilization"]["mfu"], run.report["utilization"]
+
+
+def main():
+    tests = [(name[5:], test) for name, test in globals().items() if name.startswith("test_")]
+    tests = [t for t in tests if re.search(sys.argv[2] if len(sys.argv) > 2 else "", t[0])]
+    passed = failed = skipped = 0
+    begun = time.monotonic()
+    for name, test in tests:
+        start, word = time.monotonic(), "pass"
+        try:
+            if not os.access(PYTHON, os.X_OK):
+                raise Skipped("make frameworks has made no %s" % os.path.relpath(PYTHON))
+            if start - begun > ALL:
+                raise Skipped("the %d s of FRAMEWORKS_SECONDS are used up" % ALL)
+            test()
+            passed += 1
+        except Skipped as reason:
+            skipped, word = skipped + 1, "skip: %s" % reason
+        except (Exception, subprocess.TimeoutExpired) as error:
+            failed, word = failed + 1, "FAIL: %s: %s" % (type(error).__name__, str(error)[-1500:])
+        print("%-55s %6.1f s  %s" % ("frameworks/" + name, time.monotonic() - start, word), flush=True)
+    print("%d passed, %d failed%s" % (passed, failed, ", %d skipped" % skipped if skipped else ""))
+    sys.exit(failed != 0)
+
+
+main()
