@@ -282,7 +282,7 @@ frameworks: $(O)/frameworks/.done ## PyTorch, Lightning and transformers in a vi
 $(O)/frameworks/.done: Makefile
 	$(Q)if $(FRAMEWORKS_PYTHON) -m venv "$(O)/frameworks" && timeout 1200 "$(O)/frameworks/bin/python" -m pip install --quiet --progress-bar off $(FRAMEWORKS); \
 	then touch $@; else echo "frameworks: not installed (no network, or no python3 with venv): their tests are skipped"; fi
-check-frameworks: all frameworks ## programs of PyTorch, Lightning and transformers, as people write them (5 minutes)
+check-frameworks: all frameworks ## programs of PyTorch, Lightning and transformers, as people write them (10 minutes)
 	$(Q)tests/frameworks/run.py "$(O)" '$(FILTER)'
 unit-programs: $(UNIT) $(TARGETS) $(FAKES)
 # a GPU job with books of its own: where nvcc is; it runs without the toolkit

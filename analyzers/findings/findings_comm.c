@@ -383,6 +383,11 @@ static const char *transfer_action(struct an_context *context, bool overlaps, bo
                                    const char **option)
 {
     bool lib = an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN;
+    if (!context->result->communication.overlap_pct.valid) {
+        *option = "smaller buckets";
+        return "fewer bytes or smaller buckets (bucket_cap_mb), so that less is left when "
+               "backward ends; how much overlaps already is not visible";
+    }
     if (!overlaps && lib)
         return engine_overlap(context, option);
     if (!overlaps) {
@@ -451,7 +456,7 @@ static void transfer(struct an_context *context, const struct exposure *exposure
     transfer_claim(context, exposure, in_calls, removed, finding);
     transfer_evidence(context, exposure, finding);
     double link = slow_link(context);
-    finding->what_if = overlaps ? "comm=0" : "comm=overlap";
+    finding->what_if = overlaps || !communication->overlap_pct.valid ? "comm=0" : "comm=overlap";
     finding->bound = true;
     if (small_buckets(context))
         larger_buckets(context, finding, &option);

@@ -26,7 +26,7 @@ struct lane_sums {
     double total, exposed, overlap, bytes;
     double transfer, waiting, exposed_transfer, exposed_waiting;
     double step_ns; /* of the steps, for nothing but to know that there are some */
-    int64_t collectives, last;
+    int64_t collectives, last, calls;
     double caused;
     bool sized; /* every call says its bytes */
 };
@@ -231,6 +231,7 @@ static int sum_lane(struct work *work, size_t lane, struct an_class_spans *piece
         const struct an_comm_call *call = work->by_lane[i];
         if (call->step == AN_NONE)
             continue;
+        lane_sums->calls++;
         lane_sums->sized = lane_sums->sized && call->bytes != STORE_ABSENT;
         lane_sums->bytes += call->bytes != STORE_ABSENT ? (double)call->bytes : 0;
         if (work->split[call->step]) {
@@ -281,8 +282,14 @@ static struct an_value per_step(double ns, int64_t steps, const char *none)
     return steps ? an_num(ns / (double)steps / 1e6) : an_num_none(none);
 }
 
+/* A call of unknown size, or a wait without a call, is the end of a collective that other threads
+ * have carried out (DistributedDataParallel on the CPU): what ran beside compute is not recorded,
+ * and no overlap found is not an overlap of 0. */
 static struct an_value overlap_pct(const struct lane_sums *sums)
 {
+    if (sums->total > 0 && sums->overlap <= 0 && !(sums->sized && sums->calls))
+        return an_num_none("the recorded calls are waits for collectives: the overlapped part is "
+                           "not visible");
     return an_num_if(sums->total > 0, 100 * sums->overlap / sums->total,
                      "no communication in the counted steps");
 }
@@ -309,6 +316,7 @@ static struct lane_sums sum_lanes(const struct lane_sums *lane, size_t lane_coun
         sums.exposed += lane[i].exposed;
         sums.overlap += lane[i].overlap;
         sums.bytes += lane[i].bytes;
+        sums.calls += lane[i].calls;
         sums.transfer += lane[i].transfer;
         sums.waiting += lane[i].waiting;
         sums.exposed_transfer += lane[i].exposed_transfer;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The stages of a step and their frontier (docs/definitions.md). On a thread a stage is the
- * outermost range that says what it is, together with the time before it. On a device a compute op
- * belongs to the optimizer if a range of the optimizer launched it, to backward if a thread other
- * than that of the step launched it (autograd runs backward there), else to forward. Time of a
- * stage that comes again (micro-steps) adds up.
+ * outermost range that says what it is; time between two ranges of one stage belongs to it, time
+ * between two stages to the host. On a device a compute op belongs to the optimizer if a range of
+ * the optimizer launched it, to backward if a thread other than that of the step launched it
+ * (autograd runs backward there), else to forward. Time of a stage that comes again (micro-steps)
+ * adds up.
  *
  * The frontier of stage s is the longest cumulative time of any rank at the end of s. Its
  * increments sum to the slowest rank's step exactly, because they are integers.
@@ -116,6 +117,7 @@ int an_stage_spans(const struct an_stage_map *map, const struct an_step *step,
     const struct an_lane *lane = &map->context->lane[step->lane];
     const struct an_track *track = &trace->track[lane->track];
     int64_t covered = step->start;
+    enum an_step_stage before = AN_STAGE_COUNT;
     for (size_t i = an_slice_seek(trace, track, step->start);
          i < track->slice_first + track->slice_count && trace->slice.start[i] < step->end; i++) {
         if (i == step->slice || trace->slice.start[i] < covered || trace->slice.dur[i] == AN_OPEN)
@@ -124,9 +126,12 @@ int an_stage_spans(const struct an_stage_map *map, const struct an_step *step,
         if (stage == AN_STAGE_COUNT)
             continue;
         int64_t end = an_slice_end(trace, i) < step->end ? an_slice_end(trace, i) : step->end;
-        if (add_span(out, count, room, covered, end, stage))
+        int64_t start = stage == before ? covered : trace->slice.start[i];
+        if ((start > covered && add_span(out, count, room, covered, start, AN_STAGE_HOST)) ||
+            add_span(out, count, room, start, end, stage))
             return TACHO_ENOMEM;
         covered = end;
+        before = stage;
     }
     return add_span(out, count, room, covered, step->end, AN_STAGE_OTHER);
 }

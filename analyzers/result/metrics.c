@@ -272,7 +272,7 @@ const struct an_metric an_metrics[] = {
      "the step's thread is in it and computes nothing"},
     {"communication/overlap_pct", "%",
      "100 x time of it in class compute of the step's thread / total; of accelerators as devices[]",
-     COMM, "null without communication"},
+     COMM, "null without communication, and where only waits for collectives are recorded"},
     {"communication/transfer_ms", "ms",
      "sum over calls of the shortest participant's time: collectives are matched over ranks by "
      "kind, communicator and sequence number",
@@ -586,7 +586,7 @@ const struct an_metric an_metrics[] = {
     {"ranks/ranks[]/input_ms", "ms", "class input, mean", RANGES, ""},
     {"ranks/ranks[]/compute_ms", "ms", "class compute, mean", RANGES, ""},
     {"ranks/ranks[]/stage_ms", "ms", "time of each stage, mean; they sum to the step", RANKED,
-     "what lies between two stages belongs to the later one"},
+     "host: time of the thread between two stages"},
     {"ranks/ranks[]/tokens_per_step", "tokens", "mean of the compared steps", "tacho.step",
      "samples_per_step: the same of samples"},
     {"ranks/ranks[]/samples_per_step", "samples", "mean of the compared steps", "tacho.step", ""},

@@ -13,11 +13,12 @@
 
 #include "analyzers/result/value.h"
 
-/* Stages of a step, in the order of the frontier: name, key. What lies between two of them belongs
- * to the later one; other: what is left behind the last one, and of a device what is neither input,
- * compute nor communication. */
+/* Stages of a step, in the order of the frontier: name, key. host: what a thread does between two
+ * stages, outside of their ranges; other: what is left after the last one, and of a device what is
+ * neither input, compute nor communication. */
 #define AN_STAGE_MAP(X) \
     X(INPUT, "input") \
+    X(HOST, "host") \
     X(FORWARD, "forward") \
     X(COMPUTE, "compute") /* of a device, where launches do not tell forward from backward */ \
     X(BACKWARD, "backward") \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libtacho_hook.so: what the Python hook (tacho_hook.py) says, as NVTX. Loaded by Python through
+ * libtacho_hook.so: what the Python hook (tacho_hook) says, as NVTX. Loaded by Python through
  * ctypes; knows nothing of the agent: without a tool attached every call is a no-op, and any NVTX
  * tool understands it. The functions that are called in every step are handed out as functions of
  * Python too (tacho_hook_function): ctypes takes 238 instead of 36 ns for a call.

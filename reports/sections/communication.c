@@ -96,6 +96,8 @@ void rep_section_communication(struct page *page, const struct an_result *result
     else if (communication->exposed_ms.valid)
         page_item(page, "%s exposed", TIME_TEXT(communication->exposed_ms.value * 1e6));
     page_value(page, communication->overlap_pct, "%.1f %% overlapped with compute");
+    if (!communication->overlap_pct.valid && communication->total_ms.valid)
+        page_item(page, "overlap unknown: %.300s", communication->overlap_pct.reason);
     if (communication->bytes_per_step.valid)
         page_item(page, "%s a step and rank", BYTES_TEXT(communication->bytes_per_step.value));
     if (communication->missing)

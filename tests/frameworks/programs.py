@@ -160,5 +160,26 @@ def trainer(folder):
     transformers.Trainer(net, settings, train_dataset=rows).train()
 
 
+def ranks(folder):
+    """Two ranks of DistributedDataParallel over gloo. Rank 1 sleeps in Python before each forward pass."""
+    import torch.distributed as dist
+
+    rank, begin = int(os.environ["RANK"]), time.perf_counter()
+    dist.init_process_group("gloo")
+    net = nn.parallel.DistributedDataParallel(model(256))
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for _ in range(30):
+        x, y = batch()
+        if rank == 1:
+            time.sleep(0.06)
+        functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    dist.destroy_process_group()
+    truth["seconds"] = time.perf_counter() - begin
+    if rank:
+        sys.exit(0)
+
+
 globals()[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else None)
 print(json.dumps(truth))

@@ -34,13 +34,14 @@ class Skipped(Exception):
 class Run:
     """One recording of a program: its own truth, the report, and the file."""
 
-    def __init__(self, program, *arguments, needs=()):
+    def __init__(self, program, *arguments, needs=(), ranks=0):
         for name in ("torch",) + needs:
             if subprocess.run([PYTHON, "-c", "import importlib.util as u; exit(not u.find_spec('%s'))" % name]).returncode:
                 raise Skipped("%s is not in %s" % (name, PYTHON))
         self.folder = tempfile.TemporaryDirectory()
         path = os.path.join(self.folder.name, "run.tacho")
-        command = [PYTHON, os.path.join(HERE, program)] + [a.replace("FOLDER", self.folder.name) for a in arguments]
+        launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)] if ranks else []
+        command = [PYTHON] + launcher + [os.path.join(HERE, program)] + [a.replace("FOLDER", self.folder.name) for a in arguments]
         environment = dict(os.environ, TACHO_HOOK="debug", NO_COLOR="1", HF_HUB_OFFLINE="1")
         record = [TACHO, "run", "--overhead", "0", "-o", path, "--"] + command
         done = subprocess.run(record, capture_output=True, text=True, timeout=LIMIT, env=environment)
@@ -138,6 +139,24 @@ def test_trainer_of_transformers():
     assert run.report["steps"]["count"] in (20, 21), run.report["steps"]["count"]
     assert "checkpoint" in [phase["name"] for phase in run.report["phases"]], run.report["phases"]
     assert run.report["utilization"]["mfu"], run.report["utilization"]
+
+
+def test_a_rank_that_sleeps_before_forward():
+    run = Run("programs.py", "ranks", ranks=2)
+    frontier = run.report["ranks"]["frontier"]
+    assert frontier["stage"] == "host" and frontier["rank"] == 1, frontier
+    stages = {row["rank"]: row["stage_ms"] for row in run.report["ranks"]["ranks"]}
+    assert 58 <= stages[1]["host"] - stages[0]["host"] <= 75, stages
+    assert run.report["communication"]["overlap_pct"] is None, run.report["communication"]["overlap_pct"]
+    advice = json.dumps([finding.get("action") for finding in run.report["findings"]])
+    assert "overlap the gradients" not in advice, advice
+
+
+def test_the_hook():
+    """The end-to-end test of the hook, with the PyTorch that is here in place of its substitute only."""
+    command = [os.path.join(os.path.dirname(HERE), "run"), BUILD, "e2e/34_python_hook"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * LIMIT, env=dict(os.environ, TORCH_PYTHON=PYTHON))
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
 
 
 def main():

@@ -20,7 +20,6 @@ longer recorded: inside a module of the last level that is left, the hooks are t
 The counter `hook.module_depth` says which level is left.
 """
 
-import ctypes  # noqa: F401  the first patched module needs it in any case
 import gc
 import importlib
 import os

@@ -21,7 +21,7 @@ def patch_autograd(module):
     @functools.wraps(inner)
     def backward(*arguments, **keywords):
         handle = name_of("backward")
-        cost = None if steps.accelerator else counts.backward(handle)
+        cost = None if steps.accelerator else counts.backward()
         if steps.accelerator:
             lib.push(handle)
         elif cost:

@@ -14,9 +14,10 @@ was compiled, and after LIMIT sets of shapes no further one is.
 """
 
 import sys
+import threading
 import weakref
 
-from .library import PASS_BACKWARD, PASS_FORWARD, lib
+from .library import PASS_BACKWARD, PASS_FORWARD, lib, name_of
 from .steps import steps
 
 LIMIT = 32
@@ -126,18 +127,20 @@ class Counts:
         self.of_backward = {}  # keys of the forward passes since the last backward -> cost
         self.pending = ()
         self.open = None  # the mode, while it counts
+        self.thread = None  # the one that it counts on
         self.sums = None
 
-    def _begin(self, handle, key):
+    def _begin(self, key, is_backward):
         if self.off or self.open is not None or len(self.known) + len(self.of_backward) >= 2 * LIMIT:
             return
         mode = _mode(self._add)
         if mode is None:
             self.off = True
             return
-        self.failed, self.sums, self.handle, self.key = False, [0, 0, 0, {}], handle, key
+        self.failed, self.sums, self.key = False, [0, 0, 0, {}], key
+        self.is_backward = is_backward
         mode.__enter__()
-        self.open = mode
+        self.open, self.thread = mode, threading.get_ident()
 
     def _add(self, function, arguments, result):
         formula = FORMULAS.get(function._schema.name)
@@ -159,11 +162,11 @@ class Counts:
         dtype = DTYPES.get(max(dtypes, key=dtypes.get), 0) if dtypes else 0
         cost = None if self.failed or not flops or not dtype else lib.cost(flops, model, palm, dtype, which)
         costs[self.key] = cost
-        if cost:  # the pass that was counted: its range is closed
-            lib.push_cost(self.handle, cost)
+        if cost:  # the range of the pass that was counted began without its cost: another one without length carries it
+            lib.push_cost(name_of("FLOPs counted"), cost)
             lib.pop()
 
-    def forward(self, module, arguments, handle):
+    def forward(self, module, arguments):
         """The cost of this pass, or None; then it may be counted."""
         if self.off or not steps.index or self.open is not None:
             return None
@@ -177,28 +180,26 @@ class Counts:
         if len(self.pending) > 64:  # passes without a backward
             self.pending = ()
         if cost is False:
-            self.is_backward = False
-            self._begin(handle, key)
+            self._begin(key, False)
             return None
         return cost
 
     def forward_done(self):
-        if not self.is_backward:
+        if not self.is_backward and self.thread == threading.get_ident():
             self._end(PASS_FORWARD, self.known)
 
-    def backward(self, handle):
+    def backward(self):
         key, self.pending = self.pending, ()
         if self.off or not key:
             return None
         cost = self.of_backward.get(key, False)
         if cost is False:
-            self.is_backward = True
-            self._begin(handle, key)
+            self._begin(key, True)
             return None
         return cost
 
     def backward_done(self):
-        if self.is_backward:
+        if self.is_backward and self.thread == threading.get_ident():
             self._end(PASS_BACKWARD, self.of_backward)
 
 

@@ -76,7 +76,7 @@ class Modules:
                 else:
                     role = not grad_enabled()
                 if not role and not steps.accelerator:
-                    cost = forward_cost(module, arguments, handle)
+                    cost = forward_cost(module, arguments)
             if role:
                 push_role(handle, ROLE_EVALUATION)
             elif steps.accelerator:

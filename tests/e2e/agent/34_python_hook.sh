@@ -104,8 +104,7 @@ class Agent:  # the agent in the hook's eyes
     def tacho_device_profiler(self):
         def tell(active): told.append(active)
         return tell
-import tacho_hook
-real, tacho_hook.ctypes.PyDLL = ctypes.PyDLL, lambda path: Agent(path) if path.endswith("libtacho.so") else real(path)
+real, ctypes.PyDLL = ctypes.PyDLL, lambda path: Agent(path) if path.endswith("libtacho.so") else real(path)
 import torch
 with torch.autograd.profiler.profile(): told.append("inside")
 with torch.autograd.profiler.profile(enabled=False): pass

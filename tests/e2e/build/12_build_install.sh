@@ -15,6 +15,7 @@ make O="$BUILD" CC="$CC" DESTDIR="$stage" PREFIX=/opt/tacho -o all install > "$o
 }
 top=$stage/opt/tacho
 for f in bin/tacho lib/libtacho.so libexec/tacho/train include/tacho_nvtx.h share/doc/tacho/README.md share/doc/tacho/LICENSE share/doc/tacho/SECURITY.md share/doc/tacho/docs/README.md \
+    lib/tacho-python/sitecustomize.py lib/tacho-python/tacho_hook/__init__.py lib/tacho-python/tacho_hook/modules.py lib/tacho-python/tacho_hook/flops.py \
     share/bash-completion/completions/tacho share/zsh/site-functions/_tacho share/fish/vendor_completions.d/tacho.fish; do
     [ -f "$top/$f" ] || { echo "not installed: $f"; exit 1; }
 done

@@ -16,7 +16,7 @@ fi
 tarball=$(ls "$BUILD"/dist/tacho-*-linux-x86_64.tar.gz) || exit 1
 mkdir "$TMPDIR/away" && tar -xzf "$tarball" -C "$TMPDIR/away" || exit 1
 top=$(echo "$TMPDIR"/away/tacho-*)
-for f in tacho libtacho.so libtacho_gemm.so tacho-python/libtacho_hook.so tacho-python/sitecustomize.py README.md LICENSE INSTALL docs/README.md include/tacho_nvtx.h licenses/sqlite3 licenses/elfutils-LGPL-3 licenses/chart.js sbom.spdx.json; do
+for f in tacho libtacho.so libtacho_gemm.so tacho-python/libtacho_hook.so tacho-python/sitecustomize.py tacho-python/tacho_hook/__init__.py README.md LICENSE INSTALL docs/README.md include/tacho_nvtx.h licenses/sqlite3 licenses/elfutils-LGPL-3 licenses/chart.js sbom.spdx.json; do
     [ -f "$top/$f" ] || { echo "not in it: $f"; exit 1; }
 done
 for f in "$top/tacho" "$top"/*.so "$top"/tacho-python/*.so; do

@@ -389,6 +389,23 @@ static void test_no_overlap(void **state)
     fx_close(f);
 }
 
+/* Calls of unknown size are waits for collectives that ran elsewhere: no overlap is found, and none
+ * is claimed or advised. */
+static void test_waits_of_unknown_size(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    const struct an_result *result =
+        make(f, (struct shape){.compute = 10000, .transfer = 2000, .bytes = FX_NONE});
+    assert_false(result->communication.overlap_pct.valid);
+    says(result->communication.overlap_pct.reason, "not visible");
+    assert_near(result->communication.total_ms.value, 4, 1e-9);
+    says(exposed(result)->action, "not visible");
+    assert_null(strstr(exposed(result)->action, "overlap the gradients"));
+    assert_string_equal(exposed(result)->what_if, "comm=0");
+    fx_close(f);
+}
+
 /* Many small messages pay latency, and large ones far below the measured link a slow link: neither
  * is mended by smaller buckets or by overlap. */
 static void test_remedy_fits_the_link(void **state)
@@ -567,6 +584,7 @@ int main(void)
                                        cmocka_unit_test(test_uneven_bytes_and_communicators),
                                        cmocka_unit_test(test_finding),
                                        cmocka_unit_test(test_no_overlap),
+                                       cmocka_unit_test(test_waits_of_unknown_size),
                                        cmocka_unit_test(test_remedy_fits_the_link),
                                        cmocka_unit_test(test_verify),
                                        cmocka_unit_test(test_no_steps),
