@@ -280,7 +280,7 @@ FRAMEWORKS := torch==2.15.0 numpy==2.4.6 nvtx==0.2.17 safetensors==0.8.0 pytorch
 FRAMEWORKS_PYTHON ?= python3
 frameworks: $(O)/frameworks/.done ## PyTorch, Lightning and transformers in a virtual environment of the build folder (4 GB)
 $(O)/frameworks/.done: Makefile
-	$(Q)if $(FRAMEWORKS_PYTHON) -m venv "$(O)/frameworks" && timeout 1200 "$(O)/frameworks/bin/python" -m pip install --quiet --progress-bar off $(FRAMEWORKS); \
+	$(Q)if $(FRAMEWORKS_PYTHON) -m venv "$(O)/frameworks" && timeout 600 "$(O)/frameworks/bin/python" -m pip install --quiet --progress-bar off $(FRAMEWORKS); \
 	then touch $@; else echo "frameworks: not installed (no network, or no python3 with venv): their tests are skipped"; fi
 check-frameworks: all frameworks ## programs of PyTorch, Lightning and transformers, as people write them (10 minutes)
 	$(Q)tests/frameworks/run.py "$(O)" '$(FILTER)'
