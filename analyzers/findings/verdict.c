@@ -429,6 +429,21 @@ static const char *load_words(struct an_context *context, const char **class)
     return an_finding_text(context, "the program kept %.2f%s cores busy", used, of);
 }
 
+/* What makes the steps of this run visible. */
+static const char *step_advice(struct an_context *context)
+{
+    const char *missing = an_trace_key(context->trace, "hook.missing");
+    if (an_trace_key(context->trace, "source"))
+        return "Record with torch.profiler and call its step() after each update, or mark each "
+               "update with an NVTX range named step";
+    return missing ? an_finding_text(context,
+                                     "PyTorch was loaded without tacho's hook, which records its "
+                                     "steps, because %.300s",
+                                     missing)
+                   : "Mark each optimizer update with an NVTX range named step, or with tacho.step "
+                     "of include/tacho_nvtx.h";
+}
+
 /* The verdict of a run without steps. A trace of another tool is named NO STEPS, a program without
  * any range by its use of the processor. */
 static void without_steps(struct an_context *context)
@@ -447,17 +462,16 @@ static void without_steps(struct an_context *context)
     if (ranges)
         result->verdict = an_finding_text(
             context, "NO STEPS: no steps were marked, %zu ranges were recorded%s; %s. %s.", ranges,
-            time, load,
-            foreign ? "Record with torch.profiler and call its step() after each update, or mark "
-                      "each update with an NVTX range named step"
-                    : "Mark each optimizer update with an NVTX range named step, or with "
-                      "tacho.step of include/tacho_nvtx.h");
+            time, load, step_advice(context));
     else if (foreign)
         result->verdict = "NO STEPS: the trace holds no operator, kernel or range, only metadata. "
                           "The trust section lists what of the file could not be read.";
     else if (nothing)
         result->verdict =
             an_finding_text(context, "%s: %s;%s %s.", result->verdict_class, nothing, time, load);
+    else if (an_trace_key(context->trace, "hook.missing"))
+        result->verdict =
+            an_finding_text(context, "%s:%s %s. %s.", class, time, load, step_advice(context));
     else
         result->verdict = an_finding_text(
             context,

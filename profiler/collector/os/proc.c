@@ -209,14 +209,19 @@ void col_proc_children(int32_t pid, void (*each)(void *ctx, int32_t child), void
     closedir(tasks);
 }
 
-/* A line of /proc/PID/maps: "BEGIN-END RIGHTS OFFSET DEVICE INODE   /FOLDER/NAME". */
+/* A line of /proc/PID/maps: "BEGIN-END RIGHTS OFFSET DEVICE INODE   /FOLDER/NAME". inode 0: any. */
 static bool is_mapping_of(const char *line, const char *name, uint64_t inode)
 {
     unsigned long long number = 0;
     const char *slash = strrchr(line, '/');
-    return slash && sscanf(line, "%*s %*s %*s %*s %llu", &number) == 1 && number == inode &&
-           strncmp(slash + 1, name, strlen(name)) == 0 &&
-           strchr(" \n", slash[1 + strlen(name)]) != NULL;
+    return slash && strncmp(slash + 1, name, strlen(name)) == 0 &&
+           strchr(" \n", slash[1 + strlen(name)]) != NULL &&
+           (!inode || (sscanf(line, "%*s %*s %*s %*s %llu", &number) == 1 && number == inode));
+}
+
+bool col_proc_maps_named(int32_t pid, const char *name)
+{
+    return col_proc_maps(pid, name, 0);
 }
 
 bool col_proc_maps(int32_t pid, const char *name, uint64_t inode)

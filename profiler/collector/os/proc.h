@@ -55,6 +55,9 @@ long col_proc_read(const char *path, char *text, size_t size);
  * another root sees another path. */
 bool col_proc_maps(int32_t pid, const char *name, uint64_t inode);
 
+/* Does the process map a file of this name, whatever folder it is in? */
+bool col_proc_maps_named(int32_t pid, const char *name);
+
 /* Calls `each` for the children of a process. */
 void col_proc_children(int32_t pid, void (*each)(void *ctx, int32_t child), void *ctx);
 

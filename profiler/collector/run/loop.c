@@ -178,6 +178,17 @@ static int note_unrecorded(struct col_session *session)
     return col_drain_loss_uncounted(&session->drain, "agent", col_unrecorded_reason(unrecorded));
 }
 
+/* Notes why a program of PyTorch runs without the Python hook. */
+static int note_hookless(struct col_session *session)
+{
+    struct col_hookless *hookless = &session->hookless;
+    if (hookless->was_noted || !col_hookless_look(hookless, session->child, col_clock_now()))
+        return 0;
+    hookless->was_noted = true;
+    int rc = col_drain_begin(&session->drain);
+    return rc ? rc : store_run_set(session->db, "hook.missing", hookless->reason);
+}
+
 /* One turn: samples, drains, commits. Failures of the store are handled here; recording goes on as
  * far as possible. */
 static void turn(struct col_session *session, bool *more)
@@ -192,6 +203,8 @@ static void turn(struct col_session *session, bool *more)
     rc = lend_files(session);
     if (rc == 0)
         rc = note_unrecorded(session);
+    if (rc == 0)
+        rc = note_hookless(session);
     if (rc == 0)
         rc = col_leader_rows(session);
     if (rc == 0 && due && alive && !session->drain.volume.no_space) {

@@ -108,6 +108,7 @@ static int begin(struct col_session *session, const char *library, struct tacho_
     if (rc == 0)
         col_lender_open(&session->lender, session->live.pools, session->live.run_id);
     col_unrecorded_init(&session->unrecorded, library);
+    col_hookless_init(&session->hookless, library, session->options->no_hook);
     if (rc == 0) {
         /* measuring the peak does not count as a cost of recording */
         getrusage(RUSAGE_SELF, &session->own_usage);

@@ -21,6 +21,7 @@
 #include "profiler/collector/job/live.h"
 #include "profiler/collector/job/peers.h"
 #include "profiler/collector/os/launch.h"
+#include "profiler/collector/run/hookless.h"
 #include "profiler/collector/run/unrecorded.h"
 #include "profiler/collector/samplers/nvml.h"
 #include "profiler/collector/samplers/perf.h"
@@ -65,6 +66,7 @@ struct col_session {
     struct col_lender lender;           /* of files, to processes that may not make any */
     unsigned refused;                   /* of those that got none: in the file already */
     struct col_unrecorded unrecorded;   /* processes that cannot even ask for one */
+    struct col_hookless hookless;       /* PyTorch without the Python hook */
     struct col_job_capture job_capture; /* with the job's recorders on other machines */
 };
 

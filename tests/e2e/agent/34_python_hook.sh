@@ -161,6 +161,21 @@ PYTHONPATH=$TMPDIR/other record other python3 -c 'import sys; print([p for p in 
 [ "$(cat other.out)" = $'the other one\n[]' ] || wrong "sitecustomize: $(cat other.out)"
 record isolated python3 -I -c 'print(1)'
 [ "$(cat isolated.out)" = 1 ] || wrong "python -I: $(cat isolated.out)"
+# PyTorch without the hook: the verdict says why, not that ranges are to be marked. A library of that name is what is looked for
+cp "$BUILD/tacho-python/libtacho_hook.so" libtorch_python.so
+echo 'import ctypes, time; ctypes.CDLL("./libtorch_python.so"); time.sleep(2)' > loads.py
+without() { # NAME PART COMMAND...
+    local name=$1 part=$2
+    shift 2
+    record "$name" "$@"
+    "$TACHO" report "$name.tacho" > "$name.report" 2>&1 || wrong "$name: report: exit code $?"
+    tr '\n' ' ' < "$name.report" | grep -q "without tacho's hook.*$part" || wrong "$name: $(head -n 12 "$name.report")"
+}
+without ignores 'started with -I' python3 -I loads.py
+without removed 'PYTHONPATH was removed' env -i "$(command -v python3)" loads.py
+without replaced 'PYTHONPATH was replaced' env PYTHONPATH=/nowhere python3 loads.py
+record kept python3 loads.py
+[ "$(one kept "SELECT count(*) FROM run WHERE key = 'hook.missing'")" = 0 ] || wrong "a program with the hook: $(one kept "SELECT value FROM run WHERE key = 'hook.missing'")"
 # a hook point that another version lacks silences its layer only
 sed -i '/^def register_optimizer_step_post_hook/,$d' substitute/torch/optim/optimizer.py
 "$TACHO" run --no-peak --no-counters -o older -- python3 -c 'import torch, torch.nn; torch.nn.Module()(1)' > older.out 2>&1 || wrong "older version: $(cat older.out)"

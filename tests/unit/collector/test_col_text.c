@@ -15,6 +15,7 @@
 
 #include "profiler/collector/os/proc.h"
 #include "profiler/collector/pool/payload.h"
+#include "profiler/collector/run/hookless.h"
 #include "profiler/collector/run/redact.h"
 #include "tacho_nvtx.h"
 
@@ -262,13 +263,56 @@ static void test_affinity(void **state)
     assert_string_equal(text, "0-3,8");
 }
 
+#define TEXT(strings) strings, sizeof strings
+
+static const char *hookless(const char *command, size_t command_length, const char *environment,
+                            size_t environment_length)
+{
+    const char *reason = col_hookless_reason(command, command_length, environment,
+                                             environment_length, "/lib/tacho-python");
+    return reason ? reason : "";
+}
+
+/* Why Python does not import the hook: its options end at the program, -W and -X have values. */
+static void test_hookless(void **state)
+{
+    (void)state;
+#define KEPT "HOME=/\0PYTHONPATH=/lib/tacho-python:/mine"
+    static const struct {
+        const char *command;
+        size_t length;
+        const char *part;
+    } commands[] = {{TEXT("python3\0train.py\0-I"), ""},
+                    {TEXT("python3\0-I\0train.py"), "-I"},
+                    {TEXT("python3\0-bIm\0train"), "-I"},
+                    {TEXT("python3\0-u\0-E\0train.py"), "-E"},
+                    {TEXT("python3\0-S\0train.py"), "-S"},
+                    {TEXT("python3\0-W\0-E\0train.py"), ""},
+                    {TEXT("python3\0-WE\0-X\0-S\0-c\0-I"), ""},
+                    {TEXT("python3\0-cI"), ""},
+                    {TEXT("python3\0-\0-I"), ""},
+                    {TEXT("python3\0-W"), ""},
+                    {TEXT("python3"), ""}};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        const char *reason = hookless(commands[i].command, commands[i].length, TEXT(KEPT));
+        if (commands[i].part[0] ? !strstr(reason, commands[i].part) : reason[0])
+            fail_msg("command %zu: \"%s\"", i, reason);
+    }
+    assert_non_null(strstr(hookless(TEXT("python3"), TEXT("HOME=/")), "removed"));
+    assert_non_null(strstr(hookless(TEXT("python3"), "", 0), "removed"));
+    assert_non_null(strstr(hookless(TEXT("python3"), TEXT("PYTHONPATH=/mine")), "replaced"));
+    assert_string_equal(hookless("", 0, TEXT(KEPT)), "");
+#undef KEPT
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_command), cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_stat),    cmocka_unit_test(test_other_proc),
-        cmocka_unit_test(test_work),    cmocka_unit_test(test_step_and_comm),
-        cmocka_unit_test(test_foreign), cmocka_unit_test(test_affinity),
+        cmocka_unit_test(test_command),  cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_stat),     cmocka_unit_test(test_other_proc),
+        cmocka_unit_test(test_work),     cmocka_unit_test(test_step_and_comm),
+        cmocka_unit_test(test_foreign),  cmocka_unit_test(test_affinity),
+        cmocka_unit_test(test_hookless),
     };
     return cmocka_run_group_tests_name("col_text", tests, NULL, NULL);
 }
