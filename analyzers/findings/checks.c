@@ -339,6 +339,7 @@ static const struct {
     {"exposed communication", everywhere, NEEDS(BUDGET), {"EXPOSED_COMM"}},
     {"evaluations", of_phases, 0, {"EVALUATION"}},
     {"checkpoints", of_phases, 0, {"CHECKPOINT"}},
+    {"time of the host", on_cores, NEEDS(BUDGET), {"PYTHON_HOST", "GARBAGE"}},
     {"growth of memory", of_memory, NEEDS(HELD), {"LEAK"}},
     {"threads and cores", of_teams, NEEDS(SYSTEM), {"THREADS", "IDLE_CORES"}},
     {"slow ranks", of_ranks, NEEDS(RANKS), {"STRAGGLER", "UNEVEN_DATA", "SLOW_STAGE"}},

@@ -38,7 +38,11 @@ static void unattributed_texts(struct an_context *context, struct an_finding *fi
     } else {
         finding->claim = an_finding_text(
             context, "no range covers %.1f %% of the step: the report cannot say what it is", pct);
-        finding->action = "mark what the step does between its ranges (include/tacho_nvtx.h)";
+        bool torch = an_command_framework(context) == AN_FRAMEWORK_TORCH;
+        finding->action =
+            torch ? "mark what the step does between its ranges: torch.profiler.record_function(), "
+                    "or annotate() of the package nvtx"
+                  : "mark what the step does between its ranges (include/tacho_nvtx.h)";
         finding->effort = "some ranges in the code";
     }
     finding->wrong_when =
@@ -121,6 +125,8 @@ static const struct {
                 {"LAUNCH_BOUND", AN_CLASS_HOST},
                 {"HOST_BOUND", AN_CLASS_HOST},
                 {"SYNC_STALL", AN_CLASS_HOST},
+                {"GARBAGE", AN_CLASS_HOST},
+                {"PYTHON_HOST", AN_CLASS_HOST},
                 {"PAGEABLE_COPY", AN_CLASS_COPY},
                 {"LOW_PRECISION", AN_CLASS_COMPUTE},
                 {"UNFUSED_ATTENTION", AN_CLASS_COMPUTE},
@@ -226,7 +232,8 @@ static int run_checks(struct an_findings_list *findings)
     an_findings_ranges(findings);
     an_findings_threads(findings);
     an_findings_pressure(findings);
-    rc = unattributed(findings);
+    rc = an_findings_python(findings);
+    rc = rc ? rc : unattributed(findings);
     rc = rc ? rc : an_findings_quota(findings);
     rc = rc ? rc : an_findings_others(findings);
     rc = rc ? rc : an_findings_replay(findings);

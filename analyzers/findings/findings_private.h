@@ -144,6 +144,8 @@ int an_findings_comm(struct an_findings_list *findings);    /* on the CPU, and w
 int an_findings_gpu(struct an_findings_list *findings);     /* runs with accelerators */
 int an_findings_kernels(struct an_findings_list *findings); /* how well kernels use a device */
 int an_findings_engine(struct an_findings_list *findings); /* steps that compute on the processor */
+/* What the thread of the steps does itself, without a device (findings_python.c). */
+int an_findings_python(struct an_findings_list *findings);
 void an_findings_run(struct an_findings_list *findings);   /* evaluations, checkpoints, start-up */
 void an_findings_jitter(struct an_findings_list *findings);
 void an_findings_pipeline(struct an_findings_list *findings);

@@ -125,7 +125,8 @@ enum an_cause an_slice_cause(const struct an_context *context, const struct an_c
     if (context->gpu && (role == AN_ROLE_COMM || role == AN_ROLE_WORK) &&
         an_trace_role(context->trace, context->trace->slice.detail[slice]) == AN_ROLE_NONE)
         return AN_CAUSE_FRAMEWORK; /* the host only asks for it */
-    if (role != AN_ROLE_NONE)
+    if (role != AN_ROLE_NONE &&
+        (role != AN_ROLE_HOST || an_slice_name_kind(context, causes, slice) != AN_TEXT_COLLECTION))
         return cause_of_role(role);
     switch (an_slice_name_kind(context, causes, slice)) {
     case AN_TEXT_STEP:

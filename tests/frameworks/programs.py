@@ -181,5 +181,40 @@ def ranks(folder):
         sys.exit(0)
 
 
+def garbage(folder):
+    """A full collection of a large heap in each step; then the same steps with one in ten, to know what that brings."""
+    import gc
+
+    heap = [{"index": i} for i in range(60000)]
+    net = model(1024)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for i in range(60 if folder else 160):
+        begin = time.perf_counter()
+        every = 1 if folder or i // 20 % 2 == 0 else 10
+        x, y = batch()
+        functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if i % every == 0:
+            with timed("collection"):
+                gc.collect()
+        truth.setdefault("every %d" % every, []).append(1e3 * (time.perf_counter() - begin))
+    assert len(heap) == 60000
+
+
+def augments(_):
+    """A loop of Python in each step, between the ranges of PyTorch, that the program marks."""
+    net = model(256)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for _ in range(60):
+        x, y = batch()
+        with torch.profiler.record_function("mix rows"), timed("mix rows"):
+            total = sum(i * i for i in range(60000))
+        functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert total
+
+
 globals()[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else None)
 print(json.dumps(truth))

@@ -152,6 +152,33 @@ def test_a_rank_that_sleeps_before_forward():
     assert "overlap the gradients" not in advice, advice
 
 
+def finding(report, name):
+    return next((f for f in report["findings"] if f["id"] == name), None)
+
+
+def test_garbage_is_collected_less_often():
+    """The gain that is promised is what the program gains that follows the advice. Blocks of its steps with and without it take turns
+    in one process, so that whatever else runs on the machine slows both: the gain of each pair of blocks is one measurement."""
+    run = Run("programs.py", "garbage", "FOLDER")
+    assert len(run.ranges("gc.collect 2")) >= 60
+    advice = finding(run.report, "GARBAGE")
+    assert advice and advice["gain_pct"]["low"] > 0, run.report["findings"]
+    plain = subprocess.run([PYTHON, os.path.join(HERE, "programs.py"), "garbage"], capture_output=True, text=True, timeout=LIMIT)
+    truth = json.loads(plain.stdout.strip().splitlines()[-1])
+    blocks = [[sum(truth[every][i : i + 20]) for i in range(0, 80, 20)] for every in ("every 1", "every 10")]
+    gains = [100 * (before / after - 1) for before, after in zip(*blocks)]
+    low, high = advice["gain_pct"]["low"], advice["gain_pct"]["high"]
+    assert min(gains) <= high and max(gains) >= low, "%s %% are not in [%.1f, %.1f]" % (gains, low, high)
+
+
+def test_the_range_with_most_host_time_is_named():
+    run = Run("programs.py", "augments")
+    run.same("mix rows", "mix rows")
+    advice = finding(run.report, "PYTHON_HOST")
+    assert advice and "mix rows" in advice["claim"], run.report["findings"]
+    assert "tacho_nvtx.h" not in json.dumps(run.report["findings"]), run.report["findings"]
+
+
 def test_the_hook():
     """The end-to-end test of the hook, with the PyTorch that is here in place of its substitute only."""
     command = [os.path.join(os.path.dirname(HERE), "run"), BUILD, "e2e/34_python_hook"]

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the thread of the steps does itself, on runs without a device: collections of garbage
+ * (GARBAGE), and the range with most host time of a program of PyTorch (PYTHON_HOST).
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/words.h"
+#include "analyzers/budget/budget.h"
+#include "analyzers/findings/findings_private.h"
+#include "analyzers/graph/causes.h"
+
+#define DEEPEST 64
+#define RARER   10 /* so many times fewer full collections are proposed */
+
+/* ---- host time of a step, by range ----------------------------------------------------------- */
+
+struct open_range {
+    int64_t end, own;
+    size_t slice;
+    int class;
+};
+
+/* Takes the own time of a host range in a step. */
+typedef void take_range(void *ctx, size_t slice, int64_t own);
+
+static void close_range(const struct open_range *range, take_range *take, void *ctx)
+{
+    if (range->class == AN_CLASS_HOST && range->own > 0)
+        take(ctx, range->slice, range->own);
+}
+
+/* Calls `take` for each host range on the thread of a step with the time in it that no range inside
+ * it has. What is inside a phase, which is cut out of the step, is left out. */
+static void host_ranges(const struct an_context *context, const struct an_step *step,
+                        take_range *take, void *ctx)
+{
+    const struct an_trace *trace = context->trace;
+    const struct an_track *track = &trace->track[context->lane[step->lane].track];
+    struct open_range open[DEEPEST];
+    size_t depth = 0;
+    for (size_t i = an_slice_seek(trace, track, step->start);
+         i < an_track_end(track) && trace->slice.start[i] < step->end; i++) {
+        int64_t start = trace->slice.start[i];
+        if (i == step->slice || trace->slice.dur[i] == AN_OPEN || start < step->start)
+            continue;
+        while (depth && open[depth - 1].end <= start)
+            close_range(&open[--depth], take, ctx);
+        if (depth == DEEPEST)
+            continue;
+        int around = depth ? open[depth - 1].class : AN_CLASS_UNATTRIBUTED;
+        int64_t end = an_slice_end(trace, i) < step->end ? an_slice_end(trace, i) : step->end;
+        open[depth] = (struct open_range){
+            end, end - start, i,
+            around == AN_CLASS_IO ? around : an_class_of_role(an_slice_role(trace, i), around)};
+        if (depth)
+            open[depth - 1].own -= end - start;
+        depth++;
+    }
+    while (depth)
+        close_range(&open[--depth], take, ctx);
+}
+
+/* ---- sums over the run ----------------------------------------------------------------------- */
+
+struct sums {
+    struct an_context *context;
+    struct an_causes *causes;
+    int64_t *by_name;         /* of ranges that are no collection */
+    int64_t collected, full;  /* full: in collections of the oldest generation */
+    size_t count, full_count; /* collections */
+    uint32_t name;            /* the name that is looked for in each step */
+    int64_t in_step;          /* its time, or that of collections where name is AN_NONE */
+};
+
+static bool is_collection(const struct sums *sums, size_t slice)
+{
+    return an_slice_cause(sums->context, sums->causes, slice) == AN_CAUSE_COLLECTION;
+}
+
+static void add_range(void *ctx, size_t slice, int64_t own)
+{
+    struct sums *sums = ctx;
+    const struct an_trace *trace = sums->context->trace;
+    uint32_t name = trace->slice.name[slice];
+    if (!is_collection(sums, slice)) {
+        if (name != AN_NONE)
+            sums->by_name[name] += own;
+        return;
+    }
+    bool full = strchr(an_trace_name(trace, name), '2') != NULL;
+    sums->collected += own;
+    sums->count++;
+    sums->full += full ? own : 0;
+    sums->full_count += full;
+}
+
+static void add_in_step(void *ctx, size_t slice, int64_t own)
+{
+    struct sums *sums = ctx;
+    bool wanted = sums->name == AN_NONE ? is_collection(sums, slice)
+                                        : sums->context->trace->slice.name[slice] == sums->name &&
+                                              !is_collection(sums, slice);
+    sums->in_step += wanted ? own : 0;
+}
+
+static bool is_looked_at(const struct an_context *context, const struct an_step *step)
+{
+    const struct an_lane *lane = &context->lane[step->lane];
+    return an_step_detailed(step) && lane->device == AN_NONE && lane->track != AN_NONE &&
+           an_step_ns(step) > 0;
+}
+
+static size_t sum_ranges(struct sums *sums)
+{
+    size_t steps = 0;
+    for (size_t i = 0; i < sums->context->step_count; i++)
+        if (is_looked_at(sums->context, &sums->context->step[i])) {
+            host_ranges(sums->context, &sums->context->step[i], add_range, sums);
+            steps++;
+        }
+    return steps;
+}
+
+/* The share of sums->name in each step, AN_NONE: of collections. 0 or TACHO_ENOMEM. */
+static int share_of_name(struct sums *sums, struct an_class_share *share)
+{
+    const struct an_context *context = sums->context;
+    double *values = malloc((context->step_count + 1) * sizeof *values);
+    size_t count = 0;
+    if (!values)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        if (!is_looked_at(context, step))
+            continue;
+        sums->in_step = 0;
+        host_ranges(context, step, add_in_step, sums);
+        values[count++] = an_percent((double)sums->in_step, (double)an_step_ns(step));
+    }
+    *share = an_share_of_values(values, count);
+    free(values);
+    return 0;
+}
+
+/* ---- findings -------------------------------------------------------------------------------- */
+
+/* The bound and what both findings share. */
+static void describe(struct an_context *context, struct an_finding *finding,
+                     const struct an_class_share *share, const char *what)
+{
+    finding->effort = "some lines of code";
+    an_finding_evidence(finding, an_class_share_text(context, share, what));
+    an_finding_note(context, finding, "%zu of %zu steps have such time", share->touched,
+                    share->steps);
+    an_finding_ceiling(finding, 100, share->mean, FINDINGS_NOT_REPLAYED);
+    finding->method = "ceiling: step / (step - that time) - 1";
+    finding->bound = true;
+}
+
+/* Collections. Of full ones, which look at every object that lives, a number that is so many times
+ * smaller takes so many times less; the others depend on what the program allocates. */
+static int garbage(struct an_findings_list *findings, struct sums *sums, size_t steps)
+{
+    struct an_context *context = findings->context;
+    struct an_class_share share;
+    sums->name = AN_NONE;
+    if (share_of_name(sums, &share))
+        return TACHO_ENOMEM;
+    if (!an_class_share_matters(&share))
+        return 0;
+    struct an_finding *finding = an_findings_add(
+        findings, "GARBAGE",
+        an_finding_text(context, "garbage collection takes %.1f %% of the step", share.mean));
+    describe(context, finding, &share, "garbage collection");
+    an_finding_note(context, finding, "%.2g collections a step, %.2g of them full",
+                    (double)sums->count / (double)steps, (double)sums->full_count / (double)steps);
+    finding->what_if = "collection=0";
+    finding->action = "gc.freeze() once model and data are set up, so that collections leave out "
+                      "what stays; fewer objects that refer to each other in a step";
+    if (2 * sums->full > sums->collected) {
+        double every = RARER * (double)steps / (double)sums->full_count;
+        finding->action = an_finding_text(
+            context,
+            "collect every %.0f steps: gc.disable() before the loop and gc.collect() once in that "
+            "many, and gc.freeze() once model and data are set up",
+            every);
+        finding->what_if = an_finding_text(context, "collection=%.1fx", 1.0 / RARER);
+        finding->bound = false;
+    }
+    finding->verify = an_command_rerun(context, "fewer collections");
+    finding->wrong_when = "cycles of objects hold much memory: it grows until the next collection";
+    return 0;
+}
+
+/* The name with most host time of its own. */
+static uint32_t largest_name(const struct sums *sums)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 1; i < sums->context->trace->string_count; i++)
+        most = sums->by_name[i] > sums->by_name[most] ? i : most;
+    return most;
+}
+
+static int python_host(struct an_findings_list *findings, struct sums *sums)
+{
+    struct an_context *context = findings->context;
+    struct an_class_share share;
+    sums->name = largest_name(sums);
+    if (share_of_name(sums, &share))
+        return TACHO_ENOMEM;
+    if (!an_class_share_matters(&share))
+        return 0;
+    const char *name = an_trace_name(context->trace, sums->name);
+    struct an_finding *finding = an_findings_add(
+        findings, "PYTHON_HOST",
+        an_finding_text(context,
+                        "the range %.80s takes %.1f %% of the step on the host, where no operator "
+                        "of PyTorch is recorded",
+                        name, share.mean));
+    describe(context, finding, &share, an_finding_text(context, "host time of %.80s", name));
+    finding->action = an_finding_text(
+        context,
+        "move %.80s out of the step: into the workers of the loader, before the loop, or into "
+        "every N-th step; where it computes, use operators on whole tensors",
+        name);
+    finding->verify = an_command_rerun(context, an_finding_text(context, "%.80s shorter", name));
+    finding->wrong_when = "the range holds tensor operations that nothing else marks";
+    return 0;
+}
+
+int an_findings_python(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    struct sums sums = {.context = context};
+    if (context->gpu || context->result->budget.reason)
+        return 0;
+    sums.by_name =
+        an_arena_zero(context->scratch, context->trace->string_count + 1, sizeof *sums.by_name);
+    if (!sums.by_name || an_causes_make(context, &sums.causes))
+        return TACHO_ENOMEM;
+    size_t steps = sum_ranges(&sums);
+    int rc = sums.count ? garbage(findings, &sums, steps) : 0;
+    if (rc || an_command_framework(context) != AN_FRAMEWORK_TORCH)
+        return rc;
+    return python_host(findings, &sums);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Host time of a program of PyTorch by range: steps of 100 ms with 50 ms of work, collections and a
+ * range of the program.
+ */
+#include "tests/unit/an_fixture.h"
+
+#define MS    1000000ll
+#define STEPS 24
+
+struct shape {
+    const char *category;   /* of the ranges; NULL: "torch" */
+    const char *collection; /* its name; NULL: there is none */
+    int collection_ms, augment_ms;
+    bool inside;     /* the collection is inside of the range of the program */
+    bool checkpoint; /* and both are inside of a checkpoint */
+};
+
+static void add(struct fixture *f, const struct shape *shape, int64_t track, int64_t start,
+                int64_t length, const char *name, int64_t detail)
+{
+    struct store_slice slice = {.track = track,
+                                .start = FX_BASE + start,
+                                .dur = length,
+                                .name = fx_string(f, name),
+                                .category =
+                                    fx_string(f, shape->category ? shape->category : "torch"),
+                                .detail = detail,
+                                .correlation = FX_NONE};
+    FX(store_slice_add(f->s, &slice));
+}
+
+/* The range of the program lasts augment_ms, and longer by a collection inside of it. */
+static const struct an_result *run(struct fixture *f, struct shape shape)
+{
+    fx_open(f);
+    int64_t track = fx_track(f, f->process, "thread", "steps", NULL), work;
+    struct store_detail detail = fx_empty();
+    detail.schema = "tacho.work";
+    detail.kind = "matrix";
+    detail.flops = 1000;
+    work = fx_intern(f, &detail);
+    for (int i = 0; i < STEPS; i++) {
+        int64_t at = i * 100 * MS, augment = shape.augment_ms * MS,
+                collected = shape.collection ? shape.collection_ms * MS : 0;
+        fx_step(f, f->process, track, i, at, at + 100 * MS, 64, false);
+        if (shape.checkpoint)
+            add(f, &shape, track, at + MS / 2, 45 * MS, "torch.save", fx_kind(f, "checkpoint"));
+        if (augment)
+            add(f, &shape, track, at + MS, augment + (shape.inside ? collected : 0), "augment",
+                FX_NONE);
+        if (collected)
+            add(f, &shape, track, at + MS + (shape.inside ? MS : augment), collected,
+                shape.collection, fx_kind(f, "host"));
+        add(f, &shape, track, at + 50 * MS, 50 * MS, "Linear", work);
+    }
+    return fx_analyze(f);
+}
+
+static const struct an_finding *finding(const struct an_result *result, const char *id)
+{
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!strcmp(result->findings[i].id, id))
+            return &result->findings[i];
+    return NULL;
+}
+
+static void says(const char *text, const char *part)
+{
+    if (!text || !strstr(text, part))
+        fail_msg("\"%s\" does not say \"%s\"", text ? text : "(null)", part);
+}
+
+/* 20 of 100 ms in full collections, one a step: a tenth of them leaves 82 ms. */
+static void test_full_collections(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    const struct an_result *result =
+        run(f, (struct shape){.collection = "gc.collect 2", .collection_ms = 20, .augment_ms = 28});
+    const struct an_finding *garbage = finding(result, "GARBAGE");
+    assert_non_null(garbage);
+    says(garbage->claim, "garbage collection takes 20.0 % of the step");
+    says(garbage->action, "every 10 steps");
+    says(garbage->what_if, "collection=0.1x");
+    assert_near(garbage->gain.expected.value, 100 * (100 / 82.0 - 1), 0.2);
+    assert_true(garbage->gain.low.valid && garbage->gain.low.value > 0);
+    fx_close(f);
+}
+
+/* The others depend on what the program allocates: an upper bound is all that is known. */
+static void test_young_collections(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    const struct an_result *result =
+        run(f, (struct shape){.collection = "gc.collect 0", .collection_ms = 20});
+    const struct an_finding *garbage = finding(result, "GARBAGE");
+    assert_non_null(garbage);
+    says(garbage->action, "gc.freeze()");
+    assert_true(garbage->gain.ceiling && !garbage->gain.low.valid);
+    assert_near(garbage->gain.high.value, 25, 0.2);
+    fx_close(f);
+    result = run(f, (struct shape){.collection = "gc.collect 2", .collection_ms = 1});
+    assert_null(finding(result, "GARBAGE"));
+    fx_close(f);
+}
+
+/* The range of the program has 10 of 100 ms itself, wherever the collection is. */
+static void test_range_of_the_program(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    struct shape shape = {.collection = "gc.collect 2", .collection_ms = 20, .augment_ms = 10};
+    for (int inside = 0; inside < 2; inside++) {
+        shape.inside = inside;
+        const struct an_result *result = run(f, shape);
+        const struct an_finding *host = finding(result, "PYTHON_HOST");
+        assert_non_null(host);
+        says(host->claim, "the range augment takes 10.0 % of the step");
+        assert_near(host->gain.high.value, 100 * (100 / 90.0 - 1), 0.2);
+        assert_string_equal(result->findings[0].id, "GARBAGE");
+        fx_close(f);
+    }
+    shape.checkpoint = true; /* is cut out of the step */
+    const struct an_result *result = run(f, shape);
+    assert_null(finding(result, "PYTHON_HOST"));
+    assert_null(finding(result, "GARBAGE"));
+    fx_close(f);
+}
+
+/* Ranges of other programs are not those of Python; what is not marked is advised in its terms. */
+static void test_framework(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    const struct an_result *result = run(f, (struct shape){.category = "mine", .augment_ms = 10});
+    assert_null(finding(result, "PYTHON_HOST"));
+    says(finding(result, "UNATTRIBUTED")->action, "tacho_nvtx.h");
+    fx_close(f);
+    result = run(f, (struct shape){.augment_ms = 10});
+    assert_non_null(finding(result, "PYTHON_HOST"));
+    says(finding(result, "UNATTRIBUTED")->action, "record_function");
+    fx_close(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full_collections), cmocka_unit_test(test_young_collections),
+        cmocka_unit_test(test_range_of_the_program), cmocka_unit_test(test_framework)};
+    return cmocka_run_group_tests_name("an_findings_python", tests, NULL, NULL);
+}
