@@ -128,8 +128,8 @@ static struct advice more_workers(struct an_context *context, enum an_framework 
     if (in_line && torch)
         advice.action = an_finding_text(context,
                                         "give the loader workers: DataLoader(num_workers=%" PRId64
-                                        ", pin_memory=True): %s",
-                                        wanted, reason);
+                                        "%s): %s",
+                                        wanted, context->gpu ? ", pin_memory=True" : "", reason);
     else if (in_line)
         advice.action = an_finding_text(
             context, "move loading off the step's thread, give the loader workers: %s (%s)",

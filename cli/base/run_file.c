@@ -337,6 +337,14 @@ int cli_run_conclude_file(const char *path, const char *run, struct an_result **
     return code;
 }
 
+/* A program that failed before its first step has said why itself: that stays the last thing to
+ * read, below one line about the file. */
+static bool failed_at_start(const struct col_result *recording, const struct an_result *result)
+{
+    bool interrupted = !strncmp(recording->ended, "interrupted", strlen("interrupted"));
+    return recording->exit_code && !interrupted && result && !result->steps.count;
+}
+
 /* Says what was recorded, the verdict of an analysis, and what to type next. */
 static void say_recorded(const struct col_result *recording, const struct an_result *result,
                          bool report, const char *path, const char *word)
@@ -347,6 +355,8 @@ static void say_recorded(const struct col_result *recording, const struct an_res
                            : recording->slices + recording->counters + recording->steps,
                     events),
             lost_words(recording, lost), recording->ended);
+    if (!report && failed_at_start(recording, result))
+        return;
     if (result && !report) {
         cli_say("%s", result->verdict);
         if (result->caution)

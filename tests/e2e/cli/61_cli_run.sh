@@ -15,7 +15,9 @@ grep -q '^tacho: plain.tacho: .* events, 0 lost, exit 0$' "$work/err" || fail "n
 grep -qx 'tacho: next: tacho report plain.tacho' "$work/err" || fail "no next command"
 [ -f plain.tacho ] && [ ! -e plain.tacho.live ] || fail "files: $(ls)"
 integrity plain.tacho
-expect 7 "$TACHO" run -o seven -- sh -c 'exit 7'
+expect 7 "$TACHO" run -o seven -- sh -c 'echo Traceback >&2; exit 7'
+# a program that fails at its start has said why: one line about the file follows
+[ "$(grep -c '' "$work/err")" = 2 ] && grep -q '^tacho: seven.tacho: .*, exit 7$' "$work/err" || fail "after a failure: $(cat "$work/err")"
 expect 143 "$TACHO" run -o term -- sh -c 'kill -TERM $$'
 expect 127 "$TACHO" run -o missing -- ./no-such-program
 [ ! -e missing.tacho ] && [ ! -e missing.tacho.live ] || fail "a file for a target that never ran"

@@ -149,7 +149,8 @@ static void check_first(const struct shape *s, const char *class, const char *id
 static void test_input(void **state)
 {
     (void)state;
-    check_first(&(struct shape){.wait = 3000}, "INPUT-BOUND", "INPUT_STALL", 3000, "num_workers");
+    check_first(&(struct shape){.wait = 3000}, "INPUT-BOUND", "INPUT_STALL", 3000,
+                "num_workers=1, pin_memory=True)");
 }
 
 static void test_communication(void **state)

@@ -12,6 +12,7 @@ struct shape {
     const char *category;   /* of the ranges; NULL: "torch" */
     const char *collection; /* its name; NULL: there is none */
     int collection_ms, augment_ms;
+    int wait_ms;     /* for its batch, which the thread makes itself */
     bool inside;     /* the collection is inside of the range of the program */
     bool checkpoint; /* and both are inside of a checkpoint */
 };
@@ -46,6 +47,11 @@ static const struct an_result *run(struct fixture *f, struct shape shape)
         fx_step(f, f->process, track, i, at, at + 100 * MS, 64, false);
         if (shape.checkpoint)
             add(f, &shape, track, at + MS / 2, 45 * MS, "torch.save", fx_kind(f, "checkpoint"));
+        if (shape.wait_ms) {
+            add(f, &shape, track, at + MS, shape.wait_ms * MS, "DataLoader.__next__",
+                fx_kind(f, "input_wait"));
+            add(f, &shape, track, at + MS, shape.wait_ms * MS - 1000, "read", fx_kind(f, "read"));
+        }
         if (augment)
             add(f, &shape, track, at + MS, augment + (shape.inside ? collected : 0), "augment",
                 FX_NONE);
@@ -144,10 +150,23 @@ static void test_framework(void **state)
     fx_close(f);
 }
 
+/* Pinned memory is for copies to a device. */
+static void test_advice_fits_the_machine(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    const struct an_finding *stall = finding(run(f, (struct shape){.wait_ms = 40}), "INPUT_STALL");
+    assert_non_null(stall);
+    says(stall->action, "num_workers=");
+    assert_null(strstr(stall->action, "pin_memory"));
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_collections), cmocka_unit_test(test_young_collections),
-        cmocka_unit_test(test_range_of_the_program), cmocka_unit_test(test_framework)};
+        cmocka_unit_test(test_range_of_the_program), cmocka_unit_test(test_framework),
+        cmocka_unit_test(test_advice_fits_the_machine)};
     return cmocka_run_group_tests_name("an_findings_python", tests, NULL, NULL);
 }
