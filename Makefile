@@ -339,7 +339,7 @@ deb: all ## Debian package for this system, in build/deb
 SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) $(AGENT_ROOMS) profiler profiler/hook profiler/gemm $(UNIT_ROOMS) tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
 CXX_SOURCES := $(TACHO_CXX) $(wildcard tests/gpu/*.cu)
 SCRIPTS := $(sort $(filter-out %.py %.tsv,$(wildcard .ci/*)) tests/run $(shell find tests -name '*.sh'))
-PY_SOURCES := $(sort $(HOOK_PY) $(HOOK_PACKAGE) $(wildcard .ci/*.py workloads/bottlenecks/*.py) $(shell find tests -name '*.py'))
+PY_SOURCES := $(sort $(HOOK_PY) $(HOOK_PACKAGE) $(wildcard .ci/*.py profiler/python/tacho/*.py workloads/bottlenecks/*.py) $(shell find tests -name '*.py'))
 # the checks of tests/lint that are programs, but circles.py, which reads a build; 77: a tool is missing, which the check has said
 LINTS := $(sort $(wildcard tests/lint/*.sh) $(filter-out tests/lint/circles.py,$(wildcard tests/lint/*.py)))
 PYFLAKES ?= $(firstword $(foreach p,pyflakes3 pyflakes,$(shell command -v $(p))))

@@ -14,6 +14,7 @@ import time
 import zipfile
 
 folder, version, epoch, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+MODULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "profiler", "python", "tacho", "__init__.py")
 tag = "py3-none-manylinux_2_28_x86_64"
 info = f"tacho-{version}.dist-info"
 MAIN = '''"""Replaces this process by the program tacho of this package."""
@@ -38,7 +39,7 @@ Requires-Python: >=3.8
 """
 
 files = {
-    "tacho/__init__.py": (b'"""tacho, a profiler of training runs; the program is in bin/."""\n', 0o644),
+    "tacho/__init__.py": (open(MODULE, "rb").read(), 0o644),
     "tacho/__main__.py": (MAIN.encode(), 0o644),
     f"{info}/METADATA": (METADATA.encode(), 0o644),
     f"{info}/WHEEL": (f"Wheel-Version: 1.0\nGenerator: tacho\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(), 0o644),

@@ -41,7 +41,7 @@ static void unattributed_texts(struct an_context *context, struct an_finding *fi
         bool torch = an_command_framework(context) == AN_FRAMEWORK_TORCH;
         finding->action =
             torch ? "mark what the step does between its ranges: torch.profiler.record_function(), "
-                    "or annotate() of the package nvtx"
+                    "annotate() of the package nvtx, or range() of tacho's module (docs/pytorch.md)"
                   : "mark what the step does between its ranges (include/tacho_nvtx.h)";
         finding->effort = "some ranges in the code";
     }

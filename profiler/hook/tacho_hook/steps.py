@@ -19,6 +19,8 @@ class Accelerator:
     def used(self):
         if self.asks is None:  # PyTorch's modules are all there when the first step begins
             torch = sys.modules.get("torch")
+            if torch is None:
+                return False
             kinds = [getattr(torch, kind, None) for kind in ("cuda", "xpu", "mps")]
             self.asks = [getattr(m, "is_initialized", None) or m.is_available for m in kinds if m is not None]
         for ask in self.asks:
@@ -37,6 +39,7 @@ class Steps:
     """The steps of this process. `open`: a step's range is open on the thread `thread`."""
 
     def __init__(self):
+        self._by_hand = lambda: self  # in place of a reference to an optimizer
         self.looks = []  # called after each of the first LOOKS steps and each LOOKS-th of the others
         self.reset()
 
@@ -70,6 +73,17 @@ class Steps:
             if anchor is not None and anchor() is not None:
                 return
             self.anchor = weakref.ref(optimizer)
+        self._next()
+
+    def marked(self):
+        """The program says that an update is complete: updates of optimizers are steps no longer. A step that such an update
+        has just begun goes on."""
+        by_optimizer = self.anchor is not None and self.anchor is not self._by_hand
+        self.anchor = self._by_hand
+        if not (by_optimizer and self.open):
+            self._next()
+
+    def _next(self):
         if self.open:
             if self.thread != threading.get_ident():
                 return  # another thread's step: ranges of a thread nest

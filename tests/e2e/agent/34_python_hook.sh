@@ -153,6 +153,38 @@ one collectives "SELECT d.collective, d.bytes, x.correlation, d.ranks FROM slice
 diff want got > difference || wrong "collectives: $(cat difference)"
 grep -q "positional argument" collectives.out || wrong "a call's own words on wrong arguments: $(cat collectives.out)"
 
+# ---- the module tacho: what a program marks itself, with PyTorch or without; without tacho it does nothing
+cat > marks.py << 'PYTHON'
+import sys, time, tacho
+@tacho.range("depth")
+def depth(n): return n and 1 + depth(n - 1)
+if "torch" in sys.argv:
+    import torch
+    optimizer = torch.optim.SGD()
+for i in range(6):
+    with tacho.range("augment"): time.sleep(0.002)
+    depth(2)
+    tacho.counter("loss", 6 - i)
+    if "torch" in sys.argv:
+        for _ in range(2): optimizer.step()  # accumulates: its updates are not the steps
+    tacho.step()
+try:
+    with tacho.range("raises"): raise KeyError
+except KeyError: print("left")
+PYTHON
+export PYTHONPATH=$TMPDIR/substitute:$SRC/profiler/python
+[ "$(python3 marks.py 2>&1)" = left ] || wrong "marks without tacho: $(python3 marks.py 2>&1)"
+record marks python3 marks.py
+record marks-torch python3 marks.py torch
+printf '%s\n' 'augment 6' 'depth 18' 'raises 1' 'step 6' > want
+ranges marks | grep -v hook.measure > got
+diff want got > difference || wrong "marks: $(cat difference)"
+[ "$(one marks 'SELECT count("end") FROM step')" = 5 ] || wrong "marks: $(one marks 'SELECT count("end") FROM step') steps"
+[ "$(one marks "SELECT count(*) || ' ' || min(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'loss'")" = "6 1.0" ] || wrong "marks: counter"
+# the first two updates come before the program says that it marks its steps
+[ "$(one marks-torch 'SELECT count("end") FROM step')" = 7 ] || wrong "marks with PyTorch: $(one marks-torch 'SELECT count("end") FROM step') steps"
+export PYTHONPATH=$TMPDIR/substitute
+
 # ---- left alone: without the hook nothing; another sitecustomize runs all the same; a program sees its own path
 "$TACHO" run --no-hook --no-peak --no-counters -o none -- python3 loop.py 0 > /dev/null 2>&1 || wrong "--no-hook: exit code $?"
 [ "$(one none 'SELECT count(*) FROM step')" = 0 ] || wrong "--no-hook: steps"
