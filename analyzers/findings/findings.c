@@ -121,6 +121,7 @@ static const struct {
                 {"UNEVEN_DATA", AN_CLASS_COMM},
                 {"SLOW_STAGE", AN_CLASS_COMM},
                 {"INPUT_STALL", AN_CLASS_INPUT},
+                {"DDP_SYNC_EACH_MICROSTEP", AN_CLASS_COMM},
                 {"EXPOSED_COMM", AN_CLASS_COMM},
                 {"LAUNCH_BOUND", AN_CLASS_HOST},
                 {"HOST_BOUND", AN_CLASS_HOST},
@@ -233,6 +234,7 @@ static int run_checks(struct an_findings_list *findings)
     an_findings_threads(findings);
     an_findings_pressure(findings);
     rc = an_findings_python(findings);
+    rc = rc ? rc : an_findings_ddp(findings);
     rc = rc ? rc : unattributed(findings);
     rc = rc ? rc : an_findings_quota(findings);
     rc = rc ? rc : an_findings_others(findings);

@@ -146,7 +146,8 @@ int an_findings_kernels(struct an_findings_list *findings); /* how well kernels 
 int an_findings_engine(struct an_findings_list *findings); /* steps that compute on the processor */
 /* What the thread of the steps does itself, without a device (findings_python.c). */
 int an_findings_python(struct an_findings_list *findings);
-void an_findings_run(struct an_findings_list *findings);   /* evaluations, checkpoints, start-up */
+int an_findings_ddp(struct an_findings_list *findings);  /* reductions that are not needed */
+void an_findings_run(struct an_findings_list *findings); /* evaluations, checkpoints, start-up */
 void an_findings_jitter(struct an_findings_list *findings);
 void an_findings_pipeline(struct an_findings_list *findings);
 void an_findings_ranks(struct an_findings_list *findings);

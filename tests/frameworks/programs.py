@@ -181,6 +181,30 @@ def ranks(folder):
         sys.exit(0)
 
 
+def accumulates(how):
+    """Two ranks accumulate four micro-steps. Blocks of five steps reduce the gradients in each of them, and in the last one only."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    net = nn.parallel.DistributedDataParallel(model(1024))
+    other = nn.parallel.DistributedDataParallel(model(64))  # one more model is no micro-step
+    optimizer = torch.optim.SGD(list(net.parameters()) + list(other.parameters()), 1e-3)
+    for i in range(60):
+        begin, last_only = time.perf_counter(), how == "last" or (how == "both" and i // 5 % 2 == 1)
+        for k in range(4):
+            with net.no_sync() if last_only and k < 3 else contextlib.nullcontext():
+                x, y = batch(32)
+                functional.cross_entropy(net(x), y).backward()
+        functional.cross_entropy(other(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        truth.setdefault("last" if last_only else "each", []).append(1e3 * (time.perf_counter() - begin))
+    rank = dist.get_rank()
+    dist.destroy_process_group()
+    if rank:
+        sys.exit(0)
+
+
 def garbage(folder):
     """A full collection of a large heap in each step; then the same steps with one in ten, to know what that brings."""
     import gc

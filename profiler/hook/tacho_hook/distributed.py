@@ -48,14 +48,19 @@ class _GradientWait:
     is not known: there it is a wait only."""
 
     passes = {}  # of each process group: how many backward passes have reduced gradients
+    reduced = weakref.WeakKeyDictionary()  # of each DistributedDataParallel: the step in which it reduced its gradients last
     replica = None  # the DistributedDataParallel whose next backward pass will
 
     def __init__(self, engine):
         self.engine, self.thread, self.open = engine, threading.get_ident(), False
         self.handle = self.group = None
+        self.name = "gradients reduced"
         replica, _GradientWait.replica = _GradientWait.replica, None
         if replica is not None and replica() is not None:
             self.group = replica().process_group
+            if self.reduced.get(replica()) == steps.index:
+                self.name = "gradients reduced again"
+            self.reduced[replica()] = steps.index
 
     @staticmethod
     def of(autograd, arguments):
@@ -80,11 +85,11 @@ class _GradientWait:
             return
         self.open = True
         if self.group is None:
-            lib.push_role(name_of("gradients reduced"), ROLE_COMM_WAIT)
+            lib.push_role(name_of(self.name), ROLE_COMM_WAIT)
             return
         key = "gradients of %s" % getattr(self.group, "group_name", "")
         sequence = self.passes[key] = self.passes.get(key, -1) + 1
-        lib.push_comm(name_of("gradients reduced"), 1, UNKNOWN, zlib.crc32(key.encode()), sequence, self.group.size())
+        lib.push_comm(name_of(self.name), 1, UNKNOWN, zlib.crc32(key.encode()), sequence, self.group.size())
 
     def end(self):
         self.handle.remove()

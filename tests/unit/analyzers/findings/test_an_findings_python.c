@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Host time of a program of PyTorch by range: steps of 100 ms with 50 ms of work, collections and a
- * range of the program.
+ * Findings of programs of PyTorch on the CPU. Host time by range: steps of 100 ms with 50 ms of
+ * work, collections and a range of the program. Reductions of DistributedDataParallel.
  */
 #include "tests/unit/an_fixture.h"
 
@@ -162,11 +162,54 @@ static void test_advice_fits_the_machine(void **state)
     fx_close(f);
 }
 
+/* Four reductions of 10 ms a step, of one model or of several ones: of one model the last is
+ * enough.
+ */
+static const struct an_result *reduce(struct fixture *f, bool of_one_model)
+{
+    fx_open(f);
+    int64_t track = fx_track(f, f->process, "thread", "steps", NULL);
+    struct store_detail comm = fx_empty(), work = fx_empty();
+    struct shape shape = {0};
+    comm.schema = "tacho.comm";
+    comm.collective = "all_reduce";
+    comm.ranks = 2;
+    work.schema = "tacho.work";
+    work.kind = "matrix";
+    work.flops = 1000;
+    for (int i = 0; i < STEPS; i++) {
+        int64_t at = i * 100 * MS;
+        fx_step(f, f->process, track, i, at, at + 100 * MS, 64, false);
+        for (int k = 0; k < 4; k++) {
+            add(f, &shape, track, at + k * 25 * MS, 15 * MS, "backward", fx_intern(f, &work));
+            add(f, &shape, track, at + (k * 25 + 15) * MS, 10 * MS,
+                k && of_one_model ? "gradients reduced again" : "gradients reduced",
+                fx_intern(f, &comm));
+        }
+    }
+    return fx_analyze(f);
+}
+
+static void test_reductions(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    const struct an_finding *each = finding(reduce(f, true), "DDP_SYNC_EACH_MICROSTEP");
+    assert_non_null(each);
+    says(each->claim, "reduced 4 times a step: all but the last one take 30.0 % of the step");
+    says(each->action, "no_sync()");
+    assert_true(each->gain.ceiling);
+    assert_near(each->gain.high.value, 100 * (100 / 70.0 - 1), 0.01);
+    fx_close(f);
+    assert_null(finding(reduce(f, false), "DDP_SYNC_EACH_MICROSTEP"));
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full_collections), cmocka_unit_test(test_young_collections),
-        cmocka_unit_test(test_range_of_the_program), cmocka_unit_test(test_framework),
-        cmocka_unit_test(test_advice_fits_the_machine)};
+        cmocka_unit_test(test_full_collections),        cmocka_unit_test(test_young_collections),
+        cmocka_unit_test(test_range_of_the_program),    cmocka_unit_test(test_framework),
+        cmocka_unit_test(test_advice_fits_the_machine), cmocka_unit_test(test_reductions)};
     return cmocka_run_group_tests_name("an_findings_python", tests, NULL, NULL);
 }

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DistributedDataParallel of PyTorch on the CPU: gradients that are reduced in each micro-step of a
+ * step, where the last one is enough (DDP_SYNC_EACH_MICROSTEP). The hook names what reduces the
+ * gradients of one model once more before its update.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/words.h"
+#include "analyzers/findings/findings_private.h"
+
+#define REDUCED "gradients reduced"
+#define AGAIN   "gradients reduced again"
+
+/* What the thread of a step spends in reductions of gradients. */
+struct reductions {
+    int64_t needless; /* ns of all but the last one */
+    size_t count, again;
+};
+
+static struct reductions of_step(const struct an_context *context, const struct an_step *step)
+{
+    const struct an_trace *trace = context->trace;
+    const struct an_track *track = &trace->track[context->lane[step->lane].track];
+    struct reductions reductions = {0};
+    int64_t last = 0;
+    for (size_t i = an_slice_seek(trace, track, step->start);
+         i < an_track_end(track) && trace->slice.start[i] < step->end; i++) {
+        const char *name = an_trace_name(trace, trace->slice.name[i]);
+        if (trace->slice.dur[i] == AN_OPEN || an_slice_role(trace, i) != AN_ROLE_COMM ||
+            strncmp(name, REDUCED, strlen(REDUCED)) != 0)
+            continue;
+        reductions.needless = an_time_add(reductions.needless, last);
+        last = trace->slice.dur[i];
+        reductions.count++;
+        reductions.again += !strcmp(name, AGAIN);
+    }
+    return reductions;
+}
+
+/* Adds the finding: every step has the reductions, which the last micro-step alone would make. */
+static void each_microstep(struct an_findings_list *findings, const struct an_class_share *share,
+                           double reductions)
+{
+    struct an_context *context = findings->context;
+    struct an_finding *finding = an_findings_add(
+        findings, "DDP_SYNC_EACH_MICROSTEP",
+        an_finding_text(context,
+                        "gradients are reduced %.2g times a step: all but the last one take %.1f "
+                        "%% of the step",
+                        reductions, share->mean));
+    an_finding_evidence(finding,
+                        an_class_share_text(context, share, "reductions before the last one"));
+    an_finding_note(context, finding, "%zu of %zu steps have such time", share->touched,
+                    share->steps);
+    finding->action = "reduce gradients in the last micro-step only: run the others, forward and "
+                      "backward, inside of model.no_sync()";
+    finding->effort = "some lines of code";
+    finding->bound = true;
+    an_finding_ceiling(finding, 100, share->mean, FINDINGS_NOT_REPLAYED);
+    finding->method = "ceiling: step / (step - reductions before the last one) - 1; nothing was "
+                      "replayed";
+    finding->verify = an_command_rerun(context, "model.no_sync() in all but the last micro-step");
+    finding->wrong_when = "the ranks wait for a slow rank there: then they wait in the last one "
+                          "as long";
+}
+
+int an_findings_ddp(struct an_findings_list *findings)
+{
+    const struct an_context *context = findings->context;
+    double *values = calloc(context->step_count + 1, sizeof *values), reductions = 0;
+    size_t count = 0, again = 0;
+    if (!values)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        const struct an_lane *lane = &context->lane[step->lane];
+        int64_t ns = an_step_detailed(step) ? an_step_ns(step) : 0;
+        if (ns <= 0 || lane->device != AN_NONE || lane->track == AN_NONE)
+            continue;
+        struct reductions of = of_step(context, step);
+        values[count++] = of.again ? an_percent((double)of.needless, (double)ns) : 0;
+        reductions += (double)of.count;
+        again += of.again;
+    }
+    struct an_class_share share = an_share_of_values(values, count);
+    free(values);
+    if (again && an_class_share_matters(&share))
+        each_microstep(findings, &share, reductions / (double)count);
+    return 0;
+}
