@@ -126,10 +126,9 @@ static struct advice more_workers(struct an_context *context, enum an_framework 
             an_finding_text(context, "%s,loader.prefetch=%" PRId64, advice.what_if, wanted);
     const char *reason = workers_reason(context, wanted);
     if (in_line && torch)
-        advice.action = an_finding_text(context,
-                                        "give the loader workers: DataLoader(num_workers=%" PRId64
-                                        "%s): %s",
-                                        wanted, context->gpu ? ", pin_memory=True" : "", reason);
+        advice.action = an_finding_text(
+            context, "give the loader workers: DataLoader(num_workers=%" PRId64 "%s): %s", wanted,
+            context->gpu ? ", pin_memory=True" : "", reason);
     else if (in_line)
         advice.action = an_finding_text(
             context, "move loading off the step's thread, give the loader workers: %s (%s)",
