@@ -2,6 +2,7 @@
  *
  * tacho report: where the time of each step went, in all formats.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +10,11 @@
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
+#include "reports/sections/sections.h"
 
 struct values {
     struct cli_range steps;
-    const char *output, *color, *by, *classes, *marker, *hta;
+    const char *output, *color, *by, *classes, *marker, *hta, *sections;
     int64_t width, ops;
     double peak, flops, price;
     bool json, markdown, html, save, definitions, no_color, tracelens, tb;
@@ -26,6 +28,8 @@ static const struct cli_option options[] = {
     CLI_FLAG_ROW("save", 0, save, "also save metrics and findings in the run's file"),
     CLI_FLAG_ROW("definitions", 0, definitions, "append the definitions of the numbers"),
     CLI_TEXT_ROW("steps", 0, CLI_RANGE, steps, "A:B", "only steps A to B (A: or :B or one index)"),
+    CLI_TEXT_ROW("section", 0, CLI_TEXT, sections, "NAME,...",
+                 "only these sections: budget, trust, cards, ops"),
     CLI_TEXT_ROW("by", 0, CLI_CHOICE, by, "op|module|line|annotation",
                  "GPU time by operator, module, line or annotation (op)"),
     CLI_NUMBER_ROW("top", 0, CLI_INT, ops, "N", "rows of the tables (12)", 1, 100000),
@@ -112,6 +116,25 @@ static int load(const struct values *values, const char *run, struct col_found *
     return code;
 }
 
+/* 0, or an exit code after a message that names the sections. */
+static int check_sections(const struct values *values)
+{
+    char names[512] = "";
+    size_t length = 0, used = 0;
+    if (!values->sections)
+        return 0;
+    if (values->json)
+        return cli_usage("report", NULL, "--section is not for --json, which holds all of them");
+    const char *unknown = rep_sections_unknown(values->sections, &length);
+    if (!unknown)
+        return 0;
+    for (size_t i = 0; rep_sections_id(i) && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                                 rep_sections_id(i));
+    return cli_usage("report", NULL, "--section: no section '%.*s': %s", (int)length, unknown,
+                     names);
+}
+
 static const char *format_of(const struct values *values)
 {
     if (values->json)
@@ -132,6 +155,9 @@ int cli_report(int argc, char **argv)
         return code;
     if (values.json + values.markdown + values.html > 1)
         return cli_usage("report", NULL, "only one of --json, --markdown and --html");
+    code = check_sections(&values);
+    if (code)
+        return code;
     code = load(&values, first < argc ? argv[first] : "latest", &found, &result);
     if (code)
         return code;
@@ -140,6 +166,7 @@ int cli_report(int argc, char **argv)
     settings.definitions = values.definitions;
     settings.ops = (int)values.ops;
     settings.by = values.by;
+    settings.sections = values.sections;
     code = cli_output_open(&out, values.output, argv + first);
     if (!code) {
         int rc = rep_write(format_of(&values), result, &settings, out.file);

@@ -390,7 +390,8 @@ static int write_parts(struct parts *parts, const struct an_result *result,
                         .format = &html,
                         .utf8 = true,
                         .rows = options->ops ? options->ops : ROWS,
-                        .by = options->by};
+                        .by = options->by,
+                        .sections = options->sections};
     html.data = open_memstream(&parts->data, &parts->data_size);
     bool ok = html.nav && html.data && page.out;
     if (ok) {

@@ -15,6 +15,7 @@ struct rep_options {
     bool definitions; /* text: append the definitions of every metric (JSON never does) */
     int ops;          /* rows of the ops table in text; 0 = 12 */
     const char *by;   /* table of device time: "op" (also NULL), "module", "line", "annotation" */
+    const char *sections; /* text, Markdown, HTML: only these, "budget,trust"; NULL: all */
 };
 
 #endif

@@ -40,14 +40,15 @@ struct page {
     void *format; /* what the format keeps */
     int width;
     bool utf8, color;
-    int column;          /* where the next item goes */
-    int indent;          /* of lines that continue */
-    int blanks;          /* that are written when something follows: no line ends in a blank */
-    bool joined;         /* the line has an item already */
-    bool gap;            /* the line above is blank */
-    int rows;            /* of a table; 0: the default */
-    const char *missing; /* under each table: how heavy the loss of events is; NULL: not heavy */
-    const char *by;      /* which table of device time: as rep_options */
+    int column;           /* where the next item goes */
+    int indent;           /* of lines that continue */
+    int blanks;           /* that are written when something follows: no line ends in a blank */
+    bool joined;          /* the line has an item already */
+    bool gap;             /* the line above is blank */
+    int rows;             /* of a table; 0: the default */
+    const char *missing;  /* under each table: how heavy the loss of events is; NULL: not heavy */
+    const char *by;       /* which table of device time: as rep_options */
+    const char *sections; /* only these: as rep_options */
 };
 
 /* What a format does with each of the calls below. */

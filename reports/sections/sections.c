@@ -54,6 +54,57 @@ static const struct section {
     {NULL, NULL, NULL, SHOWN},
 };
 
+/* The ids of a list with commas, one a call: its length, and *list behind it; 0 at the end. */
+static size_t next_id(const char **list, const char **id)
+{
+    *id = *list + strspn(*list, ",");
+    size_t length = strcspn(*id, ",");
+    *list = *id + length;
+    return length;
+}
+
+static bool listed(const char *list, const char *wanted)
+{
+    const char *id;
+    for (size_t length; (length = next_id(&list, &id)) > 0;)
+        if (length == strlen(wanted) && !strncmp(id, wanted, length))
+            return true;
+    return false;
+}
+
+static bool is_section(const char *id, size_t length)
+{
+    for (const struct section *section = sections; section->write; section++)
+        if (section->id && strlen(section->id) == length && !strncmp(section->id, id, length))
+            return true;
+    return false;
+}
+
+const char *rep_sections_unknown(const char *list, size_t *length)
+{
+    const char *id;
+    while ((*length = next_id(&list, &id)) > 0)
+        if (!is_section(id, *length))
+            return id;
+    return NULL;
+}
+
+const char *rep_sections_id(size_t index)
+{
+    for (const struct section *section = sections; section->write; section++)
+        if (section->id && !index--)
+            return section->id;
+    return NULL;
+}
+
+/* Pictures are not for lines, unless a list asks for them. */
+static bool skipped(const struct page *page, const struct section *section)
+{
+    if (page->sections)
+        return !listed(page->sections, section->id);
+    return section->how == DRAWN && page->ops == &page_lines;
+}
+
 static void write_row(struct page *page, const struct an_result *result,
                       const struct section *section)
 {
@@ -77,11 +128,11 @@ void rep_sections_write(struct page *page, const struct an_result *result, bool 
         page_blank(page);
     }
     for (const struct section *section = sections; section->write; section++) {
-        skip = section->id ? section->how == DRAWN && page->ops == &page_lines : skip;
+        skip = section->id ? skipped(page, section) : skip;
         if (!skip)
             write_row(page, result, section);
     }
-    if (definitions) {
+    if (definitions && !page->sections) {
         page_section(page, "definitions", "Definitions", true);
         rep_section_definitions(page);
     }

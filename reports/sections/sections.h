@@ -17,6 +17,11 @@ void rep_sections_write(struct page *page, const struct an_result *result, bool 
 /* One section and what continues it. TACHO_EUSAGE: none has this id. */
 int rep_sections_write_one(struct page *page, const struct an_result *result, const char *id);
 
+/* The first id of a list ("budget,trust") that no section has, and its length; NULL: none. */
+const char *rep_sections_unknown(const char *list, size_t *length);
+/* The id of a section by its place in the order; NULL behind the last. */
+const char *rep_sections_id(size_t index);
+
 /* ---- the sections, each in a file of this folder --------------------------------------------- */
 
 /* A section is written with the calls of page.h and table.h only. It prints nothing where a run of

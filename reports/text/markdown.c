@@ -340,7 +340,8 @@ int rep_markdown_write(const struct an_result *result, const struct rep_options 
                         .format = &markdown,
                         .utf8 = true,
                         .rows = options->ops,
-                        .by = options->by};
+                        .by = options->by,
+                        .sections = options->sections};
     rep_sections_write(&page, result, options->definitions);
     close_fold(&page);
     return page_flush(&page);

@@ -17,6 +17,7 @@ static struct page open_page(const struct rep_options *options, FILE *out)
                          .color = options->color,
                          .rows = options->ops,
                          .by = options->by,
+                         .sections = options->sections,
                          .width = page_lines_width(options->width)};
 }
 

@@ -8,6 +8,7 @@
 #include "analyzers/base/arena.h"
 #include "analyzers/base/words.h"
 #include "rep_golden.h"
+#include "reports/sections/sections.h"
 #include "reports/words/escape.h"
 #include "reports/words/kernel_name.h"
 #include "tests/unit/rep_fixture.h"
@@ -349,6 +350,35 @@ static void test_no_exponents(void **state)
     assert_null(exponent_in("<path d=\"M1e-05\"/><script>1e-05</script>", true));
 }
 
+/* A list keeps what ran, the verdict and its sections, and nothing else, in all three formats. */
+static void test_chosen_sections(void **state)
+{
+    static const char *const formats[] = {"text", "markdown", "html"};
+    struct fixture fx, *f = &fx;
+    size_t length = 0;
+    (void)state;
+    fx_scaled(f, 1);
+    const struct an_result *r = fx_analyze_with(f, &(struct an_options){.file = "run.tacho"});
+    for (size_t k = 0; k < 3; k++) {
+        struct rep_options o = {.width = 100, .utf8 = true};
+        char *whole = rep_text(r, formats[k], &o);
+        o.sections = "trust,budget";
+        char *some = rep_text(r, formats[k], &o);
+        assert_non_null(strstr(whole, "Utilisation"));
+        assert_null(strstr(some, "Utilisation"));
+        assert_non_null(strstr(some, "Where a step goes"));
+        assert_non_null(strstr(some, "Trust"));
+        assert_non_null(strstr(some, "run.tacho"));
+        assert_true(strlen(some) < strlen(whole));
+        free(whole);
+        free(some);
+    }
+    fx_close(f);
+    assert_null(rep_sections_unknown("trust,budget", &length));
+    assert_memory_equal(rep_sections_unknown("trust,budge,x", &length), "budge", 5);
+    assert_int_equal(length, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_no_exponents),
+        cmocka_unit_test(test_chosen_sections),
         cmocka_unit_test(test_widths_and_hostile_names),
         cmocka_unit_test(test_accelerators),
         cmocka_unit_test(test_kernel_names),
