@@ -38,19 +38,33 @@ double an_pairs_run_ms(const struct an_result *result, double step)
     return step * (1 + phases * ranks / (steps->mean_ms.value * (double)steps->count));
 }
 
-const char *an_pairs_verdict(const struct an_gain *predicted, const struct an_interval *measured)
+struct an_pairs_judgement an_pairs_judge(const struct an_gain *predicted,
+                                         const struct an_interval *measured)
 {
-    if (!predicted->high.valid || isnan(measured->low))
-        return "nothing was predicted for it";
+    enum an_pairs_outcome open = AN_PAIRS_OPEN, held = AN_PAIRS_HELD, failed = AN_PAIRS_FAILED;
+    if (!predicted->high.valid)
+        return (struct an_pairs_judgement){open, "nothing was predicted for it"};
+    if (isnan(measured->low))
+        return (struct an_pairs_judgement){open, "two pairs are needed for an interval"};
+    if (measured->low > predicted->high.value)
+        return (struct an_pairs_judgement){
+            failed, predicted->ceiling ? "above the ceiling" : "above the predicted interval"};
     if (predicted->ceiling)
-        return measured->low > predicted->high.value ? "above the ceiling: the bound does not hold"
-                                                     : "within the ceiling";
-    if (measured->low <= 0 && predicted->low.value > 0 &&
-        measured->high >= predicted->expected.value)
-        return "undecided: no gain and the predicted one are both inside; more --pairs";
+        return (struct an_pairs_judgement){held, "within the ceiling"};
+    if (measured->high < predicted->low.value)
+        return (struct an_pairs_judgement){failed, "below the predicted interval"};
+    if (measured->low <= 0 && predicted->low.value > 0)
+        return (struct an_pairs_judgement){
+            open,
+            "no gain and a predicted one are both inside the measured interval; more --pairs"};
     if (measured->estimate >= predicted->low.value && measured->estimate <= predicted->high.value)
-        return "inside the predicted interval";
-    if (measured->high >= predicted->low.value && measured->low <= predicted->high.value)
-        return "outside the predicted interval, but the two intervals overlap";
-    return "outside the predicted interval: the prediction does not hold";
+        return (struct an_pairs_judgement){held, "inside the predicted interval"};
+    return (struct an_pairs_judgement){
+        open, "outside the predicted interval, but the two intervals overlap; more --pairs"};
+}
+
+const char *an_pairs_outcome_name(enum an_pairs_outcome outcome)
+{
+    static const char *const names[] = {"cannot tell", "held", "did not hold"};
+    return names[outcome];
 }

@@ -21,7 +21,17 @@ struct an_interval an_pairs_gain(const double *before, const double *after, size
  * checkpoints), for a step of `step` ms. */
 double an_pairs_run_ms(const struct an_result *result, double step);
 
-/* What a measured gain says about a predicted one, as a clause. Static storage. */
-const char *an_pairs_verdict(const struct an_gain *predicted, const struct an_interval *measured);
+/* What a measured gain says about a predicted one. It held: the measured gain is inside the
+ * predicted interval (of a ceiling: not above it). It did not hold: the two intervals do not touch.
+ * Open: the pairs do not decide, or nothing was predicted. */
+enum an_pairs_outcome { AN_PAIRS_OPEN, AN_PAIRS_HELD, AN_PAIRS_FAILED };
+struct an_pairs_judgement {
+    enum an_pairs_outcome outcome;
+    const char *reason; /* as a clause; static storage */
+};
+struct an_pairs_judgement an_pairs_judge(const struct an_gain *predicted,
+                                         const struct an_interval *measured);
+/* "held", "did not hold", "cannot tell". */
+const char *an_pairs_outcome_name(enum an_pairs_outcome outcome);
 
 #endif

@@ -80,7 +80,8 @@ void an_findings_ranges(struct an_findings_list *findings)
     const struct an_result *result = context->result;
     struct an_class_share share;
     int64_t all_ns;
-    if (an_command_framework(context) == AN_FRAMEWORK_TORCH) /* has a check of its own: PYTHON_HOST */
+    if (an_command_framework(context) ==
+        AN_FRAMEWORK_TORCH) /* has a check of its own: PYTHON_HOST */
         return;
     if (result->budget.reason || context->gpu || !result->critical_path.length_ns.valid ||
         an_class_share(context, AN_CLASS_HOST, &share) || !an_class_share_matters(&share))

@@ -36,8 +36,10 @@ void rep_verify_text(const struct rep_verify *verify, FILE *out)
     fprintf(out, "\nPredicted  %s", rep_gain_text(words, sizeof words, predicted(verify)));
     if (verify->finding)
         fprintf(out, "  (finding %zu, %s)", verify->number, verify->finding->id);
-    fprintf(out, "\nMeasured   %+.1f %% [%.1f, %.1f]  (95 %%, %zu pairs): %s\n", gain.estimate,
-            gain.low, gain.high, verify->pairs, an_pairs_verdict(predicted(verify), &gain));
+    struct an_pairs_judgement judgement = an_pairs_judge(predicted(verify), &gain);
+    fprintf(out, "\nMeasured   %+.1f %% [%.1f, %.1f]  (95 %%, %zu pairs)\n", gain.estimate,
+            gain.low, gain.high, verify->pairs);
+    fprintf(out, "Prediction %s: %s\n", an_pairs_outcome_name(judgement.outcome), judgement.reason);
     fprintf(out, "Kept       %s\n", verify->kept);
 }
 
@@ -84,7 +86,9 @@ int rep_verify_json(const struct rep_verify *verify, FILE *out)
     rep_put_real(&writer, "expected", gain.estimate, "not measured");
     rep_put_real(&writer, "high", gain.high, "too few pairs");
     rep_close(&writer);
-    rep_put_text(&writer, "verdict", an_pairs_verdict(predicted(verify), &gain));
+    struct an_pairs_judgement judgement = an_pairs_judge(predicted(verify), &gain);
+    rep_put_text(&writer, "outcome", an_pairs_outcome_name(judgement.outcome));
+    rep_put_text(&writer, "reason", judgement.reason);
     rep_put_text(&writer, "kept", verify->kept);
     put_pairs(&writer, verify);
     return rep_writer_end(&writer);

@@ -35,7 +35,7 @@ chmod +x no-interpreter
     (cd folder && try report && try report latest)
     try help
     try --help
-    for command in run train report import export recover sql doctor version help; do
+    for command in run train report import export recover verify sql doctor version help; do
         try help $command
     done
     try reprot
@@ -106,7 +106,7 @@ fi
 diff -u "$golden" "$work/all" || fail "messages differ from $golden (BLESS=1 accepts them)"
 
 # --help of a command is the same text; --version is version
-for command in run report import export recover sql doctor version help; do
+for command in run report import export recover verify sql doctor version help; do
     cmp -s <("$TACHO" help $command) <("$TACHO" $command --help) || fail "$command --help differs from help $command"
 done
 [ "$("$TACHO" --version)" = "$("$TACHO" version)" ] || fail "--version"

@@ -438,7 +438,7 @@ static void test_verify(void **state)
     assert_non_null(x);
     says(x->action, "--workers 3 instead of 1");
     says(x->verify,
-         "tacho run -o after-workers.tacho -- mpirun train --data 'it'\\''s mine' --workers 3; "
+         "tacho run -o after-workers.tacho -- mpirun train --workers 3 --data 'it'\\''s mine'; "
          "tacho diff run.tacho after-workers.tacho");
     fx_close(f);
 }

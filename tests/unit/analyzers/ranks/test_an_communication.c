@@ -435,7 +435,7 @@ static void test_remedy_fits_the_link(void **state)
                        .command = "[\"train\",\"--slow-link\",\"8\",\"--no-overlap\"]"};
     x = exposed(make(f, s)); /* 0.26 GB/s */
     says(x->action, "7.6 times slower than the measured link");
-    says(x->verify, "train --no-overlap --slow-link 1;");
+    says(x->verify, "train --slow-link 1 --no-overlap;");
     says(x->what_if, "link=7.6x");
     fx_close(f);
     s.link = 0.5e9; /* cores that are shared explain as much */
