@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
+# parallel: first
 # The dashboard on a terminal: what its keys do, any size of screen, every way it can end, and what it says when the run it shows
 # ends, is deleted, begins again or loses its recorder.
 # shellcheck disable=SC1003  # a backslash for the terminal

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
+# parallel: first
 # tacho calibrate: measures once a machine, keeps it, refuses a damaged file, and runs get its rows, each once.
 # shellcheck disable=SC2154,SC2153  # work, TACHO: cli_common.sh
 . "$(dirname "$0")/../kit/cli_common.sh"

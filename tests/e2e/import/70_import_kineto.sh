@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
+# parallel: first
 # Kineto imports of the shared traces against counts that Python makes from the JSON: rows, ns, correlations, details, names,
 # two ranks as one run, names with anything in them, files cut off at 12 random places (1,000 in long_import_truncation.sh).
 set -u
