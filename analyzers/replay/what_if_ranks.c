@@ -32,6 +32,7 @@ struct rank_scaling {
     uint32_t *lane_of;      /* of every track */
     double *work[PLACES];   /* [lane * columns + column] ns; ELSEWHERE: [lane], a step */
     double *factor[PLACES]; /* the same */
+    bool *has_step;         /* [lane * columns + column]: the lane has it, with its ranges */
     int64_t touched;
     bool scale; /* second pass: scale, do not add up */
 };
@@ -171,10 +172,8 @@ static double find_goal(const struct rank_scaling *scaling, uint32_t lane, enum 
             continue;
         double ns = place == ELSEWHERE ? scaling->work[place][other] / steps_of(scaling, other)
                                        : scaling->work[place][other * scaling->columns + column];
-        if (place != ELSEWHERE &&
-            scaling->work[ON_THREAD][other * scaling->columns + column] == 0 &&
-            scaling->work[ON_DEVICE][other * scaling->columns + column] == 0)
-            continue; /* this rank does not have the step */
+        if (place != ELSEWHERE && !scaling->has_step[other * scaling->columns + column])
+            continue;
         others[count++] = ns;
         sum += ns;
     }
@@ -276,12 +275,16 @@ static int allocate(struct rank_scaling *scaling)
         scaling->factor[place] = calloc(cell_count + 1, sizeof *scaling->factor[place]);
         done = scaling->work[place] && scaling->factor[place];
     }
-    if (!done || an_stage_map_of(context, &scaling->map))
+    scaling->has_step = calloc(lanes * scaling->columns + 1, sizeof *scaling->has_step);
+    if (!done || !scaling->has_step || an_stage_map_of(context, &scaling->map))
         return TACHO_ENOMEM;
     for (uint32_t lane = 0; lane < tracks; lane++)
         scaling->lane_of[lane] = an_lane_of_process(context, context->trace->track[lane].process);
     for (size_t i = 0; i < context->step_count; i++) {
         uint32_t lane = context->step[i].lane;
+        size_t column = column_of(scaling, &context->step[i]);
+        if (column != SIZE_MAX && an_step_detailed(&context->step[i]))
+            scaling->has_step[lane * scaling->columns + column] = true;
         if (context->lane[lane].device == AN_NONE && context->lane[lane].track != AN_NONE &&
             an_step_detailed(&context->step[i]) &&
             an_stage_spans(&scaling->map, &context->step[i], &scaling->span[lane],
@@ -299,6 +302,7 @@ static void release(struct rank_scaling *scaling)
     free(scaling->span_count);
     free(scaling->span_room);
     free(scaling->lane_of);
+    free(scaling->has_step);
     for (int place = 0; place < PLACES; place++) {
         free(scaling->work[place]);
         free(scaling->factor[place]);

@@ -58,7 +58,7 @@ beside() { # WORKERS OPTIONS...
     by_formula || return 1
     nominal "$(awk -v t="$base" -v d=$d -v w="$w" -v s="$step" -v x="$wait" 'BEGIN { print (t + d) / w - (s - x) }')" || return 1
     [ "$(first_finding)" = INPUT_STALL ] || { echo "first finding: $(first_finding)"; return 1; }
-    grep -q '"action": "more loader workers: --workers [0-9]* instead of '"$w" json || { echo "no action"; return 1; }
+    grep -q '"action": "more loader workers: --workers [0-9]*\( --prefetch [0-9]*\)\? instead of '"$w" json || { echo "no action"; return 1; }
 }
 healthy() {
     go 60 --workers 1 --channels 128 --batch 16 --seq 128 "$@"

@@ -136,7 +136,7 @@ go 2 --slow-rank 1=0.1
 # that it is the slow one is claimed with TIMING only: on a busy machine the other rank may be
 slowest=()
 [ -z "${TIMING:-}" ] || slowest=('s["rank"] == 1')
-check run.tacho "${slowest[@]}" ${TIMING:+'f["stage"] == "backward"'} || fail "between forward and backward"
+check run.tacho "${slowest[@]}" ${TIMING:+'f["stage"] == "host"'} || fail "between forward and backward"
 echo "ok  the engine: a slowed rank and its stage"
 
 # ---- the same run with a clock that is 12 ms and then hours off, in one file: put right, and the verdict stays
