@@ -327,15 +327,25 @@ static int put_limits(struct col_drain *drain, const struct sampled *sampled)
                                        : store_run_set_int(drain->db, name, limits->memory_bytes);
 }
 
-/* Finds the control groups of a process; a process may be moved, and its limits may be changed. */
+/* Reads the numbers of a process; false: it has ended, or its pid belongs to another one by now. */
+static bool read_living(const struct sampled *sampled, struct col_proc_stat *stat)
+{
+    return col_proc_read_stat(sampled->pid, stat) == 0 &&
+           (!sampled->start_ticks || stat->start_ticks == sampled->start_ticks) &&
+           stat->state != 'Z';
+}
+
+/* Finds the control groups of a process; a process may be moved, and its limits may be changed. One
+ * that ends has no file, or is shown in the outermost group: it counts only if it still lives. */
 static int find_limits(struct col_system *system, struct col_drain *drain, struct sampled *sampled)
 {
     char path[48], text[8192];
     struct col_limits before = sampled->limits;
+    struct col_proc_stat stat;
     snprintf(path, sizeof path, "/proc/%d/cgroup", (int)sampled->pid);
     long length = col_proc_read(path, text, sizeof text);
-    if (length == -ESRCH || (length == -ENOENT && !sampled->samples))
-        return 0; /* it has just ended */
+    if (!read_living(sampled, &stat))
+        return 0;
     col_limits_find(COL_CGROUP_ROOT, length > 0 ? text : "", &sampled->limits);
     if (!sampled->limits.has_cpu)
         return refuse(system, drain, SOURCE_GROUPS, "the CPU quota of the control groups",
@@ -383,8 +393,7 @@ static int sample_process(struct col_system *system, struct col_drain *drain,
                           struct sampled *sampled)
 {
     struct col_proc_stat stat;
-    if (col_proc_read_stat(sampled->pid, &stat) != 0 ||
-        (sampled->start_ticks && stat.start_ticks != sampled->start_ticks) || stat.state == 'Z')
+    if (!read_living(sampled, &stat))
         return 0;
     const struct {
         enum process_track track;
