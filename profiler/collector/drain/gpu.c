@@ -253,8 +253,9 @@ static void counters_text(const struct wire_gpu_counters *counters, int which, u
                  units[which]);
     else if (state == WIRE_COUNTERS_WAITING)
         snprintf(text, size, "nothing counted: %s",
-                 which == WIRE_COUNTERS_PM ? "the process made no context"
-                                           : "too few steps (tacho.step) with a context");
+                 which == WIRE_COUNTERS_PM
+                     ? "no context was seen before the process ended (looked for every 100 ms)"
+                     : "too few steps (tacho.step) with a context");
     else if (error)
         snprintf(text, size, "failed: %s: CUPTI error %u: %s", failed, error, error_text(error));
     else

@@ -124,7 +124,7 @@ esac
 
 # what is refused is said, with CUPTI's error and what to do; the rest of the recording is whole
 for mode in sampled roofline; do
-    record "denied-$mode" denied $mode --steps 20 --kernels 5
+    record "denied-$mode" denied $mode --steps 20 --kernels 5 --ms 40 # a context is looked for every 100 ms
     case $(ask "denied-$mode" "SELECT reason FROM loss WHERE source = 'counters.$mode'") in
     *"enabling: CUPTI error 35: not permitted; see 'tacho doctor'"*) ;;
     *) echo "denied-$mode: no word of it: $(ask "denied-$mode" "SELECT * FROM loss")"; fail=1 ;;
