@@ -10,17 +10,13 @@
 
 struct an_interval an_pairs_gain(const double *before, const double *after, size_t count)
 {
-    double sum = 0, squares = 0, half = NAN;
+    double ratios[AN_PAIRS_MOST] = {0}, half = NAN;
     for (size_t i = 0; i < count; i++)
-        sum += log(before[i] / after[i]);
-    double mean = sum / (double)count;
-    for (size_t i = 0; i < count; i++)
-        squares += pow(log(before[i] / after[i]) - mean, 2);
-    if (count > 1) {
-        double freedom = (double)count - 1;
-        half = an_quantile_of_tail(an_student_tail, OUTSIDE, freedom) *
-               sqrt(squares / freedom / (double)count);
-    }
+        ratios[i] = log(before[i] / after[i]);
+    double mean = an_mean(ratios, count);
+    if (count > 1)
+        half = an_quantile_of_tail(an_student_tail, OUTSIDE, (double)count - 1) *
+               an_sd(ratios, count) / sqrt((double)count);
     return (struct an_interval){.estimate = 100 * expm1(mean),
                                 .low = 100 * expm1(mean - half),
                                 .high = 100 * expm1(mean + half)};

@@ -12,9 +12,11 @@
 #include "analyzers/base/stats.h"
 #include "analyzers/result/result.h"
 
-/* Times before and after the change, > 0, in any unit. The gain in % is 100 (exp(mean of
- * ln(before / after)) - 1), its interval the 95 % interval of Student's t of that mean. Ends are
- * NAN for fewer than two pairs. */
+#define AN_PAIRS_MOST 100
+
+/* Times before and after the change, > 0, in any unit, of at most AN_PAIRS_MOST pairs. The gain in
+ * % is 100 (exp(mean of ln(before / after)) - 1), its interval the 95 % interval of Student's t of
+ * that mean. Ends are NAN for fewer than two pairs. */
 struct an_interval an_pairs_gain(const double *before, const double *after, size_t count);
 
 /* Milliseconds of a run for a step and its share of the phases between steps (evaluation,

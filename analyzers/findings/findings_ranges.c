@@ -14,16 +14,19 @@
 
 /* Do other ranges run inside those of that name, on the threads that run steps? Then what is left
  * of them is no work of its own that could be done less often. */
-static bool holds_others(const struct an_context *context, const char *name)
+static bool holds_others(const struct an_context *context, const char *text)
 {
     const struct an_trace *trace = context->trace;
+    uint32_t name = 0;
+    while (name < trace->string_count && strcmp(an_trace_name(trace, name), text) != 0)
+        name++;
     for (size_t i = 0; i < context->lane_count; i++) {
         if (context->lane[i].track == AN_NONE)
             continue;
         const struct an_track *track = &trace->track[context->lane[i].track];
         for (size_t k = track->slice_first; k < an_track_end(track); k++) {
             uint32_t parent = trace->slice.parent[k];
-            if (parent != AN_NONE && !strcmp(an_trace_name(trace, trace->slice.name[parent]), name))
+            if (parent != AN_NONE && trace->slice.name[parent] == name)
                 return true;
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Parent and child of an import share one page: progress and the wish to stop on the way, the
- * result at the end. The end of the child is seen as the end of a pipe that nobody writes to.
+ * result at the end. The end of the child closes a pipe, which the parent waits for.
  */
 #include "cli/base/import_apart.h"
 
@@ -38,9 +38,9 @@ struct apart {
     const struct store_import_options *options;
     struct shared *shared;
     pid_t parent;
-    char beside[PATH_MAX];                 /* the folder of the file to be made */
-    char hidden[PATH_MAX], made[PATH_MAX]; /* a folder in it, and the file there */
-    char unpacked[PATH_MAX];               /* for what the child unpacks; empty: there is none */
+    char hidden[PATH_MAX],
+        made[PATH_MAX];      /* a folder beside the file to be made, and the file there */
+    char unpacked[PATH_MAX]; /* for what the child unpacks; empty: nothing is to be unpacked */
 };
 
 /* ---- the hidden folder ----------------------------------------------------------------------- */
@@ -87,15 +87,15 @@ static void remove_earlier(const char *beside, const char *start)
 static int make_folders(struct apart *apart, struct tacho_error *err)
 {
     const char *out = apart->options->out, *tmp = getenv("TMPDIR");
-    char host[64] = "", start[NAME_MAX], copy[PATH_MAX];
+    char host[64] = "", start[NAME_MAX], copy[PATH_MAX], beside[PATH_MAX];
     snprintf(copy, sizeof copy, "%s", out);
-    snprintf(apart->beside, sizeof apart->beside, "%s", dirname(copy));
+    snprintf(beside, sizeof beside, "%s", dirname(copy));
     snprintf(copy, sizeof copy, "%s", out);
     if (gethostname(host, sizeof host - 1))
         host[0] = 0;
     snprintf(start, sizeof start, ".%.180s.%.20s.", basename(copy), host);
-    remove_earlier(apart->beside, start);
-    int length = snprintf(apart->hidden, sizeof apart->hidden, "%s/%s%ld" TAG, apart->beside, start,
+    remove_earlier(beside, start);
+    int length = snprintf(apart->hidden, sizeof apart->hidden, "%s/%s%ld" TAG, beside, start,
                           (long)getpid());
     int more = snprintf(apart->made, sizeof apart->made, "%s/run.tacho", apart->hidden);
     bool fits = length < (int)sizeof apart->hidden && more < (int)sizeof apart->made;

@@ -19,6 +19,8 @@
 #include "cli/base/message.h"
 #include "store/store.h"
 
+#define SETTING_BYTES 128
+
 extern char **environ;
 
 /* ---- may it be started? ---------------------------------------------------------------------- */
@@ -191,6 +193,15 @@ static void put_word(FILE *out, const char *word)
     free(quoted);
 }
 
+/* Copies the name of "NAME=value" if it is a setting that a change may replace. No setting has a
+ * name of SETTING_BYTES. */
+static bool setting_name(const char *entry, char *name)
+{
+    size_t length = strcspn(entry, "=");
+    snprintf(name, SETTING_BYTES, "%.*s", (int)length, entry);
+    return length < SETTING_BYTES && an_change_is_setting(entry);
+}
+
 /* Prints the variables that are set and those that are taken away. */
 static void put_variables(FILE *out, const json_t *variables)
 {
@@ -198,9 +209,8 @@ static void put_variables(FILE *out, const json_t *variables)
     json_t *value;
     bool unset = false;
     for (char **at = environ; *at; at++) {
-        char known[128];
-        snprintf(known, sizeof known, "%.*s", (int)strcspn(*at, "="), *at);
-        if (!an_change_is_setting(*at) || json_object_get(variables, known))
+        char known[SETTING_BYTES];
+        if (!setting_name(*at, known) || json_object_get(variables, known))
             continue;
         fprintf(out, "%s-u %s ", unset ? "" : "env ", known);
         unset = true;
@@ -275,9 +285,8 @@ static void become(const json_t *variables, const char *log)
         _exit(125);
     cli_rerun_end();
     for (char **at = environ; *at;) { /* a variable that goes moves the later ones up */
-        char known[128];
-        snprintf(known, sizeof known, "%.*s", (int)strcspn(*at, "="), *at);
-        if (!an_change_is_setting(*at) || unsetenv(known))
+        char known[SETTING_BYTES];
+        if (!setting_name(*at, known) || unsetenv(known))
             at++;
     }
     json_object_foreach((json_t *)variables, name, value) setenv(name, json_string_value(value), 1);

@@ -2,7 +2,6 @@
  *
  * The folder in which `tacho verify` keeps its runs.
  */
-#define _XOPEN_SOURCE 700
 #include "cli/base/verify_folder.h"
 
 #include <errno.h>

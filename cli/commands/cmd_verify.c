@@ -22,7 +22,6 @@
 #include "reports/diff/verify_write.h"
 
 #define PAIRS_LEAST 3
-#define PAIRS_MOST  100
 
 struct values {
     const char *output, *set;
@@ -33,7 +32,7 @@ struct values {
 static const struct cli_option options[] = {
     CLI_TEXT_ROW("set", 0, CLI_TEXT, set, "KEY=VALUE",
                  "the change, where tacho knows none: an option or a variable of the environment"),
-    CLI_NUMBER_ROW("pairs", 0, CLI_INT, pairs, "N", "pairs of runs (3)", PAIRS_LEAST, PAIRS_MOST),
+    CLI_NUMBER_ROW("pairs", 0, CLI_INT, pairs, "N", "pairs of runs (3)", PAIRS_LEAST, AN_PAIRS_MOST),
     CLI_TEXT_ROW("output", 'o', CLI_TEXT, output, "FOLDER",
                  "keep the runs in FOLDER (RUN-verify-N); never overwritten"),
     CLI_FLAG_ROW("dry-run", 'n', dry_run, "only print the two commands"),
@@ -79,7 +78,7 @@ struct session {
     size_t number;
     struct cli_folder folder;
     struct an_result *first; /* the first run, of which the others are measured */
-    double before_ms[PAIRS_MOST], after_ms[PAIRS_MOST];
+    double before_ms[AN_PAIRS_MOST], after_ms[AN_PAIRS_MOST];
 };
 
 /* ---- what to run ----------------------------------------------------------------------------- */

@@ -55,16 +55,6 @@ static void put_pairs(struct rep_writer *writer, const struct rep_verify *verify
     rep_close(writer);
 }
 
-static void put_predicted(struct rep_writer *writer, const struct an_gain *gain)
-{
-    rep_open(writer, "predicted_pct");
-    rep_put_value(writer, "low", gain->low);
-    rep_put_value(writer, "expected", gain->expected);
-    rep_put_value(writer, "high", gain->high);
-    rep_put_bool(writer, "ceiling", gain->ceiling);
-    rep_close(writer);
-}
-
 int rep_verify_json(const struct rep_verify *verify, FILE *out)
 {
     struct an_interval gain = an_pairs_gain(verify->before_ms, verify->after_ms, verify->pairs);
@@ -80,7 +70,7 @@ int rep_verify_json(const struct rep_verify *verify, FILE *out)
     rep_put_text(&writer, "command_before", verify->before);
     rep_put_text(&writer, "command_after", verify->after);
     rep_put_text(&writer, "unit", verify->of_run ? "run" : "step");
-    put_predicted(&writer, predicted(verify));
+    rep_put_gain(&writer, "predicted_pct", predicted(verify));
     rep_open(&writer, "measured_pct");
     rep_put_real(&writer, "low", gain.low, "too few pairs");
     rep_put_real(&writer, "expected", gain.estimate, "not measured");

@@ -363,7 +363,7 @@ static void put_findings(struct rep_writer *writer, const struct an_result *resu
         rep_put_text(writer, "claim", finding->claim);
         rep_put_texts(writer, "evidence", finding->evidence, lines);
         rep_put_text(writer, "action", finding->action);
-        rep_json_gain(writer, &finding->gain);
+        rep_put_gain(writer, "gain_pct", &finding->gain);
         rep_put_text(writer, "method", finding->method);
         rep_put_text(writer, "effort", finding->effort);
         rep_put_text(writer, "confidence", an_confidence_text(finding->confidence));

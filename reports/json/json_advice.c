@@ -6,16 +6,6 @@
 #include "reports/json/json.h"
 #include "reports/json/json_private.h"
 
-void rep_json_gain(struct rep_writer *writer, const struct an_gain *gain)
-{
-    rep_open(writer, "gain_pct");
-    rep_put_value(writer, "low", gain->low);
-    rep_put_value(writer, "expected", gain->expected);
-    rep_put_value(writer, "high", gain->high);
-    rep_put_bool(writer, "ceiling", gain->ceiling);
-    rep_close(writer);
-}
-
 /* One edit: the step that the replay predicts with its interval, the gain, and what the
  * prediction depends on. */
 static void put_edit(struct rep_writer *writer, const char *key, const struct an_what_if *what_if)
@@ -27,7 +17,7 @@ static void put_edit(struct rep_writer *writer, const char *key, const struct an
     rep_put_value(writer, "step_ms", what_if->step_ms);
     rep_put_value(writer, "step_low_ms", what_if->step_low_ms);
     rep_put_value(writer, "step_high_ms", what_if->step_high_ms);
-    rep_json_gain(writer, &what_if->gain);
+    rep_put_gain(writer, "gain_pct", &what_if->gain);
     rep_put_text_or(writer, "ceiling_because", what_if->ceiling, "it is not a ceiling");
     rep_put_text_or(writer, "conflicts_with", what_if->conflicts, "it lowers no joint gain");
     rep_put_text_or(writer, "takes_for_granted", what_if->condition, "nothing");

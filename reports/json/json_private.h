@@ -10,8 +10,6 @@
 
 void rep_json_loader(struct rep_writer *writer, const struct an_loader *loader);
 void rep_json_critical_path(struct rep_writer *writer, const struct an_critical_path *path);
-/* The key `gain_pct` of a finding or of a change. */
-void rep_json_gain(struct rep_writer *writer, const struct an_gain *gain);
 void rep_json_advice(struct rep_writer *writer, const struct an_result *result);
 void rep_json_ranks(struct rep_writer *writer, const struct an_ranks *ranks);
 void rep_json_communication(struct rep_writer *writer,

@@ -254,6 +254,16 @@ void rep_put_value(struct rep_writer *writer, const char *key, struct an_value v
         rep_put_null(writer, key, value.reason);
 }
 
+void rep_put_gain(struct rep_writer *writer, const char *key, const struct an_gain *gain)
+{
+    rep_open(writer, key);
+    rep_put_value(writer, "low", gain->low);
+    rep_put_value(writer, "expected", gain->expected);
+    rep_put_value(writer, "high", gain->high);
+    rep_put_bool(writer, "ceiling", gain->ceiling);
+    rep_close(writer);
+}
+
 void rep_put_count(struct rep_writer *writer, const char *key, struct an_count count)
 {
     if (count.valid)

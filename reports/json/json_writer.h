@@ -66,6 +66,8 @@ void rep_put_int_or(struct rep_writer *writer, const char *key, int64_t value, c
 /* A number that is not finite is a null for `reason`. */
 void rep_put_real(struct rep_writer *writer, const char *key, double value, const char *reason);
 void rep_put_value(struct rep_writer *writer, const char *key, struct an_value value);
+/* An object with the low end, the expected value and the high end, and whether it is a ceiling. */
+void rep_put_gain(struct rep_writer *writer, const char *key, const struct an_gain *gain);
 void rep_put_count(struct rep_writer *writer, const char *key, struct an_count count);
 /* ns as us with three decimals: every digit comes from the integer. */
 void rep_put_us(struct rep_writer *writer, const char *key, int64_t ns);

@@ -125,7 +125,9 @@ static bool is_mapped(const struct col_shared *file, uint64_t offset, uint64_t b
     return file->map && offset <= file->mapped && bytes <= file->mapped - offset;
 }
 
-bool col_shared_copy(const struct col_shared *file, uint64_t offset, void *to, uint64_t bytes)
+/* Lets `access` read or write `bytes` of the mapping. False where the file has become shorter. */
+static bool guarded(const struct col_shared *file, uint64_t offset, void *with, uint64_t bytes,
+                    void (*access)(void *mapped, void *with, uint64_t bytes))
 {
     sigjmp_buf here;
     if (!is_mapped(file, offset, bytes))
@@ -134,46 +136,47 @@ bool col_shared_copy(const struct col_shared *file, uint64_t offset, void *to, u
         end_guard();
         return false;
     }
-    const uint64_t *from = (const uint64_t *)(const void *)(file->map + offset);
-    uint64_t *word = to;
     begin_guard(&here);
-    for (uint64_t i = 0; i < bytes / sizeof *word; i++)
-        word[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
+    access(file->map + offset, with, bytes);
     end_guard();
     return true;
+}
+
+static void load_words(void *mapped, void *to, uint64_t bytes)
+{
+    const uint64_t *from = mapped;
+    uint64_t *word = to;
+    for (uint64_t i = 0; i < bytes / sizeof *word; i++)
+        word[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
+}
+
+static void load_half_words(void *mapped, void *to, uint64_t bytes)
+{
+    const uint32_t *from = mapped;
+    uint32_t *half = to;
+    for (uint64_t i = 0; i < bytes / sizeof *half; i++)
+        half[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
+}
+
+static void store_half_word(void *mapped, void *from, uint64_t bytes)
+{
+    (void)bytes;
+    __atomic_store_n((uint32_t *)mapped, *(const uint32_t *)from, __ATOMIC_RELEASE);
+}
+
+bool col_shared_copy(const struct col_shared *file, uint64_t offset, void *to, uint64_t bytes)
+{
+    return guarded(file, offset, to, bytes, load_words);
 }
 
 bool col_shared_copy_lines(const struct col_shared *file, uint64_t offset, void *to, uint64_t bytes)
 {
-    sigjmp_buf here;
-    if (!is_mapped(file, offset, bytes))
-        return false;
-    if (sigsetjmp(here, 0)) {
-        end_guard();
-        return false;
-    }
-    const uint32_t *from = (const uint32_t *)(const void *)(file->map + offset);
-    uint32_t *half = to;
-    begin_guard(&here);
-    for (uint64_t i = 0; i < bytes / sizeof *half; i++)
-        half[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
-    end_guard();
-    return true;
+    return guarded(file, offset, to, bytes, load_half_words);
 }
 
 bool col_shared_store(const struct col_shared *file, uint64_t offset, uint32_t value)
 {
-    sigjmp_buf here;
-    if (!is_mapped(file, offset, sizeof value))
-        return false;
-    if (sigsetjmp(here, 0)) {
-        end_guard();
-        return false;
-    }
-    begin_guard(&here);
-    __atomic_store_n((uint32_t *)(void *)(file->map + offset), value, __ATOMIC_RELEASE);
-    end_guard();
-    return true;
+    return guarded(file, offset, &value, sizeof value, store_half_word);
 }
 
 /* ---- the rest of the file ---------------------------------------------------------------------- */
