@@ -29,8 +29,8 @@ static const char *stage_action(struct an_context *context, const struct an_rank
 {
     static const char *const actions[AN_STAGE_COUNT] = {
         [AN_STAGE_INPUT] = "its loader: workers, storage and cores of that machine",
-        [AN_STAGE_HOST] = "what its host does between the ranges of a step: Python, logging, "
-                          "synchronising calls, sleeps",
+        [AN_STAGE_HOST] =
+            "its host between the ranges of a step: Python, logging, synchronising calls, sleeps",
         [AN_STAGE_FORWARD] =
             "its cores or device: clocks, heat, other programs on them, its share of the work",
         [AN_STAGE_COMPUTE] =

@@ -32,7 +32,8 @@ struct values {
 static const struct cli_option options[] = {
     CLI_TEXT_ROW("set", 0, CLI_TEXT, set, "KEY=VALUE",
                  "the change, where tacho knows none: an option or a variable of the environment"),
-    CLI_NUMBER_ROW("pairs", 0, CLI_INT, pairs, "N", "pairs of runs (3)", PAIRS_LEAST, AN_PAIRS_MOST),
+    CLI_NUMBER_ROW("pairs", 0, CLI_INT, pairs, "N", "pairs of runs (3)", PAIRS_LEAST,
+                   AN_PAIRS_MOST),
     CLI_TEXT_ROW("output", 'o', CLI_TEXT, output, "FOLDER",
                  "keep the runs in FOLDER (RUN-verify-N); never overwritten"),
     CLI_FLAG_ROW("dry-run", 'n', dry_run, "only print the two commands"),
