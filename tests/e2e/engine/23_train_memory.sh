@@ -33,20 +33,21 @@ check() {
         END { if (!found) { print "FAIL: no memory in the timers"; exit 1 } }' || exit 1
 }
 steps=2 # what a second step would take in addition, all of the others would too
-check "adamw" gpt2-350M --layers 8 --batch 2 --seq 64
+check "adamw" gpt2-124M --batch 2 --seq 64
 steps=1
 check "adamw, bf16" gpt2-124M --batch 2 --seq 64 --dtype bf16
 if [ -n "${EVERY_SIZE:-}" ]; then # long_train_memory.sh
+    check "adamw, 350M" gpt2-350M --layers 8 --batch 2 --seq 64
     check "adamw, recompute" gpt2-350M --layers 12 --batch 2 --seq 64 --recompute block
     check "sgd" gpt2-350M --batch 1 --seq 64 --optimizer sgd
     check "momentum" gpt2-350M --layers 12 --batch 1 --seq 64 --optimizer momentum
 fi
 data= # digits
-check "mlp" mlp --hidden 8192 --layers 3 --batch 64
+check "mlp" mlp --hidden 8192 --layers 2 --batch 64
 data=$text
 # smaller ones are held exactly as predicted; the 10 to 50 MiB of the library and of code are more than 2 % there
 kernel=1000
-check "momentum, 4 layers, T 256" gpt2-124M --layers 4 --batch 4 --seq 256 --optimizer momentum
+check "momentum, 2 layers, T 256" gpt2-124M --layers 2 --batch 2 --seq 256 --optimizer momentum
 check "adamw, recompute, 4 layers" gpt2-124M --layers 4 --batch 2 --seq 64 --recompute block
 check "sgd, 4 layers" gpt2-124M --layers 4 --batch 1 --seq 64 --optimizer sgd
 
