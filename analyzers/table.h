@@ -25,6 +25,7 @@
     X(an_syncs) \
     X(an_precision) \
     X(an_loader) \
+    X(an_stage_means) \
     X(an_communication) \
     X(an_ranks_compare) \
     X(an_critical_path) \

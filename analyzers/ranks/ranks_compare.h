@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to analyzers/: how ranks are compared (docs/ranks.md). ranks.c lays the steps of all
- * ranks side by side; straggler.c has the test; frontier.c the stages of a step; pipeline.c sends,
+ * ranks side by side; straggler.c has the test; stages.c the stages of a step; pipeline.c sends,
  * receives and all-to-all.
  */
 #ifndef ANALYZERS_RANKS_COMPARE_H
@@ -52,7 +52,7 @@ struct an_rank_matrix {
     uint32_t *lane;                /* of a row; rows are ordered by rank */
     size_t *step;                  /* [row * steps + column]: index into an_context.step */
     double *own;                   /* the same: ms without waiting */
-    double *stage[AN_STAGE_COUNT]; /* the same: ns, integers; they sum to the step (frontier.c) */
+    double *stage[AN_STAGE_COUNT]; /* the same: ns, integers; they sum to the step (stages.c) */
     bool split;                    /* waiting is known in all of these steps */
 };
 
@@ -62,7 +62,7 @@ void an_ranks_no_jitter(struct an_jitter *out, const char *reason);
 
 int an_ranks_frontier(struct an_context *context, struct an_rank_matrix *matrix);
 
-/* ---- stages (frontier.c) ------------------------------------------------------------------------------------------------------ */
+/* ---- stages (stages.c) -------------------------------------------------------------------------------------------------------- */
 
 struct an_stage_map {
     struct an_context *context;
@@ -78,6 +78,15 @@ int an_stage_map_of(struct an_context *context, struct an_stage_map *out);
  * (malloc'ed; the caller frees it). 0 or TACHO_ENOMEM. */
 int an_stage_spans(const struct an_stage_map *map, const struct an_step *step,
                    struct an_stage_span **covered, size_t *count, size_t *room);
+/* Room for the spans of a step; the caller frees `span` after the last one. */
+struct an_stage_work {
+    struct an_stage_span *span;
+    size_t room;
+};
+/* The time of every stage of a step, without the phases in it; they sum to the step. 0 or
+ * TACHO_ENOMEM. */
+int an_stage_times(const struct an_stage_map *map, const struct an_step *step,
+                   struct an_stage_work *work, int64_t ns[AN_STAGE_COUNT]);
 /* Stage of a compute op of the lane's device by what launched it; AN_STAGE_COMPUTE: it is not
  * known.
  */

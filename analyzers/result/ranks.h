@@ -35,6 +35,13 @@ const char *an_stage_key(enum an_step_stage stage);
 /* The stage of that key; false: there is none, *out is AN_STAGE_COUNT. */
 bool an_stage_named(const char *key, enum an_step_stage *out);
 
+/* The mean of the counted steps of all ranks; the times sum to the step without its phases. Of a
+ * device what is neither input, compute nor communication is `other`. */
+struct an_stages {
+    const char *reason; /* why the stages are not known, NULL: they are */
+    struct an_value ms[AN_STAGE_COUNT];
+};
+
 /* One rank; times are means of a step. */
 struct an_rank_row {
     int64_t rank;

@@ -697,7 +697,8 @@ struct an_result {
     size_t phase_count;
     struct an_utilization utilization;
     struct an_critical_path critical_path;
-    struct an_ranks ranks; /* ranks.h */
+    struct an_stages stages; /* ranks.h */
+    struct an_ranks ranks;   /* ranks.h */
     struct an_advice advice;
     const struct an_step_point *step_points; /* pictures.h */
     size_t step_point_count;

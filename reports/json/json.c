@@ -504,6 +504,7 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     rep_json_host_to_device(w, result);
     rep_json_attribution(w, rep_attribution(result, options->by));
     rep_json_compat(w, &result->compat);
+    rep_json_stages(w, &result->stages);
     rep_json_ranks(w, &result->ranks);
     put_memory(w, &result->memory);
     put_leak(w, &result->leak);

@@ -11,6 +11,7 @@
 void rep_json_loader(struct rep_writer *writer, const struct an_loader *loader);
 void rep_json_critical_path(struct rep_writer *writer, const struct an_critical_path *path);
 void rep_json_advice(struct rep_writer *writer, const struct an_result *result);
+void rep_json_stages(struct rep_writer *writer, const struct an_stages *stages);
 void rep_json_ranks(struct rep_writer *writer, const struct an_ranks *ranks);
 void rep_json_communication(struct rep_writer *writer,
                             const struct an_communication *communication);

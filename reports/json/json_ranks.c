@@ -211,6 +211,19 @@ static void put_data(struct rep_writer *writer, const struct an_uneven *uneven)
     rep_close(writer);
 }
 
+void rep_json_stages(struct rep_writer *writer, const struct an_stages *stages)
+{
+    if (rep_put_absent(writer, "stages", stages->reason))
+        return;
+    rep_open(writer, "stages");
+    for (int stage = 0; stage < AN_STAGE_COUNT; stage++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s_ms", an_stage_key((enum an_step_stage)stage));
+        rep_put_value(writer, key, stages->ms[stage]);
+    }
+    rep_close(writer);
+}
+
 void rep_json_ranks(struct rep_writer *writer, const struct an_ranks *ranks)
 {
     rep_open(writer, "ranks");

@@ -4,6 +4,7 @@
  * the pipeline are known.
  */
 #include "tests/unit/an_gpu.h"
+#include "tests/unit/rep_fixture.h"
 
 #define US    1000
 #define RANKS 4
@@ -488,6 +489,30 @@ static void test_experts(void **state)
     fx_close(f);
 }
 
+/* The stages of the mean step sum to the step of the budget, without its phases; what no stage has
+ * is said to be missing. */
+static void test_stage_means(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_training(f);
+    const struct an_result *r = fx_analyze(f);
+    double sum = 0, step = (double)r->budget.step_ns / (double)r->budget.steps / 1e6;
+    assert_null(r->stages.reason);
+    for (int stage = 0; stage < AN_STAGE_COUNT; stage++)
+        sum += r->stages.ms[stage].value;
+    assert_near(sum, step, 1e-6);
+    assert_near(r->stages.ms[AN_STAGE_INPUT].value, 0.8, 1e-9);
+    assert_true(r->stages.ms[AN_STAGE_FORWARD].value > 8);
+    fx_close(f);
+
+    fx_ranges(f); /* no steps */
+    r = fx_analyze(f);
+    assert_non_null(r->stages.reason);
+    assert_false(r->stages.ms[AN_STAGE_FORWARD].valid);
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +520,6 @@ int main(void)
         cmocka_unit_test(test_none),       cmocka_unit_test(test_uneven_data),
         cmocka_unit_test(test_clocks),     cmocka_unit_test(test_small_skew),
         cmocka_unit_test(test_devices),    cmocka_unit_test(test_pipeline),
-        cmocka_unit_test(test_experts)};
+        cmocka_unit_test(test_experts),    cmocka_unit_test(test_stage_means)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
