@@ -98,6 +98,12 @@ int cli_columns(int fd, int otherwise)
     return !ioctl(fd, TIOCGWINSZ, &winsize) && winsize.ws_col ? winsize.ws_col : otherwise;
 }
 
+int cli_rows(int fd)
+{
+    struct winsize winsize;
+    return !ioctl(fd, TIOCGWINSZ, &winsize) ? winsize.ws_row : 0;
+}
+
 bool cli_utf8(void)
 {
     return !strcmp(nl_langinfo(CODESET), "UTF-8");

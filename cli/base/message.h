@@ -34,6 +34,8 @@ bool cli_has_suffix(const char *text, const char *suffix);
 bool cli_color(const char *when, int fd);
 /* Columns of the terminal at fd, or `otherwise`. */
 int cli_columns(int fd, int otherwise);
+/* Lines of a terminal; 0: it is none, or does not say. */
+int cli_rows(int fd);
 /* May characters beyond ASCII be printed? (after setlocale) */
 bool cli_utf8(void);
 

@@ -255,6 +255,9 @@ out:
 
 /* ---- after a recording --------------------------------------------------------------------------------------------------- */
 
+#define LEAST_ROWS 10 /* of a terminal: a screen of fewer lines has no room for a report */
+#define MOST_ROWS  29
+
 struct rep_options cli_report_options(int64_t width, const char *when, const char *output)
 {
     int fd = !output || !strcmp(output, "-") ? STDOUT_FILENO : -1;
@@ -263,8 +266,11 @@ struct rep_options cli_report_options(int64_t width, const char *when, const cha
         columns = 40;
     if (columns > 200)
         columns = 200;
-    return (struct rep_options){
-        .width = (int)columns, .color = cli_color(when, fd), .utf8 = cli_utf8()};
+    int rows = cli_rows(fd);
+    return (struct rep_options){.width = (int)columns,
+                                .lines = rows > LEAST_ROWS && rows < MOST_ROWS ? rows - 1 : 0,
+                                .color = cli_color(when, fd),
+                                .utf8 = cli_utf8()};
 }
 
 /* 1234567 -> "1,234,567" */
@@ -305,6 +311,7 @@ static const char *from_here(const char *path)
 static int print_report(const struct an_result *result)
 {
     struct rep_options options = cli_report_options(0, NULL, NULL);
+    options.brief = true;
     struct cli_output out;
     cli_output_open(&out, NULL, NULL);
     int rc = rep_write("text", result, &options, out.file);

@@ -5,25 +5,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/base/classes_file.h"
 #include "cli/base/message.h"
+#include "cli/base/pager.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
 #include "reports/sections/sections.h"
+#include "tacho_error.h"
 
 struct values {
     struct cli_range steps;
-    const char *output, *color, *by, *classes, *marker, *hta, *sections;
+    const char *output, *color, *by, *classes, *marker, *hta, *sections, *explain;
     int64_t width, ops;
     double peak, flops, price;
-    bool json, markdown, html, save, definitions, no_color, tracelens, tb;
+    bool json, markdown, html, full, save, definitions, no_color, tracelens, tb;
 };
 
 static const struct cli_option options[] = {
     CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-report/1)"),
     CLI_FLAG_ROW("markdown", 0, markdown, "print Markdown, for a ticket"),
     CLI_FLAG_ROW("html", 0, html, "write one file with charts, to open in a browser"),
+    CLI_FLAG_ROW("full", 'f', full, "print everything, not only the first screen"),
+    CLI_TEXT_ROW("explain", 'e', CLI_TEXT, explain, "N|ID",
+                 "print the card of finding N: evidence, action, check"),
     CLI_OUTPUT_ROW,
     CLI_FLAG_ROW("save", 0, save, "also save metrics and findings in the run's file"),
     CLI_FLAG_ROW("definitions", 0, definitions, "append the definitions of the numbers"),
@@ -125,6 +131,8 @@ static int check_sections(const struct values *values)
         return 0;
     if (values->json)
         return cli_usage("report", NULL, "--section is not for --json, which holds all of them");
+    if (values->explain)
+        return cli_usage("report", NULL, "only one of --section and --explain");
     const char *unknown = rep_sections_unknown(values->sections, &length);
     if (!unknown)
         return 0;
@@ -133,6 +141,34 @@ static int check_sections(const struct values *values)
                                  rep_sections_id(i));
     return cli_usage("report", NULL, "--section: no section '%.*s': %s", (int)length, unknown,
                      names);
+}
+
+/* The number of the finding that --explain names by number or id; 0: none is named. 0 or an exit
+ * code, after a message. */
+static int find_explained(const char *name, const struct an_result *result, size_t *number)
+{
+    char names[512] = "none was found", *end;
+    size_t used = 0;
+    if (!name)
+        return 0;
+    unsigned long wanted = strtoul(name, &end, 10);
+    for (size_t i = 0; i < result->finding_count && used < sizeof names; i++) {
+        const char *id = result->findings[i].id;
+        if ((*name && !*end && wanted == i + 1) || !strcasecmp(name, id)) {
+            *number = i + 1;
+            return 0;
+        }
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%zu %s", i ? ", " : "",
+                                 i + 1, id);
+    }
+    return cli_usage("report", NULL, "--explain: no finding '%.60s': %s", name, names);
+}
+
+/* Does an option ask for what only the whole report has? */
+static bool wants_all(const struct values *values)
+{
+    return values->full || values->definitions || values->ops || values->by || values->hta ||
+           values->tracelens || values->tb;
 }
 
 static const char *format_of(const struct values *values)
@@ -167,10 +203,22 @@ int cli_report(int argc, char **argv)
     settings.ops = (int)values.ops;
     settings.by = values.by;
     settings.sections = values.sections;
+    settings.brief = !wants_all(&values) && !values.sections && !values.explain;
+    code = find_explained(values.explain, result, &settings.explain);
+    if (code) {
+        an_result_free(result);
+        return code;
+    }
     code = cli_output_open(&out, values.output, argv + first);
     if (!code) {
+        bool paged = !values.output && !values.json && !values.html && !settings.brief;
+        struct cli_pager pager = {0};
+        if (paged)
+            cli_pager_start(&pager);
+        bool left = pager.child != 0; /* then a broken pipe is no error */
         int rc = rep_write(format_of(&values), result, &settings, out.file);
-        code = cli_output_end(&out, rc, found.run, "report");
+        cli_pager_end(&pager);
+        code = cli_output_end(&out, left && rc == TACHO_EIO ? 0 : rc, found.run, "report");
     }
     if (!code && values.save)
         code = save(&found, result);

@@ -391,7 +391,8 @@ static int write_parts(struct parts *parts, const struct an_result *result,
                         .utf8 = true,
                         .rows = options->ops ? options->ops : ROWS,
                         .by = options->by,
-                        .sections = options->sections};
+                        .sections = options->sections,
+                        .explain = options->explain};
     html.data = open_memstream(&parts->data, &parts->data_size);
     bool ok = html.nav && html.data && page.out;
     if (ok) {

@@ -49,6 +49,7 @@ struct page {
     const char *missing;  /* under each table: how heavy the loss of events is; NULL: not heavy */
     const char *by;       /* which table of device time: as rep_options */
     const char *sections; /* only these: as rep_options */
+    size_t explain;       /* only the card of this finding: as rep_options */
 };
 
 /* What a format does with each of the calls below. */

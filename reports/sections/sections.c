@@ -120,6 +120,10 @@ void rep_sections_write(struct page *page, const struct an_result *result, bool 
     bool skip = false;
     page->missing = result->trust.missing;
     rep_section_header(page, result);
+    if (page->explain) {
+        rep_section_card(page, result, page->explain);
+        return;
+    }
     page_blank(page);
     page_title(page, result->verdict);
     page_blank(page);
@@ -131,6 +135,10 @@ void rep_sections_write(struct page *page, const struct an_result *result, bool 
         skip = section->id ? skipped(page, section) : skip;
         if (!skip)
             write_row(page, result, section);
+    }
+    if (page->ops == &page_lines && !page->sections) { /* the last thing on the screen */
+        page_blank(page);
+        page_title(page, result->verdict);
     }
     if (definitions && !page->sections) {
         page_section(page, "definitions", "Definitions", true);

@@ -30,5 +30,24 @@ const char *rep_class_name(const struct an_result *result, int class);
 
 /* "+41 % [36, 45]", "≤ +12 % (ceiling)", "no gain claimed". Returns buf. */
 const char *rep_gain_text(char *buf, size_t size, const struct an_gain *gain);
+/* The gain of a finding; where it holds for a machine with and without other programs, it says so.
+ * Returns buf. */
+const char *rep_finding_gain(char *buf, size_t size, const struct an_finding *finding);
+/* "1 and 3 together +41 % [36, 45]: gains do not add up". Returns buf. */
+const char *rep_together_text(const struct an_result *result, char *buf, size_t size);
+
+/* A part of the mean step: milliseconds, per cent of it; `digits` is the table's own. */
+struct rep_share_row {
+    const char *label;
+    double ms, pct;
+    int digits;
+};
+/* Writes rows that sum to the step, with a bar each and the step as the last row; `row` has room
+ * for that one. */
+void rep_shares_write(struct page *page, const char *title, struct rep_share_row *row, size_t count,
+                      double whole_ms);
+/* The classes of the budget, which must not be absent. Classes without time are omitted, except the
+ * two that a reader looks for. `row` has room for AN_CLASS_COUNT. Returns the number of rows. */
+size_t rep_class_rows(const struct an_result *result, struct rep_share_row *row, double *step_ms);
 
 #endif

@@ -100,9 +100,7 @@ const char *rep_gain_text(char *buf, size_t size, const struct an_gain *gain)
     return buf;
 }
 
-/* The gain of a finding; where it holds for a machine with and without other programs, it says so.
- */
-static const char *finding_gain(char *buf, size_t size, const struct an_finding *finding)
+const char *rep_finding_gain(char *buf, size_t size, const struct an_finding *finding)
 {
     rep_gain_text(buf, size, &finding->gain);
     size_t used = strlen(buf);
@@ -111,8 +109,7 @@ static const char *finding_gain(char *buf, size_t size, const struct an_finding 
     return buf;
 }
 
-/* "1 and 3 together +41 % [36, 45]: gains do not add up". Returns buf. */
-static const char *together_words(const struct an_result *result, char *buf, size_t size)
+const char *rep_together_text(const struct an_result *result, char *buf, size_t size)
 {
     const struct an_what_if *all = &result->advice.together;
     char which[80] = "", gain[64];
@@ -204,22 +201,23 @@ void rep_section_findings(struct page *page, const struct an_result *result)
             listing = an_finding_listed(finding);
             page_head(page, an_listed_text(listing));
         }
-        page_entry(page, i + 1, finding->id, finding_gain(gain, sizeof gain, finding),
+        page_entry(page, i + 1, finding->id, rep_finding_gain(gain, sizeof gain, finding),
                    finding->action);
     }
     size_t gains = 0;
     for (size_t i = 0; i < result->finding_count; i++)
         gains += result->findings[i].gain.high.valid;
     if (gains > 1)
-        page_text(page, 4, together_words(result, gain, sizeof gain));
+        page_text(page, 4, rep_together_text(result, gain, sizeof gain));
     page_blank(page);
     not_checked(page, result);
 }
 
 /* Everything about one finding: its evidence, what to do, how to verify it, when it is wrong,
  * and how its gain was computed. */
-static void card(struct page *page, const struct an_finding *finding, size_t number)
+void rep_section_card(struct page *page, const struct an_result *result, size_t number)
 {
+    const struct an_finding *finding = &result->findings[number - 1];
     char head[800], gain[80];
     page_blank(page);
     snprintf(head, sizeof head, "%zu  %.60s: %.700s", number, finding->id, finding->claim);
@@ -239,7 +237,7 @@ static void card(struct page *page, const struct an_finding *finding, size_t num
         page_line(page, rows[i].label, "%s", rows[i].text);
     }
     page_label(page, "   Gain");
-    page_item(page, "%s", finding_gain(gain, sizeof gain, finding));
+    page_item(page, "%s", rep_finding_gain(gain, sizeof gain, finding));
     page_item(page, "%s", finding->method);
     page_item(page, "confidence %s", an_confidence_text(finding->confidence));
     page_end(page);
@@ -254,26 +252,35 @@ static int decimals(double largest)
     return largest >= 1 ? 3 : 5;
 }
 
-/* A class, or the step itself: no label. */
-struct budget_row {
-    const char *label;
-    double ms, pct;
-    int digits;
-};
+REP_NAME_OF(share_name, rep_share_row, label)
+static void share_ms(char cell[REP_CELL], const void *row)
+{
+    const struct rep_share_row *share = row;
+    snprintf(cell, REP_CELL, "%.*f", share->digits, share->ms);
+}
+REP_CELL_OF(share_pct, rep_share_row, rep_cell_tenths, pct)
+static double share_bar(const void *row)
+{
+    const struct rep_share_row *share = row;
+    return *share->label ? share->pct : NAN;
+}
+static const struct rep_column of_shares[] = {{"mean ms", 11, share_ms}, {"%", 8, share_pct}};
 
-REP_NAME_OF(budget_name, budget_row, label)
-static void budget_ms(char cell[REP_CELL], const void *row)
+void rep_shares_write(struct page *page, const char *title, struct rep_share_row *row, size_t count,
+                      double whole_ms)
 {
-    const struct budget_row *budget_row = row;
-    snprintf(cell, REP_CELL, "%.*f", budget_row->digits, budget_row->ms);
+    row[count++] = (struct rep_share_row){.label = "", .ms = whole_ms, .pct = 100};
+    for (size_t i = 0; i < count; i++)
+        row[i].digits = decimals(whole_ms);
+    const struct rep_table table = {.title = title,
+                                    .name = share_name,
+                                    REP_COLUMNS(of_shares),
+                                    REP_ROWS_OF(row, count),
+                                    .most = count,
+                                    .words = true,
+                                    .bar = share_bar};
+    rep_table_write(page, &table);
 }
-REP_CELL_OF(budget_pct, budget_row, rep_cell_tenths, pct)
-static double budget_bar(const void *row)
-{
-    const struct budget_row *budget_row = row;
-    return *budget_row->label ? budget_row->pct : NAN;
-}
-static const struct rep_column of_budget[] = {{"mean ms", 11, budget_ms}, {"%", 8, budget_pct}};
 
 const char *rep_class_name(const struct an_result *result, int class)
 {
@@ -284,32 +291,20 @@ const char *rep_class_name(const struct an_result *result, int class)
     return an_class_label((enum an_class) class);
 }
 
-/* The mean time of each class in a step, as a table with bars whose rows add up to the step.
- * Classes without time are omitted, except the two that a reader looks for. */
-static void budget_table(struct page *page, const struct an_result *result)
+size_t rep_class_rows(const struct an_result *result, struct rep_share_row *row, double *step_ms)
 {
     const struct an_budget *budget = &result->budget;
-    struct budget_row row[AN_CLASS_COUNT + 1];
     size_t count = 0;
-    double step_ms = (double)budget->step_ns / (double)budget->steps / 1e6;
-    int digits = decimals(step_ms);
+    *step_ms = (double)budget->step_ns / (double)budget->steps / 1e6;
     AN_EACH_CLASS(class) {
         if (!budget->pct[class].valid || (!budget->ns[class].value && class != AN_CLASS_COMPUTE &&
                                           class != AN_CLASS_UNATTRIBUTED))
             continue;
-        row[count++] = (struct budget_row){rep_class_name(result, class),
-                                           step_ms * budget->pct[class].value / 100,
-                                           budget->pct[class].value, digits};
+        row[count++] = (struct rep_share_row){.label = rep_class_name(result, class),
+                                              .ms = *step_ms * budget->pct[class].value / 100,
+                                              .pct = budget->pct[class].value};
     }
-    row[count++] = (struct budget_row){"", step_ms, 100, digits};
-    const struct rep_table table = {.title = "Where a step goes",
-                                    .name = budget_name,
-                                    REP_COLUMNS(of_budget),
-                                    REP_ROWS_OF(row, count),
-                                    .most = count,
-                                    .words = true,
-                                    .bar = budget_bar};
-    rep_table_write(page, &table);
+    return count;
 }
 
 static void detailed_note(struct page *page, const struct an_steps *steps)
@@ -347,7 +342,10 @@ void rep_section_budget(struct page *page, const struct an_result *result)
         return;
     }
     page_picture(page, PAGE_BUDGET, result);
-    budget_table(page, result);
+    struct rep_share_row row[AN_CLASS_COUNT + 1];
+    double step_ms;
+    size_t count = rep_class_rows(result, row, &step_ms);
+    rep_shares_write(page, "Where a step goes", row, count, step_ms);
     if (result->device_count > 1)
         worst_device(page, result);
     if (result->steps.note)
@@ -360,5 +358,5 @@ void rep_section_budget(struct page *page, const struct an_result *result)
 void rep_section_cards(struct page *page, const struct an_result *result)
 {
     for (size_t i = 0; i < result->finding_count; i++)
-        card(page, &result->findings[i], i + 1);
+        rep_section_card(page, result, i + 1);
 }

@@ -341,7 +341,8 @@ int rep_markdown_write(const struct an_result *result, const struct rep_options 
                         .utf8 = true,
                         .rows = options->ops,
                         .by = options->by,
-                        .sections = options->sections};
+                        .sections = options->sections,
+                        .explain = options->explain};
     rep_sections_write(&page, result, options->definitions);
     close_fold(&page);
     return page_flush(&page);

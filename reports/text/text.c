@@ -3,8 +3,15 @@
  * The report for people in a terminal: the sections as lines of a width.
  */
 #include "reports/text/text.h"
+
+#include <stdlib.h>
+
 #include "reports/page/lines.h"
 #include "reports/sections/sections.h"
+#include "tacho_error.h"
+
+#define LINES_MOST  28
+#define DETAIL_MOST 4
 
 /* Prepares a page of lines; options may be NULL. */
 static struct page open_page(const struct rep_options *options, FILE *out)
@@ -18,11 +25,47 @@ static struct page open_page(const struct rep_options *options, FILE *out)
                          .rows = options->ops,
                          .by = options->by,
                          .sections = options->sections,
+                         .explain = options->explain,
                          .width = page_lines_width(options->width)};
+}
+
+static size_t count_lines(const char *text, size_t bytes)
+{
+    size_t lines = 0;
+    for (size_t i = 0; i < bytes; i++)
+        lines += text[i] == '\n';
+    return lines;
+}
+
+/* Writes the first screen with the most detail that fits; below that, with the least. 0,
+ * TACHO_ENOMEM or TACHO_EIO. */
+static int write_brief(const struct an_result *result, const struct rep_options *options, FILE *out)
+{
+    size_t most = options->lines ? (size_t)options->lines : LINES_MOST;
+    for (int detail = DETAIL_MOST; detail >= 0; detail--) {
+        char *text = NULL;
+        size_t bytes = 0;
+        FILE *memory = open_memstream(&text, &bytes);
+        if (!memory)
+            return TACHO_ENOMEM;
+        struct page page = open_page(options, memory);
+        rep_section_summary(&page, result, detail);
+        bool failed = fclose(memory) != 0, fits = !failed && count_lines(text, bytes) <= most;
+        if (!failed && (fits || !detail))
+            fwrite(text, 1, bytes, out);
+        free(text);
+        if (failed)
+            return TACHO_ENOMEM;
+        if (fits)
+            break;
+    }
+    return fflush(out) || ferror(out) ? TACHO_EIO : 0;
 }
 
 int rep_text_write(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
+    if (options && options->brief)
+        return write_brief(result, options, out);
     struct page page = open_page(options, out);
     rep_sections_write(&page, result, options->definitions);
     return page_flush(&page);

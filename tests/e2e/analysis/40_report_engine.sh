@@ -52,7 +52,7 @@ compare() {
 }
 compare 2 128 8 128 1 1
 compare 3 128 4 64 2 0
-"$TACHO" report run.tacho > text || fail "no text"
+"$TACHO" report run.tacho --full > text || fail "no text"
 grep -q '^Where a step goes' text || fail "no budget in the text"
 grep -q 'MFU [0-9.]* % (causal) · MFU [0-9.]* % (PaLM) · HFU [0-9.]* %' text || fail "no utilisation in the text"
 "$TACHO" report run.tacho --peak 1 --json > json || fail "no report with --peak"

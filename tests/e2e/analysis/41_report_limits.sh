@@ -73,5 +73,5 @@ assert not [finding for finding in free["findings"] if finding["id"] in ("CPU_QU
 for report in (quota, free):
     assert not [check for check in report["not_checked"] if check["check"] == "the CPU quota"], report["not_checked"]
 PY
-"$TACHO" report quota.tacho | grep -q 'CPU quota 0.05 cores' || fail "the report does not say the quota"
+"$TACHO" report quota.tacho --full | grep -q 'CPU quota 0.05 cores' || fail "the report does not say the quota"
 echo "ok"

@@ -27,7 +27,7 @@ echo "others used $others CPUs, the step's thread waited $waits % of the time"
 awk -v o="$others" -v n="$(nproc)" 'BEGIN { exit !(o > 0.3 * n && o <= n) }' || fail "others: $others of $(nproc)"
 awk -v w="$waits" 'BEGIN { exit !(w > 5 && w <= 100) }' || fail "waits: $waits"
 ! grep -q '"verdict": "HEALTHY' json || fail "called healthy"
-for format in '' --markdown --html; do
+for format in --full --markdown --html; do
     # shellcheck disable=SC2086
     "$TACHO" report run.tacho $format > out || fail "no report $format"
     at=$(grep -n -m1 'SHARED MACHINE' out | cut -d: -f1)

@@ -8,7 +8,7 @@ set -u
 . "$(dirname "$0")/../kit/report_common.sh"
 work_folder
 "$TACHO" run -o idle.tacho -- sleep 0.6 > /dev/null 2>&1 || fail "run of sleep"
-"$TACHO" report idle.tacho > text || fail "report of sleep"
+"$TACHO" report idle.tacho --full > text || fail "report of sleep"
 grep -q '^IDLE: ' text || fail "sleep is not idle: $(sed -n 3p text)"
 grep -q 'recorded no NVTX ranges' text || fail "it does not say that there was no NVTX"
 grep -q '^System  *CPU 0\.' text || fail "no system line"
@@ -33,8 +33,8 @@ lost size '-f 1000'
 grep -q 'EVENTS LOST: [0-9.]* % of the events' out || fail "most: at the end of the run: $(cat out)"
 "$TACHO" report most.tacho > text || fail "report of most"
 grep -q '^EVENTS LOST: [0-9.]* % of the events are missing' text || fail "most: $(sed -n 3p text)"
-for format in text --markdown --html; do
-    "$TACHO" report most.tacho ${format#text} > page || fail "most: $format"
+for format in --full --markdown --html; do
+    "$TACHO" report most.tacho $format > page || fail "most: $format"
     grep -q 'of the recorded events only: ' page || fail "most: $format: no table says that events are missing"
 done
 "$TACHO" report most.tacho --json > json || fail "most: JSON"
@@ -51,5 +51,5 @@ used=$(field json system cpu_cores)
 awk -v u="$used" 'BEGIN { exit !(u > '"$([ -n "${TIMING:-}" ] && echo 0.2 || echo 0.02)"' && u < 1.6) }' || fail "one busy loop used $used cores"
 
 "$TACHO" run -o failed.tacho -- sh -c 'exit 9' > /dev/null 2>&1
-"$TACHO" report failed.tacho > text || fail "report of a failed run"
+"$TACHO" report failed.tacho --full > text || fail "report of a failed run"
 grep -q 'INCOMPLETE: the program failed with exit status 9' text || fail "it does not say that the program failed: $(cat text)"

@@ -28,7 +28,7 @@ assert m["room_bytes"] == m["capacity_bytes"] - max(m["peak_bytes"], m["resident
 assert not m["growth"]["grows"] and m["growth"]["bytes_per_step"] == 0, m["growth"]
 print("peak", m["peak_bytes"], "of", {k: v["peak_bytes"] for k, v in tags.items()})
 PY
-"$TACHO" report run.tacho > text || fail "no text"
+"$TACHO" report run.tacho --full > text || fail "no text"
 grep -q '^Memory  *tracked, at most' text || fail "no memory in the text"
 grep -q '^  by category .*optimizer' text || fail "no tags in the text"
 grep -q '^Counters.*memory\.' text && fail "the counters of memory stand twice in the text"
@@ -89,7 +89,7 @@ $CC ${SAN:+-fsanitize=$SAN} -std=c11 -O1 -D_GNU_SOURCE -I"$SRC/include" $nvtx le
 for what in leak steady silent; do
     "$TACHO" run -o $what.tacho --overhead 0 --no-peak --no-counters -- ./leak $what > log 2>&1 || { cat log; fail "$what: the run failed"; }
     "$TACHO" report $what.tacho --json > $what.json || fail "$what: no report"
-    "$TACHO" report $what.tacho > $what.text || fail "$what: no text"
+    "$TACHO" report $what.tacho --full > $what.text || fail "$what: no text"
 done
 python3 - << 'PY' || fail "growth"
 import json

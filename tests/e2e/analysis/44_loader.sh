@@ -92,5 +92,5 @@ attempt 3 beside 2 --worker-kind processes
 attempt 3 healthy
 attempt 3 keeps_up threads
 attempt 3 keeps_up processes
-"$TACHO" report run.tacho > text || fail "no text"
+"$TACHO" report run.tacho --full > text || fail "no text"
 grep -q '^Loader .*decode [0-9.]* ms a batch' text || fail "no line Loader in the text"

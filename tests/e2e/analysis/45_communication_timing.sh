@@ -26,7 +26,7 @@ slow_link() {
         'f is not None and "transfer" in f["claim"] and "rank 1" not in f["action"] and "rank 0" not in f["action"]'
 }
 attempt 3 slow_link
-"$TACHO" report run.tacho > text || fail "no text"
+"$TACHO" report run.tacho --full > text || fail "no text"
 grep -q '^Communication .* exposed: .* transfer, .* waiting for other ranks' text || fail "no line Communication"
 grep -q '^Communication of each rank' text || fail "no table of the ranks"
 [ "$(tr -s ' \n' ' ' < text | grep -o '[0-9]* (first)' | wc -l)" = 1 ] || fail "steps left out are named once a rank"

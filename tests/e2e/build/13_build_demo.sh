@@ -17,7 +17,7 @@ fail() {
 awk '/^step / {sub(/.*loss /, ""); if (!first) first = $1; last = $1}
      END {print "loss", first, "to", last; exit !(last > 0 && last < first - 1)}' out || fail "the loss did not fall by 1"
 [ "$(find . -maxdepth 1 -name '*.tacho' | wc -l)" = 1 ] || fail "not one .tacho file: $(ls)"
-for words in 'Where a step goes' 'compute' '100\.0' '^next: .*report latest'; do
+for words in 'Step time' 'backward' '100\.0' '^next: .*report latest'; do
     grep -q "$words" out || { cat out; fail "the screen lacks: $words"; }
 done
 "$TACHO" report latest > again 2> err || { cat err; fail "report latest"; }

@@ -64,7 +64,7 @@ PY
     fail "the collector's own CPU time"
 # a child that executes nothing is called like its parent
 grep 'stacks_child' a.folded | grep -vq '^target_stacks ([0-9]*);target_stacks ([0-9]*);' && fail "the child's name: $(grep -m 1 stacks_child a.folded)"
-"$TACHO" report a.tacho > out.txt && grep -q 'Functions, by CPU time' out.txt || fail "no table of functions"
+"$TACHO" report a.tacho --full > out.txt && grep -q 'Functions, by CPU time' out.txt || fail "no table of functions"
 [ "$(sqlite3 -readonly a.tacho "SELECT count(DISTINCT process) FROM track WHERE kind = 'samples'")" = 2 ] || fail "processes of samples"
 [ "$(sqlite3 -readonly a.tacho "SELECT count(*) FROM sample WHERE value IS NULL OR value NOT IN (SELECT id FROM stack)")" = 0 ] || fail "samples without a stack"
 
@@ -122,7 +122,7 @@ code=$?
 if [ $code != 77 ]; then
     [ $code = 0 ] || fail "exit code $code where perf_event_open is refused: $(cat "$work/err")"
     grep -q 'call stacks are not sampled: Permission denied' "$work/err" || fail "it does not say that there are no stacks: $(cat "$work/err")"
-    expect 0 "$TACHO" report refused.tacho --width 200
+    expect 0 "$TACHO" report refused.tacho --full --width 200
     grep -q 'seccomp filter must allow perf_event_open' "$work/out" || fail "the report cuts what to do about missing stacks"
     grep -q LOST_EVENTS "$work/out" && fail "stacks that were not sampled are told as lost events"
     expect 3 "$TACHO" export --format stacks refused.tacho

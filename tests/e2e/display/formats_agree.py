@@ -58,7 +58,8 @@ def squeeze(text):
 
 
 def look(tacho, run):
-    lines = report(tacho, run, "--width", "100")
+    lines = report(tacho, run, "--width", "100").rstrip("\n")
+    lines = lines[:lines.rindex("\n\n")]  # the verdict once more, which only a terminal needs
     page = Text()
     page.feed(report(tacho, run, "--html"))
     markdown = report(tacho, run, "--markdown")

@@ -19,7 +19,7 @@ grep -q 'made.tacho: 1 file, [0-9]* events, 0 lost' err || fail "$(cat err)"
 python3 "$here/workers.py" check made.report made.truth || fail "the even step of a made timeline"
 [ "$("$TACHO" sql made.tacho "SELECT count(*) FROM process" --csv | tail -n 1 | tr -d '\r')" = 6 ] || fail "not six workers"
 gzip -k made.json
-"$TACHO" report made.json.gz > out 2> err || fail "gzip: $(cat err)"
+"$TACHO" report made.json.gz --full > out 2> err || fail "gzip: $(cat err)"
 grep -q 'PIPELINE_IMBALANCE: the stages of the pipeline are uneven: stage 2' out || fail "$(head -n 20 out)"
 
 # damage: what is whole is read, the rest is counted; nothing is made up

@@ -165,7 +165,7 @@ for n in 2 3; do
     expect 0 mpirun -np $n "$TACHO" run --no-peak --overhead 0 --report -o each$n -- "$ranks" --steps 40 --meet each$n.meet --log each$n.log
     whole each$n.tacho
     books each$n.tacho each$n.log "mpirun -np $n tacho run"
-    [ "$(grep -c '^Where a step goes' out)" = 1 ] || wrong "each $n: one report: $(cat out)"
+    [ "$(grep -c '^Step time' out)" = 1 ] || wrong "each $n: one report: $(cat out)"
     grep -q "$n ranks" out || wrong "each $n: report"
     expect 0 "$TACHO" run --no-peak --overhead 0 -o under$n -- mpirun -np $n "$ranks" --steps 40 --meet under$n.meet --log under$n.log
     whole under$n.tacho

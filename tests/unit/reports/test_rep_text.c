@@ -20,11 +20,13 @@ static void test_golden(void **state)
         const char *name;
         void (*make)(struct fixture *f);
         struct rep_options o;
-    } pages[] = {{"report_training_100.txt", fx_training, {.width = 100, .utf8 = true}},
-                 {"report_training_40_ascii.txt", fx_training, {.width = 40}},
-                 {"report_training_200.txt", fx_training, {.width = 200, .utf8 = true, .ops = 3}},
-                 {"report_ranges_80.txt", fx_ranges, {.width = 80, .utf8 = true}},
-                 {"report_hostile_100.txt", fx_hostile, {.width = 100, .utf8 = true}}};
+    } pages[] = {
+        {"report_training_100.txt", fx_training, {.width = 100, .utf8 = true}},
+        {"report_training_40_ascii.txt", fx_training, {.width = 40}},
+        {"report_training_200.txt", fx_training, {.width = 200, .utf8 = true, .ops = 3}},
+        {"report_training_first_80.txt", fx_training, {.width = 80, .utf8 = true, .brief = true}},
+        {"report_ranges_80.txt", fx_ranges, {.width = 80, .utf8 = true}},
+        {"report_hostile_100.txt", fx_hostile, {.width = 100, .utf8 = true}}};
     (void)state;
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         struct fixture fx, *f = &fx;
@@ -88,6 +90,7 @@ static void test_accelerators(void **state)
         const char *name;
         struct rep_options o;
     } pages[] = {{"report_gpu_100.txt", {.width = 100, .utf8 = true}},
+                 {"report_gpu_first_80.txt", {.width = 80, .utf8 = true, .brief = true}},
                  {"report_gpu_80_ascii.txt", {.width = 80, .by = "line", .ops = 3}}};
     (void)state;
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
@@ -107,6 +110,58 @@ static void test_accelerators(void **state)
             check_page(text, width, utf8);
             free(text);
         }
+}
+
+static size_t lines_of(const char *text)
+{
+    size_t lines = 0;
+    for (; *text; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+/* The first screen fits on a screen, at any width that has room for it. */
+static void test_first_screen(void **state)
+{
+    static void (*const runs[])(struct fixture *) = {fx_training, fx_ranges, fx_open, fx_hostile};
+    (void)state;
+    for (size_t i = 0; i <= sizeof runs / sizeof *runs; i++) {
+        struct fixture fx, *f = &fx;
+        bool gpu = i == sizeof runs / sizeof *runs;
+        if (!gpu)
+            runs[i](f);
+        const struct an_result *r = gpu ? gpu_result() : fx_analyze(f);
+        for (int width = 40; width <= 200; width += 20)
+            for (int lines = 0; lines <= 23; lines += 23) {
+                struct rep_options o = {
+                    .width = width, .utf8 = width % 40, .brief = true, .lines = lines};
+                char *text = rep_text(r, "text", &o);
+                check_page(text, width, o.utf8);
+                size_t most = lines ? (size_t)lines : 28;
+                if (width >= 80 && i != 3 && lines_of(text) > most)
+                    fail_msg("run %zu: %zu lines of %d columns instead of %zu:\n%s", i,
+                             lines_of(text), width, most, text);
+                free(text);
+            }
+        if (!gpu)
+            fx_close(f);
+    }
+}
+
+/* A card alone, and nothing of the other findings. */
+static void test_explain(void **state)
+{
+    (void)state;
+    struct fixture fx, *f = &fx;
+    fx_training(f);
+    const struct an_result *r = fx_analyze(f);
+    assert_true(r->finding_count >= 1);
+    char *text = rep_text(r, "text", &(struct rep_options){.width = 100, .explain = 1});
+    assert_non_null(strstr(text, r->findings[0].id));
+    assert_non_null(strstr(text, "Evidence"));
+    assert_null(strstr(text, "Where a step goes"));
+    free(text);
+    fx_close(f);
 }
 
 /* Names of C++ kernels: what tells them apart stays. */
@@ -389,6 +444,8 @@ int main(void)
         cmocka_unit_test(test_chosen_sections),
         cmocka_unit_test(test_widths_and_hostile_names),
         cmocka_unit_test(test_accelerators),
+        cmocka_unit_test(test_first_screen),
+        cmocka_unit_test(test_explain),
         cmocka_unit_test(test_kernel_names),
         cmocka_unit_test(test_color_is_only_bold),
         cmocka_unit_test(test_unknown_format_and_broken_stream),

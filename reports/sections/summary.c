@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The first screen of a report: what ran, what holds it back, what to do about it, where the time
+ * of a step goes, how efficient it is, and how far all of that can be trusted.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "reports/sections/sections.h"
+#include "reports/sections/tables.h"
+#include "reports/words/escape.h"
+#include "reports/words/phrase.h"
+
+#define FIXES_MOST  3
+#define AGREE_PCT   2.0  /* of a step: by how much stages and classes may differ */
+#define SEEN_PCT    0.05 /* of a step: a stage that takes less is part of the last row */
+#define RUN_PCT     2.0  /* of a run: phases that take less are left out */
+#define WRAP_LOSS   12   /* columns of a line that words may leave empty at its end */
+#define ROWS_LEAST  5    /* of the step time, with the least detail */
+#define VERDICT_MAX 3    /* lines, with the least detail */
+
+/* Writes a text in at most `lines` lines, cut with an ellipsis; 0: whole. */
+static void some_lines(struct page *page, int indent, const char *text, int lines)
+{
+    char cut[PAGE_TEXT];
+    int columns = lines * (page->width - indent - WRAP_LOSS) + WRAP_LOSS;
+    rep_clean(cut, sizeof cut, text, lines ? columns : PAGE_TEXT, page->utf8);
+    page_text(page, indent, cut);
+}
+
+/* A blank line, where there is room. */
+static void gap(struct page *page, int detail)
+{
+    if (detail)
+        page_blank(page);
+}
+
+/* ---- what to change -------------------------------------------------------------------------- */
+
+/* The command that tries the first fix that a command can try: tacho's own runs can be started
+ * again. */
+static void try_line(struct page *page, const struct an_result *result, size_t shown)
+{
+    if (strcmp(rep_or(result->trust.source, ""), "tacho") != 0 || !*result->run.file)
+        return;
+    for (size_t i = 0; i < shown; i++)
+        if (result->findings[i].setting) {
+            char text[PAGE_TEXT];
+            snprintf(text, sizeof text,
+                     "try: tacho verify %.1000s %zu (records both again, compares them)",
+                     result->run.file, i + 1);
+            page_text(page, 4, text);
+            return;
+        }
+}
+
+/* A finding: its gain and the option that does it, then the action in words. */
+static void fix(struct page *page, const struct an_finding *finding, size_t number, int lines)
+{
+    char gain[200];
+    page_entry(page, number, finding->id, rep_finding_gain(gain, sizeof gain, finding),
+               rep_or(finding->setting, ""));
+    some_lines(page, 4, finding->action, lines);
+}
+
+static void fixes(struct page *page, const struct an_result *result, int detail)
+{
+    size_t most = detail < FIXES_MOST ? (size_t)detail + 1 : FIXES_MOST, shown = 0;
+    enum an_listed listing = AN_LISTED_COUNT;
+    for (; shown < result->finding_count && shown < most; shown++) {
+        const struct an_finding *finding = &result->findings[shown];
+        if (an_finding_listed(finding) != listing)
+            page_head(page, an_listed_text(an_finding_listed(finding)));
+        listing = an_finding_listed(finding);
+        int lines = shown || detail < 3 ? 1 : 2;
+        fix(page, finding, shown + 1, detail > 3 ? 0 : lines);
+    }
+    if (!shown)
+        return;
+    try_line(page, result, shown);
+    char text[200];
+    if (detail > 2 && shown > 1 && result->advice.together.edit)
+        page_text(page, 4, rep_together_text(result, text, sizeof text));
+    if (detail && shown < result->finding_count) {
+        snprintf(text, sizeof text, "and %zu more: tacho report --full",
+                 result->finding_count - shown);
+        page_text(page, 4, text);
+    }
+    gap(page, detail);
+}
+
+/* ---- where the time of a step goes ----------------------------------------------------------- */
+
+/* Stages as people who train call them. Those from `data wait` on compute nothing. */
+static const struct {
+    const char *label;
+    enum an_step_stage stage;
+} stages[] = {
+    {"forward", AN_STAGE_FORWARD},   {"backward", AN_STAGE_BACKWARD},
+    {"compute", AN_STAGE_COMPUTE},   {"optimizer", AN_STAGE_OPTIMIZER},
+    {"data wait", AN_STAGE_INPUT},   {"exposed communication", AN_STAGE_COMM},
+    {"host, other", AN_STAGE_OTHER},
+};
+#define STAGES  (sizeof stages / sizeof *stages)
+#define COMPUTE 4 /* of them */
+
+/* Rows of the step time, the longest first. */
+struct rows {
+    struct rep_share_row row[STAGES + AN_CLASS_COUNT + 1];
+    size_t count;
+    double step_ms;
+};
+
+static void add_row(struct rows *rows, const char *label, double ms)
+{
+    size_t at = rows->count++;
+    for (; at && rows->row[at - 1].ms < ms; at--)
+        rows->row[at] = rows->row[at - 1];
+    rows->row[at] =
+        (struct rep_share_row){.label = label, .ms = ms, .pct = 100 * ms / rows->step_ms};
+}
+
+/* Does a stage have the share that the verdict's class has? One screen tells one story. */
+static bool agrees(const struct an_result *result, double stage_ms, double step_ms,
+                   enum an_class class)
+{
+    const struct an_value *share = &result->budget.pct[class];
+    return !share->valid || fabs(share->value - 100 * stage_ms / step_ms) <= AGREE_PCT;
+}
+
+/* On processors: all stages; what cannot be seen is in the row of the host. False: they differ from
+ * the classes. */
+static bool thread_rows(const struct an_result *result, const double ms[STAGES], struct rows *rows)
+{
+    const struct an_value *share = &result->budget.pct[AN_CLASS_COMPUTE];
+    double rest = result->stages.ms[AN_STAGE_HOST].value + ms[STAGES - 1], compute_ms = 0;
+    for (size_t i = 0; i < COMPUTE; i++)
+        compute_ms += ms[i];
+    if (share->valid && share->value - 100 * compute_ms / rows->step_ms > AGREE_PCT)
+        return false; /* some of what computes does not say its stage */
+    for (size_t i = COMPUTE; i + 1 < STAGES; i++)
+        if (!agrees(result, ms[i], rows->step_ms,
+                    stages[i].stage == AN_STAGE_INPUT ? AN_CLASS_INPUT : AN_CLASS_COMM))
+            return false;
+    for (size_t i = 0; i + 1 < STAGES; i++)
+        if (100 * ms[i] >= SEEN_PCT * rows->step_ms)
+            add_row(rows, stages[i].label, ms[i]);
+        else
+            rest += ms[i];
+    if (100 * rest >= SEEN_PCT * rows->step_ms)
+        add_row(rows, stages[STAGES - 1].label, rest);
+    return true;
+}
+
+/* On devices: the stages of what computes, and the classes of the rest. False: they differ. */
+static bool device_rows(const struct an_result *result, const double ms[STAGES], struct rows *rows)
+{
+    struct rep_share_row class[AN_CLASS_COUNT + 1];
+    const struct an_value *share = &result->budget.pct[AN_CLASS_COMPUTE];
+    double compute_ms = 0, rest = 0, step_ms;
+    for (size_t i = 0; i < COMPUTE; i++)
+        compute_ms += ms[i];
+    if (!share->valid || !(compute_ms > 0) ||
+        !agrees(result, compute_ms, rows->step_ms, AN_CLASS_COMPUTE))
+        return false;
+    size_t count = rep_class_rows(result, class, &step_ms);
+    rows->step_ms = step_ms;
+    for (size_t i = 0; i < COMPUTE; i++)
+        if (ms[i] > 0)
+            add_row(rows, stages[i].label, ms[i] / compute_ms * share->value / 100 * step_ms);
+    const char *compute = rep_class_name(result, AN_CLASS_COMPUTE);
+    for (size_t i = 0; i < count; i++)
+        if (class[i].label != compute && class[i].pct >= SEEN_PCT)
+            add_row(rows, class[i].label, class[i].ms);
+        else if (class[i].label != compute)
+            rest += class[i].ms;
+    if (100 * rest >= SEEN_PCT * step_ms)
+        add_row(rows, "the rest", rest);
+    return true;
+}
+
+static void class_rows(const struct an_result *result, struct rows *rows)
+{
+    struct rep_share_row class[AN_CLASS_COUNT + 1];
+    size_t count = rep_class_rows(result, class, &rows->step_ms);
+    for (size_t i = 0; i < count; i++)
+        add_row(rows, class[i].label, class[i].ms);
+}
+
+/* False: the stages are not known, or differ from the classes of the budget. */
+static bool stage_rows(const struct an_result *result, struct rows *rows)
+{
+    double ms[STAGES];
+    if (result->stages.reason)
+        return false;
+    for (size_t i = 0; i < STAGES; i++)
+        ms[i] = result->stages.ms[stages[i].stage].value;
+    for (int stage = 0; stage < AN_STAGE_COUNT; stage++)
+        rows->step_ms += result->stages.ms[stage].value;
+    if (!(rows->step_ms > 0))
+        return false;
+    return result->gpu.reason ? thread_rows(result, ms, rows) : device_rows(result, ms, rows);
+}
+
+/* The rows behind the largest ones become one. */
+static void join_rows(struct rows *rows)
+{
+    if (rows->count <= ROWS_LEAST)
+        return;
+    struct rep_share_row rest = {.label = "the rest"};
+    for (size_t i = ROWS_LEAST - 1; i < rows->count; i++) {
+        rest.ms += rows->row[i].ms;
+        rest.pct += rows->row[i].pct;
+    }
+    rows->row[ROWS_LEAST - 1] = rest;
+    rows->count = ROWS_LEAST;
+}
+
+static void step_time(struct page *page, const struct an_result *result, int detail)
+{
+    struct rows rows = {.count = 0};
+    if (!result->steps.source || result->budget.reason)
+        return;
+    if (!stage_rows(result, &rows))
+        class_rows(result, &rows);
+    if (!detail)
+        join_rows(&rows);
+    rep_shares_write(page, "Step time", rows.row, rows.count, rows.step_ms);
+    if (detail > 2 && result->steps.note)
+        some_lines(page, 1, result->steps.note, 2);
+    gap(page, detail);
+}
+
+/* Evaluations and checkpoints, which are no part of a step. */
+static void outside_steps(struct page *page, const struct an_result *result)
+{
+    double run_ms = result->run.duration_s.valid ? 1e3 * result->run.duration_s.value : 0;
+    bool any = false;
+    for (size_t i = 0; i < result->phase_count; i++) {
+        const struct an_phase *phase = &result->phases[i];
+        if (100 * phase->exposed_ms < RUN_PCT * run_ms)
+            continue;
+        if (!any)
+            page_label(page, "Outside steps");
+        any = true;
+        page_item(page, "%s %" PRId64 " %s, %s", phase->name, phase->count,
+                  REP_PLURAL(phase->count, "time", "times"), TIME_TEXT(phase->exposed_ms * 1e6));
+    }
+    if (any)
+        page_end(page);
+}
+
+/* ---- how efficient, and how sure ------------------------------------------------------------- */
+
+static void efficiency(struct page *page, const struct an_result *result, int detail)
+{
+    const struct an_utilization *used = &result->utilization;
+    const struct an_system *system = &result->system;
+    const struct an_steps *steps = &result->steps;
+    if (!steps->counted)
+        return;
+    page_label(page, "Efficiency");
+    if (steps->tokens_per_s.valid)
+        page_item(page, "%s tokens/s", NUMBER_TEXT(steps->tokens_per_s.value));
+    else if (steps->samples_per_s.valid)
+        page_item(page, "%s samples/s", NUMBER_TEXT(steps->samples_per_s.value));
+    if (used->mfu.valid && used->peak_flops.valid)
+        page_item(page, "MFU %.1f %% of %s %s", 100 * used->mfu.value,
+                  SI_TEXT(used->peak_flops.value, "FLOP/s"), rep_or(used->dtype, ""));
+    else if (used->mfu.valid)
+        page_item(page, "MFU %.1f %%", 100 * used->mfu.value);
+    else
+        page_item(page, "MFU not known");
+    if (!system->reason && system->cpu_cores.valid && result->run.cores.valid)
+        page_item(page, "CPU %.1f of %" PRId64 " cores", system->cpu_cores.value,
+                  result->run.cores.value);
+    if (!system->reason && system->rss_peak_bytes.valid)
+        page_item(page, "%s", BYTES_TEXT(system->rss_peak_bytes.value));
+    if (detail && steps->outlier_count)
+        page_item(page, "%zu slow %s", steps->outlier_count,
+                  REP_PLURAL(steps->outlier_count, "step", "steps"));
+    page_end(page);
+}
+
+/* The names of check i and of the later ones that are made the same way; NULL: an earlier one has
+ * listed it. */
+static const char *checks_alike(const struct an_result *result, size_t i, char *names, size_t size)
+{
+    const struct an_not_checked *check = result->not_checked;
+    size_t used = 0;
+    for (size_t k = 0; k < i; k++)
+        if (!strcmp(check[k].to_check, check[i].to_check))
+            return NULL;
+    for (size_t k = i; k < result->not_checked_count && used < size; k++)
+        if (!strcmp(check[k].to_check, check[i].to_check))
+            used += (size_t)snprintf(names + used, size - used, "%s%.60s", used ? ", " : "",
+                                     check[k].check);
+    return names;
+}
+
+/* The checks that were not made and how each can be; with less detail the names alone. */
+static void not_checked(struct page *page, const struct an_result *result, int detail)
+{
+    char all[600] = "", alike[400];
+    size_t used = 0;
+    if (!result->not_checked_count)
+        return;
+    page_label(page, "Not checked");
+    for (size_t i = 0; i < result->not_checked_count; i++) {
+        const char *names = checks_alike(result, i, alike, sizeof alike);
+        if (names && detail > 3)
+            page_item(page, "%s \xe2\x86\x92 %s", names, result->not_checked[i].to_check);
+        else if (names && used < sizeof all)
+            used +=
+                (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", names);
+    }
+    if (detail <= 3) {
+        rep_clean(alike, sizeof alike, all, (detail > 1 ? 2 : 1) * page->width - 50, page->utf8);
+        page_item(page, "%s \xe2\x86\x92 tacho report --section findings", alike);
+    }
+    page_end(page);
+}
+
+static void quality(struct page *page, const struct an_result *result)
+{
+    const struct an_trust *trust = &result->trust;
+    page_label(page, "Quality");
+    if (trust->missing)
+        page_item(page, "%s", trust->missing);
+    else if (trust->lost_events.valid)
+        page_item(page, "%" PRId64 " of %" PRId64 " events lost", trust->lost_events.value,
+                  trust->lost_events.value + trust->events);
+    else
+        page_item(page, "%" PRId64 " events, how many are lost is not known", trust->events);
+    if (trust->overhead_high_pct.valid)
+        page_item(page, "overhead \xe2\x89\xa4 %s %%",
+                  DIGITS_TEXT(fmax(trust->overhead_high_pct.value, 0.1), 2));
+    if (trust->replay_error_pct.valid)
+        page_item(page, "replay error %s %%", DIGITS_TEXT(trust->replay_error_pct.value, 2));
+    page_end(page);
+}
+
+void rep_section_summary(struct page *page, const struct an_result *result, int detail)
+{
+    char verdict[PAGE_TEXT];
+    page->missing = result->trust.missing;
+    rep_section_header(page, result);
+    page_blank(page);
+    rep_clean(verdict, sizeof verdict, result->verdict,
+              detail ? PAGE_TEXT : VERDICT_MAX * (page->width - WRAP_LOSS), page->utf8);
+    page_title(page, verdict);
+    page_blank(page);
+    fixes(page, result, detail);
+    step_time(page, result, detail);
+    outside_steps(page, result);
+    efficiency(page, result, detail);
+    bool repeats = strstr(result->verdict, "hold this run back") != NULL;
+    if (result->caution && (detail > 2 || !repeats)) {
+        rep_clean(verdict, sizeof verdict, result->caution,
+                  detail > 2 ? PAGE_TEXT : (1 + (detail > 0)) * (page->width - 2 * WRAP_LOSS),
+                  page->utf8);
+        page_line(page, "Caution", "%s", verdict);
+    }
+    not_checked(page, result, detail);
+    quality(page, result);
+    gap(page, detail);
+    page_label(page, "More");
+    page_item(page, "--full");
+    if (result->finding_count)
+        page_item(page, "--explain 1");
+    page_item(page, "--section ops,roofline");
+    page_item(page, "--html");
+    page_item(page, "tacho top");
+    page_end(page);
+}
