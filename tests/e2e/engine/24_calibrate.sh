@@ -37,6 +37,9 @@ file=$(kept)
 for row in 'flops fp32' 'flops fp64' 'gemm fp32' 'bandwidth' 'bandwidth_read' 'bandwidth_write' 'bandwidth_l1'; do
     grep -Eq "^$row +[0-9.]+ [KMGT](FLOP|B)/s" "$work/out" || fail "no row $row: $(cat "$work/out")"
 done
+for row in gemm_forward gemm_grad_data gemm_grad_weight; do
+    grep -Eq "^$row fp32 .*best of a curve of [0-9]+ shapes" "$work/out" || fail "no curve $row: $(grep gemm "$work/out")"
+done
 grep -q 'disk_sequential_read *absent: /dev/shm is in memory' "$work/out" || fail "a disk in memory: $(grep disk "$work/out")"
 grep -A1 'disk_random_read' "$work/out" | grep -q 'hint: .*--disk' || fail "no hint"
 
@@ -53,7 +56,7 @@ cmp -s "$work/out" <(cat "$file"; echo) || fail "--json is not what is kept"
 rows() { sqlite3 "$1" "select count(*), count(distinct resource || dtype) from ceiling"; }
 expect 0 "$TACHO" run -o a.tacho -- true
 sqlite3 a.tacho "select resource from ceiling" | sort -u > have
-for r in flops gemm bandwidth bandwidth_read bandwidth_write; do grep -qx $r have || fail "the run has no $r"; done
+for r in flops gemm bandwidth bandwidth_read bandwidth_write gemm_threads gemm_spread op_overhead gemm_forward:128x256x256; do grep -qx $r have || fail "the run has no $r"; done
 IFS='|' read -r all distinct <<< "$(rows a.tacho)"
 [ "$all" = "$distinct" ] || fail "double rows: $(sqlite3 a.tacho 'select * from ceiling')"
 [ "$(sqlite3 a.tacho "select count(*) from ceiling where source not like 'measured: %' and resource not like 'cache%'")" = 0 ] || fail "a source"
