@@ -66,27 +66,6 @@ static void add_product(void *ctx, const struct an_engine_call *call)
     }
 }
 
-/* Micro-steps of a step, by their ranges; 1 where the program marks none. */
-static int64_t micro_steps_of(const struct an_context *context)
-{
-    const struct an_trace *trace = context->trace;
-    int64_t count = 0, steps = context->result->steps.detailed;
-    for (size_t lane_index = 0; lane_index < context->lane_count; lane_index++) {
-        const struct an_lane *lane = &context->lane[lane_index];
-        if (lane->track == AN_NONE)
-            continue;
-        const struct an_track *track = &trace->track[lane->track];
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
-            if (an_trace_role(trace, trace->slice.detail[i]) != AN_ROLE_MICRO_STEP)
-                continue;
-            const struct an_step *step = an_step_at(context, lane, trace->slice.start[i]);
-            count += step && an_step_detailed(step);
-        }
-    }
-    count = steps ? (count + steps / 2) / steps : 0;
-    return count > 1 ? count : 1;
-}
-
 /* What a call with a larger micro-batch takes at least for the same samples: GEMMs at their
  * roof, the rest at the fastest memory that was measured or at its arithmetic. */
 static double at_its_roof(const struct an_engine *engine, const struct an_engine_call *call)
@@ -241,7 +220,7 @@ void an_engine_small_batch(struct an_engine *engine)
 {
     struct an_context *context = engine->context;
     const struct an_steps *steps = &context->result->steps;
-    struct batch batch = {.engine = engine, .micro_steps = micro_steps_of(context)};
+    struct batch batch = {.engine = engine, .micro_steps = an_micro_steps(context)};
     struct an_class_share share;
     an_engine_each(engine, add_product, &batch);
     if (!(batch.ns > 0) || batch.unknown || !steps->samples_per_step.valid)
@@ -387,7 +366,7 @@ void an_engine_recompute(struct an_engine *engine)
         return; /* nothing is recomputed */
     an_engine_each(engine, add_kept, &bytes);
     double keep = bytes / (double)context->result->steps.detailed /
-                  (double)micro_steps_of(context) * engine->ranks; /* of all ranks of a machine */
+                  (double)an_micro_steps(context) * engine->ranks; /* of all ranks of a machine */
     bool fits = memory->room_bytes.valid && keep <= ROOM_USED * (double)memory->room_bytes.value;
     if (!fits || !an_class_share_matters(&share))
         return;
