@@ -25,6 +25,7 @@
 struct an_rescale {
     struct an_gemm_curve curve;
     int64_t micro_steps;
+    double rows; /* of a micro-batch: tokens, else samples */
     /* Of each detail. */
     double *call_ns; /* mean own work of a call; 0: none is replayed */
     int64_t *calls;
@@ -86,6 +87,7 @@ static void find_shapes(const struct an_context *context, struct an_rescale *res
     double micro_steps = (double)rescale->micro_steps,
            tokens = an_value_or_0(steps->tokens_per_step) / micro_steps,
            samples = an_value_or_0(steps->samples_per_step) / micro_steps;
+    rescale->rows = tokens > 0 ? tokens : samples;
     for (size_t i = 0; i < context->trace->detail_count; i++) {
         const struct an_detail *detail = &context->trace->detail[i];
         struct an_gemm_layer *layer = &rescale->layer[i];
@@ -132,13 +134,27 @@ static double gemm_share(const struct an_plan *plan, uint32_t index, int reading
     return share / (double)plan->micro;
 }
 
-/* The type of half the width moves half the bytes: a reading in which only they take time, and one
- * in which none of it is faster. */
-static double bytes_share(const struct an_plan *plan, const struct an_detail *detail, int reading)
+/* The times of the two types for a layer of the smallest size, as a ratio: of the small GEMMs in
+ * attention. 1: the curve does not cover it. */
+static double small_gemm_share(const struct an_rescale *rescale, enum an_gemm_type before,
+                               enum an_gemm_type after)
+{
+    double size = rescale->curve.size[0];
+    const struct an_gemm_layer layer = {rescale->rows, size, size, .forward = true};
+    double share = an_gemm_curve_ns(&rescale->curve, after, &layer) /
+                   an_gemm_curve_ns(&rescale->curve, before, &layer);
+    return isfinite(share) ? share : 1;
+}
+
+/* Another type: a reading in which only the bytes take time, of attention only its GEMMs, and one
+ * in which nothing changes. */
+static double type_share(const struct an_plan *plan, const struct an_detail *detail, int reading)
 {
     enum an_gemm_type before = an_gemm_type_of(detail->dtype), after = type_after(plan, detail);
     if (before == after || before == AN_GEMM_TYPES || !(reading & READS_OFFSET))
         return 1;
+    if (!strcmp(detail->kind, "attention"))
+        return small_gemm_share(plan->rescale, before, after);
     return after == AN_GEMM_BF16 ? 0.5 : 2;
 }
 
@@ -149,7 +165,7 @@ static double other_share(const struct an_plan *plan, const struct an_detail *de
     double fixed = fmin(plan->rescale->curve.overhead_ns, call_ns), micro = (double)plan->micro;
     if (!(call_ns > 0))
         return 1;
-    double grows = (call_ns - fixed) * micro * bytes_share(plan, detail, reading);
+    double grows = (call_ns - fixed) * micro * type_share(plan, detail, reading);
     return (fixed + grows) / call_ns / micro;
 }
 
