@@ -167,6 +167,9 @@ static void test_precision(void **state)
     assert_non_null(x);
     check_form(x);
     assert_near(x->gain.high.value, of_step(3.5), 1e-6);
+    assert_non_null(strstr(x->method, "nothing was replayed: the speed of GEMMs by their size was "
+                                      "not measured: tacho calibrate --force"));
+    assert_int_equal(an_finding_listed(x), AN_LISTED_CHANGES);
     assert_non_null(strstr(x->claim, "60.0 % of the step in fp32"));
     assert_non_null(strstr(x->action, "--dtype bf16"));
     assert_non_null(strstr(x->verify, "train gpt2-tiny --dtype bf16"));
