@@ -15,6 +15,7 @@
 #include "analyzers/table.h"
 #include "analyzers/trace/trace_part.h"
 #include "analyzers/work/ceilings.h"
+#include "analyzers/work/gemm_curve.h"
 
 static const struct an_analyzer *const analyzers[] = {
 #define ANALYZER_ROW(name) &name,
@@ -185,16 +186,20 @@ static int copy_ceilings(struct an_context *context)
         return TACHO_ENOMEM;
     if (known)
         memcpy(rows, context->result->ceilings, known * sizeof *rows);
-    for (size_t i = 0; i < trace->ceiling_count; i++)
-        rows[known + i] = (struct an_ceiling){
+    size_t count = known;
+    for (size_t i = 0; i < trace->ceiling_count; i++) {
+        if (an_gemm_curve_row(trace->ceiling[i].resource))
+            continue; /* points of a curve are no roofs */
+        rows[count++] = (struct an_ceiling){
             .device = an_arena_text(context->arena, trace->ceiling[i].device),
             .resource = an_arena_text(context->arena, trace->ceiling[i].resource),
             .dtype = an_arena_text(context->arena, trace->ceiling[i].dtype),
             .source = an_arena_text(context->arena, trace->ceiling[i].source),
             .value = trace->ceiling[i].value,
             .unit = an_ceiling_unit(trace->ceiling[i].resource)};
+    }
     context->result->ceilings = rows;
-    context->result->ceiling_count = known + trace->ceiling_count;
+    context->result->ceiling_count = count;
     return 0;
 }
 

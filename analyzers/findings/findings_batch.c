@@ -66,27 +66,6 @@ static void add_product(void *ctx, const struct an_engine_call *call)
     }
 }
 
-/* Micro-steps of a step, by their ranges; 1 where the program marks none. */
-static int64_t micro_steps_of(const struct an_context *context)
-{
-    const struct an_trace *trace = context->trace;
-    int64_t count = 0, steps = context->result->steps.detailed;
-    for (size_t lane_index = 0; lane_index < context->lane_count; lane_index++) {
-        const struct an_lane *lane = &context->lane[lane_index];
-        if (lane->track == AN_NONE)
-            continue;
-        const struct an_track *track = &trace->track[lane->track];
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
-            if (an_trace_role(trace, trace->slice.detail[i]) != AN_ROLE_MICRO_STEP)
-                continue;
-            const struct an_step *step = an_step_at(context, lane, trace->slice.start[i]);
-            count += step && an_step_detailed(step);
-        }
-    }
-    count = steps ? (count + steps / 2) / steps : 0;
-    return count > 1 ? count : 1;
-}
-
 /* What a call with a larger micro-batch takes at least for the same samples: GEMMs at their
  * roof, the rest at the fastest memory that was measured or at its arithmetic. */
 static double at_its_roof(const struct an_engine *engine, const struct an_engine_call *call)
@@ -119,7 +98,8 @@ static double power_of_two_below(double value)
 }
 
 /* The factor by which the micro-batch should grow so that its calls are long enough, rounded up to
- * a power of two, as far as memory has room. 1: it cannot grow. Where most of the time is left of
+ * a power of two, as far as memory has room; with accumulation a divisor of the micro-steps. 1: it
+ * cannot grow. Where most of the time is left of
  * the ridge, `rows` must reach half of the ridge: fewer rows are left of it whatever the other
  * sizes are. */
 static double factor_of(const struct an_engine *engine, const struct batch *batch, double rows)
@@ -129,14 +109,15 @@ static double factor_of(const struct an_engine *engine, const struct batch *batc
     if (batch->left >= MOSTLY * batch->ns && rows > 0)
         wanted = fmax(wanted, batch->ridge * batch->width / 2 / rows);
     wanted = fmin(fmax(2, pow(2, ceil(log2(wanted)))), FACTOR_MOST);
-    if (batch->micro_steps > 1)
-        wanted = fmin(wanted, (double)batch->micro_steps);
     double grows = an_count_or_0(memory->batch_bytes.valid ? memory->batch_bytes
                                                            : memory->resident_peak_bytes);
     if (!memory->room_bytes.valid || !(grows > 0))
         return 1;
     double fits = power_of_two_below(1 + ROOM_USED * (double)memory->room_bytes.value / grows);
-    return fmin(wanted, fits);
+    wanted = fmin(wanted, fits);
+    while (batch->micro_steps > 1 && fmod((double)batch->micro_steps, wanted) > 0)
+        wanted--; /* the global batch stays */
+    return wanted;
 }
 
 /* Evidence that the larger micro-batch fits: by the memory that the program counts where there is
@@ -185,7 +166,7 @@ static const char *batch_option(const struct batch *batch, double micro)
     struct an_context *context = batch->engine->context;
     if (batch->micro_steps > 1)
         return an_finding_text(context, "--batch %.0f --accumulate %.0f", micro * batch->factor,
-                               ceil((double)batch->micro_steps / batch->factor));
+                               (double)batch->micro_steps / batch->factor);
     return an_finding_text(context, "--batch %.0f", micro * batch->factor);
 }
 
@@ -241,7 +222,7 @@ void an_engine_small_batch(struct an_engine *engine)
 {
     struct an_context *context = engine->context;
     const struct an_steps *steps = &context->result->steps;
-    struct batch batch = {.engine = engine, .micro_steps = micro_steps_of(context)};
+    struct batch batch = {.engine = engine, .micro_steps = an_micro_steps(context)};
     struct an_class_share share;
     an_engine_each(engine, add_product, &batch);
     if (!(batch.ns > 0) || batch.unknown || !steps->samples_per_step.valid)
@@ -273,6 +254,7 @@ void an_engine_small_batch(struct an_engine *engine)
     finding->method = "ceiling: GEMMs at their measured roof, other work that grows with samples "
                       "at the bandwidth of the fastest memory level, work done once a step or "
                       "micro-step divided by the factor; nothing was replayed";
+    finding->what_if = an_finding_text(context, "micro=%.0fx", batch.factor);
     an_finding_at_most_medium(finding);
     finding->setting = engine->libtrain ? batch_option(&batch, micro) : "the larger batch";
     finding->verify = an_command_rerun(context, finding->setting);
@@ -387,7 +369,7 @@ void an_engine_recompute(struct an_engine *engine)
         return; /* nothing is recomputed */
     an_engine_each(engine, add_kept, &bytes);
     double keep = bytes / (double)context->result->steps.detailed /
-                  (double)micro_steps_of(context) * engine->ranks; /* of all ranks of a machine */
+                  (double)an_micro_steps(context) * engine->ranks; /* of all ranks of a machine */
     bool fits = memory->room_bytes.valid && keep <= ROOM_USED * (double)memory->room_bytes.value;
     if (!fits || !an_class_share_matters(&share))
         return;

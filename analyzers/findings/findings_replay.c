@@ -98,11 +98,13 @@ int an_findings_replay(struct an_findings_list *findings)
             continue;
         if (an_what_if_of(context, finding->what_if, &what_if))
             return TACHO_ENOMEM;
-        if (what_if.reason) {
-            if (what_if.unknown)
-                finding->what_if = NULL;
+        if (what_if.reason && what_if.unknown)
+            finding->what_if = NULL;
+        else if (what_if.reason && finding->gain.ceiling)
+            finding->method =
+                an_finding_text(context, "%.400s: %.300s", finding->method, what_if.reason);
+        if (what_if.reason)
             continue;
-        }
         if (!finding->bound && !what_if.ceiling && what_if.gain.high.valid)
             take_interval(context, finding, &what_if);
         else

@@ -288,8 +288,17 @@ static void drop_expectation(struct an_what_if *what_if)
     what_if->gain.ceiling = true;
 }
 
-/* Replays the proposals in one, the best one first. A proposal that lowers the joint gain stays out
- * of it. *members: the findings whose proposals are in it. */
+/* Does the finding with that id change the training? */
+static bool changes_training(const struct an_context *context, const char *id)
+{
+    for (size_t i = 0; i < context->result->finding_count; i++)
+        if (context->result->findings[i].changes && !strcmp(context->result->findings[i].id, id))
+            return true;
+    return false;
+}
+
+/* Replays the proposals in one, the best one first. A proposal that lowers the joint gain, or that
+ * changes the training, stays out of it. *members: the findings whose proposals are in it. */
 static int join_proposals(struct an_context *context, const char **members)
 {
     struct an_advice *advice = &context->result->advice;
@@ -299,6 +308,8 @@ static int join_proposals(struct an_context *context, const char **members)
     *members = "";
     for (size_t i = 0; i < advice->edit_count && !rc; i++) {
         struct an_what_if *edit = &advice->edits[i];
+        if (changes_training(context, edit->of))
+            continue;
         const char *text =
             joined ? an_arena_format(context->arena, "%s,%s", joint->edit, edit->edit) : edit->edit;
         rc = an_what_if_of(context, text, &with);

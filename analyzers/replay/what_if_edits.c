@@ -221,8 +221,10 @@ void an_plan_core_limit(struct an_plan *plan)
     const char *spin = surplus ? "; its ranges account for only part: the rest is a team whose "
                                  "threads wait for each other, or threads that spin while they wait"
                                : "";
+    const char *edited = plan->condition ? plan->condition : "";
     plan->condition = an_arena_format(
-        context->arena, "%.0f cores that threads share fairly; the run kept %s busy%s%s", cores,
+        context->arena, "%s%s%.0f cores that threads share fairly; the run kept %s busy%s%s",
+        edited, *edited ? "; " : "", cores,
         an_number_words(context->arena, core_use->used.value, 2), spin, others);
     double needed = fmin(core_use->used.value, core_use->wanted.value);
     bool spins = plan->state->shares && an_shares_may_spin(plan->state->shares);
@@ -285,6 +287,11 @@ static bool prints_alike(struct an_arena *arena, double first, double second)
     return !strcmp(an_number_words(arena, first, 2), an_number_words(arena, second, 2));
 }
 
+static const char *precision_of(const struct an_edit *edit)
+{
+    return edit->text + strlen(edit->key) + 1;
+}
+
 /* Does the run have what the edit asks for already? What other programs use is compared as reports
  * print it. */
 static bool is_as_recorded(const struct an_what_if_state *state, const struct an_edit *edit)
@@ -305,6 +312,10 @@ static bool is_as_recorded(const struct an_what_if_state *state, const struct an
         return core_use->cores.valid && (double)edit->number == core_use->cores.value;
     case AN_EDIT_THREADS:
         return edit->number == an_team_of(state->replay->context).threads;
+    case AN_EDIT_MICRO:
+        return edit->number == 1;
+    case AN_EDIT_PRECISION:
+        return an_is_precision(context, precision_of(edit));
     case AN_EDIT_OTHERS:
         return core_use->others.valid &&
                prints_alike(context->arena, edit->factor, core_use->others.value);
@@ -340,6 +351,12 @@ static int apply(struct an_plan *plan, const struct an_edit *edit)
         plan->threads = edit->number;
         plan->more = true;
         plan->reason = an_plan_threads_reason(plan);
+        return 0;
+    case AN_EDIT_MICRO:
+        plan->micro = edit->number;
+        return 0;
+    case AN_EDIT_PRECISION:
+        plan->precision = precision_of(edit);
         return 0;
     case AN_EDIT_LINK:
         return apply_link(plan, edit);

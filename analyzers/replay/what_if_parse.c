@@ -16,13 +16,11 @@
 #define FACTOR_MOST 1000.0
 
 static const char *const keys[] = {
-    "comm",          "peers",          "copy",           "compute",
-    "loader",        "launch",         "sync",           "allocation",
-    "collection",    "compile",        "framework",      "think",
-    "dispatch",      "profiler",       "loader.workers", "loader.prefetch",
-    "cores",         "others",         "link",           "loader.read",
-    "loader.decode", "loader.collate", "loader.pin",     "loader.fetch",
-    "ranks",         "recompute",      "threads",        NULL};
+    "comm",     "peers",       "copy",           "compute",         "loader",     "launch",
+    "sync",     "allocation",  "collection",     "compile",         "framework",  "think",
+    "dispatch", "profiler",    "loader.workers", "loader.prefetch", "cores",      "others",
+    "link",     "loader.read", "loader.decode",  "loader.collate",  "loader.pin", "loader.fetch",
+    "ranks",    "recompute",   "threads",        "micro",           "precision",  NULL};
 static const char *const prefixes[] = {"op:", "kernel:", "collective:", "copy:", NULL};
 
 const char *const *an_edit_keys(void)
@@ -130,6 +128,30 @@ static int link_value(struct an_edit *edit, const char *value, struct tacho_erro
                       "--what-if: link: invalid speed '%.60s'", value);
 }
 
+/* "4x": whole times, because a micro-batch has whole samples. */
+static int micro_value(struct an_edit *edit, const char *value, struct tacho_error *err)
+{
+    double factor = 0;
+    edit->kind = AN_EDIT_MICRO;
+    bool valid =
+        factor_of(value, &factor) && strchr(value, 'x') && factor == floor(factor) && factor >= 1;
+    edit->number = valid ? (int64_t)factor : 1;
+    if (valid)
+        return 0;
+    return tacho_fail(err, TACHO_EUSAGE,
+                      "give how many times as large the micro-batches get: micro=4x",
+                      "--what-if: micro: '%.60s' is not a whole factor from 1x", value);
+}
+
+static int precision_value(struct an_edit *edit, const char *value, struct tacho_error *err)
+{
+    edit->kind = AN_EDIT_PRECISION;
+    if (!strcmp(value, "bf16") || !strcmp(value, "fp32"))
+        return 0;
+    return tacho_fail(err, TACHO_EUSAGE, "give a type that was calibrated: precision=bf16 or fp32",
+                      "--what-if: precision: invalid type '%.60s'", value);
+}
+
 static int ranks_value(struct an_edit *edit, const char *value, struct tacho_error *err)
 {
     edit->kind = AN_EDIT_PEERS;
@@ -161,6 +183,10 @@ static int value_of(struct an_edit *edit, const char *value, struct tacho_error 
         return link_value(edit, value, err);
     if (!strcmp(edit->key, "ranks"))
         return ranks_value(edit, value, err);
+    if (!strcmp(edit->key, "micro"))
+        return micro_value(edit, value, err);
+    if (!strcmp(edit->key, "precision"))
+        return precision_value(edit, value, err);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strncmp(edit->key, words[i].key, strlen(words[i].key)) &&
             !strcmp(value, words[i].value)) {

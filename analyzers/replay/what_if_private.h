@@ -24,6 +24,9 @@ struct an_plan {
     int64_t threads; /* of each team after the edits; 0: as many as before */
     double cores;    /* of a host after the edits; 0: as many as there are */
     double others; /* cores that other programs want after the edits; below 0: as many as before */
+    int64_t micro; /* times as large micro-batches; 1: as they are */
+    const char *precision;      /* type of GEMMs and activations after the edits; NULL: as it is */
+    struct an_rescale *rescale; /* how operators follow from both; NULL: neither changes */
     double *floor; /* ns of each counted step that it takes at least; NULL: nothing is known */
 };
 
@@ -48,5 +51,18 @@ const char *an_plan_threads_reason(const struct an_plan *plan);
 int an_plan_fit_threads(struct an_plan *plan, bool slowest);
 /* Lets the kept activations come from memory: their operators take that long instead of nothing. */
 void an_plan_keep_cold(struct an_plan *plan);
+
+/* micro= and precision= (what_if_rescale.c): calls of operators get other sizes or another type,
+ * and their times follow from the efficiency curve of GEMMs. */
+#define AN_RESCALE_READINGS 4
+/* Does the run compute all GEMMs in that type already? */
+bool an_is_precision(const struct an_context *context, const char *dtype);
+/* Makes plan->rescale, or plan->reason where the run or its curve lacks what it needs. 0 or
+ * TACHO_ENOMEM. */
+int an_plan_rescale_open(struct an_plan *plan);
+/* Multiplies own[] by what one of the readings of the curve says: a GEMM is as much slower than its
+ * curve after the edit as before, or by as many ns; the curve's ratio is at the low or the high end
+ * of its error. */
+void an_plan_rescale(struct an_plan *plan, int reading);
 
 #endif

@@ -349,6 +349,29 @@ static int replay_threads(struct an_plan *plan, struct outcome *outcome)
     return rc;
 }
 
+static int replay_work(struct an_plan *plan, struct outcome *outcome)
+{
+    return plan->route ? replay_route(plan, outcome) : replay_shared(plan, outcome);
+}
+
+/* Every reading of the curve of GEMMs; the expected step is their mean. */
+static int replay_rescaled(struct an_plan *plan, struct outcome *outcome)
+{
+    struct an_what_if_state *state = plan->state;
+    size_t nodes = state->replay->graph->node_count;
+    int64_t *kept = malloc((nodes + 1) * sizeof *kept);
+    int rc = kept ? 0 : TACHO_ENOMEM;
+    if (!rc)
+        memcpy(kept, state->own, nodes * sizeof *kept);
+    for (int reading = 0; reading < AN_RESCALE_READINGS && !rc && !plan->reason; reading++) {
+        memcpy(state->own, kept, nodes * sizeof *kept);
+        an_plan_rescale(plan, reading);
+        rc = replay_work(plan, outcome);
+    }
+    free(kept);
+    return rc;
+}
+
 static int replay_plan(struct an_plan *plan, struct outcome *outcome)
 {
     *outcome = (struct outcome){
@@ -357,7 +380,7 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
         return replay_threads(plan, outcome);
     if (plan->route || plan->cores > 0 || plan->others >= 0 || an_cores_short(&plan->state->cores))
         an_plan_core_limit(plan);
-    int rc = plan->route ? replay_route(plan, outcome) : replay_shared(plan, outcome);
+    int rc = plan->rescale ? replay_rescaled(plan, outcome) : replay_work(plan, outcome);
     if (!rc && !plan->reason && plan->kept) {
         an_plan_keep_cold(plan);
         rc = replay_shared(plan, outcome);
@@ -481,6 +504,7 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
     struct an_context *context = state->replay->context;
     struct an_plan plan = {.state = state,
                            .others = -1,
+                           .micro = 1,
                            .change = {.own = state->own, .latency = 1, .scale_leads = true}};
     struct outcome outcome;
     const char *text = "";
@@ -494,6 +518,8 @@ int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, s
     for (size_t i = 0; i < count && !rc && !plan.unknown && !plan.reason; i++)
         rc = an_plan_apply(&plan, &edit[i]);
     keep_phases(state);
+    if (!rc && !plan.reason && (plan.micro > 1 || plan.precision))
+        rc = an_plan_rescale_open(&plan);
     if (!rc && plan.changes)
         an_plan_busy_limit(&plan, edit, count);
     if (!rc && plan.unknown) {

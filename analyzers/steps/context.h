@@ -150,6 +150,8 @@ static inline int64_t an_step_ns(const struct an_step *step)
 }
 /* Is a slice, or a range around it, a phase? */
 bool an_slice_in_phase(const struct an_trace *trace, size_t slice);
+/* Micro-steps of a step, by their ranges; 1 where the program marks none. */
+int64_t an_micro_steps(const struct an_context *context);
 static inline bool an_role_is_phase(enum an_role role)
 {
     return role == AN_ROLE_CHECKPOINT || role == AN_ROLE_EVALUATION || role == AN_ROLE_COMPILE;

@@ -59,7 +59,11 @@ const char *an_ceiling_unit(const char *resource)
 {
     if (!strncmp(resource, "flops", 5) || !strcmp(resource, "gemm"))
         return "FLOP/s";
-    if (strstr(resource, "latency"))
+    if (!strcmp(resource, "gemm_threads"))
+        return "threads";
+    if (!strcmp(resource, "gemm_spread"))
+        return "ratio";
+    if (strstr(resource, "latency") || !strcmp(resource, "op_overhead"))
         return "s";
     return !strncmp(resource, "cache_", 6) ? "bytes" : "bytes/s";
 }

@@ -11,7 +11,7 @@
 /* How to get what is missing; every reason about a ceiling of the CPU ends in it. */
 #define AN_CALIBRATE "run `tacho calibrate` once on this machine, then report again"
 /* The same in short, where files that exist are reported again. */
-#define AN_CALIBRATE_QUICK "tacho calibrate --quick (8 s), then tacho report"
+#define AN_CALIBRATE_QUICK "tacho calibrate --quick (12 s), then tacho report"
 
 /* The file's row of a device, resource ("flops", "gemm", "bandwidth_l2" ...) and element type (""
  * for any): a data sheet's before a measured one, of several measured ones the highest. Rows
@@ -32,7 +32,7 @@ struct an_memory_level {
 size_t an_memory_levels(const struct an_context *context, const char *device,
                         struct an_memory_level out[AN_MEMORY_LEVELS]);
 
-/* Unit of a resource: "FLOP/s", "bytes/s", "s", "bytes". */
+/* Unit of a resource: "FLOP/s", "bytes/s", "s", "bytes", "threads", "ratio". */
 const char *an_ceiling_unit(const char *resource);
 
 #endif

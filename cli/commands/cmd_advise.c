@@ -55,7 +55,9 @@ const struct cli_spec cli_advise_spec = {
         "or loader.workers=N, loader.prefetch=N, cores=N, threads=N (of each team of OpenMP),\n"
         "others=N (cores that other programs use), "
         "link=2x (twice as fast), rank:N=peers, ranks=even, launch=graph (one launch a step), "
-        "comm=overlap.\n"
+        "comm=overlap,\n"
+        "micro=4x (micro-batches four times as large), precision=bf16 (both: the reference engine, "
+        "calibrated).\n"
         "RUN is as for 'tacho report'.",
     .options = options,
     .examples = "  tacho advise\n"

@@ -30,7 +30,7 @@ struct values {
 };
 
 static const struct cli_option options[] = {
-    CLI_FLAG_ROW("quick", 0, quick, "take 8 seconds instead of 50; less accurate"),
+    CLI_FLAG_ROW("quick", 0, quick, "take 12 seconds instead of 60; less accurate"),
     CLI_FLAG_ROW("force", 0, force, "measure again, even if a calibration is kept"),
     CLI_FLAG_ROW("show", 0, show, "show the kept calibration of this machine, measure nothing"),
     CLI_FLAG_ROW(
@@ -221,7 +221,7 @@ static int measure(struct col_calibration *calibration, const char *train,
     struct use before = use_now();
     time_t now = time(NULL);
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    cli_say("measuring for about %s; keep the machine idle", values->quick ? "8 s" : "50 s");
+    cli_say("measuring for about %s; keep the machine idle", values->quick ? "12 s" : "60 s");
     col_peak_measure_anew(&peak, values->quick ? 0.15 : 1.0, spread);
     int rc = col_calibration_add_peak(calibration, &peak, spread);
     if (!rc) {
@@ -291,12 +291,18 @@ static void put_value(double value, const char *unit)
     printf("  %13s", text);
 }
 
+/* The name of a row; of a point of a curve only that of the curve. */
+static void print_name(const struct col_ceiling *ceiling)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s%s%s", (int)strcspn(ceiling->resource, ":"), ceiling->resource,
+             *ceiling->dtype ? " " : "", ceiling->dtype);
+    printf("%-23s", name);
+}
+
 static void print_ceiling(const struct col_ceiling *ceiling)
 {
-    char name[48];
-    snprintf(name, sizeof name, "%s%s%s", ceiling->resource, *ceiling->dtype ? " " : "",
-             ceiling->dtype);
-    printf("%-23s", name);
+    print_name(ceiling);
     if (isnan(ceiling->value)) {
         printf("  absent: %s\n%-23s  hint: %s\n", ceiling->how, "", ceiling->fix);
         return;
@@ -307,6 +313,37 @@ static void print_ceiling(const struct col_ceiling *ceiling)
     printf("  %s\n", ceiling->how);
 }
 
+static bool is_point(const struct col_ceiling *ceiling)
+{
+    return strchr(ceiling->resource, ':') != NULL;
+}
+
+/* Are two rows points of one curve? */
+static bool same_curve(const struct col_ceiling *left, const struct col_ceiling *right)
+{
+    size_t length = strcspn(left->resource, ":") + 1;
+    return is_point(right) && !strncmp(left->resource, right->resource, length) &&
+           !strcmp(left->dtype, right->dtype);
+}
+
+/* Prints a curve, whose points are rows that follow each other, in one line: its ends. Returns how
+ * many points it has. */
+static size_t print_curve(const struct col_ceiling *point, size_t most)
+{
+    double low = point->value, high = point->value;
+    size_t count = 1;
+    for (; count < most && same_curve(point, &point[count]); count++) {
+        low = fmin(low, point[count].value);
+        high = fmax(high, point[count].value);
+    }
+    print_name(point);
+    put_value(high, point->unit);
+    printf("  %28s  best of a curve of %zu shapes; the slowest reaches", "", count);
+    put_value(low, point->unit);
+    printf(" (--json has all)\n");
+    return count;
+}
+
 /* Prints what was measured, a row for each resource. */
 static void print_ceilings(const struct col_calibration *calibration)
 {
@@ -315,8 +352,15 @@ static void print_ceilings(const struct col_calibration *calibration)
            plural, (double)calibration->memory_bytes / (1 << 30), calibration->libraries,
            calibration->measured_at, calibration->quick ? " with --quick" : "");
     printf("%-24s %13s  %13s  %13s\n", "resource", "best", "median", "worst");
-    for (size_t i = 0; i < calibration->rows; i++)
-        print_ceiling(&calibration->row[i]);
+    for (size_t i = 0; i < calibration->rows;) {
+        const struct col_ceiling *row = &calibration->row[i];
+        if (is_point(row)) {
+            i += print_curve(row, calibration->rows - i);
+            continue;
+        }
+        print_ceiling(row);
+        i++;
+    }
     if (calibration->busy_cores > 0.1)
         printf("\nother programs used %.1f cores during the measurement: the values may be too "
                "low; --force measures again\n",

@@ -9,6 +9,8 @@ int lt_calibrate(struct lt_calibration *out, const struct lt_calibrate_options *
 {
     int rc = lt_calibrate_gemm(out, options);
     if (rc == 0)
+        rc = lt_calibrate_curve(out, options);
+    if (rc == 0)
         rc = lt_calibrate_memory(out, options);
     if (rc == 0)
         rc = lt_calibrate_disk(out, options);

@@ -25,6 +25,12 @@
  * peak (`flops`) needs no library and is measured by whoever profiles. */
 #define LT_CEILING_MAP(X) \
     X(GEMM, "gemm", "FLOP/s") \
+    X(GEMM_THREADS, "gemm_threads", "threads") \
+    X(GEMM_FORWARD, "gemm_forward", "FLOP/s") \
+    X(GEMM_GRAD_DATA, "gemm_grad_data", "FLOP/s") \
+    X(GEMM_GRAD_WEIGHT, "gemm_grad_weight", "FLOP/s") \
+    X(GEMM_SPREAD, "gemm_spread", "ratio") \
+    X(OP_OVERHEAD, "op_overhead", "s") \
     X(BANDWIDTH, "bandwidth", "bytes/s") \
     X(BANDWIDTH_READ, "bandwidth_read", "bytes/s") \
     X(BANDWIDTH_WRITE, "bandwidth_write", "bytes/s") \
@@ -45,8 +51,9 @@ enum lt_ceiling_id { LT_CEILING_MAP(LT_ENUM_CEILING) LT_CEILING_COUNT };
 
 struct lt_ceiling {
     enum lt_ceiling_id id;
-    const char *dtype;    /* "" where it has none; static */
-    double value;         /* best of the repeats; NAN: not measured */
+    char point[24];    /* of a curve: ":ROWSxOUTPUTSxINPUTS", a part of the row's name; else "" */
+    const char *dtype; /* "" where it has none; static */
+    double value;      /* best of the repeats; NAN: not measured */
     double median, worst; /* of the repeats that gave `value` */
     int repeats;
     char how[240]; /* what was run, with its sizes; of an absent row: the reason */
@@ -139,5 +146,8 @@ int lt_calibrate_disk(struct lt_calibration *calibration,
                       const struct lt_calibrate_options *options);
 int lt_calibrate_gemm(struct lt_calibration *calibration,
                       const struct lt_calibrate_options *options);
+/* The efficiency curve of the engine's GEMMs (calibrate_curve.c). */
+int lt_calibrate_curve(struct lt_calibration *calibration,
+                       const struct lt_calibrate_options *options);
 
 #endif

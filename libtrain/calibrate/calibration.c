@@ -147,8 +147,9 @@ static void put_text(FILE *file, const char *key, const char *text)
 /* A ceiling as JSON: its value, or the reason why it is absent. */
 static void put_row(FILE *file, const struct lt_ceiling *ceiling)
 {
-    fprintf(file, "{\"resource\":\"%s\",\"dtype\":\"%s\",\"unit\":\"%s\",",
-            lt_ceiling_name(ceiling->id), ceiling->dtype, lt_ceiling_unit(ceiling->id));
+    fprintf(file, "{\"resource\":\"%s%s\",\"dtype\":\"%s\",\"unit\":\"%s\",",
+            lt_ceiling_name(ceiling->id), ceiling->point, ceiling->dtype,
+            lt_ceiling_unit(ceiling->id));
     if (isnan(ceiling->value)) {
         fputs("\"value\":null,", file);
         put_text(file, "reason", ceiling->how);

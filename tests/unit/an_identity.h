@@ -31,8 +31,8 @@ __attribute__((format(printf, 2, 3))) static inline void identity_add(struct ide
 /* Does the key take a number or a word, and not a share? */
 static inline bool takes_number(const char *key)
 {
-    static const char *const keys[] = {"loader.workers", "loader.prefetch", "cores",
-                                       "others",         "threads",         "ranks"};
+    static const char *const keys[] = {"loader.workers", "loader.prefetch", "cores",    "others",
+                                       "threads",        "ranks",           "precision"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i]))
             return true;
@@ -54,6 +54,10 @@ static inline void identity_of_key(struct identities *identities, const struct a
         identity_add(identities, "%s=%.0f", key, cores->cores.value);
     else if (!strcmp(key, "others") && cores->others.valid)
         identity_add(identities, "%s=%.17g", key, cores->others.value);
+    else if (!strcmp(key, "precision") && result->utilization.dtype &&
+             (!strcmp(result->utilization.dtype, "fp32") ||
+              !strcmp(result->utilization.dtype, "bf16")))
+        identity_add(identities, "%s=%s", key, result->utilization.dtype);
     else if (!takes_number(key))
         identity_add(identities, "%s=1x", key);
 }

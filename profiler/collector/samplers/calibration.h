@@ -19,7 +19,7 @@
 #include "tacho_error.h"
 
 struct col_ceiling {
-    char resource[32], dtype[8], unit[12];
+    char resource[48], dtype[8], unit[12];
     double value;         /* FLOP/s, bytes/s, bytes, seconds; NAN: not measured */
     double median, worst; /* of its repeats */
     int repeats;

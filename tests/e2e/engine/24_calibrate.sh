@@ -37,6 +37,9 @@ file=$(kept)
 for row in 'flops fp32' 'flops fp64' 'gemm fp32' 'bandwidth' 'bandwidth_read' 'bandwidth_write' 'bandwidth_l1'; do
     grep -Eq "^$row +[0-9.]+ [KMGT](FLOP|B)/s" "$work/out" || fail "no row $row: $(cat "$work/out")"
 done
+for row in gemm_forward gemm_grad_data gemm_grad_weight; do
+    grep -Eq "^$row fp32 .*best of a curve of [0-9]+ shapes" "$work/out" || fail "no curve $row: $(grep gemm "$work/out")"
+done
 grep -q 'disk_sequential_read *absent: /dev/shm is in memory' "$work/out" || fail "a disk in memory: $(grep disk "$work/out")"
 grep -A1 'disk_random_read' "$work/out" | grep -q 'hint: .*--disk' || fail "no hint"
 
@@ -53,7 +56,7 @@ cmp -s "$work/out" <(cat "$file"; echo) || fail "--json is not what is kept"
 rows() { sqlite3 "$1" "select count(*), count(distinct resource || dtype) from ceiling"; }
 expect 0 "$TACHO" run -o a.tacho -- true
 sqlite3 a.tacho "select resource from ceiling" | sort -u > have
-for r in flops gemm bandwidth bandwidth_read bandwidth_write; do grep -qx $r have || fail "the run has no $r"; done
+for r in flops gemm bandwidth bandwidth_read bandwidth_write gemm_threads gemm_spread op_overhead gemm_forward:128x256x256; do grep -qx $r have || fail "the run has no $r"; done
 IFS='|' read -r all distinct <<< "$(rows a.tacho)"
 [ "$all" = "$distinct" ] || fail "double rows: $(sqlite3 a.tacho 'select * from ceiling')"
 [ "$(sqlite3 a.tacho "select count(*) from ceiling where source not like 'measured: %' and resource not like 'cache%'")" = 0 ] || fail "a source"
@@ -62,6 +65,45 @@ have=$(sqlite3 a.tacho "select value from ceiling where resource = 'bandwidth_re
 awk -v a="$want" -v b="$have" 'BEGIN { exit !(a > 0 && a == b) }' || fail "bandwidth_read: $have in the run, $want kept"
 XDG_CACHE_HOME=$work/none expect 0 "$TACHO" run -o b.tacho -- true
 [ "$(sqlite3 b.tacho "select count(distinct resource) from ceiling")" = 1 ] || fail "rows from nowhere"
+
+# the curve of GEMMs predicts larger micro-batches and another type, also of a run that was recorded before it was measured; what the
+# run is already gains exactly nothing; without a curve, and for another number of threads, it says what is missing
+advise() { # FILE EDITS
+    expect 0 "$TACHO" advise "$1" --what-if "$2" --json
+    cp "$work/out" advice.json
+}
+if command -v python3 > /dev/null; then
+    small=("$TRAIN" gpt2-tiny --layers 2 --batch 1 --accumulate 4 --seq 16 --steps 20)
+    cat > check.py << 'END'
+# check.py WHAT: advice.json holds two predictions (gains), two of exactly nothing (zero), or two reasons with a word in them
+import json, sys
+rows = json.load(open("advice.json"))["what_if"]
+assert len(rows) == 2, rows
+for row in rows:
+    gain = row["gain_pct"]
+    if sys.argv[1] == "gains":
+        assert gain["low"] <= gain["expected"] <= gain["high"] and gain["low"] < gain["high"], row
+    elif sys.argv[1] == "zero":
+        assert gain["low"] == gain["expected"] == gain["high"] == 0 and row["step_low_ms"] == row["step_high_ms"], row
+    else:
+        assert row["step_ms"] is None and sys.argv[1] in row["none"], row
+END
+    expect 0 "$TACHO" run -o small.tacho -- "${small[@]}"
+    XDG_CACHE_HOME=$work/none expect 0 "$TACHO" run -o before.tacho -- "${small[@]}"
+    OMP_NUM_THREADS=2 expect 0 "$TACHO" run -o threads.tacho -- "${small[@]}"
+    advise small.tacho micro=4x,precision=bf16
+    if ! grep -q '"none": *"the curve of GEMMs does not cover' advice.json; then # a CPU without bf16
+        python3 check.py gains || fail "no gains: $(cat advice.json)"
+        advise before.tacho micro=2x,precision=bf16
+        python3 check.py gains || fail "a run from before the calibration: $(cat advice.json)"
+    fi
+    advise small.tacho micro=1x,precision=fp32
+    python3 check.py zero || fail "identities: $(cat advice.json)"
+    advise threads.tacho micro=2x,precision=bf16
+    python3 check.py 'measured with 1 threads' || fail "other threads: $(cat advice.json)"
+    XDG_CACHE_HOME=$work/none advise before.tacho micro=2x,precision=bf16
+    python3 check.py 'tacho calibrate' || fail "no curve: $(cat advice.json)"
+fi
 
 # other cores: another file; a file of another machine is not used
 if [ "$(nproc)" -gt 1 ]; then

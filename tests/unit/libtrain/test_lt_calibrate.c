@@ -89,6 +89,46 @@ static void every_way_multiplies(void **state)
     assert_true(ran >= 3); /* fp32 in three layouts by one library at the least */
 }
 
+/* The curve has every pass and type that the library multiplies, each point once under a name of
+ * its own; more rows never have fewer FLOPs. */
+static void curve_of_gemms(void **state)
+{
+    static const enum lt_ceiling_id passes[] = {LT_CEILING_GEMM_FORWARD, LT_CEILING_GEMM_GRAD_DATA,
+                                                LT_CEILING_GEMM_GRAD_WEIGHT};
+    struct lt_calibration c = {0};
+    size_t points = 0, of_pass[3] = {0};
+    (void)state;
+    assert_int_equal(lt_calibrate_curve(&c, &quick), 0);
+    for (size_t i = 0; i < c.rows; i++) {
+        long long m = 0, n = 0, k = 0;
+        assert_true(c.row[i].value > 0 && c.row[i].repeats >= 1);
+        for (size_t pass = 0; pass < 3; pass++)
+            of_pass[pass] += c.row[i].id == passes[pass];
+        if (!*c.row[i].point)
+            continue;
+        points++;
+        assert_int_equal(sscanf(c.row[i].point, ":%lldx%lldx%lld", &m, &n, &k), 3);
+        assert_true(m >= 1 && n >= 1 && k >= 1);
+        assert_true(c.row[i].value > 1e6 && c.row[i].value >= c.row[i].worst);
+        for (size_t j = 0; j < i; j++)
+            assert_false(c.row[j].id == c.row[i].id && !strcmp(c.row[j].dtype, c.row[i].dtype) &&
+                         !strcmp(c.row[j].point, c.row[i].point));
+    }
+    assert_true(points >= 60 && of_pass[0] == of_pass[1] && of_pass[1] == of_pass[2]);
+    assert_int_equal(points, of_pass[0] + of_pass[1] + of_pass[2]);
+    assert_true(row_of(&c, LT_CEILING_GEMM_THREADS)->value == lt_threads());
+    assert_true(row_of(&c, LT_CEILING_GEMM_SPREAD)->value > 0);
+    assert_true(row_of(&c, LT_CEILING_OP_OVERHEAD)->value > 1e-9 &&
+                row_of(&c, LT_CEILING_OP_OVERHEAD)->value < 0.1);
+    char text[1 << 16] = {0};
+    FILE *f = fmemopen(text, sizeof text, "w");
+    assert_int_equal(lt_calibration_write(&c, f), 0);
+    fclose(f);
+    assert_non_null(strstr(text, "\"resource\":\"gemm_grad_weight:512x256x256\",\"dtype\":\"fp32\","
+                                 "\"unit\":\"FLOP/s\",\"value\":"));
+    lt_calibration_clear(&c);
+}
+
 static void sizes_of_caches(void **state)
 {
     int cores = 0;
@@ -168,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_keep_best_median_worst),
         cmocka_unit_test(every_way_multiplies),
+        cmocka_unit_test(curve_of_gemms),
         cmocka_unit_test(sizes_of_caches),
         cmocka_unit_test(memory_rows),
         cmocka_unit_test(no_disk_in_memory),

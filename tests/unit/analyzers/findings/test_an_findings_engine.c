@@ -48,8 +48,10 @@ static int64_t detail_of(struct fixture *f, const struct part *p)
     return fx_intern(f, &d);
 }
 
-/* Steps of 8 samples and 512 tokens: the parts, each in `micro` micro-steps, then host time up to
- * 10 ms. */
+static int64_t tokens_of_step = 512, samples_of_step = 8;
+
+/* Steps of 8 samples and 512 tokens, if nothing else is said: the parts, each in `micro`
+ * micro-steps, then host time up to 10 ms. */
 static void steps(struct fixture *f, const struct part *part, size_t parts, int micro)
 {
     for (int i = 0; i < STEPS; i++) {
@@ -61,8 +63,8 @@ static void steps(struct fixture *f, const struct part *part, size_t parts, int 
                                  .index = i,
                                  .start = FX_BASE + begin,
                                  .end = FX_BASE + begin + STEP,
-                                 .tokens = 512,
-                                 .samples = 8};
+                                 .tokens = tokens_of_step,
+                                 .samples = samples_of_step};
         FX(store_step_add(f->s, &row));
         for (int m = 0; m < micro; m++, at = begin + 1000 + m * each) {
             slice(f, at, at + each, "micro_step", fx_kind(f, "micro_step"));
@@ -165,6 +167,9 @@ static void test_precision(void **state)
     assert_non_null(x);
     check_form(x);
     assert_near(x->gain.high.value, of_step(3.5), 1e-6);
+    assert_non_null(strstr(x->method, "nothing was replayed: the speed of GEMMs by their size was "
+                                      "not measured: tacho calibrate --force"));
+    assert_int_equal(an_finding_listed(x), AN_LISTED_CHANGES);
     assert_non_null(strstr(x->claim, "60.0 % of the step in fp32"));
     assert_non_null(strstr(x->action, "--dtype bf16"));
     assert_non_null(strstr(x->verify, "train gpt2-tiny --dtype bf16"));
@@ -286,6 +291,86 @@ static void test_small_batch(void **state)
         room = room || strstr(x->evidence[i], "activations and workspace take 20 MB, 16 times as "
                                               "much is 300 MB more; 800 MB are left");
     assert_true(room);
+    fx_close(f);
+}
+
+/* 40 products of 512 rows with a layer of 64 x 64 in 8 ms, and a curve on which 16 times the rows
+ * take four times as long, and bf16 half of the time. */
+static const struct part curved[] = {
+    {"matmul", "matrix", "fp32", "forward", 4194304, 147456, 131072, 200, 40},
+    {"adamw", "other", "fp32", "optimizer", 1000, 1000, 1000, 500, 1}};
+
+static void curve(struct fixture *f)
+{
+    for (int i = 0; i < 8; i++) {
+        int rows = i & 1 ? 8192 : 512, size = i & 2 ? 256 : 64;
+        double us = (i & 1 ? 800 : 200) * (i & 2 ? 2 : 1) / (i & 4 ? 2.0 : 1);
+        char name[48];
+        snprintf(name, sizeof name, "gemm_forward:%dx%dx%d", rows, size, size);
+        ceiling(f, name, i & 4 ? "bf16" : "fp32", 2e6 * rows * size * size / us);
+    }
+}
+
+/* By the curve both findings have an expected gain with an interval in place of a ceiling. Without
+ * accumulation both change the training. */
+static void test_gains_by_the_curve(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    machine(f);
+    curve(f);
+    FX(store_run_set(f->s, "command", "[\"train\",\"gpt2-tiny\"]"));
+    steps(f, curved, 2, 1);
+    const struct an_result *r = fx_analyze(f);
+    const struct an_finding *x = finding(r, "SMALL_BATCH");
+    assert_non_null(x);
+    assert_false(x->gain.ceiling);
+    assert_string_equal(x->what_if, "micro=16x");
+    /* a quarter of the products, a sixteenth of what is done once a step */
+    assert_near(x->gain.expected.value, of_step(10 - 2 - 2 / 16.0), 2);
+    assert_true(x->gain.low.value <= x->gain.expected.value &&
+                x->gain.expected.value <= x->gain.high.value);
+    assert_int_equal(an_finding_listed(x), AN_LISTED_CHANGES);
+    assert_non_null(strstr(x->method, "a global batch 16 times as large"));
+    x = finding(r, "LOW_PRECISION");
+    assert_non_null(x);
+    assert_false(x->gain.ceiling);
+    assert_near(x->gain.expected.value, of_step(4), 1);
+    assert_int_equal(an_finding_listed(x), AN_LISTED_CHANGES);
+    assert_null(r->advice.together.edit); /* neither is joined with what keeps the training */
+    assert_int_equal(r->advice.edit_count, 2);
+    fx_close(f);
+}
+
+/* With accumulation the micro-batch grows in the same training: the finding is ranked, and no
+ * factor is proposed that would change the global batch. */
+static void test_ranked_by_the_curve(void **state)
+{
+    static const struct part third[] = {
+        {"matmul", "matrix", "fp32", "forward", 4194304, 147456, 131072, 200, 13}};
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    machine(f);
+    curve(f);
+    FX(store_run_set(f->s, "command",
+                     "[\"train\",\"gpt2-tiny\",\"--batch\",\"8\",\"--accumulate\",\"3\"]"));
+    tokens_of_step = 3 * 512;
+    samples_of_step = 3 * 8;
+    steps(f, third, 1, 3);
+    tokens_of_step = 512;
+    samples_of_step = 8;
+    const struct an_finding *x = finding(fx_analyze(f), "SMALL_BATCH");
+    assert_non_null(x);
+    assert_string_equal(x->what_if, "micro=3x");
+    assert_false(x->gain.ceiling);
+    assert_null(x->changes);
+    assert_int_equal(an_finding_listed(x), AN_LISTED_RANKED);
+    assert_non_null(strstr(x->action, "--batch 24 --accumulate 1"));
+    /* 512 rows to 1536 of 512 to 8192: sqrt(3) times the time of a third of the calls */
+    double products = 3 * 13 * 0.2, once = 3 * ((10 - 0.002) / 3 - 13 * 0.2);
+    assert_near(x->gain.expected.value, of_step(products * (1 - 1 / sqrt(3)) + once * 2 / 3), 3);
     fx_close(f);
 }
 
@@ -454,6 +539,8 @@ int main(void)
                                        cmocka_unit_test(test_precision_refusals),
                                        cmocka_unit_test(test_intensity),
                                        cmocka_unit_test(test_small_batch),
+                                       cmocka_unit_test(test_gains_by_the_curve),
+                                       cmocka_unit_test(test_ranked_by_the_curve),
                                        cmocka_unit_test(test_dimensions),
                                        cmocka_unit_test(test_small_batch_accumulated),
                                        cmocka_unit_test(test_small_batch_refusals),

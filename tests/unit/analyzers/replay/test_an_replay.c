@@ -544,6 +544,14 @@ static void test_parse(void **state)
                                         "rank:1:nap=peers",
                                         "rank:1:forward=even",
                                         "ranks=0.5x",
+                                        "micro=4",
+                                        "micro=0x",
+                                        "micro=1.5x",
+                                        "micro=400%",
+                                        "micro=bf16",
+                                        "precision=fp8",
+                                        "precision=0.5x",
+                                        "precision=",
                                         NULL};
     struct an_edit e[AN_EDITS_MOST];
     char key[AN_EDIT_KEY];
@@ -569,6 +577,10 @@ static void test_parse(void **state)
     assert_int_equal(e[0].kind, AN_EDIT_PEERS);
     assert_int_equal(e[1].kind, AN_EDIT_SCALE);
     assert_int_equal(e[2].kind, AN_EDIT_PEERS);
+    assert_int_equal(an_edits_parse("micro=4x,precision=bf16", e, &n, key, NULL), 0);
+    assert_int_equal(e[0].kind, AN_EDIT_MICRO);
+    assert_int_equal(e[0].number, 4);
+    assert_int_equal(e[1].kind, AN_EDIT_PRECISION);
     for (size_t i = 0; wrong[i]; i++) {
         struct tacho_error err = {0};
         if (an_edits_parse(wrong[i], e, &n, key, &err) != TACHO_EUSAGE ||
