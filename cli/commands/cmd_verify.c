@@ -262,6 +262,11 @@ static int run_once(struct session *session, size_t pair, bool after)
         return cli_error(TACHO_EIO, NULL, "the run %s the change ended with exit code %d",
                          after ? "with" : "without", code);
     }
+    if (access(kept.found.path, F_OK)) { /* the program ended well, its recording did not */
+        cli_folder_say_log(&kept);
+        return cli_error(TACHO_EIO, NULL, "the run %s the change left no recording",
+                         after ? "with" : "without");
+    }
     code = measure(session, &kept, after ? &session->after_ms[pair] : &session->before_ms[pair]);
     if (!code)
         cli_say("run %zu of %zu: %s, %.3f ms a step", 2 * pair + ((pair % 2 != 0) == after ? 1 : 2),

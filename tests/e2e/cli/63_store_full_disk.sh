@@ -50,3 +50,14 @@ fi
 [ "$(sqlite3 none.tacho 'PRAGMA integrity_check')" = ok ] || fail "integrity"
 expect 0 "$TACHO" report none.tacho
 echo "note: steps kept without room: $(sqlite3 none.tacho 'SELECT count(*) FROM step') of 60"
+
+# ---- verify, whose runs fill the disk: it says why, keeps nothing half-measured, and leaves the run as it was
+room 4m
+expect 0 "$TACHO" run -o slow --no-peak -- "$TRAIN" gpt2-tiny "${small[@]}"
+before=$(cksum < slow.tacho)
+used=$(du -k slow.tacho | cut -f1)
+dd if=/dev/zero of=filler bs=1k count=$((4096 - 7 * used / 2)) 2> /dev/null
+expect 3 "$TACHO" verify slow.tacho --set --batch=2 --pairs 3
+grep -q 'left no recording' "$work/err" && grep -q 'No space left\|no space' "$work/err" || fail "verify on a full disk: $(cat "$work/err")"
+[ "$(find . -mindepth 1 ! -name filler ! -name slow.tacho | wc -l)" = 0 ] || fail "verify left $(ls -a)"
+[ "$(cksum < slow.tacho)" = "$before" ] || fail "verify changed the run"
