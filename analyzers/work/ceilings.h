@@ -11,7 +11,7 @@
 /* How to get what is missing; every reason about a ceiling of the CPU ends in it. */
 #define AN_CALIBRATE "run `tacho calibrate` once on this machine, then report again"
 /* The same in short, where files that exist are reported again. */
-#define AN_CALIBRATE_QUICK "tacho calibrate --quick (12 s), then tacho report"
+#define AN_CALIBRATE_QUICK "tacho calibrate --quick (18 s), then tacho report"
 
 /* The file's row of a device, resource ("flops", "gemm", "bandwidth_l2" ...) and element type (""
  * for any): a data sheet's before a measured one, of several measured ones the highest. Rows

@@ -221,7 +221,7 @@ static int measure(struct col_calibration *calibration, const char *train,
     struct use before = use_now();
     time_t now = time(NULL);
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-    cli_say("measuring for about %s; keep the machine idle", values->quick ? "12 s" : "60 s");
+    cli_say("measuring for about %s; keep the machine idle", values->quick ? "18 s" : "65 s");
     col_peak_measure_anew(&peak, values->quick ? 0.15 : 1.0, spread);
     int rc = col_calibration_add_peak(calibration, &peak, spread);
     if (!rc) {
