@@ -587,7 +587,7 @@ struct an_advice {
     X(MEASURE, "worth measuring", "Worth measuring: these gains are ceilings") \
     X(CHANGES, "changes the training", \
       "Changes the training: throughput only; convergence not measured") \
-    X(GAP, "gap", "Gaps in the measurement")
+    X(GAP, "gap", "Without a predicted gain")
 enum an_listed {
 #define AN_LISTED_ENUM(name, key, text) AN_LISTED_##name,
     AN_LISTED_MAP(AN_LISTED_ENUM)

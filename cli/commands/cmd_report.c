@@ -127,10 +127,11 @@ static int check_sections(const struct values *values)
 {
     char names[512] = "";
     size_t length = 0, used = 0;
+    if (values->json && (values->sections || values->explain))
+        return cli_usage("report", NULL, "%s is not for --json, which holds everything",
+                         values->sections ? "--section" : "--explain");
     if (!values->sections)
         return 0;
-    if (values->json)
-        return cli_usage("report", NULL, "--section is not for --json, which holds all of them");
     if (values->explain)
         return cli_usage("report", NULL, "only one of --section and --explain");
     const char *unknown = rep_sections_unknown(values->sections, &length);

@@ -223,7 +223,7 @@ static void entry(struct page *page, size_t number, const char *id, const char *
         put_cell(page, "", 4, false);
     }
     put_cell(page, gain, medium ? 0 : 22, false);
-    if (medium)
+    if (medium && *text)
         new_line(page);
     page->indent = medium ? 4 : page->column;
     item(page, text);

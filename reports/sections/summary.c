@@ -19,6 +19,8 @@
 #define WRAP_LOSS   12   /* columns of a line that words may leave empty at its end */
 #define ROWS_LEAST  5    /* of the step time, with the least detail */
 #define VERDICT_MAX 3    /* lines, with the least detail */
+#define NAMES_LOSS  50   /* columns beside the names of checks */
+#define NAMES_LEAST 30
 
 /* Writes a text in at most `lines` lines, cut with an ellipsis; 0: whole. */
 static void some_lines(struct page *page, int indent, const char *text, int lines)
@@ -316,7 +318,9 @@ static void not_checked(struct page *page, const struct an_result *result, int d
                 (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", names);
     }
     if (detail <= 3) {
-        rep_clean(alike, sizeof alike, all, (detail > 1 ? 2 : 1) * page->width - 50, page->utf8);
+        int columns = (detail > 1 ? 2 : 1) * page->width - NAMES_LOSS;
+        rep_clean(alike, sizeof alike, all, columns > NAMES_LEAST ? columns : NAMES_LEAST,
+                  page->utf8);
         page_item(page, "%s \xe2\x86\x92 tacho report --section findings", alike);
     }
     page_end(page);

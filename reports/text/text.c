@@ -11,6 +11,7 @@
 #include "tacho_error.h"
 
 #define LINES_MOST  28
+#define FULL_WIDTH  80
 #define DETAIL_MOST 4
 
 /* Prepares a page of lines; options may be NULL. */
@@ -41,7 +42,10 @@ static size_t count_lines(const char *text, size_t bytes)
  * TACHO_ENOMEM or TACHO_EIO. */
 static int write_brief(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
+    int width = page_lines_width(options->width);
     size_t most = options->lines ? (size_t)options->lines : LINES_MOST;
+    if (!options->lines && width < FULL_WIDTH) /* as much text in narrower lines */
+        most = most * FULL_WIDTH / (size_t)width;
     for (int detail = DETAIL_MOST; detail >= 0; detail--) {
         char *text = NULL;
         size_t bytes = 0;

@@ -55,6 +55,8 @@ shows 50 100 run.tacho --explain "$id" > same || fail "--explain $id: $(cat same
 cmp -s one same && grep -q 'Evidence' one && ! grep -q 'Trust' one || fail "--explain: $(cat one)"
 "$TACHO" report run.tacho --explain 99 > out 2> err
 [ $? = 2 ] && grep -q "no finding '99': 1 [A-Z_]*" err || fail "--explain 99: $(cat err)"
+"$TACHO" report run.tacho --explain 1 --json > out 2> err
+[ $? = 2 ] && [ ! -s out ] && grep -q 'explain is not for --json' err || fail "--explain --json: $(cat err)"
 PAGER='tee paged' shows 24 80 run.tacho --full > full || fail "--full: $(tail -n 3 full)"
 "$TACHO" report run.tacho --full --width 80 > whole
 cmp -s paged whole || fail "the pager gets something else: $(diff paged whole | head -n 5)"
