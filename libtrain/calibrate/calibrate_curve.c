@@ -14,7 +14,7 @@
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/ops.h"
 
-#define FLOPS_MOST    2.5e9 /* of one call: larger ones take time and are as efficient */
+#define FLOPS_MOST    1.25e9 /* of a call and thread: larger ones take time, as efficient */
 #define QUICK_SWEEPS  7
 #define QUICK_SECONDS 0.001 /* that one repeat should last */
 #define SECONDS       0.003
@@ -96,7 +96,7 @@ static void list_points(struct curve *curve, enum lt_dtype dtype)
                                       .rows = rows[i],
                                       .size = sizes[k],
                                       .calls = 1};
-                if (flops_of(&point) <= FLOPS_MOST)
+                if (flops_of(&point) <= FLOPS_MOST * lt_threads())
                     curve->point[curve->count++] = point;
             }
 }
