@@ -6,22 +6,41 @@
  */
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "libtrain/calibrate/calibrate.h"
 #include "workloads/recipe.h"
 
 static void print_help(void)
 {
-    printf("usage: train calibrate [OPTION]...\n"
-           "Measures GEMMs, memory, caches and disk of this machine and writes JSON. "
-           "'tacho calibrate' keeps it and "
-           "shows it.\n\n"
-           "  --quick       some seconds instead of about half a minute\n"
-           "  --ops         also every operation of the engine, cold and hot\n"
-           "  --disk DIR    read the disk of that folder (default: the current one)\n"
-           "  --mpi         only messages between two ranks: mpirun -np 2 train calibrate --mpi\n"
-           "  --only-ops    only the operations\n  --libraries   only report which libraries it "
-           "would measure with\n  --json        write JSON, the only format\n");
+    printf(
+        "usage: train calibrate [OPTION]...\n"
+        "Measures GEMMs, memory, caches and disk of this machine and writes JSON. "
+        "'tacho calibrate' keeps it and "
+        "shows it.\n\n"
+        "  --quick       some seconds instead of about half a minute\n"
+        "  --ops         also every operation of the engine, cold and hot\n"
+        "  --disk DIR    read the disk of that folder (default: the current one)\n"
+        "  --mpi         only messages between two ranks: mpirun -np 2 train calibrate --mpi\n"
+        "  --only-ops    only the operations\n"
+        "  --libraries   only report which libraries it would measure with\n"
+        "  --last-cache MIB\n"
+        "                size of the last cache, where the system reports another one (a virtual\n"
+        "                machine may report one that it shares); operands in memory exceed it\n"
+        "  --json        write JSON, the only format\n");
+}
+
+/* A whole number of MiB as bytes. */
+static int parse_mib(int64_t *bytes, const char *text, struct tacho_error *err)
+{
+    char *end = NULL;
+    long mib = strtol(text, &end, 10);
+    if (end == text || *end || mib < 1 || mib > 1 << 20)
+        return tacho_fail(err, TACHO_EUSAGE, "for example: --last-cache 32",
+                          "calibrate: --last-cache %s: a whole number of MiB from 1 is needed",
+                          text);
+    *bytes = (int64_t)mib << 20;
+    return 0;
 }
 
 int calibrate_command(int argc, char **argv, struct tacho_error *err)
@@ -32,6 +51,7 @@ int calibrate_command(int argc, char **argv, struct tacho_error *err)
                                           {"disk", required_argument, NULL, 'd'},
                                           {"libraries", no_argument, NULL, 'l'},
                                           {"mpi", no_argument, NULL, 'm'},
+                                          {"last-cache", required_argument, NULL, 'c'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
@@ -54,6 +74,10 @@ int calibrate_command(int argc, char **argv, struct tacho_error *err)
             break;
         case 'd':
             options.disk = optarg;
+            break;
+        case 'c':
+            if (parse_mib(&options.last_cache, optarg, err))
+                return TACHO_EUSAGE;
             break;
         case 'm':
             mpi = 1;

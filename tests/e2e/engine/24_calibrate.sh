@@ -9,14 +9,14 @@ export XDG_CACHE_HOME=$work/cache
 export OMP_NUM_THREADS=1 # what the cores reach together is not looked at here
 mkdir "$XDG_CACHE_HOME"
 # What is kept, shown and replaced does not depend on what was measured: this copy of tacho stands beside a program train that
-# measures once, and then says again what it said.
+# measures once, with operands as large as a small cache needs, and then says again what it said.
 mkdir "$work/once"
 cp "$TACHO" "$work/once/tacho"
 cat > "$work/once/train" << END
 #!/bin/sh
 case "\$*" in *--libraries* | *--mpi*) exec "$TRAIN" "\$@" ;; esac
 said=$work/once/said\$(echo "\$*" | tr -c 'a-z\n' _)
-[ -e "\$said" ] || { "$TRAIN" "\$@" > "\$said.part" && mv "\$said.part" "\$said"; } || exit 5
+[ -e "\$said" ] || { "$TRAIN" "\$@" --last-cache 8 > "\$said.part" && mv "\$said.part" "\$said"; } || exit 5
 exec cat "\$said"
 END
 chmod +x "$work/once/train"
@@ -30,6 +30,8 @@ expect 2 "$TACHO" calibrate --show --disk /
 XDG_CACHE_HOME=/proc/none expect 3 "$TACHO" calibrate --quick
 grep -q "cannot create /proc/none/tacho" "$work/err" || fail "a cache that cannot be: $(cat "$work/err")"
 expect 2 "$TRAIN" calibrate --nonsense
+expect 2 "$TRAIN" calibrate --last-cache 0
+grep -q '^hint: for example: --last-cache 32' "$work/err" || fail "a cache of no bytes: $(cat "$work/err")"
 
 expect 0 "$once" calibrate --quick --disk /dev/shm
 [ "$(kept | wc -l)" = 1 ] || fail "kept: $(kept)"
