@@ -38,7 +38,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC         0x306c6f6f70484354ull /* "TCHpool0" */
-#define WIRE_VERSION       2u
+#define WIRE_VERSION       3u
 #define WIRE_HEADER_BYTES  16384u
 #define WIRE_SEGMENT_BYTES (64u << 10)
 #define WIRE_SEGMENT_CAP   1024u /* 64 MiB a process unless $TACHO_POOL_MIB says otherwise */
@@ -149,6 +149,9 @@ struct wire_pool {
     _Atomic uint64_t
         arena_used; /* bytes; ids are (offset in arena) / 8, id 0 is the empty string */
     _Atomic uint64_t arena_backed;
+    /* Sum of the counts of loss, in another cache line: a stray write that makes a count less is
+     * noticed. The agent adds to it after the count; the collector reads it before the counts. */
+    _Atomic uint64_t losses;
     _Atomic uint32_t threads;                   /* thread ordinals handed out */
     _Atomic uint32_t domains;                   /* entries of domain_name in use */
     _Atomic uint32_t finished;                  /* 1: the process ran its exit handlers */

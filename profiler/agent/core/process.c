@@ -94,6 +94,8 @@ void agent_lose(enum wire_loss_reason reason, uint64_t count)
         atomic_compare_exchange_strong_explicit(&loss->first, &none, now, memory_order_relaxed,
                                                 memory_order_relaxed);
     relaxed_store(&loss->last, now);
-    /* pairs with col_shared_copy: whoever sees the count sees a time */
+    /* pairs with col_shared_copy: whoever sees the count sees a time, whoever sees the sum the
+     * count */
     atomic_fetch_add_explicit(&loss->count, count, memory_order_release);
+    atomic_fetch_add_explicit(&pool->losses, count, memory_order_release);
 }

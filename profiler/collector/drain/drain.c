@@ -70,11 +70,25 @@ static const bool event_lost[] = {
 #undef LOSS_EVENT
 };
 
+static const char loss_overwritten[] = "count of lost events overwritten by the process";
+
 /* A time that the agent wrote; absent where it cannot be. */
 static int64_t time_of(const struct col_drain *drain, const struct col_pool *pool, uint64_t time)
 {
     int64_t ns = time ? col_pool_time(drain, pool, time) : STORE_ABSENT;
     return ns >= pool->earliest && ns <= pool->latest ? ns : STORE_ABSENT;
+}
+
+/* Notes, once a pool, that its loss counts are less than the sum that the agent keeps of them. */
+static int check_loss_sum(struct col_drain *drain, struct col_pool *pool)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < WIRE_LOSS_COUNT; i++)
+        sum += pool->map.head.loss[i].count;
+    if (pool->losses_damaged || sum >= pool->map.head.losses)
+        return 0;
+    pool->losses_damaged = true;
+    return col_drain_lose(drain, loss_overwritten);
 }
 
 /* Writes what the agent's loss counts of a pool have grown by since the last round. A count cannot
@@ -90,7 +104,7 @@ static int read_losses(struct col_drain *drain, struct col_pool *pool)
         if (!grown)
             continue;
         if (grown > most)
-            rc = col_drain_lose(drain, "count of lost events overwritten by the process");
+            rc = col_drain_lose(drain, loss_overwritten);
         else
             rc =
                 col_drain_loss(drain, "agent", loss_text[i], (int64_t)grown,
@@ -104,7 +118,7 @@ static int read_losses(struct col_drain *drain, struct col_pool *pool)
         pool->dirty = true;
     }
     pool->losses_read = now;
-    return rc;
+    return rc ? rc : check_loss_sum(drain, pool);
 }
 
 static const char *const cut_text[] = {

@@ -173,8 +173,9 @@ struct col_pool {
     /* Between these lies the time of every record. earliest 0: the time of creation is damaged. */
     int64_t earliest, latest;
     bool dirty, gone, drained;
-    bool postponed;     /* its device work cannot be opened for the moment */
-    bool saved_drained; /* the file has its state as read to its end */
+    bool losses_damaged; /* the counts of losses are less than their sum: the file says so */
+    bool postponed;      /* its device work cannot be opened for the moment */
+    bool saved_drained;  /* the file has its state as read to its end */
 };
 
 struct col_stats {

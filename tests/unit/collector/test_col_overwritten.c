@@ -140,6 +140,18 @@ static void test_losses(void **state)
     overwritten(state, spoil_losses, 20, "count of lost events overwritten by the process=NULL ");
 }
 
+/* The counts become zero before anyone has read them; their sum is in another cache line. */
+static void wipe_losses(struct pool *p)
+{
+    atomic_store(&p->head->losses, 5);
+    memset(p->head->loss, 0, sizeof p->head->loss);
+}
+
+static void test_losses_wiped(void **state)
+{
+    overwritten(state, wipe_losses, 20, "count of lost events overwritten by the process=NULL ");
+}
+
 /* A count goes on from what was written over it. */
 static void test_losses_go_on(void **state)
 {
@@ -495,6 +507,7 @@ int main(void)
         WITH_POOL(test_counts),
         WITH_POOL(test_counts_and_taken_over),
         WITH_POOL(test_losses),
+        WITH_POOL(test_losses_wiped),
         WITH_POOL(test_losses_go_on),
         WITH_POOL(test_line),
         WITH_POOL(test_length),
