@@ -47,6 +47,8 @@ static const struct {
 
 int rep_char_width(long code)
 {
+    if (code < zero[0].from) /* the lowest of both lists: nearly every character of a report */
+        return 1;
     for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
         if (code >= zero[i].from && code <= zero[i].to)
             return 0;
