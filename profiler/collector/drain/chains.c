@@ -82,7 +82,7 @@ static bool place_ok(const struct col_pool *pool, const struct wire_segment *lin
 {
     const struct col_thread *thread = thread_of(pool, line->thread);
     uint64_t chain = thread ? thread->chain : 0, threads = pool->map.head.threads;
-    if (line->thread > (1u << 22) || (threads && line->thread >= threads))
+    if (line->thread >= COL_THREADS || (threads && line->thread >= threads))
         return false;
     return line->chain_seq >= chain && line->chain_seq - chain <= pool->map.layout.segment_cap;
 }

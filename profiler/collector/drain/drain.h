@@ -46,8 +46,10 @@ struct col_volume {
     bool no_detail;     /* no new payloads either: totals go on by name alone */
 };
 
-#define COL_WINDOWS 64 /* of full detail, at most */
-#define COL_AGES    24
+#define COL_WINDOWS    64 /* of full detail, at most */
+#define COL_LEVEL_MOST 32 /* a run that lasts as long as its first window times 2^32 */
+#define COL_AGES       24
+#define COL_THREADS    (1u << 22) /* that a process ever had: the most that Linux has at once */
 
 /* A part of the run whose detail is kept. Rows of the three tables with these ids belong to it. */
 struct col_window {
@@ -71,7 +73,7 @@ struct col_room {
     int64_t opens;        /* when the next one begins */
     int64_t removed;      /* slices */
     int64_t clean, until; /* slices between windows are removed from `clean` to `until`; 0: none */
-    bool thinning, dirty;
+    col_flag thinning, dirty;
 };
 
 /* A process of the run: one row of the table `process`. */
@@ -81,9 +83,9 @@ struct col_process {
     int64_t lost;         /* events, by the counts of its agent */
     uint64_t start_ticks; /* 0: not known */
     int32_t pid;
-    bool dirty, gone; /* gone: it has ended */
-    bool has_pool;
-    bool awaited; /* another tacho waits for it and will report how it ended */
+    col_flag dirty, gone; /* gone: it has ended */
+    col_flag has_pool;
+    col_flag awaited; /* another tacho waits for it and will report how it ended */
     char program[128];
     char ended[96];
 };
@@ -99,9 +101,9 @@ struct col_range {
     uint64_t id;    /* NVTX id of a start/end range */
     uint64_t round; /* in which its END was read */
     uint8_t domain, depth;
-    bool dirty; /* start/end: changed since it was saved */
-    bool saved; /* start/end: it has a row of live state */
-    bool comm;  /* start/end: a collective, on the track of these */
+    col_flag dirty; /* start/end: changed since it was saved */
+    col_flag saved; /* start/end: it has a row of live state */
+    col_flag comm;  /* start/end: a collective, on the track of these */
 };
 
 struct col_thread {

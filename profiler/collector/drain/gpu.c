@@ -477,7 +477,7 @@ int col_gpu_finish(struct col_drain *drain, struct col_pool *pool)
 struct saved_gpu {
     int64_t memory_track, memory;
     uint32_t streams, threads, contexts, priorities, gaps_reported;
-    bool state_reported, salvaged;
+    col_flag state_reported, salvaged;
 };
 
 /* The lists follow the fixed part, each with the length that it says. */
@@ -509,13 +509,14 @@ int col_gpu_save(struct col_drain *drain, struct col_pool *pool)
                : store_live_set(drain->db, key, drain->scratch.bytes, drain->scratch.used);
 }
 
-/* Loads a list with room for a power of two, as the lists of gpu_rows.c expect. */
+/* Loads a list with room for a power of two, as the lists of gpu_rows.c expect. NULL: it is empty,
+ * or cut short, or out of memory. */
 static void *load_list(struct col_cursor *cursor, uint32_t count, size_t size)
 {
     size_t room = 1;
     while (room < count)
         room *= 2;
-    void *list = count ? malloc(room * size) : NULL;
+    void *list = count && col_cursor_holds(cursor, count, size) ? malloc(room * size) : NULL;
     if (list)
         col_cursor_get(cursor, list, count * size);
     return list;
@@ -541,6 +542,8 @@ int col_gpu_load(struct col_drain *drain, struct col_pool *pool, const void *val
     gpu->thread = load_list(&cursor, saved.threads, sizeof *gpu->thread);
     gpu->context = load_list(&cursor, saved.contexts, sizeof *gpu->context);
     gpu->priority = load_list(&cursor, saved.priorities, sizeof *gpu->priority);
+    if (cursor.bad)
+        return TACHO_EVERSION;
     if ((saved.streams && !gpu->stream) || (saved.threads && !gpu->thread) ||
         (saved.contexts && !gpu->context) || (saved.priorities && !gpu->priority))
         return TACHO_ENOMEM;
@@ -548,7 +551,7 @@ int col_gpu_load(struct col_drain *drain, struct col_pool *pool, const void *val
     gpu->thread_count = saved.threads;
     gpu->context_count = saved.contexts;
     gpu->priority_count = saved.priorities;
-    return cursor.bad ? TACHO_EVERSION : 0;
+    return 0;
 }
 
 bool col_gpu_load_position(struct col_drain *drain, const char *name, int64_t buffer,

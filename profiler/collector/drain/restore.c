@@ -25,7 +25,7 @@ struct saved_thread {
     uint32_t ordinal, tid, depth, bytes_of_range;
     int32_t segment;     /* as in col_thread, */
     uint64_t generation; /* of its use */
-    bool has_step;
+    col_flag has_step;
 };
 
 struct saved_pool {
@@ -33,7 +33,7 @@ struct saved_pool {
     int64_t process, range_track, comm_track, last_event;
     uint64_t loss[WIRE_LOSS_COUNT];
     uint32_t counters, bytes_of_step;
-    bool drained;
+    col_flag drained;
 };
 
 struct saved_drain {
@@ -194,8 +194,9 @@ static int take(const struct item *item, void *to, size_t bytes)
 
 static int load_process(struct col_drain *drain, const struct item *item)
 {
-    struct col_process saved, *process;
+    struct col_process saved = {0}, *process;
     int rc = take(item, &saved, sizeof saved);
+    saved.program[sizeof saved.program - 1] = saved.ended[sizeof saved.ended - 1] = 0;
     return rc ? rc : col_process_append(drain, &saved, &process);
 }
 
@@ -263,15 +264,13 @@ static int load_pool(struct col_drain *drain, const struct item *item)
     struct col_process *process = process_of(drain, saved.process);
     if (cursor.bad || saved.bytes_of_step != sizeof(struct col_step) || !process)
         return TACHO_EVERSION;
+    if (!col_cursor_holds(&cursor, saved.counters, sizeof(struct col_counter)))
+        return TACHO_ECORRUPT;
     struct col_counter *counter = saved.counters ? calloc(saved.counters, sizeof *counter) : NULL;
     if (saved.counters && !counter)
         return TACHO_ENOMEM;
     col_cursor_get(&cursor, counter, saved.counters * sizeof *counter);
     struct col_pool *pool = NULL;
-    if (cursor.bad) {
-        free(counter);
-        return TACHO_ECORRUPT;
-    }
     int rc =
         drain->folder < 0 ? TACHO_ENOTFOUND : col_drain_pool(drain, name, &saved.layout, &pool);
     if (rc) {
@@ -332,6 +331,9 @@ static int load_thread(struct col_drain *drain, const struct item *item)
     if (cursor.bad || saved.bytes_of_range != sizeof(struct col_range) ||
         (size_t)(cursor.end - cursor.at) != saved.depth * sizeof(struct col_range))
         return TACHO_EVERSION;
+    if (saved.ordinal >= COL_THREADS ||
+        (saved.ordinal < pool->thread_cap && pool->thread[saved.ordinal]))
+        return TACHO_ECORRUPT;
     struct col_thread *thread = NULL;
     int rc = col_add_thread(pool, saved.ordinal, &thread);
     if (rc)
@@ -381,7 +383,20 @@ static int load_totals(struct col_drain *drain, const struct item *item)
 /* Restores the windows of detail. */
 static int load_room(struct col_drain *drain, const struct item *item)
 {
-    return take(item, &drain->room, sizeof drain->room);
+    int rc = take(item, &drain->room, sizeof drain->room);
+    if (rc == 0 && (drain->room.windows > COL_WINDOWS || drain->room.level > COL_LEVEL_MOST))
+        rc = TACHO_ECORRUPT;
+    return rc;
+}
+
+/* An anchor that lies ahead of the clocks was not taken on this machine since its last boot, and no
+ * later one would ever be accepted after it. */
+static bool anchor_possible(const struct col_drain *drain, const struct col_anchor *anchor)
+{
+    struct col_anchor now = {.tsc = UINT64_MAX, .monotonic = INT64_MAX};
+    if (!drain->other_boot)
+        now = col_clock_anchor();
+    return anchor->monotonic > 0 && anchor->monotonic <= now.monotonic && anchor->tsc <= now.tsc;
 }
 
 static int load_anchors(struct col_drain *drain, const struct item *item)
@@ -389,9 +404,13 @@ static int load_anchors(struct col_drain *drain, const struct item *item)
     int rc = take(item, drain->stored, sizeof drain->stored);
     if (rc)
         return rc;
-    for (int which = 0; which < 2; which++)
-        if (drain->stored[which].monotonic)
-            col_clock_add(&drain->clock, &drain->stored[which]);
+    for (int which = 0; which < 2; which++) {
+        struct col_anchor *anchor = &drain->stored[which];
+        if (anchor_possible(drain, anchor))
+            col_clock_add(&drain->clock, anchor);
+        else
+            *anchor = (struct col_anchor){0};
+    }
     drain->last_anchor = drain->stored[1].monotonic;
     return 0;
 }

@@ -57,6 +57,17 @@ static int64_t window_slices(const struct col_window *window)
     return window->last[STORE_GROWING_SLICE] - window->first[STORE_GROWING_SLICE] + 1;
 }
 
+/* When the window after this one begins, which ends at `to`; never, where that is beyond time. */
+static int64_t next_opens(const struct col_room *room, const struct col_window *window, int64_t to)
+{
+    int64_t opens;
+    if (__builtin_sub_overflow(to, window->from, &opens) ||
+        __builtin_mul_overflow(opens, INT64_C(1) << room->level, &opens) ||
+        __builtin_add_overflow(window->from, opens, &opens))
+        return INT64_MAX;
+    return opens;
+}
+
 /* Of two neighbouring windows without a pause between them one is made. */
 static void windows_join(struct col_room *room)
 {
@@ -79,7 +90,7 @@ static void windows_halve(struct col_room *room)
     room->windows = (room->windows + 1) / 2;
     room->level++;
     const struct col_window *last = &room->window[room->windows - 1];
-    room->opens = last->from + ((last->to - last->from) << room->level);
+    room->opens = next_opens(room, last, last->to);
 }
 
 static int window_begin(struct col_drain *drain, int64_t now)
@@ -144,7 +155,7 @@ static int windows_turn(struct col_drain *drain, int64_t now, bool whole)
         rc = window_follow(drain, window);
         if (drain->volume.tight || window_complete(drain, window, now, whole)) {
             window->to = now;
-            room->opens = window->from + ((now - window->from) << room->level);
+            room->opens = next_opens(room, window, now);
             room->dirty = true;
         }
     }

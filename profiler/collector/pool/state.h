@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether something holds, in what is stored: whoever wrote it may have put any number there, and a
+ * bool of another value than 0 and 1 is undefined. */
+typedef uint8_t col_flag;
+
 struct col_buffer {
     uint8_t *bytes;
     size_t used, cap;
@@ -66,6 +70,13 @@ static inline void col_cursor_get(struct col_cursor *cursor, void *data, size_t 
     }
     memcpy(data, cursor->at, bytes);
     cursor->at += bytes;
+}
+
+/* Are there as many elements of this size? Asked before memory is taken for them. */
+static inline bool col_cursor_holds(struct col_cursor *cursor, size_t count, size_t size)
+{
+    cursor->bad |= count > (size_t)(cursor->end - cursor->at) / size;
+    return !cursor->bad;
 }
 
 #endif

@@ -35,7 +35,7 @@ struct col_totals {
 struct col_step {
     int64_t index, start, end, tokens, samples; /* end: INT64_MAX while open */
     uint64_t closed_round;
-    bool paused, end_known;
+    col_flag paused, end_known;
     struct col_totals totals;
 };
 
