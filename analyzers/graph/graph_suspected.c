@@ -91,7 +91,8 @@ static int look_at(struct an_graph_build *build, struct suspects *suspects, uint
     const struct an_trace *trace = context->trace;
     const struct an_track *thread = &trace->track[track];
     uint32_t span, op,
-        slice = range_at(context, build->graph->causes, thread, start + (end - start) / 2);
+        slice = range_at(context, build->graph->causes, thread,
+                         an_time_add(start, an_time_sub(end, start) / 2));
     if (slice == AN_NONE)
         return 0;
     start = trace->slice.start[slice] > start ? trace->slice.start[slice] : start;

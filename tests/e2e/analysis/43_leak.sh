@@ -8,6 +8,7 @@ set -u
 . "$(dirname "$0")/../kit/cli_common.sh"
 work_folder leak
 steps=100 bytes=1048576
+export ASAN_OPTIONS=${ASAN_OPTIONS:-}:quarantine_size_mb=0:thread_local_quarantine_size_kb=0 # which keep what is freed
 head -c $((steps * bytes)) /dev/zero > mapped || fail "no room for the mapped file"
 for kind in leak same varies cache map; do
     file=

@@ -12,6 +12,7 @@ record() { # FILE OPTION... -- COMMAND...
     shift
     expect 0 "$TACHO" run --no-peak --no-counters -o "$file" "$@"
 }
+export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 # by a process of its own, which is sampled like the others
 record a.tacho --stacks --stacks-hz 500 -- "$BUILD/tests/targets/target_stacks" 800
 state=$(sqlite3 -readonly a.tacho "SELECT value FROM run WHERE key = 'stacks'")
 case $state in

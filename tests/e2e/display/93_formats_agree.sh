@@ -32,5 +32,5 @@ spoil() { # FORMAT SED-COMMAND
 }
 spoil --markdown 's/100\.0/99.9/'
 spoil --html 's/>100\.0</>99.9</'
-spoil --json 's/\"action\": \"/&no, /'
+spoil --json 's/\"verdict\": \"/&no, /'
 exit 0

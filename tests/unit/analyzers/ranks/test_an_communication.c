@@ -464,8 +464,9 @@ static void test_verify(void **state)
     /* what the recorder has hidden cannot be typed again */
     s = (struct shape){.compute = 10000, .transfer = 2000, .bytes = 1 << 20};
     s.command = "[\"train\",\"--no-overlap\",\"--token\",\"<redacted>\"]";
-    assert_null(strstr(exposed(make(f, s))->verify, "tacho run"));
-    says(exposed(make(f, s))->verify, "where the stored command says <redacted>");
+    const char *verify = exposed(make(f, s))->verify;
+    assert_null(strstr(verify, "tacho run"));
+    says(verify, "where the stored command says <redacted>");
     fx_close(f);
     static const struct { /* tacho was started by the launcher: the command is that of one rank */
         const char *launcher, *start;
