@@ -19,13 +19,14 @@ by_chance() { # FOLDER: bytes by chance, the same ones each time
     done
 }
 children_s() { # $s: processor time of the commands that ended, seconds
-    times > "$build/crashes/times" # not in a subshell, which has no children yet
-    s=$(sed -n 2p "$build/crashes/times" | awk -F '[ms ]+' '{ print 60 * ($1 + $3) + $2 + $4 }')
+    times > "$build/crashes/times.$$" # not in a subshell, which has no children yet
+    s=$(sed -n 2p "$build/crashes/times.$$" | awk -F '[ms ]+' '{ print 60 * ($1 + $3) + $2 + $4 }')
 }
 cpu_of() { # [TARGET]: hours in all runs, of one target or of all
     awk -v name="${1-}" 'name == "" || $1 == name { s += $2 } END { printf "%.3f", s / 3600 }' "$build/fuzz-cpu"
 }
 found=0
+trap 'rm -f "$build/crashes/times.$$"' EXIT
 mkdir -p "$build/crashes"
 touch "$build/fuzz-cpu"
 for target in "$@"; do
