@@ -139,60 +139,68 @@ double an_tally_sd(const struct an_tally *tally)
     return (double)sqrtl(spread > 0 ? spread / (long double)(tally->count - 1) : 0);
 }
 
-/* Index of the next of n equally likely ones (Lemire's multiply-shift; its bias of n / 2^32 does
- * not matter here). */
-static size_t random_below(uint64_t *state, size_t count)
+/* A number between 0 and 1, neither of them. */
+static double random_share(uint64_t *state)
 {
-    return (size_t)(((an_random(state) >> 32) * (uint64_t)count) >> 32);
+    return ((double)(an_random(state) >> 11) + 0.5) * 0x1p-53;
 }
 
-/* Returns the median of a resample of a sorted sample. Counting how often each index was drawn
- * replaces sorting the resample. */
-static double resampled_median(const double *sorted, size_t count, uint32_t *drawn, uint64_t *state)
+/* Draws from a gamma distribution of this shape, 1 or more (Marsaglia & Tsang 2000). */
+static double random_gamma(double shape, uint64_t *state)
 {
-    for (size_t i = 0; i < count; i++)
-        drawn[i] = 0;
-    for (size_t i = 0; i < count; i++)
-        drawn[random_below(state, count)]++;
-    size_t low = (count - 1) / 2, high = count / 2, seen = 0;
-    double first = NAN;
-    for (size_t i = 0; i < count; i++) {
-        seen += drawn[i];
-        if (isnan(first) && seen > low)
-            first = sorted[i];
-        if (seen > high)
-            return (first + sorted[i]) / 2;
+    for (double d = shape - 1.0 / 3;;) {
+        double length = sqrt(-2 * log(random_share(state))); /* Box & Muller 1958 */
+        double normal = length * cos(2 * acos(-1) * random_share(state));
+        double root = 1 + normal / sqrt(9 * d), cube = root * root * root;
+        if (root > 0 &&
+            log(random_share(state)) < normal * normal / 2 + d - d * cube + d * log(cube))
+            return d * cube;
     }
-    return first;
+}
+
+static double value_at(const double *sorted, size_t count, double share)
+{
+    size_t index = (size_t)(share * (double)count);
+    return sorted[index < count ? index : count - 1];
+}
+
+/* Returns the median of a resample of a sorted sample without making the resample: that draws
+ * `count` places in the sample by chance, and of these uniform numbers only the middle one, or the
+ * middle two, matter. The k-th smallest of n has a beta distribution, the ratio of two gammas; the
+ * one after it is the smallest of the n - k between it and 1. */
+static double resampled_median(const double *sorted, size_t count, uint64_t *state)
+{
+    size_t rank = (count + 1) / 2;
+    double below = random_gamma((double)rank, state);
+    double place = below / (below + random_gamma((double)(count - rank + 1), state));
+    double low = value_at(sorted, count, place);
+    if (count % 2)
+        return low;
+    place = 1 - (1 - place) * pow(random_share(state), 1 / (double)(count - rank));
+    return (low + value_at(sorted, count, place)) / 2;
 }
 
 int an_bootstrap_ratio(double *candidate, size_t candidate_count, double *baseline,
                        size_t baseline_count, uint64_t seed, struct an_interval *out)
 {
-    size_t most = candidate_count > baseline_count ? candidate_count : baseline_count;
-    uint32_t *drawn = malloc(most * sizeof *drawn);
     double *rounds = malloc(BOOTSTRAP_ROUNDS * sizeof *rounds);
-    int rc = TACHO_ENOMEM;
-    if (!drawn || !rounds)
-        goto out;
+    if (!rounds)
+        return TACHO_ENOMEM;
     an_sort(candidate, candidate_count);
     an_sort(baseline, baseline_count);
     out->estimate = 100 * (an_quantile(candidate, candidate_count, 0.5) /
                                an_quantile(baseline, baseline_count, 0.5) -
                            1);
     for (size_t i = 0; i < BOOTSTRAP_ROUNDS; i++) {
-        double top = resampled_median(candidate, candidate_count, drawn, &seed),
-               bottom = resampled_median(baseline, baseline_count, drawn, &seed);
+        double top = resampled_median(candidate, candidate_count, &seed),
+               bottom = resampled_median(baseline, baseline_count, &seed);
         rounds[i] = 100 * (top / bottom - 1);
     }
     an_sort(rounds, BOOTSTRAP_ROUNDS);
     out->low = an_quantile(rounds, BOOTSTRAP_ROUNDS, 0.025);
     out->high = an_quantile(rounds, BOOTSTRAP_ROUNDS, 0.975);
-    rc = 0;
-out:
-    free(drawn);
     free(rounds);
-    return rc;
+    return 0;
 }
 
 double an_quantile_of_tail(double (*tail)(double t, double freedom), double p, double freedom)
