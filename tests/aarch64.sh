@@ -23,7 +23,7 @@ if [ "${1:-}" = --tools ]; then
 fi
 build=${1:?BUILD} sysroot=${2:?SYSROOT}
 tools "$sysroot"
-export EMULATOR="qemu-aarch64 -L $sysroot"
+export EMULATOR="qemu-aarch64 -L $sysroot" OMPI_MCA_btl_vader_single_copy_mechanism=none # qemu has no process_vm_readv
 tests/run --unit "$build" "${3:-}"
 rc=$?
 echo

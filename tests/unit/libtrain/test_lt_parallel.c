@@ -482,6 +482,7 @@ static int one_rank_main(void)
 static void several(int ranks)
 {
     char self[300], command[2000], log[300];
+    const char *emulator = getenv("EMULATOR"); /* of another processor, for which this is built */
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (system("command -v mpirun > /dev/null 2>&1"))
         skip();
@@ -506,8 +507,8 @@ static void several(int ranks)
              "OMPI_MCA_rmaps_base_oversubscribe=1 "
              "OMPI_MCA_hwloc_base_binding_policy=none ASAN_OPTIONS=fast_unwind_on_malloc=0 "
              "LSAN_OPTIONS=suppressions=%s:print_suppressions=0 OMP_NUM_THREADS=1 " RANKS
-             "=%s timeout 100 mpirun -np %d %s > %s 2>&1 < /dev/null",
-             file, folder, ranks, self, log);
+             "=%s timeout %d mpirun -np %d %s %s > %s 2>&1 < /dev/null",
+             file, folder, emulator ? 800 : 100, ranks, emulator ? emulator : "", self, log);
     int status = system(command);
     if (status) {
         snprintf(command, sizeof command, "sed 's/^/# /' %s >&2", log);
