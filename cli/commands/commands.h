@@ -15,6 +15,7 @@
     X(train) \
     X(report) \
     X(top) \
+    X(ls) \
     X(advise) \
     X(verify) \
     X(diff) \

@@ -8,12 +8,14 @@
  * or through `message`. One run at a time in a process: col_run and col_recover use signalfd,
  * SIGCHLD and the child-subreaper attribute of the process.
  *
- * Files of a run called NAME.tacho, while it is live:
- *   NAME.tacho.live/  0700; a symbolic link into $TMPDIR or /tmp where the output folder is not on
- * a local filesystem run.db          the store, WAL mode lock            flock held by the live
- * collector reserve         disk space kept so that a run on a full disk can still be finished
- *     segments        0700 folder of the agent's pools, a symbolic link into tmpfs where that has
- *                     room
+ * Files of a run called NAME.tacho, while it is live, in the folder NAME.tacho.live (mode 0700; a
+ * symbolic link into $TMPDIR or /tmp where the output folder is not on a local filesystem):
+ *
+ *     run.db      the store, in WAL mode
+ *     lock        held with flock by the live collector
+ *     reserve     disk space kept so that a run on a full disk can still be finished
+ *     segments    the agent's pools (mode 0700), a symbolic link into tmpfs where that has room
+ *
  * At the end run.db becomes NAME.tacho (never overwriting a file) and the folder is removed.
  */
 #ifndef COL_COLLECTOR_H
@@ -145,6 +147,18 @@ int col_find_run(const char *arg, bool finish, struct col_found *found, struct t
 /* The run that was begun last of those that this user's processes record on this machine now, in
  * any folder. Errors: TACHO_ENOTFOUND. */
 int col_find_live(struct col_found *found, struct tacho_error *err);
+
+/* A run that was found, and when it was changed last, or begun if it is recorded now (real time).
+ */
+typedef int col_visit(void *ctx, const struct col_found *found, int64_t time_ns);
+/* Visits the runs that this user's processes record on this machine now, in any folder; a run may
+ * come more than once. Ends when `visit` returns non-zero, which is then returned. Errors:
+ * TACHO_ENOTFOUND where the machine does not say what is recorded. */
+int col_each_live(col_visit *visit, void *ctx);
+/* Visits the runs in a folder, live, unfinished and finished ones, in no order, by names that begin
+ * with the folder's, but for "."; hidden and empty files are left out. Errors: TACHO_ENOTFOUND,
+ * TACHO_EDENIED for a folder that cannot be read. */
+int col_each_run(const char *folder, col_visit *visit, void *ctx);
 
 /* ---- capture ------------------------------------------------------------------------------------------------------------ */
 

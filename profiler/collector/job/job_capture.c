@@ -82,9 +82,7 @@ static bool read_line(int folder, const char *name, char *line, size_t size, int
     int fd = store_file_open(folder, name, O_RDONLY);
     ssize_t bytes = fd < 0 ? -1 : read(fd, line, size - 1);
     if (written)
-        *written = fd >= 0 && fstat(fd, &stat) == 0
-                       ? (int64_t)stat.st_mtim.tv_sec * 1000000000 + stat.st_mtim.tv_nsec
-                       : 0;
+        *written = fd >= 0 && fstat(fd, &stat) == 0 ? col_time_ns(stat.st_mtim) : 0;
     if (fd >= 0)
         close(fd);
     line[bytes > 0 ? bytes : 0] = 0;

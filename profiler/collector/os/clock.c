@@ -17,7 +17,7 @@ static int64_t read_clock(clockid_t clock)
 {
     struct timespec time;
     clock_gettime(clock, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    return col_time_ns(time);
 }
 
 int64_t col_clock_now(void)

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #define COL_CLOCK_RING 2048
 
@@ -30,6 +31,10 @@ struct col_clock {
     uint64_t slope;
 };
 
+static inline int64_t col_time_ns(struct timespec time)
+{
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
 int64_t col_clock_now(void);      /* CLOCK_MONOTONIC, ns */
 int64_t col_clock_realtime(void); /* CLOCK_REALTIME, ns */
 /* How long the machine has been suspended since it was started, ns: CLOCK_MONOTONIC leaves that

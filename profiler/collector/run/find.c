@@ -4,6 +4,7 @@
  * finished on the way if all of its processes have ended: then nothing more can be added to it.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -121,38 +122,43 @@ int col_recover(const char *live, const struct col_options *options, struct col_
 
 /* ---- RUN arguments ---------------------------------------------------------------------------------------------------------------- */
 
-static bool is_later(const struct timespec *time, const struct timespec *than)
+int col_each_run(const char *folder, col_visit *visit, void *ctx)
 {
-    return time->tv_sec > than->tv_sec ||
-           (time->tv_sec == than->tv_sec && time->tv_nsec > than->tv_nsec);
-}
-
-/* The newest run of the current folder, live or finished. */
-static bool find_latest(char *name, size_t size)
-{
-    struct timespec newest = {0, 0};
-    bool found = false;
-    DIR *dir = opendir(".");
+    bool is_here = strcmp(folder, ".") == 0;
+    DIR *dir = opendir(folder);
+    int rc = 0;
     if (!dir)
-        return false;
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        return errno == EACCES ? TACHO_EDENIED : TACHO_ENOTFOUND;
+    for (struct dirent *entry; !rc && (entry = readdir(dir)) != NULL;) {
+        struct col_found found = {.live = col_ends_with(entry->d_name, COL_LIVE_SUFFIX)};
         struct stat file;
-        char db[300];
-        bool live = col_ends_with(entry->d_name, COL_LIVE_SUFFIX);
-        if (entry->d_name[0] == '.' || (!live && !col_ends_with(entry->d_name, COL_SUFFIX)))
+        if (entry->d_name[0] == '.' || (!found.live && !col_ends_with(entry->d_name, COL_SUFFIX)) ||
+            snprintf(found.run, sizeof found.run, "%s%s%s", is_here ? "" : folder,
+                     is_here ? "" : "/", entry->d_name) >= (int)sizeof found.run ||
+            snprintf(found.path, sizeof found.path, "%.4000s%s", found.run,
+                     found.live ? "/run.db" : "") >= (int)sizeof found.path)
             continue;
-        snprintf(db, sizeof db, "%s%s", entry->d_name, live ? "/run.db" : "");
         /* sqlite3 leaves an empty file where it is given a name that does not exist */
-        if (stat(db, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size == 0)
-            continue;
-        if (found && !is_later(&file.st_mtim, &newest))
-            continue;
-        newest = file.st_mtim;
-        found = true;
-        snprintf(name, size, "%s", entry->d_name);
+        if (stat(found.path, &file) == 0 && S_ISREG(file.st_mode) && file.st_size)
+            rc = visit(ctx, &found, col_time_ns(file.st_mtim));
     }
     closedir(dir);
-    return found;
+    return rc;
+}
+
+struct latest {
+    int64_t time_ns;
+    char run[COL_PATH_MAX]; /* "": none yet */
+};
+
+static int keep_latest(void *ctx, const struct col_found *found, int64_t time_ns)
+{
+    struct latest *latest = ctx;
+    if (!latest->run[0] || time_ns > latest->time_ns) {
+        latest->time_ns = time_ns;
+        memcpy(latest->run, found->run, sizeof latest->run);
+    }
+    return 0;
 }
 
 static bool is_folder(const char *path)
@@ -181,12 +187,13 @@ static bool is_program_of_a_run(const char *path)
 static int locate(const char *arg, struct col_found *found, struct tacho_error *err)
 {
     static const char *const suffix[] = {"", COL_SUFFIX, COL_LIVE_SUFFIX, ".live"};
-    char latest[300];
+    struct latest latest = {0};
     if (strcmp(arg, "latest") == 0 && !is_there(arg)) {
-        if (!find_latest(latest, sizeof latest))
+        (void)col_each_run(".", keep_latest, &latest); /* a folder that cannot be read has none */
+        if (!latest.run[0])
             return tacho_fail(err, TACHO_ENOTFOUND, "record one with 'tacho run -- COMMAND'",
                               "latest: no run in this folder");
-        arg = latest;
+        arg = latest.run;
     }
     for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
         if (snprintf(found->run, sizeof found->run, "%s%s", arg, suffix[i]) >=

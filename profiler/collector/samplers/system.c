@@ -179,7 +179,7 @@ static int64_t process_cpu(const struct col_system *system, int32_t pid,
     clockid_t clock;
     struct timespec time;
     if (clock_getcpuclockid(pid, &clock) == 0 && clock_gettime(clock, &time) == 0)
-        return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+        return col_time_ns(time);
     return (int64_t)(stat->user_ticks + stat->system_ticks) * system->tick_ns;
 }
 
