@@ -124,6 +124,27 @@ int cli_run_analyze(const struct col_found *found, const struct an_options *base
     return code ? cli_fail(&err) : 0;
 }
 
+int cli_run_finding(const char *command, const char *name, const struct an_result *result,
+                    size_t *number)
+{
+    char names[512] = "none was found", *end;
+    size_t used = 0;
+    *number = 0;
+    if (!name)
+        return 0;
+    unsigned long wanted = strtoul(name, &end, 10);
+    for (size_t i = 0; i < result->finding_count && used < sizeof names; i++) {
+        const char *id = result->findings[i].id;
+        if ((*name && !*end && wanted == i + 1) || !strcasecmp(name, id)) {
+            *number = i + 1;
+            return 0;
+        }
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%zu %s", i ? ", " : "",
+                                 i + 1, id);
+    }
+    return cli_usage(command, NULL, "no finding '%.60s': %s", name, names);
+}
+
 /* ---- saving ------------------------------------------------------------------------------------------------------------ */
 
 /* Keys end with their unit (tacho-report/1); the first ending that fits decides. */

@@ -25,6 +25,10 @@ int cli_run_refuse_import(const struct col_found *found, const char *what);
 /* Loads and analyzes. 0 or an exit code, after a message. *out is freed with an_result_free. */
 int cli_run_analyze(const struct col_found *found, const struct an_options *base,
                     struct an_result **out);
+/* The number, from 1, of the finding that a user of `command` named by number or id; 0: `name` is
+ * NULL. 0 or an exit code, after a message that lists the findings. */
+int cli_run_finding(const char *command, const char *name, const struct an_result *result,
+                    size_t *number);
 /* The JSON report (tacho-report/1) as an object of the caller; NULL: no memory. */
 json_t *cli_run_json(const struct an_result *result);
 /* Writes the result's metrics and findings into a finished file of ours: every number of the JSON

@@ -144,27 +144,6 @@ static int check_sections(const struct values *values)
                      names);
 }
 
-/* The number of the finding that --explain names by number or id; 0: none is named. 0 or an exit
- * code, after a message. */
-static int find_explained(const char *name, const struct an_result *result, size_t *number)
-{
-    char names[512] = "none was found", *end;
-    size_t used = 0;
-    if (!name)
-        return 0;
-    unsigned long wanted = strtoul(name, &end, 10);
-    for (size_t i = 0; i < result->finding_count && used < sizeof names; i++) {
-        const char *id = result->findings[i].id;
-        if ((*name && !*end && wanted == i + 1) || !strcasecmp(name, id)) {
-            *number = i + 1;
-            return 0;
-        }
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%zu %s", i ? ", " : "",
-                                 i + 1, id);
-    }
-    return cli_usage("report", NULL, "--explain: no finding '%.60s': %s", name, names);
-}
-
 /* Does an option ask for what only the whole report has? */
 static bool wants_all(const struct values *values)
 {
@@ -205,7 +184,7 @@ int cli_report(int argc, char **argv)
     settings.by = values.by;
     settings.sections = values.sections;
     settings.brief = !wants_all(&values) && !values.sections && !values.explain;
-    code = find_explained(values.explain, result, &settings.explain);
+    code = cli_run_finding("report", values.explain, result, &settings.explain);
     if (code) {
         an_result_free(result);
         return code;

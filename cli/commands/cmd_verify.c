@@ -45,13 +45,13 @@ static const struct cli_option options[] = {
 
 const struct cli_spec cli_verify_spec = {
     .help = "try the change of a finding: run without and with it, and measure the gain",
-    .usage = "[OPTION]... [RUN [N]]",
+    .usage = "[OPTION]... [RUN [N|ID]]",
     .about =
-        "Makes the change that finding N of RUN proposes in the command and the environment that "
-        "RUN recorded, prints both\n"
-        "commands, runs them in turn under 'tacho run', and prints the predicted gain beside the "
-        "measured one. Without N: the\n"
-        "first finding whose change is an option or a variable.\n"
+        "Makes the change that a finding of RUN, named by its number or its id, proposes in the "
+        "command and the environment\n"
+        "that RUN recorded, prints both commands, runs them in turn under 'tacho run', and prints "
+        "the predicted gain beside the\n"
+        "measured one. Without a finding: the first one whose change is an option or a variable.\n"
         "The runs are kept for 'tacho diff'. They write what the command writes: checkpoints, "
         "logs.\n"
         "For programs whose options tacho does not know: --set --KEY=VALUE replaces or adds an "
@@ -83,18 +83,6 @@ struct session {
 };
 
 /* ---- what to run ----------------------------------------------------------------------------- */
-
-/* 0: no word was given. */
-static int read_number(const char *word, size_t *number)
-{
-    char *end = NULL;
-    long value = word ? strtol(word, &end, 10) : 1;
-    *number = word && value > 0 ? (size_t)value : 0;
-    if (value < 1 || value > 1000 || (end && (*end || end == word)))
-        return cli_usage("verify", "the report numbers its findings: 1, 2 ...",
-                         "'%.60s' is not the number of a finding", word);
-    return 0;
-}
 
 /* Finds and analyzes the run. Its owner is asked for before it is read. */
 static int load(struct session *session, const char *run)
@@ -180,19 +168,17 @@ static size_t first_with_setting(const struct an_result *result)
     return 1;
 }
 
-/* The finding, the change, and the two commands as texts. */
-static int choose(struct session *session)
+/* The finding, the change, and the two commands as texts. `name`: of the finding, or NULL. */
+static int choose(struct session *session, const char *name)
 {
     const struct an_result *result = session->result;
-    if (!session->number)
+    int code = cli_run_finding("verify", name, result, &session->number);
+    if (!code && !session->number)
         session->number = session->values->set ? 1 : first_with_setting(result);
-    if (session->number <= result->finding_count)
+    if (!code && session->number <= result->finding_count)
         session->finding = &result->findings[session->number - 1];
-    else if (!session->values->set || session->number > 1)
-        return cli_error(TACHO_EUSAGE, "'tacho report' numbers them",
-                         "%.200s: has no finding %zu, it has %zu", session->found.run,
-                         session->number, result->finding_count);
-    int code = session->values->set ? set_change(session) : finding_change(session);
+    if (!code)
+        code = session->values->set ? set_change(session) : finding_change(session);
     code = code ? code : check_change(session);
     if (code)
         return code;
@@ -387,9 +373,8 @@ int cli_verify(int argc, char **argv)
         return code >= 0 ? code : tacho_error_exit(TACHO_ENOMEM);
     }
     session->values = &values;
-    code = read_number(first + 1 < argc ? argv[first + 1] : NULL, &session->number);
-    code = code ? code : load(session, first < argc ? argv[first] : "latest");
-    code = code ? code : choose(session);
+    code = load(session, first < argc ? argv[first] : "latest");
+    code = code ? code : choose(session, first + 1 < argc ? argv[first + 1] : NULL);
     if (!code)
         say_plan(session);
     if (!code && !values.dry_run)

@@ -33,6 +33,13 @@ expect 0 "$TACHO" verify slow.tacho --dry-run --set OMP_NUM_THREADS=2
 has 'after: .*OMP_NUM_THREADS=2 tacho run' err
 nothing_left --dry-run
 
+# ---- a finding by its id, in any case, is the one of that number
+id=$("$TACHO" report slow.tacho --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["findings"][0]["id"].lower())')
+expect 0 "$TACHO" verify slow.tacho 1 --dry-run
+cp "$work/err" by_number
+expect 0 "$TACHO" verify slow.tacho "$id" --dry-run
+cmp -s "$work/err" by_number || fail "$id is not finding 1: $(cat "$work/err")"
+
 # ---- measured: three runs a side, kept together
 expect 0 "$TACHO" verify slow.tacho --set --slow=decode=0 --pairs 3 --json
 cp "$work/out" json
@@ -57,6 +64,7 @@ mv slow-verify-1 kept
 # ---- what cannot be tried
 expect 2 "$TACHO" verify slow.tacho 99
 expect 2 "$TACHO" verify slow.tacho nonsense
+has "no finding 'nonsense': 1 [A-Z_]*" err
 expect 2 "$TACHO" verify slow.tacho --set LD_PRELOAD=/tmp/x.so
 expect 2 "$TACHO" verify slow.tacho --set --workers=1 # as recorded
 expect 3 "$TACHO" verify slow.tacho --set --workers=many --pairs 3
