@@ -82,10 +82,15 @@ static void describe(void *arg, const struct lt_model *model)
            1e-9 * (double)flops.model);
 }
 
-static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out)
+static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out,
+                   struct lt_parameters *parameters)
 {
     const struct gpt2_plan *plan = arg;
+    struct lt_gpt2_config config = plan->shape;
     (void)source;
+    if (config.positions < config.seq)
+        config.positions = config.seq;
+    lt_gpt2_parameters(&config, parameters);
     lt_gpt2_memory(&plan->shape, plan->mode, plan->shape.batch, plan->shape.seq, lt_threads(), out);
 }
 

@@ -44,12 +44,14 @@ static void describe(void *arg, const struct lt_model *model)
            1e-9 * (double)lt_mlp_flops(config, model->b, plan->options->accumulate));
 }
 
-static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out)
+static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out,
+                   struct lt_parameters *parameters)
 {
     struct mlp_plan *plan = arg;
     plan->shape.features = source->width;
     plan->shape.classes = source->classes;
     lt_mlp_memory(&plan->shape, plan->batch, out);
+    lt_mlp_parameters(&plan->shape, parameters);
 }
 
 static int mlp_name(size_t i, const char **name, const char **help, char *defaults, size_t size)

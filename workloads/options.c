@@ -56,16 +56,27 @@ static const struct row rows[] = {
              "fp32, or bf16: activations and GEMMs, with fp32 master weights"),
     TEXT_ROW("recompute", "NAME", TEXT, recompute, "none",
              "none, or block: keep only the inputs of blocks, recompute the rest"),
-    TEXT_ROW("optimizer", "NAME", TEXT, optimizer, "adamw", "adamw, momentum or sgd"),
-    {"momentum", "X", NUMBER, AT(momentum), "0.9", 0, 0.999999, "of --optimizer momentum"},
+    TEXT_ROW("optimizer", "NAME", TEXT, optimizer, "adamw",
+             "sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, nadam, radam, lion, lamb, "
+             "lars, adafactor, muon, adamw8 (moments of a byte) or schedule-free"),
+    {"lookahead", "N", COUNT, AT(lookahead), "0", 0, BIG,
+     "around any optimizer: every N updates, go back half of the way; 0: never"},
     {"lr", "X", NUMBER, AT(lr), "6e-4", 0, 1e3, "highest learning rate"},
     {"min-lr", "X", NUMBER, AT(min_lr), "6e-5", 0, 1e3, "learning rate at the last step"},
-    {"warmup", "N", COUNT, AT(warmup), "10", 0, BIG, "steps of linear warm-up; a cosine follows"},
+    TEXT_ROW("schedule", "NAME", TEXT, schedule, "cosine",
+             "of the rate: cosine, linear, constant, inverse-sqrt, wsd or one-cycle"),
+    {"warmup", "N", COUNT, AT(warmup), "10", 0, BIG, "steps of linear warm-up before the schedule"},
     {"weight-decay", "X", NUMBER, AT(weight_decay), "0.1", 0, 1e3,
      "on matrices, not on layernorm and bias"},
-    {"beta1", "X", NUMBER, AT(beta1), "0.9", 0, 0.999999, "AdamW, first moment"},
-    {"beta2", "X", NUMBER, AT(beta2), "0.95", 0, 0.999999, "AdamW, second moment"},
-    {"clip", "X", NUMBER, AT(clip), "1", 0, 1e9, "bound on the gradient's norm; 0: none"},
+    {"beta1", "X", NUMBER, AT(beta1), NULL, 0, 0.999999, "first moment (default: the optimizer's)"},
+    {"beta2", "X", NUMBER, AT(beta2), NULL, 0, 0.999999,
+     "second moment (default: the optimizer's)"},
+    {"momentum", "X", NUMBER, AT(momentum), NULL, 0, 0.999999,
+     "velocity (default: the optimizer's)"},
+    {"eps", "X", NUMBER, AT(eps), NULL, 0, 1, "beside the root (default: the optimizer's)"},
+    {"clip", "X", NUMBER, AT(clip), "1", 0, 1e9, "bound on the gradient; 0: none"},
+    TEXT_ROW("clip-by", "NAME", TEXT, clip_by, "norm",
+             "what --clip bounds: norm, layer (the norm of each matrix) or value (each element)"),
     {"seed", "N", COUNT, AT(seed), "1", 0, BIG,
      "of the initial weights and of the order of samples"},
     TITLE_ROW("input"),
@@ -202,9 +213,12 @@ int options_parse(struct options *out, int argc, char **argv, struct tacho_error
     int c, rc = 0;
     long_options(table);
     *out = (struct options){0};
-    for (size_t i = 0; i < ROWS && rc == 0; i++)
+    for (size_t i = 0; i < ROWS && rc == 0; i++) {
         if (rows[i].standard)
             rc = set(out, &rows[i], rows[i].standard, err);
+        else if (rows[i].type == NUMBER)
+            *(double *)(void *)((char *)out + rows[i].offset) = (double)NAN;
+    }
     opterr = 0;
     while (rc == 0 && (c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
         if (c == 'h')

@@ -26,10 +26,12 @@ struct options {
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
         workers, prefetch, seed;
     int64_t slow_link;
-    double lr, min_lr, weight_decay, beta1, beta2, momentum, clip, eval_share, bucket_mib;
+    double lr, min_lr, weight_decay, clip, eval_share, bucket_mib;
+    double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
+    int64_t lookahead;
     const char *backend, *checkpoint, *resume, *timers;
-    const char *dtype, *recompute, *optimizer, *format, *tokenizer, *worker_kind, *slow_rank,
-        *uneven, *io;
+    const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *format, *tokenizer,
+        *worker_kind, *slow_rank, *uneven, *io;
     struct options_list data, slow;
     int pin, no_shuffle, no_overlap;
     int help, version, check;

@@ -44,9 +44,10 @@ struct recipe_plan {
     /* Prints what the model is; what every run has (dtype, threads, memory) is printed after it.
      */
     void (*describe)(void *arg, const struct lt_model *model);
-    /* The model's memory in closed form, for samples of that source and the threads that there are;
-     * before `create`. */
-    void (*memory)(void *arg, const struct lt_source *source, struct lt_memory_plan *out);
+    /* The model's memory in closed form, for samples of that source and the threads that there are,
+     * and the layout of its parameters (without arrays); before `create`. */
+    void (*memory)(void *arg, const struct lt_source *source, struct lt_memory_plan *out,
+                   struct lt_parameters *parameters);
     void *arg;
 };
 

@@ -67,27 +67,50 @@ static void print_progress(void *arg, const struct lt_progress *progress)
     fflush(stdout);
 }
 
+/* The optimizer by name, with its own numbers where the options give none. */
+static int configure_optimizer(struct lt_optimizer_config *out, const struct options *options,
+                               struct tacho_error *err)
+{
+    int kind = lt_optimizer_find(options->optimizer);
+    if (kind < 0)
+        return tacho_fail(err, TACHO_EUSAGE, "train --help lists the optimizers",
+                          "--optimizer %s: unknown", options->optimizer);
+    *out = lt_optimizer_defaults((enum lt_optimizer_kind)kind);
+    out->weight_decay = options->weight_decay;
+    out->lookahead_every = options->lookahead;
+    const struct {
+        double *number, given;
+    } numbers[] = {{&out->beta1, options->beta1},
+                   {&out->beta2, options->beta2},
+                   {&out->eps, options->eps},
+                   {&out->momentum, options->momentum}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!isnan(numbers[i].given))
+            *numbers[i].number = numbers[i].given;
+    return 0;
+}
+
 /* From the options to the loop's configuration. What depends on ranks and loader is filled later.
  */
 static int configure(struct lt_train_config *out, const struct options *options,
                      struct tacho_error *err)
 {
-    int kind = lt_optimizer_find(options->optimizer);
-    if (kind < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "adamw, momentum or sgd", "--optimizer %s: unknown",
-                          options->optimizer);
-    *out = (struct lt_train_config){.schedule = {.peak = options->lr,
+    int schedule = lt_schedule_find(options->schedule), clip = lt_clip_find(options->clip_by);
+    if (schedule < 0)
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "cosine, linear, constant, inverse-sqrt, wsd or one-cycle",
+                          "--schedule %s: unknown", options->schedule);
+    if (clip < 0)
+        return tacho_fail(err, TACHO_EUSAGE, "norm, layer or value", "--clip-by %s: unknown",
+                          options->clip_by);
+    *out = (struct lt_train_config){.schedule = {.kind = (enum lt_schedule_kind)schedule,
+                                                 .peak = options->lr,
                                                  .floor = options->min_lr,
                                                  .warmup = options->warmup,
                                                  .steps = options->steps},
                                     .micro_steps = (int)options->accumulate,
                                     .clip = options->clip,
-                                    .optimizer = {.kind = (enum lt_optimizer_kind)kind,
-                                                  .weight_decay = options->weight_decay,
-                                                  .beta1 = options->beta1,
-                                                  .beta2 = options->beta2,
-                                                  .eps = 1e-8,
-                                                  .momentum = options->momentum},
+                                    .clip_kind = (enum lt_clip_kind)clip,
                                     .eval_every = options->eval_every,
                                     .eval_batches = options->eval_batches,
                                     .checkpoint_every = options->checkpoint_every,
@@ -95,7 +118,7 @@ static int configure(struct lt_train_config *out, const struct options *options,
                                     .resume = options->resume,
                                     .log_every = options->log_every,
                                     .seed = (uint64_t)options->seed};
-    return 0;
+    return configure_optimizer(&out->optimizer, options, err);
 }
 
 /* Backend and type by name. */
@@ -113,20 +136,24 @@ static int make_context(struct lt_context *context, const struct options *option
     return 0;
 }
 
-/* What the run will hold: the model's part by its closed form, the optimizer's and the buffers' of
- * several ranks from the gradients, which are 4 bytes a parameter, the loader's from the batches;
- * evaluations have a loader of their own. */
+/* What the run will hold: the model's part by its closed form, the optimizer's from the layout of
+ * the parameters, the buffers' of several ranks from the gradients, which are 4 bytes a parameter,
+ * the loader's from the batches; evaluations have a loader of their own. */
 static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *plan,
                         const struct lt_train_config *config, const struct lt_context *context,
                         const struct input *input)
 {
     struct lt_loader_config learn = {.options = config->loader, .b = plan->batch},
                             look = {.options = {.in_order = 1}, .b = plan->batch};
+    struct lt_parameters parameters;
+    size_t floats[LT_OPTIMIZER_STATES], scratch;
     *out = (struct lt_memory_plan){0};
-    plan->memory(plan->arg, input->source, out);
+    plan->memory(plan->arg, input->source, out, &parameters);
     uint64_t gradients = out->tag[LT_MEMORY_GRADIENTS];
-    out->tag[LT_MEMORY_OPTIMIZER] =
-        (uint64_t)lt_optimizer_states(config->optimizer.kind) * gradients;
+    lt_optimizer_sizes(&config->optimizer, &parameters, floats, &scratch);
+    for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
+        out->tag[LT_MEMORY_OPTIMIZER] += floats[i] * sizeof(float);
+    out->tag[LT_MEMORY_WORKSPACE] += scratch * sizeof(float);
     out->tag[LT_MEMORY_LOADER] = lt_loader_memory(&input->train, &learn);
     if (input->has_held_out)
         out->tag[LT_MEMORY_LOADER] += lt_loader_memory(&input->held_out, &look);

@@ -26,6 +26,7 @@ struct making {
     char *base;
     size_t used;
     size_t element; /* bytes of an activation */
+    enum lt_op_id op;
     enum lt_dtype dtype;
     char shape[64];
 };
@@ -229,54 +230,63 @@ static uint16_t *take_shadow(struct making *making, int64_t count)
     return making->dtype != LT_DTYPE_FP32 ? take(making, count, sizeof(uint16_t)) : NULL;
 }
 
-static int make_adamw(void *args, int i, struct making *making)
+static int make_clip(void *args, int i, struct making *making)
 {
-    struct lt_adamw *adamw = args;
-    int64_t count = parameters(i, making);
-    *adamw = (struct lt_adamw){.count = count,
-                               .decayed = count,
-                               .lr = 1e-6f,
-                               .beta1 = 0.9f,
-                               .beta2 = 0.95f,
-                               .eps = 1e-8f,
-                               .weight_decay = 0.1f,
-                               .correction1 = 1.0f,
-                               .correction2 = 1.0f,
-                               .grad_scale = 1.0f};
-    adamw->param = take_floats(making, count);
-    adamw->m = take_floats(making, count);
-    adamw->v = take_floats(making, count);
-    adamw->grad = take_floats(making, count);
-    adamw->shadow = take_shadow(making, count);
-    return count > 0;
+    struct lt_clip *clip = args;
+    *clip = (struct lt_clip){.count = parameters(i, making), .scale = 1, .bound = 1};
+    clip->x = take_floats(making, clip->count);
+    return clip->count > 0;
 }
 
-static int make_momentum(void *args, int i, struct making *making)
+static int make_average(void *args, int i, struct making *making)
 {
-    struct lt_momentum *momentum = args;
-    int64_t count = parameters(i, making);
-    *momentum = (struct lt_momentum){.count = count,
-                                     .decayed = count,
-                                     .lr = 1e-6f,
-                                     .momentum = 0.9f,
-                                     .weight_decay = 0.1f,
-                                     .grad_scale = 1.0f};
-    momentum->param = take_floats(making, count);
-    momentum->velocity = take_floats(making, count);
-    momentum->grad = take_floats(making, count);
-    momentum->shadow = take_shadow(making, count);
-    return count > 0;
+    struct lt_average *average = args;
+    *average = (struct lt_average){.count = parameters(i, making), .share = 0.5};
+    average->param = take_floats(making, average->count);
+    average->other = take_floats(making, average->count);
+    average->shadow = take_shadow(making, average->count);
+    return average->count > 0;
 }
 
-static int make_sgd(void *args, int i, struct making *making)
+/* An update of the hidden matrices of one kind, or of as many parameters as they are. */
+static int make_update(void *args, int i, struct making *making)
 {
-    struct lt_sgd *sgd = args;
-    int64_t count = parameters(i, making);
-    *sgd = (struct lt_sgd){
-        .count = count, .decayed = count, .lr = 1e-6f, .weight_decay = 0.1f, .grad_scale = 1.0f};
-    sgd->param = take_floats(making, count);
-    sgd->grad = take_floats(making, count);
-    sgd->shadow = take_shadow(making, count);
+    struct lt_update *update = args;
+    /* Muon multiplies matrices: one shape of it takes long enough */
+    int64_t count = making->op == LT_OP_MUON && i > 0 ? 0 : parameters(i, making),
+            rows = 4 * CHANNELS;
+    struct lt_weight weight = {.repeat = count / (rows * CHANNELS),
+                               .rows = rows,
+                               .columns = CHANNELS,
+                               .role = LT_WEIGHT_HIDDEN};
+    count = weight.repeat * rows * CHANNELS;
+    *update = (struct lt_update){.count = count,
+                                 .decayed = count,
+                                 .repeat = weight.repeat,
+                                 .rows = rows,
+                                 .columns = CHANNELS,
+                                 .role = weight.role,
+                                 .terms = {.scale = 1,
+                                           .rate = 1e-6,
+                                           .decay = 0.1,
+                                           .beta1 = 0.9,
+                                           .beta2 = 0.95,
+                                           .eps = 1e-8,
+                                           .momentum = 0.9,
+                                           .correction1 = 1,
+                                           .correction2 = 1,
+                                           .following1 = 1,
+                                           .momentum_now = 1,
+                                           .momentum_next = 1,
+                                           .rectify = 1,
+                                           .trust = 1e-3}};
+    update->param = take_floats(making, count);
+    for (int state = 0; state < LT_UPDATE_STATES; state++)
+        update->state[state] =
+            take_floats(making, (int64_t)lt_update_state(making->op, state, &weight));
+    update->grad = take_floats(making, count);
+    update->shadow = take_shadow(making, count);
+    update->scratch = take_floats(making, (int64_t)lt_update_scratch(making->op, rows, CHANNELS));
     return count > 0;
 }
 
@@ -290,10 +300,10 @@ static int make_sgd(void *args, int i, struct making *making)
              : make_gelu, struct lt_residual \
              : make_residual, struct lt_classifier \
              : make_classifier, struct lt_norm \
-             : make_norm, struct lt_adamw \
-             : make_adamw, struct lt_momentum \
-             : make_momentum, struct lt_sgd \
-             : make_sgd, struct lt_zero \
+             : make_norm, struct lt_clip \
+             : make_clip, struct lt_average \
+             : make_average, struct lt_update \
+             : make_update, struct lt_zero \
              : make_zero, default \
              : (maker)NULL)
 
@@ -398,7 +408,7 @@ static int add_row(struct lt_calibration *calibration, const struct subject *sub
 static int repeats_fp32(enum lt_op_id op, enum lt_dtype dtype, int i, const struct tacho_work *work)
 {
     struct lt_context fp32 = {.backend = LT_BACKEND_CPU, .dtype = LT_DTYPE_FP32};
-    struct making making = {.element = sizeof(float)};
+    struct making making = {.element = sizeof(float), .op = op};
     struct tacho_work other;
     union lt_args args;
     memset(&args, 0, sizeof args);
@@ -415,7 +425,7 @@ static int one(struct lt_calibration *calibration, enum lt_op_id op, enum lt_dty
                const struct lt_calibrate_options *options)
 {
     struct subject subject = {.op = op, .context = {.backend = LT_BACKEND_CPU, .dtype = dtype}};
-    struct making making = {.element = lt_dtype_bytes(dtype), .dtype = dtype};
+    struct making making = {.element = lt_dtype_bytes(dtype), .op = op, .dtype = dtype};
     struct lt_arena arena;
     struct tacho_work work;
     union lt_args first;

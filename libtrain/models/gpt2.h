@@ -52,4 +52,8 @@ int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config,
                    struct lt_gpt2_mode mode, int64_t b, int64_t t, uint64_t seed,
                    struct tacho_error *err);
 
+/* The layout of the parameters, without arrays. config->positions: at least the sequence's length.
+ */
+void lt_gpt2_parameters(const struct lt_gpt2_config *config, struct lt_parameters *out);
+
 #endif

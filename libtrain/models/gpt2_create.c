@@ -61,8 +61,9 @@ static void initialise(struct gpt2 *model, uint64_t seed)
             p = model->config.positions;
     float residual = 1.0f / sqrtf(2.0f * (float)l);
     uint64_t tensor = 0;
-#define FILL(name, count, deviation, constant) \
-    fill(model->value.name, (count), (deviation), (constant), lt_random_bits(seed, tensor++));
+#define FILL(name, repeat, rows, columns, role, deviation, constant) \
+    fill(model->value.name, (repeat) * (rows) * (columns), (deviation), (constant), \
+         lt_random_bits(seed, tensor++));
     MATRICES(FILL)
     VECTORS(FILL)
 #undef FILL
@@ -80,7 +81,8 @@ static size_t parameter_table(struct lt_tensor *table, const struct lt_gpt2_conf
     size_t l = (size_t)config->layers, c = (size_t)config->channels, v = (size_t)config->vocab,
            p = (size_t)config->positions;
     const struct lt_tensor rows[] = {
-#define ROW(n, size, deviation, constant) {.name = #n, .count = (size), .slot = &at->n},
+#define ROW(n, repeat, rows, columns, ...) \
+    {.name = #n, .count = (repeat) * (rows) * (columns), .slot = &at->n},
         MATRICES(ROW) VECTORS(ROW)
 #undef ROW
     };
@@ -144,23 +146,31 @@ static int allocate(struct gpt2 *model)
     return rc ? rc : lt_arena_create(&model->workspace_arena, LT_MEMORY_WORKSPACE, table, rows);
 }
 
+void lt_gpt2_parameters(const struct lt_gpt2_config *config, struct lt_parameters *out)
+{
+    int64_t l = config->layers, c = config->channels, v = config->vocab, p = config->positions;
+    *out = (struct lt_parameters){.matrix = (uint64_t)(12 * l * c * c + v * c)};
+#define ADD(name, repeat_, rows_, columns_, role_, ...) \
+    lt_parameters_add(out, \
+                      (struct lt_weight){.repeat = (repeat_), \
+                                         .rows = (rows_), \
+                                         .columns = (columns_), \
+                                         .role = LT_WEIGHT_##role_}, \
+                      LT_WEIGHT_##role_ != LT_WEIGHT_VECTOR);
+    MATRICES(ADD)
+    VECTORS(ADD)
+#undef ADD
+}
+
 /* What training, optimizer and checkpoints need to know of the model. */
 static void describe(struct gpt2 *model)
 {
     const struct lt_gpt2_config *config = &model->config;
-    size_t l = (size_t)config->layers, c = (size_t)config->channels, v = (size_t)config->vocab,
-           p = (size_t)config->positions;
     struct lt_parameters *parameters = &model->model.parameters;
-    *parameters = (struct lt_parameters){.value = model->value_arena.base,
-                                         .grad = model->grad_arena.base,
-                                         .shadow = (uint16_t *)(void *)model->shadow_arena.base};
-    parameters->count = model->value_arena.count;
-    parameters->decayed = (size_t)(model->value.ln1_weight - model->value_arena.base);
-#define ADD(name, size, deviation, constant) parameters->trainable += (size);
-    MATRICES(ADD)
-    VECTORS(ADD)
-#undef ADD
-    parameters->matrix = 12 * l * c * c + v * c;
+    lt_gpt2_parameters(config, parameters);
+    parameters->value = model->value_arena.base;
+    parameters->grad = model->grad_arena.base;
+    parameters->shadow = (uint16_t *)(void *)model->shadow_arena.base;
     int64_t shape[LT_SHAPE_CAP] = {config->layers, config->channels, config->heads, config->vocab,
                                    config->positions};
     for (int i = 0; i < LT_SHAPE_CAP; i++)

@@ -10,26 +10,27 @@
 #include "libtrain/base/arena.h"
 #include "libtrain/models/gpt2.h"
 
-/* Parameters. tensor, elements, standard deviation of the initial value (0: constant), constant.
- * Tensors with weight decay come first, so that the optimizer's pass splits at one place. */
+/* Parameters. tensor, how many matrices of how many rows and columns (a vector: one row), role for
+ * optimizers, standard deviation of the initial value (0: constant), constant. Tensors with weight
+ * decay come first, so that the optimizer's pass splits at one place. */
 #define MATRICES(X) \
-    X(word, v *c, 0.02f, 0) \
-    X(position, p *c, 0.02f, 0) \
-    X(qkv_weight, l * 3 * c * c, 0.02f, 0) \
-    X(projection_weight, l *c *c, 0.02f * residual, 0) \
-    X(up_weight, l * 4 * c * c, 0.02f, 0) \
-    X(down_weight, l * 4 * c * c, 0.02f * residual, 0)
+    X(word, 1, v, c, OUTER, 0.02f, 0) \
+    X(position, 1, p, c, OUTER, 0.02f, 0) \
+    X(qkv_weight, l, 3 * c, c, HIDDEN, 0.02f, 0) \
+    X(projection_weight, l, c, c, HIDDEN, 0.02f * residual, 0) \
+    X(up_weight, l, 4 * c, c, HIDDEN, 0.02f, 0) \
+    X(down_weight, l, c, 4 * c, HIDDEN, 0.02f * residual, 0)
 #define VECTORS(X) \
-    X(ln1_weight, l *c, 0, 1) \
-    X(ln1_bias, l *c, 0, 0) \
-    X(qkv_bias, l * 3 * c, 0, 0) \
-    X(projection_bias, l *c, 0, 0) \
-    X(ln2_weight, l *c, 0, 1) \
-    X(ln2_bias, l *c, 0, 0) \
-    X(up_bias, l * 4 * c, 0, 0) \
-    X(down_bias, l *c, 0, 0) \
-    X(final_weight, c, 0, 1) \
-    X(final_bias, c, 0, 0)
+    X(ln1_weight, l, 1, c, VECTOR, 0, 1) \
+    X(ln1_bias, l, 1, c, VECTOR, 0, 0) \
+    X(qkv_bias, l, 1, 3 * c, VECTOR, 0, 0) \
+    X(projection_bias, l, 1, c, VECTOR, 0, 0) \
+    X(ln2_weight, l, 1, c, VECTOR, 0, 1) \
+    X(ln2_bias, l, 1, c, VECTOR, 0, 0) \
+    X(up_bias, l, 1, 4 * c, VECTOR, 0, 0) \
+    X(down_bias, l, 1, c, VECTOR, 0, 0) \
+    X(final_weight, 1, 1, c, VECTOR, 0, 1) \
+    X(final_bias, 1, 1, c, VECTOR, 0, 0)
 
 /* Activations and their gradients, and what an op needs for itself. tensor, E: elements of the
  * dtype or F: floats, how many. stream: the residual stream before each block, and after the last;
@@ -62,7 +63,7 @@
 #define WORKSPACE(X) X(scratch, F, slots *scratch_floats)
 
 struct parameters {
-#define FIELD(name, count, deviation, constant) float *name;
+#define FIELD(name, ...) float *name;
     MATRICES(FIELD) VECTORS(FIELD)
 #undef FIELD
 };

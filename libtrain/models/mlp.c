@@ -12,15 +12,15 @@
 #include "libtrain/base/arena.h"
 #include "libtrain/ops/random.h"
 
-/* Parameters: f features, w hidden width, l hidden layers, k classes. Tensors with weight decay
- * come first. */
+/* Parameters: tensor, how many matrices of how many rows and columns, role for optimizers. f
+ * features, w hidden width, l hidden layers, k classes. Tensors with weight decay come first. */
 #define WEIGHTS(X) \
-    X(first, w *f) \
-    X(middle, (l - 1) * w * w) \
-    X(last, k *w)
+    X(first, 1, w, f, HIDDEN) \
+    X(middle, l - 1, w, w, HIDDEN) \
+    X(last, 1, k, w, OUTER)
 #define BIASES(X) \
-    X(hidden_bias, l *w) \
-    X(last_bias, k)
+    X(hidden_bias, l, 1, w, VECTOR) \
+    X(last_bias, 1, 1, k, VECTOR)
 
 /* Activations of b images. linear: before, active: after the GELU of each hidden layer; above,
  * below: gradients that change places from layer to layer. */
@@ -33,7 +33,7 @@
     X(below, b *w)
 
 struct parameters {
-#define FIELD(name, count) float *name;
+#define FIELD(name, ...) float *name;
     WEIGHTS(FIELD) BIASES(FIELD)
 #undef FIELD
 };
@@ -212,7 +212,8 @@ static int parameter_arena(const struct mlp *model, struct lt_arena *arena, enum
     size_t f = (size_t)model->config.features, w = (size_t)model->config.hidden,
            l = (size_t)model->config.layers, k = (size_t)model->config.classes;
     const struct lt_tensor table[] = {
-#define ROW(n, size) {.name = #n, .count = (size), .slot = &at->n},
+#define ROW(n, repeat, rows, columns, role) \
+    {.name = #n, .count = (repeat) * (rows) * (columns), .slot = &at->n},
         WEIGHTS(ROW) BIASES(ROW)
 #undef ROW
     };
@@ -232,19 +233,30 @@ static int activation_arena(struct mlp *model)
                            sizeof table / sizeof *table);
 }
 
+void lt_mlp_parameters(const struct lt_mlp_config *config, struct lt_parameters *out)
+{
+    int64_t f = config->features, w = config->hidden, l = config->layers, k = config->classes;
+    *out = (struct lt_parameters){.matrix = (uint64_t)(w * f + (l - 1) * w * w + k * w)};
+#define ADD(name, repeat_, rows_, columns_, role_) \
+    lt_parameters_add(out, \
+                      (struct lt_weight){.repeat = (repeat_), \
+                                         .rows = (rows_), \
+                                         .columns = (columns_), \
+                                         .role = LT_WEIGHT_##role_}, \
+                      LT_WEIGHT_##role_ != LT_WEIGHT_VECTOR);
+    WEIGHTS(ADD)
+    BIASES(ADD)
+#undef ADD
+}
+
 /* What training, optimizer and checkpoints need to know of the model. */
 static void describe(struct mlp *model)
 {
     const struct lt_mlp_config *config = &model->config;
-    uint64_t f = (uint64_t)config->features, w = (uint64_t)config->hidden,
-             l = (uint64_t)config->layers, k = (uint64_t)config->classes;
     struct lt_parameters *parameters = &model->model.parameters;
-    *parameters = (struct lt_parameters){.value = model->value_arena.base,
-                                         .grad = model->grad_arena.base,
-                                         .count = model->value_arena.count};
-    parameters->decayed = (size_t)(model->value.hidden_bias - model->value_arena.base);
-    parameters->matrix = w * f + (l - 1) * w * w + k * w;
-    parameters->trainable = parameters->matrix + l * w + k;
+    lt_mlp_parameters(config, parameters);
+    parameters->value = model->value_arena.base;
+    parameters->grad = model->grad_arena.base;
     int64_t shape[LT_SHAPE_CAP] = {config->features, config->hidden, config->layers,
                                    config->classes};
     for (int i = 0; i < LT_SHAPE_CAP; i++)

@@ -29,4 +29,7 @@ void lt_mlp_memory(const struct lt_mlp_config *config, int64_t b, struct lt_memo
 int lt_mlp_create(struct lt_model **out, const struct lt_mlp_config *config, int64_t b,
                   uint64_t seed, struct tacho_error *err);
 
+/* The layout of the parameters, without arrays. */
+void lt_mlp_parameters(const struct lt_mlp_config *config, struct lt_parameters *out);
+
 #endif

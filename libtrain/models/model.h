@@ -10,9 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libtrain/base/arena.h"
 #include "libtrain/loader/batch.h"
 #include "libtrain/ops/ops.h"
 #include "tacho_error.h"
+
+#define LT_WEIGHT_CAP 24
 
 /* Flat arrays of the same layout: values, gradients and, where the model computes in bf16, the
  * rounded copy of the values that its GEMMs read (the optimizer keeps it up to date). The first
@@ -24,7 +27,24 @@ struct lt_parameters {
     size_t count, decayed;
     uint64_t trainable; /* without padding */
     uint64_t matrix;    /* parameters of GEMMs, LM head included, look-ups not */
+    /* The tensors, in the order of the arrays; none: all is one vector. */
+    struct lt_weight weight[LT_WEIGHT_CAP];
+    int weights;
 };
+
+/* Appends a tensor behind the last one, as an arena places it: `count` grows by its padded size,
+ * `trainable` by its own. Tensors with weight decay come first. */
+static inline void lt_parameters_add(struct lt_parameters *parameters, struct lt_weight weight,
+                                     int decays)
+{
+    size_t size = (size_t)(weight.repeat * weight.rows * weight.columns);
+    weight.first = parameters->count;
+    parameters->weight[parameters->weights++] = weight;
+    parameters->count += lt_arena_padded(size);
+    parameters->trainable += size;
+    if (decays)
+        parameters->decayed = parameters->count;
+}
 
 #define LT_SHAPE_CAP 8
 

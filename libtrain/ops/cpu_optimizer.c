@@ -1,13 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cpu backend, flat passes over all parameters: norm of the gradient, the optimizers, zeroing.
- * All are bound by memory; each element is read and written once. The order of sums does not depend
- * on the number of threads.
+ * The cpu backend, passes over all parameters or over one tensor: norm of the gradient, clipping,
+ * the optimizers, zeroing. All but Muon are bound by memory; the flat ones read and write each
+ * element once. The order of sums does not depend on the number of threads.
  */
 #include <string.h>
 
+#include "libtrain/ops/gemm.h"
 #include "libtrain/ops/kernels.h"
 #include "libtrain/ops/vector.h"
+
+#define REAL           float
+#define STORED         float
+#define RULE(name)     cpu_##name
+#define ROOT(x)        sqrtf(x)
+#define FUSED(a, b, c) lt_fma(a, b, c)
+#define PARALLEL       1
+#define PRODUCT        cpu_product
+#include "libtrain/ops/update_rules.h"
+
+struct cpu_view;
+static void cpu_product(float *c, int add, struct cpu_view a, struct cpu_view b, int64_t m,
+                        int64_t n, int64_t k);
+#include "libtrain/ops/update_tensor.h"
+
+static void cpu_product(float *c, int add, struct cpu_view a, struct cpu_view b, int64_t m,
+                        int64_t n, int64_t k)
+{
+    lt_gemm(&(struct lt_product){.m = m,
+                                 .n = n,
+                                 .k = k,
+                                 .a = {a.at, a.row, a.column},
+                                 .b = {b.at, b.row, b.column},
+                                 .c = c,
+                                 .c_row = n,
+                                 .add = add,
+                                 .in = LT_DTYPE_FP32,
+                                 .out = LT_DTYPE_FP32});
+}
 
 #define BLOCK ((int64_t)16384) /* elements a thread updates at a time */
 
@@ -66,86 +96,80 @@ static int64_t split_of(int64_t first, int64_t end, int64_t decayed)
     return decayed < first ? first : lt_min64(decayed, end);
 }
 
-/* m = beta1 m + (1 - beta1) g and v = beta2 v + (1 - beta2) g^2, each as one fused step; then p =
- * p (1 - lr decay) - lr m^ / (sqrt(v^) + eps), with the corrected moments m^ and v^. */
-static void adamw_range(const struct lt_adamw *adamw, int64_t from, int64_t to, float weight_decay)
-{
-    float *restrict param = adamw->param, *restrict ms = adamw->m, *restrict vs = adamw->v;
-    const float *restrict grad = adamw->grad;
-    float beta1 = adamw->beta1, beta2 = adamw->beta2, scale = adamw->grad_scale, eps = adamw->eps,
-          shrink = 1.0f - adamw->lr * weight_decay;
-    float rate = adamw->lr / adamw->correction1, inverse2 = 1.0f / adamw->correction2;
-#pragma omp simd
-    for (int64_t i = from; i < to; i++) {
-        float g = grad[i] * scale;
-        float m = lt_fma(beta1, ms[i] - g, g);
-        float v = lt_fma(beta2, vs[i] - g * g, g * g);
-        ms[i] = m;
-        vs[i] = v;
-        param[i] = param[i] * shrink - rate * m / (sqrtf(v * inverse2) + eps);
+#define FLAT(X, id, name, text, states, flops, decay_flops) \
+    void lt_cpu_##name(const union lt_args *args) \
+    { \
+        const struct lt_update *update = &args->name; \
+        const struct cpu_terms terms = cpu_terms_of(&update->terms); \
+        _Pragma("omp parallel for schedule(static)") for (int64_t at = 0; at < update->count; \
+                                                          at += BLOCK) \
+        { \
+            int64_t end = lt_min64(at + BLOCK, update->count), \
+                    split = split_of(at, end, update->decayed); \
+            cpu_##name##_range(update, &terms, at, split, terms.decay); \
+            cpu_##name##_range(update, &terms, split, end, 0); \
+            shadow_range(update->shadow, update->param, at, end); \
+        } \
     }
+LT_UPDATE_MAP(FLAT, )
+#undef FLAT
+
+static void cpu_adamw8(const struct lt_update *update, const struct cpu_terms *terms, float decay)
+{
+    (void)terms, (void)decay;
+    lt_adamw8(update, 1);
 }
 
-void lt_cpu_adamw(const union lt_args *args)
+#define TENSOR(X, id, name, text, kind) \
+    void lt_cpu_##name(const union lt_args *args) \
+    { \
+        const struct lt_update *update = &args->name; \
+        const struct cpu_terms terms = cpu_terms_of(&update->terms); \
+        cpu_##name(update, &terms, update->decayed ? terms.decay : 0); \
+        lt_shadow_refresh(update->shadow, update->param, update->count); \
+    }
+LT_UPDATE_TENSOR_MAP(TENSOR, )
+#undef TENSOR
+
+void lt_cpu_lookahead(const union lt_args *args)
 {
-    const struct lt_adamw *adamw = &args->adamw;
+    const struct lt_average *average = &args->lookahead;
+    float *restrict param = average->param, *restrict other = average->other;
+    float share = (float)average->share;
 #pragma omp parallel for schedule(static)
-    for (int64_t at = 0; at < adamw->count; at += BLOCK) {
-        int64_t end = lt_min64(at + BLOCK, adamw->count), split = split_of(at, end, adamw->decayed);
-        adamw_range(adamw, at, split, adamw->weight_decay);
-        adamw_range(adamw, split, end, 0.0f);
-        shadow_range(adamw->shadow, adamw->param, at, end);
+    for (int64_t at = 0; at < average->count; at += BLOCK) {
+        int64_t end = lt_min64(at + BLOCK, average->count);
+        for (int64_t i = at; i < end; i++)
+            param[i] = other[i] = lt_fma(share, param[i] - other[i], other[i]);
+        shadow_range(average->shadow, param, at, end);
     }
 }
 
-/* u = momentum u + g; p = p (1 - lr decay) - lr u. */
-static void momentum_range(const struct lt_momentum *momentum_args, int64_t from, int64_t to,
-                           float weight_decay)
+void lt_cpu_exchange(const union lt_args *args)
 {
-    float *restrict param = momentum_args->param, *restrict us = momentum_args->velocity;
-    const float *restrict grad = momentum_args->grad;
-    float momentum = momentum_args->momentum, scale = momentum_args->grad_scale,
-          lr = momentum_args->lr, shrink = 1.0f - momentum_args->lr * weight_decay;
-#pragma omp simd
-    for (int64_t i = from; i < to; i++) {
-        float u = lt_fma(momentum, us[i], grad[i] * scale);
-        us[i] = u;
-        param[i] = param[i] * shrink - lr * u;
-    }
-}
-
-void lt_cpu_momentum(const union lt_args *args)
-{
-    const struct lt_momentum *momentum = &args->momentum;
+    const struct lt_average *average = &args->exchange;
+    float *restrict param = average->param, *restrict other = average->other;
 #pragma omp parallel for schedule(static)
-    for (int64_t at = 0; at < momentum->count; at += BLOCK) {
-        int64_t end = lt_min64(at + BLOCK, momentum->count),
-                split = split_of(at, end, momentum->decayed);
-        momentum_range(momentum, at, split, momentum->weight_decay);
-        momentum_range(momentum, split, end, 0.0f);
-        shadow_range(momentum->shadow, momentum->param, at, end);
+    for (int64_t at = 0; at < average->count; at += BLOCK) {
+        int64_t end = lt_min64(at + BLOCK, average->count);
+        for (int64_t i = at; i < end; i++) {
+            float kept = param[i];
+            param[i] = other[i];
+            other[i] = kept;
+        }
+        shadow_range(average->shadow, param, at, end);
     }
 }
 
-static void sgd_range(const struct lt_sgd *sgd, int64_t from, int64_t to, float weight_decay)
+void lt_cpu_clip(const union lt_args *args)
 {
-    float *restrict param = sgd->param;
-    const float *restrict grad = sgd->grad;
-    float rate = sgd->lr, scale = sgd->grad_scale, shrink = 1.0f - sgd->lr * weight_decay;
-#pragma omp simd
-    for (int64_t i = from; i < to; i++)
-        param[i] = param[i] * shrink - rate * (grad[i] * scale);
-}
-
-void lt_cpu_sgd(const union lt_args *args)
-{
-    const struct lt_sgd *sgd = &args->sgd;
-#pragma omp parallel for schedule(static)
-    for (int64_t at = 0; at < sgd->count; at += BLOCK) {
-        int64_t end = lt_min64(at + BLOCK, sgd->count), split = split_of(at, end, sgd->decayed);
-        sgd_range(sgd, at, split, sgd->weight_decay);
-        sgd_range(sgd, split, end, 0.0f);
-        shadow_range(sgd->shadow, sgd->param, at, end);
+    const struct lt_clip *clip = &args->clip;
+    float *x = clip->x, scale = (float)clip->scale, bound = (float)clip->bound;
+#pragma omp parallel for simd schedule(static)
+    for (int64_t i = 0; i < clip->count; i++) {
+        float scaled = x[i] * scale;
+        scaled = scaled > bound ? bound : scaled;
+        x[i] = scaled < -bound ? -bound : scaled;
     }
 }
 

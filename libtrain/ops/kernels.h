@@ -10,6 +10,7 @@
 
 #define LT_ATTENTION_BLOCK 64    /* query rows that the cpu backend's attention handles at a time */
 #define LT_NORM_BLOCK      65536 /* elements summed into one partial sum */
+#define LT_ADAMW8_BLOCK    256   /* elements that share a magnitude */
 #define LT_LAYERNORM_EPS   1e-5f
 #define LT_GELU_CUBIC      0.044715f
 #define LT_GELU_SCALE      0.797884561f /* sqrt(2 / pi) */
@@ -31,5 +32,8 @@
                             struct tacho_work *work);
 LT_OP_MAP(LT_DECLARE)
 #undef LT_DECLARE
+
+/* AdamW with moments of a byte, for both backends; it is not written twice. */
+void lt_adamw8(const struct lt_update *update, int parallel);
 
 #endif

@@ -18,8 +18,9 @@
  *
  * To add an operation: a struct here (if no present one fits), a row in LT_OP_MAP, its cost in
  * ops_cost.c, an implementation in reference_typed.h and cpu_typed.h (those of the optimizer:
- * *_optimizer.c), a row in tests/unit/libtrain/test_lt_gradients.c. To add a backend or a dtype: an
- * enum value, its column in kernels.h and in the table of ops.c.
+ * *_optimizer.c; an update of an optimizer: update.h says how), a row in
+ * tests/unit/libtrain/test_lt_gradients.c. To add a backend or a dtype: an enum value, its column
+ * in kernels.h and in the table of ops.c.
  */
 #ifndef LT_OPS_H
 #define LT_OPS_H
@@ -28,6 +29,7 @@
 #include <stdint.h>
 
 #include "libtrain/base/dtype.h"
+#include "libtrain/ops/update.h"
 
 struct lt_trace;
 struct tacho_work;
@@ -38,6 +40,9 @@ struct tacho_work;
 #define LT_ENUM_BACKEND(id, name) LT_BACKEND_##id,
 enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
 #undef LT_ENUM_BACKEND
+
+#define LT_UPDATE_AS_OP(X, id, function, name, ...)         X(id, function, name, OPTIMIZER, OTHER)
+#define LT_UPDATE_TENSOR_AS_OP(X, id, function, name, kind) X(id, function, name, OPTIMIZER, kind)
 
 /* id, function suffix (and member of union lt_args), range name, pass, kind of work */
 #define LT_OP_MAP(X) \
@@ -54,10 +59,12 @@ enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
     X(RESIDUAL_FORWARD, residual_forward, "residual.forward", FORWARD, OTHER) \
     X(CLASSIFIER, classifier, "classifier.fused", FORWARD, OTHER) \
     X(NORM, norm, "gradient.norm", OPTIMIZER, OTHER) \
-    X(ADAMW, adamw, "adamw", OPTIMIZER, OTHER) \
+    X(CLIP, clip, "gradient.clip", OPTIMIZER, OTHER) \
     X(ZERO, zero, "gradient.zero", OPTIMIZER, OTHER) \
-    X(MOMENTUM, momentum, "momentum", OPTIMIZER, OTHER) \
-    X(SGD, sgd, "sgd", OPTIMIZER, OTHER)
+    LT_UPDATE_MAP(LT_UPDATE_AS_OP, X) \
+    LT_UPDATE_TENSOR_MAP(LT_UPDATE_TENSOR_AS_OP, X) \
+    X(LOOKAHEAD, lookahead, "lookahead", OPTIMIZER, OTHER) \
+    X(EXCHANGE, exchange, "average.exchange", OPTIMIZER, OTHER)
 
 #define LT_ENUM_OP(id, function, name, pass, kind) LT_OP_##id,
 enum lt_op_id { LT_OP_MAP(LT_ENUM_OP) LT_OP_COUNT };
@@ -155,39 +162,20 @@ struct lt_norm {
     int64_t count;
 };
 
-/* The optimizers work on flat arrays, with gradients times grad_scale. Weight decay is decoupled in
- * all of them: the first `decayed` elements also shrink by lr * weight_decay, whatever the
- * gradient. shadow: the bf16 copy of param, written in the same pass, round to nearest even; NULL:
- * none.
- *
- * AdamW (Loshchilov and Hutter 2019). correction1/2 = 1 - beta^step. 28 bytes of traffic an
- * element, 2 more with a shadow. */
-struct lt_adamw {
-    float *param, *m, *v;
-    uint16_t *shadow;
-    const float *grad;
-    int64_t count, decayed;
-    float lr, beta1, beta2, eps, weight_decay, correction1, correction2, grad_scale;
+/* x = x scale, then bounded to -bound .. bound, in place. */
+struct lt_clip {
+    float *x;
+    int64_t count;
+    double scale, bound;
 };
 
-/* Gradient descent with Polyak's heavy ball in PyTorch's convention, without dampening: u =
- * momentum u + g, p -= lr u (the rate is outside of the velocity; with a constant rate this is
- * Polyak 1964). 20 bytes an element. */
-struct lt_momentum {
-    float *param, *velocity;
+/* Two arrays of the parameters' layout. lookahead: other += share (param - other), param = other
+ * (Zhang et al. 2019). exchange: they change places. shadow: the bf16 copy of param, or NULL. */
+struct lt_average {
+    float *param, *other;
     uint16_t *shadow;
-    const float *grad;
-    int64_t count, decayed;
-    float lr, momentum, weight_decay, grad_scale;
-};
-
-/* p -= lr g. 12 bytes an element. */
-struct lt_sgd {
-    float *param;
-    uint16_t *shadow;
-    const float *grad;
-    int64_t count, decayed;
-    float lr, weight_decay, grad_scale;
+    int64_t count;
+    double share;
 };
 
 struct lt_zero {
@@ -206,10 +194,13 @@ union lt_args {
     struct lt_residual residual_forward;
     struct lt_classifier classifier;
     struct lt_norm norm;
-    struct lt_adamw adamw;
+    struct lt_clip clip;
     struct lt_zero zero;
-    struct lt_momentum momentum;
-    struct lt_sgd sgd;
+    struct lt_average lookahead, exchange;
+#define LT_UPDATE_MEMBER(X, id, function, ...) struct lt_update function;
+    LT_UPDATE_MAP(LT_UPDATE_MEMBER, )
+    LT_UPDATE_TENSOR_MAP(LT_UPDATE_MEMBER, )
+#undef LT_UPDATE_MEMBER
 };
 
 /* What a call of lt_op needs besides its arguments. */
@@ -247,6 +238,13 @@ const char *lt_backend_name(enum lt_backend backend);
 uint64_t lt_attention_pairs(enum lt_backend backend, int64_t t);
 size_t lt_attention_scratch(enum lt_dtype dtype, int64_t t, int64_t head_channels);
 size_t lt_norm_partials(int64_t count);
+/* Floats of scratch that an update needs for a tensor of repeat matrices of rows x columns. */
+size_t lt_update_scratch(enum lt_op_id op, int64_t rows, int64_t columns);
+/* Floats of array `state` that an update keeps for such a tensor; of the arrays that hold bytes a
+ * quarter of these. */
+size_t lt_update_state(enum lt_op_id op, int state, const struct lt_weight *tensor);
+/* The 256 codes of adamw8, ascending; static. */
+const float *lt_adamw8_codes(int is_signed);
 
 /* The bf16 copy of parameters, as the optimizers write it, without an update. NULL: nothing. */
 void lt_shadow_refresh(uint16_t *shadow, const float *param, int64_t count);

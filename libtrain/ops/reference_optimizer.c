@@ -1,12 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference backend: norm of the gradient, optimizers, zeroing, each as its formula, one
- * thread, in double.
+ * The reference backend: norm of the gradient, optimizers, clipping, zeroing, each as its formula,
+ * one thread, in double.
  */
 #include <math.h>
 #include <string.h>
 
 #include "libtrain/ops/kernels.h"
+
+#define REAL           double
+#define STORED         float
+#define RULE(name)     reference_##name
+#define ROOT(x)        sqrt(x)
+#define FUSED(a, b, c) ((a) * (b) + (c))
+#define PARALLEL       0
+#define PRODUCT        reference_product
+#include "libtrain/ops/update_rules.h"
+
+struct reference_view;
+static void reference_product(float *c, int add, struct reference_view a, struct reference_view b,
+                              int64_t m, int64_t n, int64_t k);
+#include "libtrain/ops/update_tensor.h"
+
+/* c[m,n] = a[m,k] b[k,n], plus c where `add`. */
+static void reference_product(float *c, int add, struct reference_view a, struct reference_view b,
+                              int64_t m, int64_t n, int64_t k)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = add ? (double)c[i * n + j] : 0;
+            for (int64_t l = 0; l < k; l++)
+                sum += (double)a.at[i * a.row + l * a.column] * b.at[l * b.row + j * b.column];
+            c[i * n + j] = (float)sum;
+        }
+}
 
 void lt_reference_norm(const union lt_args *args)
 {
@@ -23,46 +50,63 @@ static void shadow_all(uint16_t *shadow, const float *param, int64_t count)
         shadow[i] = lt_bf16_round(param[i]);
 }
 
-void lt_reference_adamw(const union lt_args *args)
-{
-    const struct lt_adamw *adamw = &args->adamw;
-    for (int64_t i = 0; i < adamw->count; i++) {
-        double g = (double)adamw->grad[i] * adamw->grad_scale;
-        double m = adamw->beta1 * (double)adamw->m[i] + (1 - (double)adamw->beta1) * g;
-        double v = adamw->beta2 * (double)adamw->v[i] + (1 - (double)adamw->beta2) * g * g;
-        double decay = i < adamw->decayed ? (double)adamw->weight_decay * adamw->param[i] : 0;
-        double update =
-            m / adamw->correction1 / (sqrt(v / adamw->correction2) + adamw->eps) + decay;
-        adamw->m[i] = (float)m;
-        adamw->v[i] = (float)v;
-        adamw->param[i] = (float)(adamw->param[i] - adamw->lr * update);
+#define FLAT(X, id, name, text, states, flops, decay_flops) \
+    void lt_reference_##name(const union lt_args *args) \
+    { \
+        const struct lt_update *update = &args->name; \
+        struct reference_terms terms = reference_terms_of(&update->terms); \
+        reference_##name##_range(update, &terms, 0, update->decayed, terms.decay); \
+        reference_##name##_range(update, &terms, update->decayed, update->count, 0); \
+        shadow_all(update->shadow, update->param, update->count); \
     }
-    shadow_all(adamw->shadow, adamw->param, adamw->count);
+LT_UPDATE_MAP(FLAT, )
+#undef FLAT
+
+static void reference_adamw8(const struct lt_update *update, const struct reference_terms *terms,
+                             double decay)
+{
+    (void)terms, (void)decay;
+    lt_adamw8(update, 0);
 }
 
-void lt_reference_momentum(const union lt_args *args)
-{
-    const struct lt_momentum *momentum = &args->momentum;
-    for (int64_t i = 0; i < momentum->count; i++) {
-        double u = momentum->momentum * (double)momentum->velocity[i] +
-                   (double)momentum->grad[i] * momentum->grad_scale;
-        double decay =
-            i < momentum->decayed ? (double)momentum->weight_decay * momentum->param[i] : 0;
-        momentum->velocity[i] = (float)u;
-        momentum->param[i] = (float)(momentum->param[i] - momentum->lr * (u + decay));
+#define TENSOR(X, id, name, text, kind) \
+    void lt_reference_##name(const union lt_args *args) \
+    { \
+        const struct lt_update *update = &args->name; \
+        struct reference_terms terms = reference_terms_of(&update->terms); \
+        reference_##name(update, &terms, update->decayed ? terms.decay : 0); \
+        shadow_all(update->shadow, update->param, update->count); \
     }
-    shadow_all(momentum->shadow, momentum->param, momentum->count);
+LT_UPDATE_TENSOR_MAP(TENSOR, )
+#undef TENSOR
+
+void lt_reference_lookahead(const union lt_args *args)
+{
+    const struct lt_average *average = &args->lookahead;
+    for (int64_t i = 0; i < average->count; i++)
+        average->param[i] = average->other[i] =
+            (float)((double)average->other[i] +
+                    average->share * ((double)average->param[i] - (double)average->other[i]));
+    shadow_all(average->shadow, average->param, average->count);
 }
 
-void lt_reference_sgd(const union lt_args *args)
+void lt_reference_exchange(const union lt_args *args)
 {
-    const struct lt_sgd *sgd = &args->sgd;
-    for (int64_t i = 0; i < sgd->count; i++) {
-        double decay = i < sgd->decayed ? (double)sgd->weight_decay * sgd->param[i] : 0;
-        sgd->param[i] =
-            (float)(sgd->param[i] - sgd->lr * ((double)sgd->grad[i] * sgd->grad_scale + decay));
+    const struct lt_average *average = &args->exchange;
+    for (int64_t i = 0; i < average->count; i++) {
+        float kept = average->param[i];
+        average->param[i] = average->other[i];
+        average->other[i] = kept;
     }
-    shadow_all(sgd->shadow, sgd->param, sgd->count);
+    shadow_all(average->shadow, average->param, average->count);
+}
+
+void lt_reference_clip(const union lt_args *args)
+{
+    const struct lt_clip *clip = &args->clip;
+    for (int64_t i = 0; i < clip->count; i++)
+        clip->x[i] =
+            (float)fmin(fmax((double)clip->x[i] * clip->scale, -(double)clip->bound), clip->bound);
 }
 
 void lt_reference_zero(const union lt_args *args)

@@ -16,10 +16,11 @@
 #include "libtrain/base/fail.h"
 #include "libtrain/base/output.h"
 
-#define MAGIC   "ltcheck1" /* 8 characters, read as bytes */
-#define VERSION 2u
-#define ORDER   0x0102030405060708ull
-#define CHUNK   ((size_t)4 << 20) /* bytes a write or read: summed while in cache */
+#define MAGIC      "ltcheck1" /* 8 characters, read as bytes */
+#define VERSION    2u
+#define ORDER      0x0102030405060708ull
+#define LABEL_SIZE 32                /* of an optimizer's name with its options */
+#define CHUNK      ((size_t)4 << 20) /* bytes a write or read: summed while in cache */
 
 struct header {
     char magic[8];
@@ -28,7 +29,7 @@ struct header {
     char model[32];
     int64_t shape[LT_SHAPE_CAP];
     uint64_t count; /* floats in each array */
-    char optimizer[32];
+    char optimizer[LABEL_SIZE];
     uint64_t states; /* arrays after the values */
     struct lt_checkpoint state;
     uint64_t sum; /* over all the above */
@@ -113,9 +114,10 @@ static int read_all(int fd, void *data, size_t bytes)
 static int move_arrays(int fd, const struct lt_parameters *parameters,
                        const struct lt_optimizer *optimizer, struct sum *sum, int writing)
 {
-    for (int i = -1; i < lt_optimizer_states(optimizer->config.kind); i++) {
+    for (int i = -1; i < LT_OPTIMIZER_STATES; i++) {
         char *cursor = (char *)(i < 0 ? parameters->value : optimizer->state[i]);
-        for (size_t left = parameters->count * sizeof(float); left > 0;) {
+        size_t floats = i < 0 ? parameters->count : optimizer->floats[i];
+        for (size_t left = floats * sizeof(float); left > 0;) {
             size_t part = left < CHUNK ? left : CHUNK;
             if (writing ? write_all(fd, cursor, part) : read_all(fd, cursor, part))
                 return -1;
@@ -129,8 +131,27 @@ static int move_arrays(int fd, const struct lt_parameters *parameters,
 
 uint64_t lt_checkpoint_bytes(const struct lt_model *model, const struct lt_optimizer *optimizer)
 {
-    return (1 + (uint64_t)lt_optimizer_states(optimizer->config.kind)) * model->parameters.count *
-           sizeof(float);
+    uint64_t floats = model->parameters.count;
+    for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
+        floats += optimizer->floats[i];
+    return floats * sizeof(float);
+}
+
+/* Arrays of state that the optimizer has. */
+static uint64_t arrays_of(const struct lt_optimizer *optimizer)
+{
+    uint64_t arrays = 0;
+    for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
+        arrays += optimizer->floats[i] > 0;
+    return arrays;
+}
+
+/* The optimizer's name as options of train. */
+static const char *label_of(const struct lt_optimizer *optimizer, char label[LABEL_SIZE])
+{
+    snprintf(label, LABEL_SIZE, "%s%s", lt_optimizer_name(optimizer->config.kind),
+             optimizer->config.lookahead_every > 0 ? " --lookahead" : "");
+    return label;
 }
 
 /* Header, arrays, and the sum over the arrays, into the open file. -1 with errno. */
@@ -141,12 +162,11 @@ static int write_file(int fd, const struct lt_model *model, const struct lt_opti
                             .order = ORDER,
                             .version = VERSION,
                             .count = model->parameters.count,
-                            .states = (uint64_t)lt_optimizer_states(optimizer->config.kind),
+                            .states = arrays_of(optimizer),
                             .state = *state};
     struct sum sum = sum_start;
     snprintf(header.model, sizeof header.model, "%s", model->ops->name);
-    snprintf(header.optimizer, sizeof header.optimizer, "%s",
-             lt_optimizer_name(optimizer->config.kind));
+    label_of(optimizer, header.optimizer);
     memcpy(header.shape, model->shape, sizeof header.shape);
     header.sum = header_sum(&header);
     if (write_all(fd, &header, sizeof header) ||
@@ -185,8 +205,8 @@ static const char *shape_text(const int64_t *shape, char *text, size_t size)
 static int check_header(const char *path, const struct header *header, const struct lt_model *model,
                         const struct lt_optimizer *optimizer, struct tacho_error *err)
 {
-    char theirs[128], ours[128];
-    const char *name = lt_optimizer_name(optimizer->config.kind);
+    char theirs[128], ours[128], label[LABEL_SIZE];
+    const char *name = label_of(optimizer, label);
     if (memcmp(header->magic, MAGIC, sizeof header->magic) || header->order != ORDER)
         return tacho_fail(err, TACHO_EFORMAT,
                           "give --resume a file that train --checkpoint wrote on such a machine",
@@ -209,7 +229,7 @@ static int check_header(const char *path, const struct header *header, const str
                           header->model, shape_text(header->shape, theirs, sizeof theirs),
                           model->ops->name, shape_text(model->shape, ours, sizeof ours));
     if (strncmp(header->optimizer, name, sizeof header->optimizer) ||
-        header->states != (uint64_t)lt_optimizer_states(optimizer->config.kind)) {
+        header->states != arrays_of(optimizer)) {
         char hint[96];
         snprintf(hint, sizeof hint, "give --optimizer %.31s", header->optimizer);
         return tacho_fail(err, TACHO_EFORMAT, hint, "%s: holds the state of %.31s, not of %s", path,

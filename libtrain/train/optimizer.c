@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The optimizers: which arrays of state a kind keeps, and the one operation that makes an update of
- * it.
+ * The optimizers: which arrays of state a kind keeps, the numbers of an update, and the operations
+ * that make it: one over all parameters, or one for each tensor.
  */
 #include "libtrain/train/optimizer.h"
 
@@ -10,30 +10,116 @@
 
 #include "tacho_error.h"
 
-static const struct {
+#define LOOKAHEAD_STATE (LT_OPTIMIZER_STATES - 1)
+
+/* FLAT: one operation over the arrays. TENSOR: one for each tensor. */
+enum form { FLAT, TENSOR };
+
+struct kind {
     const char *name;
-    int states;
-} kinds[LT_OPTIMIZER_COUNT] = {
-#define ROW(id, text, arrays) [LT_OPTIMIZER_##id] = {(text), (arrays)},
-    LT_OPTIMIZER_MAP(ROW)
+    enum lt_op_id op;
+    enum form form;
+};
+
+static const struct kind kinds[LT_OPTIMIZER_COUNT] = {
+#define ROW(X, id, function, text, ...) [LT_OPTIMIZER_##id] = {text, LT_OP_##id, FLAT},
+    LT_UPDATE_MAP(ROW, )
+#undef ROW
+#define ROW(X, id, function, text, kind) [LT_OPTIMIZER_##id] = {text, LT_OP_##id, TENSOR},
+        LT_UPDATE_TENSOR_MAP(ROW, )
 #undef ROW
 };
+
+struct lt_optimizer_config lt_optimizer_defaults(enum lt_optimizer_kind kind)
+{
+    struct lt_optimizer_config config = {.kind = kind,
+                                         .beta1 = 0.9,
+                                         .beta2 = 0.999,
+                                         .eps = 1e-8,
+                                         .momentum = 0.9,
+                                         .trust = 1e-3,
+                                         .lookahead_share = 0.5};
+    if (kind == LT_OPTIMIZER_ADAMW || kind == LT_OPTIMIZER_ADAMW8)
+        config.beta2 = 0.95; /* as for GPT-3 */
+    if (kind == LT_OPTIMIZER_RMSPROP || kind == LT_OPTIMIZER_LION)
+        config.beta2 = 0.99;
+    if (kind == LT_OPTIMIZER_ADAGRAD)
+        config.eps = 1e-10;
+    if (kind == LT_OPTIMIZER_LAMB)
+        config.eps = 1e-6;
+    if (kind == LT_OPTIMIZER_MUON)
+        config.momentum = 0.95;
+    return config;
+}
+
+/* The layout of the parameters; without tensors, one vector. adamw8 has blocks that know no
+ * tensors. */
+static int weights_of(const struct lt_optimizer_config *config,
+                      const struct lt_parameters *parameters, struct lt_weight *weight)
+{
+    if (parameters->weights && kinds[config->kind].form == TENSOR &&
+        config->kind != LT_OPTIMIZER_ADAMW8) {
+        memcpy(weight, parameters->weight, (size_t)parameters->weights * sizeof *weight);
+        return parameters->weights;
+    }
+    weight[0] = (struct lt_weight){
+        .repeat = 1, .rows = 1, .columns = (int64_t)parameters->count, .role = LT_WEIGHT_VECTOR};
+    return 1;
+}
+
+void lt_optimizer_sizes(const struct lt_optimizer_config *config,
+                        const struct lt_parameters *parameters, size_t floats[LT_OPTIMIZER_STATES],
+                        size_t *scratch)
+{
+    struct lt_weight weight[LT_WEIGHT_CAP];
+    int weights = weights_of(config, parameters, weight);
+    enum lt_op_id op = kinds[config->kind].op;
+    *scratch = 0;
+    for (int i = 0; i < LT_UPDATE_STATES; i++) {
+        floats[i] = 0;
+        for (int j = 0; j < weights; j++)
+            floats[i] += lt_arena_padded(lt_update_state(op, i, &weight[j]));
+    }
+    floats[LOOKAHEAD_STATE] = config->lookahead_every > 0 ? parameters->count : 0;
+    for (int j = 0; j < weights; j++) {
+        size_t needed = weight[j].role == LT_WEIGHT_HIDDEN
+                            ? lt_update_scratch(op, weight[j].rows, weight[j].columns)
+                            : 0;
+        *scratch = needed > *scratch ? needed : *scratch;
+    }
+}
+
+/* One array of its own, where the kind has it. */
+static int allocate(struct lt_arena *arena, enum lt_memory_tag tag, size_t floats, float **slot)
+{
+    struct lt_tensor whole = {.name = "optimizer", .count = floats, .slot = slot};
+    return floats ? lt_arena_create(arena, tag, &whole, 1) : 0;
+}
 
 int lt_optimizer_create(struct lt_optimizer *optimizer, const struct lt_optimizer_config *config,
                         const struct lt_parameters *parameters, struct tacho_error *err)
 {
-    *optimizer = (struct lt_optimizer){.config = *config, .count = parameters->count};
-    for (int i = 0; i < kinds[config->kind].states; i++) {
-        struct lt_tensor whole = {.name = kinds[config->kind].name,
-                                  .count = parameters->count,
-                                  .slot = &optimizer->state[i]};
-        if (lt_arena_create(&optimizer->arena[i], LT_MEMORY_OPTIMIZER, &whole, 1)) {
-            lt_optimizer_destroy(optimizer);
-            return tacho_fail(err, TACHO_ENOMEM,
-                              "choose a smaller model, or --optimizer sgd, which keeps no state",
-                              "not enough memory for the state of %s", kinds[config->kind].name);
-        }
+    size_t scratch, bytes = parameters->count * sizeof(float);
+    int rc = 0;
+    *optimizer = (struct lt_optimizer){.config = *config};
+    lt_optimizer_sizes(config, parameters, optimizer->floats, &scratch);
+    for (int i = 0; i < LT_OPTIMIZER_STATES && rc == 0; i++)
+        rc = allocate(&optimizer->arena[i], LT_MEMORY_OPTIMIZER, optimizer->floats[i],
+                      &optimizer->state[i]);
+    if (rc == 0)
+        rc = allocate(&optimizer->scratch_arena, LT_MEMORY_WORKSPACE, scratch, &optimizer->scratch);
+    if (rc) {
+        lt_optimizer_destroy(optimizer);
+        return tacho_fail(err, TACHO_ENOMEM,
+                          "choose a smaller model, or --optimizer sgd, which keeps no state",
+                          "not enough memory for the state of %s", kinds[config->kind].name);
     }
+    if (config->kind == LT_OPTIMIZER_SCHEDULE_FREE) {
+        memcpy(optimizer->state[0], parameters->value, bytes);
+        memcpy(optimizer->state[2], parameters->value, bytes);
+    }
+    if (optimizer->state[LOOKAHEAD_STATE])
+        memcpy(optimizer->state[LOOKAHEAD_STATE], parameters->value, bytes);
     return 0;
 }
 
@@ -41,85 +127,125 @@ void lt_optimizer_destroy(struct lt_optimizer *optimizer)
 {
     for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
         lt_arena_destroy(&optimizer->arena[i]);
+    lt_arena_destroy(&optimizer->scratch_arena);
     *optimizer = (struct lt_optimizer){0};
 }
 
-/* AdamW's correction terms depend on the number of the update, which begins at 1. */
-static void adamw(struct lt_optimizer *optimizer, const struct lt_context *context,
-                  const struct lt_parameters *parameters, int64_t made, double rate,
-                  double grad_scale)
+/* ---- one update ------------------------------------------------------------------------------ */
+
+void lt_optimizer_remember(struct lt_optimizer *optimizer, double rate)
+{
+    if (rate > optimizer->highest_rate)
+        optimizer->highest_rate = rate;
+    optimizer->weights += optimizer->highest_rate * optimizer->highest_rate;
+}
+
+/* RAdam's factor r of the t-th update (Liu et al. 2020, algorithm 2): with rho_inf = 2 / (1 -
+ * beta2)
+ * - 1 and rho = rho_inf - 2 t beta2^t / (1 - beta2^t), r = sqrt((rho - 4)(rho - 2) rho_inf /
+ * ((rho_inf - 4)(rho_inf - 2) rho)) from rho = 5 on, before that 0. */
+static double rectification(double beta2, double t)
+{
+    double power = pow(beta2, t), most = 2 / (1 - beta2) - 1,
+           rho = most - 2 * t * power / (1 - power);
+    if (rho < 5)
+        return 0;
+    return sqrt((rho - 4) * (rho - 2) * most / ((most - 4) * (most - 2) * rho));
+}
+
+struct lt_update_terms lt_optimizer_terms(const struct lt_optimizer *optimizer, int64_t made,
+                                          double rate, double grad_scale)
 {
     const struct lt_optimizer_config *config = &optimizer->config;
-    lt_op(context, LT_OP_ADAMW,
-          &(union lt_args){
-              .adamw = {.param = parameters->value,
-                        .m = optimizer->state[0],
-                        .v = optimizer->state[1],
-                        .shadow = parameters->shadow,
-                        .grad = parameters->grad,
-                        .count = (int64_t)parameters->count,
-                        .decayed = (int64_t)parameters->decayed,
-                        .lr = (float)rate,
-                        .beta1 = (float)config->beta1,
-                        .beta2 = (float)config->beta2,
-                        .eps = (float)config->eps,
-                        .weight_decay = (float)config->weight_decay,
-                        .correction1 = (float)(1 - pow(config->beta1, (double)(made + 1))),
-                        .correction2 = (float)(1 - pow(config->beta2, (double)(made + 1))),
-                        .grad_scale = (float)grad_scale}});
+    double t = (double)made + 1, highest = optimizer->highest_rate;
+    return (struct lt_update_terms){
+        .scale = grad_scale,
+        .rate = rate,
+        .decay = config->weight_decay,
+        .beta1 = config->beta1,
+        .beta2 = config->beta2,
+        .eps = config->eps,
+        .root = config->root,
+        .momentum = config->momentum,
+        .correction1 = 1 - pow(config->beta1, t),
+        .correction2 = 1 - pow(config->beta2, t),
+        .following1 = 1 - pow(config->beta1, t + 1),
+        .momentum_now = 1 - pow(config->momentum, t),
+        .momentum_next = 1 - pow(config->momentum, t + 1),
+        .rectify = rectification(config->beta2, t),
+        .share = optimizer->weights > 0 ? highest * highest / optimizer->weights : 0,
+        .trust = config->trust,
+        .fade = 1 - pow(t, -0.8),
+    };
 }
 
-static void momentum(struct lt_optimizer *optimizer, const struct lt_context *context,
-                     const struct lt_parameters *parameters, double rate, double grad_scale)
+/* One operation for each tensor, with the parts of the state that are the tensor's. */
+static void update_tensors(struct lt_optimizer *optimizer, const struct lt_context *context,
+                           const struct lt_parameters *parameters, struct lt_update update)
 {
-    lt_op(context, LT_OP_MOMENTUM,
-          &(union lt_args){.momentum = {.param = parameters->value,
-                                        .velocity = optimizer->state[0],
-                                        .shadow = parameters->shadow,
-                                        .grad = parameters->grad,
-                                        .count = (int64_t)parameters->count,
-                                        .decayed = (int64_t)parameters->decayed,
-                                        .lr = (float)rate,
-                                        .momentum = (float)optimizer->config.momentum,
-                                        .weight_decay = (float)optimizer->config.weight_decay,
-                                        .grad_scale = (float)grad_scale}});
-}
-
-static void sgd(struct lt_optimizer *optimizer, const struct lt_context *context,
-                const struct lt_parameters *parameters, double rate, double grad_scale)
-{
-    lt_op(context, LT_OP_SGD,
-          &(union lt_args){.sgd = {.param = parameters->value,
-                                   .shadow = parameters->shadow,
-                                   .grad = parameters->grad,
-                                   .count = (int64_t)parameters->count,
-                                   .decayed = (int64_t)parameters->decayed,
-                                   .lr = (float)rate,
-                                   .weight_decay = (float)optimizer->config.weight_decay,
-                                   .grad_scale = (float)grad_scale}});
+    struct lt_weight weight[LT_WEIGHT_CAP];
+    int weights = weights_of(&optimizer->config, parameters, weight);
+    enum lt_op_id op = kinds[optimizer->config.kind].op;
+    size_t at[LT_UPDATE_STATES] = {0};
+    for (int j = 0; j < weights; j++) {
+        size_t first = weight[j].first;
+        struct lt_update own = update;
+        own.param = parameters->value + first;
+        own.grad = parameters->grad + first;
+        own.shadow = parameters->shadow ? parameters->shadow + first : NULL;
+        own.repeat = weight[j].repeat;
+        own.rows = weight[j].rows;
+        own.columns = weight[j].columns;
+        own.role = weight[j].role;
+        own.count = own.repeat * own.rows * own.columns;
+        if (weights > 1)
+            own.decayed = first < parameters->decayed ? own.count : 0;
+        for (int i = 0; i < LT_UPDATE_STATES; i++) {
+            own.state[i] = optimizer->state[i] ? optimizer->state[i] + at[i] : NULL;
+            at[i] += lt_arena_padded(lt_update_state(op, i, &weight[j]));
+        }
+        if (own.count)
+            lt_op(context, op, &(union lt_args){.lamb = own});
+    }
 }
 
 void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context *context,
                          const struct lt_parameters *parameters, int64_t made, double rate,
                          double grad_scale)
 {
-    switch (optimizer->config.kind) {
-    case LT_OPTIMIZER_ADAMW:
-        adamw(optimizer, context, parameters, made, rate, grad_scale);
-        break;
-    case LT_OPTIMIZER_MOMENTUM:
-        momentum(optimizer, context, parameters, rate, grad_scale);
-        break;
-    case LT_OPTIMIZER_SGD:
-    case LT_OPTIMIZER_COUNT:
-        sgd(optimizer, context, parameters, rate, grad_scale);
-        break;
-    }
+    const struct lt_optimizer_config *config = &optimizer->config;
+    lt_optimizer_remember(optimizer, rate);
+    struct lt_update update = {.param = parameters->value,
+                               .shadow = parameters->shadow,
+                               .grad = parameters->grad,
+                               .count = (int64_t)parameters->count,
+                               .decayed = (int64_t)parameters->decayed,
+                               .scratch = optimizer->scratch,
+                               .terms = lt_optimizer_terms(optimizer, made, rate, grad_scale)};
+    for (int i = 0; i < LT_UPDATE_STATES; i++)
+        update.state[i] = optimizer->state[i];
+    if (kinds[config->kind].form == FLAT)
+        lt_op(context, kinds[config->kind].op, &(union lt_args){.adamw = update});
+    else
+        update_tensors(optimizer, context, parameters, update);
+    if (config->lookahead_every > 0 && (made + 1) % config->lookahead_every == 0)
+        lt_op(context, LT_OP_LOOKAHEAD,
+              &(union lt_args){.lookahead = {.param = parameters->value,
+                                             .other = optimizer->state[LOOKAHEAD_STATE],
+                                             .shadow = parameters->shadow,
+                                             .count = (int64_t)parameters->count,
+                                             .share = config->lookahead_share}});
 }
 
-int lt_optimizer_states(enum lt_optimizer_kind kind)
+void lt_optimizer_exchange(struct lt_optimizer *optimizer, const struct lt_context *context,
+                           const struct lt_parameters *parameters)
 {
-    return kinds[kind].states;
+    if (optimizer->config.kind == LT_OPTIMIZER_SCHEDULE_FREE)
+        lt_op(context, LT_OP_EXCHANGE,
+              &(union lt_args){.exchange = {.param = parameters->value,
+                                            .other = optimizer->state[2],
+                                            .shadow = parameters->shadow,
+                                            .count = (int64_t)parameters->count}});
 }
 
 int lt_optimizer_find(const char *name)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public: what turns gradients into an update, and the state it keeps from step to step: AdamW two
- * arrays of the parameters' layout, momentum one, plain gradient descent none. Formulas and their
- * sources are in ops.h.
+ * Public: what turns gradients into an update, and the state it keeps from step to step. The kinds
+ * are the rows of update.h; their formulas and sources are in docs/engine.md.
  */
 #ifndef LT_OPTIMIZER_H
 #define LT_OPTIMIZER_H
@@ -10,46 +9,72 @@
 #include "libtrain/base/arena.h"
 #include "libtrain/models/model.h"
 
-/* id, name, arrays of state. A row is appended, never moved: checkpoints carry the name. */
-#define LT_OPTIMIZER_MAP(X)                 X(ADAMW, "adamw", 2) X(MOMENTUM, "momentum", 1) X(SGD, "sgd", 0)
-#define LT_ENUM_OPTIMIZER(id, name, states) LT_OPTIMIZER_##id,
-#define LT_OPTIMIZER_STATES                 2 /* the most that a kind has */
-enum lt_optimizer_kind { LT_OPTIMIZER_MAP(LT_ENUM_OPTIMIZER) LT_OPTIMIZER_COUNT };
+#define LT_OPTIMIZER_STATES           (LT_UPDATE_STATES + 1) /* the last one: Lookahead's */
+#define LT_ENUM_OPTIMIZER(X, id, ...) LT_OPTIMIZER_##id,
+enum lt_optimizer_kind {
+    LT_UPDATE_MAP(LT_ENUM_OPTIMIZER, ) LT_UPDATE_TENSOR_MAP(LT_ENUM_OPTIMIZER, ) LT_OPTIMIZER_COUNT
+};
 #undef LT_ENUM_OPTIMIZER
 
+/* Numbers that a kind does not use are ignored. */
 struct lt_optimizer_config {
     enum lt_optimizer_kind kind;
-    double weight_decay;      /* decoupled, of all kinds */
-    double beta1, beta2, eps; /* AdamW */
-    double momentum;          /* momentum */
+    double weight_decay; /* decoupled, but for adam, lamb and lars */
+    double beta1, beta2;
+    double eps, root; /* added to the root, and inside of it */
+    double momentum;
+    double trust;            /* lars */
+    int64_t lookahead_every; /* updates between two of Lookahead, around any kind; 0: none */
+    double lookahead_share;
 };
+
+/* The values that the kind's authors or its usual packages propose, without weight decay. */
+struct lt_optimizer_config lt_optimizer_defaults(enum lt_optimizer_kind kind);
 
 struct lt_optimizer {
     struct lt_optimizer_config config;
-    float *state[LT_OPTIMIZER_STATES]; /* AdamW: first and second moment; momentum: velocity; NULL
-                                          beyond the kind's own */
-    size_t count;                      /* floats of each, as in the parameters */
-    struct lt_arena arena[LT_OPTIMIZER_STATES];
+    float *state[LT_OPTIMIZER_STATES]; /* NULL beyond the kind's own */
+    size_t floats[LT_OPTIMIZER_STATES];
+    float *scratch;
+    struct lt_arena arena[LT_OPTIMIZER_STATES], scratch_arena;
+    /* The schedule-free method weighs points by the square of the highest rate so far. */
+    double highest_rate, weights;
 };
 
-/* State of zeros for parameters of that layout. The caller frees it with lt_optimizer_destroy.
- * TACHO_ENOMEM with words in *err; then *optimizer is empty. */
+/* Floats of each array of state for parameters of that layout (parameters->value is not looked at),
+ * and of the scratch memory: *scratch. */
+void lt_optimizer_sizes(const struct lt_optimizer_config *config,
+                        const struct lt_parameters *parameters, size_t floats[LT_OPTIMIZER_STATES],
+                        size_t *scratch);
+
+/* State for parameters of that layout, as it is before the first update: zeros, but averages begin
+ * at parameters->value. The caller frees it with lt_optimizer_destroy. TACHO_ENOMEM with words in
+ * *err; then *optimizer is empty. */
 int lt_optimizer_create(struct lt_optimizer *optimizer, const struct lt_optimizer_config *config,
                         const struct lt_parameters *parameters, struct tacho_error *err);
 
 /* Accepts an empty one. */
 void lt_optimizer_destroy(struct lt_optimizer *optimizer);
 
-/* One update from parameters->grad times grad_scale, through one op. made: updates made before this
- * one. Writes the shadow of the parameters where they have one. */
+/* One update from parameters->grad times grad_scale. made: updates made before this one. Writes the
+ * shadow of the parameters where they have one. */
 void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context *context,
                          const struct lt_parameters *parameters, int64_t made, double rate,
                          double grad_scale);
 
-/* Arrays of state that a kind keeps. Their bytes: 4 * states * parameters. */
-int lt_optimizer_states(enum lt_optimizer_kind kind);
+/* What an optimizer that continues from a checkpoint must be told of each update made before. */
+void lt_optimizer_remember(struct lt_optimizer *optimizer, double rate);
 
-/* Kind called `name`, or -1. */
+/* The numbers of update number made + 1, whose rate is remembered already. */
+struct lt_update_terms lt_optimizer_terms(const struct lt_optimizer *optimizer, int64_t made,
+                                          double rate, double grad_scale);
+
+/* Exchanges the parameters with the average that evaluations look at, and on the second call back
+ * again. Nothing for kinds that have no such average. */
+void lt_optimizer_exchange(struct lt_optimizer *optimizer, const struct lt_context *context,
+                           const struct lt_parameters *parameters);
+
+/* Kind called `name`, or -1; the i-th name. */
 int lt_optimizer_find(const char *name);
 const char *lt_optimizer_name(enum lt_optimizer_kind kind);
 

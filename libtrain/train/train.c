@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "libtrain/base/fail.h"
@@ -39,6 +40,17 @@ static double seconds(void)
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+int lt_clip_find(const char *name)
+{
+#define ROW(id, text) text,
+    static const char *const names[] = {LT_CLIP_MAP(ROW)};
+#undef ROW
+    for (int i = 0; i < LT_CLIP_COUNT; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    return -1;
 }
 
 static void report(const struct run *run, const struct lt_progress *progress)
@@ -104,22 +116,53 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
     return 0;
 }
 
-/* Returns the norm of the gradient before clipping. */
+static double norm_of(struct run *run, const float *x, int64_t count)
+{
+    double sum = 0;
+    lt_op(&run->context, LT_OP_NORM,
+          &(union lt_args){.norm = {.x = x, .sum = &sum, .partial = run->partial, .count = count}});
+    return sqrt(sum);
+}
+
+static void clip(struct run *run, float *x, int64_t count, double scale, double bound)
+{
+    lt_op(&run->context, LT_OP_CLIP,
+          &(union lt_args){.clip = {.x = x, .count = count, .scale = scale, .bound = bound}});
+}
+
+/* Bounds the norm of each matrix of each tensor. */
+static void clip_layers(struct run *run)
+{
+    const struct lt_parameters *parameters = &run->model->parameters;
+    double bound = run->config->clip;
+    for (int i = 0; i < parameters->weights; i++) {
+        const struct lt_weight *weight = &parameters->weight[i];
+        int64_t count = weight->rows * weight->columns;
+        for (int64_t j = 0; j < weight->repeat; j++) {
+            float *x = parameters->grad + weight->first + j * count;
+            double norm = norm_of(run, x, count);
+            if (norm > bound)
+                clip(run, x, count, bound / norm, HUGE_VAL);
+        }
+    }
+}
+
+/* Clipping and the optimizer's update. Returns the norm of the gradient before clipping. */
 static double update(struct run *run, double rate)
 {
     const struct lt_train_config *config = run->config;
     const struct lt_parameters *parameters = &run->model->parameters;
-    double sum = 0, norm;
+    double scale = 1;
     lt_trace_begin(run->trace, LT_RANGE_OPTIMIZER, 0, 0);
     lt_parallel_sleep(run->parallel, LT_SLOW_OPTIMIZER);
-    lt_op(&run->context, LT_OP_NORM,
-          &(union lt_args){.norm = {.x = parameters->grad,
-                                    .sum = &sum,
-                                    .partial = run->partial,
-                                    .count = (int64_t)parameters->count}});
-    norm = sqrt(sum);
-    lt_optimizer_update(&run->optimizer, &run->context, parameters, run->step, rate,
-                        config->clip > 0 && norm > config->clip ? config->clip / norm : 1);
+    double norm = norm_of(run, parameters->grad, (int64_t)parameters->count);
+    if (config->clip > 0 && config->clip_kind == LT_CLIP_NORM && norm > config->clip)
+        scale = config->clip / norm;
+    if (config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
+        clip_layers(run);
+    if (config->clip > 0 && config->clip_kind == LT_CLIP_VALUE)
+        clip(run, parameters->grad, (int64_t)parameters->count, 1, config->clip);
+    lt_optimizer_update(&run->optimizer, &run->context, parameters, run->step, rate, scale);
     lt_trace_end(run->trace);
     return norm;
 }
@@ -271,7 +314,9 @@ static int evaluate(struct run *run, struct tacho_error *err)
     struct evaluated *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen),
                      *all = seen + share;
     lt_trace_begin(run->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * run->model->b));
+    lt_optimizer_exchange(&run->optimizer, &run->evaluation, &run->model->parameters);
     int rc = seen ? evaluate_share(run, seen, &progress.evaluated, err) : lt_no_memory(err);
+    lt_optimizer_exchange(&run->optimizer, &run->evaluation, &run->model->parameters);
     rc = lt_parallel_agree(run->parallel, rc, err);
     if (rc == 0) {
         lt_parallel_gather(run->parallel, &seen->loss, 2 * (size_t)share, &all->loss);
@@ -360,6 +405,8 @@ static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
             "%s: written by a run on other data", run->config->resume);
     run->seed = state.seed;
     run->step = (int64_t)state.step;
+    for (int64_t i = 0; i < run->step; i++)
+        lt_optimizer_remember(&run->optimizer, lt_schedule_rate(&run->config->schedule, i));
     *position = state.position;
     return 0;
 }

@@ -15,11 +15,19 @@
 #include "libtrain/train/parallel.h"
 #include "libtrain/train/schedule.h"
 
+/* What of the gradient --clip bounds: the norm of all of it, that of each layer's tensors, or each
+ * element. */
+#define LT_CLIP_MAP(X)         X(NORM, "norm") X(LAYER, "layer") X(VALUE, "value")
+#define LT_ENUM_CLIP(id, name) LT_CLIP_##id,
+enum lt_clip_kind { LT_CLIP_MAP(LT_ENUM_CLIP) LT_CLIP_COUNT };
+#undef LT_ENUM_CLIP
+
 struct lt_train_config {
     struct lt_schedule schedule; /* its steps: all updates, those before a resume included */
     int micro_steps;             /* batches added up for one update */
     int64_t micro_steps_all;     /* of all ranks; 0: as many on each */
-    double clip;                 /* bound on the gradient's norm, 0: none */
+    double clip;                 /* bound on the gradient, 0: none */
+    enum lt_clip_kind clip_kind;
     struct lt_optimizer_config optimizer;
     int64_t eval_every, eval_batches; /* 0: never */
     int64_t checkpoint_every;         /* 0: at the end only */
@@ -60,5 +68,8 @@ struct lt_train_hooks {
 int lt_train(struct lt_model *model, const struct lt_part *train, const struct lt_part *held_out,
              const struct lt_context *context, const struct lt_train_config *config,
              const struct lt_train_hooks *hooks, struct tacho_error *err);
+
+/* Kind of clipping called `name`, or -1. */
+int lt_clip_find(const char *name);
 
 #endif

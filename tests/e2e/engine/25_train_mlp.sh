@@ -59,7 +59,9 @@ refuse() { # CODE PATTERN ARGUMENTS
 refuse 2 'are for text' mlp --seq 64
 refuse 2 'no blocks' mlp --recompute block
 refuse 4 'fp32 only' mlp --dtype bf16
-refuse 2 'optimizer adam: unknown' mlp --optimizer adam
+refuse 2 'optimizer nonsense: unknown' mlp --optimizer nonsense
+refuse 2 'schedule nonsense: unknown' mlp --schedule nonsense
+refuse 2 'clip-by nonsense: unknown' mlp --clip-by nonsense
 mkdir partly && cp "$folder"/train-images-idx3-ubyte partly/
 refuse 3 'partly' mlp --data partly
 "$TRAIN" --help | grep -q '^  mlp ' || fail "not in the help"

@@ -275,30 +275,30 @@ static void compare_optimizer(const struct lt_context *x)
     assert_true(fabs(sum[0] - sum[1]) <= 1e-6 * sum[1]);
     static const int64_t decays[] = {0, 17, 40000, 70003};
     for (int i = 0; i < 4; i++) {
-        struct lt_adamw k = {.grad = norm.norm.x,
-                             .count = n,
-                             .decayed = decays[i],
-                             .lr = 0.01f,
-                             .beta1 = 0.9f,
-                             .beta2 = 0.95f,
-                             .eps = 1e-8f,
-                             .weight_decay = 0.1f,
-                             .correction1 = 0.271f,
-                             .correction2 = 0.142625f,
-                             .grad_scale = 0.5f};
-        struct lt_adamw both[2] = {k, k};
+        struct lt_update k = {.grad = norm.norm.x,
+                              .count = n,
+                              .decayed = decays[i],
+                              .terms = {.rate = 0.01,
+                                        .beta1 = 0.9,
+                                        .beta2 = 0.95,
+                                        .eps = 1e-8,
+                                        .decay = 0.1,
+                                        .correction1 = 0.271,
+                                        .correction2 = 0.142625,
+                                        .scale = 0.5}};
+        struct lt_update both[2] = {k, k};
         for (int q = 0; q < 2; q++) {
             both[q].param = normals(n, 2, 1);
-            both[q].m = normals(n, 3, 0.1f);
-            both[q].v = normals(n, 4, 0.1f);
+            both[q].state[0] = normals(n, 3, 0.1f);
+            both[q].state[1] = normals(n, 4, 0.1f);
             for (int64_t j = 0; j < n; j++)
-                both[q].v[j] = fabsf(both[q].v[j]);
+                both[q].state[1][j] = fabsf(both[q].state[1][j]);
         }
         lt_op(x, LT_OP_ADAMW, &(union lt_args){.adamw = both[0]});
         lt_op(&reference, LT_OP_ADAMW, &(union lt_args){.adamw = both[1]});
         assert_near("adamw parameters", both[0].param, both[1].param, n, BACKEND_NEAR);
-        assert_near("adamw m", both[0].m, both[1].m, n, BACKEND_NEAR);
-        assert_near("adamw v", both[0].v, both[1].v, n, BACKEND_NEAR);
+        assert_near("adamw m", both[0].state[0], both[1].state[0], n, BACKEND_NEAR);
+        assert_near("adamw v", both[0].state[1], both[1].state[1], n, BACKEND_NEAR);
     }
     lt_op(x, LT_OP_ZERO,
           &(union lt_args){.zero = {.x = (float *)(uintptr_t)norm.norm.x, .count = n}});
@@ -315,19 +315,18 @@ static void adamw_by_hand(void **state)
         float param[2] = {2, 2}, m[2] = {0, 0}, v[2] = {0, 0}, grad[2] = {0.5f, -0.25f};
         lt_op(&(struct lt_context){.backend = (enum lt_backend)i}, LT_OP_ADAMW,
               &(union lt_args){.adamw = {.param = param,
-                                         .m = m,
-                                         .v = v,
+                                         .state = {m, v},
                                          .grad = grad,
                                          .count = 2,
                                          .decayed = 1,
-                                         .lr = 0.1f,
-                                         .beta1 = 0.9f,
-                                         .beta2 = 0.99f,
-                                         .eps = 1e-8f,
-                                         .weight_decay = 0.5f,
-                                         .correction1 = 0.1f,
-                                         .correction2 = 0.01f,
-                                         .grad_scale = 1}});
+                                         .terms = {.rate = 0.1,
+                                                   .beta1 = 0.9,
+                                                   .beta2 = 0.99,
+                                                   .eps = 1e-8,
+                                                   .decay = 0.5,
+                                                   .correction1 = 0.1,
+                                                   .correction2 = 0.01,
+                                                   .scale = 1}}});
         assert_true(fabsf(param[0] - (2 - 0.1f * (1 + 0.5f * 2))) < 1e-5f);
         assert_true(fabsf(param[1] - (2 + 0.1f)) < 1e-5f);
         assert_true(fabsf(m[0] - 0.05f) < 1e-6f && fabsf(v[1] - 0.01f * 0.0625f) < 1e-8f);

@@ -179,20 +179,23 @@ static void runs_give_back(void **state)
         struct lt_memory before, peak, after;
         struct lt_model *m = NULL;
         struct lt_context x = {.backend = LT_BACKEND_CPU};
-        struct lt_train_config config = {
-            .schedule = {.peak = 1e-3, .steps = 2},
-            .micro_steps = 1,
-            .optimizer = {
-                .kind = (enum lt_optimizer_kind)kind, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8}};
+        struct lt_train_config config = {.schedule = {.peak = 1e-3, .steps = 2},
+                                         .micro_steps = 1,
+                                         .optimizer =
+                                             lt_optimizer_defaults((enum lt_optimizer_kind)kind)};
+        size_t floats[LT_OPTIMIZER_STATES], scratch;
+        int64_t bytes = 0;
         lt_memory_read(&before);
         assert_int_equal(lt_gpt2_create(&m, &k, (struct lt_gpt2_mode){0}, 2, 32, 1, &err), 0);
         lt_memory_reset_peak();
         if (lt_train(m, &part, NULL, &x, &config, NULL, &err))
             fail_msg("%s", err.what);
         lt_memory_read(&peak);
+        lt_optimizer_sizes(&config.optimizer, &m->parameters, floats, &scratch);
+        for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
+            bytes += pages(4 * floats[i]);
         assert_int_equal(peak.tag_peak[LT_MEMORY_OPTIMIZER] - before.tag[LT_MEMORY_OPTIMIZER],
-                         lt_optimizer_states(config.optimizer.kind) *
-                             pages(4 * m->parameters.count));
+                         bytes);
         lt_model_destroy(m);
         lt_memory_read(&after);
         assert_int_equal(after.total, before.total);

@@ -229,16 +229,18 @@ static void note(void *arg, const struct lt_progress *p)
 static struct lt_train_config plan(int64_t steps, int kind)
 {
     static const double rates[LT_OPTIMIZER_COUNT] = {
-        [LT_OPTIMIZER_ADAMW] = 2e-3, [LT_OPTIMIZER_MOMENTUM] = 0.05, [LT_OPTIMIZER_SGD] = 0.3};
+        [LT_OPTIMIZER_SGD] = 0.3,        [LT_OPTIMIZER_MOMENTUM] = 0.05,
+        [LT_OPTIMIZER_NESTEROV] = 0.05,  [LT_OPTIMIZER_ADAGRAD] = 0.02,
+        [LT_OPTIMIZER_LION] = 5e-4,      [LT_OPTIMIZER_LAMB] = 0.01,
+        [LT_OPTIMIZER_LARS] = 20,        [LT_OPTIMIZER_MUON] = 0.01,
+        [LT_OPTIMIZER_ADAFACTOR] = 0.05, [LT_OPTIMIZER_RADAM] = 6e-3,
+    };
+    double rate = rates[kind] > 0 ? rates[kind] : 2e-3;
     return (struct lt_train_config){
-        .schedule = {.peak = rates[kind], .floor = 0.1 * rates[kind], .warmup = 5, .steps = steps},
+        .schedule = {.peak = rate, .floor = 0.1 * rate, .warmup = 5, .steps = steps},
         .micro_steps = 1,
         .clip = 5,
-        .optimizer = {.kind = (enum lt_optimizer_kind)kind,
-                      .beta1 = 0.9,
-                      .beta2 = 0.99,
-                      .eps = 1e-8,
-                      .momentum = 0.9},
+        .optimizer = lt_optimizer_defaults((enum lt_optimizer_kind)kind),
         .loader = {.workers = 2, .prefetch = 2},
         .log_every = 1,
         .seed = 5};
@@ -328,9 +330,11 @@ static void flops_are_closed_forms(void **state)
     /* hidden, layers; b, micro-steps */
     static const uint64_t shapes[][4] = {
         {1, 1, 1, 1}, {17, 1, 3, 2}, {32, 4, 8, 1}, {100, 2, 50, 3}};
-    static const uint64_t update[LT_OPTIMIZER_COUNT] = {15, 5, 3};
+#define FLOPS(X, id, function, name, states, element, decay) {(element), (decay)},
+    static const uint64_t update[][2] = {LT_UPDATE_MAP(FLOPS, )};
+#undef FLOPS
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int kind = 0; kind < LT_OPTIMIZER_COUNT; kind++) {
+        for (int kind = 0; kind < (int)(sizeof update / sizeof *update); kind++) {
             uint64_t f = LT_DIGITS_PIXELS, k = 10, w = shapes[i][0], l = shapes[i][1],
                      b = shapes[i][2], micro = shapes[i][3];
             struct lt_mlp_config c = {.features = (int64_t)f,
@@ -354,8 +358,8 @@ static void flops_are_closed_forms(void **state)
             assert_int_equal(s.palm_flops, matrix);
             assert_int_equal(s.matrix_flops, matrix);
             assert_int_equal(lt_mlp_flops(&c, (int64_t)b, (int64_t)micro), matrix);
-            assert_int_equal(s.flops, matrix + rest + (2 + update[kind]) * m->parameters.count +
-                                          m->parameters.decayed);
+            assert_int_equal(s.flops, matrix + rest + (2 + update[kind][0]) * m->parameters.count +
+                                          update[kind][1] * m->parameters.decayed);
             assert_int_equal(s.ops, micro * (2 * (2 * l + 1) + 1) + 2);
             assert_int_equal(m->parameters.matrix, f * w + (l - 1) * w * w + w * k);
             assert_int_equal(m->parameters.trainable, m->parameters.matrix + l * w + k);

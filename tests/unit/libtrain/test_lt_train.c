@@ -350,7 +350,7 @@ static int read_back(struct lt_model *m, struct lt_checkpoint *state, struct tac
     *err = (struct tacho_error){0};
     make_optimizer(&o, m);
     int rc = lt_checkpoint_read(file, m, &o, state, err);
-    m->parameters.grad[0] = o.state[1][o.count - 1];
+    m->parameters.grad[0] = o.state[1][o.floats[1] - 1];
     lt_optimizer_destroy(&o);
     return rc;
 }
