@@ -99,6 +99,9 @@ static const struct row rows[] = {
     TITLE_ROW("several ranks (mpirun -np N train ...)"),
     {"bucket-mib", "X", NUMBER, AT(bucket_mib), "8", 0, 1e6,
      "gradients reduced at a time; 0: all at once"},
+    TEXT_ROW("all-reduce", "NAME", TEXT, all_reduce, "library",
+             "how gradients are summed: library (MPI's own), or messages of the engine: ring, "
+             "tree, doubling, or ordered (the bits of one rank that adds in the order of ranks)"),
     FLAG_ROW("no-overlap", no_overlap, "reduce after backward, on the step's thread"),
     TEXT_ROW(
         "slow-rank", "RANK[:STAGE]=SECONDS", TEXT, slow_rank, NULL,

@@ -94,8 +94,14 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
                                         .overlap = !options->no_overlap,
                                         .slow_link = (int)options->slow_link};
     int rc = slow_rank(&config, options->slow_rank, err);
+    int kind = lt_all_reduce_find(options->all_reduce);
     if (rc)
         return rc;
+    if (kind < 0 && strcmp(options->all_reduce, "library") != 0)
+        return tacho_fail(err, TACHO_EUSAGE, "library, ring, tree, doubling or ordered",
+                          "--all-reduce %s: unknown", options->all_reduce);
+    config.own_messages = kind >= 0;
+    config.all_reduce = kind < 0 ? LT_ALL_REDUCE_RING : (enum lt_all_reduce)kind;
     rc = lt_parallel_open(out, &config, err);
     if (rc)
         return rc;
@@ -127,6 +133,8 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
         printf("reduced %g MiB at a time", options->bucket_mib);
     else
         printf("reduced all at once");
+    if (strcmp(options->all_reduce, "library") != 0)
+        printf(" (%s)", options->all_reduce);
     if (overlaps)
         printf(" during backward, by thread comm-0\n");
     else if (options->no_overlap)
@@ -142,6 +150,15 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
         printf("comm-0 takes its time from the %d computing thread%s of its rank\n", lt_threads(),
                tacho_plural(lt_threads()));
     fflush(stdout);
+}
+
+void parallel_print_sent(const struct lt_parallel *parallel, const struct options *options)
+{
+    struct lt_group_sent sent = lt_parallel_sent(parallel);
+    if (sent.messages)
+        printf("gradients: rank 0 sent %llu bytes in %llu messages (%s)\n",
+               (unsigned long long)sent.bytes, (unsigned long long)sent.messages,
+               options->all_reduce);
 }
 
 int parallel_timers(const struct lt_parallel *parallel, const struct lt_trace *trace,

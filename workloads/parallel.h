@@ -22,6 +22,9 @@ int parallel_micro_steps(const struct lt_parallel *parallel, const struct option
 void parallel_print(const struct lt_parallel *parallel, const struct options *options,
                     const struct lt_model *model, enum lt_dtype dtype);
 
+/* At the end: what rank 0 sent by messages of the engine's own. */
+void parallel_print_sent(const struct lt_parallel *parallel, const struct options *options);
+
 /* Writes the engine's times: rank 0 to `path`, rank N to path.N. */
 int parallel_timers(const struct lt_parallel *parallel, const struct lt_trace *trace,
                     const char *path, struct tacho_error *err);

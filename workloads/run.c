@@ -300,8 +300,10 @@ static int train(struct training *run, const struct recipe_plan *plan, struct ta
     int rc = lt_train(run->model, &run->input.train,
                       run->input.has_held_out ? &run->input.held_out : NULL, &run->context,
                       &run->config, &hooks, err);
-    if (rc == 0 && lt_parallel_rank(run->parallel) == 0)
+    if (rc == 0 && lt_parallel_rank(run->parallel) == 0) {
+        parallel_print_sent(run->parallel, plan->options);
         print_peak(&run->memory, &run->before);
+    }
     if (rc == 0 && plan->options->timers)
         rc = parallel_timers(run->parallel, run->context.trace, plan->options->timers, err);
     return rc;

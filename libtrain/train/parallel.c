@@ -27,8 +27,10 @@ struct lt_parallel {
     struct lt_trace *trace;
     enum lt_dtype dtype;
     struct lt_buckets buckets;
-    void *buffer, *scratch; /* scratch: for the repetitions of a slow link */
-    size_t buffer_bytes;    /* of the two together */
+    /* scratch: for the repetitions of a slow link; parts: what the engine's own all-reduce needs */
+    void *buffer, *scratch, *parts;
+    size_t buffer_bytes; /* of the three together */
+    struct lt_group group;
     uint64_t gathers, sums; /* sequence numbers, counted by the thread that is inside MPI */
     /* of the step; job 0 sends the news, job k the k-th bucket counted from 1 */
     struct lt_parallel_status mine, all;
@@ -56,6 +58,8 @@ int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *
     if (rc)
         return rc;
     lt_parallel_configure(parallel, config);
+    parallel->group = (struct lt_group){
+        .rank = parallel->place.rank, .ranks = parallel->place.ranks, .exchange = lt_mpi_exchange};
     if (config->slow_rank >= parallel->place.ranks)
         rc = tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them",
                         "--slow-rank %d: there %s %d rank%s", config->slow_rank,
@@ -95,6 +99,13 @@ int lt_parallel_ranks(const struct lt_parallel *parallel)
 const struct lt_mpi_place *lt_parallel_place(const struct lt_parallel *parallel)
 {
     return &parallel->place;
+}
+
+struct lt_group_sent lt_parallel_sent(const struct lt_parallel *parallel)
+{
+    if (!parallel)
+        return (struct lt_group_sent){0};
+    return (struct lt_group_sent){parallel->group.bytes, parallel->group.messages};
 }
 
 int lt_parallel_overlaps(const struct lt_parallel *parallel)
@@ -209,6 +220,19 @@ static void send_status(struct lt_parallel *parallel)
     free(each);
 }
 
+/* One all-reduce of `count` elements, by the library or by messages of the engine's own. */
+static void sum(struct lt_parallel *parallel, const void *from, void *to, size_t count)
+{
+    if (!parallel->config.own_messages) {
+        lt_mpi_sum(parallel->dtype, from, to, count);
+        return;
+    }
+    if (from != to)
+        memcpy(to, from, count * lt_dtype_bytes(parallel->dtype));
+    lt_group_all_reduce(&parallel->group, parallel->config.all_reduce, parallel->dtype, to, count,
+                        parallel->parts);
+}
+
 /* Sums one bucket over the ranks. A bucket that is one piece of fp32 gradients is summed in
  * place; else it is packed and unpacked. A slow link sends it several times, of which the last
  * counts. */
@@ -230,8 +254,8 @@ static void reduce(struct lt_parallel *parallel, const struct lt_bucket *bucket)
     }
     lt_trace_comm_begin(parallel->trace, LT_RANGE_ALL_REDUCE, &comm);
     for (int i = 1; i < parallel->config.slow_link; i++)
-        lt_mpi_sum(parallel->dtype, buffer, parallel->scratch, bucket->count);
-    lt_mpi_sum(parallel->dtype, buffer, buffer, bucket->count);
+        sum(parallel, buffer, parallel->scratch, bucket->count);
+    sum(parallel, buffer, buffer, bucket->count);
     lt_trace_end(parallel->trace);
     if (!whole) {
         lt_trace_begin(parallel->trace, LT_RANGE_UNPACK, bytes, 0);
@@ -401,13 +425,22 @@ static size_t bucket_size(const struct lt_parallel *parallel, size_t trainable, 
     return size < 1 ? 1 : (size_t)size;
 }
 
+/* Scratch of the engine's own all-reduce of a bucket. */
+static size_t parts_bytes(const struct lt_parallel *parallel, size_t size, enum lt_dtype dtype)
+{
+    if (!parallel->config.own_messages)
+        return 0;
+    return lt_group_scratch(parallel->config.all_reduce, parallel->place.ranks, dtype, size);
+}
+
 size_t lt_parallel_buffer_bytes(const struct lt_parallel *parallel, size_t trainable,
                                 enum lt_dtype dtype)
 {
     if (lt_parallel_ranks(parallel) == 1)
         return 0;
-    return bucket_size(parallel, trainable, dtype) * lt_dtype_bytes(dtype) *
-           (parallel->config.slow_link > 1 ? 2 : 1);
+    size_t size = bucket_size(parallel, trainable, dtype);
+    return size * lt_dtype_bytes(dtype) * (parallel->config.slow_link > 1 ? 2 : 1) +
+           parts_bytes(parallel, size, dtype);
 }
 
 int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters *parameters,
@@ -427,7 +460,8 @@ int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters 
     if (rc == 0) {
         p->buffer = malloc(bytes);
         p->scratch = p->config.slow_link > 1 ? malloc(bytes) : NULL;
-        if (!p->buffer || (p->config.slow_link > 1 && !p->scratch))
+        p->parts = malloc(parts_bytes(p, bucket_size(p, trainable, dtype), dtype) + 1);
+        if (!p->buffer || !p->parts || (p->config.slow_link > 1 && !p->scratch))
             rc = TACHO_ENOMEM;
     }
     if (rc)
@@ -453,8 +487,9 @@ void lt_parallel_detach(struct lt_parallel *parallel)
     lt_memory_add(LT_MEMORY_WORKSPACE, -(int64_t)p->buffer_bytes);
     free(p->buffer);
     free(p->scratch);
+    free(p->parts);
     lt_buckets_destroy(&p->buckets);
-    p->buffer = p->scratch = NULL;
+    p->buffer = p->scratch = p->parts = NULL;
     p->buffer_bytes = 0;
     p->started = p->stop = 0;
     p->parameters = NULL;

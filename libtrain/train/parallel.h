@@ -22,6 +22,7 @@
 
 #include <signal.h>
 
+#include "libtrain/collectives/group.h"
 #include "libtrain/models/model.h"
 #include "libtrain/train/parallel_mpi.h"
 
@@ -43,6 +44,8 @@ enum lt_slow_stage {
 
 struct lt_parallel_config {
     double bucket_bytes; /* of the buffer that travels; 0: all gradients at once */
+    int own_messages;    /* buckets travel by messages of the engine's own, not by the library's */
+    enum lt_all_reduce all_reduce; /* how, if so */
     int overlap;
     int slow_rank; /* sleeps slow_seconds once in each step, in slow_stage; -1: none does */
     double slow_seconds;
@@ -68,6 +71,9 @@ void lt_parallel_close(struct lt_parallel *parallel);
 int lt_parallel_rank(const struct lt_parallel *parallel);
 int lt_parallel_ranks(const struct lt_parallel *parallel);
 const struct lt_mpi_place *lt_parallel_place(const struct lt_parallel *parallel);
+
+/* What this rank has sent by messages of the engine's own; nothing while the library reduces. */
+struct lt_group_sent lt_parallel_sent(const struct lt_parallel *parallel);
 
 /* Is overlap both wanted and granted by the library? */
 int lt_parallel_overlaps(const struct lt_parallel *parallel);

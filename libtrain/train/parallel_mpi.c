@@ -69,22 +69,28 @@ static void add_bf16(void *in, void *inout, int *count, MPI_Datatype *type)
         sums[i] = lt_bf16_round(lt_bf16_float(theirs[i]) + lt_bf16_float(sums[i]));
 }
 
-/* Waits until all ranks are here. The library's own waiting takes a whole core, which those may
- * need that are waited for. */
-static void meet(MPI_Comm comm)
+/* Waits for the requests. The library's own waiting takes a whole core, which those may need that
+ * are waited for. */
+static void wait_for(MPI_Request *requests, int count)
 {
     struct timespec pause = {.tv_nsec = SHORTEST_NS};
-    MPI_Request request;
-    int here = 0;
-    MPI_Ibarrier(comm, &request);
-    for (int looks = 0; !here; looks++) {
-        MPI_Test(&request, &here, MPI_STATUS_IGNORE);
-        if (here || looks < LOOKS)
+    int done = 0;
+    for (int looks = 0; !done; looks++) {
+        MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
+        if (done || looks < LOOKS)
             continue;
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < LONGEST_NS)
             pause.tv_nsec += pause.tv_nsec / 8;
     }
+}
+
+/* Waits until all ranks are here. */
+static void meet(MPI_Comm comm)
+{
+    MPI_Request request;
+    MPI_Ibarrier(comm, &request);
+    wait_for(&request, 1);
 }
 
 /* Which of the ranks on this machine may run where this one may. */
@@ -173,6 +179,28 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
     }
 }
 
+void lt_mpi_exchange(void *arg, int to, const void *out, size_t out_bytes, int from, void *in,
+                     size_t in_bytes)
+{
+    const size_t most = (size_t)1 << 30; /* an MPI count is an int */
+    int sends = to >= 0, receives = from >= 0;
+    (void)arg;
+    for (size_t first = 0; sends || receives; first += most) {
+        MPI_Request requests[2];
+        int count = 0;
+        size_t left = out_bytes - first, room = in_bytes - first;
+        if (receives)
+            MPI_Irecv((char *)in + first, (int)(room < most ? room : most), MPI_BYTE, from, 0,
+                      mpi.gradients, &requests[count++]);
+        if (sends)
+            MPI_Isend((const char *)out + first, (int)(left < most ? left : most), MPI_BYTE, to, 0,
+                      mpi.gradients, &requests[count++]);
+        wait_for(requests, count);
+        sends = sends && left > most;
+        receives = receives && room > most;
+    }
+}
+
 void lt_mpi_gather(const void *mine, void *all, size_t bytes)
 {
     meet(mpi.control);
@@ -206,6 +234,12 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
 {
     if (from != to)
         memcpy(to, from, count * lt_dtype_bytes(dtype));
+}
+
+void lt_mpi_exchange(void *arg, int to, const void *out, size_t out_bytes, int from, void *in,
+                     size_t in_bytes)
+{
+    (void)arg, (void)to, (void)out, (void)out_bytes, (void)from, (void)in, (void)in_bytes;
 }
 
 void lt_mpi_gather(const void *mine, void *all, size_t bytes)

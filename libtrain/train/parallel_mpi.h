@@ -42,6 +42,11 @@ void lt_mpi_close(void);
  * in the same order on all ranks. */
 void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count);
 
+/* The exchange of a group (collectives/group.h), of which all ranks are members. Parts of 1 GiB.
+ * arg is not looked at. */
+void lt_mpi_exchange(void *arg, int to, const void *out, size_t out_bytes, int from, void *in,
+                     size_t in_bytes);
+
 /* `bytes` of each rank, in the order of ranks, on a communicator of its own. all: ranks * bytes. */
 void lt_mpi_gather(const void *mine, void *all, size_t bytes);
 

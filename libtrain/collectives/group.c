@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The collectives, each as its messages. Everything is written with one primitive, an exchange with
+ * one rank or with two, which also counts.
+ */
+#include "libtrain/collectives/group.h"
+
+#include <string.h>
+
+/* An array that a collective works on. */
+struct array {
+    char *data;
+    size_t count, element; /* elements, bytes of each */
+    enum lt_dtype dtype;
+};
+
+static struct array array_of(enum lt_dtype dtype, void *data, size_t count)
+{
+    return (struct array){
+        .data = data, .count = count, .element = lt_dtype_bytes(dtype), .dtype = dtype};
+}
+
+/* Bytes [first, end) of elements. */
+static char *at(const struct array *array, size_t element)
+{
+    return array->data + element * array->element;
+}
+
+static void exchange(struct lt_group *group, int to, const void *out, size_t out_bytes, int from,
+                     void *in, size_t in_bytes)
+{
+    if (to >= 0) {
+        group->bytes += out_bytes;
+        group->messages++;
+    }
+    group->exchange(group->arg, to, out, out_bytes, from, in, in_bytes);
+}
+
+/* sum[i] += term[i]. Written so that the sum of two arrays does not depend on which is which. */
+static void add(const struct array *array, char *sum, const void *term, size_t count)
+{
+    if (array->dtype == LT_DTYPE_FP32) {
+        float *sums = (float *)(void *)sum;
+        const float *terms = term;
+        for (size_t i = 0; i < count; i++)
+            sums[i] += terms[i];
+        return;
+    }
+    uint16_t *sums = (uint16_t *)(void *)sum;
+    const uint16_t *terms = term;
+    for (size_t i = 0; i < count; i++)
+        sums[i] = lt_bf16_round(lt_bf16_float(sums[i]) + lt_bf16_float(terms[i]));
+}
+
+static int modulo(int index, int ranks)
+{
+    return (index % ranks + ranks) % ranks;
+}
+
+/* ---- ring ------------------------------------------------------------------------------------ */
+
+/* Elements and bytes of chunk `index`. */
+struct chunk {
+    char *data;
+    size_t count, bytes;
+};
+
+static struct chunk chunk_of(const struct array *array, int ranks, int index)
+{
+    size_t first = lt_group_chunk(array->count, ranks, index),
+           count = lt_group_chunk(array->count, ranks, index + 1) - first;
+    return (struct chunk){at(array, first), count, count * array->element};
+}
+
+/* In round k, rank r sends chunk r - 1 - k to the next rank and adds chunk r - 2 - k from the one
+ * before; after N - 1 rounds its own chunk is complete. */
+static void scatter(struct lt_group *group, const struct array *array, void *scratch)
+{
+    int ranks = group->ranks, rank = group->rank;
+    for (int k = 0; k + 1 < ranks; k++) {
+        struct chunk out = chunk_of(array, ranks, modulo(rank - 1 - k, ranks)),
+                     in = chunk_of(array, ranks, modulo(rank - 2 - k, ranks));
+        exchange(group, modulo(rank + 1, ranks), out.data, out.bytes, modulo(rank - 1, ranks),
+                 scratch, in.bytes);
+        add(array, in.data, scratch, in.count);
+    }
+}
+
+/* In round k, rank r sends chunk r - k to the next rank and gets chunk r - 1 - k. */
+static void gather(struct lt_group *group, const struct array *array)
+{
+    int ranks = group->ranks, rank = group->rank;
+    for (int k = 0; k + 1 < ranks; k++) {
+        struct chunk out = chunk_of(array, ranks, modulo(rank - k, ranks)),
+                     in = chunk_of(array, ranks, modulo(rank - 1 - k, ranks));
+        exchange(group, modulo(rank + 1, ranks), out.data, out.bytes, modulo(rank - 1, ranks),
+                 in.data, in.bytes);
+    }
+}
+
+static void ring(struct lt_group *group, const struct array *array, void *scratch)
+{
+    scatter(group, array, scratch);
+    gather(group, array);
+}
+
+/* ---- tree ------------------------------------------------------------------------------------ */
+
+/* The lowest bit of a rank, which is where it meets its parent; of the root, a power of two that is
+ * not below the number of ranks. */
+static int meeting(int rank, int ranks)
+{
+    int bit = 1;
+    while (bit < ranks && !(rank & bit))
+        bit *= 2;
+    return bit;
+}
+
+/* Ranks count from the root. Each takes the arrays of its children, nearest first, then hands the
+ * sum to its parent. */
+static void tree_up(struct lt_group *group, const struct array *array, void *scratch)
+{
+    int rank = group->rank, ranks = group->ranks, top = meeting(rank, ranks);
+    size_t bytes = array->count * array->element;
+    for (int bit = 1; bit < top && rank + bit < ranks; bit *= 2) {
+        exchange(group, -1, NULL, 0, rank + bit, scratch, bytes);
+        add(array, array->data, scratch, array->count);
+    }
+    if (rank)
+        exchange(group, rank - top, array->data, bytes, -1, NULL, 0);
+}
+
+void lt_group_broadcast(struct lt_group *group, int root, void *data, size_t bytes)
+{
+    int ranks = group->ranks, rank = modulo(group->rank - root, ranks), top = meeting(rank, ranks);
+    if (rank)
+        exchange(group, -1, NULL, 0, modulo(rank - top + root, ranks), data, bytes);
+    for (int bit = top / 2; bit >= 1; bit /= 2)
+        if (rank + bit < ranks)
+            exchange(group, modulo(rank + bit + root, ranks), data, bytes, -1, NULL, 0);
+}
+
+static void tree(struct lt_group *group, const struct array *array, void *scratch)
+{
+    tree_up(group, array, scratch);
+    lt_group_broadcast(group, 0, array->data, array->count * array->element);
+}
+
+/* ---- recursive doubling ---------------------------------------------------------------------- */
+
+/* The largest power of two that is not above `ranks`. */
+static int power_below(int ranks)
+{
+    int power = 1;
+    while (2 * power <= ranks)
+        power *= 2;
+    return power;
+}
+
+/* Ranks from `power` on hand their array to rank - power, and get the sum at the end; the others
+ * exchange whole arrays with the rank that differs in one bit, lowest bit first. */
+static void doubling(struct lt_group *group, const struct array *array, void *scratch)
+{
+    int rank = group->rank, power = power_below(group->ranks), extra = group->ranks - power;
+    size_t bytes = array->count * array->element;
+    if (rank >= power) {
+        exchange(group, rank - power, array->data, bytes, -1, NULL, 0);
+        exchange(group, -1, NULL, 0, rank - power, array->data, bytes);
+        return;
+    }
+    if (rank < extra) {
+        exchange(group, -1, NULL, 0, rank + power, scratch, bytes);
+        add(array, array->data, scratch, array->count);
+    }
+    for (int bit = 1; bit < power; bit *= 2) {
+        exchange(group, rank ^ bit, array->data, bytes, rank ^ bit, scratch, bytes);
+        add(array, array->data, scratch, array->count);
+    }
+    if (rank < extra)
+        exchange(group, rank + power, array->data, bytes, -1, NULL, 0);
+}
+
+/* ---- ordered --------------------------------------------------------------------------------- */
+
+/* In round k, rank r sends chunk r + k to its owner and gets its own chunk from rank r - k. The
+ * chunks are added up when all are there, in the order of ranks. */
+static void ordered(struct lt_group *group, const struct array *array, void *scratch)
+{
+    int rank = group->rank, ranks = group->ranks;
+    struct chunk own = chunk_of(array, ranks, rank);
+    char *others = scratch;
+    for (int k = 1; k < ranks; k++) {
+        int to = modulo(rank + k, ranks), from = modulo(rank - k, ranks);
+        struct chunk out = chunk_of(array, ranks, to);
+        exchange(group, to, out.data, out.bytes, from, others + (size_t)from * own.bytes,
+                 own.bytes);
+    }
+    if (own.bytes)
+        memcpy(others + (size_t)rank * own.bytes, own.data, own.bytes);
+    for (int i = 0; i < ranks; i++) {
+        const char *term = others + (size_t)i * own.bytes;
+        if (i == 0 && own.bytes)
+            memcpy(own.data, term, own.bytes);
+        else
+            add(array, own.data, term, own.count);
+    }
+    gather(group, array);
+}
+
+/* ---- the door -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    void (*run)(struct lt_group *group, const struct array *array, void *scratch);
+} kinds[LT_ALL_REDUCE_COUNT] = {
+#define ROW(id, function, text) [LT_ALL_REDUCE_##id] = {(text), (function)},
+    LT_ALL_REDUCE_MAP(ROW)
+#undef ROW
+};
+
+size_t lt_group_scratch(enum lt_all_reduce kind, int ranks, enum lt_dtype dtype, size_t count)
+{
+    size_t chunk = (count + (size_t)ranks - 1) / (size_t)ranks, bytes = lt_dtype_bytes(dtype);
+    switch (kind) {
+    case LT_ALL_REDUCE_RING:
+        return chunk * bytes;
+    case LT_ALL_REDUCE_ORDERED:
+        return chunk * bytes * (size_t)ranks;
+    case LT_ALL_REDUCE_TREE:
+    case LT_ALL_REDUCE_DOUBLING:
+    case LT_ALL_REDUCE_COUNT:
+        break;
+    }
+    return count * bytes;
+}
+
+void lt_group_all_reduce(struct lt_group *group, enum lt_all_reduce kind, enum lt_dtype dtype,
+                         void *data, size_t count, void *scratch)
+{
+    struct array array = array_of(dtype, data, count);
+    if (group->ranks > 1 && count > 0)
+        kinds[kind].run(group, &array, scratch);
+}
+
+void lt_group_reduce_scatter(struct lt_group *group, enum lt_dtype dtype, void *data, size_t count,
+                             void *scratch)
+{
+    struct array array = array_of(dtype, data, count);
+    scatter(group, &array, scratch);
+}
+
+void lt_group_all_gather(struct lt_group *group, enum lt_dtype dtype, void *data, size_t count)
+{
+    struct array array = array_of(dtype, data, count);
+    gather(group, &array);
+}
+
+int lt_all_reduce_find(const char *name)
+{
+    for (int i = 0; i < LT_ALL_REDUCE_COUNT; i++)
+        if (strcmp(name, kinds[i].name) == 0)
+            return i;
+    return -1;
+}
+
+/* ---- formulas -------------------------------------------------------------------------------- */
+
+/* Ring: all chunks but its own go on in the first half, all but the next rank's in the second. */
+static struct lt_group_sent ring_formula(int rank, int ranks, size_t count)
+{
+    int next = modulo(rank + 1, ranks);
+    size_t own = lt_group_chunk(count, ranks, rank + 1) - lt_group_chunk(count, ranks, rank),
+           other = lt_group_chunk(count, ranks, next + 1) - lt_group_chunk(count, ranks, next);
+    return (struct lt_group_sent){2 * count - own - other, 2 * (uint64_t)(ranks - 1)};
+}
+
+/* Tree: a rank sends the array once to its parent, and once to each of its children. */
+static struct lt_group_sent tree_formula(int rank, int ranks, size_t count)
+{
+    uint64_t messages = rank > 0;
+    for (int bit = 1; bit < meeting(rank, ranks) && rank + bit < ranks; bit *= 2)
+        messages++;
+    return (struct lt_group_sent){messages * count, messages};
+}
+
+static struct lt_group_sent doubling_formula(int rank, int ranks, size_t count)
+{
+    int power = power_below(ranks);
+    uint64_t messages = 1;
+    if (rank < power) {
+        messages = rank < ranks - power;
+        for (int bit = 1; bit < power; bit *= 2)
+            messages++;
+    }
+    return (struct lt_group_sent){messages * count, messages};
+}
+
+struct lt_group_sent lt_group_formula(enum lt_all_reduce kind, int rank, int ranks,
+                                      enum lt_dtype dtype, size_t count)
+{
+    struct lt_group_sent sent = {0};
+    if (ranks < 2 || count == 0)
+        return sent;
+    if (kind == LT_ALL_REDUCE_TREE)
+        sent = tree_formula(rank, ranks, count);
+    else if (kind == LT_ALL_REDUCE_DOUBLING)
+        sent = doubling_formula(rank, ranks, count);
+    else
+        sent = ring_formula(rank, ranks, count);
+    sent.bytes *= lt_dtype_bytes(dtype);
+    return sent;
+}

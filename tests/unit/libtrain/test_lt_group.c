@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine's own collectives, on threads that are the ranks: the sums, the same bits on all
+ * ranks, and messages and bytes that equal the formulas, for uneven chunks as well.
+ */
+#include "lt_support.h"
+
+#include <pthread.h>
+
+#include "libtrain/collectives/group.h"
+
+enum { MOST = 9 };
+
+/* Messages on their way between two ranks, in the order in which they were sent. */
+struct message {
+    struct message *next;
+    size_t bytes;
+    char data[];
+};
+
+struct post {
+    pthread_mutex_t lock;
+    pthread_cond_t come;
+    struct message *first[MOST][MOST], *last[MOST][MOST];
+};
+
+struct rank {
+    struct lt_group group;
+    struct post *post;
+    enum lt_all_reduce kind;
+    enum lt_dtype dtype;
+    void *data;
+    size_t count;
+    int root; /* of a broadcast; -1: an all-reduce; -2: its two halves one after the other */
+};
+
+static void send_message(struct post *post, int from, int to, const void *out, size_t bytes)
+{
+    struct message *message = malloc(sizeof *message + bytes);
+    *message = (struct message){.bytes = bytes};
+    if (bytes)
+        memcpy(message->data, out, bytes);
+    pthread_mutex_lock(&post->lock);
+    if (post->first[from][to])
+        post->last[from][to]->next = message;
+    else
+        post->first[from][to] = message;
+    post->last[from][to] = message;
+    pthread_cond_broadcast(&post->come);
+    pthread_mutex_unlock(&post->lock);
+}
+
+static void exchange(void *arg, int to, const void *out, size_t out_bytes, int from, void *in,
+                     size_t in_bytes)
+{
+    struct rank *rank = arg;
+    struct post *post = rank->post;
+    int own = rank->group.rank;
+    if (to >= 0)
+        send_message(post, own, to, out, out_bytes);
+    if (from < 0)
+        return;
+    pthread_mutex_lock(&post->lock);
+    while (!post->first[from][own])
+        pthread_cond_wait(&post->come, &post->lock);
+    struct message *message = post->first[from][own];
+    post->first[from][own] = message->next;
+    pthread_mutex_unlock(&post->lock);
+    assert_int_equal(message->bytes, in_bytes);
+    if (in_bytes)
+        memcpy(in, message->data, in_bytes);
+    free(message);
+}
+
+static void *run_rank(void *arg)
+{
+    struct rank *rank = arg;
+    struct lt_group *group = &rank->group;
+    size_t bytes = lt_group_scratch(rank->kind, group->ranks, rank->dtype, rank->count);
+    void *scratch = malloc(bytes + 1);
+    if (rank->root >= 0) {
+        lt_group_broadcast(group, rank->root, rank->data,
+                           rank->count * lt_dtype_bytes(rank->dtype));
+    } else if (rank->root == -2) {
+        lt_group_reduce_scatter(group, rank->dtype, rank->data, rank->count, scratch);
+        lt_group_all_gather(group, rank->dtype, rank->data, rank->count);
+    } else {
+        lt_group_all_reduce(group, rank->kind, rank->dtype, rank->data, rank->count, scratch);
+    }
+    free(scratch);
+    return NULL;
+}
+
+/* Runs a collective on all ranks; ranks[i].data are arrays of values that differ. */
+static void run(struct rank *ranks, int count, struct rank like)
+{
+    struct post *post = pool_bytes(sizeof *post);
+    pthread_t thread[MOST];
+    pthread_mutex_init(&post->lock, NULL);
+    pthread_cond_init(&post->come, NULL);
+    for (int i = 0; i < count; i++) {
+        ranks[i] = like;
+        ranks[i].post = post;
+        ranks[i].group =
+            (struct lt_group){.rank = i, .ranks = count, .exchange = exchange, .arg = &ranks[i]};
+        ranks[i].data = typed(like.dtype, normals((int64_t)like.count, 100 + (uint64_t)i, 1),
+                              (int64_t)like.count);
+    }
+    for (int i = 0; i < count; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, run_rank, &ranks[i]), 0);
+    for (int i = 0; i < count; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < count; j++)
+            assert_null(post->first[i][j]); /* every message was received */
+    pthread_cond_destroy(&post->come);
+    pthread_mutex_destroy(&post->lock);
+}
+
+/* The sum of all ranks' arrays in the order of ranks, with the type's rounding after each term. */
+static float *sum_in_order(enum lt_dtype dtype, int ranks, size_t count)
+{
+    float *sum = zeros((int64_t)count);
+    for (int i = 0; i < ranks; i++) {
+        void *term = typed(dtype, normals((int64_t)count, 100 + (uint64_t)i, 1), (int64_t)count);
+        float *values = floats(dtype, term, (int64_t)count);
+        for (size_t j = 0; j < count; j++) {
+            float next = i ? sum[j] + values[j] : values[j];
+            sum[j] = dtype == LT_DTYPE_BF16 ? lt_bf16_float(lt_bf16_round(next)) : next;
+        }
+    }
+    return sum;
+}
+
+static const size_t counts[] = {1, 2, 7, 64, 1000, 4097};
+
+/* One all-reduce: bits, sums, bytes and messages of every rank. */
+static void check_all_reduce(enum lt_all_reduce kind, enum lt_dtype dtype, int ranks, size_t count)
+{
+    struct rank all[MOST];
+    run(all, ranks, (struct rank){.kind = kind, .dtype = dtype, .count = count, .root = -1});
+    const float *want = sum_in_order(dtype, ranks, count);
+    float *got = floats(dtype, all[0].data, (int64_t)count);
+    if (kind == LT_ALL_REDUCE_ORDERED)
+        assert_memory_equal(got, want, count * sizeof *got);
+    assert_near("sum", got, want, (int64_t)count, dtype == LT_DTYPE_BF16 ? 0.05 : 1e-6);
+    for (int i = 0; i < ranks; i++) {
+        struct lt_group_sent sent = lt_group_formula(kind, i, ranks, dtype, count);
+        assert_memory_equal(all[i].data, all[0].data, count * lt_dtype_bytes(dtype));
+        assert_int_equal(all[i].group.bytes, sent.bytes);
+        assert_int_equal(all[i].group.messages, sent.messages);
+    }
+}
+
+static void all_reduces(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < LT_ALL_REDUCE_COUNT; kind++)
+        for (int dtype = 0; dtype < LT_DTYPE_COUNT; dtype++)
+            for (int ranks = 1; ranks <= MOST; ranks++)
+                for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+                    check_all_reduce((enum lt_all_reduce)kind, (enum lt_dtype)dtype, ranks,
+                                     counts[i]);
+                    pool_free(NULL);
+                }
+}
+
+/* 2 S (N - 1) / N where N divides the array; all ranks of a tree together 2 S (N - 1); S log2 N. */
+static void formulas(void **state)
+{
+    (void)state;
+    const size_t count = 960;
+    for (int log = 1, ranks = 2; log <= 3; log++, ranks *= 2) {
+        uint64_t tree = 0, bytes = count * 4;
+        for (int rank = 0; rank < ranks; rank++) {
+            uint64_t size = (uint64_t)ranks;
+            struct lt_group_sent ring =
+                lt_group_formula(LT_ALL_REDUCE_RING, rank, ranks, LT_DTYPE_FP32, count);
+            assert_int_equal(ring.bytes, 2 * bytes * (size - 1) / size);
+            assert_int_equal(ring.messages, 2 * (size - 1));
+            tree += lt_group_formula(LT_ALL_REDUCE_TREE, rank, ranks, LT_DTYPE_FP32, count).bytes;
+            assert_int_equal(
+                lt_group_formula(LT_ALL_REDUCE_DOUBLING, rank, ranks, LT_DTYPE_FP32, count).bytes,
+                bytes * (uint64_t)log);
+        }
+        assert_int_equal(tree, 2 * bytes * (uint64_t)(ranks - 1));
+    }
+}
+
+/* The halves of ring are ring; a broadcast brings the root's array to all ranks. */
+static void halves_and_broadcasts(void **state)
+{
+    (void)state;
+    for (int ranks = 2; ranks <= MOST; ranks++) {
+        struct rank halves[MOST], whole[MOST], spread[MOST];
+        struct rank like = {.kind = LT_ALL_REDUCE_RING, .count = 1001, .root = -2};
+        run(halves, ranks, like);
+        like.root = -1;
+        run(whole, ranks, like);
+        for (int i = 0; i < ranks; i++)
+            assert_memory_equal(halves[i].data, whole[0].data, 4004);
+        for (int root = 0; root < ranks; root++) {
+            const float *want = normals(1001, 100 + (uint64_t)root, 1);
+            uint64_t messages = 0;
+            like.root = root;
+            run(spread, ranks, like);
+            for (int i = 0; i < ranks; i++) {
+                assert_memory_equal(spread[i].data, want, 4004);
+                messages += spread[i].group.messages;
+            }
+            assert_int_equal(messages, ranks - 1);
+        }
+        pool_free(NULL);
+    }
+}
+
+static void names(void **state)
+{
+    (void)state;
+    assert_int_equal(lt_all_reduce_find("ring"), LT_ALL_REDUCE_RING);
+    assert_int_equal(lt_all_reduce_find("ordered"), LT_ALL_REDUCE_ORDERED);
+    assert_int_equal(lt_all_reduce_find("library"), -1);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, pool_free)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(all_reduces),
+        TEST(formulas),
+        TEST(halves_and_broadcasts),
+        TEST(names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
