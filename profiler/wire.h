@@ -38,7 +38,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC         0x306c6f6f70484354ull /* "TCHpool0" */
-#define WIRE_VERSION       3u
+#define WIRE_VERSION       4u
 #define WIRE_HEADER_BYTES  16384u
 #define WIRE_SEGMENT_BYTES (64u << 10)
 #define WIRE_SEGMENT_CAP   1024u /* 64 MiB a process unless $TACHO_POOL_MIB says otherwise */
@@ -86,6 +86,8 @@ struct wire_loan {
 #define WIRE_ENV_GPU_KINDS "TACHO_GPU_KINDS"
 /* Cap of device buffers a process, MiB. */
 #define WIRE_ENV_GPU_MIB "TACHO_GPU_MIB"
+/* Most memory on a device for CUPTI's own buffers, a context, MiB. */
+#define WIRE_ENV_GPU_DEVICE_MIB "TACHO_GPU_DEVICE_MIB"
 /* Path of the libcupti to use. */
 #define WIRE_ENV_CUPTI "TACHO_CUPTI"
 /* What CUDA_INJECTION64_PATH was before: loaded after the agent. */
@@ -110,6 +112,7 @@ enum wire_state { WIRE_FREE = 0, WIRE_TAKEN = 1, WIRE_ACTIVE = 2, WIRE_FULL = 3 
     X(NO_TIME, 1, "counter sample dropped: its timestamp is of a clock unknown here") \
     X(GPU_DROPPED, 1, "device record dropped by CUPTI: its own buffers were full") \
     X(GPU_NO_BUFFER, 1, "device record dropped: all buffers full (raise TACHO_GPU_MIB)") \
+    X(GPU_TAKEN, 1, "device record lost in a buffer that another profiler got") \
     X(GPU_LATE, 1, "device records not flushed: CUPTI did not answer when the process ended") \
     X(NCCL_SLOTS, 1, "collective not recorded: table of running collectives full") \
     X(NO_FOLDER, 1, \
@@ -254,6 +257,12 @@ _Static_assert(sizeof(struct wire_record) == 16, "record header is 16 bytes");
 #define WIRE_GPU_GAPS         16u
 #define WIRE_GPU_NAME_TAG     0x7ac0000000000000ull
 #define WIRE_GPU_NAME_MAX     32768u /* bytes of a kernel's name */
+/* Callback id, in the driver's domain, of the call that the agent makes itself
+ * (cuDriverGetVersion): no row. */
+#define WIRE_GPU_OWN_CALL 2u
+/* CUPTI before 13.1 update 1 gives graph launches wrong correlation ids once its kinds were all off
+ * (its release notes): these are not kept. */
+#define WIRE_GPU_GRAPH_IDS_OK 130101u
 
 enum wire_gpu_state {
     WIRE_GPU_STARTING = 0,
@@ -267,6 +276,7 @@ enum wire_gpu_state {
     X(NONE, "") \
     X(SPACE, "no space for its buffers") \
     X(LIBRARY, "libcupti was not found") \
+    X(OPEN, "CUPTI does not start") \
     X(SYMBOL, "libcupti lacks what is needed") \
     X(SUBSCRIBE, "another tool holds CUPTI") \
     X(REGISTER, "CUPTI refused the buffers") \
@@ -288,7 +298,8 @@ struct wire_buffer {
     uint32_t stream;
     uint32_t dropped; /* records that CUPTI says it lost */
     uint32_t records;
-    uint32_t reserved[5];
+    uint32_t forced; /* given back by a forced flush: records in it may be incomplete */
+    uint32_t reserved[4];
 };
 _Static_assert(sizeof(struct wire_buffer) == 64, "directory line is one cache line");
 
@@ -357,6 +368,8 @@ struct wire_gpu {
     uint32_t buffer_bytes, buffer_cap, name_cap, cupti_version;
     int32_t driver_version; /* of CUDA, 13000 for 13.0; 0 = not known */
     uint32_t whole_graphs;
+    uint64_t device_buffer_bytes; /* CUPTI's own buffers on a device; 0 = not known */
+    uint64_t device_buffers;      /* at most, a context */
     uint64_t directory_offset, names_offset, buffers_offset, file_bytes;
     char library[512]; /* the libcupti in use */
     char holder[64];   /* the tool that holds CUPTI, where CUPTI says so */
@@ -364,11 +377,13 @@ struct wire_gpu {
     _Atomic uint32_t stage; /* enum wire_gpu_stage */
     _Atomic uint32_t error; /* CUptiResult behind it */
     _Atomic uint32_t buffers_backed;
-    _Atomic uint32_t anchors;   /* ever taken; the last WIRE_GPU_ANCHORS are kept, number n in
-                                   anchor[n % WIRE_GPU_ANCHORS] */
-    _Atomic uint32_t gaps;      /* ever begun; kept likewise */
-    _Atomic uint32_t recording; /* 1: inside of a capture window */
-    _Atomic uint32_t windows;   /* ever opened */
+    _Atomic uint32_t anchors;        /* ever taken; the last WIRE_GPU_ANCHORS are kept, number n in
+                                        anchor[n % WIRE_GPU_ANCHORS] */
+    _Atomic uint32_t gaps;           /* ever begun; kept likewise */
+    _Atomic uint32_t recording;      /* 1: inside of a capture window */
+    _Atomic uint32_t windows;        /* ever opened */
+    _Atomic int64_t graph_ids_until; /* CLOCK_MONOTONIC ns when the kinds were first all off; 0 =
+                                        never, or the CUPTI is WIRE_GPU_GRAPH_IDS_OK */
     _Atomic uint64_t sequence;
     _Atomic uint64_t step;      /* index + 1 of the newest tacho.step; 0 = none yet */
     _Atomic uint64_t step_time; /* when it began, CLOCK_MONOTONIC ns */

@@ -7,7 +7,18 @@
 
 #include <stdint.h>
 
-enum fake_what { FAKE_LAUNCH, FAKE_COPY, FAKE_SET, FAKE_EVENT, FAKE_WAIT, FAKE_SYNC, FAKE_GRAPH };
+enum fake_what {
+    FAKE_LAUNCH,
+    FAKE_COPY,
+    FAKE_SET,
+    FAKE_EVENT,
+    FAKE_WAIT,
+    FAKE_SYNC,
+    FAKE_GRAPH,
+    FAKE_QUERY,  /* of an event that is not ready */
+    FAKE_HOST,   /* a function of the host on a stream */
+    FAKE_VERSION /* cuDriverGetVersion */
+};
 
 /* A call of the program. The runtime's, or the driver's where `driver` is set. */
 struct fake_call {
@@ -17,6 +28,7 @@ struct fake_call {
     uint64_t bytes;
     const char *kernel;
     uint64_t graph_node;
+    int endless; /* a kernel that never ends */
 };
 
 typedef void (*fake_tool)(struct fake_call *c);

@@ -8,13 +8,17 @@
  *     --ms N                    sleep after each step   --fork N      children that fork after
  * cuInit and launch nothing
  *     --spawn N                 children that exec this program anew, with --steps and --kernels
- *     --end exit|osexit|kill    how it ends             --kineto N:M  torch.profiler from step N to
- * step M
+ *     --end exit|osexit|kill    how it ends
+ *     --kineto N:M  torch.profiler from step N (-1: before cuInit) to step M
  *     --tell                    the hook tells of torch.profiler
  *     --late                    cuInit without injection, then NVTX: the lazy door
  *     --ranges N                N ranges `layer` in a step's range `forward`, each with a `matmul`;
  * kernels are launched in these, three in each layer and one in `forward` itself
  *     --odd N                   each Nth step has a range `sweep` somewhere
+ *     --graphs N                launches of a CUDA graph in each step, of four kernels
+ *     --host N                  functions of the host in each step, every second one in a graph
+ *     --poll N                  queries of an event that is not ready, in each step
+ *     --endless                 the last kernel of all never ends
  *     --skip N                  from step N on each second step lacks the last layer
  */
 #include <dlfcn.h>
@@ -33,10 +37,11 @@
 
 static struct {
     long steps, kernels, threads, ms, fork, spawn, kineto_from, kineto_to, ranges, odd, skip;
+    long graphs, host, poll;
     const char *end;
-    int tell, late, quiet;
+    int tell, late, quiet, endless;
 } opt = {
-    .steps = 5, .kernels = 20, .threads = 1, .end = "exit", .kineto_from = -1, .kineto_to = -1};
+    .steps = 5, .kernels = 20, .threads = 1, .end = "exit", .kineto_from = -2, .kineto_to = -2};
 
 static void (*gpu_call)(struct fake_call *c);
 static struct tacho_nvtx nvtx;
@@ -67,8 +72,19 @@ static void *work(void *arg)
         k.graph_node = i % 10 == 9 ? (uint64_t)i : 0;
         gpu_call(&k);
     }
+    for (long i = 0; i < opt.graphs; i++)
+        gpu_call(&(struct fake_call){.what = FAKE_GRAPH,
+                                     .stream = stream,
+                                     .driver = (int)(i % 2),
+                                     .kernel = kernel_name[0]});
+    for (long i = 0; i < opt.host; i++)
+        gpu_call(&(struct fake_call){
+            .what = FAKE_HOST, .stream = stream, .graph_node = (uint64_t)(i % 2)});
     gpu_call(&set);
     gpu_call(&event);
+    for (long i = 0; i < opt.poll; i++)
+        gpu_call(
+            &(struct fake_call){.what = FAKE_QUERY, .stream = stream, .driver = 1, .event = 3});
     gpu_call(&wait);
     gpu_call(&sync);
     return NULL;
@@ -132,10 +148,9 @@ static void step(long index)
 
 static void kineto(int on)
 {
-    void *cupti = dlopen("libcupti.so.13", RTLD_LAZY | RTLD_NOLOAD);
-    void *tacho = getenv("TACHO_TEST_LIBRARY")
-                      ? dlopen(getenv("TACHO_TEST_LIBRARY"), RTLD_LAZY | RTLD_NOLOAD)
-                      : NULL;
+    void *cupti = dlopen("libcupti.so.13", RTLD_LAZY);
+    void *tacho =
+        getenv("TACHO_TEST_LIBRARY") ? dlopen(getenv("TACHO_TEST_LIBRARY"), RTLD_LAZY) : NULL;
     void (*f)(int) = cupti ? (void (*)(int))(uintptr_t)dlsym(cupti, "fake_kineto") : NULL;
     void (*told)(int) =
         tacho ? (void (*)(int))(uintptr_t)dlsym(tacho, "tacho_device_profiler") : NULL;
@@ -175,13 +190,13 @@ static void children(char **argv)
 
 static void options(int argc, char **argv)
 {
-    static const struct option table[] = {{"steps", 1, 0, 's'},   {"kernels", 1, 0, 'k'},
-                                          {"threads", 1, 0, 't'}, {"ms", 1, 0, 'm'},
-                                          {"fork", 1, 0, 'f'},    {"spawn", 1, 0, 'p'},
-                                          {"end", 1, 0, 'e'},     {"kineto", 1, 0, 'K'},
-                                          {"tell", 0, 0, 'T'},    {"late", 0, 0, 'L'},
-                                          {"ranges", 1, 0, 'r'},  {"odd", 1, 0, 'o'},
-                                          {"skip", 1, 0, 'S'},    {0}};
+    static const struct option table[] = {
+        {"steps", 1, 0, 's'}, {"kernels", 1, 0, 'k'}, {"threads", 1, 0, 't'},
+        {"ms", 1, 0, 'm'},    {"fork", 1, 0, 'f'},    {"spawn", 1, 0, 'p'},
+        {"end", 1, 0, 'e'},   {"kineto", 1, 0, 'K'},  {"tell", 0, 0, 'T'},
+        {"late", 0, 0, 'L'},  {"ranges", 1, 0, 'r'},  {"odd", 1, 0, 'o'},
+        {"skip", 1, 0, 'S'},  {"graphs", 1, 0, 'g'},  {"host", 1, 0, 'h'},
+        {"poll", 1, 0, 'P'},  {"endless", 0, 0, 'E'}, {0}};
     for (int c; (c = getopt_long(argc, argv, "", table, NULL)) != -1;)
         switch (c) {
         case 's':
@@ -224,6 +239,18 @@ static void options(int argc, char **argv)
         case 'S':
             opt.skip = atol(optarg);
             break;
+        case 'g':
+            opt.graphs = atol(optarg);
+            break;
+        case 'h':
+            opt.host = atol(optarg);
+            break;
+        case 'P':
+            opt.poll = atol(optarg);
+            break;
+        case 'E':
+            opt.endless = 1;
+            break;
         default:
             exit(2);
         }
@@ -239,6 +266,8 @@ int main(int argc, char **argv)
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
     int (*init)(unsigned) = cuda ? (int (*)(unsigned))(uintptr_t)dlsym(cuda, "cuInit") : NULL;
     gpu_call = cuda ? (void (*)(struct fake_call *))(uintptr_t)dlsym(cuda, "fake_cuda_call") : NULL;
+    if (cuda && opt.kineto_from == -1)
+        kineto(1);
     if (!init || !gpu_call || init(0)) {
         fprintf(stderr, "no substitute libcuda\n");
         return 1;
@@ -255,6 +284,9 @@ int main(int argc, char **argv)
             kineto(0);
         step(i);
     }
+    if (opt.endless)
+        gpu_call(&(struct fake_call){
+            .what = FAKE_LAUNCH, .stream = 7, .kernel = kernel_name[0], .endless = 1});
     if (!strcmp(opt.end, "kill"))
         raise(SIGKILL);
     if (!strcmp(opt.end, "osexit"))

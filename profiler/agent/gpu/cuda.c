@@ -48,6 +48,7 @@ static int driver_version(void **library)
     int (*get)(int *) = cuda ? (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDriverGetVersion") : NULL;
     if (get && get(&version))
         version = 0;
+    agent_cuda.driver_version = get;
     *library = cuda;
     return version;
 }
@@ -137,7 +138,7 @@ static void device_step(uint64_t index, bool paused)
     gpu_range_step(index);
     if (gpu_range_busy())
         return;
-    if (paused)
+    if (paused && agent_capture_may_pause())
         agent_cupti_pause(true);
     else
         agent_cupti_window((int64_t)(index & INT64_MAX));

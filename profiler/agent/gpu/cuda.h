@@ -30,14 +30,19 @@ struct agent_cuda {
     _Atomic uint32_t want_buffers;
     _Atomic uint32_t taken;                          /* another profiler has the records */
     _Atomic uint64_t requests, completions, records; /* ever */
-    _Atomic uint32_t epoch;                          /* of loaded modules, from 1 */
+    _Atomic uint32_t forcing;                        /* a forced flush is under way */
+    _Atomic uint32_t graphs;                         /* a CUDA graph was launched */
+    uint32_t epoch; /* of the walk over a buffer, from 1; with the lock of walks */
+    int (*driver_version)(int *version);
 };
 extern struct agent_cuda agent_cuda;
 
 /* cupti_find.c. Loads libcupti and looks up its functions. False: *stage says what is missing; path
- * gets where it was found. */
+ * gets where it was found. A library that was rejected is not found again. */
 bool agent_cupti_find(struct cupti *cupti, int driver_version, char *path, size_t size,
                       enum wire_gpu_stage *stage);
+void agent_cupti_reject(struct cupti *cupti);
+#define CUPTI_REJECTED_MOST 8u
 
 /* cupti.c. Starts recording; the file exists. False: the stage and error are in the file. */
 bool agent_cupti_start(void);
@@ -48,12 +53,17 @@ void agent_cupti_end(void);
 
 /* cupti_capture.c. Chooses the kinds and maps the control file. */
 void agent_capture_open(void);
-/* Enables the kinds if a window is open. 0 or CUPTI's result. */
-int agent_capture_begin(void);
+/* Settings that CUPTI wants before buffers are registered and kinds enabled. */
+void agent_capture_configure(void);
+/* Registers the buffers and enables the kinds if a window is open. 0, or CUPTI's result, with the
+ * stage. */
+int agent_capture_begin(enum wire_gpu_stage *stage);
 void agent_capture_end(void);
 bool agent_capture_enabled(void);
 /* Takes the records back from another profiler. */
 void agent_capture_restart(void);
+/* May steps run unrecorded? Not where that spoils the ids of graph launches that follow. */
+bool agent_capture_may_pause(void);
 /* Reads the control file and opens or closes the window. index: of the tacho.step that begins, -1 =
  * no step. */
 void agent_cupti_window(int64_t index);
@@ -78,6 +88,11 @@ void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size
 void agent_buffer_grow(void);
 /* Has CUPTI written into any lent buffer since the last call? On the flush thread. */
 bool agent_buffer_written(void);
+/* How many buffers CUPTI has. */
+uint32_t agent_buffer_lent(void);
+/* CUPTI holds no buffer any more: those that it gave to another profiler are handed to the
+ * collector. */
+void agent_buffer_reclaim(void);
 /* Takes a reading of all clocks into the file. */
 void agent_buffer_anchor(void);
 

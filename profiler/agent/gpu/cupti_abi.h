@@ -15,6 +15,7 @@
 enum cupti_result {
     CUPTI_OK = 0,
     CUPTI_MAX_LIMIT_REACHED = 12,
+    CUPTI_NOT_INITIALIZED = 15, /* the driver is too old for this CUPTI */
     CUPTI_QUEUE_EMPTY = 18,
     CUPTI_MULTIPLE_SUBSCRIBERS = 39,
     CUPTI_UNKNOWN = 999,
@@ -36,9 +37,13 @@ enum cupti_result {
     X(SYNCHRONIZATION, 38, 1) \
     X(MEMORY2, 49, 0) \
     X(GRAPH_TRACE, 51, 0)
+/* ... since 13.1 */
+#define CUPTI_NEWER_KIND_MAP(X) \
+    X(GRAPH_HOST_NODE, 56, 1) \
+    X(HOST_LAUNCH, 58, 1)
 enum cupti_kind {
 #define CUPTI_KIND_ENUM(name, value, on) CUPTI_KIND_##name = (value),
-    CUPTI_KIND_MAP(CUPTI_KIND_ENUM)
+    CUPTI_KIND_MAP(CUPTI_KIND_ENUM) CUPTI_NEWER_KIND_MAP(CUPTI_KIND_ENUM)
 #undef CUPTI_KIND_ENUM
         CUPTI_KIND_KERNEL = 3
 };
@@ -46,20 +51,27 @@ enum cupti_kind {
 /* Fields of records that the agent touches: the same in every version. */
 #define CUPTI_KERNEL_NAME_AT     104u
 #define CUPTI_DEVICE_NAME_AT     136u
+#define CUPTI_KERNEL_GRAPH_AT    156u
+#define CUPTI_KERNEL_GRAPH_BYTES 176u /* shorter ones have no graph */
 #define CUPTI_API_CBID_AT        4u
 #define CUPTI_OVERHEAD_DATA_AT   48u /* only in records that are longer; the client frees it */
 #define CUPTI_OVERHEAD_LONG_SIZE 56u
 
-enum cupti_attribute { CUPTI_ATTR_ZEROED_BUFFER = 5, CUPTI_ATTR_PER_THREAD_BUFFER = 9 };
+enum cupti_attribute {
+    CUPTI_ATTR_DEVICE_BUFFER_SIZE = 0,
+    CUPTI_ATTR_DEVICE_BUFFER_POOL_LIMIT = 2,
+    CUPTI_ATTR_ZEROED_BUFFER = 5,
+    CUPTI_ATTR_PER_THREAD_BUFFER = 9,
+};
 enum { CUPTI_FLUSH_FORCED = 1, CUPTI_THREAD_ID_SYSTEM = 1, CUPTI_SITE_ENTER = 0 };
 enum cupti_domain {
     CUPTI_DOMAIN_DRIVER = 1,
     CUPTI_DOMAIN_RUNTIME = 2,
-    CUPTI_DOMAIN_RESOURCE = 3,
 };
-enum { CUPTI_RESOURCE_MODULE_UNLOAD = 7 };
 enum { CUPTI_EXTERNAL_CUSTOM0 = 3, CUPTI_EXTERNAL_CUSTOM1 = 4 };
 
+/* A call that the agent makes itself, to see whether it is recorded (WIRE_GPU_OWN_CALL). */
+#define CUPTI_DRIVER_OWN_MAP(X) X(cuDriverGetVersion, 2)
 /* Calls of the driver interface that launch work: those of programs that do not use the runtime
  * (Triton, JAX). */
 #define CUPTI_DRIVER_LAUNCH_MAP(X) \
@@ -117,8 +129,11 @@ struct cupti_subscriber_params {
     const char *name;
     char *old;
     size_t old_size;
+    uint8_t several; /* from 13.3 on: others may subscribe, too */
+    uint8_t padding[7];
 };
-#define CUPTI_OLD_NAME_BYTES 64u
+#define CUPTI_SUBSCRIBER_PARAMS_OLD_BYTES 32u /* before 13.3 */
+#define CUPTI_OLD_NAME_BYTES              64u
 
 /* The beginning of what a callback of an API call gets. */
 struct cupti_callback_data {
@@ -150,6 +165,8 @@ typedef void (*cupti_complete)(void *context, uint32_t stream, uint8_t *buffer, 
     X(ActivityGetNumDroppedRecords, 0, (void *context, uint32_t stream, size_t *dropped)) \
     X(ActivityFlushAll, 1, (uint32_t flag)) \
     X(ActivitySetAttribute, 0, (int attribute, size_t *size, void *value)) \
+    X(ActivityGetAttribute, 0, (int attribute, size_t *size, void *value)) \
+    X(ActivityEnableAllSyncRecords, 0, (uint8_t enable)) \
     X(ActivityEnableRuntimeApi, 0, (uint32_t cbid, uint8_t enable)) \
     X(ActivityEnableDriverApi, 0, (uint32_t cbid, uint8_t enable)) \
     X(ActivityRegisterTimestampCallback, 0, (uint64_t(*now)(void))) \
@@ -166,6 +183,8 @@ struct cupti {
 /* Versions as cuptiGetVersion counts them. */
 #define CUPTI_VERSION_NULL_BUFFER_OK 27u /* 12.9: a NULL buffer no longer crashes */
 #define CUPTI_VERSION_TIMESTAMP_OK \
-    130100u /* 13.1: the timestamp callback no longer loses kernel times */
+    130100 /* 13.1: the timestamp callback no longer loses kernel times */
+#define CUPTI_VERSION_NEWER_KINDS 130100 /* 13.1: CUPTI_NEWER_KIND_MAP */
+#define CUPTI_VERSION_SEVERAL     130300 /* 13.3: several subscribers */
 
 #endif

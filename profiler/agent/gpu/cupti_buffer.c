@@ -29,7 +29,8 @@ struct agent_cuda agent_cuda;
  * there). */
 static pthread_mutex_t walk_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER; /* takes no other */
-static _Atomic(uint8_t *) scratch[SCRATCHES];                 /* free ones */
+static _Atomic(uint8_t *) scratch[SCRATCHES];                 /* all that were made */
+static _Atomic uint32_t scratch_lent[SCRATCHES];
 /* For the flush thread: how far a lent buffer was filled. */
 static uint32_t written[WIRE_GPU_BUFFERS * 64u];
 
@@ -111,7 +112,6 @@ bool agent_buffer_open(int driver_version)
     self->names = (struct wire_gpu_name *)(void *)(map + names);
     self->buffers = (uint8_t *)map + buffers;
     self->gpu = gpu;
-    relaxed_store(&self->epoch, 1);
     close(fd);
     return rename(path, final) == 0;
 fail:
@@ -163,31 +163,43 @@ void agent_buffer_grow(void)
 
 /* ---- lending ---- */
 
-/* Memory for CUPTI when no buffer is free: what it writes there is only counted. */
+/* Memory for CUPTI when no buffer is free: what it writes there is only counted. NULL: there is no
+ * more. */
 static uint8_t *scratch_take(void)
 {
     for (unsigned i = 0; i < SCRATCHES; i++) {
-        uint8_t *buffer = atomic_exchange_explicit(&scratch[i], NULL, memory_order_acq_rel);
+        uint32_t none = 0;
+        if (!atomic_compare_exchange_strong_explicit(&scratch_lent[i], &none, 1,
+                                                     memory_order_acq_rel, memory_order_relaxed))
+            continue;
+        uint8_t *buffer = atomic_load_explicit(&scratch[i], memory_order_acquire);
         if (buffer)
             return buffer;
+        void *made =
+            mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (made != MAP_FAILED)
+            atomic_store_explicit(&scratch[i], made, memory_order_release);
+        else
+            atomic_store_explicit(&scratch_lent[i], 0, memory_order_release);
+        return made == MAP_FAILED ? NULL : made;
     }
-    void *buffer =
-        mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return buffer == MAP_FAILED ? NULL : buffer;
+    return NULL;
 }
 
-/* Keeps the memory for the next time, zeroed as CUPTI expects it; beyond SCRATCHES it is
- * unmapped. */
-static void scratch_give(uint8_t *buffer)
+/* Which one of the agent's a buffer is; SCRATCHES: none. */
+static unsigned scratch_find(const uint8_t *buffer)
 {
-    memset(buffer, 0, SCRATCH_BYTES);
-    for (unsigned i = 0; i < SCRATCHES; i++) {
-        uint8_t *none = NULL;
-        if (atomic_compare_exchange_strong_explicit(&scratch[i], &none, buffer,
-                                                    memory_order_acq_rel, memory_order_relaxed))
-            return;
-    }
-    munmap(buffer, SCRATCH_BYTES);
+    unsigned i = 0;
+    while (i < SCRATCHES && atomic_load_explicit(&scratch[i], memory_order_acquire) != buffer)
+        i++;
+    return i;
+}
+
+/* Takes the memory back for the next time, zeroed as CUPTI expects it. */
+static void scratch_give(unsigned which)
+{
+    memset(atomic_load_explicit(&scratch[which], memory_order_acquire), 0, SCRATCH_BYTES);
+    atomic_store_explicit(&scratch_lent[which], 0, memory_order_release);
 }
 
 /* Takes a free buffer and has the flush thread make more when few are left. NULL: none is free. */
@@ -205,7 +217,7 @@ static uint8_t *buffer_take(void)
             atomic_compare_exchange_strong_explicit(&buffer->state, &state, WIRE_BUFFER_LENT,
                                                     memory_order_acquire, memory_order_relaxed)) {
             buffer->generation++;
-            buffer->valid = buffer->records = buffer->dropped = 0;
+            buffer->valid = buffer->records = buffer->dropped = buffer->forced = 0;
             buffer->sequence = 0;
             taken = agent_cuda.buffers + (uint64_t)i * gpu->buffer_bytes;
         } else {
@@ -262,12 +274,11 @@ static uint32_t name_intern(const char *text)
     return agent_name_intern(WIRE_TEXT_NAME, text, strnlen(text, WIRE_GPU_NAME_MAX), true);
 }
 
-/* The arena id of a name, by its address: the text at an address may change only when a module
- * was unloaded. */
+/* The arena id of a name, by its address. The text at an address changes only where a module was
+ * unloaded and another one loaded, so each buffer looks at it once. */
 static uint32_t name_of(uint64_t pointer)
 {
-    uint32_t epoch = atomic_load_explicit(&agent_cuda.epoch, memory_order_acquire),
-             mask = WIRE_GPU_NAMES - 1;
+    uint32_t epoch = agent_cuda.epoch, mask = WIRE_GPU_NAMES - 1;
     uint32_t i = (uint32_t)((pointer * 0x9e3779b97f4a7c15u) >> 40) & mask;
     if (!pointer)
         return 0;
@@ -317,21 +328,32 @@ static void note_api(unsigned domain, uint32_t cbid)
                           memory_order_release);
 }
 
-/* Replaces the pointers of a record by ids that the collector understands, notes the names of API
- * functions, and frees what CUPTI leaves to its client. */
-static void note_record(uint8_t *record, size_t bytes)
+static void note_size(const uint8_t *record, size_t bytes)
 {
     uint32_t kind = read32(record);
     if (kind < WIRE_GPU_KINDS && bytes && !relaxed_load(&agent_cuda.gpu->record_bytes[kind]))
         atomic_store_explicit(&agent_cuda.gpu->record_bytes[kind], (uint32_t)bytes,
                               memory_order_release);
+}
+
+/* Replaces the pointers of a record by ids that the collector understands, notes the names of API
+ * functions, and frees what CUPTI leaves to its client. */
+static void note_record(uint8_t *record, size_t bytes)
+{
+    uint32_t kind = read32(record);
+    note_size(record, bytes);
     switch (kind) {
     case CUPTI_KIND_KERNEL:
     case CUPTI_KIND_CONCURRENT_KERNEL:
+        if (bytes >= CUPTI_KERNEL_GRAPH_BYTES && read32(record + CUPTI_KERNEL_GRAPH_AT))
+            relaxed_store(&agent_cuda.graphs, 1);
         replace_name(record, bytes, CUPTI_KERNEL_NAME_AT);
         break;
     case CUPTI_KIND_DEVICE:
         replace_name(record, bytes, CUPTI_DEVICE_NAME_AT);
+        break;
+    case CUPTI_KIND_GRAPH_TRACE:
+        relaxed_store(&agent_cuda.graphs, 1);
         break;
     case CUPTI_KIND_DRIVER:
     case CUPTI_KIND_RUNTIME:
@@ -365,53 +387,105 @@ static uint32_t walk(uint8_t *buffer, size_t valid, bool note)
     return count;
 }
 
-/* A buffer has come back from CUPTI with records in it: notes their names while the pointers are
- * valid, and hands it to the collector. */
+/* How many bytes of a buffer hold records, where CUPTI has not said it: up to the first that is
+ * zero. The last one counts if a record of its kind was seen before. */
+static size_t filled(uint8_t *buffer, size_t bytes)
+{
+    uint8_t *record = NULL, *before = NULL;
+    while (agent_cuda.cupti.ActivityGetNextRecord(buffer, bytes, &record) == CUPTI_OK && record) {
+        if (before)
+            note_size(before, (size_t)(record - before));
+        before = record;
+    }
+    if (!before)
+        return 0;
+    uint32_t kind = read32(before), last = 0;
+    if (kind < WIRE_GPU_KINDS)
+        last = relaxed_load(&agent_cuda.gpu->record_bytes[kind]);
+    if (!last)
+        agent_lose(WIRE_LOSS_GPU_TAKEN, 1);
+    return (size_t)(before - buffer) + last;
+}
+
+/* A buffer has come back with records in it: notes their names while the pointers are valid, and
+ * hands it to the collector. */
+static void publish(struct wire_buffer *buffer, uint8_t *data, size_t valid)
+{
+    pthread_mutex_lock(&walk_lock);
+    agent_cuda.epoch++;
+    buffer->records = walk(data, valid, true);
+    buffer->valid = (uint32_t)valid;
+    buffer->sequence = relaxed_add(&agent_cuda.gpu->sequence, 1) + 1;
+    pthread_mutex_unlock(&walk_lock);
+    relaxed_add(&agent_cuda.records, buffer->records);
+    atomic_store_explicit(&buffer->state, valid ? WIRE_BUFFER_DONE : WIRE_BUFFER_FREE,
+                          memory_order_release);
+}
+
 static void buffer_done(struct wire_buffer *buffer, void *context, uint32_t stream, uint8_t *data,
                         size_t valid)
 {
     size_t dropped = 0;
-    pthread_mutex_lock(&walk_lock);
-    buffer->records = walk(data, valid, true);
-    buffer->valid = (uint32_t)valid;
     buffer->context = (uint64_t)(uintptr_t)context;
     buffer->stream = stream;
-    buffer->sequence = relaxed_add(&agent_cuda.gpu->sequence, 1) + 1;
-    pthread_mutex_unlock(&walk_lock);
+    buffer->forced = atomic_load_explicit(&agent_cuda.forcing, memory_order_acquire);
     if (agent_cuda.cupti.ActivityGetNumDroppedRecords &&
         agent_cuda.cupti.ActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK &&
         dropped) {
         buffer->dropped = (uint32_t)dropped;
         agent_lose(WIRE_LOSS_GPU_DROPPED, dropped);
     }
-    relaxed_add(&agent_cuda.records, buffer->records);
-    atomic_store_explicit(&buffer->state, valid ? WIRE_BUFFER_DONE : WIRE_BUFFER_FREE,
-                          memory_order_release);
+    publish(buffer, data, valid);
 }
 
-/* On a thread of CUPTI's, or on one that flushes. */
+/* On a thread of CUPTI's, or on one that flushes. A buffer that is not the agent's is another
+ * profiler's, from before the agent took the records back: it is left alone. */
 void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size,
                            size_t valid)
 {
-    if (!buffer || !agent_cuda_live())
-        return;
     int saved = errno;
     const struct wire_gpu *gpu = agent_cuda.gpu;
-    uint64_t offset = (uint64_t)(buffer - agent_cuda.buffers);
+    unsigned which = buffer ? scratch_find(buffer) : SCRATCHES;
     if (valid > size)
         valid = size;
-    relaxed_add(&agent_cuda.completions, 1);
-    if (buffer >= agent_cuda.buffers && offset < (uint64_t)gpu->buffer_cap * gpu->buffer_bytes &&
-        offset % gpu->buffer_bytes == 0) {
-        buffer_done(&agent_cuda.directory[offset / gpu->buffer_bytes], context, stream, buffer,
-                    valid);
-    } else {
-        uint32_t lost = walk(buffer, valid, false);
+    if (which < SCRATCHES) {
+        uint32_t lost = agent_cuda_live() ? walk(buffer, valid, false) : 0;
         if (lost)
             agent_lose(WIRE_LOSS_GPU_NO_BUFFER, lost);
-        scratch_give(buffer);
+        scratch_give(which);
+    }
+    if (buffer && agent_cuda_live()) {
+        uint64_t offset = (uint64_t)(buffer - agent_cuda.buffers);
+        relaxed_add(&agent_cuda.completions, 1);
+        if (buffer >= agent_cuda.buffers &&
+            offset < (uint64_t)gpu->buffer_cap * gpu->buffer_bytes &&
+            offset % gpu->buffer_bytes == 0)
+            buffer_done(&agent_cuda.directory[offset / gpu->buffer_bytes], context, stream, buffer,
+                        valid);
     }
     errno = saved;
+}
+
+uint32_t agent_buffer_lent(void)
+{
+    uint32_t lent = 0, backed = relaxed_load(&agent_cuda.gpu->buffers_backed);
+    for (uint32_t i = 0; i < backed; i++)
+        lent += relaxed_load(&agent_cuda.directory[i].state) == WIRE_BUFFER_LENT;
+    return lent;
+}
+
+void agent_buffer_reclaim(void)
+{
+    const struct wire_gpu *gpu = agent_cuda.gpu;
+    uint32_t backed = relaxed_load(&gpu->buffers_backed);
+    for (uint32_t i = 0; i < backed; i++) {
+        struct wire_buffer *buffer = &agent_cuda.directory[i];
+        uint8_t *data = agent_cuda.buffers + (uint64_t)i * gpu->buffer_bytes;
+        if (relaxed_load(&buffer->state) != WIRE_BUFFER_LENT)
+            continue;
+        buffer->forced = 1;
+        publish(buffer, data, filled(data, gpu->buffer_bytes));
+    }
 }
 
 /* ---- for the watchdog ---- */

@@ -15,6 +15,9 @@
 #include "profiler/agent/gpu/cuda.h"
 #include "profiler/control.h"
 
+#define DEVICE_MIB           512u /* for CUPTI's buffers on a device, a context */
+#define DEVICE_BUFFERS_LEAST 4u   /* CUPTI makes three at once */
+
 static struct {
     pthread_mutex_t window; /* enabling and disabling kinds */
     bool chosen[WIRE_GPU_KINDS];
@@ -25,8 +28,13 @@ static const struct {
     int kind, on;
 } kind_table[] = {
 #define KIND_ROW(name, value, on) {value, on},
-    CUPTI_KIND_MAP(KIND_ROW)
+    CUPTI_KIND_MAP(KIND_ROW) CUPTI_NEWER_KIND_MAP(KIND_ROW)
 #undef KIND_ROW
+};
+static const int newer_kind[] = {
+#define NEWER_KIND(name, value, on) value,
+    CUPTI_NEWER_KIND_MAP(NEWER_KIND)
+#undef NEWER_KIND
 };
 #define KINDS (sizeof kind_table / sizeof *kind_table)
 
@@ -44,6 +52,8 @@ static void control_map(void)
 {
     char path[4096];
     struct stat status;
+    if (agent_cuda.control)
+        return;
     snprintf(path, sizeof path, "%s/" WIRE_CONTROL, agent_setup.folder);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
@@ -96,6 +106,8 @@ static void choose_kinds(void)
             state.chosen[kind_table[i].kind] |= (unsigned long)kind_table[i].kind == kind;
         list = *end == ',' ? end + 1 : end;
     }
+    for (size_t i = 0; i < sizeof newer_kind / sizeof *newer_kind; i++)
+        state.chosen[newer_kind[i]] &= agent_cuda.gpu->cupti_version >= CUPTI_VERSION_NEWER_KINDS;
     state.chosen[CUPTI_KIND_MEMORY2] |= agent_cupti_option("memory");
     state.chosen[CUPTI_KIND_GRAPH_TRACE] = agent_cupti_option("whole-graphs");
     agent_cuda.gpu->whole_graphs = state.chosen[CUPTI_KIND_GRAPH_TRACE];
@@ -119,6 +131,15 @@ static void apply_apis(uint8_t enable)
                        i < sizeof driver / sizeof *driver;
          i++)
         cupti->ActivityEnableDriverApi(driver[i], enable);
+}
+
+/* All kinds are off for the first time: see WIRE_GPU_GRAPH_IDS_OK. */
+static void note_session_end(void)
+{
+    struct wire_gpu *gpu = agent_cuda.gpu;
+    if (gpu->cupti_version && gpu->cupti_version < WIRE_GPU_GRAPH_IDS_OK &&
+        !relaxed_load(&gpu->graph_ids_until))
+        relaxed_store(&gpu->graph_ids_until, (int64_t)agent_clock_monotonic());
 }
 
 /* Returns what enabling kernels gave: without them there is nothing to see. */
@@ -153,6 +174,7 @@ static void disable_kinds(void)
         if (state.chosen[kind_table[i].kind])
             agent_cuda.cupti.ActivityDisable(kind_table[i].kind);
     state.enabled = false;
+    note_session_end();
     relaxed_store(&agent_cuda.gpu->recording, 0);
 }
 
@@ -228,14 +250,63 @@ void agent_capture_open(void)
     control_map();
 }
 
-int agent_capture_begin(void)
+/* CUPTI keeps times on the device until they are fetched. In programs that launch CUDA graphs for
+ * long it was seen to grow to its limit, of 800 MB a context by default. */
+static void limit_device_memory(void)
 {
+    const struct cupti *cupti = &agent_cuda.cupti;
+    struct wire_gpu *gpu = agent_cuda.gpu;
+    const char *text = getenv(WIRE_ENV_GPU_DEVICE_MIB);
+    size_t mib = text && atol(text) > 0 ? (size_t)atol(text) : DEVICE_MIB;
+    size_t bytes = 0, limit, size = sizeof bytes;
+    if (!cupti->ActivityGetAttribute || !cupti->ActivitySetAttribute ||
+        cupti->ActivityGetAttribute(CUPTI_ATTR_DEVICE_BUFFER_SIZE, &size, &bytes) || !bytes)
+        return;
+    limit = (mib << 20) / bytes;
+    if (limit < DEVICE_BUFFERS_LEAST)
+        limit = DEVICE_BUFFERS_LEAST;
+    cupti->ActivitySetAttribute(CUPTI_ATTR_DEVICE_BUFFER_POOL_LIMIT, &size, &limit);
+    if (cupti->ActivityGetAttribute(CUPTI_ATTR_DEVICE_BUFFER_POOL_LIMIT, &size, &limit))
+        return;
+    gpu->device_buffer_bytes = bytes;
+    gpu->device_buffers = limit;
+}
+
+/* Buffers are shared by threads, as before CUDA 13.0: one for each would need as many as there are
+ * threads that use CUDA. All settings are optional. */
+void agent_capture_configure(void)
+{
+    const struct cupti *cupti = &agent_cuda.cupti;
+    size_t one_byte = 1;
+    uint8_t yes = 1, no = 0;
+    if (cupti->SetThreadIdType)
+        cupti->SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
+    if (cupti->ActivitySetAttribute) {
+        cupti->ActivitySetAttribute(CUPTI_ATTR_ZEROED_BUFFER, &one_byte, &yes);
+        cupti->ActivitySetAttribute(CUPTI_ATTR_PER_THREAD_BUFFER, &one_byte, &no);
+    }
+    if (cupti->ActivityEnableAllSyncRecords)
+        cupti->ActivityEnableAllSyncRecords(0); /* queries that found work still under way */
+    limit_device_memory();
+}
+
+int agent_capture_begin(enum wire_gpu_stage *stage)
+{
+    *stage = WIRE_GPU_STAGE_REGISTER;
+    int rc =
+        agent_cuda.cupti.ActivityRegisterCallbacks(agent_buffer_request, agent_buffer_complete);
+    if (rc)
+        return rc;
+    *stage = WIRE_GPU_STAGE_ENABLE;
     return wanted(-1) == 1 ? enable_kinds() : 0;
 }
 
 void agent_capture_end(void)
 {
-    disable_kinds();
+    pthread_mutex_lock(&state.window);
+    if (state.enabled)
+        disable_kinds();
+    pthread_mutex_unlock(&state.window);
 }
 
 bool agent_capture_enabled(void)
@@ -243,13 +314,20 @@ bool agent_capture_enabled(void)
     return state.enabled;
 }
 
+bool agent_capture_may_pause(void)
+{
+    uint32_t version = agent_cuda.gpu->cupti_version;
+    return !version || version >= WIRE_GPU_GRAPH_IDS_OK || !relaxed_load(&agent_cuda.graphs);
+}
+
 void agent_capture_restart(void)
 {
     pthread_mutex_lock(&state.window);
-    agent_cuda.cupti.ActivityRegisterCallbacks(agent_buffer_request, agent_buffer_complete);
+    agent_capture_configure();
     state.enabled = false;
+    note_session_end();
     atomic_store_explicit(&agent_cuda.taken, 0, memory_order_release);
-    if (wanted(-1) != 0)
+    if (wanted((int64_t)relaxed_load(&agent_cuda.gpu->step) - 1) == 1)
         enable_kinds();
     pthread_mutex_unlock(&state.window);
 }

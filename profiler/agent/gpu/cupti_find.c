@@ -63,6 +63,19 @@ static void add_sites_of(struct search *search, const char *prefix)
     globfree(&sites);
 }
 
+/* The folders of $LD_LIBRARY_PATH. The loader finds a library there by its name alone, but not a
+ * second one of the same name. */
+static void add_loader_path(struct search *search)
+{
+    const char *at = getenv("LD_LIBRARY_PATH");
+    while (at && *at) {
+        size_t length = strcspn(at, ":;");
+        if (length)
+            add_folder(search, "%.*s", at, length);
+        at += length + (at[length] != 0);
+    }
+}
+
 static void add_toolkit(struct search *search, const char *root)
 {
     if (!root || !*root)
@@ -135,6 +148,27 @@ static void order_majors(struct search *search, int driver_version)
             search->major[count++] = major;
 }
 
+/* Libraries that are newer than the driver: they stay loaded, and are not tried again. */
+static void *rejected[CUPTI_REJECTED_MOST];
+
+static bool is_rejected(const void *handle)
+{
+    for (unsigned i = 0; i < CUPTI_REJECTED_MOST && handle; i++)
+        if (rejected[i] == handle)
+            return true;
+    return false;
+}
+
+/* Loads a library that was not rejected. */
+static void *load(const char *path, int flags)
+{
+    void *handle = dlopen(path, RTLD_NOW | flags);
+    if (!is_rejected(handle))
+        return handle;
+    dlclose(handle);
+    return NULL;
+}
+
 /* "libcupti.so.13"; CUDA 11 counted its minor versions in the name. */
 static void *try_names(const struct search *search, const char *folder, int flags, char *found,
                        size_t size)
@@ -153,7 +187,7 @@ static void *try_names(const struct search *search, const char *folder, int flag
                 snprintf(path, sizeof path, "%s", name);
             if (folder && access(path, R_OK))
                 continue;
-            void *handle = dlopen(path, RTLD_NOW | flags);
+            void *handle = load(path, flags);
             if (handle) {
                 snprintf(found, size, "%s", path);
                 return handle;
@@ -171,15 +205,16 @@ static void *find_library(int driver_version, char *found, size_t size)
     memset(&search, 0, sizeof search);
     if (given && *given) {
         snprintf(found, size, "%s", given);
-        return dlopen(given, RTLD_NOW);
+        return load(given, 0);
     }
     look_at_maps(&search);
     order_majors(&search, driver_version);
     void *handle = try_names(&search, NULL, RTLD_NOLOAD, found, size);
     if (!handle)
-        handle = dlopen("libcupti.so", RTLD_NOW | RTLD_NOLOAD);
+        handle = load("libcupti.so", RTLD_NOLOAD);
     add_sites_of(&search, getenv("VIRTUAL_ENV"));
     add_sites_of(&search, getenv("CONDA_PREFIX"));
+    add_loader_path(&search);
     for (unsigned i = 0; i < search.count && !handle; i++)
         handle = try_names(&search, search.folder[i], 0, found, size);
     if (!handle)
@@ -212,4 +247,14 @@ bool agent_cupti_find(struct cupti *cupti, int driver_version, char *path, size_
         snprintf(path, size, "%s", where.dli_fname);
     *stage = complete ? WIRE_GPU_STAGE_NONE : WIRE_GPU_STAGE_SYMBOL;
     return complete;
+}
+
+void agent_cupti_reject(struct cupti *cupti)
+{
+    for (unsigned i = 0; i < CUPTI_REJECTED_MOST; i++)
+        if (!rejected[i]) {
+            rejected[i] = cupti->library;
+            break;
+        }
+    *cupti = (struct cupti){0};
 }

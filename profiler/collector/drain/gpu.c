@@ -171,7 +171,7 @@ static const char *error_text(uint32_t error)
     case 999:
         return "unknown; does the driver fit this CUPTI? see 'tacho doctor'";
     case 15:
-        return "not initialised";
+        return "newer than the driver; set TACHO_CUPTI to an older libcupti, or update the driver";
     case 8:
         return "out of memory";
     default:
@@ -209,6 +209,12 @@ static int report_versions(struct col_drain *drain, const struct wire_gpu *gpu)
              gpu->driver_version % 1000 / 10);
     if (gpu->driver_version > 0)
         col_key_text(&keys, "cuda.driver", text);
+    if (gpu->device_buffers) {
+        snprintf(text, sizeof text, "at most %llu MiB a context (%llu buffers)",
+                 (unsigned long long)(gpu->device_buffers * gpu->device_buffer_bytes >> 20),
+                 (unsigned long long)gpu->device_buffers);
+        col_key_text(&keys, "cupti.device_memory", text);
+    }
     col_key_text(&keys, "cuda.graphs", gpu->whole_graphs ? "whole" : "nodes");
     int rc = keys.rc;
     for (uint32_t kind = 0; kind < WIRE_GPU_KINDS && rc == 0; kind++) {
@@ -370,10 +376,20 @@ static uint64_t offset_of(const struct col_gpu *gpu, uint32_t index)
     return gpu->buffers_offset + (uint64_t)index * gpu->buffer_bytes;
 }
 
-/* Reads the records of a buffer up to `valid` bytes. `salvaged`: the process ended before CUPTI
- * gave the buffer back, so the rest of it is not a loss. */
+/* Does something stand where the records end? After the last one of a buffer that CUPTI had not
+ * given back there are zeros. */
+static bool has_rest(const uint8_t *buffer, size_t offset, size_t valid)
+{
+    uint32_t kind = 0;
+    if (valid - offset < sizeof kind)
+        return false;
+    memcpy(&kind, buffer + offset, sizeof kind);
+    return kind != 0;
+}
+
+/* Reads the records of a buffer up to `valid` bytes. */
 static int read_buffer(struct col_drain *drain, struct col_pool *pool, uint32_t index,
-                       uint32_t valid, bool salvaged)
+                       uint32_t valid, enum col_gpu_origin origin)
 {
     struct col_gpu *gpu = pool->gpu;
     const uint8_t *buffer;
@@ -391,9 +407,11 @@ static int read_buffer(struct col_drain *drain, struct col_pool *pool, uint32_t 
     }
     while (rc == 0 && offset < valid &&
            (more = col_cupti_next(gpu->bytes, buffer, valid, &offset, &record)) > 0)
-        rc = col_gpu_row(drain, pool, &record, salvaged);
+        rc = col_gpu_row(drain, pool, &record, origin);
     drain->bytes_since_commit += offset;
-    if (rc == 0 && !salvaged && (more < 0 || offset < valid))
+    bool rest =
+        origin == COL_GPU_SALVAGED ? has_rest(buffer, offset, valid) : more < 0 || offset < valid;
+    if (rc == 0 && rest)
         rc = col_drain_loss_uncounted(drain, "cupti",
                                       "rest of a buffer not read: a record of unknown size");
     gpu->read[index] = gpu->directory[index].generation;
@@ -411,7 +429,8 @@ int col_gpu_read(struct col_drain *drain, struct col_pool *pool)
             return 0;
         }
         uint32_t i = gpu->todo[gpu->todo_at++].buffer;
-        int rc = read_buffer(drain, pool, i, gpu->directory[i].valid, false);
+        int rc = read_buffer(drain, pool, i, gpu->directory[i].valid,
+                             gpu->directory[i].forced ? COL_GPU_FORCED : COL_GPU_COMPLETE);
         if (rc)
             return rc;
         gpu->release[gpu->release_count++] = i;
@@ -460,7 +479,7 @@ int col_gpu_finish(struct col_drain *drain, struct col_pool *pool)
     for (uint32_t i = 0; i < backed(gpu) && rc == 0; i++)
         if (gpu->directory[i].state == WIRE_BUFFER_LENT &&
             gpu->read[i] != gpu->directory[i].generation)
-            rc = read_buffer(drain, pool, i, gpu->buffer_bytes, true);
+            rc = read_buffer(drain, pool, i, gpu->buffer_bytes, COL_GPU_SALVAGED);
     gpu->salvaged = gpu->dirty = true;
     uint32_t state = gpu->head.state;
     if (rc == 0 && state == WIRE_GPU_STARTING && !gpu->state_reported)
@@ -477,7 +496,7 @@ int col_gpu_finish(struct col_drain *drain, struct col_pool *pool)
 struct saved_gpu {
     int64_t memory_track, memory;
     uint32_t streams, threads, contexts, priorities, gaps_reported;
-    col_flag state_reported, salvaged;
+    col_flag state_reported, salvaged, ids_reported;
 };
 
 /* The lists follow the fixed part, each with the length that it says. */
@@ -495,7 +514,8 @@ int col_gpu_save(struct col_drain *drain, struct col_pool *pool)
                               .priorities = gpu->priority_count,
                               .gaps_reported = gpu->gaps_reported,
                               .state_reported = gpu->state_reported,
-                              .salvaged = gpu->salvaged};
+                              .salvaged = gpu->salvaged,
+                              .ids_reported = gpu->ids_reported};
     drain->scratch.used = 0;
     col_buffer_put(&drain->scratch, &saved, sizeof saved);
     col_buffer_put(&drain->scratch, gpu->stream, saved.streams * sizeof *gpu->stream);
@@ -538,6 +558,7 @@ int col_gpu_load(struct col_drain *drain, struct col_pool *pool, const void *val
     gpu->gaps_reported = saved.gaps_reported;
     gpu->state_reported = saved.state_reported;
     gpu->salvaged = saved.salvaged;
+    gpu->ids_reported = saved.ids_reported;
     gpu->stream = load_list(&cursor, saved.streams, sizeof *gpu->stream);
     gpu->thread = load_list(&cursor, saved.threads, sizeof *gpu->thread);
     gpu->context = load_list(&cursor, saved.contexts, sizeof *gpu->context);

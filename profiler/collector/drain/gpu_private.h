@@ -92,6 +92,7 @@ struct col_gpu {
     int64_t category[16]; /* enum in gpu_rows.c */
     int64_t memory_track, memory;
     uint32_t gaps_reported;                     /* gaps whose end is in the file */
+    bool ids_reported;                          /* that ids of graph launches are not kept */
     bool state_reported, dirty, salvaged, lost; /* lost: the file was cut short */
 };
 
@@ -138,9 +139,12 @@ int col_gpu_thread_ended(struct col_pool *pool, int64_t tid, int64_t track);
 
 /* ---- gpu_rows.c ---- */
 
-/* Writes one record. `salvaged`: from a buffer that CUPTI had not given back. 0 or a store error.
- */
+/* How a record came out of CUPTI: in a buffer with complete records; by a forced flush; in a buffer
+ * that CUPTI had not given back when the process ended. It says why an end is missing. */
+enum col_gpu_origin { COL_GPU_COMPLETE, COL_GPU_FORCED, COL_GPU_SALVAGED };
+
+/* Writes one record. 0 or a store error. */
 int col_gpu_row(struct col_drain *drain, struct col_pool *pool,
-                const struct col_cupti_record *record, bool salvaged);
+                const struct col_cupti_record *record, enum col_gpu_origin origin);
 
 #endif

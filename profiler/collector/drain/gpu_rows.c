@@ -19,6 +19,7 @@
     X(MEMCPY, "memcpy") \
     X(MEMSET, "memset") \
     X(GRAPH, "graph") \
+    X(HOST, "host") \
     X(SYNC, "sync") X(RUNTIME, "runtime") X(DRIVER, "driver") X(OVERHEAD, "overhead")
 enum category {
 #define CATEGORY_ENUM(name, text) CATEGORY_##name,
@@ -147,17 +148,21 @@ static int lose(struct col_drain *drain, const char *reason, int64_t time)
  * loss.
  */
 static bool times(struct col_drain *drain, struct col_pool *pool,
-                  const struct col_cupti_record *record, bool salvaged, struct row *row, int *rc)
+                  const struct col_cupti_record *record, enum col_gpu_origin origin,
+                  struct row *row, int *rc)
 {
+    static const char *const reason[] = {
+        [COL_GPU_COMPLETE] = "record without times: CUPTI ran out of its own device buffers (raise "
+                             "TACHO_GPU_DEVICE_MIB)",
+        [COL_GPU_FORCED] = "record without an end: still running when recording ended, or when "
+                           "another profiler began",
+        [COL_GPU_SALVAGED] = "record without an end: the process ended before the device did"};
     row->start = col_gpu_clock_ns(&pool->gpu->clock, record->start);
     row->end = col_gpu_clock_ns(&pool->gpu->clock, record->end);
     if (record->start && record->end && row->start != STORE_ABSENT)
         return true;
     int64_t when = record->start && row->start != STORE_ABSENT ? row->start : STORE_ABSENT;
-    if (salvaged)
-        *rc = lose(drain, "record without an end: the process ended before the device did", when);
-    else
-        *rc = lose(drain, "record without times: CUPTI ran out of its own device buffers", when);
+    *rc = lose(drain, reason[origin], when);
     return false;
 }
 
@@ -252,6 +257,24 @@ static int on_graph(struct col_drain *drain, struct col_pool *pool,
     row->track = col_gpu_stream_track(drain, pool, record->device, record->stream, &rc);
     row->name = string(drain, name, &rc);
     row->detail = STORE_ABSENT;
+    return rc ? rc : put_row(drain, pool, row);
+}
+
+/* A function of the host, on the stream that waits for it. */
+static int on_host(struct col_drain *drain, struct col_pool *pool,
+                   const struct col_cupti_record *record, struct row *row)
+{
+    struct json json = {0};
+    int rc = 0;
+    struct store_detail detail = STORE_DETAIL_NONE;
+    json_int(&json, "thread", record->thread);
+    json_int(&json, "graph", record->graph);
+    json_int(&json, "graph_node", record->graph_node);
+    detail.schema = "gpu.host";
+    detail.payload = json_end(&json);
+    row->track = col_gpu_stream_track(drain, pool, record->device, record->stream, &rc);
+    row->name = string(drain, "Host Function", &rc);
+    row->detail = intern(drain, &detail, row->start, &rc);
     return rc ? rc : put_row(drain, pool, row);
 }
 
@@ -443,10 +466,47 @@ static int on_memory(struct col_drain *drain, struct col_pool *pool,
     return col_add_counter(drain, gpu->memory_track, time, (double)gpu->memory);
 }
 
+/* Is it a launch of a CUDA graph, or what such a launch ran? */
+static bool is_of_graph(const struct col_cupti_record *record)
+{
+    static const uint32_t runtime[] = {311, 312}, driver[] = {514, 515};
+    if (record->kind != COL_CUPTI_RUNTIME && record->kind != COL_CUPTI_DRIVER)
+        return record->graph != STORE_ABSENT || record->graph_node != STORE_ABSENT;
+    const uint32_t *launch = record->kind == COL_CUPTI_RUNTIME ? runtime : driver;
+    return record->cbid == launch[0] || record->cbid == launch[1];
+}
+
+/* Takes the id from a row of a graph where CUPTI is known to give wrong ones. */
+static int check_id(struct col_drain *drain, struct col_gpu *gpu,
+                    const struct col_cupti_record *record, struct row *row)
+{
+    int64_t until = atomic_load_explicit(&gpu->head.graph_ids_until, memory_order_relaxed);
+    if (!until || row->start < until || !is_of_graph(record))
+        return 0;
+    row->correlation = STORE_ABSENT;
+    if (gpu->ids_reported)
+        return 0;
+    gpu->ids_reported = gpu->dirty = true;
+    return col_drain_loss(
+        drain, "cupti",
+        "correlation ids of CUDA graph launches not kept: CUPTI before 13.1 update 1 "
+        "gives wrong ones after a pause or a window (record all steps with "
+        "--overhead 0, or use a newer CUPTI)",
+        STORE_ABSENT, row->start, STORE_ABSENT);
+}
+
+/* Records that say nothing of the program: a query that found work still under way, which a loop
+ * makes by the million, and the agent's own call. */
+static bool is_noise(const struct col_cupti_record *record)
+{
+    return (record->kind == COL_CUPTI_SYNC && record->result) ||
+           (record->kind == COL_CUPTI_DRIVER && record->cbid == WIRE_GPU_OWN_CALL);
+}
+
 /* Windows of device work are the agent's task: whatever it recorded is stored while there is room.
  */
 int col_gpu_row(struct col_drain *drain, struct col_pool *pool,
-                const struct col_cupti_record *record, bool salvaged)
+                const struct col_cupti_record *record, enum col_gpu_origin origin)
 {
     static const struct {
         int (*put)(struct col_drain *drain, struct col_pool *pool,
@@ -461,16 +521,21 @@ int col_gpu_row(struct col_drain *drain, struct col_pool *pool,
                                 [COL_CUPTI_RUNTIME] = {on_api, CATEGORY_RUNTIME},
                                 [COL_CUPTI_DRIVER] = {on_api, CATEGORY_DRIVER},
                                 [COL_CUPTI_SYNC] = {on_sync, CATEGORY_SYNC},
-                                [COL_CUPTI_OVERHEAD] = {on_overhead, CATEGORY_OVERHEAD}};
+                                [COL_CUPTI_OVERHEAD] = {on_overhead, CATEGORY_OVERHEAD},
+                                [COL_CUPTI_HOST_NODE] = {on_host, CATEGORY_HOST},
+                                [COL_CUPTI_HOST_LAUNCH] = {on_host, CATEGORY_HOST}};
     int rc = 0;
     drain->stats.records++;
+    if (is_noise(record))
+        return 0;
     if (timed[record->kind].put) {
         struct row row = {.category = timed[record->kind].category,
                           .correlation = record->correlation};
         if (record->device != STORE_ABSENT && record->context != STORE_ABSENT)
             rc = col_gpu_note_context(pool->gpu, record->context, record->device);
-        if (rc || !times(drain, pool, record, salvaged, &row, &rc) ||
-            !col_has_room(drain, row.start))
+        if (rc || !times(drain, pool, record, origin, &row, &rc) || !col_has_room(drain, row.start))
+            return rc;
+        if ((rc = check_id(drain, pool->gpu, record, &row)))
             return rc;
         return timed[record->kind].put(drain, pool, record, &row);
     }

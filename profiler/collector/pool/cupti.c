@@ -13,30 +13,66 @@
 
 /* ---- sizes by version ------------------------------------------------------------------------------------------------------ */
 
-/* kind, first version, bytes. Of the rows of a kind the last one that applies counts. */
+/* kind, first version, bytes. Of the rows of a kind the last one that applies counts. 18 is 11.8
+ * and 12.0, whose kernels differ: not known. */
 static const struct {
     uint32_t kind, since, bytes;
 } size_table[] = {
-    {COL_CUPTI_MEMCPY, 0, 72},       {COL_CUPTI_MEMCPY, 14, 80},   {COL_CUPTI_MEMCPY, 17, 88},
-    {COL_CUPTI_MEMCPY, 26, 96},      {COL_CUPTI_MEMSET, 0, 72},    {COL_CUPTI_MEMSET, 14, 80},
-    {COL_CUPTI_MEMSET, 17, 88},      {COL_CUPTI_KERNEL, 0, 160},   {COL_CUPTI_KERNEL, 15, 168},
-    {COL_CUPTI_KERNEL, 17, 176},     {COL_CUPTI_KERNEL, 18, 200},  {COL_CUPTI_KERNEL, 19, 208},
-    {COL_CUPTI_KERNEL, 130000, 216}, {COL_CUPTI_DRIVER, 0, 40},    {COL_CUPTI_RUNTIME, 0, 40},
-    {COL_CUPTI_DEVICE, 0, 152},      {COL_CUPTI_DEVICE, 17, 176},  {COL_CUPTI_DEVICE, 24, 184},
-    {COL_CUPTI_CONTEXT, 0, 16},      {COL_CUPTI_CONTEXT, 22, 24},  {COL_CUPTI_CONTEXT, 26, 32},
-    {COL_CUPTI_OVERHEAD, 0, 40},     {COL_CUPTI_OVERHEAD, 20, 48}, {COL_CUPTI_OVERHEAD, 24, 56},
-    {COL_CUPTI_MEMCPY2, 0, 80},      {COL_CUPTI_MEMCPY2, 14, 88},  {COL_CUPTI_MEMCPY2, 17, 96},
-    {COL_CUPTI_EVENT, 0, 24},        {COL_CUPTI_EVENT, 26, 56},    {COL_CUPTI_STREAM, 0, 24},
-    {COL_CUPTI_SYNC, 0, 40},         {COL_CUPTI_SYNC, 26, 56},     {COL_CUPTI_MEMORY2, 0, 112},
-    {COL_CUPTI_MEMORY2, 16, 120},    {COL_CUPTI_MEMORY2, 23, 128}, {COL_CUPTI_GRAPH, 0, 48},
+    {COL_CUPTI_MEMCPY, 13, 72},
+    {COL_CUPTI_MEMCPY, 14, 80},
+    {COL_CUPTI_MEMCPY, 17, 88},
+    {COL_CUPTI_MEMCPY, 26, 96},
+    {COL_CUPTI_MEMCPY, 130400, 112},
+    {COL_CUPTI_MEMSET, 13, 72},
+    {COL_CUPTI_MEMSET, 14, 80},
+    {COL_CUPTI_MEMSET, 17, 88},
+    {COL_CUPTI_MEMSET, 130400, 104},
+    {COL_CUPTI_KERNEL, 13, 160},
+    {COL_CUPTI_KERNEL, 15, 168},
+    {COL_CUPTI_KERNEL, 17, 176},
+    {COL_CUPTI_KERNEL, 18, 0},
+    {COL_CUPTI_KERNEL, 19, 208},
+    {COL_CUPTI_KERNEL, 130000, 216},
+    {COL_CUPTI_KERNEL, 130100, 224},
+    {COL_CUPTI_KERNEL, 130300, 232},
+    {COL_CUPTI_KERNEL, 130400, 248},
+    {COL_CUPTI_DRIVER, 13, 40},
+    {COL_CUPTI_RUNTIME, 13, 40},
+    {COL_CUPTI_DEVICE, 13, 152},
+    {COL_CUPTI_DEVICE, 17, 176},
+    {COL_CUPTI_DEVICE, 21, 184},
+    {COL_CUPTI_DEVICE, 130200, 192},
+    {COL_CUPTI_CONTEXT, 13, 16},
+    {COL_CUPTI_CONTEXT, 22, 24},
+    {COL_CUPTI_CONTEXT, 24, 32},
+    {COL_CUPTI_CONTEXT, 130100, 40},
+    {COL_CUPTI_OVERHEAD, 13, 40},
+    {COL_CUPTI_OVERHEAD, 20, 48},
+    {COL_CUPTI_OVERHEAD, 22, 56},
+    {COL_CUPTI_MEMCPY2, 13, 80},
+    {COL_CUPTI_MEMCPY2, 14, 88},
+    {COL_CUPTI_MEMCPY2, 17, 96},
+    {COL_CUPTI_EVENT, 13, 24},
+    {COL_CUPTI_EVENT, 26, 56},
+    {COL_CUPTI_EVENT, 130500, 80},
+    {COL_CUPTI_STREAM, 13, 24},
+    {COL_CUPTI_SYNC, 13, 40},
+    {COL_CUPTI_SYNC, 26, 56},
+    {COL_CUPTI_MEMORY2, 13, 112},
+    {COL_CUPTI_MEMORY2, 16, 120},
+    {COL_CUPTI_MEMORY2, 23, 128},
+    {COL_CUPTI_GRAPH, 13, 48},
     {COL_CUPTI_GRAPH, 21, 56},
+    {COL_CUPTI_HOST_NODE, 130100, 56},
+    {COL_CUPTI_HOST_LAUNCH, 130100, 48},
 };
+#define NEWEST 130599u /* the headers of later versions were not seen when this was written */
 
 void col_cupti_bytes(uint32_t version, uint32_t bytes[COL_CUPTI_KINDS])
 {
     memset(bytes, 0, COL_CUPTI_KINDS * sizeof *bytes);
     for (size_t i = 0; i < sizeof size_table / sizeof *size_table; i++)
-        if (version >= size_table[i].since)
+        if (version >= size_table[i].since && version <= NEWEST)
             bytes[size_table[i].kind] = size_table[i].bytes;
     bytes[COL_CUPTI_CONCURRENT_KERNEL] = bytes[COL_CUPTI_KERNEL];
 }
@@ -158,6 +194,12 @@ static void read_device(struct col_cupti_record *record)
     record->gpu.warp = u32(record, 32);
     record->gpu.sms = u32(record, 44);
     record->gpu.warps_per_sm = u32(record, 52);
+    if (record->bytes >= 176 && record->raw[145]) {
+        record->gpu.mig = true;
+        record->gpu.instance = u32(record, 152);
+        record->gpu.compute_instance = u32(record, 156);
+        memcpy(record->gpu.mig_uuid, record->raw + 160, sizeof record->gpu.mig_uuid);
+    }
     record->gpu.major = u32(record, 104);
     record->gpu.minor = u32(record, 108);
     record->gpu.id = record->device = u32(record, 112);
@@ -175,6 +217,7 @@ static void read_sync(struct col_cupti_record *record)
     record->stream = id32(record, 32);
     record->event = id32(record, 36);
     record->event_record = some64(record, 40);
+    record->result = u32(record, 48);
 }
 
 static void read_event(struct col_cupti_record *record)
@@ -197,6 +240,22 @@ static void read_graph(struct col_cupti_record *record)
     record->graph = u32(record, 28);
     record->context = u32(record, 32);
     record->stream = u32(record, 36);
+}
+
+/* A function of the host that a stream waits for, launched by itself or as a node of a graph. */
+static void read_host(struct col_cupti_record *record)
+{
+    bool node = record->kind == COL_CUPTI_HOST_NODE;
+    record->stream = u32(record, 4);
+    record->context = u32(record, 8);
+    record->device = u32(record, 12);
+    record->correlation = u32(record, 16);
+    record->thread = u32(record, node ? 36 : 24);
+    read_times(record, node ? 40 : 32);
+    if (node) {
+        record->graph = some32(record, 20);
+        record->graph_node = some64(record, 24);
+    }
 }
 
 static void read_overhead(struct col_cupti_record *record)
@@ -246,7 +305,8 @@ int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer,
         [COL_CUPTI_OVERHEAD] = read_overhead, [COL_CUPTI_MEMCPY2] = read_copy,
         [COL_CUPTI_EVENT] = read_event,       [COL_CUPTI_STREAM] = read_stream,
         [COL_CUPTI_SYNC] = read_sync,         [COL_CUPTI_MEMORY2] = read_memory,
-        [COL_CUPTI_GRAPH] = read_graph};
+        [COL_CUPTI_GRAPH] = read_graph,       [COL_CUPTI_HOST_NODE] = read_host,
+        [COL_CUPTI_HOST_LAUNCH] = read_host};
     uint32_t kind;
     if (valid - *offset < sizeof kind)
         return 0;

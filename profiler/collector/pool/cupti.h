@@ -17,14 +17,17 @@
  *     peer copy: correlation                 60      MemcpyPtoP2 80           11.0
  *     event record: device, time             24, 40  CudaEvent2 56            12.8 (24 before)
  *     synchronisation: event's record        40      Synchronization2 56      12.8 (40 before)
+ *     synchronisation: result                48      Synchronization2 56      12.8
  *     graph as a whole                       8-39    GraphTrace 48            11.7
  *
  * Other sizes: Kernel6 168 (11.2), Kernel8 200 (11.8), Kernel9 208 (12.0), Kernel10 216 (13.0),
- * GraphTrace2 56 (12.3).
+ * Kernel11 224 (13.1), Kernel12 232 (13.3), Kernel13 248 (13.4), Memcpy7 112 and Memset5 104
+ * (13.4), CudaEvent3 80 (13.5), GraphTrace2 56 (12.3).
  */
 #ifndef COL_CUPTI_H
 #define COL_CUPTI_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +47,8 @@ enum col_cupti_kind {
     COL_CUPTI_SYNC = 38,
     COL_CUPTI_MEMORY2 = 49,
     COL_CUPTI_GRAPH = 51,
+    COL_CUPTI_HOST_NODE = 56,   /* a function of the host in a graph, from 13.1 on */
+    COL_CUPTI_HOST_LAUNCH = 58, /* a function of the host on a stream, from 13.1 on */
     COL_CUPTI_KINDS = 64
 };
 
@@ -61,6 +66,7 @@ struct col_cupti_record {
     uint32_t copy_kind, source_kind, target_kind;
     int64_t cbid;
     int64_t sync_kind, event;
+    uint32_t result;                    /* of a synchronisation, 0 = success */
     int64_t event_record;               /* which record of the event is waited for */
     int64_t priority;                   /* of a stream */
     int64_t operation;                  /* of memory: 1 allocated, 2 released */
@@ -69,11 +75,15 @@ struct col_cupti_record {
     struct {
         int64_t id, sms, memory, major, minor, warp, warps_per_sm;
         uint8_t uuid[16];
+        bool mig; /* the rest is of a slice of a device (MIG) */
+        int64_t instance, compute_instance;
+        uint8_t mig_uuid[16];
     } gpu;
 };
 
 /* Bytes of records by kind, 0 = unknown: `version` as cuptiGetVersion counts (13 = CUDA 11.0 ...
- * 130001 = 13.0 update 1). */
+ * 130001 = 13.0 update 1). Nothing is known of version 0 (CUPTI did not say) and of versions after
+ * 13.5: there only records of which the agent saw the size are read. */
 void col_cupti_bytes(uint32_t version, uint32_t bytes[COL_CUPTI_KINDS]);
 
 /* Takes apart the record at buffer + *offset and steps over it. 1: a record; 0: nothing more (the

@@ -27,6 +27,7 @@
 
 #include "profiler/agent/gpu/cupti_abi.h"
 #include "profiler/agent/gpu/profiler_abi.h"
+#include "profiler/wire.h"
 
 #ifdef HAVE_CUPTI_HEADERS
 #define SAME(ours, theirs)    _Static_assert((int)(ours) == (int)(theirs), #theirs)
@@ -49,8 +50,12 @@ SAME(CUPTI_THREAD_ID_SYSTEM, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 SAME(CUPTI_SITE_ENTER, CUPTI_API_ENTER);
 SAME(CUPTI_DOMAIN_DRIVER, CUPTI_CB_DOMAIN_DRIVER_API);
 SAME(CUPTI_DOMAIN_RUNTIME, CUPTI_CB_DOMAIN_RUNTIME_API);
-SAME(CUPTI_DOMAIN_RESOURCE, CUPTI_CB_DOMAIN_RESOURCE);
-SAME(CUPTI_RESOURCE_MODULE_UNLOAD, CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING);
+SAME(CUPTI_ATTR_DEVICE_BUFFER_SIZE, CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE);
+SAME(CUPTI_ATTR_DEVICE_BUFFER_POOL_LIMIT, CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_POOL_LIMIT);
+SAME(CUPTI_NOT_INITIALIZED, CUPTI_ERROR_NOT_INITIALIZED);
+CUPTI_DRIVER_OWN_MAP(DRIVER)
+#define OWN(name, value) SAME(value, WIRE_GPU_OWN_CALL);
+CUPTI_DRIVER_OWN_MAP(OWN)
 SAME(CUPTI_EXTERNAL_CUSTOM0, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0);
 SAME(CUPTI_EXTERNAL_CUSTOM1, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1);
 SAME(CUPTI_DEVICE_NAME_AT, offsetof(CUpti_ActivityDevice5, name));
@@ -60,10 +65,21 @@ SAME(offsetof(struct cupti_callback_data, site), offsetof(CUpti_CallbackData, ca
 SAME(CUPTI_KERNEL_NAME_AT, offsetof(CUpti_ActivityKernel10, name));
 SAME(CUPTI_OVERHEAD_DATA_AT, offsetof(CUpti_ActivityOverhead3, overheadData));
 SAME(CUPTI_OVERHEAD_LONG_SIZE, sizeof(CUpti_ActivityOverhead3));
-SAME(sizeof(struct cupti_subscriber_params), sizeof(CUpti_SubscriberParams));
+SAME(CUPTI_ATTR_PER_THREAD_BUFFER, CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER);
+SAME(CUPTI_KERNEL_GRAPH_AT, offsetof(CUpti_ActivityKernel10, graphId));
 SAME(offsetof(struct cupti_subscriber_params, old_size),
      offsetof(CUpti_SubscriberParams, oldSubscriberSize));
 SAME(CUPTI_OLD_NAME_BYTES, CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN);
+#if CUPTI_API_VERSION < CUPTI_VERSION_SEVERAL
+SAME(CUPTI_SUBSCRIBER_PARAMS_OLD_BYTES, sizeof(CUpti_SubscriberParams));
+#else
+SAME(sizeof(struct cupti_subscriber_params), sizeof(CUpti_SubscriberParams));
+SAME(offsetof(struct cupti_subscriber_params, several),
+     offsetof(CUpti_SubscriberParams, allowMultipleSubscribers));
+#endif
+#endif
+#if CUPTI_API_VERSION >= CUPTI_VERSION_NEWER_KINDS
+CUPTI_NEWER_KIND_MAP(KIND)
 #endif
 #endif
 

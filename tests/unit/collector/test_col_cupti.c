@@ -39,11 +39,13 @@ static void put64(uint8_t *r, size_t at, uint64_t x)
  * table. */
 static const struct layout {
     uint32_t version, kernel, copy, set, peer, event, sync, graph;
-} layouts[] = {{13, 160, 72, 72, 80, 24, 40, 48},     {14, 160, 80, 80, 88, 24, 40, 48},
-               {15, 168, 80, 80, 88, 24, 40, 48},     {17, 176, 88, 88, 96, 24, 40, 48},
-               {18, 200, 88, 88, 96, 24, 40, 48},     {19, 208, 88, 88, 96, 24, 40, 48},
-               {24, 208, 88, 88, 96, 24, 40, 56},     {28, 208, 96, 88, 96, 56, 56, 56},
-               {130000, 216, 96, 88, 96, 56, 56, 56}, {130001, 216, 96, 88, 96, 56, 56, 56}};
+} layouts[] = {{13, 160, 72, 72, 80, 24, 40, 48},       {14, 160, 80, 80, 88, 24, 40, 48},
+               {15, 168, 80, 80, 88, 24, 40, 48},       {17, 176, 88, 88, 96, 24, 40, 48},
+               {19, 208, 88, 88, 96, 24, 40, 48},       {24, 208, 88, 88, 96, 24, 40, 56},
+               {28, 208, 96, 88, 96, 56, 56, 56},       {130000, 216, 96, 88, 96, 56, 56, 56},
+               {130001, 216, 96, 88, 96, 56, 56, 56},   {130100, 224, 96, 88, 96, 56, 56, 56},
+               {130201, 224, 96, 88, 96, 56, 56, 56},   {130301, 232, 96, 88, 96, 56, 56, 56},
+               {130401, 248, 112, 104, 96, 56, 56, 56}, {130500, 248, 112, 104, 96, 80, 56, 56}};
 #define LAYOUTS (sizeof layouts / sizeof *layouts)
 
 static uint8_t *append(uint8_t *buffer, size_t *used, uint32_t kind, uint32_t bytes)
@@ -115,7 +117,7 @@ static size_t golden(uint8_t *buffer, const struct layout *l)
     put32(r, 8, 2);
     put32(r, 12, 14);
     put32(r, 16, 33);
-    if (l->event == 56)
+    if (l->event >= 56)
         put64(r, 48, 1234);
     r = append(buffer, &n, COL_CUPTI_SYNC, l->sync);
     put32(r, 4, 2);
@@ -125,8 +127,10 @@ static size_t golden(uint8_t *buffer, const struct layout *l)
     put32(r, 28, 2);
     put32(r, 32, UINT32_MAX);
     put32(r, 36, 33);
-    if (l->sync == 56)
+    if (l->sync == 56) {
         put64(r, 40, 1234);
+        put32(r, 48, 600);
+    }
     r = append(buffer, &n, COL_CUPTI_GRAPH, l->graph);
     put32(r, 4, 83);
     put64(r, 8, 90);
@@ -175,10 +179,11 @@ static void layouts_of_all_versions(void **state)
         assert_int_equal(r[3].correlation, 79);
         assert_int_equal(r[4].correlation, 80);
         assert_int_equal(r[5].event, 33);
-        assert_int_equal(r[5].event_record, l->event == 56 ? 1234 : STORE_ABSENT);
+        assert_int_equal(r[5].event_record, l->event >= 56 ? 1234 : STORE_ABSENT);
         assert_int_equal(r[6].sync_kind, 2);
         assert_int_equal(r[6].stream, STORE_ABSENT);
         assert_int_equal(r[6].event_record, l->sync == 56 ? 1234 : STORE_ABSENT);
+        assert_int_equal(r[6].result, l->sync == 56 ? 600 : 0);
         assert_int_equal(r[7].graph, 9);
         assert_int_equal(r[7].stream, 14);
         assert_int_equal(r[8].kind, COL_CUPTI_STREAM);
@@ -230,8 +235,50 @@ static void unknown_kinds(void **state)
     bytes[55] = 32;
     assert_int_equal(col_cupti_next(bytes, buffer, 64, &at, &r), 1);
     assert_int_equal(at, 32);
+    /* nothing is guessed for a version that is not known, or whose sizes are not: 18 is 11.8
+     * and 12.0 */
+    for (size_t i = 0; i < 3; i++) {
+        const uint32_t version[] = {0, 18, 130600};
+        uint32_t unknown[COL_CUPTI_KINDS];
+        col_cupti_bytes(version[i], unknown);
+        assert_int_equal(unknown[COL_CUPTI_CONCURRENT_KERNEL], 0);
+    }
+    /* functions of the host, as 13.1 records them */
+    static uint8_t host[104];
+    put32(host, 0, COL_CUPTI_HOST_NODE);
+    put32(host, 4, 13);
+    put32(host, 16, 77);
+    put32(host, 20, 9);
+    put64(host, 24, 3);
+    put32(host, 36, 4242);
+    put64(host, 40, 10);
+    put64(host, 48, 20);
+    put32(host, 56, COL_CUPTI_HOST_LAUNCH);
+    put32(host, 60, 14);
+    put32(host, 72, 78);
+    put32(host, 80, 4243);
+    put64(host, 88, 30);
+    put64(host, 96, 40);
+    at = 0;
+    col_cupti_bytes(130101, bytes);
+    assert_int_equal(col_cupti_next(bytes, host, sizeof host, &at, &r), 1);
+    assert_int_equal(r.stream, 13);
+    assert_int_equal(r.correlation, 77);
+    assert_int_equal(r.graph, 9);
+    assert_int_equal(r.graph_node, 3);
+    assert_int_equal(r.thread, 4242);
+    assert_int_equal(r.start, 10);
+    assert_int_equal(r.end, 20);
+    assert_int_equal(col_cupti_next(bytes, host, sizeof host, &at, &r), 1);
+    assert_int_equal(r.stream, 14);
+    assert_int_equal(r.correlation, 78);
+    assert_int_equal(r.thread, 4243);
+    assert_int_equal(r.start, 30);
+    assert_int_equal(r.end, 40);
+    assert_int_equal(at, sizeof host);
     /* a kernel of a version to come, longer than any we know */
     size_t used = 0;
+    col_cupti_bytes(130001, bytes);
     struct layout next = layouts[LAYOUTS - 1];
     next.kernel = 296;
     used = golden(buffer, &next);
