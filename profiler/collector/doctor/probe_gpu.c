@@ -150,12 +150,17 @@ static void look_at_library(char *text, size_t size, void *library, const char *
         library ? (int (*)(uint32_t *))(uintptr_t)dlsym(library, symbol) : NULL;
     uint32_t version = 0;
     Dl_info where = {0};
-    if (!get || get(&version)) {
+    if (!get) {
         snprintf(text, size, "-");
         return;
     }
+    int rc = get(&version);
     dladdr((void *)(uintptr_t)get, &where);
-    snprintf(text, size, "+version %u, %s", version, where.dli_fname ? where.dli_fname : "?");
+    const char *file = where.dli_fname ? where.dli_fname : "?";
+    if (rc) /* CUPTI from 13.3 on needs the driver even for this */
+        snprintf(text, size, "+version not known before the driver works, %s", file);
+    else
+        snprintf(text, size, "+version %u, %s", version, file);
 }
 
 static void look_at_cupti(char *text, size_t size)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The file of device buffers that an agent keeps beside its pool: opened and checked, its buffers
- * read in the order in which CUPTI filled them, and what the agent reports about its own start, its
- * hardware counters and the times when another profiler held the device. What decides where to read
- * is copied out of the file once and checked, as with pools.
+ * read in the order in which CUPTI filled them. What decides where to read is copied out of the
+ * file once and checked, as with pools.
  */
 #include "profiler/collector/drain/gpu_private.h"
 
@@ -149,172 +148,6 @@ static uint32_t backed(const struct col_gpu *gpu)
     return buffers < gpu->buffer_cap ? buffers : gpu->buffer_cap;
 }
 
-/* ---- what the agent reports about itself -------------------------------------------------------------------------------------- */
-
-static const char *const stage_text[] = {
-#define STAGE_TEXT(name, text) text,
-    WIRE_GPU_STAGE_MAP(STAGE_TEXT)
-#undef STAGE_TEXT
-};
-
-/* CUPTI's own words for the errors that people meet, and what to do about them. */
-static const char *error_text(uint32_t error)
-{
-    switch (error) {
-    case 39:
-        return "another tool is attached; end Nsight or the other profiler, or start without it";
-    case 35:
-    case 40:
-        return "not permitted; see 'tacho doctor'";
-    case 26:
-        return "the profiling hardware is in use; DCGM or another profiler holds it";
-    case 999:
-        return "unknown; does the driver fit this CUPTI? see 'tacho doctor'";
-    case 15:
-        return "newer than the driver; set TACHO_CUPTI to an older libcupti, or update the driver";
-    case 8:
-        return "out of memory";
-    default:
-        return "see cupti_result.h";
-    }
-}
-
-/* Writes why device work is not recorded at all. */
-static int report_failure(struct col_drain *drain, const struct wire_gpu *gpu)
-{
-    char reason[320], holder[sizeof gpu->holder + 1], tool[96] = "";
-    uint32_t stage = atomic_load_explicit(&gpu->stage, memory_order_relaxed);
-    uint32_t error = atomic_load_explicit(&gpu->error, memory_order_relaxed);
-    snprintf(holder, sizeof holder, "%.*s", (int)sizeof gpu->holder, gpu->holder);
-    if (holder[0])
-        snprintf(tool, sizeof tool, " (%s)", holder);
-    const char *what = stage < sizeof stage_text / sizeof *stage_text ? stage_text[stage] : "";
-    if (error)
-        snprintf(reason, sizeof reason, "device work not recorded: %s%s: CUPTI error %u: %s", what,
-                 tool, error, error_text(error));
-    else
-        snprintf(reason, sizeof reason, "device work not recorded: %s", what);
-    return col_drain_loss_uncounted(drain, "cupti", reason);
-}
-
-/* Writes the versions of CUPTI and driver, and the kinds of activity that could not be enabled. */
-static int report_versions(struct col_drain *drain, const struct wire_gpu *gpu)
-{
-    char text[sizeof gpu->library + 1];
-    struct col_keys keys = {.db = drain->db};
-    col_key_int(&keys, "cupti.version", gpu->cupti_version);
-    snprintf(text, sizeof text, "%.*s", (int)sizeof gpu->library, gpu->library);
-    col_key_text(&keys, "cupti.library", text);
-    snprintf(text, sizeof text, "%d.%d", gpu->driver_version / 1000,
-             gpu->driver_version % 1000 / 10);
-    if (gpu->driver_version > 0)
-        col_key_text(&keys, "cuda.driver", text);
-    if (gpu->device_buffers) {
-        snprintf(text, sizeof text, "at most %llu MiB a context (%llu buffers)",
-                 (unsigned long long)(gpu->device_buffers * gpu->device_buffer_bytes >> 20),
-                 (unsigned long long)gpu->device_buffers);
-        col_key_text(&keys, "cupti.device_memory", text);
-    }
-    col_key_text(&keys, "cuda.graphs", gpu->whole_graphs ? "whole" : "nodes");
-    int rc = keys.rc;
-    for (uint32_t kind = 0; kind < WIRE_GPU_KINDS && rc == 0; kind++) {
-        uint32_t error = atomic_load_explicit(&gpu->kind_error[kind], memory_order_relaxed);
-        char reason[160];
-        if (!error)
-            continue;
-        snprintf(reason, sizeof reason, "activity kind %u not recorded: CUPTI error %u: %s", kind,
-                 error, error_text(error));
-        rc = col_drain_loss_uncounted(drain, "cupti", reason);
-    }
-    return rc;
-}
-
-/* Reports how the start of recording went, once that is known. */
-static int report_state(struct col_drain *drain, struct col_gpu *gpu)
-{
-    uint32_t state = gpu->head.state;
-    if (gpu->state_reported || state == WIRE_GPU_STARTING)
-        return 0;
-    gpu->state_reported = gpu->dirty = true;
-    int rc = report_versions(drain, &gpu->head);
-    return rc || state != WIRE_GPU_FAILED ? rc : report_failure(drain, &gpu->head);
-}
-
-/* Describes what became of hardware counter `which` in a line. */
-static void counters_text(const struct wire_gpu_counters *counters, int which, uint32_t state,
-                          char *text, size_t size)
-{
-    static const char *const units[] = {"samples", "times", "ranges"};
-    static const char *const stages[] = {
-#define STAGE_TEXT(name, text) text,
-        WIRE_COUNTERS_STAGE_MAP(STAGE_TEXT)
-#undef STAGE_TEXT
-    };
-    uint32_t stage = counters->stage, error = counters->error;
-    const char *failed = stage < sizeof stages / sizeof *stages ? stages[stage] : "";
-    if (state == WIRE_COUNTERS_ON)
-        snprintf(text, size, "%.*s: %u metrics, %u %s, %llu %s", (int)sizeof counters->chip,
-                 counters->chip, counters->metrics, counters->passes,
-                 counters->passes == 1 ? "pass" : "passes", (unsigned long long)counters->values,
-                 units[which]);
-    else if (state == WIRE_COUNTERS_WAITING)
-        snprintf(text, size, "nothing counted: %s",
-                 which == WIRE_COUNTERS_PM
-                     ? "no context was seen before the process ended (looked for every 100 ms)"
-                     : "too few steps (tacho.step) with a context");
-    else if (error)
-        snprintf(text, size, "failed: %s: CUPTI error %u: %s", failed, error, error_text(error));
-    else
-        snprintf(text, size, "failed: %s", failed);
-}
-
-/* Reports what became of the hardware counters that were asked for, once, at the end. */
-static int report_counters(struct col_drain *drain, const struct wire_gpu *gpu)
-{
-    static const char *const keys[] = {[WIRE_COUNTERS_PM] = "counters.sampled",
-                                       [WIRE_COUNTERS_RANGE] = "counters.roofline",
-                                       [WIRE_COUNTERS_PARTS] = "counters.ranges"};
-    int rc = 0;
-    for (int i = 0; i < WIRE_COUNTERS && rc == 0; i++) {
-        const struct wire_gpu_counters *counters = &gpu->counters[i];
-        uint32_t state = atomic_load_explicit(&counters->state, memory_order_acquire);
-        char text[320];
-        if (state == WIRE_COUNTERS_OFF)
-            continue;
-        counters_text(counters, i, state, text, sizeof text);
-        rc = store_run_set(drain->db, keys[i], text);
-        if (rc == 0 && state != WIRE_COUNTERS_ON)
-            rc = col_drain_loss_uncounted(drain, keys[i], text);
-        if (rc == 0 && counters->overflows)
-            rc = col_drain_loss_uncounted(drain, keys[i],
-                                          "samples overwritten before they were read");
-    }
-    return rc;
-}
-
-/* Writes the times in which another profiler of the process held the device. A gap that lasts is
- * left for later, unless `now` says that nothing more will come. */
-static int report_gaps(struct col_drain *drain, struct col_gpu *gpu, int64_t now)
-{
-    uint32_t gaps = gpu->head.gaps;
-    int rc = 0;
-    if (gaps > gpu->gaps_reported + WIRE_GPU_GAPS)
-        gpu->gaps_reported = gaps - WIRE_GPU_GAPS;
-    while (gpu->gaps_reported < gaps && rc == 0) {
-        const struct wire_gpu_gap *gap = &gpu->head.gap[gpu->gaps_reported % WIRE_GPU_GAPS];
-        int64_t end = atomic_load_explicit(&gap->t1, memory_order_acquire);
-        if (!end && now == STORE_ABSENT)
-            break;
-        rc = col_drain_loss(
-            drain, "cupti",
-            "device work not recorded: another profiler of the process (torch.profiler) had it",
-            STORE_ABSENT, atomic_load_explicit(&gap->t0, memory_order_acquire), end ? end : now);
-        gpu->gaps_reported++;
-        gpu->dirty = true;
-    }
-    return rc;
-}
-
 /* ---- rounds -------------------------------------------------------------------------------------------------------------------- */
 
 /* By sequence, the second member of an entry: the order in which CUPTI completed the buffers. */
@@ -367,8 +200,8 @@ int col_gpu_note(struct col_drain *drain, struct col_pool *pool)
         gpu->todo[gpu->todo_count++].sequence = buffer->sequence;
     }
     qsort(gpu->todo, gpu->todo_count, sizeof *gpu->todo, order_todo);
-    rc = report_state(drain, gpu);
-    return rc ? rc : report_gaps(drain, gpu, STORE_ABSENT);
+    rc = col_gpu_report_state(drain, gpu);
+    return rc ? rc : col_gpu_report_gaps(drain, gpu, STORE_ABSENT);
 }
 
 static uint64_t offset_of(const struct col_gpu *gpu, uint32_t index)
@@ -461,7 +294,7 @@ int col_gpu_stop(struct col_drain *drain, struct col_pool *pool)
     struct col_gpu *gpu = pool->gpu;
     if (!gpu)
         return 0;
-    return report_gaps(drain, gpu, pool->last_event ? pool->last_event : col_clock_now());
+    return col_gpu_report_gaps(drain, gpu, pool->last_event ? pool->last_event : col_clock_now());
 }
 
 /* Reads the buffers that CUPTI held when the process ended. Their records may be incomplete. */
@@ -487,7 +320,7 @@ int col_gpu_finish(struct col_drain *drain, struct col_pool *pool)
             drain, "cupti",
             "device work not recorded: the process ended while recording was being started");
     if (rc == 0)
-        rc = report_counters(drain, &gpu->head);
+        rc = col_gpu_report_counters(drain, &gpu->head);
     return rc ? rc : col_gpu_stop(drain, pool);
 }
 

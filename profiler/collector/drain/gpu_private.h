@@ -3,8 +3,9 @@
  * Private to drain/: device work of a process, from the file gpu.PID.N beside its pool
  * (profiler/wire.h), read in the same rounds and committed in the same transactions.
  *
- * gpu.c the file, its buffers, states and losses · gpu_rows.c records to rows (docs/schema.md) ·
- * gpu_tracks.c names and tracks · gpu_clock.c CUPTI's time · pool/cupti.c records taken apart
+ * gpu.c the file and its buffers · gpu_report.c states and losses · gpu_rows.c records to rows
+ * (docs/schema.md) · gpu_tracks.c names and tracks · gpu_clock.c CUPTI's time · pool/cupti.c
+ * records taken apart
  */
 #ifndef COL_GPU_H
 #define COL_GPU_H
@@ -114,6 +115,17 @@ bool col_gpu_load_position(struct col_drain *drain, const char *name, int64_t bu
                            int64_t generation);
 int col_gpu_forget(struct col_drain *drain, struct col_pool *pool);
 void col_gpu_free(struct col_gpu *gpu);
+
+/* ---- gpu_report.c ---- */
+
+/* How the start of recording went, once that is known. */
+int col_gpu_report_state(struct col_drain *drain, struct col_gpu *gpu);
+/* What became of the hardware counters that were asked for, once, at the end. */
+int col_gpu_report_counters(struct col_drain *drain, const struct wire_gpu *gpu);
+/* The times in which another profiler of the process held the device. A gap that lasts is left for
+ * later, unless `now` says that nothing more will come. */
+int col_gpu_report_gaps(struct col_drain *drain, struct col_gpu *gpu, int64_t now);
+
 /* ---- gpu_tracks.c: ids are 0 on failure, with *rc set ---- */
 
 /* The arena id of a name as the agent left it; in a buffer that the agent never saw, by the table
