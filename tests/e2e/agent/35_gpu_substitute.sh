@@ -110,7 +110,7 @@ expect graphs mode "$(ask graphs "SELECT value FROM run WHERE key = 'cuda.graphs
 ) > asked.out 2>&1 &
 tacho=$!
 for _ in $(seq 600); do # until both have made steps
-    [ "$(sqlite3 asked.tacho.live/run.db 'SELECT count(DISTINCT process) FROM step' 2> /dev/null)" = 2 ] && break
+    [ "$(sqlite3 -readonly asked.tacho.live/run.db 'SELECT count(DISTINCT process) FROM step' 2> /dev/null)" = 2 ] && break
     sleep 0.1
 done
 "$TACHO" capture --steps 4 asked.tacho.live > capture.out 2>&1 || bad asked "$(cat capture.out)"
@@ -129,7 +129,7 @@ expect asked "steps of each process" "$(ask asked "SELECT group_concat(n, ' ') F
 ) > recovered.out 2>&1 &
 tacho=$!
 for _ in $(seq 600); do # until it has recorded steps
-    [ "$(sqlite3 recovered.tacho.live/run.db 'SELECT count(*) > 2 FROM step' 2> /dev/null)" = 1 ] && break
+    [ "$(sqlite3 -readonly recovered.tacho.live/run.db 'SELECT count(*) > 2 FROM step' 2> /dev/null)" = 1 ] && break
     sleep 0.1
 done
 target=$(pgrep -P $tacho -x target_cuda)
