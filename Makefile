@@ -285,18 +285,21 @@ $(O)/frameworks/.done: Makefile
 check-frameworks: all frameworks ## programs of PyTorch, Lightning and transformers, as people write them (10 minutes)
 	$(Q)tests/frameworks/run.py "$(O)" '$(FILTER)'
 unit-programs: $(UNIT) $(TARGETS) $(FAKES)
-# a GPU job with books of its own: where nvcc is; it runs without the toolkit
+# what tests/gpu/run.sh takes to a machine with a GPU: a folder of its own, stripped, with the libraries that tacho needs and a bare
+# machine lacks (not the C and C++ runtimes: the programs that are recorded bring theirs); work runs without the toolkit
 NVCC ?= $(firstword $(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/bin/nvcc) nvcc)
-gpu-tests: all $(O)/tests/gpu/work $(O)/tests/gpu/lib/.done ## what tests/gpu/run.sh carries to a machine with a GPU
-$(O)/tests/gpu/work: tests/gpu/work.cu
+GPU_KIT_MIB := 18
+gpu-tests: all $(O)/gpu/work ## the folder build/gpu, all that tests/gpu/run.sh needs beside this tree on a machine with a GPU
+	$(Q)mkdir -p $(O)/gpu/lib $(O)/gpu/tacho-python/tacho_hook
+	$(Q)for file in tacho libtacho.so libtacho_gemm.so tacho-python/libtacho_hook.so; do strip -o $(O)/gpu/$$file $(O)/$$file || exit 1; done
+	$(Q)cp $(HOOK_PY) $(O)/gpu/tacho-python/ && cp $(HOOK_PACKAGE) $(O)/gpu/tacho-python/tacho_hook/
+	$(Q)ldd $(O)/tacho | awk '$$2 == "=>" && $$3 ~ "^/" && $$1 !~ /^lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so/ { print $$3 }' | xargs -r cp -L -t $(O)/gpu/lib
+	$(Q)mib=$$(du -sm --apparent-size $(O)/gpu | cut -f1); echo "  KIT     $(O)/gpu: $$mib MiB to carry"; [ "$$mib" -le $(GPU_KIT_MIB) ] || { echo "gpu-tests: more than $(GPU_KIT_MIB) MiB"; exit 1; }
+$(O)/gpu/work: tests/gpu/work.cu
 	@mkdir -p $(@D)
 	@echo "  NVCC    $@"
 	$(Q)$(NVCC) -O2 -std=c++17 -Iinclude -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 \
 	    -gencode arch=compute_90,code=compute_90 -o $@ $< -ldl
-$(O)/tests/gpu/lib/.done: $(O)/tacho # not the C and C++ runtimes: the programs that are recorded bring theirs
-	@mkdir -p $(@D)
-	$(Q)ldd $< | awk '$$2 == "=>" && $$3 ~ "^/" && $$1 !~ /^lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so/ { print $$3 }' | xargs -r cp -L -t $(@D)
-	@touch $@
 coverage: all unit-programs ## lines of libtacho.so that its tests run, by gcov
 	$(Q)tests/bench/coverage.sh $(O)
 asan: ## everything under AddressSanitizer and UBSan, in build-asan

@@ -173,20 +173,33 @@ static struct an_value key_value(struct an_context *context, int64_t gpu, const 
     return text && end != text && value > 0 ? an_num(value) : an_num_none("NVML did not report it");
 }
 
-/* Joules in the window, by the GPU's counter. */
+/* Joules in the window, by the GPU's counter. The part of it before the first reading and after the
+ * last one had the mean power of the rest. */
 static bool counted_energy(const struct an_context *context, const struct window *window,
                            int64_t gpu, double *joules)
 {
     const struct an_track *track = track_of(context, gpu, "gpu_energy");
-    double from, to;
+    double from, to, known_ns = 0;
     *joules = 0;
-    for (size_t i = 0; track && i < window->count; i++) {
-        if (!an_sampled_at(context->trace, track, window->span[i].start, &from) ||
-            !an_sampled_at(context->trace, track, window->span[i].end, &to) || to < from)
+    if (!track || track->counter_count < 2)
+        return false;
+    const int64_t *time = context->trace->counter.time + track->counter_first;
+    for (size_t i = 0; i < window->count; i++) {
+        int64_t start = window->span[i].start > time[0] ? window->span[i].start : time[0],
+                last = time[track->counter_count - 1],
+                end = window->span[i].end < last ? window->span[i].end : last;
+        if (end <= start)
+            continue;
+        if (!an_sampled_at(context->trace, track, start, &from) ||
+            !an_sampled_at(context->trace, track, end, &to) || to < from)
             return false;
         *joules += to - from;
+        known_ns += (double)an_time_sub(end, start);
     }
-    return track && window->count;
+    if (!(known_ns >= COVERED_LEAST * (double)window->ns))
+        return false;
+    *joules *= (double)window->ns / known_ns;
+    return true;
 }
 
 static void fill_energy(struct an_context *context, const struct window *window,

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PyTorch loop for tests/gpu/checks.py. Prints one line of JSON with its own books.
+"""Loops of PyTorch for tests/gpu. Prints one line of JSON with the program's own books.
 
-    torch_loop.py plain|profiler|inside STEPS
+    torch_loop.py MODE STEPS
 
-plain: no profiler of its own. profiler: torch.profiler over all steps, its kernels counted. inside: torch.profiler over some of
-the steps, as users do, while another profiler may watch.
+plain: steps of GPT-2 124M. both: these, then ten with torch.profiler. inside: torch.profiler over four steps in the middle, as users do.
+compile: the same with torch.compile and CUDA graphs, on a smaller model. loader: batches from workers that fork after CUDA is up.
+nccl: STEPS calls of all_reduce with one rank.
+
+$TORCH_LOOP_DEVICE=cpu runs a tiny model on the processor, to try the script out.
 """
 import json
+import os
 import statistics
 import sys
+import tempfile
 import time
 
 try:
@@ -16,9 +21,13 @@ try:
 except ImportError:
     print(json.dumps({"missing": "PyTorch"}))
     sys.exit(0)
-if not torch.cuda.is_available():
+CPU = os.environ.get("TORCH_LOOP_DEVICE") == "cpu"
+DEVICE = "cpu" if CPU else "cuda"
+if not CPU and not torch.cuda.is_available():
     print(json.dumps({"missing": "a GPU that PyTorch can use"}))
     sys.exit(0)
+WARM_UP = 5
+PROFILED = 4
 
 
 class Block(torch.nn.Module):
@@ -40,7 +49,7 @@ class Block(torch.nn.Module):
 
 
 class GPT2(torch.nn.Module):
-    def __init__(self, vocabulary=50304, width=768, heads=12, layers=12, context=1024):
+    def __init__(self, vocabulary, width, heads, layers, context):
         super().__init__()
         self.token, self.place = torch.nn.Embedding(vocabulary, width), torch.nn.Embedding(context, width)
         self.blocks = torch.nn.ModuleList(Block(width, heads) for _ in range(layers))
@@ -55,46 +64,125 @@ class GPT2(torch.nn.Module):
         return self.head(self.norm(x))
 
 
-def main():
-    mode, steps = sys.argv[1], int(sys.argv[2])
-    torch.manual_seed(1)
-    model = GPT2().cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    ids = torch.randint(0, 50304, (8, 1025), device="cuda")
-    times, profiler = [], None
-    first, last = (0, steps) if mode == "profiler" else (steps // 3, steps // 3 + 4)
-    torch.cuda.synchronize()
-    window = 0
-    for step in range(-5, steps):
-        if step == 0:
-            window = time.monotonic_ns()  # everything before has been waited for
-        if step == first and mode != "plain":
-            profiler = torch.profiler.profile(
-                activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA])
-            profiler.__enter__()
-        if step == last and profiler and mode == "inside":
-            profiler.__exit__(None, None, None)
+def synchronize():
+    if not CPU:
+        torch.cuda.synchronize()
+
+
+class Loop:
+    """A model, its optimizer, and one batch."""
+
+    def __init__(self, layers, batch, compiled=False):
+        torch.manual_seed(1)
+        shape = (512, 64, 4, 2, 64) if CPU else (50304, 768, 12, layers, 1024)
+        self.vocabulary, context = shape[0], shape[4]
+        self.model = GPT2(*shape).to(DEVICE)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=not CPU)
+        self.call = torch.compile(self.model, mode="reduce-overhead") if compiled else self.model
+        self.ids = torch.randint(0, self.vocabulary, (2 if CPU else batch, context + 1), device=DEVICE)
+
+    def step(self):
         begin = time.perf_counter()
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            logits = model(ids[:, :-1])
-            loss = torch.nn.functional.cross_entropy(logits.view(-1, logits.shape[-1]), ids[:, 1:].reshape(-1))
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+            logits = self.call(self.ids[:, :-1])
+            loss = torch.nn.functional.cross_entropy(logits.view(-1, self.vocabulary), self.ids[:, 1:].reshape(-1))
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        synchronize()
+        return time.perf_counter() - begin
+
+    def steps(self, count):
+        """Their median in ms, and the time on CLOCK_MONOTONIC that they lie in."""
+        synchronize()
+        begin = time.monotonic_ns()
+        took = [self.step() for _ in range(count)]
+        return statistics.median(took) * 1e3, [begin, time.monotonic_ns()]
+
+
+def profiled(loop, count):
+    """torch.profiler over some steps. What it has as kernels is read from its trace: there each event has a category, and what it
+    calls user annotations on the device is none."""
+    activities = [torch.profiler.ProfilerActivity.CPU] + ([] if CPU else [torch.profiler.ProfilerActivity.CUDA])
+    with torch.profiler.profile(activities=activities) as profiler:
+        step_ms = loop.steps(count)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        profiler.export_chrome_trace(path)
+        with open(path, encoding="utf-8", errors="replace") as f:
+            events = json.load(f)["traceEvents"]
+    rows = [e for e in events if e.get("cat") == "kernel"]
+    return {"profiled_steps": count, "profiled_step_ms": step_ms, "kernels": len(rows), "kernel_ms": sum(e.get("dur", 0) for e in rows) / 1e3,
+            "names": sorted({e["name"] for e in rows})}
+
+
+def plain(steps, then_profiled=0):
+    loop = Loop(12, 16)
+    loop.steps(WARM_UP)
+    step_ms, window = loop.steps(steps)
+    out = {"steps": steps, "step_ms": step_ms, "window_ns": window}
+    return {**out, **profiled(loop, then_profiled)} if then_profiled else out
+
+
+def inside(steps, compiled=False):
+    loop = Loop(4 if compiled else 12, 8, compiled)
+    loop.steps(WARM_UP)
+    half = max(steps // 2, 1)
+    _, before = loop.steps(half)
+    books = profiled(loop, PROFILED)
+    loop.steps(2)
+    _, after = loop.steps(half)
+    return {**books, "before_ns": before, "before_steps": half, "after_ns": after, "after_steps": half}
+
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1 << 20
+
+    def __getitem__(self, index):
+        return torch.full((256,), float(index % 7)), index % 10
+
+
+def loader(steps, workers=4):
+    model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)).to(DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    synchronize()  # CUDA is up before the workers fork
+    batches = torch.utils.data.DataLoader(Rows(), batch_size=64, num_workers=workers, pin_memory=not CPU,
+                                          multiprocessing_context="fork")
+    for i, (x, y) in enumerate(batches):
+        if i == steps:
+            break
+        loss = torch.nn.functional.cross_entropy(model(x.to(DEVICE, non_blocking=True)), y.to(DEVICE, non_blocking=True))
         loss.backward()
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        torch.cuda.synchronize()
-        if step >= 0:
-            times.append(time.perf_counter() - begin)
-    out = {"mode": mode, "steps": steps, "step_ms": statistics.median(times) * 1e3, "torch": torch.__version__,
-           "gpu": torch.cuda.get_device_name(), "window_ns": [window, time.monotonic_ns()]}
-    if profiler:
-        if mode == "profiler":
-            profiler.__exit__(None, None, None)
-        kernels = [e for e in profiler.profiler.kineto_results.events()
-                   if e.device_type() == torch.autograd.DeviceType.CUDA and not e.name().startswith(("Memcpy", "Memset"))]
-        out["kernels"] = len(kernels)
-        out["names"] = sorted({e.name() for e in kernels})
-        out["kernel_ms"] = sum(e.duration_ns() for e in kernels) / 1e6
-    print(json.dumps(out))
+        optimizer.zero_grad()
+        synchronize()
+    return {"steps": steps, "workers": workers}
+
+
+def nccl(calls):
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["NCCL_DEBUG_FILE"] = os.path.join(folder, "nccl")
+        torch.distributed.init_process_group("gloo" if CPU else "nccl", init_method="file://" + os.path.join(folder, "store"), rank=0,
+                                             world_size=1, **({} if CPU else {"device_id": torch.device("cuda:0")}))
+        x = torch.ones(1 << 20, device=DEVICE)
+        for _ in range(calls):
+            torch.distributed.all_reduce(x)
+        synchronize()
+        torch.distributed.destroy_process_group()
+        said = ""
+        if os.path.exists(os.environ["NCCL_DEBUG_FILE"]):
+            with open(os.environ["NCCL_DEBUG_FILE"], encoding="utf-8", errors="replace") as f:
+                said = "\n".join(line.strip() for line in f if "plugin" in line.lower() or "profiler" in line.lower())[:2000]
+    return {"calls": calls, "nccl": "" if CPU else ".".join(map(str, torch.cuda.nccl.version())), "said": said}
+
+
+def main():
+    mode, steps = sys.argv[1], int(sys.argv[2])
+    modes = {"plain": lambda: plain(steps), "both": lambda: plain(steps, 10), "inside": lambda: inside(steps),
+             "compile": lambda: inside(steps, compiled=True), "loader": lambda: loader(steps), "nccl": lambda: nccl(steps)}
+    out = {"mode": mode, "torch": torch.__version__, "gpu": "none" if CPU else torch.cuda.get_device_name()}
+    print(json.dumps({**out, **modes[mode]()}))
 
 
 main()

@@ -3,19 +3,26 @@
  * A GPU job that keeps its own books, for tests/gpu/run.sh. Steps are marked with tacho.step
  * ranges.
  *
- *     work MODE STEPS KERNELS
+ *     work MODE STEPS KERNELS [CYCLES]
  *
- * MODE: gpu     kernels that keep the device busy         launch  kernels so short that launching
- * them is the limit copy    copies from pageable memory to the device loader  the host sleeps
- * before each step, as for its data cost    KERNELS empty kernels a step; prints ns for each
- * launch, as the host sees it kill    like gpu, and SIGKILL in the middle of a step gemm    KERNELS
- * products of cuBLAS a step, bf16, of several shapes; needs libcublas at run time roof    no steps:
- * what the device reaches at most, as the best of STEPS tries: bf16 products of 8192 x 8192 of
- * random numbers, copies within the device
+ * MODE: gpu     kernels that keep the device busy, CYCLES each
+ *       launch  kernels so short that launching them is the limit
+ *       copy    copies from pageable memory to the device
+ *       loader  the host sleeps before each step, as for its data
+ *       cost    KERNELS empty kernels a step; prints ns for each launch, as the host sees it
+ *       kill    like gpu, and SIGKILL in the middle of a step late in the run; prints before it
+ *       graph   a CUDA graph of KERNELS kernels, launched once a step
+ *       replay  a graph of KERNELS empty kernels, launched over and over until STEPS thousand
+ * kernels have run or CYCLES seconds have passed; prints how much device memory went memory
+ * allocations of a known peak; no kernels gemm    KERNELS products of cuBLAS a step, bf16, of
+ * several shapes; needs libcublas at run time roof    no steps: what the device reaches at most, as
+ * the best of STEPS tries: bf16 products of 8192 x 8192 of random numbers, copies within the device
  *
  * Prints one line of JSON: steps, kernels, copies, step_ms (median of host times with a synchronise
  * at the end), device_ms (by CUDA events around each step), launch_ns, joule (NVML's counter from
  * the third step to the last one but one, and the steps between).
+ *
+ * tests/gpu/substitute/cuda_bf16.h stands for CUDA where the script is rehearsed without a GPU.
  */
 #include <algorithm>
 #include <chrono>
@@ -40,6 +47,10 @@
             exit(3); \
         } \
     } while (0)
+
+#ifdef __CUDACC__
+#define LAUNCH(kernel, grid, block, stream, ...) kernel<<<grid, block, 0, stream>>>(__VA_ARGS__)
+#endif
 
 __global__ void spin(long long cycles, float *out)
 {
@@ -83,7 +94,8 @@ static blas open_blas(cudaStream_t stream)
         printf("{\"missing\":\"libcublas\"}\n");
         exit(0);
     }
-    b.gemm = (decltype(b.gemm))dlsym(library, "cublasGemmEx");
+    /* the first of the process: with --gemm-shapes that is tacho's, which calls cuBLAS */
+    b.gemm = (decltype(b.gemm))dlsym(RTLD_DEFAULT, "cublasGemmEx");
     return b;
 }
 
@@ -148,7 +160,7 @@ static int roof(long tries)
     CHECK(cudaEventCreate(&end));
     for (auto &p : x) {
         CHECK(cudaMalloc(&p, elements * sizeof *p));
-        fill<<<(unsigned)(elements / 256), 256, 0, stream>>>(p, elements);
+        LAUNCH(fill, (unsigned)(elements / 256), 256, stream, p, elements);
     }
     CHECK(cudaMalloc(&from, copy));
     CHECK(cudaMalloc(&to, copy));
@@ -191,6 +203,68 @@ static void products(const struct tacho_nvtx *nvtx, const blas &b, long count,
     }
 }
 
+/* ---- CUDA graphs and memory ---- */
+
+static cudaGraphExec_t make_graph(cudaStream_t stream, long kernels, long long cycles, float *out)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t ready;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (long i = 0; i < kernels; i++) {
+        if (cycles)
+            LAUNCH(spin, 264, 256, stream, cycles, out);
+        else
+            LAUNCH(nothing, 1, 32, stream);
+    }
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiate(&ready, graph, 0));
+    return ready;
+}
+
+static double used_mib(void)
+{
+    size_t free_bytes = 0, total = 0;
+    CHECK(cudaMemGetInfo(&free_bytes, &total));
+    return (double)(total - free_bytes) / (1 << 20);
+}
+
+/* The graph over and over, a hundred launches between two looks at clock and memory. */
+static int replay(long thousands, long kernels, long seconds)
+{
+    cudaStream_t stream;
+    CHECK(cudaStreamCreate(&stream));
+    cudaGraphExec_t graph = make_graph(stream, kernels, 0, nullptr);
+    CHECK(cudaGraphLaunch(graph, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    double begin = now_ms(), before = used_mib(), most = before;
+    long launches = 1;
+    while (launches * kernels < thousands * 1000 && now_ms() - begin < 1e3 * (double)seconds) {
+        for (int i = 0; i < 100; i++, launches++)
+            CHECK(cudaGraphLaunch(graph, stream));
+        CHECK(cudaStreamSynchronize(stream));
+        most = std::max(most, used_mib());
+    }
+    printf("{\"mode\":\"replay\",\"launches\":%ld,\"kernels\":%ld,\"seconds\":%.3f,"
+           "\"memory_mib\":%.1f,\"grown_mib\":%.1f}\n",
+           launches, launches * kernels, (now_ms() - begin) / 1e3, before, most - before);
+    return 0;
+}
+
+/* 64 + 128 MiB at most. */
+static int memory(void)
+{
+    void *first, *second, *third;
+    CHECK(cudaMalloc(&first, 64u << 20));
+    CHECK(cudaMalloc(&second, 128u << 20));
+    CHECK(cudaFree(first));
+    CHECK(cudaMalloc(&third, 32u << 20));
+    CHECK(cudaFree(second));
+    CHECK(cudaFree(third));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500)); /* a flush */
+    printf("{\"mode\":\"memory\",\"peak_bytes\":%u}\n", 192u << 20);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "gpu";
@@ -198,8 +272,13 @@ int main(int argc, char **argv)
     bool copy = !strcmp(mode, "copy"), loader = !strcmp(mode, "loader"),
          cost = !strcmp(mode, "cost");
     bool tiny = !strcmp(mode, "launch") || cost, gemm = !strcmp(mode, "gemm");
+    long long cycles = argc > 4 ? atoll(argv[4]) : 200000;
     if (!strcmp(mode, "roof"))
         return roof(steps);
+    if (!strcmp(mode, "replay"))
+        return replay(steps, kernels, (long)cycles);
+    if (!strcmp(mode, "memory"))
+        return memory();
     struct tacho_nvtx nvtx;
     tacho_nvtx_open(&nvtx, "work");
     /* loaded now, not by the first launch: that would lie between the events of the first step */
@@ -221,10 +300,14 @@ int main(int argc, char **argv)
     const size_t elements = (size_t)4096 * 4096;
     for (int i = 0; gemm && i < 3; i++) {
         CHECK(cudaMalloc(&x[i], elements * sizeof *x[i]));
-        fill<<<(unsigned)(elements / 256), 256, 0, stream>>>(x[i], elements);
+        LAUNCH(fill, (unsigned)(elements / 256), 256, stream, x[i], elements);
     }
     if (gemm)
         library = open_blas(stream);
+    cudaGraphExec_t graph = {};
+    if (!strcmp(mode, "graph"))
+        graph = make_graph(stream, kernels, cycles, device_data);
+    const long last = steps - steps / 10 - 1; /* of kill */
     double joule[2] = {-1, -1};
     std::vector<double> step_ms, launch_ns;
     double device_ms = 0;
@@ -248,13 +331,18 @@ int main(int argc, char **argv)
         double launch_from = now_ms();
         if (gemm)
             products(&nvtx, library, kernels, x);
-        for (long k = 0; k < kernels && !gemm; k++) {
+        if (graph)
+            CHECK(cudaGraphLaunch(graph, stream));
+        for (long k = 0; k < kernels && !gemm && !graph; k++) {
             if (tiny)
-                nothing<<<1, 32, 0, stream>>>();
+                LAUNCH(nothing, 1, 32, stream);
             else
-                spin<<<264, 256, 0, stream>>>(200000, device_data);
-            if (!strcmp(mode, "kill") && s == steps / 2 && k == kernels / 2)
+                LAUNCH(spin, 264, 256, stream, cycles, device_data);
+            if (!strcmp(mode, "kill") && s == last && k == kernels / 2) {
+                printf("{\"mode\":\"kill\",\"kernels\":%ld}\n", s * kernels + k + 1);
+                fflush(stdout);
                 raise(SIGKILL);
+            }
         }
         launch_ns.push_back((now_ms() - launch_from) * 1e6 / (double)std::max(kernels, 1l));
         CHECK(cudaEventRecord(end, stream));

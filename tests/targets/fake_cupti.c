@@ -155,6 +155,8 @@ static size_t record_bytes(uint32_t kind)
     case 4:
     case 5:
         return 40;
+    case 49:
+        return v >= 23 ? 128 : v >= 16 ? 120 : 112;
     case 56:
         return 56;
     case 58:
@@ -290,7 +292,8 @@ static void put_kernel(const struct fake_call *c, uint32_t correlation)
     uint8_t *r = record(10);
     if (!r)
         return;
-    uint64_t start = now(), end = start + 700 + correlation % 100;
+    uint64_t start = c->start ? c->start : now();
+    uint64_t end = c->end ? c->end : start + 700 + correlation % 100;
     int every = fault_number("zero");
     if (every && ++fake.kernels % (unsigned)every == 0)
         start = end = 0;
@@ -323,10 +326,11 @@ static void put_memory(const struct fake_call *c, uint32_t correlation)
     uint8_t *r = record(kind);
     if (!r)
         return;
-    uint64_t start = now(), end = start + c->bytes / 16 + 1;
+    uint64_t start = c->start ? c->start : now();
+    uint64_t end = c->end ? c->end : start + c->bytes / 16 + 1;
     if (kind == 1) {
-        r[4] = 1; /* host to device, from pinned memory */
-        r[5] = 2;
+        r[4] = 1; /* host to device, from pinned memory; that of the rehearsal is pageable */
+        r[5] = c->start ? 1 : 2;
         r[6] = 3;
     } else {
         r[50] = 3;
@@ -391,14 +395,18 @@ static void put_graph(const struct fake_call *c, uint32_t correlation)
 {
     if (!(fake.kinds >> 51 & 1)) {
         struct fake_call node = *c;
-        for (node.graph_node = 1; node.graph_node <= 4; node.graph_node++)
+        uint64_t nodes = c->nodes ? c->nodes : 4, each = (c->end - c->start) / nodes;
+        for (node.graph_node = 1; node.graph_node <= nodes; node.graph_node++) {
+            node.end = c->start ? node.start + each : 0;
             put_kernel(&node, correlation);
+            node.start = node.end;
+        }
         return;
     }
     uint8_t *r = record(51);
     if (!r)
         return;
-    uint64_t start = now(), end = start + 5000;
+    uint64_t start = c->start ? c->start : now(), end = c->end ? c->end : start + 5000;
     put32(r, 4, correlation);
     put64(r, 8, start);
     put64(r, 16, end);
@@ -406,6 +414,20 @@ static void put_graph(const struct fake_call *c, uint32_t correlation)
     put32(r, 32, 1);
     put32(r, 36, c->stream);
     log_record(51, correlation, start, end, c->stream, 0, "-");
+}
+
+static void put_allocation(const struct fake_call *c, uint32_t correlation)
+{
+    uint8_t *r = record(49);
+    int64_t bytes = (int64_t)c->bytes;
+    if (!r)
+        return;
+    put32(r, 4, bytes < 0 ? 2 : 1);
+    put32(r, 8, 3);
+    put32(r, 12, correlation);
+    put64(r, 24, (uint64_t)(bytes < 0 ? -bytes : bytes));
+    put64(r, 32, now());
+    put32(r, 56, 1);
 }
 
 /* A function of the host on a stream, launched by itself or as a node of a graph. */
@@ -454,9 +476,13 @@ static void on_call(struct fake_call *c)
         put_query(c, correlation, start);
     else if (c->what == FAKE_HOST)
         put_host(c, correlation);
+    else if (c->what == FAKE_MEMORY)
+        put_allocation(c, correlation);
     else if (c->what != FAKE_VERSION)
         put_wait(c, correlation, start);
-    if (c->what != FAKE_HOST)
+    while (c->host_ns && now() < start + c->host_ns)
+        continue;
+    if (c->what != FAKE_HOST && c->what != FAKE_MEMORY)
         put_api(c, correlation, start);
     pthread_mutex_unlock(&fake.lock);
 }

@@ -15,9 +15,10 @@ enum fake_what {
     FAKE_WAIT,
     FAKE_SYNC,
     FAKE_GRAPH,
-    FAKE_QUERY,  /* of an event that is not ready */
-    FAKE_HOST,   /* a function of the host on a stream */
-    FAKE_VERSION /* cuDriverGetVersion */
+    FAKE_QUERY,   /* of an event that is not ready */
+    FAKE_HOST,    /* a function of the host on a stream */
+    FAKE_VERSION, /* cuDriverGetVersion */
+    FAKE_MEMORY   /* bytes allocated, negative: released */
 };
 
 /* A call of the program. The runtime's, or the driver's where `driver` is set. */
@@ -28,7 +29,10 @@ struct fake_call {
     uint64_t bytes;
     const char *kernel;
     uint64_t graph_node;
-    int endless; /* a kernel that never ends */
+    int endless;         /* a kernel that never ends */
+    uint32_t nodes;      /* of a graph; 0 = four */
+    uint32_t host_ns;    /* that the call takes its thread */
+    uint64_t start, end; /* of a kernel or copy, CLOCK_REALTIME ns; 0 = now, and short */
 };
 
 typedef void (*fake_tool)(struct fake_call *c);
