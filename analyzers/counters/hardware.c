@@ -173,6 +173,14 @@ static struct an_value key_value(struct an_context *context, int64_t gpu, const 
     return text && end != text && value > 0 ? an_num(value) : an_num_none("NVML did not report it");
 }
 
+/* Keys device.P.gpu:M.uuid. */
+static bool is_device_uuid(const struct an_run_key *run_key)
+{
+    size_t length = strlen(run_key->key);
+    return !strncmp(run_key->key, "device.", 7) && length > 5 &&
+           !strcmp(run_key->key + length - 5, ".uuid");
+}
+
 /* Joules in the window, by the GPU's counter. The part of it before the first reading and after the
  * last one had the mean power of the rest. */
 static bool counted_energy(const struct an_context *context, const struct window *window,
@@ -202,11 +210,29 @@ static bool counted_energy(const struct an_context *context, const struct window
     return true;
 }
 
+/* Has a process of the run a slice of this GPU (MIG)? */
+static bool is_sliced(const struct an_trace *trace, const char *uuid)
+{
+    for (size_t i = 0; i < trace->key_count; i++) {
+        char key[96];
+        int stem = (int)strlen(trace->key[i].key) - (int)strlen(".uuid");
+        if (!is_device_uuid(&trace->key[i]) || !*uuid || strcmp(trace->key[i].value, uuid))
+            continue;
+        snprintf(key, sizeof key, "%.*s.mig", stem, trace->key[i].key);
+        if (an_trace_key(trace, key))
+            return true;
+    }
+    return false;
+}
+
 static void fill_energy(struct an_context *context, const struct window *window,
                         struct an_gpu_hardware *hardware)
 {
     double joules;
-    if (counted_energy(context, window, hardware->gpu, &joules)) {
+    if (is_sliced(context->trace, hardware->uuid)) {
+        hardware->energy_j = an_num_none("the run had a slice of this GPU (MIG), and NVML measures "
+                                         "the power of the whole");
+    } else if (counted_energy(context, window, hardware->gpu, &joules)) {
         hardware->energy_j = an_num(joules);
         hardware->energy_source = "energy counter";
     } else if (hardware->power_w.valid) {
@@ -371,14 +397,6 @@ static int fill_gpu(struct an_context *context, const struct window *window,
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------------------ */
-
-/* Keys device.P.gpu:M.uuid. */
-static bool is_device_uuid(const struct an_run_key *run_key)
-{
-    size_t length = strlen(run_key->key);
-    return !strncmp(run_key->key, "device.", 7) && length > 5 &&
-           !strcmp(run_key->key + length - 5, ".uuid");
-}
 
 /* Did a process of the run name this GPU as its own? */
 static bool is_used(const struct an_trace *trace, const char *uuid)

@@ -71,3 +71,34 @@ bool an_peak_find(struct an_arena *arena, const char *device, const char *column
     }
     return false;
 }
+
+/* Multiprocessors of whole devices that can be divided (MIG), by the white papers of their
+ * architectures. */
+static const struct {
+    const char *name;
+    double multiprocessors;
+} whole[] = {{"A100*", 108},      {"A30", 56},        {"H100 80GB HBM3", 132}, {"H100 SXM5*", 132},
+             {"H100 PCIe*", 114}, {"H100 NVL*", 132}, {"H200*", 132},          {"GH200*", 132}};
+
+bool an_peak_find_slice(struct an_arena *arena, const char *device, double multiprocessors,
+                        const char *column, struct an_peak *out)
+{
+    const char *mig = strstr(device, " MIG ");
+    char name[NAME_ROOM];
+    if (!mig || (size_t)(mig - device) >= sizeof name || !strcmp(column, "bandwidth"))
+        return false;
+    memcpy(name, device, (size_t)(mig - device));
+    name[mig - device] = 0;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        double share = multiprocessors / whole[i].multiprocessors;
+        if (fnmatch(whole[i].name, bare(name), FNM_CASEFOLD))
+            continue;
+        if (!(share > 0) || share > 1 || !an_peak_find(arena, name, column, out))
+            return false;
+        out->value *= share;
+        out->source = an_arena_format(arena, "%s; %g of %g multiprocessors", out->source,
+                                      multiprocessors, whole[i].multiprocessors);
+        return true;
+    }
+    return false;
+}

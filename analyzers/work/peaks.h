@@ -3,7 +3,7 @@
  * Private to analyzers/: what a device can do at most, by its data sheet: analyzers/work/peaks.tsv,
  * built into the program. Dense figures: what a sheet prints for sparse matrices is halved. fp16
  * and bf16 with accumulation in fp32. A device that is not in the table has no peak; nothing is
- * scaled from a similar one.
+ * scaled from a similar one, except for slices of a device (MIG).
  *
  * A line of the table: names TAB one column for each element type and one for the memory (TFLOP/s,
  * GB/s, "-" = none) TAB source. The first line whose name matches decides.
@@ -25,5 +25,11 @@ struct an_peak {
  * ("bandwidth"). false: not known. */
 bool an_peak_find(struct an_arena *arena, const char *device, const char *column,
                   struct an_peak *out);
+
+/* The same of a slice of a device ("NVIDIA H100 80GB HBM3 MIG 1g.10gb") that has so many
+ * multiprocessors: their share of the peak of the whole device. Not for the memory. false: not
+ * known, or not a slice. */
+bool an_peak_find_slice(struct an_arena *arena, const char *device, double multiprocessors,
+                        const char *column, struct an_peak *out);
 
 #endif

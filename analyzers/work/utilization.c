@@ -156,6 +156,35 @@ static int gather_all(struct an_flops_gather *gather)
 
 /* ---- peaks ----------------------------------------------------------------------------------- */
 
+/* A property of an accelerator that the recording names; NULL where it does not. */
+static const char *gpu_key(const struct an_context *context, const struct an_device *device,
+                           const char *name)
+{
+    char key[96];
+    if (device->process >= context->trace->process_count)
+        return NULL;
+    snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".%s",
+             context->trace->process[device->process].id, device->ordinal, name);
+    return an_trace_key(context->trace, key);
+}
+
+/* The UUID of an accelerator, which is the same in every process; "" where the trace has none. */
+static const char *gpu_uuid(const struct an_context *context, const struct an_device *device)
+{
+    const char *value = gpu_key(context, device, "uuid");
+    return value ? value : "";
+}
+
+/* The peak of an accelerator, or of the slice of one, by its data sheet. */
+static bool datasheet_peak(struct an_context *context, const struct an_device *gpu,
+                           const char *dtype, struct an_peak *out)
+{
+    const char *multiprocessors = gpu_key(context, gpu, "sms");
+    return an_peak_find(context->arena, gpu->name, dtype, out) ||
+           (multiprocessors && an_peak_find_slice(context->arena, gpu->name,
+                                                  strtod(multiprocessors, NULL), dtype, out));
+}
+
 /* Peak of a lane's device: the user's, the file's, the data sheet's. false: none is known. */
 static bool peak_of(struct an_context *context, const struct an_lane *lane, const char *dtype,
                     struct an_peak *out)
@@ -169,7 +198,7 @@ static bool peak_of(struct an_context *context, const struct an_lane *lane, cons
                                 an_arena_text(context->arena, ceiling_row->source)};
     else
         return an_flops_gpu(context, lane) &&
-               an_peak_find(context->arena, an_flops_gpu(context, lane)->name, dtype, out);
+               datasheet_peak(context, an_flops_gpu(context, lane), dtype, out);
     return true;
 }
 
@@ -221,19 +250,6 @@ static void share_add(struct an_flops_gather *gather, const struct an_lane *lane
         shares->flops += (double)(flops->hardware ? flops->hardware : flops->model);
         shares->seconds += (double)(flops->hardware ? flops->hardware : flops->model) / peak;
     }
-}
-
-/* The UUID of an accelerator, which is the same in every process; "" where the trace has none. */
-static const char *gpu_uuid(const struct an_context *context, const struct an_device *device)
-{
-    char key[96];
-    const char *value;
-    if (device->process >= context->trace->process_count)
-        return "";
-    snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".uuid",
-             context->trace->process[device->process].id, device->ordinal);
-    value = an_trace_key(context->trace, key);
-    return value ? value : "";
 }
 
 /* Where a lane runs: an accelerator with a UUID, one without, or a host and the name of its device.

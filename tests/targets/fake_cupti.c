@@ -14,6 +14,7 @@
  *     newer=PART    a library whose path has PART is newer than the driver: error 15
  *     version=999   cuptiGetVersion answers with this error
  *     allsync       cuptiActivityEnableAllSyncRecords is refused
+ *     mig           the device is a slice
  *     deaf          calls of cuDriverGetVersion are never recorded
  *
  * What the real one is strict about: there is one subscriber, and a second one gets 39; a buffer
@@ -489,7 +490,7 @@ static void on_call(struct fake_call *c)
 
 static void put_objects(void)
 {
-    static const char name[] = "Substitute GPU";
+    static const char name[] = "Substitute GPU", slice[] = "NVIDIA H100 80GB HBM3 MIG 1g.10gb";
     uint8_t *r = record(8);
     if (r) {
         put64(r, 16, 80ull << 30);
@@ -501,7 +502,14 @@ static void put_objects(void)
         put32(r, 112, 0);
         for (unsigned i = 0; i < 16; i++)
             r[120 + i] = (uint8_t)(i * 17);
-        put64(r, 136, (uint64_t)(uintptr_t)name);
+        put64(r, 136, (uint64_t)(uintptr_t)(fault("mig") ? slice : name));
+        if (fault("mig") && record_bytes(8) >= 176) {
+            r[145] = 1;
+            put32(r, 152, 3);
+            put32(r, 156, 1);
+            r[160] = 0xab;
+            put32(r, 44, 16);
+        }
     }
     if ((r = record(9))) {
         put32(r, 4, 1);

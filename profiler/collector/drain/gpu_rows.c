@@ -411,11 +411,33 @@ static int set_device(struct col_drain *drain, struct col_pool *pool, int64_t de
     return store_run_set(drain->db, name, value);
 }
 
+static void write_uuid(const uint8_t bytes[16], const char *prefix, char text[48])
+{
+    size_t length = (size_t)snprintf(text, 48, "%s", prefix);
+    for (size_t i = 0; i < 16; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
+            text[length++] = '-';
+        length += (size_t)snprintf(text + length, 48 - length, "%02x", bytes[i]);
+    }
+}
+
+/* Which slice of a device the process has (MIG). */
+static int set_slice(struct col_drain *drain, struct col_pool *pool,
+                     const struct col_cupti_record *record)
+{
+    char text[64];
+    write_uuid(record->gpu.mig_uuid, "MIG-", text);
+    int rc = set_device(drain, pool, record->gpu.id, "mig_uuid", text);
+    snprintf(text, sizeof text, "instance %" PRId64 ", compute instance %" PRId64,
+             record->gpu.instance, record->gpu.compute_instance);
+    return rc ? rc : set_device(drain, pool, record->gpu.id, "mig", text);
+}
+
 /* The properties of a device, as run keys. */
 static int on_device(struct col_drain *drain, struct col_pool *pool,
                      const struct col_cupti_record *record)
 {
-    char text[64], uuid[48] = "GPU-";
+    char text[64];
     uint32_t bytes = 0;
     const char *name =
         col_map_text(&pool->map, col_gpu_arena_id(pool->gpu, record->name), WIRE_TEXT_NAME, &bytes);
@@ -439,13 +461,10 @@ static int on_device(struct col_drain *drain, struct col_pool *pool,
     snprintf(text, sizeof text, "%" PRId64 ".%" PRId64, record->gpu.major, record->gpu.minor);
     if (rc == 0)
         rc = set_device(drain, pool, record->gpu.id, "compute_capability", text);
-    for (size_t i = 0, length = 4; i < sizeof record->gpu.uuid; i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10)
-            uuid[length++] = '-';
-        length +=
-            (size_t)snprintf(uuid + length, sizeof uuid - length, "%02x", record->gpu.uuid[i]);
-    }
-    return rc ? rc : set_device(drain, pool, record->gpu.id, "uuid", uuid);
+    write_uuid(record->gpu.uuid, "GPU-", text);
+    if (rc == 0)
+        rc = set_device(drain, pool, record->gpu.id, "uuid", text);
+    return rc || !record->gpu.mig ? rc : set_slice(drain, pool, record);
 }
 
 /* An allocation or release of device memory, as a point of the counter gpu_memory_allocated. */

@@ -113,7 +113,11 @@ record running -- -- --steps 2 --endless
 expect running "kernel that still ran" "$(losses running 'record without an end: still running%')" 1
 expect running "other losses" "$(ask running "SELECT count(*) FROM loss WHERE source IN ('agent', 'cupti') AND reason NOT LIKE 'record without an end%'")" 0
 
-# 10: functions of the host on streams
+# 10: a slice of a device (MIG): which one; its peak is a part of the whole device's, and NVML's power is of the whole
+record slice FAKE_CUPTI=mig -- -- --steps 2
+expect slice instance "$(ask slice "SELECT value FROM run WHERE key LIKE 'device.%.gpu:0.mig'")" "instance 3, compute instance 1"
+expect slice uuid "$(ask slice "SELECT substr(value, 1, 6) FROM run WHERE key LIKE 'device.%.gpu:0.mig_uuid'")" MIG-ab
+# ... functions of the host on streams
 record host FAKE_CUPTI_VERSION=130101 -- -- --steps 2 --host 4
 expect host "functions of the host" "$(rows host host)" 8
 expect host losses "$(ask host "SELECT count(*) FROM loss WHERE source IN ('agent', 'cupti')")" 0

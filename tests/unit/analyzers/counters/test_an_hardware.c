@@ -113,6 +113,35 @@ static void test_power_only(void **state)
     }
 }
 
+/* The counter was read in a part of the window only: the rest had the same power. A slice of the
+ * GPU (MIG) has no energy, because NVML measures the whole. */
+static void test_part_and_slice(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    for (int slice = 0; slice < 2; slice++) {
+        char key[64];
+        fx_open(f);
+        steps(f);
+        own(f, "0", "GPU-a", true);
+        int64_t energy = sampled(f, "gpu:0", "gpu_energy", "J");
+        for (int i = 3; i <= 11; i++) /* 150 to 550 ms at 300 W */
+            fx_counter(f, energy, i * 50 * MS, 1000 + i * 15);
+        snprintf(key, sizeof key, "device.%lld.gpu:0.mig", (long long)f->process);
+        if (slice)
+            FX(store_run_set(f->s, key, "instance 3, compute instance 1"));
+        const struct an_result *r = fx_analyze(f);
+        if (slice) {
+            assert_false(r->hardware_gpus->energy_j.valid);
+            assert_non_null(strstr(r->energy.reason, "MIG"));
+        } else {
+            assert_string_equal(r->hardware_gpus->energy_source, "energy counter");
+            assert_true(fabs(r->hardware_gpus->energy_j.value - 300 * 0.6) < 0.01);
+        }
+        fx_close(f);
+    }
+}
+
 static const struct an_finding *finding(const struct an_result *r, const char *id)
 {
     for (size_t i = 0; i < r->finding_count; i++)
@@ -346,9 +375,13 @@ static void test_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_energy_counter), cmocka_unit_test(test_power_only),
-        cmocka_unit_test(test_throttling),     cmocka_unit_test(test_odd),
-        cmocka_unit_test(test_nobody),         cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_energy_counter),
+        cmocka_unit_test(test_power_only),
+        cmocka_unit_test(test_part_and_slice),
+        cmocka_unit_test(test_throttling),
+        cmocka_unit_test(test_odd),
+        cmocka_unit_test(test_nobody),
+        cmocka_unit_test(test_counted),
         cmocka_unit_test(test_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,9 +90,29 @@ static void test_refusals(void **state)
     same(peak(longest, "bf16"), 0);
 }
 
+/* A slice of a device has its share of the peak, if its multiprocessors are known; nothing is known
+ * of its memory. */
+static void slices(void **state)
+{
+    (void)state;
+    struct an_arena *arena = an_arena_new();
+    struct an_peak whole, part;
+    const char *name = "NVIDIA H100 80GB HBM3 MIG 1g.10gb";
+    assert_false(an_peak_find(arena, name, "bf16", &part));
+    assert_true(an_peak_find(arena, "NVIDIA H100 80GB HBM3", "bf16", &whole));
+    assert_true(an_peak_find_slice(arena, name, 16, "bf16", &part));
+    assert_true(part.value > whole.value * 0.1212 && part.value < whole.value * 0.1213);
+    assert_non_null(strstr(part.source, "16 of 132 multiprocessors"));
+    assert_false(an_peak_find_slice(arena, name, 16, "bandwidth", &part));
+    assert_false(an_peak_find_slice(arena, name, 133, "bf16", &part));
+    assert_false(an_peak_find_slice(arena, "NVIDIA H100 80GB HBM3", 132, "bf16", &part));
+    assert_false(an_peak_find_slice(arena, "Other MIG 1g.10gb", 16, "bf16", &part));
+    an_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),
-                                       cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_refusals), cmocka_unit_test(slices)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
