@@ -90,8 +90,10 @@ void agent_buffer_grow(void);
 bool agent_buffer_written(void);
 /* How many buffers CUPTI has. */
 uint32_t agent_buffer_lent(void);
-/* CUPTI holds no buffer any more: those that it gave to another profiler are handed to the
- * collector. */
+/* Another profiler begins: notes the buffers that CUPTI has now. */
+void agent_buffer_mark(void);
+/* All that CUPTI had has come back: what was marked and has not come back went to the other
+ * profiler, and is handed to the collector. */
 void agent_buffer_reclaim(void);
 /* Takes a reading of all clocks into the file. */
 void agent_buffer_anchor(void);

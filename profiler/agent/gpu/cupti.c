@@ -149,6 +149,7 @@ static void gap_begin(int64_t from)
     struct wire_gpu *gpu = agent_cuda.gpu;
     uint32_t gaps = relaxed_load(&gpu->gaps);
     struct wire_gpu_gap *gap = &gpu->gap[gaps % WIRE_GPU_GAPS];
+    agent_buffer_mark();
     relaxed_store(&gap->t1, 0);
     relaxed_store(&gap->t0, from);
     atomic_store_explicit(&gpu->gaps, gaps + 1, memory_order_release);
@@ -279,8 +280,7 @@ static void watch(void)
 void agent_cupti_foreign(bool active)
 {
     bool before = atomic_exchange_explicit(&state.announced, active, memory_order_acq_rel);
-    if (!agent_process || !agent_cuda_live() ||
-        relaxed_load(&agent_cuda.gpu->state) != WIRE_GPU_ON)
+    if (!agent_process || !agent_cuda_live() || relaxed_load(&agent_cuda.gpu->state) != WIRE_GPU_ON)
         return;
     pthread_mutex_lock(&state.turn);
     bool taken = relaxed_load(&agent_cuda.taken);

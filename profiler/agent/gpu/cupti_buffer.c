@@ -34,6 +34,9 @@ static _Atomic uint32_t scratch_lent[SCRATCHES];
 /* For the flush thread: how far a lent buffer was filled. */
 static uint32_t written[WIRE_GPU_BUFFERS * 64u];
 
+/* By buffer: the generation that CUPTI had when another profiler began. */
+static uint64_t marked[WIRE_GPU_BUFFERS * 64u];
+
 static uint64_t page_up(uint64_t bytes)
 {
     return (bytes + 4095) & ~(uint64_t)4095;
@@ -216,7 +219,7 @@ static uint8_t *buffer_take(void)
         if (!taken &&
             atomic_compare_exchange_strong_explicit(&buffer->state, &state, WIRE_BUFFER_LENT,
                                                     memory_order_acquire, memory_order_relaxed)) {
-            buffer->generation++;
+            __atomic_store_n(&buffer->generation, buffer->generation + 1, __ATOMIC_RELAXED);
             buffer->valid = buffer->records = buffer->dropped = buffer->forced = 0;
             buffer->sequence = 0;
             taken = agent_cuda.buffers + (uint64_t)i * gpu->buffer_bytes;
@@ -474,6 +477,16 @@ uint32_t agent_buffer_lent(void)
     return lent;
 }
 
+void agent_buffer_mark(void)
+{
+    uint32_t backed = relaxed_load(&agent_cuda.gpu->buffers_backed);
+    for (uint32_t i = 0; i < backed; i++) {
+        const struct wire_buffer *buffer = &agent_cuda.directory[i];
+        bool lent = atomic_load_explicit(&buffer->state, memory_order_acquire) == WIRE_BUFFER_LENT;
+        marked[i] = lent ? __atomic_load_n(&buffer->generation, __ATOMIC_RELAXED) : 0;
+    }
+}
+
 void agent_buffer_reclaim(void)
 {
     const struct wire_gpu *gpu = agent_cuda.gpu;
@@ -481,7 +494,8 @@ void agent_buffer_reclaim(void)
     for (uint32_t i = 0; i < backed; i++) {
         struct wire_buffer *buffer = &agent_cuda.directory[i];
         uint8_t *data = agent_cuda.buffers + (uint64_t)i * gpu->buffer_bytes;
-        if (relaxed_load(&buffer->state) != WIRE_BUFFER_LENT)
+        if (atomic_load_explicit(&buffer->state, memory_order_acquire) != WIRE_BUFFER_LENT ||
+            !marked[i] || buffer->generation != marked[i])
             continue;
         buffer->forced = 1;
         publish(buffer, data, filled(data, gpu->buffer_bytes));
