@@ -221,7 +221,11 @@ static void probe_library(struct col_sink *sink, const char *name,
                           const char *fix)
 {
     char text[512];
-    if (in_child(look, text, sizeof text) && text[0] == '+')
+    if (!in_child(look, text, sizeof text))
+        add(sink, name, COL_STATUS_WARNING,
+            "the library that was found ends the process that asks it",
+            "CUPTI 13.2 does so where no driver works");
+    else if (text[0] == '+')
         add(sink, name, COL_STATUS_OK, text + 1, "");
     else
         add(sink, name, COL_STATUS_NOT_SUPPORTED, missing, fix);

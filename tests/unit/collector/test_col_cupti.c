@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -39,13 +41,14 @@ static void put64(uint8_t *r, size_t at, uint64_t x)
  * table. */
 static const struct layout {
     uint32_t version, kernel, copy, set, peer, event, sync, graph;
-} layouts[] = {{13, 160, 72, 72, 80, 24, 40, 48},       {14, 160, 80, 80, 88, 24, 40, 48},
-               {15, 168, 80, 80, 88, 24, 40, 48},       {17, 176, 88, 88, 96, 24, 40, 48},
-               {19, 208, 88, 88, 96, 24, 40, 48},       {24, 208, 88, 88, 96, 24, 40, 56},
-               {28, 208, 96, 88, 96, 56, 56, 56},       {130000, 216, 96, 88, 96, 56, 56, 56},
-               {130001, 216, 96, 88, 96, 56, 56, 56},   {130100, 224, 96, 88, 96, 56, 56, 56},
-               {130201, 224, 96, 88, 96, 56, 56, 56},   {130301, 232, 96, 88, 96, 56, 56, 56},
-               {130401, 248, 112, 104, 96, 56, 56, 56}, {130500, 248, 112, 104, 96, 80, 56, 56}};
+} layouts[] = {{13, 160, 72, 72, 80, 24, 40, 48},      {14, 160, 80, 80, 88, 24, 40, 48},
+               {15, 168, 80, 80, 88, 24, 40, 48},      {17, 176, 88, 88, 96, 24, 40, 48},
+               {19, 208, 88, 88, 96, 24, 40, 48},      {21, 208, 88, 88, 96, 24, 40, 56},
+               {24, 208, 88, 88, 96, 24, 40, 56},      {26, 208, 96, 88, 96, 56, 56, 56},
+               {130000, 216, 96, 88, 96, 56, 56, 56},  {130001, 216, 96, 88, 96, 56, 56, 56},
+               {130100, 224, 96, 88, 96, 56, 56, 56},  {130201, 224, 96, 88, 96, 56, 56, 56},
+               {130301, 232, 96, 88, 96, 56, 56, 56},  {130401, 248, 112, 104, 96, 56, 56, 56},
+               {130500, 248, 112, 104, 96, 80, 56, 56}};
 #define LAYOUTS (sizeof layouts / sizeof *layouts)
 
 static uint8_t *append(uint8_t *buffer, size_t *used, uint32_t kind, uint32_t bytes)
@@ -289,6 +292,18 @@ static void unknown_kinds(void **state)
     assert_int_equal(at, 296);
 }
 
+/* Does the library survive being asked for its version? CUPTI 13.2 does not, without a driver. */
+static bool answers(int (*get_version)(uint32_t *))
+{
+    uint32_t version;
+    int status = 0;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(get_version(&version) ? 1 : 0);
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
 /* The real library steps over the same buffer in the same steps. It needs no driver for that. */
 static void the_real_library(void **state)
 {
@@ -306,8 +321,8 @@ static void the_real_library(void **state)
         h ? (int (*)(uint32_t *))(uintptr_t)dlsym(h, "cuptiGetVersion") : NULL;
     uint32_t version = 0, bytes[COL_CUPTI_KINDS];
     const struct layout *l = NULL;
-    if (!next || !get_version || get_version(&version)) {
-        print_message("no libcupti here\n");
+    if (!next || !get_version || !answers(get_version) || get_version(&version)) {
+        print_message("no libcupti here that works without a driver\n");
         skip();
     }
     for (size_t i = 0; i < LAYOUTS; i++)
@@ -315,6 +330,10 @@ static void the_real_library(void **state)
             l = &layouts[i];
     assert_non_null(l);
     col_cupti_bytes(version, bytes);
+    if (!bytes[COL_CUPTI_KERNEL]) {
+        print_message("version %u: sizes are not known before they are seen\n", version);
+        skip();
+    }
     size_t used = golden(buffer, l), at = 0;
     for (size_t cut = 0; cut <= used; cut += 8) {
         uint8_t *theirs = NULL;
