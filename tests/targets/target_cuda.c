@@ -268,6 +268,8 @@ int main(int argc, char **argv)
     gpu_call = cuda ? (void (*)(struct fake_call *))(uintptr_t)dlsym(cuda, "fake_cuda_call") : NULL;
     if (cuda && opt.kineto_from == -1)
         kineto(1);
+    if (cuda && opt.kineto_to == -1)
+        kineto(0);
     if (!init || !gpu_call || init(0)) {
         fprintf(stderr, "no substitute libcuda\n");
         return 1;

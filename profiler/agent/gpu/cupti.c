@@ -42,6 +42,7 @@ static struct {
     pthread_mutex_t turn;                   /* who has the records; taken before `flush` */
     _Atomic uint32_t launches, foreign_ids; /* counted while probing */
     _Atomic uint32_t announced;             /* by tacho_device_profiler, maybe before the start */
+    _Atomic uint32_t seen;                  /* it was announced at least once */
     uint32_t silent, quiet;
     bool tried, hears; /* a call of the agent's own was made; CUPTI recorded it */
     uint64_t seen_requests, seen_completions;
@@ -279,6 +280,8 @@ static void watch(void)
 
 void agent_cupti_foreign(bool active)
 {
+    if (active)
+        relaxed_store(&state.seen, 1);
     bool before = atomic_exchange_explicit(&state.announced, active, memory_order_acq_rel);
     if (!agent_process || !agent_cuda_live() || relaxed_load(&agent_cuda.gpu->state) != WIRE_GPU_ON)
         return;
@@ -364,6 +367,8 @@ static int begin(enum wire_gpu_stage *stage)
     }
     int rc = subscribe(false);
     unsubscribe();
+    if (rc == CUPTI_MULTIPLE_SUBSCRIBERS && relaxed_load(&state.seen))
+        rc = 0; /* torch.profiler, which keeps its subscription after it has ended */
     *stage = rc == CUPTI_MULTIPLE_SUBSCRIBERS ? WIRE_GPU_STAGE_SUBSCRIBE : WIRE_GPU_STAGE_OPEN;
     if (rc)
         return rc;

@@ -35,6 +35,9 @@ record before -- -- --steps 9 --kernels 20 --kineto -1:4 --tell
 expect before "kernels of the other profiler" "$(kineto before kernels)" 80
 expect before kernels "$(rows before kernel)" 100
 expect before gap "$(losses before '%another profiler of the process%')" 1
+# ... and where it had come and gone: the subscription that it keeps is no reason to record nothing
+record gone -- -- --steps 3 --kernels 20 --kineto -1:-1 --tell
+exact gone
 # silence alone is no gap, whether the call is recorded or not
 record idle -- -- --steps 1 --kernels 10 --ms 6500 &
 record deaf FAKE_CUPTI=deaf -- -- --steps 1 --kernels 10 --ms 6500
