@@ -4,6 +4,7 @@
 A row is what one line of docs/gpu-results.md says: number, what was compared, what was measured, verdict. Verdicts: ok, FAIL, printed (a
 number with no bound), open (this machine cannot measure it, and why).
 """
+import hashlib
 import json
 import os
 import shutil
@@ -31,6 +32,16 @@ def size(count, least=1):
     return max(count // 10, least) if REHEARSAL else count
 
 
+def version():
+    """What tacho calls itself, and a digest of the programs: rows of another build are not taken over."""
+    digest = hashlib.sha256()
+    for name in ("tacho", "libtacho.so", "libtacho_gemm.so"):
+        with open(os.path.join(KIT, name), "rb") as f:
+            digest.update(f.read())
+    said = subprocess.run([TACHO, "version"], capture_output=True, text=True, check=False).stdout.strip()
+    return f"{said} (build {digest.hexdigest()[:12]})"
+
+
 class Board:
     """All state of one call: rows, the log, deadlines, and what a former call has left."""
 
@@ -41,7 +52,7 @@ class Board:
         self.log, self.said, self.kept = [], [], []
         self.deadline = STARTED
         self.doctor = ""
-        self.version = subprocess.run([TACHO, "version"], capture_output=True, text=True, check=False).stdout.strip()
+        self.version = version()
         self.read_former()
 
     def read_former(self):

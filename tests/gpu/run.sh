@@ -7,7 +7,7 @@
 # KIT: the folder that `make gpu-tests` made where nvcc is (build/gpu); it is all that travels beside this tree. OUT: a folder that gets
 # gpu-results.tar.gz and nothing else ($OUT, else KIT/out). The archive is written anew after each check, so what was measured
 # survives whatever ends the script: the page for docs/gpu-results.md, results.json, what every command said, and recordings of
-# checks that failed. A call that finds an archive in OUT, or a results.json in KIT, of the same version of tacho goes on with the
+# checks that failed. A call that finds an archive in OUT, or a results.json in KIT, of the same build of tacho goes on with the
 # checks that are not in it. LINE: numbers of lines (1a, 9) to measure again.
 #
 # Exit status: 0 when nothing failed, 1 when something did, 77 without a GPU.
