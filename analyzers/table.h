@@ -35,6 +35,7 @@
     X(an_contention) \
     X(an_pressure) \
     X(an_stack_samples) \
+    X(an_python_looks) \
     X(an_hardware) \
     X(an_memory) \
     X(an_leak) \

@@ -88,6 +88,7 @@ static int unattributed(struct an_findings_list *findings)
     unattributed_texts(context, finding, held, pct);
     finding->verify = "run again and read the row unattributed: `tacho report`";
     unattributed_evidence(context, pct, &share, finding);
+    an_finding_lines(context, finding);
     return 0;
 }
 
@@ -310,6 +311,7 @@ const struct an_analyzer an_findings = {
     .after =
         "steps, phases, system, gpu, budget, absent, attribution, utilization, roofline, bounds, "
         "ops, launches, copies, syncs, precision, loader, communication, ranks, contention, "
+        "python, "
         "pressure, hardware, memory, leak, quality, trust, replay",
     .needs = AN_INPUT_SLICES,
     .run = findings_frame,

@@ -77,6 +77,7 @@ static int load_stacks(store_reader *reader, struct an_trace_loader *loader)
         return 0;
     int rc = store_stack_each(reader, 1, an_trace_row_stack, loader);
     loader->room = 0;
+    rc = rc ? rc : store_track_each(reader, 0, an_trace_row_python_track, loader);
     return rc ? rc : store_sample_each(reader, 0, an_trace_row_sample, loader);
 }
 
@@ -222,6 +223,7 @@ static void resolve_ids(struct an_trace_loader *loader, uint32_t *slice_track,
     id_resolve(slice_track, trace->slice.count, &loader->tracks);
     id_resolve(counter_track, trace->counter.count, &loader->tracks);
     id_resolve(trace->stack.frame, trace->stack.count, &loader->strings);
+    id_resolve(trace->python.track, trace->python.count, &loader->tracks);
     struct an_aggregates *aggregates = &trace->aggregate;
     id_resolve(aggregates->process, aggregates->count, &loader->processes);
     id_resolve(aggregates->track, aggregates->count, &loader->tracks);
@@ -243,6 +245,7 @@ static void loader_free(struct an_trace_loader *loader)
     free(loader->details.id);
     free(loader->processes.id);
     free(loader->tracks.id);
+    free(loader->python_tracks.id);
     free(loader->wanted.id);
 }
 
@@ -322,6 +325,9 @@ void an_trace_free(struct an_trace *trace)
                    trace->stack.frame,
                    trace->stack.parent,
                    trace->stack.samples,
+                   trace->python.track,
+                   trace->python.stack,
+                   trace->python.time,
                    trace->name_role,
                    trace->name_api};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -514,6 +514,7 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     put_system(w, &result->system);
     put_pressure(w, &result->pressure);
     put_stacks(w, &result->stacks);
+    rep_json_python(w, &result->python);
     REP_PUT_ROWS(w, "counters", result->series, result->series_count, put_counter);
     put_findings(w, result);
     rep_json_advice(w, result);

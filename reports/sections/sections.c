@@ -43,6 +43,7 @@ static const struct section {
     {"host-to-device", "Host and device", rep_section_host_to_device, FOLDED},
     {"ops", "Ranges and kernels", rep_section_ops, FOLDED},
     {"stacks", "CPU stacks", rep_section_stacks, FOLDED},
+    {"python", "Python", rep_section_python, FOLDED},
     {"attribution", "GPU time by operator", rep_section_attribution, FOLDED},
     {"roofline", "Roofline", rep_section_roofline, SHOWN},
     {"timeline", "Timeline", rep_section_timeline, DRAWN},

@@ -85,7 +85,8 @@ int col_python_threads(const struct col_python *python, const struct col_python_
                        struct col_python_thread *thread, size_t most)
 {
     uint64_t interpreter;
-    int have = 0, rc = read_word(memory, python->runtime + python->layout.interpreters, &interpreter);
+    int have = 0,
+        rc = read_word(memory, python->runtime + python->layout.interpreters, &interpreter);
     for (unsigned i = 0; rc == 0 && interpreter && i < INTERPRETERS; i++) {
         int now = threads_of(python, memory, interpreter, thread, most, have);
         if (now < 0)
@@ -171,7 +172,8 @@ int col_python_frames(const struct col_python *python, const struct col_python_m
         if (rc)
             return rc == -EFAULT ? -EAGAIN : rc;
         address = word_at(copy, sizeof copy, layout->frame_back);
-        if (layout->frame_owner != COL_PYTHON_NONE && copy[layout->frame_owner] >= layout->owner_inner)
+        if (layout->frame_owner != COL_PYTHON_NONE &&
+            copy[layout->frame_owner] >= layout->owner_inner)
             continue;
         if ((*cut = count == COL_PYTHON_DEPTH))
             break;
@@ -257,7 +259,8 @@ int col_python_text(const struct col_python *python, const struct col_python_mem
 {
     const struct col_python_layout *layout = &python->layout;
     uint8_t head[TEXT_HEAD], data[4 * COL_PYTHON_FILE];
-    int rc = read_at(memory, address, head, layout->text_ascii < TEXT_HEAD ? layout->text_ascii : 0);
+    int rc =
+        read_at(memory, address, head, layout->text_ascii < TEXT_HEAD ? layout->text_ascii : 0);
     if (rc)
         return rc;
     uint64_t length = word_at(head, layout->text_ascii, layout->text_length);

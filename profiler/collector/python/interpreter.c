@@ -75,8 +75,7 @@ bool col_python_file_read(int fd, struct col_python_file *file)
     Elf64_Ehdr header;
     Elf64_Shdr table, names;
     *file = (struct col_python_file){0};
-    if (!read_at(fd, 0, &header, sizeof header) ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+    if (!read_at(fd, 0, &header, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
         header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof table ||
         header.e_phentsize != sizeof(Elf64_Phdr) || !find_base(fd, &header, &file->base))
         return false;
@@ -151,8 +150,7 @@ static enum col_python_found describe(int32_t pid, const struct col_python_file 
     *reason = python->version ? col_python_version_refused(python->version)
                               : "the version of its Python is not known";
     if (!*reason && !col_python_layout_of(python->version, &python->layout))
-        *reason = col_python_layout_read(python->version, words, COL_PYTHON_WORDS,
-                                         &python->layout);
+        *reason = col_python_layout_read(python->version, words, COL_PYTHON_WORDS, &python->layout);
     return *reason ? COL_PYTHON_REFUSED : COL_PYTHON_FOUND;
 }
 

@@ -147,8 +147,8 @@ static int code_at(struct col_python_labels *labels, int32_t pid, const struct c
         return 0;
     labels->codes += !code->pid;
     clear_code(code);
-    *code = (struct code){
-        .address = address, .pid = pid, .number = ++labels->numbers, .words = words};
+    *code =
+        (struct code){.address = address, .pid = pid, .number = ++labels->numbers, .words = words};
     return read_code(code, python, memory);
 }
 

@@ -14,8 +14,8 @@
 #include "profiler/collector/os/clock.h"
 #include "profiler/collector/os/proc.h"
 
-#define DEEPEST   50        /* generations below the collector */
-#define FIRST_NS  20000000  /* between two looks for an interpreter in a program, at first */
+#define DEEPEST  50       /* generations below the collector */
+#define FIRST_NS 20000000 /* between two looks for an interpreter in a program, at first */
 
 bool col_python_looker_open(struct col_python_looker *looker)
 {
@@ -172,9 +172,10 @@ void col_python_looker_look(struct col_python_looker *looker,
         const struct col_python_memory memory = {col_python_read_process, &process->pid};
         struct col_python_thread thread[COL_PYTHON_THREADS];
         struct col_python_look look = {.pid = process->pid};
-        int threads = process->found == COL_PYTHON_FOUND
-                          ? col_python_threads(&process->python, &memory, thread, COL_PYTHON_THREADS)
-                          : 0;
+        int threads =
+            process->found == COL_PYTHON_FOUND
+                ? col_python_threads(&process->python, &memory, thread, COL_PYTHON_THREADS)
+                : 0;
         for (int k = 0; k < threads; k++) {
             struct col_task *task = task_of(process, &thread[k]);
             if (!col_task_look(task, process->pid, &memory, &look.state))

@@ -15,8 +15,8 @@
 #include "profiler/collector/os/proc.h"
 #include "profiler/collector/python/look.h"
 
-#define SCAN_NS    100000000 /* between two looks for new processes */
-#define REST       39        /* times as long as a look took the thread rests: 2.5 % of a core */
+#define SCAN_NS    100000000  /* between two looks for new processes */
+#define REST       39         /* times as long as a look took the thread rests: 2.5 % of a core */
 #define QUEUE_MOST (1u << 20) /* labels that wait to be written */
 #define CUT_FRAME  "[truncated]"
 
@@ -136,6 +136,13 @@ static int64_t next_interval(int64_t mean, uint32_t *random)
     return mean * 3 / 4 + (mean / 2) * (int64_t)(*random >> 16) / 65536;
 }
 
+/* CPU time of this thread: what others take from it meanwhile is no cost of looking. */
+static int64_t own_time(void)
+{
+    struct timespec time;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) ? 0 : col_time_ns(time);
+}
+
 static void *thread_main(void *arg)
 {
     struct col_python_samples *samples = arg;
@@ -146,13 +153,13 @@ static void *thread_main(void *arg)
     samples->begun = next;
     while (!samples->stop) {
         pthread_mutex_unlock(&samples->lock);
-        int64_t start = col_clock_now();
+        int64_t start = col_clock_now(), used = own_time();
         if (start >= next_scan) {
             col_python_looker_scan(&samples->looker, start);
             next_scan = col_clock_now() + SCAN_NS;
         }
         col_python_looker_look(&samples->looker, take, &taking);
-        int64_t now = col_clock_now(), rested = now + (now - start) * REST;
+        int64_t now = col_clock_now(), rested = now + (own_time() - used) * REST;
         next += next_interval(samples->interval_ns, &random);
         next = next < rested ? rested : next;
         struct timespec until = {.tv_sec = next / 1000000000, .tv_nsec = next % 1000000000};

@@ -19,8 +19,8 @@ enum col_task_state {
 /* One thread from look to look. */
 struct col_task {
     uint64_t pthread;
-    int32_t tid;            /* 0: not known yet */
-    uint64_t ran, waited;   /* ns, at the last look (/proc/PID/task/TID/schedstat) */
+    int32_t tid;          /* 0: not known yet */
+    uint64_t ran, waited; /* ns, at the last look (/proc/PID/task/TID/schedstat) */
 };
 
 /* Looks at a thread. False: it is gone, or its number cannot be found. */

@@ -40,10 +40,10 @@ struct col_session {
     struct col_signals signals;
     struct col_system *system;
     struct col_perf *perf;
-    struct col_stacks *stacks; /* NULL: not asked for */
+    struct col_stacks *stacks;         /* NULL: not asked for */
     struct col_python_samples *python; /* NULL: not asked for */
     struct col_nvml *nvml;             /* NULL: no GPU driver */
-    pid_t child;               /* 0: recovery */
+    pid_t child;                       /* 0: recovery */
     pid_t terminal_session;
     bool child_done, reserve_used;
     bool waiting_reported, daemons_reported, stalled_reported; /* messages that were given once */
