@@ -16,6 +16,29 @@
 
 /* ---- UNATTRIBUTED ---------------------------------------------------------------------------- */
 
+/* What names time between ranges, in the terms of the program: without a change to it, by the
+ * frames of Python, where these were not recorded. */
+static const char *marking_action(struct an_context *context)
+{
+    enum an_framework framework = an_command_framework(context);
+    bool sampled = !context->result->python.reason;
+    if (framework == AN_FRAMEWORK_TORCH)
+        return sampled
+                   ? "mark what the step does between its ranges: "
+                     "torch.profiler.record_function(), annotate() of the package nvtx, or range() "
+                     "of tacho's module (docs/pytorch.md)"
+                   : "record with tacho run --stacks, which names the lines of Python there; or "
+                     "mark them: torch.profiler.record_function(), annotate() of the package nvtx, "
+                     "or range() of tacho's module (docs/pytorch.md)";
+    if (framework == AN_FRAMEWORK_JAX)
+        return sampled ? "mark what the step does between its calls: annotate() of the package "
+                         "nvtx, or range() of tacho's module (docs/jax.md)"
+                       : "record with tacho run --stacks, which names the lines of Python there; "
+                         "or mark them: annotate() of the package nvtx, or range() of tacho's "
+                         "module (docs/jax.md)";
+    return "mark what the step does between its ranges (include/tacho_nvtx.h)";
+}
+
 /* Says what is not known and what to record. `held`: the device is recorded as idle although its
  * next work was issued. */
 static void unattributed_texts(struct an_context *context, struct an_finding *finding, bool held,
@@ -38,11 +61,7 @@ static void unattributed_texts(struct an_context *context, struct an_finding *fi
     } else {
         finding->claim = an_finding_text(
             context, "no range covers %.1f %% of the step: the report cannot say what it is", pct);
-        bool torch = an_command_framework(context) == AN_FRAMEWORK_TORCH;
-        finding->action =
-            torch ? "mark what the step does between its ranges: torch.profiler.record_function(), "
-                    "annotate() of the package nvtx, or range() of tacho's module (docs/pytorch.md)"
-                  : "mark what the step does between its ranges (include/tacho_nvtx.h)";
+        finding->action = marking_action(context);
         finding->effort = "some ranges in the code";
     }
     finding->wrong_when =

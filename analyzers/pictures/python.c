@@ -219,6 +219,33 @@ static bool is_of_program(const struct an_trace *trace, struct sums *sums, uint3
     return sums->kind[name] == 1;
 }
 
+/* The file of a label: "/path/file.py:line)" with its length up to the line. */
+static const char *file_of(const char *label, size_t *length)
+{
+    const char *open = strstr(label, " ("), *colon = strrchr(label, ':');
+    *length = open && colon && colon > open ? (size_t)(colon - open) : 0;
+    return open;
+}
+
+/* Is the frame a piece of the function that called it: a generator, a comprehension or a lambda of
+ * the same file? */
+static bool is_piece(const struct an_trace *trace, uint32_t stack)
+{
+    static const char *const piece[] = {"<genexpr> (", "<listcomp> (", "<dictcomp> (", "<setcomp> (",
+                                        "<lambda> ("};
+    uint32_t parent = trace->stack.parent[stack];
+    const char *label = an_trace_name(trace, trace->stack.frame[stack]);
+    bool found = false;
+    for (size_t i = 0; i < sizeof piece / sizeof *piece && !found; i++)
+        found = strstr(label, piece[i]) != NULL;
+    if (!found || parent == AN_NONE)
+        return false;
+    size_t own, other;
+    const char *file = file_of(label, &own);
+    const char *around = file_of(an_trace_name(trace, trace->stack.frame[parent]), &other);
+    return own && own == other && !strncmp(file, around, own);
+}
+
 /* Adds the looks that ended in one stack to the lines on it. A line that is on it twice counts
  * once. */
 static void add_stack(const struct an_trace *trace, struct sums *sums, uint32_t stack,
@@ -234,7 +261,7 @@ static void add_stack(const struct an_trace *trace, struct sums *sums, uint32_t 
         struct an_python_line *line = &sums->line[name];
         if (!depth++)
             line->self += counts->all[stack];
-        if (!has_own && is_of_program(trace, sums, name)) {
+        if (!has_own && is_of_program(trace, sums, name) && !is_piece(trace, at)) {
             has_own = true;
             line->own += counts->all[stack];
             line->host += counts->host[stack];

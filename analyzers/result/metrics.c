@@ -990,7 +990,7 @@ const struct an_metric an_metrics[] = {
     {"python/window", "", "the steps that are meant; the whole run without steps", STEPS, ""},
     {"python/looks", "looks", "looks at the threads that run steps, inside of counted steps",
      "samples of python tracks", "each stands for the same time"},
-    {"python/torn", "looks", "looks left out because the thread changed while it was read",
+    {"python/torn", "looks", "looks excluded because the thread changed while it was read",
      "python.torn", ""},
     {"python/looks_per_s", "1/s", "looks at all threads / time of the recording", "python.hz",
      "below --stacks-hz where looks would take more than 2.5 % of a core"},

@@ -78,7 +78,9 @@ static int load_stacks(store_reader *reader, struct an_trace_loader *loader)
     int rc = store_stack_each(reader, 1, an_trace_row_stack, loader);
     loader->room = 0;
     rc = rc ? rc : store_track_each(reader, 0, an_trace_row_python_track, loader);
-    return rc ? rc : store_sample_each(reader, 0, an_trace_row_sample, loader);
+    rc = rc ? rc : store_sample_each(reader, 0, an_trace_row_sample, loader);
+    loader->room = 0;
+    return rc;
 }
 
 static int load_big(store_reader *reader, struct an_trace_loader *loader, uint32_t **slice_track,

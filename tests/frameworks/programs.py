@@ -226,6 +226,54 @@ def garbage(folder):
     assert len(heap) == 60000
 
 
+def lines(_):
+    """Python that computes and Python that waits, neither of them marked."""
+
+    def augment(rows):
+        return rows + sum(i * 0.5 for i in range(60000)) * 0
+
+    def waits():
+        time.sleep(0.01)
+
+    net = model(256)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for _ in range(150):
+        with timed("step"):
+            x, y = batch()
+            with timed("augment"):
+                x = augment(x)
+            with timed("waits"):
+                waits()
+            functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+class Pictures(torch.utils.data.Dataset):
+    """Two transforms in Python, one of which takes most of the time."""
+
+    def __len__(self):
+        return 64 * 60
+
+    def slow_crop(self, row):
+        return row + sum(i * 0.5 for i in range(3000)) * 0
+
+    def flip(self, row):
+        return row.flip(0)
+
+    def __getitem__(self, index):
+        return self.flip(self.slow_crop(torch.full((64,), float(index)))), index % 10
+
+
+def transforms(_):
+    net = model(256)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for x, y in torch.utils.data.DataLoader(Pictures(), batch_size=64, num_workers=1):
+        functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def augments(_):
     """A loop of Python in each step, between the ranges of PyTorch, that the program marks."""
     net = model(256)

@@ -26,7 +26,8 @@ static void open_looks(struct looks *looks)
 {
     static const char *const unit[] = {"running", "runnable", "asleep"};
     static const char *const load[] = {"<module> (/data/me/train.py:20)",
-                                       "load (/data/me/data (1).py:7)"};
+                                       "load (/data/me/data (1).py:7)",
+                                       "load.<locals>.<genexpr> (/data/me/data (1).py:7)"};
     static const char *const train[] = {
         "<module> (/data/me/train.py:21)",
         "Linear.forward (/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py:134)"};
@@ -42,7 +43,7 @@ static void open_looks(struct looks *looks)
         FX(store_track_add(f->s, &track));
         looks->track[i] = track.id;
     }
-    looks->load = stack_of(f, load, 2);
+    looks->load = stack_of(f, load, 3);
     looks->train = stack_of(f, train, 2);
     FX(store_run_set(f->s, "python", "sampled: frames of Python 3.12"));
     FX(store_run_set(f->s, "python.hz", "100"));
@@ -85,6 +86,17 @@ static void test_lines_of_steps(void **state)
         look(&looks, 0, start + 3 * MS, looks.load);
     }
     look(&looks, 0, 900 * MS, looks.load); /* outside of every step */
+    struct store_step_aggregate total = {.process = f->process,
+                                         .step = 1,
+                                         .track = f->thread,
+                                         .name = fx_string(f, "forward"),
+                                         .category = fx_string(f, "test"),
+                                         .detail = work,
+                                         .count = 1,
+                                         .total = 6 * MS,
+                                         .self = 6 * MS,
+                                         .steps = 1};
+    FX(store_step_aggregate_add(f->s, &total)); /* the table that is read after the looks */
     const struct an_result *result = fx_analyze(f);
     const struct an_python *python = &result->python;
     assert_null(python->reason);
