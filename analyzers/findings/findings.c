@@ -142,6 +142,7 @@ static const struct {
                 {"SLOW_STAGE", AN_CLASS_COMM},
                 {"INPUT_STALL", AN_CLASS_INPUT},
                 {"DDP_SYNC_EACH_MICROSTEP", AN_CLASS_COMM},
+                {"DDP_BUFFERS", AN_CLASS_COMM},
                 {"EXPOSED_COMM", AN_CLASS_COMM},
                 {"LAUNCH_BOUND", AN_CLASS_HOST},
                 {"HOST_BOUND", AN_CLASS_HOST},
@@ -246,6 +247,7 @@ static int run_checks(struct an_findings_list *findings)
     if (rc)
         return rc;
     an_findings_run(findings);
+    an_findings_compile(findings);
     an_findings_ranks(findings);
     an_findings_pipeline(findings);
     an_findings_jitter(findings);

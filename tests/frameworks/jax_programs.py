@@ -62,6 +62,14 @@ def trains():
     evaluate(2, weights, batch()[0]).block_until_ready()
 
 
+def shapes():
+    """Batches of a length that changes all the time."""
+    weights = parameters()
+    for i in range(40):
+        weights, loss = update(weights, *batch(64 + 4 * (i // 4)))
+    jax.block_until_ready(loss)
+
+
 def optimizer():
     """Gradients and update in two functions, as with optax: the update is the one that is given what it returned."""
     weights = parameters()

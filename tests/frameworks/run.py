@@ -196,6 +196,36 @@ def test_gradients_reduced_in_each_microstep():
     assert not last.ranges("gradients reduced again") and last.ranges("gradients reduced"), "a second model is no micro-step"
 
 
+def test_what_replicas_do_beside_reducing():
+    """Each with its measured time, and nothing of it where neither is asked for."""
+    run = Run("programs.py", "replicas", "both", ranks=2)
+    habits = {
+        "unused parameters looked for": ("DDP_UNUSED_PARAMETERS", "find_unused_parameters=False"),
+        "buffers broadcast": ("DDP_BUFFERS", "broadcast_buffers=False"),
+    }
+    for name, (identity, option) in habits.items():
+        share, advice = 100 * sum(run.ranges(name)) / sum(run.ranges("step")), finding(run.report, identity)
+        assert advice or share < 4, (name, share, run.report["findings"])
+        assert not advice or option in advice["action"] and advice["gain_pct"]["high"] > 0, advice
+    assert finding(run.report, "DDP_BUFFERS"), "60 broadcasts of three buffers each"
+    assert len(run.ranges("buffers broadcast")) == len(run.ranges("unused parameters looked for")) == 60
+    plain = Run("programs.py", "replicas", "plain", ranks=2)
+    assert not finding(plain.report, "DDP_BUFFERS") and not plain.ranges("unused parameters looked for"), plain.report["findings"]
+
+
+def test_compilations_have_reasons():
+    run = Run("programs.py", "compiles")
+    again, broken = finding(run.report, "RECOMPILE"), finding(run.report, "GRAPH_BREAK")
+    assert again and "size" in json.dumps(again["evidence"]) and "dynamic=True" in again["action"], (again, run.report["findings"])
+    assert broken and "graph break programs.py:" in json.dumps(broken["evidence"]), broken
+
+
+def test_jax_recompilations_have_a_finding():
+    run = Run("jax_programs.py", "shapes", framework="jax")
+    advice = finding(run.report, "RECOMPILE")
+    assert advice and "args[1] float32[" in json.dumps(advice["evidence"]) and "pad" in advice["action"], run.report["findings"]
+
+
 def test_jax_steps_compilations_and_waits():
     """Steps are the calls of the update, once it is known; what was compiled again has the argument that made it so."""
     run = Run("jax_programs.py", "trains", framework="jax")

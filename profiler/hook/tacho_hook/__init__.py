@@ -47,6 +47,7 @@ PATCHES = {
     "safetensors.torch": ("phases", "patch_safetensors"),
     "safetensors.numpy": ("phases", "patch_safetensors"),
     "torch._dynamo.callback": ("phases", "patch_compilation"),
+    "torch._dynamo.convert_frame": ("phases", "patch_recompilation"),
     "jax": ("jitted", "patch_jax"),
     "jax._src.array": ("jitted", "patch_array"),
     "jax._src.dispatch": ("jitted", "patch_dispatch"),
