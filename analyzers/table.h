@@ -41,6 +41,7 @@
     X(an_leak) \
     X(an_quality) \
     X(an_step_points) \
+    X(an_slow_steps) \
     X(an_timeline) \
     X(an_flame) \
     X(an_trust) \

@@ -121,6 +121,13 @@ static double gain_of(const struct an_finding *finding)
     return gain->high.valid ? gain->high.value : -1;
 }
 
+/* The start is paid once: what is said of the steps goes before it, whatever a short recording
+ * makes of its share. */
+static bool is_of_start(const struct an_finding *finding)
+{
+    return !strcmp(finding->id, "SLOW_START");
+}
+
 /* For qsort: by listing, and in it a fault, then the finding with more to gain, goes first. */
 static int gain_order(const void *left, const void *right)
 {
@@ -130,6 +137,8 @@ static int gain_order(const void *left, const void *right)
         return listing;
     if (own->fault != other->fault)
         return own->fault ? -1 : 1;
+    if (is_of_start(own) != is_of_start(other))
+        return is_of_start(own) ? 1 : -1;
     return AN_COMPARE(gain_of(other), gain_of(own));
 }
 
@@ -201,13 +210,33 @@ static void verdict_first(struct an_findings_list *findings)
     move_to_front(findings, best);
 }
 
+/* Exposed communication of DistributedDataParallel that is mostly one of its habits: that is what
+ * to change, and goes before the finding about all of it. */
+static void habit_before_all(struct an_findings_list *findings)
+{
+    size_t all = 0;
+    while (all < findings->count && strcmp(findings->found[all].id, "EXPOSED_COMM") != 0)
+        all++;
+    for (size_t i = all + 1; i < findings->count; i++) {
+        struct an_finding own = findings->found[i];
+        if (strncmp(own.id, "DDP_", 4) != 0 ||
+            an_finding_listed(&own) != an_finding_listed(&findings->found[all]) ||
+            2 * gain_of(&own) < gain_of(&findings->found[all]))
+            continue;
+        memmove(findings->found + all + 1, findings->found + all, (i - all) * sizeof own);
+        findings->found[all++] = own;
+    }
+}
+
 /* A change of the training goes first if its interval is above that of the finding in front: no
  * other finding explains where most of the run goes. It stays marked as a change of the training.
+ * Other programs are no matter of the program: what they take does not hide what it does itself.
  */
 static void change_first(struct an_findings_list *findings)
 {
-    const struct an_finding *front = &findings->found[0];
-    for (size_t i = 1; i < findings->count; i++) {
+    const struct an_finding *others = an_findings_others_of(findings->found, findings->count);
+    const struct an_finding *front = &findings->found[others == findings->found];
+    for (size_t i = (size_t)(front - findings->found) + 1; i < findings->count; i++) {
         const struct an_finding *own = &findings->found[i];
         bool claims = own->changes && !own->gain.ceiling && own->gain.low.valid;
         if (!claims || front->fault || front->changes)
@@ -305,6 +334,7 @@ static int findings_frame(struct an_context *context)
         return rc;
     if (findings.count)
         qsort(findings.found, findings.count, sizeof *findings.found, gain_order);
+    habit_before_all(&findings);
     verdict_first(&findings);
     change_first(&findings);
     others_first(&findings);

@@ -79,6 +79,11 @@ const struct an_metric an_metrics[] = {
      "of one rank"},
     {"steps/outliers[]", "", "counted steps with 0.6745 (x - median) / MAD > 3.5", STEPS,
      "slow steps: kept in the statistics, at most 50 listed"},
+    {"steps/outliers[]/cause", "",
+     "the range whose own time is furthest above its median over the steps", STEPS,
+     "null: the step's ranges are not in the file, or 20 steps are slower"},
+    {"steps/outliers[]/cause_ms", "ms", "own time of that range in the step - its median", STEPS,
+     ""},
     {"steps/groups[]", "", "counted steps by tokens", "tokens in tacho.step",
      "only when sizes vary, at most 8, most frequent first"},
     /* budget */

@@ -64,7 +64,9 @@ struct an_step_exclusion {
 
 struct an_step_outlier { /* counted in the statistics, listed for the reader */
     int64_t rank, index;
-    double ms, score; /* modified z-score: 0.6745 * (x - median) / MAD */
+    double ms, score;  /* modified z-score: 0.6745 * (x - median) / MAD */
+    const char *cause; /* the range that was longest beyond its usual time; NULL: not known */
+    double cause_ms;   /* by so much */
 };
 
 /* Steps of one size (tokens, else FLOPs), when sizes vary. */
@@ -97,7 +99,7 @@ struct an_steps {
     struct an_value between_ms; /* mean time between a step and the next one that no phase covers */
     const struct an_step_exclusion *excluded;
     size_t excluded_count;
-    const struct an_step_outlier *outliers;
+    struct an_step_outlier *outliers;
     size_t outlier_count;
     const struct an_step_group *groups; /* empty unless sizes vary */
     size_t group_count;

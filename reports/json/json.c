@@ -3,8 +3,10 @@
  * tacho-report/1 (docs/report-json.md): the order of the sections, and those that every
  * run has. Every key is always there.
  */
-
 #include "reports/json/json.h"
+
+#include <math.h>
+
 #include "reports/json/json_private.h"
 #include "reports/json/json_writer.h"
 #include "reports/words/phrase.h"
@@ -42,6 +44,9 @@ static void put_outlier(struct rep_writer *writer, const void *item)
     rep_put_int(writer, "index", row->index);
     rep_put_real(writer, "ms", row->ms, "");
     rep_put_real(writer, "score", row->score, "");
+    rep_put_text_or(writer, "cause", row->cause, "the ranges of the step are not in the file");
+    rep_put_real(writer, "cause_ms", row->cause ? row->cause_ms : NAN,
+                 "the ranges of the step are not in the file");
 }
 
 /* Batches of one size. */

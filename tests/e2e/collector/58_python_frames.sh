@@ -54,7 +54,7 @@ lines = {(line["function"].rsplit(".", 1)[-1], line["line"]): line for line in p
 sleeps, computes = lines[("sleeps", 10)], [line for name, line in lines.items() if name[0] == "computes" and line["program"]]
 assert sleeps["program"] and sleeps["file"].endswith("program.py") and sleeps["self_pct"] > 0, sleeps
 assert computes and sum(line["own_pct"] for line in computes) > 0, lines
-assert abs(sum(line["own_pct"] for line in python["lines"]) - 100) < 20, "starting Python is no line of the program"
+assert sum(line["own_pct"] for line in python["lines"]) < 100.0001 and all(line["own_pct"] <= line["total_pct"] for line in python["lines"])
 # 300 callers: the innermost frames are there, and a line counts once in a look
 assert lines[("nested", 13)]["total_pct"] <= 100.0001
 assert report["stacks"]["functions"] is None or all(" (" not in f["name"] or "program.py" not in f["name"] for f in report["stacks"]["functions"])
