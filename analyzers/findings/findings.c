@@ -228,6 +228,14 @@ static void habit_before_all(struct an_findings_list *findings)
     }
 }
 
+/* Checkpoints that take more of the run than what could be changed: both times are measured, so the
+ * larger one leads, though only how long checkpoints will take after a change is a ceiling. */
+static bool is_larger_phase(const struct an_finding *front, const struct an_finding *own)
+{
+    return !strcmp(front->id, "CHECKPOINT") && front->gain.ceiling &&
+           an_value_or_0(front->gain.high) > an_value_or_0(own->gain.high);
+}
+
 /* A change of the training goes first if its interval is above that of the finding in front: no
  * other finding explains where most of the run goes. It stays marked as a change of the training.
  * Other programs are no matter of the program: what they take does not hide what it does itself.
@@ -240,6 +248,8 @@ static void change_first(struct an_findings_list *findings)
         const struct an_finding *own = &findings->found[i];
         bool claims = own->changes && !own->gain.ceiling && own->gain.low.valid;
         if (!claims || front->fault || front->changes)
+            continue;
+        if (is_larger_phase(front, own))
             continue;
         if (front->gain.ceiling || own->gain.low.value > an_value_or_0(front->gain.high)) {
             move_to_front(findings, i);

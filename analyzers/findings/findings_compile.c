@@ -136,8 +136,9 @@ static void recompilations(struct an_findings_list *findings, const struct names
               "that they change: torch.compile(dynamic=True), torch._dynamo.mark_dynamic()";
     finding->effort = "some lines of code";
     finding->bound = true;
-    an_finding_ceiling(finding, 100, share, "a recompilation happens once for each shape: a longer "
-                                            "run has a smaller share of them");
+    an_finding_ceiling(finding, 100, share,
+                       "a recompilation happens once for each shape: a longer "
+                       "run has a smaller share of them");
     finding->method = "ceiling for a run of this length: run / (run - recompilations) - 1";
     finding->verify = an_command_rerun(context, "shapes that stay the same");
     finding->wrong_when = "the run that counts is much longer and meets no more shapes";
@@ -158,8 +159,9 @@ static void graph_breaks(struct an_findings_list *findings, const struct names *
     finding->gain.low = finding->gain.expected = finding->gain.high =
         an_num_none("what a larger graph would save is not known before it is compiled");
     finding->method = "no gain: the reasons are PyTorch's own";
-    finding->action = "move what breaks the graph (prints, .item(), calls into other libraries) out "
-                      "of the compiled function; fullgraph=True makes each of them an error";
+    finding->action =
+        "move what breaks the graph (prints, .item(), calls into other libraries) out "
+        "of the compiled function; fullgraph=True makes each of them an error";
     finding->effort = "some lines of code";
     finding->verify = an_command_rerun(context, "fullgraph=True");
     finding->wrong_when = "the pieces are long: then few calls lie between them";

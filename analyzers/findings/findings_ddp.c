@@ -111,14 +111,12 @@ static void look_at_habit(struct an_findings_list *findings, const struct habit 
         const struct an_lane *lane = &context->lane[step->lane];
         int64_t ns = an_step_detailed(step) ? an_step_ns(step) : 0;
         if (ns > 0 && lane->device == AN_NONE && lane->track != AN_NONE)
-            values[count++] =
-                an_percent((double)named_ns(context, step, habit->range), (double)ns);
+            values[count++] = an_percent((double)named_ns(context, step, habit->range), (double)ns);
     }
     struct an_class_share share = an_share_of_values(values, count);
     if (!an_class_share_matters(&share))
         return;
-    struct an_finding *finding =
-        an_findings_add(
+    struct an_finding *finding = an_findings_add(
         findings, habit->id,
         an_finding_text(context, "%s: %.1f %% of the step", habit->claim, share.mean));
     an_finding_evidence(finding, an_class_share_text(context, &share, habit->range));
