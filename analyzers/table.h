@@ -20,6 +20,7 @@
     X(an_roofline) \
     X(an_kernel_bound) \
     X(an_ops) \
+    X(an_modules_rolled) \
     X(an_launches) \
     X(an_copies) \
     X(an_syncs) \

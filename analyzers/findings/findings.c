@@ -210,6 +210,13 @@ static void verdict_first(struct an_findings_list *findings)
     move_to_front(findings, best);
 }
 
+/* The share of the step that a ceiling takes away: its gain is share / (1 - share). */
+static double share_of_ceiling(const struct an_finding *finding)
+{
+    double gain = an_value_or_0(finding->gain.high);
+    return gain / (100 + gain);
+}
+
 /* Exposed communication of DistributedDataParallel that is mostly one of its habits: that is what
  * to change, and goes before the finding about all of it. */
 static void habit_before_all(struct an_findings_list *findings)
@@ -221,7 +228,7 @@ static void habit_before_all(struct an_findings_list *findings)
         struct an_finding own = findings->found[i];
         if (strncmp(own.id, "DDP_", 4) != 0 ||
             an_finding_listed(&own) != an_finding_listed(&findings->found[all]) ||
-            2 * gain_of(&own) < gain_of(&findings->found[all]))
+            2 * share_of_ceiling(&own) < share_of_ceiling(&findings->found[all]))
             continue;
         memmove(findings->found + all + 1, findings->found + all, (i - all) * sizeof own);
         findings->found[all++] = own;

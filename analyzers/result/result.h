@@ -520,6 +520,19 @@ struct an_stack_samples {
     size_t function_count;
 };
 
+/* Modules of a model that have one key in common: a pattern, a class or a depth. Of a step, mean over
+ * all ranks; what is inside of other modules counts there as well (total). */
+struct an_module_row {
+    const char *name; /* "blocks.*.mlp.0 (Linear)", "Linear", "depth 3" */
+    int64_t modules;  /* different ones */
+    double calls, own_ms, total_ms;
+};
+struct an_modules {
+    const char *reason; /* why there are none */
+    const struct an_module_row *pattern, *class, *depth;
+    size_t pattern_count, class_count, depth_count;
+};
+
 /* A line of Python code that was being executed, over the looks at the threads that run steps. */
 struct an_python_line {
     const char *function, *file; /* "Trainer.augment", "/data/me/train.py" */
@@ -743,6 +756,7 @@ struct an_result {
     struct an_flame flame;
     struct an_stack_samples stacks;
     struct an_python python;
+    struct an_modules modules;
     struct an_memory memory;
     struct an_leak leak;
     struct an_energy energy;

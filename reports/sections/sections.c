@@ -42,6 +42,7 @@ static const struct section {
     {"absent", "Non-compute time", rep_section_noncompute, SHOWN},
     {"host-to-device", "Host and device", rep_section_host_to_device, FOLDED},
     {"ops", "Ranges and kernels", rep_section_ops, FOLDED},
+    {"modules", "Modules", rep_section_modules, FOLDED},
     {"stacks", "CPU stacks", rep_section_stacks, FOLDED},
     {"python", "Python", rep_section_python, FOLDED},
     {"attribution", "GPU time by operator", rep_section_attribution, FOLDED},

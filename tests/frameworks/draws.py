@@ -7,7 +7,7 @@ usage: tests/frameworks/draws.py BUILD [--seed N] [--count N] [--pairs N] [--out
 Each draw is a program (draw.py) that is recorded once with its cause. The truth are pairs of runs without tacho, with the cause and
 without it, in turn; two runs with the cause in a row are the A/A comparison. Results are lines of JSON in FILE (default:
 BUILD/draws-SEED.jsonl); draws that are there are not run again, so the series can be interrupted. --report prints the summary only.
-A machine that does other things meanwhile makes the pairs noisy: the summary says how many draws had OTHER_PROGRAMS in front.
+--pairs 0 looks at the first finding only. A machine that does other things meanwhile makes the pairs noisy: the summary says how many draws had OTHER_PROGRAMS in front.
 """
 
 import argparse
@@ -148,6 +148,8 @@ def summary(results):
     print("%d draws, %d of them beside other programs" % (len(rows), sum(row["loaded"] for row in rows)))
     print("cause first: %d of %d (%.0f %%); named anywhere: %d" % (
         sum(row["right"] for row in rows), len(rows), 100 * sum(row["right"] for row in rows) / max(1, len(rows)), sum(row["named"] for row in rows)))
+    if not gained:
+        return
     print("intervals: given in %d of %d; %d hold the mean, %d meet its 90 %% interval; median width %s points" % (
         len(given), len(gained), len(holds), len(touches),
         "%.1f" % statistics.median(row["high"] - row["low"] for row in given) if given else "-"))
