@@ -58,7 +58,9 @@ def make_draw(seed, number, cause):
         draw.update(model="mlp", width=1024, rows=512)
     draw["milliseconds"] = r.choice((5, 10, 20, 40))
     draw["heap"] = r.choice((50000, 100000, 200000))
-    draw["leak"] = r.choice((250000, 1000000))
+    draw["leak"] = r.choice((60000, 120000))  # elements kept a step
+    if cause == "leak":
+        draw["steps"] = 600  # growth is judged over 3 s at least
     draw["every"] = r.choice((4, 8, 10))
     draw["evaluations"] = r.choice((20, 40))
     return draw
