@@ -17,7 +17,7 @@ struct function {
     const char *name, *file;
     const struct an_python_line *line[LINES_NAMED]; /* with most of it */
     size_t lines;
-    int64_t host, asleep;
+    int64_t plain, asleep;
 };
 
 static bool is_of(const struct an_python_line *line, const struct an_python_line *other)
@@ -39,10 +39,10 @@ static struct function sum_function(const struct an_python *python,
     struct function sum = {.name = first->function, .file = first->file};
     for (size_t i = 0; i < python->line_count; i++) {
         const struct an_python_line *line = &python->line[i];
-        if (!line->program || !line->host || (line != first && is_module(first)) ||
+        if (!line->program || !line->plain || (line != first && is_module(first)) ||
             !is_of(line, first))
             continue;
-        sum.host += line->host;
+        sum.plain += line->plain;
         sum.asleep += line->asleep;
         if (sum.lines < LINES_NAMED)
             sum.line[sum.lines++] = line;
@@ -54,10 +54,10 @@ static struct function largest_function(const struct an_python *python)
 {
     struct function largest = {0};
     for (size_t i = 0; i < python->line_count; i++) {
-        if (!python->line[i].program || !python->line[i].host)
+        if (!python->line[i].program || !python->line[i].plain)
             continue;
         struct function sum = sum_function(python, &python->line[i]);
-        if (sum.host > largest.host)
+        if (sum.plain > largest.plain)
             largest = sum;
     }
     return largest;
@@ -86,14 +86,15 @@ static void say_where(struct an_context *context, struct an_finding *finding,
     for (size_t i = 0; i < function->lines; i++)
         an_finding_note(context, finding, "%.80s:%" PRId64 ": %.1f %% of the step",
                         file_name(function->line[i]->file), function->line[i]->line,
-                        function->line[i]->host_pct.value);
+                        an_percent((double)function->line[i]->plain,
+                                   (double)context->result->python.looks.value));
     an_finding_note(context, finding, "the thread slept in %.0f %% of that time",
-                    an_percent((double)function->asleep, (double)function->host));
+                    an_percent((double)function->asleep, (double)function->plain));
 }
 
 static const char *action_of(struct an_context *context, const struct function *function)
 {
-    if (2 * function->asleep > function->host)
+    if (2 * function->asleep > function->plain)
         return an_finding_text(
             context,
             "%.80s waits for something outside of the program (a file, a network, a lock, a "
@@ -114,9 +115,9 @@ bool an_finding_of_line(struct an_findings_list *findings)
     if (python->reason || !context->lane_count || context->gpu)
         return false;
     struct function function = largest_function(python);
-    double share = an_percent((double)function.host, (double)python->looks.value);
+    double share = an_percent((double)function.plain, (double)python->looks.value);
     double half = half_width(share, python->looks.value > 0 ? python->looks.value : 1);
-    if (function.host < LOOKS_LEAST || share - half < FINDINGS_NOISE_PCT)
+    if (function.plain < LOOKS_LEAST || share - half < FINDINGS_NOISE_PCT)
         return false;
     struct an_finding *finding = an_findings_add(
         findings, "PYTHON_HOST",
@@ -127,7 +128,7 @@ bool an_finding_of_line(struct an_findings_list *findings)
     finding->effort = "some lines of code";
     an_finding_note(context, finding,
                     "%" PRId64 " of %" PRId64 " looks at Python's frames in %s: %.1f ± %.1f %%",
-                    function.host, python->looks.value, python->window, share, half);
+                    function.plain, python->looks.value, python->window, share, half);
     say_where(context, finding, &function);
     an_finding_ceiling(finding, 100, fmin(share + half, 99), FINDINGS_NOT_REPLAYED);
     finding->method = "ceiling: step / (step - that time) - 1";

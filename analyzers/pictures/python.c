@@ -205,18 +205,35 @@ static bool is_program(const char *label)
     return strchr(label, '(') && !(library && strchr(library + 1, '/'));
 }
 
+/* Is the file of a framework whose operators compute? Time there is the model's, recorded or not:
+ * between the ranges of the hook, and of modules that it leaves out. */
+static bool is_framework(const char *label)
+{
+    static const char *const package[] = {"/torch/", "/jax/", "/jaxlib/", "/tacho_hook/"};
+    const char *packages = strstr(label, "-packages");
+    for (size_t i = 0; packages && i < sizeof package / sizeof *package; i++)
+        if (!strncmp(packages + strlen("-packages"), package[i], strlen(package[i])))
+            return true;
+    return strstr(label, "/tacho-python/") != NULL;
+}
+
 /* Sums by name of the frame. */
 struct sums {
     struct an_python_line *line; /* by string */
     uint32_t *seen;              /* the last stack that counted the frame, + 1 */
-    uint8_t *kind;               /* of a string: 0 not known yet, 1 program, 2 another */
+    uint8_t *kind;               /* enum kind of a string */
 };
 
-static bool is_of_program(const struct an_trace *trace, struct sums *sums, uint32_t name)
+enum kind { NOT_KNOWN, PROGRAM, FRAMEWORK, OTHER };
+
+static enum kind kind_of(const struct an_trace *trace, struct sums *sums, uint32_t name)
 {
-    if (!sums->kind[name])
-        sums->kind[name] = is_program(an_trace_name(trace, name)) ? 1 : 2;
-    return sums->kind[name] == 1;
+    const char *label = an_trace_name(trace, name);
+    if (sums->kind[name] == NOT_KNOWN && is_program(label))
+        sums->kind[name] = PROGRAM;
+    else if (sums->kind[name] == NOT_KNOWN)
+        sums->kind[name] = is_framework(label) ? FRAMEWORK : OTHER;
+    return (enum kind)sums->kind[name];
 }
 
 /* The file of a label: "/path/file.py:line)" with its length up to the line. */
@@ -231,8 +248,8 @@ static const char *file_of(const char *label, size_t *length)
  * the same file? */
 static bool is_piece(const struct an_trace *trace, uint32_t stack)
 {
-    static const char *const piece[] = {"<genexpr> (", "<listcomp> (", "<dictcomp> (", "<setcomp> (",
-                                        "<lambda> ("};
+    static const char *const piece[] = {"<genexpr> (", "<listcomp> (", "<dictcomp> (",
+                                        "<setcomp> (", "<lambda> ("};
     uint32_t parent = trace->stack.parent[stack];
     const char *label = an_trace_name(trace, trace->stack.frame[stack]);
     bool found = false;
@@ -252,7 +269,7 @@ static void add_stack(const struct an_trace *trace, struct sums *sums, uint32_t 
                       const struct counts *counts)
 {
     const struct an_stacks *stacks = &trace->stack;
-    bool has_own = false;
+    bool has_own = false, in_framework = false;
     int depth = 0;
     for (uint32_t at = stack; at != AN_NONE && depth < DEPTH_MOST; at = stacks->parent[at]) {
         uint32_t name = stacks->frame[at];
@@ -261,11 +278,14 @@ static void add_stack(const struct an_trace *trace, struct sums *sums, uint32_t 
         struct an_python_line *line = &sums->line[name];
         if (!depth++)
             line->self += counts->all[stack];
-        if (!has_own && is_of_program(trace, sums, name) && !is_piece(trace, at)) {
+        enum kind kind = kind_of(trace, sums, name);
+        in_framework = in_framework || kind == FRAMEWORK;
+        if (!has_own && kind == PROGRAM && !is_piece(trace, at)) {
             has_own = true;
             line->own += counts->all[stack];
             line->host += counts->host[stack];
-            line->asleep += counts->asleep[stack];
+            line->plain += in_framework ? 0 : counts->host[stack];
+            line->asleep += in_framework ? 0 : counts->asleep[stack];
         }
         if (sums->seen[name] == stack + 1)
             continue;
@@ -306,7 +326,7 @@ static int list_lines(struct an_context *context, struct sums *sums, int64_t all
         if (!sums->line[i].total || !take_apart(context, an_trace_name(trace, i), &sums->line[i]))
             continue;
         line[kept] = sums->line[i];
-        line[kept].program = is_of_program(trace, sums, i);
+        line[kept].program = kind_of(trace, sums, i) == PROGRAM;
         line[kept].self_pct = share(line[kept].self, all);
         line[kept].total_pct = share(line[kept].total, all);
         line[kept].own_pct = share(line[kept].own, all);

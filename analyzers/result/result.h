@@ -520,8 +520,8 @@ struct an_stack_samples {
     size_t function_count;
 };
 
-/* Modules of a model that have one key in common: a pattern, a class or a depth. Of a step, mean over
- * all ranks; what is inside of other modules counts there as well (total). */
+/* Modules of a model that have one key in common: a pattern, a class or a depth. Of a step, mean
+ * over all ranks; what is inside of other modules counts there as well (total). */
 struct an_module_row {
     const char *name; /* "blocks.*.mlp.0 (Linear)", "Linear", "depth 3" */
     int64_t modules;  /* different ones */
@@ -541,7 +541,8 @@ struct an_python_line {
     int64_t self, total; /* looks at it as the innermost frame; as any frame */
     int64_t own;         /* looks in which it was the innermost line of the program itself */
     int64_t host;        /* of `own`: in time of the class host or in unattributed time */
-    int64_t asleep;      /* of `host`: while the thread slept */
+    int64_t plain;       /* of `host`: not in code of a framework that the line called */
+    int64_t asleep;      /* of `plain`: while the thread slept */
     struct an_value self_pct, total_pct, own_pct, host_pct; /* of the steps' looks */
 };
 

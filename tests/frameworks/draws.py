@@ -55,7 +55,7 @@ def make_draw(seed, number, cause):
     draw["layers"] = r.randint(1, 3)
     draw["rows"] = {"mlp": r.choice((128, 256)), "attention": r.choice((16, 32)), "convolution": r.choice((16, 32))}[draw["model"]]
     if cause == "threads":
-        draw.update(model="mlp", width=1024, rows=512)
+        draw.update(model="mlp", width=1024, rows=256, steps=60)
     draw["milliseconds"] = r.choice((5, 10, 20, 40))
     draw["heap"] = r.choice((50000, 100000, 200000))
     draw["leak"] = r.choice((60000, 120000))  # elements kept a step
@@ -186,7 +186,11 @@ def main():
     for number, cause in enumerate(causes):
         if options.report or number in done or (options.cause and cause != options.cause):
             continue
-        result = measure(build, python, make_draw(options.seed, number, cause), options.pairs)
+        try:
+            result = measure(build, python, make_draw(options.seed, number, cause), options.pairs)
+        except (RuntimeError, subprocess.SubprocessError) as error:  # tried again by the next call
+            print("%3d %-15s not measured: %.300s" % (number, cause, error), flush=True)
+            continue
         results.append(result)
         with open(path, "a") as file:
             file.write(json.dumps(result) + "\n")

@@ -112,6 +112,7 @@ static void test_lines_of_steps(void **state)
     assert_true(load->program);
     assert_int_equal(load->own, 3 * all / 4);
     assert_int_equal(load->host, 3 * all / 4);
+    assert_int_equal(load->plain, 3 * all / 4);
     assert_int_equal(load->asleep, all / 2);
     /* time in a package is the program's at the line that calls it */
     const struct an_python_line *linear = line_of(python, "Linear.forward");
@@ -130,6 +131,30 @@ static void test_lines_of_steps(void **state)
     assert_non_null(finding);
     assert_non_null(strstr(finding->claim, "load (data (1).py:7)"));
     assert_non_null(strstr(finding->action, "waits"));
+    fx_close(f);
+}
+
+/* A forward pass whose modules have no ranges is the model's time, not that of the line that calls
+ * it; what the line does itself is. */
+static void test_code_of_a_framework(void **state)
+{
+    static struct looks looks;
+    struct fixture *f = &looks.fx;
+    (void)state;
+    open_looks(&looks);
+    for (int i = 0; i < 20; i++) {
+        fx_step(f, f->process, f->thread, i, 10 * MS * i, 10 * MS * (i + 1), 8, false);
+        for (int k = 0; k < 4; k++)
+            look(&looks, 0, 10 * MS * i + 2 * MS * k, looks.train);
+    }
+    const struct an_result *result = fx_analyze(f);
+    for (size_t i = 0; i < result->python.line_count; i++)
+        if (result->python.line[i].line == 21) {
+            assert_int_equal(result->python.line[i].host, result->python.looks.value);
+            assert_int_equal(result->python.line[i].plain, 0);
+        }
+    for (size_t i = 0; i < result->finding_count; i++)
+        assert_string_not_equal(result->findings[i].id, "PYTHON_HOST");
     fx_close(f);
 }
 
@@ -152,6 +177,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_steps),
+        cmocka_unit_test(test_code_of_a_framework),
         cmocka_unit_test(test_absent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
