@@ -14,9 +14,10 @@
 #define LINES_MOST 200
 #define DEPTH_MOST 1024 /* frames of a stack that are followed */
 
-/* Looks at each stack: in all, in host or unattributed time, and of these while it slept. */
+/* Looks at each stack: in all, in host or unattributed time, and of these while it did not wait for
+ * a core, which is nothing that the line does, and while it slept. */
 struct counts {
-    int64_t *all, *host, *asleep;
+    int64_t *all, *host, *plain, *asleep;
 };
 
 struct looks {
@@ -41,6 +42,7 @@ static void count_look(struct looks *looks, size_t i, enum an_class class)
     bool is_host = class == AN_CLASS_HOST || class == AN_CLASS_UNATTRIBUTED;
     looks->steps.all[python->stack[i]]++;
     looks->steps.host[python->stack[i]] += is_host;
+    looks->steps.plain[python->stack[i]] += is_host && state != 1;
     looks->steps.asleep[python->stack[i]] += is_host && state == 2;
     looks->state[0][state]++;
     if (class == AN_CLASS_UNATTRIBUTED)
@@ -284,7 +286,7 @@ static void add_stack(const struct an_trace *trace, struct sums *sums, uint32_t 
             has_own = true;
             line->own += counts->all[stack];
             line->host += counts->host[stack];
-            line->plain += in_framework ? 0 : counts->host[stack];
+            line->plain += in_framework ? 0 : counts->plain[stack];
             line->asleep += in_framework ? 0 : counts->asleep[stack];
         }
         if (sums->seen[name] == stack + 1)
@@ -430,8 +432,9 @@ static int python_run(struct an_context *context)
         absent(context, reason_of(context));
         return 0;
     }
-    int64_t **column[] = {&looks.steps.all,   &looks.steps.host,   &looks.steps.asleep,
-                          &looks.workers.all, &looks.workers.host, &looks.workers.asleep};
+    int64_t **column[] = {&looks.steps.all,     &looks.steps.host,    &looks.steps.plain,
+                          &looks.steps.asleep,  &looks.workers.all,   &looks.workers.host,
+                          &looks.workers.plain, &looks.workers.asleep};
     for (size_t i = 0; i < sizeof column / sizeof *column; i++)
         if (!(*column[i] = an_arena_zero(context->scratch, count, sizeof(int64_t))))
             return TACHO_ENOMEM;

@@ -541,7 +541,8 @@ struct an_python_line {
     int64_t self, total; /* looks at it as the innermost frame; as any frame */
     int64_t own;         /* looks in which it was the innermost line of the program itself */
     int64_t host;        /* of `own`: in time of the class host or in unattributed time */
-    int64_t plain;       /* of `host`: not in code of a framework that the line called */
+    int64_t plain;       /* of `host`: neither in code of a framework that the line called
+                             nor waiting for a core */
     int64_t asleep;      /* of `plain`: while the thread slept */
     struct an_value self_pct, total_pct, own_pct, host_pct; /* of the steps' looks */
 };
