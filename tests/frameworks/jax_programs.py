@@ -95,7 +95,7 @@ def host():
     def augment(x):
         return x + sum(i * 0.5 for i in range(60000)) * 0
 
-    for _ in range(120):
+    for _ in range(240):
         with timed("step"):
             x, y = batch()
             with timed("augment"):

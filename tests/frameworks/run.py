@@ -251,7 +251,9 @@ def test_jax_host_time_by_line():
     got, looks = sum(line["own_pct"] for line in lines), run.report["python"]["looks"]
     assert abs(got - share) <= 3 + 300 * (share / 100 * (1 - share / 100) / looks) ** 0.5, (got, share, looks)
     advice = finding(run.report, "PYTHON_HOST")
-    assert advice and "augment" in advice["claim"], run.report["findings"]
+    # beside other programs most looks find the thread waiting for a core, and those left may be too few to say anything
+    assert advice or finding(run.report, "OTHER_PROGRAMS"), run.report["findings"]
+    assert not advice or "augment" in advice["claim"], advice
 
 
 def test_jax_objects_stay_what_they_are():
