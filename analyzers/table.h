@@ -20,6 +20,7 @@
     X(an_roofline) \
     X(an_kernel_bound) \
     X(an_ops) \
+    X(an_modules_rolled) \
     X(an_launches) \
     X(an_copies) \
     X(an_syncs) \
@@ -35,11 +36,13 @@
     X(an_contention) \
     X(an_pressure) \
     X(an_stack_samples) \
+    X(an_python_looks) \
     X(an_hardware) \
     X(an_memory) \
     X(an_leak) \
     X(an_quality) \
     X(an_step_points) \
+    X(an_slow_steps) \
     X(an_timeline) \
     X(an_flame) \
     X(an_trust) \

@@ -324,6 +324,20 @@ static bool of_phases(const struct an_context *context)
     return context->result->phase_count > 0;
 }
 
+static bool of_replicas(const struct an_context *context)
+{
+    return on_cores(context) && context->result->run.ranks > 1 &&
+           an_command_framework(context) == AN_FRAMEWORK_TORCH;
+}
+
+static bool of_compilation(const struct an_context *context)
+{
+    for (size_t i = 0; i < context->result->phase_count; i++)
+        if (!strcmp(context->result->phases[i].name, "compile"))
+            return true;
+    return false;
+}
+
 #define NEEDS(input) (1u << (INPUT_##input))
 static const struct {
     const char *what; /* is looked at */
@@ -341,6 +355,11 @@ static const struct {
      {"EXPOSED_COMM", "DDP_SYNC_EACH_MICROSTEP"}},
     {"evaluations", of_phases, 0, {"EVALUATION"}},
     {"checkpoints", of_phases, 0, {"CHECKPOINT"}},
+    {"compilation", of_compilation, 0, {"RECOMPILE", "GRAPH_BREAK"}},
+    {"what DistributedDataParallel does beside reducing",
+     of_replicas,
+     NEEDS(BUDGET),
+     {"DDP_UNUSED_PARAMETERS", "DDP_BUFFERS"}},
     {"time of the host", on_cores, NEEDS(BUDGET), {"HOST_BOUND", "PYTHON_HOST", "GARBAGE"}},
     {"growth of memory", of_memory, NEEDS(HELD), {"LEAK"}},
     {"threads and cores", of_teams, NEEDS(SYSTEM), {"THREADS", "IDLE_CORES"}},

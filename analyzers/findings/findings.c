@@ -16,6 +16,29 @@
 
 /* ---- UNATTRIBUTED ---------------------------------------------------------------------------- */
 
+/* What names time between ranges, in the terms of the program: without a change to it, by the
+ * frames of Python, where these were not recorded. */
+static const char *marking_action(struct an_context *context)
+{
+    enum an_framework framework = an_command_framework(context);
+    bool sampled = !context->result->python.reason;
+    if (framework == AN_FRAMEWORK_TORCH)
+        return sampled
+                   ? "mark what the step does between its ranges: "
+                     "torch.profiler.record_function(), annotate() of the package nvtx, or range() "
+                     "of tacho's module (docs/pytorch.md)"
+                   : "record with tacho run --stacks, which names the lines of Python there; or "
+                     "mark them: torch.profiler.record_function(), annotate() of the package nvtx, "
+                     "or range() of tacho's module (docs/pytorch.md)";
+    if (framework == AN_FRAMEWORK_JAX)
+        return sampled ? "mark what the step does between its calls: annotate() of the package "
+                         "nvtx, or range() of tacho's module (docs/jax.md)"
+                       : "record with tacho run --stacks, which names the lines of Python there; "
+                         "or mark them: annotate() of the package nvtx, or range() of tacho's "
+                         "module (docs/jax.md)";
+    return "mark what the step does between its ranges (include/tacho_nvtx.h)";
+}
+
 /* Says what is not known and what to record. `held`: the device is recorded as idle although its
  * next work was issued. */
 static void unattributed_texts(struct an_context *context, struct an_finding *finding, bool held,
@@ -38,11 +61,7 @@ static void unattributed_texts(struct an_context *context, struct an_finding *fi
     } else {
         finding->claim = an_finding_text(
             context, "no range covers %.1f %% of the step: the report cannot say what it is", pct);
-        bool torch = an_command_framework(context) == AN_FRAMEWORK_TORCH;
-        finding->action =
-            torch ? "mark what the step does between its ranges: torch.profiler.record_function(), "
-                    "annotate() of the package nvtx, or range() of tacho's module (docs/pytorch.md)"
-                  : "mark what the step does between its ranges (include/tacho_nvtx.h)";
+        finding->action = marking_action(context);
         finding->effort = "some ranges in the code";
     }
     finding->wrong_when =
@@ -88,6 +107,7 @@ static int unattributed(struct an_findings_list *findings)
     unattributed_texts(context, finding, held, pct);
     finding->verify = "run again and read the row unattributed: `tacho report`";
     unattributed_evidence(context, pct, &share, finding);
+    an_finding_lines(context, finding);
     return 0;
 }
 
@@ -101,6 +121,13 @@ static double gain_of(const struct an_finding *finding)
     return gain->high.valid ? gain->high.value : -1;
 }
 
+/* The start is paid once: what is said of the steps goes before it, whatever a short recording
+ * makes of its share. */
+static bool is_of_start(const struct an_finding *finding)
+{
+    return !strcmp(finding->id, "SLOW_START");
+}
+
 /* For qsort: by listing, and in it a fault, then the finding with more to gain, goes first. */
 static int gain_order(const void *left, const void *right)
 {
@@ -110,6 +137,8 @@ static int gain_order(const void *left, const void *right)
         return listing;
     if (own->fault != other->fault)
         return own->fault ? -1 : 1;
+    if (is_of_start(own) != is_of_start(other))
+        return is_of_start(own) ? 1 : -1;
     return AN_COMPARE(gain_of(other), gain_of(own));
 }
 
@@ -122,6 +151,7 @@ static const struct {
                 {"SLOW_STAGE", AN_CLASS_COMM},
                 {"INPUT_STALL", AN_CLASS_INPUT},
                 {"DDP_SYNC_EACH_MICROSTEP", AN_CLASS_COMM},
+                {"DDP_BUFFERS", AN_CLASS_COMM},
                 {"EXPOSED_COMM", AN_CLASS_COMM},
                 {"LAUNCH_BOUND", AN_CLASS_HOST},
                 {"HOST_BOUND", AN_CLASS_HOST},
@@ -180,16 +210,53 @@ static void verdict_first(struct an_findings_list *findings)
     move_to_front(findings, best);
 }
 
+/* The share of the step that a ceiling takes away: its gain is share / (1 - share). */
+static double share_of_ceiling(const struct an_finding *finding)
+{
+    double gain = an_value_or_0(finding->gain.high);
+    return gain / (100 + gain);
+}
+
+/* Exposed communication of DistributedDataParallel that is mostly one of its habits: that is what
+ * to change, and goes before the finding about all of it. */
+static void habit_before_all(struct an_findings_list *findings)
+{
+    size_t all = 0;
+    while (all < findings->count && strcmp(findings->found[all].id, "EXPOSED_COMM") != 0)
+        all++;
+    for (size_t i = all + 1; i < findings->count; i++) {
+        struct an_finding own = findings->found[i];
+        if (strncmp(own.id, "DDP_", 4) != 0 ||
+            an_finding_listed(&own) != an_finding_listed(&findings->found[all]) ||
+            2 * share_of_ceiling(&own) < share_of_ceiling(&findings->found[all]))
+            continue;
+        memmove(findings->found + all + 1, findings->found + all, (i - all) * sizeof own);
+        findings->found[all++] = own;
+    }
+}
+
+/* Checkpoints that take more of the run than what could be changed: both times are measured, so the
+ * larger one leads, though only how long checkpoints will take after a change is a ceiling. */
+static bool is_larger_phase(const struct an_finding *front, const struct an_finding *own)
+{
+    return !strcmp(front->id, "CHECKPOINT") && front->gain.ceiling &&
+           an_value_or_0(front->gain.high) > an_value_or_0(own->gain.high);
+}
+
 /* A change of the training goes first if its interval is above that of the finding in front: no
  * other finding explains where most of the run goes. It stays marked as a change of the training.
+ * Other programs are no matter of the program: what they take does not hide what it does itself.
  */
 static void change_first(struct an_findings_list *findings)
 {
-    const struct an_finding *front = &findings->found[0];
-    for (size_t i = 1; i < findings->count; i++) {
+    const struct an_finding *others = an_findings_others_of(findings->found, findings->count);
+    const struct an_finding *front = &findings->found[others == findings->found];
+    for (size_t i = (size_t)(front - findings->found) + 1; i < findings->count; i++) {
         const struct an_finding *own = &findings->found[i];
         bool claims = own->changes && !own->gain.ceiling && own->gain.low.valid;
         if (!claims || front->fault || front->changes)
+            continue;
+        if (is_larger_phase(front, own))
             continue;
         if (front->gain.ceiling || own->gain.low.value > an_value_or_0(front->gain.high)) {
             move_to_front(findings, i);
@@ -226,6 +293,7 @@ static int run_checks(struct an_findings_list *findings)
     if (rc)
         return rc;
     an_findings_run(findings);
+    an_findings_compile(findings);
     an_findings_ranks(findings);
     an_findings_pipeline(findings);
     an_findings_jitter(findings);
@@ -283,6 +351,7 @@ static int findings_frame(struct an_context *context)
         return rc;
     if (findings.count)
         qsort(findings.found, findings.count, sizeof *findings.found, gain_order);
+    habit_before_all(&findings);
     verdict_first(&findings);
     change_first(&findings);
     others_first(&findings);
@@ -310,6 +379,7 @@ const struct an_analyzer an_findings = {
     .after =
         "steps, phases, system, gpu, budget, absent, attribution, utilization, roofline, bounds, "
         "ops, launches, copies, syncs, precision, loader, communication, ranks, contention, "
+        "python, "
         "pressure, hardware, memory, leak, quality, trust, replay",
     .needs = AN_INPUT_SLICES,
     .run = findings_frame,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * DistributedDataParallel of PyTorch on the CPU: gradients that are reduced in each micro-step of a
- * step, where the last one is enough (DDP_SYNC_EACH_MICROSTEP). The hook names what reduces the
- * gradients of one model once more before its update.
+ * step, where the last one is enough (DDP_SYNC_EACH_MICROSTEP); parameters that are looked for
+ * because they might be unused (DDP_UNUSED_PARAMETERS); buffers that are broadcast before each
+ * forward pass (DDP_BUFFERS). The hook names what reduces the gradients of one model once more
+ * before its update, and the other two.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +68,69 @@ static void each_microstep(struct an_findings_list *findings, const struct an_cl
                           "as long";
 }
 
+/* What DistributedDataParallel does in each step and need not. */
+static const struct habit {
+    const char *range, *id, *claim, *action, *option, *wrong_when;
+} habits[] = {
+    {"unused parameters looked for", "DDP_UNUSED_PARAMETERS",
+     "DistributedDataParallel looks for unused parameters after each forward pass",
+     "find_unused_parameters=False, where every parameter has a gradient in every step; "
+     "static_graph=True, where the same ones are always unused",
+     "find_unused_parameters=False",
+     "some parameters have no gradient in some steps: then the ranks would wait for ever"},
+    {"buffers broadcast", "DDP_BUFFERS",
+     "DistributedDataParallel broadcasts the buffers of the model before each forward pass",
+     "broadcast_buffers=False, where the buffers need not be the same on all ranks (running "
+     "statistics of BatchNorm: those of rank 0 are saved), or SyncBatchNorm",
+     "broadcast_buffers=False",
+     "the ranks wait for a slow rank there: then they wait in the reduction of gradients as long"}};
+
+/* ns of a step in ranges of that name on its thread. */
+static int64_t named_ns(const struct an_context *context, const struct an_step *step,
+                        const char *name)
+{
+    const struct an_trace *trace = context->trace;
+    const struct an_track *track = &trace->track[context->lane[step->lane].track];
+    int64_t sum = 0;
+    for (size_t i = an_slice_seek(trace, track, step->start);
+         i < an_track_end(track) && trace->slice.start[i] < step->end; i++)
+        if (trace->slice.dur[i] != AN_OPEN &&
+            !strcmp(an_trace_name(trace, trace->slice.name[i]), name))
+            sum = an_time_add(sum, trace->slice.dur[i]);
+    return sum;
+}
+
+/* Looks at one habit; `values` has room for a value of each step. */
+static void look_at_habit(struct an_findings_list *findings, const struct habit *habit,
+                          double *values)
+{
+    struct an_context *context = findings->context;
+    size_t count = 0;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        const struct an_lane *lane = &context->lane[step->lane];
+        int64_t ns = an_step_detailed(step) ? an_step_ns(step) : 0;
+        if (ns > 0 && lane->device == AN_NONE && lane->track != AN_NONE)
+            values[count++] = an_percent((double)named_ns(context, step, habit->range), (double)ns);
+    }
+    struct an_class_share share = an_share_of_values(values, count);
+    if (!an_class_share_matters(&share))
+        return;
+    struct an_finding *finding = an_findings_add(
+        findings, habit->id,
+        an_finding_text(context, "%s: %.1f %% of the step", habit->claim, share.mean));
+    an_finding_evidence(finding, an_class_share_text(context, &share, habit->range));
+    an_finding_note(context, finding, "%zu of %zu steps have such time", share.touched,
+                    share.steps);
+    finding->action = habit->action;
+    finding->effort = "an argument";
+    finding->bound = true;
+    an_finding_ceiling(finding, 100, share.mean, FINDINGS_NOT_REPLAYED);
+    finding->method = "ceiling: step / (step - that time) - 1; nothing was replayed";
+    finding->verify = an_command_rerun(context, habit->option);
+    finding->wrong_when = habit->wrong_when;
+}
+
 int an_findings_ddp(struct an_findings_list *findings)
 {
     const struct an_context *context = findings->context;
@@ -85,6 +150,8 @@ int an_findings_ddp(struct an_findings_list *findings)
         again += of.again;
     }
     struct an_class_share share = an_share_of_values(values, count);
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+        look_at_habit(findings, &habits[i], values);
     free(values);
     if (again && an_class_share_matters(&share))
         each_microstep(findings, &share, reductions / (double)count);

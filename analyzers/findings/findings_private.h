@@ -146,7 +146,13 @@ int an_findings_kernels(struct an_findings_list *findings); /* how well kernels 
 int an_findings_engine(struct an_findings_list *findings); /* steps that compute on the processor */
 /* What the thread of the steps does itself, without a device (findings_python.c). */
 int an_findings_python(struct an_findings_list *findings);
+/* The function of the program with most of that time, by the lines that Python executed
+ * (findings_lines.c). False: it is not known, or too little. */
+bool an_finding_of_line(struct an_findings_list *findings);
+/* Adds what Python did in unattributed time to the evidence of a finding. */
+void an_finding_lines(struct an_context *context, struct an_finding *finding);
 int an_findings_ddp(struct an_findings_list *findings);  /* reductions that are not needed */
+void an_findings_compile(struct an_findings_list *findings); /* again and again, in pieces */
 void an_findings_run(struct an_findings_list *findings); /* evaluations, checkpoints, start-up */
 void an_findings_jitter(struct an_findings_list *findings);
 void an_findings_pipeline(struct an_findings_list *findings);

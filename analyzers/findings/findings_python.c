@@ -243,7 +243,7 @@ int an_findings_python(struct an_findings_list *findings)
         return TACHO_ENOMEM;
     size_t steps = sum_ranges(&sums);
     int rc = sums.count ? garbage(findings, &sums, steps) : 0;
-    if (rc || an_command_framework(context) != AN_FRAMEWORK_TORCH)
+    if (rc || an_finding_of_line(findings) || an_command_framework(context) != AN_FRAMEWORK_TORCH)
         return rc;
     return python_host(findings, &sums);
 }

@@ -21,7 +21,11 @@ static const struct kind {
 } kinds[] = {{"evaluation", "EVALUATION", "evaluate", "--eval-every", "how often it is evaluated",
               "or on fewer batches (--eval-batches in the reference engine)"},
              {"checkpoint", "CHECKPOINT", "write a checkpoint", "--checkpoint-every", NULL,
-              "or write it from a thread of its own while steps go on (asynchronous checkpoints)"}};
+              "or write it while steps go on, as below"}};
+#define ASYNCHRONOUS \
+    "write checkpoints while steps go on: copy the state and let a thread of its own, or " \
+    "torch.distributed.checkpoint.async_save(), write it; with several ranks let each write its " \
+    "part"
 
 /* 1, 2 or 5 times a power of ten, at least the value. */
 static double round_up(double value)
@@ -88,6 +92,76 @@ static void phase_evidence(struct an_context *context, const struct an_phase *ph
                     an_window_text(context));
 }
 
+/* Steps between checkpoints with least time lost, for failures that come every `hours` on average:
+ * sqrt(2 C M) - C for a checkpoint of C and a mean time between failures of M (Young 1974, Daly
+ * 2006, first order), at least 1. */
+static double young_steps(const struct an_phase *phase, double step_ms, double hours)
+{
+    double cost = phase->lane_ms / (double)phase->lane_count, between = hours * 3600e3;
+    return fmax(1, round((sqrt(2 * cost * between) - cost) / step_ms));
+}
+
+/* How far apart checkpoints should be depends on how often the job fails, which a recording does
+ * not show: a table instead of advice. */
+static void interval_table(struct an_context *context, const struct an_phase *phase, double step_ms,
+                           struct an_finding *finding)
+{
+    static const struct {
+        const char *words;
+        double hours;
+    } rows[] = {{"1 hour", 1}, {"1 day", 24}, {"1 week", 168}, {"1 month", 720}};
+    double steps[sizeof rows / sizeof *rows];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        steps[i] = young_steps(phase, step_ms, rows[i].hours);
+    an_finding_note(context, finding,
+                    "least time is lost with a checkpoint every %.0f steps if the job fails every "
+                    "%s, %.0f: %s, %.0f: %s, %.0f: %s (Young, Daly); tacho report --mtbf HOURS "
+                    "advises one",
+                    steps[0], rows[0].words, steps[1], rows[1].words, steps[2], rows[2].words,
+                    steps[3], rows[3].words);
+}
+
+/* Checkpoints: without a known rate of failures only what they cost while no step runs is a reason
+ * to change something, and only how they are written. */
+static void checkpoint_advice(struct an_findings_list *findings, const struct kind *kind,
+                              const struct an_phase *phase, double every,
+                              struct an_finding *finding)
+{
+    struct an_context *context = findings->context;
+    double hours = context->options->mtbf_hours,
+           step_ms = an_value_or_0(context->result->steps.mean_ms);
+    finding->effort = "some lines of code";
+    finding->action = ASYNCHRONOUS;
+    finding->wrong_when = "the copy of the state, or its writing beside the steps, takes as long";
+    finding->verify = an_command_rerun(context, "asynchronous checkpoints");
+    an_finding_ceiling(finding, phase->lane_run_ms, phase->lane_ms,
+                       "what an asynchronous checkpoint still costs the steps was not measured");
+    finding->method = "ceiling: run / (run - checkpoints) - 1";
+    finding->bound = true;
+    if (!(hours > 0) || !(step_ms > 0)) {
+        if (step_ms > 0)
+            interval_table(context, phase, step_ms, finding);
+        return;
+    }
+    double wanted = young_steps(phase, step_ms, hours);
+    an_finding_note(context, finding,
+                    "least time is lost with a checkpoint every %.0f steps if the job fails every "
+                    "%g hours (Young, Daly)",
+                    wanted, hours);
+    if (wanted <= every)
+        return;
+    const char *option = phase_option(context, kind, wanted);
+    finding->effort = "a setting";
+    finding->bound = false;
+    finding->action = an_finding_text(context, "%s every %.0f steps in place of %.0f (%s); or %s",
+                                      kind->every, wanted, every, option, ASYNCHRONOUS);
+    phase_gain(context, phase, wanted / every, finding);
+    finding->setting = option;
+    finding->verify = an_finding_text(context, "%s, and compare the duration of the run",
+                                      an_command_rerun(context, option));
+    finding->wrong_when = "the job fails more often than that";
+}
+
 /* Looks at a kind of phase that interrupts the steps. It should be so rare that it takes RARE of
  * their time. */
 static void phase_time(struct an_findings_list *findings, const struct kind *kind,
@@ -104,7 +178,8 @@ static void phase_time(struct an_findings_list *findings, const struct kind *kin
         an_command_number(context, kind->option, round(steps / (double)phase->lane_count));
     every = every >= 1 ? every : 1;
     double wanted = round_up(every * ceil(phase->lane_ms / rest / RARE));
-    if (wanted <= every)
+    bool is_checkpoint = !strcmp(kind->id, "CHECKPOINT");
+    if (wanted <= every && !is_checkpoint)
         return;
     const char *option = phase_option(context, kind, wanted);
     struct an_finding *finding = an_findings_add(
@@ -112,6 +187,10 @@ static void phase_time(struct an_findings_list *findings, const struct kind *kin
         an_finding_text(context, "%ss take %.1f %% of the run's time while no step runs",
                         kind->phase, share));
     phase_evidence(context, phase, every, finding);
+    if (is_checkpoint) {
+        checkpoint_advice(findings, kind, phase, every, finding);
+        return;
+    }
     finding->action = an_finding_text(context, "%s every %.0f steps in place of %.0f (%s); %s",
                                       kind->every, wanted, every, option, kind->otherwise);
     finding->effort = "a setting";
@@ -120,9 +199,7 @@ static void phase_time(struct an_findings_list *findings, const struct kind *kin
     finding->setting = option;
     finding->verify = an_finding_text(context, "%s, and compare the duration of the run",
                                       an_command_rerun(context, option));
-    finding->wrong_when = kind->changes ? "the training is steered by each evaluation"
-                                        : "steps that are lost in a failure cost more than the "
-                                          "checkpoints that would save them";
+    finding->wrong_when = "the training is steered by each evaluation";
 }
 
 /* Time from the start of a process to its first step, the longest. */

@@ -64,7 +64,9 @@ struct an_step_exclusion {
 
 struct an_step_outlier { /* counted in the statistics, listed for the reader */
     int64_t rank, index;
-    double ms, score; /* modified z-score: 0.6745 * (x - median) / MAD */
+    double ms, score;  /* modified z-score: 0.6745 * (x - median) / MAD */
+    const char *cause; /* the range that was longest beyond its usual time; NULL: not known */
+    double cause_ms;   /* by so much */
 };
 
 /* Steps of one size (tokens, else FLOPs), when sizes vary. */
@@ -97,7 +99,7 @@ struct an_steps {
     struct an_value between_ms; /* mean time between a step and the next one that no phase covers */
     const struct an_step_exclusion *excluded;
     size_t excluded_count;
-    const struct an_step_outlier *outliers;
+    struct an_step_outlier *outliers;
     size_t outlier_count;
     const struct an_step_group *groups; /* empty unless sizes vary */
     size_t group_count;
@@ -518,6 +520,55 @@ struct an_stack_samples {
     size_t function_count;
 };
 
+/* Modules of a model that have one key in common: a pattern, a class or a depth. Of a step, mean
+ * over all ranks; what is inside of other modules counts there as well (total). */
+struct an_module_row {
+    const char *name; /* "blocks.*.mlp.0 (Linear)", "Linear", "depth 3" */
+    int64_t modules;  /* different ones */
+    double calls, own_ms, total_ms;
+};
+struct an_modules {
+    const char *reason; /* why there are none */
+    const struct an_module_row *pattern, *class, *depth;
+    size_t pattern_count, class_count, depth_count;
+};
+
+/* A line of Python code that was being executed, over the looks at the threads that run steps. */
+struct an_python_line {
+    const char *function, *file; /* "Trainer.augment", "/data/me/train.py" */
+    int64_t line;
+    bool program;        /* of the program itself: no library of Python's, no installed package */
+    int64_t self, total; /* looks at it as the innermost frame; as any frame */
+    int64_t own;         /* looks in which it was the innermost line of the program itself */
+    int64_t host;        /* of `own`: in time of the class host or in unattributed time */
+    int64_t plain;       /* of `host`: neither in code of a framework that the line called
+                             nor waiting for a core */
+    int64_t asleep;      /* of `plain`: while the thread slept */
+    struct an_value self_pct, total_pct, own_pct, host_pct; /* of the steps' looks */
+};
+
+/* What the threads did in some of the looks: shares of these. */
+struct an_python_states {
+    int64_t looks;
+    struct an_value share_pct; /* of the looks inside of steps */
+    struct an_value running_pct, runnable_pct, asleep_pct;
+};
+
+/* What Python was doing, by its frames (tacho run --stacks). */
+struct an_python {
+    const char *reason;          /* why it is not known: what to do */
+    const char *how;             /* "sampled: frames of Python 3.12" */
+    const char *window;          /* "steps 4-19", or "the whole run" without steps */
+    struct an_count looks, torn; /* inside of steps; left out because the thread changed */
+    struct an_value hz;          /* looks a second, mean */
+    struct an_python_states all, unattributed; /* unattributed: of that class of the step budget */
+    const struct an_python_line *line;         /* by own, then self, largest first */
+    size_t line_count;
+    struct an_count worker_looks;        /* at processes that run no steps: workers of loaders */
+    const struct an_python_line *worker; /* their lines, of looks in which they did not sleep */
+    size_t worker_count;
+};
+
 /* ---- findings ----------------------------------------------------------------------------------------------------------- */
 
 struct an_gain {
@@ -706,6 +757,8 @@ struct an_result {
     struct an_heat heat;
     struct an_flame flame;
     struct an_stack_samples stacks;
+    struct an_python python;
+    struct an_modules modules;
     struct an_memory memory;
     struct an_leak leak;
     struct an_energy energy;

@@ -28,6 +28,8 @@ enum an_framework an_command_framework(const struct an_context *context)
             const char *domain = an_trace_name(trace, trace->slice.category[i]);
             if (!strcmp(domain, "libtrain"))
                 return AN_FRAMEWORK_LIBTRAIN;
+            if (!strcmp(domain, "jax"))
+                return AN_FRAMEWORK_JAX;
             if (!strcmp(domain, "torch") ||
                 !strncmp(an_trace_name(trace, trace->slice.name[i]), "aten::", 6))
                 return AN_FRAMEWORK_TORCH;

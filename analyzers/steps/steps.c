@@ -260,8 +260,10 @@ static int list_outliers(struct an_context *context, double median, double mad)
         const struct an_step *step = &context->step[i];
         double score = an_step_counted(step) ? 0.6745 * (step_ms(step) - median) / mad : 0;
         if (score > OUTLIER_SCORE)
-            step_outlier[count++] = (struct an_step_outlier){context->lane[step->lane].rank,
-                                                             step->index, step_ms(step), score};
+            step_outlier[count++] = (struct an_step_outlier){.rank = context->lane[step->lane].rank,
+                                                             .index = step->index,
+                                                             .ms = step_ms(step),
+                                                             .score = score};
     }
     if (count)
         qsort(step_outlier, count, sizeof *step_outlier, outlier_order);

@@ -77,7 +77,10 @@ static int load_stacks(store_reader *reader, struct an_trace_loader *loader)
         return 0;
     int rc = store_stack_each(reader, 1, an_trace_row_stack, loader);
     loader->room = 0;
-    return rc ? rc : store_sample_each(reader, 0, an_trace_row_sample, loader);
+    rc = rc ? rc : store_track_each(reader, 0, an_trace_row_python_track, loader);
+    rc = rc ? rc : store_sample_each(reader, 0, an_trace_row_sample, loader);
+    loader->room = 0;
+    return rc;
 }
 
 static int load_big(store_reader *reader, struct an_trace_loader *loader, uint32_t **slice_track,
@@ -222,6 +225,7 @@ static void resolve_ids(struct an_trace_loader *loader, uint32_t *slice_track,
     id_resolve(slice_track, trace->slice.count, &loader->tracks);
     id_resolve(counter_track, trace->counter.count, &loader->tracks);
     id_resolve(trace->stack.frame, trace->stack.count, &loader->strings);
+    id_resolve(trace->python.track, trace->python.count, &loader->tracks);
     struct an_aggregates *aggregates = &trace->aggregate;
     id_resolve(aggregates->process, aggregates->count, &loader->processes);
     id_resolve(aggregates->track, aggregates->count, &loader->tracks);
@@ -243,6 +247,7 @@ static void loader_free(struct an_trace_loader *loader)
     free(loader->details.id);
     free(loader->processes.id);
     free(loader->tracks.id);
+    free(loader->python_tracks.id);
     free(loader->wanted.id);
 }
 
@@ -322,6 +327,9 @@ void an_trace_free(struct an_trace *trace)
                    trace->stack.frame,
                    trace->stack.parent,
                    trace->stack.samples,
+                   trace->python.track,
+                   trace->python.stack,
+                   trace->python.time,
                    trace->name_role,
                    trace->name_api};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -106,13 +106,21 @@ struct an_aggregates {
     int64_t *steps;                       /* how many steps the row covers, from that one on */
 };
 
-/* Sampled call stacks, merged over threads: index = id in the file - 1, a parent comes before its
- * children. */
+/* Call stacks, and how many samples of the CPU time ended in each, over all threads: index = id in
+ * the file - 1, a parent comes before its children. */
 struct an_stacks {
     size_t count;
     uint32_t *frame, *parent; /* string; AN_NONE: the outermost */
     int64_t *samples;         /* that ended in it */
     int64_t all;              /* samples, those without a stack too */
+};
+
+/* Looks at the Python frames of a thread, in the order in which they were written: by time for each
+ * thread. The unit of the track is the state of the thread: "running", "runnable", "asleep". */
+struct an_python_looks {
+    size_t count;
+    uint32_t *track, *stack; /* stack: index of an_stacks */
+    int64_t *time;
 };
 
 struct an_step_row {
@@ -155,6 +163,7 @@ struct an_trace {
     struct an_counters counter;
     struct an_aggregates aggregate;
     struct an_stacks stack;
+    struct an_python_looks python;
     struct an_step_row *step;
     size_t step_count;
     struct an_loss_row *loss;

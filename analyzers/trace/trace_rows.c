@@ -458,9 +458,41 @@ int an_trace_row_stack(void *ctx, const struct store_stack *stack)
     return 0;
 }
 
+int an_trace_row_python_track(void *ctx, const struct store_track *track)
+{
+    struct an_trace_loader *loader = ctx;
+    loader->last_track = track->id > loader->last_track ? track->id : loader->last_track;
+    if (!track->kind || strcmp(track->kind, "python") != 0)
+        return 0;
+    return loader->rc = an_id_add(&loader->python_tracks, track->id);
+}
+
+/* Appends a look at Python. One without a stack is left out. */
+static int add_python(struct an_trace_loader *loader, const struct store_sample *sample)
+{
+    struct an_python_looks *looks = &loader->trace->python;
+    const struct column columns[] = {{&looks->track, sizeof *looks->track},
+                                     {&looks->stack, sizeof *looks->stack},
+                                     {&looks->time, sizeof *looks->time},
+                                     {NULL, 0}};
+    if (sample->stack < 1 || (uint64_t)sample->stack > loader->trace->stack.count)
+        return 0;
+    if ((loader->rc = grow_columns(loader, looks->count + 1, columns)))
+        return loader->rc;
+    looks->track[looks->count] = id_raw(sample->track);
+    looks->stack[looks->count] = (uint32_t)(sample->stack - 1);
+    looks->time[looks->count++] = sample->time;
+    return 0;
+}
+
 int an_trace_row_sample(void *ctx, const struct store_sample *sample)
 {
-    struct an_stacks *stacks = &((struct an_trace_loader *)ctx)->trace->stack;
+    struct an_trace_loader *loader = ctx;
+    struct an_stacks *stacks = &loader->trace->stack;
+    if (sample->track > loader->last_track) /* of a track that came meanwhile */
+        return 0;
+    if (an_id_find(&loader->python_tracks, sample->track) != AN_NONE)
+        return add_python(loader, sample);
     stacks->all++;
     if (sample->stack >= 1 && (uint64_t)sample->stack <= stacks->count)
         stacks->samples[sample->stack - 1]++;

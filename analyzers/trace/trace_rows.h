@@ -32,6 +32,8 @@ struct an_trace_loader {
     size_t room;     /* capacity of the columns being filled */
     uint32_t *track; /* ids of the tracks of slices or counter values being read */
     struct an_id_map strings, details, processes, tracks;
+    struct an_id_map python_tracks; /* those of kind `python`, read before the samples */
+    int64_t last_track;             /* of the tracks at that time */
     size_t string_room, detail_room, process_room, track_room, step_room, loss_room, ceiling_room,
         key_room;
     const char *text[AN_SHORT_TEXTS];
@@ -51,9 +53,9 @@ int an_trace_row_slice(void *ctx, const struct store_slice *slice);
 int an_trace_row_counter(void *ctx, const struct store_counter *counter);
 int an_trace_row_aggregate(void *ctx, const struct store_step_aggregate *step_aggregate);
 int an_trace_row_stack(void *ctx, const struct store_stack *stack);
-int an_trace_row_sample(
-    void *ctx,
-    const struct store_sample *sample); /* counted at its stack, which is there already */
+int an_trace_row_python_track(void *ctx, const struct store_track *track);
+/* Of the CPU time: counted at its stack, which is there already. Of Python: a row of its own. */
+int an_trace_row_sample(void *ctx, const struct store_sample *sample);
 
 int an_trace_row_step(void *ctx, const struct store_step *step);
 int an_trace_row_string(void *ctx, int64_t id, const char *text);

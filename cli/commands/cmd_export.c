@@ -18,7 +18,7 @@ struct values {
 };
 
 static const struct cli_option options[] = {
-    CLI_TEXT_ROW("format", 'f', CLI_CHOICE, format, "perfetto|folded|stacks|csv",
+    CLI_TEXT_ROW("format", 'f', CLI_CHOICE, format, "perfetto|folded|stacks|python|csv",
                  "format of the output (perfetto)"),
     CLI_OUTPUT_ROW,
     CLI_TEXT_ROW("from", 0, CLI_TEXT, from, "T",
@@ -38,7 +38,8 @@ const struct cli_spec cli_export_spec = {
     .usage = "[OPTION]... RUN",
     .about = "Writes a run as a timeline for ui.perfetto.dev (perfetto), as range stacks with self "
              "times for flame graphs (folded),\n"
-             "as sampled call stacks for flame graphs (stacks), or as one row per slice (csv).\n"
+             "as sampled call stacks for flame graphs (stacks: CPU time; python: time, by lines),\n"
+             "or as one row per slice (csv).\n"
              "docs/export.md describes the formats.",
     .options = options,
     .examples =
@@ -214,8 +215,9 @@ static int check_values(const struct values *values)
         return cli_usage("export", NULL, "--steps and --from, --to exclude each other");
     if (values->path && strcmp(values->format, "perfetto") != 0 &&
         strcmp(values->format, "csv") != 0)
-        return cli_usage("export", "--format perfetto or csv",
-                         "--critical-path cannot be combined with --format folded or stacks");
+        return cli_usage(
+            "export", "--format perfetto or csv",
+            "--critical-path cannot be combined with --format folded, stacks or python");
     if (values->raw && strcmp(values->format, "csv") != 0)
         return cli_usage("export", "--format csv", "--raw is an option of --format csv");
     return 0;

@@ -19,7 +19,7 @@ struct values {
     struct cli_range steps;
     const char *output, *color, *by, *classes, *marker, *hta, *sections, *explain;
     int64_t width, ops;
-    double peak, flops, price;
+    double peak, flops, price, mtbf;
     bool json, markdown, html, full, save, definitions, no_color, tracelens, tb;
 };
 
@@ -46,6 +46,9 @@ static const struct cli_option options[] = {
                    "peak of one device in FLOP/s, for MFU: 990T", 1, 1e21),
     CLI_NUMBER_ROW("flops-per-step", 0, CLI_NUMBER, flops, "FLOP",
                    "model FLOPs of one step over all ranks, for MFU", 1, 1e24),
+    CLI_NUMBER_ROW("mtbf", 0, CLI_NUMBER, mtbf, "HOURS",
+                   "mean time between failures of the job, for the interval of checkpoints", 1e-3,
+                   1e6),
     CLI_NUMBER_ROW("price-kwh", 0, CLI_NUMBER, price, "PRICE",
                    "price of a kWh, in your currency, for the cost of energy", 1e-6, 1e6),
     CLI_FLAG_ROW("tracelens-compat", 0, tracelens,
@@ -103,6 +106,7 @@ static int load(const struct values *values, const char *run, struct col_found *
     struct an_options settings = {.peak_flops = values->peak,
                                   .flops_per_step = values->flops,
                                   .price_per_kwh = values->price,
+                                  .mtbf_hours = values->mtbf,
                                   .step_marker = values->marker,
                                   .some_steps = values->steps.set,
                                   .step_from = values->steps.from,

@@ -42,10 +42,10 @@ struct unsized_comm {
         .offset = offsetof(struct owner, field) \
     }
 
-static struct tacho_nvtx torch;
+static struct tacho_nvtx hook;
 static uint64_t step_schema, work_schema, cost_schema, comm_schema;
 
-HOOK_EXPORT int tacho_hook_open(void);
+HOOK_EXPORT int tacho_hook_open(const char *name);
 HOOK_EXPORT void *tacho_hook_name(const char *text);
 HOOK_EXPORT void tacho_hook_push(void *name);
 HOOK_EXPORT void tacho_hook_push_role(void *name, unsigned kind);
@@ -63,9 +63,9 @@ HOOK_EXPORT struct python_object *tacho_hook_function(int i);
 HOOK_EXPORT uint64_t tacho_hook_counter(const char *name);
 HOOK_EXPORT void tacho_hook_sample(uint64_t counter, double value);
 
-/* Registers the NVTX domain and the payload schemas, which live as long as the process. Returns the
- * version of this interface. */
-int tacho_hook_open(void)
+/* Registers the NVTX domain of that name and the payload schemas, which live as long as the
+ * process. Returns the version of this interface. */
+int tacho_hook_open(const char *name)
 {
     static const nvtxPayloadSchemaEntry_t index = HOOK_FIELD(step_index, index, UINT64);
     static const nvtxPayloadSchemaEntry_t pass = HOOK_FIELD(work_pass, pass, UINT8);
@@ -76,20 +76,20 @@ int tacho_hook_open(void)
     static const nvtxPayloadSchemaEntry_t comm[] = {
         HOOK_FIELD(unsized_comm, communicator, UINT64), HOOK_FIELD(unsized_comm, sequence, UINT64),
         HOOK_FIELD(unsized_comm, op, UINT32), HOOK_FIELD(unsized_comm, ranks, UINT32)};
-    tacho_nvtx_open(&torch, "torch");
-    comm_schema = tacho_nvtx_schema(torch.domain, "tacho.comm", comm, sizeof comm / sizeof *comm,
+    tacho_nvtx_open(&hook, name);
+    comm_schema = tacho_nvtx_schema(hook.domain, "tacho.comm", comm, sizeof comm / sizeof *comm,
                                     sizeof(struct unsized_comm));
     step_schema =
-        tacho_nvtx_schema(torch.domain, "tacho.step", &index, 1, sizeof(struct step_index));
-    work_schema = tacho_nvtx_schema(torch.domain, "tacho.work", &pass, 1, sizeof(struct work_pass));
-    cost_schema = tacho_nvtx_schema(torch.domain, "tacho.work", cost, sizeof cost / sizeof *cost,
+        tacho_nvtx_schema(hook.domain, "tacho.step", &index, 1, sizeof(struct step_index));
+    work_schema = tacho_nvtx_schema(hook.domain, "tacho.work", &pass, 1, sizeof(struct work_pass));
+    cost_schema = tacho_nvtx_schema(hook.domain, "tacho.work", cost, sizeof cost / sizeof *cost,
                                     sizeof(struct work_cost));
     return 1;
 }
 
 void *tacho_hook_name(const char *text)
 {
-    return tacho_nvtx_name(&torch, text);
+    return tacho_nvtx_name(&hook, text);
 }
 
 /* A range that says nothing but its name. */
@@ -99,21 +99,21 @@ void tacho_hook_push(void *name)
                                         .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
                                         .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
                                         .message.registered = name};
-    nvtxDomainRangePushEx(torch.domain, &attributes);
+    nvtxDomainRangePushEx(hook.domain, &attributes);
 }
 
 /* kind: enum tacho_range_kind */
 void tacho_hook_push_role(void *name, unsigned kind)
 {
     struct tacho_range range = {.kind = kind};
-    tacho_nvtx_push_range(&torch, name, &range);
+    tacho_nvtx_push_range(&hook, name, &range);
 }
 
 /* Work of the CPU: pass is an enum tacho_pass. */
 void tacho_hook_push_work(void *name, unsigned pass)
 {
     struct work_pass work_pass = {.pass = (uint8_t)pass};
-    tacho_nvtx_push(&torch, name, work_schema, &work_pass, sizeof work_pass);
+    tacho_nvtx_push(&hook, name, work_schema, &work_pass, sizeof work_pass);
 }
 
 /* What ranges of the same work share: memory that lives as long as the process; NULL when memory is
@@ -135,13 +135,13 @@ void *tacho_hook_cost(uint64_t flops, uint64_t model_flops, uint64_t palm_flops,
 /* Work of the CPU with a cost of tacho_hook_cost. */
 void tacho_hook_push_cost(void *name, const void *cost)
 {
-    tacho_nvtx_push(&torch, name, cost_schema, cost, sizeof(struct work_cost));
+    tacho_nvtx_push(&hook, name, cost_schema, cost, sizeof(struct work_cost));
 }
 
 void tacho_hook_push_step(void *name, uint64_t index)
 {
     struct step_index step_index = {.index = index};
-    tacho_nvtx_push(&torch, name, step_schema, &step_index, sizeof step_index);
+    tacho_nvtx_push(&hook, name, step_schema, &step_index, sizeof step_index);
 }
 
 /* A collective that the calling thread is in until it is done: op is an enum tacho_comm_op. bytes
@@ -152,7 +152,7 @@ void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes, uint64_t comm
     struct unsized_comm unsized = {
         .communicator = communicator, .sequence = sequence, .op = op, .ranks = ranks};
     if (bytes == UINT64_MAX) {
-        tacho_nvtx_push(&torch, name, comm_schema, &unsized, sizeof unsized);
+        tacho_nvtx_push(&hook, name, comm_schema, &unsized, sizeof unsized);
         return;
     }
     struct tacho_comm comm = {.bytes = bytes,
@@ -160,22 +160,22 @@ void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes, uint64_t comm
                               .sequence = sequence,
                               .op = op,
                               .ranks = ranks};
-    tacho_nvtx_push_comm(&torch, name, &comm);
+    tacho_nvtx_push_comm(&hook, name, &comm);
 }
 
 void tacho_hook_pop(void)
 {
-    tacho_nvtx_pop(&torch);
+    tacho_nvtx_pop(&hook);
 }
 
 uint64_t tacho_hook_counter(const char *name)
 {
-    return tacho_nvtx_counter(&torch, name);
+    return tacho_nvtx_counter(&hook, name);
 }
 
 void tacho_hook_sample(uint64_t counter, double value)
 {
-    tacho_nvtx_sample(&torch, counter, value);
+    tacho_nvtx_sample(&hook, counter, value);
 }
 
 /* ---- functions of Python ---------------------------------------------------------------------------------------------------

@@ -28,8 +28,22 @@ static void name_step(char name[REP_NAME], const void *row)
 }
 REP_CELL_OF(outlier_ms, an_step_outlier, rep_cell_real_ms, ms)
 REP_CELL_OF(outlier_score, an_step_outlier, rep_cell_tenths, score)
+static void outlier_cause(char cell[REP_CELL], const void *row)
+{
+    const struct an_step_outlier *outlier = row;
+    if (outlier->cause)
+        rep_cell_text(cell, outlier->cause);
+}
+static void outlier_more(char cell[REP_CELL], const void *row)
+{
+    const struct an_step_outlier *outlier = row;
+    if (outlier->cause)
+        rep_cell_real_ms(cell, outlier->cause_ms);
+}
 static const struct rep_column of_outlier[] = {{"time", 9, outlier_ms},
-                                               {"score", 9, outlier_score}};
+                                               {"score", 9, outlier_score},
+                                               {"longer by", 10, outlier_more},
+                                               {"in", 28, outlier_cause}};
 
 /* A row is one step, or several neighbouring steps of a long run. */
 static void name_point(char name[REP_NAME], const void *row)

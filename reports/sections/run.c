@@ -54,6 +54,9 @@ void rep_section_throughput(struct page *page, const struct an_result *result)
         page_item(page, "%zu slow %s, the slowest %" PRId64 " (%s)", steps->outlier_count,
                   REP_PLURAL(steps->outlier_count, "step", "steps"), steps->outliers[0].index,
                   TIME_TEXT(steps->outliers[0].ms * 1e6));
+    if (steps->outlier_count && steps->outliers[0].cause)
+        page_item(page, "in it %.60s longer by %s", steps->outliers[0].cause,
+                  TIME_TEXT(steps->outliers[0].cause_ms * 1e6));
     page_end(page);
     if (steps->group_count)
         step_sizes(page, steps);

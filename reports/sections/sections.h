@@ -46,7 +46,8 @@ rep_section rep_section_loader, rep_section_communication, rep_section_series;
 rep_section rep_section_system, rep_section_hardware, rep_section_memory;
 
 /* Tables; those of ranks say nothing about a run of one rank. */
-rep_section rep_section_ops, rep_section_stacks, rep_section_roofline, rep_section_attribution;
+rep_section rep_section_ops, rep_section_modules, rep_section_stacks, rep_section_python;
+rep_section rep_section_roofline, rep_section_attribution;
 rep_section rep_section_devices;
 rep_section rep_section_host_to_device; /* launches, precision, copies, synchronisation */
 rep_section rep_section_loader_ranks, rep_section_communication_tables, rep_section_ranks;

@@ -11,6 +11,7 @@ const struct store_export_format store_export_formats[] = {
      exp_perfetto_write},
     {"folded", "stacks with self times, for flame graphs", ".folded", exp_folded_write},
     {"stacks", "sampled call stacks with CPU time, for flame graphs", ".folded", exp_stacks_write},
+    {"python", "frames of Python with time, for flame graphs", ".folded", exp_python_write},
     {"csv", "one row per slice, RFC 4180", ".csv", exp_csv_write},
     {0},
 };

@@ -107,6 +107,8 @@ int exp_perfetto_write(store_reader *reader, const struct store_export_options *
                        struct tacho_error *err);
 int exp_folded_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                      struct tacho_error *err);
+int exp_python_write(store_reader *reader, const struct store_export_options *options, FILE *out,
+                     struct tacho_error *err);
 int exp_stacks_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                      struct tacho_error *err);
 int exp_csv_write(store_reader *reader, const struct store_export_options *options, FILE *out,

@@ -224,6 +224,7 @@ struct samples {
     uint32_t *frame, *parent; /* of stack id - 1; EXP_NONE: no name, the outermost */
     size_t count, cap;
     int64_t period;
+    const char *kind; /* of the tracks */
     int code;
 };
 
@@ -259,7 +260,8 @@ static int on_sample(void *ctx, const struct store_sample *sample)
     uint32_t path[DEPTH_MOST], depth = 0, track = exp_track_at(samples->run, sample->track),
                                node = EXP_NONE;
     if (sample->time < samples->run->t0 || sample->time >= samples->run->t1 || track == EXP_NONE ||
-        sample->stack < 1 || (uint64_t)sample->stack > samples->count)
+        sample->stack < 1 || (uint64_t)sample->stack > samples->count ||
+        strcmp(samples->run->track[track].kind, samples->kind) != 0)
         return 0;
     for (uint32_t i = (uint32_t)(sample->stack - 1); i != EXP_NONE && depth < DEPTH_MOST;
          i = samples->parent[i])
@@ -271,33 +273,69 @@ static int on_sample(void *ctx, const struct store_sample *sample)
     return samples->code;
 }
 
-int exp_stacks_write(store_reader *reader, const struct store_export_options *options, FILE *out,
-                     struct tacho_error *err)
+/* ns that a sample stands for; 1 where the file does not say. */
+static int64_t period_of(const struct exp_run *run, bool python)
+{
+    const char *text = exp_run_value(run, python ? "python.hz" : "stacks.period_ns");
+    int64_t number = text ? strtoll(text, NULL, 10) : 0;
+    if (python)
+        return number > 0 && number <= 1000000000 ? 1000000000 / number : 1;
+    return number > 0 && number <= 1000000000000 ? number : 1;
+}
+
+/* Why there is nothing to write, by the run key that says how it was sampled. */
+static int nothing(const struct samples *samples, const char *key, struct tacho_error *err)
+{
+    const char *state = exp_run_value(samples->run, key);
+    if (!state)
+        return tacho_fail(err, TACHO_ENOTFOUND, "record with: tacho run --stacks -- COMMAND",
+                          "no call stacks were sampled in this run");
+    if (!strncmp(state, "sampled", 7))
+        return tacho_fail(err, TACHO_ENOTFOUND,
+                          "more samples: tacho run --stacks-hz 1000 -- COMMAND",
+                          "the target used too little CPU time for a call stack");
+    return tacho_fail(err, TACHO_ENOTFOUND, "'tacho doctor' shows what is missing",
+                      "call stacks: %.300s", state);
+}
+
+/* Is there a track of the kind that is wanted? */
+static bool has_track(const struct samples *samples)
+{
+    for (size_t i = 0; i < samples->run->track_count; i++)
+        if (!strcmp(samples->run->track[i].kind, samples->kind))
+            return true;
+    return false;
+}
+
+/* Writes the samples of the CPU time, or the looks at Python. */
+static int write_samples(store_reader *reader, const struct store_export_options *options,
+                         FILE *out, bool python, struct tacho_error *err)
 {
     struct exp_run run;
     struct tree tree = {0};
-    struct samples samples = {.run = &run, .tree = &tree};
+    struct samples samples = {.run = &run, .tree = &tree, .kind = python ? "python" : "samples"};
     int code = exp_run_load(reader, options, &run, err);
     if (code)
         return code;
-    const char *period = exp_run_value(&run, "stacks.period_ns");
-    samples.period = period ? strtoll(period, NULL, 10) : 0;
-    samples.period = samples.period > 0 && samples.period <= 1000000000000 ? samples.period : 1;
+    samples.period = period_of(&run, python);
     code = store_stack_each(reader, 1, on_stack, &samples);
-    const char *state = exp_run_value(&run, "stacks");
-    if (!code && !samples.code && !samples.count && !state)
-        code = tacho_fail(err, TACHO_ENOTFOUND, "record with: tacho run --stacks -- COMMAND",
-                          "no call stacks were sampled in this run");
-    else if (!code && !samples.code && !samples.count && !strncmp(state, "sampled", 7))
-        code =
-            tacho_fail(err, TACHO_ENOTFOUND, "more samples: tacho run --stacks-hz 1000 -- COMMAND",
-                       "the target used too little CPU time for a call stack");
-    else if (!code && !samples.code && !samples.count)
-        code = tacho_fail(err, TACHO_ENOTFOUND, "'tacho doctor' shows what is missing",
-                          "call stacks: %.300s", state);
+    if (!code && !samples.code && (!samples.count || !has_track(&samples)))
+        code = nothing(&samples, python ? "python" : "stacks", err);
     if (!code && !samples.code)
         code = store_sample_each(reader, 0, on_sample, &samples);
     free(samples.frame);
     free(samples.parent);
     return end_write(out, &run, &tree, samples.code ? samples.code : code, err);
+}
+
+int exp_stacks_write(store_reader *reader, const struct store_export_options *options, FILE *out,
+                     struct tacho_error *err)
+{
+    return write_samples(reader, options, out, false, err);
+}
+
+int exp_python_write(store_reader *reader, const struct store_export_options *options, FILE *out,
+                     struct tacho_error *err)
+{
+    return write_samples(reader, options, out, true, err);
 }

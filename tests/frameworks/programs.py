@@ -205,6 +205,51 @@ def accumulates(how):
         sys.exit(0)
 
 
+def replicas(how):
+    """Many parameters and buffers in DistributedDataParallel, which looks for unused ones and broadcasts; `how`: neither of both."""
+    import torch.distributed as dist
+    from torch.nn.parallel import distributed
+
+    dist.init_process_group("gloo")
+    layers = [nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.ReLU()) for _ in range(60)]
+    habits = {"find_unused_parameters": how != "plain", "broadcast_buffers": how != "plain"}
+    net = distributed.DistributedDataParallel(nn.Sequential(*layers, nn.Linear(16, 10)), **habits)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for _ in range(30):
+        begin = time.perf_counter()
+        functional.cross_entropy(net(torch.randn(32, 16)), torch.randint(0, 10, (32,))).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        truth.setdefault("step", []).append(1e3 * (time.perf_counter() - begin))
+    rank = dist.get_rank()
+    dist.destroy_process_group()
+    if rank:
+        sys.exit(0)
+
+
+def compiles(_):
+    """torch.compile with a print that breaks the graph, and rows that change from step to step."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 10)
+
+        def forward(self, x):
+            x = self.first(x)
+            torch._dynamo.graph_break()
+            return self.second(x)
+
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    compiled = torch.compile(net, backend="eager", dynamic=False)
+    for i in range(40):
+        x, y = batch(32 + i // 10)
+        functional.cross_entropy(compiled(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def garbage(folder):
     """A full collection of a large heap in each step; then the same steps with one in ten, to know what that brings."""
     import gc
@@ -224,6 +269,54 @@ def garbage(folder):
                 gc.collect()
         truth.setdefault("every %d" % every, []).append(1e3 * (time.perf_counter() - begin))
     assert len(heap) == 60000
+
+
+def lines(_):
+    """Python that computes and Python that waits, neither of them marked."""
+
+    def augment(rows):
+        return rows + sum(i * 0.5 for i in range(60000)) * 0
+
+    def waits():
+        time.sleep(0.01)
+
+    net = model(256)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for _ in range(150):
+        with timed("step"):
+            x, y = batch()
+            with timed("augment"):
+                x = augment(x)
+            with timed("waits"):
+                waits()
+            functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+class Pictures(torch.utils.data.Dataset):
+    """Two transforms in Python, one of which takes most of the time."""
+
+    def __len__(self):
+        return 64 * 60
+
+    def slow_crop(self, row):
+        return row + sum(i * 0.5 for i in range(3000)) * 0
+
+    def flip(self, row):
+        return row.flip(0)
+
+    def __getitem__(self, index):
+        return self.flip(self.slow_crop(torch.full((64,), float(index)))), index % 10
+
+
+def transforms(_):
+    net = model(256)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for x, y in torch.utils.data.DataLoader(Pictures(), batch_size=64, num_workers=1):
+        functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
 
 def augments(_):

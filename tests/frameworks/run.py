@@ -35,8 +35,8 @@ class Skipped(Exception):
 class Run:
     """One recording of a program: its own truth, the report, and the file."""
 
-    def __init__(self, program, *arguments, needs=(), ranks=0):
-        for name in ("torch",) + needs:
+    def __init__(self, program, *arguments, needs=(), ranks=0, framework="torch", options=()):
+        for name in (framework,) + needs:
             if subprocess.run([PYTHON, "-c", "import importlib.util as u; exit(not u.find_spec('%s'))" % name]).returncode:
                 raise Skipped("%s is not in %s" % (name, PYTHON))
         self.folder = tempfile.TemporaryDirectory()
@@ -44,7 +44,7 @@ class Run:
         launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)] if ranks else []
         command = [PYTHON] + launcher + [os.path.join(HERE, program)] + [a.replace("FOLDER", self.folder.name) for a in arguments]
         environment = dict(os.environ, TACHO_HOOK="debug", NO_COLOR="1", HF_HUB_OFFLINE="1")
-        record = [TACHO, "run", "--overhead", "0", "-o", path, "--"] + command
+        record = [TACHO, "run", "--overhead", "0", "-o", path, *options, "--"] + command
         done = subprocess.run(record, capture_output=True, text=True, timeout=LIMIT, env=environment)
         assert done.returncode == 0, done.stderr[-2000:]
         self.truth = json.loads(done.stdout.strip().splitlines()[-1])
@@ -194,6 +194,91 @@ def test_gradients_reduced_in_each_microstep():
     last = Run("programs.py", "accumulates", "last", ranks=2)
     assert finding(last.report, "DDP_SYNC_EACH_MICROSTEP") is None, last.report["findings"]
     assert not last.ranges("gradients reduced again") and last.ranges("gradients reduced"), "a second model is no micro-step"
+
+
+def test_what_replicas_do_beside_reducing():
+    """Each with its measured time, and nothing of it where neither is asked for."""
+    run = Run("programs.py", "replicas", "both", ranks=2)
+    habits = {
+        "unused parameters looked for": ("DDP_UNUSED_PARAMETERS", "find_unused_parameters=False"),
+        "buffers broadcast": ("DDP_BUFFERS", "broadcast_buffers=False"),
+    }
+    for name, (identity, option) in habits.items():
+        share, advice = 100 * sum(run.ranges(name)) / sum(run.ranges("step")), finding(run.report, identity)
+        assert advice or share < 4, (name, share, run.report["findings"])
+        assert not advice or option in advice["action"] and advice["gain_pct"]["high"] > 0, advice
+    assert finding(run.report, "DDP_BUFFERS"), "60 broadcasts of three buffers each"
+    assert len(run.ranges("buffers broadcast")) == len(run.ranges("unused parameters looked for")) == 60
+    plain = Run("programs.py", "replicas", "plain", ranks=2)
+    assert not finding(plain.report, "DDP_BUFFERS") and not plain.ranges("unused parameters looked for"), plain.report["findings"]
+
+
+def test_compilations_have_reasons():
+    run = Run("programs.py", "compiles")
+    again, broken = finding(run.report, "RECOMPILE"), finding(run.report, "GRAPH_BREAK")
+    assert again and "size" in json.dumps(again["evidence"]) and "dynamic=True" in again["action"], (again, run.report["findings"])
+    assert broken and "graph break programs.py:" in json.dumps(broken["evidence"]), broken
+
+
+def test_jax_recompilations_have_a_finding():
+    run = Run("jax_programs.py", "shapes", framework="jax")
+    advice = finding(run.report, "RECOMPILE")
+    assert advice and "args[1] float32[" in json.dumps(advice["evidence"]) and "pad" in advice["action"], run.report["findings"]
+
+
+def test_jax_steps_compilations_and_waits():
+    """Steps are the calls of the update, once it is known; what was compiled again has the argument that made it so."""
+    run = Run("jax_programs.py", "trains", framework="jax")
+    assert run.report["steps"]["count"] in (58, 59), run.report["steps"]["count"]
+    names = [row[0] for row in run.file.execute("SELECT DISTINCT text FROM string WHERE text LIKE '%compile update%' OR text LIKE 'float %'")]
+    assert "recompile update: args[1] float32[200,64], was float32[256,64]" in names, names
+    waits = [name for name in names if name.startswith("float jax_programs.py:")]
+    assert len(waits) == 1, names
+    run.same(waits[0], "float", allowed=0.2, least_ms=0.3)
+    assert len(run.ranges("jit update")) == 60 and "compile" in [phase["name"] for phase in run.report["phases"]]
+
+
+def test_jax_gradients_and_update_in_two_functions():
+    run = Run("jax_programs.py", "optimizer", framework="jax")
+    assert run.report["steps"]["count"] in (run.truth["steps"] - 2, run.truth["steps"] - 1), run.report["steps"]
+    assert len(run.ranges("jit apply")) == run.truth["steps"]
+
+
+def test_jax_host_time_by_line():
+    run = Run("jax_programs.py", "host", framework="jax", options=("--stacks",))
+    share = 100 * sum(run.truth["augment"][2:]) / sum(run.truth["step"][2:])
+    lines = [line for line in run.report["python"]["lines"] if "augment" in line["function"] and line["program"]]
+    got, looks = sum(line["own_pct"] for line in lines), run.report["python"]["looks"]
+    assert abs(got - share) <= 3 + 300 * (share / 100 * (1 - share / 100) / looks) ** 0.5, (got, share, looks)
+    advice = finding(run.report, "PYTHON_HOST")
+    # beside other programs most looks find the thread waiting for a core, and those left may be too few to say anything
+    assert advice or finding(run.report, "OTHER_PROGRAMS"), run.report["findings"]
+    assert not advice or "augment" in advice["claim"], advice
+
+
+def test_jax_objects_stay_what_they_are():
+    Run("jax_programs.py", "objects", framework="jax")
+
+
+def test_lines_of_python():
+    """Shares of lines by looks at Python's frames, against the program's own timers, beside the same thread's sleep."""
+    run = Run("programs.py", "lines", options=("--stacks",))
+    python, steps = run.report["python"], sum(run.truth["step"])
+    for name, slept in (("augment", False), ("waits", True)):
+        share = sum(run.truth[name]) / steps
+        got = sum(line["own_pct"] for line in python["lines"] if line["function"].endswith("." + name)) / 100
+        allowed = 0.03 + 3 * (share * (1 - share) / python["looks"]) ** 0.5
+        assert abs(got - share) <= allowed, (name, got, share, python["looks"])
+    assert python["unattributed"]["asleep_pct"] > 30, python["unattributed"]
+    advice = finding(run.report, "PYTHON_HOST")
+    assert advice and "waits (programs.py:" in advice["claim"], advice
+
+
+def test_lines_of_loader_workers():
+    """The transform of the program that takes longest in the workers is named with its line."""
+    run = Run("programs.py", "transforms", options=("--stacks",))
+    workers = [line for line in run.report["python"]["worker_lines"] if line["program"]]
+    assert workers and workers[0]["function"].endswith("slow_crop"), workers[:3]
 
 
 def test_the_module_tacho_is_installed_from_the_tree():

@@ -221,6 +221,11 @@ static void turn(struct col_session *session, bool *more)
         if (rc == 0)
             rc = col_stacks_drain(session->stacks, &session->drain, false);
     }
+    if (rc == 0 && session->python && alive && !session->drain.volume.no_space) {
+        rc = col_drain_begin(&session->drain);
+        if (rc == 0)
+            rc = col_python_samples_drain(session->python, &session->drain);
+    }
     if (rc == 0 && !held)
         rc = col_drain_round(&session->drain, more);
     if (rc == 0)
@@ -323,6 +328,8 @@ static int write_end(struct col_session *session)
         rc = col_perf_finish(session->perf, &session->drain);
     if (rc == 0 && session->stacks)
         rc = col_stacks_finish(session->stacks, &session->drain);
+    if (rc == 0 && session->python)
+        rc = col_python_samples_finish(session->python, &session->drain);
     if (rc == 0)
         rc = write_usage(session);
     if (rc == 0)

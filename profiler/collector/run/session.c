@@ -133,6 +133,8 @@ int col_session_create(struct col_session *session, struct tacho_error *err)
 
 void col_session_open_samplers(struct col_session *session)
 {
+    if (session->options->stacks_hz > 0)
+        session->python = col_python_samples_open(session->options->stacks_hz);
     if (session->options->sample_ms <= 0)
         return;
     col_system_open(&session->system);
@@ -218,6 +220,8 @@ static void drop(struct col_session *session)
         col_perf_reset(session->perf);
     if (session->stacks)
         col_stacks_reset(session->stacks);
+    if (session->python)
+        col_python_samples_reset(session->python);
     if (session->nvml)
         col_nvml_reset(session->nvml);
 }
@@ -455,6 +459,8 @@ void col_session_free(struct col_session *session)
     col_perf_close(session->perf);
     col_stacks_close(session->stacks);
     session->stacks = NULL;
+    col_python_samples_close(session->python);
+    session->python = NULL;
     col_nvml_close(session->nvml);
     session->nvml = NULL;
     session->system = NULL;

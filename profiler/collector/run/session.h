@@ -21,6 +21,7 @@
 #include "profiler/collector/job/live.h"
 #include "profiler/collector/job/peers.h"
 #include "profiler/collector/os/launch.h"
+#include "profiler/collector/python/samples.h"
 #include "profiler/collector/run/hookless.h"
 #include "profiler/collector/run/unrecorded.h"
 #include "profiler/collector/samplers/nvml.h"
@@ -39,9 +40,10 @@ struct col_session {
     struct col_signals signals;
     struct col_system *system;
     struct col_perf *perf;
-    struct col_stacks *stacks; /* NULL: not asked for */
-    struct col_nvml *nvml;     /* NULL: no GPU driver */
-    pid_t child;               /* 0: recovery */
+    struct col_stacks *stacks;         /* NULL: not asked for */
+    struct col_python_samples *python; /* NULL: not asked for */
+    struct col_nvml *nvml;             /* NULL: no GPU driver */
+    pid_t child;                       /* 0: recovery */
     pid_t terminal_session;
     bool child_done, reserve_used;
     bool waiting_reported, daemons_reported, stalled_reported; /* messages that were given once */

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is recorded of an unmodified PyTorch program: steps, modules, loader, garbage collection, phases.
+"""What is recorded of an unmodified program of PyTorch or JAX: steps, modules, loader, garbage collection, phases.
 
-Nothing of PyTorch is imported from here: a finder waits for the modules named in PATCHES and patches each one right after the
-program itself has imported it. The ranges are NVTX, made by libtacho_hook.so in the folder above; the domain is `torch`. The
-files of this package are imported with the first patched module: a program without PyTorch reads only this one.
+Nothing of a framework is imported from here: a finder waits for the modules named in PATCHES and patches each one right after the
+program itself has imported it. The ranges are NVTX, made by libtacho_hook.so in the folder above; the domain is `torch` or `jax`. The
+files of this package are imported with the first patched module: a program without these frameworks reads only this one. What follows is
+about PyTorch; jitted.py says what is recorded of JAX.
 
 step        from one update of the optimizer that updated first to its next one (tacho.step); the first step begins with the
             first batch or forward pass. The last step of a run has no end, because no update follows it.
@@ -46,18 +47,22 @@ PATCHES = {
     "safetensors.torch": ("phases", "patch_safetensors"),
     "safetensors.numpy": ("phases", "patch_safetensors"),
     "torch._dynamo.callback": ("phases", "patch_compilation"),
+    "torch._dynamo.convert_frame": ("phases", "patch_recompilation"),
+    "jax": ("jitted", "patch_jax"),
+    "jax._src.array": ("jitted", "patch_array"),
+    "jax._src.dispatch": ("jitted", "patch_dispatch"),
 }
 
 _folder = []  # of the library
 
 
-def _begin(folder):
-    """Opens the library with the first patched module."""
+def _begin(folder, domain="torch"):
+    """Opens the library with the first patched module. The NVTX domain is that of the framework that comes first."""
     from . import flops, library, modules, phases, steps
 
     if library.lib.is_open:
         return
-    library.open_library(folder)
+    library.open_library(folder, domain)
     gc.callbacks.append(phases.collection)
 
     def forked():
@@ -86,7 +91,7 @@ class Finder:
         def exec_module(module):
             run(module)
             try:
-                _begin(self.folder)
+                _begin(self.folder, name.split(".")[0] if name.startswith("jax") else "torch")
                 for file, function in zip(*[iter(PATCHES[name])] * 2):
                     getattr(importlib.import_module("." + file, __name__), function)(module)
             except Exception as e:  # another version of PyTorch: that layer stays silent

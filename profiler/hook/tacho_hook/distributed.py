@@ -9,7 +9,7 @@ import weakref
 import zlib
 
 from .flops import counts
-from .library import PASS_BACKWARD, ROLE_COMM_WAIT, lib, name_of
+from .library import PASS_BACKWARD, ROLE_COMM_WAIT, ROLE_HOST, lib, name_of
 from .steps import steps
 
 UNKNOWN = 2**64 - 1  # bytes
@@ -109,6 +109,29 @@ def patch_replica(module):
         return inner(self, *arguments, **keywords)
 
     kind.forward = forward
+    for method, text, matters in (
+        ("_sync_buffers", "buffers broadcast", lambda self: True),
+        ("_post_forward", "unused parameters looked for", lambda self: self.find_unused_parameters and not self.static_graph),
+    ):
+        if hasattr(kind, method):
+            _range_around(kind, method, text, matters)
+
+
+def _range_around(owner, method, text, matters):
+    """A range around a method on the calls for which it costs something: on the CPU the thread waits for it."""
+    inner, handle = getattr(owner, method), name_of(text)
+
+    @functools.wraps(inner)
+    def outer(self, *arguments, **keywords):
+        if steps.accelerator or not matters(self):
+            return inner(self, *arguments, **keywords)
+        lib.push_role(handle, ROLE_COMM_WAIT if method == "_sync_buffers" else ROLE_HOST)
+        try:
+            return inner(self, *arguments, **keywords)
+        finally:
+            lib.pop()
+
+    setattr(owner, method, outer)
 
 
 # Blocking calls of torch.distributed: what they are (enum tacho_comm_op), which argument is the buffer that nccl-tests counts, and

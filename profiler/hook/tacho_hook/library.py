@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of libtacho_hook.so: ranges, counters and names of the NVTX domain `torch`."""
+"""The functions of libtacho_hook.so: ranges, counters and names of the NVTX domain `torch` or `jax`."""
 
 import ctypes
 import functools
@@ -20,12 +20,12 @@ lib = Library()
 _names = {}
 
 
-def open_library(folder):
+def open_library(folder, domain):
     """Loads the library. PyDLL: a call keeps the interpreter's lock, which is cheaper than giving it away for 30 ns."""
     library = ctypes.PyDLL(os.path.join(folder, "libtacho_hook.so"))
     handle, unsigned, u64 = ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint64
     for function, result, arguments in (
-        ("open", ctypes.c_int, []),
+        ("open", ctypes.c_int, [ctypes.c_char_p]),
         ("name", handle, [ctypes.c_char_p]),
         ("push", None, [handle]),
         ("push_role", None, [handle, unsigned]),
@@ -41,7 +41,7 @@ def open_library(folder):
         f = getattr(library, "tacho_hook_" + function)
         f.restype, f.argtypes = result, arguments
         setattr(lib, function, f)
-    lib.open()
+    lib.open(domain.encode())
     lib.is_open = True
     library.tacho_hook_function.restype = ctypes.py_object
     for i in range(library.tacho_hook_functions()):  # without ctypes, as often as a step calls them

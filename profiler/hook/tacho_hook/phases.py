@@ -4,6 +4,7 @@
 import ctypes
 import functools
 import os
+import sys
 
 from .flops import counts
 from .library import ROLE_CHECKPOINT, ROLE_COMPILE, ROLE_HOST, around, lib, name_of
@@ -60,9 +61,47 @@ def patch_compilation(module):
         modules.compiled = counts.off = True
         lib.push_role(name_of("torch.compile"), ROLE_COMPILE)
 
+    def end(*arguments):
+        for reason in new_graph_breaks():
+            mark(reason)
+        lib.pop()
+
     handler = module.callback_handler
     handler.register_start_callback(begin)
-    handler.register_end_callback(lambda *arguments: lib.pop())
+    handler.register_end_callback(end)
+
+
+def mark(text):
+    """A range without length: something that happened, by its name."""
+    lib.push_role(name_of(text[:200]), ROLE_COMPILE)
+    lib.pop()
+
+
+def new_graph_breaks(seen=[0]):
+    """ "graph break train.py:31: why", of those since the last call. PyTorch clears its list when it is reset."""
+    reasons = getattr(sys.modules.get("torch._dynamo.utils"), "graph_break_reasons", ())
+    new, seen[0] = reasons[seen[0] if seen[0] <= len(reasons) else 0 :], len(reasons)
+    for reason in new:
+        stack = getattr(reason, "user_stack", None)
+        place = "%s:%d" % (os.path.basename(stack[-1].filename), stack[-1].lineno) if stack else "?"
+        yield "graph break %s: %s" % (place, str(reason.reason).strip().splitlines()[0])
+
+
+def patch_recompilation(module):
+    """Why a function that was compiled before is compiled again: the first guard that failed."""
+    inner = module.get_and_maybe_log_recompilation_reasons
+
+    @functools.wraps(inner)
+    def outer(entries, frame, *arguments, **keywords):
+        reasons = inner(entries, frame, *arguments, **keywords)
+        try:
+            why = str(reasons[0]).strip().splitlines()[0] if reasons else "unknown reason"
+            mark("recompile %s (%s:%d): %s" % (frame.f_code.co_name, os.path.basename(frame.f_code.co_filename), frame.f_code.co_firstlineno, why))
+        except Exception:  # another version of PyTorch
+            pass
+        return reasons
+
+    module.get_and_maybe_log_recompilation_reasons = outer
 
 
 def patch_profiler(module):

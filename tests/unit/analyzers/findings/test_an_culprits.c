@@ -27,6 +27,7 @@ static void says(const char *text, const char *part)
 struct phases {
     const char *kind, *command;
     int every, ms, odd, evaluation;
+    double mtbf_hours;
 };
 
 /* The steps compute all the time; the engine's domain names its options. */
@@ -58,29 +59,48 @@ static const struct an_result *make(struct fixture *f, const struct phases *p)
         at += p->evaluation * MS;
     }
     FX(store_run_set(f->s, "command", p->command));
-    return fx_analyze(f);
+    struct an_options options = {.file = "run.tacho", .mtbf_hours = p->mtbf_hours};
+    return fx_analyze_with(f, &options);
 }
 
-/* Half of the run: every 2 steps 20 ms. 50 times as rare they take 1 % of the steps' time. */
+/* Half of the run: every 2 steps 20 ms. For a failure every 6.9444 hours (25e6 ms) Young and Daly
+ * advise sqrt(2 20 25e6) - 20 = 31,603 ms: every 3,160 steps. Without a rate of failures, only how
+ * to write them. */
 static void test_checkpoints(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
-    const struct an_result *r = make(
-        f, &(struct phases){"checkpoint", "[\"train\",\"--checkpoint-every\",\"2\"]", 2, 20, 0, 0});
+    struct phases often = {
+        "checkpoint", "[\"train\",\"--checkpoint-every\",\"2\"]", 2, 20, 0, 0, 0};
+    const struct an_result *r = make(f, &often);
     const struct an_finding *x = finding(r, "CHECKPOINT");
     assert_non_null(x);
     says(x->claim, "checkpoints take 50.0 % of the run's time");
-    says(x->action, "every 100 steps in place of 2 (--checkpoint-every 100)");
-    says(x->verify, "train --checkpoint-every 100;");
-    assert_near(x->gain.expected.value, 100 * (2 / (1 + 1 / 50.0) - 1), 1e-6);
+    says(x->action, "while steps go on");
+    assert_null(x->setting);
+    assert_near(x->gain.high.value, 100, 1e-6);
+    assert_true(x->gain.ceiling);
+    /* 1 hour: sqrt(2 20 3.6e6) - 20 = 11,980 ms */
+    size_t last = 0;
+    while (last < 4 && x->evidence[last + 1])
+        last++;
+    says(x->evidence[last], "every 1198 steps if the job fails every 1 hour");
+    says(x->evidence[last], "--mtbf HOURS");
+    fx_close(f);
+    often.mtbf_hours = 25e6 / 3600e3;
+    r = make(f, &often);
+    x = finding(r, "CHECKPOINT");
+    assert_non_null(x);
+    says(x->action, "every 3160 steps in place of 2 (--checkpoint-every 3160)");
+    says(x->verify, "train --checkpoint-every 3160;");
+    assert_near(x->gain.expected.value, 100 * (2 / (1 + 1 / 1580.0) - 1), 1e-6);
     assert_null(x->changes); /* the same training, and first */
     assert_int_equal(an_finding_listed(x), AN_LISTED_RANKED);
     assert_ptr_equal(x, &r->findings[0]);
     assert_false(r->healthy);
     fx_close(f);
     /* 10 and 30 ms: the interval holds what is measured, and is wider */
-    r = make(f, &(struct phases){"checkpoint", "[\"train\"]", 2, 10, 20, 0});
+    r = make(f, &(struct phases){"checkpoint", "[\"train\"]", 2, 10, 20, 0, 25e6 / 3600e3});
     x = finding(r, "CHECKPOINT");
     assert_non_null(x);
     assert_true(x->gain.low.value < 96 && x->gain.high.value > 97 && x->gain.low.value > 50);
@@ -92,8 +112,8 @@ static void test_evaluations(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
-    const struct an_result *r =
-        make(f, &(struct phases){"evaluation", "[\"train\",\"--eval-every\",\"4\"]", 4, 40, 0, 0});
+    const struct an_result *r = make(
+        f, &(struct phases){"evaluation", "[\"train\",\"--eval-every\",\"4\"]", 4, 40, 0, 0, 0});
     const struct an_finding *x = finding(r, "EVALUATION");
     assert_non_null(x);
     says(x->action, "--eval-every 200");
@@ -128,7 +148,7 @@ static void test_rare_phases(void **state)
     (void)state;
     for (int k = 0; k < 2; k++) {
         const struct an_result *r = make(
-            f, &(struct phases){"checkpoint", "[\"train\"]", k ? 20 : STEPS, k ? 3 : 400, 0, 0});
+            f, &(struct phases){"checkpoint", "[\"train\"]", k ? 20 : STEPS, k ? 3 : 400, 0, 0, 0});
         assert_null(finding(r, "CHECKPOINT"));
         fx_close(f);
     }

@@ -205,9 +205,71 @@ static void test_reductions(void **state)
     fx_close(f);
 }
 
+/* 24 steps of 100 ms; the other ranges of DistributedDataParallel take what is said of each. */
+static void test_what_replicas_do(void **state)
+{
+    static const struct {
+        const char *name, *id, *says;
+        int64_t ms;
+    } habit[] = {{"unused parameters looked for", "DDP_UNUSED_PARAMETERS", "10.0 %", 10},
+                 {"buffers broadcast", "DDP_BUFFERS", "25.0 %", 25},
+                 {"buffers broadcast", "DDP_BUFFERS", NULL, 1}};
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (size_t k = 0; k < sizeof habit / sizeof *habit; k++) {
+        fx_open(f);
+        int64_t track = fx_track(f, f->process, "thread", "steps", NULL);
+        for (int i = 0; i < STEPS; i++) {
+            fx_step(f, f->process, track, i, i * 100 * MS, (i + 1) * 100 * MS, 64, false);
+            fx_slice(f, track, i * 100 * MS, i * 100 * MS + habit[k].ms * MS, habit[k].name,
+                     fx_kind(f, "comm_wait"));
+        }
+        const struct an_finding *found = finding(fx_analyze(f), habit[k].id);
+        assert_int_equal(found != NULL, habit[k].says != NULL);
+        if (found)
+            says(found->claim, habit[k].says);
+        fx_close(f);
+    }
+}
+
+/* A recompilation of JAX has its time itself, one of PyTorch in the phase that follows it; those
+ * before the first step count nothing. A graph break has a place and no gain. */
+static void test_compilations(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    fx_open(f);
+    int64_t track = fx_track(f, f->process, "thread", "steps", NULL), compile = fx_kind(f, "compile");
+    fx_slice(f, track, 0, 50 * MS, "recompile early: x", compile);
+    fx_slice(f, track, 60 * MS, 60 * MS + 1000, "graph break train.py:7: print", compile);
+    for (int i = 0; i < STEPS; i++) {
+        int64_t at = (i + 1) * 100 * MS;
+        fx_step(f, f->process, track, i, at, at + 100 * MS, 64, false);
+        if (i % 8 == 3) {
+            fx_slice(f, track, at + MS, at + MS + 500, "recompile f (train.py:3): size", compile);
+            fx_slice(f, track, at + 2 * MS, at + 42 * MS, "torch.compile", compile);
+        }
+        if (i % 8 == 5)
+            fx_slice(f, track, at + 2 * MS, at + 32 * MS, "recompile g: args[0] f[3]", compile);
+    }
+    const struct an_result *result = fx_analyze(f);
+    const struct an_finding *again = finding(result, "RECOMPILE");
+    assert_non_null(again);
+    says(again->claim, "6 recompilations");
+    says(again->evidence[0], "210 ms of 2.3 s");
+    says(again->evidence[1], "3 x recompile f (train.py:3): size");
+    const struct an_finding *broken = finding(result, "GRAPH_BREAK");
+    assert_non_null(broken);
+    says(broken->evidence[0], "1 x graph break train.py:7: print");
+    assert_false(broken->gain.high.valid);
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_replicas_do),
+        cmocka_unit_test(test_compilations),
         cmocka_unit_test(test_full_collections),        cmocka_unit_test(test_young_collections),
         cmocka_unit_test(test_range_of_the_program),    cmocka_unit_test(test_framework),
         cmocka_unit_test(test_advice_fits_the_machine), cmocka_unit_test(test_reductions)};

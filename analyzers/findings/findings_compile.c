@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compilation in the steps of programs of PyTorch and JAX: functions that are compiled again and
+ * again (RECOMPILE), and pieces of a program that torch.compile leaves out (GRAPH_BREAK). The hook
+ * names both with their reason.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/words.h"
+#include "analyzers/findings/findings_private.h"
+
+#define AGAIN       "recompile "
+#define BREAK       "graph break "
+#define NAMED       3
+#define WITHOUT_NS  20000 /* a range without length, and what recording it takes */
+#define NEXT        16    /* ranges in which the phase begins */
+#define BREAKS_MOST 64
+
+/* A name that the hook gave, with how often and for how long. */
+struct named {
+    const char *name;
+    int64_t count, ns;
+};
+
+struct names {
+    struct named at[BREAKS_MOST];
+    size_t count;
+    int64_t times, ns;
+};
+
+static void add(struct names *names, const char *name, int64_t ns)
+{
+    size_t at = 0;
+    while (at < names->count && names->at[at].name != name)
+        at++;
+    names->times++;
+    names->ns = an_time_add(names->ns, ns);
+    if (at == BREAKS_MOST)
+        return;
+    names->count += at == names->count;
+    names->at[at].name = name;
+    names->at[at].count++;
+    names->at[at].ns = an_time_add(names->at[at].ns, ns);
+}
+
+/* What a compilation took: of JAX the range itself; of PyTorch the phase that begins next, as the
+ * reason is a range without length. */
+static int64_t compile_ns(const struct an_trace *trace, const struct an_track *track, size_t slice)
+{
+    int64_t own = trace->slice.dur[slice] == AN_OPEN ? 0 : trace->slice.dur[slice];
+    for (size_t i = slice + 1; own < WITHOUT_NS && i < an_track_end(track) && i - slice <= NEXT;
+         i++)
+        if (an_slice_role(trace, i) == AN_ROLE_COMPILE && trace->slice.dur[i] != AN_OPEN &&
+            trace->slice.dur[i] >= WITHOUT_NS)
+            return trace->slice.dur[i];
+    return own;
+}
+
+static int by_time(const void *first, const void *second)
+{
+    const struct named *left = first, *right = second;
+    return 2 * AN_COMPARE(right->ns, left->ns) + AN_COMPARE(right->count, left->count);
+}
+
+/* Looks at the threads of the steps from their first step on. */
+static void find(const struct an_context *context, struct names *again, struct names *breaks)
+{
+    const struct an_trace *trace = context->trace;
+    for (size_t k = 0; k < context->lane_count; k++) {
+        const struct an_lane *lane = &context->lane[k];
+        if (lane->track == AN_NONE || !lane->count)
+            continue;
+        const struct an_track *track = &trace->track[lane->track];
+        int64_t from = context->step[lane->first].host_start;
+        for (size_t i = track->slice_first; i < an_track_end(track); i++) {
+            const char *name = an_trace_name(trace, trace->slice.name[i]);
+            if (!strncmp(name, BREAK, strlen(BREAK)))
+                add(breaks, name, 0);
+            else if (trace->slice.start[i] >= from && !strncmp(name, AGAIN, strlen(AGAIN)))
+                add(again, name, compile_ns(trace, track, i));
+        }
+    }
+    if (again->count)
+        qsort(again->at, again->count, sizeof *again->at, by_time);
+    if (breaks->count)
+        qsort(breaks->at, breaks->count, sizeof *breaks->at, by_time);
+}
+
+static void name_them(struct an_context *context, struct an_finding *finding,
+                      const struct names *names)
+{
+    for (size_t i = 0; i < names->count && i < NAMED; i++)
+        an_finding_note(context, finding, "%" PRId64 " x %.180s", names->at[i].count,
+                        names->at[i].name);
+    if (names->count > NAMED)
+        an_finding_note(context, finding, "and %zu more", names->count - NAMED);
+}
+
+/* The time of the run from the first step on, over its threads, in ns. */
+static double run_ns(const struct an_context *context)
+{
+    double sum = 0;
+    for (size_t k = 0; k < context->lane_count; k++) {
+        const struct an_lane *lane = &context->lane[k];
+        if (lane->count && lane->track != AN_NONE)
+            sum += (double)an_time_sub(context->step[an_lane_end(lane) - 1].host_start,
+                                       context->step[lane->first].host_start);
+    }
+    return sum;
+}
+
+static void recompilations(struct an_findings_list *findings, const struct names *again)
+{
+    struct an_context *context = findings->context;
+    double run = run_ns(context), share = an_percent((double)again->ns, run);
+    if (!again->times || share < FINDINGS_NOISE_PCT)
+        return;
+    share = share < 99 ? share : 99;
+    struct an_finding *finding = an_findings_add(
+        findings, "RECOMPILE",
+        an_finding_text(context,
+                        "%" PRId64 " recompilations take %.1f %% of the time from the first step "
+                        "on; none of it is in the step times",
+                        again->times, share));
+    an_finding_note(context, finding, "%s of %s",
+                    an_time_words(context->arena, (double)again->ns / 1e6, 3),
+                    an_time_words(context->arena, run / 1e6, 3));
+    name_them(context, finding, again);
+    finding->action =
+        an_command_framework(context) == AN_FRAMEWORK_JAX
+            ? "keep shapes and static arguments the same from call to call: pad batches to a few "
+              "sizes, drop the last incomplete batch, do not make static what changes"
+            : "keep shapes the same from step to step (pad, drop_last=True), or tell the compiler "
+              "that they change: torch.compile(dynamic=True), torch._dynamo.mark_dynamic()";
+    finding->effort = "some lines of code";
+    finding->bound = true;
+    an_finding_ceiling(finding, 100, share,
+                       "a recompilation happens once for each shape: a longer "
+                       "run has a smaller share of them");
+    finding->method = "ceiling for a run of this length: run / (run - recompilations) - 1";
+    finding->verify = an_command_rerun(context, "shapes that stay the same");
+    finding->wrong_when = "the run that counts is much longer and meets no more shapes";
+}
+
+static void graph_breaks(struct an_findings_list *findings, const struct names *breaks)
+{
+    struct an_context *context = findings->context;
+    if (!breaks->times)
+        return;
+    struct an_finding *finding = an_findings_add(
+        findings, "GRAPH_BREAK",
+        an_finding_text(context,
+                        "torch.compile could not take the program as one graph: %" PRId64
+                        " graph breaks in %zu places",
+                        breaks->times, breaks->count));
+    name_them(context, finding, breaks);
+    finding->gain.low = finding->gain.expected = finding->gain.high =
+        an_num_none("what a larger graph would save is not known before it is compiled");
+    finding->method = "no gain: the reasons are PyTorch's own";
+    finding->action =
+        "move what breaks the graph (prints, .item(), calls into other libraries) out "
+        "of the compiled function; fullgraph=True makes each of them an error";
+    finding->effort = "some lines of code";
+    finding->verify = an_command_rerun(context, "fullgraph=True");
+    finding->wrong_when = "the pieces are long: then few calls lie between them";
+}
+
+void an_findings_compile(struct an_findings_list *findings)
+{
+    struct names *again = an_arena_zero(findings->context->scratch, 2, sizeof *again);
+    if (!again)
+        return;
+    find(findings->context, &again[0], &again[1]);
+    recompilations(findings, &again[0]);
+    graph_breaks(findings, &again[1]);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PYTHON_HOST by the lines that Python executed in host and unattributed time (tacho run --stacks):
+ * the function of the program with most of it.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyzers/findings/findings_private.h"
+
+#define LOOKS_LEAST 20 /* at one function, before anything is said about it */
+#define LINES_NAMED 3
+
+/* The lines of one function of the program, added up. */
+struct function {
+    const char *name, *file;
+    const struct an_python_line *line[LINES_NAMED]; /* with most of it */
+    size_t lines;
+    int64_t plain, asleep;
+};
+
+static bool is_of(const struct an_python_line *line, const struct an_python_line *other)
+{
+    return !strcmp(line->function, other->function) && !strcmp(line->file, other->file);
+}
+
+/* The code of a file outside of its functions is named after the lines themselves: a loop that is
+ * written there would hide which of them it is. */
+static bool is_module(const struct an_python_line *line)
+{
+    return line->function[0] == '<';
+}
+
+/* Adds up the lines of the function that `first` is in; lines come largest first. */
+static struct function sum_function(const struct an_python *python,
+                                    const struct an_python_line *first)
+{
+    struct function sum = {.name = first->function, .file = first->file};
+    for (size_t i = 0; i < python->line_count; i++) {
+        const struct an_python_line *line = &python->line[i];
+        if (!line->program || !line->plain || (line != first && is_module(first)) ||
+            !is_of(line, first))
+            continue;
+        sum.plain += line->plain;
+        sum.asleep += line->asleep;
+        if (sum.lines < LINES_NAMED)
+            sum.line[sum.lines++] = line;
+    }
+    return sum;
+}
+
+static struct function largest_function(const struct an_python *python)
+{
+    struct function largest = {0};
+    for (size_t i = 0; i < python->line_count; i++) {
+        if (!python->line[i].program || !python->line[i].plain)
+            continue;
+        struct function sum = sum_function(python, &python->line[i]);
+        if (sum.plain > largest.plain)
+            largest = sum;
+    }
+    return largest;
+}
+
+/* "train.py": the file name of a path. */
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Half the width of the 95 % interval of a share of `all` looks, in % (Wald's, no narrower than two
+ * looks). */
+static double half_width(double share, int64_t all)
+{
+    double part = share / 100;
+    double half = 196 * sqrt(part * (1 - part) / (double)all), least = 200 / (double)all;
+    return half > least ? half : least;
+}
+
+/* Says where the time is: lines of the function, and whether it ran or slept. */
+static void say_where(struct an_context *context, struct an_finding *finding,
+                      const struct function *function)
+{
+    for (size_t i = 0; i < function->lines; i++)
+        an_finding_note(context, finding, "%.80s:%" PRId64 ": %.1f %% of the step",
+                        file_name(function->line[i]->file), function->line[i]->line,
+                        an_percent((double)function->line[i]->plain,
+                                   (double)context->result->python.looks.value));
+    an_finding_note(context, finding, "the thread slept in %.0f %% of that time",
+                    an_percent((double)function->asleep, (double)function->plain));
+}
+
+static const char *action_of(struct an_context *context, const struct function *function)
+{
+    if (2 * function->asleep > function->plain)
+        return an_finding_text(
+            context,
+            "%.80s waits for something outside of the program (a file, a network, a lock, a "
+            "sleep): "
+            "let another thread or the workers of the loader wait for it, or ask for it earlier",
+            function->name);
+    return an_finding_text(
+        context,
+        "move %.80s out of the step: into the workers of the loader, before the loop, or into "
+        "every N-th step; where it computes, use operators on whole tensors",
+        function->name);
+}
+
+bool an_finding_of_line(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    const struct an_python *python = &context->result->python;
+    if (python->reason || !context->lane_count || context->gpu)
+        return false;
+    struct function function = largest_function(python);
+    double share = an_percent((double)function.plain, (double)python->looks.value);
+    double half = half_width(share, python->looks.value > 0 ? python->looks.value : 1);
+    if (function.plain < LOOKS_LEAST || share - half < FINDINGS_NOISE_PCT)
+        return false;
+    struct an_finding *finding = an_findings_add(
+        findings, "PYTHON_HOST",
+        an_finding_text(context,
+                        "%.80s (%.80s:%" PRId64 ") takes %.1f %% of the step on the host, where no "
+                        "operator is recorded",
+                        function.name, file_name(function.file), function.line[0]->line, share));
+    finding->effort = "some lines of code";
+    an_finding_note(context, finding,
+                    "%" PRId64 " of %" PRId64 " looks at Python's frames in %s: %.1f ± %.1f %%",
+                    function.plain, python->looks.value, python->window, share, half);
+    say_where(context, finding, &function);
+    an_finding_ceiling(finding, 100, fmin(share + half, 99), FINDINGS_NOT_REPLAYED);
+    finding->method = "ceiling: step / (step - that time) - 1";
+    finding->bound = true;
+    finding->action = action_of(context, &function);
+    finding->verify =
+        an_command_rerun(context, an_finding_text(context, "%.80s shorter", function.name));
+    finding->wrong_when = "another thread needs the time of that line as well, such as that of the "
+                          "operators that it starts";
+    return true;
+}
+
+void an_finding_lines(struct an_context *context, struct an_finding *finding)
+{
+    const struct an_python *python = &context->result->python;
+    if (python->reason || !python->unattributed.looks)
+        return;
+    an_finding_note(context, finding,
+                    "in it the thread was running %.0f %%, waiting for a core %.0f %%, asleep %.0f "
+                    "%%",
+                    python->unattributed.running_pct.value, python->unattributed.runnable_pct.value,
+                    python->unattributed.asleep_pct.value);
+    for (size_t i = 0, named = 0; i < python->line_count && named < LINES_NAMED; i++) {
+        const struct an_python_line *line = &python->line[i];
+        if (!line->program || line->host_pct.value < FINDINGS_NOISE_PCT)
+            continue;
+        an_finding_note(context, finding, "Python: %.80s:%" PRId64 " (%.80s), %.1f %% of the step",
+                        file_name(line->file), line->line, line->function, line->host_pct.value);
+        named++;
+    }
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What Python was doing in the steps, by line: the looks at the frames of the threads that run
+ * steps, joined to the class of the step budget at that instant. Looks at other processes are
+ * those of the workers of a loader.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/budget/budget.h"
+
+#define LINES_MOST 200
+#define DEPTH_MOST 1024 /* frames of a stack that are followed */
+
+/* Looks at each stack: in all, in host or unattributed time, and of these while it did not wait for
+ * a core, which is nothing that the line does, and while it slept. */
+struct counts {
+    int64_t *all, *host, *plain, *asleep;
+};
+
+struct looks {
+    struct an_context *context;
+    struct counts steps, workers;
+    int64_t worker_looks;
+    int64_t state[2][3]; /* of all looks in steps, of those in unattributed time: by state */
+};
+
+/* The state of a thread by the unit of its track: 0 running, 1 runnable, 2 asleep. */
+static int state_of(const struct an_track *track)
+{
+    if (!strcmp(track->unit, "running"))
+        return 0;
+    return strcmp(track->unit, "runnable") ? 2 : 1;
+}
+
+static void count_look(struct looks *looks, size_t i, enum an_class class)
+{
+    const struct an_python_looks *python = &looks->context->trace->python;
+    int state = state_of(&looks->context->trace->track[python->track[i]]);
+    bool is_host = class == AN_CLASS_HOST || class == AN_CLASS_UNATTRIBUTED;
+    looks->steps.all[python->stack[i]]++;
+    looks->steps.host[python->stack[i]] += is_host;
+    looks->steps.plain[python->stack[i]] += is_host && state != 1;
+    looks->steps.asleep[python->stack[i]] += is_host && state == 2;
+    looks->state[0][state]++;
+    if (class == AN_CLASS_UNATTRIBUTED)
+        looks->state[1][state]++;
+}
+
+/* ---- looks inside of steps ------------------------------------------------------------------- */
+
+/* The looks at one thread, by time. */
+struct rows {
+    struct row {
+        int64_t time;
+        size_t look;
+    } * at;
+    size_t count, room;
+};
+
+static int by_time(const void *first, const void *second)
+{
+    const struct row *left = first, *right = second;
+    return 2 * AN_COMPARE(left->time, right->time) + AN_COMPARE(left->look, right->look);
+}
+
+static bool is_of_lane(const struct an_trace *trace, const struct an_lane *lane, size_t i)
+{
+    uint32_t track = trace->python.track[i];
+    return track != AN_NONE && lane->track != AN_NONE &&
+           trace->track[track].process == lane->process &&
+           trace->track[track].tid == trace->track[lane->track].tid;
+}
+
+static int rows_of_lane(const struct an_trace *trace, const struct an_lane *lane, struct rows *rows)
+{
+    rows->count = 0;
+    for (size_t i = 0; i < trace->python.count; i++) {
+        if (!is_of_lane(trace, lane, i))
+            continue;
+        if (an_grow(&rows->at, &rows->room, rows->count + 1, sizeof *rows->at))
+            return TACHO_ENOMEM;
+        rows->at[rows->count++] = (struct row){trace->python.time[i], i};
+    }
+    if (rows->count)
+        qsort(rows->at, rows->count, sizeof *rows->at, by_time);
+    return 0;
+}
+
+/* Counts the looks in the pieces of one step. */
+static void count_in_step(struct looks *looks, const struct rows *rows,
+                          const struct an_class_spans *spans)
+{
+    size_t low = 0, high = rows->count;
+    if (!spans->count)
+        return;
+    AN_BISECT(low, high, rows->at[middle].time < spans->at[0].span.start);
+    for (size_t i = low, k = 0; i < rows->count && k < spans->count;) {
+        if (rows->at[i].time >= spans->at[k].span.end)
+            k++;
+        else if (rows->at[i++].time >= spans->at[k].span.start)
+            count_look(looks, rows->at[i - 1].look, spans->at[k].class);
+    }
+}
+
+/* The pieces of a step by class; on a device the host's part of it as one piece, whose class is
+ * not known. */
+static int spans_of_step(struct an_context *context, const struct an_step *step,
+                         struct an_class_spans *spans)
+{
+    if (context->lane[step->lane].device == AN_NONE)
+        return an_budget_spans(context, step, spans);
+    if (an_grow(&spans->at, &spans->room, 1, sizeof *spans->at))
+        return TACHO_ENOMEM;
+    spans->at[0] = (struct an_class_span){{step->host_start, step->host_end}, AN_CLASS_COMPUTE};
+    spans->count = 1;
+    return 0;
+}
+
+static int count_steps(struct looks *looks)
+{
+    struct an_context *context = looks->context;
+    struct an_class_spans spans = {0};
+    struct rows rows = {0};
+    int rc = 0;
+    for (size_t i = 0; i < context->lane_count && rc == 0; i++) {
+        const struct an_lane *lane = &context->lane[i];
+        rc = lane->track == AN_NONE ? 0 : rows_of_lane(context->trace, lane, &rows);
+        for (size_t k = lane->first; k < an_lane_end(lane) && rc == 0 && lane->track != AN_NONE;
+             k++) {
+            if (!an_step_detailed(&context->step[k]))
+                continue;
+            rc = spans_of_step(context, &context->step[k], &spans);
+            if (rc == 0)
+                count_in_step(looks, &rows, &spans);
+        }
+    }
+    free(spans.at);
+    free(rows.at);
+    return rc;
+}
+
+/* ---- other looks ----------------------------------------------------------------------------- */
+
+/* Is the thread the first one of its process? */
+static bool is_main(const struct an_trace *trace, const struct an_track *track)
+{
+    return track->process != AN_NONE && trace->process[track->process].pid == track->tid;
+}
+
+static bool runs_steps(const struct an_context *context, uint32_t process)
+{
+    for (size_t i = 0; i < context->lane_count; i++)
+        if (context->lane[i].process == process)
+            return true;
+    return false;
+}
+
+/* Counts the looks at first threads of processes: without steps all of them, else those of
+ * processes that run no steps, as workers, while they do not sleep. */
+static void count_others(struct looks *looks)
+{
+    const struct an_trace *trace = looks->context->trace;
+    for (size_t i = 0; i < trace->python.count; i++) {
+        uint32_t at = trace->python.track[i];
+        if (at == AN_NONE || !is_main(trace, &trace->track[at]))
+            continue;
+        if (!looks->context->lane_count) {
+            count_look(looks, i, AN_CLASS_COMPUTE);
+            continue;
+        }
+        if (runs_steps(looks->context, trace->track[at].process))
+            continue;
+        looks->worker_looks++;
+        looks->workers.all[trace->python.stack[i]] += state_of(&trace->track[at]) != 2;
+    }
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/* "function (/path/file.py:line)" taken apart; false: it is no such label. */
+static bool take_apart(struct an_context *context, const char *label, struct an_python_line *line)
+{
+    const char *colon = strrchr(label, ':'), *open = NULL;
+    for (const char *at = strstr(label, " ("); at && !open; at = strstr(at + 1, " ("))
+        open = at;
+    if (!open || !colon || colon < open)
+        return false;
+    line->function = an_arena_format(context->arena, "%.*s", (int)(open - label), label);
+    line->file = an_arena_format(context->arena, "%.*s", (int)(colon - open - 2), open + 2);
+    line->line = strtoll(colon + 1, NULL, 10);
+    return line->function && line->file;
+}
+
+/* Is the file of the program itself: none of Python's library, of an installed package, of tacho,
+ * or without a name? */
+static bool is_program(const char *label)
+{
+    static const char *const other[] = {"/site-packages/", "/dist-packages/", "/tacho-python/",
+                                        " (<frozen",       " (<string>",      " (<attrs"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (strstr(label, other[i]))
+            return false;
+    const char *library = strstr(label, "/lib/python3");
+    return strchr(label, '(') && !(library && strchr(library + 1, '/'));
+}
+
+/* Is the file of a framework whose operators compute? Time there is the model's, recorded or not:
+ * between the ranges of the hook, and of modules that it leaves out. */
+static bool is_framework(const char *label)
+{
+    static const char *const package[] = {"/torch/", "/jax/", "/jaxlib/", "/tacho_hook/"};
+    const char *packages = strstr(label, "-packages");
+    for (size_t i = 0; packages && i < sizeof package / sizeof *package; i++)
+        if (!strncmp(packages + strlen("-packages"), package[i], strlen(package[i])))
+            return true;
+    return strstr(label, "/tacho-python/") != NULL;
+}
+
+/* Sums by name of the frame. */
+struct sums {
+    struct an_python_line *line; /* by string */
+    uint32_t *seen;              /* the last stack that counted the frame, + 1 */
+    uint8_t *kind;               /* enum kind of a string */
+};
+
+enum kind { NOT_KNOWN, PROGRAM, FRAMEWORK, OTHER };
+
+static enum kind kind_of(const struct an_trace *trace, struct sums *sums, uint32_t name)
+{
+    const char *label = an_trace_name(trace, name);
+    if (sums->kind[name] == NOT_KNOWN && is_program(label))
+        sums->kind[name] = PROGRAM;
+    else if (sums->kind[name] == NOT_KNOWN)
+        sums->kind[name] = is_framework(label) ? FRAMEWORK : OTHER;
+    return (enum kind)sums->kind[name];
+}
+
+/* The file of a label: "/path/file.py:line)" with its length up to the line. */
+static const char *file_of(const char *label, size_t *length)
+{
+    const char *open = strstr(label, " ("), *colon = strrchr(label, ':');
+    *length = open && colon && colon > open ? (size_t)(colon - open) : 0;
+    return open;
+}
+
+/* Is the frame a piece of the function that called it: a generator, a comprehension or a lambda of
+ * the same file? */
+static bool is_piece(const struct an_trace *trace, uint32_t stack)
+{
+    static const char *const piece[] = {"<genexpr> (", "<listcomp> (", "<dictcomp> (",
+                                        "<setcomp> (", "<lambda> ("};
+    uint32_t parent = trace->stack.parent[stack];
+    const char *label = an_trace_name(trace, trace->stack.frame[stack]);
+    bool found = false;
+    for (size_t i = 0; i < sizeof piece / sizeof *piece && !found; i++)
+        found = strstr(label, piece[i]) != NULL;
+    if (!found || parent == AN_NONE)
+        return false;
+    size_t own, other;
+    const char *file = file_of(label, &own);
+    const char *around = file_of(an_trace_name(trace, trace->stack.frame[parent]), &other);
+    return own && own == other && !strncmp(file, around, own);
+}
+
+/* Adds the looks that ended in one stack to the lines on it. A line that is on it twice counts
+ * once. */
+static void add_stack(const struct an_trace *trace, struct sums *sums, uint32_t stack,
+                      const struct counts *counts)
+{
+    const struct an_stacks *stacks = &trace->stack;
+    bool has_own = false, in_framework = false;
+    int depth = 0;
+    for (uint32_t at = stack; at != AN_NONE && depth < DEPTH_MOST; at = stacks->parent[at]) {
+        uint32_t name = stacks->frame[at];
+        if (name == AN_NONE)
+            continue;
+        struct an_python_line *line = &sums->line[name];
+        if (!depth++)
+            line->self += counts->all[stack];
+        enum kind kind = kind_of(trace, sums, name);
+        in_framework = in_framework || kind == FRAMEWORK;
+        if (!has_own && kind == PROGRAM && !is_piece(trace, at)) {
+            has_own = true;
+            line->own += counts->all[stack];
+            line->host += counts->host[stack];
+            line->plain += in_framework ? 0 : counts->plain[stack];
+            line->asleep += in_framework ? 0 : counts->asleep[stack];
+        }
+        if (sums->seen[name] == stack + 1)
+            continue;
+        sums->seen[name] = stack + 1;
+        line->total += counts->all[stack];
+    }
+}
+
+static int by_own(const void *first, const void *second)
+{
+    const struct an_python_line *left = first, *right = second;
+    if (left->own != right->own)
+        return left->own < right->own ? 1 : -1;
+    if (left->self != right->self)
+        return left->self < right->self ? 1 : -1;
+    if (left->total != right->total)
+        return left->total < right->total ? 1 : -1;
+    return strcmp(left->function, right->function);
+}
+
+static struct an_value share(int64_t part, int64_t all)
+{
+    return an_num_if(all, 100.0 * (double)part / (double)(all ? all : 1), "no look was made");
+}
+
+/* The lines of these counts, largest first. */
+static int list_lines(struct an_context *context, struct sums *sums, int64_t all,
+                      const struct an_python_line **list, size_t *count)
+{
+    const struct an_trace *trace = context->trace;
+    size_t rows = 0, kept = 0;
+    for (size_t i = 0; i < trace->string_count; i++)
+        rows += sums->line[i].total > 0;
+    struct an_python_line *line = an_arena_zero(context->arena, rows, sizeof *line);
+    if (!line)
+        return TACHO_ENOMEM;
+    for (uint32_t i = 0; i < trace->string_count; i++) {
+        if (!sums->line[i].total || !take_apart(context, an_trace_name(trace, i), &sums->line[i]))
+            continue;
+        line[kept] = sums->line[i];
+        line[kept].program = kind_of(trace, sums, i) == PROGRAM;
+        line[kept].self_pct = share(line[kept].self, all);
+        line[kept].total_pct = share(line[kept].total, all);
+        line[kept].own_pct = share(line[kept].own, all);
+        line[kept].host_pct = share(line[kept].host, all);
+        kept++;
+    }
+    if (kept)
+        qsort(line, kept, sizeof *line, by_own);
+    *list = line;
+    *count = kept > LINES_MOST ? LINES_MOST : kept;
+    return 0;
+}
+
+static int make_lines(struct an_context *context, const struct counts *counts, int64_t all,
+                      const struct an_python_line **list, size_t *count)
+{
+    size_t names = context->trace->string_count;
+    struct sums sums = {.line = calloc(names + 1, sizeof *sums.line),
+                        .seen = calloc(names + 1, sizeof *sums.seen),
+                        .kind = calloc(names + 1, sizeof *sums.kind)};
+    int rc = sums.line && sums.seen && sums.kind ? 0 : TACHO_ENOMEM;
+    for (uint32_t i = 0; rc == 0 && i < context->trace->stack.count; i++)
+        if (counts->all[i])
+            add_stack(context->trace, &sums, i, counts);
+    if (rc == 0)
+        rc = list_lines(context, &sums, all, list, count);
+    free(sums.line);
+    free(sums.seen);
+    free(sums.kind);
+    return rc;
+}
+
+/* ---- the analyzer ---------------------------------------------------------------------------- */
+
+static struct an_python_states states(const int64_t state[3], int64_t all)
+{
+    int64_t looks = state[0] + state[1] + state[2];
+    return (struct an_python_states){.looks = looks,
+                                     .share_pct = share(looks, all),
+                                     .running_pct = share(state[0], looks),
+                                     .runnable_pct = share(state[1], looks),
+                                     .asleep_pct = share(state[2], looks)};
+}
+
+static void absent(struct an_context *context, const char *reason)
+{
+    struct an_python *python = &context->result->python;
+    *python = (struct an_python){.reason = reason,
+                                 .looks = an_int_none(reason),
+                                 .torn = an_int_none(reason),
+                                 .worker_looks = an_int_none(reason),
+                                 .hz = an_num_none(reason)};
+    struct an_value none = an_num_none(reason);
+    python->all = python->unattributed = (struct an_python_states){0, none, none, none, none};
+}
+
+/* Why there are no looks. */
+static const char *reason_of(struct an_context *context)
+{
+    const char *status = an_trace_key(context->trace, "python");
+    if (!status)
+        return "not asked for: tacho run --stacks";
+    if (!strncmp(status, "not sampled", 11))
+        return an_arena_text(context->arena, status);
+    return "Python was not looked at while it ran";
+}
+
+static int fill(struct looks *looks)
+{
+    struct an_context *context = looks->context;
+    struct an_python *python = &context->result->python;
+    int64_t number, all = 0, workers = 0;
+    for (int i = 0; i < 3; i++)
+        all += looks->state[0][i];
+    for (size_t i = 0; i < context->trace->stack.count; i++)
+        workers += looks->workers.all[i];
+    const char *how = an_trace_key(context->trace, "python");
+    python->how = an_arena_text(context->arena, how ? how : "sampled: frames of Python");
+    python->window = context->lane_count ? an_window_text(context) : "the whole run";
+    python->looks = an_int(all);
+    python->worker_looks = an_int(looks->worker_looks);
+    const char *unknown = "the file does not say";
+    bool known = an_trace_key_integer(context->trace, "python.torn", &number);
+    python->torn = known ? an_int(number) : an_int_none(unknown);
+    known = an_trace_key_integer(context->trace, "python.hz", &number);
+    python->hz = an_num_if(known, known ? (double)number : 0, unknown);
+    python->all = states(looks->state[0], all);
+    python->unattributed = states(looks->state[1], all);
+    int rc = make_lines(context, &looks->steps, all, &python->line, &python->line_count);
+    if (rc == 0)
+        rc = make_lines(context, &looks->workers, workers, &python->worker, &python->worker_count);
+    return rc;
+}
+
+static int python_run(struct an_context *context)
+{
+    const struct an_trace *trace = context->trace;
+    struct looks looks = {.context = context};
+    size_t count = trace->stack.count;
+    if (!trace->python.count || !count) {
+        absent(context, reason_of(context));
+        return 0;
+    }
+    int64_t **column[] = {&looks.steps.all,     &looks.steps.host,    &looks.steps.plain,
+                          &looks.steps.asleep,  &looks.workers.all,   &looks.workers.host,
+                          &looks.workers.plain, &looks.workers.asleep};
+    for (size_t i = 0; i < sizeof column / sizeof *column; i++)
+        if (!(*column[i] = an_arena_zero(context->scratch, count, sizeof(int64_t))))
+            return TACHO_ENOMEM;
+    int rc = count_steps(&looks);
+    if (rc)
+        return rc;
+    count_others(&looks);
+    return fill(&looks);
+}
+
+const struct an_analyzer an_python_looks = {
+    .name = "python",
+    .help = "what Python was doing in the steps, by line",
+    .after = "steps, phases, budget",
+    .run = python_run,
+    .absent = absent,
+};

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of JAX: calls of jitted functions, compilation with the shapes that caused it, waits for results, and steps.
+
+A jitted function is a C++ object that nothing can look into, so the program gets one of this file that calls it: it has the same
+attributes, binds to instances as a method does, and is a jax.stages.Wrapped. What JAX itself and code inside of a jitted function
+calls is not recorded, only calls of the program.
+
+step        from one call of the update to its next one. The update is the first jitted function that is given what it returned the
+            last time (parameters, the state of an optimizer), where the program does not mark its steps itself (tacho.step).
+jit NAME    the call; on the CPU work, elsewhere what the host does for the device.
+compile     tracing, lowering and compilation: a phase. A function that is compiled again is named with the argument that made it so.
+wait        block_until_ready, and values that Python asks for (float(loss), numpy.asarray), with the line that asks.
+"""
+
+import functools
+import os
+import sys
+import threading
+import weakref
+
+from .library import ROLE_COMPILE, ROLE_HOST, lib, name_of
+from .steps import steps
+
+LEAVES = 64  # of the arguments and results that are compared to find the update
+CALLS = 16  # of a function in which that is tried
+
+
+class Local(threading.local):
+    """Of each thread: how deep it is inside of recorded calls and of compilation, and the call that goes on."""
+
+    def __init__(self):
+        self.inside = 0
+        self.compiling = 0
+        self.call = self.name = None  # name: of its compilation
+
+
+local = Local()
+
+
+def on_device():
+    """Does an accelerator compute? Asked only once JAX has started a back end."""
+    if not steps.accelerator:
+        bridge = sys.modules.get("jax._src.xla_bridge")
+        steps.accelerator = any(name not in ("cpu", "interpreter") for name in getattr(bridge, "_backends", None) or ())
+    return steps.accelerator
+
+
+def push_work(handle):
+    if on_device():
+        lib.push(handle)
+    else:
+        lib.push_work(handle, 0)
+
+
+def line_of_program():
+    """ "train.py:31": the innermost line outside of JAX and NumPy."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.split(".")[0] not in ("jax", "jaxlib", "numpy", "tacho_hook"):
+            return "%s:%d" % (os.path.basename(frame.f_code.co_filename), frame.f_lineno)
+        frame = frame.f_back
+    return "?"
+
+
+def shape_of(leaf):
+    shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+    if shape is None:
+        return repr(leaf)[:40] if isinstance(leaf, (bool, int, type(None))) else type(leaf).__name__  # no texts: they may be secret
+    return "%s[%s]" % (dtype, ",".join(map(str, shape)))
+
+
+def shapes_of(arguments, keywords):
+    """The arguments' leaves by their place: [("args[0]['w']", "float32[64,64]"), ...]."""
+    tree = sys.modules["jax"].tree_util
+    leaves, _ = tree.tree_flatten_with_path((arguments, keywords))
+    texts = []
+    for path, leaf in leaves:
+        place = "".join(map(str, path))
+        texts.append((("args" if place.startswith("[0]") else "keywords") + place[3:], shape_of(leaf)))
+    return texts
+
+
+class Jitted:
+    """A jitted function of the program. `inner` is JAX's own object."""
+
+    def __init__(self, inner):
+        self.__dict__["inner"] = inner
+        name = getattr(inner, "__name__", None) or "function"
+        self.__dict__["_tacho"] = Calls(str(name)[:80])
+        for attribute in ("__name__", "__qualname__", "__doc__", "__module__", "__wrapped__", "__annotations__"):
+            try:
+                self.__dict__[attribute] = getattr(inner, attribute)
+            except AttributeError:
+                pass
+
+    def __call__(self, *arguments, **keywords):
+        return self._tacho.call(self, self.inner, arguments, keywords)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["inner"], name)
+
+    def __setattr__(self, name, value):
+        setattr(self.inner, name, value)
+
+    def __copy__(self):
+        return Jitted(self.inner)
+
+    def __deepcopy__(self, memo):
+        return Jitted(self.inner)
+
+    def __repr__(self):
+        return repr(self.inner)
+
+    def lower(self, *arguments, **keywords):
+        return self.inner.lower(*arguments, **keywords)
+
+    def trace(self, *arguments, **keywords):
+        return self.inner.trace(*arguments, **keywords)
+
+    def eval_shape(self, *arguments, **keywords):
+        return self.inner.eval_shape(*arguments, **keywords)
+
+    def clear_cache(self):
+        return self.inner.clear_cache()
+
+
+class Calls:
+    """What is known of the calls of one jitted function."""
+
+    def __init__(self, name):
+        self.name, self.handle = name, name_of("jit %s" % name)
+        self.count, self.shapes = 0, None
+        self.returned = ()  # references to leaves of the last result
+
+    def call(self, owner, inner, arguments, keywords):
+        if local.inside or local.compiling:
+            return inner(*arguments, **keywords)
+        try:
+            is_update = self.count < CALLS and steps.anchor is None and self.was_returned(arguments, keywords)
+            steps.begin()
+        except Exception:  # another version of JAX
+            is_update = False
+        local.inside, local.call, local.name = 1, (self, arguments, keywords), None
+        push_work(self.handle)
+        try:
+            result = inner(*arguments, **keywords)
+        finally:
+            lib.pop()
+            local.inside, local.call = 0, None
+        self.count += 1
+        if is_update or (steps.anchor is not None and steps.anchor() is owner):
+            steps.updated(owner)
+        elif steps.anchor is None and self.count < CALLS:
+            self.keep(result)
+        return result
+
+    def keep(self, result):
+        """Remembers what was returned, without keeping it alive."""
+        try:
+            leaves = sys.modules["jax"].tree_util.tree_leaves(result)[:LEAVES]
+            self.returned = [weakref.ref(leaf) for leaf in leaves if hasattr(leaf, "shape")]
+        except Exception:
+            self.returned = ()
+
+    def was_returned(self, arguments, keywords):
+        """Is an array that the last call returned among the arguments of this one?"""
+        if not self.returned:
+            return False
+        last = {id(reference()) for reference in self.returned if reference() is not None}
+        leaves = sys.modules["jax"].tree_util.tree_leaves((arguments, keywords))
+        return any(id(leaf) in last for leaf in leaves[: 4 * LEAVES])
+
+    def compiled_name(self, arguments, keywords):
+        """ "compile NAME", or "recompile NAME: args[1] float32[48,64], was float32[64,64]"."""
+        shapes, before = shapes_of(arguments, keywords), self.shapes
+        self.shapes = shapes
+        if before is None:
+            return "compile %s" % self.name
+        for (place, shape), (_, was) in zip(shapes, before):
+            if shape != was:
+                return "recompile %s: %s %s, was %s" % (self.name, place, shape, was)
+        if len(shapes) != len(before):
+            return "recompile %s: %d arrays, were %d" % (self.name, len(shapes), len(before))
+        return "recompile %s: the same shapes" % self.name
+
+
+def compiled_name(fun_name):
+    """Tracing, lowering and compiling follow each other: in one call of the program they have one name."""
+    if local.call is None:
+        name = str(fun_name)
+        return "compile %s" % (name[4:-1] if name.startswith("jit(") else name)[:80]
+    if local.name is None:
+        calls, arguments, keywords = local.call
+        try:
+            local.name = calls.compiled_name(arguments, keywords)[:200]
+        except Exception:  # another version of JAX
+            local.name = "compile %s" % calls.name
+    return local.name
+
+
+def patch_jax(module):
+    def replace(attribute):
+        inner = getattr(module, attribute, None)
+        if inner is None:
+            return
+
+        @functools.wraps(inner)
+        def outer(*arguments, **keywords):
+            made = inner(*arguments, **keywords)
+            if local.inside or local.compiling:
+                return made
+            if arguments or "fun" in keywords or "f" in keywords:
+                return Jitted(made) if hasattr(made, "lower") else made
+            return lambda function: Jitted(made(function))  # jax.jit(static_argnums=...) as a decorator
+
+        setattr(module, attribute, outer)
+
+    replace("jit")
+    replace("pmap")
+    for attribute in ("block_until_ready", "device_put", "device_get"):
+        if hasattr(module, attribute):
+            wait_around(module, attribute, attribute, attribute == "device_put")
+
+
+def wait_around(owner, attribute, text, is_copy=False):
+    """Replaces owner.attribute by itself in a range: what it waits for is the device's work, which on the CPU is that of its threads."""
+    inner = getattr(owner, attribute)
+
+    @functools.wraps(inner, assigned=("__name__", "__doc__"))
+    def outer(*arguments, **keywords):
+        if local.inside or local.compiling:
+            return inner(*arguments, **keywords)
+        local.inside = 1
+        handle = name_of("%s %s" % (text, line_of_program()))
+        if is_copy:
+            lib.push_role(handle, ROLE_HOST)
+        else:
+            push_work(handle)
+        try:
+            return inner(*arguments, **keywords)
+        finally:
+            lib.pop()
+            local.inside = 0
+
+    setattr(owner, attribute, outer)
+
+
+def patch_array(module):
+    """Values that Python asks for: float(loss), loss.item(), numpy.asarray(x) all come by `_value` or `__array__`."""
+    kind = module.ArrayImpl
+    wait_around(kind, "block_until_ready", "block_until_ready")
+    for attribute in ("__array__", "__float__", "__int__", "__bool__", "item", "tolist"):
+        if hasattr(kind, attribute):
+            wait_around(kind, attribute, attribute.strip("_"))
+
+
+def patch_dispatch(module):
+    """JAX measures tracing, lowering and compilation with this class. The outermost one of a thread is a range."""
+    kind = module.LogElapsedTimeContextManager
+    enter, leave = kind.__enter__, kind.__exit__
+
+    def __enter__(self):
+        local.compiling += 1
+        if local.compiling == 1:
+            lib.push_role(name_of(compiled_name(getattr(self, "fun_name", None) or "a function")), ROLE_COMPILE)
+        return enter(self)
+
+    def __exit__(self, *exception):
+        try:
+            return leave(self, *exception)
+        finally:
+            if local.compiling == 1:
+                lib.pop()
+            local.compiling -= 1
+
+    kind.__enter__, kind.__exit__ = __enter__, __exit__

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What Python was doing: looks counted by hand, joined to the steps and to the classes of their
+ * budget; the finding that comes of it; files without looks.
+ */
+#include "tests/unit/an_fixture.h"
+
+#define MS 1000000ll
+
+struct looks {
+    struct fixture fx;
+    int64_t track[3];    /* running, runnable, asleep */
+    int64_t load, train; /* stacks */
+};
+
+static int64_t stack_of(struct fixture *f, const char *const *frame, size_t count)
+{
+    int64_t stack = STORE_ABSENT;
+    for (size_t i = 0; i < count; i++)
+        FX(store_stack(f->s, stack, fx_string(f, frame[i]), &stack));
+    return stack;
+}
+
+/* A track of the thread in each state, and stacks with the innermost frame last. */
+static void open_looks(struct looks *looks)
+{
+    static const char *const unit[] = {"running", "runnable", "asleep"};
+    static const char *const load[] = {"<module> (/data/me/train.py:20)",
+                                       "load (/data/me/data (1).py:7)",
+                                       "load.<locals>.<genexpr> (/data/me/data (1).py:7)"};
+    static const char *const train[] = {
+        "<module> (/data/me/train.py:21)",
+        "Linear.forward (/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py:134)"};
+    struct fixture *f = &looks->fx;
+    struct store_track thread = {.process = 0, .tid = 100, .kind = "thread", .name = "steps"};
+    fx_open(f);
+    thread.process = f->process;
+    FX(store_track_add(f->s, &thread));
+    f->thread = thread.id;
+    for (int i = 0; i < 3; i++) {
+        struct store_track track = {
+            .process = f->process, .tid = 100, .kind = "python", .name = "python", .unit = unit[i]};
+        FX(store_track_add(f->s, &track));
+        looks->track[i] = track.id;
+    }
+    looks->load = stack_of(f, load, 3);
+    looks->train = stack_of(f, train, 2);
+    FX(store_run_set(f->s, "python", "sampled: frames of Python 3.12"));
+    FX(store_run_set(f->s, "python.hz", "100"));
+    FX(store_run_set(f->s, "python.torn", "3"));
+}
+
+static void look(struct looks *looks, int state, int64_t time, int64_t stack)
+{
+    struct fixture *f = &looks->fx;
+    struct store_sample sample = {
+        .track = looks->track[state], .time = FX_BASE + time, .stack = stack};
+    FX(store_sample_add(f->s, &sample));
+}
+
+static const struct an_python_line *line_of(const struct an_python *python, const char *function)
+{
+    for (size_t i = 0; i < python->line_count; i++)
+        if (!strcmp(python->line[i].function, function))
+            return &python->line[i];
+    fail_msg("no line of %s", function);
+    return NULL;
+}
+
+/* 20 steps of 10 ms. In each, 4 ms that no range covers, in which the program loads (3 looks, 2 of
+ * them asleep), then 6 ms of work with one look. */
+static void test_lines_of_steps(void **state)
+{
+    static struct looks looks;
+    struct fixture *f = &looks.fx;
+    (void)state;
+    open_looks(&looks);
+    int64_t work = fx_work(f, "elementwise", "fp32", 1000, 1000, 1000);
+    for (int i = 0; i < 20; i++) {
+        int64_t start = 10 * MS * i;
+        fx_step(f, f->process, f->thread, i, start, start + 10 * MS, 8, false);
+        fx_slice(f, f->thread, start + 4 * MS, start + 10 * MS, "forward", work);
+        look(&looks, 2, start + 1 * MS, looks.load);
+        look(&looks, 0, start + 5 * MS, looks.train);
+        look(&looks, 2, start + 2 * MS, looks.load); /* states are tracks: not in order of time */
+        look(&looks, 0, start + 3 * MS, looks.load);
+    }
+    look(&looks, 0, 900 * MS, looks.load); /* outside of every step */
+    struct store_step_aggregate total = {.process = f->process,
+                                         .step = 1,
+                                         .track = f->thread,
+                                         .name = fx_string(f, "forward"),
+                                         .category = fx_string(f, "test"),
+                                         .detail = work,
+                                         .count = 1,
+                                         .total = 6 * MS,
+                                         .self = 6 * MS,
+                                         .steps = 1};
+    FX(store_step_aggregate_add(f->s, &total)); /* the table that is read after the looks */
+    const struct an_result *result = fx_analyze(f);
+    const struct an_python *python = &result->python;
+    assert_null(python->reason);
+    int64_t all = python->looks.value;
+    assert_true(all >= 60 && all % 4 == 0); /* steps at the start are left out */
+    assert_true(fabs(python->all.running_pct.value - 50) < 1e-9);
+    assert_true(fabs(python->unattributed.share_pct.value - 75) < 1e-9);
+    assert_true(fabs(python->unattributed.asleep_pct.value - 200.0 / 3) < 1e-9);
+    assert_int_equal(python->torn.value, 3);
+    const struct an_python_line *load = line_of(python, "load");
+    assert_string_equal(load->file, "/data/me/data (1).py");
+    assert_int_equal(load->line, 7);
+    assert_true(load->program);
+    assert_int_equal(load->own, 3 * all / 4);
+    assert_int_equal(load->host, 3 * all / 4);
+    assert_int_equal(load->plain, 3 * all / 4);
+    assert_int_equal(load->asleep, all / 2);
+    /* time in a package is the program's at the line that calls it */
+    const struct an_python_line *linear = line_of(python, "Linear.forward");
+    assert_false(linear->program);
+    assert_int_equal(linear->self, all / 4);
+    assert_int_equal(linear->own, 0);
+    for (size_t i = 0; i < python->line_count; i++)
+        if (python->line[i].line == 21) {
+            assert_int_equal(python->line[i].own, all / 4);
+            assert_int_equal(python->line[i].host, 0);
+        }
+    const struct an_finding *finding = NULL;
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!strcmp(result->findings[i].id, "PYTHON_HOST"))
+            finding = &result->findings[i];
+    assert_non_null(finding);
+    assert_non_null(strstr(finding->claim, "load (data (1).py:7)"));
+    assert_non_null(strstr(finding->action, "waits"));
+    fx_close(f);
+}
+
+/* A forward pass whose modules have no ranges is the model's time, not that of the line that calls
+ * it; what the line does itself is. */
+static void test_code_of_a_framework(void **state)
+{
+    static struct looks looks;
+    struct fixture *f = &looks.fx;
+    (void)state;
+    open_looks(&looks);
+    for (int i = 0; i < 20; i++) {
+        fx_step(f, f->process, f->thread, i, 10 * MS * i, 10 * MS * (i + 1), 8, false);
+        for (int k = 0; k < 4; k++)
+            look(&looks, 0, 10 * MS * i + 2 * MS * k, looks.train);
+    }
+    const struct an_result *result = fx_analyze(f);
+    for (size_t i = 0; i < result->python.line_count; i++)
+        if (result->python.line[i].line == 21) {
+            assert_int_equal(result->python.line[i].host, result->python.looks.value);
+            assert_int_equal(result->python.line[i].plain, 0);
+        }
+    for (size_t i = 0; i < result->finding_count; i++)
+        assert_string_not_equal(result->findings[i].id, "PYTHON_HOST");
+    fx_close(f);
+}
+
+static void test_absent(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    fx_step(f, f->process, f->thread, 0, 0, 1000, 8, false);
+    assert_non_null(strstr(fx_analyze(f)->python.reason, "--stacks"));
+    fx_close(f);
+    fx_open(f);
+    FX(store_run_set(f->s, "python", "not sampled: this version of Python is newer"));
+    assert_non_null(strstr(fx_analyze(f)->python.reason, "newer"));
+    assert_false(f->r->python.looks.valid);
+    fx_close(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines_of_steps),
+        cmocka_unit_test(test_code_of_a_framework),
+        cmocka_unit_test(test_absent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
