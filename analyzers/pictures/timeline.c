@@ -38,8 +38,7 @@ static int candidate_order(const void *left, const void *right)
     return (first->track > second->track) - (first->track < second->track);
 }
 
-/* Order of a track: 0 for a thread that runs steps, then by kind; -1: it is not drawn. */
-static int kind_order(const struct an_context *context, uint32_t track)
+int an_timeline_order(const struct an_context *context, uint32_t track)
 {
     static const char *const kinds[] = {"stream", "thread", "loader", "comm", "range"};
     for (size_t i = 0; i < context->lane_count; i++)
@@ -58,7 +57,7 @@ static size_t find_candidates(const struct an_context *context, const struct an_
 {
     size_t count = 0;
     for (uint32_t track = 0; track < context->trace->track_count; track++) {
-        int order = context->trace->track[track].slice_count ? kind_order(context, track) : -1;
+        int order = context->trace->track[track].slice_count ? an_timeline_order(context, track) : -1;
         uint32_t lane =
             order < 0 ? AN_NONE : an_lane_of_process(context, context->trace->track[track].process);
         if (lane == AN_NONE)
@@ -132,7 +131,7 @@ static int keep_row(struct picture *picture, const struct candidate *candidate,
     return rc;
 }
 
-static int class_of_op(int class)
+int an_timeline_op_class(int class)
 {
     if (AN_DEVICE_COMPUTE_MASK >> class & 1)
         return AN_CLASS_COMPUTE;
@@ -157,7 +156,7 @@ static int fill_streams(const struct an_context *context, struct an_timeline_row
                 rc = an_timeline_add(&row[row_index], context->gpu->op.start[i],
                                      context->gpu->op.end[i],
                                      context->trace->slice.name[context->gpu->op.slice[i]], NULL,
-                                     class_of_op(context->gpu->op.class[i]));
+                                     an_timeline_op_class(context->gpu->op.class[i]));
         }
     }
     return rc;
@@ -257,8 +256,8 @@ static bool can_draw(const struct an_step *step)
 
 /* The typical step is the one through which the critical path is drawn; without a path the one
  * nearest to the median. */
-static void choose(const struct an_context *context, const struct an_step **typical,
-                   const struct an_step **worst)
+void an_timeline_choose(const struct an_context *context, const struct an_step **typical,
+                        const struct an_step **worst)
 {
     double median = an_value_or_0(context->result->steps.median_ms), best = INFINITY;
     for (size_t i = 0; i < context->step_count; i++) {
@@ -288,7 +287,7 @@ static int timeline_run(struct an_context *context)
     struct an_timeline_step *step = an_arena_zero(context->arena, 2, sizeof *step);
     struct an_timeline *timeline = &context->result->timeline;
     int rc = picture.text && step ? 0 : TACHO_ENOMEM;
-    choose(context, &shown[0], &shown[1]);
+    an_timeline_choose(context, &shown[0], &shown[1]);
     /* The worst step is drawn only if it is longer than the typical one. */
     bool two = shown[0] && shown[1] && an_step_ns(shown[1]) > an_step_ns(shown[0]);
     for (size_t i = 0; i < (two ? 2 : 1) && !rc && shown[i]; i++) {

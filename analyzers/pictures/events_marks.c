@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where in a timeline a finding is seen: of one that speaks of a class of time the longest innermost
+ * event of that class in the typical step, of one that speaks of ranks the step of the rank that
+ * holds the others back.
+ */
+#include <string.h>
+
+#include "analyzers/pictures/events_private.h"
+
+#define OF_RANKS AN_CLASS_COUNT /* not a class: the finding is about a rank */
+
+/* What a finding is about, by the beginning of its id. */
+static const struct {
+    const char *id;
+    int what;
+} subjects[] = {
+    {"INPUT_STALL", AN_CLASS_INPUT},         {"IDLE_CORES", AN_CLASS_INPUT},
+    {"EXPOSED_COMM", AN_CLASS_COMM},         {"DDP_SYNC_EACH_MICROSTEP", AN_CLASS_COMM},
+    {"EXPERT_IMBALANCE", AN_CLASS_COMM},     {"EXPOSED_COPY", AN_CLASS_COPY},
+    {"PAGEABLE_COPY", AN_CLASS_COPY},        {"LOW_PRECISION", AN_CLASS_COMPUTE},
+    {"LOW_EFFICIENCY_GEMM", AN_CLASS_COMPUTE}, {"LOW_INTENSITY", AN_CLASS_COMPUTE},
+    {"UNFUSED_ATTENTION", AN_CLASS_COMPUTE}, {"SMALL_BATCH", AN_CLASS_COMPUTE},
+    {"SMALL_KERNELS", AN_CLASS_COMPUTE},     {"LAUNCH_BOUND", AN_CLASS_HOST},
+    {"HOST_BOUND", AN_CLASS_HOST},           {"PYTHON_HOST", AN_CLASS_HOST},
+    {"SYNC_STALL", AN_CLASS_HOST},           {"PIPELINE_IMBALANCE", AN_CLASS_BUBBLE},
+    {"STRAGGLER", OF_RANKS},                 {"SLOW_STAGE", OF_RANKS},
+    {"RANK_JITTER", OF_RANKS},               {"UNEVEN_DATA", OF_RANKS},
+};
+
+static int subject_of(const struct an_finding *finding)
+{
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+        if (!strncmp(finding->id, subjects[i].id, strlen(subjects[i].id)))
+            return subjects[i].what;
+    return -1;
+}
+
+/* Has no event nested in it: the next one of its track begins after its end. */
+static bool is_innermost(const struct an_event_track *track, size_t i)
+{
+    return i + 1 == track->count ||
+           track->event[i + 1].start_ns >= track->event[i].start_ns + track->event[i].dur_ns;
+}
+
+/* Finds the longest innermost event of a class in [from, to) of the window; false: there is none. */
+static bool mark_event(const struct an_events *events, int what, int64_t from, int64_t to,
+                       struct an_event_mark *mark)
+{
+    mark->dur_ns = 0;
+    for (size_t k = 0; k < events->track_count; k++) {
+        const struct an_event_track *track = &events->track[k];
+        for (size_t i = 0; i < track->count && track->event[i].start_ns < to; i++) {
+            const struct an_event *event = &track->event[i];
+            if (event->what == (uint32_t)what && event->start_ns >= from &&
+                event->dur_ns > mark->dur_ns && is_innermost(track, i)) {
+                mark->track = k;
+                mark->start_ns = event->start_ns;
+                mark->dur_ns = event->dur_ns;
+            }
+        }
+    }
+    return mark->dur_ns > 0;
+}
+
+/* The step of the first rank of the picture, the one that holds the others back, with the index of
+ * the typical step. */
+static bool mark_rank(const struct an_events_work *work, struct an_event_mark *mark)
+{
+    const struct an_events *events = &work->context->result->events;
+    for (size_t i = 0; i < events->step_count; i++)
+        if (events->step[i].rank == work->rank[0].rank &&
+            events->step[i].index == work->typical->index) {
+            mark->track = 0;
+            mark->start_ns = events->step[i].start_ns;
+            mark->dur_ns = events->step[i].dur_ns;
+            return true;
+        }
+    return false;
+}
+
+int an_events_marks(struct an_events_work *work)
+{
+    const struct an_result *result = work->context->result;
+    struct an_events *events = &work->context->result->events;
+    struct an_event_mark *out = an_arena_zero(work->context->arena, result->finding_count,
+                                              sizeof *out);
+    int64_t from = work->typical->start - work->t0, to = work->typical->end - work->t0;
+    if (!out)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < result->finding_count; i++) {
+        struct an_event_mark mark = {.finding = i};
+        int what = subject_of(&result->findings[i]);
+        bool found = false;
+        if (what == OF_RANKS)
+            found = mark_rank(work, &mark);
+        else if (what >= 0)
+            found = mark_event(events, what, from, to, &mark);
+        if (found)
+            out[events->mark_count++] = mark;
+    }
+    events->mark = out;
+    return 0;
+}
