@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
@@ -86,6 +87,65 @@ void rep_section_steps(struct page *page, const struct an_result *result)
                                   REP_COLUMNS(of_point),
                                   REP_ROWS_OF(result->step_points, result->step_point_count)};
     rep_table_write(page, &all);
+}
+
+/* ---- over time ------------------------------------------------------------------------------- */
+
+static const struct an_curve *curve_of(const void *row)
+{
+    return row;
+}
+static void name_curve(char name[REP_NAME], const void *row)
+{
+    snprintf(name, REP_NAME, "%s: %.100s", curve_of(row)->quantity, curve_of(row)->name);
+}
+static void curve_value(char cell[REP_CELL], const void *row, double value)
+{
+    const char *unit = curve_of(row)->unit;
+    if (!strcmp(unit, "bytes"))
+        page_bytes(cell, value);
+    else
+        snprintf(cell, REP_CELL, "%s%s%s", NUMBER_TEXT(value), *unit ? " " : "", unit);
+}
+static void curve_first(char cell[REP_CELL], const void *row)
+{
+    curve_value(cell, row, curve_of(row)->point[0].value);
+}
+static void curve_last(char cell[REP_CELL], const void *row)
+{
+    curve_value(cell, row, curve_of(row)->point[curve_of(row)->count - 1].value);
+}
+static void curve_extreme(char cell[REP_CELL], const void *row, double sign)
+{
+    const struct an_curve *curve = curve_of(row);
+    double most = -INFINITY;
+    for (size_t i = 0; i < curve->count; i++)
+        most = fmax(most, sign * curve->point[i].value);
+    curve_value(cell, row, sign * most);
+}
+static void curve_least(char cell[REP_CELL], const void *row)
+{
+    curve_extreme(cell, row, -1);
+}
+static void curve_most(char cell[REP_CELL], const void *row)
+{
+    curve_extreme(cell, row, 1);
+}
+REP_CELL_OF(curve_samples, an_curve, rep_cell_integer, samples)
+static const struct rep_column of_curve[] = {{"first", 14, curve_first},
+                                             {"last", 14, curve_last},
+                                             {"least", 14, curve_least},
+                                             {"most", 14, curve_most},
+                                             {"samples", 9, curve_samples}};
+
+void rep_section_over_time(struct page *page, const struct an_result *result)
+{
+    page_picture(page, PAGE_CURVES, result);
+    const struct rep_table table = {.title = "Over the run",
+                                    .name = name_curve,
+                                    REP_COLUMNS(of_curve),
+                                    REP_ROWS_OF(result->curves, result->curve_count)};
+    rep_table_write(page, &table);
 }
 
 /* ---- timeline -------------------------------------------------------------------------------- */
