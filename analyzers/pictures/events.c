@@ -12,6 +12,7 @@
 
 #define RANKS_MOST 4
 #define STEPS_MOST 4096
+#define ORDER_STREAM 1 /* an_timeline_order of a stream */
 
 /* ---- which ranks ----------------------------------------------------------------------------- */
 
@@ -73,11 +74,13 @@ static int choose_ranks(struct an_events_work *work)
 
 /* ---- which tracks ---------------------------------------------------------------------------- */
 
+/* By rank, streams before threads: what a device does is at the top, however deep its host calls. */
 static int track_order(const void *left, const void *right)
 {
     const struct an_events_track *first = left, *second = right;
-    return 4 * AN_COMPARE(first->rank, second->rank) + 2 * AN_COMPARE(first->order, second->order) +
-           AN_COMPARE(first->track, second->track);
+    int stream = first->order == ORDER_STREAM, other = second->order == ORDER_STREAM;
+    return 8 * AN_COMPARE(first->rank, second->rank) + 4 * AN_COMPARE(other, stream) +
+           2 * AN_COMPARE(first->order, second->order) + AN_COMPARE(first->track, second->track);
 }
 
 /* Lists the tracks of the chosen ranks: `rank` of a track is the place in that list. */
@@ -225,6 +228,7 @@ static int keep_tracks(struct an_events_work *work)
                                          .kind = an_arena_text(context->arena, track->kind),
                                          .device = an_arena_text(context->arena, device),
                                          .rank = work->rank[work->track[i].rank].rank,
+                                         .main = work->track[i].order < 2,
                                          .process = process ? process->pid : STORE_ABSENT};
         rc = an_events_collect(work, i, &out[i]);
         if (!rc)

@@ -125,6 +125,7 @@ struct an_event_span {
 struct an_event_track {
     const char *name, *kind, *device;
     int64_t rank, process;
+    bool main; /* runs steps, or is a device's stream: shown at first also of other ranks */
     const struct an_event *event; /* by start, of equal starts the longer first */
     size_t count;
     const struct an_event_span *path; /* on the critical path, by start, disjoint */
@@ -151,7 +152,7 @@ struct an_events {
     int64_t ranks_omitted;     /* ranks of the run without a track here */
     const struct an_event_kind *kind;
     size_t kind_count;
-    const struct an_event_track *track; /* by rank as in `rank`, the thread that runs steps first */
+    const struct an_event_track *track; /* by rank as in `rank`, streams first */
     size_t track_count;
     const struct an_event_rank *rank;
     size_t rank_count;

@@ -21,6 +21,7 @@
 #define TEXT_COLUMNS 1000
 #define NAME_COLUMNS 160 /* of a name in a table */
 #define ROWS         40  /* of a table, where the caller did not say */
+#define FIRST_LEAST  40  /* bytes of the first sentence of a verdict: "fp32." ends none */
 #define ROWS_OPEN    12  /* a table beside a picture folds when it has more */
 
 static const char style[] =
@@ -77,12 +78,22 @@ static void list(struct page *page, enum html_list kind)
     html->list = kind;
 }
 
-/* The verdict is the heading of the document. */
+/* The verdict is the heading of the document; what follows its first sentence is set smaller. */
 static void title(struct page *page, const char *text)
 {
+    char first[PAGE_TEXT];
+    const char *rest = text;
+    while ((rest = strstr(rest, ". ")) != NULL && rest - text < FIRST_LEAST)
+        rest += 2;
+    snprintf(first, sizeof first, "%.*s", rest ? (int)(rest - text) + 1 : PAGE_TEXT - 1, text);
     html_block(page);
     fputs("<h1>", page->out);
-    html_sentence(page->out, text);
+    html_sentence(page->out, first);
+    if (rest) {
+        fputs(" <span>", page->out);
+        html_sentence(page->out, rest + 2);
+        fputs("</span>", page->out);
+    }
     fputs("</h1>\n", page->out);
 }
 

@@ -9,9 +9,9 @@
 #include "reports/html/html_private.h"
 #include "reports/words/phrase.h"
 
-#define WIDTH  960
-#define LEFT   90
-#define RIGHT  150
+#define WIDTH  640
+#define LEFT   70
+#define RIGHT  130
 #define HEIGHT 150
 #define TOP    10
 #define BOTTOM 24
@@ -55,18 +55,28 @@ static void find_range(struct chart *chart)
     chart->high += 0.05 * (chart->high - chart->low);
 }
 
+/* A round distance of two levels; of bytes it is round in KiB, MiB ... */
+static double level_tick(const struct chart *chart)
+{
+    double range = chart->high - chart->low, unit = 1;
+    while (!strcmp(chart->line->unit, "bytes") && range / unit > 1500)
+        unit *= 1024;
+    return unit * svg_tick(range / unit, 3);
+}
+
 static void draw_axes(struct page *page, const struct chart *chart)
 {
-    double step = svg_tick(chart->high - chart->low, 3);
+    double step = level_tick(chart);
+    bool bytes = !strcmp(chart->line->unit, "bytes");
     for (double v = ceil(chart->low / step) * step; v <= chart->high && v + step > v; v += step) {
-        char text[60];
-        value_text(text, chart->line->unit, v);
         svg_line(page, LEFT, at_y(chart, v), WIDTH - RIGHT, at_y(chart, v), "grid");
-        svg_text(page, LEFT - 6, at_y(chart, v) + 4, SVG_END, "", "%s", text);
+        svg_text(page, LEFT - 6, at_y(chart, v) + 4, SVG_END, "", "%s",
+                 bytes ? BYTES_TEXT(v) : NUMBER_TEXT(v));
     }
-    step = svg_tick(chart->last_s, 8);
+    step = svg_tick(chart->last_s, 6);
     for (double v = 0; v <= chart->last_s && v + step > v; v += step)
-        svg_text(page, at_x(chart, v), HEIGHT - 6, SVG_MIDDLE, "", "%s", TIME_TEXT(v * 1e9));
+        svg_text(page, at_x(chart, v), HEIGHT - 6, v > 0.9 * chart->last_s ? SVG_END : SVG_MIDDLE,
+                 "", "%s", TIME_TEXT(v * 1e9));
 }
 
 static void draw_line(struct page *page, const struct chart *chart, size_t k)
@@ -102,9 +112,9 @@ static void draw(struct page *page, struct chart *chart)
     find_range(chart);
     value_text(first, line->unit, line->point[0].value);
     value_text(last, line->unit, line->point[line->count - 1].value);
-    snprintf(caption, sizeof caption, "%c%.40s over the run",
+    snprintf(caption, sizeof caption, "%c%.40s over the run%s%s",
              line->quantity[0] >= 'a' ? line->quantity[0] - 'a' + 'A' : line->quantity[0],
-             line->quantity + 1);
+             line->quantity + 1, *line->unit ? ", " : "", line->unit);
     svg_begin(page, "curve", caption, WIDTH, HEIGHT, "%.60s begins at %s and ends at %s.",
               line->name, first, last);
     draw_axes(page, chart);
@@ -117,6 +127,10 @@ static void draw(struct page *page, struct chart *chart)
 void html_curves(struct page *page, const struct an_result *result)
 {
     double last_s = 0;
+    if (!result->curve_count)
+        return;
+    html_block(page);
+    fputs("<div class=\"curves\">\n", page->out);
     for (size_t i = 0; i < result->curve_count; i++)
         last_s = fmax(last_s, result->curves[i].point[result->curves[i].count - 1].start_s);
     for (size_t i = 0; i < result->curve_count && last_s > 0;) {
@@ -128,4 +142,5 @@ void html_curves(struct page *page, const struct an_result *result)
         }
         draw(page, &chart);
     }
+    fputs("</div>\n", page->out);
 }

@@ -203,7 +203,6 @@ static size_t write_track(FILE *out, struct packed *packed, const struct kinds *
                           int64_t unit, int64_t least_ns)
 {
     const struct an_event_track *track = &kinds->events->track[k];
-    bool first = !k || kinds->events->track[k - 1].rank != track->rank;
     fprintf(out, "%s{\"name\":", k ? ",\n" : "");
     html_json(out, track->name, 60);
     fputs(",\"kind\":", out);
@@ -212,7 +211,7 @@ static size_t write_track(FILE *out, struct packed *packed, const struct kinds *
     html_json(out, track->device, 20);
     size_t count = pack_track(packed, kinds, track, unit, least_ns);
     fprintf(out, ",\"rank\":%zu,\"main\":%d,\"n\":%zu,\"data\":\"",
-            rank_place(kinds->events, track->rank), first || !strcmp(track->kind, "stream"), count);
+            rank_place(kinds->events, track->rank), track->main, count);
     put_base64(out, packed);
     fprintf(out, "\",\"p\":%zu,\"path\":\"", pack_path(packed, track, unit));
     put_base64(out, packed);

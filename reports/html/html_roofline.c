@@ -19,14 +19,22 @@
 #define TOP         14
 #define BOTTOM      46
 #define POINTS_MOST 60
+#define ROOFS_MOST  8
 #define LETTERS     26
 #define LABELS_MOST 14 /* points that are named beside them */
 #define LABEL_TALL  13
+#define ROOF_WIDE   110
 #define LABEL_COLUMNS 34
 #define LETTER_WIDE 6.6
 
+struct label_box {
+    double left, right, top;
+};
+
 struct plot {
-    double x0, x1, y0, y1; /* log10 of the range */
+    double x0, x1, y0, y1;         /* log10 of the range */
+    struct label_box roof[ROOFS_MOST]; /* where slopes have their names */
+    size_t roofs;
 };
 
 static double px(const struct plot *plot, double intensity)
@@ -73,7 +81,7 @@ static void highest(const struct an_result *result, double *flops, double *bytes
 static bool find_range(const struct an_result *result, struct plot *plot)
 {
     double flops, bytes;
-    *plot = (struct plot){INFINITY, -INFINITY, INFINITY, -INFINITY};
+    *plot = (struct plot){.x0 = INFINITY, .x1 = -INFINITY, .y0 = INFINITY, .y1 = -INFINITY};
     highest(result, &flops, &bytes);
     for (size_t i = 0; i < result->point_count && i < POINTS_MOST; i++)
         if (is_drawn(&result->points[i])) {
@@ -142,7 +150,7 @@ static void draw_peak(struct page *page, const struct plot *plot, const struct a
 
 /* One roof: a horizontal of compute, a slope of memory that ends at the highest roof of compute
  * (its ridge) or at the edge. */
-static void draw_roof(struct page *page, const struct plot *plot, const struct an_ceiling *ceiling,
+static void draw_roof(struct page *page, struct plot *plot, const struct an_ceiling *ceiling,
                       const char *label, double flops, double *used, size_t *placed)
 {
     double left = pow(10, plot->x0), right = pow(10, plot->x1), bottom = pow(10, plot->y0),
@@ -165,12 +173,14 @@ static void draw_roof(struct page *page, const struct plot *plot, const struct a
                 "byte</title></circle>\n",
                 px(plot, to), py(plot, to * ceiling->value), label, DIGITS_TEXT(to, 3));
     double mid = pow(10, (log10(from) + log10(to)) / 2);
-    svg_text(page, px(plot, mid) - 8, py(plot, mid * ceiling->value) - 6, SVG_END, "", "%s %s",
-             label, SI_TEXT(ceiling->value, "B/s"));
+    double x = px(plot, mid) - 8, y = py(plot, mid * ceiling->value) - 6;
+    svg_text(page, x, y, SVG_END, "", "%s %s", label, SI_TEXT(ceiling->value, "B/s"));
+    if (plot->roofs < ROOFS_MOST)
+        plot->roof[plot->roofs++] = (struct label_box){x - ROOF_WIDE, x, y - 4};
 }
 
 /* One marker a bound, so that no colour is needed: a circle below the memory roof, a diamond below
- * the compute roof, a square where caches serve the bytes, a triangle where nothing is known. */
+ * the compute roof, a square where caches serve the bytes, triangles where the count or nothing is known. */
 static const struct marker {
     const char *bound, *class, *means;
     const char *path; /* within -1 .. 1 */
@@ -178,7 +188,7 @@ static const struct marker {
     {"memory", "memory", "memory-bound", "M-1 0a1 1 0 1 0 2 0a1 1 0 1 0-2 0"},
     {"compute", "compute", "compute-bound", "M0-1.15L1.15 0L0 1.15L-1.15 0Z"},
     {"cached", "cached", "served by caches", "M-.9-.9H.9V.9H-.9Z"},
-    {"reduced", "cached", "fewer multiplications than counted", "M-.9-.9H.9V.9H-.9Z"},
+    {"reduced", "cached", "fewer multiplications than counted", "M0 1.1L1.05-.85H-1.05Z"},
     {NULL, "open", "bound not known", "M0-1.1L1.05.85H-1.05Z"},
 };
 
@@ -231,11 +241,9 @@ static void point_label(const struct an_result *result, size_t i, char *text, si
     if (several && point->flops_per_call.valid && used < size)
         snprintf(text + used, size - used, " %s",
                  SI_TEXT((double)point->flops_per_call.value, "FLOP"));
+    else if (several && used < size) /* shapes of alike intensity */
+        snprintf(text + used, size - used, " %s FLOP/byte", DIGITS_TEXT(point->intensity, 3));
 }
-
-struct label_box {
-    double left, right, top;
-};
 
 static bool is_free(const struct label_box *used, size_t count, const struct label_box *box)
 {
@@ -243,7 +251,7 @@ static bool is_free(const struct label_box *used, size_t count, const struct lab
         if (box->left < used[i].right && box->right > used[i].left &&
             fabs(box->top - used[i].top) < LABEL_TALL)
             return false;
-    return box->left >= LEFT && box->right <= WIDTH - RIGHT + 60 && box->top > 0 &&
+    return box->left >= LEFT && box->right <= WIDTH - RIGHT && box->top > 0 &&
            box->top < HEIGHT - BOTTOM;
 }
 
@@ -252,8 +260,9 @@ static bool is_free(const struct label_box *used, size_t count, const struct lab
 static void draw_labels(struct page *page, const struct plot *plot, const struct an_result *result,
                         double total)
 {
-    struct label_box used[POINTS_MOST + LABELS_MOST];
-    size_t count = 0;
+    struct label_box used[POINTS_MOST + LABELS_MOST + ROOFS_MOST];
+    size_t count = plot->roofs;
+    memcpy(used, plot->roof, count * sizeof *used);
     for (size_t i = 0; i < result->point_count && i < POINTS_MOST; i++)
         if (is_drawn(&result->points[i])) {
             double x = px(plot, result->points[i].intensity),
@@ -368,7 +377,7 @@ static void draw_points(struct page *page, const struct plot *plot, const struct
             draw_point(page, plot, &result->points[i], i, point_size(&result->points[i], total));
 }
 
-static void draw_roofs(struct page *page, const struct plot *plot, const struct an_result *result,
+static void draw_roofs(struct page *page, struct plot *plot, const struct an_result *result,
                        double flops)
 {
     double used[64];

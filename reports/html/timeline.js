@@ -6,7 +6,7 @@
   const box = document.getElementById("zoom"), data = window.tacho.data.events;
   if (!box || !data) return;
 
-  const ROW = 17, GAP = 8, BAND = 20, AXIS = 40, MOST = 560, LETTERS = "CNBMIOH?", FONT = "11px ui-monospace, 'DejaVu Sans Mono', monospace";
+  const ROW = 17, GAP = 8, BAND = 20, AXIS = 40, MOST = 620, LETTERS = "CNBMIOH?", FONT = "11px ui-monospace, 'DejaVu Sans Mono', monospace";
   const LEVELS = 40; /* of a track that are shown */
   const CLASSES = ["compute", "communication", "pipeline bubble", "copy", "input", "storage", "host", "no declared role"];
   const COLORS = [[42, 167, 130], [109, 179, 227], [216, 149, 184], [240, 228, 66], [230, 159, 0], [238, 138, 74], [169, 216, 245], [196, 200, 206]];
@@ -57,7 +57,7 @@
       at += mark();
       t.path.end.push(at);
     }
-    t.shown = track.rank === 0 || track.main;
+    t.shown = track.rank === 0 || track.main === 1;
     return t;
   }
   const unit = data.unit, whole = data.ns / unit, kinds = data.kinds, tracks = data.tracks.map(read);
@@ -79,7 +79,7 @@
 
   const typical = data.steps.find(function (s) { return s[4]; });
   const view = { from: 0, to: whole };
-  let found = null, matches = [], match = -1, selected = null, mark = null, hits = [], words = null, dirty = false;
+  let found = null, matches = [], match = -1, selected = null, flags = [], hits = [], words = null, dirty = false;
   const times = [];
 
   function clamp(from, to) {
@@ -110,7 +110,7 @@
     "Timeline of " + tracks.length + " tracks. Keys: plus and minus zoom, arrows move, 0 shows all, T the typical step, brackets the critical path." });
   const spacer = el("div", { "class": "zoom-rows" }), scroller = el("div", { "class": "zoom-scroll" });
   const say = el("div", { "class": "zoom-say", role: "status" });
-  const search = el("input", { type: "search", placeholder: "search ranges and kernels", "aria-label": "Search ranges and kernels" });
+  const search = el("input", { type: "search", size: "24", placeholder: "search ranges and kernels", "aria-label": "Search ranges and kernels" });
   const count = el("span", { "class": "zoom-count", role: "status" });
   function button(text, click, label) {
     const b = el("button", { type: "button" }, text);
@@ -366,14 +366,18 @@
         g.fillText(cut(s[1] + (s[4] ? " typical" : ""), b - a - 8), a + 4, 30);
       }
     });
+    flags = [];
     data.marks.forEach(function (m, i) {
       const px = x(m[3]);
+      let flag = px;
       if (px < left || px > width) return;
+      while (flags.some(function (f) { return Math.abs(f[0] - flag) < 17; })) flag += 17; /* beside one of the same place */
+      flags.push([flag, i]);
       g.fillStyle = style.roof;
-      g.fillRect(px, 22, 2, height);
-      g.fillRect(px, 22, 15, 14);
+      g.fillRect(px, 22, 1, height);
+      g.fillRect(flag, 22, 15, 14);
       g.fillStyle = style.page;
-      g.fillText(m[0], px + 4, 30);
+      g.fillText(m[0], flag + 4, 30);
     });
   }
 
@@ -421,11 +425,12 @@
   }
   function toMark(i) {
     const m = data.marks[i], t = tracks[m[2]];
-    mark = i;
     reveal(t);
     show(m[3], m[3] + m[4], 4);
-    const e = t.start.findIndex(function (s, k) { return s === m[3] && t.end[k] === m[3] + m[4] && t.around.indexOf(k) < 0; });
-    if (e >= 0) select(t, e);
+    let e = -1;
+    for (let k = 0; k < t.start.length && t.start[k] <= m[3]; k++)
+      if (t.start[k] === m[3] && t.end[k] === m[3] + m[4]) e = k;
+    if (e >= 0) select(t, e); else say.textContent = "";
     say.insertBefore(el("p", {}, [el("strong", {}, m[1]), " " + m[5] + " ", el("a", { href: "#finding-" + m[1] }, "card")]), say.firstChild);
   }
   const path = [].concat.apply([], tracks.map(function (t) {
@@ -508,8 +513,8 @@
     const moved = drag && drag.moved, p = place(event), hit = moved ? null : pick(p[0], p[1]);
     drag = null;
     if (moved) return;
-    const m = p[1] < AXIS ? data.marks.findIndex(function (q) { return p[0] >= x(q[3]) - 2 && p[0] <= x(q[3]) + 16; }) : -1;
-    if (m >= 0) toMark(m);
+    const flag = p[1] < AXIS ? flags.find(function (f) { return p[0] >= f[0] - 1 && p[0] <= f[0] + 16; }) : null;
+    if (flag) toMark(flag[1]);
     else if (hit) select(hit[0], hit[1]);
     else { selected = null; say.textContent = ""; invalidate(); }
   });

@@ -371,7 +371,31 @@ static void heat_worst(char cell[REP_CELL], const void *row)
     if (worst > 0)
         snprintf(cell, REP_CELL, "%s in step %" PRId64, TIME_TEXT(worst * 1e6), index);
 }
-static const struct rep_column of_heat[] = {{"step", 9, heat_step},
+/* The mean step without the mean wait for other ranks; NAN: one of them is not known. */
+static double own_of(const struct heat_row *heat_row)
+{
+    return mean_of(heat_row, heat_row->heat->step_ms) -
+           mean_of(heat_row, heat_row->heat->waiting_ms);
+}
+static void heat_own(char cell[REP_CELL], const void *row)
+{
+    double ms = own_of(row);
+    if (isfinite(ms))
+        page_time(cell, ms * 1e6);
+}
+/* Most own time first, or the longest steps where waiting is not known. */
+static int slower_first(const void *left, const void *right)
+{
+    const struct heat_row *first = left, *second = right;
+    double own = own_of(first), other = own_of(second);
+    if (!isfinite(own) || !isfinite(other)) {
+        own = mean_of(first, first->heat->step_ms);
+        other = mean_of(second, second->heat->step_ms);
+    }
+    return 2 * REP_COMPARE(other, own) + REP_COMPARE(first->at, second->at);
+}
+static const struct rep_column of_heat[] = {{"own", 9, heat_own},
+                                            {"step", 9, heat_step},
                                             {"waiting", 9, heat_waiting},
                                             {"transfer", 10, heat_transfer},
                                             {"longest", 20, heat_worst}};
@@ -384,8 +408,10 @@ void rep_section_heat(struct page *page, const struct an_result *result)
     struct heat_row *rows = calloc(heat->ranks, sizeof *rows);
     for (size_t i = 0; rows && i < heat->ranks; i++)
         rows[i] = (struct heat_row){heat, i};
+    if (rows)
+        qsort(rows, heat->ranks, sizeof *rows, slower_first);
     page_picture(page, PAGE_HEAT, result);
-    const struct rep_table table = {.title = "Ranks, mean of a step",
+    const struct rep_table table = {.title = "Ranks, slowest first, mean of a step",
                                     .name = name_heat,
                                     .words = true,
                                     REP_COLUMNS(of_heat),
