@@ -1,7 +1,7 @@
 /* Flame graphs: a click, or Enter, opens a frame: it gets the whole width, and what was too narrow below it is drawn. */
 (function () {
   "use strict";
-  const tacho = window.tacho, SPACE = "http" + "://www.w3.org/2000/svg", ROW = 20, LETTER = 6.9, NARROW = 0.6, DEEP = 60;
+  const tacho = window.tacho, SPACE = "http" + "://www.w3.org/2000/svg", ROW = 20, NAMED = 28, NARROW = 0.6, DEEP = 60;
   tacho.each("figure[data-kind=flame]", function (figure, number) {
     const data = tacho.data["flame" + number], svg = figure.querySelector("svg"), region = figure.querySelector(".scroll");
     if (!data) return;
@@ -19,14 +19,20 @@
       parent.appendChild(e);
       return e;
     }
+    /* As much of a name as fits, by the widths of its letters in the font that is used. */
+    function fit(text, name, room) {
+      text.textContent = name;
+      if (text.getComputedTextLength() <= room) return;
+      let n = Math.min(name.length, Math.floor(room / 3));
+      while (n > 1 && text.getSubStringLength(0, n) + 12 > room) n--;
+      text.textContent = name.slice(0, n) + "\u2026";
+    }
     function frame(i, x, w, depth, outer) {
       const matches = want && name(i).toLowerCase().indexOf(want) >= 0;
       const g = make("g", { "class": "frame" + (want && !matches ? " dim" : "") + (outer ? " outer" : "") + (i === at ? " at" : "") }, layer);
       const r = make("rect", { x: x, y: depth * ROW + 1, width: Math.max(0.3, w), "class": "f" + rows[i][4] }, g);
       make("title", {}, r).textContent = about(i);
-      const room = Math.floor((w - 6) / LETTER), text = name(i);
-      if (room >= 3) make("text", { "class": "on", x: x + 3, y: depth * ROW + 15 }, g).textContent =
-        text.length > room ? text.slice(0, room - 1) + "\u2026" : text;
+      if (w > NAMED) fit(make("text", { "class": "on", x: x + 3, y: depth * ROW + 15 }, g), name(i), w - 6);
       g.addEventListener("click", function () { open(i); });
       drawn.push({ i: i, x: x, depth: depth });
       return depth;

@@ -117,9 +117,10 @@ static void head(struct page *page, const char *text)
     if (html->heading && !strcmp(html->heading, text))
         return;
     html_block(page);
-    fprintf(page->out, "<h3 id=\"part-%d\">", ++html->numbers);
+    int level = html->open ? 3 : 2; /* on the first screen below the verdict */
+    fprintf(page->out, "<h%d id=\"part-%d\">", level, ++html->numbers);
     html_sentence(page->out, text);
-    fputs("</h3>\n", page->out);
+    fprintf(page->out, "</h%d>\n", level);
 }
 
 static void card(struct page *page, const char *id, const char *text)

@@ -129,7 +129,7 @@ static int write_kinds(FILE *out, struct kinds *kinds)
         fputs(kinds->shown ? ",\n" : "", out);
         write_kind(out, &events->kind[all[kinds->shown].kind]);
     }
-    fputs(",\n[\"(name left out)\",0,\"\",\"\",-1,-1]],", out);
+    fputs(",\n[\"(of many names)\",0,\"\",\"\",-1,-1]],", out);
     for (size_t i = 0; i < events->kind_count; i++)
         kinds->place[all[i].kind] = (uint32_t)(i < kinds->shown ? i : kinds->shown);
     free(all);
@@ -297,7 +297,7 @@ static void write_scope(struct page *page, const struct an_events *events, int64
         fprintf(page->out, "; %" PRId64 " other ranks are in the tables only",
                 events->ranks_omitted);
     if (omitted)
-        fprintf(page->out, "; %" PRId64 " events shorter than %s are left out", omitted,
+        fprintf(page->out, "; %" PRId64 " events shorter than %s are excluded", omitted,
                 TIME_TEXT((double)(least_ns > events->least_ns ? least_ns : events->least_ns)));
     fputs(".</p>\n", page->out);
 }

@@ -34,7 +34,7 @@ static void step_tile(struct page *page, const struct an_steps *steps)
 
 static void throughput_tile(struct page *page, const struct an_steps *steps)
 {
-    char value[60], more[60] = "";
+    char value[60], more[80] = "";
     const char *unit = "samples/s";
     if (steps->tokens_per_s.valid) {
         snprintf(value, sizeof value, "%s", NUMBER_TEXT(steps->tokens_per_s.value));
@@ -46,7 +46,7 @@ static void throughput_tile(struct page *page, const struct an_steps *steps)
     } else {
         snprintf(value, sizeof value, "%s", DIGITS_TEXT(1e3 / steps->median_ms.value, 3));
         unit = "steps/s";
-        snprintf(more, sizeof more, "tokens and samples are not counted");
+        snprintf(more, sizeof more, "the run reports no tokens and no samples");
     }
     tile(page, "Throughput", value, unit, more);
 }

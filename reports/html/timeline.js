@@ -229,14 +229,7 @@
     places.forEach(function (p) {
       const y = AXIS + p.y - top;
       if (y > height) return;
-      if (p.head) {
-        if (y + BAND > AXIS) {
-          g.fillStyle = style.panel;
-          g.fillRect(0, y, width, BAND - 2);
-          g.fillStyle = style.ink;
-          g.fillText(p.head, 6, y + BAND / 2);
-        }
-      } else if (y + p.track.rows.length * ROW + GAP > AXIS) drawTrack(g, p.track, y);
+      if (!p.head && y + p.track.rows.length * ROW + GAP > AXIS) drawTrack(g, p.track, y);
     });
     names(g, top);
     axis(g);
@@ -335,7 +328,7 @@
       const y = AXIS + p.y - top;
       if (y > height || y + BAND < AXIS) return;
       g.fillStyle = p.head ? style.panel : style.page;
-      if (p.head) g.fillRect(0, y, left, BAND - 2);
+      if (p.head) g.fillRect(0, y, width, BAND - 2);
       g.fillStyle = style.ink;
       g.fillText(p.head ? cut(p.head, width - 12) : cut(p.track.name, left - 10), 6, y + (p.head ? BAND / 2 : ROW / 2));
     });

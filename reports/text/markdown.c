@@ -250,7 +250,7 @@ static void entry(struct page *page, size_t number, const char *id, const char *
     block(page, true);
     fprintf(page->out, "%zu. **", number);
     prose(page, id);
-    prose_between(page, "** ", gain, ": ");
+    prose_between(page, "** ", gain, *text ? ": " : "");
     prose(page, text);
     fputc('\n', page->out);
     ((struct markdown *)page->format)->entry = true;
