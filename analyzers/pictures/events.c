@@ -10,8 +10,8 @@
 #include "analyzers/pictures/events_private.h"
 #include "analyzers/pictures/timeline_private.h"
 
-#define RANKS_MOST 4
-#define STEPS_MOST 4096
+#define RANKS_MOST   4
+#define STEPS_MOST   4096
 #define ORDER_STREAM 1 /* an_timeline_order of a stream */
 
 /* ---- which ranks ----------------------------------------------------------------------------- */
@@ -39,8 +39,8 @@ static int add_compared(struct an_events_work *work)
     const struct an_ranks *ranks = &work->context->result->ranks;
     if (ranks->reason || !ranks->row_count)
         return 0;
-    const struct an_rank_row **row = an_arena_zero(work->context->scratch, ranks->row_count,
-                                                   sizeof *row);
+    const struct an_rank_row **row =
+        an_arena_zero(work->context->scratch, ranks->row_count, sizeof *row);
     if (!row)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < ranks->row_count; i++)
@@ -74,7 +74,8 @@ static int choose_ranks(struct an_events_work *work)
 
 /* ---- which tracks ---------------------------------------------------------------------------- */
 
-/* By rank, streams before threads: what a device does is at the top, however deep its host calls. */
+/* By rank, streams before threads: what a device does is at the top, however deep its host calls.
+ */
 static int track_order(const void *left, const void *right)
 {
     const struct an_events_track *first = left, *second = right;
@@ -92,17 +93,17 @@ static int choose_tracks(struct an_events_work *work)
     if (!work->track)
         return TACHO_ENOMEM;
     for (uint32_t track = 0; track < tracks; track++) {
-        int order = context->trace->track[track].slice_count ? an_timeline_order(context, track)
-                                                             : -1;
-        uint32_t lane = order < 0 ? AN_NONE
-                                  : an_lane_of_process(context, context->trace->track[track].process);
+        int order =
+            context->trace->track[track].slice_count ? an_timeline_order(context, track) : -1;
+        uint32_t lane =
+            order < 0 ? AN_NONE : an_lane_of_process(context, context->trace->track[track].process);
         for (size_t i = 0; lane != AN_NONE && i < work->rank_count; i++)
             if (work->rank[i].rank == context->lane[lane].rank)
-                work->track[work->track_count++] = (struct an_events_track){
-                    .track = track,
-                    .rank = i,
-                    .order = order,
-                    .drives = context->lane[lane].device != AN_NONE};
+                work->track[work->track_count++] =
+                    (struct an_events_track){.track = track,
+                                             .rank = i,
+                                             .order = order,
+                                             .drives = context->lane[lane].device != AN_NONE};
     }
     qsort(work->track, work->track_count, sizeof *work->track, track_order);
     return 0;
@@ -224,12 +225,13 @@ static int keep_tracks(struct an_events_work *work)
         const struct an_track *track = &context->trace->track[work->track[i].track];
         const struct an_process *process = an_trace_process(context->trace, track->process);
         const char *device = *track->device || !process ? track->device : process->device;
-        out[i] = (struct an_event_track){.name = an_track_name(context->trace, context->arena, track),
-                                         .kind = an_arena_text(context->arena, track->kind),
-                                         .device = an_arena_text(context->arena, device),
-                                         .rank = work->rank[work->track[i].rank].rank,
-                                         .main = work->track[i].order < 2,
-                                         .process = process ? process->pid : STORE_ABSENT};
+        out[i] =
+            (struct an_event_track){.name = an_track_name(context->trace, context->arena, track),
+                                    .kind = an_arena_text(context->arena, track->kind),
+                                    .device = an_arena_text(context->arena, device),
+                                    .rank = work->rank[work->track[i].rank].rank,
+                                    .main = work->track[i].order < 2,
+                                    .process = process ? process->pid : STORE_ABSENT};
         rc = an_events_collect(work, i, &out[i]);
         if (!rc)
             rc = keep_path(work, work->track[i].track, &out[i]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to this folder: between events.c, which chooses ranks, tracks and a window of the run,
- * events_collect.c, which lists the events in it, and events_marks.c, which finds where a finding is
- * seen.
+ * events_collect.c, which lists the events in it, and events_marks.c, which finds where a finding
+ * is seen.
  */
 #ifndef ANALYZERS_EVENTS_PRIVATE_H
 #define ANALYZERS_EVENTS_PRIVATE_H

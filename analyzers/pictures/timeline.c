@@ -57,7 +57,8 @@ static size_t find_candidates(const struct an_context *context, const struct an_
 {
     size_t count = 0;
     for (uint32_t track = 0; track < context->trace->track_count; track++) {
-        int order = context->trace->track[track].slice_count ? an_timeline_order(context, track) : -1;
+        int order =
+            context->trace->track[track].slice_count ? an_timeline_order(context, track) : -1;
         uint32_t lane =
             order < 0 ? AN_NONE : an_lane_of_process(context, context->trace->track[track].process);
         if (lane == AN_NONE)

@@ -148,8 +148,7 @@ static int enter(struct sweep *sweep, size_t i)
         return rc;
     const struct an_timeline_frame *around = sweep->depth ? &sweep->open[sweep->depth - 1] : NULL;
     int64_t limit = around ? around->end : of->t1;
-    struct an_timeline_frame frame = {
-        .start = start, .end = end < limit ? end : limit, .slice = i};
+    struct an_timeline_frame frame = {.start = start, .end = end < limit ? end : limit, .slice = i};
     frame.class = an_class_of_role(an_slice_role(trace, i), around ? around->class : AN_CLASS_HOST);
     if (trace->slice.dur[i] == AN_OPEN)
         frame.class = AN_CLASS_UNATTRIBUTED;

@@ -170,9 +170,9 @@ struct an_curve_point {
     double start_s, value; /* since the run's start */
 };
 struct an_curve {
-    const char *quantity; /* "loss", "throughput", "processors", "GPU", "memory" */
-    const char *name;     /* of the line: "resident", "gpu:0 SM active" ... */
-    const char *unit;     /* "", "tokens/s", "steps/s", "cores", "%", "bytes" */
+    const char *quantity;               /* "loss", "throughput", "processors", "GPU", "memory" */
+    const char *name;                   /* of the line: "resident", "gpu:0 SM active" ... */
+    const char *unit;                   /* "", "tokens/s", "steps/s", "cores", "%", "bytes" */
     const struct an_curve_point *point; /* by time */
     size_t count;
     int64_t samples; /* that the points stand for */

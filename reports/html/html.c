@@ -254,8 +254,7 @@ static void table_head(struct page *page, const struct rep_table *table, int id)
     for (size_t i = 0; i < table->columns; i++) {
         html_between(page->out, "<th scope=\"col\">", table->column[i].head, REP_CELL, "</th>");
     }
-    fputs(table->bar ? "<td></td></tr></thead>\n<tbody>\n" : "</tr></thead>\n<tbody>\n",
-          page->out);
+    fputs(table->bar ? "<td></td></tr></thead>\n<tbody>\n" : "</tr></thead>\n<tbody>\n", page->out);
 }
 
 /* Writes a table that scripts can sort. Beside a picture a long one is folded: the picture comes
@@ -464,8 +463,10 @@ int rep_html_write(const struct an_result *result, const struct rep_options *opt
     int rc = write_parts(&parts, result, options);
     if (!rc) {
         document_head(result, out);
-        fprintf(out, "<nav aria-label=\"Sections\">\n<ul>\n<li><a href=\"#main\">Overview</a></li>\n"
-                "%s</ul>\n</nav>\n", parts.nav);
+        fprintf(out,
+                "<nav aria-label=\"Sections\">\n<ul>\n<li><a href=\"#main\">Overview</a></li>\n"
+                "%s</ul>\n</nav>\n",
+                parts.nav);
         fputs(parts.body, out);
         document_end(parts.data, out);
         if (ferror(out))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The events of the zoomable timeline as data of the page: for each track one text in base64 of
- * numbers of seven bits a byte, the lowest first. An event is the distance of its start from that of
- * the event before, its duration, and 8 x kind + class; all times are in `unit` ns. timeline.js
+ * numbers of seven bits a byte, the lowest first. An event is the distance of its start from that
+ * of the event before, its duration, and 8 x kind + class; all times are in `unit` ns. timeline.js
  * reads and draws them.
  */
 #include <inttypes.h>
@@ -85,11 +85,24 @@ static int most_first(const void *left, const void *right)
     return (first->kind > second->kind) - (first->kind < second->kind);
 }
 
+/* A name that is short enough for a box: of a C++ kernel without its types, of a frame of Python
+ * ("model.py(12): forward") the function. */
+static void short_name(char *out, size_t size, const char *name)
+{
+    const char *function = strstr(name, "): ");
+    if (function && function[3] && function[3] != '<')
+        snprintf(out, size, "%s", function + 3);
+    else if (!strncmp(name, "void ", 5) || (strstr(name, "::") && strchr(name, '(')))
+        rep_kernel_name(out, size, name);
+    else
+        snprintf(out, size, "%s", name);
+}
+
 /* A kind as [name in a box, full name or 0, type, pass, FLOPs, bytes]; -1: not known. */
 static void write_kind(FILE *out, const struct an_event_kind *kind)
 {
     char name[1200];
-    rep_kernel_name(name, sizeof name, rep_or(kind->name, "(unnamed)"));
+    short_name(name, sizeof name, rep_or(kind->name, "(unnamed)"));
     fputc('[', out);
     html_json(out, name, SHORT_NAME);
     fputc(',', out);

@@ -11,14 +11,14 @@
 #include "reports/words/phrase.h"
 #include "tacho_error.h"
 
-#define WIDTH       960
-#define ROW         20 /* html.css: rectangles are a unit lower */
-#define DEPTH_MOST  40
-#define ROWS_MOST   350
-#define WIDTH_LEAST 1.0 /* of what is drawn */
-#define DATA_MOST   1500 /* rows that a script can draw */
+#define WIDTH        960
+#define ROW          20 /* html.css: rectangles are a unit lower */
+#define DEPTH_MOST   40
+#define ROWS_MOST    350
+#define WIDTH_LEAST  1.0  /* of what is drawn */
+#define DATA_MOST    1500 /* rows that a script can draw */
 #define NAME_COLUMNS 80
-#define NAME_WIDTH  28  /* from here on a frame has its name in it */
+#define NAME_WIDTH   28 /* from here on a frame has its name in it */
 
 struct flame {
     struct page *page;
@@ -90,7 +90,8 @@ static void draw_row(const struct flame *flame, size_t i)
     const char *name = rep_or(row->name, "(unnamed)");
     double x = flame->left[i], width = width_of(flame, i), y = ROW * flame->depth[i];
     fprintf(flame->page->out,
-            "<g class=\"frame\" data-row=\"%zu\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" class=\"f%u\"><title>",
+            "<g class=\"frame\" data-row=\"%zu\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" "
+            "class=\"f%u\"><title>",
             i, x, y + 1, width, hue(row->name));
     html_text(flame->page->out, name, 80);
     fprintf(flame->page->out, ": %s, %.1f %%, %" PRId64 " times</title></rect>",

@@ -91,8 +91,9 @@ static void draw_legend(struct page *page, const struct map *map)
 static bool is_slow(const struct map *map, size_t row)
 {
     int64_t first = map->heat->rank[row];
-    return map->slow >= first && (row + 1 < map->heat->ranks ? map->slow < map->heat->rank[row + 1]
-                                                             : map->slow < first + map->heat->ranks_a_row);
+    return map->slow >= first &&
+           (row + 1 < map->heat->ranks ? map->slow < map->heat->rank[row + 1]
+                                       : map->slow < first + map->heat->ranks_a_row);
 }
 
 static double row_y(const struct map *map, size_t row)
@@ -175,8 +176,8 @@ static void draw(struct page *page, const struct an_result *result, const double
     if (!(map.high > 0))
         return;
     snprintf(caption, sizeof caption, "%s: one row per rank, one column per step", what);
-    svg_begin(page, "heat", caption, WIDTH, TOP + map.row * (double)heat->ranks + 24, "%s from %s to %s.",
-              what, TIME_TEXT(map.low * 1e6), TIME_TEXT(map.high * 1e6));
+    svg_begin(page, "heat", caption, WIDTH, TOP + map.row * (double)heat->ranks + 24,
+              "%s from %s to %s.", what, TIME_TEXT(map.low * 1e6), TIME_TEXT(map.high * 1e6));
     draw_levels(page, &map);
     draw_labels(page, &map);
     svg_end(page);

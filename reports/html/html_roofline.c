@@ -12,27 +12,27 @@
 #include "reports/words/kernel_name.h"
 #include "reports/words/phrase.h"
 
-#define WIDTH       960
-#define HEIGHT      430
-#define LEFT        92
-#define RIGHT       190
-#define TOP         14
-#define BOTTOM      46
-#define POINTS_MOST 60
-#define ROOFS_MOST  8
-#define LETTERS     26
-#define LABELS_MOST 14 /* points that are named beside them */
-#define LABEL_TALL  13
-#define ROOF_WIDE   110
+#define WIDTH         960
+#define HEIGHT        430
+#define LEFT          92
+#define RIGHT         190
+#define TOP           14
+#define BOTTOM        46
+#define POINTS_MOST   60
+#define ROOFS_MOST    8
+#define LETTERS       26
+#define LABELS_MOST   14 /* points that are named beside them */
+#define LABEL_TALL    13
+#define ROOF_WIDE     110
 #define LABEL_COLUMNS 34
-#define LETTER_WIDE 6.6
+#define LETTER_WIDE   6.6
 
 struct label_box {
     double left, right, top;
 };
 
 struct plot {
-    double x0, x1, y0, y1;         /* log10 of the range */
+    double x0, x1, y0, y1;             /* log10 of the range */
     struct label_box roof[ROOFS_MOST]; /* where slopes have their names */
     size_t roofs;
 };
@@ -180,7 +180,8 @@ static void draw_roof(struct page *page, struct plot *plot, const struct an_ceil
 }
 
 /* One marker a bound, so that no colour is needed: a circle below the memory roof, a diamond below
- * the compute roof, a square where caches serve the bytes, triangles where the count or nothing is known. */
+ * the compute roof, a square where caches serve the bytes, triangles where the count or nothing is
+ * known. */
 static const struct marker {
     const char *bound, *class, *means;
     const char *path; /* within -1 .. 1 */
@@ -267,8 +268,8 @@ static void draw_labels(struct page *page, const struct plot *plot, const struct
         if (is_drawn(&result->points[i])) {
             double x = px(plot, result->points[i].intensity),
                    size = point_size(&result->points[i], total);
-            used[count++] = (struct label_box){
-                x - size, x + size, py(plot, result->points[i].achieved_flops)};
+            used[count++] =
+                (struct label_box){x - size, x + size, py(plot, result->points[i].achieved_flops)};
         }
     for (size_t i = 0; i < result->point_count && i < LABELS_MOST; i++) {
         char text[120];
@@ -301,8 +302,8 @@ static void write_markers(struct page *page, const struct an_result *result)
     for (size_t k = 0; k < sizeof markers / sizeof *markers; k++) {
         bool any = false;
         for (size_t i = 0; i < result->point_count && i < POINTS_MOST; i++)
-            any = any || (is_drawn(&result->points[i]) &&
-                          marker_of(&result->points[i]) == &markers[k]);
+            any = any ||
+                  (is_drawn(&result->points[i]) && marker_of(&result->points[i]) == &markers[k]);
         if (any)
             fprintf(page->out,
                     "<li><svg class=\"key\" width=\"18\" height=\"18\" viewBox=\"-1.4 -1.4 2.8 "
@@ -401,13 +402,11 @@ void html_roofline(struct page *page, const struct an_result *result)
         drawn += is_drawn(&result->points[i]);
         under += result->points[i].bound && strcmp(result->points[i].bound, "compute") != 0;
     }
-    svg_begin(
-        page, "roofline",
-        "Roofline, log-log: markers grow with time, their form is the bound",
-        WIDTH, HEIGHT,
-        "%zu of %zu points are memory-bound; the one with the most time is %.80s. The table "
-        "below lists all of them.",
-        under, drawn, result->points[0].name);
+    svg_begin(page, "roofline",
+              "Roofline, log-log: markers grow with time, their form is the bound", WIDTH, HEIGHT,
+              "%zu of %zu points are memory-bound; the one with the most time is %.80s. The table "
+              "below lists all of them.",
+              under, drawn, result->points[0].name);
     draw_grid(page, &plot);
     draw_roofs(page, &plot, result, flops);
     draw_points(page, &plot, result, total);

@@ -228,8 +228,8 @@ static size_t end_of_rank(const struct an_result *result, size_t begin)
 }
 
 /* Draws the points of a rank as a line, and the steps that statistics exclude as squares. */
-static void draw_line(struct page *page, const struct trend *trend,
-                        const struct an_result *result, size_t begin, int series)
+static void draw_line(struct page *page, const struct trend *trend, const struct an_result *result,
+                      size_t begin, int series)
 {
     size_t end = end_of_rank(result, begin), each, count;
     count = end - begin;

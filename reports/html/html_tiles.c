@@ -72,7 +72,8 @@ static void class_tile(struct page *page, const struct an_result *result, const 
     const struct an_budget *budget = &result->budget;
     char value[60], more[120];
     if (budget->reason || (absent && !(budget->pct[class].valid && budget->pct[class].value > 0))) {
-        tile(page, label, absent ? "none" : "not known", "", budget->reason ? budget->reason : absent);
+        tile(page, label, absent ? "none" : "not known", "",
+             budget->reason ? budget->reason : absent);
         return;
     }
     double pct = budget->pct[class].valid ? budget->pct[class].value : 0;

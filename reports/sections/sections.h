@@ -29,8 +29,8 @@ const char *rep_sections_id(size_t index);
 typedef void rep_section(struct page *page, const struct an_result *result);
 
 #define REP_DETAIL_MOST 4
-/* The first screen. REP_DETAIL_MOST has the texts whole; each smaller one shortens them further, down to
- * 0.
+/* The first screen. REP_DETAIL_MOST has the texts whole; each smaller one shortens them further,
+ * down to 0.
  */
 void rep_section_summary(struct page *page, const struct an_result *result, int detail);
 

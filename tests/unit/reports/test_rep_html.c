@@ -368,7 +368,15 @@ static void test_steps_a_rank(void **state)
 
 /* ---- size --------------------------------------------------------------------------------------------------------------- */
 
-enum { TRACKS = 64, SPANS = 3000, POINTS = 4096, RANKS = 64, STEPS = 200, ROWS = 1500, KINDS = 20000 };
+enum {
+    TRACKS = 64,
+    SPANS = 3000,
+    POINTS = 4096,
+    RANKS = 64,
+    STEPS = 200,
+    ROWS = 1500,
+    KINDS = 20000
+};
 
 static void big_timeline(struct an_timeline *t, const char *name)
 {
@@ -430,9 +438,9 @@ static void big_events(struct an_events *events, const char *name)
     static struct an_event_rank ranks[4];
     static struct an_event_step step[POINTS];
     for (int i = 0; i < AN_EVENTS_MOST; i++)
-        event[i] = (struct an_event){
-            (i % (AN_EVENTS_MOST / TRACKS)) * 50000003ll, 49999999 - i * 7919 % 1000000,
-            (uint32_t)i % KINDS, (uint32_t)i % AN_CLASS_COUNT};
+        event[i] = (struct an_event){(i % (AN_EVENTS_MOST / TRACKS)) * 50000003ll,
+                                     49999999 - i * 7919 % 1000000, (uint32_t)i % KINDS,
+                                     (uint32_t)i % AN_CLASS_COUNT};
     for (int i = 0; i < KINDS; i++)
         kind[i] = (struct an_event_kind){name, "bf16", "recompute", INT64_MAX, INT64_MAX};
     for (int i = 0; i < 4; i++)
