@@ -46,8 +46,8 @@ static int add_compared(struct an_events_work *work)
     for (size_t i = 0; i < ranks->row_count; i++)
         row[i] = &ranks->row[i];
     qsort(row, ranks->row_count, sizeof *row, own_time_order);
-    if (ranks->straggler.count)
-        add_rank(work, ranks->straggler.rank, "straggler");
+    if (an_straggler_rank(ranks) >= 0)
+        add_rank(work, an_straggler_rank(ranks), "straggler");
     add_rank(work, row[ranks->row_count - 1]->rank, "slowest");
     add_rank(work, row[ranks->row_count / 2]->rank, "median");
     add_rank(work, row[0]->rank, "fastest");

@@ -16,21 +16,23 @@
 
 /* ---- which tracks ---------------------------------------------------------------------------- */
 
-/* A track that may be in the picture. The order is: tracks of the step's rank, the thread that runs
- * steps, streams, other threads. */
+/* A track that may be in the picture. The order is: tracks of the step's rank, of the rank that
+ * holds the others back, of the others; of a rank the thread that runs steps, streams, other
+ * threads. */
 struct candidate {
     int64_t rank;
     uint32_t track;
-    int order;          /* 0: the thread that runs steps */
-    bool other, drives; /* drives: the steps of its process are a device's */
+    int order;   /* 0: the thread that runs steps */
+    int place;   /* 0: of the step's rank, 1: of the rank that holds the others back, 2 */
+    bool drives; /* the steps of its process are a device's */
 };
 
-/* For qsort: the step's rank first, then by rank, by order and by track. */
+/* For qsort: by place, by rank, by order and by track. */
 static int candidate_order(const void *left, const void *right)
 {
     const struct candidate *first = left, *second = right;
-    if (first->other != second->other)
-        return first->other - second->other;
+    if (first->place != second->place)
+        return first->place - second->place;
     if (first->rank != second->rank)
         return first->rank < second->rank ? -1 : 1;
     if (first->order != second->order)
@@ -50,6 +52,13 @@ int an_timeline_order(const struct an_context *context, uint32_t track)
     return -1; /* counters */
 }
 
+static int place_of(const struct an_context *context, int64_t rank, int64_t step_rank)
+{
+    if (rank == step_rank)
+        return 0;
+    return rank == an_straggler_rank(&context->result->ranks) ? 1 : 2;
+}
+
 /* Lists every track of the step's rank, and of the other ranks the threads that run steps and the
  * streams. */
 static size_t find_candidates(const struct an_context *context, const struct an_step *step,
@@ -63,9 +72,9 @@ static size_t find_candidates(const struct an_context *context, const struct an_
             order < 0 ? AN_NONE : an_lane_of_process(context, context->trace->track[track].process);
         if (lane == AN_NONE)
             continue;
-        bool other = context->lane[lane].rank != context->lane[step->lane].rank;
-        if (!other || order < 2)
-            all[count++] = (struct candidate){context->lane[lane].rank, track, order, other,
+        int place = place_of(context, context->lane[lane].rank, context->lane[step->lane].rank);
+        if (!place || order < 2)
+            all[count++] = (struct candidate){context->lane[lane].rank, track, order, place,
                                               context->lane[lane].device != AN_NONE};
     }
     qsort(all, count, sizeof *all, candidate_order);
@@ -311,7 +320,7 @@ static void timeline_absent(struct an_context *context, const char *reason)
 const struct an_analyzer an_timeline = {
     .name = "timeline",
     .help = "what every thread and stream does in a typical and in the worst step",
-    .after = "steps, critical path",
+    .after = "steps, ranks, critical path",
     .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
     .run = timeline_run,
     .absent = timeline_absent,

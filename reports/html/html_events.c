@@ -332,8 +332,9 @@ void html_events(struct page *page, const struct an_result *result)
         int64_t omitted = write_tracks(html->data, &kinds, unit, &least_ns, &failed);
         write_steps(html->data, events, unit);
         write_marks(html->data, result, unit);
-        fputs("<div class=\"zoom\" id=\"zoom\" hidden=\"\"></div>\n", page->out);
+        fputs("<div class=\"zoom\" id=\"zoom\" hidden=\"\">\n", page->out);
         write_scope(page, events, omitted, least_ns);
+        fputs("</div>\n", page->out);
     }
     free(kinds.place);
     html->failed = html->failed || failed || !kinds.place;

@@ -163,9 +163,8 @@ static void draw(struct page *page, const struct an_result *result, const double
                  const char *what)
 {
     const struct an_heat *heat = &result->heat;
-    const struct an_straggler *straggler = &result->ranks.straggler;
     struct map map = {.heat = heat, .cell = cell, .low = INFINITY, .high = -INFINITY};
-    map.slow = !result->ranks.reason && straggler->count ? straggler->rank : -1;
+    map.slow = an_straggler_rank(&result->ranks);
     char caption[120];
     map.each = (heat->steps + COLUMNS_MOST - 1) / COLUMNS_MOST;
     map.columns = (heat->steps + map.each - 1) / map.each;

@@ -315,22 +315,17 @@ static void trend_data(struct html *html, const struct an_result *result)
     fputs("],", html->data);
 }
 
-static bool is_slow_rank(const struct an_result *result, int64_t rank)
-{
-    const struct an_straggler *straggler = &result->ranks.straggler;
-    return !result->ranks.reason && straggler->count && straggler->rank == rank;
-}
-
 /* First points of the ranks that have a line: the one that holds the others back first. *ranks: how
  * many there are. Returns how many have a line. */
 static size_t choose_lines(const struct an_result *result, size_t begin[RANKS_MOST], size_t *ranks)
 {
+    int64_t slow = an_straggler_rank(&result->ranks);
     size_t count = 0;
     *ranks = 0;
     for (int others = 0; others < 2; others++)
         for (size_t i = 0; i < result->step_point_count; i = end_of_rank(result, i)) {
             *ranks += (size_t)others;
-            if (count < RANKS_MOST && is_slow_rank(result, result->step_points[i].rank) == !others)
+            if (count < RANKS_MOST && (result->step_points[i].rank == slow) == !others)
                 begin[count++] = i;
         }
     return count;
@@ -341,6 +336,7 @@ static void trend_legend(struct page *page, const struct an_result *result)
 {
     const struct an_step_point *point = result->step_points;
     size_t begin[RANKS_MOST], ranks, lines = choose_lines(result, begin, &ranks);
+    int64_t slow = an_straggler_rank(&result->ranks);
     if (ranks < 2)
         return;
     fputs("<ul class=\"legend\">\n", page->out);
@@ -350,7 +346,7 @@ static void trend_legend(struct page *page, const struct an_result *result)
                 "focusable=\"false\"><path class=\"line "
                 "s%zu\" d=\"M0 8h36\"/></svg> rank %" PRId64 "%s</li>\n",
                 line, point[begin[line]].rank,
-                is_slow_rank(result, point[begin[line]].rank) ? ", the slowest" : "");
+                point[begin[line]].rank == slow ? ", the slowest" : "");
     fputs("</ul>\n", page->out);
     if (ranks > lines)
         fprintf(page->out, "<p class=\"more\">%zu more ranks have no line.</p>\n", ranks - lines);

@@ -136,6 +136,7 @@
     "Keys: + \u2212 \u2190 \u2192 \u2191 \u2193, 0 all, T typical step, [ ] critical path, / search, N next match."));
   box.appendChild(say);
   box.appendChild(picker());
+  box.appendChild(box.firstElementChild); /* what is shown of the run */
   box.hidden = false;
   document.querySelectorAll("figure[data-kind=timeline]").forEach(function (f) { f.classList.add("replaced"); });
 

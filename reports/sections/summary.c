@@ -375,7 +375,7 @@ static void caution(struct page *page, const struct an_result *result, int detai
 static void slow_rank(struct page *page, const struct an_result *result)
 {
     const struct an_straggler *straggler = &result->ranks.straggler;
-    if (page->ops == &page_lines || result->ranks.reason || straggler->reason || !straggler->count)
+    if (page->ops == &page_lines || an_straggler_rank(&result->ranks) < 0)
         return;
     page_label(page, "Slow rank");
     page_item(page, "%s", straggler->says);
