@@ -347,7 +347,7 @@ def look(b, path, view, scheme, pictures):
         with open(os.path.join(pictures, "%s-%s-%s.png" % (stem, name, scheme)), "wb") as out:
             out.write(base64.b64decode(shot["data"]))
     pressed = 0
-    if name == "laptop":
+    if name == "laptop" and scheme == "light":
         problems += drive(b, WORDS.get(os.path.basename(path), "a"))
     if name != "print":
         pressed = b.value(PRESS)
