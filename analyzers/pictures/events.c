@@ -2,7 +2,8 @@
  *
  * Every range and device operation of a few tracks, for a timeline that can be zoomed: of the ranks
  * that a reader compares (the slowest, the median, the fastest, that of the typical step), over the
- * whole run or as many steps around the typical one as make AN_EVENTS_MOST events.
+ * whole run or as many steps around the typical one as make AN_EVENTS_MOST events. A run without
+ * steps is shown from its beginning.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,12 +55,32 @@ static int add_compared(struct an_events_work *work)
     return 0;
 }
 
+/* Without lanes every process that has tracks stands for itself: by its rank, else by its pid. */
+static int64_t process_rank(const struct an_trace *trace, uint32_t process)
+{
+    int64_t rank = trace->process[process].rank;
+    return rank == STORE_ABSENT ? trace->process[process].pid : rank;
+}
+
+static void choose_processes(struct an_events_work *work)
+{
+    const struct an_trace *trace = work->context->trace;
+    for (uint32_t i = 0; i < trace->process_count; i++)
+        if (trace->process[i].first_track != AN_NONE)
+            add_rank(work, process_rank(trace, i),
+                     trace->process[i].rank == STORE_ABSENT ? "process" : "");
+}
+
 static int choose_ranks(struct an_events_work *work)
 {
     const struct an_context *context = work->context;
-    int64_t typical = context->lane[work->typical->lane].rank, ranks = 0;
+    int64_t ranks = 0;
+    if (!work->typical) {
+        choose_processes(work);
+        return 0;
+    }
     int rc = add_compared(work);
-    add_rank(work, typical, work->rank_count ? "typical step" : "");
+    add_rank(work, context->lane[work->typical->lane].rank, work->rank_count ? "typical step" : "");
     for (size_t i = 0; i < context->lane_count; i++)
         add_rank(work, context->lane[i].rank, "");
     for (size_t i = 0; i < context->lane_count; i++) {
@@ -84,6 +105,19 @@ static int track_order(const void *left, const void *right)
            2 * AN_COMPARE(first->order, second->order) + AN_COMPARE(first->track, second->track);
 }
 
+/* The rank that a track belongs to; false: it belongs to none, or is not drawn. */
+static bool find_rank(const struct an_events_work *work, uint32_t process, int64_t *rank,
+                      bool *drives)
+{
+    const struct an_context *context = work->context;
+    uint32_t lane = an_lane_of_process(context, process);
+    if (lane == AN_NONE && (work->typical || process == AN_NONE))
+        return false;
+    *rank = lane == AN_NONE ? process_rank(context->trace, process) : context->lane[lane].rank;
+    *drives = lane == AN_NONE ? context->gpu != NULL : context->lane[lane].device != AN_NONE;
+    return true;
+}
+
 /* Lists the tracks of the chosen ranks: `rank` of a track is the place in that list. */
 static int choose_tracks(struct an_events_work *work)
 {
@@ -93,17 +127,16 @@ static int choose_tracks(struct an_events_work *work)
     if (!work->track)
         return TACHO_ENOMEM;
     for (uint32_t track = 0; track < tracks; track++) {
+        int64_t rank;
+        bool drives;
         int order =
             context->trace->track[track].slice_count ? an_timeline_order(context, track) : -1;
-        uint32_t lane =
-            order < 0 ? AN_NONE : an_lane_of_process(context, context->trace->track[track].process);
-        for (size_t i = 0; lane != AN_NONE && i < work->rank_count; i++)
-            if (work->rank[i].rank == context->lane[lane].rank)
-                work->track[work->track_count++] =
-                    (struct an_events_track){.track = track,
-                                             .rank = i,
-                                             .order = order,
-                                             .drives = context->lane[lane].device != AN_NONE};
+        if (order < 0 || !find_rank(work, context->trace->track[track].process, &rank, &drives))
+            continue;
+        for (size_t i = 0; i < work->rank_count; i++)
+            if (work->rank[i].rank == rank)
+                work->track[work->track_count++] = (struct an_events_track){
+                    .track = track, .rank = i, .order = order, .drives = drives};
     }
     qsort(work->track, work->track_count, sizeof *work->track, track_order);
     return 0;
@@ -128,24 +161,29 @@ static bool can_extend(const struct an_step *step)
     return step->end != STORE_ABSENT && step->end > step->start;
 }
 
-/* The whole run where it fits; else the typical step with its neighbours on both sides, one after
- * the other. */
-static void choose_window(struct an_events_work *work)
+/* A run without steps: as much from its beginning as makes AN_EVENTS_MOST events. */
+static void choose_beginning(struct an_events_work *work)
 {
-    const struct an_trace *trace = work->context->trace;
+    int64_t least = work->t0, most = work->t1;
+    while (most - least > 1) {
+        int64_t middle = least + (most - least) / 2;
+        if (count_in(work, work->t0, middle) <= AN_EVENTS_MOST)
+            least = middle;
+        else
+            most = middle;
+    }
+    work->t1 = least;
+}
+
+/* The typical step with its neighbours on both sides, one after the other. */
+static void choose_steps(struct an_events_work *work)
+{
     const struct an_lane *lane = &work->context->lane[work->typical->lane];
     const struct an_step *step = work->context->step;
     size_t first = (size_t)(work->typical - step), last = first;
     bool before = true, after = true;
     work->t0 = work->typical->start;
     work->t1 = work->typical->end;
-    if (trace->t1 > trace->t0 && an_time_sub(trace->t1, trace->t0) < INT64_MAX / 4 &&
-        count_in(work, trace->t0, trace->t1) <= AN_EVENTS_MOST) {
-        work->t0 = trace->t0;
-        work->t1 = trace->t1;
-        work->context->result->events.whole = true;
-        return;
-    }
     while (before || after) {
         after = after && last + 1 < an_lane_end(lane) && can_extend(&step[last + 1]) &&
                 step[last + 1].end > work->t1 &&
@@ -158,6 +196,22 @@ static void choose_window(struct an_events_work *work)
         if (before)
             work->t0 = step[--first].start;
     }
+}
+
+/* The whole run where it fits. False: the run has no time. */
+static bool choose_window(struct an_events_work *work)
+{
+    const struct an_trace *trace = work->context->trace;
+    bool bounded = trace->t1 > trace->t0 && an_time_sub(trace->t1, trace->t0) < INT64_MAX / 4;
+    work->t0 = trace->t0;
+    work->t1 = trace->t1;
+    if (bounded && count_in(work, trace->t0, trace->t1) <= AN_EVENTS_MOST)
+        work->context->result->events.whole = true;
+    else if (work->typical)
+        choose_steps(work);
+    else if (bounded)
+        choose_beginning(work);
+    return bounded || work->typical;
 }
 
 /* ---- the parts of the result ----------------------------------------------------------------- */
@@ -250,16 +304,13 @@ static int events_run(struct an_context *context)
     events->reason = "not asked for";
     if (!context->options || !context->options->events)
         return 0;
-    events->reason = "no range lies inside a counted step";
+    events->reason = "no range has a duration";
     an_timeline_choose(context, &work.typical, &worst);
-    if (!work.typical)
-        return 0;
     int rc = choose_ranks(&work);
     if (!rc)
         rc = choose_tracks(&work);
-    if (rc)
+    if (rc || !work.track_count || !choose_window(&work))
         return rc;
-    choose_window(&work);
     rc = keep_tracks(&work);
     if (!rc)
         rc = an_events_finish(&work);
@@ -288,7 +339,7 @@ const struct an_analyzer an_event_pictures = {
     .name = "events",
     .help = "every range of the ranks that are compared, for a timeline that can be zoomed",
     .after = "steps, ranks, critical path, timeline, findings",
-    .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
+    .needs = AN_INPUT_SLICES,
     .run = events_run,
     .absent = events_absent,
 };

@@ -130,8 +130,9 @@ static int add_frame(void *to, const struct an_timeline_frame *frame, size_t dep
 static int collect_thread(struct an_events_work *work, const struct an_events_track *shown)
 {
     const struct an_trace *trace = work->context->trace;
-    uint32_t mark =
-        work->typical->slice == AN_NONE ? AN_NONE : trace->slice.name[work->typical->slice];
+    uint32_t mark = AN_NONE;
+    if (work->typical && work->typical->slice != AN_NONE)
+        mark = trace->slice.name[work->typical->slice];
     return an_timeline_sweep(&(struct an_timeline_sweep){.context = work->context,
                                                          .t0 = work->t0,
                                                          .t1 = work->t1,

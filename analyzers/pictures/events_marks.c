@@ -91,7 +91,7 @@ static bool mark_event(const struct an_events *events, const struct subject *sub
 static bool mark_rank(const struct an_events_work *work, struct an_event_mark *mark)
 {
     const struct an_events *events = &work->context->result->events;
-    for (size_t i = 0; i < events->step_count; i++)
+    for (size_t i = 0; i < events->step_count && work->typical; i++)
         if (events->step[i].rank == work->rank[0].rank &&
             events->step[i].index == work->typical->index) {
             mark->track = 0;
@@ -108,9 +108,13 @@ int an_events_marks(struct an_events_work *work)
     struct an_events *events = &work->context->result->events;
     struct an_event_mark *out =
         an_arena_zero(work->context->arena, result->finding_count, sizeof *out);
-    int64_t from = work->typical->start - work->t0, to = work->typical->end - work->t0;
+    int64_t from = 0, to = events->window_ns;
     if (!out)
         return TACHO_ENOMEM;
+    if (work->typical) {
+        from = work->typical->start - work->t0;
+        to = work->typical->end - work->t0;
+    }
     for (size_t i = 0; i < result->finding_count; i++) {
         struct an_event_mark mark = {.finding = i};
         const struct subject *subject = subject_of(&result->findings[i]);

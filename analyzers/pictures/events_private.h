@@ -23,8 +23,8 @@ struct an_events_key {
 
 struct an_events_work {
     struct an_context *context;
-    const struct an_step *typical;
-    struct an_event_rank *rank; /* that are shown */
+    const struct an_step *typical; /* NULL: the run has no step that can be drawn */
+    struct an_event_rank *rank;    /* that are shown */
     size_t rank_count;
     struct an_events_track *track; /* that are shown */
     size_t track_count;

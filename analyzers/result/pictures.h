@@ -133,7 +133,9 @@ struct an_event_track {
 };
 struct an_event_rank { /* why the tracks of this rank are in the picture */
     int64_t rank;
-    const char *why; /* "slowest", "median", "fastest", "typical step", ""; several: the first */
+    /* "straggler", "slowest", "median", "fastest", "typical step", "": the first that is true;
+     * "process": `rank` is the pid of a process that has no rank */
+    const char *why;
 };
 struct an_event_mark { /* where a finding is seen best */
     size_t finding, track;

@@ -301,8 +301,8 @@ static int64_t unit_of(int64_t window_ns)
 static void write_scope(struct page *page, const struct an_events *events, int64_t omitted,
                         int64_t least_ns)
 {
-    fprintf(page->out, "<p class=\"more\">Shown: %s",
-            events->whole ? "the whole run" : "the steps around the typical one");
+    const char *part = events->step_count ? "the steps around the typical one" : "the beginning";
+    fprintf(page->out, "<p class=\"more\">Shown: %s", events->whole ? "the whole run" : part);
     if (!events->whole)
         fprintf(page->out, ", %s from %s on", TIME_TEXT((double)events->window_ns),
                 TIME_TEXT(1e9 * events->start_s));
@@ -313,6 +313,15 @@ static void write_scope(struct page *page, const struct an_events *events, int64
         fprintf(page->out, "; %" PRId64 " events shorter than %s are excluded", omitted,
                 TIME_TEXT((double)(least_ns > events->least_ns ? least_ns : events->least_ns)));
     fputs(".</p>\n", page->out);
+}
+
+static unsigned used_classes(const struct an_events *events)
+{
+    unsigned used = 0;
+    for (size_t k = 0; k < events->track_count; k++)
+        for (size_t i = 0; i < events->track[k].count; i++)
+            used |= 1u << events->track[k].event[i].what;
+    return used;
 }
 
 void html_events(struct page *page, const struct an_result *result)
@@ -335,6 +344,8 @@ void html_events(struct page *page, const struct an_result *result)
         fputs("<div class=\"zoom\" id=\"zoom\" hidden=\"\">\n", page->out);
         write_scope(page, events, omitted, least_ns);
         fputs("</div>\n", page->out);
+        if (result->timeline.reason) /* no drawing below it that says so */
+            html_classes(page, used_classes(events));
     }
     free(kinds.place);
     html->failed = html->failed || failed || !kinds.place;

@@ -97,6 +97,8 @@ void html_budget(struct page *page, const struct an_result *result);
 void html_trend(struct page *page, const struct an_result *result);
 void html_roofline(struct page *page, const struct an_result *result);
 void html_timeline(struct page *page, const struct an_result *result);
+/* What the colours and letters of a timeline mean: of the classes in `used`, a bit each. */
+void html_classes(struct page *page, unsigned used);
 void html_flame(struct page *page, const struct an_flame *flame, const char *caption);
 void html_heat(struct page *page, const struct an_result *result);
 void html_path(struct page *page, const struct an_result *result);

@@ -225,11 +225,8 @@ static void find_features(const struct an_timeline *timeline, bool *ranks, bool 
         }
 }
 
-/* Finds first whether several ranks, and the critical path, are in any of the steps: labels and
- * the note below depend on it. */
-void html_timeline(struct page *page, const struct an_result *result)
+void html_classes(struct page *page, unsigned used)
 {
-    const struct an_timeline *timeline = &result->timeline;
     static const char *const name[AN_CLASS_COUNT] = {
         [AN_CLASS_COMPUTE] = "compute",
         [AN_CLASS_COMM] = "communication",
@@ -239,6 +236,14 @@ void html_timeline(struct page *page, const struct an_result *result)
         [AN_CLASS_IO] = "storage",
         [AN_CLASS_HOST] = "host: launches, framework, waits",
         [AN_CLASS_UNATTRIBUTED] = "ranges without a declared role"};
+    svg_legend(page, used, name);
+}
+
+/* Finds first whether several ranks, and the critical path, are in any of the steps: labels and
+ * the note below depend on it. */
+void html_timeline(struct page *page, const struct an_result *result)
+{
+    const struct an_timeline *timeline = &result->timeline;
     unsigned used = 0;
     bool ranks = false, path = false;
     int64_t slow = an_straggler_rank(&result->ranks);
@@ -247,7 +252,7 @@ void html_timeline(struct page *page, const struct an_result *result)
         used |= draw_step(page, &timeline->step[i], ranks, slow);
     if (!used)
         return;
-    svg_legend(page, used, name);
+    html_classes(page, used);
     if (path)
         fputs("<p>A line below a row marks the critical path.</p>\n", page->out);
 }

@@ -142,6 +142,7 @@
 
   function rankName(i) {
     const r = data.ranks[i];
+    if (r[1] === "process") return "process " + r[0];
     return "rank " + r[0] + (r[1] ? ", " + r[1] : "");
   }
   function picker() {

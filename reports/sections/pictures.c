@@ -206,8 +206,11 @@ static void step_table(struct page *page, const struct an_timeline_step *timelin
 
 void rep_section_timeline(struct page *page, const struct an_result *result)
 {
-    if (!result->step_point_count)
+    if (!result->step_point_count) {
+        if (!result->events.reason) /* a page can show ranges that are in no step */
+            page_picture(page, PAGE_TIMELINE, result);
         return;
+    }
     if (result->timeline.reason) {
         not_drawn(page, "Timeline", result->timeline.reason);
         return;

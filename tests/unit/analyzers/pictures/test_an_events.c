@@ -129,6 +129,27 @@ static void test_shortest_go(void **state)
     fx_close(f);
 }
 
+/* A run whose steps are not marked is shown from its beginning, as far as the events fit. */
+static void test_without_steps(void **state)
+{
+    enum { RANGES = AN_EVENTS_MOST + 5000 };
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    for (int i = 0; i < RANGES; i++)
+        fx_slice(f, f->thread, i * 100, i * 100 + 60, "range", FX_NONE);
+    const struct an_result *result = fx_analyze_with(f, &(struct an_options){.events = true});
+    const struct an_events *events = &result->events;
+    assert_int_equal(result->steps.count, 0);
+    assert_null(events->reason);
+    assert_false(events->whole);
+    assert_int_equal(events->step_count, 0);
+    assert_int_equal(events->rank_count, 1);
+    assert_int_equal(events->omitted, 0);
+    assert_int_equal(track_of(events, "main")->count, AN_EVENTS_MOST);
+    fx_close(f);
+}
+
 static const struct an_curve *curve_of(const struct an_result *result, const char *quantity)
 {
     for (size_t i = 0; i < result->curve_count; i++)
@@ -173,6 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_run), cmocka_unit_test(test_not_asked_for),
-        cmocka_unit_test(test_shortest_go), cmocka_unit_test(test_curves)};
+        cmocka_unit_test(test_shortest_go), cmocka_unit_test(test_without_steps),
+        cmocka_unit_test(test_curves)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
