@@ -172,17 +172,23 @@ $(O)/gen/%.inc: analyzers/device/%.tsv
 $(O)/gen/%.inc: analyzers/work/%.tsv
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $< > $@
-# style and script of the HTML report, and Chart.js where the probe found it; its policy names them by their hashes
+# style and scripts of the HTML report (one element of the page), and Chart.js where the probe found it; its policy names them by their hashes
+HTML_JS := reports/html/page.js reports/html/flame.js reports/html/timeline.js
 $(O)/gen/%.inc: reports/html/%
 	@mkdir -p $(@D)
 	$(Q)$(embed) < $< > $@
 $(O)/gen/chart.js.inc: $(CHART_JS) $(O)/config.mk
 	@mkdir -p $(@D)
 	$(Q)$(chart_text) | $(embed) > $@
-$(O)/gen/html_hashes.inc: reports/html/html.css reports/html/html.js $(CHART_JS) $(O)/config.mk
+$(O)/gen/html.js: $(HTML_JS)
+	@mkdir -p $(@D)
+	$(Q)cat $(HTML_JS) > $@
+$(O)/gen/html.js.inc: $(O)/gen/html.js
+	$(Q)$(embed) < $< > $@
+$(O)/gen/html_hashes.inc: reports/html/html.css $(O)/gen/html.js $(CHART_JS) $(O)/config.mk
 	@mkdir -p $(@D)
 	$(Q){ echo "#define HTML_STYLE_HASH \"$$(cat reports/html/html.css | $(hash))\""; \
-	    echo "#define HTML_SCRIPT_HASH \"$$(cat reports/html/html.js | $(hash))\""; \
+	    echo "#define HTML_SCRIPT_HASH \"$$(cat $(O)/gen/html.js | $(hash))\""; \
 	    $(if $(CHART_JS),echo "#define HTML_CHART_HASH \"$$($(chart_text) | $(hash))\"";) } > $@
 # a text as a C string; its hash as a policy has it; Chart.js without the line that names a file beside it
 embed = sed 's/\\/\\\\/g; s/"/\\"/g; s/?/\\?/g; s/^/"/; s/$$/\\n"/'

@@ -44,6 +44,7 @@
     X(an_step_points) \
     X(an_slow_steps) \
     X(an_timeline) \
+    X(an_curves) \
     X(an_flame) \
     X(an_trust) \
     X(an_compat) \
@@ -51,7 +52,8 @@
     X(an_replaying) \
     X(an_findings) \
     X(an_advising) \
-    X(an_verdict)
+    X(an_verdict) \
+    X(an_event_pictures)
 
 #define AN_ANALYZER_EXTERN(name) extern const struct an_analyzer name;
 AN_ANALYZER_MAP(AN_ANALYZER_EXTERN)

@@ -16,21 +16,23 @@
 
 /* ---- which tracks ---------------------------------------------------------------------------- */
 
-/* A track that may be in the picture. The order is: tracks of the step's rank, the thread that runs
- * steps, streams, other threads. */
+/* A track that may be in the picture. The order is: tracks of the step's rank, of the rank that
+ * holds the others back, of the others; of a rank the thread that runs steps, streams, other
+ * threads. */
 struct candidate {
     int64_t rank;
     uint32_t track;
-    int order;          /* 0: the thread that runs steps */
-    bool other, drives; /* drives: the steps of its process are a device's */
+    int order;   /* 0: the thread that runs steps */
+    int place;   /* 0: of the step's rank, 1: of the rank that holds the others back, 2 */
+    bool drives; /* the steps of its process are a device's */
 };
 
-/* For qsort: the step's rank first, then by rank, by order and by track. */
+/* For qsort: by place, by rank, by order and by track. */
 static int candidate_order(const void *left, const void *right)
 {
     const struct candidate *first = left, *second = right;
-    if (first->other != second->other)
-        return first->other - second->other;
+    if (first->place != second->place)
+        return first->place - second->place;
     if (first->rank != second->rank)
         return first->rank < second->rank ? -1 : 1;
     if (first->order != second->order)
@@ -38,8 +40,7 @@ static int candidate_order(const void *left, const void *right)
     return (first->track > second->track) - (first->track < second->track);
 }
 
-/* Order of a track: 0 for a thread that runs steps, then by kind; -1: it is not drawn. */
-static int kind_order(const struct an_context *context, uint32_t track)
+int an_timeline_order(const struct an_context *context, uint32_t track)
 {
     static const char *const kinds[] = {"stream", "thread", "loader", "comm", "range"};
     for (size_t i = 0; i < context->lane_count; i++)
@@ -51,6 +52,13 @@ static int kind_order(const struct an_context *context, uint32_t track)
     return -1; /* counters */
 }
 
+static int place_of(const struct an_context *context, int64_t rank, int64_t step_rank)
+{
+    if (rank == step_rank)
+        return 0;
+    return rank == an_straggler_rank(&context->result->ranks) ? 1 : 2;
+}
+
 /* Lists every track of the step's rank, and of the other ranks the threads that run steps and the
  * streams. */
 static size_t find_candidates(const struct an_context *context, const struct an_step *step,
@@ -58,14 +66,15 @@ static size_t find_candidates(const struct an_context *context, const struct an_
 {
     size_t count = 0;
     for (uint32_t track = 0; track < context->trace->track_count; track++) {
-        int order = context->trace->track[track].slice_count ? kind_order(context, track) : -1;
+        int order =
+            context->trace->track[track].slice_count ? an_timeline_order(context, track) : -1;
         uint32_t lane =
             order < 0 ? AN_NONE : an_lane_of_process(context, context->trace->track[track].process);
         if (lane == AN_NONE)
             continue;
-        bool other = context->lane[lane].rank != context->lane[step->lane].rank;
-        if (!other || order < 2)
-            all[count++] = (struct candidate){context->lane[lane].rank, track, order, other,
+        int place = place_of(context, context->lane[lane].rank, context->lane[step->lane].rank);
+        if (!place || order < 2)
+            all[count++] = (struct candidate){context->lane[lane].rank, track, order, place,
                                               context->lane[lane].device != AN_NONE};
     }
     qsort(all, count, sizeof *all, candidate_order);
@@ -132,7 +141,7 @@ static int keep_row(struct picture *picture, const struct candidate *candidate,
     return rc;
 }
 
-static int class_of_op(int class)
+int an_timeline_op_class(int class)
 {
     if (AN_DEVICE_COMPUTE_MASK >> class & 1)
         return AN_CLASS_COMPUTE;
@@ -157,7 +166,7 @@ static int fill_streams(const struct an_context *context, struct an_timeline_row
                 rc = an_timeline_add(&row[row_index], context->gpu->op.start[i],
                                      context->gpu->op.end[i],
                                      context->trace->slice.name[context->gpu->op.slice[i]], NULL,
-                                     class_of_op(context->gpu->op.class[i]));
+                                     an_timeline_op_class(context->gpu->op.class[i]));
         }
     }
     return rc;
@@ -257,8 +266,8 @@ static bool can_draw(const struct an_step *step)
 
 /* The typical step is the one through which the critical path is drawn; without a path the one
  * nearest to the median. */
-static void choose(const struct an_context *context, const struct an_step **typical,
-                   const struct an_step **worst)
+void an_timeline_choose(const struct an_context *context, const struct an_step **typical,
+                        const struct an_step **worst)
 {
     double median = an_value_or_0(context->result->steps.median_ms), best = INFINITY;
     for (size_t i = 0; i < context->step_count; i++) {
@@ -288,7 +297,7 @@ static int timeline_run(struct an_context *context)
     struct an_timeline_step *step = an_arena_zero(context->arena, 2, sizeof *step);
     struct an_timeline *timeline = &context->result->timeline;
     int rc = picture.text && step ? 0 : TACHO_ENOMEM;
-    choose(context, &shown[0], &shown[1]);
+    an_timeline_choose(context, &shown[0], &shown[1]);
     /* The worst step is drawn only if it is longer than the typical one. */
     bool two = shown[0] && shown[1] && an_step_ns(shown[1]) > an_step_ns(shown[0]);
     for (size_t i = 0; i < (two ? 2 : 1) && !rc && shown[i]; i++) {
@@ -311,7 +320,7 @@ static void timeline_absent(struct an_context *context, const char *reason)
 const struct an_analyzer an_timeline = {
     .name = "timeline",
     .help = "what every thread and stream does in a typical and in the worst step",
-    .after = "steps, critical path",
+    .after = "steps, ranks, critical path",
     .needs = AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
     .run = timeline_run,
     .absent = timeline_absent,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to this folder: between timeline.c, which draws a step, and timeline_row.c, which joins
- * the ranges of a track into the spans of a row.
+ * Private to this folder: between timeline.c, which draws a step, timeline_row.c, which joins
+ * the ranges of a track into the spans of a row, and events.c, which keeps every range.
  */
 #ifndef ANALYZERS_TIMELINE_PRIVATE_H
 #define ANALYZERS_TIMELINE_PRIVATE_H
@@ -37,6 +37,40 @@ int an_timeline_add(struct an_timeline_row *row, int64_t start, int64_t end, uin
                     const int64_t *class_ns, int class);
 /* Closes the last span. 0 or TACHO_ENOMEM. */
 int an_timeline_close(struct an_timeline_row *row);
+
+/* A range of a thread while it is open. */
+struct an_timeline_frame {
+    int64_t start, end;               /* clipped to the window and to the range around it */
+    int64_t class_ns[AN_CLASS_COUNT]; /* of the innermost ranges in it */
+    size_t slice;
+    int class; /* its own */
+};
+
+/* Visits every range of a thread in a window. */
+struct an_timeline_sweep {
+    const struct an_context *context;
+    int64_t t0, t1;
+    uint32_t mark;      /* name of the ranges that mark steps; AN_NONE: no name does */
+    bool waits, drives; /* as in an_timeline_row */
+    /* Called when a range ends, nested ones before the range around them; depth 0: the outermost.
+     * 0 or an error, which ends the sweep. */
+    int (*leave)(void *to, const struct an_timeline_frame *frame, size_t depth);
+    void *to;
+};
+/* Ranges that mark steps and the frames of a recorded Python stack are passed over; what they
+ * contain is visited. 0, TACHO_ENOMEM or what `leave` returns. */
+int an_timeline_sweep(const struct an_timeline_sweep *sweep, const struct an_track *track);
+/* The class that most of a range belongs to. */
+int an_timeline_class(const int64_t class_ns[AN_CLASS_COUNT]);
+
+/* Order of a track in pictures: 0 for a thread that runs steps, then by kind: 1 a stream, 2 a
+ * thread ...; -1: it is not drawn. */
+int an_timeline_order(const struct an_context *context, uint32_t track);
+/* enum an_class of a device operation, by its enum an_device_class. */
+int an_timeline_op_class(int class);
+/* The step of which a picture is drawn, and the longest one; NULL: there is none (timeline.c). */
+void an_timeline_choose(const struct an_context *context, const struct an_step **typical,
+                        const struct an_step **worst);
 
 /* Ranges of a thread: row[0] the outermost, row[1] those nested in them. Ranges that mark steps
  * (`mark`: the name of one that only its name identifies, AN_NONE: none) and the frames of a

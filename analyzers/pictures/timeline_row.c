@@ -22,14 +22,19 @@ static bool is_critical(const struct an_timeline_row *row)
                            row->until) >= (row->until - row->from + 1) / 2;
 }
 
+int an_timeline_class(const int64_t class_ns[AN_CLASS_COUNT])
+{
+    int what = AN_CLASS_UNATTRIBUTED;
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        if (class_ns[class] > class_ns[what])
+            what = class;
+    return what;
+}
+
 int an_timeline_close(struct an_timeline_row *row)
 {
     if (!row->open)
         return 0;
-    int what = AN_CLASS_UNATTRIBUTED;
-    for (int class = 0; class < AN_CLASS_COUNT; class ++)
-        if (row->class_ns[class] > row->class_ns[what])
-            what = class;
     int rc = an_grow(&row->span, &row->span_room, row->count + 1, sizeof *row->span);
     if (!rc)
         rc = an_grow(&row->name, &row->name_room, row->count + 1, sizeof *row->name);
@@ -39,7 +44,7 @@ int an_timeline_close(struct an_timeline_row *row)
     row->span[row->count++] = (struct an_timeline_span){
         .start_ns = row->from - row->t0,
         .dur_ns = row->until - row->from,
-        .what = what,
+        .what = an_timeline_class(row->class_ns),
         .merged = row->merged,
         .critical = is_critical(row),
         .busy = (float)((double)row->filled / (double)(row->until - row->from))};
@@ -84,30 +89,20 @@ int an_timeline_add(struct an_timeline_row *row, int64_t start, int64_t end, uin
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-struct frame {
-    int64_t start, end, class_ns[AN_CLASS_COUNT];
-    uint32_t name;
-    int class;
-};
-
 struct sweep {
-    const struct an_context *context;
-    struct an_timeline_row *row;
-    struct frame *open;
+    const struct an_timeline_sweep *of;
+    struct an_timeline_frame *open;
     size_t depth, room;
     int64_t at;
-    uint32_t mark;
 };
 
 static int leave(struct sweep *sweep)
 {
-    struct frame *frame = &sweep->open[--sweep->depth];
+    struct an_timeline_frame *frame = &sweep->open[--sweep->depth];
     if (sweep->depth)
         for (int class = 0; class < AN_CLASS_COUNT; class ++)
             sweep->open[sweep->depth - 1].class_ns[class] += frame->class_ns[class];
-    return sweep->depth < 2 ? an_timeline_add(&sweep->row[sweep->depth], frame->start, frame->end,
-                                              frame->name, frame->class_ns, frame->class)
-                            : 0;
+    return sweep->of->leave(sweep->of->to, frame, sweep->depth);
 }
 
 /* Advances to `time`: the elapsed time belongs to the innermost range, and ranges that end before
@@ -116,7 +111,7 @@ static int sweep_to(struct sweep *sweep, int64_t time)
 {
     int rc = 0;
     while (sweep->depth && !rc) {
-        struct frame *frame = &sweep->open[sweep->depth - 1];
+        struct an_timeline_frame *frame = &sweep->open[sweep->depth - 1];
         int64_t until = frame->end < time ? frame->end : time;
         if (until > sweep->at) {
             frame->class_ns[frame->class] += until - sweep->at;
@@ -131,12 +126,12 @@ static int sweep_to(struct sweep *sweep, int64_t time)
 }
 
 /* Marks of steps and frames of Python are not drawn; what they contain is. */
-static bool is_seen_through(const struct an_trace *trace, size_t i, const struct sweep *sweep)
+static bool is_seen_through(const struct an_timeline_sweep *sweep, size_t i)
 {
-    uint32_t mark = sweep->mark;
+    const struct an_trace *trace = sweep->context->trace;
     enum an_role role = an_slice_role(trace, i);
-    return role == AN_ROLE_STEP || (role == AN_ROLE_QUEUE_WAIT && sweep->row->waits) ||
-           (mark != AN_NONE && trace->slice.name[i] == mark) ||
+    return role == AN_ROLE_STEP || (role == AN_ROLE_QUEUE_WAIT && sweep->waits) ||
+           (sweep->mark != AN_NONE && trace->slice.name[i] == sweep->mark) ||
            !strncmp(an_trace_name(trace, trace->slice.name[i]), "ProfilerStep#", 13) ||
            !strcmp(an_slice_category(trace, i), "python_function");
 }
@@ -144,21 +139,20 @@ static bool is_seen_through(const struct an_trace *trace, size_t i, const struct
 /* Opens a range, clipped to the window and to the range around it. */
 static int enter(struct sweep *sweep, size_t i)
 {
-    const struct an_trace *trace = sweep->context->trace;
-    const struct an_timeline_row *row = sweep->row;
-    int64_t start = trace->slice.start[i] > row->t0 ? trace->slice.start[i] : row->t0,
+    const struct an_timeline_sweep *of = sweep->of;
+    const struct an_trace *trace = of->context->trace;
+    int64_t start = trace->slice.start[i] > of->t0 ? trace->slice.start[i] : of->t0,
             end = an_slice_end(trace, i);
     int rc = sweep_to(sweep, start);
-    if (rc || end <= start || sweep->depth >= AN_DEPTH_MAX || is_seen_through(trace, i, sweep))
+    if (rc || end <= start || sweep->depth >= AN_DEPTH_MAX || is_seen_through(of, i))
         return rc;
-    const struct frame *around = sweep->depth ? &sweep->open[sweep->depth - 1] : NULL;
-    int64_t limit = around ? around->end : row->t1;
-    struct frame frame = {
-        .start = start, .end = end < limit ? end : limit, .name = trace->slice.name[i]};
+    const struct an_timeline_frame *around = sweep->depth ? &sweep->open[sweep->depth - 1] : NULL;
+    int64_t limit = around ? around->end : of->t1;
+    struct an_timeline_frame frame = {.start = start, .end = end < limit ? end : limit, .slice = i};
     frame.class = an_class_of_role(an_slice_role(trace, i), around ? around->class : AN_CLASS_HOST);
     if (trace->slice.dur[i] == AN_OPEN)
         frame.class = AN_CLASS_UNATTRIBUTED;
-    if (frame.class == AN_CLASS_COMPUTE && row->drives)
+    if (frame.class == AN_CLASS_COMPUTE && of->drives)
         frame.class = AN_CLASS_HOST;
     if ((rc = an_grow(&sweep->open, &sweep->room, sweep->depth + 1, sizeof *sweep->open)))
         return rc;
@@ -166,12 +160,11 @@ static int enter(struct sweep *sweep, size_t i)
     return 0;
 }
 
-int an_timeline_thread(const struct an_context *context, const struct an_track *track,
-                       uint32_t mark, struct an_timeline_row row[2])
+int an_timeline_sweep(const struct an_timeline_sweep *of, const struct an_track *track)
 {
-    const struct an_trace *trace = context->trace;
-    struct sweep sweep = {.context = context, .row = row, .at = row->t0, .mark = mark};
-    size_t first = an_slice_seek(trace, track, row->t0), before[AN_DEPTH_MAX], levels = 0;
+    const struct an_trace *trace = of->context->trace;
+    struct sweep sweep = {.of = of, .at = of->t0};
+    size_t first = an_slice_seek(trace, track, of->t0), before[AN_DEPTH_MAX], levels = 0;
     int rc = 0;
     /* Ranges that are open at the start of the window contain the last range before it, or are that
      * range. */
@@ -180,12 +173,41 @@ int an_timeline_thread(const struct an_context *context, const struct an_track *
              i = trace->slice.parent[i])
             before[levels++] = i;
     while (levels-- && !rc)
-        if (an_slice_end(trace, before[levels]) > row->t0)
+        if (an_slice_end(trace, before[levels]) > of->t0)
             rc = enter(&sweep, before[levels]);
     for (size_t i = first;
-         i < track->slice_first + track->slice_count && trace->slice.start[i] < row->t1 && !rc; i++)
+         i < track->slice_first + track->slice_count && trace->slice.start[i] < of->t1 && !rc; i++)
         rc = enter(&sweep, i);
-    rc = rc ? rc : sweep_to(&sweep, row->t1);
+    rc = rc ? rc : sweep_to(&sweep, of->t1);
     free(sweep.open);
     return rc;
+}
+
+struct rows {
+    const struct an_trace *trace;
+    struct an_timeline_row *row;
+};
+
+static int add_to_row(void *to, const struct an_timeline_frame *frame, size_t depth)
+{
+    const struct rows *rows = to;
+    return depth < 2 ? an_timeline_add(&rows->row[depth], frame->start, frame->end,
+                                       rows->trace->slice.name[frame->slice], frame->class_ns,
+                                       frame->class)
+                     : 0;
+}
+
+int an_timeline_thread(const struct an_context *context, const struct an_track *track,
+                       uint32_t mark, struct an_timeline_row row[2])
+{
+    struct rows rows = {context->trace, row};
+    return an_timeline_sweep(&(struct an_timeline_sweep){.context = context,
+                                                         .t0 = row->t0,
+                                                         .t1 = row->t1,
+                                                         .mark = mark,
+                                                         .waits = row->waits,
+                                                         .drives = row->drives,
+                                                         .leave = add_to_row,
+                                                         .to = &rows},
+                             track);
 }

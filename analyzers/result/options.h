@@ -30,6 +30,7 @@ struct an_options {
     enum an_compat compat; /* fill result.compat too */
     bool path;             /* keep the segments of the critical path in result.critical_path.rows */
     bool samples;    /* keep values of each step in result.samples, for an_diff_results (diff.h) */
+    bool events;     /* keep the events of a timeline that can be zoomed in result.events */
     bool some_steps; /* --steps: only these count in statistics, first and last of the run among
                         them */
     int64_t step_from, step_to; /* by index, both included */

@@ -106,6 +106,80 @@ static inline bool an_path_hands_over(const struct an_path_step *step, size_t i)
            stretch->lane != stretch[1].lane;
 }
 
+/* Every range and device operation of some tracks over a window of the run, for a timeline that can
+ * be zoomed; only where an_options.events asks for it. Of more than AN_EVENTS_MOST the shortest are
+ * left out. Times are from the start of the window. */
+#define AN_EVENTS_MOST 100000
+struct an_event {
+    int64_t start_ns, dur_ns;
+    uint32_t kind; /* row of an_events.kind */
+    uint32_t what; /* enum an_class: what most of it is spent with */
+};
+struct an_event_kind { /* what events share */
+    const char *name, *dtype, *pass;
+    int64_t flops, bytes; /* of one event; STORE_ABSENT: not known */
+};
+struct an_event_span {
+    int64_t start_ns, dur_ns;
+};
+struct an_event_track {
+    const char *name, *kind, *device;
+    int64_t rank, process;
+    bool main; /* runs steps, or is a device's stream: shown at first also of other ranks */
+    const struct an_event *event; /* by start, of equal starts the longer first */
+    size_t count;
+    const struct an_event_span *path; /* on the critical path, by start, disjoint */
+    size_t path_count;
+};
+struct an_event_rank { /* why the tracks of this rank are in the picture */
+    int64_t rank;
+    /* "straggler", "slowest", "median", "fastest", "typical step", "": the first that is true;
+     * "process": `rank` is the pid of a process that has no rank */
+    const char *why;
+};
+struct an_event_mark { /* where a finding is seen best */
+    size_t finding, track;
+    int64_t start_ns, dur_ns;
+};
+struct an_event_step {
+    int64_t rank, index, start_ns, dur_ns;
+    bool typical;
+};
+struct an_events {
+    const char *reason; /* why there are none; NULL when there are */
+    double start_s;     /* of the window, since the run's start */
+    int64_t window_ns;
+    bool whole;                /* the window is the whole run */
+    int64_t omitted, least_ns; /* events that are left out, and the shortest that is not */
+    int64_t ranks_omitted;     /* ranks of the run without a track here */
+    const struct an_event_kind *kind;
+    size_t kind_count;
+    const struct an_event_track *track; /* by rank as in `rank`, streams first */
+    size_t track_count;
+    const struct an_event_rank *rank;
+    size_t rank_count;
+    const struct an_event_step *step; /* of those ranks, by rank and start */
+    size_t step_count;
+    const struct an_event_mark *mark; /* by finding */
+    size_t mark_count;
+};
+
+/* A quantity over the run: loss, throughput, processors, memory ... Of a long run a point is the
+ * mean of its neighbours. */
+#define AN_CURVE_POINTS_MOST 300
+#define AN_CURVE_LINES_MOST  4 /* of one quantity */
+struct an_curve_point {
+    double start_s, value; /* since the run's start */
+};
+struct an_curve {
+    const char *quantity;               /* "loss", "throughput", "processors", "GPU", "memory" */
+    const char *name;                   /* of the line: "resident", "gpu:0 SM active" ... */
+    const char *unit;                   /* "", "tokens/s", "steps/s", "cores", "%", "bytes" */
+    const struct an_curve_point *point; /* by time */
+    size_t count;
+    int64_t samples; /* that the points stand for */
+};
+
 /* Rank x step, of the steps that count. cell[r * steps + s]; NAN: not known. More than
  * AN_HEAT_STEPS_MOST steps are merged into columns of equal width (mean), more ranks than
  * AN_HEAT_RANKS_MOST into rows of neighbours. */

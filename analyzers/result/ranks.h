@@ -181,5 +181,12 @@ struct an_ranks {
     struct an_experts experts;
     struct an_uneven uneven;
 };
+/* The rank that holds the others back; -1: none does, or it was not tested. */
+static inline int64_t an_straggler_rank(const struct an_ranks *ranks)
+{
+    return !ranks->reason && !ranks->straggler.reason && ranks->straggler.count
+               ? ranks->straggler.rank
+               : -1;
+}
 
 #endif

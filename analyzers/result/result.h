@@ -754,6 +754,9 @@ struct an_result {
     const struct an_step_point *step_points; /* pictures.h */
     size_t step_point_count;
     struct an_timeline timeline;
+    struct an_events events;
+    const struct an_curve *curves; /* pictures.h: by quantity */
+    size_t curve_count;
     struct an_heat heat;
     struct an_flame flame;
     struct an_stack_samples stacks;

@@ -120,6 +120,7 @@ static int load(const struct values *values, const char *run, struct col_found *
     if (!code && values->save && cli_run_is_import(found))
         code = cli_run_refuse_import(found, "--save");
     settings.classes = classes;
+    settings.events = values->html; /* the timeline of a page can be zoomed */
     if (!code)
         code = cli_run_analyze(found, &settings, result);
     free(classes);

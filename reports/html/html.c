@@ -7,6 +7,7 @@
  */
 #include "reports/html/html.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@
 #define TEXT_COLUMNS 1000
 #define NAME_COLUMNS 160 /* of a name in a table */
 #define ROWS         40  /* of a table, where the caller did not say */
+#define FIRST_LEAST  40  /* bytes of the first sentence of a verdict: "fp32." ends none */
 #define ROWS_OPEN    12  /* a table beside a picture folds when it has more */
 
 static const char style[] =
@@ -34,28 +36,19 @@ static const char chart[] =
     ;
 #endif
 
-/* ---- texts ----------------------------------------------------------------------------------- */
-
-/* Writes a sentence of tacho's own. A command between backticks in it becomes code. */
-static void sentence(FILE *out, const char *text)
-{
-    while (*text == ' ')
-        text++;
-    for (const char *open; (open = strchr(text, '`'));) {
-        const char *close = strchr(open + 1, '`');
-        char part[PAGE_TEXT];
-        if (!close)
-            break;
-        snprintf(part, sizeof part, "%.*s", (int)(open - text), text);
-        html_text(out, part, TEXT_COLUMNS);
-        snprintf(part, sizeof part, "%.*s", (int)(close - open - 1), open + 1);
-        html_between(out, "<code>", part, TEXT_COLUMNS, "</code>");
-        text = close + 1;
-    }
-    html_text(out, text, TEXT_COLUMNS);
-}
-
 /* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* A part of the first screen is a block that the style sheet can set beside the next one. */
+static void part(struct page *page, const char *name)
+{
+    struct html *html = page->format;
+    html_close_list(page);
+    if (html->part)
+        fputs("</div>\n", page->out);
+    html->part = name != NULL;
+    if (name)
+        fprintf(page->out, "<div class=\"part %s\">", name);
+}
 
 /* Closes everything that is open, so that the next section or the end of the document can
  * follow. */
@@ -63,6 +56,7 @@ static void close_section(struct page *page)
 {
     struct html *html = page->format;
     html_close_list(page);
+    part(page, NULL);
     if (html->details)
         fputs("</details>\n", page->out);
     if (html->open)
@@ -84,12 +78,22 @@ static void list(struct page *page, enum html_list kind)
     html->list = kind;
 }
 
-/* The verdict is the heading of the document. */
+/* The verdict is the heading of the document; what follows its first sentence is set smaller. */
 static void title(struct page *page, const char *text)
 {
+    char first[PAGE_TEXT];
+    const char *rest = text;
+    while ((rest = strstr(rest, ". ")) != NULL && rest - text < FIRST_LEAST)
+        rest += 2;
+    snprintf(first, sizeof first, "%.*s", rest ? (int)(rest - text) + 1 : PAGE_TEXT - 1, text);
     html_block(page);
     fputs("<h1>", page->out);
-    sentence(page->out, text);
+    html_sentence(page->out, first);
+    if (rest) {
+        fputs(" <span>", page->out);
+        html_sentence(page->out, rest + 2);
+        fputs("</span>", page->out);
+    }
     fputs("</h1>\n", page->out);
 }
 
@@ -113,25 +117,28 @@ static void head(struct page *page, const char *text)
     if (html->heading && !strcmp(html->heading, text))
         return;
     html_block(page);
-    fprintf(page->out, "<h3 id=\"part-%d\">", ++html->numbers);
-    sentence(page->out, text);
-    fputs("</h3>\n", page->out);
+    int level = html->open ? 3 : 2; /* on the first screen below the verdict */
+    fprintf(page->out, "<h%d id=\"part-%d\">", level, ++html->numbers);
+    html_sentence(page->out, text);
+    fprintf(page->out, "</h%d>\n", level);
 }
 
 static void card(struct page *page, const char *id, const char *text)
 {
     html_block(page);
     html_between(page->out, "<h3 id=\"finding-", id, NAME_COLUMNS, "\">");
-    sentence(page->out, text);
+    html_sentence(page->out, text);
     fputs("</h3>\n", page->out);
 }
 
+/* An indented text below an entry of a list belongs to it. */
 static void text_block(struct page *page, int indent, const char *text)
 {
-    (void)indent;
-    html_block(page);
+    const struct html *html = page->format;
+    if (!indent || html->list != HTML_ENTRIES)
+        html_block(page);
     fputs("<p>", page->out);
-    sentence(page->out, text);
+    html_sentence(page->out, text);
     fputs("</p>\n", page->out);
 }
 
@@ -155,7 +162,7 @@ static void label(struct page *page, const char *text)
         text++;
     if (*text) {
         fputs("<dt>", page->out);
-        sentence(page->out, text);
+        html_sentence(page->out, text);
         fputs("</dt>", page->out);
     }
     fputs("<dd>", page->out);
@@ -166,7 +173,7 @@ static void item(struct page *page, const char *text)
 {
     if (page->joined)
         fputs(" \xc2\xb7 ", page->out);
-    sentence(page->out, text);
+    html_sentence(page->out, text);
 }
 
 static void end(struct page *page)
@@ -178,14 +185,17 @@ static void end(struct page *page)
 static void entry(struct page *page, size_t number, const char *id, const char *gain,
                   const char *text)
 {
+    struct html *html = page->format;
     list(page, HTML_ENTRIES);
+    fputs(html->entry ? "</li>\n" : "", page->out);
+    html->entry = true;
     fprintf(page->out, "<li value=\"%zu\"><strong><a href=\"#finding-", number);
     html_text(page->out, id, NAME_COLUMNS);
     html_between(page->out, "\">", id, NAME_COLUMNS, "</a></strong> <span class=\"gain\">");
     html_text(page->out, gain, NAME_COLUMNS);
     fputs("</span> ", page->out);
-    sentence(page->out, text);
-    fputs("</li>\n", page->out);
+    html_sentence(page->out, text);
+    fputc('\n', page->out);
 }
 
 /* A word of the definitions with its unit and its meaning. */
@@ -197,11 +207,24 @@ static void term(struct page *page, const char *word, const char *unit, const ch
         html_between(page->out, " <span class=\"unit\">", unit, NAME_COLUMNS, "</span>");
     }
     fputs("</dt><dd>", page->out);
-    sentence(page->out, text);
+    html_sentence(page->out, text);
     fputs("</dd>\n", page->out);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
+
+/* A bar of per cent, at the right of a row. */
+static void table_bar(FILE *out, double pct)
+{
+    fputs("<td class=\"bar\">", out);
+    if (isfinite(pct) && pct > 0)
+        fprintf(out,
+                "<svg width=\"160\" height=\"10\" viewBox=\"0 0 100 10\" "
+                "preserveAspectRatio=\"none\" aria-hidden=\"true\" focusable=\"false\"><rect "
+                "width=\"%.4g\" height=\"10\"/></svg>",
+                pct < 100 ? pct : 100);
+    fputs("</td>", out);
+}
 
 /* A row without a name is the sum of the rows above it; style sheets set it apart. */
 static void table_row(struct page *page, const struct rep_table *table, const void *row)
@@ -214,6 +237,8 @@ static void table_row(struct page *page, const struct rep_table *table, const vo
     for (size_t i = 0; i < table->columns; i++) {
         html_between(page->out, "<td>", rep_table_cell(table, i, row, cell), REP_CELL, "</td>");
     }
+    if (table->bar)
+        table_bar(page->out, table->bar(row));
     fputs("</tr>\n", page->out);
 }
 
@@ -229,7 +254,7 @@ static void table_head(struct page *page, const struct rep_table *table, int id)
     for (size_t i = 0; i < table->columns; i++) {
         html_between(page->out, "<th scope=\"col\">", table->column[i].head, REP_CELL, "</th>");
     }
-    fputs("</tr></thead>\n<tbody>\n", page->out);
+    fputs(table->bar ? "<td></td></tr></thead>\n<tbody>\n" : "</tr></thead>\n<tbody>\n", page->out);
 }
 
 /* Writes a table that scripts can sort. Beside a picture a long one is folded: the picture comes
@@ -259,6 +284,20 @@ static void write_table(struct page *page, const struct rep_table *table)
         fputs("</details>\n", page->out);
 }
 
+/* The chart of the steps is on the first screen; the section of steps only folds its tables below
+ * it. */
+static void draw_trend(struct page *page, const struct an_result *result)
+{
+    struct html *html = page->format;
+    if (html->trend) {
+        html_open_section(page);
+        html->drawn = true;
+    } else {
+        html_trend(page, result);
+    }
+    html->trend = true;
+}
+
 /* Draws the picture that a section asks for. The table of pictures is here, above the files that
  * draw them. */
 static void picture(struct page *page, enum page_picture which, const struct an_result *result)
@@ -268,12 +307,19 @@ static void picture(struct page *page, enum page_picture which, const struct an_
         html_budget(page, result);
         break;
     case PAGE_TREND:
-        html_trend(page, result);
+        draw_trend(page, result);
+        break;
+    case PAGE_TILES:
+        html_tiles(page, result);
+        break;
+    case PAGE_CURVES:
+        html_curves(page, result);
         break;
     case PAGE_ROOFLINE:
         html_roofline(page, result);
         break;
     case PAGE_TIMELINE:
+        html_events(page, result);
         html_timeline(page, result);
         break;
     case PAGE_FLAME:
@@ -303,6 +349,7 @@ static const struct page_ops ops = {.title = title,
                                     .entry = entry,
                                     .term = term,
                                     .table = write_table,
+                                    .part = part,
                                     .picture = picture};
 
 /* ---- the document ---------------------------------------------------------------------------- */
@@ -389,6 +436,7 @@ static int write_parts(struct parts *parts, const struct an_result *result,
                         .ops = &ops,
                         .format = &html,
                         .utf8 = true,
+                        .width = TEXT_COLUMNS,
                         .rows = options->ops ? options->ops : ROWS,
                         .by = options->by,
                         .sections = options->sections,
@@ -404,7 +452,7 @@ static int write_parts(struct parts *parts, const struct an_result *result,
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i] && (ferror(all[i]) | fclose(all[i])))
             ok = false;
-    return ok ? 0 : TACHO_ENOMEM;
+    return ok && !html.failed ? 0 : TACHO_ENOMEM;
 }
 
 /* Links to the sections and data of the charts are known only after the sections, but the links
@@ -415,7 +463,10 @@ int rep_html_write(const struct an_result *result, const struct rep_options *opt
     int rc = write_parts(&parts, result, options);
     if (!rc) {
         document_head(result, out);
-        fprintf(out, "<nav aria-label=\"Sections\">\n<ul>\n%s</ul>\n</nav>\n", parts.nav);
+        fprintf(out,
+                "<nav aria-label=\"Sections\">\n<ul>\n<li><a href=\"#main\">Overview</a></li>\n"
+                "%s</ul>\n</nav>\n",
+                parts.nav);
         fputs(parts.body, out);
         document_end(parts.data, out);
         if (ferror(out))

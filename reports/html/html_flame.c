@@ -5,16 +5,20 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "reports/html/html_private.h"
 #include "reports/words/phrase.h"
+#include "tacho_error.h"
 
-#define WIDTH       960
-#define ROW         20 /* html.css: rectangles are a unit lower */
-#define DEPTH_MOST  40
-#define ROWS_MOST   350
-#define WIDTH_LEAST 1.0 /* of what is drawn */
-#define NAME_WIDTH  28  /* from here on a frame has its name in it */
+#define WIDTH        960
+#define ROW          20 /* html.css: rectangles are a unit lower */
+#define DEPTH_MOST   40
+#define ROWS_MOST    350
+#define WIDTH_LEAST  1.0  /* of what is drawn */
+#define DATA_MOST    1500 /* rows that a script can draw */
+#define NAME_COLUMNS 80
+#define NAME_WIDTH   28 /* from here on a frame has its name in it */
 
 struct flame {
     struct page *page;
@@ -86,8 +90,9 @@ static void draw_row(const struct flame *flame, size_t i)
     const char *name = rep_or(row->name, "(unnamed)");
     double x = flame->left[i], width = width_of(flame, i), y = ROW * flame->depth[i];
     fprintf(flame->page->out,
-            "<g class=\"frame\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" class=\"f%u\"><title>",
-            x, y + 1, width, hue(row->name));
+            "<g class=\"frame\" data-row=\"%zu\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" "
+            "class=\"f%u\"><title>",
+            i, x, y + 1, width, hue(row->name));
     html_text(flame->page->out, name, 80);
     fprintf(flame->page->out, ": %s, %.1f %%, %" PRId64 " times</title></rect>",
             TIME_TEXT((double)row->total_ns), 100 * width / WIDTH, row->count);
@@ -131,6 +136,39 @@ static void draw(struct flame *drawing, const char *caption)
     svg_end(page);
 }
 
+/* All rows as data, so that a script can draw what is too narrow here: [parent, ns, count, name,
+ * hue], and the names once. */
+static int write_data(struct html *html, const struct an_flame *flame)
+{
+    size_t rows = flame->row_count < DATA_MOST ? flame->row_count : DATA_MOST, names = 0;
+    size_t *name = calloc(rows, sizeof *name), *first = calloc(rows, sizeof *first);
+    if (!name || !first) {
+        free(name);
+        free(first);
+        return TACHO_ENOMEM;
+    }
+    fprintf(html->data, "\"flame%d\":{\"rows\":[", html->flames++);
+    for (size_t i = 0; i < rows; i++) {
+        size_t k = 0;
+        while (k < names && strcmp(flame->row[first[k]].name, flame->row[i].name) != 0)
+            k++;
+        if (k == names)
+            first[names++] = i;
+        fprintf(html->data, "%s[%" PRIu32 ",%" PRId64 ",%" PRId64 ",%zu,%u]", i ? "," : "",
+                flame->row[i].parent, flame->row[i].total_ns, flame->row[i].count, k,
+                hue(flame->row[i].name));
+    }
+    fputs("],\"names\":[", html->data);
+    for (size_t k = 0; k < names; k++) {
+        fputs(k ? "," : "", html->data);
+        html_json(html->data, flame->row[first[k]].name, NAME_COLUMNS);
+    }
+    fputs("]},\n", html->data);
+    free(name);
+    free(first);
+    return 0;
+}
+
 /* Parents precede their children in a flame graph, so one pass gives every row its place. */
 void html_flame(struct page *page, const struct an_flame *flame, const char *caption)
 {
@@ -141,8 +179,11 @@ void html_flame(struct page *page, const struct an_flame *flame, const char *cap
     drawing.left = calloc(count, sizeof *drawing.left);
     drawing.next = calloc(count, sizeof *drawing.next);
     drawing.depth = calloc(count, sizeof *drawing.depth);
-    if (drawing.left && drawing.next && drawing.depth)
+    struct html *html = page->format;
+    if (drawing.left && drawing.next && drawing.depth) {
         draw(&drawing, caption);
+        html->failed = write_data(html, flame) || html->failed;
+    }
     free(drawing.left);
     free(drawing.next);
     free(drawing.depth);

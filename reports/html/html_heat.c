@@ -5,12 +5,14 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "reports/html/html_private.h"
 #include "reports/words/compare.h"
 
 #define WIDTH        960
-#define LEFT         90
+#define LEFT         120
+#define TOP          8
 #define PLOT         (WIDTH - LEFT - 10)
 #define LEVELS       9
 #define COLUMNS_MOST 80
@@ -22,6 +24,7 @@ struct map {
     const double *cell;
     size_t columns, each; /* shown; columns of the heat that make one */
     double low, high, row;
+    int64_t slow; /* the rank that holds the others back; -1: none does */
 };
 
 /* Mean of the cells that make a column; NAN: none is known. */
@@ -84,26 +87,56 @@ static void draw_legend(struct page *page, const struct map *map)
     fputs("</ul>\n", page->out);
 }
 
+/* Is the rank that holds the others back in this row? */
+static bool is_slow(const struct map *map, size_t row)
+{
+    int64_t first = map->heat->rank[row];
+    return map->slow >= first &&
+           (row + 1 < map->heat->ranks ? map->slow < map->heat->rank[row + 1]
+                                       : map->slow < first + map->heat->ranks_a_row);
+}
+
+static double row_y(const struct map *map, size_t row)
+{
+    return TOP + map->row * ((double)row + 0.5) + 4;
+}
+
+/* The slow rank has its name and a frame whatever the others have. */
+static void draw_slow(struct page *page, const struct map *map)
+{
+    for (size_t row = 0; row < map->heat->ranks; row++)
+        if (is_slow(map, row)) {
+            svg_rect(page, LEFT - 1, TOP + map->row * (double)row - 1, PLOT + 2, map->row + 2,
+                     "slow", NULL);
+            svg_text(page, LEFT - 6, row_y(map, row), SVG_END, "strong", "rank %" PRId64 " slowest",
+                     map->slow);
+        }
+}
+
 /* Ranks at the left and indexes of steps below, as many of each as fit without covering each
  * other. */
 static void draw_labels(struct page *page, const struct map *map)
 {
-    size_t each = (size_t)ceil(14 / map->row);
-    for (size_t rank = 0; rank < map->heat->ranks; rank += each)
-        svg_text(page, LEFT - 6, map->row * (double)rank + map->row / 2 + 4, SVG_END, "",
-                 "rank %" PRId64, map->heat->rank[rank]);
+    size_t each = (size_t)ceil(14 / map->row), slow = map->heat->ranks + each;
+    for (size_t row = 0; row < map->heat->ranks; row++)
+        slow = is_slow(map, row) ? row : slow;
+    for (size_t row = 0; row < map->heat->ranks; row += each)
+        if (row + each <= slow || row >= slow + each)
+            svg_text(page, LEFT - 6, row_y(map, row), SVG_END, "", "rank %" PRId64,
+                     map->heat->rank[row]);
+    draw_slow(page, map);
     size_t wide = (map->columns + 9) / 10;
+    double below = TOP + map->row * (double)map->heat->ranks + 16;
     for (size_t column = 0; column < map->columns; column += wide)
-        svg_text(page, LEFT + PLOT / (double)map->columns * ((double)column + 0.5),
-                 map->row * (double)map->heat->ranks + 16, SVG_MIDDLE, "", "%" PRId64,
-                 map->heat->index[column * map->each]);
-    svg_text(page, LEFT - 6, map->row * (double)map->heat->ranks + 16, SVG_END, "", "step");
+        svg_text(page, LEFT + PLOT / (double)map->columns * ((double)column + 0.5), below,
+                 SVG_MIDDLE, "", "%" PRId64, map->heat->index[column * map->each]);
+    svg_text(page, LEFT - 6, below, SVG_END, "", "step");
 }
 
 static void draw_levels(struct page *page, const struct map *map)
 {
     fprintf(page->out, "<g class=\"heat\" transform=\"translate(%d %.4g) scale(%.6g %.6g)\">\n",
-            LEFT, map->row / 2, PLOT / (double)map->columns, map->row);
+            LEFT, TOP + map->row / 2, PLOT / (double)map->columns, map->row);
     for (int index = 0; index < LEVELS; index++) {
         fprintf(page->out, "<g class=\"h%d\">", index);
         draw_level(page, map, index);
@@ -126,10 +159,12 @@ static void find_range(struct map *map)
 
 /* Draws one quantity of all ranks and steps. Steps are merged into at most COLUMNS_MOST columns
  * and the colours span the values that occur, so that any run gives a picture of bounded size. */
-static void draw(struct page *page, const struct an_heat *heat, const double *cell,
+static void draw(struct page *page, const struct an_result *result, const double *cell,
                  const char *what)
 {
+    const struct an_heat *heat = &result->heat;
     struct map map = {.heat = heat, .cell = cell, .low = INFINITY, .high = -INFINITY};
+    map.slow = an_straggler_rank(&result->ranks);
     char caption[120];
     map.each = (heat->steps + COLUMNS_MOST - 1) / COLUMNS_MOST;
     map.columns = (heat->steps + map.each - 1) / map.each;
@@ -140,12 +175,22 @@ static void draw(struct page *page, const struct an_heat *heat, const double *ce
     if (!(map.high > 0))
         return;
     snprintf(caption, sizeof caption, "%s: one row per rank, one column per step", what);
-    svg_begin(page, "heat", caption, WIDTH, map.row * (double)heat->ranks + 24, "%s from %s to %s.",
-              what, TIME_TEXT(map.low * 1e6), TIME_TEXT(map.high * 1e6));
+    svg_begin(page, "heat", caption, WIDTH, TOP + map.row * (double)heat->ranks + 24,
+              "%s from %s to %s.", what, TIME_TEXT(map.low * 1e6), TIME_TEXT(map.high * 1e6));
     draw_levels(page, &map);
     draw_labels(page, &map);
     svg_end(page);
     draw_legend(page, &map);
+}
+
+/* What a rank does of a step itself: the step without waiting for others. The ranks of a job take
+ * their steps together, so this is what tells them apart. */
+static double *own_times(const struct an_heat *heat)
+{
+    double *own = malloc(heat->ranks * heat->steps * sizeof *own);
+    for (size_t i = 0; own && i < heat->ranks * heat->steps; i++)
+        own[i] = heat->step_ms[i] - heat->waiting_ms[i];
+    return own;
 }
 
 void html_heat(struct page *page, const struct an_result *result)
@@ -153,7 +198,11 @@ void html_heat(struct page *page, const struct an_result *result)
     const struct an_heat *heat = &result->heat;
     if (heat->reason || !heat->ranks || !heat->steps)
         return;
-    draw(page, heat, heat->step_ms, "Step time");
-    draw(page, heat, heat->waiting_ms, "Waiting for other ranks");
-    draw(page, heat, heat->transfer_ms, "Exposed transfer");
+    double *own = own_times(heat);
+    if (own)
+        draw(page, result, own, "Own time, without waiting");
+    free(own);
+    draw(page, result, heat->step_ms, "Step time");
+    draw(page, result, heat->waiting_ms, "Waiting for other ranks");
+    draw(page, result, heat->transfer_ms, "Exposed transfer");
 }

@@ -23,6 +23,11 @@ struct html {
     bool header; /* the part above the first section is open */
     enum html_list list; /* which list is open */
     int numbers;         /* of ids: tables, heads, pictures */
+    int flames;          /* flame graphs whose data are written */
+    bool entry;          /* an entry of a list is open */
+    bool part;           /* a part of the first screen is open */
+    bool trend;          /* the chart of the steps is drawn */
+    bool failed;         /* memory ran out */
     FILE *nav;           /* links to the sections, in memory */
     FILE *data; /* JSON of the charts that scripts draw, in memory; members end in a comma */
 };
@@ -32,7 +37,9 @@ struct html {
 void html_text(FILE *out, const char *text, int columns);
 /* The same between two pieces of HTML. */
 void html_between(FILE *out, const char *before, const char *text, int columns, const char *after);
-/* The same as a JSON string that is safe in a script element. */
+/* A sentence of tacho's own; a command between backticks in it becomes code. */
+void html_sentence(FILE *out, const char *text);
+/* A text of any bytes as a JSON string that is safe in a script element. */
 void html_json(FILE *out, const char *text, int columns);
 /* Writes the heading of a section that has none yet, and its entry in the navigation. */
 void html_open_section(struct page *page);
@@ -90,8 +97,14 @@ void html_budget(struct page *page, const struct an_result *result);
 void html_trend(struct page *page, const struct an_result *result);
 void html_roofline(struct page *page, const struct an_result *result);
 void html_timeline(struct page *page, const struct an_result *result);
+/* What the colours and letters of a timeline mean: of the classes in `used`, a bit each. */
+void html_classes(struct page *page, unsigned used);
 void html_flame(struct page *page, const struct an_flame *flame, const char *caption);
 void html_heat(struct page *page, const struct an_result *result);
 void html_path(struct page *page, const struct an_result *result);
+void html_tiles(struct page *page, const struct an_result *result);
+void html_curves(struct page *page, const struct an_result *result);
+/* A place for the timeline that a script draws, and its data (timeline.js). */
+void html_events(struct page *page, const struct an_result *result);
 
 #endif

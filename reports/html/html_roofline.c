@@ -1,26 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The roofline in log-log: roofs of the machine, ridges, and the ops as circles with letters,
- * larger with their share of time.
+ * The roofline in log-log: roofs of the machine, ridges, and the ops as markers with names and
+ * letters, larger with their share of time.
  */
 #include <math.h>
 #include <string.h>
 
 #include "reports/html/html_private.h"
 #include "reports/sections/tables.h"
+#include "reports/words/escape.h"
+#include "reports/words/kernel_name.h"
 #include "reports/words/phrase.h"
 
-#define WIDTH       960
-#define HEIGHT      430
-#define LEFT        92
-#define RIGHT       190
-#define TOP         14
-#define BOTTOM      46
-#define POINTS_MOST 60
-#define LETTERS     26
+#define WIDTH         960
+#define HEIGHT        430
+#define LEFT          92
+#define RIGHT         190
+#define TOP           14
+#define BOTTOM        46
+#define POINTS_MOST   60
+#define ROOFS_MOST    8
+#define LETTERS       26
+#define LABELS_MOST   14 /* points that are named beside them */
+#define LABEL_TALL    13
+#define ROOF_WIDE     110
+#define LABEL_COLUMNS 34
+#define LETTER_WIDE   6.6
+
+struct label_box {
+    double left, right, top;
+};
 
 struct plot {
-    double x0, x1, y0, y1; /* log10 of the range */
+    double x0, x1, y0, y1;             /* log10 of the range */
+    struct label_box roof[ROOFS_MOST]; /* where slopes have their names */
+    size_t roofs;
 };
 
 static double px(const struct plot *plot, double intensity)
@@ -67,7 +81,7 @@ static void highest(const struct an_result *result, double *flops, double *bytes
 static bool find_range(const struct an_result *result, struct plot *plot)
 {
     double flops, bytes;
-    *plot = (struct plot){INFINITY, -INFINITY, INFINITY, -INFINITY};
+    *plot = (struct plot){.x0 = INFINITY, .x1 = -INFINITY, .y0 = INFINITY, .y1 = -INFINITY};
     highest(result, &flops, &bytes);
     for (size_t i = 0; i < result->point_count && i < POINTS_MOST; i++)
         if (is_drawn(&result->points[i])) {
@@ -136,7 +150,7 @@ static void draw_peak(struct page *page, const struct plot *plot, const struct a
 
 /* One roof: a horizontal of compute, a slope of memory that ends at the highest roof of compute
  * (its ridge) or at the edge. */
-static void draw_roof(struct page *page, const struct plot *plot, const struct an_ceiling *ceiling,
+static void draw_roof(struct page *page, struct plot *plot, const struct an_ceiling *ceiling,
                       const char *label, double flops, double *used, size_t *placed)
 {
     double left = pow(10, plot->x0), right = pow(10, plot->x1), bottom = pow(10, plot->y0),
@@ -159,26 +173,145 @@ static void draw_roof(struct page *page, const struct plot *plot, const struct a
                 "byte</title></circle>\n",
                 px(plot, to), py(plot, to * ceiling->value), label, DIGITS_TEXT(to, 3));
     double mid = pow(10, (log10(from) + log10(to)) / 2);
-    svg_text(page, px(plot, mid) - 8, py(plot, mid * ceiling->value) - 6, SVG_END, "", "%s %s",
-             label, SI_TEXT(ceiling->value, "B/s"));
+    double x = px(plot, mid) - 8, y = py(plot, mid * ceiling->value) - 6;
+    svg_text(page, x, y, SVG_END, "", "%s %s", label, SI_TEXT(ceiling->value, "B/s"));
+    if (plot->roofs < ROOFS_MOST)
+        plot->roof[plot->roofs++] = (struct label_box){x - ROOF_WIDE, x, y - 4};
 }
 
-/* Draws one operation as a circle whose area grows with its share of time; the largest ones have
- * a letter. */
-static void draw_point(struct page *page, const struct plot *plot,
-                       const struct an_roofline_point *point, size_t index, double share)
+/* One marker a bound, so that no colour is needed: a circle below the memory roof, a diamond below
+ * the compute roof, a square where caches serve the bytes, triangles where the count or nothing is
+ * known. */
+static const struct marker {
+    const char *bound, *class, *means;
+    const char *path; /* within -1 .. 1 */
+} markers[] = {
+    {"memory", "memory", "memory-bound", "M-1 0a1 1 0 1 0 2 0a1 1 0 1 0-2 0"},
+    {"compute", "compute", "compute-bound", "M0-1.15L1.15 0L0 1.15L-1.15 0Z"},
+    {"cached", "cached", "served by caches", "M-.9-.9H.9V.9H-.9Z"},
+    {"reduced", "cached", "fewer multiplications than counted", "M0 1.1L1.05-.85H-1.05Z"},
+    {NULL, "open", "bound not known", "M0-1.1L1.05.85H-1.05Z"},
+};
+
+static const struct marker *marker_of(const struct an_roofline_point *point)
 {
-    double x = px(plot, point->intensity), y = py(plot, point->achieved_flops),
-           size = 6 + 12 * sqrt(share);
-    bool memory = point->bound && strcmp(point->bound, "compute") != 0;
-    fprintf(page->out, "<circle class=\"point %s\" cx=\"%.5g\" cy=\"%.5g\" r=\"%.3g\"><title>",
-            memory ? "memory" : "compute", x, y, size);
+    const struct marker *marker = markers;
+    while (marker->bound && (!point->bound || strcmp(marker->bound, point->bound) != 0))
+        marker++;
+    return marker;
+}
+
+static double point_size(const struct an_roofline_point *point, double total)
+{
+    return 6 + 12 * sqrt(total > 0 ? (double)point->time_ns / total : 0);
+}
+
+/* Draws one operation as the marker of its bound, whose area grows with its share of time; the
+ * largest ones have a letter. */
+static void draw_point(struct page *page, const struct plot *plot,
+                       const struct an_roofline_point *point, size_t index, double size)
+{
+    double x = px(plot, point->intensity), y = py(plot, point->achieved_flops);
+    const struct marker *marker = marker_of(point);
+    fprintf(page->out,
+            "<path class=\"point %s\" transform=\"translate(%.5g %.5g) scale(%.3g)\" "
+            "d=\"%s\"><title>",
+            marker->class, x, y, size, marker->path);
     html_text(page->out, point->name, 100);
-    fprintf(page->out, ": %s, %s, %s FLOP a byte, %s</title></circle>\n",
+    fprintf(page->out, ": %s, %s, %s FLOP a byte, %s</title></path>\n",
             TIME_TEXT((double)point->time_ns), SI_TEXT(point->achieved_flops, "FLOP/s"),
             DIGITS_TEXT(point->intensity, 3), rep_or(point->bound, "bound unknown"));
     if (index < LETTERS)
         svg_text(page, x, y + 4, SVG_MIDDLE, "on", "%c", (int)('A' + index));
+}
+
+/* What an operation is called: with its pass, and with its work where several shapes of it have a
+ * point. */
+static void point_label(const struct an_result *result, size_t i, char *text, size_t size)
+{
+    const struct an_roofline_point *point = &result->points[i];
+    bool several = false;
+    char name[1200];
+    for (size_t k = 0; k < result->point_count; k++)
+        several = several || (k != i && !strcmp(result->points[k].name, point->name) &&
+                              !strcmp(result->points[k].pass, point->pass));
+    const char *pass = strstr(point->name, point->pass) ? "" : point->pass;
+    rep_kernel_name(name, sizeof name, rep_or(point->name, "(unnamed)"));
+    snprintf(text, size, "%.60s%s%.20s", name, *pass ? " " : "", pass);
+    size_t used = strlen(text);
+    if (several && point->flops_per_call.valid && used < size)
+        snprintf(text + used, size - used, " %s",
+                 SI_TEXT((double)point->flops_per_call.value, "FLOP"));
+    else if (several && used < size) /* shapes of alike intensity */
+        snprintf(text + used, size - used, " %s FLOP/byte", DIGITS_TEXT(point->intensity, 3));
+}
+
+static bool is_free(const struct label_box *used, size_t count, const struct label_box *box)
+{
+    for (size_t i = 0; i < count; i++)
+        if (box->left < used[i].right && box->right > used[i].left &&
+            fabs(box->top - used[i].top) < LABEL_TALL)
+            return false;
+    return box->left >= LEFT && box->right <= WIDTH - RIGHT && box->top > 0 &&
+           box->top < HEIGHT - BOTTOM;
+}
+
+/* Names the points with most time beside them, where the name covers neither a point nor another
+ * name; the list of letters has all names. */
+static void draw_labels(struct page *page, const struct plot *plot, const struct an_result *result,
+                        double total)
+{
+    struct label_box used[POINTS_MOST + LABELS_MOST + ROOFS_MOST];
+    size_t count = plot->roofs;
+    memcpy(used, plot->roof, count * sizeof *used);
+    for (size_t i = 0; i < result->point_count && i < POINTS_MOST; i++)
+        if (is_drawn(&result->points[i])) {
+            double x = px(plot, result->points[i].intensity),
+                   size = point_size(&result->points[i], total);
+            used[count++] =
+                (struct label_box){x - size, x + size, py(plot, result->points[i].achieved_flops)};
+        }
+    for (size_t i = 0; i < result->point_count && i < LABELS_MOST; i++) {
+        char text[120];
+        if (!is_drawn(&result->points[i]))
+            continue;
+        point_label(result, i, text, sizeof text);
+        int columns = rep_clean((char[PAGE_TEXT]){0}, PAGE_TEXT, text, LABEL_COLUMNS, true);
+        double x = px(plot, result->points[i].intensity),
+               y = py(plot, result->points[i].achieved_flops), wide = columns * LETTER_WIDE,
+               size = point_size(&result->points[i], total) + 3;
+        const struct label_box place[] = {{x + size, x + size + wide, y},
+                                          {x - size - wide, x - size, y},
+                                          {x - wide / 2, x + wide / 2, y - size - 6},
+                                          {x - wide / 2, x + wide / 2, y + size + 8}};
+        for (size_t k = 0; k < sizeof place / sizeof *place; k++)
+            if (is_free(used, count, &place[k])) {
+                char clean[PAGE_TEXT];
+                rep_clean(clean, sizeof clean, text, LABEL_COLUMNS, true);
+                svg_text(page, place[k].left, place[k].top + 4, SVG_START, "name", "%s", clean);
+                used[count++] = place[k];
+                break;
+            }
+    }
+}
+
+/* The markers that occur and what they mean. */
+static void write_markers(struct page *page, const struct an_result *result)
+{
+    fputs("<ul class=\"legend\">\n", page->out);
+    for (size_t k = 0; k < sizeof markers / sizeof *markers; k++) {
+        bool any = false;
+        for (size_t i = 0; i < result->point_count && i < POINTS_MOST; i++)
+            any = any ||
+                  (is_drawn(&result->points[i]) && marker_of(&result->points[i]) == &markers[k]);
+        if (any)
+            fprintf(page->out,
+                    "<li><svg class=\"key\" width=\"18\" height=\"18\" viewBox=\"-1.4 -1.4 2.8 "
+                    "2.8\" aria-hidden=\"true\" focusable=\"false\"><path class=\"point %s\" "
+                    "d=\"%s\"/></svg> %s</li>\n",
+                    markers[k].class, markers[k].path, markers[k].means);
+    }
+    fputs("</ul>\n", page->out);
 }
 
 /* What the letters mean, in the order of the table. */
@@ -186,7 +319,9 @@ static void write_letters(struct page *page, const struct an_result *result)
 {
     fputs("<ol class=\"letters\" type=\"A\">\n", page->out);
     for (size_t i = 0; i < result->point_count && i < LETTERS; i++) {
-        html_between(page->out, "<li>", rep_or(result->points[i].name, "(unnamed)"), 60, "</li>\n");
+        char text[120];
+        point_label(result, i, text, sizeof text);
+        html_between(page->out, "<li>", text, 60, "</li>\n");
     }
     fputs("</ol>\n", page->out);
 }
@@ -240,11 +375,10 @@ static void draw_points(struct page *page, const struct plot *plot, const struct
     for (size_t i = result->point_count < POINTS_MOST ? result->point_count : POINTS_MOST;
          i-- > 0;) /* the largest on top */
         if (is_drawn(&result->points[i]))
-            draw_point(page, plot, &result->points[i], i,
-                       total > 0 ? (double)result->points[i].time_ns / total : 0);
+            draw_point(page, plot, &result->points[i], i, point_size(&result->points[i], total));
 }
 
-static void draw_roofs(struct page *page, const struct plot *plot, const struct an_result *result,
+static void draw_roofs(struct page *page, struct plot *plot, const struct an_result *result,
                        double flops)
 {
     double used[64];
@@ -268,17 +402,17 @@ void html_roofline(struct page *page, const struct an_result *result)
         drawn += is_drawn(&result->points[i]);
         under += result->points[i].bound && strcmp(result->points[i].bound, "compute") != 0;
     }
-    svg_begin(
-        page, "roofline",
-        "Roofline, log-log: circles grow with time; filled: memory-bound, ringed: compute-bound",
-        WIDTH, HEIGHT,
-        "%zu of %zu points are memory-bound; the one with the most time is %.80s. The table "
-        "below lists all of them.",
-        under, drawn, result->points[0].name);
+    svg_begin(page, "roofline",
+              "Roofline, log-log: markers grow with time, their form is the bound", WIDTH, HEIGHT,
+              "%zu of %zu points are memory-bound; the one with the most time is %.80s. The table "
+              "below lists all of them.",
+              under, drawn, result->points[0].name);
     draw_grid(page, &plot);
     draw_roofs(page, &plot, result, flops);
     draw_points(page, &plot, result, total);
+    draw_labels(page, &plot, result, total);
     svg_end(page);
+    write_markers(page, result);
     write_letters(page, result);
     write_data(page->format, result, &plot, flops);
 }

@@ -227,10 +227,9 @@ static size_t end_of_rank(const struct an_result *result, size_t begin)
     return end;
 }
 
-/* Draws the points of a rank as a line, and the steps that statistics exclude as squares. Returns
- * the first point of the next rank. */
-static size_t draw_line(struct page *page, const struct trend *trend,
-                        const struct an_result *result, size_t begin, int series)
+/* Draws the points of a rank as a line, and the steps that statistics exclude as squares. */
+static void draw_line(struct page *page, const struct trend *trend, const struct an_result *result,
+                      size_t begin, int series)
 {
     size_t end = end_of_rank(result, begin), each, count;
     count = end - begin;
@@ -253,7 +252,6 @@ static size_t draw_line(struct page *page, const struct trend *trend,
     }
     fputs("\"/>\n", page->out);
     draw_excluded(page, trend, result, begin, end);
-    return end;
 }
 
 /* The number of a slow step above its circle; at the top edge beside it. */
@@ -317,27 +315,41 @@ static void trend_data(struct html *html, const struct an_result *result)
     fputs("],", html->data);
 }
 
+/* First points of the ranks that have a line: the one that holds the others back first. *ranks: how
+ * many there are. Returns how many have a line. */
+static size_t choose_lines(const struct an_result *result, size_t begin[RANKS_MOST], size_t *ranks)
+{
+    int64_t slow = an_straggler_rank(&result->ranks);
+    size_t count = 0;
+    *ranks = 0;
+    for (int others = 0; others < 2; others++)
+        for (size_t i = 0; i < result->step_point_count; i = end_of_rank(result, i)) {
+            *ranks += (size_t)others;
+            if (count < RANKS_MOST && (result->step_points[i].rank == slow) == !others)
+                begin[count++] = i;
+        }
+    return count;
+}
+
 /* Which line is which rank. */
 static void trend_legend(struct page *page, const struct an_result *result)
 {
     const struct an_step_point *point = result->step_points;
-    size_t ranks = 0;
-    for (size_t i = 0; i < result->step_point_count; i++)
-        ranks += !i || point[i].rank != point[i - 1].rank;
+    size_t begin[RANKS_MOST], ranks, lines = choose_lines(result, begin, &ranks);
+    int64_t slow = an_straggler_rank(&result->ranks);
     if (ranks < 2)
         return;
     fputs("<ul class=\"legend\">\n", page->out);
-    for (size_t i = 0, line = 0; i < result->step_point_count && line < RANKS_MOST; i++)
-        if (!i || point[i].rank != point[i - 1].rank)
-            fprintf(page->out,
-                    "<li><svg class=\"key\" width=\"36\" height=\"16\" aria-hidden=\"true\" "
-                    "focusable=\"false\"><path class=\"line "
-                    "s%zu\" d=\"M0 8h36\"/></svg> rank %" PRId64 "</li>\n",
-                    line++, point[i].rank);
+    for (size_t line = 0; line < lines; line++)
+        fprintf(page->out,
+                "<li><svg class=\"key\" width=\"36\" height=\"16\" aria-hidden=\"true\" "
+                "focusable=\"false\"><path class=\"line "
+                "s%zu\" d=\"M0 8h36\"/></svg> rank %" PRId64 "%s</li>\n",
+                line, point[begin[line]].rank,
+                point[begin[line]].rank == slow ? ", the slowest" : "");
     fputs("</ul>\n", page->out);
-    if (ranks > RANKS_MOST)
-        fprintf(page->out, "<p class=\"more\">%zu more ranks have no line.</p>\n",
-                ranks - RANKS_MOST);
+    if (ranks > lines)
+        fprintf(page->out, "<p class=\"more\">%zu more ranks have no line.</p>\n", ranks - lines);
 }
 
 static void draw_levels(struct page *page, const struct trend *trend, const struct an_steps *steps)
@@ -350,9 +362,9 @@ static void draw_levels(struct page *page, const struct trend *trend, const stru
 
 static void draw_lines(struct page *page, const struct trend *trend, const struct an_result *result)
 {
-    size_t next = 0;
-    for (int series = 0; series < RANKS_MOST && next < result->step_point_count; series++)
-        next = draw_line(page, trend, result, next, series);
+    size_t begin[RANKS_MOST], ranks, lines = choose_lines(result, begin, &ranks);
+    for (size_t line = 0; line < lines; line++)
+        draw_line(page, trend, result, begin[line], (int)line);
 }
 
 static void begin_trend(struct page *page, const struct an_steps *steps)
@@ -376,7 +388,7 @@ static void find_bounds(struct trend *trend, const struct an_result *result)
     }
 }
 
-/* One line for each of the first ranks. The scale ends at four times the 95th percentile at
+/* One line for each of some ranks. The scale ends at four times the 95th percentile at
  * most: a longer step is drawn at the upper edge. */
 void html_trend(struct page *page, const struct an_result *result)
 {

@@ -9,6 +9,8 @@
 
 #include "reports/words/escape.h"
 
+#define SENTENCE_COLUMNS 1000
+
 /* Escapes what HTML gives a meaning to, in text and in attributes. */
 void html_text(FILE *out, const char *text, int columns)
 {
@@ -57,10 +59,29 @@ void html_json(FILE *out, const char *text, int columns)
     fputc('"', out);
 }
 
+void html_sentence(FILE *out, const char *text)
+{
+    while (*text == ' ')
+        text++;
+    for (const char *open; (open = strchr(text, '`'));) {
+        const char *close = strchr(open + 1, '`');
+        char part[PAGE_TEXT];
+        if (!close)
+            break;
+        snprintf(part, sizeof part, "%.*s", (int)(open - text), text);
+        html_text(out, part, SENTENCE_COLUMNS);
+        snprintf(part, sizeof part, "%.*s", (int)(close - open - 1), open + 1);
+        html_between(out, "<code>", part, SENTENCE_COLUMNS, "</code>");
+        text = close + 1;
+    }
+    html_text(out, text, SENTENCE_COLUMNS);
+}
+
 void html_close_list(struct page *page)
 {
-    static const char *const ends[] = {"", "</dl>\n", "</ol>\n"};
+    static const char *const ends[] = {"", "</dl>\n", "</li>\n</ol>\n"};
     struct html *html = page->format;
+    html->entry = false;
     fputs(ends[html->list], page->out);
     html->list = HTML_NO_LIST;
 }

@@ -169,15 +169,19 @@ static unsigned draw_track(struct page *page, const struct drawing *drawing,
     return used;
 }
 
+/* The caption names the step and, of several ranks, the one that holds the others back; slow: that
+ * rank, -1: none does. */
 static void begin_step(struct page *page, const struct an_timeline_step *step, bool ranks,
-                       double height)
+                       int64_t slow, double height)
 {
-    char caption[200], rank[40] = "";
+    char caption[200], rank[40] = "", slowest[60] = "";
     if (ranks)
         snprintf(rank, sizeof rank, " of rank %" PRId64, step->rank);
-    snprintf(caption, sizeof caption, "%s step: %" PRId64 "%s, %s",
+    if (ranks && slow >= 0)
+        snprintf(slowest, sizeof slowest, "; rank %" PRId64 " is the slowest", slow);
+    snprintf(caption, sizeof caption, "%s step: %" PRId64 "%s, %s%s",
              step->which[0] == 't' ? "Typical" : "Worst", step->index, rank,
-             TIME_TEXT(step->ms * 1e6));
+             TIME_TEXT(step->ms * 1e6), slowest);
     svg_begin(page, "timeline", caption, WIDTH, height,
               "Rows of threads and streams over the %s of the step. The table below says how busy "
               "each was.",
@@ -186,7 +190,8 @@ static void begin_step(struct page *page, const struct an_timeline_step *step, b
 
 /* Draws one step. `ranks`: tracks of several ranks are in the picture, so labels name the rank.
  * Returns the classes that occur, as bits. */
-static unsigned draw_step(struct page *page, const struct an_timeline_step *step, bool ranks)
+static unsigned draw_step(struct page *page, const struct an_timeline_step *step, bool ranks,
+                          int64_t slow)
 {
     double height = 34, y = 6;
     struct drawing drawing = {.step = step};
@@ -197,7 +202,7 @@ static unsigned draw_step(struct page *page, const struct an_timeline_step *step
     if (find_threshold(step, NAMED_MOST, &drawing.named_ns) ||
         find_threshold(step, NAMED_MOST + SMALL_MOST, &drawing.least_ns))
         return 0;
-    begin_step(page, step, ranks, height);
+    begin_step(page, step, ranks, slow, height);
     svg_time_axis(page, step->ms, LEFT, WIDTH, scale(&drawing), height);
     for (size_t k = 0; k < step->track_count; k++) {
         const struct an_timeline_track *track = &step->track[k];
@@ -220,11 +225,8 @@ static void find_features(const struct an_timeline *timeline, bool *ranks, bool 
         }
 }
 
-/* Finds first whether several ranks, and the critical path, are in any of the steps: labels and
- * the note below depend on it. */
-void html_timeline(struct page *page, const struct an_result *result)
+void html_classes(struct page *page, unsigned used)
 {
-    const struct an_timeline *timeline = &result->timeline;
     static const char *const name[AN_CLASS_COUNT] = {
         [AN_CLASS_COMPUTE] = "compute",
         [AN_CLASS_COMM] = "communication",
@@ -234,14 +236,23 @@ void html_timeline(struct page *page, const struct an_result *result)
         [AN_CLASS_IO] = "storage",
         [AN_CLASS_HOST] = "host: launches, framework, waits",
         [AN_CLASS_UNATTRIBUTED] = "ranges without a declared role"};
+    svg_legend(page, used, name);
+}
+
+/* Finds first whether several ranks, and the critical path, are in any of the steps: labels and
+ * the note below depend on it. */
+void html_timeline(struct page *page, const struct an_result *result)
+{
+    const struct an_timeline *timeline = &result->timeline;
     unsigned used = 0;
     bool ranks = false, path = false;
+    int64_t slow = an_straggler_rank(&result->ranks);
     find_features(timeline, &ranks, &path);
     for (size_t i = 0; i < timeline->step_count && !timeline->reason; i++)
-        used |= draw_step(page, &timeline->step[i], ranks);
+        used |= draw_step(page, &timeline->step[i], ranks, slow);
     if (!used)
         return;
-    svg_legend(page, used, name);
+    html_classes(page, used);
     if (path)
         fputs("<p>A line below a row marks the critical path.</p>\n", page->out);
 }

@@ -16,10 +16,10 @@ struct rep_options {
     bool definitions; /* text: append the definitions of every metric (JSON never does) */
     int ops;          /* rows of the ops table in text; 0 = 12 */
     const char *by;   /* table of device time: "op" (also NULL), "module", "line", "annotation" */
-    bool brief; /* text: the first screen only, of at most `lines` lines where 80 columns are there
-                 */
-    int lines;  /* of that screen; 0 = 28 */
-    size_t explain;       /* text, Markdown, HTML: only the card of this finding, from 1; 0: all */
+    bool brief;     /* text, Markdown: the first screen only; of text at most `lines` lines where 80
+                       columns are there */
+    int lines;      /* of that screen; 0 = 28 */
+    size_t explain; /* text, Markdown, HTML: only the card of this finding, from 1; 0: all */
     const char *sections; /* text, Markdown, HTML: only these, "budget,trust"; NULL: all */
 };
 

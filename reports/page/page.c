@@ -102,6 +102,12 @@ void page_term(struct page *page, const char *term, const char *unit, const char
     page->ops->term(page, term, unit, text);
 }
 
+void page_part(struct page *page, const char *name)
+{
+    if (page->ops->part)
+        page->ops->part(page, name);
+}
+
 void page_picture(struct page *page, enum page_picture which, const struct an_result *result)
 {
     if (page->ops->picture)

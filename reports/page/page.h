@@ -31,7 +31,9 @@ enum page_picture {
     PAGE_FLAME,
     PAGE_STACKS,
     PAGE_HEAT,
-    PAGE_PATH
+    PAGE_PATH,
+    PAGE_TILES,
+    PAGE_CURVES
 };
 
 struct page {
@@ -68,6 +70,7 @@ struct page_ops {
                   const char *text);
     void (*term)(struct page *page, const char *term, const char *unit, const char *text);
     void (*table)(struct page *page, const struct rep_table *table);
+    void (*part)(struct page *page, const char *name); /* NULL: a format without columns */
     void (*picture)(struct page *page, enum page_picture which,
                     const struct an_result *result); /* NULL: a format without pictures */
 };
@@ -102,6 +105,8 @@ void page_entry(struct page *page, size_t number, const char *id, const char *ga
                 const char *text);
 /* A word and what it means. unit: "" for none. */
 void page_term(struct page *page, const char *term, const char *unit, const char *text);
+/* Begins a part of the first screen, which formats may set beside another one; NULL ends it. */
+void page_part(struct page *page, const char *name);
 /* A picture of a part of the result; nothing where the format draws none, or the part has no rows.
  */
 void page_picture(struct page *page, enum page_picture which, const struct an_result *result);

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "reports/page/table.h"
 #include "reports/sections/sections.h"
@@ -102,6 +103,65 @@ void rep_section_steps(struct page *page, const struct an_result *result)
     rep_table_write(page, &all);
 }
 
+/* ---- over time ------------------------------------------------------------------------------- */
+
+static const struct an_curve *curve_of(const void *row)
+{
+    return row;
+}
+static void name_curve(char name[REP_NAME], const void *row)
+{
+    snprintf(name, REP_NAME, "%s: %.100s", curve_of(row)->quantity, curve_of(row)->name);
+}
+static void curve_value(char cell[REP_CELL], const void *row, double value)
+{
+    const char *unit = curve_of(row)->unit;
+    if (!strcmp(unit, "bytes"))
+        page_bytes(cell, value);
+    else
+        snprintf(cell, REP_CELL, "%s%s%s", NUMBER_TEXT(value), *unit ? " " : "", unit);
+}
+static void curve_first(char cell[REP_CELL], const void *row)
+{
+    curve_value(cell, row, curve_of(row)->point[0].value);
+}
+static void curve_last(char cell[REP_CELL], const void *row)
+{
+    curve_value(cell, row, curve_of(row)->point[curve_of(row)->count - 1].value);
+}
+static void curve_extreme(char cell[REP_CELL], const void *row, double sign)
+{
+    const struct an_curve *curve = curve_of(row);
+    double most = -INFINITY;
+    for (size_t i = 0; i < curve->count; i++)
+        most = fmax(most, sign * curve->point[i].value);
+    curve_value(cell, row, sign * most);
+}
+static void curve_least(char cell[REP_CELL], const void *row)
+{
+    curve_extreme(cell, row, -1);
+}
+static void curve_most(char cell[REP_CELL], const void *row)
+{
+    curve_extreme(cell, row, 1);
+}
+REP_CELL_OF(curve_samples, an_curve, rep_cell_integer, samples)
+static const struct rep_column of_curve[] = {{"first", 14, curve_first},
+                                             {"last", 14, curve_last},
+                                             {"least", 14, curve_least},
+                                             {"most", 14, curve_most},
+                                             {"samples", 9, curve_samples}};
+
+void rep_section_over_time(struct page *page, const struct an_result *result)
+{
+    page_picture(page, PAGE_CURVES, result);
+    const struct rep_table table = {.title = "Over the run",
+                                    .name = name_curve,
+                                    REP_COLUMNS(of_curve),
+                                    REP_ROWS_OF(result->curves, result->curve_count)};
+    rep_table_write(page, &table);
+}
+
 /* ---- timeline -------------------------------------------------------------------------------- */
 
 struct track_row {
@@ -160,8 +220,11 @@ static void step_table(struct page *page, const struct an_timeline_step *timelin
 
 void rep_section_timeline(struct page *page, const struct an_result *result)
 {
-    if (!result->step_point_count)
+    if (!result->step_point_count) {
+        if (!result->events.reason) /* a page can show ranges that are in no step */
+            page_picture(page, PAGE_TIMELINE, result);
         return;
+    }
     if (result->timeline.reason) {
         not_drawn(page, "Timeline", result->timeline.reason);
         return;
@@ -325,7 +388,31 @@ static void heat_worst(char cell[REP_CELL], const void *row)
     if (worst > 0)
         snprintf(cell, REP_CELL, "%s in step %" PRId64, TIME_TEXT(worst * 1e6), index);
 }
-static const struct rep_column of_heat[] = {{"step", 9, heat_step},
+/* The mean step without the mean wait for other ranks; NAN: one of them is not known. */
+static double own_of(const struct heat_row *heat_row)
+{
+    return mean_of(heat_row, heat_row->heat->step_ms) -
+           mean_of(heat_row, heat_row->heat->waiting_ms);
+}
+static void heat_own(char cell[REP_CELL], const void *row)
+{
+    double ms = own_of(row);
+    if (isfinite(ms))
+        page_time(cell, ms * 1e6);
+}
+/* Most own time first, or the longest steps where waiting is not known. */
+static int slower_first(const void *left, const void *right)
+{
+    const struct heat_row *first = left, *second = right;
+    double own = own_of(first), other = own_of(second);
+    if (!isfinite(own) || !isfinite(other)) {
+        own = mean_of(first, first->heat->step_ms);
+        other = mean_of(second, second->heat->step_ms);
+    }
+    return 2 * REP_COMPARE(other, own) + REP_COMPARE(first->at, second->at);
+}
+static const struct rep_column of_heat[] = {{"own", 9, heat_own},
+                                            {"step", 9, heat_step},
                                             {"waiting", 9, heat_waiting},
                                             {"transfer", 10, heat_transfer},
                                             {"longest", 20, heat_worst}};
@@ -338,8 +425,10 @@ void rep_section_heat(struct page *page, const struct an_result *result)
     struct heat_row *rows = calloc(heat->ranks, sizeof *rows);
     for (size_t i = 0; rows && i < heat->ranks; i++)
         rows[i] = (struct heat_row){heat, i};
+    if (rows)
+        qsort(rows, heat->ranks, sizeof *rows, slower_first);
     page_picture(page, PAGE_HEAT, result);
-    const struct rep_table table = {.title = "Ranks, mean of a step",
+    const struct rep_table table = {.title = "Ranks, slowest first, mean of a step",
                                     .name = name_heat,
                                     .words = true,
                                     REP_COLUMNS(of_heat),

@@ -21,8 +21,10 @@ static const struct section {
     rep_section *write;
     enum how how;
 } sections[] = {
-    {"findings", "What to change", rep_section_findings, SHOWN},
+    {"findings", "All findings", rep_section_findings, FOLDED},
     {"budget", "Where a step goes", rep_section_budget, SHOWN},
+    {"timeline", "Timeline", rep_section_timeline, DRAWN},
+    {"over-time", "Over time", rep_section_over_time, DRAWN},
     {"run", "The run in numbers", rep_section_throughput, SHOWN},
     {NULL, NULL, rep_section_utilization, SHOWN},
     {NULL, NULL, rep_section_phases, SHOWN},
@@ -38,6 +40,7 @@ static const struct section {
     {"path-step", "Critical path through a step", rep_section_path_step, DRAWN},
     {"advice", "What changes would do", rep_section_advice, FOLDED},
     {"communication", "Communication", rep_section_communication_tables, FOLDED},
+    {"heat", "Ranks and steps", rep_section_heat, DRAWN},
     {"devices", "Devices", rep_section_devices, FOLDED},
     {"absent", "Non-compute time", rep_section_noncompute, SHOWN},
     {"host-to-device", "Host and device", rep_section_host_to_device, FOLDED},
@@ -47,10 +50,8 @@ static const struct section {
     {"python", "Python", rep_section_python, FOLDED},
     {"attribution", "GPU time by operator", rep_section_attribution, FOLDED},
     {"roofline", "Roofline", rep_section_roofline, SHOWN},
-    {"timeline", "Timeline", rep_section_timeline, DRAWN},
     {"steps", "Every step", rep_section_steps, DRAWN},
     {"flame", "Flame graph", rep_section_flame, DRAWN},
-    {"heat", "Ranks and steps", rep_section_heat, DRAWN},
     {"compat", "Figures of other tools", rep_section_compat, FOLDED},
     {"trust", "Trust", rep_section_trust, SHOWN},
     {NULL, NULL, NULL, SHOWN},
@@ -116,16 +117,9 @@ static void write_row(struct page *page, const struct an_result *result,
     section->write(page, result);
 }
 
-/* A row without an id continues the section above it, so it is skipped with it. */
-void rep_sections_write(struct page *page, const struct an_result *result, bool definitions)
+/* What ran, the verdict, and what makes the run a bad witness. */
+static void write_verdict(struct page *page, const struct an_result *result)
 {
-    bool skip = false;
-    page->missing = result->trust.missing;
-    rep_section_header(page, result);
-    if (page->explain) {
-        rep_section_card(page, result, page->explain);
-        return;
-    }
     page_blank(page);
     page_title(page, result->verdict);
     page_blank(page);
@@ -133,6 +127,12 @@ void rep_sections_write(struct page *page, const struct an_result *result, bool 
         page_text(page, 0, result->caution);
         page_blank(page);
     }
+}
+
+/* A row without an id continues the section above it, so it is skipped with it. */
+static void write_sections(struct page *page, const struct an_result *result, bool definitions)
+{
+    bool skip = false;
     for (const struct section *section = sections; section->write; section++) {
         skip = section->id ? skipped(page, section) : skip;
         if (!skip)
@@ -145,6 +145,23 @@ void rep_sections_write(struct page *page, const struct an_result *result, bool 
     if (definitions && !page->sections) {
         page_section(page, "definitions", "Definitions", true);
         rep_section_definitions(page);
+    }
+}
+
+/* Lines of a terminal have the first screen as a report of its own; other formats begin with it. */
+void rep_sections_write(struct page *page, const struct an_result *result, bool definitions)
+{
+    page->missing = result->trust.missing;
+    if (page->explain) {
+        rep_section_header(page, result);
+        rep_section_card(page, result, page->explain);
+    } else if (page->ops == &page_lines || page->sections) {
+        rep_section_header(page, result);
+        write_verdict(page, result);
+        write_sections(page, result, definitions);
+    } else {
+        rep_section_summary(page, result, REP_DETAIL_MOST);
+        write_sections(page, result, definitions);
     }
 }
 

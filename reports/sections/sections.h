@@ -28,8 +28,9 @@ const char *rep_sections_id(size_t index);
  * its kind has nothing to say; for what is absent it gives the reason. */
 typedef void rep_section(struct page *page, const struct an_result *result);
 
-/* The first screen. detail 4 has the texts whole; each smaller one shortens them further, down to
- * 0.
+#define REP_DETAIL_MOST 4
+/* The first screen. REP_DETAIL_MOST has the texts whole; each smaller one shortens them further,
+ * down to 0.
  */
 void rep_section_summary(struct page *page, const struct an_result *result, int detail);
 
@@ -37,7 +38,7 @@ rep_section rep_section_header, rep_section_findings, rep_section_cards, rep_sec
 void rep_section_card(struct page *page, const struct an_result *result, size_t number);
 rep_section rep_section_budget, rep_section_noncompute, rep_section_critical_path;
 rep_section rep_section_advice, rep_section_steps, rep_section_timeline, rep_section_flame;
-rep_section rep_section_heat;
+rep_section rep_section_heat, rep_section_over_time;
 rep_section rep_section_path_step; /* the way of the critical path through a typical step */
 
 /* One or two lines each. */

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "reports/page/lines.h"
 #include "reports/sections/sections.h"
 #include "reports/sections/tables.h"
 #include "reports/words/escape.h"
@@ -49,9 +50,10 @@ static void try_line(struct page *page, const struct an_result *result, size_t s
     for (size_t i = 0; i < shown; i++)
         if (result->findings[i].setting) {
             char text[PAGE_TEXT];
+            const char *quote = page->ops == &page_lines ? "" : "`";
             snprintf(text, sizeof text,
-                     "try: tacho verify %.1000s %zu (records both again, compares them)",
-                     result->run.file, i + 1);
+                     "try: %stacho verify %.1000s %zu%s (records both again, compares them)", quote,
+                     result->run.file, i + 1, quote);
             page_text(page, 4, text);
             return;
         }
@@ -66,6 +68,17 @@ static void fix(struct page *page, const struct an_finding *finding, size_t numb
     some_lines(page, 4, finding->action, lines);
 }
 
+/* Says what the gains are where there is room for it. */
+static void fixes_head(struct page *page, enum an_listed listing)
+{
+    char text[120];
+    snprintf(text, sizeof text, "%s%s", an_listed_text(listing),
+             listing == AN_LISTED_RANKED && page->ops != &page_lines
+                 ? ": throughput, with its interval"
+                 : "");
+    page_head(page, text);
+}
+
 static void fixes(struct page *page, const struct an_result *result, int detail)
 {
     size_t most = detail < FIXES_MOST ? (size_t)detail + 1 : FIXES_MOST, shown = 0;
@@ -73,7 +86,7 @@ static void fixes(struct page *page, const struct an_result *result, int detail)
     for (; shown < result->finding_count && shown < most; shown++) {
         const struct an_finding *finding = &result->findings[shown];
         if (an_finding_listed(finding) != listing)
-            page_head(page, an_listed_text(an_finding_listed(finding)));
+            fixes_head(page, an_finding_listed(finding));
         listing = an_finding_listed(finding);
         int lines = shown || detail < 3 ? 1 : 2;
         fix(page, finding, shown + 1, detail > 3 ? 0 : lines);
@@ -345,6 +358,45 @@ static void quality(struct page *page, const struct an_result *result)
     page_end(page);
 }
 
+/* What makes the run a bad witness. The verdict of some runs says it already. */
+static void caution(struct page *page, const struct an_result *result, int detail)
+{
+    char text[PAGE_TEXT];
+    bool repeats = strstr(result->verdict, "hold this run back") != NULL;
+    if (!result->caution || (detail <= 2 && repeats))
+        return;
+    rep_clean(text, sizeof text, result->caution,
+              detail > 2 ? PAGE_TEXT : (1 + (detail > 0)) * (page->width - 2 * WRAP_LOSS),
+              page->utf8);
+    page_line(page, "Caution", "%s", text);
+}
+
+/* Who holds the others back, for pages that show a rank among many. */
+static void slow_rank(struct page *page, const struct an_result *result)
+{
+    const struct an_straggler *straggler = &result->ranks.straggler;
+    if (page->ops == &page_lines || an_straggler_rank(&result->ranks) < 0)
+        return;
+    page_label(page, "Slow rank");
+    page_item(page, "%s", straggler->says);
+    page_value(page, straggler->excess_pct, "own time %.1f %% above its peers");
+    page_item(page, "%zu ranks compared", result->ranks.row_count);
+    page_end(page);
+}
+
+/* Other commands that say more; a page has it all below. */
+static void more(struct page *page, const struct an_result *result)
+{
+    page_label(page, "More");
+    page_item(page, "--full");
+    if (result->finding_count)
+        page_item(page, "--explain 1");
+    page_item(page, "--section ops,roofline");
+    page_item(page, "--html");
+    page_item(page, "tacho top");
+    page_end(page);
+}
+
 void rep_section_summary(struct page *page, const struct an_result *result, int detail)
 {
     char verdict[PAGE_TEXT];
@@ -355,26 +407,20 @@ void rep_section_summary(struct page *page, const struct an_result *result, int 
               detail ? PAGE_TEXT : VERDICT_MAX * (page->width - WRAP_LOSS), page->utf8);
     page_title(page, verdict);
     page_blank(page);
+    page_picture(page, PAGE_TILES, result);
+    page_part(page, "fixes");
     fixes(page, result, detail);
+    page_part(page, "stages");
     step_time(page, result, detail);
     outside_steps(page, result);
+    page_part(page, NULL);
+    page_picture(page, PAGE_TREND, result);
+    slow_rank(page, result);
     efficiency(page, result, detail);
-    bool repeats = strstr(result->verdict, "hold this run back") != NULL;
-    if (result->caution && (detail > 2 || !repeats)) {
-        rep_clean(verdict, sizeof verdict, result->caution,
-                  detail > 2 ? PAGE_TEXT : (1 + (detail > 0)) * (page->width - 2 * WRAP_LOSS),
-                  page->utf8);
-        page_line(page, "Caution", "%s", verdict);
-    }
+    caution(page, result, detail);
     not_checked(page, result, detail);
     quality(page, result);
     gap(page, detail);
-    page_label(page, "More");
-    page_item(page, "--full");
-    if (result->finding_count)
-        page_item(page, "--explain 1");
-    page_item(page, "--section ops,roofline");
-    page_item(page, "--html");
-    page_item(page, "tacho top");
-    page_end(page);
+    if (page->ops == &page_lines)
+        more(page, result);
 }

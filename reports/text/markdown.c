@@ -23,6 +23,7 @@ struct markdown {
     bool waiting, folded, inside; /* inside: a fold is open */
     bool started;                 /* something was written */
     bool list;                    /* the last line belongs to a list */
+    bool entry;                   /* the last block belongs to an entry of a numbered list */
     bool begins;                  /* the next text is the first of a block */
 };
 
@@ -166,6 +167,7 @@ static void block(struct page *page, bool item)
     markdown->started = true;
     markdown->waiting = false;
     markdown->list = item;
+    markdown->entry = false;
 }
 
 static void title(struct page *page, const char *text)
@@ -196,11 +198,15 @@ static void head(struct page *page, const char *text)
     prose_between(page, "#### ", text, "\n");
 }
 
+/* An indented text below an entry of a numbered list belongs to it. */
 static void text_block(struct page *page, int indent, const char *text)
 {
-    (void)indent;
+    struct markdown *markdown = page->format;
+    bool inside = indent && markdown->entry;
     block(page, false);
-    ((struct markdown *)page->format)->begins = true;
+    markdown->entry = inside;
+    fputs(inside ? "   " : "", page->out);
+    markdown->begins = true;
     prose(page, text);
     fputc('\n', page->out);
 }
@@ -244,9 +250,10 @@ static void entry(struct page *page, size_t number, const char *id, const char *
     block(page, true);
     fprintf(page->out, "%zu. **", number);
     prose(page, id);
-    prose_between(page, "** ", gain, ": ");
+    prose_between(page, "** ", gain, *text ? ": " : "");
     prose(page, text);
     fputc('\n', page->out);
+    ((struct markdown *)page->format)->entry = true;
 }
 
 /* A word of the definitions with its unit and its meaning. */
@@ -339,11 +346,15 @@ int rep_markdown_write(const struct an_result *result, const struct rep_options 
                         .ops = &ops,
                         .format = &markdown,
                         .utf8 = true,
+                        .width = TEXT_COLUMNS,
                         .rows = options->ops,
                         .by = options->by,
                         .sections = options->sections,
                         .explain = options->explain};
-    rep_sections_write(&page, result, options->definitions);
+    if (options->brief)
+        rep_section_summary(&page, result, REP_DETAIL_MOST);
+    else
+        rep_sections_write(&page, result, options->definitions);
     close_fold(&page);
     return page_flush(&page);
 }

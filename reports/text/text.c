@@ -10,9 +10,8 @@
 #include "reports/sections/sections.h"
 #include "tacho_error.h"
 
-#define LINES_MOST  28
-#define FULL_WIDTH  80
-#define DETAIL_MOST 4
+#define LINES_MOST 28
+#define FULL_WIDTH 80
 
 /* Prepares a page of lines; options may be NULL. */
 static struct page open_page(const struct rep_options *options, FILE *out)
@@ -46,7 +45,7 @@ static int write_brief(const struct an_result *result, const struct rep_options 
     size_t most = options->lines ? (size_t)options->lines : LINES_MOST;
     if (!options->lines && width < FULL_WIDTH) /* as much text in narrower lines */
         most = most * FULL_WIDTH / (size_t)width;
-    for (int detail = DETAIL_MOST; detail >= 0; detail--) {
+    for (int detail = REP_DETAIL_MOST; detail >= 0; detail--) {
         char *text = NULL;
         size_t bytes = 0;
         FILE *memory = open_memstream(&text, &bytes);

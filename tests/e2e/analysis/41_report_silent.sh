@@ -33,7 +33,8 @@ lost size '-f 1000'
 grep -q 'EVENTS LOST: [0-9.]* % of the events' out || fail "most: at the end of the run: $(cat out)"
 "$TACHO" report most.tacho > text || fail "report of most"
 grep -q '^EVENTS LOST: [0-9.]* % of the events are missing' text || fail "most: $(sed -n 3p text)"
-for format in --full --markdown --html; do
+for format in --full '--markdown --full' --html; do
+    # shellcheck disable=SC2086
     "$TACHO" report most.tacho $format > page || fail "most: $format"
     grep -q 'of the recorded events only: ' page || fail "most: $format: no table says that events are missing"
 done

@@ -20,7 +20,7 @@ OMP_NUM_THREADS=1 "$TACHO" run -o engine.tacho --no-peak --overhead 0 --stacks -
 reports() {
     local f
     "$TACHO" report "$1" > out.text 2> err || fail "$2: text: $(cat err)"
-    "$TACHO" report "$1" --markdown > out.markdown 2> err || fail "$2: markdown: $(cat err)"
+    "$TACHO" report "$1" --markdown --full > out.markdown 2> err || fail "$2: markdown: $(cat err)"
     "$TACHO" report "$1" --html > out.html 2> err || fail "$2: html: $(cat err)"
     "$TACHO" report "$1" --json > out.json 2> err || fail "$2: json: $(cat err)"
     python3 -m json.tool out.json > /dev/null || fail "$2: not JSON"

@@ -3,8 +3,8 @@
 
 usage: html_browser.py BROWSER PICTURES FILE...     PICTURES: a folder for screenshots, "" for none
 
-Every file is opened at the width of a telephone, of a tablet, of a laptop, of a large screen and in print, light and dark. The browser is driven over pipes by
-the DevTools protocol. Exit status 1 when something is wrong; each problem is one line.
+Every file is opened at the width of a telephone, of a tablet, of a laptop, of a large screen and in print, light and dark; at the
+laptop's its timeline, flame graph and tables are used. The browser is driven over pipes by the DevTools protocol. Exit status 1 when something is wrong; each problem is one line.
 """
 import base64
 import json
@@ -20,6 +20,8 @@ WAIT = 60  # seconds for one answer
 # name, width, height, media, telephone
 VIEWS = [("phone", 390, 844, "", True), ("tablet", 768, 1024, "", True), ("laptop", 1280, 800, "", False), ("wide", 2560, 1440, "", False),
          ("print", 794, 1123, "print", False)]
+
+WORDS = {"engine.html": "matmul.forward", "resnet50.html": "aten::conv2d"}  # what a reader looks for in a timeline
 
 CHECKS = r"""
 (function () {
@@ -139,6 +141,45 @@ PRESS = """
 """
 
 
+DRIVEN = """
+(function () {
+  var t = window.tacho && window.tacho.timeline, c = t && document.querySelector("#zoom canvas"), r = c && c.getBoundingClientRect();
+  if (c) c.scrollIntoView({ block: "center", behavior: "instant" });
+  r = c && c.getBoundingClientRect();
+  return JSON.stringify(t ? { from: t.view.from, to: t.view.to, whole: t.whole, x: r.left, y: r.top, width: r.width, height: r.height,
+    left: t.left(), texts: t.texts().length, count: document.querySelector("#zoom .zoom-count").textContent,
+    say: document.querySelector("#zoom .zoom-say").textContent } : null);
+})()
+"""
+
+WITHIN = """
+(function () {
+  var bad = [], figure = document.querySelector("figure[data-kind=flame]"), input = document.querySelector("input[aria-label^='Filter rows']");
+  function visible(table) { return Array.prototype.filter.call(table.tBodies[0].rows, function (r) { return !r.hidden; }).length; }
+  if (figure && figure.tacho) {
+    var f = figure.tacho, k = f.rows.reduce(function (best, row, i) { return i && row[1] > f.rows[best][1] ? i : best; }, 1);
+    f.open(k);
+    var at = figure.querySelector(".frame.at rect"), svg = figure.querySelector("svg");
+    if (!at || Math.abs(+at.getAttribute("width") - svg.viewBox.baseVal.width) > 0.01) bad.push("an opened frame of the flame graph is not as wide as it");
+    f.open(0);
+  }
+  if (input) {
+    var table = input.parentNode.nextElementSibling.querySelector("table"), all = visible(table), first = table.tBodies[0].rows[0].textContent;
+    input.value = first.slice(0, 200);
+    input.dispatchEvent(new Event("input"));
+    if (!(visible(table) >= 1 && visible(table) <= all)) bad.push("the filter of a table shows " + visible(table) + " of " + all + " rows");
+    input.value = "no such row \\u0000";
+    input.dispatchEvent(new Event("input"));
+    if (visible(table)) bad.push("the filter of a table hides nothing");
+    input.value = "";
+    input.dispatchEvent(new Event("input"));
+    if (visible(table) !== all) bad.push("the filter of a table does not end");
+  }
+  return JSON.stringify(bad);
+})()
+"""
+
+
 class Browser:
     """A browser without a window, and one page of it. Messages end in NUL: to it on descriptor 3, from it on 4."""
 
@@ -241,6 +282,53 @@ def complaints(events, url):
             yield "dialog: " + p["message"][:100]
 
 
+def mouse(b, kind, x, y, **more):
+    b.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+
+def press(b, key):
+    for kind in ("keyDown", "keyUp"):
+        b.ask("Input.dispatchKeyEvent", type=kind, key=key, text=key if kind == "keyDown" and len(key) == 1 else "")
+
+
+def drive(b, word):
+    """Uses the timeline as a reader would: click, wheel, drag, keys, search. Yields what is wrong. word: what to search for."""
+    def state():
+        b.settle(0.1)
+        return json.loads(b.value(DRIVEN))
+    yield from json.loads(b.value(WITHIN))
+    begin = state()
+    if not begin:
+        return
+    x, y = begin["x"] + (begin["left"] + begin["width"]) / 2, begin["y"] + 60
+    for kind in ("mousePressed", "mouseReleased"):
+        mouse(b, kind, x, y, button="left", clickCount=1)
+    mouse(b, "mouseWheel", x, y, deltaX=0, deltaY=-400)
+    near = state()
+    if not near["to"] - near["from"] < 0.6 * (begin["to"] - begin["from"]):
+        yield "the wheel does not zoom the timeline: %s" % near
+    mouse(b, "mousePressed", x, y, button="left", clickCount=1)
+    for step in range(1, 6):
+        mouse(b, "mouseMoved", x - 40 * step, y, button="left", buttons=1)
+    mouse(b, "mouseReleased", x - 200, y, button="left", clickCount=1)
+    moved = state()
+    shown = near["to"] - near["from"]
+    if abs(moved["from"] - near["from"] - shown * 200 / (near["width"] - near["left"])) > 0.02 * shown:
+        yield "dragging moves the timeline from %s to %s" % (near["from"], moved["from"])
+    press(b, "0")
+    if state()["to"] != begin["whole"]:
+        yield "0 does not show all of the timeline"
+    press(b, "/")
+    b.ask("Input.insertText", text=word)
+    press(b, "Enter")
+    found = state()
+    if not found["count"].startswith("1 of ") or word not in found["say"]:
+        yield "a search for %s: %s, %s" % (word, found["count"], found["say"])
+    if not found["texts"]:
+        yield "no name is to be read after a search"
+    b.value("document.querySelector('#zoom input').value = ''; 1")
+
+
 def look(b, path, view, scheme, pictures):
     name, width, height, media, phone = view
     url = "file://" + os.path.abspath(path)
@@ -259,6 +347,8 @@ def look(b, path, view, scheme, pictures):
         with open(os.path.join(pictures, "%s-%s-%s.png" % (stem, name, scheme)), "wb") as out:
             out.write(base64.b64decode(shot["data"]))
     pressed = 0
+    if name == "laptop" and scheme == "light":
+        problems += drive(b, WORDS.get(os.path.basename(path), "a"))
     if name != "print":
         pressed = b.value(PRESS)
         b.settle(0.5)
@@ -288,4 +378,5 @@ def main():
     return 1 if bad else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -32,7 +32,7 @@ bounded() {
 # read_all FILE WHAT: every command that reads a run
 read_all() {
     local form
-    for form in '' --json --html --markdown; do
+    for form in '' --json --html --markdown '--markdown --full'; do
         bounded "$2" "$TACHO" report "$1" $form
     done
     for form in perfetto folded stacks csv; do

@@ -71,6 +71,14 @@ slow() { # FOLDER OPTIONS...: rank 41 of 64 is slow in backward, rank 7 is missi
     echo "ok  64 ranks, $folder: the slow one, its stage, the missing one"
 }
 slow kineto --kernels 4
+# the slow rank is named and seen: in the overview, the timeline, the maps and the tables
+"$TACHO" report kineto --html -o kineto.html > /dev/null || fail "HTML of 64 ranks"
+for what in '<dt>Slow rank</dt><dd>rank 41' '"ranks":\[\[41,"straggler"\],' '>rank 41 slowest<' 'rank 41, the slowest' 'rank 41 is the slowest<'; do
+    grep -q "$what" kineto.html || fail "not in the page of 64 ranks: $what"
+done
+"$TACHO" report kineto --markdown --full > kineto.md || fail "Markdown of 64 ranks"
+[ "$(sed -n '/^\*\*Slow rank\|^- \*\*Slow rank/p' kineto.md | grep -c 'rank 41')" = 1 ] || fail "the overview in Markdown: $(head -n 40 kineto.md)"
+grep -A 2 '^| Ranks, slowest first, mean of a step' kineto.md | tail -n 1 | grep -q 'rank 41' || fail "ranks in Markdown: $(grep -A 4 '^| Ranks' kineto.md)"
 slow ordinals --no-sequence --kernels 4
 slow tacho --format tacho
 python3 "$many" even --ranks 64 --jitter 0.03 --kernels 4 && check even 's["says"] == "none"' '"STRAGGLER" not in ids' 'f["stage"] is None' || fail "even ranks"

@@ -9,7 +9,7 @@
 #include "tests/unit/rep_fixture.h"
 #include "tests/unit/rep_gpu.h"
 
-#define SIZE_MOST 1000000
+#define SIZE_MOST 2000000
 #define SIZE_ROOM 50000 /* of it, that the largest page of today leaves for what comes */
 
 /* ---- a reader of HTML that is strict ------------------------------------------------------------------------------------- */
@@ -368,7 +368,15 @@ static void test_steps_a_rank(void **state)
 
 /* ---- size --------------------------------------------------------------------------------------------------------------- */
 
-enum { TRACKS = 64, SPANS = 3000, POINTS = 4096, RANKS = 64, STEPS = 200, ROWS = 1500 };
+enum {
+    TRACKS = 64,
+    SPANS = 3000,
+    POINTS = 4096,
+    RANKS = 64,
+    STEPS = 200,
+    ROWS = 1500,
+    KINDS = 20000
+};
 
 static void big_timeline(struct an_timeline *t, const char *name)
 {
@@ -421,8 +429,44 @@ static void big_path(struct an_critical_path *c, const char *name)
                                             reason, 17, stretch, AN_PATH_STRETCHES_MOST}};
 }
 
+/* As many events as there can be, of kinds with long names. */
+static void big_events(struct an_events *events, const char *name)
+{
+    static struct an_event event[AN_EVENTS_MOST];
+    static struct an_event_kind kind[KINDS];
+    static struct an_event_track track[TRACKS];
+    static struct an_event_rank ranks[4];
+    static struct an_event_step step[POINTS];
+    for (int i = 0; i < AN_EVENTS_MOST; i++)
+        event[i] = (struct an_event){(i % (AN_EVENTS_MOST / TRACKS)) * 50000003ll,
+                                     49999999 - i * 7919 % 1000000, (uint32_t)i % KINDS,
+                                     (uint32_t)i % AN_CLASS_COUNT};
+    for (int i = 0; i < KINDS; i++)
+        kind[i] = (struct an_event_kind){name, "bf16", "recompute", INT64_MAX, INT64_MAX};
+    for (int i = 0; i < 4; i++)
+        ranks[i] = (struct an_event_rank){i * 1000000, "typical step"};
+    for (int k = 0; k < TRACKS; k++)
+        track[k] = (struct an_event_track){.name = name,
+                                           .kind = "thread",
+                                           .device = "cpu",
+                                           .rank = ranks[k * 4 / TRACKS].rank,
+                                           .event = event + k * (AN_EVENTS_MOST / TRACKS),
+                                           .count = AN_EVENTS_MOST / TRACKS};
+    for (int i = 0; i < POINTS; i++)
+        step[i] = (struct an_event_step){0, i, i * 20000000ll, 19999999, i == 7};
+    *events = (struct an_events){.window_ns = POINTS * 20000000ll,
+                                 .kind = kind,
+                                 .kind_count = KINDS,
+                                 .track = track,
+                                 .track_count = TRACKS,
+                                 .rank = ranks,
+                                 .rank_count = 4,
+                                 .step = step,
+                                 .step_count = POINTS};
+}
+
 /* All that pictures can be made of, as much as there may be, with long names: the page stays below
- * a megabyte. */
+ * two megabytes. */
 static void test_size(void **state)
 {
     static struct an_step_point points[POINTS];
@@ -436,6 +480,7 @@ static void test_size(void **state)
     memset(name, 'n', sizeof name - 1);
     big_timeline(&r.timeline, name);
     big_path(&r.critical_path, name);
+    big_events(&r.events, name);
     for (int i = 0; i < POINTS; i++)
         points[i] = (struct an_step_point){.rank = i / 512,
                                            .index = i % 512,

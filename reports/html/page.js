@@ -1,22 +1,46 @@
-"use strict";
+/* What all scripts of the page share, and what needs no drawing: tables that sort and filter, charts of Chart.js. */
 (function () {
+  "use strict";
   function each(selector, f, root) {
     Array.prototype.forEach.call((root || document).querySelectorAll(selector), f);
   }
+  /* An element with attributes and children: texts, elements, or "" for none. */
+  function element(name, attributes, children) {
+    var e = document.createElement(name);
+    Object.keys(attributes || {}).forEach(function (key) { e.setAttribute(key, attributes[key]); });
+    [].concat(children === undefined ? [] : children).forEach(function (child) { if (child !== "") e.append(child); });
+    return e;
+  }
   function button(text, click) {
-    var b = document.createElement("button");
-    b.type = "button";
-    b.textContent = text;
+    var b = element("button", { type: "button" }, text);
     b.addEventListener("click", click);
     return b;
   }
   function tools(figure, list) {
-    var bar = document.createElement("div");
-    bar.className = "tools";
+    var bar = figure.querySelector(".tools") || element("div", { "class": "tools" });
     list.forEach(function (b) { bar.appendChild(b); });
     figure.insertBefore(bar, figure.querySelector(".scroll"));
     return bar;
   }
+  /* "1.23 ms"; with a resolution as many digits as show it. */
+  function time(ns, resolution) {
+    var size = Math.abs(ns), unit = [1e9, "s"];
+    if (size < 1e3) unit = [1, "ns"]; else if (size < 1e6) unit = [1e3, "\u00b5s"]; else if (size < 1e9) unit = [1e6, "ms"];
+    var value = ns / unit[0];
+    return (resolution ? value.toFixed(Math.max(0, Math.min(9, Math.ceil(Math.log10(unit[0] / resolution) - 0.001)))) : +value.toPrecision(3)) +
+      " " + unit[1];
+  }
+  /* A round distance that divides `span` into about `parts`. */
+  function tick(span, parts) {
+    var raw = span / parts, power = Math.pow(10, Math.floor(Math.log10(raw)));
+    return power * ([1, 2, 5, 10].find(function (m) { return raw / power <= m; }));
+  }
+  function short(v) {
+    var k = v === 0 ? 0 : Math.max(0, Math.min(5, Math.floor(Math.log10(Math.abs(v)) / 3)));
+    return +(v / Math.pow(1000, k)).toPrecision(3) + [" ", " k", " M", " G", " T", " P"][k];
+  }
+  var all = JSON.parse(document.getElementById("chart-data").textContent);
+  window.tacho = { data: all, each: each, element: element, button: button, tools: tools, time: time, tick: tick, short: short };
 
   /* Tables sort by a column: numbers with their prefix and unit, else text. */
   var factor = { "": 1, ns: 1e-9, "\u00b5s": 1e-6, ms: 1e-3, s: 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15,
@@ -28,6 +52,7 @@
     if (unit in factor) return m[1] * factor[unit];
     return m[1] * (/^[kMGTP]./.test(unit) ? factor[unit[0]] : 1);
   }
+  var FILTER_LEAST = 12;
   each("table", function (table) {
     each("thead th", function (th, column) {
       var b = button(th.textContent, function () {
@@ -50,60 +75,13 @@
       th.textContent = "";
       th.appendChild(b);
     }, table);
-  });
-
-  /* A flame graph opens at the frame that is clicked. */
-  each("figure[data-kind=flame]", function (figure) {
-    var svg = figure.querySelector("svg"), frames = [], full = svg.viewBox.baseVal.width;
-    each(".frame", function (g) {
-      var r = g.querySelector("rect"), t = g.querySelector("text");
-      frames.push({ g: g, r: r, t: t, x: +r.getAttribute("x"), w: +r.getAttribute("width"),
-        name: r.querySelector("title").textContent });
-    }, svg);
-    function show(x, w) {
-      frames.forEach(function (f) {
-        var left = Math.max(0, (f.x - x) / w * full), right = Math.min(full, (f.x + f.w - x) / w * full);
-        f.g.style.display = right - left < 0.5 ? "none" : "";
-        f.r.setAttribute("x", left);
-        f.r.setAttribute("width", Math.max(0, right - left));
-        if (!f.t && right - left > 40) {
-          f.t = document.createElementNS("http" + "://www.w3.org/2000/svg", "text");
-          f.t.setAttribute("class", "on");
-          f.t.setAttribute("y", +f.r.getAttribute("y") + 14);
-          f.g.appendChild(f.t);
-        }
-        if (f.t) {
-          var name = f.name, room = right - left - 6;
-          f.t.setAttribute("x", left + 3);
-          f.t.textContent = room < 22 ? "" : name;
-          if (room >= 22 && f.t.getComputedTextLength() > room) {
-            var n = Math.min(name.length, Math.floor(room / 3));
-            while (n > 1 && f.t.getSubStringLength(0, n) + 12 > room) n--;
-            f.t.textContent = name.slice(0, n) + "\u2026";
-          }
-        }
-      });
-    }
-    frames.forEach(function (f) {
-      f.g.addEventListener("click", function () { show(f.x, f.w); });
+    if (table.tBodies[0].rows.length < FILTER_LEAST) return;
+    var input = element("input", { type: "search", placeholder: "filter rows", "aria-label": "Filter rows: " + table.caption.textContent });
+    input.addEventListener("input", function () {
+      var want = input.value.trim().toLowerCase();
+      Array.prototype.forEach.call(table.tBodies[0].rows, function (r) { r.hidden = r.textContent.toLowerCase().indexOf(want) < 0; });
     });
-    if (frames.length) tools(figure, [button("All", function () { show(0, full); })]);
-  });
-
-  /* A timeline grows to the right; the window scrolls over it. */
-  each("figure[data-kind=timeline]", function (figure) {
-    var svg = figure.querySelector("svg"), width = svg.viewBox.baseVal.width, zoom = 1;
-    function set(z) {
-      var box = figure.querySelector(".scroll"), middle = (box.scrollLeft + box.clientWidth / 2) / box.scrollWidth;
-      zoom = Math.min(32, Math.max(1, z));
-      svg.style.maxWidth = zoom > 1 ? "none" : "";
-      svg.style.width = zoom > 1 ? width * zoom + "px" : "";
-      svg.style.height = zoom > 1 ? svg.viewBox.baseVal.height + "px" : "";
-      svg.setAttribute("preserveAspectRatio", zoom > 1 ? "none" : "xMidYMid");
-      box.scrollLeft = middle * box.scrollWidth - box.clientWidth / 2;
-    }
-    tools(figure, [button("Zoom in", function () { set(zoom * 2); }), button("Zoom out", function () { set(zoom / 2); }),
-      button("All", function () { set(1); })]);
+    table.parentNode.parentNode.insertBefore(element("div", { "class": "tools" }, input), table.parentNode);
   });
 
   /* Where Chart.js is in the file: the trend and the roofline can be explored; the drawing stays what one sees first. */
@@ -112,10 +90,6 @@
     return Object.assign({ type: type, title: { display: true, text: title, color: ink },
       ticks: { color: ink, callback: function (v) { return short(v); } },
       grid: { color: style.getPropertyValue("--grid").trim() } }, more || {});
-  }
-  function short(v) {
-    var k = v === 0 ? 0 : Math.max(0, Math.min(5, Math.floor(Math.log10(Math.abs(v)) / 3)));
-    return +(v / Math.pow(1000, k)).toPrecision(3) + ["", " k", " M", " G", " T", " P"][k];
   }
   function trend(points) {
     return { type: "line",
@@ -140,7 +114,7 @@
     });
     function say(c) {
       var p = c.raw;
-      return (p.name || c.dataset.label) + ": " + short(p.y) + "FLOP/s, " + short(p.x) + " FLOP/byte" +
+      return (p.name || c.dataset.label) + ": " + short(p.y) + "FLOP/s, " + short(p.x) + "FLOP/byte" +
         (p.ns ? ", " + (p.ns / 1e6).toPrecision(3) + " ms" : "");
     }
     return { type: "scatter", data: { datasets: sets },
@@ -174,15 +148,10 @@
     tools(figure, [b]);
   }
   if (window.Chart) {
-    var all = JSON.parse(document.getElementById("chart-data").textContent), makers = { trend: trend, roofline: roofline };
+    var makers = { trend: trend, roofline: roofline };
     Object.keys(makers).forEach(function (kind) {
       var figure = document.querySelector("figure[data-kind=" + kind + "]");
       if (figure && all[kind]) explore(figure, function () { return makers[kind](all[kind]); });
     });
   }
-
-  /* On paper everything is open. */
-  window.addEventListener("beforeprint", function () {
-    each("details", function (d) { d.open = true; });
-  });
 })();
