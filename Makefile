@@ -389,6 +389,8 @@ install: all man ## tacho, libtacho.so, train, tacho_nvtx.h, manual pages, compl
 	install -m 644 include/tacho_nvtx.h "$(D)/include/tacho_nvtx.h"
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE "$(D)/share/doc/tacho/"
 	install -m 644 $(wildcard docs/*.md) "$(D)/share/doc/tacho/docs/"
+	install -d "$(D)/share/doc/tacho/docs/schemas"
+	install -m 644 $(wildcard docs/schemas/*.json) "$(D)/share/doc/tacho/docs/schemas/"
 	install -d "$(D)/share/man/man1" "$(D)/share/bash-completion/completions" "$(D)/share/zsh/site-functions" "$(D)/share/fish/vendor_completions.d"
 	for page in $(O)/man/*.1; do [ ! -f "$$page" ] || install -m 644 "$$page" "$(D)/share/man/man1/"; done
 	install -m 644 $(O)/completion/tacho.bash "$(D)/share/bash-completion/completions/tacho"
