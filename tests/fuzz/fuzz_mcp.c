@@ -3,6 +3,7 @@
  * Messages to `tacho mcp`, in a folder without runs: lines of JSON-RPC, whole sessions, and
  * arguments of every tool. Each answer is one line of JSON.
  */
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -15,14 +16,15 @@ static void check(int ok)
         abort();
 }
 
-/* An empty folder, so that no run is read: files have fuzz targets of their own. */
-static void go_away(void)
+/* Goes into an empty folder, so that no run is read: files have fuzz targets of their own. Returns
+ * the folder to come back to, where the fuzzer keeps its corpus. */
+static int go_away(void)
 {
-    static char folder[64];
-    if (folder[0])
-        return;
+    char folder[64];
+    int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snprintf(folder, sizeof folder, "/dev/shm/tacho-fuzz-mcp-%ld", (long)getpid());
-    check(mkdir(folder, 0700) == 0 && chdir(folder) == 0 && rmdir(folder) == 0);
+    check(here >= 0 && mkdir(folder, 0700) == 0 && chdir(folder) == 0 && rmdir(folder) == 0);
+    return here;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -30,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct mcp_session *session = mcp_session_new();
     char *text = NULL;
     size_t bytes = 0;
-    go_away();
+    int here = go_away();
     if (!size || !session)
         goto out;
     FILE *in = fmemopen((void *)data, size, "r"), *answers = open_memstream(&text, &bytes);
@@ -46,6 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     free(text);
 out:
+    check(fchdir(here) == 0);
+    close(here);
     mcp_session_free(session);
     return 0;
 }

@@ -39,6 +39,8 @@ struct tui_data {
     struct tui_model *ready; /* under lock */
     bool stop, again;        /* under lock */
     int move;                /* under lock: parts to go on (or, below 0, back) */
+    bool list;               /* under lock: the runs are to be listed */
+    char *choice;            /* under lock: the run to turn to; owned. NULL: none */
 
     /* the thread's */
     struct tui_found found;
@@ -50,6 +52,8 @@ struct tui_data {
     char message[MESSAGE], reason[MESSAGE], window[256];
     struct tui_shared *shared;
     struct tui_steady steady;
+    struct tui_runs runs;
+    bool listed;
     uint64_t version;
     double changed, analysed, next_analysis; /* s, monotonic */
     double taken_up;                         /* s, monotonic: when this run came onto the screen */
@@ -87,6 +91,8 @@ static struct tui_model *make_model(struct tui_data *data)
     model->memory[4] = text;
     data->steps = model->steps_seen;
     model->version = ++data->version;
+    model->against = data->source->against;
+    model->runs = model->own_runs = data->listed ? tui_runs_copy(&data->runs) : NULL;
     model->state = data->state;
     model->run = tui_model_text(&text, data->found.run);
     model->message = tui_model_text(&text, data->message);
@@ -402,8 +408,9 @@ static void read_run(struct tui_data *data)
 #endif
 }
 
-/* Turns to another run that began, when the one on the screen is over. */
-static void follow_next(struct tui_data *data)
+/* Says that another run began, when the one on the screen is over. That one stays: its end is what
+ * the user may have waited to see. */
+static void notice_next(struct tui_data *data)
 {
     struct tui_found found;
     struct stat status;
@@ -412,8 +419,34 @@ static void follow_next(struct tui_data *data)
         return;
     if (!strcmp(found.path, data->found.path) && same_file(&status, &data->file))
         return;
+    set_message(data, "another run began: %.900s (o: the runs)", found.run);
+}
+
+/* Lists the runs. */
+static void list_runs(struct tui_data *data)
+{
+    tui_runs_clear(&data->runs);
+    data->listed = true;
+    if (data->source->list)
+        data->source->list(data->source->ctx, &data->runs);
+}
+
+/* Turns to the run that the user chose. */
+static void turn_to(struct tui_data *data, const char *run)
+{
+    struct tui_found found = {.live = false};
+    struct tacho_error err = {0};
+    struct stat status;
+    int rc = data->source->choose ? data->source->choose(data->source->ctx, run, &found, &err)
+                                  : TACHO_ENOTSUP;
+    if (!rc && stat(found.path, &status) != 0)
+        rc = tacho_fail(&err, TACHO_ENOTFOUND, NULL, "%s: %s", found.run, strerror(errno));
+    if (rc) {
+        set_message(data, "%.900s", err.what[0] ? err.what : tacho_error_text(rc));
+        return;
+    }
+    set_message(data, "%s", "");
     follow_file(data, &found, &status, true);
-    set_message(data, "another run began: %.900s", found.run);
 }
 
 /* Selects the part before or after the one that is shown. Parts lie end to end; the first one is no
@@ -451,21 +484,29 @@ static void *thread_main(void *ctx)
     while (!data->stop) {
         bool again = data->again;
         int parts = data->move;
-        data->again = false;
+        bool list = data->list;
+        char *choice = data->choice;
+        data->again = data->list = false;
         data->move = 0;
+        data->choice = NULL;
         pthread_mutex_unlock(&data->lock);
+        if (list)
+            list_runs(data);
+        if (choice)
+            turn_to(data, choice);
+        free(choice);
         move_part(data, parts);
         if (again) {
             data->final = false;
             data->next_analysis = 0;
         }
-        follow_next(data);
+        notice_next(data);
         read_run(data);
         publish_model(data);
         struct timespec until =
             tui_time_after(CLOCK_MONOTONIC, data->state == TUI_ENDED ? IDLE_MS : data->interval_ms);
         pthread_mutex_lock(&data->lock);
-        while (!data->stop && !data->again && !data->move)
+        while (!data->stop && !data->again && !data->move && !data->list && !data->choice)
             if (pthread_cond_timedwait(&data->wake, &data->lock, &until) == ETIMEDOUT)
                 break;
     }
@@ -479,6 +520,8 @@ static void data_free(struct tui_data *data)
     tui_model_free(data->ready);
     tui_tail_free(data->tail);
     tui_shared_drop(data->shared);
+    tui_runs_clear(&data->runs);
+    free(data->choice);
     pthread_mutex_destroy(&data->lock);
     pthread_cond_destroy(&data->wake);
     if (data->event >= 0)
@@ -553,6 +596,24 @@ void tui_data_move(struct tui_data *data, int parts)
     pthread_mutex_lock(&data->lock);
     if (abs(data->move + parts) < 1000)
         data->move += parts;
+    pthread_cond_signal(&data->wake);
+    pthread_mutex_unlock(&data->lock);
+}
+
+void tui_data_list(struct tui_data *data)
+{
+    pthread_mutex_lock(&data->lock);
+    data->list = true;
+    pthread_cond_signal(&data->wake);
+    pthread_mutex_unlock(&data->lock);
+}
+
+void tui_data_choose(struct tui_data *data, const char *run)
+{
+    char *copy = strdup(run);
+    pthread_mutex_lock(&data->lock);
+    free(data->choice);
+    data->choice = copy;
     pthread_cond_signal(&data->wake);
     pthread_mutex_unlock(&data->lock);
 }
