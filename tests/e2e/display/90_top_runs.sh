@@ -40,7 +40,7 @@ keys T; sees 'recorded by'
 keys /; sees 'search:'; keys lost Enter; sees 'lost'; keys n; keys Escape
 keys 1; keys /; sees 'overview has no rows to search'
 keys '\'; sees 'overview has no rows to filter'
-keys ?; sees 'views: why'; keys ?; gone 'views: why'
+keys '?'; sees 'another run: those of this machine'; keys '?'; gone everywhere
 keys q; sane 0
 
 # ---- another machine: the user's own ssh is asked to start tacho there
@@ -52,7 +52,7 @@ diff asked - << 'END' || fail "what ssh is asked"
 -T
 --
 ssh://user@node1
-tacho top '/data/a run.tacho' --view ranks --batch
+tacho top --view ranks --batch '/data/a run.tacho'
 END
 PATH=$PWD/bin:$PATH TACHO_REMOTE=/opt/tacho expect 7 "$TACHO" top ssh://node1:2222/~/runs/a.tacho
 grep -qx '/opt/tacho top runs/a.tacho' asked || fail "the home of the user: $(cat asked)"
