@@ -9,8 +9,8 @@
 #include "cli/base/edits.h"
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
-#include "cli/base/view.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 #include "reports/json/json.h"
 
 struct values {

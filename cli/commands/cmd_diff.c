@@ -12,8 +12,8 @@
 #include "cli/base/classes_file.h"
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
-#include "cli/base/view.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 #include "reports/diff/diff_write.h"
 
 #define EXIT_THRESHOLD 1

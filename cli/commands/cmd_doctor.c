@@ -13,8 +13,8 @@
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/base/train_program.h"
-#include "cli/base/view.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 #include "profiler/collector/collector.h"
 
 struct values {

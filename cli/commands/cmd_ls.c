@@ -12,8 +12,8 @@
 #include "cli/base/message.h"
 #include "cli/base/run_list.h"
 #include "cli/base/sql_format.h"
-#include "cli/base/view.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 #include "store/store.h"
 
 struct values {

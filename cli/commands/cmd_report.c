@@ -11,8 +11,8 @@
 #include "cli/base/message.h"
 #include "cli/base/pager.h"
 #include "cli/base/run_file.h"
-#include "cli/base/view.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 #include "reports/sections/sections.h"
 #include "tacho_error.h"
 

@@ -17,8 +17,8 @@
 #include "cli/base/rerun.h"
 #include "cli/base/run_file.h"
 #include "cli/base/verify_folder.h"
-#include "cli/base/view.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 #include "reports/diff/diff_write.h"
 #include "reports/diff/verify_write.h"
 

@@ -9,8 +9,8 @@
 
 #include "cli/base/message.h"
 #include "cli/base/options.h"
-#include "cli/base/view.h"
 #include "cli/mcp/mcp.h"
+#include "cli/view/view.h"
 
 #define LINE_MOST (1 << 20) /* bytes of a message */
 

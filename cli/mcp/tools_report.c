@@ -11,8 +11,8 @@
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/base/run_list.h"
-#include "cli/base/view.h"
 #include "cli/mcp/tools.h"
+#include "cli/view/view.h"
 
 #define ROWS_DEFAULT 20
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The thread that follows a run. Each look opens the file, reads what is new (tail.c), has it
- * analysed when that is due, and publishes a model; the frame takes the newest. All members of
- * struct tui_data that are not marked otherwise belong to the thread.
+ * analysed when that is due, and publishes a model; the frame takes the newest.
  */
 #include "tui/data/data.h"
 
@@ -21,48 +20,12 @@
 #include <unistd.h>
 
 #include "tui/data/clock.h"
-#include "tui/data/steady.h"
-#include "tui/data/tail.h"
+#include "tui/data/data_private.h"
 
 #define IDLE_MS     2000 /* between two looks at a run that is over: it may begin again */
-#define MESSAGE     1024
-#define PATIENCE_MS 200 /* for a thread that is to end */
-#define YOUNG_S     10  /* grace period of a new run before "no steps" is reported */
-#define STEPS_LEAST 3   /* that an analysis needs: the first and the last step do not count */
-
-struct tui_data {
-    const struct tui_source *source;
-    int interval_ms, event;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    struct tui_model *ready; /* under lock */
-    bool stop, again;        /* under lock */
-    int move;                /* under lock: parts to go on (or, below 0, back) */
-    bool list;               /* under lock: the runs are to be listed */
-    char *choice;            /* under lock: the run to turn to; owned. NULL: none */
-
-    /* the thread's */
-    struct tui_found found;
-    struct stat file;     /* what was opened */
-    bool opened, refused; /* refused: as it is, it cannot be read */
-    bool failed;          /* the last analysis ended with an error */
-    struct tui_tail *tail;
-    enum tui_run_state state;
-    char message[MESSAGE], reason[MESSAGE], window[256];
-    struct tui_shared *shared;
-    struct tui_steady steady;
-    struct tui_runs runs;
-    bool listed;
-    uint64_t version;
-    double changed, analysed, next_analysis; /* s, monotonic */
-    double taken_up;                         /* s, monotonic: when this run came onto the screen */
-    int64_t steps, analysed_steps;           /* that ended; those of the last analysis */
-    int64_t slices, analysed_until; /* of the next analysis; newest time that the last one saw */
-    int unrecorded;                 /* polls in which the lock of the live run was free */
-    bool final;    /* a run that is over was analysed, or a part that is not the newest */
-    int64_t until; /* where the part ends that the user went to; 0: the newest one */
-};
+#define PATIENCE_MS 200  /* for a thread that is to end */
+#define YOUNG_S     10   /* grace period of a new run before "no steps" is reported */
+#define STEPS_LEAST 3    /* that an analysis needs: the first and the last step do not count */
 
 __attribute__((format(printf, 2, 3))) static void set_message(struct tui_data *data,
                                                               const char *format, ...)
@@ -569,61 +532,6 @@ int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_
     }
     *out = data;
     return 0;
-}
-
-int tui_data_fd(const struct tui_data *data)
-{
-    return data->event;
-}
-
-/* Reading the event first: a model that is published in between makes the descriptor readable
- * again. */
-struct tui_model *tui_data_take(struct tui_data *data)
-{
-    uint64_t news;
-    if (read(data->event, &news, sizeof news) < 0 && errno != EAGAIN)
-        return NULL;
-    pthread_mutex_lock(&data->lock);
-    struct tui_model *model = data->ready;
-    data->ready = NULL;
-    pthread_mutex_unlock(&data->lock);
-    return model;
-}
-
-/* A key that repeats must not pile up wishes without end. */
-void tui_data_move(struct tui_data *data, int parts)
-{
-    pthread_mutex_lock(&data->lock);
-    if (abs(data->move + parts) < 1000)
-        data->move += parts;
-    pthread_cond_signal(&data->wake);
-    pthread_mutex_unlock(&data->lock);
-}
-
-void tui_data_list(struct tui_data *data)
-{
-    pthread_mutex_lock(&data->lock);
-    data->list = true;
-    pthread_cond_signal(&data->wake);
-    pthread_mutex_unlock(&data->lock);
-}
-
-void tui_data_choose(struct tui_data *data, const char *run)
-{
-    char *copy = strdup(run);
-    pthread_mutex_lock(&data->lock);
-    free(data->choice);
-    data->choice = copy;
-    pthread_cond_signal(&data->wake);
-    pthread_mutex_unlock(&data->lock);
-}
-
-void tui_data_refresh(struct tui_data *data)
-{
-    pthread_mutex_lock(&data->lock);
-    data->again = true;
-    pthread_cond_signal(&data->wake);
-    pthread_mutex_unlock(&data->lock);
 }
 
 /* Waits a moment only: the thread may be in the middle of a long read. */

@@ -13,6 +13,20 @@ int tui_overview_lines(const struct tui_model *model);
 void tui_overview_draw_lines(struct tui_cells *cells, struct tui_rect area,
                              const struct tui_model *model);
 
+/* ---- curves (overview_curves.c) ---------------------------------------------------------------- */
+
+/* The steps that there are to draw: tailed, else analysed ones; *count of them. */
+const struct an_step_point *tui_overview_points(const struct tui_model *model, size_t *count);
+/* How many of the steps are of the first rank. */
+size_t tui_overview_first_rank(const struct an_step_point *step, size_t all);
+/* Panels: the steps, the loss, a line about the newest change of the step time. */
+void tui_overview_draw_steps(struct tui_cells *cells, struct tui_rect area,
+                             const struct tui_model *model, struct tui_view_state *state);
+void tui_overview_draw_loss(struct tui_cells *cells, struct tui_rect area,
+                            const struct tui_model *model, struct tui_view_state *state);
+void tui_overview_draw_change(struct tui_cells *cells, struct tui_rect area,
+                              const struct tui_model *model, struct tui_view_state *state);
+
 /* ---- panels beside others (overview_side.c) ---------------------------------------------------- */
 
 /* Where the mean step goes, a row for each part; rows that it can use. */

@@ -2,7 +2,7 @@
  *
  * Bounded JSON: keys are chosen, lists are cut, and what is too large gets smaller.
  */
-#include "cli/base/view.h"
+#include "cli/view/view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * Private to cli/: bounded JSON. A document is made whole, then cut down to the keys, rows or bytes
  * that the caller has use for, and says what was left out.
  */
-#ifndef CLI_BASE_VIEW_H
-#define CLI_BASE_VIEW_H
+#ifndef CLI_VIEW_VIEW_H
+#define CLI_VIEW_VIEW_H
 
 #include <jansson.h>
 #include <stdint.h>
