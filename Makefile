@@ -326,7 +326,7 @@ bench-advice: all ## records slow runs and their fixes (minutes a draw), judges 
 	$(Q)TACHO=$(O)/tacho TRAIN=$(O)/train workloads/bottlenecks/bench.py judge "$(strip $(ADVICE))"
 
 screens: all ## screens of tacho as SVG, of runs recorded for them, in build/screens
-	$(Q).ci/screens "$(O)" "$(O)/screens"
+	$(Q).ci/screens.py "$(O)" "$(O)/screens"
 
 # ---- demo: a GPT-2 learns the licence texts that every Debian has ----------------------------------------------------------------
 demo: all ## a run held back by its loader, the report, the change tried, the comparison that proves it (two minutes)
