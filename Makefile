@@ -334,8 +334,11 @@ bench-advice: all ## records slow runs and their fixes (minutes a draw), judges 
 	$(Q)[ -z "$(strip $(SEEDS))" ] || TACHO=$(O)/tacho TRAIN=$(O)/train workloads/bottlenecks/bench.py record "$(strip $(ADVICE))" $(SEEDS)
 	$(Q)TACHO=$(O)/tacho TRAIN=$(O)/train workloads/bottlenecks/bench.py judge "$(strip $(ADVICE))"
 
+screens: all ## screens of tacho as SVG, of runs recorded for them, in build/screens
+	$(Q).ci/screens.py "$(O)" "$(O)/screens"
+
 # ---- demo: a GPT-2 learns the licence texts that every Debian has ----------------------------------------------------------------
-demo: all ## trains a small GPT-2 on text of this machine under tacho, prints the report
+demo: all ## a run held back by its loader, the report, the change tried, the comparison that proves it (two minutes)
 	$(Q).ci/demo "$(O)"
 
 # ---- a build for any Linux with glibc 2.28 ---------------------------------------------------------------------------------------
@@ -398,6 +401,9 @@ install: all man ## tacho, libtacho.so, train, tacho_nvtx.h, manual pages, compl
 	install -m 644 include/tacho_nvtx.h "$(D)/include/tacho_nvtx.h"
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE "$(D)/share/doc/tacho/"
 	install -m 644 $(wildcard docs/*.md) "$(D)/share/doc/tacho/docs/"
+	install -d "$(D)/share/doc/tacho/docs/schemas" "$(D)/share/doc/tacho/docs/howto"
+	install -m 644 $(wildcard docs/howto/*.md) "$(D)/share/doc/tacho/docs/howto/"
+	install -m 644 $(wildcard docs/schemas/*.json) "$(D)/share/doc/tacho/docs/schemas/"
 	install -d "$(D)/share/man/man1" "$(D)/share/bash-completion/completions" "$(D)/share/zsh/site-functions" "$(D)/share/fish/vendor_completions.d"
 	for page in $(O)/man/*.1; do [ ! -f "$$page" ] || install -m 644 "$$page" "$(D)/share/man/man1/"; done
 	install -m 644 $(O)/completion/tacho.bash "$(D)/share/bash-completion/completions/tacho"
@@ -421,4 +427,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: check-aarch64 man frameworks check-frameworks bench-engine bench-advice dist deb coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+.PHONY: check-aarch64 screens man frameworks check-frameworks bench-engine bench-advice dist deb coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force

@@ -181,6 +181,21 @@ static int unknown_command(const char *typed)
     return cli_usage("", hint, "unknown %s '%s'", typed[0] == '-' ? "option" : "command", typed);
 }
 
+/* Did the user ask for JSON? Then messages are JSON as well, those about wrong options among them.
+ */
+static bool asks_for_json(const struct cli_command *command, int argc, char **argv)
+{
+    bool has = !command; /* of an unknown command nothing else is known */
+    if (command)
+        CLI_EACH_OPTION(option, command->spec)
+            has |= !strcmp(option->name, "json");
+    for (int i = command ? 2 : 1; has && i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (!strcmp(argv[i], "-j") ||
+            (strlen(argv[i]) > 3 && !strncmp("--json", argv[i], strlen(argv[i]))))
+            return true;
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     static char version[] = "version", help[] = "help";
@@ -198,5 +213,7 @@ int main(int argc, char **argv)
         name = help;
     const struct cli_command *command = command_find(name);
     argv[1] = name;
+    if (asks_for_json(command, argc, argv))
+        cli_messages_as_json();
     return command ? cli_stdout_close(command->run(argc - 1, argv + 1)) : unknown_command(name);
 }

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "store/db.h"
 #include "store/reader.h"
@@ -21,7 +22,29 @@ static int query_fail(store_reader *reader, sqlite3_stmt *st, int status)
     if ((status & 0xff) == SQLITE_READONLY || (status & 0xff) == SQLITE_AUTH)
         return tacho_fail(&reader->error, TACHO_EUSAGE, "the file is opened read-only", "SQL: %s",
                           sqlite3_errmsg(reader->db));
+    if ((status & 0xff) == SQLITE_INTERRUPT)
+        return tacho_fail(&reader->error, TACHO_EINTERRUPTED,
+                          "ask for less: a step, a track, LIMIT before JOIN",
+                          "SQL: took longer than %lld ms", (long long)reader->limit_ms);
     return store_db_fail(&reader->error, reader->db, status, reader->path, "cannot be read");
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static int is_late(void *context)
+{
+    const store_reader *reader = context;
+    return now_ns() > reader->deadline_ns;
+}
+
+void store_query_limit(store_reader *reader, int64_t ms)
+{
+    reader->limit_ms = ms;
 }
 
 /* Reads one value of a row, with its type. */
@@ -98,6 +121,9 @@ int store_query(store_reader *reader, const char *sql,
 {
     int code = 0;
     sqlite3_set_authorizer(reader->db, authorize, NULL);
+    reader->deadline_ns = now_ns() + reader->limit_ms * 1000000;
+    if (reader->limit_ms)
+        sqlite3_progress_handler(reader->db, 10000, is_late, reader);
     while (!code && *sql) {
         sqlite3_stmt *st = NULL;
         int status = sqlite3_prepare_v2(reader->db, sql, -1, &st, &sql);
@@ -107,6 +133,7 @@ int store_query(store_reader *reader, const char *sql,
             code = statement_run(reader, st, head, row, ctx);
     }
     sqlite3_set_authorizer(reader->db, NULL, NULL);
+    sqlite3_progress_handler(reader->db, 0, NULL, NULL);
     return code;
 }
 

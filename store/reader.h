@@ -15,6 +15,7 @@ struct store_reader {
     struct store_place place;
     char *path;
     struct tacho_error error;
+    int64_t limit_ms, deadline_ns; /* of queries; 0: none. Monotonic time */
 };
 
 #endif

@@ -367,6 +367,9 @@ struct store_cell {
 int store_query(store_reader *reader, const char *sql,
                 int (*head)(void *ctx, int columns, const char *const *names),
                 int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx);
+/* Ends each later query of the handle that takes longer than so many ms, with TACHO_EINTERRUPTED;
+ * 0: none. */
+void store_query_limit(store_reader *reader, int64_t ms);
 /* Adds the indexes that ad-hoc queries want (docs/schema.md lists them); those that are there
  * already are kept. */
 int store_index(store *writer);

@@ -15,6 +15,7 @@
 #include "tui/data/clock.h"
 #include "tui/data/data.h"
 #include "tui/frame.h"
+#include "tui/picker.h"
 #include "tui/terminal.h"
 #include "tui/views.h"
 
@@ -178,6 +179,13 @@ static void carry_out(struct app *app, enum tui_action action)
     case TUI_EARLIER:
     case TUI_LATER:
         move_part(app, action == TUI_EARLIER ? -1 : 1);
+        break;
+    case TUI_LIST:
+        tui_data_list(app->data);
+        break;
+    case TUI_CHOOSE:
+        if (tui_picker_run(app->model, &app->ui))
+            tui_data_choose(app->data, tui_picker_run(app->model, &app->ui));
         break;
     case TUI_REDRAW:
         tui_terminal_redraw();

@@ -15,6 +15,7 @@
 #include "reports/words/number.h"
 #include "reports/words/phrase.h"
 #include "tacho_error.h"
+#include "tui/picker.h"
 #include "tui/screen/layout.h"
 #include "tui/tui.h"
 #include "tui/views.h"
@@ -274,56 +275,82 @@ static void draw_verdict(struct tui_cells *cells, struct tui_rect area,
 
 /* ---- keys, help ------------------------------------------------------------------------------ */
 
-static int least_width(int here)
+/* How much of the views the bar names. */
+enum naming { NAME_NONE, NAME_HERE, NAME_GROUP, NAME_ALL };
+
+static bool is_named(enum naming naming, const struct tui_view_group *group, int view, int here)
 {
-    int rest = 0;
-    for (int i = 0; tui_views[i]; i++)
-        rest += 2;
-    rest += (int)strlen(tui_views[here]->brief);
-    return rest;
+    bool same = here >= group->first && here < group[1].first;
+    return naming == NAME_ALL || view == here || (naming == NAME_GROUP && same);
 }
 
-/* Counts the views that can have their name on the bar, in their order, so that the letters of the
- * others and `rest` columns still fit. */
-static int named_views(int columns, int here, int rest)
+/* Columns that the views take on the bar. */
+static int views_width(enum naming naming, int here)
 {
-    int named = 0;
-    rest += least_width(here);
-    for (; tui_views[named]; named++) {
-        rest += named == here ? 0 : (int)strlen(tui_views[named]->brief);
-        if (rest > columns)
-            break;
+    int width = 0;
+    for (const struct tui_view_group *group = tui_view_groups; group->name; group++) {
+        width += naming >= NAME_GROUP ? (int)strlen(group->name) + 2 : 0;
+        for (int i = group->first; i < group[1].first; i++) {
+            bool named = naming != NAME_NONE && is_named(naming, group, i, here);
+            width += 1 + (named ? (int)strlen(tui_views[i]->brief) : 0) + (naming != NAME_NONE);
+        }
     }
-    return named;
+    return width;
 }
 
-/* Draws the last row: a letter for each view, with names for as many views as there is room for,
- * then pause and quit. */
+/* Draws the views by group, each with its key. Returns the column after them. */
+static int draw_views(struct tui_cells *cells, struct tui_rect area, int column, enum naming naming,
+                      int here)
+{
+    for (const struct tui_view_group *group = tui_view_groups; group->name; group++) {
+        if (naming >= NAME_GROUP)
+            column += 1 + tui_text(cells, area, 0, column, TUI_DIM, group->name);
+        for (int i = group->first; i < group[1].first; i++) {
+            char key[2] = {tui_views[i]->key, 0};
+            column += tui_text(cells, area, 0, column, i == here ? TUI_SELECTED : TUI_KEY, key);
+            if (naming != NAME_NONE && is_named(naming, group, i, here))
+                column += tui_text(cells, area, 0, column, i == here ? TUI_SELECTED : TUI_NORMAL,
+                                   tui_views[i]->brief);
+            column += naming != NAME_NONE;
+        }
+        column += naming >= NAME_GROUP;
+    }
+    return column;
+}
+
+/* Draws a key and what it does, where there is room. */
+static int draw_key(struct tui_cells *cells, struct tui_rect area, int column, const char *key,
+                    const char *what)
+{
+    if (column + (int)strlen(key) + (int)strlen(what) + 3 > area.columns)
+        return column;
+    column += tui_text(cells, area, 0, column, TUI_KEY, key);
+    return column + tui_text(cells, area, 0, column, TUI_NORMAL, what) + 1;
+}
+
+/* Draws the last row: the views by group, with names as far as there is room, then the keys that
+ * work here. */
 static void draw_keys(struct tui_cells *cells, struct tui_rect area, const struct tui_ui *ui)
 {
-    int column = 1, letters = 0, named;
-    while (tui_views[letters])
-        letters++;
+    const struct tui_view *view = tui_views[ui->view];
+    int column = 1, keys = view->searches || view->texts ? 8 : 2;
+    enum naming naming = NAME_ALL;
     column += tui_text(cells, area, 0, column, TUI_KEY, "?");
     column += tui_text(cells, area, 0, column, TUI_NORMAL, "help ");
-    named = named_views(area.columns, ui->view, column + 2);
-    bool names = named >= 4, all = named == letters; /* a few names would only take the room */
-    for (int i = 0; i < letters && (names || column + letters + 2 <= area.columns); i++) {
-        char key[2] = {tui_views[i]->key, 0};
-        bool here = i == ui->view;
-        column += tui_text(cells, area, 0, column, here ? TUI_SELECTED : TUI_KEY, key);
-        if (names && (i < named || here))
-            column += tui_text(cells, area, 0, column, here ? TUI_SELECTED : TUI_NORMAL,
-                               tui_views[i]->brief);
-        column += names;
-    }
-    if (!names && column > 7) {
+    while (naming && column + views_width(naming, ui->view) + keys > area.columns)
+        naming--;
+    bool fits = column + views_width(naming, ui->view) + 2 <= area.columns;
+    if (fits)
+        column = draw_views(cells, area, column, naming, ui->view);
+    if (!naming && column > 7) {
         column++;
-        column += tui_text(cells, area, 0, column, TUI_TITLE, tui_views[ui->view]->name) + 1;
+        column += tui_text(cells, area, 0, column, TUI_TITLE, view->name) + 1;
     }
-    if (column + 14 < area.columns && all) {
-        column += tui_text(cells, area, 0, column, TUI_KEY, "Space") + 1;
-        column += tui_text(cells, area, 0, column, TUI_NORMAL, ui->paused ? "go " : "pause ");
+    if (view->searches || view->texts)
+        column = draw_key(cells, area, column, "/", "find");
+    if (naming == NAME_ALL) {
+        column = draw_key(cells, area, column, "o", "runs");
+        column = draw_key(cells, area, column, "Space", ui->paused ? " go" : " pause");
     }
     if (column + 1 < area.columns)
         tui_text(cells, area, 0, column, TUI_KEY, "q");
@@ -376,8 +403,12 @@ static int help_draw(struct tui_cells *cells, struct tui_rect area, const struct
     for (int i = 0; tui_help_lines[i]; i++)
         help_lines(&help, TUI_NORMAL, tui_help_lines[i]);
     help_line(&help, TUI_NORMAL, "", 0);
-    help_lines(&help, TUI_TITLE, "views");
     for (int i = 0; tui_views[i]; i++) {
+        for (const struct tui_view_group *group = tui_view_groups; group->name; group++)
+            if (group->first == i) {
+                snprintf(title, sizeof title, "views: %s", group->name);
+                help_lines(&help, TUI_TITLE, title);
+            }
         snprintf(title, sizeof title, "%c  %-14s %s", tui_views[i]->key, tui_views[i]->name,
                  rep_or(tui_views[i]->help, ""));
         help_lines(&help, TUI_NORMAL, title);
@@ -438,6 +469,8 @@ void tui_frame_draw(struct tui_cells *cells, const struct tui_model *model, stru
         tui_rule(cells, layout.rule, 0);
     if (ui->help)
         draw_help(cells, layout.body, ui);
+    else if (ui->picking)
+        tui_picker_draw(cells, layout.body, model, ui);
     else
         draw_view(cells, layout.body, model, ui);
     if (layout.rule2.rows)

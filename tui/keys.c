@@ -28,6 +28,7 @@ const char *const tui_help_lines[] = {
     "+ - 0         zoom in, out, all of it; then left and right pan",
     "m  [ ]        the next picture; the next step, device or rank",
     "{ }           analyse the previous, the next part of a long run",
+    "o             another run: those of this machine and of this folder",
     "Space  r      pause, resume; read and analyse now",
     "e             write this view to a text file in this folder",
     "t  u          theme: dark, light, mono; glyphs: braille, block, ASCII",
@@ -85,12 +86,12 @@ static enum tui_action prompt_key(struct tui_ui *ui, struct tui_view_state *stat
     return TUI_STAY;
 }
 
-/* Opens a prompt in a view that has rows to search. */
+/* Opens a prompt in a view that has rows, or for a search lines, to look through. */
 static void open_prompt(struct tui_ui *ui, const struct tui_view *view, enum tui_prompt prompt)
 {
-    if (!view->searches) {
-        snprintf(ui->note, sizeof ui->note, "%s has no rows to search; ops and path have rows",
-                 view->name);
+    if (!view->searches && (!view->texts || prompt == TUI_ASK_FILTER)) {
+        snprintf(ui->note, sizeof ui->note, "%s has no rows to %s; ops and path have rows",
+                 view->name, prompt == TUI_ASK_SEARCH ? "search" : "filter");
         return;
     }
     ui->prompt = prompt;
@@ -276,6 +277,15 @@ static enum tui_action help_key(struct tui_ui *ui, int key)
     return TUI_STAY;
 }
 
+/* A key while the runs are listed: it moves, chooses one, or closes the list. */
+static enum tui_action picker_key(struct tui_ui *ui, int key)
+{
+    if (move_key(&ui->picked, key))
+        return TUI_STAY;
+    ui->picking = false;
+    return key == TUI_KEY_ENTER ? TUI_CHOOSE : TUI_STAY;
+}
+
 /* Keys that change options which are kept: theme, glyphs, mouse. */
 static bool option_key(struct tui_ui *ui, int key)
 {
@@ -333,6 +343,10 @@ static bool frame_key(struct tui_ui *ui, int key, enum tui_action *action)
         ui->paused_s = 0;
         *action = TUI_PAUSE;
         return true;
+    case 'o':
+        ui->picking = true;
+        *action = TUI_LIST;
+        return true;
     case TUI_KEY_TAB:
     case TUI_KEY_BACK_TAB:
         *action = go_to_view(ui, ui->view + (key == TUI_KEY_TAB ? 1 : -1));
@@ -354,6 +368,8 @@ enum tui_action tui_ui_key(struct tui_ui *ui, int key)
         return prompt_key(ui, state, key);
     if (ui->help && key != 'q')
         return help_key(ui, key);
+    if (ui->picking && key != 'q')
+        return picker_key(ui, key);
     if (frame_key(ui, key, &action))
         return action;
     for (int i = 0; i < view_count(); i++)

@@ -15,7 +15,8 @@ enum tui_prompt { TUI_NO_PROMPT, TUI_ASK_SEARCH, TUI_ASK_FILTER };
 struct tui_ui {
     int view; /* of tui_views */
     struct tui_view_state state[TUI_VIEWS_MOST];
-    bool help, paused;
+    bool help, paused, picking; /* picking: the list of runs is shown */
+    struct tui_view_state picked;
     int help_top;
     enum tui_prompt prompt;
     char input[TUI_WORDS];
@@ -37,7 +38,9 @@ enum tui_action {
     TUI_REFRESH,
     TUI_REDRAW,
     TUI_EARLIER,
-    TUI_LATER
+    TUI_LATER,
+    TUI_LIST,  /* the runs are to be listed */
+    TUI_CHOOSE /* the run under the cursor is to be shown */
 };
 
 /* Handles a key: changes `ui` and returns what else is to be done. TUI_OPTIONS: theme, glyphs,

@@ -30,7 +30,7 @@ static size_t points_of(const struct an_context *context, size_t each)
 
 /* Sums of the steps that become one point: of those that the statistics count, else of all. */
 struct group {
-    const struct an_step *first;
+    const struct an_step *first, *last;
     int64_t steps, counted, with_tokens, detailed;
     double ns, worst_ns, tokens, tokens_ns, class_ns[AN_CLASS_COUNT];
     const char *excluded;
@@ -42,8 +42,9 @@ static void group_add(struct group *group, const struct an_step *step)
     double ns = (double)an_step_ns(step);
     if (!group->steps++)
         group->first = step;
+    group->last = step;
     if (!step->excluded && !group->counted)
-        *group = (struct group){.first = group->first, .steps = group->steps};
+        *group = (struct group){.first = group->first, .last = step, .steps = group->steps};
     group->counted += !step->excluded;
     if (step->excluded && group->counted)
         return;
@@ -63,13 +64,18 @@ static void group_add(struct group *group, const struct an_step *step)
 }
 
 /* The point of a group: means over its counted steps, or over all of them where none is counted. */
-static struct an_step_point point_of(const struct an_context *context, int64_t rank,
+static struct an_step_point point_of(const struct an_context *context, const struct an_lane *lane,
                                      const struct group *group)
 {
     int64_t steps = group->counted ? group->counted : group->steps;
     struct an_step_point point = {
-        .rank = rank,
+        .rank = lane->rank,
+        .process = context->trace->process[lane->process].id,
         .index = group->first->index,
+        .start_ns = group->first->start,
+        .end_ns = group->last->end,
+        .host_start_ns = group->first->host_start,
+        .host_end_ns = group->last->host_end,
         .steps = group->steps,
         .start_s = (double)an_time_sub(group->first->start, context->trace->t0) / 1e9,
         .ms = group->ns / (double)steps / 1e6,
@@ -111,12 +117,12 @@ static int step_points_run(struct an_context *context)
                 continue;
             group_add(&group, &context->step[i]);
             if ((size_t)group.steps == each) {
-                point[count++] = point_of(context, lane->rank, &group);
+                point[count++] = point_of(context, lane, &group);
                 group = (struct group){0};
             }
         }
         if (group.steps)
-            point[count++] = point_of(context, lane->rank, &group);
+            point[count++] = point_of(context, lane, &group);
     }
     context->result->step_points = point;
     context->result->step_point_count = count;

@@ -17,6 +17,10 @@
 #define AN_STEP_POINTS_MOST 4096
 struct an_step_point {
     int64_t rank, index, steps;
+    int64_t process; /* id in the file */
+    /* From the start of the first to the end of the last step, ns of the file: on the device where
+     * the lane has one, and on the host. */
+    int64_t start_ns, end_ns, host_start_ns, host_end_ns;
     double start_s; /* since the run's start */
     double ms, worst_ms;
     double tokens_per_s;  /* NAN: the step has no tokens */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <langinfo.h>
 #include <libgen.h>
 #include <limits.h>
@@ -120,11 +121,64 @@ static void message(const char *label, const char *color, const char *text)
     free(safe);
 }
 
+static bool as_json;
+static struct cli_messages *kept;
+
+void cli_messages_as_json(void)
+{
+    as_json = true;
+}
+
+void cli_messages_keep(struct cli_messages *messages)
+{
+    kept = messages;
+    if (kept)
+        *kept = (struct cli_messages){0};
+}
+
+const char *cli_error_name(int code)
+{
+    switch (code) {
+#define CLI_ERROR_NAME(name, value, exit_code, text) \
+    case value: \
+        return #name;
+        TACHO_ERROR_MAP(CLI_ERROR_NAME)
+#undef CLI_ERROR_NAME
+    default:
+        return "OK";
+    }
+}
+
+/* Prints one message as a line of JSON; `err` NULL: a note. */
+static void json_message(const char *what, const struct tacho_error *err)
+{
+    char *safe = cli_printable(what), *hint = err ? cli_printable(err->hint) : NULL;
+    json_t *object =
+        json_pack("{s:s, s:s, s:s?, s:o, s:s, s:s?}", "schema", "tacho-message/1", "kind",
+                  err ? "error" : "note", "code", err ? cli_error_name(err->code) : NULL,
+                  "exit_code", err ? json_integer(tacho_error_exit(err->code)) : json_null(),
+                  "what", safe ? safe : "", "hint", hint && *hint ? hint : NULL);
+    char *line = object ? json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+    fprintf(stderr, "%s\n", line ? line : "{}");
+    free(line);
+    free(safe);
+    free(hint);
+    json_decref(object);
+}
+
 int cli_fail(const struct tacho_error *err)
 {
-    message("tacho", "1;31", err->what[0] ? err->what : tacho_error_text(err->code));
-    if (err->hint[0])
-        message("hint", "1", err->hint);
+    const char *what = err->what[0] ? err->what : tacho_error_text(err->code);
+    if (kept) {
+        kept->error = *err;
+        snprintf(kept->error.what, sizeof kept->error.what, "%s", what);
+    } else if (as_json) {
+        json_message(what, err);
+    } else {
+        message("tacho", "1;31", what);
+        if (err->hint[0])
+            message("hint", "1", err->hint);
+    }
     return tacho_error_exit(err->code);
 }
 
@@ -161,7 +215,14 @@ void cli_say(const char *text, ...)
     va_start(arguments, text);
     vsnprintf(line, sizeof line, text, arguments);
     va_end(arguments);
-    message("tacho", "1", line);
+    if (kept) {
+        size_t used = strlen(kept->notes);
+        snprintf(kept->notes + used, sizeof kept->notes - used, "%s%s", used ? "\n" : "", line);
+    } else if (as_json) {
+        json_message(line, NULL);
+    } else {
+        message("tacho", "1", line);
+    }
 }
 
 /* ---- output ------------------------------------------------------------------------------------------------------------ */
@@ -312,7 +373,9 @@ int cli_output_close(struct cli_output *output, int code)
 int cli_output_end(struct cli_output *output, int rc, const char *name, const char *what)
 {
     int code = 0;
-    if (rc && rc != TACHO_EIO) /* closing the output says what is wrong with a stream */
+    if (rc == TACHO_EUSAGE) /* --fields: after a message */
+        code = tacho_error_exit(rc);
+    else if (rc && rc != TACHO_EIO) /* closing the output says what is wrong with a stream */
         code = cli_error(rc, NULL, "%s: the %s could not be written: %s", name, what,
                          tacho_error_text(rc));
     return cli_output_close(output, code);

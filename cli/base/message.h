@@ -21,6 +21,19 @@ __attribute__((format(printf, 3, 4))) int cli_usage(const char *command, const c
 /* "tacho: TEXT" on stderr. */
 __attribute__((format(printf, 1, 2))) void cli_say(const char *text, ...);
 
+/* From here on each message is one JSON object (tacho-message/1, docs/agents.md) on a line of
+ * stderr: for a user who asked for --json. */
+void cli_messages_as_json(void);
+/* What a server keeps of the messages of one request instead of printing them. */
+struct cli_messages {
+    struct tacho_error error; /* the last one; code 0: none */
+    char notes[2000];         /* a line each; what does not fit is left out */
+};
+/* From here on messages go into `messages` (which is emptied); NULL: to stderr again. */
+void cli_messages_keep(struct cli_messages *messages);
+/* The name of a TACHO_E* code in JSON: "NOTFOUND". Static storage. */
+const char *cli_error_name(int code);
+
 /* Text for a terminal: control characters and broken UTF-8 become visible escapes. Caller frees;
  * NULL without memory. */
 char *cli_printable(const char *text);

@@ -234,12 +234,18 @@ void cli_json_print(json_t *json)
 
 json_t *cli_run_json(const struct an_result *result)
 {
+    return cli_run_json_by(result, NULL);
+}
+
+json_t *cli_run_json_by(const struct an_result *result, const char *by)
+{
+    struct rep_options options = {.by = by};
     char *text = NULL;
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);
     if (!file)
         return NULL;
-    int code = rep_write("json", result, NULL, file);
+    int code = rep_write("json", result, &options, file);
     if (fclose(file))
         code = TACHO_ENOMEM;
     json_t *json = code ? NULL : json_loadb(text, bytes, 0, NULL);

@@ -31,6 +31,8 @@ int cli_run_finding(const char *command, const char *name, const struct an_resul
                     size_t *number);
 /* The JSON report (tacho-report/1) as an object of the caller; NULL: no memory. */
 json_t *cli_run_json(const struct an_result *result);
+/* The same with the table of device time by "op", "module", "line" or "annotation". */
+json_t *cli_run_json_by(const struct an_result *result, const char *by);
 /* Writes the result's metrics and findings into a finished file of ours: every number of the JSON
  * report's sections steps, budget, utilization, dataloader and trust is a row of `metric`, named
  * SECTION.KEY; the verdict is a row of `run`. 0 or a TACHO_E* code. */

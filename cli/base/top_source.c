@@ -8,10 +8,12 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cli/base/message.h"
+#include "cli/base/run_list.h"
 #include "profiler/collector/job/live.h"
 
 /* Copies what the dashboard needs to know of a run. */
@@ -86,6 +88,49 @@ static bool next(void *ctx, struct tui_found *found)
     return true;
 }
 
+/* The runs of this machine and of this folder, as `tacho ls` lists them. What cannot be read is
+ * said by nobody here: the thread that calls this must not print. */
+static int list(void *ctx, struct tui_runs *runs)
+{
+    (void)ctx;
+    static char here[] = ".";
+    char *folders[] = {here, NULL};
+    struct cli_run_list all = {0};
+    struct cli_messages messages;
+    cli_messages_keep(&messages);
+    cli_run_list_read(folders, &all);
+    cli_messages_keep(NULL);
+    int rc = 0;
+    for (size_t i = 0; i < all.count && !rc; i++) {
+        const struct cli_run_row *row = &all.row[i];
+        struct tui_run run = {.run = row->run,
+                              .state = (char *)cli_run_state_name(row->state),
+                              .verdict = row->verdict,
+                              .steps = row->steps,
+                              .step_ms = row->step_ms};
+        rc = tui_runs_add(runs, &run);
+    }
+    cli_run_list_clear(&all);
+    return rc;
+}
+
+/* Turns to the run that the user chose: from now on it is the one that was named. */
+static int choose(void *ctx, const char *run, struct tui_found *found, struct tacho_error *err)
+{
+    struct cli_top_source *top_source = ctx;
+    struct col_found now;
+    int rc = col_find_run(run, false, &now, err);
+    if (rc)
+        return rc;
+    snprintf(top_source->chosen, sizeof top_source->chosen, "%s", run);
+    top_source->arg = top_source->chosen;
+    top_source->used = true;
+    top_source->imported = false;
+    top_source->begun = begin_of(&now, top_source->begun);
+    hand_over(found, &now);
+    return 0;
+}
+
 /* Analyzes the run for the dashboard, or only its newest part while it is recorded. */
 static int analyze(void *ctx, store_reader *reader, const struct tui_found *found, int64_t slices,
                    int64_t until, struct an_result **out, struct tacho_error *err)
@@ -154,7 +199,9 @@ int cli_top_source_open(struct cli_top_source *top_source, const char *arg, int 
                                              .recorded = recorded,
                                              .next = next,
                                              .analyze = analyze,
-                                             .release = an_result_free};
+                                             .release = an_result_free,
+                                             .list = list,
+                                             .choose = choose};
     top_source->arg = arg;
     clock_gettime(CLOCK_REALTIME, &top_source->begun);
     if (!arg && col_find_live(&top_source->first, &err) == 0) {
@@ -164,4 +211,32 @@ int cli_top_source_open(struct cli_top_source *top_source, const char *arg, int 
     int code = cli_run_find(arg ? arg : "latest", &top_source->first);
     top_source->imported = !code && cli_run_is_import(&top_source->first);
     return code ? code : check(&top_source->first, patience_ms);
+}
+
+int cli_top_source_against(struct cli_top_source *top_source, const char *run)
+{
+    struct col_found found;
+    struct an_result *result = NULL;
+    struct an_options options = {.step_marker = top_source->step_marker};
+    int code = cli_run_find(run, &found);
+    if (!code)
+        code = cli_run_analyze(&found, &options, &result);
+    if (code)
+        return code;
+    size_t count = 0, all = result->step_point_count;
+    top_source->against_steps = calloc(all + 1, sizeof *top_source->against_steps);
+    for (size_t i = 0; top_source->against_steps && i < all; i++) {
+        const struct an_step_point *point = &result->step_points[i];
+        if (point->rank == result->step_points[0].rank && !point->excluded)
+            top_source->against_steps[count++] = *point;
+    }
+    top_source->against = (struct tui_against){.run = run,
+                                               .median_ms = result->steps.median_ms.value,
+                                               .step = top_source->against_steps,
+                                               .step_count = count};
+    top_source->source.against = &top_source->against;
+    an_result_free(result);
+    return count
+               ? 0
+               : cli_error(TACHO_ENOTSUP, "name a run that has steps", "%s: no steps to draw", run);
 }

@@ -9,17 +9,21 @@
 #include <time.h>
 
 #include "cli/base/run_file.h"
+#include "tui/data/model.h"
 #include "tui/tui.h"
 
 struct cli_top_source {
     struct tui_source source;
-    const char *arg; /* as the user typed it; NULL: nothing */
+    const char *arg;           /* as the user typed it; NULL: nothing */
+    char chosen[COL_PATH_MAX]; /* the run that the user turned to; "": none */
     struct col_found first;
     struct timespec
         begun; /* the run that is shown; one that was not live: when the dashboard was */
     bool used, imported;
     double peak_flops, flops_per_step;
     const char *step_marker; /* --step-marker, or NULL */
+    struct tui_against against;
+    struct an_step_point *against_steps; /* owned */
 };
 
 /* Finds the run before anything is drawn, so that messages and the progress of an import reach the
@@ -27,5 +31,8 @@ struct cli_top_source {
  * long (ms, below 1000; 0: without end) it waits for what a file says that may be damaged. 0 or an
  * exit code, after a message. */
 int cli_top_source_open(struct cli_top_source *top_source, const char *arg, int patience_ms);
+/* Reads the baseline of --against, after cli_top_source_open. 0 or an exit code, after a message.
+ */
+int cli_top_source_against(struct cli_top_source *top_source, const char *run);
 
 #endif

@@ -5,17 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/replay/what_if.h"
 #include "cli/base/classes_file.h"
+#include "cli/base/edits.h"
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 #include "reports/json/json.h"
 
 struct values {
     struct cli_range steps;
     const char *what_if, *output, *color, *classes, *marker;
     int64_t width, top;
+    struct cli_view view;
     bool json, no_color;
 };
 
@@ -23,6 +25,8 @@ static const struct cli_option options[] = {
     CLI_TEXT_ROW("what-if", 0, CLI_TEXT, what_if, "EDITS",
                  "changes to replay, instead of those that the findings propose"),
     CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-advice/1)"),
+    CLI_FIELDS_ROW,
+    CLI_LIMIT_ROW,
     CLI_OUTPUT_ROW,
     CLI_TEXT_ROW("steps", 0, CLI_RANGE, steps, "A:B", "only steps A to B (A: or :B or one index)"),
     CLI_NUMBER_ROW("top", 0, CLI_INT, top, "N", "rows of the sensitivity table (12)", 1, 1000),
@@ -66,39 +70,6 @@ const struct cli_spec cli_advise_spec = {
     .most = 1,
 };
 
-/* The user's edits, read before the run is. 0 or an exit code, after a message. */
-static int check_edits(const char *text)
-{
-    struct an_edit edit[AN_EDITS_MOST];
-    char wrong[AN_EDIT_KEY];
-    struct tacho_error err = {0};
-    size_t count;
-    if (!text || !an_edits_parse(text, edit, &count, wrong, &err))
-        return 0;
-    const char *close = *wrong ? cli_closest(wrong, an_edit_keys()) : NULL;
-    if (close)
-        snprintf(err.hint, sizeof err.hint, "did you mean %s?", close);
-    return cli_fail(&err);
-}
-
-/* An edit that names nothing of this run is the user's mistake. */
-static int check_names(const struct an_result *result)
-{
-    for (size_t i = 0; i < result->advice.edit_count; i++) {
-        const struct an_what_if *what_if = &result->advice.edits[i];
-        if (!what_if->unknown)
-            continue;
-        char hint[200];
-        if (what_if->known)
-            snprintf(hint, sizeof hint, "available: %.180s", what_if->known);
-        else
-            snprintf(hint, sizeof hint, "'tacho advise' without --what-if lists the names");
-        return cli_error(TACHO_EUSAGE, hint, "--what-if: %.100s: not found in the replayed steps",
-                         what_if->unknown);
-    }
-    return 0;
-}
-
 /* Checks the edits, then finds and analyzes the run with them. 0 or an exit code, after a
  * message. */
 static int load(const struct values *values, const char *run, struct an_result **result)
@@ -110,7 +81,7 @@ static int load(const struct values *values, const char *run, struct an_result *
                                   .step_from = values->steps.from,
                                   .step_to = values->steps.to};
     char *classes = NULL;
-    int code = check_edits(values->what_if);
+    int code = cli_edits_check(values->what_if);
     if (!code)
         code = cli_classes_load(values->classes, &classes);
     if (!code)
@@ -119,7 +90,7 @@ static int load(const struct values *values, const char *run, struct an_result *
     if (!code)
         code = cli_run_analyze(&found, &settings, result);
     free(classes);
-    return code ? code : check_names(*result);
+    return code ? code : cli_edits_check_names(*result);
 }
 
 /* If nothing could be replayed: prints the reason and returns exit code 4. */
@@ -129,6 +100,11 @@ static int check_replay(const struct an_result *result)
         return 0;
     return cli_error(TACHO_ENOTSUP, "'tacho report' shows what the file contains",
                      "%s: nothing to replay: %s", result->run.file, result->advice.reason);
+}
+
+static int write_document(const void *result, FILE *out)
+{
+    return rep_advice_json(result, out);
 }
 
 /* Writes the advice as text or JSON. 0 or an exit code, after a message. */
@@ -142,8 +118,9 @@ static int write_advice(const struct values *values, char *const *arguments,
     int code = cli_output_open(&out, values->output, arguments);
     if (code)
         return code;
-    int rc = values->json ? rep_advice_json(result, out.file)
-                          : rep_text_section("advice", result, &settings, out.file);
+    int rc = values->json
+                 ? cli_view_write("advise", &values->view, write_document, result, out.file)
+                 : rep_text_section("advice", result, &settings, out.file);
     return cli_output_end(&out, rc, result->run.file, "advice");
 }
 
@@ -154,7 +131,8 @@ int cli_advise(int argc, char **argv)
     int first, code = cli_parse(&cli_advise_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    code = load(&values, first < argc ? argv[first] : "latest", &result);
+    code = cli_view_check("advise", &values.view, values.json);
+    code = code ? code : load(&values, first < argc ? argv[first] : "latest", &result);
     if (!code)
         code = check_replay(result);
     if (!code)

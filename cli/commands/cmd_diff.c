@@ -13,6 +13,7 @@
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 #include "reports/diff/diff_write.h"
 
 #define EXIT_THRESHOLD 1
@@ -22,6 +23,7 @@
 struct values {
     const char *output, *color, *classes, *marker, *fail_above, *run_sd;
     int64_t width, top;
+    struct cli_view view;
     bool json, no_color;
 };
 
@@ -32,6 +34,8 @@ static const struct cli_option options[] = {
     CLI_TEXT_ROW("assume-run-sd", 0, CLI_TEXT, run_sd, "PCT",
                  "standard deviation between runs that is assumed: then one run a side can decide"),
     CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-diff/1)"),
+    CLI_FIELDS_ROW,
+    CLI_LIMIT_ROW,
     CLI_OUTPUT_ROW,
     CLI_NUMBER_ROW("top", 0, CLI_INT, top, "N", "rows of each table (10)", 1, 1000),
     CLI_MARKER_ROW,
@@ -163,6 +167,17 @@ static int compare(const struct values *values, struct sides *sides, struct an_d
     return code;
 }
 
+struct document {
+    const struct an_diff *diff;
+    const struct an_gate *gate;
+};
+
+static int write_document(const void *context, FILE *out)
+{
+    const struct document *document = context;
+    return rep_diff_json(document->diff, document->gate, out);
+}
+
 static int write_diff(const struct values *values, char *const *arguments,
                       const struct an_diff *diff, const struct an_gate *gate)
 {
@@ -172,7 +187,8 @@ static int write_diff(const struct values *values, char *const *arguments,
     int code = cli_output_open(&out, values->output, arguments);
     if (code)
         return code;
-    int rc = values->json ? rep_diff_json(diff, gate, out.file)
+    int rc = values->json ? cli_view_write("diff", &values->view, write_document,
+                                           &(struct document){diff, gate}, out.file)
                           : rep_diff_text(diff, gate, &settings, out.file);
     return cli_output_end(&out, rc, "diff", "comparison");
 }
@@ -187,7 +203,8 @@ int cli_diff(int argc, char **argv)
     int first, code = cli_parse(&cli_diff_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    code = percent_of("fail-above", values.fail_above, &input.limit_pct);
+    code = cli_view_check("diff", &values.view, values.json);
+    code = code ? code : percent_of("fail-above", values.fail_above, &input.limit_pct);
     code = code ? code : percent_of("assume-run-sd", values.run_sd, &input.run_sd_pct);
     code = code ? code : split(&sides, argv + first, (size_t)(argc - first), after);
     code = code ? code : compare(&values, &sides, &diff);

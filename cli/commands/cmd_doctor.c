@@ -14,15 +14,19 @@
 #include "cli/base/run_file.h"
 #include "cli/base/train_program.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 #include "profiler/collector/collector.h"
 
 struct values {
     const char *color, *folder;
+    struct cli_view view;
     bool json, clean;
 };
 
 static const struct cli_option options[] = {
     CLI_FLAG_ROW("json", 'j', json, "print JSON, for programs and bug reports"),
+    CLI_FIELDS_ROW,
+    CLI_LIMIT_ROW,
     CLI_TEXT_ROW("folder", 0, CLI_TEXT, folder, "DIR",
                  "check for a run started in DIR (the current folder)"),
     CLI_FLAG_ROW("clean", 0, clean,
@@ -139,13 +143,20 @@ static int put_own(struct checkup *checkup)
 #endif
 }
 
+/* Prints the result as JSON. 0 or an exit code, after a message. */
+static int conclude_json(const struct checkup *checkup)
+{
+    json_t *json =
+        json_pack("{s:s, s:s, s:b, s:o}", "schema", "tacho-doctor/1", "version", TACHO_VERSION,
+                  "recording_works", !checkup->broken, "checks", checkup->rows);
+    int rc = cli_view_write("doctor", &checkup->values->view, cli_view_dump, json, stdout);
+    json_decref(json);
+    return rc == TACHO_EIO ? 0 : tacho_error_exit(rc); /* main says that stdout failed */
+}
+
 static void conclude(const struct checkup *checkup)
 {
-    if (checkup->rows) {
-        cli_json_print(json_pack("{s:s, s:s, s:b, s:o}", "schema", "tacho-doctor/1", "version",
-                                 TACHO_VERSION, "recording_works", !checkup->broken, "checks",
-                                 checkup->rows));
-    } else if (checkup->broken) {
+    if (checkup->broken) {
         printf(
             "\nrecording does not work here: %d check%s of agent or storage failed (see above)\n",
             checkup->broken, checkup->broken == 1 ? "" : "s");
@@ -167,6 +178,9 @@ int cli_doctor(int argc, char **argv)
     if (code >= 0)
         return code;
     struct checkup checkup = {.values = &values, .color = cli_color(values.color, STDOUT_FILENO)};
+    code = cli_view_check("doctor", &values.view, values.json);
+    if (code)
+        return code;
     if (values.json)
         checkup.rows = json_array();
     if (values.clean)
@@ -180,6 +194,11 @@ int cli_doctor(int argc, char **argv)
         json_decref(checkup.rows);
         return cli_fail(&err);
     }
-    conclude(&checkup);
+    if (values.json)
+        code = conclude_json(&checkup);
+    else
+        conclude(&checkup);
+    if (code)
+        return code;
     return checkup.broken ? 4 : 0;
 }

@@ -12,6 +12,7 @@
 #include "cli/base/pager.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 #include "reports/sections/sections.h"
 #include "tacho_error.h"
 
@@ -20,11 +21,14 @@ struct values {
     const char *output, *color, *by, *classes, *marker, *hta, *sections, *explain;
     int64_t width, ops;
     double peak, flops, price, mtbf;
+    struct cli_view view;
     bool json, markdown, html, full, save, definitions, no_color, tracelens, tb;
 };
 
 static const struct cli_option options[] = {
     CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-report/1)"),
+    CLI_FIELDS_ROW,
+    CLI_LIMIT_ROW,
     CLI_FLAG_ROW("markdown", 0, markdown, "print Markdown, for a ticket"),
     CLI_FLAG_ROW("html", 0, html, "write one file with charts, to open in a browser"),
     CLI_FLAG_ROW("full", 'f', full, "print everything, not only the first screen"),
@@ -132,6 +136,9 @@ static int check_sections(const struct values *values)
 {
     char names[512] = "";
     size_t length = 0, used = 0;
+    int code = cli_view_check("report", &values->view, values->json);
+    if (code)
+        return code;
     if (values->json && (values->sections || values->explain))
         return cli_usage("report", NULL, "%s is not for --json, which holds everything",
                          values->sections ? "--section" : "--explain");
@@ -163,6 +170,18 @@ static const char *format_of(const struct values *values)
     if (values->markdown)
         return "markdown";
     return values->html ? "html" : "text";
+}
+
+struct document {
+    const struct an_result *result;
+    const struct rep_options *options;
+    const char *format;
+};
+
+static int write_document(const void *context, FILE *out)
+{
+    const struct document *document = context;
+    return rep_write(document->format, document->result, document->options, out);
 }
 
 int cli_report(int argc, char **argv)
@@ -201,7 +220,8 @@ int cli_report(int argc, char **argv)
         if (paged)
             cli_pager_start(&pager);
         bool left = pager.child != 0; /* then a broken pipe is no error */
-        int rc = rep_write(format_of(&values), result, &settings, out.file);
+        struct document document = {result, &settings, format_of(&values)};
+        int rc = cli_view_write("report", &values.view, write_document, &document, out.file);
         cli_pager_end(&pager);
         code = cli_output_end(&out, left && rc == TACHO_EIO ? 0 : rc, found.run, "report");
     }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/base/message.h"
+#include "cli/base/remote.h"
 #include "cli/base/run_file.h"
 #include "cli/base/top_source.h"
 #include "cli/commands/commands.h"
@@ -18,7 +19,7 @@
 #define PATIENCE_MS 50 /* of a file that says nothing, before the screen comes */
 
 struct values {
-    const char *view, *theme, *glyphs, *size, *color, *marker;
+    const char *view, *theme, *glyphs, *size, *color, *marker, *against;
     int64_t frames;
     double interval, peak, flops;
     bool batch, json, mouse, no_mouse, no_color;
@@ -27,6 +28,8 @@ struct values {
 static const struct cli_option options[] = {
     CLI_TEXT_ROW("view", 0, CLI_TEXT, view, "NAME",
                  "first view: overview, roofline, timeline ... ('?' lists them)"),
+    CLI_TEXT_ROW("against", 0, CLI_TEXT, against, "RUN",
+                 "draw the steps of RUN behind those shown"),
     CLI_NUMBER_ROW("interval", 0, CLI_NUMBER, interval, "SECONDS",
                    "time between two updates of a live run (1)", 0.1, 3600),
     CLI_TEXT_ROW("theme", 0, CLI_CHOICE, theme, "dark|light|mono", "colour theme"),
@@ -235,6 +238,8 @@ int cli_top(int argc, char **argv)
         return code;
     if (values.batch && values.json)
         return cli_usage("top", NULL, "only one of --batch and --json");
+    if (cli_is_remote(first < argc ? argv[first] : NULL))
+        return cli_remote_run(argv[first], argc, argv);
     if ((code = set_options(&values, &settings)))
         return code;
     source.peak_flops = values.peak;
@@ -242,7 +247,10 @@ int cli_top(int argc, char **argv)
     source.step_marker = values.marker;
     bool screen = !values.json && !values.batch;
     const char *run = first < argc ? argv[first] : NULL;
-    if ((code = cli_top_source_open(&source, run, screen ? PATIENCE_MS : 0)))
+    code = cli_top_source_open(&source, run, screen ? PATIENCE_MS : 0);
+    if (!code && values.against)
+        code = cli_top_source_against(&source, values.against);
+    if (code)
         return code;
     int rc;
     if (screen)
@@ -251,6 +259,7 @@ int cli_top(int argc, char **argv)
         rc = tui_each(&source.source, &settings, write_line, NULL, &err);
     else
         rc = tui_batch(&source.source, &settings, stdout, &err);
+    free(source.against_steps);
     if (rc == TACHO_EIO && !screen)
         return 0; /* closing stdout will say so */
     if (rc && !err.code)

@@ -18,6 +18,7 @@
 #include "cli/base/run_file.h"
 #include "cli/base/verify_folder.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 #include "reports/diff/diff_write.h"
 #include "reports/diff/verify_write.h"
 
@@ -26,6 +27,7 @@
 struct values {
     const char *output, *set;
     int64_t pairs;
+    struct cli_view view;
     bool json, yes, dry_run;
 };
 
@@ -40,6 +42,8 @@ static const struct cli_option options[] = {
     CLI_FLAG_ROW("yes", 'y', yes,
                  "also start a command that another user or another host recorded"),
     CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-verify/1)"),
+    CLI_FIELDS_ROW,
+    CLI_LIMIT_ROW,
     {0},
 };
 
@@ -323,6 +327,11 @@ static int keep_diff(const struct session *session)
     return rc ? cli_error(rc, NULL, "%s/diff.json: %s", session->folder.name, strerror(errno)) : 0;
 }
 
+static int write_document(const void *verify, FILE *out)
+{
+    return rep_verify_json(verify, out);
+}
+
 static int print_result(const struct session *session)
 {
     struct rep_verify verify = {
@@ -339,7 +348,8 @@ static int print_result(const struct session *session)
         .kept = session->folder.name,
     };
     if (session->values->json)
-        return tacho_error_exit(rep_verify_json(&verify, stdout));
+        return tacho_error_exit(
+            cli_view_write("verify", &session->values->view, write_document, &verify, stdout));
     rep_verify_text(&verify, stdout);
     char *word = cli_shell_word(session->folder.name);
     printf("           tacho diff %s/before-*.tacho -- %s/after-*.tacho\n", word ? word : "?",
@@ -373,7 +383,8 @@ int cli_verify(int argc, char **argv)
         return code >= 0 ? code : tacho_error_exit(TACHO_ENOMEM);
     }
     session->values = &values;
-    code = load(session, first < argc ? argv[first] : "latest");
+    code = cli_view_check("verify", &values.view, values.json);
+    code = code ? code : load(session, first < argc ? argv[first] : "latest");
     code = code ? code : choose(session, first + 1 < argc ? argv[first + 1] : NULL);
     if (!code)
         say_plan(session);

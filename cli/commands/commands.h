@@ -27,6 +27,7 @@
     X(sql) \
     X(calibrate) \
     X(doctor) \
+    X(mcp) \
     X(version) \
     X(help)
 

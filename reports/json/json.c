@@ -6,6 +6,7 @@
 #include "reports/json/json.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "reports/json/json_private.h"
 #include "reports/json/json_writer.h"
@@ -500,6 +501,46 @@ static void put_not_checked(struct rep_writer *writer, const struct an_result *r
     rep_close(writer);
 }
 
+/* A command as a list of words, which no shell has to quote; NULL words are left out. */
+static void put_command(struct rep_writer *writer, const char *why, const char *verb,
+                        const char *file, const char *option, const char *id)
+{
+    const char *words[6] = {"tacho", verb}, *more[] = {file, option, id};
+    size_t count = 2;
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if (more[i])
+            words[count++] = more[i];
+    rep_open(writer, NULL);
+    rep_put_text(writer, "why", why);
+    rep_put_texts(writer, "command", words, count);
+    rep_close(writer);
+}
+
+/* What a program may run next: the card of the first finding, a trial of the first change that an
+ * option makes, the measurement that most checks lack. */
+static void put_next(struct rep_writer *writer, const struct an_result *result)
+{
+    const char *file = result->run.file, *tried = NULL;
+    bool calibrate = false;
+    bool own = result->trust.source && !strcmp(result->trust.source, "tacho");
+    for (size_t i = result->finding_count; i > 0; i--)
+        if (result->findings[i - 1].setting && own)
+            tried = result->findings[i - 1].id;
+    for (size_t i = 0; i < result->not_checked_count; i++)
+        calibrate |= strstr(result->not_checked[i].to_check, "tacho calibrate") != NULL;
+    rep_open_list(writer, "next");
+    if (result->finding_count)
+        put_command(writer, "evidence and assumptions of the first finding", "report", file,
+                    "--explain", result->findings[0].id);
+    if (tried)
+        put_command(writer, "records the run with and without the change and compares", "verify",
+                    file, NULL, tried);
+    if (calibrate)
+        put_command(writer, "measures this machine for the checks that were not made", "calibrate",
+                    NULL, "--quick", NULL);
+    rep_close(writer);
+}
+
 /* The order of the sections is part of the schema. */
 int rep_json_write(const struct an_result *result, const struct rep_options *options, FILE *out)
 {
@@ -547,5 +588,6 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     put_findings(w, result);
     rep_json_advice(w, result);
     put_trust(w, result);
+    put_next(w, result);
     return rep_writer_end(w);
 }

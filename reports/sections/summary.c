@@ -122,7 +122,7 @@ static const struct {
 
 /* Rows of the step time, the longest first. */
 struct rows {
-    struct rep_share_row row[STAGES + AN_CLASS_COUNT + 1];
+    struct rep_share_row row[REP_STEP_ROWS];
     size_t count;
     double step_ms;
 };
@@ -232,13 +232,31 @@ static void join_rows(struct rows *rows)
     rows->count = ROWS_LEAST;
 }
 
-static void step_time(struct page *page, const struct an_result *result, int detail)
+_Static_assert(REP_STEP_ROWS > STAGES + AN_CLASS_COUNT, "room for all rows and their sum");
+
+/* The rows of the step; none without a budget. */
+static struct rows rows_of(const struct an_result *result)
 {
     struct rows rows = {.count = 0};
-    if (!result->steps.source || result->budget.reason)
-        return;
-    if (!stage_rows(result, &rows))
+    if (result->steps.source && !result->budget.reason && !stage_rows(result, &rows))
         class_rows(result, &rows);
+    return rows;
+}
+
+size_t rep_step_rows(const struct an_result *result, struct rep_share_row row[REP_STEP_ROWS],
+                     double *step_ms)
+{
+    struct rows rows = rows_of(result);
+    memcpy(row, rows.row, rows.count * sizeof *row);
+    *step_ms = rows.step_ms;
+    return rows.count;
+}
+
+static void step_time(struct page *page, const struct an_result *result, int detail)
+{
+    struct rows rows = rows_of(result);
+    if (!rows.count)
+        return;
     if (!detail)
         join_rows(&rows);
     rep_shares_write(page, "Step time", rows.row, rows.count, rows.step_ms);

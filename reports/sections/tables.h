@@ -46,6 +46,12 @@ struct rep_share_row {
  * for that one. */
 void rep_shares_write(struct page *page, const char *title, struct rep_share_row *row, size_t count,
                       double whole_ms);
+/* The mean step as the first screen shows it, the longest part first: stages where they are known
+ * and agree with the classes of the budget, else these classes. `row` has room for REP_STEP_ROWS.
+ * Returns the number of rows; 0: there is no budget. */
+#define REP_STEP_ROWS 16
+size_t rep_step_rows(const struct an_result *result, struct rep_share_row row[REP_STEP_ROWS],
+                     double *step_ms);
 /* The classes of the budget, which must not be absent. Classes without time are omitted, except the
  * two that a reader looks for. `row` has room for AN_CLASS_COUNT. Returns the number of rows. */
 size_t rep_class_rows(const struct an_result *result, struct rep_share_row *row, double *step_ms);

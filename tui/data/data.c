@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The thread that follows a run. Each look opens the file, reads what is new (tail.c), has it
- * analysed when that is due, and publishes a model; the frame takes the newest. All members of
- * struct tui_data that are not marked otherwise belong to the thread.
+ * analysed when that is due, and publishes a model; the frame takes the newest.
  */
 #include "tui/data/data.h"
 
@@ -21,44 +20,12 @@
 #include <unistd.h>
 
 #include "tui/data/clock.h"
-#include "tui/data/steady.h"
-#include "tui/data/tail.h"
+#include "tui/data/data_private.h"
 
 #define IDLE_MS     2000 /* between two looks at a run that is over: it may begin again */
-#define MESSAGE     1024
-#define PATIENCE_MS 200 /* for a thread that is to end */
-#define YOUNG_S     10  /* grace period of a new run before "no steps" is reported */
-#define STEPS_LEAST 3   /* that an analysis needs: the first and the last step do not count */
-
-struct tui_data {
-    const struct tui_source *source;
-    int interval_ms, event;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    struct tui_model *ready; /* under lock */
-    bool stop, again;        /* under lock */
-    int move;                /* under lock: parts to go on (or, below 0, back) */
-
-    /* the thread's */
-    struct tui_found found;
-    struct stat file;     /* what was opened */
-    bool opened, refused; /* refused: as it is, it cannot be read */
-    bool failed;          /* the last analysis ended with an error */
-    struct tui_tail *tail;
-    enum tui_run_state state;
-    char message[MESSAGE], reason[MESSAGE], window[256];
-    struct tui_shared *shared;
-    struct tui_steady steady;
-    uint64_t version;
-    double changed, analysed, next_analysis; /* s, monotonic */
-    double taken_up;                         /* s, monotonic: when this run came onto the screen */
-    int64_t steps, analysed_steps;           /* that ended; those of the last analysis */
-    int64_t slices, analysed_until; /* of the next analysis; newest time that the last one saw */
-    int unrecorded;                 /* polls in which the lock of the live run was free */
-    bool final;    /* a run that is over was analysed, or a part that is not the newest */
-    int64_t until; /* where the part ends that the user went to; 0: the newest one */
-};
+#define PATIENCE_MS 200  /* for a thread that is to end */
+#define YOUNG_S     10   /* grace period of a new run before "no steps" is reported */
+#define STEPS_LEAST 3    /* that an analysis needs: the first and the last step do not count */
 
 __attribute__((format(printf, 2, 3))) static void set_message(struct tui_data *data,
                                                               const char *format, ...)
@@ -87,6 +54,8 @@ static struct tui_model *make_model(struct tui_data *data)
     model->memory[4] = text;
     data->steps = model->steps_seen;
     model->version = ++data->version;
+    model->against = data->source->against;
+    model->runs = model->own_runs = data->listed ? tui_runs_copy(&data->runs) : NULL;
     model->state = data->state;
     model->run = tui_model_text(&text, data->found.run);
     model->message = tui_model_text(&text, data->message);
@@ -402,8 +371,9 @@ static void read_run(struct tui_data *data)
 #endif
 }
 
-/* Turns to another run that began, when the one on the screen is over. */
-static void follow_next(struct tui_data *data)
+/* Says that another run began, when the one on the screen is over. That one stays: its end is what
+ * the user may have waited to see. */
+static void notice_next(struct tui_data *data)
 {
     struct tui_found found;
     struct stat status;
@@ -412,8 +382,34 @@ static void follow_next(struct tui_data *data)
         return;
     if (!strcmp(found.path, data->found.path) && same_file(&status, &data->file))
         return;
+    set_message(data, "another run began: %.900s (o: the runs)", found.run);
+}
+
+/* Lists the runs. */
+static void list_runs(struct tui_data *data)
+{
+    tui_runs_clear(&data->runs);
+    data->listed = true;
+    if (data->source->list)
+        data->source->list(data->source->ctx, &data->runs);
+}
+
+/* Turns to the run that the user chose. */
+static void turn_to(struct tui_data *data, const char *run)
+{
+    struct tui_found found = {.live = false};
+    struct tacho_error err = {0};
+    struct stat status;
+    int rc = data->source->choose ? data->source->choose(data->source->ctx, run, &found, &err)
+                                  : TACHO_ENOTSUP;
+    if (!rc && stat(found.path, &status) != 0)
+        rc = tacho_fail(&err, TACHO_ENOTFOUND, NULL, "%s: %s", found.run, strerror(errno));
+    if (rc) {
+        set_message(data, "%.900s", err.what[0] ? err.what : tacho_error_text(rc));
+        return;
+    }
+    set_message(data, "%s", "");
     follow_file(data, &found, &status, true);
-    set_message(data, "another run began: %.900s", found.run);
 }
 
 /* Selects the part before or after the one that is shown. Parts lie end to end; the first one is no
@@ -451,21 +447,29 @@ static void *thread_main(void *ctx)
     while (!data->stop) {
         bool again = data->again;
         int parts = data->move;
-        data->again = false;
+        bool list = data->list;
+        char *choice = data->choice;
+        data->again = data->list = false;
         data->move = 0;
+        data->choice = NULL;
         pthread_mutex_unlock(&data->lock);
+        if (list)
+            list_runs(data);
+        if (choice)
+            turn_to(data, choice);
+        free(choice);
         move_part(data, parts);
         if (again) {
             data->final = false;
             data->next_analysis = 0;
         }
-        follow_next(data);
+        notice_next(data);
         read_run(data);
         publish_model(data);
         struct timespec until =
             tui_time_after(CLOCK_MONOTONIC, data->state == TUI_ENDED ? IDLE_MS : data->interval_ms);
         pthread_mutex_lock(&data->lock);
-        while (!data->stop && !data->again && !data->move)
+        while (!data->stop && !data->again && !data->move && !data->list && !data->choice)
             if (pthread_cond_timedwait(&data->wake, &data->lock, &until) == ETIMEDOUT)
                 break;
     }
@@ -479,6 +483,8 @@ static void data_free(struct tui_data *data)
     tui_model_free(data->ready);
     tui_tail_free(data->tail);
     tui_shared_drop(data->shared);
+    tui_runs_clear(&data->runs);
+    free(data->choice);
     pthread_mutex_destroy(&data->lock);
     pthread_cond_destroy(&data->wake);
     if (data->event >= 0)
@@ -526,43 +532,6 @@ int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_
     }
     *out = data;
     return 0;
-}
-
-int tui_data_fd(const struct tui_data *data)
-{
-    return data->event;
-}
-
-/* Reading the event first: a model that is published in between makes the descriptor readable
- * again. */
-struct tui_model *tui_data_take(struct tui_data *data)
-{
-    uint64_t news;
-    if (read(data->event, &news, sizeof news) < 0 && errno != EAGAIN)
-        return NULL;
-    pthread_mutex_lock(&data->lock);
-    struct tui_model *model = data->ready;
-    data->ready = NULL;
-    pthread_mutex_unlock(&data->lock);
-    return model;
-}
-
-/* A key that repeats must not pile up wishes without end. */
-void tui_data_move(struct tui_data *data, int parts)
-{
-    pthread_mutex_lock(&data->lock);
-    if (abs(data->move + parts) < 1000)
-        data->move += parts;
-    pthread_cond_signal(&data->wake);
-    pthread_mutex_unlock(&data->lock);
-}
-
-void tui_data_refresh(struct tui_data *data)
-{
-    pthread_mutex_lock(&data->lock);
-    data->again = true;
-    pthread_cond_signal(&data->wake);
-    pthread_mutex_unlock(&data->lock);
 }
 
 /* Waits a moment only: the thread may be in the middle of a long read. */

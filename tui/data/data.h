@@ -43,6 +43,10 @@ struct tui_model *tui_data_take(struct tui_data *data);
 /* Has another part of the run analysed: the one before (-1) or after (+1) the present one; after
  * the last one the newest part. Does nothing where the whole run is analysed. */
 void tui_data_move(struct tui_data *data, int parts);
+/* Lists the runs that the user may turn to: a later model has them. */
+void tui_data_list(struct tui_data *data);
+/* Turns to a run of that list. */
+void tui_data_choose(struct tui_data *data, const char *run);
 /* Reads and analyses now. */
 void tui_data_refresh(struct tui_data *data);
 /* Ends the thread. false: it is still busy with one long read; then the program has to end with

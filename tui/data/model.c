@@ -56,6 +56,7 @@ void tui_model_free(struct tui_model *model)
     tui_shared_drop(model->shared);
     for (size_t i = 0; i < sizeof model->memory / sizeof *model->memory; i++)
         free(model->memory[i]);
+    tui_runs_free(model->own_runs);
     free(model);
 }
 

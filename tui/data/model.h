@@ -14,6 +14,7 @@
 #define TUI_MODEL_H
 
 #include "analyzers/result/result.h"
+#include "tui/data/runs.h"
 
 enum tui_run_state {
     TUI_OPENING, /* nothing was read yet; `r` is NULL */
@@ -33,6 +34,15 @@ struct tui_series {
     const double *time_s, *value; /* value NAN: could not be read */
     size_t count;
     double last; /* newest value that is not NAN; NAN: none */
+};
+
+/* The baseline of `--against`: its steps of one rank, counted ones. Belongs to the caller of
+ * tui_run. */
+struct tui_against {
+    const char *run;
+    double median_ms;
+    const struct an_step_point *step;
+    size_t step_count;
 };
 
 struct tui_model {
@@ -64,9 +74,13 @@ struct tui_model {
     const char *window;  /* "the whole run", "steps 421 to 450 of 450" */
     double result_age_s; /* since the analysis was made */
 
+    const struct tui_against *against; /* NULL: none was named */
+    const struct tui_runs *runs;       /* that the user may turn to; NULL: not asked for yet */
+
     /* private to model.c, data.c */
     struct tui_shared *shared; /* owns `r` */
     void *memory[5];
+    struct tui_runs *own_runs;
 };
 
 /* The analysis is shared by the models that follow each other. */

@@ -11,6 +11,9 @@
 #include "analyzers/result/result.h"
 #include "store/store.h"
 #include "tacho_error.h"
+#include "tui/data/runs.h"
+
+struct tui_against; /* model.h */
 
 struct tui_found {
     char path[4096]; /* what to open with store_open */
@@ -26,13 +29,18 @@ struct tui_source {
     int (*find)(void *ctx, struct tui_found *f, struct tacho_error *err);
     /* Does a recorder still write the live run? */
     bool (*recorded)(void *ctx, const struct tui_found *f);
-    /* The run is over: has another one begun that is to be shown instead? Fills *f then. */
+    /* The run is over: has another one begun that the user may want to see? Fills *f then. */
     bool (*next)(void *ctx, struct tui_found *f);
     /* Analyses a part of about `slices` slices that ends at `until` (ns; 0: the end of the run);
      * slices 0: the whole run. */
     int (*analyze)(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices,
                    int64_t until, struct an_result **out, struct tacho_error *err);
     void (*release)(struct an_result *r);
+    /* Adds the runs that the user may turn to; NULL: there is no list. */
+    int (*list)(void *ctx, struct tui_runs *runs);
+    /* The user chose this run of the list: later calls of find are about it. Fills *f. */
+    int (*choose)(void *ctx, const char *run, struct tui_found *f, struct tacho_error *err);
+    const struct tui_against *against; /* NULL: none */
 };
 
 #endif

@@ -310,6 +310,55 @@ int tui_sections_rows(const struct tui_cells *cells, int columns, const struct a
     return rows;
 }
 
+/* Does the line hold the words? Its escape sequences are no text. */
+static bool line_holds(const char *line, size_t length, const char *words)
+{
+    char text[1024];
+    size_t used = 0;
+    for (size_t i = 0; i < length && used + 1 < sizeof text; i++) {
+        if (line[i] == '\x1b')
+            i += 3;
+        else
+            text[used++] = line[i];
+    }
+    text[used] = 0;
+    return *words && tui_holds(text, words);
+}
+
+/* Goes to the next line, or the one before, that holds the words that are searched; round the end.
+ */
+static void seek_line(const char *text, int lines, struct tui_view_state *state)
+{
+    int first = 0, last = 0, before = 0, after = 0, index = 1;
+    for (const char *line = text; *line && index <= lines; index++) {
+        size_t length = strcspn(line, "\n");
+        if (line_holds(line, length, state->search)) {
+            first = first ? first : index;
+            last = index;
+            before = index < state->found ? index : before;
+            after = !after && index > state->found ? index : after;
+        }
+        line += length + (line[length] == '\n');
+    }
+    int next = state->seek > 0 ? after : before;
+    if (!next)
+        next = state->seek > 0 ? first : last;
+    if (next) {
+        state->found = next;
+        state->cursor = next - 1;
+    }
+    state->seek = 0;
+}
+
+/* Marks a row in which a search found its words. */
+static void mark_row(struct tui_cells *cells, struct tui_rect area, int row)
+{
+    struct tui_rect at = tui_inside(cells, tui_upper(tui_lower(area, row), 1));
+    for (int column = 0; at.rows > 0 && column < at.columns; column++)
+        cells->cell[(size_t)at.row * (size_t)cells->columns + (size_t)(at.column + column)].style =
+            TUI_SELECTED;
+}
+
 /* The sections are printed as for a terminal and the lines copied into cells, so that both
  * always say the same. */
 void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an_result *result,
@@ -323,6 +372,8 @@ void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an
     int lines = count_lines(text), index = 0;
     bool bold = false;
     int most = lines > area.rows ? lines - area.rows : 0;
+    if (state->seek && *state->search)
+        seek_line(text, lines, state);
     state->cursor = rep_clamp(state->cursor, 0, most);
     state->top = state->cursor;
     state->page = area.rows;
@@ -340,6 +391,8 @@ void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an
             part = tui_left(area, area.columns - tui_width(cells, more));
         if (row >= 0 && row < area.rows)
             draw_line(cells, part, row, line, length, &bold);
+        if (row >= 0 && row < area.rows && line_holds(line, length, state->search))
+            mark_row(cells, part, row);
         line += length + (line[length] == '\n');
     }
     free(text);

@@ -58,6 +58,7 @@ struct tui_view_state {
     double pan;    /* 0: its beginning is visible, 1: its end */
     bool open;     /* the row under the cursor shows its details */
     int span;      /* which of the steps, devices, ranks ...: modulo, the same */
+    int found;     /* the line that the search went to last, from 1; 0: none */
     int seek;      /* +1, -1: go to the next, previous row that holds `search`; 0 */
     uint64_t
         folded[TUI_FOLDS]; /* rows of a tree whose children are hidden, by a hash of their path */
@@ -73,6 +74,7 @@ struct tui_view {
     const char *help;  /* one line: what it shows */
     const char *keys;  /* lines for the ? overlay: "m       sort by ...\n"; NULL: none of its own */
     bool searches;     /* has rows that filter and search apply to */
+    bool texts;        /* has lines of text that search applies to */
     void (*draw)(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
                  struct tui_view_state *s);
     bool (*take)(struct tui_view_state *s, int key); /* NULL, or: true when it took the key */

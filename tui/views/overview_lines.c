@@ -317,7 +317,8 @@ static const struct {
     int class; /* the class whose share of a step is the weight of the line; -1: none */
     bool (*has)(const struct tui_model *m);
     void (*draw)(struct tui_line *l, const struct tui_model *m);
-} lines[] = {{" ops", -1, has_ops, op_items},
+} lines[] = {{" ranks", AN_CLASS_COMM, tui_overview_has_ranks, tui_overview_rank_items},
+             {" ops", -1, has_ops, op_items},
              {" loader", AN_CLASS_INPUT, has_loader, loader_items},
              {" comm", AN_CLASS_COMM, has_communication, communication_items},
              {" gpu", -1, has_gpus, gpu_items},

@@ -165,4 +165,5 @@ const struct tui_view tui_view_loader = {
     .brief = "load",
     .help = "data wait of the step, and the stage that causes it",
     .keys = "[ ]     the queue of another rank, the emptiest first\n",
+    .texts = true,
     .draw = draw};

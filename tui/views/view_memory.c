@@ -149,4 +149,5 @@ const struct tui_view tui_view_memory = {
     .name = "memory",
     .brief = "mem",
     .help = "memory by category, how much is free, whether it grows",
+    .texts = true,
     .draw = draw};

@@ -13,201 +13,14 @@
 #include "reports/words/phrase.h"
 #include "tui/screen/draw.h"
 #include "tui/views/overview.h"
+#include "tui/views/step_change.h"
 #include "tui/views/view_list.h"
 
-enum { CAUTION, TREND, LOSS, STEP, RULE_1, LINES, RULE_2, FINDINGS, TRUST, PANELS };
-
-/* ---- steps ----------------------------------------------------------------------------------- */
-
-/* Steps as they are tailed; of a file that has none of its own (an imported trace), those that the
- * analysis found. */
-static const struct an_step_point *points_of(const struct tui_model *model, size_t *count)
-{
-    bool tailed = model->step_count || !model->result;
-    *count = tailed ? model->step_count : model->result->step_point_count;
-    return tailed ? model->step : model->result->step_points;
-}
-
-/* Durations of the steps of the first rank in ns, in order, over their index from the first one on;
- * the caller frees `value`. Steps excluded from statistics are in the picture. */
-static struct tui_samples step_durations(const struct an_step_point *step, size_t all, bool grows)
-{
-    size_t count = 0;
-    double *ns = malloc((2 * all + 1) * sizeof *ns), *index = ns + all;
-    bool ascends = true;
-    for (; ns && count < all && step[count].rank == step[0].rank; count++) {
-        ns[count] = (step[count].steps > 1 ? step[count].worst_ms : step[count].ms) * 1e6;
-        index[count] = (double)(step[count].index - step[0].index);
-        ascends = ascends && (!count || index[count] > index[count - 1]);
-    }
-    double end = (double)count;
-    if (count && ascends)
-        end = index[count - 1] + (double)step[count - 1].steps;
-    return (struct tui_samples){ns, ascends ? index : NULL, count, 0, tui_slots(end, grows), end};
-}
-
-/* Writes "p50 1.07 s p95 1.12 s max 1.54 s @ 97" of the analysed steps; the slowest is that of all.
- */
-static void step_statistics(const struct tui_model *model, char text[160])
-{
-    const struct an_steps *steps = model->result ? &model->result->steps : NULL;
-    text[0] = 0;
-    if (!steps || !steps->median_ms.valid)
-        return;
-    size_t used = (size_t)snprintf(text, 160, "p50 %s", TIME_TEXT(steps->median_ms.value * 1e6));
-    if (steps->p95_ms.valid)
-        used += (size_t)snprintf(text + used, 160 - used, "  p95 %s",
-                                 TIME_TEXT(steps->p95_ms.value * 1e6));
-    if (!steps->max_ms.valid)
-        return;
-    used +=
-        (size_t)snprintf(text + used, 160 - used, "  max %s", TIME_TEXT(steps->max_ms.value * 1e6));
-    size_t all;
-    const struct an_step_point *step = points_of(model, &all);
-    for (size_t i = 0; i < all; i++)
-        if (!step[i].excluded &&
-            fabs(step[i].worst_ms - steps->max_ms.value) < 1e-6 * steps->max_ms.value) {
-            snprintf(text + used, 160 - used, " @ %" PRId64, step[i].index);
-            return;
-        }
-}
-
-static const char *step_text(char *buf, double step)
-{
-    snprintf(buf, 32, "%.0f", step);
-    return buf;
-}
-
-/* A quantity over steps: a row of dots with figures at the right; where there is room, a plot with
- * axes under the figures. */
-static void draw_trend(struct tui_cells *cells, struct tui_rect area, const char *label,
-                       const struct tui_samples *samples, const char *figures,
-                       const char *(*text)(char *, double), enum tui_style style, struct tui_axis x)
-{
-    struct tui_range range;
-    if (!tui_range_of(samples->value, samples->count, &range))
-        return;
-    if (style !=
-        TUI_SERIES) /* long steps are worth a spike; that a loss was high at first is not */
-        range.limit = INFINITY;
-    if (samples->high > samples->end)
-        tui_range_settle(&range);
-    if (area.rows >= 5) {
-        int width = tui_text(cells, area, 0, 1, TUI_TITLE, label);
-        tui_text(cells, area, 0, 3 + width, TUI_NORMAL, figures);
-        struct tui_axis y = {.low = range.low, .high = range.high, .text = text};
-        struct tui_plot p = tui_plot_open(cells, tui_lower(area, 1), x, y);
-        tui_plot_trend(&p, samples, range.limit, style);
-        return;
-    }
-    int column = area.columns < 50 ? 6 : TUI_LABEL, right = tui_width(cells, figures) + 2;
-    tui_text(cells, tui_left(area, column - 1), 0, area.columns < 50 ? 0 : 1, TUI_TITLE, label);
-    char shown[160];
-    snprintf(shown, sizeof shown, "%s", figures);
-    while (column + right >
-           area.columns / 2 +
-               14) { /* the picture keeps half of the row: the last figures are dropped */
-        char *last = NULL;
-        for (char *p = strstr(shown, "  "); p; p = strstr(p + 2, "  "))
-            last = p;
-        if (last)
-            *last = 0;
-        right = last ? tui_width(cells, shown) + 2 : 0;
-    }
-    tui_trend(cells, tui_left(tui_right(area, column), area.columns - column - right), samples,
-              range, style);
-    if (right)
-        tui_text(cells, tui_right(area, area.columns - right + 1), 0, 0, TUI_NORMAL, shown);
-}
-
-/* Draws the durations of the steps with their statistics, or why there are no steps. */
-static void draw_steps(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
-                       struct tui_view_state *state)
-{
-    (void)state;
-    size_t all;
-    char figures[160];
-    const struct an_step_point *step = points_of(model, &all);
-    struct tui_samples samples = step_durations(step, all, model->state == TUI_LIVE);
-    if (samples.value && samples.count) {
-        step_statistics(model, figures);
-        struct tui_axis axis = {.low = (double)step[0].index,
-                                .high = (double)step[0].index + samples.high,
-                                .text = step_text,
-                                .name = "step"};
-        draw_trend(cells, area, "step", &samples, figures, page_time, TUI_SERIES, axis);
-    } else {
-        tui_paragraph(cells, area, 0, 1, TUI_DIM,
-                      model->result && model->result->steps.reason ? model->result->steps.reason
-                                                                   : "no step has ended yet");
-    }
-    free((void *)(uintptr_t)samples.value);
-}
-
-/* Draws the loss over the time of the run, from its first to its newest value. */
-static void draw_loss(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
-                      struct tui_view_state *state)
-{
-    (void)state;
-    char figures[100];
-    const struct tui_series *series = tui_model_series(model, "loss");
-    if (!series || !series->count)
-        return;
-    snprintf(figures, sizeof figures, "%s \xe2\x86\x92 %s", NUMBER_TEXT(series->value[0]),
-             NUMBER_TEXT(series->last));
-    double end = series->time_s[series->count - 1] > 0 ? series->time_s[series->count - 1] : 1;
-    struct tui_samples samples = {series->value,
-                                  series->time_s,
-                                  series->count,
-                                  0,
-                                  tui_slots(end, model->state == TUI_LIVE),
-                                  end};
-    struct tui_axis axis = {
-        .low = 0, .high = samples.high, .text = tui_seconds, .name = "of the run"};
-    draw_trend(cells, area, "loss", &samples, figures, page_number, TUI_SERIES + 1, axis);
-}
+enum { CAUTION, CHANGE, TREND, LOSS, STEP, RULE_1, LINES, RULE_2, FINDINGS, TRUST, PANELS };
 
 /* ---- where a step goes ----------------------------------------------------------------------- */
 
-/* The largest shares in ms, in rows below the bar where there is room. */
-static void budget_rows(struct tui_cells *cells, struct tui_rect area,
-                        const struct an_budget *budget)
-{
-    double pct[AN_CLASS_COUNT];
-    tui_class_shares(budget, pct);
-    double step_ns = budget->steps > 0 ? (double)budget->step_ns / (double)budget->steps : 0;
-    int row = 0;
-    AN_EACH_CLASS(class) {
-        if (pct[class] <= 0 || row >= area.rows)
-            continue;
-        tui_glyph(cells, area, row, 1, (enum tui_style)(TUI_CLASS + class),
-                  tui_class_letter(cells, class));
-        tui_text(cells, tui_left(area, 34), row, 3, TUI_NORMAL,
-                 an_class_label((enum an_class) class));
-        tui_text_right(cells, tui_left(area, 45), row, TUI_NORMAL,
-                       TIME_TEXT(step_ns * pct[class] / 100));
-        tui_printf(cells, area, row, 46, TUI_NORMAL, "%5.1f %%", pct[class]);
-        tui_bar(cells, area, row, 55, area.columns - 56, pct[class] / 100,
-                (enum tui_style)(TUI_CLASS + class));
-        row++;
-    }
-}
-
-/* Counts the classes that have a share of a step. */
-static int budget_classes(const struct tui_model *model)
-{
-    double pct[AN_CLASS_COUNT];
-    int count = 0;
-    if (!model->result)
-        return 0;
-    tui_class_shares(&model->result->budget, pct);
-    AN_EACH_CLASS(class)
-        count += pct[class] > 0;
-    return count;
-}
-
-/* Draws where a step goes as one bar; below it the classes in ms where there is room, else a
- * legend. */
+/* Draws where a step goes as one bar, with a legend. */
 static void draw_budget(struct tui_cells *cells, struct tui_rect area,
                         const struct tui_model *model, struct tui_view_state *state)
 {
@@ -227,11 +40,8 @@ static void draw_budget(struct tui_cells *cells, struct tui_rect area,
     tui_class_shares(&result->budget, pct);
     tui_text(cells, area, 0, area.columns < 50 ? 0 : 1, TUI_TITLE, "where");
     tui_class_bar(cells, area, 0, column, area.columns - column - 1, pct);
-    if (area.rows > budget_classes(model) && area.rows > 2 && area.columns >= 64)
-        budget_rows(cells, tui_lower(area, 1), &result->budget);
-    else
-        tui_class_legend(cells, tui_right(area, column < area.columns / 4 ? column : 0), 1,
-                         area.rows - 1, pct);
+    tui_class_legend(cells, tui_right(area, column < area.columns / 4 ? column : 0), 1,
+                     area.rows - 1, pct);
 }
 
 /* ---- what to change -------------------------------------------------------------------------- */
@@ -405,20 +215,123 @@ static void draw_rule(struct tui_cells *cells, struct tui_rect area, const struc
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* Lays out the panels of the first screen: caution, steps, loss, the budget of a step, lines
- * about what matters most for this run, findings, trust. Panels that this run has no data for
- * keep no rows. */
+enum shape {
+    SHAPE_NARROW,
+    SHAPE_TWO,
+    SHAPE_LARGE,
+    SHAPE_THREE
+}; /* how many panels stand beside each other */
+
+/* Which panels stand beside others at this size. */
+static enum shape shape_of(struct tui_rect area)
+{
+    if (area.columns >= 170 && area.rows >= 34)
+        return SHAPE_THREE;
+    if (area.columns >= 110 && area.rows >= 24)
+        return SHAPE_LARGE;
+    return area.columns >= 76 && area.rows >= 15 ? SHAPE_TWO : SHAPE_NARROW;
+}
+
+/* Curves of steps and loss above each other. */
+static void draw_curves(struct tui_cells *cells, struct tui_rect area,
+                        const struct tui_model *model, struct tui_view_state *state)
+{
+    const struct tui_series *loss = tui_model_series(model, "loss");
+    bool both = loss && loss->count;
+    struct tui_panel panel[] = {{1, area.rows, 90, tui_overview_draw_steps, {0}},
+                                {both, both ? area.rows / 2 : 0, 60, tui_overview_draw_loss, {0}}};
+    if (both && area.rows < 12)
+        panel[1].most = 1;
+    tui_panels_draw(cells, area, panel, 2, model, state);
+}
+
+static void draw_where(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                       struct tui_view_state *state)
+{
+    (void)state;
+    tui_overview_draw_where(cells, area, model);
+}
+
+static void draw_machine(struct tui_cells *cells, struct tui_rect area,
+                         const struct tui_model *model, struct tui_view_state *state)
+{
+    (void)state;
+    tui_overview_draw_curves(cells, area, model);
+}
+
+/* Where the step goes, and below it curves of the machine. */
+static void draw_side(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                      struct tui_view_state *state)
+{
+    int curves = tui_overview_curve_rows(model), where = tui_overview_where_rows(model);
+    struct tui_panel panel[] = {{2, where, 100, draw_where, {0}},
+                                {curves > 0, curves > 0, 10, NULL, {0}},
+                                {curves ? 2 : 0, curves, 50, draw_machine, {0}}};
+    tui_panels_draw(cells, area, panel, 3, model, state);
+}
+
+/* A column between panels beside each other, then the one at its right. */
+static struct tui_rect beside(struct tui_cells *cells, struct tui_rect area, int column)
+{
+    for (int row = 0; row < area.rows; row++)
+        tui_glyph(cells, area, row, column - 2, TUI_DIM, cells->glyphs == TUI_ASCII ? '|' : 0x2502);
+    return tui_right(area, column);
+}
+
+/* The upper part of a screen that is wide enough: curves, where the step goes, on the widest one
+ * also what to change. */
+static void draw_upper(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
+                       struct tui_view_state *state)
+{
+    bool widest = area.columns >= 170;
+    int left = area.columns * (area.columns >= 110 ? 58 : 54) / 100;
+    if (widest)
+        left = area.columns * 42 / 100;
+    draw_curves(cells, tui_left(area, left - 3), model, state);
+    struct tui_rect rest = beside(cells, area, left);
+    if (!widest) {
+        draw_side(cells, rest, model, state);
+        return;
+    }
+    int middle = rest.columns / 2;
+    draw_side(cells, tui_left(rest, middle - 3), model, state);
+    rest = beside(cells, rest, middle);
+    tui_text(cells, rest, 0, 0, TUI_TITLE, "what to change");
+    draw_findings(cells, tui_lower(rest, 1), model, state);
+}
+
+/* A warning about the figures takes the rows of its text; a change of pace one. */
+static void notes(const struct tui_cells *cells, struct tui_rect area,
+                  const struct tui_model *model, struct tui_panel *panel)
+{
+    size_t all;
+    struct tui_change change;
+    const struct an_result *result = model->result;
+    const struct an_step_point *step = tui_overview_points(model, &all);
+    if (result && result->caution) {
+        int columns = area.columns > 8 ? area.columns - 4 : 4;
+        panel[CAUTION] = (struct tui_panel){
+            1, 1 + tui_width(cells, result->caution) / columns, 97, draw_caution, {0}};
+    }
+    if (tui_change_find(model, step, tui_overview_first_rank(step, all), &change))
+        panel[CHANGE] = (struct tui_panel){1, 1, 96, tui_overview_draw_change, {0}};
+}
+
+/* Lays out the panels of the first screen: caution, change of pace, steps, loss, the budget of a
+ * step, lines about what matters most for this run, findings, trust. A wide screen has some of them
+ * beside each other. Panels that this run has no data for keep no rows. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {
     const struct an_result *result = model->result;
     const struct tui_series *loss = tui_model_series(model, "loss");
-    int classes = budget_classes(model), lines = tui_overview_lines(model);
+    enum shape shape = shape_of(area);
+    int lines = tui_overview_lines(model), where = tui_overview_where_rows(model);
     size_t points;
-    points_of(model, &points);
-    bool tall = area.rows >= 28, roomy = area.rows > 12;
+    tui_overview_points(model, &points);
+    bool roomy = area.rows > 12, none = result && result->steps.reason && !points;
     struct tui_panel panel[PANELS] = {
-        [TREND] = {1, tall ? area.rows / 3 : 1, 90, draw_steps, {0}},
+        [TREND] = {1, 1, 90, tui_overview_draw_steps, {0}},
         [STEP] = {2, 2, 100, draw_budget, {0}},
         [RULE_1] = {lines && roomy, lines && roomy, 25, draw_rule, {0}},
         [LINES] = {lines > 0, lines, 70, draw_lines, {0}},
@@ -426,23 +339,24 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         [FINDINGS] = {1, 4, 95, draw_findings, {0}},
         [TRUST] = {1, 1, 50, draw_trust, {0}},
     };
-    if (result && result->caution) {
-        int columns = area.columns > 8 ? area.columns - 4 : 4;
-        panel[CAUTION] = (struct tui_panel){
-            1, 1 + tui_width(cells, result->caution) / columns, 97, draw_caution, {0}};
-    }
-    if (loss && loss->count)
-        panel[LOSS] = (struct tui_panel){1, tall ? area.rows / 4 : 1, 60, draw_loss, {0}};
-    if (tall && area.columns >= 64 && classes > 1)
-        panel[STEP].most = 1 + classes;
-    if (result && result->steps.reason && !points) { /* no steps: the reason takes their place */
-        panel[TREND].most = tall ? area.rows / 3 : 4;
+    notes(cells, area, model, panel);
+    if (loss && loss->count && shape == SHAPE_NARROW)
+        panel[LOSS] = (struct tui_panel){1, 1, 60, tui_overview_draw_loss, {0}};
+    if (none) { /* no steps: the reason takes their place */
+        panel[TREND].most = area.rows >= 28 ? area.rows / 3 : 4;
+        panel[STEP].least = panel[STEP].most = 0;
+    } else if (shape != SHAPE_NARROW) {
+        int least = rep_clamp(where, 5, shape == SHAPE_TWO ? 6 : area.rows / 3);
+        int most = shape == SHAPE_THREE ? area.rows : area.rows * 2 / 3;
+        panel[TREND] = (struct tui_panel){least, most, 100, draw_upper, {0}};
         panel[STEP].least = panel[STEP].most = 0;
     }
     if (result && result->finding_count) {
         panel[FINDINGS].least = 1 + rep_clamp((int)result->finding_count, 0, 3);
         panel[FINDINGS].most = findings_rows(cells, area.columns, result);
     }
+    if (shape == SHAPE_THREE && !none)
+        panel[RULE_2].least = panel[RULE_2].most = panel[FINDINGS].least = panel[FINDINGS].most = 0;
     tui_panels_draw(cells, area, panel, PANELS, model, state);
 }
 

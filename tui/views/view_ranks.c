@@ -75,45 +75,85 @@ static void draw_scale(struct tui_cells *cells, struct tui_rect area, const stru
         tui_text(cells, area, 0, column + 3, TUI_DIM, "? unknown");
 }
 
+/* The row of the map that is the rank which the others wait for; -1: there is none, or it shares
+ * its row with others. */
+static int slow_row(const struct an_result *result)
+{
+    const struct an_heat *heat = &result->heat;
+    if (result->ranks.reason || !result->ranks.straggler.count || heat->ranks_a_row > 1)
+        return -1;
+    for (size_t i = 0; i < heat->ranks; i++)
+        if (heat->rank[i] == result->ranks.straggler.rank)
+            return (int)i;
+    return -1;
+}
+
+/* A map that is being drawn. */
+struct map {
+    struct tui_cells *cells;
+    struct tui_rect area;
+    const struct an_heat *heat;
+    const double *values;
+    double floor, high;
+    int label, columns, wide;
+};
+
+/* Draws a row of cells: of each the largest value of its ranks and steps. */
+static void map_row(const struct map *map, int row, size_t first_rank, size_t end_rank)
+{
+    for (int x = 0; x < map->columns; x++) {
+        size_t first = (size_t)x * map->heat->steps / (size_t)map->columns,
+               end = ((size_t)x + 1) * map->heat->steps / (size_t)map->columns;
+        double value = largest(map->heat, map->values, first_rank, end_rank, first, end);
+        for (int i = 0; i < map->wide; i++)
+            tui_heat(map->cells, map->area, row, map->label + x * map->wide + i,
+                     map->high > map->floor ? (value - map->floor) / (map->high - map->floor)
+                                            : value * 0);
+    }
+}
+
 /* Draws the heat map of one quantity with its scale. Ranks and steps that share a cell are
- * merged into the largest of their values. */
-static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct an_heat *heat,
+ * merged into the largest of their values; the slow rank has a row of its own, the first one, where
+ * it would share one: among others it would not be seen. */
+static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct an_result *result,
                      int mode)
 {
-    const double *values = values_of(heat, mode);
-    double low, high;
-    int label = area.columns < 40 ? 6 : 10, columns = area.columns - label, rows = area.rows - 2;
-    if (!values || columns < 1)
+    const struct an_heat *heat = &result->heat;
+    struct map map = {cells, area, heat, values_of(heat, mode),
+                      .label = area.columns < 40 ? 6 : 10};
+    double low;
+    int rows = area.rows - 2, slow = slow_row(result);
+    map.columns = area.columns - map.label;
+    if (!map.values || map.columns < 1)
         return;
-    find_ends(values, heat->ranks * heat->steps, &low, &high);
+    find_ends(map.values, heat->ranks * heat->steps, &low, &map.high);
     tui_printf(cells, area, 0, 0, TUI_TITLE, "Rank x step: %s", titles[mode]);
     if (area.columns >= 72)
         tui_text_right(cells, tui_right(area, 34), 0, TUI_KEY, "m waiting, transfer, step time");
-    if (!(high >= low)) {
+    if (!(map.high >= low)) {
         tui_text(cells, area, 1, 1, TUI_DIM,
                  "unknown: the calls of all ranks must be in the file and their clocks must agree");
         return;
     }
-    double floor = mode == 2 ? low : 0; /* of steps the difference is what matters */
+    map.floor = mode == 2 ? low : 0; /* of steps the difference is what matters */
     rows = rows < (int)heat->ranks ? rows : (int)heat->ranks;
-    columns = columns < (int)heat->steps ? columns : (int)heat->steps;
-    int wide = (area.columns - label) / (int)heat->steps;
-    wide = rep_clamp(wide, 1, 3); /* few steps: broad cells */
-    for (int y = 0; y < rows; y++) {
-        size_t first_rank = (size_t)y * heat->ranks / (size_t)rows,
-               end_rank = ((size_t)y + 1) * heat->ranks / (size_t)rows;
-        label_row(cells, tui_left(area, label - 1), y + 1, heat, first_rank, end_rank - 1);
-        for (int x = 0; x < columns; x++) {
-            size_t first_step = (size_t)x * heat->steps / (size_t)columns,
-                   end_step = ((size_t)x + 1) * heat->steps / (size_t)columns;
-            double value = largest(heat, values, first_rank, end_rank, first_step, end_step);
-            for (int i = 0; i < wide; i++)
-                tui_heat(cells, area, y + 1, label + x * wide + i,
-                         high > floor ? (value - floor) / (high - floor) : value * 0);
-        }
+    map.columns = map.columns < (int)heat->steps ? map.columns : (int)heat->steps;
+    map.wide = rep_clamp((area.columns - map.label) / (int)heat->steps, 1, 3); /* few steps */
+    int top = slow >= 0 && rows < (int)heat->ranks && rows > 2;
+    if (top) {
+        tui_printf(cells, tui_left(area, map.label - 1), 1, 0, TUI_WARN, "%" PRId64 " slow",
+                   heat->rank[slow]);
+        map_row(&map, 1, (size_t)slow, (size_t)slow + 1);
+    }
+    for (int y = top; y < rows; y++) {
+        size_t first = (size_t)(y - top) * heat->ranks / (size_t)(rows - top),
+               end = ((size_t)(y - top) + 1) * heat->ranks / (size_t)(rows - top);
+        label_row(cells, tui_left(area, map.label - 1), y + 1, heat, first, end - 1);
+        map_row(&map, y + 1, first, end);
     }
     if (rows > 0)
-        draw_scale(cells, tui_right(tui_lower(area, rows + 1), label), heat, floor, high, columns);
+        draw_scale(cells, tui_right(tui_lower(area, rows + 1), map.label), heat, map.floor,
+                   map.high, map.columns);
 }
 
 /* Draws the map in the upper half, and the words and tables of the report below it. */
@@ -132,7 +172,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
     } else {
         int most = area.rows / 2 > 4 ? area.rows / 2 : area.rows;
         used = (int)heat->ranks + 2 < most ? (int)heat->ranks + 2 : most;
-        draw_map(cells, tui_upper(area, used), heat, tui_wrap(state->mode, MODES));
+        draw_map(cells, tui_upper(area, used), result, tui_wrap(state->mode, MODES));
         used++;
     }
     struct tui_rect rest = tui_lower(area, used);
@@ -149,4 +189,5 @@ const struct tui_view tui_view_ranks = {
     .brief = "ranks",
     .help = "ranks that wait for others: heat map, collectives, skew",
     .keys = "m       waiting, transfer, step time\n",
+    .texts = true,
     .draw = draw};

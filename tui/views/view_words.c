@@ -35,6 +35,7 @@ const struct tui_view tui_view_devices = {
     .name = "devices",
     .brief = "dev",
     .help = "accelerators: non-compute time, launches, copies, precision",
+    .texts = true,
     .draw = draw_devices};
 
 /* The predicted effect of changes. */
@@ -52,6 +53,7 @@ const struct tui_view tui_view_advice = {
     .name = "advice",
     .brief = "adv",
     .help = "what changes would gain: replay of the dependency graph",
+    .texts = true,
     .draw = draw_advice};
 
 static void definitions(struct page *page, const struct an_result *result)
@@ -84,4 +86,5 @@ const struct tui_view tui_view_trust = {
     .brief = "trust",
     .help = "losses, overhead, missing counters and why, versions; what each number means",
     .keys = "m       the definition of every number\n",
+    .texts = true,
     .draw = draw_trust};

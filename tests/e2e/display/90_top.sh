@@ -25,7 +25,7 @@ head -c 5000 done.tacho > damaged.tacho
 for file in empty damaged; do # a frame with nothing in it would hide why
     for how in --batch --json; do
         expect 3 "$TACHO" top $how -n 1 $file.tacho
-        grep -q "^tacho: $file.tacho: " "$work/err" || fail "top $how $file.tacho: refused without a word"
+        grep -q "^tacho: $file.tacho: \|\"what\":\"$file.tacho: " "$work/err" || fail "top $how $file.tacho: refused without a word"
         [ ! -s "$work/out" ] || fail "top $how $file.tacho: a frame of nothing"
     done
 done

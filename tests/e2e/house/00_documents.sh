@@ -13,7 +13,7 @@ import glob, os, re, subprocess, sys
 top, tacho = sys.argv[1], os.path.abspath(sys.argv[2])
 os.chdir(top)
 wrong = []
-files = sorted(glob.glob("docs/*.md")) + ["README.md", "CONTRIBUTING.md"]
+files = sorted(glob.glob("docs/*.md") + glob.glob("docs/howto/*.md")) + ["README.md", "CONTRIBUTING.md"]
 
 
 def anchors(name):
@@ -36,6 +36,11 @@ listed = set(re.findall(r"\]\(([\w-]+\.md)\)", open("docs/README.md").read()))
 for name in glob.glob("docs/*.md"):
     if os.path.basename(name) not in listed | {"README.md"}:
         wrong.append("%s is not listed in docs/README.md" % name)
+
+pages = set(re.findall(r"\]\(([\w-]+\.md)\)", open("docs/howto/README.md").read()))
+for name in glob.glob("docs/howto/*.md"):
+    if os.path.basename(name) not in pages | {"README.md"}:
+        wrong.append("%s is not listed in docs/howto/README.md" % name)
 
 sources = "".join(open(f, errors="replace").read() for r in ("analyzers", "reports", "store", "cli", "libtrain", "tests/unit", "include")
                   for f in glob.glob(r + "/**/*.[ch]", recursive=True))

@@ -7,6 +7,7 @@
 
 #include "tests/unit/reports/rep_golden.h"
 #include "tui/views.h"
+#include "tui/views/step_change.h"
 #include "tui/views/view_list.h"
 #include "tui_fixture.h"
 #include "tui_models.h"
@@ -306,7 +307,7 @@ static void test_first_screen(void **state)
     draw(v, &m, &s, 19, 80, TUI_ASCII);
     char *text = tui_dump(&sc);
     assert_non_null(strstr(text, "Healthy"));
-    assert_non_null(strstr(text, "C compute"));
+    assert_non_null(strstr(text, "forward         8.7 ms"));
     free(text);
     tm_findings(&r);
     r.budget.pct[AN_CLASS_INPUT] = an_num(31);
@@ -314,8 +315,10 @@ static void test_first_screen(void **state)
     for (int rows = 8; rows <= 24; rows++) {
         draw(v, &m, &s, rows, 80, TUI_ASCII);
         text = tui_dump(&sc);
-        const char *const want[] = {"I input 31 %", "INPUT_STALL", "+41 %", "--workers 2",
-                                    "IIIIIIIIIIIIIII"};
+        bool rows_of_step = rows >= 15; /* else a bar of letters with a legend */
+        const char *const want[] = {rows_of_step ? "data wait" : "I input 31 %", "INPUT_STALL",
+                                    "+41 %", "--workers 2",
+                                    rows_of_step ? " 31.0 % " : "IIIIIIIIIIIIIII"};
         for (size_t i = 0; i < TM_COUNT(want); i++)
             if (!strstr(text, want[i]))
                 fail_msg("no %s in %d rows:\n%s", want[i], rows, text);
@@ -325,8 +328,84 @@ static void test_first_screen(void **state)
     tm_gpu(&r, &m);
     draw(v, &m, &s, 19, 80, TUI_BRAILLE);
     text = tui_dump(&sc);
-    assert_non_null(strstr(text, "N comm 2"));
+    assert_non_null(strstr(text, "exposed comm"));
     assert_true(strstr(text, " comm ") && strstr(text, "EXPOSED_COMM"));
+    free(text);
+}
+
+/* A change of pace is found where it is, with what changed; noise, a slow start and slow steps are
+ * none. */
+static void test_step_change(void **state)
+{
+    static struct an_step_point step[300];
+    struct tui_model model = {.last_index = -1};
+    struct tui_change change;
+    char text[200];
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        double ms = 40 + (double)(i * 7919 % 13) * 0.3 + (i % 37 == 36 ? 30 : 0);
+        step[i] = (struct an_step_point){
+            .index = i, .steps = 1, .start_s = i * 0.05, .ms = i < 3 ? 200 : ms, .detailed = true};
+        step[i].class_ms[AN_CLASS_COMPUTE] = ms;
+    }
+    assert_false(tui_change_find(&model, step, 300, &change));
+    assert_false(tui_change_find(&model, step, 0, &change));
+    assert_false(tui_change_find(&model, step, 10, &change));
+    for (int i = 230; i < 300; i++) {
+        step[i].ms += 42;
+        step[i].class_ms[AN_CLASS_INPUT] = 42;
+    }
+    assert_true(tui_change_find(&model, step, 300, &change));
+    assert_int_equal(change.index, 230);
+    assert_int_equal(change.class, AN_CLASS_INPUT);
+    tui_change_text(&change, "->", text);
+    assert_non_null(strstr(text, "doubled at step 230"));
+    assert_non_null(strstr(text, "data wait +42 ms"));
+    for (int i = 270; i < 300; i++) /* and back: the newest change counts */
+        step[i].ms -= 42;
+    assert_true(tui_change_find(&model, step, 300, &change));
+    assert_int_equal(change.index, 270);
+    assert_non_null(strstr(tui_change_text(&change, "->", text), "halved"));
+}
+
+/* Of 64 ranks the slow one is named, and has a row of its own in the map. */
+static void test_slow_rank(void **state)
+{
+    static struct an_rank_row row[64];
+    static int64_t rank[64], index[8];
+    static double waiting[64 * 8];
+    struct an_result r;
+    struct tui_model m;
+    struct tui_view_state s = fresh;
+    (void)state;
+    tm_gpu(&r, &m);
+    for (int i = 0; i < 64; i++) {
+        rank[i] = i;
+        row[i] = (struct an_rank_row){
+            .rank = i, .host = "", .own_ms = an_num(i == 41 ? 25 : 21), .verdict = "none"};
+        for (int k = 0; k < 8; k++)
+            waiting[i * 8 + k] = i == 41 ? 0 : 4;
+    }
+    r.run.ranks = 64;
+    r.ranks = (struct an_ranks){.steps = 8, .own_is = "step", .row = row, .row_count = 64};
+    r.ranks.straggler = (struct an_straggler){.count = 1, .rank = 41, .says = "rank 41"};
+    r.ranks.frontier.reason = "not asked";
+    r.heat = (struct an_heat){.ranks = 64,
+                              .steps = 8,
+                              .rank = rank,
+                              .index = index,
+                              .ranks_a_row = 1,
+                              .steps_a_column = 1,
+                              .waiting_ms = waiting,
+                              .transfer_ms = waiting,
+                              .step_ms = waiting};
+    draw(view_of("overview"), &m, &s, 19, 80, TUI_ASCII);
+    char *text = tui_dump(&sc);
+    assert_non_null(strstr(text, "slow: rank 41 25 ms"));
+    free(text);
+    draw(view_of("ranks"), &m, &s, 19, 80, TUI_ASCII);
+    text = tui_dump(&sc);
+    assert_non_null(strstr(text, "41 slow"));
     free(text);
 }
 
@@ -420,7 +499,8 @@ int main(void)
         cmocka_unit_test(test_golden_screens), cmocka_unit_test(test_golden_gpu),
         cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_size),
         cmocka_unit_test(test_hostile_names),  cmocka_unit_test(test_table_state),
-        cmocka_unit_test(test_first_screen),   cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_first_screen),   cmocka_unit_test(test_step_change),
+        cmocka_unit_test(test_slow_rank),      cmocka_unit_test(test_pages),
         cmocka_unit_test(test_views_table),    cmocka_unit_test(test_tree_folds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
