@@ -17,7 +17,7 @@
 #define AN_STEP_POINTS_MOST 4096
 struct an_step_point {
     int64_t rank, index, steps;
-    int64_t process; /* id in the file */
+    int64_t process; /* id in the file; STORE_ABSENT: the lane belongs to none */
     /* From the start of the first to the end of the last step, ns of the file: on the device where
      * the lane has one, and on the host. */
     int64_t start_ns, end_ns, host_start_ns, host_end_ns;
