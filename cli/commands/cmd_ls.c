@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
@@ -251,6 +252,7 @@ static int print(const struct list *list, const struct values *values)
     static const char *const names[] = {"run", "state", "begun", "steps", "step_ms", "verdict"};
     struct cli_sql_writer writer = {.format = &cli_sql_formats[values->json ? 2 : values->csv],
                                     .utf8 = cli_utf8(),
+                                    .visible = isatty(STDOUT_FILENO),
                                     .out = stdout};
     int rc = cli_sql_head(&writer, (int)(sizeof names / sizeof *names), names);
     for (size_t i = 0; !rc && i < list->count && (int64_t)i < values->limit; i++)
