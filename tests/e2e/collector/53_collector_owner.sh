@@ -224,6 +224,16 @@ recorded 'moved while it was recorded' long.tacho
 [ ! -e "$pools" ] || wrong "moved: $pools is left"
 [ -z "$(names moved.tacho.live)" ] || wrong "moved: left $(names moved.tacho.live)"
 
+# ---- a recorder of that user that has one capability: the file is the user's, and the target does not get it
+if setpriv --reuid=65534 --clear-groups --inh-caps=+perfmon --ambient-caps=+perfmon true 2> /dev/null; then
+    mkdir counters && chown 65534 counters && cd counters || exit 1
+    expect 0 setpriv --reuid=65534 --clear-groups --inh-caps=+perfmon --ambient-caps=+perfmon env HOME=/ "$others/tacho" run --no-peak \
+        -o counters -- sed -n 's/^Cap\([A-Z][a-z]*\):[[:space:]]*//p' /proc/self/status
+    [ "$(sed -n 2,3p out | tr -d '0\n')" = '' ] || wrong "the target has the recorder's capability: $(tr '\n' ' ' < out)"
+    [ "$(stat -c %u counters.tacho)" = 65534 ] || wrong "a file of user $(stat -c %u counters.tacho)"
+    cd ..
+fi
+
 # ---- root with the home of that user, as sudo may leave it: nothing of it is used, nothing is made in it
 mkdir -p home/.cache/tacho home/.config/tacho && mkfifo home/.config/tacho/classes.tsv home/.config/tacho/top.conf
 victim
