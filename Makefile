@@ -324,6 +324,11 @@ fuzz: ## libFuzzer targets of all that comes from outside, FUZZ_SECONDS each (de
 bench: all $(BENCH) $(TARGETS) ## the budgets of the design, measured on this machine (about 10 minutes)
 	$(Q)tests/bench/run.sh "$(O)"
 
+OLD ?=                 ## OLD=FOLDER    build folder of another revision, for `make bench-pairs`
+bench-pairs: all $(BENCH) ## costs of events, drain and step beside those of the build in OLD, in turn (4 minutes; quiet machine)
+	$(Q)[ -n "$(strip $(OLD))" ] || { echo "bench-pairs: OLD=FOLDER: the build folder of the other revision" >&2; exit 2; }
+	$(Q)tests/bench/pairs.py "$(strip $(OLD))" "$(O)" $(PAIRS)
+
 bench-engine: all $(O)/tests/bench/lt_limit ## steps of GPT-2 124M beside the limit, PyTorch and llm.c (TORCH_PYTHON, LLMC_DIR)
 	$(Q)tests/bench/engine.sh "$(O)"
 

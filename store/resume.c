@@ -116,14 +116,18 @@ static int writer_open_existing(const struct store_place *place, const char *pat
         store_db_migrate(writer->db, store_migrations, header.user_version, STORE_SCHEMA_VERSION);
     if (status != SQLITE_OK)
         code = store_note(writer, status, "cannot be upgraded to this version");
-    if (!code && live)
-        code = store_exec(writer, store_live_pragmas, "cannot be opened");
     if (!code && live &&
         sqlite3_table_column_metadata(writer->db, "main", "live_position", NULL, NULL, NULL, NULL,
-                                      NULL, NULL) != SQLITE_OK)
-        code =
-            tacho_fail(&writer->error, TACHO_EEXISTS, "nothing to do: read it with 'tacho report'",
-                       "%s: already finished", path);
+                                      NULL, NULL) != SQLITE_OK) {
+        /* its writer may have been killed before the WAL was folded in, or on the way */
+        writer->failed = 0;
+        code = store_finish(writer, err);
+        return code ? code
+                    : tacho_fail(err, TACHO_EEXISTS, "nothing to do: read it with 'tacho report'",
+                                 "%s: already finished", path);
+    }
+    if (!code && live)
+        code = store_exec(writer, store_live_pragmas, "cannot be opened");
     if (!code)
         code = store_writer_open(writer);
     if (!code && live)

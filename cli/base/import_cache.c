@@ -355,7 +355,8 @@ int cli_import_cached(const char *in, char *path, size_t size)
         return rc;
     int os = most ? folder_make(folder, sizeof folder) : 0;
     if (!most || os)
-        return temporary(in, most ? strerror(os) : "TACHO_IMPORT_CACHE is 0", path, size);
+        return temporary(in, most ? tacho_folder_problem(os) : "TACHO_IMPORT_CACHE is 0", path,
+                         size);
     if ((size_t)snprintf(path, size, "%s/%s.tacho", folder, key) >= size)
         return temporary(in, strerror(ENAMETOOLONG), path, size);
     if (is_kept(in, path))

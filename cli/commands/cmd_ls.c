@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/base/message.h"
 #include "cli/base/run_list.h"
@@ -109,8 +110,10 @@ static int write_document(const void *context, FILE *out)
     const struct cli_run_list *list = document->list;
     const struct values *values = document->values;
     static const char *const names[] = {"run", "state", "begun", "steps", "step_ms", "verdict"};
-    struct cli_sql_writer writer = {
-        .format = &cli_sql_formats[values->json ? 2 : values->csv], .utf8 = cli_utf8(), .out = out};
+    struct cli_sql_writer writer = {.format = &cli_sql_formats[values->json ? 2 : values->csv],
+                                    .utf8 = cli_utf8(),
+                                    .visible = isatty(fileno(out)),
+                                    .out = out};
     int rc = cli_sql_head(&writer, (int)(sizeof names / sizeof *names), names);
     for (size_t i = 0; !rc && i < list->count && (int64_t)i < values->limit; i++)
         rc = print_row(&writer, &list->row[i], values->json || values->csv);

@@ -2,11 +2,14 @@
  *
  * tacho recover: finishes the folder that a killed recorder left.
  */
+#include <string.h>
+#include <unistd.h>
 
 #include "cli/base/merge_files.h"
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
+#include "profiler/collector/job/live.h"
 
 const struct cli_spec cli_recover_spec = {
     .help = "finish the file of a run whose recorder was killed",
@@ -44,7 +47,11 @@ int cli_recover(int argc, char **argv)
             return cli_fail(&err);
         store_reader_close(reader);
         cli_say("%s: already finished, nothing to recover", found.run);
-        return 0;
+        /* what a recorder left that was killed after that */
+        size_t length = strlen(found.run);
+        snprintf(found.run + length, sizeof found.run - length, ".live");
+        if (col_live_locked(found.run) || access(found.run, F_OK) != 0)
+            return 0;
     }
     col_options_init(&settings);
     settings.message = say;

@@ -238,7 +238,7 @@ int lt_digits_cached(char *path, size_t size, uint64_t seed, struct tacho_error 
         return tacho_fail(err, TACHO_EIO,
                           "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER",
                           "no cache for the generated digits: %s%s%s", folder, *folder ? ": " : "",
-                          strerror(error));
+                          tacho_folder_problem(error));
     snprintf(path, size, "%s/digits-%d-%d-%d-%llu", folder, LOOKS, TRAIN, TEST,
              (unsigned long long)seed);
     if (stat(path, &status) == 0)

@@ -236,11 +236,14 @@ int col_live_take_lock(struct col_live *live, struct tacho_error *err)
     return rc;
 }
 
-int col_live_open(const char *folder, struct col_live *live, struct tacho_error *err)
+/* Opens the live folder itself, without its lock. *has_file: is there a run.db? */
+static int open_folder(const char *folder, struct col_live *live, bool *has_file,
+                       struct tacho_error *err)
 {
     char parent[COL_PATH_MAX], path[COL_PATH_MAX];
     const char *base;
     struct stat found;
+    *has_file = false;
     col_live_init(live);
     if (!col_live_path(path, "%s", folder))
         return col_live_fail_long(err);
@@ -263,7 +266,15 @@ int col_live_open(const char *folder, struct col_live *live, struct tacho_error 
     if (rc == 0 && !looked && errno != ENOENT)
         rc = col_live_fail_errno(err, live->folder,
                                  "its owner can allow it: 'chmod u+rwx' on the folder");
-    else if (rc == 0 && !(looked && S_ISREG(found.st_mode)))
+    *has_file = looked && S_ISREG(found.st_mode);
+    return rc;
+}
+
+int col_live_open(const char *folder, struct col_live *live, struct tacho_error *err)
+{
+    bool has_file;
+    int rc = open_folder(folder, live, &has_file, err);
+    if (rc == 0 && !has_file)
         rc = tacho_fail(err, TACHO_EFORMAT, "remove the folder: nothing was recorded in it",
                         "%s: holds no run", live->folder);
     if (rc == 0)
@@ -453,6 +464,29 @@ void col_live_remove(struct col_live *live)
         live->left = !remove_home(live);
     }
     col_live_leave(live);
+}
+
+int col_live_remove_finished(const char *folder, char path[COL_PATH_MAX], struct tacho_error *err)
+{
+    struct col_live live;
+    struct stat stat;
+    bool has_file;
+    int rc = open_folder(folder, &live, &has_file, err);
+    bool is_left = rc == 0 && !has_file &&
+                   fstatat(live.outside, col_live_base(live.final), &stat, 0) == 0 &&
+                   S_ISREG(stat.st_mode);
+    if (rc == 0 && !is_left)
+        rc = tacho_fail(err, TACHO_ENOTFOUND, NULL, "%s: not of a finished run", folder);
+    if (rc == 0)
+        rc = col_live_take_lock(&live, err);
+    if (rc) {
+        col_live_leave(&live);
+        return rc;
+    }
+    snprintf(path, COL_PATH_MAX, "%s", live.final);
+    (void)col_live_open_segments(&live, false, NULL); /* pools that are not this run's stay */
+    col_live_remove(&live);
+    return 0;
 }
 
 void col_live_init(struct col_live *live)

@@ -62,6 +62,10 @@ void col_live_note_full(const struct col_live *live);
 bool col_live_was_full(const struct col_live *live);
 /* Free bytes where run.db is. */
 int64_t col_live_room(const struct col_live *live);
+/* Removes what is left of a live folder whose recorder was killed after it had moved the finished
+ * file out of it. Sets `path` to the finished file. TACHO_ENOTFOUND: that is not the case; other
+ * errors as of col_live_open. */
+int col_live_remove_finished(const char *folder, char path[COL_PATH_MAX], struct tacho_error *err);
 /* Moves the finished run.db to its final name and removes the folder; `path` gets the name. */
 int col_live_publish(struct col_live *live, char path[COL_PATH_MAX], struct tacho_error *err);
 /* Removes everything that tacho made, run.db too. */

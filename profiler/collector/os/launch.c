@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "profiler/collector/os/privileges.h"
+
 /* Stopping and continuing keep their default action: the shell's job control sees one job. */
 static const int passed_on[] = {SIGINT,  SIGTERM,  SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
                                 SIGALRM, SIGWINCH, SIGPWR, SIGIO,   SIGXCPU, SIGCHLD};
@@ -111,6 +113,7 @@ static void child_main(char *const *argv, const struct col_env *env, size_t env_
     sigaction(SIGCHLD, &signals->old_child, NULL);
     setrlimit(RLIMIT_NOFILE, &signals->old_files);
     sigprocmask(SIG_SETMASK, &signals->old, NULL);
+    col_privileges_keep_from_target();
     execvp(argv[0], argv);
     int error = errno;
     ssize_t written = write(report_fd, &error, sizeof error);

@@ -39,6 +39,11 @@ void col_privileges_keep(const int *capabilities, size_t count)
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
+void col_privileges_keep_from_target(void)
+{
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_LOWER, CAP_PERFMON, 0, 0);
+}
+
 void col_privileges_drop(void)
 {
     col_privileges_keep(needed, sizeof needed / sizeof *needed);

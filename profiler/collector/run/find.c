@@ -80,6 +80,12 @@ static int take_over(const char *live, const struct col_options *options, enum h
     struct col_session session;
     col_session_init(&session, options, result);
     int rc = col_live_open(live, &session.live, err);
+    if (rc == TACHO_EFORMAT && col_live_remove_finished(live, result->path, NULL) == 0) {
+        result->finished = true;
+        snprintf(result->ended, sizeof result->ended, "finished before");
+        rc = 0;
+        goto out;
+    }
     if (rc)
         goto out;
     rc = col_session_resume(&session, err);

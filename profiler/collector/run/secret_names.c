@@ -16,7 +16,7 @@
 static const char strong[] =
     "passw passphrase passcode passin passout passkey secret credential apikey accesskey "
     "accountkey sharedkey privatekey signingkey masterkey encryptionkey cryptokey authkey "
-    "sshkey sshpass storepass keypass dbpass rootpass userpass adminpass mypass requirepass "
+    "sshkey sshpass storepass keypass dbpass rootpass userpass adminpass rootpw mypass requirepass "
     "masterauth licensekey licencekey deploykey servicekey storagekey functionskey "
     "subscriptionkey hostkey sessionid sessionkey sessid connectionstring connstr "
     "authorization proxyauth bearer cookie signature hexkey mnemonic seedphrase webhook "

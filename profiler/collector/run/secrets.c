@@ -289,7 +289,9 @@ static bool is_option(const char *word, size_t length, const char *option, size_
 static void hide_option(struct col_text *in, const struct col_option_row *row, const char *option,
                         size_t bytes, const char *word, size_t length)
 {
-    if (length > bytes && row->attached && !strncmp(word, option, bytes) && word[bytes] != '-')
+    bool is_quoted = length == bytes && quote_length(word + bytes); /* -p'X' */
+    if ((length > bytes || is_quoted) && row->attached && !strncmp(word, option, bytes) &&
+        word[bytes] != '-')
         hide_option_value(in, row, word + bytes + (word[bytes] == '='));
     if (!is_option(word, length, option, bytes))
         return;

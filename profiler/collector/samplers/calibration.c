@@ -320,10 +320,11 @@ int col_calibration_find(struct col_calibration *calibration, const char *librar
     char folder[COL_PATH_MAX - 256] = "", prefix[192];
     col_calibration_init(calibration, libraries);
     path[0] = 0;
-    if (tacho_cache_folder("tacho", folder, sizeof folder))
-        return tacho_fail(err, TACHO_ENOTFOUND, "set XDG_CACHE_HOME to a folder",
-                          "no folder for calibration results%s%s",
-                          *folder ? ": cannot create " : "", folder);
+    int error = tacho_cache_folder("tacho", folder, sizeof folder);
+    if (error)
+        return tacho_fail(err, TACHO_ENOTFOUND, "set XDG_CACHE_HOME to a folder of your own",
+                          "no folder for calibration results: %s%s%s", folder, *folder ? ": " : "",
+                          tacho_folder_problem(error));
     file_prefix(calibration, prefix, sizeof prefix);
     if (!libraries)
         return load_newest(calibration, folder, prefix, path, err);
@@ -341,7 +342,7 @@ int col_calibration_save(const struct col_calibration *calibration, const char *
     json_t *all = col_calibration_json(calibration);
     if (!all)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    int file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     bool written = file >= 0 && json_dumpfd(all, file, JSON_INDENT(1) | JSON_PRESERVE_ORDER) == 0 &&
                    fsync(file) == 0;
     int error = errno;

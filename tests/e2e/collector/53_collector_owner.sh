@@ -223,4 +223,29 @@ whole long.tacho
 recorded 'moved while it was recorded' long.tacho
 [ ! -e "$pools" ] || wrong "moved: $pools is left"
 [ -z "$(names moved.tacho.live)" ] || wrong "moved: left $(names moved.tacho.live)"
+
+# ---- a recorder of that user that has one capability: the file is the user's, and the target does not get it
+if setpriv --reuid=65534 --clear-groups --inh-caps=+perfmon --ambient-caps=+perfmon true 2> /dev/null; then
+    mkdir counters && chown 65534 counters && cd counters || exit 1
+    expect 0 setpriv --reuid=65534 --clear-groups --inh-caps=+perfmon --ambient-caps=+perfmon env HOME=/ "$others/tacho" run --no-peak \
+        -o counters -- sed -n 's/^Cap\([A-Z][a-z]*\):[[:space:]]*//p' /proc/self/status
+    [ "$(sed -n 2,3p out | tr -d '0\n')" = '' ] || wrong "the target has the recorder's capability: $(tr '\n' ' ' < out)"
+    [ "$(stat -c %u counters.tacho)" = 65534 ] || wrong "a file of user $(stat -c %u counters.tacho)"
+    cd ..
+fi
+
+# ---- root with the home of that user, as sudo may leave it: nothing of it is used, nothing is made in it
+mkdir -p home/.cache/tacho home/.config/tacho && mkfifo home/.config/tacho/classes.tsv home/.config/tacho/top.conf
+victim
+for name in imports peak-0; do ln -s "$work/victim" "home/.cache/tacho/$name"; done
+chown -hR 65534 home
+held=$(find home | sort)
+at_home=(timeout 60 env -u XDG_CACHE_HOME -u XDG_CONFIG_HOME HOME="$PWD/home")
+expect 0 "${at_home[@]}" "$TACHO" run --no-counters -o at_home -- true
+expect 0 "${at_home[@]}" "$TACHO" report at_home
+echo '{"traceEvents": [{"ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "name": "step", "cat": "user_annotation"}]}' > trace.json
+expect 0 "${at_home[@]}" "$TACHO" report trace.json
+says 'a home' "trace.json: the import is not cached (the home or cache folder is another user's)"
+[ "$(find home | sort)" = "$held" ] || wrong "made in the home of another user: $(find home | sort)"
+intact 'a home of another user'
 exit $bad

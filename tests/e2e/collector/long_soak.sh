@@ -43,12 +43,15 @@ memory=$(awk 'FNR == NR { n++; next } FNR > n / 4 { k++; x += $1; y += $2; xx +=
 read -r slope spread <<< "$memory"
 [ "$slope" -lt 4096 ] || [ "$spread" -lt 8192 ] || wrong "memory grows by $slope KiB an hour, $spread KiB between the extremes"
 begin=$(date +%s%N)
+times > before # not in a subshell, which has no children
 "$TACHO" report soak.tacho > report 2> err || wrong "report: $(cat err)"
 took=$((($(date +%s%N) - begin) / 1000000))
 [ $took -le 5000 ] || wrong "the report took $took ms"
 thirds=$(one soak.tacho "WITH r AS (SELECT min(start) a, (max(start) - min(start)) / 3 + 1 w FROM slice)
     SELECT group_concat(n, ' ') FROM (SELECT count(*) n FROM slice, r GROUP BY (start - a) / w)")
 [ "$(wc -w <<< "$thirds")" = 3 ] || wrong "detail covers only: $thirds"
+times > after
+echo "processor time of the commands that ended, before and after the report: $(sed -n 2p before), $(sed -n 2p after)"
 echo "soak: $minutes min, $samples samples | memory $slope KiB/h, extremes $spread KiB apart | live file at most $largest of $limit |" \
     "file $final | report $took ms | slices by thirds $thirds"
 exit $bad

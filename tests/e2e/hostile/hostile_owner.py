@@ -144,6 +144,7 @@ class Round:
     def __init__(self, number, templates, tacho, chance):
         self.templates, self.tacho, self.chance = templates, tacho, chance
         self.swaps, self.mounted, self.process, self.strict, self.what = [], [], None, True, ""
+        self.kept_environment = {"HOME": os.environ.get("HOME", "/")}
         self.sticky = chance.random() < 0.5
         os.mkdir(place)
         os.chmod(place, 0o1777 if self.sticky else 0o755)
@@ -254,6 +255,28 @@ class Round:
         self.command = ["run", "--no-peak", "--no-counters", "--gpu", "later", "-o", "mine", "--", "true"]
         self.strict = False
         self.what = "a folder of the job"
+
+    def home(self):
+        """Root's HOME is the other user's, as sudo may leave it: his caches and settings lead elsewhere."""
+        os.environ["HOME"] = place
+        self.kept_environment |= {name: os.environ.pop(name) for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME") if name in os.environ}
+        os.makedirs(place + "/.cache/tacho/imports")
+        os.makedirs(place + "/.config/tacho")
+        if self.chance.random() < 0.5:
+            shutil.rmtree(place + "/.cache/tacho")
+            put("symlink", place + "/.cache/tacho", precious)
+        else:
+            for pid in range(os.getpid(), os.getpid() + 300):
+                put("symlink", f"{place}/.cache/tacho/{self.templates['peak']}.{pid}", precious + "/keep")
+        for name in ("classes.tsv", "top.conf"):
+            put(self.chance.choice(["symlink", "pipe"]), f"{place}/.config/tacho/{name}", precious + "/keep")
+        for folder, _, _ in os.walk(place):
+            os.chown(folder, OTHER, OTHER)
+        self.sticky = False
+        os.chmod(place, 0o755)
+        self.command = self.chance.choice([["run", "--no-counters", "-o", out + "/mine", "--", "true"],
+                                           ["report", self.templates["done"]], ["top", "--batch", "-n", "1", self.templates["done"]]])
+        self.what = "a home that is another user's"
 
     # ---- races: the other user swaps two names all the time
 
@@ -376,6 +399,7 @@ class Round:
         shutil.rmtree(place, ignore_errors=True)
         for name in [name for name in os.environ if name.startswith("SLURM_")]:
             del os.environ[name]
+        os.environ.update(self.kept_environment)
 
 
 KINDS = [
@@ -383,11 +407,13 @@ KINDS = [
     Round.race_of_segments, Round.mount_points, Round.race_of_finished, Round.finished_with_neighbours, Round.race_of_own,
     Round.super_journal, Round.race_of_files, Round.memory, Round.race_of_own, Round.finished_with_neighbours, Round.race_of_finished,
     Round.file_leads_elsewhere, Round.race_while_recording, Round.race_of_folders, Round.job_folder, Round.foreign_database,
+    Round.home,
 ]
 COMMANDS = [
     ["report", "latest"], ["report", "zz"], ["report", "zz.tacho.live"], ["top", "--batch", "-n", "1"], ["top", "--batch", "-n", "1", "latest"],
     ["top", "--batch", "-n", "1", "zz"], ["recover", "zz.tacho.live"], ["capture", "zz"], ["sql", "zz", "SELECT count(*) FROM slice"],
-    ["export", "zz", "--format", "csv", "-o", out + "/csv"], ["merge", "zz", "zz", "-o", out + "/merged.tacho"], ["advise", "zz"],
+    ["export", "zz", "--format", "csv", "-o", out + "/csv"], ["merge", "zz", "zz", "-o", out + "/merged.tacho"], ["advise", "zz"], ["ls"], ["ls", "."],
+    ["diff", "zz", "zz"], ["verify", "zz", "1"], ["report", "zz", "--html", "-o", out + "/page.html"],
 ]
 
 
@@ -396,7 +422,9 @@ def main(arguments):
     os.mkdir(out)
     subprocess.run([tacho, "run", "--no-peak", "--no-counters", "-o", "done", "--", target, "--events", "300"],
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    templates = {"live": record_dead(tacho, target, "dead"), "done": os.path.join(work, "done.tacho"), "target": target}
+    cache = os.path.join(os.environ["XDG_CACHE_HOME"], "tacho")
+    subprocess.run([tacho, "run", "--no-counters", "-o", "peak", "--", "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    templates = {"peak": next(name for name in os.listdir(cache) if name.startswith("peak-")), "live": record_dead(tacho, target, "dead"), "done": os.path.join(work, "done.tacho"), "target": target}
     make_precious(templates["live"], templates["done"])
     kept, touched, hung = os.path.join(work, "kept"), 0, 0
     shutil.copytree(precious, kept)
