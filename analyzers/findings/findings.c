@@ -249,7 +249,7 @@ static void drop_below_floor(struct an_findings_list *findings)
     size_t kept = 0;
     for (size_t i = 0; i < findings->count; i++) {
         const struct an_finding *finding = &findings->found[i];
-        if (!an_finding_has_no_gain(finding))
+        if (!an_finding_has_no_gain(finding) || an_finding_may_gain(finding))
             findings->found[kept++] = *finding;
         else if (findings->dropped_count < FINDINGS_FOUND)
             findings->dropped[findings->dropped_count++] = *finding;

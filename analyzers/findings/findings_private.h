@@ -12,7 +12,7 @@
 #include "analyzers/steps/command.h"
 #include "analyzers/steps/context.h"
 
-#define FINDINGS_NOISE_PCT    2.0 /* of a step: below it nothing is worth a change */
+#define FINDINGS_NOISE_PCT    AN_NOISE_PCT
 #define FINDINGS_FOUND        16
 #define FINDINGS_NOT_REPLAYED "a ceiling has no expected value: nothing was replayed"
 

@@ -92,7 +92,8 @@ static void test_edits(void **state)
     } edits[] = {
         {"{\"OMP_NUM_THREADS\":\"8\"}", "threads=8", NULL},
         {"{\"OMP_NUM_THREADS\":\"8\"}", "threads=9", "have more threads than cores already"},
-        {"{\"OMP_NUM_THREADS\":\"2\"}", "threads=4", "no more threads than cores"}};
+        {"{\"OMP_NUM_THREADS\":\"2\"}", "threads=1", "fewer would only leave cores idle"},
+        {"{\"OMP_NUM_THREADS\":\"2\"}", "threads=8", "no cores for so many threads"}};
     (void)state;
     for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
         struct fixture fx, *f = &fx;
@@ -108,6 +109,24 @@ static void test_edits(void **state)
                         what_if->gain.high.value == 0);
         fx_close(f);
     }
+}
+
+/* Of 100 ms 98 compute on two threads: on four 49 ms remain, or 57.6 if they lose 15 % of their speed
+ * to each other. */
+static void test_more_threads(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    usual_ms = fastest_ms = 98;
+    run(f, 1.9, 2.0, 0, "{\"OMP_NUM_THREADS\":\"2\"}");
+    usual_ms = fastest_ms = 80;
+    const struct an_options options = {.file = "run.tacho", .what_if = "threads=4"};
+    const struct an_what_if *what_if = fx_analyze_with(f, &options)->advice.edits;
+    assert_null(what_if->reason);
+    assert_near(what_if->gain.high.value, 100 * (100 / 51.0 - 1), 2);
+    assert_near(what_if->gain.low.value, 100 * (100 / 59.65 - 1), 2);
+    assert_near(what_if->step_ms.value, (51 + 59.65) / 2, 0.5);
+    fx_close(f);
 }
 
 /* Eight threads that never wait for a core: they are not at work at the same time. */
@@ -127,7 +146,9 @@ static void test_too_few(void **state)
     run(f, 1.0, 1.1, 0, "{\"OMP_NUM_THREADS\":\"1\"}");
     const struct an_finding *idle = finding(fx_analyze(f), "IDLE_CORES");
     assert_non_null(idle);
-    /* 80 % of the step computes; on four threads a quarter of that remains: 100 -> 40 ms */
+    /* 80 % of the step computes; on four threads a quarter of that remains: 100 -> 40 ms. What the
+     * rest does is not known, so nothing is replayed. */
+    assert_string_equal(idle->what_if, "threads=4");
     assert_near(idle->gain.high.value, 150, 1);
     assert_near(idle->gain.expected.value, 0.9 * 150, 1);
     assert_near(idle->gain.low.value, 0.7 * 150, 1);
@@ -159,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_too_many), cmocka_unit_test(test_edits),
+        cmocka_unit_test(test_more_threads),
         cmocka_unit_test(test_harmless), cmocka_unit_test(test_too_few),
         cmocka_unit_test(test_silent),
     };

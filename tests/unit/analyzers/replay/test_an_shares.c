@@ -267,7 +267,8 @@ static void test_stretches(void **state)
     const struct an_what_if *w = &r->advice.edits[0];
     assert_near(w->step_ms.value, 10, 0.1);
     assert_near(w->step_high_ms.value, 15, 0.1);
-    assert_near(w->gain.low.value, 100, 1); /* of the same steps */
+    assert_near(w->gain.low.value, 80, 5); /* parts differ with an sd of 13 %, pairs miss by 11 % */
+    assert_near(w->gain.expected.value, 100, 1);
     fx_close(f);
 }
 
