@@ -62,6 +62,18 @@ static bool has_small_buckets(const struct an_context *context)
     return !(link > 0) || collective->bus_bytes_per_s.value < link / 2;
 }
 
+/* The edit of that share of the messages. In the engine all host work that no operator covers is
+ * done for each message: it is packed, handed over, and unpacked. */
+static const char *fewer_messages(struct an_context *context, double left, bool engine)
+{
+    const char *comm =
+        an_finding_text(context, "comm=%sx", an_number_words(context->arena, left, 3));
+    const char *both = an_finding_text(context, "%s,framework=%s", comm, comm + strlen("comm="));
+    struct an_what_if what_if;
+    bool known = engine && !an_what_if_of(context, both, &what_if) && !what_if.reason;
+    return known ? both : comm;
+}
+
 /* Each of the larger buckets costs one latency in place of many: the time of the collectives falls
  * in proportion to their number, down to that of their bytes. */
 static struct an_proposal larger_buckets(struct an_context *context)
@@ -83,8 +95,7 @@ static struct an_proposal larger_buckets(struct an_context *context)
             mib, an_number_words(context->arena, collective->bytes_per_call.value / (1 << 20), 2),
             calls, engine ? ": " : " (bucket_cap_mb)", engine ? option : ""),
         .option = option,
-        .what_if = an_finding_text(context, "comm=%sx",
-                                   an_number_words(context->arena, fmin(left, 1), 3)),
+        .what_if = fewer_messages(context, fmin(left, 1), engine),
         .bound = !(link > 0)};
 }
 
@@ -191,6 +202,8 @@ void an_comm_best_proposal(struct an_context *context, struct an_proposal *propo
         gain[i] = expected_gain(context, &found[i]);
         best = gain[i] > gain[best] ? i : best;
     }
-    if (count && gain[best] >= expected_gain(context, proposal))
+    /* Where buckets are too small, whatever else would overlap them hides the same latencies. */
+    bool small = has_small_buckets(context) && !an_command_has_option(context, "--no-overlap");
+    if (count && (small || gain[best] >= expected_gain(context, proposal)))
         *proposal = found[best];
 }

@@ -65,8 +65,8 @@ enum an_listed an_finding_listed(const struct an_finding *finding)
 {
     if (finding->fault)
         return AN_LISTED_RANKED;
-    if (!finding->gain.high.valid)
-        return AN_LISTED_GAP;
+    if (!finding->gain.high.valid) /* withheld while others run, or never known */
+        return finding->while_others && !finding->changes ? AN_LISTED_MEASURE : AN_LISTED_GAP;
     if (finding->changes)
         return AN_LISTED_CHANGES;
     return finding->gain.ceiling || an_finding_may_gain(finding) ? AN_LISTED_MEASURE

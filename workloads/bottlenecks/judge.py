@@ -62,8 +62,8 @@ def alarms(findings):
     return [f["id"] for f in findings if (f["gain_pct"]["low"] or 0) > 0 and f["id"] != OTHERS and not f.get("changes")]
 
 
-def judge_one(store, place, state):
-    """A row of the table for one draw."""
+def judge_one(store, place, state, every):
+    """A row of the table for one draw. `every`: on a busy machine other programs are named rightly, and do not count as a cause."""
     recipe = state["recipe"]
     row = {"seed": recipe["seed"], "recipe": recipe["name"], "values": recipe["values"], "neighbour": "neighbour" in recipe}
     if "failed" in state or len(state["rounds"]) < 2:
@@ -77,6 +77,8 @@ def judge_one(store, place, state):
     row |= {"said": [finding["id"] for finding in findings], "alarms": alarms(findings), "predicted": None, "place": None}
     if row["best"] is None or row["neighbour"]:
         return row
+    if every and not row["alone"]:
+        findings = [finding for finding in findings if finding["id"] != OTHERS]
     fixes = recipe["fixes"]
     row["cause"] = fixes[row["best"]]["name"]
     row["place"] = place_of(findings, [fixes[i] for i in [row["best"]] + row["ties"]])
@@ -203,7 +205,7 @@ def judge(store, seeds, markdown, every):
         if (seeds and int(os.path.basename(place)) not in seeds) or not os.path.exists(path):
             continue
         with open(path, encoding="utf-8") as file:
-            rows.append(judge_one(store, place, json.load(file)))
+            rows.append(judge_one(store, place, json.load(file), every))
     if not rows:
         sys.exit(f"bench.py: {store}: no recording of this engine ({engine()})\nhint: bench.py record {store} 1-20")
     print("\n".join(table(rows) + [""] + summary(rows, every)))
