@@ -101,16 +101,43 @@ static double gain_of(const struct an_finding *finding)
     return gain->high.valid ? gain->high.value : -1;
 }
 
+/* A finding with what it gains of the whole run, in %. */
+struct placed {
+    struct an_finding finding;
+    double gain;
+};
+
+/* Steps that take less time leave phases as they are: `between` of the run lies between steps. */
+static double gain_of_run(const struct an_finding *finding, double between)
+{
+    double gain = gain_of(finding);
+    if (gain <= 0 || an_findings_is_phase(finding))
+        return gain;
+    return 100 * (1 / (between + (1 - between) / (1 + gain / 100)) - 1);
+}
+
 /* For qsort: by listing, and in it a fault, then the finding with more to gain, goes first. */
 static int gain_order(const void *left, const void *right)
 {
-    const struct an_finding *own = left, *other = right;
-    int listing = (int)an_finding_listed(own) - (int)an_finding_listed(other);
+    const struct placed *own = left, *other = right;
+    int listing =
+        (int)an_finding_listed(&own->finding) - (int)an_finding_listed(&other->finding);
     if (listing)
         return listing;
-    if (own->fault != other->fault)
-        return own->fault ? -1 : 1;
-    return AN_COMPARE(gain_of(other), gain_of(own));
+    if (own->finding.fault != other->finding.fault)
+        return own->finding.fault ? -1 : 1;
+    return AN_COMPARE(other->gain, own->gain);
+}
+
+static void sort_by_gain(struct an_findings_list *findings)
+{
+    struct placed placed[FINDINGS_FOUND];
+    double between = an_findings_between_steps(findings->context);
+    for (size_t i = 0; i < findings->count; i++)
+        placed[i] = (struct placed){findings->found[i], gain_of_run(&findings->found[i], between)};
+    qsort(placed, findings->count, sizeof *placed, gain_order);
+    for (size_t i = 0; i < findings->count; i++)
+        findings->found[i] = placed[i].finding;
 }
 
 /* The findings that explain why a class limits the run, the most specific ones first. */
@@ -157,8 +184,8 @@ static void move_to_front(struct an_findings_list *findings, size_t place)
 }
 
 /* Moves the finding that the verdict names to the front of those that are listed alike: it limits
- * the run, whatever bounds the others have. Where the ranks wait for one rank, the finding about
- * that rank goes before the one with most to gain. */
+ * the run, whatever bounds the others have. Gains that are expected are compared instead. Where the
+ * ranks wait for one rank, the finding about that rank goes before the one with most to gain. */
 static void verdict_first(struct an_findings_list *findings)
 {
     const struct an_budget *budget = &findings->context->result->budget;
@@ -177,7 +204,9 @@ static void verdict_first(struct an_findings_list *findings)
     }
     if (best == findings->count || findings->found[0].fault)
         return;
-    move_to_front(findings, best);
+    bool compared = an_finding_listed(findings->found) == AN_LISTED_RANKED && !one_rank;
+    if (!compared)
+        move_to_front(findings, best);
 }
 
 /* A change of the training goes first if its interval is above that of the finding in front: no
@@ -282,7 +311,7 @@ static int findings_frame(struct an_context *context)
     if (rc)
         return rc;
     if (findings.count)
-        qsort(findings.found, findings.count, sizeof *findings.found, gain_order);
+        sort_by_gain(&findings);
     verdict_first(&findings);
     change_first(&findings);
     others_first(&findings);

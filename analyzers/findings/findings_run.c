@@ -165,12 +165,39 @@ static void slow_start(struct an_findings_list *findings)
     finding->wrong_when = "the run that counts is much longer than this recording";
 }
 
+static const struct kind *kind_of(const struct an_phase *phase)
+{
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (!strcmp(phase->name, kinds[k].phase))
+            return &kinds[k];
+    return NULL;
+}
+
+bool an_findings_is_phase(const struct an_finding *finding)
+{
+    bool is_phase = false;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        is_phase = is_phase || !strcmp(finding->id, kinds[k].id);
+    return is_phase;
+}
+
+double an_findings_between_steps(const struct an_context *context)
+{
+    const struct an_result *result = context->result;
+    double share = 0;
+    for (size_t i = 0; i < result->phase_count; i++)
+        if (kind_of(&result->phases[i]) && result->phases[i].lane_run_ms > 0)
+            share += result->phases[i].lane_ms / result->phases[i].lane_run_ms;
+    return fmin(share, 1);
+}
+
 void an_findings_run(struct an_findings_list *findings)
 {
     const struct an_result *result = findings->context->result;
-    for (size_t i = 0; i < result->phase_count; i++)
-        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-            if (!strcmp(result->phases[i].name, kinds[k].phase))
-                phase_time(findings, &kinds[k], &result->phases[i]);
+    for (size_t i = 0; i < result->phase_count; i++) {
+        const struct kind *kind = kind_of(&result->phases[i]);
+        if (kind)
+            phase_time(findings, kind, &result->phases[i]);
+    }
     slow_start(findings);
 }

@@ -62,6 +62,16 @@ def alarms(findings):
     return [f["id"] for f in findings if (f["gain_pct"]["low"] or 0) > 0 and f["id"] != OTHERS and not f.get("changes")]
 
 
+def of_run(ratio, fix, report, state):
+    """A ratio of the step as one of the run: evaluations and checkpoints between steps stay as they are, unless they are what changes."""
+    phases = sum(phase["exposed_ms"] for phase in report["phases"] if phase["name"] in ("evaluation", "checkpoint"))
+    steps = report["steps"]["mean_ms"] * state["steps"]
+    if not ratio or {"EVALUATION", "CHECKPOINT"} & set(fix["finding"]) or not phases:
+        return ratio
+    between = phases / (phases + steps)
+    return tuple(between + (1 - between) * own for own in ratio)
+
+
 def judge_one(store, place, state, every):
     """A row of the table for one draw. `every`: on a busy machine other programs are named rightly, and do not count as a cause."""
     recipe = state["recipe"]
@@ -71,7 +81,8 @@ def judge_one(store, place, state, every):
     done = ask(store, state, place, "report")
     if done.returncode:
         return row | {"failed": done.stderr[-200:]}
-    findings = json.loads(done.stdout)["findings"]
+    report = json.loads(done.stdout)
+    findings = report["findings"]
     told = truth(state)
     row |= told | {"redrawn": redrawn(state, told), "alone": others_of(state) < NO_OTHERS}
     row |= {"said": [finding["id"] for finding in findings], "alarms": alarms(findings), "predicted": None, "place": None}
@@ -84,7 +95,8 @@ def judge_one(store, place, state, every):
     row["place"] = place_of(findings, [fixes[i] for i in [row["best"]] + row["ties"]])
     named = next((finding for finding in findings if names(finding, fixes[row["best"]])), None)
     if named:
-        row["predicted"] = predicted(lambda *words: ask(store, state, place, *words), fixes[row["best"]], named)
+        own = predicted(lambda *words: ask(store, state, place, *words), fixes[row["best"]], named)
+        row["predicted"] = of_run(own, fixes[row["best"]], report, state)
     return row
 
 
