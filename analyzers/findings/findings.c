@@ -120,8 +120,7 @@ static double gain_of_run(const struct an_finding *finding, double between)
 static int gain_order(const void *left, const void *right)
 {
     const struct placed *own = left, *other = right;
-    int listing =
-        (int)an_finding_listed(&own->finding) - (int)an_finding_listed(&other->finding);
+    int listing = (int)an_finding_listed(&own->finding) - (int)an_finding_listed(&other->finding);
     if (listing)
         return listing;
     if (own->finding.fault != other->finding.fault)

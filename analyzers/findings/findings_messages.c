@@ -141,8 +141,8 @@ static struct an_proposal send_once(struct an_context *context, double times)
             imitated ? "; here --slow-link does so: --slow-link 1"
                      : " (a reduction after each micro-step, or several parameter groups)"),
         .option = imitated ? "--slow-link 1" : "one reduction a step",
-        .what_if = an_finding_text(context, "comm=%sx",
-                                   an_number_words(context->arena, 1 / times, 3))};
+        .what_if =
+            an_finding_text(context, "comm=%sx", an_number_words(context->arena, 1 / times, 3))};
 }
 
 /* ---- a link as fast as the measured one -------------------------------------------------------- */

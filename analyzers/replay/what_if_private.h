@@ -49,8 +49,8 @@ bool an_is_recomputation(const struct an_replay *replay, uint32_t node);
 /* Why that number of threads cannot be replayed; NULL: it can. */
 const char *an_plan_threads_reason(const struct an_plan *plan);
 /* Lets teams have plan->threads threads (what_if_threads.c): fewer, where they had more than cores,
- * or more, up to the cores. `slowest`: what each piece of compute takes at worst, else at best. 0 or
- * TACHO_ENOMEM. */
+ * or more, up to the cores. `slowest`: what each piece of compute takes at worst, else at best. 0
+ * or TACHO_ENOMEM. */
 int an_plan_fit_threads(struct an_plan *plan, bool slowest);
 /* Lets the kept activations come from memory: their operators take that long instead of nothing. */
 void an_plan_keep_cold(struct an_plan *plan);

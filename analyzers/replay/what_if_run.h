@@ -37,8 +37,8 @@ const char *an_what_if_refusal(struct an_context *context, const struct an_what_
  * all): 95 % of them lie in *x. 0 or TACHO_ENOMEM. */
 int an_what_if_variation(const struct an_what_if_state *state, size_t *length,
                          struct an_interval *interval);
-/* The share of a step by which the mean of seven pairs of runs may miss a gain, 90 % of the time, if
- * runs vary as parts of this one do. */
+/* The share of a step by which the mean of seven pairs of runs may miss a gain, 90 % of the time,
+ * if runs vary as parts of this one do. */
 double an_what_if_pairs_error(const struct an_interval *variation);
 /* Predicts the step under edits. Texts live in the result. 0 or TACHO_ENOMEM. */
 int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, size_t count,

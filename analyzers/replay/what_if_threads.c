@@ -3,9 +3,9 @@
  * threads=N: another number of threads in teams (OpenMP). A team with more threads than cores waits
  * at the end of each parallel region for threads that had no core. Its fastest repeats did not
  * wait, and bound the step from below; the recorded times without the waiting of the first thread
- * bound it from above, because they still hold the waiting for the others. A team with fewer threads
- * than cores shares its work among more of them: evenly at best, and at worst with a loss and a
- * start for each region.
+ * bound it from above, because they still hold the waiting for the others. A team with fewer
+ * threads than cores shares its work among more of them: evenly at best, and at worst with a loss
+ * and a start for each region.
  */
 #include <math.h>
 #include <stdlib.h>

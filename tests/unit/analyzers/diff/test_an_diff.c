@@ -435,7 +435,8 @@ static void test_steps_of_several_workers(void **state)
         ms[i] = i % 4 ? 1 : 20;
         tokens[i] = 64;
     }
-    const struct an_samples samples = {.steps = 42, .step_ms = ms, .tokens = tokens, .samples = tokens};
+    const struct an_samples samples = {
+        .steps = 42, .step_ms = ms, .tokens = tokens, .samples = tokens};
     struct an_result run = {.samples = &samples};
     assert_float_equal(an_diff_run_step(&run, &run), 1, 1e-9);
     run.loader.workers = (struct an_count){.valid = true, .value = 4};

@@ -111,8 +111,8 @@ static void test_edits(void **state)
     }
 }
 
-/* Of 100 ms 98 compute on two threads: on four 49 ms remain, or 57.6 if they lose 15 % of their speed
- * to each other. */
+/* Of 100 ms 98 compute on two threads: on four 49 ms remain, or 57.6 if they lose 15 % of their
+ * speed to each other. */
 static void test_more_threads(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -179,10 +179,9 @@ static void test_silent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_too_many), cmocka_unit_test(test_edits),
-        cmocka_unit_test(test_more_threads),
-        cmocka_unit_test(test_harmless), cmocka_unit_test(test_too_few),
-        cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_too_many),     cmocka_unit_test(test_edits),
+        cmocka_unit_test(test_more_threads), cmocka_unit_test(test_harmless),
+        cmocka_unit_test(test_too_few),      cmocka_unit_test(test_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -446,8 +446,8 @@ static void test_remedy_fits_the_link(void **state)
     fx_close(f);
 }
 
-/* Two all-reduces of 4 MiB a step: of 8 MiB of gradients each is sent once, of 1 MiB eight times. Of
- * the 4 ms of transfer an eighth is left. A link as fast as this one is not the reason. */
+/* Two all-reduces of 4 MiB a step: of 8 MiB of gradients each is sent once, of 1 MiB eight times.
+ * Of the 4 ms of transfer an eighth is left. A link as fast as this one is not the reason. */
 static void test_gradients_sent_again(void **state)
 {
     struct fixture fixture, *f = &fixture;
