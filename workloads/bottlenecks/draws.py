@@ -46,7 +46,7 @@ def may_join(first, other):
     same = {f"env.{name}" for name, value in first.get("env", {}).items() if other.get("env", {}).get(name) == value}
     fixed = {f"env.{name}" for recipe in (first, other) for fix in recipe["fixes"] for name in fix.get("env", {})}
     alike = first["base"][0] == other["base"][0] and first.get("ranks", 1) == other.get("ranks", 1)
-    slow = first["fixes"] and other["fixes"] and "neighbour" not in first and "neighbour" not in other
+    slow = all(recipe["fixes"] and not {"neighbour", "as_it_is"} & set(recipe) for recipe in (first, other))
     return bool(alike and slow and first["name"] != other["name"] and not settings(first) & settings(other) - (same - fixed))
 
 
@@ -93,7 +93,7 @@ def draw(seed):
     if others and rng.random() < JOINED:
         recipe = join(recipe, rename(plain(rng.choice(others)), "other_"))
     values = {name: rng.choice(choices) for name, choices in recipe.pop("draw").items()}
-    varied = vary(recipe, told["vary"][recipe["base"][0]], rng)
+    varied = {} if "as_it_is" in recipe else vary(recipe, told["vary"][recipe["base"][0]], rng)
     return fill(recipe, values) | {"seed": seed, "values": values | varied}
 
 

@@ -153,7 +153,7 @@ def others_lines(told):
 
 
 def reasons(rows):
-    """Why draws were drawn again, with counts, the figures in the reasons left out."""
+    """Why draws were drawn again, with counts; figures in the reasons do not count."""
     counts = {}
     for row in rows:
         what = " ".join(word for word in row["redrawn"].split() if not word[0].isdigit() and word != "%")
@@ -168,9 +168,10 @@ def summary(rows, every=False):
     kept = [row for row in told if every or not row["redrawn"]]
     slow = [row for row in kept if row["best"] is not None and not row["neighbour"]]
     controls = [row for row in kept if row["best"] is None or row["neighbour"]]
+    beside = sum(row["neighbour"] for row in controls)
     lines = [
-        f"draws: {len(rows)}; with a cause {len(slow)}, with a neighbour {sum(row['neighbour'] for row in controls)}, "
-        f"healthy {sum(row['best'] is None for row in controls)}, failed {len(rows) - len(told)}, drawn again {len(again)}{reasons(again)}"
+        f"draws: {len(rows)}; with a cause {len(slow)}, with a neighbour {beside}, "
+        f"healthy {len(controls) - beside}, failed {len(rows) - len(told)}, drawn again {len(again)}{reasons(again)}"
     ]
     lines += cause_lines(slow) + others_lines(kept)
     false = sum(bool(row["alarms"]) for row in controls)

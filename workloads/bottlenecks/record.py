@@ -15,7 +15,7 @@ from truth import AA_FIRST, gains, half_width, ratios, redrawn, truth
 ROUNDS = int(os.environ.get("ROUNDS", "7"))
 MOST_ROUNDS = max(ROUNDS, int(os.environ.get("MOST_ROUNDS", "12")))
 SECONDS = float(os.environ.get("SECONDS", "2"))
-LEAST_STEPS, FEWEST_STEPS = 20, 12  # after those that are skipped; the latter where the former take much longer than SECONDS
+LEAST_STEPS, FEWEST_STEPS = 24, 12  # after those that are skipped; the latter for long steps of one rank: ranks are compared over 20
 HALF_WIDTH = 2.0  # points: no more rounds where every interval is narrower
 GIVE_UP = float(os.environ.get("GIVE_UP", "6"))  # %: two equal runs differ by more in the first rounds: the machine is not quiet
 
@@ -68,7 +68,8 @@ def write_json(path, value):
 def pace(bench):
     """Steps that take about SECONDS: from a short run of the slow recipe."""
     step = bench.run(None, SKIPPED_STEPS + 5)
-    least = LEAST_STEPS if LEAST_STEPS * step < 2 * SECONDS else FEWEST_STEPS
+    long_steps = LEAST_STEPS * step > 2 * SECONDS and bench.recipe.get("ranks", 1) == 1
+    least = FEWEST_STEPS if long_steps else LEAST_STEPS
     return SKIPPED_STEPS + max(least, min(400, math.ceil(SECONDS / step)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of a draw: its commands, how long their steps take, and what other programs used of the machine meanwhile."""
+"""Runs of a draw: its commands, how long their steps take, and what other programs used of the machine beside them."""
 import glob
 import hashlib
 import json
