@@ -229,14 +229,16 @@ void an_plan_core_limit(struct an_plan *plan)
         an_number_words(context->arena, core_use->used.value, 2), spin, others);
     bool spins = plan->state->shares && an_shares_may_spin(plan->state->shares);
     if (plan->route && !spins)
-        an_plan_hold_cores(plan);
+        an_plan_hold_cores(plan, 0);
 }
 
-void an_plan_hold_cores(struct an_plan *plan)
+void an_plan_hold_cores(struct an_plan *plan, double others)
 {
     const struct an_core_use *core_use = &plan->state->cores;
-    double cores = plan->cores > 0 ? plan->cores : core_use->cores.value,
-           needed = fmin(core_use->used.value, core_use->wanted.value);
+    double needed = fmin(core_use->used.value, core_use->wanted.value),
+           cores = plan->cores > 0 ? plan->cores : core_use->cores.value;
+    if (others > 0) /* the run has at least what it used */
+        cores = fmax(cores - others, fmax(needed, 1e-3));
     for (size_t i = 0; i < plan->state->steps; i++)
         plan->floor[i] = fmax(plan->floor[i], plan->state->base_ns[i] * needed / cores);
 }

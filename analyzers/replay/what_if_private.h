@@ -38,8 +38,9 @@ double an_plan_worker_share(const struct an_what_if_state *state);
 /* How long a step takes at least by the cores that the run keeps busy, and what of them is taken
  * for granted. */
 void an_plan_core_limit(struct an_plan *plan);
-/* Lets no step be shorter than the CPU time of the run's threads on its cores. */
-void an_plan_hold_cores(struct an_plan *plan);
+/* Lets no step be shorter than the CPU time of the run's threads on its cores, of which other
+ * programs have `others`. */
+void an_plan_hold_cores(struct an_plan *plan, double others);
 /* The same by the work that the edits leave on its device (what_if_busy.c). */
 void an_plan_busy_limit(struct an_plan *plan, const struct an_edit *edit, size_t count);
 

@@ -391,7 +391,7 @@ static int replay_overlap(struct an_plan *plan, struct outcome *outcome)
     plan->ceiling = NULL;
     plan->condition = "between transfers that need no core, and transfers that take the cores of "
                       "compute, which is what is expected";
-    an_plan_hold_cores(plan);
+    an_plan_hold_cores(plan, an_value_or_0(plan->state->cores.others));
     return replay_work(plan, outcome);
 }
 

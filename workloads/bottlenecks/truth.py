@@ -33,7 +33,8 @@ def truth(state):
     aa = statistics.median(abs(100 * (times[-1] / times[0] - 1)) for times in rounds)
     choice, magnitude = rounds[0::2], rounds[1::2] or rounds
     told = {"aa": aa, "ties": [], "best": None}
-    allowed = [i for i, fix in enumerate(fixes) if fix["class"] == "same" or fix.get("planted")]
+    changes = not any(fix["class"] == "same" and fix.get("planted") for fix in fixes)
+    allowed = [i for i, fix in enumerate(fixes) if fix["class"] == "same" or (changes and fix.get("planted"))]
     if not allowed:
         return told
     chosen = {i: statistics.median(gains(choice, i)) for i in allowed}
