@@ -116,15 +116,21 @@ static double gain_of_run(const struct an_finding *finding, double between)
     return 100 * (1 / (between + (1 - between) / (1 + gain / 100)) - 1);
 }
 
-/* For qsort: by listing, and in it a fault, then the finding with more to gain, goes first. */
+/* A fault of which no gain is known: whatever it gains, it should be mended first. */
+static bool leads(const struct an_finding *finding)
+{
+    return finding->fault && !finding->gain.expected.valid;
+}
+
+/* For qsort: by listing, and in it what leads, then the finding with more to gain, goes first. */
 static int gain_order(const void *left, const void *right)
 {
     const struct placed *own = left, *other = right;
     int listing = (int)an_finding_listed(&own->finding) - (int)an_finding_listed(&other->finding);
     if (listing)
         return listing;
-    if (own->finding.fault != other->finding.fault)
-        return own->finding.fault ? -1 : 1;
+    if (leads(&own->finding) != leads(&other->finding))
+        return leads(&own->finding) ? -1 : 1;
     return AN_COMPARE(other->gain, own->gain);
 }
 

@@ -9,6 +9,7 @@
 #define STEPS 24
 
 static int64_t usual_ms = 80, fastest_ms = 80; /* of compute in a step */
+static int64_t batch_ms;                       /* of loading after it, on the same thread */
 
 /* A run of the engine: cores that it and all programs keep busy, the part of the time in which its
  * thread has no core, its environment (NULL: none). */
@@ -41,6 +42,9 @@ static void run(struct fixture *f, double own, double all, double wait, const ch
                                     .detail = detail,
                                     .correlation = FX_NONE};
         FX(store_slice_add(f->s, &slice));
+        int64_t at = i * 100 * MS + (1 + usual_ms) * MS;
+        if (batch_ms)
+            fx_slice(f, steps.id, at, at + batch_ms * MS, "decode", fx_kind(f, "decode"));
     }
     for (int i = 0; i <= STEPS; i++) {
         fx_counter(f, time, i * 100 * MS, i * own * 1e8);
@@ -81,6 +85,29 @@ static void test_too_many(void **state)
     assert_non_null(strstr(threads->verify, "OMP_NUM_THREADS=4 OMP_PROC_BIND=close tacho run"));
     assert_null(strstr(threads->verify, "LANG"));
     assert_null(strstr(threads->verify, "THREADS=8"));
+    fx_close(f);
+}
+
+/* Too many threads compute for 30 ms, and a batch is loaded for 68: a fault whose gain is known
+ * goes first only if it gains more. */
+static void test_a_larger_cause(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    usual_ms = 30;
+    fastest_ms = 15;
+    batch_ms = 68;
+    run(f, 1.3, 1.4, 0.1, "{\"OMP_NUM_THREADS\":\"8\"}");
+    usual_ms = fastest_ms = 80;
+    batch_ms = 0;
+    const struct an_result *result = fx_analyze(f);
+    const struct an_finding *threads = finding(result, "THREADS"),
+                            *input = finding(result, "INPUT_STALL");
+    assert_non_null(threads);
+    assert_non_null(input);
+    assert_true(threads->gain.expected.valid && input->gain.expected.valid);
+    assert_true(threads->gain.expected.value < input->gain.expected.value);
+    assert_ptr_equal(input, result->findings);
     fx_close(f);
 }
 
@@ -180,8 +207,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_too_many),     cmocka_unit_test(test_edits),
-        cmocka_unit_test(test_more_threads), cmocka_unit_test(test_harmless),
-        cmocka_unit_test(test_too_few),      cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_more_threads), cmocka_unit_test(test_a_larger_cause),
+        cmocka_unit_test(test_harmless),     cmocka_unit_test(test_too_few),
+        cmocka_unit_test(test_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
