@@ -153,12 +153,10 @@ def others_lines(told):
 
 
 def reasons(rows):
-    """Why draws were drawn again, with counts; figures in the reasons do not count."""
-    counts = {}
-    for row in rows:
-        what = " ".join(word for word in row["redrawn"].split() if not word[0].isdigit() and word != "%")
-        counts[what] = counts.get(what, 0) + 1
-    return "".join(f"; {count}: {what}" for what, count in sorted(counts.items()))
+    """Why draws were drawn again, with counts of each kind."""
+    kinds = [row["redrawn"].partition(":")[0] for row in rows]
+    counts = [f"{kind} {kinds.count(kind)}" for kind in sorted(set(kinds))]
+    return f" ({', '.join(counts)})" if counts else ""
 
 
 def summary(rows, every=False):

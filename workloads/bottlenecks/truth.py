@@ -57,11 +57,11 @@ def others_of(state):
 
 
 def redrawn(state, told):
-    """Why a draw does not count; None: it does."""
+    """Why a draw does not count, as KIND: DETAIL; None: it does."""
     if others_of(state) > MOST_OTHERS:
-        return f"other programs used {100 * others_of(state):.0f} % of the cores"
+        return f"other programs: {100 * others_of(state):.0f} % of the cores"
     if told["aa"] > MOST_AA and "neighbour" not in state["recipe"]:
-        return f"two equal runs differ by {told['aa']:.1f} %"
+        return f"equal runs differ: {told['aa']:.1f} %"
     if told["best"] is not None and told["chosen"] < LEAST_GAIN:
-        return f"the best fix gains {told['chosen']:.1f} %"
-    return "too many fixes gain the same" if len(told["ties"]) > MOST_TIES else None
+        return f"little to gain: the best fix gains {told['chosen']:.1f} %"
+    return "ties: too many fixes gain the same" if len(told["ties"]) > MOST_TIES else None
