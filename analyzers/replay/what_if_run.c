@@ -453,6 +453,13 @@ static double typical_ms(const struct an_plan *plan, double share)
                : state->median_ms;
 }
 
+/* The median of the least times of the steps after the edits; 0: nothing is known. */
+static double least_ms(const struct an_plan *plan)
+{
+    const struct an_what_if_state *state = plan->state; /* edited_ns is free after the replays */
+    return state->steps ? median_of(state->edited_ns, plan->floor, state->steps) / 1e6 : 0;
+}
+
 /* Fills the prediction: step and gain with their bounds; only the bound where a value cannot be
  * expected. */
 static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
@@ -460,13 +467,16 @@ static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
 {
     struct an_what_if_state *state = plan->state;
     double share = outcome->sum / outcome->count, before = typical_ms(plan, share);
-    double error = error_of(state), gain_error = error + state->pairs_error,
-           low = before * outcome->low * fmax(0, 1 - gain_error),
-           high = before * outcome->high * (1 + gain_error), expected = before * share;
     const char *none = plan->ceiling;
     if (!none && isnan(state->error.pct))
         none = "too few steps to see how well the replay predicts this run (4 consecutive ones are "
                "needed)";
+    /* What has to be done anyway is no matter of chance, so a bound is not widened by the pairs. */
+    double error = error_of(state), gain_error = error + (none ? 0 : state->pairs_error),
+           least = least_ms(plan), expected = before * share,
+           low = fmax(before * outcome->low * fmax(0, 1 - gain_error),
+                      fmin(least, before * outcome->low * (1 - error))),
+           high = before * outcome->high * (1 + gain_error);
     what_if->ceiling = none;
     what_if->condition = plan->condition;
     double step_low = before * fmin(outcome->low, outcome->new_low) * (1 - error);
