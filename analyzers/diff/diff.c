@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "analyzers/base/arena.h"
+#include "analyzers/base/stats.h"
 #include "analyzers/diff/diff_private.h"
 #include "analyzers/diff/gate.h"
 #include "store/store.h"
@@ -469,6 +470,24 @@ double an_diff_within_pct(const struct an_diff *diff)
     return isnan(step->low) ? NAN : 100 * (step->high - step->low) / (2 * 1.96) / step->good;
 }
 
+/* Steps that are alike only together: several workers of a loader finish their batches at about the
+ * same time, so one step in as many waits and the others do not. */
+static size_t alike_together(const struct an_result *run, size_t steps)
+{
+    const struct an_count *workers = &run->loader.workers;
+    size_t period = workers->valid && workers->value > 1 ? (size_t)workers->value : 1;
+    return 2 * period <= steps ? period : 1;
+}
+
+/* Puts the mean of each `period` steps in a row into means[]; returns how many there are. */
+static size_t period_means(const double *step, size_t steps, size_t period, double *means)
+{
+    size_t count = steps / period;
+    for (size_t i = 0; i < count; i++)
+        means[i] = an_mean(step + i * period, period);
+    return count;
+}
+
 double an_diff_run_step(const struct an_result *base, const struct an_result *run)
 {
     struct an_diff diff = {.arena = an_arena_new()};
@@ -476,12 +495,15 @@ double an_diff_run_step(const struct an_result *base, const struct an_result *ru
                                             .side = {{.result = base, .samples = base->samples},
                                                      {.result = run, .samples = run->samples}}};
     size_t steps = run->samples->steps;
-    double median = NAN, *work = malloc((steps + 1) * sizeof *work);
+    double median = NAN, *work = malloc((2 * steps + 1) * sizeof *work);
     if (diff.arena && work)
         choose_unit(&comparison);
     if (diff.arena && work && steps && diff.unit != AN_DIFF_CAPTURE &&
-        !scale_steps(&comparison, &comparison.side[1]))
-        median = an_diff_median(comparison.side[1].step, steps, work);
+        !scale_steps(&comparison, &comparison.side[1])) {
+        size_t count =
+            period_means(comparison.side[1].step, steps, alike_together(run, steps), work + steps);
+        median = an_diff_median(work + steps, count, work);
+    }
     free(work);
     an_arena_free(diff.arena);
     return median;

@@ -44,8 +44,9 @@ struct an_gate {
 
 struct an_gate an_gate_decide(const struct an_gate_input *input);
 
-/* Median step of a run in ms, for as many tokens (otherwise samples) as a step of `base` has; NAN:
- * the run has no counted steps. Both need samples (an_options.samples). */
+/* Median step of a run in ms, for as many tokens (otherwise samples) as a step of `base` has; with
+ * several loader workers the median over means of as many steps, because these differ by design.
+ * NAN: the run has no counted steps. Both need samples (an_options.samples). */
 double an_diff_run_step(const struct an_result *base, const struct an_result *run);
 
 /* The standard error of diff->step.delta in per cent of the baseline's step; NAN: not tested. */

@@ -128,18 +128,50 @@ static bool is_of_start(const struct an_finding *finding)
     return !strcmp(finding->id, "SLOW_START");
 }
 
-/* For qsort: by listing, and in it a fault, then the finding with more to gain, goes first. */
+/* A finding with what it gains of the whole run, in %. */
+struct placed {
+    struct an_finding finding;
+    double gain;
+};
+
+/* Steps that take less time leave phases as they are: `between` of the run lies between steps. */
+static double gain_of_run(const struct an_finding *finding, double between)
+{
+    double gain = gain_of(finding);
+    if (gain <= 0 || an_findings_is_phase(finding))
+        return gain;
+    return 100 * (1 / (between + (1 - between) / (1 + gain / 100)) - 1);
+}
+
+/* A fault of which no gain is known: whatever it gains, it should be mended first. */
+static bool leads(const struct an_finding *finding)
+{
+    return finding->fault && !finding->gain.expected.valid;
+}
+
+/* For qsort: by listing, and in it what leads, then the finding with more to gain, goes first. */
 static int gain_order(const void *left, const void *right)
 {
-    const struct an_finding *own = left, *other = right;
-    int listing = (int)an_finding_listed(own) - (int)an_finding_listed(other);
+    const struct placed *own = left, *other = right;
+    int listing = (int)an_finding_listed(&own->finding) - (int)an_finding_listed(&other->finding);
     if (listing)
         return listing;
-    if (own->fault != other->fault)
-        return own->fault ? -1 : 1;
-    if (is_of_start(own) != is_of_start(other))
-        return is_of_start(own) ? 1 : -1;
-    return AN_COMPARE(gain_of(other), gain_of(own));
+    if (leads(&own->finding) != leads(&other->finding))
+        return leads(&own->finding) ? -1 : 1;
+    if (is_of_start(&own->finding) != is_of_start(&other->finding))
+        return is_of_start(&own->finding) ? 1 : -1;
+    return AN_COMPARE(other->gain, own->gain);
+}
+
+static void sort_by_gain(struct an_findings_list *findings)
+{
+    struct placed placed[FINDINGS_FOUND];
+    double between = an_findings_between_steps(findings->context);
+    for (size_t i = 0; i < findings->count; i++)
+        placed[i] = (struct placed){findings->found[i], gain_of_run(&findings->found[i], between)};
+    qsort(placed, findings->count, sizeof *placed, gain_order);
+    for (size_t i = 0; i < findings->count; i++)
+        findings->found[i] = placed[i].finding;
 }
 
 /* The findings that explain why a class limits the run, the most specific ones first. */
@@ -187,8 +219,8 @@ static void move_to_front(struct an_findings_list *findings, size_t place)
 }
 
 /* Moves the finding that the verdict names to the front of those that are listed alike: it limits
- * the run, whatever bounds the others have. Where the ranks wait for one rank, the finding about
- * that rank goes before the one with most to gain. */
+ * the run, whatever bounds the others have. Gains that are expected are compared instead. Where the
+ * ranks wait for one rank, the finding about that rank goes before the one with most to gain. */
 static void verdict_first(struct an_findings_list *findings)
 {
     const struct an_budget *budget = &findings->context->result->budget;
@@ -207,7 +239,9 @@ static void verdict_first(struct an_findings_list *findings)
     }
     if (best == findings->count || findings->found[0].fault)
         return;
-    move_to_front(findings, best);
+    bool compared = an_finding_listed(findings->found) == AN_LISTED_RANKED && !one_rank;
+    if (!compared)
+        move_to_front(findings, best);
 }
 
 /* The share of the step that a ceiling takes away: its gain is share / (1 - share). */
@@ -317,7 +351,7 @@ static void drop_below_floor(struct an_findings_list *findings)
     size_t kept = 0;
     for (size_t i = 0; i < findings->count; i++) {
         const struct an_finding *finding = &findings->found[i];
-        if (!an_finding_has_no_gain(finding))
+        if (!an_finding_has_no_gain(finding) || an_finding_may_gain(finding))
             findings->found[kept++] = *finding;
         else if (findings->dropped_count < FINDINGS_FOUND)
             findings->dropped[findings->dropped_count++] = *finding;
@@ -350,7 +384,7 @@ static int findings_frame(struct an_context *context)
     if (rc)
         return rc;
     if (findings.count)
-        qsort(findings.found, findings.count, sizeof *findings.found, gain_order);
+        sort_by_gain(&findings);
     habit_before_all(&findings);
     verdict_first(&findings);
     change_first(&findings);

@@ -9,20 +9,13 @@
 #include <string.h>
 
 #include "analyzers/base/words.h"
-#include "analyzers/findings/findings_private.h"
+#include "analyzers/findings/findings_messages.h"
 
 /* Of all waiting: the others wait for one rank if it causes this much. */
 #define NAMED_SHARE 0.75
 /* Of a step's gradients: so few that the latency of each does not count. */
 #define BUCKETS          8
 #define BUCKET_LEAST_MIB 0.06
-/* A bucket below it, in at least so many a step, pays latency rather than bytes. */
-#define SMALL_BUCKET (128 << 10)
-#define MANY_BUCKETS 16
-/* The measured link is faster than this run's messages by more than cores that are shared explain;
- * smaller messages say nothing about it. */
-#define SLOW_LINK    3.0
-#define LARGE_BUCKET (256 << 10)
 /* Of communication that is overlapped with compute: below this nothing overlaps. */
 #define OVERLAPS_PCT 5.0
 
@@ -98,37 +91,11 @@ static const char *overlap_words(struct an_context *context)
                            communication->overlap_pct.value);
 }
 
-/* The collective that moves most; NULL: none says its bytes and its rate. */
-static const struct an_collective *largest(const struct an_context *context)
-{
-    const struct an_communication *communication = &context->result->communication;
-    const struct an_collective *collective = NULL;
-    for (size_t i = 0; !communication->reason && i < communication->collective_count; i++)
-        if (communication->collectives[i].bytes_per_step.valid &&
-            (!collective ||
-             communication->collectives[i].bytes_per_step.value > collective->bytes_per_step.value))
-            collective = &communication->collectives[i];
-    bool known =
-        collective && collective->bus_bytes_per_s.valid && collective->bytes_per_call.valid;
-    return known ? collective : NULL;
-}
-
-/* What was measured of messages between ranks ("mpi_bandwidth", "mpi_latency"), 0: it was not. */
-static double measured_link(const struct an_context *context, const char *resource)
-{
-    double value = 0;
-    for (size_t i = 0; i < context->trace->ceiling_count; i++)
-        if (!strcmp(context->trace->ceiling[i].resource, resource) &&
-            context->trace->ceiling[i].value > 0)
-            value = context->trace->ceiling[i].value;
-    return value;
-}
-
 /* Bandwidth of the collective that moves most, beside the measured link. */
 static const char *link_words(struct an_context *context)
 {
-    const struct an_collective *collective = largest(context);
-    double link = measured_link(context, "mpi_bandwidth");
+    const struct an_collective *collective = an_comm_largest(context);
+    double link = an_comm_measured_link(context);
     const char *measured = link > 0
                                ? an_finding_text(context, "; the link was measured at %s GB/s",
                                                  an_number_words(context->arena, link / 1e9, 3))
@@ -309,74 +276,6 @@ static const char *engine_overlap(struct an_context *context, const char **optio
         *option);
 }
 
-/* ---- what the messages cost: latency and bytes ------------------------------------------------ */
-
-/* Are the buckets so small that their number costs the time, not their bytes? With a measured link
- * the bytes must explain less than half of it. */
-static bool small_buckets(const struct an_context *context)
-{
-    const struct an_collective *collective = largest(context);
-    double link = measured_link(context, "mpi_bandwidth");
-    if (!collective || !collective->calls_per_step.valid ||
-        collective->calls_per_step.value < MANY_BUCKETS ||
-        collective->bytes_per_call.value >= SMALL_BUCKET)
-        return false;
-    return !(link > 0) || collective->bus_bytes_per_s.value < link / 2;
-}
-
-/* By how many times the measured link is faster than large messages of this run, 0: it is not, or
- * the run was short of cores, which slows messages too. */
-static double slow_link(const struct an_context *context)
-{
-    const struct an_collective *collective = largest(context);
-    double link = measured_link(context, "mpi_bandwidth");
-    if (!collective || collective->bytes_per_call.value < LARGE_BUCKET ||
-        !(collective->bus_bytes_per_s.value > 0) || context->result->caution)
-        return 0;
-    double times = link / collective->bus_bytes_per_s.value;
-    return times >= SLOW_LINK ? times : 0;
-}
-
-/* Fewer, larger buckets. Each of them then costs one latency in place of many: the time of the
- * collectives falls in proportion to their number, down to that of their bytes. */
-static void larger_buckets(struct an_context *context, struct an_finding *finding,
-                           const char **option)
-{
-    const struct an_collective *collective = largest(context);
-    double bytes = collective->bytes_per_step.value, calls = collective->calls_per_step.value,
-           link = measured_link(context, "mpi_bandwidth");
-    double wanted = fmax(bytes / BUCKETS, LARGE_BUCKET), left = bytes / wanted / calls;
-    if (link > 0)
-        left = fmax(left, collective->bus_bytes_per_s.value / link);
-    const char *mib = an_number_words(context->arena, wanted / (1 << 20), 2);
-    bool lib = an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN;
-    *option = lib ? an_finding_text(context, "--bucket-mib %s", mib) : "larger buckets";
-    finding->action = an_finding_text(
-        context,
-        "larger buckets (%s MiB, not %s): %.0f messages a step cost latency, not bytes%s%s", mib,
-        an_number_words(context->arena, collective->bytes_per_call.value / (1 << 20), 2), calls,
-        lib ? ": " : " (bucket_cap_mb)", lib ? *option : "");
-    finding->what_if =
-        an_finding_text(context, "comm=%sx", an_number_words(context->arena, fmin(left, 1), 3));
-    finding->bound = !(link > 0);
-}
-
-/* The link of this run moves far less than the measured one. */
-static void faster_link(struct an_context *context, struct an_finding *finding, double times,
-                        const char **option)
-{
-    const char *by = an_number_words(context->arena, times, 2);
-    bool imitated = an_command_has_option(context, "--slow-link");
-    *option = imitated ? "--slow-link 1" : "a link as fast as the measured one";
-    finding->action = an_finding_text(
-        context,
-        "messages are %s times slower than the measured link: look at the interface that is used "
-        "(NCCL_SOCKET_IFNAME, UCX_NET_DEVICES), other traffic, routing between machines%s",
-        by, imitated ? "; here --slow-link imitates it: --slow-link 1" : "");
-    finding->what_if = an_finding_text(context, "link=%sx", by);
-    finding->bound = false;
-}
-
 /* The advice depends on whether anything overlaps, and whether most of the exposed time is outside
  * of the calls. *option: the setting to verify with. */
 static const char *transfer_action(struct an_context *context, bool overlaps, bool outside_calls,
@@ -448,28 +347,25 @@ static void transfer(struct an_context *context, const struct exposure *exposure
     const struct an_communication *communication = &context->result->communication;
     bool overlaps =
         communication->overlap_pct.valid && communication->overlap_pct.value >= OVERLAPS_PCT;
-    const char *option;
     double removed = exposure->exposed - exposure->waiting, in_calls = removed;
     if (communication->exposed_transfer_ms.valid)
         in_calls = communication->exposed_transfer_ms.value;
     double rest = removed > in_calls ? removed - in_calls : 0;
     transfer_claim(context, exposure, in_calls, removed, finding);
     transfer_evidence(context, exposure, finding);
-    double link = slow_link(context);
-    finding->what_if = overlaps || !communication->overlap_pct.valid ? "comm=0" : "comm=overlap";
-    finding->bound = true;
-    if (small_buckets(context))
-        larger_buckets(context, finding, &option);
-    else if (link > 0)
-        faster_link(context, finding, link, &option);
-    else
-        finding->action = transfer_action(context, overlaps, rest > in_calls, &option);
+    bool hidden = overlaps || !communication->overlap_pct.valid;
+    struct an_proposal proposal = {.what_if = hidden ? "comm=0" : "comm=overlap", .bound = hidden};
+    proposal.action = transfer_action(context, overlaps, rest > in_calls, &proposal.option);
+    an_comm_best_proposal(context, &proposal);
+    finding->action = proposal.action;
+    finding->what_if = proposal.what_if;
+    finding->bound = proposal.bound;
     finding->effort = "a setting of the parallel layer";
     finding->method = "ceiling \"all transfer hidden\": step / (step - exposed + exposed waiting) "
                       "- 1; nothing was replayed";
-    finding->setting = option;
+    finding->setting = proposal.option;
     finding->verify = an_finding_text(context, "%s, and read the row exposed communication",
-                                      an_command_rerun(context, option));
+                                      an_command_rerun(context, proposal.option));
     finding->wrong_when = "cores are short: a thread that communicates takes one from compute, "
                           "which then takes longer";
     an_finding_ceiling(finding, exposure->step, removed, FINDINGS_NOT_REPLAYED);

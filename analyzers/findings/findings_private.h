@@ -12,7 +12,7 @@
 #include "analyzers/steps/command.h"
 #include "analyzers/steps/context.h"
 
-#define FINDINGS_NOISE_PCT    2.0 /* of a step: below it nothing is worth a change */
+#define FINDINGS_NOISE_PCT    AN_NOISE_PCT
 #define FINDINGS_FOUND        16
 #define FINDINGS_NOT_REPLAYED "a ceiling has no expected value: nothing was replayed"
 
@@ -170,6 +170,10 @@ void an_findings_pressure(struct an_findings_list *findings);  /* waiting for me
 int an_findings_quota(struct an_findings_list *findings);
 /* Other programs on the machine (findings_others.c), before the other gains are replayed. */
 int an_findings_others(struct an_findings_list *findings);
+/* Is its gain one of the whole run, because its time lies between steps; and the share of the run
+ * that evaluations and checkpoints take between steps (findings_run.c). */
+bool an_findings_is_phase(const struct an_finding *finding);
+double an_findings_between_steps(const struct an_context *context);
 /* Puts the gains of a replay into the findings whose proposal can be replayed. */
 int an_findings_replay(struct an_findings_list *findings);
 /* Where others are named, widens the replayed gains of the other findings to those on free cores.

@@ -89,8 +89,11 @@ void an_findings_ranges(struct an_findings_list *findings)
     if (result->budget.reason || context->gpu || !result->critical_path.length_ns.valid ||
         an_class_share(context, AN_CLASS_HOST, &share) || !an_class_share_matters(&share))
         return;
+    /* The path leads through the rank that the others wait for: what is long there is not what
+     * every rank should do less often, and belongs to the finding about that rank. */
+    int64_t rank;
     const struct an_path_op *range = largest_range(context, &all_ns);
-    if (!range)
+    if (!range || an_comm_waits_for_one(context, &rank))
         return;
     double pct = an_percent((double)range->ns, (double)result->critical_path.length_ns.value);
     if (pct < FINDINGS_NOISE_PCT)

@@ -38,19 +38,33 @@ static double round_up(double value)
     return 10 * power;
 }
 
-/* Gain of a phase that is `ratio` times the rest of the run and becomes `times` rarer. */
-static double rarer_gain(double ratio, double times)
+/* Gain of a phase that is `ratio` times the rest of the run and becomes `times` rarer. What is left
+ * is at least `least` times the rest of the run. */
+static double rarer_gain(double ratio, double times, double least)
 {
-    return 100 * ((1 + ratio) / (1 + ratio / times) - 1);
+    return 100 * fmax(0, (1 + ratio) / fmax(1 + ratio / times, least) - 1);
+}
+
+/* The time in which the loader's workers make the batches of the run, which they also do while a
+ * phase runs, as a multiple of `rest`: without the phase the steps wait for them. 0: not known. */
+static double loader_time(const struct an_context *context, double rest, double steps)
+{
+    const struct an_loader *loader = &context->result->loader;
+    if (!loader->workers.valid || loader->workers.value < 1 || !loader->batch_ms.valid)
+        return 0;
+    /* Those that are made while a phase runs are counted for no step. */
+    double batches = fmax(an_value_or_0(loader->batches_per_step), (double)an_micro_steps(context));
+    return steps * batches * loader->batch_ms.value / (double)loader->workers.value / rest;
 }
 
 /* The gain with its 95 % interval: phases and steps vary independently, so the relative variances
  * of their sums add up. Of one phase only the bound is known. */
 static void phase_gain(const struct an_context *context, const struct an_phase *phase, double times,
-                       struct an_finding *finding)
+                       double lane_steps, struct an_finding *finding)
 {
     const struct an_steps *steps = &context->result->steps;
-    double rest = phase->lane_run_ms - phase->lane_ms, ratio = phase->lane_ms / rest;
+    double rest = phase->lane_run_ms - phase->lane_ms, ratio = phase->lane_ms / rest,
+           least = loader_time(context, rest, lane_steps);
     double of_phase = phase->lane_sd_ms * sqrt((double)phase->lane_count) / phase->lane_ms;
     double of_steps = an_value_or_0(steps->sd_ms) * sqrt((double)steps->counted) / rest;
     double half = 1.96 * sqrt(of_phase * of_phase + of_steps * of_steps);
@@ -60,12 +74,14 @@ static void phase_gain(const struct an_context *context, const struct an_phase *
         finding->method = "ceiling: run / (run - phase) - 1";
         return;
     }
-    finding->gain = (struct an_gain){.low = an_num(rarer_gain(fmax(0, ratio * (1 - half)), times)),
-                                     .expected = an_num(rarer_gain(ratio, times)),
-                                     .high = an_num(rarer_gain(ratio * (1 + half), times))};
+    finding->gain =
+        (struct an_gain){.low = an_num(rarer_gain(fmax(0, ratio * (1 - half)), times, least)),
+                         .expected = an_num(rarer_gain(ratio, times, least)),
+                         .high = an_num(rarer_gain(ratio * (1 + half), times, 0))};
     finding->method =
         "the run's time again with so many fewer phases, each as long as those of this run: "
-        "run / (run - those phases) - 1; 95 % by the spread of phases and steps";
+        "run / (run - those phases) - 1, but not faster than the loader's workers make batches; "
+        "95 % by the spread of phases and steps";
 }
 
 static const char *phase_option(struct an_context *context, const struct kind *kind, double every)
@@ -195,7 +211,7 @@ static void phase_time(struct an_findings_list *findings, const struct kind *kin
                                       kind->every, wanted, every, option, kind->otherwise);
     finding->effort = "a setting";
     finding->changes = kind->changes;
-    phase_gain(context, phase, wanted / every, finding);
+    phase_gain(context, phase, wanted / every, steps, finding);
     finding->setting = option;
     finding->verify = an_finding_text(context, "%s, and compare the duration of the run",
                                       an_command_rerun(context, option));
@@ -242,12 +258,39 @@ static void slow_start(struct an_findings_list *findings)
     finding->wrong_when = "the run that counts is much longer than this recording";
 }
 
+static const struct kind *kind_of(const struct an_phase *phase)
+{
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (!strcmp(phase->name, kinds[k].phase))
+            return &kinds[k];
+    return NULL;
+}
+
+bool an_findings_is_phase(const struct an_finding *finding)
+{
+    bool is_phase = false;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        is_phase = is_phase || !strcmp(finding->id, kinds[k].id);
+    return is_phase;
+}
+
+double an_findings_between_steps(const struct an_context *context)
+{
+    const struct an_result *result = context->result;
+    double share = 0;
+    for (size_t i = 0; i < result->phase_count; i++)
+        if (kind_of(&result->phases[i]) && result->phases[i].lane_run_ms > 0)
+            share += result->phases[i].lane_ms / result->phases[i].lane_run_ms;
+    return fmin(share, 1);
+}
+
 void an_findings_run(struct an_findings_list *findings)
 {
     const struct an_result *result = findings->context->result;
-    for (size_t i = 0; i < result->phase_count; i++)
-        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-            if (!strcmp(result->phases[i].name, kinds[k].phase))
-                phase_time(findings, &kinds[k], &result->phases[i]);
+    for (size_t i = 0; i < result->phase_count; i++) {
+        const struct kind *kind = kind_of(&result->phases[i]);
+        if (kind)
+            phase_time(findings, kind, &result->phases[i]);
+    }
     slow_start(findings);
 }

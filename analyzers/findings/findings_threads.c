@@ -96,6 +96,7 @@ static void too_few(struct an_findings_list *findings, const struct an_team *tea
     finding->gain.low = an_num(SCALES_LITTLE * gain);
     finding->gain.expected = an_num(SCALES_EXPECTED * gain);
     finding->gain.high = an_num(gain);
+    finding->what_if = an_finding_text(context, "threads=%" PRId64, team->fitting);
     finding->method = "Amdahl's law: compute on more threads; low and expected are 70 and 90 % of "
                       "what ideal scaling gains";
     finding->wrong_when = "the work is so small that starting threads takes longer, or the speed "

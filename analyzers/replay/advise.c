@@ -85,7 +85,7 @@ static const char *core_shortage_words(struct an_context *context,
 
 /* Fills how far parts of the run differ from all of it, which may be why the replay misses the run.
  */
-static int fill_variation(struct an_context *context, const struct an_what_if_state *state)
+static int fill_variation(struct an_context *context, struct an_what_if_state *state)
 {
     struct an_advice *advice = &context->result->advice;
     struct an_interval interval;
@@ -93,6 +93,7 @@ static int fill_variation(struct an_context *context, const struct an_what_if_st
     int rc = an_what_if_variation(state, &length, &interval);
     if (rc)
         return rc;
+    state->pairs_error = an_what_if_pairs_error(&interval);
     advice->stretch_steps = (int64_t)length;
     bool compared = length < state->steps;
     double most_pct = compared ? 100 * fmax(1 - interval.low, interval.high - 1) : 0;

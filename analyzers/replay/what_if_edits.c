@@ -187,6 +187,7 @@ static void apply_overlap(struct an_plan *plan)
     }
     if (!sum)
         plan->unknown = "comm";
+    plan->overlap = true;
     plan->ceiling = "compute and communication slow each other down where they overlap; by how "
                     "much was not measured";
 }
@@ -226,12 +227,20 @@ void an_plan_core_limit(struct an_plan *plan)
         context->arena, "%s%s%.0f cores that threads share fairly; the run kept %s busy%s%s",
         edited, *edited ? "; " : "", cores,
         an_number_words(context->arena, core_use->used.value, 2), spin, others);
-    double needed = fmin(core_use->used.value, core_use->wanted.value);
     bool spins = plan->state->shares && an_shares_may_spin(plan->state->shares);
-    for (size_t i = 0; i < plan->state->steps && plan->route && !spins; i++) {
-        double least = plan->state->base_ns[i] * needed / cores;
-        plan->floor[i] = plan->floor[i] > least ? plan->floor[i] : least;
-    }
+    if (plan->route && !spins)
+        an_plan_hold_cores(plan, 0);
+}
+
+void an_plan_hold_cores(struct an_plan *plan, double others)
+{
+    const struct an_core_use *core_use = &plan->state->cores;
+    double needed = fmin(core_use->used.value, core_use->wanted.value),
+           cores = plan->cores > 0 ? plan->cores : core_use->cores.value;
+    if (others > 0) /* the run has at least what it used */
+        cores = fmax(cores - others, fmax(needed, 1e-3));
+    for (size_t i = 0; i < plan->state->steps; i++)
+        plan->floor[i] = fmax(plan->floor[i], plan->state->base_ns[i] * needed / cores);
 }
 
 /* Edits may scale the work of the loader's workers, too: the share that is left of it. */

@@ -17,6 +17,7 @@ struct an_plan {
     const char *condition;
     int64_t workers, ahead, touched; /* touched: ns of own work that edits name */
     bool route;                      /* the loader's workers or queue change */
+    bool overlap;                    /* transfers get threads or streams of their own */
     bool kept;                       /* activations are kept that were computed again */
     bool changes;                    /* an edit asks for something that the run does not have */
     bool more; /* something gets more work, or other threads: a step may get longer */
@@ -37,6 +38,9 @@ double an_plan_worker_share(const struct an_what_if_state *state);
 /* How long a step takes at least by the cores that the run keeps busy, and what of them is taken
  * for granted. */
 void an_plan_core_limit(struct an_plan *plan);
+/* Lets no step be shorter than the CPU time of the run's threads on its cores, of which other
+ * programs have `others`. */
+void an_plan_hold_cores(struct an_plan *plan, double others);
 /* The same by the work that the edits leave on its device (what_if_busy.c). */
 void an_plan_busy_limit(struct an_plan *plan, const struct an_edit *edit, size_t count);
 
@@ -45,9 +49,9 @@ bool an_edits_recomputation(const struct an_edit *edit);
 bool an_is_recomputation(const struct an_replay *replay, uint32_t node);
 /* Why that number of threads cannot be replayed; NULL: it can. */
 const char *an_plan_threads_reason(const struct an_plan *plan);
-/* Lets teams have plan->threads threads, where they had more than cores (what_if_threads.c).
- * `slowest`: each piece of compute takes its recorded time without the waiting of its first thread
- * for a core; else the time of its fastest repeat. 0 or TACHO_ENOMEM. */
+/* Lets teams have plan->threads threads (what_if_threads.c): fewer, where they had more than cores,
+ * or more, up to the cores. `slowest`: what each piece of compute takes at worst, else at best. 0
+ * or TACHO_ENOMEM. */
 int an_plan_fit_threads(struct an_plan *plan, bool slowest);
 /* Lets the kept activations come from memory: their operators take that long instead of nothing. */
 void an_plan_keep_cold(struct an_plan *plan);

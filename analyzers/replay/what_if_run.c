@@ -20,6 +20,7 @@
          */
 #define MEDIAN_LEAST 8 /* steps: of fewer the sums are looked at */
 #define SEED         0x7461636f
+#define PAIRS        7 /* of runs, in which a gain is measured */
 #define PASSES \
     2.0 /* at worst the bytes of a batch move through memory twice more: received, and read cold \
          */
@@ -99,6 +100,12 @@ int an_what_if_variation(const struct an_what_if_state *state, size_t *length,
                            interval);
     free(room);
     return 0;
+}
+
+double an_what_if_pairs_error(const struct an_interval *variation)
+{
+    double sd = (variation->high - variation->low) / (2 * 1.96);
+    return 1.645 * sqrt(2.0 / PAIRS) * sd;
 }
 
 /* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3)
@@ -335,7 +342,8 @@ static int replay_fastest(struct an_plan *plan, struct outcome *outcome)
     return rc;
 }
 
-/* Both ends of what fewer threads take. They share no cores, so no slowdown is modelled. */
+/* Both ends of what another number of threads takes. They share no cores, so no slowdown is
+ * modelled. */
 static int replay_threads(struct an_plan *plan, struct outcome *outcome)
 {
     int rc = 0;
@@ -372,14 +380,33 @@ static int replay_rescaled(struct an_plan *plan, struct outcome *outcome)
     return rc;
 }
 
+/* Transfers that nothing waits for any more; and the same where they take the cores that compute
+ * needs, which is what is expected: messages within a machine are copied by its cores. */
+static int replay_overlap(struct an_plan *plan, struct outcome *outcome)
+{
+    int rc = replay_work(plan, outcome);
+    if (rc || plan->reason)
+        return rc;
+    outcome->sum = outcome->count = 0;
+    plan->ceiling = NULL;
+    plan->condition = "between transfers that need no core, and transfers that take the cores of "
+                      "compute, which is what is expected";
+    an_plan_hold_cores(plan, an_value_or_0(plan->state->cores.others));
+    return replay_work(plan, outcome);
+}
+
 static int replay_plan(struct an_plan *plan, struct outcome *outcome)
 {
+    const struct an_core_use *core_use = &plan->state->cores;
     *outcome = (struct outcome){
         .low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
     if (plan->threads)
         return replay_threads(plan, outcome);
     if (plan->route || plan->cores > 0 || plan->others >= 0 || an_cores_short(&plan->state->cores))
         an_plan_core_limit(plan);
+    if (plan->overlap && on_threads(plan->state->replay->context) && core_use->used.valid &&
+        core_use->wanted.valid && core_use->cores.valid)
+        return replay_overlap(plan, outcome);
     int rc = plan->rescale ? replay_rescaled(plan, outcome) : replay_work(plan, outcome);
     if (!rc && !plan->reason && plan->kept) {
         an_plan_keep_cold(plan);
@@ -426,6 +453,13 @@ static double typical_ms(const struct an_plan *plan, double share)
                : state->median_ms;
 }
 
+/* The median of the least times of the steps after the edits; 0: nothing is known. */
+static double least_ms(const struct an_plan *plan)
+{
+    const struct an_what_if_state *state = plan->state; /* edited_ns is free after the replays */
+    return state->steps ? median_of(state->edited_ns, plan->floor, state->steps) / 1e6 : 0;
+}
+
 /* Fills the prediction: step and gain with their bounds; only the bound where a value cannot be
  * expected. */
 static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
@@ -433,12 +467,16 @@ static void fill_prediction(struct an_plan *plan, const struct outcome *outcome,
 {
     struct an_what_if_state *state = plan->state;
     double share = outcome->sum / outcome->count, before = typical_ms(plan, share);
-    double error = error_of(state), low = before * outcome->low * (1 - error),
-           high = before * outcome->high * (1 + error), expected = before * share;
     const char *none = plan->ceiling;
     if (!none && isnan(state->error.pct))
         none = "too few steps to see how well the replay predicts this run (4 consecutive ones are "
                "needed)";
+    /* What has to be done anyway is no matter of chance, so a bound is not widened by the pairs. */
+    double error = error_of(state), gain_error = error + (none ? 0 : state->pairs_error),
+           least = least_ms(plan), expected = before * share,
+           low = fmax(before * outcome->low * fmax(0, 1 - gain_error),
+                      fmin(least, before * outcome->low * (1 - error))),
+           high = before * outcome->high * (1 + gain_error);
     what_if->ceiling = none;
     what_if->condition = plan->condition;
     double step_low = before * fmin(outcome->low, outcome->new_low) * (1 - error);

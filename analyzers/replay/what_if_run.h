@@ -16,6 +16,7 @@ struct an_what_if_state {
     const struct an_replay *replay;
     struct an_rows rows;
     struct an_replay_error error;
+    double pairs_error;           /* an_what_if_pairs_error of this run */
     double base_pct;              /* replayed steps / recorded ones - 1, of those that count */
     struct an_times base, edited; /* base: until all that is of the run as recorded is known, then
                                      they are `edited` */
@@ -36,6 +37,9 @@ const char *an_what_if_refusal(struct an_context *context, const struct an_what_
  * all): 95 % of them lie in *x. 0 or TACHO_ENOMEM. */
 int an_what_if_variation(const struct an_what_if_state *state, size_t *length,
                          struct an_interval *interval);
+/* The share of a step by which the mean of seven pairs of runs may miss a gain, 90 % of the time,
+ * if runs vary as parts of this one do. */
+double an_what_if_pairs_error(const struct an_interval *variation);
 /* Predicts the step under edits. Texts live in the result. 0 or TACHO_ENOMEM. */
 int an_what_if_run(struct an_what_if_state *state, const struct an_edit *edit, size_t count,
                    struct an_what_if *out);

@@ -54,15 +54,23 @@ const char *an_confidence_text(enum an_confidence c)
     return c <= AN_HIGH ? texts[c] : "";
 }
 
+bool an_finding_may_gain(const struct an_finding *finding)
+{
+    const struct an_gain *gain = &finding->gain;
+    return gain->low.valid && gain->low.value < AN_NOISE_PCT && gain->expected.valid &&
+           gain->expected.value >= AN_TRY_PCT;
+}
+
 enum an_listed an_finding_listed(const struct an_finding *finding)
 {
     if (finding->fault)
         return AN_LISTED_RANKED;
-    if (!finding->gain.high.valid)
-        return AN_LISTED_GAP;
+    if (!finding->gain.high.valid) /* withheld while others run, or never known */
+        return finding->while_others && !finding->changes ? AN_LISTED_MEASURE : AN_LISTED_GAP;
     if (finding->changes)
         return AN_LISTED_CHANGES;
-    return finding->gain.ceiling ? AN_LISTED_MEASURE : AN_LISTED_RANKED;
+    return finding->gain.ceiling || an_finding_may_gain(finding) ? AN_LISTED_MEASURE
+                                                                 : AN_LISTED_RANKED;
 }
 
 static const struct {

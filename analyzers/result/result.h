@@ -632,10 +632,15 @@ struct an_advice {
     size_t row_count;
 };
 
+/* % of a step: a smaller difference cannot be told from noise; and what is worth trying although it
+ * may be nothing. */
+#define AN_NOISE_PCT 2.0
+#define AN_TRY_PCT   5.0
+
 /* How a finding is listed. Only RANKED ones claim a gain for the same training. */
 #define AN_LISTED_MAP(X) \
     X(RANKED, "ranked", "What to change") \
-    X(MEASURE, "worth measuring", "Worth measuring: these gains are ceilings") \
+    X(MEASURE, "worth measuring", "Worth measuring: these gains may be none") \
     X(CHANGES, "changes the training", \
       "Changes the training: throughput only; convergence not measured") \
     X(GAP, "gap", "Without a predicted gain")
@@ -825,6 +830,8 @@ bool an_op_is_work(const struct an_op *o);
 const char *an_confidence_text(enum an_confidence c);
 /* How a finding is listed; the key of that in JSON and its headline. Static storage. */
 enum an_listed an_finding_listed(const struct an_finding *finding);
+/* Is its interval open at the low end, although much is expected? */
+bool an_finding_may_gain(const struct an_finding *finding);
 const char *an_listed_key(enum an_listed listing);
 const char *an_listed_text(enum an_listed listing);
 

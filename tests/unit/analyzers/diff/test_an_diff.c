@@ -7,6 +7,7 @@
 #include "analyzers/base/stats.h"
 #include "analyzers/diff/diff.h"
 #include "analyzers/diff/diff_private.h"
+#include "analyzers/diff/gate.h"
 
 /* ---- names ------------------------------------------------------------------------------------------------------------------ */
 
@@ -423,6 +424,27 @@ static void test_ranks(void **state)
     fx_close(&b);
 }
 
+/* Four workers that finish together: one step in four waits 20 ms, the others 1 ms. The step of the
+ * run is the 5.75 ms that each costs, and not the 1 ms that most take. */
+static void test_steps_of_several_workers(void **state)
+{
+    double ms[42];
+    int64_t tokens[42];
+    (void)state;
+    for (size_t i = 0; i < 42; i++) {
+        ms[i] = i % 4 ? 1 : 20;
+        tokens[i] = 64;
+    }
+    const struct an_samples samples = {
+        .steps = 42, .step_ms = ms, .tokens = tokens, .samples = tokens};
+    struct an_result run = {.samples = &samples};
+    assert_float_equal(an_diff_run_step(&run, &run), 1, 1e-9);
+    run.loader.workers = (struct an_count){.valid = true, .value = 4};
+    assert_float_equal(an_diff_run_step(&run, &run), 5.75, 1e-9);
+    run.loader.workers.value = 30; /* more than half of the steps: no two blocks */
+    assert_float_equal(an_diff_run_step(&run, &run), 1, 1e-9);
+}
+
 /* Without being asked an analysis keeps no samples, and there is nothing to compare. */
 static void test_samples_are_asked_for(void **state)
 {
@@ -454,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_no_steps),
         cmocka_unit_test(test_windows_of_equal_length),
         cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_steps_of_several_workers),
         cmocka_unit_test(test_samples_are_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

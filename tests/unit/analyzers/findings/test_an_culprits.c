@@ -23,10 +23,11 @@ static void says(const char *text, const char *part)
 }
 
 /* A phase of `ms` and of `odd` ms more in each second one, after every `every` steps; 0: none.
- * `evaluation`: ms of an evaluation after it. */
+ * `evaluation`: ms of an evaluation after it. `batch`: ms in which a worker makes the batch of each
+ * step; 0: there is no worker. */
 struct phases {
     const char *kind, *command;
-    int every, ms, odd, evaluation;
+    int every, ms, odd, evaluation, batch;
     double mtbf_hours;
 };
 
@@ -44,6 +45,10 @@ static const struct an_result *make(struct fixture *f, const struct phases *p)
                             .detail = FX_NONE,
                             .correlation = FX_NONE};
     FX(store_slice_add(f->s, &x));
+    int64_t worker = p->batch ? fx_track(f, f->process, "thread", "loader-0", NULL) : 0;
+    for (int i = 0; i < STEPS && p->batch; i++)
+        fx_slice(f, worker, i * p->batch * MS, (i + 1) * p->batch * MS, "collate",
+                 fx_kind(f, "collate"));
     for (int i = 0; i < STEPS; i++) {
         fx_step(f, f->process, f->thread, i, at, at + 10 * MS, 64, false);
         fx_slice(f, f->thread, at + 1000, at + 10 * MS - 1000, "matmul", work);
@@ -71,7 +76,7 @@ static void test_checkpoints(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     struct phases often = {
-        "checkpoint", "[\"train\",\"--checkpoint-every\",\"2\"]", 2, 20, 0, 0, 0};
+        "checkpoint", "[\"train\",\"--checkpoint-every\",\"2\"]", 2, 20, 0, 0, 0, 0};
     const struct an_result *r = make(f, &often);
     const struct an_finding *x = finding(r, "CHECKPOINT");
     assert_non_null(x);
@@ -100,10 +105,26 @@ static void test_checkpoints(void **state)
     assert_false(r->healthy);
     fx_close(f);
     /* 10 and 30 ms: the interval holds what is measured, and is wider */
-    r = make(f, &(struct phases){"checkpoint", "[\"train\"]", 2, 10, 20, 0, 25e6 / 3600e3});
+    r = make(f, &(struct phases){"checkpoint", "[\"train\"]", 2, 10, 20, 0, 0, 25e6 / 3600e3});
     x = finding(r, "CHECKPOINT");
     assert_non_null(x);
     assert_true(x->gain.low.value < 96 && x->gain.high.value > 97 && x->gain.low.value > 50);
+    fx_close(f);
+}
+
+/* Of 20 ms a step half are checkpoints, during which a worker makes batches, too: it needs 15 ms
+ * for each, so without checkpoints the steps wait for it. */
+static void test_loader_behind_checkpoints(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    const struct an_result *r =
+        make(f, &(struct phases){"checkpoint", "[\"train\"]", 2, 20, 0, 0, 15, 0});
+    assert_near(r->loader.batch_ms.value, 15, 1e-6);
+    const struct an_finding *x = finding(r, "CHECKPOINT");
+    assert_non_null(x);
+    assert_near(x->gain.expected.value, 100 * (20.0 / 15 - 1), 1);
+    assert_near(x->gain.high.value, 96, 1); /* if another run's batches take less */
     fx_close(f);
 }
 
@@ -113,7 +134,7 @@ static void test_evaluations(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     const struct an_result *r = make(
-        f, &(struct phases){"evaluation", "[\"train\",\"--eval-every\",\"4\"]", 4, 40, 0, 0, 0});
+        f, &(struct phases){"evaluation", "[\"train\",\"--eval-every\",\"4\"]", 4, 40, 0, 0, 0, 0});
     const struct an_finding *x = finding(r, "EVALUATION");
     assert_non_null(x);
     says(x->action, "--eval-every 200");
@@ -148,7 +169,7 @@ static void test_rare_phases(void **state)
     (void)state;
     for (int k = 0; k < 2; k++) {
         const struct an_result *r = make(
-            f, &(struct phases){"checkpoint", "[\"train\"]", k ? 20 : STEPS, k ? 3 : 400, 0, 0, 0});
+            f, &(struct phases){"checkpoint", "[\"train\"]", k ? 20 : STEPS, k ? 3 : 400, 0, 0, 0, 0});
         assert_null(finding(r, "CHECKPOINT"));
         fx_close(f);
     }
@@ -157,7 +178,8 @@ static void test_rare_phases(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_checkpoints), cmocka_unit_test(test_evaluations),
-        cmocka_unit_test(test_the_larger_phase_leads), cmocka_unit_test(test_rare_phases)};
+        cmocka_unit_test(test_checkpoints), cmocka_unit_test(test_loader_behind_checkpoints),
+        cmocka_unit_test(test_evaluations), cmocka_unit_test(test_the_larger_phase_leads),
+        cmocka_unit_test(test_rare_phases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
