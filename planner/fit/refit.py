@@ -161,19 +161,17 @@ def main():
             report(group, [residual(fitted[k], kind) for k in keys if groups[k] == group])
         report("all rows", [residual(fitted[k], kind) for k in keys])
         return
-    means, everything, squares, kept = [], [], [], {}
+    means, everything, squares = [], [], []
     for group in sorted({groups[k] for k in keys}):
         steps = fit(model, kind, keys, groups, group, noise, 4)
         left = model.rows(steps)
         values = [residual(left[k], kind) for k in keys if groups[k] == group]
-        kept.update({k: left[k] for k in keys if groups[k] == group})
         report("excluded: " + group, values)
         means.append(sum(map(abs, values)) / len(values))
         squares.append(sum(v * v for v in values) / len(values))
         everything += [abs(v) for v in values]
     print(f"mean over groups {100 * sum(means) / len(means):.1f} %, root of mean square {100 * math.sqrt(sum(squares) / len(squares)):.1f} %,"
           f" median of rows {100 * median(everything):.1f} %, p90 {100 * quantile(everything, 0.9):.1f} %")
-    json.dump(kept, open("/tmp/planner/left.json", "w")) if os.path.isdir("/tmp/planner") else None
 
 
 if __name__ == "__main__":
