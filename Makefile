@@ -90,7 +90,7 @@ PIE = $(if $(HARDENED),$(HARDEN_PIE))
 LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(if $(HARDENED),$(HARDEN_LDFLAGS)) $(LDFLAGS)
 
 # ---- rooms: every .c of a folder belongs to it; flags a room needs beyond the common ones stand here -----------------------------
-TACHO_ROOMS := $(shell find cli reports analyzers tui profiler/collector store -type d)
+TACHO_ROOMS := $(shell find cli reports planner analyzers tui profiler/collector store -type d)
 TRAIN_ROOMS := $(shell find workloads libtrain -type d)
 AGENT_ROOMS := $(shell find profiler/agent -type d)
 TACHO_SRC := $(foreach d,$(TACHO_ROOMS),$(wildcard $(d)/*.c))
@@ -109,7 +109,7 @@ $(O)/obj/store/%.o: CPPFLAGS_ALL += $(SQLITE_CFLAGS)
 $(O)/obj/tui/%.o: CPPFLAGS_ALL += $(NCURSES_CFLAGS)
 $(O)/obj/store/import/%.o: CPPFLAGS_ALL += $(SIMDJSON_CFLAGS) $(ZLIB_CFLAGS)
 $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(PFM_CFLAGS) $(DW_CFLAGS)
-$(O)/obj/reports/%.o $(O)/obj/cli/%.o $(O)/obj/analyzers/%.o $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(JANSSON_CFLAGS)
+$(O)/obj/reports/%.o $(O)/obj/planner/%.o $(O)/obj/cli/%.o $(O)/obj/analyzers/%.o $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(JANSSON_CFLAGS)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: OPT := $(if $(filter 1,$(DEBUG)),-O0,-O3)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CPPFLAGS_ALL += $(BLAS_CFLAGS) $(MPI_CFLAGS)
 $(O)/obj/tests/unit/libtrain/%.o: CFLAGS_ALL += $(OPENMP_CFLAGS)
@@ -169,7 +169,7 @@ $(call obj,$(wildcard store/*.c)): $(O)/gen/schema.inc
 $(O)/gen/%.inc: analyzers/device/%.tsv
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $< > $@
-$(O)/gen/%.inc: analyzers/work/%.tsv
+$(O)/gen/%.inc: analyzers/hardware/%.tsv
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $< > $@
 # style and scripts of the HTML report (one element of the page), and Chart.js where the probe found it; its policy names them by their hashes
@@ -196,7 +196,7 @@ hash = sha256sum | cut -d' ' -f1 | tr a-f A-F | basenc --base16 -d | base64
 chart_text = sed '/^\/\/. sourceMappingURL=/d; $$a\' $(CHART_JS)
 $(call obj,reports/html/html.c): $(O)/gen/html.css.inc $(O)/gen/html.js.inc $(O)/gen/html_hashes.inc $(if $(CHART_JS),$(O)/gen/chart.js.inc)
 $(call obj,analyzers/device/classes.c): $(O)/gen/classes.inc
-$(call obj,analyzers/work/peaks.c): $(O)/gen/peaks.inc
+$(call obj,analyzers/hardware/accelerators.c): $(O)/gen/accelerators.inc
 
 # ---- tests, benchmarks: tests/unit/*.c are cmocka programs, tests/targets/*.c are programs to be profiled ------------------------
 UNIT_ROOMS := $(shell find tests/unit -type d)

@@ -26,7 +26,7 @@ import time
 TIMEOUT = 180
 CHANGED_LIMIT = 600
 BASELINE = ".ci/analyze.tsv"
-ROOMS = ("profiler", "store", "cli", "include", "libtrain", "analyzers", "reports", "tui", "workloads")
+ROOMS = ("profiler", "store", "cli", "include", "libtrain", "analyzers", "planner", "reports", "tui", "workloads")
 DEFINITION = re.compile(r"^(?:[A-Za-z_][\w\s*]*[\s*])?([A-Za-z_]\w*)\(")
 WARNING = re.compile(r"^([^\s:][^:]*):(\d+):(?:\d+:)? (?:warning|error): (.*) \[([^\]]*)\]$")
 FAILED = re.compile(r"^([^\s:][^:]*):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$")

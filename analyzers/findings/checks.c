@@ -12,8 +12,8 @@
 
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
+#include "analyzers/hardware/peaks.h"
 #include "analyzers/work/ceilings.h"
-#include "analyzers/work/peaks.h"
 
 #define LOW_MFU      0.2  /* a busy device below it is not used well */
 #define UNKNOWN_MOST 20.0 /* % of the kernels' time */

@@ -15,7 +15,7 @@
 #include "analyzers/device/api.h"
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/graph/causes.h"
-#include "analyzers/work/peaks.h"
+#include "analyzers/hardware/peaks.h"
 
 #define SHORT_PCT      50.0 /* of the kernels, shorter than their launch call */
 #define SLOW_CALL_US   50.0

@@ -8,7 +8,7 @@
 
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
-#include "analyzers/work/peaks.h"
+#include "analyzers/hardware/peaks.h"
 
 /* The fastest type for matrix work that the device has beside fp32. */
 static const char *faster_type(struct an_context *context, double *ratio)

@@ -168,7 +168,8 @@ const struct an_metric an_metrics[] = {
      "several are joined with +"},
     {"utilization/peak_source", "", "where peak_flops comes from", "", ""},
     {"utilization/peak_flops", "FLOP/s",
-     "peak of all devices: data sheet's dense peak of the type (analyzers/work/peaks.tsv); on a "
+     "peak of all devices: data sheet's dense peak of the type "
+     "(analyzers/hardware/accelerators.tsv); on a "
      "CPU the measured instruction peak; of mixed types the mean that gives the same time",
      "ceiling rows, a device that the table knows, or --peak", "peak_source names it"},
     {"utilization/roof_measured_flops", "FLOP/s",

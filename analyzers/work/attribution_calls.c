@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "analyzers/device/classes.h"
+#include "analyzers/hardware/peaks.h"
 #include "analyzers/work/attribution_private.h"
-#include "analyzers/work/peaks.h"
 
 /* Device of an op: an index; device_count: none. */
 static size_t device_of(const struct an_context *context, uint32_t op)

@@ -5,8 +5,8 @@
 #ifndef ANALYZERS_ROOFLINE_PRIVATE_H
 #define ANALYZERS_ROOFLINE_PRIVATE_H
 
+#include "analyzers/hardware/peaks.h"
 #include "analyzers/work/ceilings.h"
-#include "analyzers/work/peaks.h"
 
 /* What a call is, and what it costs: calls with equal shapes have an equal cost. */
 struct an_roof_call {

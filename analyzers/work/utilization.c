@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/work/peaks.h"
+#include "analyzers/hardware/peaks.h"
 #include "analyzers/work/utilization_private.h"
 
 #define COVERAGE_LEAST 95.0

@@ -25,6 +25,7 @@
     X(capture) \
     X(recover) \
     X(sql) \
+    X(plan) \
     X(calibrate) \
     X(doctor) \
     X(mcp) \

@@ -382,7 +382,7 @@ static void patterns(FILE *out)
 
 /* Writes everything up to the body: the policy that allows only this style and these scripts, the
  * title, the style, and the patterns that tell classes apart without colour. */
-static void document_head(const struct an_result *result, FILE *out)
+static void document_head(const char *title_words, const char *of, FILE *out)
 {
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri "
@@ -396,9 +396,9 @@ static void document_head(const struct an_result *result, FILE *out)
           "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" "
           "href=\"data:,\">\n<title>",
           out);
-    html_text(out, rep_or(result->verdict_class, "report"), TEXT_COLUMNS);
+    html_text(out, title_words, TEXT_COLUMNS);
     fputs(" \xc2\xb7 ", out);
-    html_text(out, *result->run.file ? result->run.file : result->run.program, TEXT_COLUMNS);
+    html_text(out, of, TEXT_COLUMNS);
     fprintf(out, " \xc2\xb7 tacho</title>\n<style>%s</style>\n</head>\n<body>\n", style);
     patterns(out);
     fputs("</defs></svg>\n<a class=\"skip\" href=\"#main\">to the report</a>\n", out);
@@ -406,12 +406,12 @@ static void document_head(const struct an_result *result, FILE *out)
 
 /* Writes the data of the charts and the scripts. Everything before them can be read without
  * scripts. */
-static void document_end(const char *data, FILE *out)
+static void document_end(const struct rep_document *document, const char *data, FILE *out)
 {
-    fputs("</main>\n<footer><p>Made by tacho " TACHO_VERSION
-          " from the run's own records. Nothing in this file is fetched from "
-          "anywhere.</p></footer>\n",
-          out);
+    fprintf(out,
+            "</main>\n<footer><p>Made by tacho " TACHO_VERSION
+            " from %s. Nothing in this file is fetched from anywhere.</p></footer>\n",
+            document->origin);
     fprintf(out, "<script type=\"application/json\" id=\"chart-data\">{%s\"version\":1}</script>\n",
             data);
 #ifdef HTML_CHART_HASH
@@ -428,7 +428,7 @@ struct parts {
 
 /* Writes all sections with the page's calls; they fill the body, the links to the sections and the
  * data of the charts at the same time. */
-static int write_parts(struct parts *parts, const struct an_result *result,
+static int write_parts(struct parts *parts, const struct rep_document *document,
                        const struct rep_options *options)
 {
     struct html html = {.header = true, .nav = open_memstream(&parts->nav, &parts->nav_size)};
@@ -445,7 +445,7 @@ static int write_parts(struct parts *parts, const struct an_result *result,
     bool ok = html.nav && html.data && page.out;
     if (ok) {
         fputs("<main id=\"main\">\n<header>\n", page.out);
-        rep_sections_write(&page, result, true);
+        document->write(&page, document->what);
         close_section(&page);
     }
     FILE *all[] = {html.nav, html.data, page.out};
@@ -457,18 +457,19 @@ static int write_parts(struct parts *parts, const struct an_result *result,
 
 /* Links to the sections and data of the charts are known only after the sections, but the links
  * precede them on the page. */
-int rep_html_write(const struct an_result *result, const struct rep_options *options, FILE *out)
+int rep_html_document(const struct rep_document *document, const struct rep_options *options,
+                      FILE *out)
 {
     struct parts parts = {0};
-    int rc = write_parts(&parts, result, options);
+    int rc = write_parts(&parts, document, options);
     if (!rc) {
-        document_head(result, out);
+        document_head(document->title, document->of, out);
         fprintf(out,
                 "<nav aria-label=\"Sections\">\n<ul>\n<li><a href=\"#main\">Overview</a></li>\n"
                 "%s</ul>\n</nav>\n",
                 parts.nav);
         fputs(parts.body, out);
-        document_end(parts.data, out);
+        document_end(document, parts.data, out);
         if (ferror(out))
             rc = TACHO_EIO;
     }
@@ -476,4 +477,20 @@ int rep_html_write(const struct an_result *result, const struct rep_options *opt
     free(parts.nav);
     free(parts.data);
     return rc;
+}
+
+static void write_sections(struct page *page, const void *what)
+{
+    rep_sections_write(page, what, true);
+}
+
+int rep_html_write(const struct an_result *result, const struct rep_options *options, FILE *out)
+{
+    struct rep_document document = {.title = rep_or(result->verdict_class, "report"),
+                                    .of =
+                                        *result->run.file ? result->run.file : result->run.program,
+                                    .origin = "the run's own records",
+                                    .write = write_sections,
+                                    .what = result};
+    return rep_html_document(&document, options, out);
 }

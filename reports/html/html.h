@@ -13,4 +13,8 @@
 /* Options are never NULL. Returns 0, TACHO_ENOMEM or TACHO_EIO. */
 int rep_html_write(const struct an_result *result, const struct rep_options *options, FILE *out);
 
+/* Any other document of sections. Returns the same. */
+int rep_html_document(const struct rep_document *document, const struct rep_options *options,
+                      FILE *out);
+
 #endif

@@ -23,4 +23,14 @@ struct rep_options {
     const char *sections; /* text, Markdown, HTML: only these, "budget,trust"; NULL: all */
 };
 
+struct page;
+
+/* A document that is no report of a run. `write` writes its sections with the calls of page.h. */
+struct rep_document {
+    const char *title, *of; /* of the window: "plan", "llama-3-8b" */
+    const char *origin;     /* what it was made from, in words */
+    void (*write)(struct page *page, const void *what);
+    const void *what;
+};
+
 #endif

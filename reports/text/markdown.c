@@ -358,3 +358,14 @@ int rep_markdown_write(const struct an_result *result, const struct rep_options 
     close_fold(&page);
     return page_flush(&page);
 }
+
+int rep_markdown_document(const struct rep_document *document, const struct rep_options *options,
+                          FILE *out)
+{
+    struct markdown markdown = {.list = false};
+    struct page page = {
+        .out = out, .ops = &ops, .format = &markdown, .utf8 = true, .rows = options->ops};
+    document->write(&page, document->what);
+    close_fold(&page);
+    return page_flush(&page);
+}

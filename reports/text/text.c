@@ -81,3 +81,11 @@ int rep_text_section(const char *id, const struct an_result *result,
     int rc = rep_sections_write_one(&page, result, id);
     return rc ? rc : page_flush(&page);
 }
+
+int rep_text_document(const struct rep_document *document, const struct rep_options *options,
+                      FILE *out)
+{
+    struct page page = open_page(options, out);
+    document->write(&page, document->what);
+    return page_flush(&page);
+}

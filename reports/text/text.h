@@ -21,4 +21,10 @@ int rep_markdown_write(const struct an_result *result, const struct rep_options 
 int rep_text_section(const char *id, const struct an_result *result,
                      const struct rep_options *options, FILE *out);
 
+/* Any other document of sections, as lines and as Markdown; options are never NULL. */
+int rep_text_document(const struct rep_document *document, const struct rep_options *options,
+                      FILE *out);
+int rep_markdown_document(const struct rep_document *document, const struct rep_options *options,
+                          FILE *out);
+
 #endif

@@ -4,7 +4,7 @@
 # each source must: its licence line. usage: tests/lint/marks.sh [ROOT]
 set -u
 cd "${1:-"$(dirname "$0")/../.."}" || exit 2
-sources=$(find .ci analyzers cli docs include libtrain profiler reports store tests tui workloads Makefile -type f \
+sources=$(find .ci analyzers cli docs include libtrain planner profiler reports store tests tui workloads Makefile -type f \
     \( -name '*.[ch]' -o -name '*.sh' -o -name '*.sql' -o -name Makefile -o -path '.ci/*' -o -path tests/run \) \
     ! -path tests/lint/marks.sh)
 texts=$(find . -maxdepth 1 -name '*.md'; find docs tui tests -name '*.md')

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "analyzers/base/arena.h"
-#include "analyzers/work/peaks.h"
+#include "analyzers/hardware/peaks.h"
 
 static double peak(const char *device, const char *column)
 {

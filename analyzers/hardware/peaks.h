@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: what a device can do at most, by its data sheet: analyzers/work/peaks.tsv,
- * built into the program. Dense figures: what a sheet prints for sparse matrices is halved. fp16
- * and bf16 with accumulation in fp32. A device that is not in the table has no peak; nothing is
- * scaled from a similar one, except for slices of a device (MIG).
- *
- * A line of the table: names TAB one column for each element type and one for the memory (TFLOP/s,
- * GB/s, "-" = none) TAB source. The first line whose name matches decides.
+ * The peaks of a device by its data sheet, for analyzers: fp16 and bf16 with accumulation in fp32,
+ * dense. A device that is not in the table of accelerators has no peak; nothing is scaled from a
+ * similar one, except for slices of a device (MIG).
  */
 #ifndef ANALYZERS_PEAKS_H
 #define ANALYZERS_PEAKS_H

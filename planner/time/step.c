@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A step from its layers: pipeline, communication with overlap, optimizer.
+ */
+#include "planner/time/step.h"
+
+#include <math.h>
+
+#include "planner/time/gemm.h"
+#include "planner/time/layer.h"
+#include "planner/time/link.h"
+
+#define QUANTILE_90 1.6449 /* of the normal distribution, both sides */
+
+static const struct plan_part_words words[] = {
+#define PLAN_PART_WORDS(name, key, text, formula) {#key, text, formula},
+    PLAN_PART_MAP(PLAN_PART_WORDS)
+#undef PLAN_PART_WORDS
+};
+
+struct plan_part_words plan_part_words(enum plan_part part)
+{
+    return words[part];
+}
+
+/* What is computed while a step's parts are put together. */
+struct builder {
+    const struct plan_case *of;
+    struct plan_layer layer;
+    double layers;                /* of the busiest stage */
+    double batches;               /* micro-batches */
+    double per_micro[PLAN_PARTS]; /* seconds of a micro-batch on the busiest stage */
+    double flops;                 /* executed by a rank of the busiest stage for one micro-batch */
+    double others;                /* work of the other stages, in units of the busiest one's */
+    double compute;               /* of all micro-batches */
+};
+
+/* The layer of a model with experts whose first layers are dense: the weighted mean of both. */
+static void mean_layer(const struct plan_case *of, struct plan_layer *out)
+{
+    struct plan_layer dense;
+    plan_layer_of(of, false, out);
+    if (!of->model.experts || !of->model.dense_layers)
+        return;
+    plan_layer_of(of, true, &dense);
+    double share = (double)of->model.dense_layers / (double)of->model.layers;
+    double *to = (double *)out;
+    const double *from = (const double *)&dense;
+    for (size_t i = 0; i < sizeof dense / sizeof *from; i++)
+        to[i] += share * (from[i] - to[i]);
+}
+
+/* Recomputation: the forward pass again, of attention only, of half of the layers, or of all. */
+static void add_recompute(struct builder *builder)
+{
+    const struct plan_layer *layer = &builder->layer;
+    double forward = layer->products_forward + layer->attention_forward + layer->elements_forward;
+    double seconds = 0, flops = 0;
+    switch (builder->of->layout.recompute) {
+    case PLAN_RECOMPUTE_FULL:
+        seconds = forward;
+        flops = layer->flops_forward;
+        break;
+    case PLAN_RECOMPUTE_BLOCK:
+        seconds = forward / 2;
+        flops = layer->flops_forward / 2;
+        break;
+    case PLAN_RECOMPUTE_SELECTIVE: /* fused attention computes its scores again by itself */
+        seconds = builder->of->machine.software.flash ? 0 : layer->attention_forward;
+        break;
+    default:
+        break;
+    }
+    builder->per_micro[PLAN_PART_RECOMPUTE] = builder->layers * seconds;
+    builder->flops += builder->layers * flops;
+}
+
+/* Two all-reduces of the hidden state a layer and direction; as many again where the forward pass
+ * is repeated. With context parallelism keys and values travel round the ring. */
+static void add_tensor(struct builder *builder, struct plan_time *out)
+{
+    const struct plan_case *of = builder->of;
+    const struct plan_layout *layout = &of->layout;
+    double bytes = 2 * plan_rows(layout) * (double)of->model.width;
+    double passes = layout->recompute == PLAN_RECOMPUTE_FULL ? 6 : 4;
+    if (layout->recompute == PLAN_RECOMPUTE_BLOCK)
+        passes = 5;
+    double tensor = (double)layout->tensor, context = (double)layout->context;
+    struct plan_group inner = plan_group_of(&of->machine, tensor, 1);
+    double seconds = passes * plan_all_reduce(of, inner, bytes);
+    double sent = passes * 2 * (tensor - 1) / tensor * bytes;
+    if (context > 1) {
+        struct plan_group ring = plan_group_of(&of->machine, context, tensor);
+        double keys =
+            2 * 2 * plan_rows(layout) * (double)(of->model.kv_heads * of->model.head_dim) / tensor;
+        seconds += 3 * (context - 1) * keys / plan_ring_bytes_per_s(of, ring);
+        sent += 3 * (context - 1) * keys;
+    }
+    builder->per_micro[PLAN_PART_TENSOR] =
+        builder->layers * of->constants->tensor_exposed * seconds;
+    out->tensor_bytes = builder->batches * builder->layers * sent;
+}
+
+/* Tokens travel to their experts and back, forward and backward. */
+static void add_expert(struct builder *builder)
+{
+    const struct plan_case *of = builder->of;
+    double ranks = (double)of->layout.expert;
+    if (!of->model.experts || ranks <= 1)
+        return;
+    struct plan_group group = plan_group_of(&of->machine, ranks, (double)of->layout.tensor);
+    double bytes = 2 * plan_rows(&of->layout) * (double)of->model.experts_active *
+                   (double)of->model.width / (double)of->layout.tensor;
+    builder->per_micro[PLAN_PART_EXPERT] =
+        builder->layers * of->constants->tensor_exposed * 4 * plan_all_to_all(of, group, bytes);
+}
+
+/* Everything that one micro-batch does on the stage that takes longest. */
+static void build_micro(struct builder *builder, struct plan_time *out)
+{
+    const struct plan_case *of = builder->of;
+    const struct plan_layer *layer = &builder->layer;
+    double head, head_flops, *part = builder->per_micro;
+    int64_t stages = of->layout.pipeline, busiest = 0;
+    plan_head_of(of, &head, &head_flops);
+    double one = layer->products_forward + layer->products_backward + layer->attention_forward +
+                 layer->attention_backward + layer->elements_forward + layer->elements_backward;
+    double longest = 0, all = 0;
+    for (int64_t stage = 0; stage < stages; stage++) {
+        double work = (double)plan_stage_layers(of, stage) * one + (stage == stages - 1) * head;
+        all += work;
+        if (work > longest) {
+            longest = work;
+            busiest = stage;
+        }
+    }
+    bool last = busiest == stages - 1;
+    builder->others = all / longest - 1;
+    builder->layers = (double)plan_stage_layers(of, busiest);
+    builder->flops =
+        builder->layers * (layer->flops_forward + layer->flops_backward) + (last ? head_flops : 0);
+    part[PLAN_PART_PRODUCTS] =
+        builder->layers * (layer->products_forward + layer->products_backward);
+    part[PLAN_PART_ATTENTION] =
+        builder->layers * (layer->attention_forward + layer->attention_backward);
+    part[PLAN_PART_ELEMENTS] =
+        builder->layers * (layer->elements_forward + layer->elements_backward);
+    part[PLAN_PART_HEAD] = last ? head : 0;
+    if (!of->machine.software.engine)
+        part[PLAN_PART_LAUNCH] = builder->layers * of->constants->launch;
+    add_recompute(builder);
+    add_tensor(builder, out);
+    add_expert(builder);
+}
+
+/* Micro-batches pass the boundary of a stage twice, in as many parts as the stage has chunks. */
+static void add_stages(struct builder *builder, struct plan_time *out)
+{
+    const struct plan_case *of = builder->of;
+    const struct plan_layout *layout = &of->layout;
+    double chunks = (double)layout->chunks;
+    if (layout->pipeline <= 1)
+        return;
+    double micro = 0;
+    for (int i = 0; i < PLAN_PARTS; i++)
+        micro += builder->per_micro[i];
+    double bytes = 2 * plan_rows(layout) * (double)of->model.width;
+    if (layout->sequence_parallel)
+        bytes /= (double)layout->tensor;
+    double sends = 2 * builder->batches * chunks;
+    out->stage_bytes = sends * bytes;
+    out->part[PLAN_PART_STAGE] = of->constants->stage_exposed * sends * plan_send(of, bytes);
+    /* (p - 1) / v micro-batches where all stages take as long */
+    double idle = builder->others / chunks * micro;
+    if (layout->schedule == PLAN_SCHEDULE_ZERO) /* F + B - W of a third each */
+        idle = builder->others * micro / 3;
+    out->part[PLAN_PART_BUBBLE] = idle;
+}
+
+/* Bytes that pass a rank for gradients and sharded weights, and how much of the time for them the
+ * backward pass hides (docs/planner.md). */
+static void add_data(struct builder *builder, struct plan_time *out)
+{
+    const struct plan_case *of = builder->of;
+    const struct plan_layout *layout = &of->layout;
+    double ranks = (double)(layout->data * layout->context);
+    if (ranks <= 1)
+        return;
+    struct plan_group group = plan_group_of(&of->machine, ranks, (double)layout->tensor);
+    double parameters = plan_stage_parameters(of, 0), weights = 2 * parameters;
+    double gradients = parameters * (of->machine.software.gradient_bytes > 2 ? 4 : 2);
+    double share = (ranks - 1) / ranks, batches = builder->batches;
+    /* a gather and a scatter cost half of an all-reduce each: ZeRO gathers weights once a step,
+     * ZeRO-3 twice a micro-batch */
+    double gathered = 0, reduced = gradients;
+    if (layout->zero > 0) {
+        gathered = 0.5 * weights * (layout->zero == 3 ? 2 * batches : 1);
+        reduced = 0.5 * gradients * (layout->zero >= 2 ? batches : 1);
+    }
+    if (layout->zero == 3) /* frameworks scatter in 16 bits */
+        reduced = 0.5 * weights * batches;
+    double seconds = plan_all_reduce(of, group, gathered + reduced);
+    out->data_bytes = 2 * share * (gathered + reduced);
+    double hidden = 0;
+    if (layout->zero == 3)
+        hidden = 0.9 * builder->compute;
+    else if (of->machine.software.overlap)
+        hidden = 0.6 * builder->compute / builder->batches;
+    double exposed = fmax(seconds - hidden, 0);
+    double covered = seconds - exposed;
+    out->part[PLAN_PART_DATA] = exposed + of->constants->data_exposed * covered;
+}
+
+/* The optimizer reads gradient, master copy and two moments and writes all but the gradient, in
+ * fp32, and the 16-bit weights: 30 bytes a parameter of the shard. */
+static void add_update(const struct plan_case *of, struct plan_time *out)
+{
+    const struct plan_layout *layout = &of->layout;
+    double parameters = plan_stage_parameters(of, 0);
+    if (layout->zero > 0)
+        parameters /= (double)(layout->data * layout->context);
+    if (of->machine.device.bytes_per_s > 0)
+        out->part[PLAN_PART_UPDATE] = 30 * parameters / (0.8 * of->machine.device.bytes_per_s);
+}
+
+static double sum(const double *part)
+{
+    double total = 0;
+    for (int i = 0; i < PLAN_PARTS; i++)
+        total += part[i];
+    return total;
+}
+
+/* Use of the peak in each convention; nothing is faster than the peak of what it executes. */
+static void finish(const struct plan_case *of, const struct builder *builder, struct plan_time *out)
+{
+    const struct plan_layout *layout = &of->layout;
+    double peak = an_accelerator_peak(&of->machine.device, of->machine.type);
+    double devices = (double)layout->devices, sequences = (double)layout->global_batch;
+    out->seconds = sum(out->part);
+    double least = builder->flops * builder->batches / peak;
+    if (out->seconds < least) {
+        out->part[PLAN_PART_PRODUCTS] += least - out->seconds;
+        out->seconds = least;
+    }
+    for (int i = 0; i < PLAN_CONVENTIONS; i++) {
+        out->flops[i] =
+            sequences * plan_flops(&of->model, (double)layout->sequence, (enum plan_convention)i);
+        out->mfu[i] = out->flops[i] / (out->seconds * devices * peak);
+    }
+    out->executed_flops = builder->flops * builder->batches * devices;
+    out->tokens_per_s = sequences * (double)layout->sequence / out->seconds;
+    double products = builder->layer.products_forward + builder->layer.products_backward;
+    out->gemm_efficiency = products > 0 ? builder->layer.product_flops / (products * peak) : 0;
+    out->least_seconds = least;
+}
+
+void plan_time_of(const struct plan_case *of, double loader, struct plan_time *out)
+{
+    struct builder builder = {.of = of};
+    *out = (struct plan_time){.micro_batches = plan_micro_batches(&of->layout)};
+    builder.batches = (double)out->micro_batches;
+    mean_layer(of, &builder.layer);
+    build_micro(&builder, out);
+    out->micro_seconds = sum(builder.per_micro);
+    builder.compute = builder.batches * out->micro_seconds;
+    for (int i = 0; i < PLAN_PARTS; i++)
+        out->part[i] = builder.batches * builder.per_micro[i];
+    add_stages(&builder, out);
+    add_data(&builder, out);
+    add_update(of, out);
+    double nodes = fmax((double)of->layout.devices / (double)of->machine.node, 1);
+    out->part[PLAN_PART_WAITING] = sum(out->part) * of->constants->scale * log2(nodes);
+    out->part[PLAN_PART_FIXED] = of->machine.software.engine ? 0 : of->constants->fixed;
+    double wanted = loader > 0 ? (double)of->layout.global_batch / loader : 0;
+    out->part[PLAN_PART_LOADER] = fmax(wanted - sum(out->part), 0);
+    finish(of, &builder, out);
+    plan_time_interval(out, hypot(of->constants->spread_between, of->constants->spread_within));
+}
+
+void plan_time_interval(struct plan_time *time, double deviation)
+{
+    double factor = exp(QUANTILE_90 * deviation);
+    time->low = fmax(time->seconds / factor, time->least_seconds);
+    time->high = time->seconds * factor;
+    time->mfu_low = time->mfu[PLAN_CONVENTION_CAUSAL] / factor;
+    time->mfu_high = fmin(time->mfu[PLAN_CONVENTION_CAUSAL] * factor, 1);
+}
