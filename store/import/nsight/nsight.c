@@ -191,13 +191,13 @@ static int read_tables(struct nsight *nsight)
 /* Frees everything. */
 static void release(struct nsight *nsight)
 {
-    struct nsight_map *const maps[] = {
+    struct imp_map *const maps[] = {
         &nsight->processes,     &nsight->tracks[0],  &nsight->tracks[1], &nsight->tracks[2],
         &nsight->tracks[3],     &nsight->contexts,   &nsight->records,   &nsight->devices,
         &nsight->domains,       &nsight->categories, &nsight->joined,    &nsight->calls,
         &nsight->record_streams};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
-        nsight_map_free(maps[i]);
+        imp_map_free(maps[i]);
     for (size_t i = 0; i < nsight->process_count; i++)
         free(nsight->process[i].program);
     for (size_t i = 0; i < nsight->label_count; i++)
