@@ -289,6 +289,7 @@ static int findings_frame(struct an_context *context)
     keep_options(&findings);
     if (findings.count > FINDINGS_MOST)
         findings.count = FINDINGS_MOST;
+    an_findings_speak(&findings);
     result->findings =
         an_arena_copy(context->arena, findings.found, findings.count * sizeof *findings.found);
     result->finding_count = findings.count;

@@ -434,8 +434,7 @@ static const char *step_advice(struct an_context *context)
 {
     const char *missing = an_trace_key(context->trace, "hook.missing");
     if (an_trace_key(context->trace, "source"))
-        return "Record with torch.profiler and call its step() after each update, or mark each "
-               "update with an NVTX range named step";
+        return an_findings_step_advice(context);
     return missing ? an_finding_text(context,
                                      "PyTorch was loaded without tacho's hook, which records its "
                                      "steps, because %.300s",

@@ -11,6 +11,7 @@
 #include "store/import/kinds/kinds.h"
 #include "store/import/kineto/kineto_import.h"
 #include "store/import/nsight/nsight_import.h"
+#include "store/import/rocm/rocm_import.h"
 #include "store/import/workers/workers_import.h"
 #include "store/import/xla/xla_import.h"
 
@@ -22,7 +23,9 @@ static const struct {
     const struct importer *importer;
 } importers[] = {{STORE_FORMAT_WORKERS, &imp_workers}, /* these two before Kineto, whose frame they have */
                  {STORE_FORMAT_XLA_JSON, &imp_xla_json},
+                 {STORE_FORMAT_ROCPROF, &imp_rocprof},
                  {STORE_FORMAT_KINETO, &imp_kineto},
+                 {STORE_FORMAT_ROCPD, &imp_rocpd}, /* before Nsight, which is SQLite too */
                  {STORE_FORMAT_NSIGHT, &imp_nsight},
                  {STORE_FORMAT_XPLANE, &imp_xplane}};
 

@@ -101,7 +101,7 @@ static int set_processes(struct nsight *nsight)
         if (nsight_int(st, 0) != STORE_ABSENT)
             code = nsight_process(nsight, nsight_int(st, 0), &index);
     sqlite3_finalize(st);
-    return nsight->stopped ? TACHO_EINTERRUPTED : code;
+    return nsight->database.stopped ? TACHO_EINTERRUPTED : code;
 }
 
 int nsight_meta_begin(struct nsight *nsight)

@@ -16,9 +16,9 @@
 
 #include <stdbool.h>
 
+#include "store/import/input/database.h"
 #include "store/import/input/importer.h"
 #include "store/import/input/map.h"
-#include "store/sqlite_open.h"
 
 #define NSIGHT_NAME_MAX   128 /* of tables */
 #define NSIGHT_COLUMN_MAX 28  /* of one query */
@@ -59,15 +59,13 @@ struct nsight_field { /* of a payload schema */
 struct nsight {
     struct imp_run *run;
     store *out;
-    struct store_place place; /* of the file; its folder is -1 before it is opened */
-    sqlite3 *db;
+    struct imp_database database;
     struct tacho_error *err;
     int64_t base;       /* added to every time */
     int64_t bytes;      /* of the file, for progress */
     double bytes_a_row; /* what one row counts for progress */
     double unreported;  /* bytes of progress that wait to be reported */
     int64_t rows;       /* since the last commit */
-    bool stopped;       /* by the user, inside SQLite */
     int64_t lost[NSIGHT_LOSS_COUNT];
     char *host;
 
@@ -109,9 +107,6 @@ struct nsight_table {
 
 /* ---- nsight_db.c ------------------------------------------------------------------------------------------------------------ */
 
-/* Opens an untrusted database for reading. */
-int nsight_open(struct nsight *nsight, const char *path);
-void nsight_close(struct nsight *nsight);
 /* The newest of NAME, NAME_V2 ... that has rows; false: there is none. */
 bool nsight_find(struct nsight *nsight, const char *name, char found[NSIGHT_NAME_MAX]);
 /* Number of rows, without counting them: the largest row id. */
