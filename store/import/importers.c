@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/import/ascend/ascend_import.h"
 #include "store/import/input/input.h"
 #include "store/import/kinds/kinds.h"
 #include "store/import/kineto/kineto_import.h"
@@ -21,13 +22,15 @@
 static const struct {
     enum store_format format;
     const struct importer *importer;
-} importers[] = {{STORE_FORMAT_WORKERS, &imp_workers}, /* these two before Kineto, whose frame they have */
+} importers[] = {{STORE_FORMAT_WORKERS, &imp_workers}, /* those before Kineto have its frame */
                  {STORE_FORMAT_XLA_JSON, &imp_xla_json},
                  {STORE_FORMAT_ROCPROF, &imp_rocprof},
+                 {STORE_FORMAT_ASCEND, &imp_ascend},
                  {STORE_FORMAT_KINETO, &imp_kineto},
                  {STORE_FORMAT_ROCPD, &imp_rocpd}, /* before Nsight, which is SQLite too */
                  {STORE_FORMAT_NSIGHT, &imp_nsight},
-                 {STORE_FORMAT_XPLANE, &imp_xplane}};
+                 {STORE_FORMAT_XPLANE, &imp_xplane},
+                 {STORE_FORMAT_ASCEND_CSV, &imp_ascend_csv}};
 
 const struct importer *imp_importer_of(enum store_format format)
 {

@@ -107,6 +107,10 @@ static const struct signature signatures[] = {
      .kind = {"a table that torch.profiler printed (key_averages)", HINT_TORCH}},
 
     /* frameworks */
+    {.words = {"\"collective\"", "\"p2p\"", "Communication"}, .json = true,
+     .kind = {"a table of collectives of msprof", "give trace_view.json of the same folder"}},
+    {.words = {"\"start_info\"", "\"config\"", "\"torch_npu_version\""}, .json = true,
+     .kind = {"the settings of a profile of torch_npu", "give trace_view.json of the same folder"}},
     {.words = {"\"schema\"", "chakra", "\"nodes\""}, .json = true,
      .kind = {"an execution trace of PyTorch (Chakra): its operators have no times",
               "give the Kineto trace that was recorded with it: prof.export_chrome_trace()"}},
