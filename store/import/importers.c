@@ -12,6 +12,7 @@
 #include "store/import/kinds/kinds.h"
 #include "store/import/kineto/kineto_import.h"
 #include "store/import/nsight/nsight_import.h"
+#include "store/import/pickle/snapshot_import.h"
 #include "store/import/rocm/rocm_import.h"
 #include "store/import/workers/workers_import.h"
 #include "store/import/xla/xla_import.h"
@@ -30,7 +31,8 @@ static const struct {
                  {STORE_FORMAT_ROCPD, &imp_rocpd}, /* before Nsight, which is SQLite too */
                  {STORE_FORMAT_NSIGHT, &imp_nsight},
                  {STORE_FORMAT_XPLANE, &imp_xplane},
-                 {STORE_FORMAT_ASCEND_CSV, &imp_ascend_csv}};
+                 {STORE_FORMAT_ASCEND_CSV, &imp_ascend_csv},
+                 {STORE_FORMAT_SNAPSHOT, &imp_snapshot}};
 
 const struct importer *imp_importer_of(enum store_format format)
 {

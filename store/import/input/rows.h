@@ -42,6 +42,9 @@ int imp_rows_end(struct imp_rows *rows, int rc);
 int imp_rows_thread(struct imp_rows *rows, int64_t tid, const char *name, int64_t *track);
 int imp_rows_stream(struct imp_rows *rows, int64_t key, const char *device, int64_t stream,
                     const char *name, int64_t *track);
+/* A track of ranges that may overlap; `key` tells such tracks apart. */
+int imp_rows_range(struct imp_rows *rows, int64_t key, const char *device, const char *name,
+                   int64_t *track);
 int imp_rows_counter_track(struct imp_rows *rows, int64_t key, const char *device,
                            const char *name, const char *unit, int64_t *track);
 
