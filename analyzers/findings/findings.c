@@ -311,6 +311,7 @@ const struct an_analyzer an_findings = {
     .after =
         "steps, phases, system, gpu, budget, absent, attribution, utilization, roofline, bounds, "
         "ops, launches, copies, syncs, precision, loader, communication, ranks, contention, "
+        "allocator, flight, "
         "pressure, hardware, memory, leak, quality, trust, replay",
     .needs = AN_INPUT_SLICES,
     .run = findings_frame,

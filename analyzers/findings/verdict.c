@@ -483,10 +483,13 @@ static void without_steps(struct an_context *context)
  * without roles, or no steps. */
 static int verdict_run(struct an_context *context)
 {
+    const char *memory = an_verdict_memory(context);
     bool devices = context->gpu && an_devices_ns(context->result, span_ns) > 0;
     bool others = an_findings_others_of(context->result->findings,
                                         context->result->finding_count ? 1 : 0) != NULL;
-    if (others)
+    if (memory)
+        context->result->verdict = memory;
+    else if (others)
         by_others(context);
     else if (is_quota(context->result))
         by_quota(context);
@@ -514,7 +517,7 @@ const struct an_analyzer an_verdict = {
     .help = "the run in one sentence",
     .after =
         "steps, gpu, budget, attribution, utilization, ops, critical path, system, contention, "
-        "pressure, trust, findings",
+        "pressure, allocator, flight, trust, findings",
     .run = verdict_run,
     .absent = verdict_absent,
 };

@@ -514,7 +514,7 @@ static int no_event(const struct job *job, const char *path, struct tacho_error 
         return tacho_fail(err, TACHO_EFORMAT,
                           "record while the program trains: with torch.profiler, call prof.step() "
                           "after each step of the schedule",
-                          "%s: an empty trace: %lld entries, but none that says when something ran",
+                          "%s: an empty trace: none of its entries (%lld) says when something ran",
                           path, (long long)job->kineto.events);
     return tacho_fail(err, TACHO_EFORMAT, hint,
                       "%s: JSON, but not a trace: it has no event in traceEvents", path);

@@ -28,6 +28,19 @@ static bool is_library(const struct pickle_text *file)
     return false;
 }
 
+/* Is it a frame that every allocation has: of the unwinder, of the allocator, of dispatching? */
+static bool is_noise(const struct pickle_text *name)
+{
+    static const char *const parts[] = {"torch::unwind", "CapturedTraceback", "gather_with_cpp",
+                                        "CachingAllocator", "c10::", "at::detail::", "at::empty",
+                                        "::redispatch", "wrapper_CUDA", "create_out",
+                                        "structured_", "TensorIteratorBase"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!name || strstr(name->text, parts[i]))
+            return true;
+    return false;
+}
+
 /* The string of a frame, "file.py(12): name", kept with the frame where that is shared. */
 static int frame_string(struct snapshot *snapshot, struct pickle_box *frame, int64_t *string)
 {
@@ -61,7 +74,7 @@ static size_t choose_frames(const struct pickle_box *frames, struct pickle_box *
             continue;
         struct pickle_box *frame = frames->value[i].box;
         const struct pickle_text *file = pickle_text(frame, "filename");
-        if (python && !is_python(file))
+        if (python ? !is_python(file) : is_noise(pickle_text(frame, "name")))
             continue;
         if (python && own == SIZE_MAX && !is_library(file))
             own = count;

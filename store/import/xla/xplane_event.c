@@ -195,6 +195,9 @@ static void fill_device(const struct line *line, const struct event *event,
     put_text(payload, "hlo_module", stats->text[XLA_STAT_HLO_MODULE]);
     put_text(payload, "hlo_category", stats->text[XLA_STAT_CATEGORY]);
     put_text(payload, "op_name", stats->text[tpu ? XLA_STAT_OP_NAME : XLA_STAT_NAME]);
+    if (xla_holds(stats->text[XLA_STAT_CATEGORY], "convolution") ||
+        xla_holds(stats->text[XLA_STAT_CATEGORY], "dot"))
+        detail->kind = "matrix";
     detail->collective = tpu ? xla_collective_of(op) : NULL;
     if (!detail->collective && !tpu)
         detail->collective = xla_collective_of(stats->text[XLA_STAT_HLO_OP]);
