@@ -51,7 +51,7 @@ static const struct {
      "jax.default_matmul_precision(\"tensorfloat32\")"},
     {"SMALL_BATCH", "a larger batch for each device, or more steps in one call with lax.scan"},
     {"RECOMPUTE",
-     "keep more: jax.checkpoint with a policy that saves matrix products "
+     "keep more: jax.checkpoint with a policy that saves GEMMs "
      "(jax.checkpoint_policies.dots_with_no_batch_dims_saveable)"},
     {"EXPOSED_COMM",
      "overlap collectives: XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true (on by default on "

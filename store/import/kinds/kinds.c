@@ -15,7 +15,8 @@ struct signature {
     const char *suffix;
     const char *magic; /* of magic_bytes bytes at `at` */
     size_t magic_bytes, at;
-    bool json; /* the text is JSON, but no trace of events */
+    bool json;  /* the text is JSON, but no trace of events */
+    bool first; /* an importer would take it by its content */
     const char *words[3];
     struct imp_kind kind;
 };
@@ -51,6 +52,7 @@ static const struct signature signatures[] = {
               "record a timeline instead: nsys profile --trace=cuda,nvtx,osrt CMD, then nsys "
               "export --type sqlite"}},
     {.suffix = ".nvvp",
+     .first = true,
      .kind = {"an nvprof profile",
               "record with Nsight Systems, which replaces nvprof, and export it: nsys export "
               "--type sqlite"}},
@@ -129,6 +131,9 @@ static const struct signature signatures[] = {
     {.words = {"\"pg_config\"", "\"entries\"", "\"collective_seq_id\""}, .json = true,
      .kind = {"a flight recorder dump of PyTorch as JSON",
               "give the pickle: unset TORCH_NCCL_DEBUG_INFO_PIPE's JSON conversion and dump again"}},
+    {.suffix = ".xplane.pb",
+     .kind = {"a file that is named as an XPlane and holds none",
+              "copy it again in binary mode, or profile again: jax.profiler.trace(FOLDER)"}},
     {.suffix = ".hlo_proto.pb",
      .kind = {"an XLA program (HLO), not a profile", "give the .xplane.pb of the same folder"}},
     {.words = {"HloModule "},
@@ -212,8 +217,8 @@ const struct imp_kind *imp_kind_of(const char *path, const unsigned char *head, 
     bool json = is_json(head, bytes);
     for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++) {
         const struct signature *signature = &signatures[i];
-        if (read_first && json && !signature->json)
-            continue; /* the name of a file that holds a JSON trace does not matter */
+        if (read_first && (json ? !signature->json : !signature->first))
+            continue; /* what a file holds decides before what it is called */
         if (matches(signature, path, head, bytes))
             return &signature->kind;
     }

@@ -136,7 +136,7 @@ class Allocator:
 
     def put(self, action, addr, size, name="step"):
         self.time += 10
-        frames = [{"name": name, "filename": "/home/me/train.py", "line": 30 + len(name)}]
+        frames = [{"name": name, "filename": "/srv/me/train.py", "line": 30 + len(name)}]
         self.trace.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": self.time, "frames": frames})
 
     def alloc(self, size, name="step"):
@@ -194,7 +194,7 @@ def flight(rank, last, names=("all_reduce",)):
                         "time_discovered_completed_ns": 1_700_000_000_000_500_000 + number * 1_000_000 if done else None,
                         "input_sizes": [[4, 1024]], "input_dtypes": ["BFloat16"], "output_sizes": [[4, 1024]],
                         "output_dtypes": ["BFloat16"], "state": "completed" if done else "scheduled", "is_p2p": False,
-                        "frames": [{"name": "train", "filename": "/home/me/ddp.py", "line": 77}]})
+                        "frames": [{"name": "train", "filename": "/srv/me/ddp.py", "line": 77}]})
     return {"version": "2.5", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}},
             "entries": entries}
 
