@@ -13,10 +13,10 @@
 #define DEVICES_MOST  64
 #define HOLDERS_MOST  10
 #define LEAKS_MOST    5
-#define LEAK_QUARTERS 4    /* of the history, in each of which a site must leave something */
-#define LEAK_LEAST    8    /* blocks that a site leaves */
+#define LEAK_QUARTERS 4 /* of the history, in each of which a site must leave something */
+#define LEAK_LEAST    8 /* blocks that a site leaves */
 #define LEAK_BYTES    (1ll << 20)
-#define SAVED_LEAST   2.0  /* % of the reserved peak: less is not worth a setting */
+#define SAVED_LEAST   2.0 /* % of the reserved peak: less is not worth a setting */
 
 /* ---- categories ------------------------------------------------------------------------------------------------------------- */
 
@@ -31,9 +31,9 @@ enum category {
     CATEGORY_COUNT
 };
 
-static const char *const category_names[] = {"optimizer",  "gradients", "activations",
-                                             "parameters", "input",
-                                             "allocated before the history", "other"};
+static const char *const category_names[] = {
+    "optimizer", "gradients", "activations", "parameters", "input", "allocated before the history",
+    "other"};
 
 /* Words of frames that say what an allocation is for: the first row that any frame has counts. */
 static const struct {
@@ -138,11 +138,9 @@ static int find_holders(struct an_context *context, const struct history *histor
     qsort(by_name, names, sizeof *by_name, holder_order);
     qsort(by_category, categories, sizeof *by_category, holder_order);
     out->holder_count = names < HOLDERS_MOST ? names : HOLDERS_MOST;
-    out->holder =
-        an_arena_copy(context->arena, by_name, out->holder_count * sizeof *by_name);
+    out->holder = an_arena_copy(context->arena, by_name, out->holder_count * sizeof *by_name);
     out->category_count = categories;
-    out->category =
-        an_arena_copy(context->arena, by_category, categories * sizeof *by_category);
+    out->category = an_arena_copy(context->arena, by_category, categories * sizeof *by_category);
     free(by_name);
     return out->holder && out->category ? 0 : TACHO_ENOMEM;
 }
@@ -154,8 +152,8 @@ struct site {
     int64_t blocks, bytes;
 };
 
-/* Finds places in the program that leave blocks behind in every quarter of the history: a leak. What
- * is made once, as the state of an optimizer, lies in one quarter. */
+/* Finds places in the program that leave blocks behind in every quarter of the history: a leak.
+ * What is made once, as the state of an optimizer, lies in one quarter. */
 static int find_leaks(struct an_context *context, const struct history *history,
                       struct an_allocator_device *out)
 {
@@ -236,8 +234,7 @@ static int64_t requests_recorded(const struct history *history)
 static int try_settings(struct an_context *context, const struct history *history,
                         struct an_allocator_device *out)
 {
-    struct an_allocator_setting *rows =
-        an_arena_zero(context->arena, TRIED + 1, sizeof *rows);
+    struct an_allocator_setting *rows = an_arena_zero(context->arena, TRIED + 1, sizeof *rows);
     struct caching_settings recorded = recorded_settings(context->trace);
     struct replay replay;
     int64_t capacity = 0;
@@ -273,8 +270,7 @@ static int try_settings(struct an_context *context, const struct history *histor
         rows[out->setting_count++] = (struct an_allocator_setting){
             tried[i].text, replay.totals.reserved_peak, replay.totals.requests, an_num(saved),
             fits_text(replay.fits)};
-        const struct an_allocator_setting *best =
-            out->best == SIZE_MAX ? NULL : &rows[out->best];
+        const struct an_allocator_setting *best = out->best == SIZE_MAX ? NULL : &rows[out->best];
         bool rescues = replay.fits == 1 && (!best || strcmp(best->fits ? best->fits : "", "yes"));
         if (rescues || (saved >= SAVED_LEAST && (!best || saved > best->saved_pct.value) &&
                         (!best || !best->fits || strcmp(best->fits, "yes") || replay.fits == 1)))

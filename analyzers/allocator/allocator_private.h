@@ -10,7 +10,7 @@
 
 /* One block or segment of the history. */
 struct history_life {
-    int64_t start, end; /* end INT64_MAX: it is still there */
+    int64_t start, end;                    /* end INT64_MAX: it is still there */
     int64_t address, bytes, block, stream; /* block: bytes of the whole block, 0: not known */
     uint32_t name, stack;                  /* string, stack; AN_NONE */
     bool segment, large, given;            /* given: it is there before the first event */
@@ -45,8 +45,8 @@ void history_clear(struct history *history);
 struct replay {
     struct caching_totals totals;
     int64_t allocs, matched, reserved_peak;
-    bool failed;  /* out of memory */
-    int fits;     /* -1: no request failed; 0, 1: the one that failed */
+    bool failed; /* out of memory */
+    int fits;    /* -1: no request failed; 0, 1: the one that failed */
 };
 
 /* Replays a history under some settings. `recorded`: addresses of new segments are those of the

@@ -18,7 +18,7 @@
 
 struct block {
     int64_t address, bytes, requested, stream;
-    uint32_t previous, next; /* in the segment */
+    uint32_t previous, next;        /* in the segment */
     uint32_t left, right, priority; /* in the tree of free blocks */
     bool large, used, dead;
 };
@@ -144,9 +144,8 @@ static void tree_remove(struct caching_model *model, uint32_t index)
 {
     uint32_t *place = &model->root, left, right;
     while (*place != NONE && *place != index)
-        place = order(&model->block[*place], &model->block[index]) < 0
-                    ? &model->block[*place].right
-                    : &model->block[*place].left;
+        place = order(&model->block[*place], &model->block[index]) < 0 ? &model->block[*place].right
+                                                                       : &model->block[*place].left;
     if (*place == NONE)
         return;
     left = model->block[index].left;
@@ -211,8 +210,8 @@ static void block_drop(struct caching_model *model, uint32_t index)
     model->unused = index;
 }
 
-/* Splits a free block that is not in the tree: the first `bytes` stay, the rest becomes a free block
- * of its own. False: out of memory. */
+/* Splits a free block that is not in the tree: the first `bytes` stay, the rest becomes a free
+ * block of its own. False: out of memory. */
 static bool split(struct caching_model *model, uint32_t index, int64_t bytes)
 {
     struct block rest = model->block[index];
@@ -418,8 +417,7 @@ static uint32_t find_free(const struct caching_model *model, int64_t bytes, int6
     struct block key = {.bytes = bytes, .stream = stream, .large = large, .address = INT64_MIN};
     uint32_t index = tree_at_least(model, &key);
     int64_t most = model->settings.max_split;
-    if (index == NONE || model->block[index].stream != stream ||
-        model->block[index].large != large)
+    if (index == NONE || model->block[index].stream != stream || model->block[index].large != large)
         return NONE;
     int64_t found = model->block[index].bytes;
     if (bytes < most && found >= most) /* kept for requests that are as large */
@@ -525,8 +523,8 @@ struct caching_totals caching_totals(const struct caching_model *model)
         if (block->dead || block->used)
             continue;
         totals.free += block->bytes;
-        totals.largest_free = block->bytes > totals.largest_free ? block->bytes
-                                                                 : totals.largest_free;
+        totals.largest_free =
+            block->bytes > totals.largest_free ? block->bytes : totals.largest_free;
         if (block->previous != NONE || block->next != NONE)
             totals.inactive_split += block->bytes;
     }

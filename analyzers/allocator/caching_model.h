@@ -2,9 +2,9 @@
  *
  * Private to analyzers/allocator/: a model of PyTorch's caching allocator of one device, which
  * replays recorded allocations under other settings. It follows c10/cuda/CUDACachingAllocator.cpp
- * (version 2.x): sizes are rounded to 512 bytes, the smallest block of the same stream and pool that
- * fits is taken (of equal ones that with the lowest address), its rest is split off or not, freed
- * neighbours are merged, and a segment is asked of the driver when nothing fits.
+ * (version 2.x): sizes are rounded to 512 bytes, the smallest block of the same stream and pool
+ * that fits is taken (of equal ones that with the lowest address), its rest is split off or not,
+ * freed neighbours are merged, and a segment is asked of the driver when nothing fits.
  */
 #ifndef ANALYZERS_ALLOCATOR_CACHING_MODEL_H
 #define ANALYZERS_ALLOCATOR_CACHING_MODEL_H
@@ -16,8 +16,8 @@
 #define CACHING_UNLIMITED INT64_MAX
 
 struct caching_settings {
-    bool expandable;         /* expandable_segments */
-    int64_t max_split;       /* bytes; CACHING_UNLIMITED: no limit (max_split_size_mb) */
+    bool expandable;          /* expandable_segments */
+    int64_t max_split;        /* bytes; CACHING_UNLIMITED: no limit (max_split_size_mb) */
     int64_t power2_divisions; /* 0: none (roundup_power2_divisions) */
 };
 

@@ -161,7 +161,8 @@ static size_t find_progress(const struct entry *entry, size_t count, struct prog
 }
 
 /* What differs between the ranks under one number: the first such number. NULL: nothing. */
-static const char *find_mismatch(struct an_context *context, const struct entry *entry, size_t count)
+static const char *find_mismatch(struct an_context *context, const struct entry *entry,
+                                 size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         const struct entry *first = &entry[i - 1], *second = &entry[i];
@@ -206,8 +207,7 @@ static int look_at_group(struct an_context *context, const struct entry *entry, 
                          struct an_flight_group *out)
 {
     const struct an_trace *trace = context->trace;
-    const struct an_detail *detail =
-        an_trace_detail(trace, trace->slice.detail[entry[0].slice]);
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[entry[0].slice]);
     struct progress *progress = calloc(count, sizeof *progress);
     int64_t behind;
     if (!progress)
@@ -224,8 +224,8 @@ static int look_at_group(struct an_context *context, const struct entry *entry, 
     size_t length = name ? strcspn(name + 9, "\"") : 0;
     out->name = an_arena_format(context->arena, "%.*s", (int)length, name ? name + 9 : "");
     for (size_t i = 0; i < ranks; i++) {
-        out->completed_low = progress[i].completed < out->completed_low ? progress[i].completed
-                                                                        : out->completed_low;
+        out->completed_low =
+            progress[i].completed < out->completed_low ? progress[i].completed : out->completed_low;
         out->completed_high = progress[i].completed > out->completed_high ? progress[i].completed
                                                                           : out->completed_high;
     }
@@ -254,21 +254,24 @@ static const char *sentence_of(struct an_context *context, const struct an_fligh
 {
     const char *at = *group->stuck_at ? group->stuck_at : "an unknown place";
     if (group->mismatch)
-        return an_arena_format(context->arena,
-                               "in group %s the ranks disagree: %s. They never meet: make every rank "
-                               "call the same collectives in the same order with the same sizes.",
-                               group->name, group->mismatch);
+        return an_arena_format(
+            context->arena,
+            "in group %s the ranks disagree: %s. They never meet: make every rank "
+            "call the same collectives in the same order with the same sizes.",
+            group->name, group->mismatch);
     if (*group->missing)
         return an_arena_format(context->arena,
-                               "group %s waits in number %" PRId64 " (%s, called at %s); there is no "
+                               "group %s waits in number %" PRId64
+                               " (%s, called at %s); there is no "
                                "dump of rank %s: look at these first.",
                                group->name, group->stuck, group->stuck_name, at, group->missing);
     if (group->completed_low == group->completed_high && group->seen > 1)
-        return an_arena_format(context->arena,
-                               "group %s waits in number %" PRId64 " (%s, called at %s): rank %s did "
-                               "not complete it, and every dump stops there. Where all ranks issued "
-                               "it, look at the network and at NCCL_DEBUG=INFO.",
-                               group->name, group->stuck, group->stuck_name, at, group->behind);
+        return an_arena_format(
+            context->arena,
+            "group %s waits in number %" PRId64 " (%s, called at %s): rank %s did "
+            "not complete it, and every dump stops there. Where all ranks issued "
+            "it, look at the network and at NCCL_DEBUG=INFO.",
+            group->name, group->stuck, group->stuck_name, at, group->behind);
     return an_arena_format(context->arena,
                            "group %s waits in number %" PRId64 " (%s, called at %s) for rank %s, "
                            "which has completed fewest.",

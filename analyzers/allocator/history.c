@@ -24,12 +24,13 @@ static int add_failure(const struct an_trace *trace, size_t slice, const struct 
     if (an_grow(&history->failure, &history->failure_room, history->failure_count + 1,
                 sizeof *history->failure))
         return TACHO_ENOMEM;
-    history->failure[history->failure_count++] = (struct history_failure){
-        trace->slice.start[slice], detail->bytes,
-        payload_number(detail->payload, "\"device_free\":", STORE_ABSENT)};
+    history->failure[history->failure_count++] =
+        (struct history_failure){trace->slice.start[slice], detail->bytes,
+                                 payload_number(detail->payload, "\"device_free\":", STORE_ABSENT)};
     return 0;
 }
 
+/* Keeps a slice that is the life of a block or segment, or a request that failed. */
 static int add_life(const struct an_trace *trace, size_t slice, struct history *history)
 {
     const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[slice]);
@@ -86,8 +87,7 @@ static int add_event(struct history *history, int64_t time, enum history_kind ki
     if (an_grow(&history->event, &history->event_room, history->event_count + 1,
                 sizeof *history->event))
         return TACHO_ENOMEM;
-    history->event[history->event_count++] =
-        (struct history_event){time, kind, (uint32_t)life};
+    history->event[history->event_count++] = (struct history_event){time, kind, (uint32_t)life};
     return 0;
 }
 
@@ -197,6 +197,7 @@ static int replay_block(struct caching_model *model, const struct history_life *
     return *handle < 0 ? TACHO_ENOMEM : 0;
 }
 
+/* Applies one event of the history to the model. */
 static int replay_event(struct caching_model *model, const struct history *history,
                         const struct history_event *event, bool recorded, int64_t *handles,
                         int64_t *capacity, struct replay *out)
@@ -206,8 +207,8 @@ static int replay_event(struct caching_model *model, const struct history *histo
     switch (event->kind) {
     case HISTORY_SEGMENT:
         if (life->given)
-            rc = caching_segment_given(model, life->address, life->bytes, life->stream,
-                                       life->large);
+            rc =
+                caching_segment_given(model, life->address, life->bytes, life->stream, life->large);
         else if (recorded)
             rc = caching_segment_expected(model, life->address, life->bytes);
         return rc ? TACHO_ENOMEM : 0;

@@ -174,7 +174,8 @@ static const char *why_no_parts(const struct walk *walk)
         if (walk->context->gpu->op.launch[i] != AN_NONE)
             return NULL;
     if (an_command_framework(walk->context) == AN_FRAMEWORK_JAX)
-        return "no launch of this device's ops is in the file: an XLA profile of a TPU has none, one "
+        return "no launch of this device's ops is in the file: an XLA profile of a TPU has none, "
+               "one "
                "of a GPU has them with host_tracer_level 2";
     return "no launch of this device's ops is in the file: record the calls of the runtime too "
            "(tacho "

@@ -342,6 +342,7 @@ static bool is_matrix(const struct an_trace *trace, size_t slice)
     return detail && !strcmp(detail->kind, "matrix");
 }
 
+/* Gives each device op its class: by its name, else by what the trace says it is. */
 static void classify(struct builder *builder)
 {
     static const uint8_t class_of_row[] = {[ROW_MEMCPY] = AN_DEVICE_COPY,

@@ -425,10 +425,8 @@ int an_findings_sum_up(struct an_findings_list *findings)
         if (!reason)
             made[made_count++] = made_words(findings, i);
         else
-            open[open_count++] =
-                (struct an_not_checked){
-                    checks[i].what, reason,
-                    an_findings_to_check(context, inputs[input].to_check)};
+            open[open_count++] = (struct an_not_checked){
+                checks[i].what, reason, an_findings_to_check(context, inputs[input].to_check)};
     }
     result->checked = an_arena_copy(context->arena, made, made_count * sizeof *made);
     result->checked_count = made_count;

@@ -37,7 +37,9 @@ static const char *best_words(struct an_context *context, const struct an_alloca
                            best->setting, best->saved_pct.value);
 }
 
-static const char *memory_words(struct an_context *context, const struct an_allocator_device *device)
+/* The verdict of a memory snapshot, by its worst device. */
+static const char *memory_words(struct an_context *context,
+                                const struct an_allocator_device *device)
 {
     struct an_result *result = context->result;
     const struct an_holder *top = device->category_count ? device->category : NULL;
@@ -60,18 +62,18 @@ static const char *memory_words(struct an_context *context, const struct an_allo
         result->verdict_class = "MEMORY LEAK";
     else
         result->verdict_class = beyond >= RESERVED_PCT ? "FRAGMENTED MEMORY" : "MEMORY";
-    const char *failed =
-        device->failed
-            ? an_finding_text(context, "a request of %s failed; ",
-                              an_bytes_text(context, (double)device->failed_bytes))
-            : "";
-    return an_finding_text(
-        context, "%s: %sgpu:%" PRId64 " holds at most %s%s; %s are reserved, %.1f %% more than the "
-                 "blocks in use need.%s%s",
-        result->verdict_class, failed, device->device,
-        an_bytes_text(context, (double)device->requested_peak), held,
-        an_bytes_text(context, (double)device->reserved_peak), beyond, leak,
-        best_words(context, device));
+    const char *failed = device->failed
+                             ? an_finding_text(context, "a request of %s failed; ",
+                                               an_bytes_text(context, (double)device->failed_bytes))
+                             : "";
+    return an_finding_text(context,
+                           "%s: %sgpu:%" PRId64
+                           " holds at most %s%s; %s are reserved, %.1f %% more than the "
+                           "blocks in use need.%s%s",
+                           result->verdict_class, failed, device->device,
+                           an_bytes_text(context, (double)device->requested_peak), held,
+                           an_bytes_text(context, (double)device->reserved_peak), beyond, leak,
+                           best_words(context, device));
 }
 
 const char *an_verdict_memory(struct an_context *context)
@@ -81,7 +83,8 @@ const char *an_verdict_memory(struct an_context *context)
         context->result->verdict_class = *result->flight.sentence ? "HANG" : "FLIGHT RECORDER";
         return *result->flight.sentence
                    ? an_finding_text(context, "HANG: %s", result->flight.sentence)
-                   : "FLIGHT RECORDER: every collective that was issued was completed by every rank "
+                   : "FLIGHT RECORDER: every collective that was issued was completed by every "
+                     "rank "
                      "that has a dump.";
     }
     if (result->allocator.reason || !result->allocator.device_count)

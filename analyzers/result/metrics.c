@@ -695,7 +695,8 @@ const struct an_metric an_metrics[] = {
     {"allocator[]/fragmentation", "", "1 - largest_free_bytes / free_bytes", "replay",
      "0: all free memory is one block"},
     {"allocator[]/exact", "",
-     "every allocation of the replay lies at its recorded address, and the driver was asked for the "
+     "every allocation of the replay lies at its recorded address, and the driver was asked for "
+     "the "
      "same segments",
      "replay", "false: what settings would give is an estimate"},
     {"allocator[]/best_setting", "",

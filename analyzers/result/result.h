@@ -482,7 +482,7 @@ struct an_flight_group {
     const char *name;
     int64_t ranks, seen; /* of the group; of which there is a dump */
     int64_t completed_low, completed_high;
-    const char *behind; /* ranks with the lowest number: "3", "0-2,5" */
+    const char *behind;  /* ranks with the lowest number: "3", "0-2,5" */
     const char *missing; /* ranks without a dump; "" */
     int64_t stuck;       /* number of the collective that the others wait in; STORE_ABSENT: none */
     const char *stuck_name, *stuck_at; /* what it is, and where the program called it; "" */

@@ -8,7 +8,12 @@
 #include "analyzers/steps/context.h"
 
 /* The framework that emits the ranges of the run: an action may name its settings. */
-enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORCH, AN_FRAMEWORK_JAX };
+enum an_framework {
+    AN_FRAMEWORK_OTHER,
+    AN_FRAMEWORK_LIBTRAIN,
+    AN_FRAMEWORK_TORCH,
+    AN_FRAMEWORK_JAX
+};
 enum an_framework an_command_framework(const struct an_context *context);
 /* Is a flag among the words of the run's command? */
 bool an_command_has_option(const struct an_context *context, const char *option);

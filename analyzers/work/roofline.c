@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/steps/command.h"
 #include "analyzers/work/attribution_private.h"
 #include "analyzers/work/roofline_private.h"
-#include "analyzers/steps/command.h"
 
 /* Of one operator; with more, shapes of intensities that are further apart share a point. */
 #define POINTS_MOST 16

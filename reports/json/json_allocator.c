@@ -23,6 +23,7 @@ static void put_setting(struct rep_writer *writer, const void *row)
     rep_put_text_or(writer, "fits", setting->fits, "no request failed in the recording");
 }
 
+/* One device: its totals, and the tables of settings, categories, holders and leaks. */
 static void put_device(struct rep_writer *writer, const void *row)
 {
     const struct an_allocator_device *device = row;
@@ -76,8 +77,7 @@ static void put_group(struct rep_writer *writer, const void *row)
     rep_put_count(writer, "completed_high", an_int(group->completed_high));
     rep_put_text_or(writer, "behind", group->behind, none);
     rep_put_text_or(writer, "missing", group->missing, "every rank has a dump");
-    rep_put_count(writer, "stuck",
-                  group->stuck < 0 ? an_int_none(none) : an_int(group->stuck));
+    rep_put_count(writer, "stuck", group->stuck < 0 ? an_int_none(none) : an_int(group->stuck));
     rep_put_text_or(writer, "stuck_collective", group->stuck_name, none);
     rep_put_text_or(writer, "stuck_at", group->stuck_at, "no stack was recorded");
     rep_put_text_or(writer, "mismatch", group->mismatch, "the ranks agree");

@@ -30,7 +30,8 @@ static void setting_name(char name[REP_NAME], const void *row)
 
 static void setting_peak(char cell[REP_CELL], const void *row)
 {
-    rep_cell_text(cell, BYTES_TEXT((double)((const struct an_allocator_setting *)row)->reserved_peak));
+    rep_cell_text(cell,
+                  BYTES_TEXT((double)((const struct an_allocator_setting *)row)->reserved_peak));
 }
 
 static void setting_fits(char cell[REP_CELL], const void *row)
@@ -44,9 +45,8 @@ REP_CELL_OF(setting_saved, an_allocator_setting, rep_cell_pct, saved_pct)
 
 static void tables(struct page *page, const struct an_allocator_device *device)
 {
-    static const struct rep_column holders[] = {{"bytes", 10, holder_bytes},
-                                                {"blocks", 7, holder_blocks},
-                                                {"for", 28, holder_category}};
+    static const struct rep_column holders[] = {
+        {"bytes", 10, holder_bytes}, {"blocks", 7, holder_blocks}, {"for", 28, holder_category}};
     static const struct rep_column settings[] = {{"reserved", 10, setting_peak},
                                                  {"saved %", 8, setting_saved},
                                                  {"segments", 9, setting_requests},
@@ -55,20 +55,21 @@ static void tables(struct page *page, const struct an_allocator_device *device)
                                    .name = holder_name,
                                    REP_COLUMNS(holders),
                                    REP_ROWS_OF(device->holder, device->holder_count)};
-    const struct rep_table tried = {
-        .title = "The same allocations under PYTORCH_CUDA_ALLOC_CONF",
-        .name = setting_name,
-        REP_COLUMNS(settings),
-        REP_ROWS_OF(device->setting, device->setting_count)};
+    const struct rep_table tried = {.title = "The same allocations under PYTORCH_CUDA_ALLOC_CONF",
+                                    .name = setting_name,
+                                    REP_COLUMNS(settings),
+                                    REP_ROWS_OF(device->setting, device->setting_count)};
     rep_table_write(page, &held);
     rep_table_write(page, &tried);
 }
 
+/* What a device holds and reserves, at the peak and at the end. */
 static void device_lines(struct page *page, const struct an_allocator_device *device)
 {
     page_label(page, "Allocator");
     page_item(page, "gpu:%" PRId64 " at most %s held, %s reserved", device->device,
-              BYTES_TEXT((double)device->requested_peak), BYTES_TEXT((double)device->reserved_peak));
+              BYTES_TEXT((double)device->requested_peak),
+              BYTES_TEXT((double)device->reserved_peak));
     page_item(page, "at the end %s in %" PRId64 " segments, %s free, largest %s",
               BYTES_TEXT((double)device->reserved), device->segments,
               BYTES_TEXT((double)device->free), BYTES_TEXT((double)device->largest_free));
@@ -77,17 +78,18 @@ static void device_lines(struct page *page, const struct an_allocator_device *de
     page_item(page, "split and inactive %s, rounding %s",
               BYTES_TEXT((double)device->inactive_split),
               BYTES_TEXT((double)(device->allocated - device->requested)));
-    page_item(page, device->exact ? "replay exact"
-                                  : "replay: %" PRId64 " of %" PRId64 " at the recorded address",
+    page_item(page,
+              device->exact ? "replay exact"
+                            : "replay: %" PRId64 " of %" PRId64 " at the recorded address",
               device->matched, device->replayed);
     page_end(page);
     page_label(page, "  at the peak");
     for (size_t i = 0; i < device->category_count; i++)
         page_item(page, "%s %s (%.0f %%)", device->category[i].name,
                   BYTES_TEXT((double)device->category[i].bytes),
-                  device->requested_peak > 0 ? 100.0 * (double)device->category[i].bytes /
-                                                   (double)device->requested_peak
-                                             : 0.0);
+                  device->requested_peak > 0
+                      ? 100.0 * (double)device->category[i].bytes / (double)device->requested_peak
+                      : 0.0);
     page_end(page);
     if (!device->leak_count)
         return;

@@ -15,8 +15,8 @@
 
 #include "store/import/input/input.h"
 
-#define TIME_DIGITS  10 /* at least, of the time in the name of a capture */
-#define SEARCH_DEPTH 8  /* folders below one that has no trace itself */
+#define TIME_DIGITS  10     /* at least, of the time in the name of a capture */
+#define SEARCH_DEPTH 8      /* folders below one that has no trace itself */
 #define SEARCH_MOST  100000 /* files of one search */
 
 static bool ends_with(const char *path, const char *suffix)
@@ -54,8 +54,8 @@ void imp_files_clear(struct imp_files *files)
     memset(files, 0, sizeof *files);
 }
 
-static int files_add(struct imp_files *files, const char *path, enum store_format format, int64_t bytes,
-                     bool from_folder, struct tacho_error *err)
+static int files_add(struct imp_files *files, const char *path, enum store_format format,
+                     int64_t bytes, bool from_folder, struct tacho_error *err)
 {
     if (files->count == files->cap) {
         size_t cap = files->cap ? 2 * files->cap : 16;
@@ -76,12 +76,13 @@ static int files_add(struct imp_files *files, const char *path, enum store_forma
 /* Puts rank2 before rank10: runs of digits compare as numbers. */
 static int natural_order(const void *left, const void *right)
 {
-    return strverscmp(((const struct imp_file *)left)->path, ((const struct imp_file *)right)->path);
+    return strverscmp(((const struct imp_file *)left)->path,
+                      ((const struct imp_file *)right)->path);
 }
 
 static bool named_as_trace(const char *path)
 {
-    static const char *const suffixes[] = {".json",   ".json.gz",  ".sqlite", ".sqlite.gz",
+    static const char *const suffixes[] = {".json",   ".json.gz",   ".sqlite", ".sqlite.gz",
                                            ".pickle", ".xplane.pb", ".db"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (ends_with(path, suffixes[i]))
@@ -129,8 +130,8 @@ static size_t worker_length(const char *path)
     return timed ? (size_t)(time - path) : 0;
 }
 
-/* Of a path .../plugins/profile/TIME/FILE, as JAX and TensorFlow write it, the length up to TIME; 0:
- * another path. */
+/* Of a path .../plugins/profile/TIME/FILE, as JAX and TensorFlow write it, the length up to TIME;
+ * 0: another path. */
 static size_t session_length(const char *path)
 {
     static const char folder[] = "/plugins/profile/";
@@ -292,7 +293,7 @@ static int folder_add(struct imp_files *files, const char *path, struct tacho_er
 
 /* Collects the files of all inputs. */
 int imp_files_of(const char *const *in, size_t in_count, struct imp_files *files,
-                    struct tacho_error *err)
+                 struct tacho_error *err)
 {
     int status = 0;
     memset(files, 0, sizeof *files);

@@ -20,10 +20,10 @@ struct imp_files {
     struct imp_file *file;
     size_t count, cap;
     int64_t bytes;
-    int64_t refused; /* files of a folder in a format that has to be converted first */
-    int64_t earlier; /* captures of a worker that has a newer one */
-    int64_t others;  /* files that were looked at in folders */
-    size_t unread;   /* of `count`: have `unread` */
+    int64_t refused;        /* files of a folder in a format that has to be converted first */
+    int64_t earlier;        /* captures of a worker that has a newer one */
+    int64_t others;         /* files that were looked at in folders */
+    size_t unread;          /* of `count`: have `unread` */
     struct tacho_error why; /* of the first file of a folder that was refused by name */
 };
 

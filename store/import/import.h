@@ -45,8 +45,8 @@ enum store_format {
 const char *store_format_text(enum store_format format);
 
 /* Looks at PATH. Errors: TACHO_ENOTFOUND, TACHO_EDENIED, TACHO_EIO; TACHO_ENOTSUP with the way to
- * convert it for CONVERT, and with what to give instead for OTHER; TACHO_EFORMAT with a hint for UNKNOWN and for an empty file.
- * *out is set in every case but the first three. */
+ * convert it for CONVERT, and with what to give instead for OTHER; TACHO_EFORMAT with a hint for
+ * UNKNOWN and for an empty file. *out is set in every case but the first three. */
 int store_format_of(const char *path, enum store_format *out, struct tacho_error *err);
 
 struct store_import_options {

@@ -23,16 +23,13 @@
 static const struct {
     enum store_format format;
     const struct importer *importer;
-} importers[] = {{STORE_FORMAT_WORKERS, &imp_workers}, /* those before Kineto have its frame */
-                 {STORE_FORMAT_XLA_JSON, &imp_xla_json},
-                 {STORE_FORMAT_ROCPROF, &imp_rocprof},
-                 {STORE_FORMAT_ASCEND, &imp_ascend},
-                 {STORE_FORMAT_KINETO, &imp_kineto},
-                 {STORE_FORMAT_ROCPD, &imp_rocpd}, /* before Nsight, which is SQLite too */
-                 {STORE_FORMAT_NSIGHT, &imp_nsight},
-                 {STORE_FORMAT_XPLANE, &imp_xplane},
-                 {STORE_FORMAT_ASCEND_CSV, &imp_ascend_csv},
-                 {STORE_FORMAT_SNAPSHOT, &imp_snapshot}};
+} importers[] = {
+    {STORE_FORMAT_WORKERS, &imp_workers}, /* those before Kineto have its frame */
+    {STORE_FORMAT_XLA_JSON, &imp_xla_json},     {STORE_FORMAT_ROCPROF, &imp_rocprof},
+    {STORE_FORMAT_ASCEND, &imp_ascend},         {STORE_FORMAT_KINETO, &imp_kineto},
+    {STORE_FORMAT_ROCPD, &imp_rocpd}, /* before Nsight, which is SQLite too */
+    {STORE_FORMAT_NSIGHT, &imp_nsight},         {STORE_FORMAT_XPLANE, &imp_xplane},
+    {STORE_FORMAT_ASCEND_CSV, &imp_ascend_csv}, {STORE_FORMAT_SNAPSHOT, &imp_snapshot}};
 
 const struct importer *imp_importer_of(enum store_format format)
 {
@@ -55,11 +52,12 @@ static int unknown(const char *path, bool empty, bool cut, struct tacho_error *e
             err, TACHO_EFORMAT,
             "nothing was recorded into it, or the copy failed: record or copy it again",
             "%s: the file is empty", path);
-    return tacho_fail(err, TACHO_EFORMAT,
-                      "give the trace itself: Kineto .json[.gz], Nsight .sqlite, .xplane.pb, rocprofv3 "
-                      ".json or .db, Ascend trace_view.json, a memory snapshot .pickle; or record "
-                      "with 'tacho run -- CMD'",
-                      "%s: not a trace that tacho can read", path);
+    return tacho_fail(
+        err, TACHO_EFORMAT,
+        "give the trace itself: Kineto .json[.gz], Nsight .sqlite, .xplane.pb, rocprofv3 "
+        ".json or .db, Ascend trace_view.json, a memory snapshot .pickle; or record "
+        "with 'tacho run -- CMD'",
+        "%s: not a trace that tacho can read", path);
 }
 
 static bool is_run(const unsigned char *head, size_t bytes)

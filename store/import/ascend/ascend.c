@@ -35,6 +35,7 @@ struct reading {
     struct imp_map devices;       /* pid -> number of the NPU */
     char program[24];             /* pid of the Python process, as JSON; "": none */
     char device[24], stream[24], correlation[24];
+    int64_t npu; /* number of the last NPU that was named: HCCL does not say on which it runs */
     int64_t overlap[OVERLAPS];
     bool has_overlap;
 };
@@ -42,8 +43,8 @@ struct reading {
 /* The words of torch_npu and msprof, some of which are in the beginning of every such file. */
 static bool recognises(const unsigned char *head, size_t bytes)
 {
-    static const char *const words[] = {"\"Ascend Hardware\"", "\"AscendCL@", "\"async_npu\"",
-                                        "enqueue_to_dequeue",  "\"Enqueue@", "\"Dequeue@",
+    static const char *const words[] = {"\"Ascend Hardware\"",  "\"AscendCL@",   "\"async_npu\"",
+                                        "enqueue_to_dequeue",   "\"Enqueue@",    "\"Dequeue@",
                                         "\"Overlap Analysis\"", "\"HostToDevice"};
     if (!bytes || (head[0] != '[' && head[0] != '{'))
         return false;
@@ -111,9 +112,10 @@ static int look(void *ctx, const struct kj_event *event)
         struct kj_span number = kineto_inside(labels->value);
         number.text += 4;
         number.bytes -= 4;
-        return kineto_int(number, &device) && device >= 0 && device < 1 << 16
-                   ? imp_map_put(&reading->devices, pid, 0, device)
-                   : 0;
+        if (!kineto_int(number, &device) || device < 0 || device >= 1 << 16)
+            return 0;
+        reading->npu = device;
+        return imp_map_put(&reading->devices, pid, 0, device);
     }
     if (name && kineto_equals(event->field[KJ_NAME], "thread_name") &&
         kineto_int(event->field[KJ_TID], &tid) && holds(name->value, "Communication") &&
@@ -136,7 +138,7 @@ static void place_on_device(struct reading *reading, struct kj_event *event, int
                             const char *stream)
 {
     const int64_t *device = imp_map_find(&reading->devices, pid, 0);
-    snprintf(reading->device, sizeof reading->device, "%" PRId64, device ? *device : 0);
+    snprintf(reading->device, sizeof reading->device, "%" PRId64, device ? *device : reading->npu);
     put_argument(event, KINETO_ARG_DEVICE, "device", reading->device);
     if (stream)
         put_argument(event, KINETO_ARG_STREAM, "stream", stream);
@@ -145,8 +147,9 @@ static void place_on_device(struct reading *reading, struct kj_event *event, int
 /* A task of the NPU: what computes is a kernel, what waits for an event or notifies is not busy. */
 static void translate_task(struct reading *reading, struct kj_event *event, int64_t pid)
 {
-    static const char *const waits[] = {"EVENT", "NOTIFY", "PLACE_HOLDER", "WRITE_VALUE",
-                                        "CAPTURE", "MODEL_", "PROFILER", "STREAM_", "LABEL"};
+    static const char *const waits[] = {"EVENT",       "NOTIFY",  "PLACE_HOLDER",
+                                        "WRITE_VALUE", "CAPTURE", "MODEL_",
+                                        "PROFILER",    "STREAM_", "LABEL"};
     static const char *const copies[] = {"MEMCPY", "PCIE_DMA", "SDMA", "Memcpy"};
     const struct kj_arg *type = argument(event, "Task Type"),
                         *connection = argument(event, "connection_id");
@@ -227,17 +230,16 @@ static bool translate(void *ctx, struct kj_event *event)
 {
     struct reading *reading = ctx;
     int64_t pid;
-    const int64_t *known = kineto_int(event->field[KJ_PID], &pid)
-                               ? imp_map_find(&reading->layers, pid, 0)
-                               : NULL;
+    const int64_t *known =
+        kineto_int(event->field[KJ_PID], &pid) ? imp_map_find(&reading->layers, pid, 0) : NULL;
     enum layer layer = known ? (enum layer) * known : LAYER_HOST;
     bool complete = kineto_equals(event->field[KJ_PH], "X");
     if (layer == LAYER_CANN && !complete)
         return translate_launch(reading, event);
     if (layer == LAYER_OVERLAP && complete)
         add_overlap(reading, event);
-    if (layer == LAYER_OVERLAP || (layer != LAYER_HOST && !complete &&
-                                   !kineto_equals(event->field[KJ_PH], "C")))
+    if (layer == LAYER_OVERLAP ||
+        (layer != LAYER_HOST && !complete && !kineto_equals(event->field[KJ_PH], "C")))
         return false;
     if (layer == LAYER_HARDWARE && complete)
         translate_task(reading, event, pid);
@@ -261,7 +263,7 @@ static int finish(void *ctx, struct imp_run *run, int64_t process)
             continue;
         const int64_t *device = imp_map_find(&reading->devices, slot->first, 0);
         snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".name", process,
-                 device ? *device : 0);
+                 device ? *device : reading->npu);
         rc = store_run_set(run->db, key, "Ascend NPU");
     }
     return rc;

@@ -58,8 +58,8 @@ struct reading {
 
 static bool recognises(const unsigned char *head, size_t bytes)
 {
-    const unsigned char *end = bytes ? memchr(head, '\n', bytes < HEAD_LOOKED ? bytes : HEAD_LOOKED)
-                                     : NULL;
+    const unsigned char *end =
+        bytes ? memchr(head, '\n', bytes < HEAD_LOOKED ? bytes : HEAD_LOOKED) : NULL;
     size_t line = end ? (size_t)(end - head) : 0;
     return line && memmem(head, line, "Stream ID", 9) && memmem(head, line, "Duration(us)", 12) &&
            memmem(head, line, "Start Time(us)", 14) && memchr(head, ',', line);
@@ -196,10 +196,10 @@ static int put_row(struct reading *reading, const struct cell *cell, size_t coun
     bool rounded, timed;
     char device_name[32], stream_name[32];
     reading->rows.run->events++;
-    timed = kineto_time((struct kj_span){start.text, start.bytes}, 1000, &slice.start, &decimals,
-                        &rounded) &&
-            kineto_time((struct kj_span){dur.text, dur.bytes}, 1000, &slice.dur, &decimals,
-                        &rounded);
+    timed =
+        kineto_time((struct kj_span){start.text, start.bytes}, 1000, &slice.start, &decimals,
+                    &rounded) &&
+        kineto_time((struct kj_span){dur.text, dur.bytes}, 1000, &slice.dur, &decimals, &rounded);
     if (!timed) {
         reading->rows.bad_time++;
         return 0;
@@ -216,7 +216,8 @@ static int put_row(struct reading *reading, const struct cell *cell, size_t coun
     detail.schema = "gpu.kernel";
     detail.payload = payload->data && *payload->data ? payload->data : NULL;
     detail.collective = collective ? "collective" : NULL;
-    int rc = imp_rows_stream(&reading->rows, device, device_name, stream, stream_name, &slice.track);
+    int rc =
+        imp_rows_stream(&reading->rows, device, device_name, stream, stream_name, &slice.track);
     if (!rc)
         rc = imp_rows_string(&reading->rows, name.text, name.bytes, &slice.name);
     if (!rc)

@@ -47,8 +47,7 @@ static int try_open(struct imp_database *database, const char *options)
 {
     sqlite3_close(database->db);
     database->db = NULL;
-    int status =
-        store_sqlite_open(&database->place, SQLITE_OPEN_READONLY, options, &database->db);
+    int status = store_sqlite_open(&database->place, SQLITE_OPEN_READONLY, options, &database->db);
     if (status != SQLITE_OK)
         return status & 0xff;
     sqlite3_extended_result_codes(database->db, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to store/import/: an SQLite database of another program, opened for reading and hardened
- * against what a stranger may have written into it. A compressed one is unpacked into a file without
- * a name below TMPDIR first, because SQLite reads pages anywhere.
+ * against what a stranger may have written into it. A compressed one is unpacked into a file
+ * without a name below TMPDIR first, because SQLite reads pages anywhere.
  */
 #ifndef STORE_IMPORT_INPUT_DATABASE_H
 #define STORE_IMPORT_INPUT_DATABASE_H

@@ -31,7 +31,8 @@ struct ij ij_of(const void *text, size_t bytes);
 /* The first character of the value that comes next: '{', '[', '"', '-', a digit, 't', 'f', 'n';
  * 0: there is none. */
 char ij_next(struct ij *json);
-/* Begins an object or a list: is there a first pair or element? A value of another kind is skipped. */
+/* Begins an object or a list: is there a first pair or element? A value of another kind is skipped.
+ */
 bool ij_enter(struct ij *json);
 /* After a pair or element: is there one more? Consumes the comma or the end. */
 bool ij_more(struct ij *json);

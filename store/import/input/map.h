@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/: a map from two integers to one, for the ids of foreign files. A map that
- * is all zeros is empty.
+ * Private to store/import/: a map from two integers to one, for the ids of foreign files. A map
+ * that is all zeros is empty.
  */
 #ifndef STORE_IMPORT_INPUT_MAP_H
 #define STORE_IMPORT_INPUT_MAP_H

@@ -69,7 +69,8 @@ static inline bool pb_next(struct pb *pb, struct pb_field *field)
         field->value = 0;
         if ((size_t)(pb->end - pb->at) < bytes)
             break;
-        memcpy(&field->value, pb->at, bytes); /* little-endian, as all machines that tacho runs on */
+        memcpy(&field->value, pb->at,
+               bytes); /* little-endian, as all machines that tacho runs on */
         pb->at += bytes;
         return true;
     case PB_BYTES:

@@ -69,13 +69,12 @@ int imp_rows_stream(struct imp_rows *rows, int64_t key, const char *device, int6
 int imp_rows_range(struct imp_rows *rows, int64_t key, const char *device, const char *name,
                    int64_t *track)
 {
-    struct store_track row = {
-        .tid = STORE_ABSENT, .kind = "range", .name = name, .device = device};
+    struct store_track row = {.tid = STORE_ABSENT, .kind = "range", .name = name, .device = device};
     return track_of(rows, OF_RANGE, key, &row, track);
 }
 
-int imp_rows_counter_track(struct imp_rows *rows, int64_t key, const char *device,
-                           const char *name, const char *unit, int64_t *track)
+int imp_rows_counter_track(struct imp_rows *rows, int64_t key, const char *device, const char *name,
+                           const char *unit, int64_t *track)
 {
     struct store_track row = {
         .tid = STORE_ABSENT, .kind = "counter", .name = name, .device = device, .unit = unit};

@@ -15,10 +15,10 @@
 struct imp_rows {
     struct imp_run *run;
     struct imp_map tracks;
-    int64_t process;  /* of the file */
-    int64_t rows;     /* since the last commit */
-    int64_t bad_time; /* rows whose time is missing, negative or too large */
-    int64_t bad_end;  /* rows that end before they start */
+    int64_t process;     /* of the file */
+    int64_t rows;        /* since the last commit */
+    int64_t bad_time;    /* rows whose time is missing, negative or too large */
+    int64_t bad_end;     /* rows that end before they start */
     int64_t first, last; /* first start and last end so far; first > last: none */
 };
 
@@ -45,8 +45,8 @@ int imp_rows_stream(struct imp_rows *rows, int64_t key, const char *device, int6
 /* A track of ranges that may overlap; `key` tells such tracks apart. */
 int imp_rows_range(struct imp_rows *rows, int64_t key, const char *device, const char *name,
                    int64_t *track);
-int imp_rows_counter_track(struct imp_rows *rows, int64_t key, const char *device,
-                           const char *name, const char *unit, int64_t *track);
+int imp_rows_counter_track(struct imp_rows *rows, int64_t key, const char *device, const char *name,
+                           const char *unit, int64_t *track);
 
 /* A text as a string of the store. */
 int imp_rows_string(struct imp_rows *rows, const char *text, size_t bytes, int64_t *id);

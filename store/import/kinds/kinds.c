@@ -24,25 +24,20 @@ struct signature {
 #define MAGIC(text, place) .magic = (text), .magic_bytes = sizeof(text) - 1, .at = (place)
 
 #define HINT_UNPACK "unpack it, and give the trace in it or the folder"
-#define HINT_RUN    "record the program with 'tacho run -- CMD', which samples call stacks with --stacks"
-#define HINT_NOT    "give the trace that the profiler wrote, not this file"
-#define HINT_NSYS   "export it: nsys export --type sqlite FILE, then give the .sqlite file"
-#define HINT_TORCH  "export the trace: prof.export_chrome_trace(\"trace.json\")"
+#define HINT_RUN \
+    "record the program with 'tacho run -- CMD', which samples call stacks with --stacks"
+#define HINT_NOT   "give the trace that the profiler wrote, not this file"
+#define HINT_NSYS  "export it: nsys export --type sqlite FILE, then give the .sqlite file"
+#define HINT_TORCH "export the trace: prof.export_chrome_trace(\"trace.json\")"
 
 static const struct signature signatures[] = {
     /* profilers of accelerators */
-    {.suffix = ".nsys-rep",
-     .kind = {"an Nsight Systems report",
-              HINT_NSYS, true}},
-    {.suffix = ".qdrep",
-     .kind = {"an Nsight Systems report",
-              HINT_NSYS, true}},
+    {.suffix = ".nsys-rep", .kind = {"an Nsight Systems report", HINT_NSYS, true}},
+    {.suffix = ".qdrep", .kind = {"an Nsight Systems report", HINT_NSYS, true}},
     {.suffix = ".qdstrm",
      .kind = {"an unfinished Nsight Systems capture",
               "finish it with QdstrmImporter, then: nsys export --type sqlite FILE"}},
-    {MAGIC("NSYS", 0),
-     .kind = {"an Nsight Systems report",
-              HINT_NSYS, true}},
+    {MAGIC("NSYS", 0), .kind = {"an Nsight Systems report", HINT_NSYS, true}},
     {MAGIC("NVR\0", 0),
      .kind = {"an Nsight Compute report of single kernels",
               "record a timeline instead: nsys profile --trace=cuda,nvtx,osrt CMD, then nsys "
@@ -84,39 +79,50 @@ static const struct signature signatures[] = {
     {.words = {"Time (%)", "Total Time (ns)", "Instances"},
      .kind = {"a table that nsys stats printed",
               "give the export that it was made from: nsys export --type sqlite FILE.nsys-rep"}},
-    {.words = {"\"NsysExport\""}, .json = true,
+    {.words = {"\"NsysExport\""},
+     .json = true,
      .kind = {"a JSON export of Nsight Systems", "export SQLite instead: nsys export --type "
-              "sqlite FILE.nsys-rep"}},
+                                                 "sqlite FILE.nsys-rep"}},
     {.words = {"utilization.gpu", "memory.used"},
      .kind = {"a log of nvidia-smi",
               "record the program with 'tacho run -- CMD', which samples the GPUs too"}},
 
     /* profilers of programs */
     {MAGIC("PERFILE2", 0), .kind = {"a recording of Linux perf", HINT_RUN}},
-    {.words = {"speedscope.app/file-format-schema"}, .json = true,
+    {.words = {"speedscope.app/file-format-schema"},
+     .json = true,
      .kind = {"a speedscope profile (py-spy, rbspy)", HINT_RUN}},
-    {.words = {"\"stackTable\"", "\"frameTable\""}, .json = true,
+    {.words = {"\"stackTable\"", "\"frameTable\""},
+     .json = true,
      .kind = {"a Firefox profile (samply)", HINT_RUN}},
-    {.words = {"\"nodes\"", "\"callFrame\"", "\"timeDeltas\""}, .json = true,
+    {.words = {"\"nodes\"", "\"callFrame\"", "\"timeDeltas\""},
+     .json = true,
      .kind = {"a CPU profile of V8 (Node.js, Chrome)", HINT_RUN}},
-    {.words = {"\"root_frame\"", "\"sample_count\""}, .json = true,
+    {.words = {"\"root_frame\"", "\"sample_count\""},
+     .json = true,
      .kind = {"a pyinstrument session", HINT_RUN}},
-    {.words = {"\"files\"", "\"elapsed_time_sec\"", "\"growth_rate\""}, .json = true,
+    {.words = {"\"files\"", "\"elapsed_time_sec\"", "\"growth_rate\""},
+     .json = true,
      .kind = {"a Scalene profile", HINT_RUN}},
     {.suffix = ".prof", MAGIC("{", 0), .kind = {"a cProfile file", HINT_RUN}},
-    {.words = {"ncalls", "tottime", "percall"}, .kind = {"a table that cProfile printed", HINT_RUN}},
+    {.words = {"ncalls", "tottime", "percall"},
+     .kind = {"a table that cProfile printed", HINT_RUN}},
     {.words = {"Self CPU %", "CPU total %", "# of Calls"},
      .kind = {"a table that torch.profiler printed (key_averages)", HINT_TORCH}},
 
     /* frameworks */
-    {.words = {"\"collective\"", "\"p2p\"", "Communication"}, .json = true,
+    {.words = {"\"collective\"", "\"p2p\"", "Communication"},
+     .json = true,
      .kind = {"a table of collectives of msprof", "give trace_view.json of the same folder"}},
-    {.words = {"\"start_info\"", "\"config\"", "\"torch_npu_version\""}, .json = true,
+    {.words = {"\"start_info\"", "\"config\"", "\"torch_npu_version\""},
+     .json = true,
      .kind = {"the settings of a profile of torch_npu", "give trace_view.json of the same folder"}},
-    {.words = {"\"schema\"", "chakra", "\"nodes\""}, .json = true,
+    {.words = {"\"schema\"", "chakra", "\"nodes\""},
+     .json = true,
      .kind = {"an execution trace of PyTorch (Chakra): its operators have no times",
               "give the Kineto trace that was recorded with it: prof.export_chrome_trace()"}},
-    {.words = {"\"nodes\"", "\"ctrl_deps\""}, .json = true,
+    {.words = {"\"nodes\"", "\"ctrl_deps\""},
+     .json = true,
      .kind = {"an execution trace of PyTorch (Chakra): its operators have no times",
               "give the Kineto trace that was recorded with it: prof.export_chrome_trace()"}},
     {.words = {"events.out.tfevents"},
@@ -127,10 +133,12 @@ static const struct signature signatures[] = {
               "give the profile next to it: the folder plugins/profile"}},
     {.words = {"NCCL INFO"},
      .kind = {"a log of NCCL (NCCL_DEBUG)", "record the program with 'tacho run -- CMD', which "
-              "records its collectives"}},
-    {.words = {"\"pg_config\"", "\"entries\"", "\"collective_seq_id\""}, .json = true,
-     .kind = {"a flight recorder dump of PyTorch as JSON",
-              "give the pickle: unset TORCH_NCCL_DEBUG_INFO_PIPE's JSON conversion and dump again"}},
+                                            "records its collectives"}},
+    {.words = {"\"pg_config\"", "\"entries\"", "\"collective_seq_id\""},
+     .json = true,
+     .kind =
+         {"a flight recorder dump of PyTorch as JSON",
+          "give the pickle: unset TORCH_NCCL_DEBUG_INFO_PIPE's JSON conversion and dump again"}},
     {.suffix = ".xplane.pb",
      .kind = {"a file that is named as an XPlane and holds none",
               "copy it again in binary mode, or profile again: jax.profiler.trace(FOLDER)"}},
@@ -153,24 +161,32 @@ static const struct signature signatures[] = {
     {MAGIC("GGUF", 0), .kind = {"the weights of a model (GGUF)", HINT_NOT}},
     {.suffix = ".safetensors", .kind = {"the weights of a model (safetensors)", HINT_NOT}},
     {.words = {"archive/data.pkl"}, .kind = {"a checkpoint of PyTorch (torch.save)", HINT_NOT}},
-    {.suffix = ".pt", MAGIC("PK\3\4", 0),
+    {.suffix = ".pt",
+     MAGIC("PK\3\4", 0),
      .kind = {"a checkpoint of PyTorch (torch.save)", HINT_NOT}},
 
     /* archives and files of no profiler */
     {MAGIC("PK\3\4", 0), .kind = {"a zip archive", HINT_UNPACK}},
     {MAGIC("ustar", TAR_MAGIC_AT), .kind = {"a tar archive", HINT_UNPACK}},
     {MAGIC("\x28\xb5\x2f\xfd", 0), .kind = {"zstd data", "unpack it: unzstd FILE"}},
-    {MAGIC("\xfd" "7zXZ", 0), .kind = {"xz data", "unpack it: unxz FILE"}},
+    {MAGIC("\xfd"
+           "7zXZ",
+           0),
+     .kind = {"xz data", "unpack it: unxz FILE"}},
     {MAGIC("BZh", 0), .kind = {"bzip2 data", "unpack it: bunzip2 FILE"}},
     {MAGIC("\x04\x22\x4d\x18", 0), .kind = {"LZ4 data", "unpack it: unlz4 FILE"}},
-    {MAGIC("\x7f" "ELF", 0),
+    {MAGIC("\x7f"
+           "ELF",
+           0),
      .kind = {"a program, not a trace", "record it: tacho run -- FILE"}},
     {MAGIC("%PDF", 0), .kind = {"a PDF document", HINT_NOT}},
     {MAGIC("\x89PNG", 0), .kind = {"a picture", HINT_NOT}},
-    {.words = {"<!DOCTYPE html"}, .kind = {"an HTML page: a report, or an error of a download",
-                                           "give the trace itself, or download it again"}},
-    {.words = {"<html"}, .kind = {"an HTML page: a report, or an error of a download",
-                                  "give the trace itself, or download it again"}},
+    {.words = {"<!DOCTYPE html"},
+     .kind = {"an HTML page: a report, or an error of a download",
+              "give the trace itself, or download it again"}},
+    {.words = {"<html"},
+     .kind = {"an HTML page: a report, or an error of a download",
+              "give the trace itself, or download it again"}},
     {.words = {"version https://git-lfs.github.com"},
      .kind = {"a pointer of Git LFS, not the file itself", "fetch it: git lfs pull"}},
 };
@@ -202,8 +218,9 @@ static bool matches(const struct signature *signature, const char *path, const u
 {
     if (signature->suffix && !ends_with(path, signature->suffix))
         return false;
-    if (signature->magic && (bytes < signature->at + signature->magic_bytes ||
-                             memcmp(head + signature->at, signature->magic, signature->magic_bytes)))
+    if (signature->magic &&
+        (bytes < signature->at + signature->magic_bytes ||
+         memcmp(head + signature->at, signature->magic, signature->magic_bytes)))
         return false;
     for (size_t i = 0; i < 3 && signature->words[i]; i++)
         if (!memmem(head, bytes, signature->words[i], strlen(signature->words[i])))

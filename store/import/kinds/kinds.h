@@ -12,7 +12,7 @@
 struct imp_kind {
     const char *what; /* "a Perfetto trace": "FILE: this is ..." */
     const char *hint; /* what to do instead */
-    bool capture;     /* a profile, which can be converted: in a folder it is a rank that is missing */
+    bool capture; /* a profile, which can be converted: in a folder it is a rank that is missing */
 };
 
 /* The kind of a file, NULL: none that tacho knows. `head`: its first bytes, unpacked if gzip.

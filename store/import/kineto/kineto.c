@@ -499,12 +499,13 @@ static int no_event(const struct job *job, const char *path, struct tacho_error 
         return tacho_fail(err, TACHO_EFORMAT, "copy it again: nothing before the cut could be read",
                           "%s: cut off before the first whole event", path);
     if (loss[KINETO_LOSS_PHASE])
-        return tacho_fail(err, TACHO_ENOTSUP,
-                          "export complete events (ph X, or B with E): of torch.profiler, "
-                          "prof.export_chrome_trace()",
-                          "%s: a trace of asynchronous events (ph b, n, e) or objects alone: %lld of "
-                          "them, and nothing that says what a thread or device did",
-                          path, (long long)loss[KINETO_LOSS_PHASE]);
+        return tacho_fail(
+            err, TACHO_ENOTSUP,
+            "export complete events (ph X, or B with E): of torch.profiler, "
+            "prof.export_chrome_trace()",
+            "%s: a trace of asynchronous events (ph b, n, e) or objects alone: %lld of "
+            "them, and nothing that says what a thread or device did",
+            path, (long long)loss[KINETO_LOSS_PHASE]);
     const char *hint = "give a Kineto trace (torch.profiler, export_chrome_trace)";
     if (loss[KINETO_LOSS_EVENT])
         return tacho_fail(err, TACHO_EFORMAT, hint,
@@ -563,8 +564,7 @@ int kineto_read_as(struct imp_run *run, const char *path, const struct kineto_di
                 job->error.code
                     ? tacho_fail(err, job->code, job->error.hint, "%s", job->error.what)
                     : tacho_fail(err, job->code, NULL, "%s: %s", path, tacho_error_text(job->code));
-        bool none =
-            !job->kineto.slices && !job->kineto.counters && !job->frame.too_large;
+        bool none = !job->kineto.slices && !job->kineto.counters && !job->frame.too_large;
         if (!status && !none)
             status = finish(job);
         if (!status)

@@ -25,9 +25,9 @@ static bool recognises(const unsigned char *head, size_t bytes)
 /* Opens the export itself, or, if it is compressed, a decompressed copy that has no name. */
 static int open_export(struct nsight *nsight, const char *path)
 {
-    int code = imp_database_open(&nsight->database, nsight->run, path,
-                                 "export it again: nsys export --type sqlite FILE.nsys-rep",
-                                 nsight->err);
+    int code =
+        imp_database_open(&nsight->database, nsight->run, path,
+                          "export it again: nsys export --type sqlite FILE.nsys-rep", nsight->err);
     nsight->lost[NSIGHT_LOSS_GZIP] += !code && nsight->database.cut;
     return code;
 }
@@ -121,11 +121,11 @@ static int read_tables(struct nsight *nsight)
 /* Frees everything. */
 static void release(struct nsight *nsight)
 {
-    struct imp_map *const maps[] = {
-        &nsight->processes,     &nsight->tracks[0],  &nsight->tracks[1], &nsight->tracks[2],
-        &nsight->tracks[3],     &nsight->contexts,   &nsight->records,   &nsight->devices,
-        &nsight->domains,       &nsight->categories, &nsight->joined,    &nsight->calls,
-        &nsight->record_streams};
+    struct imp_map *const maps[] = {&nsight->processes,     &nsight->tracks[0], &nsight->tracks[1],
+                                    &nsight->tracks[2],     &nsight->tracks[3], &nsight->contexts,
+                                    &nsight->records,       &nsight->devices,   &nsight->domains,
+                                    &nsight->categories,    &nsight->joined,    &nsight->calls,
+                                    &nsight->record_streams};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         imp_map_free(maps[i]);
     for (size_t i = 0; i < nsight->process_count; i++)

@@ -275,9 +275,8 @@ static int event_record(struct nsight *nsight, sqlite3_stmt *st)
     nsight->run->events++;
     if (pid == STORE_ABSENT || id == STORE_ABSENT || id == 0)
         return 0;
-    int code = correlation == STORE_ABSENT
-                   ? 0
-                   : imp_map_put(&nsight->records, pid >> 24, id, correlation);
+    int code =
+        correlation == STORE_ABSENT ? 0 : imp_map_put(&nsight->records, pid >> 24, id, correlation);
     return code || stream == STORE_ABSENT
                ? code
                : imp_map_put(&nsight->record_streams, pid >> 24, id, stream);
@@ -366,9 +365,8 @@ static int metric_name(struct nsight *nsight, sqlite3_stmt *st)
 /* Reads one value of a metric. */
 static int metric(struct nsight *nsight, sqlite3_stmt *st)
 {
-    int64_t time = nsight_int(st, 0),
-            *track = imp_map_find(&nsight->tracks[NSIGHT_COUNTERS], nsight_int(st, 1),
-                                     nsight_int(st, 2));
+    int64_t time = nsight_int(st, 0), *track = imp_map_find(&nsight->tracks[NSIGHT_COUNTERS],
+                                                            nsight_int(st, 1), nsight_int(st, 2));
     int type = sqlite3_column_type(st, 3);
     struct store_slice slice;
     bool ok = true;

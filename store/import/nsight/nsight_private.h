@@ -84,12 +84,12 @@ struct nsight {
     struct imp_map records;  /* process, eventSyncId -> correlation of the record */
     struct imp_map record_streams;
     struct imp_map devices; /* process, device: seen */
-    char **label;              /* names of domains and categories */
+    char **label;           /* names of domains and categories */
     size_t label_count;
-    struct imp_map domains;    /* process or -1, domain -> label */
-    struct imp_map categories; /* domain, category -> label */
-    struct imp_map joined;     /* labels of a domain and a category (-1: none) -> string id */
-    struct nsight_field *field;   /* by domain, schema, offset */
+    struct imp_map domains;     /* process or -1, domain -> label */
+    struct imp_map categories;  /* domain, category -> label */
+    struct imp_map joined;      /* labels of a domain and a category (-1: none) -> string id */
+    struct nsight_field *field; /* by domain, schema, offset */
     size_t field_count, field_cap;
     char *text; /* scratch */
     size_t text_cap;

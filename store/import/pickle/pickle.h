@@ -2,8 +2,8 @@
  *
  * Private to store/import/pickle/: a reader of Python pickles that can hold data and nothing else.
  * Of the opcodes it knows those that numbers, texts, lists, tuples and dicts are made of; one that
- * would import or call anything (GLOBAL, REDUCE, BUILD ...) ends the reading. So a file of a stranger
- * is safe here where pickle.load is not.
+ * would import or call anything (GLOBAL, REDUCE, BUILD ...) ends the reading. So a file of a
+ * stranger is safe here where pickle.load is not.
  *
  * The file is read as a stream, twice: the first time to learn which remembered objects are fetched
  * again, the second time to build values. A dict is handed out as soon as it is whole; what the

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entries of PyTorch's flight recorder (TORCH_NCCL_TRACE_BUFFER_SIZE, TORCH_FR_BUFFER_SIZE): one for
- * each collective of the rank that was issued last, with its group, its number in the group and how
- * far it came. One that was never completed has no end: that is what a hang looks like.
+ * Entries of PyTorch's flight recorder (TORCH_NCCL_TRACE_BUFFER_SIZE, TORCH_FR_BUFFER_SIZE): one
+ * for each collective of the rank that was issued last, with its group, its number in the group and
+ * how far it came. One that was never completed has no end: that is what a hang looks like.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,16 +14,23 @@
 /* What PyTorch calls it in "nccl:NAME", and what tacho calls it. */
 static const char *collective_of(const char *name)
 {
-    static const char *const names[][2] = {
-        {"all_reduce", "all_reduce"},           {"allreduce", "all_reduce"},
-        {"_all_gather", "all_gather"},          {"all_gather", "all_gather"},
-        {"allgather", "all_gather"},            {"_reduce_scatter", "reduce_scatter"},
-        {"reduce_scatter", "reduce_scatter"},   {"all_to_all", "all_to_all"},
-        {"alltoall", "all_to_all"},             {"broadcast", "broadcast"},
-        {"_broadcast", "broadcast"},            {"reduce", "reduce"},
-        {"send", "send"},                       {"recv", "recv"},
-        {"barrier", "barrier"},                 {"gather", "gather"},
-        {"scatter", "scatter"}};
+    static const char *const names[][2] = {{"all_reduce", "all_reduce"},
+                                           {"allreduce", "all_reduce"},
+                                           {"_all_gather", "all_gather"},
+                                           {"all_gather", "all_gather"},
+                                           {"allgather", "all_gather"},
+                                           {"_reduce_scatter", "reduce_scatter"},
+                                           {"reduce_scatter", "reduce_scatter"},
+                                           {"all_to_all", "all_to_all"},
+                                           {"alltoall", "all_to_all"},
+                                           {"broadcast", "broadcast"},
+                                           {"_broadcast", "broadcast"},
+                                           {"reduce", "reduce"},
+                                           {"send", "send"},
+                                           {"recv", "recv"},
+                                           {"barrier", "barrier"},
+                                           {"gather", "gather"},
+                                           {"scatter", "scatter"}};
     const char *bare = strrchr(name, ':');
     bare = bare ? bare + 1 : name;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -46,17 +53,17 @@ static int64_t element_bytes(const char *type)
     static const struct {
         const char *name;
         int64_t bytes;
-    } types[] = {{"Float8", 1},  {"Float", 4},    {"Double", 8}, {"Half", 2}, {"BFloat16", 2},
-                 {"Long", 8},    {"Int", 4},      {"Short", 2},  {"Char", 1}, {"Byte", 1},
-                 {"Bool", 1},    {"ComplexFloat", 8}};
+    } types[] = {{"Float8", 1},   {"Float", 4}, {"Double", 8}, {"Half", 2},
+                 {"BFloat16", 2}, {"Long", 8},  {"Int", 4},    {"Short", 2},
+                 {"Char", 1},     {"Byte", 1},  {"Bool", 1},   {"ComplexFloat", 8}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!strncmp(type, types[i].name, strlen(types[i].name)))
             return types[i].bytes;
     return 0;
 }
 
-/* Bytes of tensors: sizes is a list of lists, types a list of names (or one name). STORE_ABSENT: not
- * known. */
+/* Bytes of tensors: sizes is a list of lists, types a list of names (or one name). STORE_ABSENT:
+ * not known. */
 static int64_t tensor_bytes(const struct pickle_box *dict, const char *sizes, const char *types)
 {
     const struct pickle_box *size = pickle_list(dict, sizes), *type = pickle_list(dict, types);
@@ -138,9 +145,10 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
     int64_t number = pickle_int(dict, p2p ? "p2p_seq_id" : "collective_seq_id"),
             end = pickle_int(dict, "time_discovered_completed_ns"), stack, top;
     struct store_detail detail = STORE_DETAIL_NONE;
-    struct imp_slice slice = {
-        .start = start_of(dict), .dur = STORE_ABSENT, .category = "flight recorder",
-        .detail = &detail};
+    struct imp_slice slice = {.start = start_of(dict),
+                              .dur = STORE_ABSENT,
+                              .category = "flight recorder",
+                              .detail = &detail};
     char payload[240], track[80];
     snapshot->entries++;
     snapshot->rows.run->events++;

@@ -147,11 +147,11 @@ static int put_life(struct snapshot *snapshot, int64_t device, int64_t address, 
                            ",\"large\":%s,\"expandable\":%s", live->large ? "true" : "false",
                            live->expandable ? "true" : "false");
     if (live->block != STORE_ABSENT)
-        length += snprintf(payload + length, sizeof payload - (size_t)length,
-                           ",\"block\":%" PRId64, live->block);
+        length += snprintf(payload + length, sizeof payload - (size_t)length, ",\"block\":%" PRId64,
+                           live->block);
     if (live->stack != STORE_ABSENT)
-        length += snprintf(payload + length, sizeof payload - (size_t)length,
-                           ",\"stack\":%" PRId64, live->stack);
+        length += snprintf(payload + length, sizeof payload - (size_t)length, ",\"stack\":%" PRId64,
+                           live->stack);
     snprintf(payload + length, sizeof payload - (size_t)length, "}");
     snprintf(gpu, sizeof gpu, "gpu:%" PRId64, device);
     snprintf(name, sizeof name, segment ? "segments gpu:%" PRId64 : "blocks gpu:%" PRId64, device);
@@ -178,9 +178,9 @@ enum action {
 
 static enum action action_of(const struct pickle_text *text)
 {
-    static const char *const names[] = {"alloc",        "free_requested", "free_completed",
-                                        "segment_alloc", "segment_free",  "segment_map",
-                                        "segment_unmap", "oom"};
+    static const char *const names[] = {
+        "alloc",        "free_requested", "free_completed", "segment_alloc",
+        "segment_free", "segment_map",    "segment_unmap",  "oom"};
     for (size_t i = 0; i < ACTION_OTHER; i++)
         if (!strcmp(text->text, names[i]))
             return (enum action)i;
@@ -356,7 +356,8 @@ static int add_final(struct snapshot *snapshot, struct snapshot_final final)
 int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict)
 {
     const struct pickle_text *type = pickle_text(dict, "segment_type");
-    int64_t number = pickle_int(dict, "device"), address = pickle_int(dict, "address"), at = address;
+    int64_t number = pickle_int(dict, "device"), address = pickle_int(dict, "address"),
+            at = address;
     struct snapshot_final segment = {.address = address, .segment = true};
     int rc = 0;
     snapshot->segments_seen++;
@@ -414,8 +415,8 @@ int snapshot_annotation(struct snapshot *snapshot, const struct pickle_box *dict
 
 /* ---- the end ---------------------------------------------------------------------------------------------------------------- */
 
-/* Writes what is held at the time of the snapshot. The segments of the snapshot know the size of the
- * whole block; of what they do not list the history is the only word. */
+/* Writes what is held at the time of the snapshot. The segments of the snapshot know the size of
+ * the whole block; of what they do not list the history is the only word. */
 static int write_held(struct snapshot *snapshot)
 {
     int rc = 0;

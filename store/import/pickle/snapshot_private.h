@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/pickle/: what pickles of PyTorch become. snapshot.c decides what a dict is,
- * snapshot_memory.c keeps the books of the allocator, snapshot_flight.c reads flight recorder dumps,
- * snapshot_stack.c turns frames into stacks.
+ * Private to store/import/pickle/: what pickles of PyTorch become. snapshot.c decides what a dict
+ * is, snapshot_memory.c keeps the books of the allocator, snapshot_flight.c reads flight recorder
+ * dumps, snapshot_stack.c turns frames into stacks.
  */
 #ifndef STORE_IMPORT_PICKLE_SNAPSHOT_PRIVATE_H
 #define STORE_IMPORT_PICKLE_SNAPSHOT_PRIVATE_H
@@ -35,9 +35,9 @@ struct snapshot_series {
 
 struct snapshot_device {
     bool used;
-    int64_t events, last; /* time of the last event */
-    int64_t first;        /* time of the first one; STORE_ABSENT: none */
-    int64_t allocated, reserved, peak; /* relative to the first event */
+    int64_t events, last;                /* time of the last event */
+    int64_t first;                       /* time of the first one; STORE_ABSENT: none */
+    int64_t allocated, reserved, peak;   /* relative to the first event */
     int64_t allocated_end, reserved_end; /* of the segments at the time of the snapshot */
     struct snapshot_series series;
 };
@@ -62,7 +62,7 @@ struct snapshot {
     struct imp_map stacks; /* two hashes of frames -> stack */
     struct imp_map tops;   /* stack -> string of its innermost frame of the program */
     int64_t events, entries, segments_seen, unfinished;
-    int64_t no_stack; /* the string of a block without frames */
+    int64_t no_stack;      /* the string of a block without frames */
     struct imp_map groups; /* process group by hash of its name -> number of ranks */
 };
 

@@ -20,8 +20,8 @@ static bool is_python(const struct pickle_text *file)
 /* Is it a file of a library that programs call, not of the program? */
 static bool is_library(const struct pickle_text *file)
 {
-    static const char *const parts[] = {"/torch/", "site-packages/", "dist-packages/",
-                                        "/lib/python", "<frozen", "<string>"};
+    static const char *const parts[] = {"/torch/",     "site-packages/", "dist-packages/",
+                                        "/lib/python", "<frozen",        "<string>"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(file->text, parts[i]))
             return true;
@@ -31,10 +31,10 @@ static bool is_library(const struct pickle_text *file)
 /* Is it a frame that every allocation has: of the unwinder, of the allocator, of dispatching? */
 static bool is_noise(const struct pickle_text *name)
 {
-    static const char *const parts[] = {"torch::unwind", "CapturedTraceback", "gather_with_cpp",
-                                        "CachingAllocator", "c10::", "at::detail::", "at::empty",
-                                        "::redispatch", "wrapper_CUDA", "create_out",
-                                        "structured_", "TensorIteratorBase"};
+    static const char *const parts[] = {
+        "torch::unwind", "CapturedTraceback", "gather_with_cpp", "CachingAllocator",
+        "c10::",         "at::detail::",      "at::empty",       "::redispatch",
+        "wrapper_CUDA",  "create_out",        "structured_",     "TensorIteratorBase"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!name || strstr(name->text, parts[i]))
             return true;
@@ -62,7 +62,8 @@ static int frame_string(struct snapshot *snapshot, struct pickle_box *frame, int
     return rc;
 }
 
-/* Fills `kept` with the frames that count, innermost first; *top is the one that names the stack. */
+/* Fills `kept` with the frames that count, innermost first; *top is the one that names the stack.
+ */
 static size_t choose_frames(const struct pickle_box *frames, struct pickle_box **kept, size_t *top)
 {
     size_t count = 0, python = 0, own = SIZE_MAX, first = SIZE_MAX;

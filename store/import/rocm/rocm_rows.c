@@ -104,8 +104,8 @@ int rocm_work_put(struct rocm *rocm, const struct rocm_work *work)
     struct imp_slice slice = {.start = work->start,
                               .category = work->way ? "memcpy" : "kernel",
                               .detail = &detail,
-                              .correlation = work->correlation > 0 ? work->correlation
-                                                                   : STORE_ABSENT};
+                              .correlation =
+                                  work->correlation > 0 ? work->correlation : STORE_ABSENT};
     const int64_t *index = imp_map_find(&rocm->agents, work->agent, 0);
     int64_t gpu = index ? rocm->agent[*index].gpu : STORE_ABSENT;
     int64_t queue = work->queue > 0 ? work->queue : 0;
@@ -118,7 +118,8 @@ int rocm_work_put(struct rocm *rocm, const struct rocm_work *work)
         slice.start = STORE_ABSENT;
     snprintf(device, sizeof device, "gpu:%" PRId64, gpu);
     snprintf(stream, sizeof stream, work->way ? "copies" : "queue %" PRId64, queue);
-    int rc = imp_rows_stream(&rocm->rows, gpu, device, work->way ? -2 : queue, stream, &slice.track);
+    int rc =
+        imp_rows_stream(&rocm->rows, gpu, device, work->way ? -2 : queue, stream, &slice.track);
     if (!rc && !work->way)
         rc = fill_kernel(rocm, work, &detail, grid, block, payload, &slice.name);
     if (!rc && work->way) {
@@ -135,8 +136,8 @@ int rocm_work_put(struct rocm *rocm, const struct rocm_work *work)
 static const char *category_of(const char *kind)
 {
     static const char *const categories[][2] = {
-        {"HIP_", "runtime"},   {"HSA_", "driver"},      {"MARKER_CORE", "roctx"},
-        {"RCCL_", "rccl"},     {"ROCDECODE_", "rocdecode"}, {"ROCJPEG_", "rocjpeg"},
+        {"HIP_", "runtime"}, {"HSA_", "driver"},          {"MARKER_CORE", "roctx"},
+        {"RCCL_", "rccl"},   {"ROCDECODE_", "rocdecode"}, {"ROCJPEG_", "rocjpeg"},
         {"OMPT", "ompt"},
     };
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)

@@ -214,9 +214,8 @@ static int read_process(struct imp_run *run, struct imp_database *database, cons
     char host[128] = "";
     int64_t pid = STORE_ABSENT;
     snprintf(reading.suffix, sizeof reading.suffix, "%s", suffix);
-    sqlite3_stmt *st =
-        query(&reading, "SELECT P.pid, N.hostname FROM \"rocpd_info_process$\" P"
-                        " LEFT JOIN \"rocpd_info_node$\" N ON N.id = P.nid LIMIT 1");
+    sqlite3_stmt *st = query(&reading, "SELECT P.pid, N.hostname FROM \"rocpd_info_process$\" P"
+                                       " LEFT JOIN \"rocpd_info_node$\" N ON N.id = P.nid LIMIT 1");
     if (st && sqlite3_step(st) == SQLITE_ROW) {
         pid = integer(st, 0);
         snprintf(host, sizeof host, "%s", text(st, 1));
@@ -225,7 +224,8 @@ static int read_process(struct imp_run *run, struct imp_database *database, cons
     st = query(&reading, "SELECT start_id FROM \"rocpd_kernel_dispatch$\" LIMIT 1");
     reading.tracks = st != NULL;
     sqlite3_finalize(st);
-    int rc = imp_rows_begin(&reading.rocm.rows, run, STORE_ABSENT, pid, host[0] ? host : NULL, NULL);
+    int rc =
+        imp_rows_begin(&reading.rocm.rows, run, STORE_ABSENT, pid, host[0] ? host : NULL, NULL);
     if (!rc)
         rc = each(&reading,
                   "SELECT id, type, type_index, product_name, name FROM \"rocpd_info_agent$\"",

@@ -13,10 +13,10 @@
 #include "store/import/rocm/rocm_import.h"
 #include "store/import/rocm/rocm_private.h"
 
-#define BYTES_MOST  ((size_t)8 << 30) /* of one file, unpacked */
-#define KINDS_MOST  128
+#define BYTES_MOST      ((size_t)8 << 30) /* of one file, unpacked */
+#define KINDS_MOST      128
 #define OPERATIONS_MOST 4096 /* of one kind */
-#define NAME_MOST   4096 /* bytes of a text with escapes */
+#define NAME_MOST       4096 /* bytes of a text with escapes */
 
 struct kind {
     char name[48];
@@ -281,6 +281,7 @@ struct record {
     int64_t kind, operation, tid, source, target;
 };
 
+/* Reads a record of any kind; what it does not have is 0 or absent. */
 static struct record read_record(struct ij *json)
 {
     struct record record = {.work = {.kernel = STORE_ABSENT, .bytes = -1, .shared_memory = -1},
@@ -331,9 +332,9 @@ static bool is_gpu(const struct rocm *rocm, int64_t agent)
 static int read_copies(struct reading *reading, struct ij *json)
 {
     struct record record = read_record(json);
-    const struct kind *kind =
-        record.kind >= 0 && (size_t)record.kind < reading->kind_count ? &reading->kind[record.kind]
-                                                                      : NULL;
+    const struct kind *kind = record.kind >= 0 && (size_t)record.kind < reading->kind_count
+                                  ? &reading->kind[record.kind]
+                                  : NULL;
     char way[64] = "";
     if (kind && record.operation >= 0 && (size_t)record.operation < kind->count)
         snprintf(way, sizeof way, "%.*s", (int)(kind->operation[record.operation].bytes & 63),
@@ -348,9 +349,9 @@ static int read_calls(struct reading *reading, struct ij *json)
 {
     struct record record = read_record(json);
     struct ij_text name = {"(call without a name)", 21};
-    const struct kind *kind =
-        record.kind >= 0 && (size_t)record.kind < reading->kind_count ? &reading->kind[record.kind]
-                                                                      : NULL;
+    const struct kind *kind = record.kind >= 0 && (size_t)record.kind < reading->kind_count
+                                  ? &reading->kind[record.kind]
+                                  : NULL;
     char buffer[NAME_MOST];
     size_t bytes;
     if (kind && record.operation >= 0 && (size_t)record.operation < kind->count)
@@ -372,10 +373,14 @@ static int read_buffers(struct reading *reading, struct ij json)
     static const struct {
         const char *key;
         int (*read)(struct reading *reading, struct ij *json);
-    } tables[] = {{"kernel_dispatch", read_dispatches}, {"memory_copy", read_copies},
-                  {"hip_api", read_calls},              {"hsa_api", read_calls},
-                  {"marker_api", read_calls},           {"rccl_api", read_calls},
-                  {"rocdecode_api", read_calls},        {"rocjpeg_api", read_calls}};
+    } tables[] = {{"kernel_dispatch", read_dispatches},
+                  {"memory_copy", read_copies},
+                  {"hip_api", read_calls},
+                  {"hsa_api", read_calls},
+                  {"marker_api", read_calls},
+                  {"rccl_api", read_calls},
+                  {"rocdecode_api", read_calls},
+                  {"rocjpeg_api", read_calls}};
     int rc = 0;
     for (bool more = ij_enter(&json); more; more = ij_more(&json)) {
         struct ij_text key = ij_key(&json);
@@ -442,8 +447,8 @@ static int read_process(struct imp_run *run, struct ij *json)
     if (!reading)
         return TACHO_ENOMEM;
     read_metadata(value_of(*json, "metadata"), &pid, host);
-    int rc = imp_rows_begin(&reading->rocm.rows, run, STORE_ABSENT, pid, host[0] ? host : NULL,
-                            NULL);
+    int rc =
+        imp_rows_begin(&reading->rocm.rows, run, STORE_ABSENT, pid, host[0] ? host : NULL, NULL);
     if (!rc)
         rc = read_names(reading, *json);
     if (!rc)

@@ -151,8 +151,7 @@ static struct line *device_line(struct reading *reading, const struct kj_event *
     struct line *line = &reading->line[*index];
     line->kind = xla_line_kind_of(plane->kind, xla_span(line->name), &stream);
     snprintf(line->device, sizeof line->device, "%" PRId64, plane->device);
-    snprintf(line->stream, sizeof line->stream, "%" PRId64,
-             stream == STORE_ABSENT ? -1 : stream);
+    snprintf(line->stream, sizeof line->stream, "%" PRId64, stream == STORE_ABSENT ? -1 : stream);
     return line->kind == XLA_LINE_DERIVED ? NULL : line;
 }
 
@@ -196,8 +195,8 @@ static void translate_device(struct kj_event *event, const struct plane *plane, 
 {
     const char *category = "\"kernel\"";
     if (line->kind == XLA_LINE_MODULES || line->kind == XLA_LINE_STEPS ||
-        (plane->kind == XLA_PLANE_TPU && xla_is_container(argument_text(event, "hlo_category"),
-                                                          text_of(event->field[KJ_NAME]))))
+        (plane->kind == XLA_PLANE_TPU &&
+         xla_is_container(argument_text(event, "hlo_category"), text_of(event->field[KJ_NAME]))))
         category = "\"gpu_user_annotation\"";
     else if (argument(event, "memcpy_details"))
         category = "\"gpu_memcpy\"";
@@ -217,9 +216,9 @@ static void translate_host(struct kj_event *event)
                                                 {"op", "\"cpu_op\""},
                                                 {"xla", "\"xla\""}};
     struct kj_span name = kineto_inside(event->field[KJ_NAME]);
-    const char *category = xla_host_category(text_of(event->field[KJ_NAME]),
-                                             argument(event, "correlation_id") != NULL,
-                                             argument(event, "hlo_op") != NULL);
+    const char *category =
+        xla_host_category(text_of(event->field[KJ_NAME]), argument(event, "correlation_id") != NULL,
+                          argument(event, "hlo_op") != NULL);
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
         if (!strcmp(categories[i][0], category))
             event->field[KJ_CAT] = span_of(categories[i][1]);

@@ -34,8 +34,8 @@ static int64_t number_after(struct pb_span span, const char *text)
     int digits = 0;
     if (!found)
         return STORE_ABSENT;
-    for (found += strlen(text); found < span.data + span.bytes && *found >= '0' && *found <= '9' &&
-                                digits < NUMBER_MOST;
+    for (found += strlen(text);
+         found < span.data + span.bytes && *found >= '0' && *found <= '9' && digits < NUMBER_MOST;
          found++, digits++)
         value = 10 * value + (*found - '0');
     return digits ? value : STORE_ABSENT;
@@ -59,8 +59,7 @@ enum xla_plane_kind xla_plane_kind_of(struct pb_span name, int64_t *device)
     return XLA_PLANE_OTHER;
 }
 
-enum xla_line_kind xla_line_kind_of(enum xla_plane_kind plane, struct pb_span name,
-                                    int64_t *stream)
+enum xla_line_kind xla_line_kind_of(enum xla_plane_kind plane, struct pb_span name, int64_t *stream)
 {
     *stream = number_after(name, "Stream #");
     if (xla_begins(name, "Stream #"))
@@ -82,9 +81,9 @@ enum xla_line_kind xla_line_kind_of(enum xla_plane_kind plane, struct pb_span na
 const char *xla_collective_of(struct pb_span op)
 {
     static const char *const names[][2] = {
-        {"all-reduce", "all_reduce"},           {"all-gather", "all_gather"},
-        {"reduce-scatter", "reduce_scatter"},   {"all-to-all", "all_to_all"},
-        {"ragged-all-to-all", "all_to_all"},    {"collective-permute", "send_recv"},
+        {"all-reduce", "all_reduce"},          {"all-gather", "all_gather"},
+        {"reduce-scatter", "reduce_scatter"},  {"all-to-all", "all_to_all"},
+        {"ragged-all-to-all", "all_to_all"},   {"collective-permute", "send_recv"},
         {"collective-broadcast", "broadcast"},
     };
     if (op.bytes && *op.data == '%') {
@@ -93,8 +92,7 @@ const char *xla_collective_of(struct pb_span op)
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t length = strlen(names[i][0]);
-        if (xla_begins(op, names[i][0]) &&
-            (op.bytes == length || strchr(".-_", op.data[length])))
+        if (xla_begins(op, names[i][0]) && (op.bytes == length || strchr(".-_", op.data[length])))
             return names[i][1];
     }
     return NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to store/import/xla/: profiles of XLA (JAX, TensorFlow, PyTorch/XLA) as XPlane protocol
- * buffers (xplane.c, xplane_plane.c, xplane_event.c) and as JSON (xla_json.c), and what both know of
- * the names of planes and lines (xla_names.c).
+ * buffers (xplane.c, xplane_plane.c, xplane_event.c) and as JSON (xla_json.c), and what both know
+ * of the names of planes and lines (xla_names.c).
  *
  * An XPlane is untrusted: sizes, ids and times may be anything. Memory: the file, plus what its
  * metadata needs.
@@ -15,7 +15,13 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------------------ */
 
-enum xla_plane_kind { XLA_PLANE_OTHER, XLA_PLANE_GPU, XLA_PLANE_TPU, XLA_PLANE_HOST, XLA_PLANE_TASK };
+enum xla_plane_kind {
+    XLA_PLANE_OTHER,
+    XLA_PLANE_GPU,
+    XLA_PLANE_TPU,
+    XLA_PLANE_HOST,
+    XLA_PLANE_TASK
+};
 
 /* "/device:GPU:3": the kind of a plane by its name, and the number of its device. */
 enum xla_plane_kind xla_plane_kind_of(struct pb_span name, int64_t *device);
@@ -151,7 +157,7 @@ struct xplane {
 struct xspace {
     struct imp_rows rows;
     struct xla_steps steps;
-    int64_t base;    /* added to times that are relative */
+    int64_t base; /* added to times that are relative */
     int64_t planes, lines, unplaced, damaged, aggregated;
     struct pb_span host;
     bool begun;

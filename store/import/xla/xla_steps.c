@@ -103,16 +103,16 @@ static bool is_of_module(const struct xla_steps *steps, const struct xla_step *s
     if (step->source == XLA_STEP_CALL)
         return xla_is_call_of(name, wanted);
     /* The line of modules has "jit_f(17)", operations name "jit_f". */
-    return xla_begins(name, module) && (name.bytes == wanted.bytes || name.data[wanted.bytes] == '(');
+    return xla_begins(name, module) &&
+           (name.bytes == wanted.bytes || name.data[wanted.bytes] == '(');
 }
 
 /* Is the step one of this source, and of the main module where the source needs one? */
 static bool is_of(const struct xla_steps *steps, const struct xla_step *step,
                   enum xla_step_source source, const char *module)
 {
-    return step->source == source &&
-           (source == XLA_STEP_DEVICE || source == XLA_STEP_MARKED ||
-            is_of_module(steps, step, module));
+    return step->source == source && (source == XLA_STEP_DEVICE || source == XLA_STEP_MARKED ||
+                                      is_of_module(steps, step, module));
 }
 
 /* Finds the thread or device with most steps of a source; of equal ones the first. */
@@ -210,8 +210,9 @@ int xla_steps_write(struct xla_steps *steps, struct imp_rows *rows)
         snprintf(text, sizeof text, "%s%.250s", sources[i].text, named && module ? module : "");
         if (!rc)
             rc = write_rows(steps, count, sources[i].numbered, rows);
-        return rc || rows->run->salvage_only ? rc
-                                             : store_run_set(rows->run->db, "steps.marked_by", text);
+        return rc || rows->run->salvage_only
+                   ? rc
+                   : store_run_set(rows->run->db, "steps.marked_by", text);
     }
     return 0;
 }

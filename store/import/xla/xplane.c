@@ -185,10 +185,9 @@ static int refuse(const struct xspace *space, const char *path, bool as_text, bo
                   struct tacho_error *err)
 {
     if (as_text)
-        return tacho_fail(err, TACHO_EFORMAT,
-                          "copy it again in binary mode (git: *.pb binary in .gitattributes)",
-                          "%s: an XPlane that was copied as text: its bytes above 127 are lost",
-                          path);
+        return tacho_fail(
+            err, TACHO_EFORMAT, "copy it again in binary mode (git: *.pb binary in .gitattributes)",
+            "%s: an XPlane that was copied as text: its bytes above 127 are lost", path);
     if (cut || !space->planes)
         return tacho_fail(err, TACHO_EFORMAT, "copy it again: nothing before the cut could be read",
                           "%s: an XPlane that is cut off or damaged", path);
@@ -200,6 +199,7 @@ static int refuse(const struct xspace *space, const char *path, bool as_text, bo
                       path, space->planes);
 }
 
+/* Reads a whole profile: first what its planes say of time and host, then their events. */
 static int read_file(struct xspace *space, struct pb_span file)
 {
     char host[128];

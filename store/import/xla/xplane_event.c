@@ -93,7 +93,7 @@ static bool detail_value(struct pb_span details, const char *key, char *out, siz
     if (!found)
         return false;
     for (found += strlen(key);
-         found < details.data + details.bytes && *found > ' ' && used + 1 < size; found++)
+         found<details.data + details.bytes && * found> ' ' && used + 1 < size; found++)
         out[used++] = (char)*found;
     out[used] = 0;
     return used > 0;
@@ -114,10 +114,10 @@ static void fill_copy(struct pb_span details, struct pb_span name, struct store_
 {
     static const struct {
         const char *word, *kind;
-    } kinds[] = {{"H2D", "HtoD"},  {"HtoD", "HtoD"},       {"HostToDevice", "HtoD"},
-                 {"D2H", "DtoH"},  {"DtoH", "DtoH"},       {"DeviceToHost", "DtoH"},
-                 {"D2D", "DtoD"},  {"DtoD", "DtoD"},       {"DeviceToDevice", "DtoD"},
-                 {"P2P", "PtoP"},  {"PtoP", "PtoP"},       {"H2H", "HtoH"}};
+    } kinds[] = {{"H2D", "HtoD"}, {"HtoD", "HtoD"}, {"HostToDevice", "HtoD"},
+                 {"D2H", "DtoH"}, {"DtoH", "DtoH"}, {"DeviceToHost", "DtoH"},
+                 {"D2D", "DtoD"}, {"DtoD", "DtoD"}, {"DeviceToDevice", "DtoD"},
+                 {"P2P", "PtoP"}, {"PtoP", "PtoP"}, {"H2H", "HtoH"}};
     int64_t bytes;
     if (detail_number(details, "size:", &bytes) || detail_number(details, "num_bytes:", &bytes))
         detail->bytes = bytes >= 0 ? bytes : STORE_ABSENT;
@@ -258,11 +258,11 @@ static int note_steps(const struct line *line, const struct event *event,
     if (line->device && line->kind == XLA_LINE_MODULES) {
         const unsigned char *bracket = name.bytes ? memchr(name.data, '(', name.bytes) : NULL;
         struct pb_span module = {name.data, bracket ? (size_t)(bracket - name.data) : name.bytes};
-        int rc = line->plane->kind == XLA_PLANE_TPU
-                     ? xla_steps_module_time(steps, module, event->dur)
-                     : 0;
+        if (line->plane->kind != XLA_PLANE_TPU) /* of a GPU they are made of its kernels */
+            return 0;
+        int rc = xla_steps_module_time(steps, module, event->dur);
         step.source = XLA_STEP_MODULE;
-        return rc || line->plane->kind != XLA_PLANE_TPU ? rc : xla_steps_add(steps, step, name);
+        return rc ? rc : xla_steps_add(steps, step, name);
     }
     if (line->device)
         return xla_steps_module_time(steps, stats->text[XLA_STAT_HLO_MODULE], event->dur);
@@ -304,10 +304,8 @@ static int put_event(struct line *line, struct pb_span message)
     static const struct pb_span no_name = {NULL, 0};
     struct xspace *space = line->space;
     struct event event = event_of(line, message);
-    struct imp_slice slice = {.track = line->track,
-                              .start = event.start,
-                              .dur = event.dur,
-                              .correlation = STORE_ABSENT};
+    struct imp_slice slice = {
+        .track = line->track, .start = event.start, .dur = event.dur, .correlation = STORE_ABSENT};
     struct store_detail detail = STORE_DETAIL_NONE;
     struct payload payload = {.used = 0};
     struct xla_stats stats;

@@ -11,22 +11,13 @@
 enum { PLANE_NAME = 2, PLANE_EVENT_METADATA = 4, PLANE_STAT_METADATA = 5 };
 enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 };
 enum { METADATA_NAME = 2, METADATA_DISPLAY_NAME = 4, METADATA_STATS = 5 };
-enum {
-    STAT_ID = 1,
-    STAT_DOUBLE,
-    STAT_UINT64,
-    STAT_INT64,
-    STAT_TEXT,
-    STAT_BYTES,
-    STAT_REFERENCE
-};
+enum { STAT_ID = 1, STAT_DOUBLE, STAT_UINT64, STAT_INT64, STAT_TEXT, STAT_BYTES, STAT_REFERENCE };
 
 static enum xla_stat stat_of_name(struct pb_span name)
 {
-    static const char *const names[] = {
-        [XLA_STAT_OTHER] = "",
+    static const char *const names[] = {[XLA_STAT_OTHER] = "",
 #define XLA_STAT_TEXT(key, text) [XLA_STAT_##key] = text,
-        XLA_STAT_MAP(XLA_STAT_TEXT)
+                                        XLA_STAT_MAP(XLA_STAT_TEXT)
 #undef XLA_STAT_TEXT
     };
     for (size_t i = 1; i < XLA_STAT_COUNT; i++)
@@ -51,6 +42,7 @@ static bool map_entry(struct pb_span entry, int64_t *id, struct pb_span *message
     return !pb.bad;
 }
 
+/* Keeps the names of an event, and whether it has statistics, which are read with each event. */
 static int add_event_metadata(struct xplane *plane, struct pb_span entry, bool *bad)
 {
     struct xplane_event_metadata metadata = {0};

@@ -16,7 +16,8 @@ def rows(run, sql):
 
 def same(what, own, theirs):
     if own != theirs:
-        sys.exit(f"{what}: {own} is not {theirs}")
+        differ = sorted(set(own) ^ set(theirs))[:3] if isinstance(own, dict) else ""
+        sys.exit(f"{what}: {str(own)[:300]} is not {str(theirs)[:300]} {differ}")
 
 
 # ---- protocol buffers -----------------------------------------------------------------------------------------------------------
@@ -368,7 +369,7 @@ def xplane(path, run):
                     row[0] += 1
                     row[1] += event.get(3, 0) // 1000
     own = {n: [c, d] for n, c, d in rows(run, """SELECT n.text, count(*), sum(dur) FROM slice s JOIN track t ON t.id = s.track
-        JOIN string n ON n.id = s.name WHERE t.kind = 'stream' GROUP BY 1""")}
+        JOIN string n ON n.id = s.name JOIN string c ON c.id = s.category WHERE t.kind = 'stream' AND c.text <> 'annotation' GROUP BY 1""")}
     same("kernels of the XPlane", own, theirs)
     print(len(own), "kernels,", sum(c for c, _ in own.values()), "events")
 

@@ -67,8 +67,8 @@ static bool on_dict(void *ctx, struct pickle_box *dict, size_t place, int *code)
     const struct pickle_value value = {.type = PICKLE_DICT, .box = dict};
     (void)code;
     seen->dicts++;
-    seen->used += (size_t)snprintf(seen->text + seen->used, sizeof seen->text - seen->used, "%zu:",
-                                   place);
+    seen->used +=
+        (size_t)snprintf(seen->text + seen->used, sizeof seen->text - seen->used, "%zu:", place);
     put_value(seen, &value, 0);
     return seen->take;
 }
@@ -100,16 +100,23 @@ static void values(void **state)
     struct tacho_error err;
     bool truncated;
     /* {'a': 1, 'b': -2, 'c': 1.5, 'd': None, 'e': (True, False), 'f': 65535, 'g': 2**63 + 1} */
-    assert_int_equal(
-        READ("\x80\x04}(\x8c\x01" "aK\x01\x8c\x01" "bJ\xfe\xff\xff\xff\x8c\x01" "cG?\xf8\0\0\0\0\0\0"
-             "\x8c\x01" "dN\x8c\x01" "e\x88\x89\x86X\x01\0\0\0fM\xff\xff"
-             "\x8c\x01" "g\x8a\x09\x01\0\0\0\0\0\0\x80\0u."),
-        0);
+    assert_int_equal(READ("\x80\x04}(\x8c\x01"
+                          "aK\x01\x8c\x01"
+                          "bJ\xfe\xff\xff\xff\x8c\x01"
+                          "cG?\xf8\0\0\0\0\0\0"
+                          "\x8c\x01"
+                          "dN\x8c\x01"
+                          "e\x88\x89\x86X\x01\0\0\0fM\xff\xff"
+                          "\x8c\x01"
+                          "g\x8a\x09\x01\0\0\0\0\0\0\x80\0u."),
+                     0);
     assert_false(truncated);
     assert_string_equal(seen.text, "0:{'a' 1 'b' -2 'c' 1.5 'd' None 'e' [True False ] 'f' 65535 "
                                    "'g' -9223372036854775807 }");
     /* Long integers without a sign bit, and those that do not fit. */
-    assert_int_equal(READ("}(\x8c\x01" "a\x8a\x01\xff\x8c\x01" "b\x8a\x0a\0\0\0\0\0\0\0\0\0\x01\x8c\x01"
+    assert_int_equal(READ("}(\x8c\x01"
+                          "a\x8a\x01\xff\x8c\x01"
+                          "b\x8a\x0a\0\0\0\0\0\0\0\0\0\x01\x8c\x01"
                           "c\x8a\0u."),
                      0);
     assert_string_equal(seen.text, "0:{'a' -1 'b' ? 'c' 0 }");
@@ -122,11 +129,19 @@ static void shared_and_taken(void **state)
     struct seen seen = {.take = true};
     struct tacho_error err;
     bool truncated;
-    assert_int_equal(READ("\x80\x02]q\0(}q\x01(U\x01" "x]q\x02K\x05" "au}q\x03(U\x01" "xh\x02ue."), 0);
+    assert_int_equal(READ("\x80\x02]q\0(}q\x01(U\x01"
+                          "x]q\x02K\x05"
+                          "au}q\x03(U\x01"
+                          "xh\x02ue."),
+                     0);
     assert_int_equal(seen.dicts, 2);
     assert_string_equal(seen.text, "0:{'x' [5 ] }0:{'x' [5 ] }");
     /* Lists of lists: the place of the inner one. */
-    assert_int_equal(READ("](](}U\x01" "aK\x01s}U\x01" "aK\x02se](}U\x01" "aK\x03see."), 0);
+    assert_int_equal(READ("](](}U\x01"
+                          "aK\x01s}U\x01"
+                          "aK\x02se](}U\x01"
+                          "aK\x03see."),
+                     0);
     assert_string_equal(seen.text, "0:{'a' 1 }0:{'a' 2 }1:{'a' 3 }");
 }
 
@@ -151,13 +166,15 @@ static void refusals(void **state)
         {"N(Ns.", 5, TACHO_EFORMAT, "does not fit"},
         {"}(Nu.", 5, TACHO_EFORMAT, "does not fit"},
         {"h\x07.", 3, TACHO_EFORMAT, "does not fit"},
-        {"](K\x01\x85" "e\x87.", 7, TACHO_EFORMAT, "does not fit"},
+        {"](K\x01\x85"
+         "e\x87.",
+         7, TACHO_EFORMAT, "does not fit"},
         {"}r\xff\xff\xff\x7f.", 7, TACHO_EFORMAT, "in no order"},
         {"\xff", 1, TACHO_EFORMAT, "0xff"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(
-            read_bytes(cases[i].bytes, cases[i].count, &seen, &truncated, &err), cases[i].code);
+        assert_int_equal(read_bytes(cases[i].bytes, cases[i].count, &seen, &truncated, &err),
+                         cases[i].code);
         assert_non_null(strstr(err.what, cases[i].words));
         assert_true(err.hint[0]);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model of the caching allocator: rounding, which block a request gets, what is split and merged,
- * and the settings.
+ * The model of the caching allocator: rounding, which block a request gets, what is split and
+ * merged, and the settings.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,8 @@ static void rounding(void **state)
     assert_int_equal(caching_round(&power, 700), 1024); /* too small to be divided */
 }
 
-/* Small requests share a segment of 2 MiB, middling ones one of 20 MiB, large ones get their own. */
+/* Small requests share a segment of 2 MiB, middling ones one of 20 MiB, large ones get their own.
+ */
 static void segments(void **state)
 {
     struct caching_model *model = model_of((struct caching_settings){0});
@@ -93,8 +94,7 @@ static void best_fit(void **state)
 /* Growing requests: each needs a new segment, unless one segment grows at its end. */
 static void settings(void **state)
 {
-    const struct caching_settings tried[] = {
-        {0}, {.expandable = true}, {.max_split = 16 * MIB}};
+    const struct caching_settings tried[] = {{0}, {.expandable = true}, {.max_split = 16 * MIB}};
     const int64_t peak[] = {0, 60 * MIB, 0};
     int64_t reserved[3], at;
     (void)state;
