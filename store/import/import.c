@@ -94,7 +94,8 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
     }
     if (!status && !run->files)
         status =
-            tacho_fail(err, TACHO_EFORMAT, "give a folder with one Kineto or Nsight file per rank",
+            tacho_fail(err, TACHO_EFORMAT,
+                       "give a folder with one trace per rank (Kineto, Nsight .sqlite, .xplane.pb)",
                        "%s: no trace in this folder", import->first);
     return status;
 }

@@ -174,7 +174,7 @@ static int find_fetched(struct pickle_machine *machine)
     unsigned char byte;
     uint64_t operand;
     size_t number;
-    while (!machine->code && pickle_take(machine, &byte, 1) && byte != OP_STOP) {
+    while (!machine->code && pickle_take_byte(machine, &byte) && byte != OP_STOP) {
         int bytes = operand_bytes(byte);
         if (bytes < 0)
             return refuse_opcode(machine, byte);
@@ -350,7 +350,7 @@ static int build(struct pickle_machine *machine)
     machine->memo = calloc(machine->memo_count + 1, sizeof *machine->memo);
     if (!machine->memo)
         return machine->code = TACHO_ENOMEM;
-    while (!machine->code && pickle_take(machine, &byte, 1) && byte != OP_STOP) {
+    while (!machine->code && pickle_take_byte(machine, &byte) && byte != OP_STOP) {
         int bytes = operand_bytes(byte);
         if (bytes < 0)
             return refuse_opcode(machine, byte);

@@ -47,11 +47,16 @@ bool pickle_take(struct pickle_machine *machine, void *to, uint64_t bytes)
 bool pickle_take_number(struct pickle_machine *machine, size_t bytes, uint64_t *out)
 {
     unsigned char raw[8] = {0};
-    if (!pickle_take(machine, raw, bytes))
+    const unsigned char *from = raw;
+    if (machine->end - machine->at >= bytes) {
+        from = machine->buffer + machine->at;
+        machine->at += bytes;
+    } else if (!pickle_take(machine, raw, bytes)) {
         return false;
+    }
     *out = 0;
     for (size_t i = bytes; i-- > 0;)
-        *out = *out << 8 | raw[i];
+        *out = *out << 8 | from[i];
     return true;
 }
 

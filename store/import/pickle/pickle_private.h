@@ -43,6 +43,14 @@ struct pickle_machine {
 int pickle_open_input(struct pickle_machine *machine);
 /* Copies bytes of the file; `to` NULL: skips them. False: the file ends before. */
 bool pickle_take(struct pickle_machine *machine, void *to, uint64_t bytes);
+/* The next opcode. */
+static inline bool pickle_take_byte(struct pickle_machine *machine, unsigned char *byte)
+{
+    if (machine->at == machine->end)
+        return pickle_take(machine, byte, 1);
+    *byte = machine->buffer[machine->at++];
+    return true;
+}
 /* A number of up to eight bytes, the lowest first. */
 bool pickle_take_number(struct pickle_machine *machine, size_t bytes, uint64_t *out);
 /* Ends the reading with an error, unless it ended already. */
