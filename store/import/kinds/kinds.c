@@ -155,9 +155,8 @@ static const struct signature signatures[] = {
               false}},
     {.words = {"\"pg_config\"", "\"entries\"", "\"collective_seq_id\""},
      .json = true,
-     .kind =
-         {"a flight recorder dump of PyTorch as JSON",
-          "give the pickle: unset TORCH_NCCL_DEBUG_INFO_PIPE's JSON conversion and dump again"}},
+     .kind = {"a flight recorder dump of PyTorch as JSON",
+              "give the pickles of all ranks: TORCH_NCCL_DEBUG_INFO_TEMP_FILE names them", false}},
     {.suffix = ".xplane.pb",
      .kind = {"a file that is named as an XPlane and holds none",
               "copy it again in binary mode, or profile again: jax.profiler.trace(FOLDER)", false}},
