@@ -92,14 +92,16 @@ static bool named_as_trace(const char *path)
 
 /* Adds a file of a folder if it is a trace. A file that only has the name of one is probably a rank
  * whose data is missing, so it is added too and later counted as a loss. Other files are ignored.
- */
+ * `st`: NULL if it cannot be looked at. */
 static int folder_file(struct imp_files *files, const char *name, const struct stat *st,
                        struct tacho_error *err)
 {
     struct tacho_error why = {0};
     enum store_format format = STORE_FORMAT_UNKNOWN;
     const char *unread = NULL;
-    if (!st->st_size)
+    if (!st)
+        unread = "cannot be read";
+    else if (!st->st_size)
         unread = "the file is empty";
     else if (imp_file_format(name, &format, &why))
         unread =
@@ -241,12 +243,14 @@ static int folder_scan(struct imp_files *files, const char *path, int depth,
             status = tacho_fail(err, TACHO_EFORMAT, "give the folder that holds the traces",
                                 "%s: more than %d files in this folder and those below it", path,
                                 SEARCH_MOST);
-        else if (lstat(name, &st) || (S_ISLNK(st.st_mode) && stat(name, &target)))
-            status = 0; /* it went away, or leads nowhere */
+        else if (lstat(name, &st))
+            continue; /* it went away */
         else if (S_ISDIR(st.st_mode) && depth > 0)
             status = folder_scan(files, name, depth - 1, NULL) == TACHO_ENOMEM ? TACHO_ENOMEM : 0;
-        else if (S_ISREG(S_ISLNK(st.st_mode) ? target.st_mode : st.st_mode))
-            status = folder_file(files, name, S_ISLNK(st.st_mode) ? &target : &st, err);
+        else if (stat(name, &target))
+            status = folder_file(files, name, NULL, err); /* a link that leads nowhere */
+        else if (S_ISREG(target.st_mode))
+            status = folder_file(files, name, &target, err);
     }
     closedir(folder);
     return status;
