@@ -7,8 +7,8 @@
 
 #include "store/import/pickle/pickle_private.h"
 
-#define TEXT_MOST   (1u << 20)  /* bytes of a text that is kept */
-#define STACK_MOST  (1u << 24)  /* values on the stack */
+#define TEXT_MOST   (1u << 20) /* bytes of a text that is kept */
+#define STACK_MOST  (1u << 24) /* values on the stack */
 #define VALUES_MOST (8u << 20) /* values that live at once, in all boxes */
 
 /* Frees what nothing else refers to. Nested boxes are freed one level at a time from a list, so
