@@ -226,6 +226,7 @@ def rocpd(path, tracks):
     db, suffix = sqlite3.connect(path), "_0001"
     when = "track_id, start_id, end_id" if tracks else 'agent_id, queue_id, start, "end"'
     db.executescript(f"""
+        PRAGMA page_size=512;
         CREATE TABLE "rocpd_string{suffix}"(id INTEGER PRIMARY KEY, string TEXT);
         CREATE TABLE "rocpd_info_node{suffix}"(id INTEGER PRIMARY KEY, hostname TEXT);
         CREATE TABLE "rocpd_info_process{suffix}"(id INTEGER PRIMARY KEY, nid INTEGER, pid INTEGER);
