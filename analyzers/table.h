@@ -40,6 +40,8 @@
     X(an_hardware) \
     X(an_memory) \
     X(an_leak) \
+    X(an_allocating) \
+    X(an_flights) \
     X(an_quality) \
     X(an_step_points) \
     X(an_slow_steps) \

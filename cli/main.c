@@ -60,7 +60,7 @@ static void help_print(bool all)
             "\n"
             "A RUN is a .tacho file, the .tacho.live folder of an unfinished run, or "
             "'latest' (the newest in this folder);\n"
-            "or a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, or a "
+            "or a trace of another tool (PyTorch, JAX, Nsight Systems, rocprofv3, Ascend), or a "
             "folder of per-rank traces.\n"
             "Results go to standard output, messages to standard error. NO_COLOR and "
             "--color=WHEN control colour.\n"

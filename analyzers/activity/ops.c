@@ -320,9 +320,12 @@ static struct an_op op_row(struct an_context *context, const struct op *op, int6
 static int sum_threads(const struct an_trace *trace, struct table *table)
 {
     int rc = 0;
-    for (size_t k = 0; k < trace->track_count && !rc; k++)
-        rc =
-            sweep_track(trace, &trace->track[k], table, strcmp(trace->track[k].kind, "range") != 0);
+    for (size_t k = 0; k < trace->track_count && !rc; k++) {
+        bool ranges = !strcmp(trace->track[k].kind, "range");
+        if (ranges && *trace->track[k].device) /* lives of blocks of memory: no work */
+            continue;
+        rc = sweep_track(trace, &trace->track[k], table, !ranges);
+    }
     return !rc && trace->aggregate.count ? merge_aggregates(trace, table) : rc;
 }
 

@@ -5,6 +5,7 @@
  * communication in it that blocks.
  */
 #include "analyzers/budget/noncompute.h"
+#include "analyzers/steps/command.h"
 
 #include <stdlib.h>
 
@@ -172,6 +173,10 @@ static const char *why_no_parts(const struct walk *walk)
     for (size_t i = walk->device->first; i < an_device_end(walk->device); i++)
         if (walk->context->gpu->op.launch[i] != AN_NONE)
             return NULL;
+    if (an_command_framework(walk->context) == AN_FRAMEWORK_JAX)
+        return "no launch of this device's ops is in the file: an XLA profile of a TPU has none, "
+               "one "
+               "of a GPU has them with host_tracer_level 2";
     return "no launch of this device's ops is in the file: record the calls of the runtime too "
            "(tacho "
            "run, nsys --trace=cuda, torch.profiler with ProfilerActivity.CPU)";

@@ -335,6 +335,14 @@ static bool is_collective(const struct an_trace *trace, size_t slice)
     return detail && (*detail->collective || !strcmp(detail->schema, "torch.comm"));
 }
 
+/* Does the trace say that it multiplies matrices, whatever its name (fusions of XLA)? */
+static bool is_matrix(const struct an_trace *trace, size_t slice)
+{
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[slice]);
+    return detail && !strcmp(detail->kind, "matrix");
+}
+
+/* Gives each device op its class: by its name, else by what the trace says it is. */
 static void classify(struct builder *builder)
 {
     static const uint8_t class_of_row[] = {[ROW_MEMCPY] = AN_DEVICE_COPY,
@@ -350,8 +358,11 @@ static void classify(struct builder *builder)
             const struct an_name_class *name_class =
                 class_of_name(builder, trace->slice.name[slice]);
             bool comm = !name_class->known && is_collective(trace, slice);
-            ops->class[i] = (uint8_t)(comm ? AN_DEVICE_COMM : name_class->class);
-            ops->known[i] = name_class->known || comm;
+            bool matrix = !name_class->known && !comm && is_matrix(trace, slice);
+            ops->class[i] = (uint8_t)name_class->class;
+            if (comm || matrix)
+                ops->class[i] = comm ? AN_DEVICE_COMM : AN_DEVICE_MATRIX;
+            ops->known[i] = name_class->known || comm || matrix;
         } else {
             ops->class[i] = class_of_row[row];
         }

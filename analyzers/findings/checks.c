@@ -435,6 +435,8 @@ int an_findings_sum_up(struct an_findings_list *findings)
     const char *made[CHECKS_MOST], *reason;
     struct an_not_checked open[CHECKS_MOST];
     size_t made_count = 0, open_count = 0;
+    if (!result->allocator.reason || !result->flight.reason)
+        return 0; /* a snapshot has no steps: nothing of them is to be checked */
     for (size_t i = 0; i < CHECKS; i++) {
         if (!checks[i].applies(context) || found_by(findings->found, findings->count, i))
             continue;
@@ -442,8 +444,8 @@ int an_findings_sum_up(struct an_findings_list *findings)
         if (!reason)
             made[made_count++] = made_words(findings, i);
         else
-            open[open_count++] =
-                (struct an_not_checked){checks[i].what, reason, inputs[input].to_check};
+            open[open_count++] = (struct an_not_checked){
+                checks[i].what, reason, an_findings_to_check(context, inputs[input].to_check)};
     }
     result->checked = an_arena_copy(context->arena, made, made_count * sizeof *made);
     result->checked_count = made_count;

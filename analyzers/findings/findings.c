@@ -392,6 +392,7 @@ static int findings_frame(struct an_context *context)
     keep_options(&findings);
     if (findings.count > FINDINGS_MOST)
         findings.count = FINDINGS_MOST;
+    an_findings_speak(&findings);
     result->findings =
         an_arena_copy(context->arena, findings.found, findings.count * sizeof *findings.found);
     result->finding_count = findings.count;
@@ -413,7 +414,7 @@ const struct an_analyzer an_findings = {
     .after =
         "steps, phases, system, gpu, budget, absent, attribution, utilization, roofline, bounds, "
         "ops, launches, copies, syncs, precision, loader, communication, ranks, contention, "
-        "python, "
+        "python, allocator, flight, "
         "pressure, hardware, memory, leak, quality, trust, replay",
     .needs = AN_INPUT_SLICES,
     .run = findings_frame,

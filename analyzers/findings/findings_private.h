@@ -136,6 +136,20 @@ void an_verdict_device(struct an_context *context);
 /* Where a device is busy although the critical path is not on it: a sentence that says why; "". */
 const char *an_verdict_pace(struct an_context *context);
 
+/* ---- memory snapshots and flight recorders (verdict_memory.c) ------------------------------------ */
+
+/* The verdict of a run that is one of these, NULL: it is another one. Sets the class too. */
+const char *an_verdict_memory(struct an_context *context);
+
+/* ---- words of the framework (findings_speak.c) ------------------------------------------------ */
+
+/* Rewords the advice of a finished list for the framework of the run. */
+void an_findings_speak(struct an_findings_list *findings);
+/* The same of what brings an input that a check lacked. */
+const char *an_findings_to_check(const struct an_context *context, const char *to_check);
+/* What makes the steps of an imported trace visible. */
+const char *an_findings_step_advice(struct an_context *context);
+
 /* ---- the checks ------------------------------------------------------------------------------ */
 
 /* Each looks for its findings. int: 0 or TACHO_ENOMEM. */

@@ -434,8 +434,7 @@ static const char *step_advice(struct an_context *context)
 {
     const char *missing = an_trace_key(context->trace, "hook.missing");
     if (an_trace_key(context->trace, "source"))
-        return "Record with torch.profiler and call its step() after each update, or mark each "
-               "update with an NVTX range named step";
+        return an_findings_step_advice(context);
     return missing ? an_finding_text(context,
                                      "PyTorch was loaded without tacho's hook, which records its "
                                      "steps, because %.300s",
@@ -484,10 +483,13 @@ static void without_steps(struct an_context *context)
  * without roles, or no steps. */
 static int verdict_run(struct an_context *context)
 {
+    const char *memory = an_verdict_memory(context);
     bool devices = context->gpu && an_devices_ns(context->result, span_ns) > 0;
     bool others = an_findings_others_of(context->result->findings,
                                         context->result->finding_count ? 1 : 0) != NULL;
-    if (others)
+    if (memory)
+        context->result->verdict = memory;
+    else if (others)
         by_others(context);
     else if (is_quota(context->result))
         by_quota(context);
@@ -515,7 +517,7 @@ const struct an_analyzer an_verdict = {
     .help = "the run in one sentence",
     .after =
         "steps, gpu, budget, attribution, utilization, ops, critical path, system, contention, "
-        "pressure, trust, findings",
+        "pressure, allocator, flight, trust, findings",
     .run = verdict_run,
     .absent = verdict_absent,
 };

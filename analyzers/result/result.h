@@ -438,6 +438,66 @@ struct an_leak {
     int64_t first_step, last_step;
 };
 
+/* ---- allocator of a device ---------------------------------------------------------------------- */
+
+/* Who holds memory at the peak, or what grows: a place in the program, or a category. */
+struct an_holder {
+    const char *name, *category;
+    int64_t bytes, blocks;
+};
+
+/* What another setting of the allocator would have given for the recorded allocations. */
+struct an_allocator_setting {
+    const char *setting; /* as PYTORCH_CUDA_ALLOC_CONF takes it; "as recorded" */
+    int64_t reserved_peak, requests;
+    struct an_value saved_pct; /* of the recorded peak of reserved bytes */
+    const char *fits;          /* "yes", "no": the request that failed; NULL: none did */
+};
+
+struct an_allocator_device {
+    int64_t device, events;
+    int64_t requested_peak, allocated_peak, reserved_peak; /* bytes */
+    int64_t peak_time;                                     /* ns, of requested_peak */
+    int64_t requested, allocated, reserved;                /* at the end */
+    int64_t segments, free, largest_free, inactive_split;
+    struct an_value fragmentation; /* 1 - largest free / all free */
+    int64_t failed;                /* requests that ran out of memory */
+    int64_t failed_bytes;          /* of the first one */
+    int64_t replayed, matched;     /* allocations of the replay; those at the recorded address */
+    bool exact;                    /* the replay gives every address and segment as recorded */
+    const struct an_allocator_setting *setting;
+    size_t setting_count, best; /* best: SIZE_MAX: none saves anything */
+    const struct an_holder *category, *holder, *leak;
+    size_t category_count, holder_count, leak_count;
+};
+
+struct an_allocator {
+    const char *reason; /* NULL: there are devices */
+    const struct an_allocator_device *device;
+    size_t device_count;
+};
+
+/* ---- flight recorder ---------------------------------------------------------------------------- */
+
+/* A group of ranks and how far each has come in its sequence of collectives. */
+struct an_flight_group {
+    const char *name;
+    int64_t ranks, seen; /* of the group; of which there is a dump */
+    int64_t completed_low, completed_high;
+    const char *behind;  /* ranks with the lowest number: "3", "0-2,5" */
+    const char *missing; /* ranks without a dump; "" */
+    int64_t stuck;       /* number of the collective that the others wait in; STORE_ABSENT: none */
+    const char *stuck_name, *stuck_at; /* what it is, and where the program called it; "" */
+    const char *mismatch; /* what differs between the ranks at one number; NULL: nothing */
+};
+
+struct an_flight {
+    const char *reason;
+    const struct an_flight_group *group;
+    size_t group_count;
+    const char *sentence; /* who hangs, "" if nobody does */
+};
+
 /* A quantity the target counted: loss, learning rate ... */
 struct an_series {
     const char *name, *unit;
@@ -769,6 +829,8 @@ struct an_result {
     struct an_modules modules;
     struct an_memory memory;
     struct an_leak leak;
+    struct an_allocator allocator;
+    struct an_flight flight;
     struct an_energy energy;
     struct an_part hardware; /* what is sampled of GPUs */
     const struct an_gpu_hardware *hardware_gpus;

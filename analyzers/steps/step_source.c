@@ -405,7 +405,10 @@ static int find_sources(struct finder *finder, const char **source)
 {
     const struct an_trace *trace = finder->context->trace;
     int rc = find_marked(finder);
+    const char *marked_by = an_trace_key(trace, "steps.marked_by");
     *source = finder->count ? "tacho.step" : NULL;
+    if (finder->count && marked_by)
+        *source = an_arena_text(finder->context->arena, marked_by);
     if (!rc && !finder->count) {
         rc = (finder->kind = malloc(trace->string_count + 1)) ? 0 : TACHO_ENOMEM;
         for (size_t i = 0; !rc && i < trace->string_count; i++)

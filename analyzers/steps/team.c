@@ -29,7 +29,7 @@ struct an_team an_team_of(struct an_context *context)
     struct an_team team = {.ranks = ranks_of_machine(context),
                            .cores = result->run.cores.valid ? result->run.cores.value : 0};
     team.fitting = team.ranks > 0 ? team.cores / team.ranks : 0;
-    if (framework == AN_FRAMEWORK_OTHER || context->gpu)
+    if (framework == AN_FRAMEWORK_OTHER || framework == AN_FRAMEWORK_JAX || context->gpu)
         return team;
     team.threads = an_command_team(context);
     if (!team.threads && framework == AN_FRAMEWORK_LIBTRAIN)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/steps/command.h"
 #include "analyzers/work/attribution_private.h"
 #include "analyzers/work/roofline_private.h"
 
@@ -458,6 +459,9 @@ static const char *why_empty(const struct an_context *context)
     if (!context->gpu)
         return "no range in the steps declares its FLOPs and bytes (tacho.work in "
                "include/tacho_nvtx.h)";
+    bool jax = an_command_framework(context) == AN_FRAMEWORK_JAX;
+    if (jax && (!context->calls || !context->calls->count))
+        return "an XLA profile does not link operators to what they launched";
     if (!context->calls || !context->calls->count)
         return "no operators recorded that launched device work; record with torch.profiler, "
                "activities CPU and CUDA";

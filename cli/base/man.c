@@ -147,7 +147,7 @@ static void main_page(FILE *out, const struct cli_command *commands)
         "limits the speed, what to change, and the expected gain.\n\n"
         "A RUN is a .tacho file, the .tacho.live folder of an unfinished run, *latest* (the "
         "newest in this folder), or\n"
-        "a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, or a folder of "
+        "a trace of another tool (PyTorch, JAX, Nsight Systems, rocprofv3, Ascend), or a folder of "
         "per-rank traces.\n\n"
         "Results go to standard output, messages to standard error.\n\n# COMMANDS\n",
         out);

@@ -21,17 +21,20 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_import_spec = {
-    .help = "convert traces of other tools to a run: Kineto JSON, Nsight SQLite",
+    .help = "convert traces of other tools to a run",
     .usage = "IN... -o RUN",
-    .about = "IN is a Kineto trace (.json, .json.gz), an Nsight Systems export (.sqlite), or a "
-             "folder of them; several traces\n"
-             "become the ranks of one run.\n"
+    .about = "IN is a trace of PyTorch (Kineto .json, .json.gz), JAX (.xplane.pb), Nsight Systems "
+             "(.sqlite), rocprofv3 (.json,\n"
+             ".db) or Ascend (trace_view.json), a memory snapshot or flight recorder dump of "
+             "PyTorch (pickle), or a folder of\n"
+             "them; several traces become the ranks of one run.\n"
              "Commands that read runs also take such files directly: 'tacho report trace.json.gz'. "
              "See docs/import.md.",
     .options = options,
     .examples = "  tacho import trace.json.gz -o run.tacho\n"
                 "  tacho import rank0.json rank1.json -o run.tacho\n"
                 "  tacho import nsys.sqlite -o run.tacho\n"
+                "  tacho import logs/plugins/profile/2026_01_02_03_04_05 -o run.tacho\n"
                 "  tacho import serve.json.gz --step-marker '^generate' -o run.tacho",
     .least = 1,
     .most = -1,

@@ -576,6 +576,8 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     rep_json_ranks(w, &result->ranks);
     put_memory(w, &result->memory);
     put_leak(w, &result->leak);
+    rep_json_allocator(w, &result->allocator);
+    rep_json_flight(w, &result->flight);
     rep_json_energy(w, &result->energy);
     rep_json_hardware(w, result);
     rep_json_counted(w, result);

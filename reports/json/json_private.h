@@ -30,5 +30,8 @@ void rep_json_attribution(struct rep_writer *writer, const struct an_attribution
 void rep_json_python(struct rep_writer *writer, const struct an_python *python);
 void rep_json_compat(struct rep_writer *writer, const struct an_compat_table *table);
 void rep_json_capture(struct rep_writer *writer, const struct an_quality *quality);
+/* json_allocator.c: memory snapshots, flight recorders. */
+void rep_json_allocator(struct rep_writer *writer, const struct an_allocator *allocator);
+void rep_json_flight(struct rep_writer *writer, const struct an_flight *flight);
 
 #endif

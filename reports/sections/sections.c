@@ -34,6 +34,8 @@ static const struct section {
     {NULL, NULL, rep_section_system, SHOWN},
     {NULL, NULL, rep_section_hardware, SHOWN},
     {NULL, NULL, rep_section_memory, SHOWN},
+    {NULL, NULL, rep_section_allocator, SHOWN},
+    {NULL, NULL, rep_section_flight, SHOWN},
     {"cards", "Findings", rep_section_cards, SHOWN},
     {"loader", "Loader of each rank", rep_section_loader_ranks, FOLDED},
     {"critical-path", "Critical path", rep_section_critical_path, SHOWN},

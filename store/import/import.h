@@ -25,9 +25,16 @@
     X(KINETO, "Kineto trace") \
     X(NSIGHT, "Nsight Systems SQLite export") \
     X(WORKERS, "timeline of workers") \
+    X(XPLANE, "XLA xplane") \
+    X(XLA_JSON, "XLA trace") \
+    X(ROCPROF, "rocprofv3 JSON") \
+    X(ROCPD, "rocprofv3 database") \
+    X(ASCEND, "Ascend trace") \
+    X(ASCEND_CSV, "Ascend table of kernels") \
+    X(SNAPSHOT, "PyTorch memory snapshot or flight recorder dump") \
     X(FOLDER, "folder of traces") \
-    X(NSYS_REP, "Nsight Systems report") \
-    X(XPLANE, "XLA xplane")
+    X(CONVERT, "capture that has to be converted") \
+    X(OTHER, "file of another kind")
 
 enum store_format {
 #define STORE_FORMAT_ENUM(name, text) STORE_FORMAT_##name,
@@ -38,8 +45,8 @@ enum store_format {
 const char *store_format_text(enum store_format format);
 
 /* Looks at PATH. Errors: TACHO_ENOTFOUND, TACHO_EDENIED, TACHO_EIO; TACHO_ENOTSUP with the way to
- * convert it for NSYS_REP and XPLANE; TACHO_EFORMAT with a hint for UNKNOWN and for an empty file.
- * *out is set in every case but the first three. */
+ * convert it for CONVERT, and with what to give instead for OTHER; TACHO_EFORMAT with a hint for
+ * UNKNOWN and for an empty file. *out is set in every case but the first three. */
 int store_format_of(const char *path, enum store_format *out, struct tacho_error *err);
 
 struct store_import_options {

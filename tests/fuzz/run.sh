@@ -42,6 +42,10 @@ for target in "$@"; do
         fi
         seeds=$build/seeds/kineto
         ;;
+    fuzz_xplane | fuzz_xla_json | fuzz_rocprof | fuzz_rocpd | fuzz_ascend | fuzz_ascend_csv | fuzz_pickle)
+        seeds=$build/seeds/$target
+        tests/fuzz/formats.sh "$target" "$seeds"
+        ;;
     *)
         seeds=$build/seeds/$target # made by the target's own script, where it has one
         mkdir -p "$seeds"

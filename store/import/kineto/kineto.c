@@ -39,6 +39,7 @@ struct job {
     bool only_phases,
         found;   /* of a search in a damaged text: an object is an event when it has a phase */
     size_t skip; /* events of a window that were read before it turned out to be damaged */
+    const struct kineto_dialect *dialect; /* NULL: the trace is Kineto's own */
 };
 
 /* ---- parser thread --------------------------------------------------------------------------------------------------------- */
@@ -95,7 +96,13 @@ static int on_event(void *ctx, const struct kj_event *event)
         !kineto_is_string(event->field[KJ_PH])) /* {"name": ...} of some argument */
         return 0;
     job->found = true;
-    return kineto_event(&job->kineto, event);
+    if (!job->dialect)
+        return kineto_event(&job->kineto, event);
+    struct kj_event translated = *event;
+    if (job->dialect->translate(job->dialect->ctx, &translated))
+        return kineto_event(&job->kineto, &translated);
+    job->kineto.events++;
+    return 0;
 }
 
 /* Parses one event of a damaged trace from a copy of its text: first as it is, then with invalid
@@ -383,8 +390,52 @@ static int finish(struct job *job)
                                       job->ids.track.count ? job->ids.track.id[0] : INT64_MAX,
                                       job->kineto.base_final - job->kineto.base);
     }
+    if (!status && job->dialect && job->dialect->finish && job->ids.process.count)
+        status = job->dialect->finish(job->dialect->ctx, job->run, job->ids.process.id[0]);
     if (!status)
         status = write_losses(job);
+    return status;
+}
+
+/* ---- a first look ---------------------------------------------------------------------------------------------------------- */
+
+/* Passes names of processes and threads to the dialect. */
+static int on_look(void *ctx, const struct kj_event *event)
+{
+    const struct job *job = ctx;
+    return kineto_equals(event->field[KJ_PH], "M") ? job->dialect->look(job->dialect->ctx, event)
+                                                   : 0;
+}
+
+static int on_look_window(void *ctx, const char *text, size_t bytes)
+{
+    struct job *job = ctx;
+    size_t count;
+    int status = imp_progress(job->run, 0);
+    if (!status && kj_events(job->json, text, bytes, on_look, job, &count) == KJ_STOPPED)
+        status = TACHO_ENOMEM;
+    return status; /* what is damaged is counted when it is read */
+}
+
+static int on_look_meta(void *ctx, struct kj_span key, struct kj_span value)
+{
+    (void)ctx;
+    (void)key;
+    (void)value;
+    return 0;
+}
+
+/* Reads the file once for its names, which may come after the events that need them. */
+static int look_ahead(struct job *job, const char *path, struct tacho_error *err)
+{
+    const struct kineto_frame_sink sink = {
+        .events = on_look_window, .meta = on_look_meta, .ctx = job};
+    struct kineto_frame_result frame;
+    struct imp_input *in = NULL;
+    int status = imp_input_open(path, &in, err);
+    if (!status)
+        status = kineto_frame_read(in, &sink, &frame, err);
+    imp_input_close(in);
     return status;
 }
 
@@ -440,17 +491,32 @@ static void job_clear(struct job *job)
     free(job);
 }
 
-/* Says why a file without an event is no trace. */
+/* Says why a file of which nothing can be stored is no trace. */
 static int no_event(const struct job *job, const char *path, struct tacho_error *err)
 {
+    const int64_t *loss = job->kineto.loss;
     if (job->frame.truncated)
         return tacho_fail(err, TACHO_EFORMAT, "copy it again: nothing before the cut could be read",
                           "%s: cut off before the first whole event", path);
+    if (loss[KINETO_LOSS_PHASE])
+        return tacho_fail(
+            err, TACHO_ENOTSUP,
+            "export complete events (ph X, or B with E): of torch.profiler, "
+            "prof.export_chrome_trace()",
+            "%s: a trace of asynchronous events (ph b, n, e) or objects alone: %lld of "
+            "them, and nothing that says what a thread or device did",
+            path, (long long)loss[KINETO_LOSS_PHASE]);
     const char *hint = "give a Kineto trace (torch.profiler, export_chrome_trace)";
-    if (job->kineto.loss[KINETO_LOSS_EVENT])
+    if (loss[KINETO_LOSS_EVENT])
         return tacho_fail(err, TACHO_EFORMAT, hint,
                           "%s: JSON, but not a trace: none of its %lld entries is an event", path,
-                          (long long)job->kineto.loss[KINETO_LOSS_EVENT]);
+                          (long long)loss[KINETO_LOSS_EVENT]);
+    if (job->kineto.events)
+        return tacho_fail(err, TACHO_EFORMAT,
+                          "record while the program trains: with torch.profiler, call prof.step() "
+                          "after each step of the schedule",
+                          "%s: an empty trace: none of its entries (%lld) says when something ran",
+                          path, (long long)job->kineto.events);
     return tacho_fail(err, TACHO_EFORMAT, hint,
                       "%s: JSON, but not a trace: it has no event in traceEvents", path);
 }
@@ -466,13 +532,14 @@ static int run_threads(struct job *job)
     return status;
 }
 
-/* Reads one trace; this is the `read` of the importer. */
-static int kineto_read(struct imp_run *run, const char *path, struct tacho_error *err)
+int kineto_read_as(struct imp_run *run, const char *path, const struct kineto_dialect *dialect,
+                   struct tacho_error *err)
 {
     struct job *job = calloc(1, sizeof *job);
     if (!job)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     job->run = run;
+    job->dialect = dialect;
     job->ready_end = &job->ready;
     pthread_mutex_init(&job->lock, NULL);
     pthread_cond_init(&job->changed, NULL);
@@ -482,6 +549,8 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
     job->json = status ? NULL : kj_new();
     if (!job->json)
         status = tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
+    if (!status && dialect)
+        status = look_ahead(job, path, err);
     if (!status)
         status = imp_input_open(path, &job->in, err);
     if (!status) {
@@ -495,7 +564,7 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
                 job->error.code
                     ? tacho_fail(err, job->code, job->error.hint, "%s", job->error.what)
                     : tacho_fail(err, job->code, NULL, "%s: %s", path, tacho_error_text(job->code));
-        bool none = !job->kineto.events && !job->frame.too_large;
+        bool none = !job->kineto.slices && !job->kineto.counters && !job->frame.too_large;
         if (!status && !none)
             status = finish(job);
         if (!status)
@@ -508,6 +577,12 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
     run->truncated |= job->frame.truncated;
     job_clear(job);
     return status;
+}
+
+/* Reads one trace; this is the `read` of the importer. */
+static int kineto_read(struct imp_run *run, const char *path, struct tacho_error *err)
+{
+    return kineto_read_as(run, path, NULL, err);
 }
 
 /* Does the text begin with a brace or bracket, after white space and a byte order mark? */

@@ -3,19 +3,14 @@
  * The Nsight Systems importer: one export, table after table. A compressed export is unpacked into
  * a file without a name first: SQLite reads pages anywhere.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "store/import/input/input.h"
 #include "store/import/nsight/nsight_import.h"
 #include "store/import/nsight/nsight_private.h"
-
-#define UNPACK_STEP (1 << 20)
 
 static const char magic[16] = "SQLite format 3";
 
@@ -27,78 +22,13 @@ static bool recognises(const unsigned char *head, size_t bytes)
     return bytes >= sizeof magic && !memcmp(head, magic, sizeof magic);
 }
 
-/* 0 or an errno. */
-static int write_all(int fd, const char *data, size_t bytes)
-{
-    while (bytes) {
-        ssize_t written = write(fd, data, bytes);
-        if (written < 0 && errno != EINTR)
-            return errno;
-        if (written > 0) {
-            data += written;
-            bytes -= (size_t)written;
-        }
-    }
-    return 0;
-}
-
-/* Decompresses `in` into a new file below TMPDIR and writes its path to `name`. Data that was cut
- * off is kept as far as it goes, and counted. */
-static int unpack(struct nsight *nsight, struct imp_input *in, char *name, size_t size)
-{
-    const char *tmp = getenv("TMPDIR");
-    char *buffer = malloc(UNPACK_STEP);
-    size_t got = 1;
-    int code = buffer ? 0 : TACHO_ENOMEM, os = 0, fd = -1;
-    snprintf(name, size, "%s/tacho-nsight-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp");
-    if (!code && (fd = mkstemp(name)) < 0)
-        os = errno;
-    while (!code && !os && got) {
-        code = imp_input_read(in, buffer, UNPACK_STEP, &got, nsight->err);
-        if (!code)
-            os = write_all(fd, buffer, got);
-        if (!code && imp_progress(nsight->run, 0))
-            code = TACHO_EINTERRUPTED;
-    }
-    if (fd >= 0 && close(fd) && !os)
-        os = errno;
-    free(buffer);
-    if (!code && imp_input_truncated(in)) {
-        nsight->lost[NSIGHT_LOSS_GZIP]++;
-        nsight->run->truncated = true;
-    }
-    if (os)
-        code = tacho_fail(nsight->err, os == ENOSPC || os == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO,
-                          "TMPDIR names the folder that compressed exports are unpacked into",
-                          "%s: %s", name, strerror(os));
-    if (code && fd >= 0)
-        unlink(name);
-    return code;
-}
-
 /* Opens the export itself, or, if it is compressed, a decompressed copy that has no name. */
 static int open_export(struct nsight *nsight, const char *path)
 {
-    struct imp_input *in = NULL;
-    char name[4096];
-    int code = imp_input_open(path, &in, nsight->err);
-    if (code)
-        return code;
-    if (!imp_input_is_gzip(in)) {
-        imp_input_close(in);
-        return nsight_open(nsight, path);
-    }
-    code = unpack(nsight, in, name, sizeof name);
-    imp_input_close(in);
-    if (code)
-        return code;
-    code = nsight_open(nsight, name); /* the file stays open, so its name can go */
-    unlink(name);
-    if (code && code != TACHO_EINTERRUPTED && code != TACHO_ENOMEM)
-        code =
-            tacho_fail(nsight->err, code,
-                       "copy it again, or export it again: nsys export --type sqlite FILE.nsys-rep",
-                       "%s: a compressed SQLite database that is damaged or cut off", path);
+    int code =
+        imp_database_open(&nsight->database, nsight->run, path,
+                          "export it again: nsys export --type sqlite FILE.nsys-rep", nsight->err);
+    nsight->lost[NSIGHT_LOSS_GZIP] += !code && nsight->database.cut;
     return code;
 }
 
@@ -191,20 +121,20 @@ static int read_tables(struct nsight *nsight)
 /* Frees everything. */
 static void release(struct nsight *nsight)
 {
-    struct nsight_map *const maps[] = {
-        &nsight->processes,     &nsight->tracks[0],  &nsight->tracks[1], &nsight->tracks[2],
-        &nsight->tracks[3],     &nsight->contexts,   &nsight->records,   &nsight->devices,
-        &nsight->domains,       &nsight->categories, &nsight->joined,    &nsight->calls,
-        &nsight->record_streams};
+    struct imp_map *const maps[] = {&nsight->processes,     &nsight->tracks[0], &nsight->tracks[1],
+                                    &nsight->tracks[2],     &nsight->tracks[3], &nsight->contexts,
+                                    &nsight->records,       &nsight->devices,   &nsight->domains,
+                                    &nsight->categories,    &nsight->joined,    &nsight->calls,
+                                    &nsight->record_streams};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
-        nsight_map_free(maps[i]);
+        imp_map_free(maps[i]);
     for (size_t i = 0; i < nsight->process_count; i++)
         free(nsight->process[i].program);
     for (size_t i = 0; i < nsight->label_count; i++)
         free(nsight->label[i]);
     nsight_payload_free(nsight);
     sqlite3_finalize(nsight->string);
-    nsight_close(nsight);
+    imp_database_close(&nsight->database);
     free(nsight->label);
     free(nsight->process);
     free(nsight->host);
@@ -219,7 +149,6 @@ static int read_export(struct imp_run *run, const char *path, struct tacho_error
     struct nsight *nsight = calloc(1, sizeof *nsight);
     if (!nsight)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: %s", path, tacho_error_text(TACHO_ENOMEM));
-    nsight->place.folder = -1;
     nsight->run = run;
     nsight->out = run->db;
     nsight->err = err;

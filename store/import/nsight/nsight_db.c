@@ -9,133 +9,6 @@
 
 #include "store/import/nsight/nsight_private.h"
 
-#define VALUE_MAX (64 << 20) /* bytes of a text or blob */
-/* Instructions of SQLite's machine between two checks whether the user cancelled. */
-#define STEPS_A_CHECK 100000
-
-/* ---- map ------------------------------------------------------------------------------------------------------------------ */
-
-static size_t map_hash(int64_t first, int64_t second)
-{
-    uint64_t hash = (uint64_t)first * 0x9e3779b97f4a7c15ull ^
-                    ((uint64_t)second + 0x7f4a7c15u) * 0xc2b2ae3d27d4eb4full;
-    hash ^= hash >> 31;
-    hash *= 0xbf58476d1ce4e5b9ull;
-    return (size_t)(hash ^ hash >> 29);
-}
-
-/* The slot that holds the key, or the empty one where it belongs. */
-static struct nsight_map_slot *map_slot(const struct nsight_map *map, int64_t first, int64_t second)
-{
-    for (size_t i = map_hash(first, second);; i++) {
-        struct nsight_map_slot *slot = &map->slot[i & (map->cap - 1)];
-        if (!slot->used || (slot->first == first && slot->second == second))
-            return slot;
-    }
-}
-
-int64_t *nsight_map_find(const struct nsight_map *map, int64_t first, int64_t second)
-{
-    struct nsight_map_slot *slot = map->cap ? map_slot(map, first, second) : NULL;
-    return slot && slot->used ? &slot->value : NULL;
-}
-
-int nsight_map_put(struct nsight_map *map, int64_t first, int64_t second, int64_t value)
-{
-    if (2 * (map->count + 1) > map->cap) {
-        struct nsight_map bigger = {.cap = map->cap ? 2 * map->cap : 64, .count = map->count};
-        bigger.slot = calloc(bigger.cap, sizeof *bigger.slot);
-        if (!bigger.slot)
-            return TACHO_ENOMEM;
-        for (size_t i = 0; i < map->cap; i++)
-            if (map->slot[i].used)
-                *map_slot(&bigger, map->slot[i].first, map->slot[i].second) = map->slot[i];
-        free(map->slot);
-        *map = bigger;
-    }
-    struct nsight_map_slot *slot = map_slot(map, first, second);
-    map->count += !slot->used;
-    *slot = (struct nsight_map_slot){first, second, value, true};
-    return 0;
-}
-
-void nsight_map_free(struct nsight_map *map)
-{
-    free(map->slot);
-    *map = (struct nsight_map){0};
-}
-
-/* ---- opening ---------------------------------------------------------------------------------------------------------------- */
-
-/* SQLite calls this now and then; non-zero stops a long query. */
-static int on_progress(void *ctx)
-{
-    struct nsight *nsight = ctx;
-    nsight->stopped = nsight->stopped || imp_progress(nsight->run, 0) != 0;
-    return nsight->stopped;
-}
-
-/* Says why the database at `path` cannot be read; returns the code. */
-static int fail(struct nsight *nsight, int status, const char *path)
-{
-    if (status == SQLITE_NOMEM)
-        return tacho_fail(nsight->err, TACHO_ENOMEM, NULL, "%s: %s", path,
-                          tacho_error_text(TACHO_ENOMEM));
-    if (status == SQLITE_NOTADB)
-        return tacho_fail(nsight->err, TACHO_EFORMAT,
-                          "export it again: nsys export --type sqlite FILE.nsys-rep",
-                          "%s: starts like an SQLite database, but is malformed", path);
-    if (status == SQLITE_CORRUPT)
-        return tacho_fail(
-            nsight->err, TACHO_ECORRUPT,
-            "copy it again, or export it again: nsys export --type sqlite FILE.nsys-rep",
-            "%s: damaged SQLite database", path);
-    return tacho_fail(nsight->err, TACHO_EIO, NULL, "%s: %s", path,
-                      nsight->db ? sqlite3_errmsg(nsight->db) : sqlite3_errstr(status));
-}
-
-/* Opens the database, hardened against what a stranger may have written into it. */
-static int try_open(struct nsight *nsight, const char *options)
-{
-    sqlite3_close(nsight->db);
-    nsight->db = NULL;
-    int status = store_sqlite_open(&nsight->place, SQLITE_OPEN_READONLY, options, &nsight->db);
-    if (status != SQLITE_OK)
-        return status & 0xff;
-    sqlite3_extended_result_codes(nsight->db, 0);
-    sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    sqlite3_db_config(nsight->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-    sqlite3_limit(nsight->db, SQLITE_LIMIT_LENGTH, VALUE_MAX);
-    sqlite3_limit(nsight->db, SQLITE_LIMIT_ATTACHED, 0);
-    sqlite3_limit(nsight->db, SQLITE_LIMIT_WORKER_THREADS, 0);
-    sqlite3_exec(nsight->db, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL, NULL,
-                 NULL);
-    sqlite3_progress_handler(nsight->db, STEPS_A_CHECK, on_progress, nsight);
-    return sqlite3_exec(nsight->db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
-}
-
-int nsight_open(struct nsight *nsight, const char *path)
-{
-    if (store_place_find(path, true, &nsight->place) != 0)
-        return fail(nsight, SQLITE_CANTOPEN, path);
-    int status = try_open(nsight, "");
-    /* In WAL mode a database in a folder that cannot be written only opens as immutable. */
-    if (status == SQLITE_CANTOPEN || status == SQLITE_READONLY)
-        status = try_open(nsight, "?immutable=1");
-    if (status == SQLITE_OK)
-        return 0;
-    return nsight->stopped ? TACHO_EINTERRUPTED : fail(nsight, status, path);
-}
-
-void nsight_close(struct nsight *nsight)
-{
-    sqlite3_close(nsight->db);
-    store_place_close(&nsight->place);
-    nsight->db = NULL;
-}
-
 /* ---- tables and columns ------------------------------------------------------------------------------------------------------- */
 
 static sqlite3_stmt *select_list(struct nsight *nsight, const char *format, va_list arguments)
@@ -143,7 +16,7 @@ static sqlite3_stmt *select_list(struct nsight *nsight, const char *format, va_l
     sqlite3_stmt *st = NULL;
     char *sql = sqlite3_vmprintf(format, arguments);
     if (sql)
-        sqlite3_prepare_v2(nsight->db, sql, -1, &st, NULL);
+        sqlite3_prepare_v2(nsight->database.db, sql, -1, &st, NULL);
     sqlite3_free(sql);
     return st;
 }
@@ -234,7 +107,7 @@ static void add_column(struct nsight *nsight, sqlite3_str *sql, const char *tabl
 static int prepare(struct nsight *nsight, const struct nsight_table *table_spec, const char *table,
                    sqlite3_stmt **st)
 {
-    sqlite3_str *sql = sqlite3_str_new(nsight->db);
+    sqlite3_str *sql = sqlite3_str_new(nsight->database.db);
     sqlite3_str_appendall(sql, "SELECT ");
     for (size_t i = 0; i < NSIGHT_COLUMN_MAX && table_spec->columns[i]; i++) {
         if (i)
@@ -243,7 +116,7 @@ static int prepare(struct nsight *nsight, const struct nsight_table *table_spec,
     }
     sqlite3_str_appendf(sql, " FROM \"%w\"", table);
     char *text = sqlite3_str_finish(sql);
-    int status = text ? sqlite3_prepare_v2(nsight->db, text, -1, st, NULL) : SQLITE_NOMEM;
+    int status = text ? sqlite3_prepare_v2(nsight->database.db, text, -1, st, NULL) : SQLITE_NOMEM;
     sqlite3_free(text);
     return status;
 }
@@ -276,7 +149,7 @@ int nsight_read(struct nsight *nsight, const struct nsight_table *table_spec)
         }
     if (!code && status != SQLITE_DONE) {
         snprintf(reason, sizeof reason, "table %s damaged: the rest of it was not read", table);
-        if (nsight->stopped)
+        if (nsight->database.stopped)
             code = TACHO_EINTERRUPTED;
         else if (status == SQLITE_NOMEM)
             code = TACHO_ENOMEM;
@@ -320,7 +193,7 @@ static void prepare_string(struct nsight *nsight)
                             "INSERT OR IGNORE INTO tacho_strings SELECT id, value FROM \"%w\" "
                             "WHERE typeof(id)='integer'",
                             table);
-        bool copied = sql && sqlite3_exec(nsight->db, sql, NULL, NULL, NULL) == SQLITE_OK;
+        bool copied = sql && sqlite3_exec(nsight->database.db, sql, NULL, NULL, NULL) == SQLITE_OK;
         sqlite3_free(sql);
         if (!copied) /* damaged: there are no names */
             return;

@@ -43,11 +43,11 @@ static int begin(struct nsight *nsight, sqlite3_stmt *st, bool waits, struct sto
         return 0;
     int code = nsight_process(nsight, pid, process);
     /* Rows of waits name device 0 whatever the device: that of the context is right. */
-    const int64_t *known = nsight_map_find(&nsight->contexts, pid >> 24, context);
+    const int64_t *known = imp_map_find(&nsight->contexts, pid >> 24, context);
     if (waits && known)
         device = *known;
     else if (!code && !waits && !known)
-        code = nsight_map_put(&nsight->contexts, pid >> 24, context, device);
+        code = imp_map_put(&nsight->contexts, pid >> 24, context, device);
     if (device < 0 || device > 1 << 20) {
         nsight->lost[NSIGHT_LOSS_DEVICE]++;
         *ok = false;
@@ -275,12 +275,11 @@ static int event_record(struct nsight *nsight, sqlite3_stmt *st)
     nsight->run->events++;
     if (pid == STORE_ABSENT || id == STORE_ABSENT || id == 0)
         return 0;
-    int code = correlation == STORE_ABSENT
-                   ? 0
-                   : nsight_map_put(&nsight->records, pid >> 24, id, correlation);
+    int code =
+        correlation == STORE_ABSENT ? 0 : imp_map_put(&nsight->records, pid >> 24, id, correlation);
     return code || stream == STORE_ABSENT
                ? code
-               : nsight_map_put(&nsight->record_streams, pid >> 24, id, stream);
+               : imp_map_put(&nsight->record_streams, pid >> 24, id, stream);
 }
 
 /* A row of CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: which event or stream is waited for, and the call
@@ -305,8 +304,8 @@ static int synchronisation(struct nsight *nsight, sqlite3_stmt *st)
         used = member(payload, sizeof payload - 1, used, "event", event);
     /* An eventId is used many times; only eventSyncId says which record it was. */
     if (id != STORE_ABSENT && id) {
-        const int64_t *record = nsight_map_find(&nsight->records, pid, id);
-        const int64_t *stream = nsight_map_find(&nsight->record_streams, pid, id);
+        const int64_t *record = imp_map_find(&nsight->records, pid, id);
+        const int64_t *stream = imp_map_find(&nsight->record_streams, pid, id);
         used = member(payload, sizeof payload - 1, used, "stream", stream ? *stream : STORE_ABSENT);
         used = member(payload, sizeof payload - 1, used, "record_correlation",
                       record ? *record : STORE_ABSENT);
@@ -349,7 +348,7 @@ static int metric_name(struct nsight *nsight, sqlite3_stmt *st)
     const char *name = nsight_text(st, 2);
     char device[32];
     if (type == STORE_ABSENT || metric == STORE_ABSENT || !name ||
-        nsight_map_find(&nsight->tracks[NSIGHT_COUNTERS], type, metric))
+        imp_map_find(&nsight->tracks[NSIGHT_COUNTERS], type, metric))
         return 0;
     snprintf(device, sizeof device, "gpu:%d",
              (int)(type & 0xff)); /* the low byte of a type is the GPU */
@@ -360,15 +359,14 @@ static int metric_name(struct nsight *nsight, sqlite3_stmt *st)
                                 .device = device};
     track.unit = strstr(name, "[%]") || strstr(name, "Throughput %") ? "%" : NULL;
     int code = store_track_add(nsight->out, &track);
-    return code ? code : nsight_map_put(&nsight->tracks[NSIGHT_COUNTERS], type, metric, track.id);
+    return code ? code : imp_map_put(&nsight->tracks[NSIGHT_COUNTERS], type, metric, track.id);
 }
 
 /* Reads one value of a metric. */
 static int metric(struct nsight *nsight, sqlite3_stmt *st)
 {
-    int64_t time = nsight_int(st, 0),
-            *track = nsight_map_find(&nsight->tracks[NSIGHT_COUNTERS], nsight_int(st, 1),
-                                     nsight_int(st, 2));
+    int64_t time = nsight_int(st, 0), *track = imp_map_find(&nsight->tracks[NSIGHT_COUNTERS],
+                                                            nsight_int(st, 1), nsight_int(st, 2));
     int type = sqlite3_column_type(st, 3);
     struct store_slice slice;
     bool ok = true;

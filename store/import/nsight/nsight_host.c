@@ -43,7 +43,7 @@ static int put(struct nsight *nsight, sqlite3_stmt *st, const char *category, in
  * once for each id. */
 static int call_name(struct nsight *nsight, int64_t id, int64_t *string, bool *driver)
 {
-    const int64_t *known = nsight_map_find(&nsight->calls, id, 0);
+    const int64_t *known = imp_map_find(&nsight->calls, id, 0);
     char name[256];
     if (known) {
         *string = *known < 0 ? -*known : *known;
@@ -66,7 +66,7 @@ static int call_name(struct nsight *nsight, int64_t id, int64_t *string, bool *d
     int code = nsight_intern(nsight, name, string);
     if (code || nsight->calls.count > NSIGHT_CACHE)
         return code;
-    return nsight_map_put(&nsight->calls, id, 0, *driver ? -*string : *string);
+    return imp_map_put(&nsight->calls, id, 0, *driver ? -*string : *string);
 }
 
 /* A call of the CUDA API. */

@@ -101,7 +101,7 @@ static int set_processes(struct nsight *nsight)
         if (nsight_int(st, 0) != STORE_ABSENT)
             code = nsight_process(nsight, nsight_int(st, 0), &index);
     sqlite3_finalize(st);
-    return nsight->stopped ? TACHO_EINTERRUPTED : code;
+    return nsight->database.stopped ? TACHO_EINTERRUPTED : code;
 }
 
 int nsight_meta_begin(struct nsight *nsight)
@@ -188,7 +188,7 @@ static int set_devices(struct nsight *nsight)
                                               "maxWarpsPerSm", "uuid"}};
     int code = 0;
     for (size_t i = 0; !code && i < nsight->devices.cap; i++) {
-        const struct nsight_map_slot *slot = &nsight->devices.slot[i];
+        const struct imp_map_slot *slot = &nsight->devices.slot[i];
         if (!slot->used)
             continue;
         const struct store_process *process = &nsight->process[slot->first].row;
@@ -204,7 +204,7 @@ static int mpi_rank(struct nsight *nsight, sqlite3_stmt *st)
 {
     int64_t id = nsight_int(st, 0), rank = nsight_int(st, 1);
     const int64_t *index =
-        id == STORE_ABSENT ? NULL : nsight_map_find(&nsight->processes, id >> 24, 0);
+        id == STORE_ABSENT ? NULL : imp_map_find(&nsight->processes, id >> 24, 0);
     if (index && rank >= 0 && rank < 1 << 24)
         nsight->process[*index].rank = rank;
     return 0;
@@ -245,7 +245,7 @@ static size_t only_process(const struct nsight *nsight)
 {
     size_t only = SIZE_MAX;
     for (size_t i = 0; i < nsight->devices.cap; i++) {
-        const struct nsight_map_slot *slot = &nsight->devices.slot[i];
+        const struct imp_map_slot *slot = &nsight->devices.slot[i];
         if (slot->used && only != SIZE_MAX && only != (size_t)slot->first)
             return SIZE_MAX;
         if (slot->used)

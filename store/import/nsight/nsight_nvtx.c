@@ -107,10 +107,10 @@ static int definition(struct nsight *nsight, sqlite3_stmt *st)
     if (code)
         return code;
     if (type != NVTX_DOMAIN_CREATE)
-        return nsight_map_put(&nsight->categories, domain, nsight_int(st, COL_CATEGORY), number);
+        return imp_map_put(&nsight->categories, domain, nsight_int(st, COL_CATEGORY), number);
     if (tid != STORE_ABSENT)
-        code = nsight_map_put(&nsight->domains, tid >> 24, domain, number);
-    return code ? code : nsight_map_put(&nsight->domains, -1, domain, number);
+        code = imp_map_put(&nsight->domains, tid >> 24, domain, number);
+    return code ? code : imp_map_put(&nsight->domains, -1, domain, number);
 }
 
 /* Number of the name of a domain. */
@@ -119,9 +119,9 @@ static int domain_of(struct nsight *nsight, int64_t process, int64_t domain, int
     char name[64];
     if (domain == STORE_ABSENT || domain == 0)
         return label(nsight, "nvtx", number);
-    const int64_t *known = nsight_map_find(&nsight->domains, process, domain);
+    const int64_t *known = imp_map_find(&nsight->domains, process, domain);
     if (!known)
-        known = nsight_map_find(&nsight->domains, -1, domain);
+        known = imp_map_find(&nsight->domains, -1, domain);
     if (known) {
         *number = *known;
         return 0;
@@ -129,7 +129,7 @@ static int domain_of(struct nsight *nsight, int64_t process, int64_t domain, int
     snprintf(name, sizeof name, "domain %" PRId64, domain);
     const char *text = nsight->label_count < LABELS_MAX ? name : "nvtx:unnamed";
     int code = label(nsight, nsight_domain_is_nccl(nsight, domain) ? "NCCL" : text, number);
-    return code ? code : nsight_map_put(&nsight->domains, -1, domain, *number);
+    return code ? code : imp_map_put(&nsight->domains, -1, domain, *number);
 }
 
 /* "domain" or "domain:category" as a string of the store. */
@@ -141,9 +141,9 @@ static int category_of(struct nsight *nsight, sqlite3_stmt *st, int64_t process,
     if (code)
         return code;
     const int64_t *sub =
-        nsight_map_find(&nsight->categories, domain == STORE_ABSENT ? 0 : domain, category);
+        imp_map_find(&nsight->categories, domain == STORE_ABSENT ? 0 : domain, category);
     int64_t sub_number = sub ? *sub : -1;
-    const int64_t *known = nsight_map_find(&nsight->joined, number, sub_number);
+    const int64_t *known = imp_map_find(&nsight->joined, number, sub_number);
     if (known) {
         *string = *known;
         return 0;
@@ -152,7 +152,7 @@ static int category_of(struct nsight *nsight, sqlite3_stmt *st, int64_t process,
     if (sub)
         snprintf(name + used, sizeof name - (size_t)used, ":%s", nsight->label[*sub]);
     code = nsight_intern(nsight, name, string);
-    return code ? code : nsight_map_put(&nsight->joined, number, sub_number, *string);
+    return code ? code : imp_map_put(&nsight->joined, number, sub_number, *string);
 }
 
 /* ---- PyTorch's operators ---------------------------------------------------------------------------------------------------- */

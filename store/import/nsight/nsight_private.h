@@ -16,28 +16,13 @@
 
 #include <stdbool.h>
 
+#include "store/import/input/database.h"
 #include "store/import/input/importer.h"
-#include "store/sqlite_open.h"
+#include "store/import/input/map.h"
 
 #define NSIGHT_NAME_MAX   128 /* of tables */
 #define NSIGHT_COLUMN_MAX 28  /* of one query */
 #define NSIGHT_CACHE      65536
-
-/* ---- a map from two integers to one ---------------------------------------------------------------------------------------- */
-
-struct nsight_map {
-    struct nsight_map_slot {
-        int64_t first, second, value;
-        bool used;
-    } * slot;
-    size_t count, cap; /* cap: 0 or a power of two */
-};
-
-/* NULL: not there. */
-int64_t *nsight_map_find(const struct nsight_map *map, int64_t first, int64_t second);
-/* Sets or replaces. 0 or TACHO_ENOMEM. */
-int nsight_map_put(struct nsight_map *map, int64_t first, int64_t second, int64_t value);
-void nsight_map_free(struct nsight_map *map);
 
 /* ---- state of one file ------------------------------------------------------------------------------------------------------ */
 
@@ -74,15 +59,13 @@ struct nsight_field { /* of a payload schema */
 struct nsight {
     struct imp_run *run;
     store *out;
-    struct store_place place; /* of the file; its folder is -1 before it is opened */
-    sqlite3 *db;
+    struct imp_database database;
     struct tacho_error *err;
     int64_t base;       /* added to every time */
     int64_t bytes;      /* of the file, for progress */
     double bytes_a_row; /* what one row counts for progress */
     double unreported;  /* bytes of progress that wait to be reported */
     int64_t rows;       /* since the last commit */
-    bool stopped;       /* by the user, inside SQLite */
     int64_t lost[NSIGHT_LOSS_COUNT];
     char *host;
 
@@ -90,23 +73,23 @@ struct nsight {
     struct nsight_cached {
         int64_t id, string; /* string 0: an empty place */
     } cache[NSIGHT_CACHE];
-    struct nsight_map processes; /* globalPid >> 24 -> index in process */
+    struct imp_map processes; /* globalPid >> 24 -> index in process */
     struct nsight_process *process;
     size_t process_count, process_cap;
     /* By enum nsight_tracks: threads (global tid), streams (process, device and stream), ranges
      * (process), counters. */
-    struct nsight_map tracks[4];
-    struct nsight_map contexts; /* process, context -> device */
-    struct nsight_map calls;    /* name id of an API call -> string id, negative: of the driver */
-    struct nsight_map records;  /* process, eventSyncId -> correlation of the record */
-    struct nsight_map record_streams;
-    struct nsight_map devices; /* process, device: seen */
-    char **label;              /* names of domains and categories */
+    struct imp_map tracks[4];
+    struct imp_map contexts; /* process, context -> device */
+    struct imp_map calls;    /* name id of an API call -> string id, negative: of the driver */
+    struct imp_map records;  /* process, eventSyncId -> correlation of the record */
+    struct imp_map record_streams;
+    struct imp_map devices; /* process, device: seen */
+    char **label;           /* names of domains and categories */
     size_t label_count;
-    struct nsight_map domains;    /* process or -1, domain -> label */
-    struct nsight_map categories; /* domain, category -> label */
-    struct nsight_map joined;     /* labels of a domain and a category (-1: none) -> string id */
-    struct nsight_field *field;   /* by domain, schema, offset */
+    struct imp_map domains;     /* process or -1, domain -> label */
+    struct imp_map categories;  /* domain, category -> label */
+    struct imp_map joined;      /* labels of a domain and a category (-1: none) -> string id */
+    struct nsight_field *field; /* by domain, schema, offset */
     size_t field_count, field_cap;
     char *text; /* scratch */
     size_t text_cap;
@@ -124,9 +107,6 @@ struct nsight_table {
 
 /* ---- nsight_db.c ------------------------------------------------------------------------------------------------------------ */
 
-/* Opens an untrusted database for reading. */
-int nsight_open(struct nsight *nsight, const char *path);
-void nsight_close(struct nsight *nsight);
 /* The newest of NAME, NAME_V2 ... that has rows; false: there is none. */
 bool nsight_find(struct nsight *nsight, const char *name, char found[NSIGHT_NAME_MAX]);
 /* Number of rows, without counting them: the largest row id. */

@@ -72,7 +72,7 @@ static char *text_where(struct nsight *nsight, const char *name, const char *col
  * if the export has it. */
 int nsight_process(struct nsight *nsight, int64_t global, size_t *index)
 {
-    const int64_t *known = nsight_map_find(&nsight->processes, global >> 24, 0);
+    const int64_t *known = imp_map_find(&nsight->processes, global >> 24, 0);
     if (known) {
         *index = (size_t)*known;
         return 0;
@@ -99,14 +99,14 @@ int nsight_process(struct nsight *nsight, int64_t global, size_t *index)
                                           .program = process->program};
     *index = nsight->process_count++;
     int code = store_process_add(nsight->out, &process->row);
-    return code ? code : nsight_map_put(&nsight->processes, global >> 24, 0, (int64_t)*index);
+    return code ? code : imp_map_put(&nsight->processes, global >> 24, 0, (int64_t)*index);
 }
 
 /* Is the track known by this key? Then *track is its id. */
 static bool track_known(struct nsight *nsight, enum nsight_tracks kind, int64_t first,
                         int64_t second, int64_t *track)
 {
-    const int64_t *known = nsight_map_find(&nsight->tracks[kind], first, second);
+    const int64_t *known = imp_map_find(&nsight->tracks[kind], first, second);
     if (known)
         *track = *known;
     return known != NULL;
@@ -117,7 +117,7 @@ static int track_add(struct nsight *nsight, enum nsight_tracks kind, int64_t fir
 {
     int code = store_track_add(nsight->out, row);
     *track = row->id;
-    return code ? code : nsight_map_put(&nsight->tracks[kind], first, second, row->id);
+    return code ? code : imp_map_put(&nsight->tracks[kind], first, second, row->id);
 }
 
 int nsight_thread(struct nsight *nsight, int64_t tid, int64_t *track)
@@ -146,7 +146,7 @@ int nsight_stream(struct nsight *nsight, size_t process, int64_t device, int64_t
     char name[48], gpu[32];
     if (track_known(nsight, NSIGHT_STREAMS, place, stream, track))
         return 0;
-    int code = nsight_map_put(&nsight->devices, (int64_t)process, device, 1);
+    int code = imp_map_put(&nsight->devices, (int64_t)process, device, 1);
     if (code)
         return code;
     snprintf(gpu, sizeof gpu, "gpu:%" PRId64, device);

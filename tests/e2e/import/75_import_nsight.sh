@@ -175,5 +175,5 @@ for name in nsys_h100_2gpu_1s.sqlite.gz nsys_mfu_2gpu_after.sqlite.gz; do
     done
     [ -z "$(find . -mindepth 1 ! -name "*sqlite*")" ] || fail "left behind: $(ls -A)"
 done
-ls "${TMPDIR:-/tmp}"/tacho-nsight-* > /dev/null 2>&1 && fail "an unpacked export was left behind"
+ls "${TMPDIR:-/tmp}"/tacho-import-* > /dev/null 2>&1 && fail "an unpacked export was left behind"
 exit 0

@@ -657,8 +657,8 @@ static void formats(void **state)
         enum store_format format;
     } cases[] = {{"a.json", " \n{\"traceEvents\":[]}", "", 0, STORE_FORMAT_KINETO},
                  {"b.json", "[", "", 0, STORE_FORMAT_KINETO},
-                 {"c.nsys-rep", "anything", "nsys export", TACHO_ENOTSUP, STORE_FORMAT_NSYS_REP},
-                 {"d.xplane.pb", "\x0a\x0a", "trace.json.gz", TACHO_ENOTSUP, STORE_FORMAT_XPLANE},
+                 {"c.nsys-rep", "anything", "nsys export", TACHO_ENOTSUP, STORE_FORMAT_CONVERT},
+                 {"d.xplane.pb", "\x0a\x0a", "binary mode", TACHO_ENOTSUP, STORE_FORMAT_OTHER},
                  {"e.txt", "hello", "Kineto", TACHO_EFORMAT, STORE_FORMAT_UNKNOWN},
                  {"f.json", "", "record", TACHO_EFORMAT, STORE_FORMAT_UNKNOWN}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

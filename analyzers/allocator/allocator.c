@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The allocator of a device: who holds memory at the peak, what is reserved beyond it and why, what
+ * grows, and what another setting would have given. From PyTorch's memory snapshots.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/allocator/allocator_private.h"
+
+#define DEVICES_MOST  64
+#define HOLDERS_MOST  10
+#define LEAKS_MOST    5
+#define LEAK_QUARTERS 4 /* of the history, in each of which a site must leave something */
+#define LEAK_LEAST    8 /* blocks that a site leaves */
+#define LEAK_BYTES    (1ll << 20)
+#define SAVED_LEAST   2.0 /* % of the reserved peak: less is not worth a setting */
+
+/* ---- categories ------------------------------------------------------------------------------------------------------------- */
+
+enum category {
+    CATEGORY_OPTIMIZER,
+    CATEGORY_GRADIENTS,
+    CATEGORY_ACTIVATIONS,
+    CATEGORY_PARAMETERS,
+    CATEGORY_INPUT,
+    CATEGORY_BEFORE,
+    CATEGORY_OTHER,
+    CATEGORY_COUNT
+};
+
+static const char *const category_names[] = {
+    "optimizer", "gradients", "activations", "parameters", "input", "allocated before the history",
+    "other"};
+
+/* Words of frames that say what an allocation is for: the first row that any frame has counts. */
+static const struct {
+    const char *words[6];
+    enum category category;
+} rules[] = {
+    {{"/optim/", "optimizer", "): zero_grad", "adamw", "): clip_grad"}, CATEGORY_OPTIMIZER},
+    {{"): backward", "_engine_run_backward", "autograd/graph.py", "torch::autograd::Engine",
+      "autograd::generated"},
+     CATEGORY_GRADIENTS},
+    {{"): forward", "_call_impl", "functional.py"}, CATEGORY_ACTIVATIONS},
+    {{"): _apply", "): __init__", "load_state_dict", "): reset_parameters", "/nn/init.py"},
+     CATEGORY_PARAMETERS},
+    {{"dataloader", "): collate", "pin_memory", "): get_batch"}, CATEGORY_INPUT},
+};
+#define RULES (sizeof rules / sizeof *rules)
+
+/* What an allocation with this stack is for. */
+static enum category category_of(const struct an_trace *trace, uint32_t stack)
+{
+    size_t best = RULES;
+    int levels = AN_DEPTH_MAX;
+    if (stack == AN_NONE)
+        return CATEGORY_BEFORE;
+    for (; stack != AN_NONE && stack < trace->stack.count && levels--;
+         stack = trace->stack.parent[stack]) {
+        const char *frame = an_trace_name(trace, trace->stack.frame[stack]);
+        for (size_t rule = 0; rule < best; rule++)
+            for (size_t i = 0; i < 6 && rules[rule].words[i]; i++)
+                if (strstr(frame, rules[rule].words[i])) {
+                    best = rule;
+                    break;
+                }
+    }
+    return best < RULES ? rules[best].category : CATEGORY_OTHER;
+}
+
+/* ---- the peak --------------------------------------------------------------------------------------------------------------- */
+
+/* Finds when most bytes were asked for, and how many. */
+static void find_peak(const struct history *history, struct an_allocator_device *out)
+{
+    int64_t now = 0, reserved = 0;
+    for (size_t i = 0; i < history->event_count; i++) {
+        const struct history_event *event = &history->event[i];
+        if (event->kind == HISTORY_FAILED)
+            continue;
+        const struct history_life *life = &history->life[event->life];
+        int64_t bytes = event->kind == HISTORY_END ? -life->bytes : life->bytes;
+        if (life->segment)
+            reserved += bytes;
+        else
+            now += bytes;
+        if (reserved > out->reserved_peak)
+            out->reserved_peak = reserved;
+        if (now > out->requested_peak) {
+            out->requested_peak = now;
+            out->peak_time = life->given ? history->first : event->time;
+        }
+    }
+    out->requested = now;
+    out->reserved = reserved;
+}
+
+static int holder_order(const void *left, const void *right)
+{
+    const struct an_holder *first = left, *second = right;
+    return AN_COMPARE(second->bytes, first->bytes);
+}
+
+/* Adds up what is alive at the peak, by place in the program and by category. */
+static int find_holders(struct an_context *context, const struct history *history,
+                        struct an_allocator_device *out)
+{
+    const struct an_trace *trace = context->trace;
+    struct an_holder *by_name = calloc(trace->string_count + 1, sizeof *by_name);
+    struct an_holder by_category[CATEGORY_COUNT] = {{0}};
+    size_t names = 0, categories = 0;
+    if (!by_name)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < history->life_count; i++) {
+        const struct history_life *life = &history->life[i];
+        if (life->segment || (life->start > out->peak_time && !life->given) ||
+            life->end <= out->peak_time || life->name >= trace->string_count)
+            continue;
+        enum category category = category_of(trace, life->stack);
+        struct an_holder *sums[] = {&by_name[life->name], &by_category[category]};
+        by_name[life->name].name = trace->string[life->name];
+        by_name[life->name].category = category_names[category];
+        by_category[category].name = by_category[category].category = category_names[category];
+        for (size_t k = 0; k < 2; k++) {
+            sums[k]->bytes += life->bytes;
+            sums[k]->blocks++;
+        }
+    }
+    for (size_t i = 0; i < trace->string_count; i++)
+        if (by_name[i].blocks)
+            by_name[names++] = by_name[i];
+    for (size_t i = 0; i < CATEGORY_COUNT; i++)
+        if (by_category[i].blocks)
+            by_category[categories++] = by_category[i];
+    qsort(by_name, names, sizeof *by_name, holder_order);
+    qsort(by_category, categories, sizeof *by_category, holder_order);
+    out->holder_count = names < HOLDERS_MOST ? names : HOLDERS_MOST;
+    out->holder = an_arena_copy(context->arena, by_name, out->holder_count * sizeof *by_name);
+    out->category_count = categories;
+    out->category = an_arena_copy(context->arena, by_category, categories * sizeof *by_category);
+    free(by_name);
+    return out->holder && out->category ? 0 : TACHO_ENOMEM;
+}
+
+/* ---- what grows ------------------------------------------------------------------------------------------------------------- */
+
+struct site {
+    uint32_t name, quarters;
+    int64_t blocks, bytes;
+};
+
+/* Finds places in the program that leave blocks behind in every quarter of the history: a leak.
+ * What is made once, as the state of an optimizer, lies in one quarter. */
+static int find_leaks(struct an_context *context, const struct history *history,
+                      struct an_allocator_device *out)
+{
+    const struct an_trace *trace = context->trace;
+    struct site *sites = calloc(trace->string_count + 1, sizeof *sites);
+    struct an_holder leaks[LEAKS_MOST];
+    int64_t last = history->first + 1;
+    if (!sites)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < history->event_count; i++)
+        last = history->event[i].time > last ? history->event[i].time : last;
+    for (size_t i = 0; i < history->life_count; i++) {
+        const struct history_life *life = &history->life[i];
+        if (life->segment || life->given || life->end != INT64_MAX || life->stack == AN_NONE ||
+            life->name >= trace->string_count)
+            continue;
+        double part = (double)(life->start - history->first) / (double)(last - history->first);
+        int quarter = (int)(part * LEAK_QUARTERS);
+        struct site *site = &sites[life->name];
+        site->quarters |= 1u << (quarter < LEAK_QUARTERS ? quarter : LEAK_QUARTERS - 1);
+        site->blocks++;
+        site->bytes += life->bytes;
+    }
+    for (size_t i = 0; i < trace->string_count && out->leak_count < LEAKS_MOST; i++)
+        if (sites[i].quarters == (1u << LEAK_QUARTERS) - 1 && sites[i].blocks >= LEAK_LEAST &&
+            sites[i].bytes >= LEAK_BYTES)
+            leaks[out->leak_count++] =
+                (struct an_holder){trace->string[i], "", sites[i].bytes, sites[i].blocks};
+    qsort(leaks, out->leak_count, sizeof *leaks, holder_order);
+    out->leak = an_arena_copy(context->arena, leaks, out->leak_count * sizeof *leaks);
+    free(sites);
+    return out->leak ? 0 : TACHO_ENOMEM;
+}
+
+/* ---- settings --------------------------------------------------------------------------------------------------------------- */
+
+/* The settings of the recording, by the run keys of the importer. */
+static struct caching_settings recorded_settings(const struct an_trace *trace)
+{
+    const char *split = an_trace_key(trace, "allocator.max_split_size"),
+               *expandable = an_trace_key(trace, "allocator.expandable_segments");
+    int64_t bytes = split ? strtoll(split, NULL, 10) : -1;
+    return (struct caching_settings){.expandable = expandable && *expandable == '1',
+                                     .max_split = bytes > 0 ? bytes : CACHING_UNLIMITED};
+}
+
+static const struct {
+    const char *text;
+    struct caching_settings settings;
+} tried[] = {
+    {"expandable_segments:True", {.expandable = true, .max_split = CACHING_UNLIMITED}},
+    {"max_split_size_mb:64", {.max_split = 64ll << 20}},
+    {"max_split_size_mb:128", {.max_split = 128ll << 20}},
+    {"max_split_size_mb:256", {.max_split = 256ll << 20}},
+    {"max_split_size_mb:512", {.max_split = 512ll << 20}},
+    {"roundup_power2_divisions:4", {.max_split = CACHING_UNLIMITED, .power2_divisions = 4}},
+    {"roundup_power2_divisions:16", {.max_split = CACHING_UNLIMITED, .power2_divisions = 16}},
+};
+#define TRIED (sizeof tried / sizeof *tried)
+
+static const char *fits_text(int fits)
+{
+    if (fits < 0)
+        return NULL;
+    return fits ? "yes" : "no";
+}
+
+/* Segments that the history asked the driver for. */
+static int64_t requests_recorded(const struct history *history)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < history->life_count; i++)
+        count += history->life[i].segment && !history->life[i].given;
+    return count;
+}
+
+/* Replays the history as it was, and under each setting. */
+static int try_settings(struct an_context *context, const struct history *history,
+                        struct an_allocator_device *out)
+{
+    struct an_allocator_setting *rows = an_arena_zero(context->arena, TRIED + 1, sizeof *rows);
+    struct caching_settings recorded = recorded_settings(context->trace);
+    struct replay replay;
+    int64_t capacity = 0;
+    int rc = rows ? history_replay(history, &recorded, true, &capacity, &replay) : TACHO_ENOMEM;
+    if (rc)
+        return rc;
+    rows[0] = (struct an_allocator_setting){
+        "as recorded", replay.totals.reserved_peak, replay.totals.requests,
+        an_num_none("it is the recorded setting"), fits_text(replay.fits)};
+    out->allocated_peak = replay.totals.allocated_peak;
+    out->allocated = replay.totals.allocated;
+    out->free = replay.totals.free;
+    out->largest_free = replay.totals.largest_free;
+    out->inactive_split = replay.totals.inactive_split;
+    out->replayed = replay.allocs;
+    out->matched = replay.matched;
+    out->exact = replay.matched == replay.allocs &&
+                 replay.totals.reserved_peak == out->reserved_peak &&
+                 replay.totals.requests == requests_recorded(history);
+    out->fragmentation = an_num_if(replay.totals.free > 0,
+                                   1 - (double)replay.totals.largest_free /
+                                           (double)(replay.totals.free ? replay.totals.free : 1),
+                                   "no free memory is reserved");
+    out->setting = rows;
+    out->setting_count = 1;
+    out->best = SIZE_MAX;
+    for (size_t i = 0; i < TRIED && !rc; i++) {
+        rc = history_replay(history, &tried[i].settings, false, &capacity, &replay);
+        double saved = out->reserved_peak > 0
+                           ? 100.0 * (double)(out->reserved_peak - replay.totals.reserved_peak) /
+                                 (double)out->reserved_peak
+                           : 0;
+        rows[out->setting_count++] = (struct an_allocator_setting){
+            tried[i].text, replay.totals.reserved_peak, replay.totals.requests, an_num(saved),
+            fits_text(replay.fits)};
+        const struct an_allocator_setting *best = out->best == SIZE_MAX ? NULL : &rows[out->best];
+        bool rescues = replay.fits == 1 && (!best || strcmp(best->fits ? best->fits : "", "yes"));
+        if (rescues || (saved >= SAVED_LEAST && (!best || saved > best->saved_pct.value) &&
+                        (!best || !best->fits || strcmp(best->fits, "yes") || replay.fits == 1)))
+            out->best = i + 1;
+    }
+    return rc;
+}
+
+/* ---- the analyzer ----------------------------------------------------------------------------------------------------------- */
+
+static int look_at_device(struct an_context *context, int64_t number,
+                          struct an_allocator_device *out, bool *any)
+{
+    struct history history;
+    char device[32];
+    snprintf(device, sizeof device, "gpu:%" PRId64, number);
+    int rc = history_read(context->trace, device, &history);
+    *any = !rc && history.life_count > 0;
+    if (*any) {
+        *out = (struct an_allocator_device){.device = number,
+                                            .events = (int64_t)history.event_count,
+                                            .failed = (int64_t)history.failure_count};
+        if (history.failure_count)
+            out->failed_bytes = history.failure[0].bytes;
+        for (size_t i = 0; i < history.life_count; i++)
+            out->segments += history.life[i].segment && history.life[i].end == INT64_MAX;
+        find_peak(&history, out);
+        rc = find_holders(context, &history, out);
+        rc = rc ? rc : find_leaks(context, &history, out);
+        rc = rc ? rc : try_settings(context, &history, out);
+    }
+    history_clear(&history);
+    return rc;
+}
+
+static int allocator_run(struct an_context *context)
+{
+    struct an_allocator *allocator = &context->result->allocator;
+    struct an_allocator_device *device =
+        an_arena_zero(context->arena, DEVICES_MOST, sizeof *device);
+    const char *tool = an_trace_key(context->trace, "source.tool");
+    int rc = device ? 0 : TACHO_ENOMEM;
+    allocator->reason = "no history of an allocator; give a file of "
+                        "torch.cuda.memory._dump_snapshot()";
+    if (!tool || strcmp(tool, "PyTorch memory snapshot") != 0)
+        return rc;
+    for (int64_t number = 0; number < DEVICES_MOST && !rc; number++) {
+        bool any;
+        rc = look_at_device(context, number, &device[allocator->device_count], &any);
+        allocator->device_count += !rc && any;
+    }
+    allocator->device = device;
+    if (allocator->device_count)
+        allocator->reason = NULL;
+    return rc;
+}
+
+static void allocator_absent(struct an_context *context, const char *reason)
+{
+    context->result->allocator.reason = reason;
+}
+
+const struct an_analyzer an_allocating = {
+    .name = "allocator",
+    .help = "who holds the memory of a device at its peak, fragmentation, what settings would give",
+    .after = "steps",
+    .needs = AN_INPUT_SLICES,
+    .run = allocator_run,
+    .absent = allocator_absent,
+};

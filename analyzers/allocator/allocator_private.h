@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/allocator/: the recorded history of one device as a list of events.
+ */
+#ifndef ANALYZERS_ALLOCATOR_PRIVATE_H
+#define ANALYZERS_ALLOCATOR_PRIVATE_H
+
+#include "analyzers/allocator/caching_model.h"
+#include "analyzers/steps/context.h"
+
+/* One block or segment of the history. */
+struct history_life {
+    int64_t start, end;                    /* end INT64_MAX: it is still there */
+    int64_t address, bytes, block, stream; /* block: bytes of the whole block, 0: not known */
+    uint32_t name, stack;                  /* string, stack; AN_NONE */
+    bool segment, large, given;            /* given: it is there before the first event */
+    int64_t handle;                        /* of the model; -1 */
+};
+
+enum history_kind { HISTORY_SEGMENT, HISTORY_BLOCK, HISTORY_END, HISTORY_FAILED };
+
+struct history_event {
+    int64_t time;
+    enum history_kind kind;
+    uint32_t life;
+};
+
+struct history {
+    int64_t device, first;
+    struct history_life *life;
+    size_t life_count, life_room;
+    struct history_event *event; /* by time */
+    size_t event_count, event_room;
+    /* Requests that failed. */
+    struct history_failure {
+        int64_t time, bytes, device_free;
+    } * failure;
+    size_t failure_count, failure_room;
+};
+
+/* Reads the tracks of a device. 0 or TACHO_ENOMEM. */
+int history_read(const struct an_trace *trace, const char *device, struct history *history);
+void history_clear(struct history *history);
+
+struct replay {
+    struct caching_totals totals;
+    int64_t allocs, matched, reserved_peak;
+    bool failed; /* out of memory */
+    int fits;    /* -1: no request failed; 0, 1: the one that failed */
+};
+
+/* Replays a history under some settings. `recorded`: addresses of new segments are those of the
+ * history. *capacity: bytes that the device had for segments when a request failed; set by the
+ * recorded replay. */
+int history_replay(const struct history *history, const struct caching_settings *settings,
+                   bool recorded, int64_t *capacity, struct replay *out);
+
+#endif

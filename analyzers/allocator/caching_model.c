@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The model of the caching allocator: blocks in a list for each segment, free blocks in a tree by
+ * stream, pool, size and address.
+ */
+#include "analyzers/allocator/caching_model.h"
+
+#include <stdlib.h>
+
+#define MIN_BLOCK   512
+#define SMALL_MOST  (1ll << 20)  /* requests up to it come from small segments */
+#define SMALL_ROOM  (2ll << 20)  /* bytes of a small segment */
+#define LARGE_ROOM  (20ll << 20) /* bytes of a segment for middling requests */
+#define LARGE_LEAST (10ll << 20) /* requests from here on get a segment of their own size */
+#define LARGE_ROUND (2ll << 20)
+#define NONE        UINT32_MAX
+#define MADE_UP     (1ll << 50) /* addresses of segments that no history names begin here */
+
+struct block {
+    int64_t address, bytes, requested, stream;
+    uint32_t previous, next;        /* in the segment */
+    uint32_t left, right, priority; /* in the tree of free blocks */
+    bool large, used, dead;
+};
+
+struct expected {
+    int64_t address, bytes;
+    bool taken;
+};
+
+struct caching_model {
+    struct caching_settings settings;
+    struct block *block;
+    uint32_t count, room, root, hint, unused; /* unused: first of the dead ones, linked by `next` */
+    uint64_t random;
+    struct expected *expected;
+    size_t expected_count, expected_room, expected_first;
+    int64_t made_up;
+    /* With expandable segments each stream and pool has one, which grows at its end. */
+    struct tail {
+        int64_t stream;
+        bool large;
+        uint32_t last; /* block at its end */
+    } * tail;
+    size_t tail_count, tail_room;
+    struct caching_totals totals;
+};
+
+struct caching_model *caching_new(const struct caching_settings *settings)
+{
+    struct caching_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return NULL;
+    model->settings = *settings;
+    model->root = model->unused = NONE;
+    model->random = 0x9e3779b97f4a7c15u;
+    model->made_up = MADE_UP;
+    return model;
+}
+
+void caching_free_all(struct caching_model *model)
+{
+    if (!model)
+        return;
+    free(model->block);
+    free(model->expected);
+    free(model->tail);
+    free(model);
+}
+
+int64_t caching_round(const struct caching_settings *settings, int64_t bytes)
+{
+    int64_t divisions = settings->power2_divisions, power = 1;
+    if (bytes < MIN_BLOCK)
+        return MIN_BLOCK;
+    if (divisions > 1 && bytes > MIN_BLOCK * divisions) {
+        while (power <= bytes / 2)
+            power *= 2;
+        if (power == bytes)
+            return bytes;
+        int64_t part = power / divisions;
+        return part ? power + (bytes - power + part - 1) / part * part : 2 * power;
+    }
+    return (bytes + MIN_BLOCK - 1) / MIN_BLOCK * MIN_BLOCK;
+}
+
+/* Bytes that the driver is asked for to serve a rounded request. */
+static int64_t segment_bytes(int64_t bytes)
+{
+    if (bytes <= SMALL_MOST)
+        return SMALL_ROOM;
+    if (bytes < LARGE_LEAST)
+        return LARGE_ROOM;
+    return (bytes + LARGE_ROUND - 1) / LARGE_ROUND * LARGE_ROUND;
+}
+
+/* ---- the tree of free blocks: a treap ------------------------------------------------------------------------------------- */
+
+static int order(const struct block *left, const struct block *right)
+{
+    if (left->large != right->large)
+        return left->large ? 1 : -1;
+    if (left->stream != right->stream)
+        return left->stream < right->stream ? -1 : 1;
+    if (left->bytes != right->bytes)
+        return left->bytes < right->bytes ? -1 : 1;
+    return (left->address > right->address) - (left->address < right->address);
+}
+
+/* Splits the tree `at` into the blocks below `key` and the others. */
+static void tree_split(struct caching_model *model, uint32_t at, const struct block *key,
+                       uint32_t *low, uint32_t *high)
+{
+    uint32_t *to_low = low, *to_high = high;
+    while (at != NONE) {
+        struct block *block = &model->block[at];
+        if (order(block, key) < 0) {
+            *to_low = at;
+            to_low = &block->right;
+            at = block->right;
+        } else {
+            *to_high = at;
+            to_high = &block->left;
+            at = block->left;
+        }
+    }
+    *to_low = *to_high = NONE;
+}
+
+static void tree_insert(struct caching_model *model, uint32_t index)
+{
+    struct block *block = &model->block[index];
+    uint32_t *place = &model->root;
+    model->random = model->random * 6364136223846793005u + 1442695040888963407u;
+    block->priority = (uint32_t)(model->random >> 32);
+    while (*place != NONE && model->block[*place].priority >= block->priority)
+        place = order(&model->block[*place], block) < 0 ? &model->block[*place].right
+                                                        : &model->block[*place].left;
+    tree_split(model, *place, block, &block->left, &block->right);
+    *place = index;
+}
+
+static void tree_remove(struct caching_model *model, uint32_t index)
+{
+    uint32_t *place = &model->root, left, right;
+    while (*place != NONE && *place != index)
+        place = order(&model->block[*place], &model->block[index]) < 0 ? &model->block[*place].right
+                                                                       : &model->block[*place].left;
+    if (*place == NONE)
+        return;
+    left = model->block[index].left;
+    right = model->block[index].right;
+    while (left != NONE && right != NONE) { /* merges the two subtrees, the higher priority up */
+        if (model->block[left].priority > model->block[right].priority) {
+            *place = left;
+            place = &model->block[left].right;
+            left = *place;
+        } else {
+            *place = right;
+            place = &model->block[right].left;
+            right = *place;
+        }
+    }
+    *place = left != NONE ? left : right;
+}
+
+/* The smallest free block that is not below the key; NONE. */
+static uint32_t tree_at_least(const struct caching_model *model, const struct block *key)
+{
+    uint32_t best = NONE;
+    for (uint32_t at = model->root; at != NONE;) {
+        if (order(&model->block[at], key) < 0) {
+            at = model->block[at].right;
+        } else {
+            best = at;
+            at = model->block[at].left;
+        }
+    }
+    return best;
+}
+
+/* ---- blocks ----------------------------------------------------------------------------------------------------------------- */
+
+/* A new block; NONE: out of memory. */
+static uint32_t block_new(struct caching_model *model, struct block like)
+{
+    uint32_t index = model->unused;
+    if (index != NONE) {
+        model->unused = model->block[index].next;
+    } else {
+        if (model->count == model->room) {
+            uint32_t room = model->room ? 2 * model->room : 1024;
+            struct block *bigger =
+                room > UINT32_MAX / 2 ? NULL : realloc(model->block, room * sizeof *bigger);
+            if (!bigger)
+                return NONE;
+            model->block = bigger;
+            model->room = room;
+        }
+        index = model->count++;
+    }
+    model->block[index] = like;
+    return index;
+}
+
+static void block_drop(struct caching_model *model, uint32_t index)
+{
+    model->block[index].dead = true;
+    model->block[index].next = model->unused;
+    model->unused = index;
+}
+
+/* Splits a free block that is not in the tree: the first `bytes` stay, the rest becomes a free
+ * block of its own. False: out of memory. */
+static bool split(struct caching_model *model, uint32_t index, int64_t bytes)
+{
+    struct block rest = model->block[index];
+    if (rest.bytes == bytes)
+        return true;
+    rest.address += bytes;
+    rest.bytes -= bytes;
+    rest.used = false;
+    rest.previous = index;
+    uint32_t made = block_new(model, rest);
+    if (made == NONE)
+        return false;
+    model->block[index].bytes = bytes;
+    model->block[index].next = made;
+    if (rest.next != NONE)
+        model->block[rest.next].previous = made;
+    for (size_t i = 0; i < model->tail_count; i++)
+        if (model->tail[i].last == index)
+            model->tail[i].last = made;
+    tree_insert(model, made);
+    return true;
+}
+
+/* Merges a free block into the free one before it, which is in the tree; both become one outside of
+ * the tree. */
+static uint32_t merge_with_next(struct caching_model *model, uint32_t index)
+{
+    struct block *block = &model->block[index];
+    uint32_t next = block->next;
+    block->bytes += model->block[next].bytes;
+    block->next = model->block[next].next;
+    if (block->next != NONE)
+        model->block[block->next].previous = index;
+    for (size_t i = 0; i < model->tail_count; i++)
+        if (model->tail[i].last == next)
+            model->tail[i].last = index;
+    block_drop(model, next);
+    return index;
+}
+
+static void take(struct caching_model *model, uint32_t index, int64_t requested)
+{
+    struct block *block = &model->block[index];
+    struct caching_totals *totals = &model->totals;
+    block->used = true;
+    block->requested = requested;
+    totals->allocated += block->bytes;
+    totals->requested += requested;
+    if (totals->allocated > totals->allocated_peak)
+        totals->allocated_peak = totals->allocated;
+}
+
+static void reserve(struct caching_model *model, int64_t bytes)
+{
+    struct caching_totals *totals = &model->totals;
+    totals->reserved += bytes;
+    if (totals->reserved > totals->reserved_peak)
+        totals->reserved_peak = totals->reserved;
+}
+
+void caching_free(struct caching_model *model, int64_t handle)
+{
+    uint32_t index = (uint32_t)handle;
+    if (handle < 0 || index >= model->count || !model->block[index].used)
+        return;
+    struct block *block = &model->block[index];
+    block->used = false;
+    model->totals.allocated -= block->bytes;
+    model->totals.requested -= block->requested;
+    uint32_t next = block->next, previous = block->previous;
+    if (next != NONE && !model->block[next].used) {
+        tree_remove(model, next);
+        merge_with_next(model, index);
+    }
+    if (previous != NONE && !model->block[previous].used) {
+        tree_remove(model, previous);
+        index = merge_with_next(model, previous);
+    }
+    tree_insert(model, index);
+}
+
+/* ---- segments --------------------------------------------------------------------------------------------------------------- */
+
+int caching_segment_given(struct caching_model *model, int64_t address, int64_t bytes,
+                          int64_t stream, bool large)
+{
+    uint32_t index = block_new(model, (struct block){.address = address,
+                                                     .bytes = bytes,
+                                                     .stream = stream,
+                                                     .previous = NONE,
+                                                     .next = NONE,
+                                                     .large = large});
+    if (index == NONE)
+        return -1;
+    tree_insert(model, index);
+    reserve(model, bytes);
+    return 0;
+}
+
+int caching_segment_expected(struct caching_model *model, int64_t address, int64_t bytes)
+{
+    if (model->expected_count == model->expected_room) {
+        size_t room = model->expected_room ? 2 * model->expected_room : 256;
+        struct expected *bigger = realloc(model->expected, room * sizeof *bigger);
+        if (!bigger)
+            return -1;
+        model->expected = bigger;
+        model->expected_room = room;
+    }
+    model->expected[model->expected_count++] = (struct expected){address, bytes, false};
+    return 0;
+}
+
+/* The address of a new segment: that of the next one of this size that the history names. */
+static int64_t segment_address(struct caching_model *model, int64_t bytes)
+{
+    for (size_t i = model->expected_first; i < model->expected_count; i++) {
+        struct expected *expected = &model->expected[i];
+        if (expected->taken || expected->bytes != bytes)
+            continue;
+        expected->taken = true;
+        while (model->expected_first < model->expected_count &&
+               model->expected[model->expected_first].taken)
+            model->expected_first++;
+        return expected->address;
+    }
+    int64_t address = model->made_up;
+    model->made_up += bytes + LARGE_ROUND;
+    return address;
+}
+
+static bool is_free_at(const struct caching_model *model, uint32_t index, int64_t address)
+{
+    const struct block *block = &model->block[index];
+    return !block->dead && !block->used && address >= block->address &&
+           address < block->address + block->bytes;
+}
+
+/* The free block that covers an address; NONE. Only for what is there at the beginning: blocks are
+ * given by address, so the rest of the block before is looked at first. */
+static uint32_t free_at(const struct caching_model *model, int64_t address)
+{
+    if (model->hint < model->count && is_free_at(model, model->hint, address))
+        return model->hint;
+    for (uint32_t i = 0; i < model->count; i++) {
+        if (is_free_at(model, i, address))
+            return i;
+    }
+    return NONE;
+}
+
+int64_t caching_block_given(struct caching_model *model, int64_t address, int64_t requested,
+                            int64_t bytes)
+{
+    uint32_t index = free_at(model, address);
+    if (index == NONE)
+        return -1;
+    tree_remove(model, index);
+    int64_t before = address - model->block[index].address;
+    if (before > 0) {
+        if (!split(model, index, before))
+            return -1;
+        tree_insert(model, index);
+        index = model->block[index].next;
+        tree_remove(model, index);
+    }
+    int64_t room = model->block[index].bytes;
+    bytes = bytes > 0 ? bytes : caching_round(&model->settings, requested);
+    if (bytes < room && !split(model, index, bytes))
+        return -1;
+    take(model, index, requested);
+    model->hint = model->block[index].next;
+    return index;
+}
+
+void caching_release(struct caching_model *model, int64_t address)
+{
+    bool found = false;
+    for (int all = 0; all < 2 && !found; all++)
+        for (uint32_t i = 0; i < model->count; i++) {
+            struct block *block = &model->block[i];
+            if (block->dead || block->used || block->previous != NONE || block->next != NONE ||
+                (!all && block->address != address))
+                continue;
+            found = true;
+            tree_remove(model, i);
+            model->totals.reserved -= block->bytes;
+            for (size_t k = 0; k < model->tail_count; k++)
+                if (model->tail[k].last == i)
+                    model->tail[k--] = model->tail[--model->tail_count];
+            block_drop(model, i);
+            if (!all)
+                return;
+        }
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------------------------- */
+
+/* The free block that a request gets; NONE: a segment is needed. */
+static uint32_t find_free(const struct caching_model *model, int64_t bytes, int64_t stream,
+                          bool large)
+{
+    struct block key = {.bytes = bytes, .stream = stream, .large = large, .address = INT64_MIN};
+    uint32_t index = tree_at_least(model, &key);
+    int64_t most = model->settings.max_split;
+    if (index == NONE || model->block[index].stream != stream || model->block[index].large != large)
+        return NONE;
+    int64_t found = model->block[index].bytes;
+    if (bytes < most && found >= most) /* kept for requests that are as large */
+        return NONE;
+    return bytes >= most && found >= bytes + LARGE_ROOM ? NONE : index;
+}
+
+static bool should_split(const struct caching_model *model, const struct block *block,
+                         int64_t bytes)
+{
+    int64_t rest = block->bytes - bytes;
+    if (!block->large || model->settings.expandable)
+        return rest >= MIN_BLOCK;
+    return bytes < model->settings.max_split && rest > SMALL_MOST;
+}
+
+/* Makes the segment of a stream and pool longer, so that its end holds the request. NONE: out of
+ * memory. */
+static uint32_t expand(struct caching_model *model, int64_t bytes, int64_t stream, bool large)
+{
+    int64_t granule = large ? LARGE_ROOM : SMALL_ROOM;
+    struct tail *tail = NULL;
+    for (size_t i = 0; i < model->tail_count; i++)
+        if (model->tail[i].stream == stream && model->tail[i].large == large)
+            tail = &model->tail[i];
+    bool at_end = tail && !model->block[tail->last].used;
+    int64_t missing = bytes - (at_end ? model->block[tail->last].bytes : 0);
+    missing = (missing + granule - 1) / granule * granule;
+    reserve(model, missing);
+    model->totals.requests++;
+    if (at_end) {
+        tree_remove(model, tail->last);
+        model->block[tail->last].bytes += missing;
+        return tail->last;
+    }
+    struct block made = {.bytes = missing,
+                         .stream = stream,
+                         .large = large,
+                         .previous = tail ? tail->last : NONE,
+                         .next = NONE};
+    if (tail)
+        made.address = model->block[tail->last].address + model->block[tail->last].bytes;
+    else
+        made.address = model->made_up + (int64_t)model->tail_count * (1ll << 45);
+    uint32_t index = block_new(model, made);
+    if (index == NONE)
+        return NONE;
+    if (tail) {
+        model->block[tail->last].next = index;
+        tail->last = index;
+        return index;
+    }
+    if (model->tail_count == model->tail_room) {
+        size_t room = model->tail_room ? 2 * model->tail_room : 8;
+        struct tail *bigger = realloc(model->tail, room * sizeof *bigger);
+        if (!bigger)
+            return NONE;
+        model->tail = bigger;
+        model->tail_room = room;
+    }
+    model->tail[model->tail_count++] = (struct tail){stream, large, index};
+    return index;
+}
+
+/* A new segment as one free block outside of the tree. */
+static uint32_t ask_driver(struct caching_model *model, int64_t bytes, int64_t stream, bool large)
+{
+    if (model->settings.expandable)
+        return expand(model, bytes, stream, large);
+    int64_t room = segment_bytes(bytes);
+    reserve(model, room);
+    model->totals.requests++;
+    return block_new(model, (struct block){.address = segment_address(model, room),
+                                           .bytes = room,
+                                           .stream = stream,
+                                           .large = large,
+                                           .previous = NONE,
+                                           .next = NONE});
+}
+
+int64_t caching_alloc(struct caching_model *model, int64_t requested, int64_t stream, int64_t *at)
+{
+    int64_t bytes = caching_round(&model->settings, requested);
+    bool large = bytes > SMALL_MOST;
+    uint32_t index = find_free(model, bytes, stream, large);
+    if (index != NONE)
+        tree_remove(model, index);
+    else
+        index = ask_driver(model, bytes, stream, large);
+    if (index == NONE ||
+        (should_split(model, &model->block[index], bytes) && !split(model, index, bytes)))
+        return -1;
+    take(model, index, requested);
+    *at = model->block[index].address;
+    return index;
+}
+
+struct caching_totals caching_totals(const struct caching_model *model)
+{
+    struct caching_totals totals = model->totals;
+    for (uint32_t i = 0; i < model->count; i++) {
+        const struct block *block = &model->block[i];
+        if (block->dead || block->used)
+            continue;
+        totals.free += block->bytes;
+        totals.largest_free =
+            block->bytes > totals.largest_free ? block->bytes : totals.largest_free;
+        if (block->previous != NONE || block->next != NONE)
+            totals.inactive_split += block->bytes;
+    }
+    return totals;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/allocator/: a model of PyTorch's caching allocator of one device, which
+ * replays recorded allocations under other settings. It follows c10/cuda/CUDACachingAllocator.cpp
+ * (version 2.x): sizes are rounded to 512 bytes, the smallest block of the same stream and pool
+ * that fits is taken (of equal ones that with the lowest address), its rest is split off or not,
+ * freed neighbours are merged, and a segment is asked of the driver when nothing fits.
+ */
+#ifndef ANALYZERS_ALLOCATOR_CACHING_MODEL_H
+#define ANALYZERS_ALLOCATOR_CACHING_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CACHING_UNLIMITED INT64_MAX
+
+struct caching_settings {
+    bool expandable;          /* expandable_segments */
+    int64_t max_split;        /* bytes; CACHING_UNLIMITED: no limit (max_split_size_mb) */
+    int64_t power2_divisions; /* 0: none (roundup_power2_divisions) */
+};
+
+struct caching_model;
+
+/* NULL: out of memory. */
+struct caching_model *caching_new(const struct caching_settings *settings);
+void caching_free_all(struct caching_model *model); /* NULL is fine */
+
+/* A segment that exists already, or one that the history asked for: the next request that needs a
+ * segment of this size gets this address. -1: out of memory. */
+int caching_segment_given(struct caching_model *model, int64_t address, int64_t bytes,
+                          int64_t stream, bool large);
+int caching_segment_expected(struct caching_model *model, int64_t address, int64_t bytes);
+/* A block that is in use already. `block`: its bytes, 0: those of a new one. -1: no segment holds
+ * it. Otherwise as caching_alloc. */
+int64_t caching_block_given(struct caching_model *model, int64_t address, int64_t requested,
+                            int64_t block);
+/* A handle, -1: out of memory. *at: the address of the block. */
+int64_t caching_alloc(struct caching_model *model, int64_t requested, int64_t stream, int64_t *at);
+void caching_free(struct caching_model *model, int64_t handle);
+/* The history gives a segment back to the driver: the one at this address if it is free; where the
+ * model has none there, all segments that are free (empty_cache()). */
+void caching_release(struct caching_model *model, int64_t address);
+
+struct caching_totals {
+    int64_t reserved, allocated, requested; /* bytes now: of segments, of blocks, as asked for */
+    int64_t reserved_peak, allocated_peak;
+    int64_t requests; /* segments that the driver was asked for */
+    int64_t free, largest_free;
+    int64_t inactive_split; /* bytes of free blocks that share a segment with blocks in use */
+};
+struct caching_totals caching_totals(const struct caching_model *model);
+int64_t caching_round(const struct caching_settings *settings, int64_t bytes);
+
+#endif

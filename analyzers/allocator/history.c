@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The recorded history of an allocator: read from the run, and replayed through the model.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/allocator/allocator_private.h"
+
+#define SLACK_MOST (1ll << 20) /* what a large block keeps beyond the request */
+
+/* ---- reading ---------------------------------------------------------------------------------------------------------------- */
+
+/* A number in a payload: what follows "key":; `none` if it is not there. */
+static int64_t payload_number(const char *payload, const char *key, int64_t none)
+{
+    const char *found = strstr(payload, key);
+    return found ? strtoll(found + strlen(key), NULL, 10) : none;
+}
+
+static int add_failure(const struct an_trace *trace, size_t slice, const struct an_detail *detail,
+                       struct history *history)
+{
+    if (an_grow(&history->failure, &history->failure_room, history->failure_count + 1,
+                sizeof *history->failure))
+        return TACHO_ENOMEM;
+    history->failure[history->failure_count++] =
+        (struct history_failure){trace->slice.start[slice], detail->bytes,
+                                 payload_number(detail->payload, "\"device_free\":", STORE_ABSENT)};
+    return 0;
+}
+
+/* Keeps a slice that is the life of a block or segment, or a request that failed. */
+static int add_life(const struct an_trace *trace, size_t slice, struct history *history)
+{
+    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[slice]);
+    if (!detail || detail->bytes < 0)
+        return 0;
+    if (!strcmp(detail->schema, "torch.oom"))
+        return add_failure(trace, slice, detail, history);
+    bool segment = !strcmp(detail->schema, "torch.segment");
+    if (!segment && strcmp(detail->schema, "torch.block") != 0)
+        return 0;
+    int64_t stack = payload_number(detail->payload, "\"stack\":", 0);
+    struct history_life life = {
+        .start = trace->slice.start[slice],
+        .end = trace->slice.dur[slice] == AN_OPEN ? INT64_MAX : an_slice_end(trace, slice),
+        .address = trace->slice.correlation[slice],
+        .bytes = detail->bytes,
+        .block = payload_number(detail->payload, "\"block\":", 0),
+        .stream = payload_number(detail->payload, "\"stream\":", 0),
+        .name = trace->slice.name[slice],
+        .stack = stack > 0 && (size_t)stack <= trace->stack.count ? (uint32_t)stack - 1 : AN_NONE,
+        .segment = segment,
+        .large = segment ? strstr(detail->payload, "\"large\":true") != NULL
+                         : detail->bytes > SLACK_MOST,
+        .handle = -1};
+    if (an_grow(&history->life, &history->life_room, history->life_count + 1,
+                sizeof *history->life))
+        return TACHO_ENOMEM;
+    history->life[history->life_count++] = life;
+    history->first = life.start < history->first ? life.start : history->first;
+    return 0;
+}
+
+/* Segments before blocks, both by address: the order in which what is given is handed over. */
+static int life_order(const void *left, const void *right)
+{
+    const struct history_life *first = left, *second = right;
+    if (first->segment != second->segment)
+        return first->segment ? -1 : 1;
+    return AN_COMPARE(first->address, second->address);
+}
+
+static int event_order(const void *left, const void *right)
+{
+    const struct history_event *first = left, *second = right;
+    if (first->time != second->time)
+        return AN_COMPARE(first->time, second->time);
+    if (first->kind != second->kind)
+        return AN_COMPARE(first->kind, second->kind);
+    return AN_COMPARE(first->life, second->life);
+}
+
+static int add_event(struct history *history, int64_t time, enum history_kind kind, size_t life)
+{
+    if (an_grow(&history->event, &history->event_room, history->event_count + 1,
+                sizeof *history->event))
+        return TACHO_ENOMEM;
+    history->event[history->event_count++] = (struct history_event){time, kind, (uint32_t)life};
+    return 0;
+}
+
+/* The history names what was asked for. A block that was there before it and is not in the snapshot
+ * any more was larger where the rest of its segment was too small to be split off. Walks from the
+ * highest address down: `bound` is where the block or segment above begins. */
+static void find_block_bytes(struct history *history)
+{
+    const struct history_life *segment = history->life;
+    const struct caching_settings plain = {.max_split = CACHING_UNLIMITED};
+    size_t segments = 0;
+    int64_t bound = INT64_MAX;
+    while (segments < history->life_count && history->life[segments].segment)
+        segments++;
+    size_t at = segments;
+    for (size_t i = history->life_count; i-- > segments;) {
+        struct history_life *block = &history->life[i];
+        if (!block->given)
+            continue;
+        while (at > 0 && (segment[at - 1].address > block->address || !segment[at - 1].given))
+            at--;
+        int64_t above = bound;
+        bound = block->address;
+        if (block->block > 0 || !at)
+            continue;
+        int64_t end = segment[at - 1].address + segment[at - 1].bytes;
+        int64_t gap = (above < end ? above : end) - block->address;
+        int64_t rounded = caching_round(&plain, block->bytes);
+        bool slack = segment[at - 1].large && gap >= rounded && gap - rounded <= SLACK_MOST;
+        block->block = slack ? gap : rounded;
+    }
+}
+
+int history_read(const struct an_trace *trace, const char *device, struct history *history)
+{
+    int rc = 0;
+    *history = (struct history){.first = INT64_MAX};
+    for (size_t k = 0; k < trace->track_count && !rc; k++) {
+        const struct an_track *track = &trace->track[k];
+        if (strcmp(track->kind, "range") != 0 || strcmp(track->device, device) != 0)
+            continue;
+        for (size_t i = track->slice_first; i < an_track_end(track) && !rc; i++)
+            rc = add_life(trace, i, history);
+    }
+    if (rc || !history->life_count)
+        return rc;
+    qsort(history->life, history->life_count, sizeof *history->life, life_order);
+    for (size_t i = 0; i < history->life_count; i++)
+        history->life[i].given = history->life[i].start <= history->first;
+    find_block_bytes(history);
+    for (size_t i = 0; i < history->life_count && !rc; i++) {
+        const struct history_life *life = &history->life[i];
+        rc = add_event(history, life->given ? INT64_MIN : life->start,
+                       life->segment ? HISTORY_SEGMENT : HISTORY_BLOCK, i);
+        if (!rc && life->end != INT64_MAX)
+            rc = add_event(history, life->end, HISTORY_END, i);
+    }
+    for (size_t i = 0; i < history->failure_count && !rc; i++)
+        rc = add_event(history, history->failure[i].time, HISTORY_FAILED, i);
+    if (!rc)
+        qsort(history->event, history->event_count, sizeof *history->event, event_order);
+    return rc;
+}
+
+void history_clear(struct history *history)
+{
+    free(history->life);
+    free(history->event);
+    free(history->failure);
+}
+
+/* ---- replay ----------------------------------------------------------------------------------------------------------------- */
+
+/* A request that failed in the recorded run: would it fit now? */
+static int replay_failure(struct caching_model *model, const struct history_failure *failure,
+                          bool recorded, int64_t *capacity, struct replay *out)
+{
+    int64_t at, handle;
+    if (recorded && failure->device_free >= 0)
+        *capacity = caching_totals(model).reserved + failure->device_free;
+    if (*capacity <= 0 || out->fits == 0)
+        return 0;
+    if (recorded) {
+        out->fits = 0;
+        return 0;
+    }
+    handle = caching_alloc(model, failure->bytes, 0, &at);
+    if (handle < 0)
+        return TACHO_ENOMEM;
+    out->fits = caching_totals(model).reserved_peak <= *capacity;
+    caching_free(model, handle);
+    return 0;
+}
+
+/* The beginning of a block. */
+static int replay_block(struct caching_model *model, const struct history_life *life,
+                        int64_t *handle, struct replay *out)
+{
+    int64_t at = 0;
+    if (life->given)
+        *handle = caching_block_given(model, life->address, life->bytes, life->block);
+    if (*handle >= 0)
+        return 0;
+    *handle = caching_alloc(model, life->bytes, life->stream, &at);
+    out->allocs += !life->given;
+    out->matched += !life->given && at == life->address;
+    return *handle < 0 ? TACHO_ENOMEM : 0;
+}
+
+/* Applies one event of the history to the model. */
+static int replay_event(struct caching_model *model, const struct history *history,
+                        const struct history_event *event, bool recorded, int64_t *handles,
+                        int64_t *capacity, struct replay *out)
+{
+    const struct history_life *life = &history->life[event->life];
+    int rc = 0;
+    switch (event->kind) {
+    case HISTORY_SEGMENT:
+        if (life->given)
+            rc =
+                caching_segment_given(model, life->address, life->bytes, life->stream, life->large);
+        else if (recorded)
+            rc = caching_segment_expected(model, life->address, life->bytes);
+        return rc ? TACHO_ENOMEM : 0;
+    case HISTORY_BLOCK:
+        return replay_block(model, life, &handles[event->life], out);
+    case HISTORY_END:
+        if (life->segment)
+            caching_release(model, life->address);
+        else
+            caching_free(model, handles[event->life]);
+        return 0;
+    default:
+        return replay_failure(model, &history->failure[event->life], recorded, capacity, out);
+    }
+}
+
+int history_replay(const struct history *history, const struct caching_settings *settings,
+                   bool recorded, int64_t *capacity, struct replay *out)
+{
+    struct caching_model *model = caching_new(settings);
+    int64_t *handles = malloc((history->life_count + 1) * sizeof *handles);
+    int rc = model && handles ? 0 : TACHO_ENOMEM;
+    *out = (struct replay){.fits = -1};
+    for (size_t i = 0; i < history->life_count && !rc; i++)
+        handles[i] = -1;
+    for (size_t i = 0; i < history->event_count && !rc; i++)
+        rc = replay_event(model, history, &history->event[i], recorded, handles, capacity, out);
+    if (!rc)
+        out->totals = caching_totals(model);
+    caching_free_all(model);
+    free(handles);
+    return rc;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Advice in the words of the framework. The checks say what to do in PyTorch; for a program of XLA
+ * (JAX, TensorFlow) the same change has other names, which are listed here.
+ */
+#include <string.h>
+
+#include "analyzers/findings/findings_private.h"
+
+#define JAX_PROFILE \
+    "profile with jax.profiler.trace(FOLDER) and give each step a " \
+    "jax.profiler.StepTraceAnnotation(\"train\", step_num=N)"
+
+/* By finding: what to do in JAX. */
+static const struct {
+    const char *id, *action;
+} jax_actions[] = {
+    {"UNATTRIBUTED", "name what the host does there: jax.profiler.TraceAnnotation(\"...\") around "
+                     "input, logging and "
+                     "checkpoints, and jax.profiler.trace() with the Python tracer on"},
+    {"SMALL_KERNELS",
+     "fewer kernels: put the whole update into one jax.jit (no work between jitted calls), let XLA "
+     "fuse element-wise work, lax.scan over equal layers, XLA_FLAGS=--xla_gpu_graph_level=3 "
+     "replays "
+     "them as command buffers"},
+    {"LAUNCH_BOUND",
+     "fewer launches: one jax.jit around the whole update, lax.scan over several steps, "
+     "XLA_FLAGS=--xla_gpu_graph_level=3 (command buffers)"},
+    {"HOST_BOUND",
+     "shorten what the host does between calls: one jax.jit around the whole update, "
+     "donate_argnums "
+     "for the state, no float(loss) or .item() in each step, so that dispatch stays asynchronous"},
+    {"SYNC_STALL", "do not wait in each step: block_until_ready(), float(loss), np.asarray() and "
+                   "print() of device "
+                   "values stall the dispatch; read them every N steps"},
+    {"INPUT_STALL",
+     "make batches ahead: a loader with several workers (Grain worker_count, tf.data "
+     "prefetch(AUTOTUNE)) and jax.device_put of the next batch while the step runs"},
+    {"PAGEABLE_COPY",
+     "copy ahead and less: jax.device_put the next batch before the step, keep the state on the "
+     "device, and donate_argnums for what is replaced"},
+    {"FUSION", "let XLA fuse: put the chain into one jax.jit, without debug callbacks or host "
+               "values between; "
+               "else one Pallas kernel for the longest"},
+    {"LOW_EFFICIENCY_GEMM", "let XLA time several kernels: XLA_FLAGS=--xla_gpu_autotune_level=4, "
+                            "shapes that are multiples "
+                            "of 128 on a TPU and of 64 on a GPU"},
+    {"UNFUSED_ATTENTION", "jax.nn.dot_product_attention(implementation=\"cudnn\"), or splash "
+                          "attention (Pallas) on a TPU, "
+                          "in place of matmul, softmax, matmul"},
+    {"LOW_PRECISION",
+     "bfloat16: cast parameters and activations in the forward pass (jmp, dtype=jnp.bfloat16), or "
+     "jax.default_matmul_precision(\"tensorfloat32\")"},
+    {"SMALL_BATCH", "a larger batch for each device, or more steps in one call with lax.scan"},
+    {"RECOMPUTE", "keep more: jax.checkpoint with a policy that saves GEMMs "
+                  "(jax.checkpoint_policies.dots_with_no_batch_dims_saveable)"},
+    {"EXPOSED_COMM", "overlap collectives: "
+                     "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true (on by default on "
+                     "a TPU), larger combine thresholds, less sharding over slow links"},
+    {"LOW_INTENSITY",
+     "read and write less: bfloat16 state, larger batch, let XLA fuse across the chain in one "
+     "jax.jit"},
+    {"NO_STEPS", JAX_PROFILE},
+    {"INCOMPLETE_CAPTURE", JAX_PROFILE ", and let the last one end in block_until_ready()"},
+    {"FIRST_ITERATION",
+     "profile later: call the step two or three times before jax.profiler.start_trace(), so that "
+     "compilation and autotuning are over"},
+};
+
+/* By words of what brings an input that a check lacked. */
+static const struct {
+    const char *words, *to_check;
+} jax_checks[] = {
+    {"NVTX ranges", JAX_PROFILE},
+    {"record_shapes", "give --flops-per-step; on a TPU the profile has the FLOPs itself"},
+    {"torch.profiler", JAX_PROFILE},
+    {"FLOPs (include/tacho_nvtx.h)", "give --flops-per-step"},
+    {"CUDA runtime", "profile with host_tracer_level 2 (jax.profiler.ProfileOptions)"},
+};
+
+static void speak_jax(struct an_findings_list *findings)
+{
+    for (size_t i = 0; i < findings->count; i++)
+        for (size_t k = 0; k < sizeof jax_actions / sizeof *jax_actions; k++)
+            if (!strcmp(findings->found[i].id, jax_actions[k].id))
+                findings->found[i].action = jax_actions[k].action;
+}
+
+void an_findings_speak(struct an_findings_list *findings)
+{
+    if (an_command_framework(findings->context) == AN_FRAMEWORK_JAX)
+        speak_jax(findings);
+}
+
+const char *an_findings_to_check(const struct an_context *context, const char *to_check)
+{
+    if (an_command_framework(context) != AN_FRAMEWORK_JAX)
+        return to_check;
+    for (size_t k = 0; k < sizeof jax_checks / sizeof *jax_checks; k++)
+        if (strstr(to_check, jax_checks[k].words))
+            return jax_checks[k].to_check;
+    return to_check;
+}
+
+const char *an_findings_step_advice(struct an_context *context)
+{
+    return an_command_framework(context) == AN_FRAMEWORK_JAX
+               ? "Give each step a jax.profiler.StepTraceAnnotation(\"train\", step_num=N), or put "
+                 "the whole update into one jax.jit"
+               : "Record with torch.profiler and call its step() after each update, or mark each "
+                 "update with an NVTX range named step";
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The importer of timelines of Ascend NPUs: events in the form of Chrome's traces, where processes
+ * are layers. "Python" is the program, "CANN" the calls of the runtime, "Ascend Hardware" the tasks
+ * of the NPU, "HCCL" (or "Communication") its collectives, and "Overlap Analysis" has sums that
+ * msprof made of the others: they are kept to compare with, not as events. It is read by the Kineto
+ * importer after a translation.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/ascend/ascend_import.h"
+#include "store/import/input/map.h"
+#include "store/import/kineto/kineto_import.h"
+#include "store/import/kineto/kineto_text.h"
+
+#define LINES_MOST 65536 /* named threads that are remembered */
+
+enum layer { LAYER_HOST, LAYER_CANN, LAYER_HARDWARE, LAYER_COMMUNICATION, LAYER_OVERLAP };
+
+/* Rows of the overlap analysis: name in the trace, run key */
+static const struct {
+    const char *name, *key;
+} overlaps[] = {{"Computing", "source.ascend.computing_ns"},
+                {"Communication", "source.ascend.communication_ns"},
+                {"Communication(Not Overlapped)", "source.ascend.communication_not_overlapped_ns"},
+                {"Free", "source.ascend.free_ns"}};
+#define OVERLAPS (sizeof overlaps / sizeof *overlaps)
+
+struct reading {
+    struct imp_map layers;        /* pid -> enum layer */
+    struct imp_map communication; /* pid, tid of a thread of whole collectives */
+    struct imp_map devices;       /* pid -> number of the NPU */
+    char program[24];             /* pid of the Python process, as JSON; "": none */
+    char device[24], stream[24], correlation[24];
+    int64_t npu; /* number of the last NPU that was named: HCCL does not say on which it runs */
+    int64_t overlap[OVERLAPS];
+    bool has_overlap;
+};
+
+/* The words of torch_npu and msprof, some of which are in the beginning of every such file. */
+static bool recognises(const unsigned char *head, size_t bytes)
+{
+    static const char *const words[] = {"\"Ascend Hardware\"",  "\"AscendCL@",   "\"async_npu\"",
+                                        "enqueue_to_dequeue",   "\"Enqueue@",    "\"Dequeue@",
+                                        "\"Overlap Analysis\"", "\"HostToDevice"};
+    if (!bytes || (head[0] != '[' && head[0] != '{'))
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (memmem(head, bytes, words[i], strlen(words[i])))
+            return true;
+    return false;
+}
+
+static struct kj_span span_of(const char *text)
+{
+    return (struct kj_span){text, strlen(text)};
+}
+
+static const struct kj_arg *argument(const struct kj_event *event, const char *key)
+{
+    for (size_t i = 0; i < event->arg_count; i++)
+        if (event->arg[i].key.bytes == strlen(key) &&
+            !memcmp(event->arg[i].key.text, key, event->arg[i].key.bytes))
+            return &event->arg[i];
+    return NULL;
+}
+
+static bool begins(struct kj_span span, const char *text)
+{
+    span = kineto_inside(span);
+    return span.text && span.bytes >= strlen(text) && !memcmp(span.text, text, strlen(text));
+}
+
+static bool holds(struct kj_span span, const char *text)
+{
+    span = kineto_inside(span);
+    return span.text && span.bytes && memmem(span.text, span.bytes, text, strlen(text));
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------------------ */
+
+/* What a process is, by its name. */
+static int name_process(struct reading *reading, int64_t pid, struct kj_span name)
+{
+    enum layer layer = LAYER_HOST;
+    if (kineto_equals(name, "Ascend Hardware") || begins(name, "NPU "))
+        layer = LAYER_HARDWARE;
+    else if (kineto_equals(name, "CANN") || kineto_equals(name, "AscendCL"))
+        layer = LAYER_CANN;
+    else if (kineto_equals(name, "HCCL") || kineto_equals(name, "Communication"))
+        layer = LAYER_COMMUNICATION;
+    else if (kineto_equals(name, "Overlap Analysis"))
+        layer = LAYER_OVERLAP;
+    else if (kineto_equals(name, "Python"))
+        snprintf(reading->program, sizeof reading->program, "%" PRId64, pid);
+    return imp_map_put(&reading->layers, pid, 0, layer);
+}
+
+static int look(void *ctx, const struct kj_event *event)
+{
+    struct reading *reading = ctx;
+    const struct kj_arg *name = argument(event, "name"), *labels = argument(event, "labels");
+    int64_t pid, tid, device;
+    if (!kineto_int(event->field[KJ_PID], &pid))
+        return 0;
+    if (name && kineto_equals(event->field[KJ_NAME], "process_name"))
+        return name_process(reading, pid, name->value);
+    if (labels && begins(labels->value, "NPU ")) {
+        struct kj_span number = kineto_inside(labels->value);
+        number.text += 4;
+        number.bytes -= 4;
+        if (!kineto_int(number, &device) || device < 0 || device >= 1 << 16)
+            return 0;
+        reading->npu = device;
+        return imp_map_put(&reading->devices, pid, 0, device);
+    }
+    if (name && kineto_equals(event->field[KJ_NAME], "thread_name") &&
+        kineto_int(event->field[KJ_TID], &tid) && holds(name->value, "Communication") &&
+        reading->communication.count < LINES_MOST)
+        return imp_map_put(&reading->communication, pid, tid, 1);
+    return 0;
+}
+
+/* ---- events ----------------------------------------------------------------------------------------------------------------- */
+
+static void put_argument(struct kj_event *event, enum kineto_arg id, const char *key,
+                         const char *value)
+{
+    if (event->arg_count < KJ_ARGS_MAX)
+        event->arg[event->arg_count++] = (struct kj_arg){span_of(key), span_of(value), id};
+}
+
+/* Puts an event on a stream of its NPU. `stream`: NULL: that of its thread. */
+static void place_on_device(struct reading *reading, struct kj_event *event, int64_t pid,
+                            const char *stream)
+{
+    const int64_t *device = imp_map_find(&reading->devices, pid, 0);
+    snprintf(reading->device, sizeof reading->device, "%" PRId64, device ? *device : reading->npu);
+    put_argument(event, KINETO_ARG_DEVICE, "device", reading->device);
+    if (stream)
+        put_argument(event, KINETO_ARG_STREAM, "stream", stream);
+}
+
+/* A task of the NPU: what computes is a kernel, what waits for an event or notifies is not busy. */
+static void translate_task(struct reading *reading, struct kj_event *event, int64_t pid)
+{
+    static const char *const waits[] = {"EVENT",       "NOTIFY",  "PLACE_HOLDER",
+                                        "WRITE_VALUE", "CAPTURE", "MODEL_",
+                                        "PROFILER",    "STREAM_", "LABEL"};
+    static const char *const copies[] = {"MEMCPY", "PCIE_DMA", "SDMA", "Memcpy"};
+    const struct kj_arg *type = argument(event, "Task Type"),
+                        *connection = argument(event, "connection_id");
+    const char *category = "\"kernel\"";
+    int64_t number;
+    for (size_t i = 0; type && i < sizeof waits / sizeof *waits; i++)
+        if (begins(type->value, waits[i]) || begins(event->field[KJ_NAME], waits[i]))
+            category = "\"cuda_sync\"";
+    for (size_t i = 0; type && i < sizeof copies / sizeof *copies; i++)
+        if (begins(type->value, copies[i]) || begins(event->field[KJ_NAME], copies[i]))
+            category = "\"gpu_memcpy\"";
+    event->field[KJ_CAT] = span_of(category);
+    place_on_device(reading, event, pid, NULL);
+    if (connection && kineto_int(connection->value, &number) && number > 0) {
+        snprintf(reading->correlation, sizeof reading->correlation, "%" PRId64, number);
+        put_argument(event, KINETO_ARG_CORRELATION, "correlation", reading->correlation);
+    }
+}
+
+/* Of the threads of HCCL those that hold whole collectives count; the planes below them hold the
+ * pieces of which they are made. */
+static bool translate_collective(struct reading *reading, struct kj_event *event, int64_t pid)
+{
+    int64_t tid;
+    bool whole = begins(event->field[KJ_NAME], "hcom_") || begins(event->field[KJ_NAME], "Hccl") ||
+                 begins(event->field[KJ_NAME], "hccl");
+    if (!kineto_int(event->field[KJ_TID], &tid))
+        return false;
+    if (!whole && !imp_map_find(&reading->communication, pid, tid))
+        return false;
+    event->field[KJ_CAT] = span_of("\"kernel\"");
+    snprintf(reading->stream, sizeof reading->stream, "%" PRId64, 100000 + (tid & 0xffff));
+    place_on_device(reading, event, pid, reading->stream);
+    return true;
+}
+
+/* A call of CANN lies on the thread of the program that made it. */
+static void translate_call(const struct reading *reading, struct kj_event *event)
+{
+    event->field[KJ_CAT] = span_of("\"cuda_runtime\"");
+    if (reading->program[0])
+        event->field[KJ_PID] = span_of(reading->program);
+}
+
+/* The arrow from a call to its task: the upper half of its number is the connection of the task. It
+ * becomes a call of its own, because the range around it may launch several tasks. */
+static bool translate_launch(struct reading *reading, struct kj_event *event)
+{
+    int64_t id;
+    if (!kineto_equals(event->field[KJ_PH], "s") ||
+        !kineto_equals(event->field[KJ_CAT], "HostToDevice") ||
+        !kineto_int(event->field[KJ_ID], &id) || id <= 0)
+        return false;
+    snprintf(reading->correlation, sizeof reading->correlation, "%" PRId64, id >> 32);
+    event->field[KJ_PH] = span_of("\"X\"");
+    event->field[KJ_DUR] = span_of("0");
+    event->field[KJ_NAME] = span_of("\"Launch (HostToDevice)\"");
+    put_argument(event, KINETO_ARG_CORRELATION, "correlation", reading->correlation);
+    translate_call(reading, event);
+    return true;
+}
+
+/* Adds up a row of the overlap analysis. */
+static void add_overlap(struct reading *reading, const struct kj_event *event)
+{
+    int64_t dur;
+    int decimals;
+    bool rounded;
+    if (!kineto_time(event->field[KJ_DUR], 1000, &dur, &decimals, &rounded) || dur < 0)
+        return;
+    for (size_t i = 0; i < OVERLAPS; i++)
+        if (kineto_equals(event->field[KJ_NAME], overlaps[i].name) &&
+            !__builtin_add_overflow(reading->overlap[i], dur, &reading->overlap[i]))
+            reading->has_overlap = true;
+}
+
+static bool translate(void *ctx, struct kj_event *event)
+{
+    struct reading *reading = ctx;
+    int64_t pid;
+    const int64_t *known =
+        kineto_int(event->field[KJ_PID], &pid) ? imp_map_find(&reading->layers, pid, 0) : NULL;
+    enum layer layer = known ? (enum layer) * known : LAYER_HOST;
+    bool complete = kineto_equals(event->field[KJ_PH], "X");
+    if (layer == LAYER_CANN && !complete)
+        return translate_launch(reading, event);
+    if (layer == LAYER_OVERLAP && complete)
+        add_overlap(reading, event);
+    if (layer == LAYER_OVERLAP ||
+        (layer != LAYER_HOST && !complete && !kineto_equals(event->field[KJ_PH], "C")))
+        return false;
+    if (layer == LAYER_HARDWARE && complete)
+        translate_task(reading, event, pid);
+    else if (layer == LAYER_COMMUNICATION)
+        return translate_collective(reading, event, pid);
+    else if (layer == LAYER_CANN)
+        translate_call(reading, event);
+    return !kineto_is_null(event->field[KJ_PH]);
+}
+
+static int finish(void *ctx, struct imp_run *run, int64_t process)
+{
+    struct reading *reading = ctx;
+    char key[64];
+    int rc = store_run_set(run->db, "source.tool", "Ascend (torch_npu, msprof)");
+    for (size_t i = 0; i < OVERLAPS && reading->has_overlap && !rc && !run->file_index; i++)
+        rc = store_run_set_int(run->db, overlaps[i].key, reading->overlap[i]);
+    for (size_t i = 0; i < reading->layers.cap && !rc; i++) {
+        const struct imp_map_slot *slot = &reading->layers.slot[i];
+        if (!slot->used || slot->value != LAYER_HARDWARE)
+            continue;
+        const int64_t *device = imp_map_find(&reading->devices, slot->first, 0);
+        snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".name", process,
+                 device ? *device : reading->npu);
+        rc = store_run_set(run->db, key, "Ascend NPU");
+    }
+    return rc;
+}
+
+/* Reads one file; this is the `read` of the importer. */
+static int read_timeline(struct imp_run *run, const char *path, struct tacho_error *err)
+{
+    struct reading reading = {.has_overlap = false};
+    const struct kineto_dialect dialect = {
+        .look = look, .translate = translate, .finish = finish, .ctx = &reading};
+    int rc = kineto_read_as(run, path, &dialect, err);
+    imp_map_free(&reading.layers);
+    imp_map_free(&reading.communication);
+    imp_map_free(&reading.devices);
+    return rc;
+}
+
+const struct importer imp_ascend = {
+    .source = "ascend", .recognises = recognises, .read = read_timeline};

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The importer of tables of kernels of Ascend NPUs: kernel_details.csv of torch_npu and
+ * op_summary_*.csv of msprof. Columns come and go between versions, so they are found by name. A
+ * table has no host: no launches, no operators.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/ascend/ascend_import.h"
+#include "store/import/input/rows.h"
+#include "store/import/input/whole.h"
+#include "store/import/kineto/kineto_text.h"
+
+#define BYTES_MOST  ((size_t)4 << 30)
+#define CELLS_MOST  128
+#define STEPS_MOST  65536
+#define HEAD_LOOKED 8192
+
+/* Columns that are read: key, names in the versions of the table */
+#define COLUMN_MAP(X) \
+    X(STEP, "Step Id|Step ID") \
+    X(DEVICE, "Device_id|Device ID|Device Id") \
+    X(STREAM, "Stream ID|Stream Id") \
+    X(NAME, "Name|Op Name") \
+    X(TYPE, "Type|OP Type") \
+    X(CORE, "Accelerator Core|Task Type") \
+    X(START, "Start Time(us)|Task Start Time(us)") \
+    X(DUR, "Duration(us)|Task Duration(us)") \
+    X(SHAPES, "Input Shapes") \
+    X(TYPES, "Input Data Types")
+
+enum column {
+#define COLUMN_ENUM(name, texts) COLUMN_##name,
+    COLUMN_MAP(COLUMN_ENUM)
+#undef COLUMN_ENUM
+        COLUMN_COUNT
+};
+
+struct cell {
+    const char *text;
+    size_t bytes;
+};
+
+struct step {
+    int64_t index, start, end;
+};
+
+struct reading {
+    struct imp_rows rows;
+    int column[COLUMN_COUNT]; /* place in a row; -1: the table lacks it */
+    struct step *step;
+    size_t step_count;
+    int64_t short_rows;
+};
+
+static bool recognises(const unsigned char *head, size_t bytes)
+{
+    const unsigned char *end =
+        bytes ? memchr(head, '\n', bytes < HEAD_LOOKED ? bytes : HEAD_LOOKED) : NULL;
+    size_t line = end ? (size_t)(end - head) : 0;
+    return line && memmem(head, line, "Stream ID", 9) && memmem(head, line, "Duration(us)", 12) &&
+           memmem(head, line, "Start Time(us)", 14) && memchr(head, ',', line);
+}
+
+/* ---- CSV -------------------------------------------------------------------------------------------------------------------- */
+
+/* Splits the row at *at into cells and moves behind its end; quotes around a cell are left out.
+ * False: there is no row. */
+static bool next_row(const char **at, const char *end, struct cell cell[CELLS_MOST], size_t *count)
+{
+    const char *text = *at;
+    *count = 0;
+    if (text >= end)
+        return false;
+    for (bool more = true; more && text <= end;) {
+        bool quoted = false;
+        const char *start = text;
+        while (text < end && (quoted || (*text != ',' && *text != '\n'))) {
+            quoted ^= *text == '"';
+            text++;
+        }
+        const char *last = text;
+        if (last > start && last[-1] == '\r')
+            last--;
+        while (last - start >= 2 && *start == '"' && last[-1] == '"') {
+            start++;
+            last--;
+        }
+        if (*count < CELLS_MOST)
+            cell[(*count)++] = (struct cell){start, (size_t)(last - start)};
+        more = text < end && *text == ',';
+        text++;
+    }
+    *at = text;
+    return true;
+}
+
+static bool is_one_of(struct cell cell, const char *names)
+{
+    while (*names) {
+        size_t bytes = strcspn(names, "|");
+        if (cell.bytes == bytes && !memcmp(cell.text, names, bytes))
+            return true;
+        names += bytes + (names[bytes] == '|');
+    }
+    return false;
+}
+
+static void find_columns(struct reading *reading, const struct cell *cell, size_t count)
+{
+    static const char *const names[] = {
+#define COLUMN_NAMES(name, texts) texts,
+        COLUMN_MAP(COLUMN_NAMES)
+#undef COLUMN_NAMES
+    };
+    for (int column = 0; column < COLUMN_COUNT; column++) {
+        reading->column[column] = -1;
+        for (size_t i = count; i-- > 0;)
+            if (is_one_of(cell[i], names[column]))
+                reading->column[column] = (int)i;
+    }
+}
+
+static struct cell cell_of(const struct reading *reading, const struct cell *cell, size_t count,
+                           enum column column)
+{
+    int place = reading->column[column];
+    return place >= 0 && (size_t)place < count ? cell[place] : (struct cell){"", 0};
+}
+
+static int64_t number_of(struct cell cell)
+{
+    int64_t value;
+    return kineto_int((struct kj_span){cell.text, cell.bytes}, &value) ? value : STORE_ABSENT;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------------- */
+
+/* Widens the step of a row; steps of a table come one after the other. */
+static void note_step(struct reading *reading, int64_t index, int64_t start, int64_t end)
+{
+    struct step *step = NULL;
+    for (size_t i = reading->step_count; i-- > 0 && !step;)
+        if (reading->step[i].index == index)
+            step = &reading->step[i];
+    if (!step && reading->step_count < STEPS_MOST) {
+        step = &reading->step[reading->step_count++];
+        *step = (struct step){index, start, end};
+    }
+    if (!step)
+        return;
+    step->start = start < step->start ? start : step->start;
+    step->end = end > step->end ? end : step->end;
+}
+
+/* Shapes and types of the inputs as the payload of a kernel. */
+static void put_payload(struct kineto_text *payload, struct cell shapes, struct cell types,
+                        struct cell type)
+{
+    const struct {
+        const char *key;
+        struct cell cell;
+    } members[] = {{"type", type}, {"input_shapes", shapes}, {"input_types", types}};
+    payload->bytes = 0;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        struct cell cell = members[i].cell;
+        if (!cell.bytes || is_one_of(cell, "N/A"))
+            continue;
+        kineto_text_puts(payload, payload->bytes ? ",\"" : "{\"");
+        kineto_text_puts(payload, members[i].key);
+        kineto_text_puts(payload, "\":");
+        kineto_json_string(payload, cell.text, cell.bytes < 400 ? cell.bytes : 400);
+    }
+    if (payload->bytes)
+        kineto_text_puts(payload, "}");
+    kineto_text_put(payload, "", 1);
+}
+
+/* One row of the table. */
+static int put_row(struct reading *reading, const struct cell *cell, size_t count,
+                   struct kineto_text *payload)
+{
+    struct store_detail detail = STORE_DETAIL_NONE;
+    struct imp_slice slice = {.category = "kernel", .correlation = STORE_ABSENT, .detail = &detail};
+    struct cell start = cell_of(reading, cell, count, COLUMN_START),
+                dur = cell_of(reading, cell, count, COLUMN_DUR),
+                name = cell_of(reading, cell, count, COLUMN_NAME),
+                core = cell_of(reading, cell, count, COLUMN_CORE);
+    int64_t device = number_of(cell_of(reading, cell, count, COLUMN_DEVICE)),
+            stream = number_of(cell_of(reading, cell, count, COLUMN_STREAM)),
+            step = number_of(cell_of(reading, cell, count, COLUMN_STEP));
+    int decimals;
+    bool rounded, timed;
+    char device_name[32], stream_name[32];
+    reading->rows.run->events++;
+    timed =
+        kineto_time((struct kj_span){start.text, start.bytes}, 1000, &slice.start, &decimals,
+                    &rounded) &&
+        kineto_time((struct kj_span){dur.text, dur.bytes}, 1000, &slice.dur, &decimals, &rounded);
+    if (!timed) {
+        reading->rows.bad_time++;
+        return 0;
+    }
+    bool collective = is_one_of(core, "HCCL|COMMUNICATION");
+    device = device >= 0 && device < 1 << 16 ? device : 0;
+    stream = stream >= 0 && !collective ? stream : 100000;
+    snprintf(device_name, sizeof device_name, "gpu:%" PRId64, device);
+    snprintf(stream_name, sizeof stream_name, collective ? "collectives" : "stream %" PRId64,
+             stream);
+    put_payload(payload, cell_of(reading, cell, count, COLUMN_SHAPES),
+                cell_of(reading, cell, count, COLUMN_TYPES),
+                cell_of(reading, cell, count, COLUMN_TYPE));
+    detail.schema = "gpu.kernel";
+    detail.payload = payload->data && *payload->data ? payload->data : NULL;
+    detail.collective = collective ? "collective" : NULL;
+    int rc =
+        imp_rows_stream(&reading->rows, device, device_name, stream, stream_name, &slice.track);
+    if (!rc)
+        rc = imp_rows_string(&reading->rows, name.text, name.bytes, &slice.name);
+    if (!rc)
+        rc = imp_rows_slice(&reading->rows, &slice);
+    if (step > 0 && slice.start >= 0 && slice.dur >= 0 && slice.start < IMP_TIME_MAX &&
+        slice.dur < IMP_TIME_MAX)
+        note_step(reading, step, slice.start, slice.start + slice.dur);
+    return rc;
+}
+
+static int step_order(const void *left, const void *right)
+{
+    const struct step *first = left, *second = right;
+    return (first->start > second->start) - (first->start < second->start);
+}
+
+static int write_steps(struct reading *reading)
+{
+    int rc = 0;
+    if (reading->rows.run->salvage_only || reading->step_count < 1)
+        return 0;
+    qsort(reading->step, reading->step_count, sizeof *reading->step, step_order);
+    for (size_t i = 0; i < reading->step_count && !rc; i++) {
+        struct store_step row = {.process = reading->rows.process,
+                                 .index = reading->step[i].index,
+                                 .start = reading->step[i].start,
+                                 .end = reading->step[i].end,
+                                 .tokens = STORE_ABSENT,
+                                 .samples = STORE_ABSENT};
+        rc = store_step_add(reading->rows.run->db, &row);
+    }
+    return rc ? rc : store_run_set(reading->rows.run->db, "steps.marked_by", "column Step Id");
+}
+
+static int read_rows(struct reading *reading, const char *at, const char *end)
+{
+    struct cell cell[CELLS_MOST];
+    struct kineto_text payload = {0};
+    size_t count, columns = 0;
+    int rc = 0;
+    if (next_row(&at, end, cell, &columns))
+        find_columns(reading, cell, columns);
+    while (!rc && next_row(&at, end, cell, &count)) {
+        if (count == 1 && !cell[0].bytes)
+            continue;
+        if (count < columns)
+            reading->short_rows++;
+        else
+            rc = put_row(reading, cell, count, &payload);
+    }
+    kineto_text_clear(&payload);
+    if (!rc && reading->short_rows)
+        rc = imp_loss(reading->rows.run, "row with too few cells", reading->short_rows);
+    return rc ? rc : write_steps(reading);
+}
+
+/* Reads one table; this is the `read` of the importer. */
+static int read_table(struct imp_run *run, const char *path, struct tacho_error *err)
+{
+    struct reading reading = {.short_rows = 0};
+    struct imp_whole whole;
+    int64_t slices = run->slices;
+    int rc = imp_whole_read(run, path, BYTES_MOST, &whole, err);
+    if (rc)
+        return rc;
+    reading.step = calloc(STEPS_MOST, sizeof *reading.step);
+    rc = reading.step ? store_begin(run->db) : TACHO_ENOMEM;
+    if (!rc) {
+        rc = imp_rows_begin(&reading.rows, run, STORE_ABSENT, STORE_ABSENT, NULL, "Ascend program");
+        if (!rc)
+            rc = read_rows(&reading, (const char *)whole.data,
+                           (const char *)whole.data + whole.bytes);
+        rc = imp_rows_end(&reading.rows, rc);
+    }
+    if (!rc)
+        rc = store_run_set(run->db, "source.tool", "Ascend (table of kernels)");
+    if (!rc)
+        rc = store_commit(run->db);
+    if (!rc && run->slices == slices)
+        rc = tacho_fail(err, TACHO_EFORMAT,
+                        "give trace_view.json of the same folder, which has the host too",
+                        "%s: a table of kernels without a row that says when a kernel ran", path);
+    free(reading.step);
+    imp_whole_free(&whole);
+    return rc;
+}
+
+const struct importer imp_ascend_csv = {
+    .source = "ascend-csv", .recognises = recognises, .read = read_table};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to store/import/: the files that one import reads.
+ */
+#ifndef STORE_IMPORT_FILES_H
+#define STORE_IMPORT_FILES_H
+
+#include "store/import/importers.h"
+
+struct imp_file {
+    char *path;
+    enum store_format format;
+    int64_t bytes;
+    bool from_folder; /* then it may turn out to be something else */
+    /* Why a file of a folder that has the name of a trace cannot be read; NULL: it can. */
+    const char *unread;
+};
+
+struct imp_files {
+    struct imp_file *file;
+    size_t count, cap;
+    int64_t bytes;
+    int64_t refused;        /* files of a folder in a format that has to be converted first */
+    int64_t earlier;        /* captures of a worker that has a newer one */
+    int64_t others;         /* files that were looked at in folders */
+    size_t unread;          /* of `count`: have `unread` */
+    struct tacho_error why; /* of the first file of a folder that was refused by name */
+};
+
+/* Collects the files of all inputs: files themselves, and those of folders. The caller clears
+ * `files` whatever is returned. */
+int imp_files_of(const char *const *in, size_t in_count, struct imp_files *files,
+                 struct tacho_error *err);
+void imp_files_clear(struct imp_files *files);
+/* Fails with the errno of an input that exists. */
+int imp_files_failed(const char *path, const char *denied, struct tacho_error *err);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opens the SQLite database of another program.
+ */
+#include "store/import/input/database.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/import/input/input.h"
+
+#define UNPACK_STEP (1 << 20)
+#define VALUE_MAX   (64 << 20) /* bytes of a text or blob */
+/* Instructions of SQLite's machine between two checks whether the user cancelled. */
+#define STEPS_A_CHECK 100000
+
+/* SQLite calls this now and then; non-zero stops a long query. */
+static int on_progress(void *ctx)
+{
+    struct imp_database *database = ctx;
+    database->stopped = database->stopped || imp_progress(database->run, 0) != 0;
+    return database->stopped;
+}
+
+/* Says why the database at `path` cannot be read; returns the code. */
+static int fail(const struct imp_database *database, int status, const char *path,
+                const char *again, struct tacho_error *err)
+{
+    char hint[200];
+    if (status == SQLITE_NOMEM)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: %s", path, tacho_error_text(TACHO_ENOMEM));
+    if (status == SQLITE_NOTADB)
+        return tacho_fail(err, TACHO_EFORMAT, again,
+                          "%s: starts like an SQLite database, but is malformed", path);
+    snprintf(hint, sizeof hint, "copy it again, or %s", again);
+    if (status == SQLITE_CORRUPT)
+        return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: damaged SQLite database", path);
+    return tacho_fail(err, TACHO_EIO, NULL, "%s: %s", path,
+                      database->db ? sqlite3_errmsg(database->db) : sqlite3_errstr(status));
+}
+
+/* Opens the database with the limits of a file that is not trusted. */
+static int try_open(struct imp_database *database, const char *options)
+{
+    sqlite3_close(database->db);
+    database->db = NULL;
+    int status = store_sqlite_open(&database->place, SQLITE_OPEN_READONLY, options, &database->db);
+    if (status != SQLITE_OK)
+        return status & 0xff;
+    sqlite3_extended_result_codes(database->db, 0);
+    sqlite3_db_config(database->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(database->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(database->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(database->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_limit(database->db, SQLITE_LIMIT_LENGTH, VALUE_MAX);
+    sqlite3_limit(database->db, SQLITE_LIMIT_ATTACHED, 0);
+    sqlite3_limit(database->db, SQLITE_LIMIT_WORKER_THREADS, 0);
+    sqlite3_exec(database->db, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL, NULL,
+                 NULL);
+    sqlite3_progress_handler(database->db, STEPS_A_CHECK, on_progress, database);
+    return sqlite3_exec(database->db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
+}
+
+/* Opens a database that is not compressed. */
+static int open_plain(struct imp_database *database, const char *path, const char *again,
+                      struct tacho_error *err)
+{
+    if (store_place_find(path, true, &database->place) != 0)
+        return fail(database, SQLITE_CANTOPEN, path, again, err);
+    database->placed = true;
+    int status = try_open(database, "");
+    /* In WAL mode a database in a folder that cannot be written only opens as immutable. */
+    if (status == SQLITE_CANTOPEN || status == SQLITE_READONLY)
+        status = try_open(database, "?immutable=1");
+    if (status == SQLITE_OK)
+        return 0;
+    return database->stopped ? TACHO_EINTERRUPTED : fail(database, status, path, again, err);
+}
+
+/* 0 or an errno. */
+static int write_all(int fd, const char *data, size_t bytes)
+{
+    while (bytes) {
+        ssize_t written = write(fd, data, bytes);
+        if (written < 0 && errno != EINTR)
+            return errno;
+        if (written > 0) {
+            data += written;
+            bytes -= (size_t)written;
+        }
+    }
+    return 0;
+}
+
+/* Decompresses `in` into a new file below TMPDIR and writes its path to `name`. Data that was cut
+ * off is kept as far as it goes. */
+static int unpack(struct imp_database *database, struct imp_input *in, char *name, size_t size,
+                  struct tacho_error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *buffer = malloc(UNPACK_STEP);
+    size_t got = 1;
+    int code = buffer ? 0 : TACHO_ENOMEM, os = 0, fd = -1;
+    snprintf(name, size, "%s/tacho-import-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp");
+    if (!code && (fd = mkstemp(name)) < 0)
+        os = errno;
+    while (!code && !os && got) {
+        code = imp_input_read(in, buffer, UNPACK_STEP, &got, err);
+        if (!code)
+            os = write_all(fd, buffer, got);
+        if (!code && imp_progress(database->run, 0))
+            code = TACHO_EINTERRUPTED;
+    }
+    if (fd >= 0 && close(fd) && !os)
+        os = errno;
+    free(buffer);
+    if (!code && imp_input_truncated(in)) {
+        database->cut = true;
+        database->run->truncated = true;
+    }
+    if (os)
+        code = tacho_fail(err, os == ENOSPC || os == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO,
+                          "TMPDIR names the folder that compressed exports are unpacked into",
+                          "%s: %s", name, strerror(os));
+    if (code && fd >= 0)
+        unlink(name);
+    return code;
+}
+
+int imp_database_open(struct imp_database *database, struct imp_run *run, const char *path,
+                      const char *again, struct tacho_error *err)
+{
+    struct imp_input *in = NULL;
+    char name[4096], hint[200];
+    *database = (struct imp_database){.run = run};
+    int code = imp_input_open(path, &in, err);
+    if (code)
+        return code;
+    if (!imp_input_is_gzip(in)) {
+        imp_input_close(in);
+        return open_plain(database, path, again, err);
+    }
+    code = unpack(database, in, name, sizeof name, err);
+    imp_input_close(in);
+    if (code)
+        return code;
+    code = open_plain(database, name, again, err); /* it stays open, so its name can go */
+    unlink(name);
+    snprintf(hint, sizeof hint, "copy it again, or %s", again);
+    if (code && code != TACHO_EINTERRUPTED && code != TACHO_ENOMEM)
+        code = tacho_fail(err, code, hint,
+                          "%s: a compressed SQLite database that is damaged or cut off", path);
+    return code;
+}
+
+void imp_database_close(struct imp_database *database)
+{
+    sqlite3_close(database->db);
+    if (database->placed)
+        store_place_close(&database->place);
+    database->db = NULL;
+    database->placed = false;
+}

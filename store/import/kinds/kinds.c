@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of kinds of files that tacho cannot read.
+ */
+#include "store/import/kinds/kinds.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define TAR_MAGIC_AT 257
+
+/* How a row recognises a file: by the end of its name; by bytes at a place; by words that all are
+ * in the beginning of a text. */
+struct signature {
+    const char *suffix;
+    const char *magic; /* of magic_bytes bytes at `at` */
+    size_t magic_bytes, at;
+    bool json;  /* the text is JSON, but no trace of events */
+    bool first; /* an importer would take it by its content */
+    const char *words[3];
+    struct imp_kind kind;
+};
+
+#define MAGIC(text, place) .magic = (text), .magic_bytes = sizeof(text) - 1, .at = (place)
+
+#define HINT_UNPACK "unpack it, and give the trace in it or the folder"
+#define HINT_RUN \
+    "record the program with 'tacho run -- CMD', which samples call stacks with --stacks"
+#define HINT_NOT   "give the trace that the profiler wrote, not this file"
+#define HINT_NSYS  "export it: nsys export --type sqlite FILE, then give the .sqlite file"
+#define HINT_TORCH "export the trace: prof.export_chrome_trace(\"trace.json\")"
+
+static const struct signature signatures[] = {
+    /* profilers of accelerators */
+    {.suffix = ".nsys-rep", .kind = {"an Nsight Systems report", HINT_NSYS, true}},
+    {.suffix = ".qdrep", .kind = {"an Nsight Systems report", HINT_NSYS, true}},
+    {.suffix = ".qdstrm",
+     .kind = {"an unfinished Nsight Systems capture",
+              "finish it with QdstrmImporter, then: nsys export --type sqlite FILE", false}},
+    {MAGIC("NSYS", 0), .kind = {"an Nsight Systems report", HINT_NSYS, true}},
+    {MAGIC("NVR\0", 0),
+     .kind = {"an Nsight Compute report of single kernels",
+              "record a timeline instead: nsys profile --trace=cuda,nvtx,osrt CMD, then nsys "
+              "export --type sqlite",
+              false}},
+    {.suffix = ".ncu-rep",
+     .kind = {"an Nsight Compute report of single kernels",
+              "record a timeline instead: nsys profile --trace=cuda,nvtx,osrt CMD, then nsys "
+              "export --type sqlite",
+              false}},
+    {.suffix = ".nvvp",
+     .first = true,
+     .kind = {"an nvprof profile",
+              "record with Nsight Systems, which replaces nvprof, and export it: nsys export "
+              "--type sqlite",
+              false}},
+    {.suffix = ".otf2",
+     .kind = {"an OTF2 trace (Score-P, rocprofv3)",
+              "rocprofv3: record with --output-format json; Score-P: record with 'tacho run -- "
+              "CMD'",
+              false}},
+    {MAGIC("OTF2", 0),
+     .kind = {"an OTF2 trace (Score-P, rocprofv3)",
+              "rocprofv3: record with --output-format json; Score-P: record with 'tacho run -- "
+              "CMD'",
+              false}},
+    {.suffix = ".vtune",
+     .kind = {"a VTune result", "record with torch.profiler, or " HINT_RUN, false}},
+    {.suffix = ".pftrace",
+     .kind = {"a Perfetto trace",
+              "convert it: traceconv json FILE trace.json; rocprofv3: record with "
+              "--output-format json",
+              true}},
+    {.suffix = ".perfetto-trace",
+     .kind = {"a Perfetto trace", "convert it: traceconv json FILE trace.json", true}},
+    {.suffix = ".perfetto",
+     .kind = {"a Perfetto trace", "convert it: traceconv json FILE trace.json", true}},
+    {.words = {"\"Kind\",\"Agent_Id\"", "\"Kernel_Name\""},
+     .kind = {"a CSV table of rocprofv3", "record with --output-format json (or rocpd)", false}},
+    {.words = {"Domain", "Function", "Correlation_Id"},
+     .kind = {"a CSV table of rocprofv3", "record with --output-format json (or rocpd)", false}},
+    {.words = {"KernelName", "gpu-id", "BeginNs"},
+     .kind = {"a CSV table of the older rocprof",
+              "record with rocprofv3 --sys-trace --output-format json", false}},
+    {.words = {"Time (%)", "Total Time (ns)", "Instances"},
+     .kind = {"a table that nsys stats printed",
+              "give the export that it was made from: nsys export --type sqlite FILE.nsys-rep",
+              false}},
+    {.words = {"\"NsysExport\""},
+     .json = true,
+     .kind = {"a JSON export of Nsight Systems",
+              "export SQLite instead: nsys export --type "
+              "sqlite FILE.nsys-rep",
+              false}},
+    {.words = {"utilization.gpu", "memory.used"},
+     .kind = {"a log of nvidia-smi",
+              "record the program with 'tacho run -- CMD', which samples the GPUs too", false}},
+
+    /* profilers of programs */
+    {MAGIC("PERFILE2", 0), .kind = {"a recording of Linux perf", HINT_RUN, false}},
+    {.words = {"speedscope.app/file-format-schema"},
+     .json = true,
+     .kind = {"a speedscope profile (py-spy, rbspy)", HINT_RUN, false}},
+    {.words = {"\"stackTable\"", "\"frameTable\""},
+     .json = true,
+     .kind = {"a Firefox profile (samply)", HINT_RUN, false}},
+    {.words = {"\"nodes\"", "\"callFrame\"", "\"timeDeltas\""},
+     .json = true,
+     .kind = {"a CPU profile of V8 (Node.js, Chrome)", HINT_RUN, false}},
+    {.words = {"\"root_frame\"", "\"sample_count\""},
+     .json = true,
+     .kind = {"a pyinstrument session", HINT_RUN, false}},
+    {.words = {"\"files\"", "\"elapsed_time_sec\"", "\"growth_rate\""},
+     .json = true,
+     .kind = {"a Scalene profile", HINT_RUN, false}},
+    {.suffix = ".prof", MAGIC("{", 0), .kind = {"a cProfile file", HINT_RUN, false}},
+    {.words = {"ncalls", "tottime", "percall"},
+     .kind = {"a table that cProfile printed", HINT_RUN, false}},
+    {.words = {"Self CPU %", "CPU total %", "# of Calls"},
+     .kind = {"a table that torch.profiler printed (key_averages)", HINT_TORCH, false}},
+
+    /* frameworks */
+    {.words = {"\"collective\"", "\"p2p\"", "Communication"},
+     .json = true,
+     .kind = {"a table of collectives of msprof", "give trace_view.json of the same folder",
+              false}},
+    {.words = {"\"start_info\"", "\"config\"", "\"torch_npu_version\""},
+     .json = true,
+     .kind = {"the settings of a profile of torch_npu", "give trace_view.json of the same folder",
+              false}},
+    {.words = {"\"schema\"", "chakra", "\"nodes\""},
+     .json = true,
+     .kind = {"an execution trace of PyTorch (Chakra): its operators have no times",
+              "give the Kineto trace that was recorded with it: prof.export_chrome_trace()",
+              false}},
+    {.words = {"\"workload_graph\"", "\"NodeType\""},
+     .json = true,
+     .kind = {"an execution graph of Chakra: its nodes have durations and no times",
+              "give the Kineto trace that it was made from", false}},
+    {.words = {"\"nodes\"", "\"ctrl_deps\""},
+     .json = true,
+     .kind = {"an execution trace of PyTorch (Chakra): its operators have no times",
+              "give the Kineto trace that was recorded with it: prof.export_chrome_trace()",
+              false}},
+    {.words = {"events.out.tfevents"},
+     .kind = {"a TensorBoard event file", "give the profile next to it: the folder plugins/profile",
+              false}},
+    {MAGIC("brain.Event:2", 16),
+     .kind = {"a TensorBoard event file", "give the profile next to it: the folder plugins/profile",
+              false}},
+    {.words = {"NCCL INFO"},
+     .kind = {"a log of NCCL (NCCL_DEBUG)",
+              "record the program with 'tacho run -- CMD', which "
+              "records its collectives",
+              false}},
+    {.words = {"\"pg_config\"", "\"entries\"", "\"collective_seq_id\""},
+     .json = true,
+     .kind = {"a flight recorder dump of PyTorch as JSON",
+              "give the pickles of all ranks: TORCH_NCCL_DEBUG_INFO_TEMP_FILE names them", false}},
+    {.suffix = ".xplane.pb",
+     .kind = {"a file that is named as an XPlane and holds none",
+              "copy it again in binary mode, or profile again: jax.profiler.trace(FOLDER)", false}},
+    {.suffix = ".hlo_proto.pb",
+     .kind = {"an XLA program (HLO), not a profile", "give the .xplane.pb of the same folder",
+              false}},
+    {.words = {"HloModule "},
+     .kind = {"the text of an XLA program, not a profile",
+              "record one: jax.profiler.trace(FOLDER), and give the folder", false}},
+    {.words = {"dynamo_start"},
+     .kind = {"a structured log of torch.compile (TORCH_TRACE)",
+              "read it with tlparse; for times record with torch.profiler", false}},
+    {MAGIC("\x89HDF\r\n\x1a\n", 0), .kind = {"an HDF5 file", HINT_NOT, false}},
+    {MAGIC("PAR1", 0),
+     .kind = {"a Parquet file",
+              "of Nsight Systems: export SQLite instead: nsys export --type sqlite", false}},
+    {MAGIC("ARROW1", 0),
+     .kind = {"an Arrow file",
+              "of Nsight Systems: export SQLite instead: nsys export --type sqlite", false}},
+    {MAGIC("\x93NUMPY", 0), .kind = {"a NumPy array", HINT_NOT, false}},
+    {MAGIC("GGUF", 0), .kind = {"the weights of a model (GGUF)", HINT_NOT, false}},
+    {.suffix = ".safetensors", .kind = {"the weights of a model (safetensors)", HINT_NOT, false}},
+    {.words = {"archive/data.pkl"},
+     .kind = {"a checkpoint of PyTorch (torch.save)", HINT_NOT, false}},
+    {.suffix = ".pt",
+     MAGIC("PK\3\4", 0),
+     .kind = {"a checkpoint of PyTorch (torch.save)", HINT_NOT, false}},
+
+    /* archives and files of no profiler */
+    {MAGIC("PK\3\4", 0), .kind = {"a zip archive", HINT_UNPACK, false}},
+    {MAGIC("ustar", TAR_MAGIC_AT), .kind = {"a tar archive", HINT_UNPACK, false}},
+    {MAGIC("\x28\xb5\x2f\xfd", 0), .kind = {"zstd data", "unpack it: unzstd FILE", false}},
+    {MAGIC("\xfd"
+           "7zXZ",
+           0),
+     .kind = {"xz data", "unpack it: unxz FILE", false}},
+    {MAGIC("BZh", 0), .kind = {"bzip2 data", "unpack it: bunzip2 FILE", false}},
+    {MAGIC("\x04\x22\x4d\x18", 0), .kind = {"LZ4 data", "unpack it: unlz4 FILE", false}},
+    {MAGIC("\x7f"
+           "ELF",
+           0),
+     .kind = {"a program, not a trace", "record it: tacho run -- FILE", false}},
+    {MAGIC("%PDF", 0), .kind = {"a PDF document", HINT_NOT, false}},
+    {MAGIC("\x89PNG", 0), .kind = {"a picture", HINT_NOT, false}},
+    {.words = {"<!DOCTYPE html"},
+     .kind = {"an HTML page: a report, or an error of a download",
+              "give the trace itself, or download it again", false}},
+    {.words = {"<html"},
+     .kind = {"an HTML page: a report, or an error of a download",
+              "give the trace itself, or download it again", false}},
+    {.words = {"version https://git-lfs.github.com"},
+     .kind = {"a pointer of Git LFS, not the file itself", "fetch it: git lfs pull", false}},
+};
+
+static bool ends_with(const char *path, const char *suffix)
+{
+    size_t length = strlen(path), end = strlen(suffix);
+    if (length > 3 && !strcmp(path + length - 3, ".gz"))
+        length -= 3;
+    return length >= end && !memcmp(path + length - end, suffix, end);
+}
+
+/* Is it JSON whose beginning shows events of a trace? */
+static bool has_events(const unsigned char *head, size_t bytes)
+{
+    return memmem(head, bytes, "\"traceEvents\"", 13) || memmem(head, bytes, "\"ph\"", 4);
+}
+
+static bool is_json(const unsigned char *head, size_t bytes)
+{
+    size_t i = 0;
+    while (i < bytes && strchr(" \n\r\t\xef\xbb\xbf", head[i]))
+        i++;
+    return i < bytes && (head[i] == '{' || head[i] == '[');
+}
+
+static bool matches(const struct signature *signature, const char *path, const unsigned char *head,
+                    size_t bytes)
+{
+    if (signature->suffix && !ends_with(path, signature->suffix))
+        return false;
+    if (signature->magic &&
+        (bytes < signature->at + signature->magic_bytes ||
+         memcmp(head + signature->at, signature->magic, signature->magic_bytes)))
+        return false;
+    for (size_t i = 0; i < 3 && signature->words[i]; i++)
+        if (!memmem(head, bytes, signature->words[i], strlen(signature->words[i])))
+            return false;
+    return !signature->json || (is_json(head, bytes) && !has_events(head, bytes));
+}
+
+const struct imp_kind *imp_kind_of(const char *path, const unsigned char *head, size_t bytes,
+                                   bool read_first)
+{
+    bool json = is_json(head, bytes);
+    for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++) {
+        const struct signature *signature = &signatures[i];
+        if (read_first && (json ? !signature->json : !signature->first))
+            continue; /* what a file holds decides before what it is called */
+        if (matches(signature, path, head, bytes))
+            return &signature->kind;
+    }
+    return NULL;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Entries of PyTorch's flight recorder (TORCH_NCCL_TRACE_BUFFER_SIZE, TORCH_FR_BUFFER_SIZE): one
+ * for each collective of the rank that was issued last, with its group, its number in the group and
+ * how far it came. One that was never completed has no end: that is what a hang looks like.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/pickle/snapshot_private.h"
+
+/* What PyTorch calls it in "nccl:NAME", and what tacho calls it. */
+static const char *collective_of(const char *name)
+{
+    static const char *const names[][2] = {{"all_reduce", "all_reduce"},
+                                           {"allreduce", "all_reduce"},
+                                           {"_all_gather", "all_gather"},
+                                           {"all_gather", "all_gather"},
+                                           {"allgather", "all_gather"},
+                                           {"_reduce_scatter", "reduce_scatter"},
+                                           {"reduce_scatter", "reduce_scatter"},
+                                           {"all_to_all", "all_to_all"},
+                                           {"alltoall", "all_to_all"},
+                                           {"broadcast", "broadcast"},
+                                           {"_broadcast", "broadcast"},
+                                           {"reduce", "reduce"},
+                                           {"send", "send"},
+                                           {"recv", "recv"},
+                                           {"barrier", "barrier"},
+                                           {"gather", "gather"},
+                                           {"scatter", "scatter"}};
+    const char *bare = strrchr(name, ':');
+    bare = bare ? bare + 1 : name;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(bare, names[i][0], strlen(names[i][0])))
+            return names[i][1];
+    return "collective";
+}
+
+static int64_t hash_of(const char *text)
+{
+    uint32_t hash = 2166136261u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 16777619u;
+    return hash;
+}
+
+/* Bytes of an element of a type ("Float", "BFloat16"); 0: not known. */
+static int64_t element_bytes(const char *type)
+{
+    static const struct {
+        const char *name;
+        int64_t bytes;
+    } types[] = {{"Float8", 1},   {"Float", 4}, {"Double", 8}, {"Half", 2},
+                 {"BFloat16", 2}, {"Long", 8},  {"Int", 4},    {"Short", 2},
+                 {"Char", 1},     {"Byte", 1},  {"Bool", 1},   {"ComplexFloat", 8}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strncmp(type, types[i].name, strlen(types[i].name)))
+            return types[i].bytes;
+    return 0;
+}
+
+/* Bytes of tensors: sizes is a list of lists, types a list of names (or one name). STORE_ABSENT:
+ * not known. */
+static int64_t tensor_bytes(const struct pickle_box *dict, const char *sizes, const char *types)
+{
+    const struct pickle_box *size = pickle_list(dict, sizes), *type = pickle_list(dict, types);
+    int64_t total = 0;
+    for (size_t i = 0; size && i < size->count; i++) {
+        const struct pickle_text *name = NULL;
+        int64_t elements = 1;
+        if (type && i < type->count && type->value[i].type == PICKLE_TEXT)
+            name = type->value[i].text;
+        if (size->value[i].type != PICKLE_LIST || !name || !element_bytes(name->text))
+            return STORE_ABSENT;
+        for (size_t k = 0; k < size->value[i].box->count; k++) {
+            struct pickle_value one = size->value[i].box->value[k];
+            if (one.type != PICKLE_INT || __builtin_mul_overflow(elements, one.number, &elements))
+                return STORE_ABSENT;
+        }
+        if (__builtin_mul_overflow(elements, element_bytes(name->text), &elements) ||
+            __builtin_add_overflow(total, elements, &total))
+            return STORE_ABSENT;
+    }
+    return size ? total : STORE_ABSENT;
+}
+
+/* The name of a process group: ("0", "default_pg"), or a text. */
+static const char *group_of(const struct pickle_box *dict)
+{
+    const struct pickle_box *pair = pickle_list(dict, "process_group");
+    const struct pickle_text *text = pickle_text(dict, "process_group");
+    if (pair && pair->count && pair->value[0].type == PICKLE_TEXT)
+        return pair->value[0].text->text;
+    return text ? text->text : "";
+}
+
+/* pg_config: {"0": {"name": "0", "desc": ..., "ranks": "[0, 1]"}}: how many ranks a group has. */
+int snapshot_flight_group(struct snapshot *snapshot, const struct pickle_box *dict)
+{
+    const struct pickle_text *name = pickle_text(dict, "name"), *ranks = pickle_text(dict, "ranks");
+    int64_t count = 0;
+    if (!name || !ranks)
+        return 0;
+    for (const char *at = ranks->text; *at; at++)
+        count += *at >= '0' && *at <= '9' && (at == ranks->text || at[-1] < '0' || at[-1] > '9');
+    return imp_map_put(&snapshot->groups, hash_of(name->text), 0, count);
+}
+
+/* First time of an entry that is known: started on the device, else created by the host. */
+static int64_t start_of(const struct pickle_box *dict)
+{
+    static const char *const keys[] = {"time_discovered_started_ns", "time_created_ns"};
+    for (size_t i = 0; i < 2; i++)
+        if (pickle_int(dict, keys[i]) > 0)
+            return pickle_int(dict, keys[i]);
+    return STORE_ABSENT;
+}
+
+/* Fills the payload: what the entry says that has no column. */
+static void payload_of(const struct pickle_box *dict, const char *state, int64_t stack,
+                       char *payload, size_t size)
+{
+    char group[64];
+    const char *name = group_of(dict);
+    size_t used = 0;
+    for (; name[used] && used < 60; used++)
+        group[used] = (char)(name[used] < 32 || strchr("\"\\", name[used]) ? '?' : name[used]);
+    group[used] = 0;
+    int length = snprintf(payload, size, "{\"state\":\"%.12s\",\"group\":\"%s\",\"p2p\":%s", state,
+                          group, pickle_int(dict, "is_p2p") == 1 ? "true" : "false");
+    if (stack != STORE_ABSENT && length > 0 && (size_t)length < size)
+        length += snprintf(payload + length, size - (size_t)length, ",\"stack\":%" PRId64, stack);
+    if (length > 0 && (size_t)length + 2 < size)
+        strcpy(payload + length, "}");
+}
+
+int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *dict)
+{
+    const struct pickle_text *name = pickle_text(dict, "profiling_name"),
+                             *state = pickle_text(dict, "state");
+    bool p2p = pickle_int(dict, "is_p2p") == 1;
+    int64_t number = pickle_int(dict, p2p ? "p2p_seq_id" : "collective_seq_id"),
+            end = pickle_int(dict, "time_discovered_completed_ns"), stack, top;
+    struct store_detail detail = STORE_DETAIL_NONE;
+    struct imp_slice slice = {.start = start_of(dict),
+                              .dur = STORE_ABSENT,
+                              .category = "flight recorder",
+                              .detail = &detail};
+    char payload[240], track[80];
+    snapshot->entries++;
+    snapshot->rows.run->events++;
+    if (number == STORE_ABSENT)
+        number = pickle_int(dict, "seq_id");
+    bool completed = state && !strcmp(state->text, "completed");
+    snapshot->unfinished += !completed;
+    if (completed && end > slice.start)
+        slice.dur = end - slice.start;
+    else if (completed)
+        slice.dur = 0;
+    slice.correlation = number;
+    int rc = snapshot_stack(snapshot, pickle_list(dict, "frames"), &stack, &top);
+    detail.schema = "torch.flight";
+    detail.collective = collective_of(name ? name->text : "");
+    detail.communicator = hash_of(group_of(dict));
+    const int64_t *ranks = imp_map_find(&snapshot->groups, detail.communicator, 0);
+    detail.ranks = ranks ? *ranks : STORE_ABSENT;
+    int64_t in = tensor_bytes(dict, "input_sizes", "input_dtypes"),
+            out = tensor_bytes(dict, "output_sizes", "output_dtypes");
+    detail.bytes = in > out ? in : out;
+    payload_of(dict, state ? state->text : "unknown", stack, payload, sizeof payload);
+    detail.payload = payload;
+    snprintf(track, sizeof track, "group %.60s", group_of(dict));
+    if (!rc)
+        rc = imp_rows_range(&snapshot->rows, 1000 + detail.communicator, NULL, track, &slice.track);
+    if (!rc)
+        rc = imp_rows_string(&snapshot->rows, name ? name->text : "collective",
+                             name ? name->bytes : 10, &slice.name);
+    return rc ? rc : imp_rows_slice(&snapshot->rows, &slice);
+}

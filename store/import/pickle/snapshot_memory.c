@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The books of PyTorch's caching allocator: events of its history become the life of each block and
+ * each segment, and the totals over time. A block that was allocated before the history began, and
+ * one that is still held at its end, get the time of the first event as their start and no end.
+ *
+ * Times are us; events of one us are kept apart by the ns, so that their order survives.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/pickle/snapshot_private.h"
+
+/* ---- lists ------------------------------------------------------------------------------------------------------------------ */
+
+static int room_for(void **list, size_t *room, size_t count, size_t size)
+{
+    if (count < *room)
+        return 0;
+    size_t wanted = *room ? 2 * *room : 256;
+    void *bigger = realloc(*list, wanted * size);
+    if (!bigger)
+        return TACHO_ENOMEM;
+    *list = bigger;
+    *room = wanted;
+    return 0;
+}
+
+/* What lives at an address; NULL: nothing. */
+static struct snapshot_live *lives_find(const struct snapshot_lives *lives, int64_t address,
+                                        int64_t device)
+{
+    const int64_t *index = imp_map_find(&lives->at, address, device);
+    return index && *index >= 0 ? &lives->live[*index] : NULL;
+}
+
+static int lives_add(struct snapshot_lives *lives, int64_t address, int64_t device,
+                     struct snapshot_live live)
+{
+    size_t index = lives->count;
+    int rc = 0;
+    if (lives->unused_count)
+        index = lives->unused[--lives->unused_count];
+    else if (!(rc = room_for((void **)&lives->live, &lives->room, lives->count, sizeof live)))
+        lives->count++;
+    if (rc)
+        return rc;
+    lives->live[index] = live;
+    return imp_map_put(&lives->at, address, device, (int64_t)index);
+}
+
+static int lives_remove(struct snapshot_lives *lives, int64_t address, int64_t device)
+{
+    int64_t *index = imp_map_find(&lives->at, address, device);
+    int rc = room_for((void **)&lives->unused, &lives->unused_room, lives->unused_count,
+                      sizeof *lives->unused);
+    if (rc || !index || *index < 0)
+        return rc;
+    lives->unused[lives->unused_count++] = (size_t)*index;
+    *index = -1;
+    return 0;
+}
+
+static void lives_clear(struct snapshot_lives *lives)
+{
+    imp_map_free(&lives->at);
+    free(lives->live);
+    free(lives->unused);
+}
+
+/* ---- series ----------------------------------------------------------------------------------------------------------------- */
+
+/* Keeps the totals after an event: all of them at first, then every second, every fourth ... but
+ * always a new peak. */
+static int series_add(struct snapshot_device *device, int64_t time, bool always)
+{
+    struct snapshot_series *series = &device->series;
+    if (!series->time) {
+        series->time = calloc(2 * SNAPSHOT_SERIES, sizeof *series->time);
+        series->allocated = calloc(2 * SNAPSHOT_SERIES, sizeof *series->allocated);
+        series->reserved = calloc(2 * SNAPSHOT_SERIES, sizeof *series->reserved);
+        series->skip = 1;
+    }
+    if (!series->time || !series->allocated || !series->reserved)
+        return TACHO_ENOMEM;
+    if (!always && ++series->skipped < series->skip)
+        return 0;
+    series->skipped = 0;
+    if (series->count == 2 * SNAPSHOT_SERIES) { /* keeps the higher one of each pair */
+        for (size_t i = 0; i < SNAPSHOT_SERIES; i++) {
+            size_t from = 2 * i + (series->allocated[2 * i + 1] > series->allocated[2 * i]);
+            series->time[i] = series->time[from];
+            series->allocated[i] = series->allocated[from];
+            series->reserved[i] = series->reserved[from];
+        }
+        series->count = SNAPSHOT_SERIES;
+        series->skip *= 2;
+    }
+    series->time[series->count] = time;
+    series->allocated[series->count] = device->allocated;
+    series->reserved[series->count++] = device->reserved;
+    return 0;
+}
+
+/* Writes the series with what was there before the first event. */
+static int series_write(struct snapshot *snapshot, int64_t number)
+{
+    struct snapshot_device *device = &snapshot->device[number];
+    int64_t allocated = device->allocated_end - device->allocated,
+            reserved = device->reserved_end - device->reserved, track[2];
+    char name[32];
+    snprintf(name, sizeof name, "gpu:%" PRId64, number);
+    int rc = imp_rows_counter_track(&snapshot->rows, 2 * number, name, "memory.allocated", "bytes",
+                                    &track[0]);
+    if (!rc)
+        rc = imp_rows_counter_track(&snapshot->rows, 2 * number + 1, name, "memory.reserved",
+                                    "bytes", &track[1]);
+    for (size_t i = 0; i < device->series.count && !rc; i++) {
+        rc = imp_rows_counter(&snapshot->rows, track[0], device->series.time[i],
+                              (double)(device->series.allocated[i] + allocated));
+        if (!rc)
+            rc = imp_rows_counter(&snapshot->rows, track[1], device->series.time[i],
+                                  (double)(device->series.reserved[i] + reserved));
+    }
+    return rc;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------------- */
+
+/* Writes the life of a block or segment. */
+static int put_life(struct snapshot *snapshot, int64_t device, int64_t address, bool segment,
+                    const struct snapshot_live *live, int64_t end)
+{
+    struct store_detail detail = STORE_DETAIL_NONE;
+    struct imp_slice slice = {.start = live->start,
+                              .dur = end == STORE_ABSENT ? STORE_ABSENT : end - live->start,
+                              .name = live->name,
+                              .category = segment ? "memory.segment" : "memory.block",
+                              .detail = &detail,
+                              .correlation = address};
+    char gpu[32], name[48], payload[160];
+    int length = snprintf(payload, sizeof payload, "{\"stream\":%" PRId64, live->stream);
+    if (segment)
+        length += snprintf(payload + length, sizeof payload - (size_t)length,
+                           ",\"large\":%s,\"expandable\":%s", live->large ? "true" : "false",
+                           live->expandable ? "true" : "false");
+    if (live->block != STORE_ABSENT)
+        length += snprintf(payload + length, sizeof payload - (size_t)length, ",\"block\":%" PRId64,
+                           live->block);
+    if (live->stack != STORE_ABSENT)
+        length += snprintf(payload + length, sizeof payload - (size_t)length, ",\"stack\":%" PRId64,
+                           live->stack);
+    snprintf(payload + length, sizeof payload - (size_t)length, "}");
+    snprintf(gpu, sizeof gpu, "gpu:%" PRId64, device);
+    snprintf(name, sizeof name, segment ? "segments gpu:%" PRId64 : "blocks gpu:%" PRId64, device);
+    detail.schema = segment ? "torch.segment" : "torch.block";
+    detail.bytes = live->bytes;
+    detail.payload = payload;
+    int rc = imp_rows_range(&snapshot->rows, 2 * device + segment, gpu, name, &slice.track);
+    return rc ? rc : imp_rows_slice(&snapshot->rows, &slice);
+}
+
+/* ---- events of the history -------------------------------------------------------------------------------------------------- */
+
+enum action {
+    ACTION_ALLOC,
+    ACTION_FREE_REQUESTED,
+    ACTION_FREE_COMPLETED,
+    ACTION_SEGMENT_ALLOC,
+    ACTION_SEGMENT_FREE,
+    ACTION_SEGMENT_MAP,
+    ACTION_SEGMENT_UNMAP,
+    ACTION_OOM,
+    ACTION_OTHER
+};
+
+static enum action action_of(const struct pickle_text *text)
+{
+    static const char *const names[] = {
+        "alloc",        "free_requested", "free_completed", "segment_alloc",
+        "segment_free", "segment_map",    "segment_unmap",  "oom"};
+    for (size_t i = 0; i < ACTION_OTHER; i++)
+        if (!strcmp(text->text, names[i]))
+            return (enum action)i;
+    return ACTION_OTHER;
+}
+
+/* The end of a block or segment, which may have begun before the history. */
+static int end_life(struct snapshot *snapshot, int64_t device, int64_t address, bool segment,
+                    int64_t bytes, int64_t stream, int64_t time)
+{
+    struct snapshot_lives *lives = segment ? &snapshot->segments : &snapshot->blocks;
+    const struct snapshot_live *known = lives_find(lives, address, device);
+    struct snapshot_live before = {.start = snapshot->device[device].first,
+                                   .bytes = bytes,
+                                   .block = STORE_ABSENT,
+                                   .stack = STORE_ABSENT,
+                                   .name = snapshot->no_stack,
+                                   .stream = stream,
+                                   .large = bytes > 2 << 20};
+    int rc = put_life(snapshot, device, address, segment, known ? known : &before, time);
+    return rc ? rc : lives_remove(lives, address, device);
+}
+
+/* The program ran out of memory. */
+static int put_oom(struct snapshot *snapshot, int64_t device, const struct pickle_box *dict,
+                   int64_t time, int64_t name)
+{
+    struct store_detail detail = STORE_DETAIL_NONE;
+    struct imp_slice slice = {.start = time,
+                              .dur = 0,
+                              .name = name,
+                              .category = "memory.oom",
+                              .detail = &detail,
+                              .correlation = STORE_ABSENT};
+    char gpu[32], payload[64];
+    int64_t room = pickle_int(dict, "device_free");
+    snprintf(gpu, sizeof gpu, "gpu:%" PRId64, device);
+    snprintf(payload, sizeof payload, "{\"device_free\":%" PRId64 "}", room < 0 ? 0 : room);
+    detail.schema = "torch.oom";
+    detail.bytes = pickle_int(dict, "size");
+    detail.payload = room < 0 ? NULL : payload;
+    int rc = imp_rows_range(&snapshot->rows, 2 * device, gpu, "blocks", &slice.track);
+    return rc ? rc : imp_rows_slice(&snapshot->rows, &slice);
+}
+
+/* A new block or segment. What was at its address before ended unnoticed: its end is not known. */
+static int begin_life(struct snapshot *snapshot, int64_t device, int64_t address, bool segment,
+                      struct snapshot_live live)
+{
+    struct snapshot_lives *lives = segment ? &snapshot->segments : &snapshot->blocks;
+    int rc = 0;
+    if (lives_find(lives, address, device))
+        rc = end_life(snapshot, device, address, segment, live.bytes, live.stream, live.start);
+    return rc ? rc : lives_add(lives, address, device, live);
+}
+
+/* Applies one event to the totals and the lives. */
+static int apply(struct snapshot *snapshot, int64_t number, enum action action, int64_t address,
+                 struct snapshot_live live)
+{
+    struct snapshot_device *device = &snapshot->device[number];
+    struct snapshot_live *known = lives_find(&snapshot->blocks, address, number);
+    int64_t bytes = live.bytes;
+    switch (action) {
+    case ACTION_ALLOC:
+        device->allocated += bytes;
+        return begin_life(snapshot, number, address, false, live);
+    case ACTION_FREE_REQUESTED:
+        device->allocated -= bytes;
+        if (known) {
+            known->freed = live.start;
+            return 0;
+        }
+        live.start = device->first; /* from before the history */
+        live.freed = device->last;
+        live.stack = STORE_ABSENT;
+        live.name = snapshot->no_stack;
+        return lives_add(&snapshot->blocks, address, number, live);
+    case ACTION_FREE_COMPLETED:
+        if (!known || known->freed == STORE_ABSENT)
+            device->allocated -= bytes;
+        return end_life(snapshot, number, address, false, bytes, live.stream, live.start);
+    case ACTION_SEGMENT_ALLOC:
+        device->reserved += bytes;
+        return begin_life(snapshot, number, address, true, live);
+    case ACTION_SEGMENT_FREE:
+        device->reserved -= bytes;
+        return end_life(snapshot, number, address, true, bytes, live.stream, live.start);
+    case ACTION_SEGMENT_MAP:
+        device->reserved += bytes;
+        return 0;
+    case ACTION_SEGMENT_UNMAP:
+        device->reserved -= bytes;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+int snapshot_event(struct snapshot *snapshot, const struct pickle_box *dict, size_t number)
+{
+    const struct pickle_text *text = pickle_text(dict, "action");
+    enum action action = action_of(text);
+    int64_t address = pickle_int(dict, "addr"), time = pickle_int(dict, "time_us");
+    struct snapshot_live live = {.bytes = pickle_int(dict, "size"),
+                                 .block = STORE_ABSENT,
+                                 .stream = pickle_int(dict, "stream"),
+                                 .freed = STORE_ABSENT};
+    snapshot->events++;
+    snapshot->rows.run->events++;
+    number = number < SNAPSHOT_DEVICES ? number : SNAPSHOT_DEVICES - 1;
+    struct snapshot_device *device = &snapshot->device[number];
+    if (action == ACTION_OTHER)
+        return 0;
+    if (live.bytes < 0 || live.bytes > INT64_MAX / 1024 || (time != STORE_ABSENT && time < 0) ||
+        time > IMP_TIME_MAX / 1000 || llabs(device->allocated) > INT64_MAX / 4) {
+        snapshot->rows.bad_time++;
+        return 0;
+    }
+    /* Before PyTorch 2.1 events have no time: their order is the time. */
+    time = time == STORE_ABSENT ? device->events * 1000 : time * 1000;
+    if (!device->used) {
+        device->first = time;
+        device->last = time;
+    }
+    device->used = true;
+    device->events++;
+    device->last = time > device->last ? time : device->last + 1;
+    live.start = device->last;
+    live.large = live.bytes > 2 << 20;
+    live.stream = live.stream < 0 ? 0 : live.stream;
+    int rc = snapshot_stack(snapshot, pickle_list(dict, "frames"), &live.stack, &live.name);
+    if (!rc && action == ACTION_OOM)
+        return put_oom(snapshot, (int64_t)number, dict, device->last, live.name);
+    if (!rc)
+        rc = apply(snapshot, (int64_t)number, action, address, live);
+    bool peak = device->allocated > device->peak;
+    device->peak = peak ? device->allocated : device->peak;
+    return rc ? rc : series_add(device, device->last, peak || action >= ACTION_SEGMENT_ALLOC);
+}
+
+/* ---- segments at the time of the snapshot ----------------------------------------------------------------------------------- */
+
+int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict)
+{
+    const struct pickle_text *state = pickle_text(dict, "state");
+    struct snapshot_block block = {.address = pickle_int(dict, "address"),
+                                   .bytes = pickle_int(dict, "size"),
+                                   .requested = pickle_int(dict, "requested_size"),
+                                   .active = state && !strncmp(state->text, "active", 6)};
+    struct pickle_box *frames = pickle_list(dict, "frames"),
+                      *history = pickle_list(dict, "history");
+    if (!frames && history && history->count && history->value[0].type == PICKLE_DICT)
+        frames = pickle_list(history->value[0].box, "frames");
+    int rc = snapshot_stack(snapshot, frames, &block.stack, &block.name);
+    if (!rc)
+        rc = room_for((void **)&snapshot->block, &snapshot->block_room, snapshot->block_count,
+                      sizeof block);
+    if (!rc)
+        snapshot->block[snapshot->block_count++] = block;
+    return rc;
+}
+
+static int add_final(struct snapshot *snapshot, struct snapshot_final final)
+{
+    int rc = room_for((void **)&snapshot->final, &snapshot->final_room, snapshot->final_count,
+                      sizeof final);
+    if (!rc)
+        snapshot->final[snapshot->final_count++] = final;
+    return rc;
+}
+
+int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict)
+{
+    const struct pickle_text *type = pickle_text(dict, "segment_type");
+    int64_t number = pickle_int(dict, "device"), address = pickle_int(dict, "address"),
+            at = address;
+    struct snapshot_final segment = {.address = address, .segment = true};
+    int rc = 0;
+    snapshot->segments_seen++;
+    number = number >= 0 && number < SNAPSHOT_DEVICES ? number : 0;
+    segment.device = number;
+    segment.live = (struct snapshot_live){.bytes = pickle_int(dict, "total_size"),
+                                          .block = STORE_ABSENT,
+                                          .stack = STORE_ABSENT,
+                                          .name = snapshot->no_stack,
+                                          .stream = pickle_int(dict, "stream"),
+                                          .large = !type || strcmp(type->text, "small") != 0,
+                                          .expandable = pickle_int(dict, "is_expandable") == 1};
+    if (segment.live.bytes < 0 || segment.live.bytes > INT64_MAX / 1024) {
+        snapshot->rows.bad_time++;
+        snapshot->block_count = 0;
+        return 0;
+    }
+    segment.live.stream = segment.live.stream < 0 ? 0 : segment.live.stream;
+    snapshot->device[number].reserved_end += segment.live.bytes;
+    rc = add_final(snapshot, segment);
+    for (size_t i = 0; i < snapshot->block_count && !rc; i++) {
+        const struct snapshot_block *block = &snapshot->block[i];
+        struct snapshot_final final = {.address = block->address >= 0 ? block->address : at,
+                                       .device = number,
+                                       .live = segment.live};
+        if (block->bytes < 0 || __builtin_add_overflow(at, block->bytes, &at))
+            break;
+        final.live.bytes = block->requested >= 0 ? block->requested : block->bytes;
+        final.live.block = block->bytes;
+        final.live.stack = block->stack;
+        final.live.name = block->name;
+        if (!block->active)
+            continue;
+        snapshot->device[number].allocated_end += final.live.bytes;
+        rc = add_final(snapshot, final);
+    }
+    snapshot->block_count = 0;
+    return rc;
+}
+
+/* {"stage": "START", "name": ..., "time_us": ...}: a range of the program. */
+int snapshot_annotation(struct snapshot *snapshot, const struct pickle_box *dict)
+{
+    const struct pickle_text *name = pickle_text(dict, "name"), *stage = pickle_text(dict, "stage");
+    int64_t time = pickle_int(dict, "time_us");
+    struct imp_slice slice = {
+        .dur = 0, .category = "annotation", .correlation = STORE_ABSENT, .start = time * 1000};
+    if (!name || !stage || time < 0 || time > IMP_TIME_MAX / 1000 || strcmp(stage->text, "START"))
+        return 0;
+    int rc = imp_rows_thread(&snapshot->rows, 0, "annotations", &slice.track);
+    if (!rc)
+        rc = imp_rows_string(&snapshot->rows, name->text, name->bytes, &slice.name);
+    return rc ? rc : imp_rows_slice(&snapshot->rows, &slice);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------------------------------------- */
+
+/* Writes what is held at the time of the snapshot. The segments of the snapshot know the size of
+ * the whole block; of what they do not list the history is the only word. */
+static int write_held(struct snapshot *snapshot)
+{
+    int rc = 0;
+    for (size_t i = 0; i < snapshot->final_count && !rc; i++) {
+        struct snapshot_final *final = &snapshot->final[i];
+        struct snapshot_lives *lives = final->segment ? &snapshot->segments : &snapshot->blocks;
+        const struct snapshot_device *device = &snapshot->device[final->device];
+        const struct snapshot_live *known = lives_find(lives, final->address, final->device);
+        final->live.start = device->used ? device->first : 0;
+        if (known) {
+            final->live.start = known->start;
+            final->live.stack = known->stack != STORE_ABSENT ? known->stack : final->live.stack;
+            final->live.name = known->stack != STORE_ABSENT ? known->name : final->live.name;
+        }
+        rc = put_life(snapshot, final->device, final->address, final->segment, &final->live,
+                      STORE_ABSENT);
+        if (!rc && known)
+            rc = lives_remove(lives, final->address, final->device);
+    }
+    for (int segment = 0; segment < 2 && !rc; segment++) {
+        struct snapshot_lives *lives = segment ? &snapshot->segments : &snapshot->blocks;
+        for (size_t i = 0; i < lives->at.cap && !rc; i++) {
+            const struct imp_map_slot *slot = &lives->at.slot[i];
+            if (slot->used && slot->value >= 0)
+                rc = put_life(snapshot, slot->second, slot->first, segment,
+                              &lives->live[slot->value], STORE_ABSENT);
+        }
+    }
+    return rc;
+}
+
+int snapshot_finish(struct snapshot *snapshot)
+{
+    int rc = write_held(snapshot);
+    for (int64_t number = 0; number < SNAPSHOT_DEVICES && !rc; number++)
+        if (snapshot->device[number].used)
+            rc = series_write(snapshot, number);
+    return rc;
+}
+
+void snapshot_memory_clear(struct snapshot *snapshot)
+{
+    for (size_t i = 0; i < SNAPSHOT_DEVICES; i++) {
+        free(snapshot->device[i].series.time);
+        free(snapshot->device[i].series.allocated);
+        free(snapshot->device[i].series.reserved);
+    }
+    lives_clear(&snapshot->blocks);
+    lives_clear(&snapshot->segments);
+    free(snapshot->block);
+    free(snapshot->final);
+    imp_map_free(&snapshot->stacks);
+    imp_map_free(&snapshot->tops);
+    imp_map_free(&snapshot->groups);
+}

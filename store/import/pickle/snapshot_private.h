@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to store/import/pickle/: what pickles of PyTorch become. snapshot.c decides what a dict
+ * is, snapshot_memory.c keeps the books of the allocator, snapshot_flight.c reads flight recorder
+ * dumps, snapshot_stack.c turns frames into stacks.
+ */
+#ifndef STORE_IMPORT_PICKLE_SNAPSHOT_PRIVATE_H
+#define STORE_IMPORT_PICKLE_SNAPSHOT_PRIVATE_H
+
+#include "store/import/input/rows.h"
+#include "store/import/pickle/pickle.h"
+
+#define SNAPSHOT_DEVICES 64
+
+/* Memory that is in use: a block that the program holds, or a segment of the allocator. */
+struct snapshot_live {
+    int64_t start, bytes, block; /* block: bytes of the whole block; STORE_ABSENT: not known */
+    int64_t stack, name, stream;
+    int64_t freed; /* when the program gave it back while the device still used it; else absent */
+    bool large, expandable;
+};
+
+struct snapshot_lives {
+    struct imp_map at; /* address, device -> index */
+    struct snapshot_live *live;
+    size_t count, room, *unused, unused_count, unused_room;
+};
+
+/* Values over time, thinned so that there are never more than twice SNAPSHOT_SERIES of them. */
+#define SNAPSHOT_SERIES 16384
+struct snapshot_series {
+    int64_t *time, *allocated, *reserved;
+    size_t count, skip, skipped;
+};
+
+struct snapshot_device {
+    bool used;
+    int64_t events, last;                /* time of the last event */
+    int64_t first;                       /* time of the first one; STORE_ABSENT: none */
+    int64_t allocated, reserved, peak;   /* relative to the first event */
+    int64_t allocated_end, reserved_end; /* of the segments at the time of the snapshot */
+    struct snapshot_series series;
+};
+
+struct snapshot {
+    struct imp_rows rows;
+    struct snapshot_device device[SNAPSHOT_DEVICES];
+    struct snapshot_lives blocks, segments;
+    /* Blocks of the segment that is being read; at the time of the snapshot. */
+    struct snapshot_block {
+        int64_t address, bytes, requested, stack, name;
+        bool active;
+    } * block;
+    size_t block_count, block_room;
+    /* What was there at the time of the snapshot: addresses whose rows end open. */
+    struct snapshot_final {
+        int64_t address, device;
+        struct snapshot_live live;
+        bool segment;
+    } * final;
+    size_t final_count, final_room;
+    struct imp_map stacks; /* two hashes of frames -> stack */
+    struct imp_map tops;   /* stack -> string of its innermost frame of the program */
+    int64_t events, entries, segments_seen, unfinished;
+    int64_t no_stack;      /* the string of a block without frames */
+    struct imp_map groups; /* process group by hash of its name -> number of ranks */
+};
+
+/* Frames as a stack of the store (innermost first in the list), and the string that names it: its
+ * innermost frame in Python that is not in a library of PyTorch. */
+int snapshot_stack(struct snapshot *snapshot, struct pickle_box *frames, int64_t *stack,
+                   int64_t *name);
+int snapshot_event(struct snapshot *snapshot, const struct pickle_box *dict, size_t device);
+int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict);
+int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict);
+int snapshot_annotation(struct snapshot *snapshot, const struct pickle_box *dict);
+/* After the last event: what is still held, and the series. */
+int snapshot_finish(struct snapshot *snapshot);
+void snapshot_memory_clear(struct snapshot *snapshot);
+/* One entry of a flight recorder. */
+int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *dict);
+int snapshot_flight_group(struct snapshot *snapshot, const struct pickle_box *dict);
+
+#endif

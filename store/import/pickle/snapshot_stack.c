@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Frames of a snapshot as stacks of the store. Frames of the interpreter and of C++ are left out
+ * where the stack has Python frames: they say how Python works, not where the program was.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/pickle/snapshot_private.h"
+
+#define FRAMES_MOST 256
+
+/* Is a file one of Python? */
+static bool is_python(const struct pickle_text *file)
+{
+    return file && (strstr(file->text, ".py") || file->text[0] == '<');
+}
+
+/* Is it a file of a library that programs call, not of the program? */
+static bool is_library(const struct pickle_text *file)
+{
+    static const char *const parts[] = {"/torch/",     "site-packages/", "dist-packages/",
+                                        "/lib/python", "<frozen",        "<string>"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(file->text, parts[i]))
+            return true;
+    return false;
+}
+
+/* Is it a frame that every allocation has: of the unwinder, of the allocator, of dispatching? */
+static bool is_noise(const struct pickle_text *name)
+{
+    static const char *const parts[] = {
+        "torch::unwind", "CapturedTraceback", "gather_with_cpp", "CachingAllocator",
+        "c10::",         "at::detail::",      "at::empty",       "::redispatch",
+        "wrapper_CUDA",  "create_out",        "structured_",     "TensorIteratorBase"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!name || strstr(name->text, parts[i]))
+            return true;
+    return false;
+}
+
+/* The string of a frame, "file.py(12): name", kept with the frame where that is shared. */
+static int frame_string(struct snapshot *snapshot, struct pickle_box *frame, int64_t *string)
+{
+    const struct pickle_text *file = pickle_text(frame, "filename"),
+                             *name = pickle_text(frame, "name");
+    int64_t line = pickle_int(frame, "line");
+    char text[1024];
+    if (frame->note) {
+        *string = frame->note;
+        return 0;
+    }
+    const char *path = file && file->bytes ? file->text : "??";
+    int length = is_python(file) ? snprintf(text, sizeof text, "%.700s(%lld): %.250s", path,
+                                            (long long)line, name ? name->text : "?")
+                                 : snprintf(text, sizeof text, "%.900s", name ? name->text : "?");
+    size_t bytes = length < (int)sizeof text ? (size_t)length : sizeof text - 1;
+    int rc = imp_rows_string(&snapshot->rows, text, bytes, string);
+    frame->note = rc ? 0 : *string;
+    return rc;
+}
+
+/* Fills `kept` with the frames that count, innermost first; *top is the one that names the stack.
+ */
+static size_t choose_frames(const struct pickle_box *frames, struct pickle_box **kept, size_t *top)
+{
+    size_t count = 0, python = 0, own = SIZE_MAX, first = SIZE_MAX;
+    for (size_t i = 0; i < frames->count; i++)
+        if (frames->value[i].type == PICKLE_DICT)
+            python += is_python(pickle_text(frames->value[i].box, "filename"));
+    for (size_t i = 0; i < frames->count && count < FRAMES_MOST; i++) {
+        if (frames->value[i].type != PICKLE_DICT)
+            continue;
+        struct pickle_box *frame = frames->value[i].box;
+        const struct pickle_text *file = pickle_text(frame, "filename");
+        if (python ? !is_python(file) : is_noise(pickle_text(frame, "name")))
+            continue;
+        if (python && own == SIZE_MAX && !is_library(file))
+            own = count;
+        first = first == SIZE_MAX ? count : first;
+        kept[count++] = frame;
+    }
+    *top = own != SIZE_MAX ? own : first;
+    return count;
+}
+
+/* Two hashes of the frames, by where they are in memory: shared frames are one object. */
+static void hash_frames(const struct pickle_box *frames, int64_t hash[2])
+{
+    uint64_t first = 0xcbf29ce484222325u, second = 0x9e3779b97f4a7c15u;
+    for (size_t i = 0; i < frames->count; i++) {
+        uint64_t value = (uint64_t)(uintptr_t)frames->value[i].box;
+        first = (first ^ value) * 0x100000001b3u;
+        second = (second + value) * 0xff51afd7ed558ccdu;
+        second ^= second >> 31;
+    }
+    hash[0] = (int64_t)first;
+    hash[1] = (int64_t)(second ^ frames->count);
+}
+
+/* Are all frames shared, so that they live until the end and their places mean something? */
+static bool all_shared(const struct pickle_box *frames)
+{
+    for (size_t i = 0; i < frames->count; i++)
+        if (frames->value[i].type != PICKLE_DICT || !frames->value[i].box->shared)
+            return false;
+    return true;
+}
+
+/* Makes the stack of frames that were not seen before. */
+static int make_stack(struct snapshot *snapshot, const struct pickle_box *frames, int64_t *stack,
+                      int64_t *name)
+{
+    struct pickle_box *kept[FRAMES_MOST];
+    int64_t string;
+    size_t top, count = choose_frames(frames, kept, &top);
+    int rc = 0;
+    *stack = STORE_ABSENT;
+    for (size_t i = count; i-- > 0 && !rc;) {
+        rc = frame_string(snapshot, kept[i], &string);
+        if (!rc && i == top)
+            *name = string;
+        if (!rc && !snapshot->rows.run->salvage_only)
+            rc = store_stack(snapshot->rows.run->db, *stack, string, stack);
+    }
+    return rc;
+}
+
+int snapshot_stack(struct snapshot *snapshot, struct pickle_box *frames, int64_t *stack,
+                   int64_t *name)
+{
+    int64_t hash[2];
+    *stack = STORE_ABSENT;
+    *name = snapshot->no_stack;
+    if (!frames || !frames->count)
+        return 0;
+    bool keep = all_shared(frames);
+    hash_frames(frames, hash);
+    const int64_t *known = keep ? imp_map_find(&snapshot->stacks, hash[0], hash[1]) : NULL;
+    if (known) {
+        const int64_t *top = imp_map_find(&snapshot->tops, *known, 0);
+        *stack = *known;
+        *name = top ? *top : *name;
+        return 0;
+    }
+    int rc = make_stack(snapshot, frames, stack, name);
+    if (!rc && keep)
+        rc = imp_map_put(&snapshot->stacks, hash[0], hash[1], *stack);
+    return rc || !keep ? rc : imp_map_put(&snapshot->tops, *stack, 0, *name);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the names of planes, lines and operations of an XLA profile say.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/xla/xla_private.h"
+
+#define NUMBER_MOST 9 /* digits of the number of a device or stream */
+
+bool xla_equals(struct pb_span span, const char *text)
+{
+    return span.bytes == strlen(text) && !memcmp(span.data, text, span.bytes);
+}
+
+bool xla_begins(struct pb_span span, const char *text)
+{
+    return span.bytes >= strlen(text) && !memcmp(span.data, text, strlen(text));
+}
+
+bool xla_holds(struct pb_span span, const char *text)
+{
+    return span.bytes && memmem(span.data, span.bytes, text, strlen(text));
+}
+
+/* The number that follows `text` in a span; STORE_ABSENT: there is none. */
+static int64_t number_after(struct pb_span span, const char *text)
+{
+    const unsigned char *found =
+        span.bytes ? memmem(span.data, span.bytes, text, strlen(text)) : NULL;
+    int64_t value = 0;
+    int digits = 0;
+    if (!found)
+        return STORE_ABSENT;
+    for (found += strlen(text);
+         found < span.data + span.bytes && *found >= '0' && *found <= '9' && digits < NUMBER_MOST;
+         found++, digits++)
+        value = 10 * value + (*found - '0');
+    return digits ? value : STORE_ABSENT;
+}
+
+enum xla_plane_kind xla_plane_kind_of(struct pb_span name, int64_t *device)
+{
+    static const struct {
+        const char *prefix;
+        enum xla_plane_kind kind;
+    } kinds[] = {{"/device:GPU:", XLA_PLANE_GPU},
+                 {"/device:TPU:", XLA_PLANE_TPU},
+                 {"/host:CPU", XLA_PLANE_HOST},
+                 {"Task Environment", XLA_PLANE_TASK}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (xla_begins(name, kinds[i].prefix)) {
+            *device = number_after(name, kinds[i].prefix);
+            return kinds[i].kind;
+        }
+    *device = STORE_ABSENT;
+    return XLA_PLANE_OTHER;
+}
+
+enum xla_line_kind xla_line_kind_of(enum xla_plane_kind plane, struct pb_span name, int64_t *stream)
+{
+    *stream = number_after(name, "Stream #");
+    if (xla_begins(name, "Stream #"))
+        return XLA_LINE_STREAM;
+    *stream = STORE_ABSENT;
+    if (xla_begins(name, "XLA Modules"))
+        return XLA_LINE_MODULES;
+    if (xla_equals(name, "Steps"))
+        return XLA_LINE_STEPS;
+    if (plane != XLA_PLANE_TPU)
+        return XLA_LINE_DERIVED;
+    *stream = 0;
+    if (xla_equals(name, "XLA Ops"))
+        return XLA_LINE_STREAM;
+    *stream = 1;
+    return xla_begins(name, "Async XLA Ops") ? XLA_LINE_ASYNC : XLA_LINE_DERIVED;
+}
+
+const char *xla_collective_of(struct pb_span op)
+{
+    static const char *const names[][2] = {
+        {"all-reduce", "all_reduce"},          {"all-gather", "all_gather"},
+        {"reduce-scatter", "reduce_scatter"},  {"all-to-all", "all_to_all"},
+        {"ragged-all-to-all", "all_to_all"},   {"collective-permute", "send_recv"},
+        {"collective-broadcast", "broadcast"},
+    };
+    if (op.bytes && *op.data == '%') {
+        op.data++;
+        op.bytes--;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i][0]);
+        if (xla_begins(op, names[i][0]) && (op.bytes == length || strchr(".-_", op.data[length])))
+            return names[i][1];
+    }
+    return NULL;
+}
+
+bool xla_is_container(struct pb_span category, struct pb_span op)
+{
+    static const char *const names[] = {"while", "conditional", "call"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        if (xla_equals(category, names[i]) ||
+            (xla_begins(op, names[i]) && (op.bytes == length || op.data[length] == '.')))
+            return true;
+    }
+    return false;
+}
+
+/* Does the name begin as that of a call of an accelerator's API? */
+static bool is_api_call(struct pb_span name)
+{
+    static const char *const prefixes[] = {"cuda", "hip", "cu", "hsa"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        size_t length = strlen(prefixes[i]);
+        if (xla_begins(name, prefixes[i]) && name.bytes > length && name.data[length] >= 'A' &&
+            name.data[length] <= 'Z')
+            return true;
+    }
+    return xla_begins(name, "hsa_");
+}
+
+const char *xla_host_category(struct pb_span name, bool has_correlation, bool has_op)
+{
+    if (name.bytes && *name.data == '$')
+        return "python";
+    if (is_api_call(name))
+        return xla_begins(name, "cu") && !xla_begins(name, "cuda") ? "driver" : "runtime";
+    if (has_correlation)
+        return "runtime";
+    if (xla_equals(name, "PythonRefManager::CollectGarbage"))
+        return "xla";
+    return has_op || xla_begins(name, "PjitFunction(") ? "op" : "xla";
+}
+
+bool xla_is_call_of(struct pb_span event, struct pb_span module)
+{
+    static const char call[] = "PjitFunction(";
+    size_t length = sizeof call - 1;
+    const unsigned char *end = module.bytes ? memchr(module.data, '(', module.bytes) : NULL;
+    if (end)
+        module.bytes = (size_t)(end - module.data);
+    if (xla_begins(module, "jit_")) {
+        module.data += 4;
+        module.bytes -= 4;
+    }
+    return xla_begins(event, call) && event.bytes == length + module.bytes + 1 && module.bytes &&
+           !memcmp(event.data + length, module.data, module.bytes);
+}

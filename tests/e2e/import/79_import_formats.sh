@@ -1,0 +1,128 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# Files of other producers: XPlane, rocprofv3, Ascend, pickles of PyTorch, and those that tacho refuses by name. Made files have
+# known answers; shared ones are compared with what Python reads of them.
+set -u
+# shellcheck source=tests/e2e/kit/report_common.sh
+. "$(dirname "$0")/../kit/report_common.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+public=${TACHO_TRACES:-$SRC/../shared/traces}/formats
+[ -d "$public" ] && public=$(cd "$public" && pwd)
+work_folder
+export XDG_CACHE_HOME=$PWD/cache
+python3 "$here/formats.py" make made || fail "the files were not made"
+cd made || exit 1
+
+# refusals: who wrote it, what to give instead, and the exit status
+refused() { # STATUS FILE WORDS...
+    status=$1 file=$2
+    shift 2
+    "$TACHO" report "$file" > out 2> err
+    [ $? = "$status" ] || fail "$file: not exit status $status: $(cat out err)"
+    [ -s out ] && fail "$file: a report of what was refused: $(cat out)"
+    grep -q '^hint: ' err || fail "$file: no hint: $(cat err)"
+    for word; do grep -qF -- "$word" err || fail "$file: '$word' is not in: $(cat err)"; done
+}
+refused 4 async.json 'asynchronous events'
+refused 3 empty.json 'it has no event'
+refused 3 names.json 'an empty trace'
+refused 4 nodes.json 'execution trace of PyTorch' 'export_chrome_trace'
+refused 4 speedscope.json 'speedscope'
+refused 4 a.pftrace 'Perfetto' 'traceconv'
+refused 4 perf.data 'Linux perf'
+refused 4 lfs.json.gz 'Git LFS' 'git lfs pull'
+refused 4 stats.csv 'rocprofv3' '--output-format json'
+refused 4 a.zip 'zip archive'
+refused 3 text.xplane.pb 'copied as text' 'binary'
+refused 4 system.pickle 'runs code (STACK_GLOBAL)'
+[ -e was-run ] && fail "the pickle ran its command"
+refused 4 bomb.pickle 'a Python pickle of something else'
+refused 4 deep.pickle 'a Python pickle of something else'
+refused 4 other.pickle 'a Python pickle of something else'
+refused 3 long.pickle 'cut off'
+refused 3 gap.pickle 'numbers its objects in no order'
+
+# folders: one without a trace is searched below; of JAX's sessions the newest, of its two formats the XPlane
+"$TACHO" import deep -o deep.tacho 2> err || fail "a folder of folders: $(cat err)"
+[ "$("$TACHO" sql deep.tacho "SELECT group_concat(rank) FROM process" --csv | tail -n 1 | tr -d '\r"')" = 0,1 ] || fail "not two ranks"
+"$TACHO" import logs -o logs.tacho 2> err || fail "a folder of JAX: $(cat err)"
+grep -q ': 1 file,' err || fail "not the newest session alone: $(cat err)"
+
+figure() { # FILE PATH VALUE: a value of the JSON report
+    "$TACHO" report "$1" --json > report.json 2> err || fail "$1: $(cat err)"
+    python3 - "$2" "$3" << 'END' || fail "$1: $2 is not $3"
+import json, sys
+value = json.load(open("report.json"))
+for part in sys.argv[1].split("/"):
+    value = value[int(part) if part.isdigit() else part]
+sys.exit(0 if str(value) == sys.argv[2] else f"{sys.argv[1]}: {value}")
+END
+}
+# a TPU: steps of its own line, the loop not counted twice, the exposed all-reduce
+figure tpu.xplane.pb steps/median_ms 1.0
+figure tpu.xplane.pb steps/source 'line Steps of the device'
+figure tpu.xplane.pb budget/compute_pct 60.0
+figure tpu.xplane.pb budget/exposed_comm_pct 20.0
+"$TACHO" report tpu.xplane.pb --full 2>&1 | grep -q 'torch' && fail "the advice does not speak JAX"
+# rocpd, both layouts: the same rows
+for layout in old new; do
+    "$TACHO" import ${layout}_results.db -o $layout.tacho 2> err || fail "rocpd: $(cat err)"
+    "$TACHO" sql $layout.tacho "SELECT n.text, start, dur, c.text, correlation, coalesce(grid, ''), coalesce(bytes, '') FROM slice s
+        JOIN string n ON n.id = s.name JOIN string c ON c.id = s.category LEFT JOIN detail d ON d.id = s.detail ORDER BY start" \
+        --csv | tr -d '\r' > $layout.rows
+done
+diff - old.rows << 'END' || fail "rows of rocpd"
+text,start,dur,text,correlation,"coalesce(grid, '')","coalesce(bytes, '')"
+step 5,900,8100,roctx,,"",""
+hipLaunchKernel,1000,500,runtime,11,"",""
+gemm(float*),2000,1000,kernel,11,"4,1,1",""
+gemm(float*),3000,500,kernel,13,"4,1,1",""
+Memcpy HtoD,3600,400,memcpy,13,"",4096
+gemm(float*),6000,2000,kernel,13,"4,1,1",""
+END
+cmp old.rows new.rows || fail "the two layouts of rocpd differ"
+# Ascend: the file's own overlap rows, launches through the arrows
+"$TACHO" import trace_view.json -o ascend.tacho 2> err || fail "Ascend: $(cat err)"
+figure ascend.tacho devices/0/device 5
+python3 "$here/formats.py" ascend report.json ascend.tacho > out || fail "the overlap rows of the made trace"
+[ "$("$TACHO" sql ascend.tacho "SELECT count(*) FROM slice k JOIN slice l ON l.correlation = k.correlation AND l.id <> k.id
+    JOIN string n ON n.id = l.name WHERE n.text LIKE 'Launch%'" --csv | tail -n 1 | tr -d '\r')" = 2 ] || fail "kernels without their launch"
+# memory: what failed, what would have helped, what leaks; every protocol gives the same
+for protocol in 2 3 4 5; do
+    "$TACHO" report oom$protocol.pickle > oom$protocol.out 2> err || fail "snapshot of protocol $protocol: $(cat err)"
+    tail -n +3 oom$protocol.out > oom$protocol.rest
+    cmp oom2.rest oom$protocol.rest || fail "protocol $protocol reads differently"
+done
+grep -q '^OUT OF MEMORY: a request of 105 MB failed' oom4.out || fail "$(cat oom4.out)"
+tr '\n' ' ' < oom4.out | grep -q 'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True it would have fitted' || fail "$(cat oom4.out)"
+figure oom4.pickle allocator/0/exact True
+figure leak.pickle allocator/0/leaks/0/blocks 40
+figure leak.pickle allocator/0/leaks/0/name '/srv/me/train.py(35): cache'
+# hangs: the rank that is behind, the one without a dump, another order
+for folder in 'done|every collective that was issued was completed' 'hang|for rank 2, which has completed fewest' \
+    'absent|there is no dump of rank 2' 'order|number 0 is all_reduce on rank 0 and broadcast on rank 1'; do
+    "$TACHO" report "${folder%%|*}" > out 2> err || fail "$folder: $(cat err)"
+    tr '\n' ' ' < out | grep -qF "${folder#*|}" || fail "$folder: $(cat out)"
+done
+
+# public truth
+[ -f "$public/jax_te_fused.xplane.pb" ] || { echo "made files; no public ones in $public"; exit 0; }
+cd .. || exit 1
+"$TACHO" import "$public/jax_te_fused.xplane.pb" -o x.tacho 2> err || fail "XPlane: $(cat err)"
+python3 "$here/formats.py" xplane "$public/jax_te_fused.xplane.pb" x.tacho || fail "the kernels of the XPlane"
+"$TACHO" import "$public/jax_te_fused.trace.json.gz" -o j.tacho 2> err || fail "XLA's JSON: $(cat err)"
+python3 "$here/formats.py" xplane "$public/jax_te_fused.xplane.pb" j.tacho || fail "the kernels of XLA's JSON"
+"$TACHO" import "$public/rocprofv3_908_results.json.gz" -o r.tacho 2> err || fail "rocprofv3: $(cat err)"
+python3 "$here/formats.py" rocprof "$public/rocprofv3_908_results.json.gz" r.tacho || fail "the kernels of rocprofv3"
+"$TACHO" import "$public/ascend_trace_view.json.gz" -o a.tacho 2> err || fail "Ascend: $(cat err)"
+"$TACHO" report a.tacho --json > a.json || fail "the report of Ascend"
+python3 "$here/formats.py" ascend a.json a.tacho || fail "the overlap rows of Ascend"
+"$TACHO" report "$public/ascend_kernel_details.csv.gz" > out 2> err || fail "Ascend's table: $(cat err)"
+"$TACHO" report "$public/cs336_mem_fullstep.pickle.gz" --json > m.json 2> err || fail "snapshot: $(cat err)"
+python3 "$here/formats.py" snapshot "$public/cs336_mem_fullstep.pickle.gz" m.json || fail "the snapshot"
+if [ -f "$public/xprof_tpu.xplane.pb.gz" ]; then
+    "$TACHO" report "$public/xprof_tpu.xplane.pb.gz" > out 2> err && fail "a damaged XPlane was read: $(cat out)"
+    grep -q 'copied as text' err || fail "$(cat err)"
+fi
+exit 0

@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Seeds for the fuzz targets of other producers' formats: small made files. usage: formats.sh TARGET OUT
+set -u
+mkdir -p "$2"
+command -v python3 > /dev/null || exit 0
+made=$(mktemp -d) || exit 1
+trap 'rm -rf "$made"' EXIT
+python3 tests/e2e/import/formats.py make "$made" || exit 1
+case $1 in
+fuzz_xplane) cp "$made"/*.xplane.pb "$2" ;;
+fuzz_xla_json)
+    printf '%s' '{"displayTimeUnit":"ns","metadata":{"highres-ticks":true},"traceEvents":[
+{"ph":"M","pid":1,"name":"process_name","args":{"name":"/device:TPU:0"}},{"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"XLA Ops"}},
+{"ph":"M","pid":1,"tid":3,"name":"thread_name","args":{"name":"Steps"}},{"ph":"M","pid":701,"name":"process_name","args":{"name":"/host:CPU"}},
+{"ph":"X","pid":1,"tid":2,"ts":1.5,"dur":2,"name":"fusion.1","args":{"hlo_category":"while","hlo_module":"jit_f","correlation_id":"3"}},
+{"ph":"X","pid":1,"tid":3,"ts":1,"dur":9,"name":"5"},{"ph":"X","pid":701,"tid":7,"ts":1,"dur":3,"name":"$a.py:1 f","args":{"step_num":"2"}}]}' > "$2/tpu" ;;
+fuzz_rocprof)
+    printf '%s' '{"rocprofiler-sdk-tool":[{"metadata":{"pid":5,"node":{"hostname":"n"}},"agents":[{"id":{"handle":9},"type":2,
+"logical_node_type_id":0,"cu_count":4,"product_name":"MI"}],"strings":{"buffer_records":[{"kind":"NONE","operations":[]},{"kind":"HIP_RUNTIME_API",
+"operations":["hipFree"]},{"kind":"MARKER_CORE_API","operations":["roctxMarkA"]}],"marker_api":[{"key":7,"value":"st\"ep"}]},"kernel_symbols":[{"kernel_id":1,
+"formatted_kernel_name":"gemm.kd"}],"buffer_records":{"kernel_dispatch":[{"start_timestamp":5,"end_timestamp":9,"correlation_id":{"internal":3},
+"dispatch_info":{"agent_id":{"handle":9},"queue_id":{"handle":1},"kernel_id":1,"grid_size":{"x":64,"y":1,"z":1},"workgroup_size":{"x":64,"y":1,"z":1}}}],
+"hip_api":[{"kind":1,"operation":0,"thread_id":5,"start_timestamp":1,"end_timestamp":2,"correlation_id":{"internal":3}}],"marker_api":[{"kind":2,
+"operation":0,"thread_id":5,"start_timestamp":1,"end_timestamp":2,"correlation_id":{"internal":7}}],"memory_copy":[{"kind":0,"operation":0,
+"src_agent_id":{"handle":9},"bytes":5,"start_timestamp":1,"end_timestamp":2}]}}]}' > "$2/one" ;;
+fuzz_rocpd) cp "$made"/*_results.db "$2" ;;
+fuzz_ascend) cp "$made"/trace_view.json "$2" ;;
+fuzz_ascend_csv)
+    printf '%s\n' 'Step Id,Device_id,Stream ID,Name,Type,Accelerator Core,Start Time(us),Duration(us),Input Shapes' \
+        '1,0,16,Cast1,Cast,AI_CORE,1699529622790614.8,607.98,"""5,6"""' '2,N/A,N/A,hcom,hcom_,HCCL,1.5,2,N/A' > "$2/table" ;;
+fuzz_pickle) cp "$made"/*.pickle "$made"/hang/nccl* "$2" ;;
+esac

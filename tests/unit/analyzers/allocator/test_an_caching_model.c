@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The model of the caching allocator: rounding, which block a request gets, what is split and
+ * merged, and the settings.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "analyzers/allocator/caching_model.h"
+
+#define MIB (1ll << 20)
+
+static struct caching_model *model_of(struct caching_settings settings)
+{
+    if (!settings.max_split)
+        settings.max_split = CACHING_UNLIMITED;
+    struct caching_model *model = caching_new(&settings);
+    assert_non_null(model);
+    return model;
+}
+
+static void rounding(void **state)
+{
+    const struct caching_settings plain = {.max_split = CACHING_UNLIMITED},
+                                  power = {.power2_divisions = 4};
+    (void)state;
+    assert_int_equal(caching_round(&plain, 0), 512);
+    assert_int_equal(caching_round(&plain, 512), 512);
+    assert_int_equal(caching_round(&plain, 513), 1024);
+    assert_int_equal(caching_round(&power, 1200 * 1024), 1280 * 1024);
+    assert_int_equal(caching_round(&power, 1024 * 1024), 1024 * 1024);
+    assert_int_equal(caching_round(&power, 700), 1024); /* too small to be divided */
+}
+
+/* Small requests share a segment of 2 MiB, middling ones one of 20 MiB, large ones get their own.
+ */
+static void segments(void **state)
+{
+    struct caching_model *model = model_of((struct caching_settings){0});
+    int64_t at;
+    (void)state;
+    assert_true(caching_alloc(model, 1000, 0, &at) >= 0);
+    assert_true(caching_alloc(model, MIB, 0, &at) >= 0);
+    assert_int_equal(caching_totals(model).reserved, 2 * MIB);
+    assert_true(caching_alloc(model, 2 * MIB, 0, &at) >= 0);
+    assert_true(caching_alloc(model, 9 * MIB, 0, &at) >= 0);
+    assert_int_equal(caching_totals(model).reserved, 22 * MIB);
+    assert_true(caching_alloc(model, 11 * MIB, 0, &at) >= 0);
+    assert_int_equal(caching_totals(model).reserved, 34 * MIB);
+    assert_true(caching_alloc(model, MIB, 7, &at) >= 0); /* another stream */
+    assert_int_equal(caching_totals(model).requests, 4);
+    caching_free_all(model);
+}
+
+/* The smallest free block that fits, of equal ones the lowest address; freed neighbours are one. */
+static void best_fit(void **state)
+{
+    struct caching_model *model = model_of((struct caching_settings){0});
+    int64_t at[4], again, handle[4];
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        handle[i] = caching_alloc(model, (i == 2 ? 12 : 16) * MIB, 0, &at[i]);
+    caching_free(model, handle[3]);
+    caching_free(model, handle[0]);
+    caching_free(model, handle[2]);
+    handle[2] = caching_alloc(model, 11 * MIB + 1, 0, &again);
+    assert_int_equal(again, at[2]); /* 12 MiB, not 16: the rest is below 1 MiB and stays */
+    handle[0] = caching_alloc(model, 14 * MIB, 0, &again);
+    assert_int_equal(again, at[0] < at[3] ? at[0] : at[3]);
+    assert_int_equal(caching_totals(model).requests, 4);
+    caching_free_all(model);
+
+    model = model_of((struct caching_settings){0});
+    handle[0] = caching_alloc(model, 4 * MIB, 0, &at[0]);
+    handle[1] = caching_alloc(model, 5 * MIB, 0, &at[1]);
+    assert_int_equal(at[1] - at[0], 4 * MIB);
+    caching_free(model, handle[0]);
+    assert_int_equal(caching_totals(model).largest_free, 11 * MIB);
+    assert_int_equal(caching_totals(model).inactive_split, 15 * MIB);
+    caching_free(model, handle[1]);
+    assert_int_equal(caching_totals(model).largest_free, 20 * MIB);
+    assert_int_equal(caching_totals(model).inactive_split, 0);
+    assert_int_equal(caching_totals(model).allocated, 0);
+    caching_release(model, 1); /* nothing there: all that is free goes, as by empty_cache() */
+    assert_int_equal(caching_totals(model).reserved, 0);
+    assert_int_equal(caching_totals(model).reserved_peak, 20 * MIB);
+    caching_free_all(model);
+}
+
+/* Growing requests: each needs a new segment, unless one segment grows at its end. */
+static void settings(void **state)
+{
+    const struct caching_settings tried[] = {{0}, {.expandable = true}, {.max_split = 16 * MIB}};
+    const int64_t peak[] = {0, 60 * MIB, 0};
+    int64_t reserved[3], at;
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct caching_model *model = model_of(tried[i]);
+        for (int64_t size = 20; size <= 60; size += 4) {
+            int64_t handle = caching_alloc(model, size * MIB, 0, &at);
+            assert_true(handle >= 0);
+            caching_free(model, handle);
+        }
+        reserved[i] = caching_totals(model).reserved;
+        caching_free_all(model);
+    }
+    assert_int_equal(reserved[0], 440 * MIB);
+    assert_int_equal(reserved[1], peak[1]);
+    assert_int_equal(reserved[2], 440 * MIB);
+    /* A limit keeps large blocks for large requests. */
+    struct caching_model *model = model_of((struct caching_settings){.max_split = 16 * MIB});
+    int64_t large = caching_alloc(model, 40 * MIB, 0, &at), small;
+    caching_free(model, large);
+    assert_true(caching_alloc(model, 12 * MIB, 0, &small) >= 0);
+    assert_int_not_equal(small, at);
+    caching_free_all(model);
+}
+
+/* What is there at the beginning lies where it lay, and what is free between can be used. */
+static void given(void **state)
+{
+    struct caching_model *model = model_of((struct caching_settings){0});
+    int64_t at, first, second;
+    (void)state;
+    assert_int_equal(caching_segment_given(model, 1ll << 40, 20 * MIB, 0, true), 0);
+    first = caching_block_given(model, 1ll << 40, 4 * MIB - 100, 4 * MIB);
+    second = caching_block_given(model, (1ll << 40) + 8 * MIB, 2 * MIB, 0);
+    assert_true(first >= 0 && second >= 0);
+    assert_int_equal(caching_block_given(model, 5, 100, 0), -1);
+    assert_true(caching_alloc(model, 4 * MIB, 0, &at) >= 0);
+    assert_int_equal(at, (1ll << 40) + 4 * MIB);
+    assert_int_equal(caching_segment_expected(model, 1ll << 41, 32 * MIB), 0);
+    assert_true(caching_alloc(model, 32 * MIB, 0, &at) >= 0);
+    assert_int_equal(at, 1ll << 41);
+    caching_free_all(model);
+}
+
+/* Any order of requests: totals agree with what is in use, and nothing overlaps. */
+static void any_order(void **state)
+{
+    enum { LIVE = 200, STEPS = 20000 };
+    int64_t handle[LIVE], at[LIVE], bytes[LIVE], sum = 0;
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        struct caching_model *model = model_of((struct caching_settings){
+            .expandable = kind == 1, .max_split = kind == 2 ? 8 * MIB : CACHING_UNLIMITED});
+        uint64_t random = 7;
+        for (size_t i = 0; i < LIVE; i++)
+            handle[i] = -1;
+        for (int step = 0; step < STEPS; step++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            size_t slot = (size_t)(random >> 33) % LIVE;
+            if (handle[slot] >= 0) {
+                caching_free(model, handle[slot]);
+                sum -= bytes[slot];
+                handle[slot] = -1;
+            } else {
+                bytes[slot] = 1 + (int64_t)(random >> 20) % (1 << (5 + (random >> 8) % 20));
+                handle[slot] = caching_alloc(model, bytes[slot], 0, &at[slot]);
+                sum += bytes[slot];
+                assert_true(handle[slot] >= 0);
+            }
+            struct caching_totals totals = {0};
+            if (step % 500 == 0)
+                totals = caching_totals(model);
+            if (step % 500 == 0) {
+                assert_int_equal(totals.requested, sum);
+                assert_int_equal(totals.reserved, totals.allocated + totals.free);
+            }
+        }
+        for (size_t i = 0; i < LIVE; i++)
+            for (size_t k = 0; k < LIVE; k++)
+                if (i != k && handle[i] >= 0 && handle[k] >= 0)
+                    assert_true(at[i] + bytes[i] <= at[k] || at[k] + bytes[k] <= at[i]);
+        for (size_t i = 0; i < LIVE; i++)
+            if (handle[i] >= 0)
+                sum -= bytes[i];
+        caching_free_all(model);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounding), cmocka_unit_test(segments), cmocka_unit_test(best_fit),
+        cmocka_unit_test(settings), cmocka_unit_test(given),    cmocka_unit_test(any_order),
+    };
+    return cmocka_run_group_tests_name("an_caching_model", tests, NULL, NULL);
+}
