@@ -233,16 +233,18 @@ static bool is_published(const struct store_place *from, const struct store_plac
     return is;
 }
 
-/* `from` and `to` are the places of the paths of the same names with a 's'. */
+/* `from` and `to` are the places of the paths of the same names with a 's'. resumed: another
+ * attempt may have published the file already. */
 static int publish(const struct store_place *from, const struct store_place *to,
-                   const char *from_path, const char *to_path, struct tacho_error *err)
+                   const char *from_path, const char *to_path, bool resumed,
+                   struct tacho_error *err)
 {
     if (from->folder < 0)
         return publish_fail(err, from_path, errno);
     if (to->folder < 0)
         return publish_fail(err, to_path, errno);
     int os = linkat(from->folder, from->name, to->folder, to->name, 0) ? errno : 0;
-    if (os && !is_published(from, to)) {
+    if (os && !(resumed && is_published(from, to))) {
         if (os == ENOENT && faccessat(from->folder, from->name, F_OK, 0))
             return publish_fail(err, from_path, ENOENT);
         if (os == EXDEV || os == EPERM || os == EMLINK || os == EOPNOTSUPP || os == ENOSYS)
@@ -261,7 +263,7 @@ int store_publish_at(int from_folder, const char *from, int to_folder, const cha
     struct store_place places[2];
     store_place_at(from_folder, from, &places[0]);
     store_place_at(to_folder, to, &places[1]);
-    int code = publish(&places[0], &places[1], from, to, err);
+    int code = publish(&places[0], &places[1], from, to, true, err);
     store_place_close(&places[0]);
     store_place_close(&places[1]);
     return code;
@@ -274,7 +276,7 @@ int store_publish(const char *from, const char *to, struct tacho_error *err)
     if (store_place_find(from, true, &places[0]) != 0)
         return publish_fail(err, from, errno);
     int os = store_place_find(to, false, &places[1]) != 0 ? errno : 0;
-    code = os ? publish_fail(err, to, os) : publish(&places[0], &places[1], from, to, err);
+    code = os ? publish_fail(err, to, os) : publish(&places[0], &places[1], from, to, false, err);
     store_place_close(&places[0]);
     store_place_close(&places[1]);
     return code;

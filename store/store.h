@@ -253,7 +253,8 @@ int store_finish(store *writer, struct tacho_error *err);
 /* Moves a finished file to its final name: link (never overwrites: TACHO_EEXISTS) or, across
  * filesystems, copy beside, sync, rename. */
 int store_publish(const char *from, const char *to, struct tacho_error *err);
-/* The same by folders that are open: of the last parts of the paths. */
+/* The same by folders that are open: of the last parts of the paths. A file that is there already,
+ * because who published it was killed before `from` was removed, is a success. */
 int store_publish_at(int from_folder, const char *from, int to_folder, const char *to,
                      struct tacho_error *err);
 /* Makes a whole run at once: `fill` writes it under a hidden name in the folder of PATH, and it

@@ -140,7 +140,7 @@ static void interval_table(struct an_context *context, const struct an_phase *ph
 /* Checkpoints: without a known rate of failures only what they cost while no step runs is a reason
  * to change something, and only how they are written. */
 static void checkpoint_advice(struct an_findings_list *findings, const struct kind *kind,
-                              const struct an_phase *phase, double every,
+                              const struct an_phase *phase, double every, double lane_steps,
                               struct an_finding *finding)
 {
     struct an_context *context = findings->context;
@@ -171,7 +171,7 @@ static void checkpoint_advice(struct an_findings_list *findings, const struct ki
     finding->bound = false;
     finding->action = an_finding_text(context, "%s every %.0f steps in place of %.0f (%s); or %s",
                                       kind->every, wanted, every, option, ASYNCHRONOUS);
-    phase_gain(context, phase, wanted / every, finding);
+    phase_gain(context, phase, wanted / every, lane_steps, finding);
     finding->setting = option;
     finding->verify = an_finding_text(context, "%s, and compare the duration of the run",
                                       an_command_rerun(context, option));
@@ -204,7 +204,7 @@ static void phase_time(struct an_findings_list *findings, const struct kind *kin
                         kind->phase, share));
     phase_evidence(context, phase, every, finding);
     if (is_checkpoint) {
-        checkpoint_advice(findings, kind, phase, every, finding);
+        checkpoint_advice(findings, kind, phase, every, steps, finding);
         return;
     }
     finding->action = an_finding_text(context, "%s every %.0f steps in place of %.0f (%s); %s",

@@ -70,8 +70,8 @@ static struct an_step_point point_of(const struct an_context *context, const str
     int64_t steps = group->counted ? group->counted : group->steps;
     struct an_step_point point = {
         .rank = lane->rank,
-        .process = lane->process == AN_NONE ? STORE_ABSENT
-                                            : context->trace->process[lane->process].id,
+        .process =
+            lane->process == AN_NONE ? STORE_ABSENT : context->trace->process[lane->process].id,
         .index = group->first->index,
         .start_ns = group->first->start,
         .end_ns = group->last->end,

@@ -45,8 +45,8 @@ struct an_options {
     const char *step_marker; /* --step-marker: regular expression (extended) for the ranges or
                                 kernels that mark steps; NULL: the run key steps.marker, else what
                                 the trace shows */
-    double mtbf_hours; /* --mtbf: mean time between failures of the job, for the interval of
-                          checkpoints; 0 = not given */
+    double mtbf_hours;       /* --mtbf: mean time between failures of the job, for the interval of
+                                checkpoints; 0 = not given */
     double flops_per_step;   /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the
                                 payloads' */
 };

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/base/import_apart.h"
+#include "cli/apart/import_apart.h"
 #include "cli/base/merge_files.h"
 #include "cli/base/message.h"
 #include "cli/base/options.h"

@@ -51,7 +51,8 @@ static const struct cli_option options[] = {
                  "record the shape of each cuBLAS GEMM (uses LD_PRELOAD)"),
     CLI_NUMBER_ROW("sample-ms", 0, CLI_INT, sample_ms, "N",
                    "milliseconds between samples of CPU, memory, disk (100; 0: none)", 0, 60000),
-    CLI_FLAG_ROW("stacks", 0, stacks, "sample call stacks of CPU time, and lines of Python over time"),
+    CLI_FLAG_ROW("stacks", 0, stacks,
+                 "sample call stacks of CPU time, and lines of Python over time"),
     CLI_NUMBER_ROW("stacks-hz", 0, CLI_INT, stacks_hz, "N",
                    "samples per second of CPU time (99); implies --stacks", 1, 10000),
     CLI_TEXT_ROW(

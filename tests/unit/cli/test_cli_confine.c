@@ -25,8 +25,8 @@
 
 #include <cmocka.h>
 
-#include "cli/base/confine.h"
-#include "cli/base/import_apart.h"
+#include "cli/apart/confine.h"
+#include "cli/apart/import_apart.h"
 
 /* In a child: 255 lines at most are told apart, which this file does not exceed. */
 #define HOLDS(condition) \

@@ -113,13 +113,14 @@ static void test_checkpoints(void **state)
 }
 
 /* Of 20 ms a step half are checkpoints, during which a worker makes batches, too: it needs 15 ms
- * for each, so without checkpoints the steps wait for it. */
+ * for each, so without checkpoints the steps wait for it. Failures every 26 s want a checkpoint
+ * every sqrt(2 20 26,010) - 20 ms, which is 100 steps. */
 static void test_loader_behind_checkpoints(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
     const struct an_result *r =
-        make(f, &(struct phases){"checkpoint", "[\"train\"]", 2, 20, 0, 0, 15, 0});
+        make(f, &(struct phases){"checkpoint", "[\"train\"]", 2, 20, 0, 0, 15, 26010 / 3600e3});
     assert_near(r->loader.batch_ms.value, 15, 1e-6);
     const struct an_finding *x = finding(r, "CHECKPOINT");
     assert_non_null(x);
@@ -168,8 +169,9 @@ static void test_rare_phases(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     for (int k = 0; k < 2; k++) {
-        const struct an_result *r = make(
-            f, &(struct phases){"checkpoint", "[\"train\"]", k ? 20 : STEPS, k ? 3 : 400, 0, 0, 0, 0});
+        const struct an_result *r =
+            make(f, &(struct phases){"checkpoint", "[\"train\"]", k ? 20 : STEPS, k ? 3 : 400, 0, 0,
+                                     0, 0});
         assert_null(finding(r, "CHECKPOINT"));
         fx_close(f);
     }

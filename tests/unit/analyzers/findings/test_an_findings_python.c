@@ -239,7 +239,8 @@ static void test_compilations(void **state)
     struct fixture fixture, *f = &fixture;
     (void)state;
     fx_open(f);
-    int64_t track = fx_track(f, f->process, "thread", "steps", NULL), compile = fx_kind(f, "compile");
+    int64_t track = fx_track(f, f->process, "thread", "steps", NULL),
+            compile = fx_kind(f, "compile");
     fx_slice(f, track, 0, 50 * MS, "recompile early: x", compile);
     fx_slice(f, track, 60 * MS, 60 * MS + 1000, "graph break train.py:7: print", compile);
     for (int i = 0; i < STEPS; i++) {
@@ -268,8 +269,7 @@ static void test_compilations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_replicas_do),
-        cmocka_unit_test(test_compilations),
+        cmocka_unit_test(test_what_replicas_do),        cmocka_unit_test(test_compilations),
         cmocka_unit_test(test_full_collections),        cmocka_unit_test(test_young_collections),
         cmocka_unit_test(test_range_of_the_program),    cmocka_unit_test(test_framework),
         cmocka_unit_test(test_advice_fits_the_machine), cmocka_unit_test(test_reductions)};

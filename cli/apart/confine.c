@@ -4,7 +4,7 @@
  * every kernel adds calls. It answers ENOSYS, with which libraries fall back to an older call or
  * report an error, so that a C library with other habits does not end the process.
  */
-#include "cli/base/confine.h"
+#include "cli/apart/confine.h"
 
 #include <dirent.h>
 #include <errno.h>

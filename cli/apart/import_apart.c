@@ -3,7 +3,7 @@
  * Parent and child of an import share one page: progress and the wish to stop on the way, the
  * result at the end. The end of the child closes a pipe, which the parent waits for.
  */
-#include "cli/base/import_apart.h"
+#include "cli/apart/import_apart.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/base/confine.h"
+#include "cli/apart/confine.h"
 #include "store/store.h"
 
 #define WATCH_MS 100
