@@ -110,6 +110,7 @@ static void update_block(const struct lt_update *update, int64_t block)
 void lt_adamw8(const struct lt_update *update, int parallel)
 {
     int64_t blocks = (update->count + BLOCK - 1) / BLOCK;
+    (void)parallel; /* a build without OpenMP */
     lt_adamw8_codes(0);
 #pragma omp parallel for schedule(static) if (parallel)
     for (int64_t i = 0; i < blocks; i++)

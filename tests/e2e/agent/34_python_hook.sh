@@ -193,9 +193,10 @@ PYTHONPATH=$TMPDIR/other record other python3 -c 'import sys; print([p for p in 
 [ "$(cat other.out)" = $'the other one\n[]' ] || wrong "sitecustomize: $(cat other.out)"
 record isolated python3 -I -c 'print(1)'
 [ "$(cat isolated.out)" = 1 ] || wrong "python -I: $(cat isolated.out)"
-# PyTorch without the hook: the verdict says why, not that ranges are to be marked. A library of that name is what is looked for
+# PyTorch without the hook: the verdict says why, not that ranges are to be marked. A library of that name is what is looked for, now
+# and then: the slower a look was, the longer the pause behind it
 cp "$BUILD/tacho-python/libtacho_hook.so" libtorch_python.so
-echo 'import ctypes, time; ctypes.CDLL("./libtorch_python.so"); time.sleep(2)' > loads.py
+echo 'import ctypes, time; ctypes.CDLL("./libtorch_python.so"); time.sleep(5)' > loads.py
 without() { # NAME PART COMMAND...
     local name=$1 part=$2
     shift 2

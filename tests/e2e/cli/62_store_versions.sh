@@ -94,7 +94,7 @@ for command in (["report"], ["report", "--json"], ["sql", "--csv"], ["export", "
     words = [tacho, command[0], "newer.tacho", *(["SELECT 1"] if command[0] == "sql" else []), *command[1:]]
     got = subprocess.run(words, capture_output=True, text=True)
     said = got.stderr + got.stdout
-    if got.returncode != 3 or "999" not in said or f"up to {newest}" not in said or "hint: " not in said:
+    if got.returncode != 3 or "999" not in said or f"up to {newest}" not in said or ('"hint":' if "--json" in words else "hint: ") not in said:
         wrong.append(f"{' '.join(words[1:])}: exit {got.returncode}: {said}")
 print("\n".join(wrong))
 sys.exit(bool(wrong))

@@ -20,7 +20,7 @@ check() { # WHAT COMMAND...
     0) read=$((read + 1)) ;;
     3 | 4)
         refused=$((refused + 1))
-        grep -q '^tacho: bad.tacho: ' "$work/err" || fail "$what: refused without a word: $(cat "$work/err")"
+        grep -q '^tacho: bad.tacho: \|"what":"bad.tacho: ' "$work/err" || fail "$what: refused without a word: $(cat "$work/err")"
         ;;
     *)
         cp bad.tacho "${KEEP:-$work}/crash.tacho"

@@ -81,7 +81,7 @@ done <<'END'
 2 llama-3-8b --gpu V100
 2 llama-3-8b --carbon atlantis
 2 llama-3-8b --compare H100,X1
-2 llama-3-8b --json --html
+2 llama-3-8b --markdown --html
 2 --check config.json --from run.tacho
 3 ./missing.json
 3 /etc/passwd
