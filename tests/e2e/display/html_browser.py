@@ -107,7 +107,7 @@ CHECKS = r"""
     if (!box.width || !box.height || style.visibility === "hidden" || box.right < 0) continue;
     var svg = e.closest("svg"), front, back;
     if (svg) {
-      if (!rects.has(svg)) rects.set(svg, Array.prototype.map.call(svg.querySelectorAll("rect, circle"), function (r) {
+      if (!rects.has(svg)) rects.set(svg, Array.prototype.map.call(svg.querySelectorAll("rect, circle, path.point"), function (r) {
         return [r, r.getBoundingClientRect()];
       }));
       front = fillOf(e);
