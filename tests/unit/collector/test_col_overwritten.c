@@ -348,6 +348,24 @@ static void test_line_and_taken_over(void **state)
     assert_string_equal(s.losses, "");
 }
 
+/* A collector that is told to stop takes the thread for ended and is killed before its file is
+ * whole: the next one goes on where that one was, and reads nothing twice. */
+static void test_ended_and_taken_over(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store *db = created(p, &d);
+    mark(p, 0);
+    turn(&d);
+    assert_int_equal(col_drain_end(&d), 0);
+    db = taken_over(p, &d, db);
+    mark(p, 0);
+    turn(&d);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 2);
+    assert_string_equal(s.losses, "");
+}
+
 /* A segment without a record is given back like any other: its next use is not the second one. */
 static void test_empty_segment(void **state)
 {
@@ -611,6 +629,7 @@ int main(void)
         WITH_POOL(test_start),
         WITH_POOL(test_same_generation),
         WITH_POOL(test_line_and_taken_over),
+        WITH_POOL(test_ended_and_taken_over),
         WITH_POOL(test_empty_segment),
         WITH_POOL(test_record_time),
         WITH_POOL(test_record_kind),
