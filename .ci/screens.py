@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Screens of tacho as SVG, of runs that are recorded for them: .ci/screens.py BUILD FOLDER. Nobody draws them, so they never age."""
+"""Screens of tacho as SVG, of runs that are recorded for them: .ci/screens.py BUILD FOLDER. They are drawn by this script, so they are always current."""
 import html
 import os
 import subprocess

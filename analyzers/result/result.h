@@ -495,7 +495,7 @@ struct an_flight {
     const char *reason;
     const struct an_flight_group *group;
     size_t group_count;
-    const char *sentence; /* who hangs, "" if nobody does */
+    const char *sentence; /* which rank hangs, "" if none does */
 };
 
 /* A quantity the target counted: loss, learning rate ... */

@@ -489,7 +489,7 @@ int an_trace_row_sample(void *ctx, const struct store_sample *sample)
 {
     struct an_trace_loader *loader = ctx;
     struct an_stacks *stacks = &loader->trace->stack;
-    if (sample->track > loader->last_track) /* of a track that came meanwhile */
+    if (sample->track > loader->last_track) /* of a track that was added since the last look */
         return 0;
     if (an_id_find(&loader->python_tracks, sample->track) != AN_NONE)
         return add_python(loader, sample);

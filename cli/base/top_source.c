@@ -88,8 +88,8 @@ static bool next(void *ctx, struct tui_found *found)
     return true;
 }
 
-/* The runs of this machine and of this folder, as `tacho ls` lists them. What cannot be read is
- * said by nobody here: the thread that calls this must not print. */
+/* The runs of this machine and of this folder, as `tacho ls` lists them. The thread
+ * that calls this must not print, so a run that cannot be read has no message here. */
 static int list(void *ctx, struct tui_runs *runs)
 {
     (void)ctx;

@@ -20,12 +20,12 @@
 #include "libtrain/ops/update_rules.h"
 
 struct cpu_view;
-static void cpu_product(float *c, int add, struct cpu_view a, struct cpu_view b, int64_t m,
-                        int64_t n, int64_t k);
+static void cpu_product(float *c, struct cpu_view a, struct cpu_view b, int64_t m, int64_t n,
+                        int64_t k);
 #include "libtrain/ops/update_tensor.h"
 
-static void cpu_product(float *c, int add, struct cpu_view a, struct cpu_view b, int64_t m,
-                        int64_t n, int64_t k)
+static void cpu_product(float *c, struct cpu_view a, struct cpu_view b, int64_t m, int64_t n,
+                        int64_t k)
 {
     lt_gemm(&(struct lt_product){.m = m,
                                  .n = n,
@@ -34,7 +34,6 @@ static void cpu_product(float *c, int add, struct cpu_view a, struct cpu_view b,
                                  .b = {b.at, b.row, b.column},
                                  .c = c,
                                  .c_row = n,
-                                 .add = add,
                                  .in = LT_DTYPE_FP32,
                                  .out = LT_DTYPE_FP32});
 }

@@ -18,17 +18,17 @@
 #include "libtrain/ops/update_rules.h"
 
 struct reference_view;
-static void reference_product(float *c, int add, struct reference_view a, struct reference_view b,
-                              int64_t m, int64_t n, int64_t k);
+static void reference_product(float *c, struct reference_view a, struct reference_view b, int64_t m,
+                              int64_t n, int64_t k);
 #include "libtrain/ops/update_tensor.h"
 
-/* c[m,n] = a[m,k] b[k,n], plus c where `add`. */
-static void reference_product(float *c, int add, struct reference_view a, struct reference_view b,
-                              int64_t m, int64_t n, int64_t k)
+/* c[m,n] = a[m,k] b[k,n]. */
+static void reference_product(float *c, struct reference_view a, struct reference_view b, int64_t m,
+                              int64_t n, int64_t k)
 {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
-            double sum = add ? (double)c[i * n + j] : 0;
+            double sum = 0;
             for (int64_t l = 0; l < k; l++)
                 sum += (double)a.at[i * a.row + l * a.column] * b.at[l * b.row + j * b.column];
             c[i * n + j] = (float)sum;

@@ -3,7 +3,7 @@
  * Template: the updates of one tensor at a time, behind update_rules.h and with its macros, and
  *
  *     PARALLEL   1: OpenMP's threads share the loops, 0: the calling thread alone,
- *     PRODUCT(c, add, a, b, m, n, k) c[m,n] = a[m,k] b[k,n], plus c where `add`; a and b are
+ *     PRODUCT(c, a, b, m, n, k) c[m,n] = a[m,k] b[k,n]; a and b are
  *                struct RULE(view), c is dense.
  *
  * Sums are made of PARTS partial sums of fixed extents, in order, so that a result does not depend
@@ -247,16 +247,16 @@ static STORED *RULE(orthogonalize)(STORED *x, STORED *other, STORED *square, int
 {
     STORED *mixed = square + rows * rows;
     for (int round = 0; round < 5; round++) {
-        PRODUCT(square, 0, ((struct RULE(view)){x, columns, 1}),
-                ((struct RULE(view)){x, 1, columns}), rows, rows, columns);
-        PRODUCT(mixed, 0, ((struct RULE(view)){square, rows, 1}),
+        PRODUCT(square, ((struct RULE(view)){x, columns, 1}), ((struct RULE(view)){x, 1, columns}),
+                rows, rows, columns);
+        PRODUCT(mixed, ((struct RULE(view)){square, rows, 1}),
                 ((struct RULE(view)){square, rows, 1}), rows, rows, rows);
         for (int64_t i = 0; i < rows * rows; i++)
             mixed[i] = (STORED)(-(REAL)4.775 * (REAL)square[i] + (REAL)2.0315 * (REAL)mixed[i]);
         for (int64_t i = 0; i < rows; i++)
             mixed[i * rows + i] += (STORED)3.4445;
-        PRODUCT(other, 0, ((struct RULE(view)){mixed, rows, 1}),
-                ((struct RULE(view)){x, columns, 1}), rows, columns, rows);
+        PRODUCT(other, ((struct RULE(view)){mixed, rows, 1}), ((struct RULE(view)){x, columns, 1}),
+                rows, columns, rows);
         STORED *swap = x;
         x = other;
         other = swap;

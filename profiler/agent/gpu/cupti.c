@@ -10,11 +10,11 @@
  *
  * The callbacks are replaced by whoever comes later, without an error. The Python hook tells when
  * torch.profiler begins and ends (tacho_device_profiler); the agent gives its buffers back before
- * that, and takes the records again after it. Where nobody tells, silence is looked into: after two
- * seconds without a record the agent makes a call of its own, which CUPTI records. If that record
- * does not come either, another profiler has the records. That gap ends when the agent's callbacks
- * are called again; or, where the other profiler holds no subscription, when launches no longer
- * carry the external ids that Kineto puts on them.
+ * that, and takes the records again after it. Where it is not told, silence is looked into: after
+ * two seconds without a record the agent makes a call of its own, which CUPTI records. If that
+ * record does not come either, another profiler has the records. That gap ends when the agent's
+ * callbacks are called again; or, where the other profiler holds no subscription, when launches no
+ * longer carry the external ids that Kineto puts on them.
  */
 #include <errno.h>
 #include <linux/futex.h>

@@ -136,7 +136,7 @@ static int64_t next_interval(int64_t mean, uint32_t *random)
     return mean * 3 / 4 + (mean / 2) * (int64_t)(*random >> 16) / 65536;
 }
 
-/* CPU time of this thread: what others take from it meanwhile is no cost of looking. */
+/* CPU time of this thread: time that other threads take is no cost of looking. */
 static int64_t own_time(void)
 {
     struct timespec time;

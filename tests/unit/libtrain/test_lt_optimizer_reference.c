@@ -20,16 +20,16 @@
 #include "libtrain/ops/update_rules.h"
 
 struct exact_view;
-static void exact_product(double *c, int add, struct exact_view a, struct exact_view b, int64_t m,
-                          int64_t n, int64_t k);
+static void exact_product(double *c, struct exact_view a, struct exact_view b, int64_t m, int64_t n,
+                          int64_t k);
 #include "libtrain/ops/update_tensor.h"
 
-static void exact_product(double *c, int add, struct exact_view a, struct exact_view b, int64_t m,
-                          int64_t n, int64_t k)
+static void exact_product(double *c, struct exact_view a, struct exact_view b, int64_t m, int64_t n,
+                          int64_t k)
 {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
-            double sum = add ? c[i * n + j] : 0;
+            double sum = 0;
             for (int64_t l = 0; l < k; l++)
                 sum += a.at[i * a.row + l * a.column] * b.at[l * b.row + j * b.column];
             c[i * n + j] = sum;
