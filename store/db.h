@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/: what the writer and the reader share: opening, checking whose file it is,
- * words for errors.
+ * For the databases of this house (files of runs, the history): opening a file of a run, words for
+ * errors.
  */
 #ifndef STORE_DB_H
 #define STORE_DB_H

@@ -69,6 +69,23 @@ const char *cli_closest(const char *typed, const char *const *words)
 
 /* ---- values --------------------------------------------------------------------------------------------------------------- */
 
+int cli_percent(const char *command, const char *option, const char *text, double *pct)
+{
+    char *end = NULL;
+    *pct = NAN;
+    if (!text)
+        return 0;
+    errno = 0;
+    *pct = strtod(text, &end);
+    bool number = end != text && !errno && isfinite(*pct);
+    end += strspn(end, " ");
+    end += *end == '%';
+    if (!number || *end || *pct < 0 || *pct > 1e6 || strchr(text, 'x'))
+        return cli_usage(command, "give a percentage, for example 3%",
+                         "--%s: '%s' is not a percentage", option, text);
+    return 0;
+}
+
 bool cli_parse_scaled(const char *text, double base, double *out)
 {
     static const char units[] = "kMGTP";

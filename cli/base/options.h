@@ -99,6 +99,10 @@ int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, 
 /* A number with k, M, G, T, P as powers of `base` (1000 or 1024: then KiB, GB ... too). */
 bool cli_parse_scaled(const char *text, double base, double *out);
 
+/* The percentage that an option was given, "3%", "3 %" or "2.5"; NAN where `text` is NULL. 0, or 2
+ * after a message. */
+int cli_percent(const char *command, const char *option, const char *text, double *pct);
+
 /* Prints "usage: ...", what the command does, its options, examples. */
 void cli_spec_print(FILE *out, const char *command, const struct cli_spec *spec);
 

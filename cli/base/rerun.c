@@ -275,16 +275,22 @@ void cli_rerun_end(void)
         sigaction(ends[i], &before[i], NULL);
 }
 
-/* In the child: the streams, the environment and the signals of the program to start. */
-static void become(const json_t *variables, const char *log)
+/* In the child: the streams, the folder, the environment (`variables` NULL: as it is) and the
+ * signals of the program to start. */
+static void become(const json_t *variables, const char *folder, const char *log)
 {
     const char *name;
     json_t *value;
     int null = open("/dev/null", O_RDONLY), file = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (null < 0 || file < 0 || dup2(null, 0) < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0)
         _exit(125);
+    if (folder && chdir(folder)) {
+        dprintf(STDERR_FILENO, "tacho: %s: %s\n", folder, strerror(errno));
+        _exit(125);
+    }
     cli_rerun_end();
-    for (char **at = environ; *at;) { /* a variable that goes moves the later ones up */
+    for (char **at = environ;
+         variables && *at;) { /* a variable that goes moves the later ones up */
         char known[SETTING_BYTES];
         if (!setting_name(*at, known) || unsetenv(known))
             at++;
@@ -293,7 +299,7 @@ static void become(const json_t *variables, const char *log)
 }
 
 /* Starts the program with the words and waits for it. The status of waitpid; -1: no process. */
-static int run_words(char **words, const json_t *variables, const char *log)
+static int run_words(char **words, const json_t *variables, const char *folder, const char *log)
 {
     sigset_t all, old;
     int status = -1;
@@ -301,7 +307,7 @@ static int run_words(char **words, const json_t *variables, const char *log)
     sigprocmask(SIG_BLOCK, &all, &old); /* no signal between the start and knowing whom to tell */
     pid_t pid = stopped_by ? -1 : fork();
     if (!pid) {
-        become(variables, log);
+        become(variables, folder, log);
         sigprocmask(SIG_SETMASK, &old, NULL);
         execvp(words[0], words);
         dprintf(STDERR_FILENO, "tacho: %s: %s\n", words[0], strerror(errno));
@@ -313,6 +319,21 @@ static int run_words(char **words, const json_t *variables, const char *log)
         ;
     child = 0;
     return status;
+}
+
+/* The exit code of a shell for a status of waitpid. */
+static int exit_code(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int cli_rerun_start(char **words, const char *folder, const char *log, int *stopped)
+{
+    int status = run_words(words, NULL, folder, log);
+    *stopped = stopped_by;
+    if (status == -1 && !stopped_by)
+        return cli_error(TACHO_ENOMEM, NULL, "%s: no process could be started", words[0]);
+    return exit_code(status);
 }
 
 int cli_rerun_record(const struct cli_rerun *rerun, const json_t *change, const char *output,
@@ -329,12 +350,12 @@ int cli_rerun_record(const struct cli_rerun *rerun, const json_t *change, const 
     for (size_t i = 0; argv && i < count; i++)
         argv[i] = (char *)json_string_value(json_array_get(words, i));
     if (argv && count && variables)
-        status = run_words(argv, variables, log);
+        status = run_words(argv, variables, NULL, log);
     free(argv);
     json_decref(words);
     json_decref(variables);
     *stopped = stopped_by;
     if (status == -1 && !stopped_by)
         return cli_error(TACHO_ENOMEM, NULL, "%s: no process could be started", output);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return exit_code(status);
 }

@@ -41,6 +41,9 @@ void cli_rerun_begin(void);
  * exit code of `tacho run`, or of an error after a message; *stopped: the signal that came, 0. */
 int cli_rerun_record(const struct cli_rerun *rerun, const json_t *change, const char *output,
                      const char *log, int *stopped);
+/* Starts other words in a folder (NULL: this one), with the environment as it is and the streams in
+ * `log`, and waits. Exit code and *stopped as above. */
+int cli_rerun_start(char **words, const char *folder, const char *log, int *stopped);
 void cli_rerun_end(void);
 
 #endif

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/base/enter_history.h"
 #include "cli/base/import_cache.h"
 #include "cli/base/merge_files.h"
 #include "cli/base/message.h"
@@ -365,7 +366,8 @@ int cli_run_conclude_file(const char *path, const char *run, struct an_result **
     struct tacho_error err = {0};
     snprintf(found.path, sizeof found.path, "%s", path);
     snprintf(found.run, sizeof found.run, "%s", run);
-    int code = cli_run_analyze(&found, &(struct an_options){0}, result);
+    int code =
+        cli_run_analyze(&found, &(struct an_options){.samples = cli_history_is_kept()}, result);
     if (!code && cli_run_save(path, *result, &err))
         cli_fail(&err); /* the file is complete without them */
     return code;
@@ -402,7 +404,7 @@ static void say_recorded(const struct col_result *recording, const struct an_res
         cli_say("next: tacho report %s", word);
 }
 
-int cli_run_conclude(const struct col_result *recording, bool report)
+int cli_run_conclude(const struct col_result *recording, bool report, const char *commit)
 {
     const char *path = from_here(recording->path);
     struct an_result *result = NULL;
@@ -418,6 +420,8 @@ int cli_run_conclude(const struct col_result *recording, bool report)
         return recording->exit_code;
     }
     code = cli_run_conclude_file(recording->path, path, &result);
+    if (result && cli_history_is_kept())
+        cli_history_enter(result, commit);
     if (report && result)
         code = print_report(result);
     say_recorded(recording, result, report, path, word ? word : path);

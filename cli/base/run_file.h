@@ -48,9 +48,10 @@ struct rep_options cli_report_options(int64_t width, const char *when, const cha
  * failure to save is only said. 0 or an exit code, after a message. */
 int cli_run_conclude_file(const char *path, const char *run, struct an_result **result);
 
-/* After a recording: analyzes, saves, and says on stderr where the file is, what is in it and what
- * to type next. The text report goes to stdout if `report`. Returns r->exit_code, or another code
- * if that is 0 and the report could not be written. */
-int cli_run_conclude(const struct col_result *recording, bool report);
+/* After a recording: analyzes, saves, enters it into the history (with the commit, which may be
+ * NULL) if the user keeps one, and says on stderr where the file is, what is in it and what to type
+ * next. The text report goes to stdout if `report`. Returns r->exit_code, or another code if that
+ * is 0 and the report could not be written. */
+int cli_run_conclude(const struct col_result *recording, bool report, const char *commit);
 
 #endif

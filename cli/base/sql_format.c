@@ -5,6 +5,7 @@
 #include "cli/base/sql_format.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -304,6 +305,29 @@ int cli_sql_end(struct cli_sql_writer *writer)
     writer->columns = 0;
     writer->rows = 0;
     return code ? code : stream_code(writer);
+}
+
+struct store_cell cli_cell_text(const char *text)
+{
+    if (!text)
+        return (struct store_cell){.type = STORE_CELL_NULL};
+    return (struct store_cell){.type = STORE_CELL_TEXT, .text = text, .bytes = strlen(text)};
+}
+
+struct store_cell cli_cell_integer(int64_t value, char text[24])
+{
+    snprintf(text, 24, "%" PRId64, value);
+    return (struct store_cell){
+        .type = STORE_CELL_INTEGER, .integer = value, .text = text, .bytes = strlen(text)};
+}
+
+struct store_cell cli_cell_real(double value, char text[32])
+{
+    if (isnan(value))
+        return cli_cell_text(NULL);
+    snprintf(text, 32, "%.4g", value);
+    return (struct store_cell){
+        .type = STORE_CELL_REAL, .real = value, .text = text, .bytes = strlen(text)};
 }
 
 int cli_sql_head(void *ctx, int columns, const char *const *names)

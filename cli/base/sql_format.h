@@ -36,6 +36,12 @@ struct cli_sql_format {
 /* Ends with name NULL. */
 extern const struct cli_sql_format cli_sql_formats[];
 
+/* Cells of rows that are made here. `text` is where a number is printed, and lives as long as the
+ * cell. A text that is NULL, and a number that is NaN, give an absent cell. */
+struct store_cell cli_cell_text(const char *text);
+struct store_cell cli_cell_integer(int64_t value, char text[24]);
+struct store_cell cli_cell_real(double value, char text[32]);
+
 /* For store_query; ctx is a struct cli_sql_writer. */
 int cli_sql_head(void *ctx, int columns, const char *const *names);
 int cli_sql_row(void *ctx, int columns, const struct store_cell *cells);

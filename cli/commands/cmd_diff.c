@@ -3,16 +3,17 @@
  * tacho diff: what takes more time in one run than in another, as text or JSON, and as an exit code
  * for continuous integration.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/diff/diff.h"
 #include "cli/base/classes_file.h"
+#include "cli/base/enter_history.h"
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
+#include "cli/history/verbs.h"
 #include "cli/view/view.h"
 #include "reports/diff/diff_write.h"
 
@@ -21,7 +22,7 @@
 #define RUNS_MOST      64
 
 struct values {
-    const char *output, *color, *classes, *marker, *fail_above, *run_sd;
+    const char *output, *color, *classes, *marker, *fail_above, *run_sd, *baseline;
     int64_t width, top;
     struct cli_view view;
     bool json, no_color;
@@ -33,6 +34,8 @@ static const struct cli_option options[] = {
                  "the runs are too few to decide"),
     CLI_TEXT_ROW("assume-run-sd", 0, CLI_TEXT, run_sd, "PCT",
                  "standard deviation between runs that is assumed: then one run a side can decide"),
+    CLI_TEXT_ROW("baseline", 0, CLI_CHOICE, baseline, "history",
+                 "all RUNs are candidates; the baseline is the last stable level of the history"),
     CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-diff/1)"),
     CLI_FIELDS_ROW,
     CLI_LIMIT_ROW,
@@ -48,7 +51,8 @@ static const struct cli_option options[] = {
 
 const struct cli_spec cli_diff_spec = {
     .help = "compare two runs: what takes more time; fail a build that got slower",
-    .usage = "[OPTION]... BASELINE CANDIDATE | BASELINE... -- CANDIDATE...",
+    .usage = "[OPTION]... BASELINE CANDIDATE | BASELINE... -- CANDIDATE... | --baseline history "
+             "CANDIDATE...",
     .about =
         "Shows what takes more or less time per step in CANDIDATE than in BASELINE (parts of the "
         "step, operators, kernels,\n"
@@ -61,29 +65,12 @@ const struct cli_spec cli_diff_spec = {
     .options = options,
     .examples = "  tacho diff before.tacho after.tacho\n"
                 "  tacho diff --fail-above 3% main-*.tacho -- branch-*.tacho   # in CI: exit code "
-                "1 if it is slower, 6 if undecided",
-    .least = 2,
+                "1 if it is slower, 6 if undecided\n"
+                "  tacho diff --baseline history --fail-above 3% latest",
+    .least = 1,
     .most = RUNS_MOST,
     .words_missing = "the two runs, BASELINE and CANDIDATE",
 };
-
-/* "3%", "3 %", "2.5". */
-static int percent_of(const char *option, const char *text, double *pct)
-{
-    char *end = NULL;
-    *pct = NAN;
-    if (!text)
-        return 0;
-    errno = 0;
-    *pct = strtod(text, &end);
-    bool number = end != text && !errno && isfinite(*pct);
-    end += strspn(end, " ");
-    end += *end == '%';
-    if (!number || *end || *pct < 0 || *pct > 1e6 || strchr(text, 'x'))
-        return cli_usage("diff", "give a percentage, for example 3%",
-                         "--%s: '%s' is not a percentage", option, text);
-    return 0;
-}
 
 /* The runs of both sides, the baseline's first. */
 struct sides {
@@ -105,6 +92,9 @@ static size_t words_after_dashes(int argc, char **argv)
 /* Splits the runs: at "--", or two runs without it. */
 static int split(struct sides *sides, char **run, size_t count, size_t after)
 {
+    if (count < 2)
+        return cli_usage("diff", "tacho diff BASELINE CANDIDATE",
+                         "give the two runs, BASELINE and CANDIDATE");
     sides->run = run;
     sides->bad = after && after < count ? after : 1;
     sides->good = count - sides->bad;
@@ -193,6 +183,23 @@ static int write_diff(const struct values *values, char *const *arguments,
     return cli_output_end(&out, rc, "diff", "comparison");
 }
 
+/* All runs are candidates; the history has the baseline. */
+static int diff_history(const struct values *values, const struct an_gate_input *input, int count,
+                        char **runs)
+{
+    struct history *history = NULL;
+    struct cli_history_options asked = {
+        .json = values->json, .view = values->view, .limit_pct = input->limit_pct};
+    if (values->run_sd || values->output || values->classes || values->marker)
+        return cli_usage("diff", NULL,
+                         "--baseline takes no --assume-run-sd, --output, --classes, --step-marker");
+    int code = cli_history_open(false, &history);
+    if (!code)
+        code = cli_history_check(history, &asked, count, runs);
+    history_close(history);
+    return code;
+}
+
 int cli_diff(int argc, char **argv)
 {
     struct values values = {0};
@@ -204,8 +211,10 @@ int cli_diff(int argc, char **argv)
     if (code >= 0)
         return code;
     code = cli_view_check("diff", &values.view, values.json);
-    code = code ? code : percent_of("fail-above", values.fail_above, &input.limit_pct);
-    code = code ? code : percent_of("assume-run-sd", values.run_sd, &input.run_sd_pct);
+    code = code ? code : cli_percent("diff", "fail-above", values.fail_above, &input.limit_pct);
+    code = code ? code : cli_percent("diff", "assume-run-sd", values.run_sd, &input.run_sd_pct);
+    if (!code && values.baseline)
+        return diff_history(&values, &input, argc - first, argv + first);
     code = code ? code : split(&sides, argv + first, (size_t)(argc - first), after);
     code = code ? code : compare(&values, &sides, &diff);
     if (code)

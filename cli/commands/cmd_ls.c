@@ -3,8 +3,6 @@
  * tacho ls: the runs that are being recorded on this machine, and those in a folder. What is saved
  * in each file is shown; nothing is analyzed, finished or written.
  */
-#include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -65,13 +63,6 @@ static const char *verdict_words(const struct cli_run_row *row, bool whole, char
     return words;
 }
 
-static struct store_cell text_cell(const char *text)
-{
-    return (struct store_cell){.type = text ? STORE_CELL_TEXT : STORE_CELL_NULL,
-                               .text = text,
-                               .bytes = text ? strlen(text) : 0};
-}
-
 static int print_row(struct cli_sql_writer *writer, const struct cli_run_row *row, bool whole)
 {
     char begun[32], steps[24], step_ms[32], words[64];
@@ -79,23 +70,16 @@ static int print_row(struct cli_sql_writer *writer, const struct cli_run_row *ro
     struct tm tm;
     strftime(begun, sizeof begun, whole ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%d %H:%M",
              whole ? gmtime_r(&seconds, &tm) : localtime_r(&seconds, &tm));
-    snprintf(steps, sizeof steps, "%" PRId64, row->steps);
-    snprintf(step_ms, sizeof step_ms, "%.4g", row->step_ms);
-    bool has_steps = row->state != CLI_RUN_DAMAGED, has_median = has_steps && !isnan(row->step_ms);
     struct store_cell cells[] = {
-        text_cell(row->run),
-        text_cell(cli_run_state_name(row->state)),
-        text_cell(begun),
-        {.type = has_steps ? STORE_CELL_INTEGER : STORE_CELL_NULL,
-         .integer = row->steps,
-         .text = has_steps ? steps : NULL,
-         .bytes = has_steps ? strlen(steps) : 0},
-        {.type = has_median ? STORE_CELL_REAL : STORE_CELL_NULL,
-         .real = row->step_ms,
-         .text = has_median ? step_ms : NULL,
-         .bytes = has_median ? strlen(step_ms) : 0},
-        text_cell(verdict_words(row, whole, words)),
+        cli_cell_text(row->run),
+        cli_cell_text(cli_run_state_name(row->state)),
+        cli_cell_text(begun),
+        cli_cell_integer(row->steps, steps),
+        cli_cell_real(row->step_ms, step_ms),
+        cli_cell_text(verdict_words(row, whole, words)),
     };
+    if (row->state == CLI_RUN_DAMAGED) /* what it has is not known */
+        cells[3] = cells[4] = cli_cell_text(NULL);
     return cli_sql_row(writer, (int)(sizeof cells / sizeof *cells), cells);
 }
 

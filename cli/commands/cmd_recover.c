@@ -56,7 +56,7 @@ int cli_recover(int argc, char **argv)
     col_options_init(&settings);
     settings.message = say;
     code = col_recover(found.run, &settings, &result, &err);
-    code = code ? cli_fail(&err) : cli_run_conclude(&result, false);
+    code = code ? cli_fail(&err) : cli_run_conclude(&result, false, NULL);
     col_result_clear(&result);
     return code;
 }

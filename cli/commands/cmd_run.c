@@ -9,6 +9,7 @@
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
+#include "cli/history/git_commit.h"
 #include "store/store.h"
 
 struct values {
@@ -178,11 +179,13 @@ int cli_run(int argc, char **argv)
         return 125;
     }
     set_options(&values, &settings);
+    char commit[65]; /* before the run: it may last for days, in which the folder changes */
+    bool has_commit = cli_git_commit(commit);
     code = col_run(&settings, &result, &err);
     if (code)
         cli_fail(&err);
     if (!code || result.started)
-        code = cli_run_conclude(&result, values.report);
+        code = cli_run_conclude(&result, values.report, has_commit ? commit : NULL);
     else
         code = result.exit_code ? result.exit_code : 125;
     col_result_clear(&result);

@@ -19,6 +19,7 @@
     X(advise) \
     X(verify) \
     X(diff) \
+    X(history) \
     X(merge) \
     X(import) \
     X(export) \

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finds and opens the user's history, and enters runs.
+ */
+#include "cli/base/enter_history.h"
+
+#include <limits.h>
+
+#include "cli/base/message.h"
+
+bool cli_history_is_kept(void)
+{
+    char path[PATH_MAX];
+    return !history_path(false, path, sizeof path, NULL) && *path;
+}
+
+int cli_history_open(bool write, struct history **out)
+{
+    char path[PATH_MAX];
+    struct tacho_error err = {0};
+    *out = NULL;
+    int rc = history_path(write, path, sizeof path, &err);
+    if (!rc && !*path)
+        return cli_error(TACHO_ENOTFOUND, "unset it, or set it to a file",
+                         "there is no history: TACHO_HISTORY is 'off'");
+    if (!rc)
+        rc = history_open(path, write, out, &err);
+    return rc ? cli_fail(&err) : 0;
+}
+
+void cli_history_enter(const struct an_result *result, const char *commit)
+{
+    struct history *history = NULL;
+    struct history_entry *entry = NULL;
+    struct tacho_error err = {0};
+    int rc = history_entry_of(result, commit, &entry);
+    if (rc == TACHO_EFORMAT) /* without steps there is nothing to compare */
+        return;
+    if (rc)
+        cli_error(rc, NULL, "the run is not entered into the history: %s", tacho_error_text(rc));
+    else if (!cli_history_open(true, &history) && history_enter(history, entry, &err))
+        cli_fail(&err);
+    history_close(history);
+    history_entry_free(entry);
+}
