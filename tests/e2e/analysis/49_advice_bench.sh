@@ -36,6 +36,16 @@ for seed in range(1, 25):
         done = subprocess.run(words, capture_output=True, text=True)
         assert done.returncode == 0, (drawn["name"], words, done.stderr)
         assert "{" not in " ".join(words), words
+# the same training has as many samples in a step, over all ranks
+def samples(options, ranks):
+    micro_steps = ranks * int(options.get("--accumulate") or 1)
+    micro_steps += int((options.get("--uneven") or "0=0").partition("=")[2])
+    return int(options.get("--batch") or 1) * micro_steps
+for seed in range(1, 200):
+    drawn = draws.draw(seed)
+    for fix in drawn["fixes"]:
+        before, after = (samples(draws.changed(drawn, which)[0], drawn.get("ranks", 1)) for which in (None, fix))
+        assert after == before * (fix.get("samples", 1) if fix["class"] == "changes" else 1), (drawn["name"], fix, before, after)
 loader = {"name": "a", "base": ["mlp", {"--workers": 0}], "draw": {"n": [1]}, "fixes": [{"set": {"--workers": 2}}]}
 other = {"name": "b", "base": ["mlp", {"--hidden": "{n}"}], "draw": {"n": [2]}, "fixes": [{"set": {"--eval-every": 9}}]}
 assert draws.may_join(loader, other) and not draws.may_join(loader, dict(loader, name="c"))
