@@ -149,7 +149,14 @@ static bool leads(const struct an_finding *finding)
     return finding->fault && !finding->gain.expected.valid;
 }
 
-/* For qsort: by listing, and in it what leads, then the finding with more to gain, goes first. */
+/* Is it a change of the training of which only a bound is known? */
+static bool is_bound_change(const struct an_finding *finding)
+{
+    return finding->changes && finding->gain.ceiling;
+}
+
+/* For qsort: by listing, and in it what leads, then the finding with more to gain, goes first.
+ * Among changes of the training a bound does not go before what is expected of another one. */
 static int gain_order(const void *left, const void *right)
 {
     const struct placed *own = left, *other = right;
@@ -160,6 +167,8 @@ static int gain_order(const void *left, const void *right)
         return leads(&own->finding) ? -1 : 1;
     if (is_of_start(&own->finding) != is_of_start(&other->finding))
         return is_of_start(&own->finding) ? 1 : -1;
+    if (is_bound_change(&own->finding) != is_bound_change(&other->finding))
+        return is_bound_change(&own->finding) ? 1 : -1;
     return AN_COMPARE(other->gain, own->gain);
 }
 
@@ -239,7 +248,7 @@ static void verdict_first(struct an_findings_list *findings)
     }
     if (best == findings->count || findings->found[0].fault)
         return;
-    bool compared = an_finding_listed(findings->found) == AN_LISTED_RANKED && !one_rank;
+    bool compared = findings->found[0].gain.expected.valid && !one_rank;
     if (!compared)
         move_to_front(findings, best);
 }
@@ -269,30 +278,21 @@ static void habit_before_all(struct an_findings_list *findings)
     }
 }
 
-/* Checkpoints that take more of the run than what could be changed: both times are measured, so the
- * larger one leads, though only how long checkpoints will take after a change is a ceiling. */
-static bool is_larger_phase(const struct an_finding *front, const struct an_finding *own)
-{
-    return !strcmp(front->id, "CHECKPOINT") && front->gain.ceiling &&
-           an_value_or_0(front->gain.high) > an_value_or_0(own->gain.high);
-}
-
-/* A change of the training goes first if its interval is above that of the finding in front: no
- * other finding explains where most of the run goes. It stays marked as a change of the training.
+/* A change of the training goes first if its interval stands behind a ceiling only: nothing that
+ * keeps the training claims a gain then, and no other finding explains where most of the run goes.
+ * However large it is, it does not hide what the same training gains. It stays marked as a change.
  * Other programs are no matter of the program: what they take does not hide what it does itself.
  */
 static void change_first(struct an_findings_list *findings)
 {
     const struct an_finding *others = an_findings_others_of(findings->found, findings->count);
     const struct an_finding *front = &findings->found[others == findings->found];
+    if (front->fault || front->changes || !front->gain.ceiling)
+        return;
     for (size_t i = (size_t)(front - findings->found) + 1; i < findings->count; i++) {
         const struct an_finding *own = &findings->found[i];
         bool claims = own->changes && !own->gain.ceiling && own->gain.low.valid;
-        if (!claims || front->fault || front->changes)
-            continue;
-        if (is_larger_phase(front, own))
-            continue;
-        if (front->gain.ceiling || own->gain.low.value > an_value_or_0(front->gain.high)) {
+        if (claims && !an_finding_may_gain(own)) {
             move_to_front(findings, i);
             return;
         }

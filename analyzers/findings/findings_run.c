@@ -117,28 +117,59 @@ static double young_steps(const struct an_phase *phase, double step_ms, double h
     return fmax(1, round((sqrt(2 * cost * between) - cost) / step_ms));
 }
 
+/* Mean times between failures of jobs, from a large one to one that hardly fails. */
+static const struct {
+    const char *words;
+    double hours;
+} failures[] = {{"1 hour", 1}, {"1 day", 24}, {"1 week", 168}, {"1 month", 720}};
+#define FAILURES (sizeof failures / sizeof *failures)
+
 /* How far apart checkpoints should be depends on how often the job fails, which a recording does
  * not show: a table instead of advice. */
-static void interval_table(struct an_context *context, const struct an_phase *phase, double step_ms,
+static void interval_table(struct an_context *context, const double steps[FAILURES],
                            struct an_finding *finding)
 {
-    static const struct {
-        const char *words;
-        double hours;
-    } rows[] = {{"1 hour", 1}, {"1 day", 24}, {"1 week", 168}, {"1 month", 720}};
-    double steps[sizeof rows / sizeof *rows];
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        steps[i] = young_steps(phase, step_ms, rows[i].hours);
     an_finding_note(context, finding,
                     "least time is lost with a checkpoint every %.0f steps if the job fails every "
                     "%s, %.0f: %s, %.0f: %s, %.0f: %s (Young, Daly); tacho report --mtbf HOURS "
                     "advises one",
-                    steps[0], rows[0].words, steps[1], rows[1].words, steps[2], rows[2].words,
-                    steps[3], rows[3].words);
+                    steps[0], failures[0].words, steps[1], failures[1].words, steps[2],
+                    failures[2].words, steps[3], failures[3].words);
 }
 
-/* Checkpoints: without a known rate of failures only what they cost while no step runs is a reason
- * to change something, and only how they are written. */
+/* What checkpoints cost that are further apart than failures ask for is known without their rate:
+ * the gain is that of the whole table, from a failure every hour to one a month. */
+static void gain_of_table(struct an_context *context, const struct an_phase *phase, double every,
+                          double step_ms, double lane_steps, struct an_finding *finding)
+{
+    struct an_gain gain[FAILURES];
+    double steps[FAILURES];
+    for (size_t i = 0; i < FAILURES; i++) {
+        steps[i] = young_steps(phase, step_ms, failures[i].hours);
+        phase_gain(context, phase, fmax(1, steps[i] / every), lane_steps, finding);
+        gain[i] = finding->gain;
+    }
+    interval_table(context, steps, finding);
+    if (finding->gain.ceiling)
+        return;
+    finding->gain = (struct an_gain){
+        .low = gain[0].low, .expected = gain[1].expected, .high = gain[FAILURES - 1].high};
+    finding->bound = false;
+    finding->effort = "a setting, or some lines of code";
+    finding->action = "write checkpoints as rarely as failures allow (the evidence has the steps "
+                      "between them), or " ASYNCHRONOUS;
+    finding->method = an_finding_text(
+        context,
+        "checkpoints as far apart as least time is lost: low for a failure every %s, high "
+        "every %s; %s",
+        failures[0].words, failures[FAILURES - 1].words, finding->method);
+    finding->wrong_when =
+        "the job fails more often than every hour; or, beside the steps, the copy "
+        "of the state or its writing takes as long";
+}
+
+/* Checkpoints: without a known rate of failures no interval between them is advised, only what they
+ * cost while no step runs is a reason to change something. */
 static void checkpoint_advice(struct an_findings_list *findings, const struct kind *kind,
                               const struct an_phase *phase, double every, double lane_steps,
                               struct an_finding *finding)
@@ -154,9 +185,10 @@ static void checkpoint_advice(struct an_findings_list *findings, const struct ki
                        "what an asynchronous checkpoint still costs the steps was not measured");
     finding->method = "ceiling: run / (run - checkpoints) - 1";
     finding->bound = true;
-    if (!(hours > 0) || !(step_ms > 0)) {
-        if (step_ms > 0)
-            interval_table(context, phase, step_ms, finding);
+    if (!(step_ms > 0))
+        return;
+    if (!(hours > 0)) {
+        gain_of_table(context, phase, every, step_ms, lane_steps, finding);
         return;
     }
     double wanted = young_steps(phase, step_ms, hours);

@@ -69,8 +69,8 @@ static const struct an_result *make(struct fixture *f, const struct phases *p)
 }
 
 /* Half of the run: every 2 steps 20 ms. For a failure every 6.9444 hours (25e6 ms) Young and Daly
- * advise sqrt(2 20 25e6) - 20 = 31,603 ms: every 3,160 steps. Without a rate of failures, only how
- * to write them. */
+ * advise sqrt(2 20 25e6) - 20 = 31,603 ms: every 3,160 steps. Without a rate of failures no number
+ * of steps is advised; the gain is that of a failure every hour to one a month. */
 static void test_checkpoints(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -83,9 +83,12 @@ static void test_checkpoints(void **state)
     says(x->claim, "checkpoints take 50.0 % of the run's time");
     says(x->action, "while steps go on");
     assert_null(x->setting);
-    assert_near(x->gain.high.value, 100, 1e-6);
-    assert_true(x->gain.ceiling);
-    /* 1 hour: sqrt(2 20 3.6e6) - 20 = 11,980 ms */
+    /* 1 hour: sqrt(2 20 3.6e6) - 20 = 11,980 ms, 1 day 58,767, 1 month (720 hours) 321,977 */
+    assert_false(x->gain.ceiling);
+    assert_near(x->gain.low.value, 100 * (2 / (1 + 2 / 1198.0) - 1), 1e-6);
+    assert_near(x->gain.expected.value, 100 * (2 / (1 + 2 / 5877.0) - 1), 1e-6);
+    assert_near(x->gain.high.value, 100 * (2 / (1 + 2 / 32198.0) - 1), 1e-6);
+    assert_int_equal(an_finding_listed(x), AN_LISTED_RANKED);
     size_t last = 0;
     while (last < 4 && x->evidence[last + 1])
         last++;
@@ -145,8 +148,8 @@ static void test_evaluations(void **state)
     fx_close(f);
 }
 
-/* A change of the training leads only if its interval is above that of the same training. */
-static void test_the_larger_phase_leads(void **state)
+/* However much an evaluation takes, what keeps the training goes before it. */
+static void test_the_same_training_leads(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
@@ -157,10 +160,29 @@ static void test_the_larger_phase_leads(void **state)
                                                              .ms = larger ? 4 : 20,
                                                              .evaluation = larger ? 20 : 4});
         assert_true(r->finding_count >= 2);
-        assert_string_equal(r->findings[0].id, larger ? "EVALUATION" : "CHECKPOINT");
-        assert_non_null(finding(r, larger ? "CHECKPOINT" : "EVALUATION"));
+        assert_string_equal(r->findings[0].id, "CHECKPOINT");
+        const struct an_finding *x = finding(r, "EVALUATION");
+        assert_non_null(x);
+        assert_int_equal(x->gain.low.value > r->findings[0].gain.high.value, larger);
         fx_close(f);
     }
+}
+
+/* A checkpoint of 60 s each 10 minutes is as far apart as a failure every hour asks for, but not as
+ * one a day does: it may gain. */
+static void test_checkpoints_that_are_rare(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    const struct an_result *r =
+        make(f, &(struct phases){"checkpoint", "[\"train\",\"--checkpoint-every\",\"60000\"]", 20,
+                                 60000, 0, 0, 0, 0});
+    const struct an_finding *x = finding(r, "CHECKPOINT");
+    assert_non_null(x);
+    assert_near(x->gain.low.value, 0, 1e-6);
+    assert_true(x->gain.expected.value > 5);
+    assert_int_equal(an_finding_listed(x), AN_LISTED_MEASURE);
+    fx_close(f);
 }
 
 /* Nothing to say of phases below the noise floor, or of the one at the end. */
@@ -179,9 +201,11 @@ static void test_rare_phases(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_checkpoints), cmocka_unit_test(test_loader_behind_checkpoints),
-        cmocka_unit_test(test_evaluations), cmocka_unit_test(test_the_larger_phase_leads),
-        cmocka_unit_test(test_rare_phases)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_checkpoints),
+                                       cmocka_unit_test(test_loader_behind_checkpoints),
+                                       cmocka_unit_test(test_evaluations),
+                                       cmocka_unit_test(test_the_same_training_leads),
+                                       cmocka_unit_test(test_checkpoints_that_are_rare),
+                                       cmocka_unit_test(test_rare_phases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
