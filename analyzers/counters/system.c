@@ -21,6 +21,7 @@ static const struct {
     const char *name, *unit;
 } sampled[] = {{"cpu_time", "ns"},
                {"cpu_wait", "ns"},
+               {"thread_time", "ns"},
                {"rss", "bytes"},
                {"rss_anon", "bytes"},
                {"minor_faults", "count"},

@@ -7,9 +7,10 @@
  *     wanted = sum of demand x work as recorded       used = CPU time of the run's processes
  *     ready  = used / (1 - the part of its time in which a thread waited for a core)
  *
- * If more was ready than wanted, compute ran on several cores each. If less was, threads slept in
- * their ranges, those of the loader first. What other programs want, O, then follows from how
- * little of what was ready was used. Where the time that threads waited for a core was not
+ * Of a loader in line the account of its thread says for how long it slept; it is the first to have
+ * done so. If more was ready than wanted, compute ran on several cores each. If less was, threads
+ * slept in their ranges, those of the loader first. What other programs want, O, then follows from
+ * how little of what was ready was used. Where the time that threads waited for a core was not
  * sampled, ready is taken as wanted on a machine without a free core, and as used on one with free
  * cores.
  */
@@ -176,6 +177,7 @@ struct sums {
     double work[AN_CAUSE_COUNT]; /* ns as recorded, without demands */
     double waiting;              /* the same of threads in calls that wait for other ranks */
     double steps;                /* the same of threads that run steps, with waiting for ranks */
+    double in_line;              /* the same of the loader on these threads */
     double time;                 /* ns of frames, times hosts */
 };
 
@@ -187,7 +189,7 @@ static bool get_core_use(const struct an_shares *shares, uint32_t node, struct a
 
 static struct sums sums_of(const struct an_shares *shares)
 {
-    struct sums sums = {{0}, 0, 0, 0};
+    struct sums sums = {{0}, 0, 0, 0, 0};
     for (size_t i = 0; i < shares->replay->node_count; i++) {
         uint32_t node = shares->replay->node[i];
         struct an_use use;
@@ -199,8 +201,11 @@ static struct sums sums_of(const struct an_shares *shares)
             continue;
         double *sum = use.spins ? &sums.waiting : &sums.work[shares->replay->graph->cause[node]];
         *sum += (double)an_time_sub(use.end, use.start);
-        if (!use.spins && shares->runs_steps[shares->replay->graph->track[node]])
-            sums.steps += (double)an_time_sub(use.end, use.start);
+        if (use.spins || !shares->runs_steps[shares->replay->graph->track[node]])
+            continue;
+        sums.steps += (double)an_time_sub(use.end, use.start);
+        if (shares->replay->graph->cause[node] == AN_CAUSE_INPUT)
+            sums.in_line += (double)an_time_sub(use.end, use.start);
     }
     for (size_t frame = 0; frame < shares->replay->frame_count; frame++)
         sums.time += (double)an_time_sub(shares->replay->frame[frame].end,
@@ -219,6 +224,7 @@ static double wanted_of(const struct an_shares *shares, const struct sums *sums)
 /* What was sampled: cores that the run got, and that its threads were ready for. */
 struct sampled {
     double got, waiting; /* waiting: threads that run steps, for a core */
+    double asleep;       /* threads that run steps, of a loader in line; 0: it is not known */
     double least;        /* cores that others had */
     bool busy;           /* is `least` known? */
     bool known;          /* is it known what others had? */
@@ -293,8 +299,9 @@ static double cores_of_compute(const struct an_shares *shares, double cores,
 }
 
 /* Raises the demand of compute, which runs on several cores each, until what is wanted is what was
- * ready: to as many as its team has threads, or the machine cores. On a machine without a free core
- * others have what its threads lack. Returns what is wanted then. */
+ * ready: to as many as its team has threads, or the machine cores; what is left spins outside of
+ * compute. On a machine without a free core others have what its threads lack. Returns what is
+ * wanted then. */
 static double raise_compute_demand(struct an_shares *shares, double ready,
                                    const struct sampled *sampled, const struct sums *sums)
 {
@@ -302,7 +309,7 @@ static double raise_compute_demand(struct an_shares *shares, double ready,
            each = cores_of_compute(shares, ready, sums),
            team = (double)an_command_team(shares->replay->context),
            threads = fmax(team > 0 ? team : fmin(ceil(each - ROUNDED), shares->share[0].capacity),
-                          ceil(had - ROUNDED));
+                          fmin(ceil(had - ROUNDED), shares->share[0].capacity));
     if (sampled->saturated && sampled->busy)
         each = fmax(each, cores_of_compute(shares, sampled->got + sampled->least, sums));
     each = each > threads - WHOLE ? threads : each;
@@ -310,11 +317,20 @@ static double raise_compute_demand(struct an_shares *shares, double ready,
     return wanted_of(shares, sums);
 }
 
+/* Lets a loader in line want no core for as long as its thread is known to have slept. */
+static void let_loader_sleep(struct an_shares *shares, const struct sampled *sampled,
+                             const struct sums *sums)
+{
+    double input = sums->time > 0 ? sums->in_line / sums->time : 0;
+    if (input > 0)
+        shares->demand[AN_CAUSE_INPUT] = (float)fmax(0, 1 - sampled->asleep / input);
+}
+
 /* Lowers the demand of threads that slept in their ranges: the loader's first, then all. */
 static void lower_demands(struct an_shares *shares, double ready, const struct sums *sums)
 {
     double input = sums->time > 0 ? sums->work[AN_CAUSE_INPUT] / sums->time : 0,
-           rest = wanted_of(shares, sums) - input;
+           rest = wanted_of(shares, sums) - (double)shares->demand[AN_CAUSE_INPUT] * input;
     double each = input > 0 && ready > rest ? (ready - rest) / input : 0;
     if (input > 0)
         shares->demand[AN_CAUSE_INPUT] = (float)(each < 1 ? each : 1);
@@ -354,6 +370,28 @@ static void fill_core_use(const struct an_shares *shares, const struct sums *sum
                                   : an_num_none("no thread works in the steps");
 }
 
+/* Threads that run steps and sleep, as a mean, where nothing but a loader in line makes them: they
+ * neither run nor wait for a core. 0: it is not known. What they sleep in checkpoints is not the
+ * loader's. */
+static double asleep_in_line(const struct an_replay *replay, const struct an_value *waited)
+{
+    const struct an_context *context = replay->context;
+    const struct an_count *workers = &context->result->loader.workers;
+    struct an_value ran = mean_rate(replay, "thread_time", NULL);
+    double threads = 0;
+    if (!waited->valid || !ran.valid || !workers->valid || workers->value > 0)
+        return 0;
+    for (size_t i = 0; i < context->lane_count; i++)
+        threads += context->lane[i].track != AN_NONE;
+    double asleep = threads - (ran.value + waited->value) / 1e9;
+    for (size_t i = 0; i < context->result->phase_count; i++) {
+        const struct an_phase *phase = &context->result->phases[i];
+        if (!strcmp(phase->name, "checkpoint") && phase->lane_run_ms > 0)
+            asleep -= threads * phase->lane_ms / phase->lane_run_ms;
+    }
+    return fmax(0, asleep);
+}
+
 static struct sampled read_samples(struct an_shares *shares, struct an_core_use *use)
 {
     const struct an_replay *replay = shares->replay;
@@ -371,6 +409,7 @@ static struct sampled read_samples(struct an_shares *shares, struct an_core_use 
     bool saturated = busy.valid && busy.value >= SATURATED;
     return (struct sampled){.got = got,
                             .waiting = waited.valid ? waited.value / 1e9 : 0,
+                            .asleep = asleep_in_line(replay, &waited),
                             .least = least > 0 ? least : 0,
                             .busy = busy.valid,
                             .known = busy.valid || waited.valid,
@@ -385,8 +424,8 @@ static struct sampled read_samples(struct an_shares *shares, struct an_core_use 
  * was theirs. */
 static double ready_cores(const struct sampled *sampled, const struct sums *sums)
 {
-    double working = sums->time > 0 ? sums->steps / sums->time : 0,
-           ready = fmin(working, sampled->got + sampled->waiting);
+    double working = sums->time > 0 ? sums->steps / sums->time - sampled->asleep : 0,
+           ready = fmin(fmax(0, working), sampled->got + sampled->waiting);
     double lacking = ready > 0 ? fmin(sampled->waiting / ready, 1 - SPEED_LEAST) : 0;
     return sampled->got / (1 - lacking);
 }
@@ -460,6 +499,8 @@ static int add_reading(struct an_shares *shares, enum an_surplus surplus,
     an_shares_sweep(shares);
     *sums = sums_of(shares);
     shares->spin = 0;
+    if (sampled)
+        let_loader_sleep(shares, sampled, sums);
     if (sampled && sampled->got > 0)
         interpret_surplus(shares, surplus, sampled, sums, &others);
     bool held = surplus >= AN_SURPLUS_SPINS && sampled->saturated && sampled->waiting > 0 &&

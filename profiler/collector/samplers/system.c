@@ -27,6 +27,7 @@
 #define PROCESS_MAP(X) \
     X(CPU_TIME, "cpu_time", "ns") \
     X(CPU_WAIT, "cpu_wait", "ns") \
+    X(THREAD_TIME, "thread_time", "ns") \
     X(RSS, "rss", "bytes") \
     X(RSS_ANON, "rss_anon", "bytes") \
     X(MINOR, "minor_faults", "count") \
@@ -183,8 +184,8 @@ static int64_t process_cpu(const struct col_system *system, int32_t pid,
     return (int64_t)(stat->user_ticks + stat->system_ticks) * system->tick_ns;
 }
 
-/* Samples the time that the first thread waited on a run queue. The kernel shows "0 0 0" where it
- * does not account it. */
+/* Samples the time that the first thread ran, and that it waited on a run queue. The kernel shows
+ * "0 0 0" where it does not account them. */
 static int sample_wait(struct col_system *system, struct col_drain *drain, struct sampled *sampled)
 {
     char path[48], text[128];
@@ -196,7 +197,8 @@ static int sample_wait(struct col_system *system, struct col_drain *drain, struc
     if (length < 0 || sscanf(text, "%llu %llu %llu", &run, &wait, &turns) != 3 || !turns)
         return refuse(system, drain, SOURCE_WAIT, "time on a run queue",
                       length < 0 ? strerror((int)-length) : "the kernel does not account it");
-    return put_process(drain, sampled, TRACK_CPU_WAIT, (double)wait);
+    int rc = put_process(drain, sampled, TRACK_CPU_WAIT, (double)wait);
+    return rc ? rc : put_process(drain, sampled, TRACK_THREAD_TIME, (double)run);
 }
 
 /* Samples the bytes that a process has read from and written to disks. */

@@ -3,8 +3,8 @@
  * The system layer: what /proc says about the processes of the run and the machine, sampled into
  * counter tracks.
  *
- * A process with a pool, and the direct child, have tracks of their own (cpu_time ns, cpu_wait ns
- * of its first thread, rss bytes, rss_anon bytes, minor_faults, major_faults, voluntary_switches,
+ * A process with a pool, and the direct child, have tracks of their own (cpu_time ns; of its first
+ * thread thread_time and cpu_wait ns, in which it ran and waited for a core; rss bytes, rss_anon bytes, minor_faults, major_faults, voluntary_switches,
  * involuntary_switches, disk_read bytes, disk_written bytes, threads: totals since its start, but
  * rss, rss_anon and threads; rss_anon is RssAnon + RssShmem, what is not a mapped file). Where its
  * control groups limit it: cpu_throttled ns added up over CPUs, memory_limit_hits and oom_kills; by

@@ -73,6 +73,17 @@ pair || fail "the step with two workers is not in the interval"
 f=$("$TACHO" report line.tacho --json | python3 -c 'import json, sys; f = json.load(sys.stdin)["findings"][0]; print(f["id"], f["what_if"], f["gain_pct"]["ceiling"], f["gain_pct"]["low"] <= f["gain_pct"]["expected"] <= f["gain_pct"]["high"])')
 case $f in "INPUT_STALL loader.workers="*" False True") ;; *) fail "the finding's gain is not the replay's: $f" ;; esac
 
+# the thread of these steps sleeps for most of them, by the kernel's account
+python3 - << 'END' || fail "what the thread of the steps ran"
+import sqlite3
+rows = sqlite3.connect("line.tacho").execute(
+    "SELECT c.time, c.value FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'thread_time' AND t.unit = 'ns' ORDER BY c.time").fetchall()
+half = rows[len(rows) // 4:]  # without the start of the program
+ran = (half[-1][1] - half[0][1]) / (half[-1][0] - half[0][0])
+print(f"{len(rows)} samples: the thread ran for {100 * ran:.0f} % of the time")
+assert 0 < ran < 0.5, rows
+END
+
 # ---- what the run has already gains exactly nothing; a deeper queue is something else
 engine queue.tacho "$TRAIN" gpt2-tiny "${small[@]}" --steps 30 --workers 3 --prefetch=1 --slow decode=0.020
 "$TACHO" advise queue.tacho --json > queue.json || fail "advise"

@@ -24,12 +24,14 @@ struct program {
     int regions;
     int64_t slice; /* the scheduler's */
     int64_t spin;  /* ns that a thread waits at a barrier before it sleeps; 0: it never does */
+    int64_t nap;   /* ns that a thread sleeps in a batch before it works on it */
     bool pinned;   /* threads stay on their cores: thread i on core i modulo cores */
 };
 
 /* A thread of the simulation. The first ones are the team, then come workers, then others. */
 struct thread {
     int64_t work, received, waited; /* work left; time on a core; time ready without one */
+    int64_t nap;                    /* left of sleeping in a batch */
     int64_t spun;                   /* waited at this barrier, on a core */
     int64_t account;                /* time on a core, as the scheduler counts it */
     bool waits, sleeps;             /* at a barrier, on its core; for a batch, on none */
@@ -46,7 +48,7 @@ struct machine {
 
 static bool is_ready(const struct thread *thread)
 {
-    return !thread->sleeps && (thread->work > 0 || thread->waits);
+    return !thread->sleeps && thread->nap <= 0 && (thread->work > 0 || thread->waits);
 }
 
 static bool is_running(const struct machine *machine, int number)
@@ -97,28 +99,42 @@ static void wake(struct machine *machine, int number)
     thread->sleeps = false;
 }
 
+/* A ready thread works, or spins at a barrier until it sleeps there, where it has a core. */
+static void run_for(struct machine *machine, int number, int64_t ns)
+{
+    struct thread *thread = &machine->thread[number];
+    if (!is_running(machine, number)) {
+        thread->waited += ns;
+        return;
+    }
+    thread->received += ns;
+    thread->account += ns;
+    thread->spun += thread->work ? 0 : ns;
+    thread->work -= thread->work < ns ? thread->work : ns;
+    if (machine->program.spin && thread->spun >= machine->program.spin)
+        thread->sleeps = true;
+}
+
+/* A thread begins a batch. */
+static void begin_batch(struct machine *machine, int number)
+{
+    machine->thread[number].work = machine->program.batch;
+    machine->thread[number].nap = machine->program.nap;
+}
+
 static void work_for(struct machine *machine, int64_t ns)
 {
     for (int i = 0; i < machine->thread_count; i++) {
         struct thread *thread = &machine->thread[i];
-        if (!is_ready(thread))
-            continue;
-        if (!is_running(machine, i)) {
-            thread->waited += ns;
-            continue;
-        }
-        thread->received += ns;
-        thread->account += ns;
-        thread->spun += thread->work ? 0 : ns;
-        thread->work -= thread->work < ns ? thread->work : ns;
-        if (machine->program.spin && thread->spun >= machine->program.spin)
-            thread->sleeps = true;
+        if (thread->nap > 0 && (thread->nap -= ns) <= 0)
+            wake(machine, i);
+        else if (is_ready(thread))
+            run_for(machine, i, ns);
     }
     for (int core = 0; core < machine->program.cores; core++)
         machine->slice_left[core] -= ns;
     machine->now += ns;
 }
-
 /* Workers make batches while the queue has room. */
 static void feed_workers(struct machine *machine)
 {
@@ -131,7 +147,7 @@ static void feed_workers(struct machine *machine)
         if (machine->made - machine->taken < BATCHES) {
             if (thread->sleeps)
                 wake(machine, i);
-            thread->work = program->batch;
+            begin_batch(machine, i);
         } else {
             machine->made -= !thread->sleeps; /* it hands over once there is room */
             thread->sleeps = true;
@@ -166,14 +182,14 @@ static bool advance_team(struct machine *machine)
             wake(machine, i);
     }
     if (machine->region < 0 && !program->workers)
-        main->work = program->batch;
+        begin_batch(machine, 0);
     return true;
 }
 
 /* What is recorded of the run. */
 struct recording {
     struct fixture *f; /* NULL: only the step's time is asked for */
-    int64_t wait, decode, collate, matmul, loader, counter[3];
+    int64_t wait, decode, collate, matmul, loader, counter[4];
     int64_t busy, sampled, begun, batch_begun;
     int worker_made;
 };
@@ -190,11 +206,13 @@ static void begin_recording(struct recording *recording, const struct program *p
     recording->counter[0] = fx_track(f, f->process, "counter", "cpu_time", "ns");
     recording->counter[1] = fx_track(f, f->process, "counter", "cpu_wait", "ns");
     recording->counter[2] = fx_track(f, FX_NONE, "counter", "cpu_busy", "%");
+    recording->counter[3] = fx_track(f, f->process, "counter", "thread_time", "ns");
     FX(store_run_set_int(f->s, "cpu.usable", program->cores));
     FX(store_run_set_int(f->s, "cpu.online", program->cores));
 }
 
-/* /proc, as the collector reads it: CPU time of all threads, run-queue wait of the first one. */
+/* /proc, as the collector reads it: CPU time of all threads; run-queue wait and CPU time of the
+ * first one. */
 static void sample(struct recording *recording, const struct machine *machine)
 {
     struct fixture *f = recording->f;
@@ -206,6 +224,7 @@ static void sample(struct recording *recording, const struct machine *machine)
     }
     fx_counter(f, recording->counter[0], machine->now, (double)used);
     fx_counter(f, recording->counter[1], machine->now, (double)machine->thread[0].waited);
+    fx_counter(f, recording->counter[3], machine->now, (double)machine->thread[0].received);
     if (machine->now > recording->sampled)
         fx_counter(f, recording->counter[2], machine->now,
                    100.0 * (double)(busy - recording->busy) /
@@ -253,11 +272,11 @@ static struct machine machine_of(const struct program *program)
     for (int i = program->team + program->workers; i < machine.thread_count; i++)
         machine.thread[i].work = INT64_MAX / 2;
     for (int i = program->team; i < program->team + program->workers; i++)
-        machine.thread[i].work = program->batch;
+        begin_batch(&machine, i);
     for (int i = 0; i < program->team; i++)
         machine.thread[i].waits = true;
     if (!program->workers)
-        machine.thread[0].work = program->batch;
+        begin_batch(&machine, 0);
     return machine;
 }
 
@@ -376,6 +395,29 @@ static void test_long_batch(void **state)
     compare(&before, "loader.workers=1", &after, 10, 40);
 }
 
+/* The step's thread sleeps in its batch (a slow disk, another machine), while the team's other
+ * thread spins: a worker that sleeps takes no core from them, and all of the wait goes. */
+static void test_sleeping_batch(void **state)
+{
+    struct program before = {.cores = 2,
+                             .team = 2,
+                             .batch = 100 * US,
+                             .nap = 8 * MS,
+                             .region = 500 * US,
+                             .regions = 20,
+                             .slice = 3 * MS,
+                             .spin = 20 * MS},
+                   after = before;
+    (void)state;
+    after.workers = 1;
+    compare(&before, "loader.workers=1", &after, 4, 15);
+    before.spin = after.spin = MS; /* the other thread soon sleeps, too */
+    compare(&before, "loader.workers=1", &after, 4, 15);
+    before.nap = after.nap = 40 * MS;
+    after.workers = 2;
+    compare(&before, "loader.workers=2", &after, 4, 15);
+}
+
 /* A worker beside the team has less to do. */
 static void test_less_work(void **state)
 {
@@ -450,9 +492,10 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest run[] = {cmocka_unit_test(test_run)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spinner),    cmocka_unit_test(test_worker),
-        cmocka_unit_test(test_long_batch), cmocka_unit_test(test_less_work),
-        cmocka_unit_test(test_room),       cmocka_unit_test(test_identities)};
+        cmocka_unit_test(test_spinner),       cmocka_unit_test(test_worker),
+        cmocka_unit_test(test_long_batch),    cmocka_unit_test(test_less_work),
+        cmocka_unit_test(test_room),          cmocka_unit_test(test_identities),
+        cmocka_unit_test(test_sleeping_batch)};
     run_path = argc > 1 ? argv[1] : NULL;
     return run_path ? cmocka_run_group_tests(run, NULL, NULL)
                     : cmocka_run_group_tests(tests, NULL, NULL);
