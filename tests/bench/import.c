@@ -2,14 +2,19 @@
  *
  * Parts of the benchmark of imports; import.sh puts them together.
  *
- *     import make TRACE OUT MEGABYTES EVENTS   OUT: the events of TRACE (Kineto JSON, .gz or not)
- * again and again until there are so many megabytes and events, each time later: times,
- * correlations, ids and step numbers go on, everything else repeats import parse FILE windows and
- * events of FILE without making rows: seconds import insert RUN                 the slices of RUN
- * into a new file, in one transaction: seconds import time COMMAND...            runs it; seconds,
- * peak RSS in MB import salvage FILE SEED COUNT    FILE cut off at COUNT random places, each
- * imported without writing rows: a row cut, bytes kept, events read, 1 when it was seen that it is
- * cut off, result
+ * import make TRACE OUT MEGABYTES EVENTS [keep]: OUT is the events of TRACE (Kineto JSON, .gz or
+ * not) again and again until there are so many megabytes and events, each time later: times,
+ * correlations, ids and step numbers go on, everything else repeats; with "keep" sequence numbers,
+ * too.
+ *
+ * import parse FILE: windows and events of FILE without making rows: seconds.
+ *
+ * import insert RUN: the slices of RUN into a new file, in one transaction: seconds.
+ *
+ * import time COMMAND...: runs it; seconds, peak RSS in MB.
+ *
+ * import salvage FILE SEED COUNT: FILE cut off at COUNT random places, each imported without
+ * writing rows: a row cut, bytes kept, events read, 1 when it was seen that it is cut off, result.
  *
  * Rows on stdout: what, value, separated by tabs.
  */
@@ -64,6 +69,7 @@ struct maker {
     struct piece *piece;
     size_t pieces, cap;
     int64_t first, last, id_max, step_first, step_last, events;
+    bool keep; /* sequence numbers repeat */
 };
 
 static void piece_add(struct maker *m, const char *p, size_t n, int64_t number, int add)
@@ -78,21 +84,17 @@ static void piece_add(struct maker *m, const char *p, size_t n, int64_t number, 
     kineto_text_put(&m->text, p, n);
 }
 
-/* Keys whose numbers go on, and how. */
-static int add_of(const char *p, size_t left, size_t *skip)
+/* Keys whose numbers go on, and how; the first one not where it is kept. */
+static int add_of(const char *p, size_t left, bool keep, size_t *skip)
 {
     static const struct {
         const char *key;
         int add;
-    } keys[] = {{"\"ts\":", ADD_TIME},
-                {"\"correlation\":", ADD_ID},
-                {"\"External id\":", ADD_ID},
-                {"\"external id\":", ADD_ID},
-                {"\"id\":", ADD_ID},
-                {"\"Ev Idx\":", ADD_ID},
-                {"\"Sequence number\":", ADD_ID},
-                {"\"name\": \"ProfilerStep#", ADD_STEP}};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    } keys[] = {{"\"Sequence number\":", ADD_ID}, {"\"ts\":", ADD_TIME},
+                {"\"correlation\":", ADD_ID},     {"\"External id\":", ADD_ID},
+                {"\"external id\":", ADD_ID},     {"\"id\":", ADD_ID},
+                {"\"Ev Idx\":", ADD_ID},          {"\"name\": \"ProfilerStep#", ADD_STEP}};
+    for (size_t i = keep; i < sizeof keys / sizeof *keys; i++) {
         size_t n = strlen(keys[i].key);
         if (left > n && !memcmp(p, keys[i].key, n)) {
             *skip = n;
@@ -110,7 +112,7 @@ static int make_event(void *ctx, struct kj_span s)
     size_t from = 0;
     for (size_t i = 0; i < s.bytes; i++) {
         size_t skip = 0;
-        int add = s.text[i] == '"' ? add_of(s.text + i, s.bytes - i, &skip) : ADD_NONE;
+        int add = s.text[i] == '"' ? add_of(s.text + i, s.bytes - i, m->keep, &skip) : ADD_NONE;
         if (add == ADD_NONE)
             continue;
         char *end;
@@ -159,10 +161,13 @@ static void read_frame(const char *path, const struct kineto_frame_sink *sink)
     imp_input_close(in);
 }
 
-static int make(const char *trace, const char *out, int64_t megabytes, int64_t events)
+static int make(const char *trace, const char *out, int64_t megabytes, int64_t events, bool keep)
 {
-    struct maker m = {
-        .first = INT64_MAX, .step_first = INT64_MAX, .last = INT64_MIN, .step_last = INT64_MIN};
+    struct maker m = {.keep = keep,
+                      .first = INT64_MAX,
+                      .step_first = INT64_MAX,
+                      .last = INT64_MIN,
+                      .step_last = INT64_MIN};
     const struct kineto_frame_sink sink = {.events = make_window, .meta = make_meta, .ctx = &m};
     read_frame(trace, &sink);
     FILE *f = fopen(out, "w");
@@ -351,16 +356,17 @@ int main(int argc, char **argv)
 {
     if (argc == 5 && !strcmp(argv[1], "salvage"))
         return salvage(argv[2], (uint64_t)atoll(argv[3]) * 0x9e3779b97f4a7c15u | 1, atoll(argv[4]));
-    if (argc == 6 && !strcmp(argv[1], "make"))
-        return make(argv[2], argv[3], atoll(argv[4]), atoll(argv[5]));
+    if ((argc == 6 || (argc == 7 && !strcmp(argv[6], "keep"))) && !strcmp(argv[1], "make"))
+        return make(argv[2], argv[3], atoll(argv[4]), atoll(argv[5]), argc == 7);
     if (argc == 3 && !strcmp(argv[1], "parse"))
         return parse(argv[2]);
     if (argc == 3 && !strcmp(argv[1], "insert"))
         return insert(argv[2]);
     if (argc >= 3 && !strcmp(argv[1], "time"))
         return time_command(argv + 2);
-    fprintf(stderr, "usage: import make TRACE OUT MEGABYTES EVENTS | parse FILE | insert RUN | "
-                    "time COMMAND... | salvage FILE "
-                    "SEED COUNT\n");
+    fprintf(stderr,
+            "usage: import make TRACE OUT MEGABYTES EVENTS [keep] | parse FILE | insert RUN | "
+            "time COMMAND... | salvage FILE "
+            "SEED COUNT\n");
     return 2;
 }

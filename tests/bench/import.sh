@@ -61,6 +61,13 @@ row "  import against the slower of the two" "$(awk "BEGIN {m = $p > $i ? $p : $
 rm -f "$work/big.json" "$work/run.tacho"
 
 small=$traces/hta_trace_diff_test_rank1.json.gz
+# ten of it in a row whose sequence numbers repeat: each has many forward operators
+made=$("$tool" make "$small" "$work/again.json" 1 1051670 keep) || exit 1
+again=$(best wall_s report_fresh "$work/again.json") || exit 1
+a=$(value "$again" wall_s) r=$(value "$again" rss_mb)
+row "import + report, numbers that repeat ($(value "$made" events) events)" "$a s" "3 s" "$a > 3"
+row "  peak RSS of both" "$r MB" "300 MB" "$r > 300"
+rm -f "$work/again.json"
 gunzip -c "$small" > "$work/small.json"
 cold=$(best wall_s report_fresh "$work/small.json") || exit 1
 packed=$(best wall_s report_fresh "$small") || exit 1
