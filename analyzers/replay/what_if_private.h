@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to what_if_run.c (predictions) and what_if_edits.c (what edits change).
+ * Private to what_if_run.c (predictions), what_if_steps.c (steps before and after) and
+ * what_if_edits.c (what edits change).
  */
 #ifndef ANALYZERS_WHAT_IF_PRIVATE_H
 #define ANALYZERS_WHAT_IF_PRIVATE_H
@@ -30,6 +31,25 @@ struct an_plan {
     struct an_rescale *rescale; /* how operators follow from both; NULL: neither changes */
     double *floor; /* ns of each counted step that it takes at least; NULL: nothing is known */
 };
+
+/* ---- steps before and after (what_if_steps.c) ------------------------------------------------ */
+
+/* The sum of the edited steps over that of the base, 1 where the base takes no time. */
+double an_steps_ratio(const double *edited, const double *base, size_t count);
+/* The median of `count` values; `work` is room for as many. */
+double an_steps_median(double *work, const double *values, size_t count);
+/* Is there a typical step, so that medians are compared? Not of few steps, and not where steps
+ * differ by design. */
+bool an_steps_are_alike(const struct an_what_if_state *state);
+/* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3)
+ * long, drawn with replacement (Kunsch 1989). *out: of the same steps before and after. *other: of
+ * other steps, as a new run has them, compared with those of the run: drawn alike, or neighbours.
+ * `middle`: of medians, else of sums. With `alike` *out covers those that are drawn alike, too. 0
+ * or TACHO_ENOMEM. */
+int an_steps_intervals(const struct an_what_if_state *state, bool middle, bool alike,
+                       struct an_interval *out, struct an_interval *other);
+
+/* ---- edits (what_if_edits.c) ----------------------------------------------------------------- */
 
 /* Takes one more edit in. 0 or TACHO_ENOMEM. */
 int an_plan_apply(struct an_plan *plan, const struct an_edit *edit);

@@ -13,147 +13,15 @@
 #include "analyzers/replay/what_if_private.h"
 #include "analyzers/steps/command.h"
 
-#define ROUNDS    1000
 #define ERROR_MAX 20.0 /* % of a step: a replay that misses the run by more predicts nothing */
 #define MOST_GOES \
     0.5 /* share of the step that is left: below it what the rest takes is bounded from below, too \
          */
-#define MEDIAN_LEAST 8 /* steps: of fewer the sums are looked at */
-#define SEED         0x7461636f
-#define PAIRS        7 /* of runs, in which a gain is measured */
 #define PASSES \
     2.0 /* at worst the bytes of a batch move through memory twice more: received, and read cold \
          */
 
-/* ---- over steps -------------------------------------------------------------------------------------------------------------- */
-
-static double ratio_of(const double *edited, const double *base, size_t count)
-{
-    double edited_sum = 0, base_sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        edited_sum += edited[i];
-        base_sum += base[i];
-    }
-    return base_sum > 0 ? edited_sum / base_sum : 1;
-}
-
-static double median_of(double *work, const double *values, size_t count)
-{
-    memcpy(work, values, count * sizeof *work);
-    return an_quantile_of(work, count, 0.5);
-}
-
-/* The share of the typical step: of the medians; where steps differ by design, and of few, of the
- * sums. */
-static double share_of(const double *edited, const double *base, size_t count, bool middle,
-                       double *work)
-{
-    if (!middle)
-        return ratio_of(edited, base, count);
-    double before = median_of(work, base, count);
-    return before > 0 ? median_of(work, edited, count) / before : 1;
-}
-
-/* How many neighbouring steps represent a new run: whole periods. */
-static size_t run_length(const struct an_replay *replay, size_t count)
-{
-    size_t length = (size_t)ceil(sqrt((double)count)),
-           periods = (length + replay->period - 1) / replay->period;
-    return periods * replay->period < count ? periods * replay->period : count;
-}
-
-/* The level of every `length` neighbouring edited steps as a share of the base of all steps: 95 %
- * of these shares lie in *interval. The state of the machine may last longer than a run, so a new
- * run differs from this one at least as much as parts of it differ from each other. `room` is for 2
- * n values. */
-static void neighbour_interval(const double *edited, const double *base, size_t n, size_t length,
-                               bool middle, double *room, struct an_interval *interval)
-{
-    double *share = room, *work = room + n, before = 0;
-    size_t count = n - length + 1;
-    for (size_t i = 0; i < n; i++)
-        before += base[i] / (double)n;
-    before = middle ? median_of(work, base, n) : before;
-    for (size_t i = 0; i < count; i++) {
-        double sum = 0;
-        for (size_t j = 0; j < length; j++)
-            sum += work[j] = edited[i + j];
-        double level = middle ? an_quantile_of(work, length, 0.5) : sum / (double)length;
-        share[i] = before > 0 ? level / before : 1;
-    }
-    an_sort(share, count);
-    interval->low = an_quantile(share, count, 0.025);
-    interval->high = an_quantile(share, count, 0.975);
-}
-
-int an_what_if_variation(const struct an_what_if_state *state, size_t *length,
-                         struct an_interval *interval)
-{
-    double *room = malloc((2 * state->steps + 1) * sizeof *room);
-    bool middle = state->steps >= MEDIAN_LEAST && state->replay->period == 1;
-    if (!room)
-        return TACHO_ENOMEM;
-    *length = run_length(state->replay, state->steps);
-    *interval = (struct an_interval){.estimate = 1, .low = 1, .high = 1};
-    if (state->steps)
-        neighbour_interval(state->base_ns, state->base_ns, state->steps, *length, middle, room,
-                           interval);
-    free(room);
-    return 0;
-}
-
-double an_what_if_pairs_error(const struct an_interval *variation)
-{
-    double sd = (variation->high - variation->low) / (2 * 1.96);
-    return 1.645 * sqrt(2.0 / PAIRS) * sd;
-}
-
-/* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3)
- * long, drawn with replacement (Kunsch 1989). *out: of the same steps before and after. *other: of
- * other steps, as a new run has them, compared with those of the run: drawn alike, or neighbours.
- * With `alike` *out covers those that are drawn alike, too. */
-static int bootstrap(const double *edited, const double *base, size_t count, size_t slowdown,
-                     bool middle, bool alike, struct an_interval *out, struct an_interval *other)
-{
-    size_t block = (size_t)ceil(cbrt((double)count)),
-           rounds = count > 2000 ? ROUNDS * 2000 / count : ROUNDS;
-    double *room = malloc((2 * ROUNDS + 3 * count + 1) * sizeof *room),
-           *drawn_ns = room ? room + 2 * ROUNDS : NULL;
-    uint64_t state = SEED;
-    if (!room)
-        return TACHO_ENOMEM;
-    rounds = rounds < ROUNDS / 10 ? ROUNDS / 10 : rounds;
-    *out = (struct an_interval){.estimate =
-                                    share_of(edited, base, count, middle, drawn_ns + 2 * count)};
-    for (size_t round = 0; round < rounds; round++) {
-        for (size_t drawn = 0; drawn < count;) {
-            size_t first = (size_t)(an_random(&state) % count);
-            for (size_t i = 0; i < block && drawn < count; i++, drawn++) {
-                drawn_ns[drawn] = edited[(first + i) % count];
-                drawn_ns[count + drawn] = base[(first + i) % count];
-            }
-        }
-        room[round] = share_of(drawn_ns, drawn_ns + count, count, middle, drawn_ns + 2 * count);
-        room[ROUNDS + round] = share_of(drawn_ns, base, count, middle, drawn_ns + 2 * count);
-    }
-    an_sort(room, rounds);
-    an_sort(room + ROUNDS, rounds);
-    out->low = an_quantile(room, rounds, 0.025);
-    out->high = an_quantile(room, rounds, 0.975);
-    *other = (struct an_interval){.estimate = out->estimate,
-                                  .low = an_quantile(room + ROUNDS, rounds, 0.025),
-                                  .high = an_quantile(room + ROUNDS, rounds, 0.975)};
-    if (alike) { /* what others do differs from step to step */
-        out->low = fmin(out->low, other->low);
-        out->high = fmax(out->high, other->high);
-    }
-    struct an_interval long_run;
-    neighbour_interval(edited, base, count, slowdown, middle, drawn_ns, &long_run);
-    other->low = fmin(other->low, long_run.low);
-    other->high = fmax(other->high, long_run.high);
-    free(room);
-    return 0;
-}
+/* ---- the replay of a plan ------------------------------------------------------------------------------------------------------- */
 
 /* Less work lets nothing end later (test_an_replay.c). The steps that count may still sum to more,
  * because the first of them begins earlier by more than the last one ends. */
@@ -163,8 +31,6 @@ static void cap_at_recorded(struct an_interval *interval)
     interval->estimate = interval->estimate < 1 ? interval->estimate : 1;
     interval->high = interval->high < 1 ? interval->high : 1;
 }
-
-/* ---- the replay of a plan ------------------------------------------------------------------------------------------------------- */
 
 /* What the replays of one plan say of the step, as a share of the recorded one: the hull of all,
  * and the mean of those that are the ends of what is expected. */
@@ -183,11 +49,10 @@ static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expec
     size_t count = an_replay_counted_ns(state->replay, &state->edited, state->edited_ns);
     for (size_t i = 0; i < count; i++)
         state->edited_ns[i] = fmax(state->edited_ns[i], plan->floor[i]);
-    bool middle = state->steps >= MEDIAN_LEAST && state->replay->period == 1;
+    /* Batches of several workers arrive together, and then none does: no step is typical. */
+    bool middle = an_steps_are_alike(state) && !plan->route;
     for (int sums = middle ? 0 : 1; sums < 2; sums++) {
-        if (bootstrap(state->edited_ns, state->base_ns, state->steps,
-                      run_length(state->replay, state->steps), !sums, plan->others >= 0, &interval,
-                      &other))
+        if (an_steps_intervals(state, !sums, plan->others >= 0, &interval, &other))
             return TACHO_ENOMEM;
         if (!plan->more)
             cap_at_recorded(&interval);
@@ -250,7 +115,7 @@ static int replay_recorded_route(struct an_what_if_state *state, bool engine)
         an_replay_run(replay, &change, &state->edited);
     }
     size_t count = an_replay_counted_ns(replay, &state->edited, state->edited_ns);
-    double ratio = ratio_of(state->edited_ns, state->base_ns, count);
+    double ratio = an_steps_ratio(state->edited_ns, state->base_ns, count);
     state->route_ratio = ratio > 0 ? ratio : 1;
     return rc;
 }
@@ -457,7 +322,7 @@ static double typical_ms(const struct an_plan *plan, double share)
 static double least_ms(const struct an_plan *plan)
 {
     const struct an_what_if_state *state = plan->state; /* edited_ns is free after the replays */
-    return state->steps ? median_of(state->edited_ns, plan->floor, state->steps) / 1e6 : 0;
+    return state->steps ? an_steps_median(state->edited_ns, plan->floor, state->steps) / 1e6 : 0;
 }
 
 /* Fills the prediction: step and gain with their bounds; only the bound where a value cannot be

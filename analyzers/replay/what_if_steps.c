@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps after an edit beside those before it: their ratio, its interval by drawing blocks of steps,
+ * and how much parts of a run differ from all of it.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/stats.h"
+#include "analyzers/replay/what_if_private.h"
+
+#define ROUNDS       1000
+#define MEDIAN_LEAST 8 /* steps: of fewer the sums are looked at */
+#define SEED         0x7461636f
+#define PAIRS        7 /* of runs, in which a gain is measured */
+
+double an_steps_ratio(const double *edited, const double *base, size_t count)
+{
+    double edited_sum = 0, base_sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        edited_sum += edited[i];
+        base_sum += base[i];
+    }
+    return base_sum > 0 ? edited_sum / base_sum : 1;
+}
+
+double an_steps_median(double *work, const double *values, size_t count)
+{
+    memcpy(work, values, count * sizeof *work);
+    return an_quantile_of(work, count, 0.5);
+}
+
+/* The share of the typical step: of the medians; where steps differ by design, and of few, of the
+ * sums. */
+static double share_of(const double *edited, const double *base, size_t count, bool middle,
+                       double *work)
+{
+    if (!middle)
+        return an_steps_ratio(edited, base, count);
+    double before = an_steps_median(work, base, count);
+    return before > 0 ? an_steps_median(work, edited, count) / before : 1;
+}
+
+bool an_steps_are_alike(const struct an_what_if_state *state)
+{
+    return state->steps >= MEDIAN_LEAST && state->replay->period == 1;
+}
+
+/* How many neighbouring steps represent a new run: whole periods. */
+static size_t run_length(const struct an_replay *replay, size_t count)
+{
+    size_t length = (size_t)ceil(sqrt((double)count)),
+           periods = (length + replay->period - 1) / replay->period;
+    return periods * replay->period < count ? periods * replay->period : count;
+}
+
+/* The level of every `length` neighbouring edited steps as a share of the base of all steps: 95 %
+ * of these shares lie in *interval. The state of the machine may last longer than a run, so a new
+ * run differs from this one at least as much as parts of it differ from each other. `room` is for 2
+ * n values. */
+static void neighbour_interval(const double *edited, const double *base, size_t n, size_t length,
+                               bool middle, double *room, struct an_interval *interval)
+{
+    double *share = room, *work = room + n, before = 0;
+    size_t count = n - length + 1;
+    for (size_t i = 0; i < n; i++)
+        before += base[i] / (double)n;
+    before = middle ? an_steps_median(work, base, n) : before;
+    for (size_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < length; j++)
+            sum += work[j] = edited[i + j];
+        double level = middle ? an_quantile_of(work, length, 0.5) : sum / (double)length;
+        share[i] = before > 0 ? level / before : 1;
+    }
+    an_sort(share, count);
+    interval->low = an_quantile(share, count, 0.025);
+    interval->high = an_quantile(share, count, 0.975);
+}
+
+int an_what_if_variation(const struct an_what_if_state *state, size_t *length,
+                         struct an_interval *interval)
+{
+    double *room = malloc((2 * state->steps + 1) * sizeof *room);
+    bool middle = an_steps_are_alike(state);
+    if (!room)
+        return TACHO_ENOMEM;
+    *length = run_length(state->replay, state->steps);
+    *interval = (struct an_interval){.estimate = 1, .low = 1, .high = 1};
+    if (state->steps)
+        neighbour_interval(state->base_ns, state->base_ns, state->steps, *length, middle, room,
+                           interval);
+    free(room);
+    return 0;
+}
+
+double an_what_if_pairs_error(const struct an_interval *variation)
+{
+    double sd = (variation->high - variation->low) / (2 * 1.96);
+    return 1.645 * sqrt(2.0 / PAIRS) * sd;
+}
+
+int an_steps_intervals(const struct an_what_if_state *state, bool middle, bool alike,
+                       struct an_interval *out, struct an_interval *other)
+{
+    const double *edited = state->edited_ns, *base = state->base_ns;
+    size_t count = state->steps, block = (size_t)ceil(cbrt((double)count)),
+           rounds = count > 2000 ? ROUNDS * 2000 / count : ROUNDS;
+    double *room = malloc((2 * ROUNDS + 3 * count + 1) * sizeof *room),
+           *drawn_ns = room ? room + 2 * ROUNDS : NULL;
+    uint64_t random = SEED;
+    if (!room)
+        return TACHO_ENOMEM;
+    rounds = rounds < ROUNDS / 10 ? ROUNDS / 10 : rounds;
+    *out = (struct an_interval){.estimate =
+                                    share_of(edited, base, count, middle, drawn_ns + 2 * count)};
+    for (size_t round = 0; round < rounds; round++) {
+        for (size_t drawn = 0; drawn < count;) {
+            size_t first = (size_t)(an_random(&random) % count);
+            for (size_t i = 0; i < block && drawn < count; i++, drawn++) {
+                drawn_ns[drawn] = edited[(first + i) % count];
+                drawn_ns[count + drawn] = base[(first + i) % count];
+            }
+        }
+        room[round] = share_of(drawn_ns, drawn_ns + count, count, middle, drawn_ns + 2 * count);
+        room[ROUNDS + round] = share_of(drawn_ns, base, count, middle, drawn_ns + 2 * count);
+    }
+    an_sort(room, rounds);
+    an_sort(room + ROUNDS, rounds);
+    out->low = an_quantile(room, rounds, 0.025);
+    out->high = an_quantile(room, rounds, 0.975);
+    *other = (struct an_interval){.estimate = out->estimate,
+                                  .low = an_quantile(room + ROUNDS, rounds, 0.025),
+                                  .high = an_quantile(room + ROUNDS, rounds, 0.975)};
+    if (alike) { /* what others do differs from step to step */
+        out->low = fmin(out->low, other->low);
+        out->high = fmax(out->high, other->high);
+    }
+    struct an_interval long_run;
+    neighbour_interval(edited, base, count, run_length(state->replay, count), middle, drawn_ns,
+                       &long_run);
+    other->low = fmin(other->low, long_run.low);
+    other->high = fmax(other->high, long_run.high);
+    free(room);
+    return 0;
+}
