@@ -41,6 +41,10 @@ double an_steps_median(double *work, const double *values, size_t count);
 /* Is there a typical step, so that medians are compared? Not of few steps, and not where steps
  * differ by design. */
 bool an_steps_are_alike(const struct an_what_if_state *state);
+/* Does the last replay take time from the typical step, too? Not where a few steps lose most of
+ * what goes: a log that is written now and then, a batch that is slow at times. 0 or TACHO_ENOMEM.
+ */
+int an_steps_change_alike(const struct an_what_if_state *state, bool *alike);
 /* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3)
  * long, drawn with replacement (Kunsch 1989). *out: of the same steps before and after. *other: of
  * other steps, as a new run has them, compared with those of the run: drawn alike, or neighbours.

@@ -49,8 +49,11 @@ static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expec
     size_t count = an_replay_counted_ns(state->replay, &state->edited, state->edited_ns);
     for (size_t i = 0; i < count; i++)
         state->edited_ns[i] = fmax(state->edited_ns[i], plan->floor[i]);
+    bool middle;
+    if (an_steps_change_alike(state, &middle))
+        return TACHO_ENOMEM;
     /* Batches of several workers arrive together, and then none does: no step is typical. */
-    bool middle = an_steps_are_alike(state) && !plan->route;
+    middle = middle && !plan->route;
     for (int sums = middle ? 0 : 1; sums < 2; sums++) {
         if (an_steps_intervals(state, !sums, plan->others >= 0, &interval, &other))
             return TACHO_ENOMEM;

@@ -11,7 +11,8 @@
 #include "analyzers/replay/what_if_private.h"
 
 #define ROUNDS       1000
-#define MEDIAN_LEAST 8 /* steps: of fewer the sums are looked at */
+#define MEDIAN_LEAST 8   /* steps: of fewer the sums are looked at */
+#define MOSTLY       0.5 /* of the mean: the median step loses at least so much */
 #define SEED         0x7461636f
 #define PAIRS        7 /* of runs, in which a gain is measured */
 
@@ -45,6 +46,20 @@ static double share_of(const double *edited, const double *base, size_t count, b
 bool an_steps_are_alike(const struct an_what_if_state *state)
 {
     return state->steps >= MEDIAN_LEAST && state->replay->period == 1;
+}
+
+int an_steps_change_alike(const struct an_what_if_state *state, bool *alike)
+{
+    size_t count = state->steps;
+    double *gone = malloc((count + 1) * sizeof *gone), sum = 0;
+    if (!gone)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        sum += gone[i] = state->base_ns[i] - state->edited_ns[i];
+    *alike = an_steps_are_alike(state) &&
+             (sum <= 0 || an_quantile_of(gone, count, 0.5) >= MOSTLY * sum / (double)count);
+    free(gone);
+    return 0;
 }
 
 /* How many neighbouring steps represent a new run: whole periods. */
