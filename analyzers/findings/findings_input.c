@@ -14,6 +14,8 @@
 
 /* Of the wait: the batch time and the workers are its cause when they explain this much. */
 #define EXPLAINED 0.5
+/* Workers for each core: more of them than that have something else to wait for than a core. */
+#define MANY_PER_CORE 4
 
 /* ---- what binds ------------------------------------------------------------------------------ */
 
@@ -93,10 +95,19 @@ static const char *workers_option(struct an_context *context, enum an_framework 
     return an_finding_text(context, "%" PRId64 " loader workers", workers);
 }
 
-/* Why so many workers: what keeps up with the step is known, or only how many cores there are. */
+/* Why so many workers: what keeps up with the step is known, or only how many cores there are. More
+ * than the cores could run work only as far as what they wait for serves all of them. */
 static const char *workers_reason(struct an_context *context, int64_t workers)
 {
     const struct an_count *cores = &context->result->run.cores;
+    if (context->result->loader.workers_needed.valid && cores->valid && cores->value > 0 &&
+        workers > MANY_PER_CORE * cores->value)
+        return an_finding_text(
+            context,
+            "%" PRId64 " keep up with the step if storage answers as many "
+            "requests at a time, which the run does not show: begin with %" PRId64
+            ", and go on while the wait shrinks",
+            workers, MANY_PER_CORE * cores->value);
     if (context->result->loader.workers_needed.valid)
         return an_finding_text(context, "%" PRId64 " keep%s up with the step", workers,
                                workers == 1 ? "s" : "");

@@ -44,7 +44,7 @@ static void run(struct fixture *f, double own, double all, double wait, const ch
         FX(store_slice_add(f->s, &slice));
         int64_t at = i * 100 * MS + (1 + usual_ms) * MS;
         if (batch_ms)
-            fx_slice(f, steps.id, at, at + batch_ms * MS, "decode", fx_kind(f, "decode"));
+            fx_slice(f, steps.id, at, at + batch_ms * MS, "collate", fx_kind(f, "collate"));
     }
     for (int i = 0; i <= STEPS; i++) {
         fx_counter(f, time, i * 100 * MS, i * own * 1e8);
@@ -108,6 +108,25 @@ static void test_a_larger_cause(void **state)
     assert_true(threads->gain.expected.valid && input->gain.expected.valid);
     assert_true(threads->gain.expected.value < input->gain.expected.value);
     assert_ptr_equal(input, result->findings);
+    fx_close(f);
+}
+
+/* Batches that sleep for 95 ms beside 5 ms of other work: 19 workers keep up on four cores, if what
+ * they wait for serves as many. */
+static void test_many_workers(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    usual_ms = fastest_ms = 4;
+    batch_ms = 95;
+    run(f, 0.1, 0.2, 0, NULL);
+    usual_ms = fastest_ms = 80;
+    batch_ms = 0;
+    const struct an_finding *input = finding(fx_analyze(f), "INPUT_STALL");
+    assert_non_null(input);
+    assert_string_equal(input->what_if, "loader.workers=19,loader.prefetch=19");
+    assert_non_null(strstr(input->action, "19 keep up with the step if storage answers as many"));
+    assert_non_null(strstr(input->action, "begin with 16, and go on"));
     fx_close(f);
 }
 
@@ -208,8 +227,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_too_many),     cmocka_unit_test(test_edits),
         cmocka_unit_test(test_more_threads), cmocka_unit_test(test_a_larger_cause),
-        cmocka_unit_test(test_harmless),     cmocka_unit_test(test_too_few),
-        cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_many_workers), cmocka_unit_test(test_harmless),
+        cmocka_unit_test(test_too_few),      cmocka_unit_test(test_silent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
