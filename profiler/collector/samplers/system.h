@@ -4,17 +4,18 @@
  * counter tracks.
  *
  * A process with a pool, and the direct child, have tracks of their own (cpu_time ns; of its first
- * thread thread_time and cpu_wait ns, in which it ran and waited for a core; rss bytes, rss_anon bytes, minor_faults, major_faults, voluntary_switches,
- * involuntary_switches, disk_read bytes, disk_written bytes, threads: totals since its start, but
- * rss, rss_anon and threads; rss_anon is RssAnon + RssShmem, what is not a mapped file). Where its
- * control groups limit it: cpu_throttled ns added up over CPUs, memory_limit_hits and oom_kills; by
- * the pressure of its own group memory_stall_some and memory_stall_full ns. The run keys
- * process.P.cpu_quota (cores, or "none") and process.P.memory_limit_bytes have the limits. The
- * other descendants are summed (other_cpu_time, other_rss). The machine has cpu_busy %,
- * memory_available bytes, disk_read and disk_written bytes, memory_stall_some and memory_stall_full
- * ns, swap_in and swap_out bytes since it was started, on tracks without process. Switches are read
- * every tenth time, because each thread has a file of its own. A source that cannot be read becomes
- * a loss row with the reason, once.
+ * thread thread_time and cpu_wait ns, in which it ran and waited for a core; rss bytes, rss_anon
+ * bytes, minor_faults, major_faults, voluntary_switches, involuntary_switches, disk_read bytes,
+ * disk_written bytes, threads: totals since its start, but rss, rss_anon and threads; rss_anon is
+ * RssAnon + RssShmem, what is not a mapped file). Where its control groups limit it: cpu_throttled
+ * ns added up over CPUs, memory_limit_hits and oom_kills; by the pressure of its own group
+ * memory_stall_some and memory_stall_full ns. The run keys process.P.cpu_quota (cores, or "none")
+ * and process.P.memory_limit_bytes have the limits. The other descendants are summed
+ * (other_cpu_time, other_rss). The machine has cpu_busy %, memory_available bytes, disk_read and
+ * disk_written bytes, memory_stall_some and memory_stall_full ns, swap_in and swap_out bytes since
+ * it was started, on tracks without process. Switches are read every tenth time, because each
+ * thread has a file of its own. A source that cannot be read becomes a loss row with the reason,
+ * once.
  */
 #ifndef COL_SYSTEM_H
 #define COL_SYSTEM_H
