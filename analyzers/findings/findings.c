@@ -248,8 +248,8 @@ static void verdict_first(struct an_findings_list *findings)
     }
     if (best == findings->count || findings->found[0].fault)
         return;
-    bool compared = findings->found[0].gain.expected.valid && !one_rank;
-    if (!compared)
+    bool of_rank = one_rank && explains[best_place].class == AN_CLASS_COMM;
+    if (of_rank || !findings->found[0].gain.expected.valid)
         move_to_front(findings, best);
 }
 
