@@ -102,6 +102,9 @@ static const struct row rows[] = {
     TEXT_ROW("all-reduce", "NAME", TEXT, all_reduce, "library",
              "how gradients are summed: library (MPI's own), or messages of the engine: ring, "
              "tree, doubling, or ordered (the bits of one rank that adds in the order of ranks)"),
+    {"zero", "STAGE", COUNT, AT(zero), "0", 0, 3,
+     "share among the ranks: 1 the optimizer's state, 2 gradients too, 3 parameters too; 0: "
+     "nothing"},
     FLAG_ROW("no-overlap", no_overlap, "reduce after backward, on the step's thread"),
     TEXT_ROW(
         "slow-rank", "RANK[:STAGE]=SECONDS", TEXT, slow_rank, NULL,

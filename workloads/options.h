@@ -25,7 +25,7 @@ struct options {
     int64_t layers, channels, heads, seq, batch, vocab, hidden;
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
         workers, prefetch, seed;
-    int64_t slow_link;
+    int64_t slow_link, zero;
     double lr, min_lr, weight_decay, clip, eval_share, bucket_mib;
     double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
     int64_t lookahead;

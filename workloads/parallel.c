@@ -92,6 +92,7 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
 {
     struct lt_parallel_config config = {.bucket_bytes = options->bucket_mib * (1 << 20),
                                         .overlap = !options->no_overlap,
+                                        .sharded = options->zero > 0,
                                         .slow_link = (int)options->slow_link};
     int rc = slow_rank(&config, options->slow_rank, err);
     int kind = lt_all_reduce_find(options->all_reduce);
@@ -117,6 +118,50 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
     return 0;
 }
 
+/* What --zero cannot be given with. */
+static int check_zero(const struct options *options, struct tacho_error *err)
+{
+    const char *kind = options->all_reduce;
+    if (strcmp(kind, "tree") == 0 || strcmp(kind, "doubling") == 0)
+        return tacho_fail(err, TACHO_EUSAGE, "use ring or ordered",
+                          "--zero %lld: --all-reduce %s has no reduce-scatter",
+                          (long long)options->zero, kind);
+    if (options->uneven || options->slow_link > 1)
+        return tacho_fail(err, TACHO_EUSAGE, "leave one of them out",
+                          "--zero %lld: not with --uneven or --slow-link",
+                          (long long)options->zero);
+    return 0;
+}
+
+int parallel_shard(const struct lt_parallel *parallel, const struct options *options,
+                   struct lt_train_config *out, struct tacho_error *err)
+{
+    int alone = lt_parallel_ranks(parallel) == 1;
+    out->ordered = strcmp(options->all_reduce, "ordered") == 0;
+    out->shard =
+        (struct lt_shard_config){.stage = (int)options->zero,
+                                 .kind = out->ordered ? LT_ALL_REDUCE_ORDERED : LT_ALL_REDUCE_RING,
+                                 .overlap = lt_parallel_overlaps(parallel)};
+    if (alone && out->ordered && options->accumulate > 1 && !out->shard.stage)
+        out->shard.stage = 1; /* gradients of micro-batches are then added one after the other */
+    return options->zero ? check_zero(options, err) : 0;
+}
+
+/* How gradients travel, as the middle of the line about the ranks. */
+static void print_way(const struct options *options)
+{
+    static const char *const shared[] = {"", "the optimizer's state", "its state and gradients",
+                                         "its state, gradients and parameters"};
+    if (options->zero)
+        printf("%s sharded (ZeRO %lld)", shared[options->zero], (long long)options->zero);
+    else if (options->bucket_mib > 0)
+        printf("reduced %g MiB at a time", options->bucket_mib);
+    else
+        printf("reduced all at once");
+    if (strcmp(options->all_reduce, "library") != 0)
+        printf(" (%s)", options->all_reduce);
+}
+
 void parallel_print(const struct lt_parallel *parallel, const struct options *options,
                     const struct lt_model *model, enum lt_dtype dtype)
 {
@@ -129,12 +174,7 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
         "%d ranks (%s), %d on this machine of %d cores; %.2f MiB of gradients per rank and step, ",
         place->ranks, place->library, place->local_ranks, place->machine_cores,
         gradients / (1 << 20));
-    if (options->bucket_mib > 0)
-        printf("reduced %g MiB at a time", options->bucket_mib);
-    else
-        printf("reduced all at once");
-    if (strcmp(options->all_reduce, "library") != 0)
-        printf(" (%s)", options->all_reduce);
+    print_way(options);
     if (overlaps)
         printf(" during backward, by thread comm-0\n");
     else if (options->no_overlap)
@@ -152,13 +192,28 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
     fflush(stdout);
 }
 
-void parallel_print_sent(const struct lt_parallel *parallel, const struct options *options)
+/* One purpose: counted, and by the formula. */
+static void print_purpose(const char *purpose, struct lt_group_sent sent,
+                          struct lt_group_sent formula)
+{
+    printf("%s: rank 0 sent %llu bytes in %llu messages; by formula %llu in %llu\n", purpose,
+           (unsigned long long)sent.bytes, (unsigned long long)sent.messages,
+           (unsigned long long)formula.bytes, (unsigned long long)formula.messages);
+}
+
+void parallel_print_sent(const struct lt_parallel *parallel, const struct options *options,
+                         const struct lt_train_config *config)
 {
     struct lt_group_sent sent = lt_parallel_sent(parallel);
-    if (sent.messages)
-        printf("gradients: rank 0 sent %llu bytes in %llu messages (%s)\n",
-               (unsigned long long)sent.bytes, (unsigned long long)sent.messages,
-               options->all_reduce);
+    if (!sent.messages)
+        return;
+    if (config->shard.stage) {
+        print_purpose("gradients", config->sent->gradients, config->formula->gradients);
+        print_purpose("parameters", config->sent->parameters, config->formula->parameters);
+        return;
+    }
+    printf("gradients: rank 0 sent %llu bytes in %llu messages (%s)\n",
+           (unsigned long long)sent.bytes, (unsigned long long)sent.messages, options->all_reduce);
 }
 
 int parallel_timers(const struct lt_parallel *parallel, const struct lt_trace *trace,

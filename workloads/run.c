@@ -150,6 +150,12 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
     *out = (struct lt_memory_plan){0};
     plan->memory(plan->arg, input->source, out, &parameters);
     uint64_t gradients = out->tag[LT_MEMORY_GRADIENTS];
+    if (config->shard.stage) {
+        size_t own =
+            lt_shard_memory(&config->shard, &parameters, lt_parallel_rank(config->parallel),
+                            lt_parallel_ranks(config->parallel), context->dtype, out);
+        parameters = (struct lt_parameters){.count = own};
+    }
     lt_optimizer_sizes(&config->optimizer, &parameters, floats, &scratch);
     for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
         out->tag[LT_MEMORY_OPTIMIZER] += floats[i] * sizeof(float);
@@ -250,6 +256,7 @@ struct training {
     struct lt_model *model;
     struct lt_memory_plan memory;
     struct lt_resident before; /* of the process, without the model */
+    struct lt_shard_sent sent, formula;
 };
 
 /* Opens the data and looks whether the run fits, before any rank takes memory for it. */
@@ -260,6 +267,10 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
     config->parallel = run->parallel;
     int rc = parallel_micro_steps(run->parallel, options, &config->micro_steps,
                                   &config->micro_steps_all, err);
+    if (rc == 0)
+        rc = parallel_shard(run->parallel, options, config, err);
+    config->sent = &run->sent;
+    config->formula = &run->formula;
     if (rc == 0)
         rc = check_outputs(options, run->parallel, err);
     if (rc == 0)
@@ -301,7 +312,7 @@ static int train(struct training *run, const struct recipe_plan *plan, struct ta
                       run->input.has_held_out ? &run->input.held_out : NULL, &run->context,
                       &run->config, &hooks, err);
     if (rc == 0 && lt_parallel_rank(run->parallel) == 0) {
-        parallel_print_sent(run->parallel, plan->options);
+        parallel_print_sent(run->parallel, plan->options, &run->config);
         print_peak(&run->memory, &run->before);
     }
     if (rc == 0 && plan->options->timers)

@@ -182,9 +182,20 @@ static void doubling(struct lt_group *group, const struct array *array, void *sc
 
 /* ---- ordered --------------------------------------------------------------------------------- */
 
+/* The sum's first term, or one more. */
+static void add_term(const struct array *array, void *sum, const void *term, size_t count,
+                     int first)
+{
+    if (!first)
+        add(array, sum, term, count);
+    else if (count && sum != term)
+        memcpy(sum, term, count * array->element);
+}
+
 /* In round k, rank r sends chunk r + k to its owner and gets its own chunk from rank r - k. The
  * chunks are added up when all are there, in the order of ranks. */
-static void ordered(struct lt_group *group, const struct array *array, void *scratch)
+static void collect(struct lt_group *group, const struct array *array, void *sum, int first,
+                    void *scratch)
 {
     int rank = group->rank, ranks = group->ranks;
     struct chunk own = chunk_of(array, ranks, rank);
@@ -197,13 +208,13 @@ static void ordered(struct lt_group *group, const struct array *array, void *scr
     }
     if (own.bytes)
         memcpy(others + (size_t)rank * own.bytes, own.data, own.bytes);
-    for (int i = 0; i < ranks; i++) {
-        const char *term = others + (size_t)i * own.bytes;
-        if (i == 0 && own.bytes)
-            memcpy(own.data, term, own.bytes);
-        else
-            add(array, own.data, term, own.count);
-    }
+    for (int i = 0; i < ranks; i++)
+        add_term(array, sum, others + (size_t)i * own.bytes, own.count, first && i == 0);
+}
+
+static void ordered(struct lt_group *group, const struct array *array, void *scratch)
+{
+    collect(group, array, chunk_of(array, group->ranks, group->rank).data, 1, scratch);
     gather(group, array);
 }
 
@@ -247,6 +258,26 @@ void lt_group_reduce_scatter(struct lt_group *group, enum lt_dtype dtype, void *
 {
     struct array array = array_of(dtype, data, count);
     scatter(group, &array, scratch);
+}
+
+size_t lt_group_reduce_scratch(enum lt_all_reduce kind, int ranks, enum lt_dtype dtype,
+                               size_t count)
+{
+    return lt_group_scratch(kind == LT_ALL_REDUCE_ORDERED ? kind : LT_ALL_REDUCE_RING, ranks, dtype,
+                            count);
+}
+
+void lt_group_reduce_to(struct lt_group *group, enum lt_all_reduce kind, enum lt_dtype dtype,
+                        void *data, size_t count, void *sum, int first, void *scratch)
+{
+    struct array array = array_of(dtype, data, count);
+    struct chunk own = chunk_of(&array, group->ranks, group->rank);
+    if (kind == LT_ALL_REDUCE_ORDERED) {
+        collect(group, &array, sum, first, scratch);
+        return;
+    }
+    scatter(group, &array, scratch);
+    add_term(&array, sum, own.data, own.count, first);
 }
 
 void lt_group_all_gather(struct lt_group *group, enum lt_dtype dtype, void *data, size_t count)

@@ -60,6 +60,17 @@ void lt_group_reduce_scatter(struct lt_group *group, enum lt_dtype dtype, void *
                              void *scratch);
 void lt_group_all_gather(struct lt_group *group, enum lt_dtype dtype, void *data, size_t count);
 
+/* Bytes of scratch that lt_group_reduce_to needs. */
+size_t lt_group_reduce_scratch(enum lt_all_reduce kind, int ranks, enum lt_dtype dtype,
+                               size_t count);
+
+/* A reduce-scatter that goes on from one array to the next: the sum of chunk `rank` over the ranks
+ * is added to sum[] (`first`: replaces it), which may be that chunk of data itself if `first`. kind
+ * ORDERED adds the ranks' chunks one after the other; every other kind travels around the ring.
+ * data is undefined afterwards. A rank sends all chunks but its own, in ranks - 1 messages. */
+void lt_group_reduce_to(struct lt_group *group, enum lt_all_reduce kind, enum lt_dtype dtype,
+                        void *data, size_t count, void *sum, int first, void *scratch);
+
 /* data of rank `root` comes to all ranks along a binomial tree. */
 void lt_group_broadcast(struct lt_group *group, int root, void *data, size_t bytes);
 

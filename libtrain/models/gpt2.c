@@ -256,9 +256,13 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
                                        .v = model->vocab,
                                        .scale = 1.0f / (float)(n * parts),
                                        .backward = !own.evaluation};
+    lt_model_use(&own, 0);
     OP(&own, EMBEDDING_FORWARD, embedding_forward, embedding);
-    for (int64_t i = 0; i < gpt2->config.layers; i++)
+    for (int64_t i = 0; i < gpt2->config.layers; i++) {
+        lt_model_use(&own, i + 1);
         block_forward(gpt2, &own, i);
+    }
+    lt_model_use(&own, 0);
     OP(&own, LAYERNORM_FORWARD, layernorm_forward, last);
     OP(&own, MATMUL_FORWARD, matmul_forward, head);
     OP(&own, CLASSIFIER, classifier, classifier);
@@ -349,6 +353,7 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *conte
     OP(&own, MATMUL_BACKWARD, matmul_backward, head);
     layernorm_backward(gpt2, &own, final_layernorm(gpt2));
     for (int64_t i = last; i >= 0; i--) {
+        lt_model_use(&own, i + 1);
         if (i < last)
             block_again(gpt2, &own, i);
         block_backward(gpt2, &own, i, !first);
@@ -370,5 +375,8 @@ static void gpt2_destroy(struct lt_model *model)
     free(gpt2);
 }
 
-const struct lt_model_ops lt_gpt2_ops = {
-    .name = "gpt2", .forward = gpt2_forward, .backward = gpt2_backward, .destroy = gpt2_destroy};
+const struct lt_model_ops lt_gpt2_ops = {.name = "gpt2",
+                                         .tells_use = 1,
+                                         .forward = gpt2_forward,
+                                         .backward = gpt2_backward,
+                                         .destroy = gpt2_destroy};

@@ -59,6 +59,7 @@ struct lt_model;
 
 struct lt_model_ops {
     const char *name;
+    int tells_use; /* forward and backward call lt_model_use */
     /* Mean loss over the micro-batch. Unless context->evaluation, also readies backward with
      * gradient scale 1 / (b t parts): the update is the mean over `parts` micro-batches, those of
      * other ranks included. */
@@ -104,6 +105,14 @@ static inline void lt_model_ready(const struct lt_model *model, const struct lt_
 {
     if (context->ready)
         context->ready(context->ready_arg, (size_t)(from - model->parameters.grad), count);
+}
+
+/* For forward and backward: the parameters of unit 0 (the tensors that are there once), or of unit
+ * i + 1 (block i of those that every block has), are read from here on, the others no more. */
+static inline void lt_model_use(const struct lt_context *context, int64_t unit)
+{
+    if (context->use)
+        context->use(context->use_arg, (int)unit);
 }
 
 /* Accepts NULL. */

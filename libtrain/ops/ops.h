@@ -31,6 +31,7 @@
 #include "libtrain/base/dtype.h"
 #include "libtrain/ops/update.h"
 
+struct lt_exact;
 struct lt_trace;
 struct tacho_work;
 
@@ -155,11 +156,13 @@ struct lt_classifier {
 };
 
 /* *sum = sum of squares of x[count]; summed in fixed blocks, so the value does not depend on the
- * number of threads. partial: lt_norm_partials(count) doubles. */
+ * number of threads. partial: lt_norm_partials(count) doubles. Or, where `exact` is given, they are
+ * added to it without rounding, and the others are not looked at. */
 struct lt_norm {
     const float *x;
     double *sum, *partial;
     int64_t count;
+    struct lt_exact *exact;
 };
 
 /* x = x scale, then bounded to -bound .. bound, in place. */
@@ -217,6 +220,10 @@ struct lt_context {
      * wanted. */
     void (*ready)(void *arg, size_t first, size_t count);
     void *ready_arg;
+    /* Forward and backward report that they will read the parameters of that unit, and those of the
+     * unit before no more, until they say so again (model.h, lt_model_use). NULL: not wanted. */
+    void (*use)(void *arg, int unit);
+    void *use_arg;
 };
 
 /* Runs one operation. Shapes are the caller's promise; nothing can fail. */

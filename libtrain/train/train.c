@@ -15,6 +15,7 @@
 #include "libtrain/base/fail.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
+#include "libtrain/train/sharded.h"
 #include "tacho_nvtx.h"
 
 struct run {
@@ -32,6 +33,7 @@ struct run {
     uint64_t seed;
     int64_t step;
     struct lt_parallel *parallel;
+    struct lt_shard *shard;         /* NULL: all arrays are whole */
     struct lt_parallel_status news; /* of this rank, then of all */
 };
 
@@ -92,26 +94,36 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
         lt_trace_end(run->trace);
     }
     int rc = lt_loader_next(run->loader, &batch, err);
+    if (run->shard) { /* units travel from the first use on: none may be missing then */
+        rc = lt_parallel_agree(run->parallel, rc, err);
+        if (rc == 0)
+            lt_shard_begin(run->shard, &context, index == 0, last);
+    }
     if (rc)
         return rc;
     lt_trace_begin(run->trace, LT_RANGE_MICRO_STEP, 0, (uint64_t)run->model->b);
     lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
     if (!index)
         lt_parallel_sleep(run->parallel, LT_SLOW_FORWARD);
-    *loss += run->model->ops->forward(run->model, &run->context, &batch,
-                                      run->config->micro_steps * ranks);
+    *loss +=
+        run->model->ops->forward(run->model, &context, &batch, run->config->micro_steps * ranks);
     lt_trace_end(run->trace);
     if (last)
         send_status(run, *loss / (double)run->config->micro_steps, 0);
-    if (last && ranks > 1) {
+    if (last && ranks > 1 && !run->shard) {
         context.ready = lt_parallel_ready;
         context.ready_arg = run->parallel;
     }
     lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);
     if (!index)
         lt_parallel_sleep(run->parallel, LT_SLOW_BACKWARD);
-    run->model->ops->backward(run->model, &context, &batch, index == 0);
+    if (run->shard)
+        lt_shard_turn(run->shard);
+    run->model->ops->backward(run->model, &context, &batch,
+                              index == 0 || (run->shard && lt_shard_apart(run->shard)));
     lt_trace_end(run->trace);
+    if (run->shard)
+        lt_shard_end(run->shard);
     lt_trace_end(run->trace);
     return 0;
 }
@@ -122,6 +134,32 @@ static double norm_of(struct run *run, const float *x, int64_t count)
     lt_op(&run->context, LT_OP_NORM,
           &(union lt_args){.norm = {.x = x, .sum = &sum, .partial = run->partial, .count = count}});
     return sqrt(sum);
+}
+
+/* The norm without rounding of the squares' sum: its bits do not depend on who has which part of
+ * the gradient. */
+static double exact_norm(struct run *run)
+{
+    struct lt_exact sum = {0}, all = {0};
+    const struct lt_parameters *parameters = &run->model->parameters;
+    if (!run->shard) {
+        lt_op(&run->context, LT_OP_NORM,
+              &(union lt_args){.norm = {.x = parameters->grad,
+                                        .count = (int64_t)parameters->count,
+                                        .exact = &sum}});
+        return sqrt(lt_exact_value(&sum));
+    }
+    lt_shard_squares(run->shard, &run->context, &sum);
+    lt_parallel_add(run->parallel, &sum, &all);
+    return sqrt(lt_exact_value(&all));
+}
+
+static double gradient_norm(struct run *run)
+{
+    const struct lt_parameters *parameters = &run->model->parameters;
+    if (run->shard || run->config->ordered)
+        return exact_norm(run);
+    return norm_of(run, parameters->grad, (int64_t)parameters->count);
 }
 
 static void clip(struct run *run, float *x, int64_t count, double scale, double bound)
@@ -147,22 +185,48 @@ static void clip_layers(struct run *run)
     }
 }
 
+/* The update of the whole parameters, or of this rank's shard of them. */
+static void update_parameters(struct run *run, double rate, double scale)
+{
+    size_t pieces;
+    if (!run->shard) {
+        lt_optimizer_update(&run->optimizer, &run->context, &run->model->parameters, run->step,
+                            rate, scale);
+        return;
+    }
+    const struct lt_piece *piece = lt_shard_pieces(run->shard, &pieces);
+    lt_optimizer_update_pieces(&run->optimizer, &run->context, piece, pieces, run->step, rate,
+                               scale);
+    lt_shard_updated(run->shard);
+}
+
+/* Bounds each element. */
+static void clip_values(struct run *run, double bound)
+{
+    size_t pieces = 0;
+    const struct lt_parameters *parameters = &run->model->parameters;
+    const struct lt_piece *piece = run->shard ? lt_shard_pieces(run->shard, &pieces) : NULL;
+    if (!run->shard)
+        clip(run, parameters->grad, (int64_t)parameters->count, 1, bound);
+    for (size_t i = 0; i < pieces; i++)
+        clip(run, piece[i].grad, (int64_t)piece[i].count, 1, bound);
+}
+
 /* Clipping and the optimizer's update. Returns the norm of the gradient before clipping. */
 static double update(struct run *run, double rate)
 {
     const struct lt_train_config *config = run->config;
-    const struct lt_parameters *parameters = &run->model->parameters;
     double scale = 1;
     lt_trace_begin(run->trace, LT_RANGE_OPTIMIZER, 0, 0);
     lt_parallel_sleep(run->parallel, LT_SLOW_OPTIMIZER);
-    double norm = norm_of(run, parameters->grad, (int64_t)parameters->count);
+    double norm = gradient_norm(run);
     if (config->clip > 0 && config->clip_kind == LT_CLIP_NORM && norm > config->clip)
         scale = config->clip / norm;
     if (config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
         clip_layers(run);
     if (config->clip > 0 && config->clip_kind == LT_CLIP_VALUE)
-        clip(run, parameters->grad, (int64_t)parameters->count, 1, config->clip);
-    lt_optimizer_update(&run->optimizer, &run->context, parameters, run->step, rate, scale);
+        clip_values(run, config->clip);
+    update_parameters(run, rate, scale);
     lt_trace_end(run->trace);
     return norm;
 }
@@ -303,6 +367,21 @@ static void report_evaluation(struct run *run, const struct lt_progress *progres
     report(run, progress);
 }
 
+/* Where parameters are sharded, all of them come to all ranks, or go again. */
+static void whole_parameters(struct run *run, int whole)
+{
+    if (run->shard && whole)
+        lt_shard_whole(run->shard);
+    if (run->shard && !whole)
+        lt_shard_release(run->shard);
+}
+
+/* Have the ranks the same weights? Sharded ones are there once. */
+static int check_weights(struct run *run, struct tacho_error *err)
+{
+    return run->config->shard.stage == 3 ? 0 : lt_parallel_check(run->parallel, run->step - 1, err);
+}
+
 /* The held-out tail in file order, from its start, so that losses of different steps compare. They
  * are added up in that order on any number of ranks. */
 static int evaluate(struct run *run, struct tacho_error *err)
@@ -314,9 +393,11 @@ static int evaluate(struct run *run, struct tacho_error *err)
     struct evaluated *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen),
                      *all = seen + share;
     lt_trace_begin(run->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * run->model->b));
+    whole_parameters(run, 1);
     lt_optimizer_exchange(&run->optimizer, &run->evaluation, &run->model->parameters);
     int rc = seen ? evaluate_share(run, seen, &progress.evaluated, err) : lt_no_memory(err);
     lt_optimizer_exchange(&run->optimizer, &run->evaluation, &run->model->parameters);
+    whole_parameters(run, 0);
     rc = lt_parallel_agree(run->parallel, rc, err);
     if (rc == 0) {
         lt_parallel_gather(run->parallel, &seen->loss, 2 * (size_t)share, &all->loss);
@@ -329,6 +410,21 @@ static int evaluate(struct run *run, struct tacho_error *err)
     }
     free(seen);
     lt_trace_end(run->trace);
+    return rc;
+}
+
+static int write_checkpoint(struct run *run, const struct lt_checkpoint *state,
+                            struct tacho_error *err)
+{
+    const char *path = run->config->checkpoint;
+    int rank = lt_parallel_rank(run->parallel), rc = 0;
+    if (run->shard) {
+        whole_parameters(run, 1);
+        rc = lt_sharded_write(path, run->shard, rank, run->model, &run->optimizer, state, err);
+        whole_parameters(run, 0);
+    } else if (rank == 0) {
+        rc = lt_checkpoint_write(path, run->model, &run->optimizer, state, err);
+    }
     return rc;
 }
 
@@ -345,9 +441,9 @@ static int checkpoint(struct run *run, struct tacho_error *err)
     double start = seconds();
     lt_trace_begin(run->trace, LT_RANGE_CHECKPOINT,
                    lt_checkpoint_bytes(run->model, &run->optimizer), 0);
-    int rc = lt_parallel_check(run->parallel, run->step - 1, err);
-    if (rc == 0 && lt_parallel_rank(run->parallel) == 0)
-        rc = lt_checkpoint_write(run->config->checkpoint, run->model, &run->optimizer, &state, err);
+    int rc = check_weights(run, err);
+    if (rc == 0)
+        rc = write_checkpoint(run, &state, err);
     rc = lt_parallel_agree(run->parallel, rc, err);
     progress.seconds = seconds() - start;
     if (rc == 0)
@@ -380,7 +476,7 @@ static int loop(struct run *run, struct tacho_error *err)
         if (rc == 0 && run->config->checkpoint && (last || due(run->config->checkpoint_every, run)))
             rc = checkpoint(run, err);
     }
-    return rc ? rc : lt_parallel_check(run->parallel, run->step - 1, err);
+    return rc ? rc : check_weights(run, err);
 }
 
 /* Reads the checkpoint and refuses one of another dtype or of other data, which could not
@@ -388,10 +484,17 @@ static int loop(struct run *run, struct tacho_error *err)
 static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
 {
     struct lt_checkpoint state;
-    int rc = lt_checkpoint_read(run->config->resume, run->model, &run->optimizer, &state, err);
+    const char *path = run->config->resume;
+    int rc = 0;
+    if (run->shard)
+        rc = lt_sharded_read(path, run->shard, run->model, &run->optimizer, &state, err);
+    else
+        rc = lt_checkpoint_read(path, run->model, &run->optimizer, &state, err);
     if (rc)
         return rc;
     lt_parameters_refresh(&run->model->parameters);
+    if (run->shard)
+        lt_shard_adopt(run->shard);
     if (state.dtype != (uint64_t)run->context.dtype)
         return tacho_fail(err, TACHO_EFORMAT, "give the --dtype of the run that wrote it",
                           "%s: written by a run in %s, not %s", run->config->resume,
@@ -423,6 +526,23 @@ static int open_input(struct run *run, uint64_t position, struct tacho_error *er
     return lt_loader_create(&run->loader, run->train, &config, run->trace, err);
 }
 
+/* Shards, where they are wanted, and the optimizer. */
+static int open_optimizer(struct run *run, struct tacho_error *err)
+{
+    const struct lt_train_config *config = run->config;
+    const struct lt_parameters *parameters = &run->model->parameters;
+    if (!config->shard.stage)
+        return lt_optimizer_create(&run->optimizer, &config->optimizer, parameters, err);
+    int rc = lt_sharded_check(&config->shard, &config->optimizer, run->model, err);
+    if (rc == 0 && config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
+        rc = tacho_fail(err, TACHO_EUSAGE, "use --clip-by norm or value",
+                        "--clip-by layer: no rank has the gradient of a whole layer");
+    if (rc == 0)
+        rc = lt_shard_create(&run->shard, &config->shard, lt_parallel_group(run->parallel),
+                             parameters, run->trace, err);
+    return rc ? rc : lt_sharded_optimizer(&run->optimizer, &config->optimizer, run->shard, err);
+}
+
 /* Makes what a run needs: partial sums, optimizer, input, exchange of gradients. */
 static int open_run(struct run *run, struct tacho_error *err)
 {
@@ -432,7 +552,7 @@ static int open_run(struct run *run, struct tacho_error *err)
     run->partial = calloc(lt_norm_partials((int64_t)parameters->count), sizeof *run->partial);
     if (!run->partial)
         return lt_no_memory(err);
-    int rc = lt_optimizer_create(&run->optimizer, &config->optimizer, parameters, err);
+    int rc = open_optimizer(run, err);
     if (rc == 0 && config->resume)
         rc = resume(run, &position, err);
     if (rc == 0)
@@ -477,6 +597,9 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
     lt_parallel_detach(run.parallel);
     lt_loader_destroy(run.loader);
     lt_optimizer_destroy(&run.optimizer);
+    if (run.shard && config->sent)
+        *config->sent = lt_shard_sent(run.shard, config->formula);
+    lt_shard_destroy(run.shard);
     free(run.partial);
     return rc;
 }

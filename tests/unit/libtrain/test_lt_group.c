@@ -5,8 +5,10 @@
  */
 #include "lt_support.h"
 
+#include <math.h>
 #include <pthread.h>
 
+#include "libtrain/base/exact.h"
 #include "libtrain/collectives/group.h"
 
 enum { MOST = 9 };
@@ -31,7 +33,8 @@ struct rank {
     enum lt_dtype dtype;
     void *data;
     size_t count;
-    int root; /* of a broadcast; -1: an all-reduce; -2: its two halves one after the other */
+    int root; /* of a broadcast; -1: an all-reduce; -2: its two halves one after the other;
+                 -3: two arrays summed into the ranks' shares of one, and gathered */
 };
 
 static void send_message(struct post *post, int from, int to, const void *out, size_t bytes)
@@ -72,6 +75,23 @@ static void exchange(void *arg, int to, const void *out, size_t out_bytes, int f
     free(message);
 }
 
+/* Two steps of an accumulation, of the same array. */
+static void reduce_twice(struct rank *rank, void *scratch)
+{
+    struct lt_group *group = &rank->group;
+    size_t first = lt_group_chunk(rank->count, group->ranks, group->rank),
+           count = lt_group_chunk(rank->count, group->ranks, group->rank + 1) - first;
+    float *copy = malloc(rank->count * sizeof *copy), *sum = malloc(count * sizeof *sum + 1);
+    memcpy(copy, rank->data, rank->count * sizeof *copy);
+    lt_group_reduce_to(group, rank->kind, rank->dtype, rank->data, rank->count, sum, 1, scratch);
+    lt_group_reduce_to(group, rank->kind, rank->dtype, copy, rank->count, sum, 0, scratch);
+    if (count)
+        memcpy((float *)rank->data + first, sum, count * sizeof *sum);
+    lt_group_all_gather(group, rank->dtype, rank->data, rank->count);
+    free(copy);
+    free(sum);
+}
+
 static void *run_rank(void *arg)
 {
     struct rank *rank = arg;
@@ -84,6 +104,8 @@ static void *run_rank(void *arg)
     } else if (rank->root == -2) {
         lt_group_reduce_scatter(group, rank->dtype, rank->data, rank->count, scratch);
         lt_group_all_gather(group, rank->dtype, rank->data, rank->count);
+    } else if (rank->root == -3) {
+        reduce_twice(rank, scratch);
     } else {
         lt_group_all_reduce(group, rank->kind, rank->dtype, rank->data, rank->count, scratch);
     }
@@ -214,6 +236,72 @@ static void halves_and_broadcasts(void **state)
     }
 }
 
+/* Sums that go on from one array to the next: in order they are those of one process bit by bit,
+ * and the bytes are those of 2 reduce-scatters and a gather. */
+static void sums_go_on(void **state)
+{
+    (void)state;
+    static const enum lt_all_reduce kinds[] = {LT_ALL_REDUCE_RING, LT_ALL_REDUCE_ORDERED};
+    for (int ranks = 1; ranks <= MOST; ranks++)
+        for (size_t k = 0; k < 2; k++) {
+            struct rank all[MOST];
+            const size_t count = 1001;
+            run(all, ranks, (struct rank){.kind = kinds[k], .count = count, .root = -3});
+            float *want = sum_in_order(LT_DTYPE_FP32, ranks, count);
+            for (int i = 0; i < ranks; i++) {
+                const float *term = normals((int64_t)count, 100 + (uint64_t)i, 1);
+                for (size_t j = 0; j < count; j++)
+                    want[j] += term[j];
+            }
+            for (int i = 0; i < ranks; i++) {
+                size_t own = lt_group_chunk(count, ranks, i + 1) - lt_group_chunk(count, ranks, i);
+                int after = (i + 1) % ranks;
+                size_t next =
+                    lt_group_chunk(count, ranks, after + 1) - lt_group_chunk(count, ranks, after);
+                if (kinds[k] == LT_ALL_REDUCE_ORDERED)
+                    assert_memory_equal(all[i].data, want, count * sizeof *want);
+                else
+                    assert_near("sum", all[i].data, want, (int64_t)count, 1e-6);
+                assert_int_equal(all[i].group.bytes, 4 * (2 * (count - own) + count - next));
+                assert_int_equal(all[i].group.messages, 3 * (ranks - 1));
+            }
+            pool_free(NULL);
+        }
+}
+
+/* A sum of squares without rounding: however it is divided, whatever comes first. */
+static void exact_sums(void **state)
+{
+    (void)state;
+    const size_t count = 20011;
+    float *x = normals((int64_t)count, 5, 1);
+    x[0] = 3e38f, x[1] = 1e-45f, x[2] = -2.5e-20f, x[3] = 0;
+    struct lt_exact whole = {0}, parts = {0};
+    lt_exact_squares(&whole, x, count);
+    for (size_t first = count; first > 0;) {
+        struct lt_exact part = {0};
+        size_t size = first > 777 ? 777 : first;
+        first -= size;
+        lt_exact_squares(&part, x + first, size);
+        lt_exact_add(&parts, &part);
+    }
+    assert_true(lt_exact_value(&whole) == lt_exact_value(&parts));
+    assert_true(lt_exact_value(&whole) ==
+                3e38f * (double)3e38f); /* the rest is below its last bit */
+    double sum = 0;
+    struct lt_exact small = {0};
+    for (size_t i = 4; i < count; i++)
+        sum += (double)x[i] * (double)x[i];
+    lt_exact_squares(&small, x + 4, count - 4);
+    assert_true(fabs(lt_exact_value(&small) / sum - 1) < 1e-12);
+    struct lt_exact tiny = {0};
+    lt_exact_squares(&tiny, x + 1, 1);
+    assert_true(lt_exact_value(&tiny) == (double)x[1] * (double)x[1]);
+    x[7] = NAN;
+    lt_exact_squares(&small, x + 7, 1);
+    assert_true(isnan(lt_exact_value(&small)));
+}
+
 static void names(void **state)
 {
     (void)state;
@@ -227,10 +315,8 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(all_reduces),
-        TEST(formulas),
-        TEST(halves_and_broadcasts),
-        TEST(names),
+        TEST(all_reduces), TEST(formulas),   TEST(halves_and_broadcasts),
+        TEST(sums_go_on),  TEST(exact_sums), TEST(names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
