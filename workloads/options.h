@@ -30,8 +30,8 @@ struct options {
     double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
     int64_t lookahead;
     const char *backend, *checkpoint, *resume, *timers;
-    const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *format,
-        *tokenizer, *worker_kind, *slow_rank, *uneven, *io;
+    const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *layout, *pipeline,
+        *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io;
     struct options_list data, slow;
     int pin, no_shuffle, no_overlap;
     int help, version, check;

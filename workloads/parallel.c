@@ -66,13 +66,13 @@ static int slow_rank(struct lt_parallel_config *config, const char *text, struct
 }
 
 int parallel_micro_steps(const struct lt_parallel *parallel, const struct options *options,
-                         int *own, int64_t *all, struct tacho_error *err)
+                         int replicas, int *own, int64_t *all, struct tacho_error *err)
 {
     const char *rest = NULL;
     char *end = NULL;
     int ranks = lt_parallel_ranks(parallel);
     *own = (int)options->accumulate;
-    *all = options->accumulate * ranks;
+    *all = options->accumulate * replicas;
     if (!options->uneven)
         return 0;
     int rank = rank_in(options->uneven, &rest);
@@ -92,8 +92,9 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
 {
     struct lt_parallel_config config = {.bucket_bytes = options->bucket_mib * (1 << 20),
                                         .overlap = !options->no_overlap,
-                                        .sharded = options->zero > 0,
+                                        .sharded = options->zero > 0 || options->layout,
                                         .slow_link = (int)options->slow_link};
+    struct lt_layout layout;
     int rc = slow_rank(&config, options->slow_rank, err);
     int kind = lt_all_reduce_find(options->all_reduce);
     if (rc)
@@ -106,6 +107,13 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
     rc = lt_parallel_open(out, &config, err);
     if (rc)
         return rc;
+    rc = lt_layout_parse(&layout, options->layout, lt_parallel_rank(*out), lt_parallel_ranks(*out),
+                         err);
+    rc = lt_parallel_agree(*out, rc, err);
+    if (rc)
+        return rc;
+    config.replicas = layout.dp;
+    lt_parallel_configure(*out, &config);
     if (lt_parallel_ranks(*out) == 1) {
         if (options->slow_link > 1)
             return tacho_fail(err, TACHO_EUSAGE, "start several ranks: mpirun -np 2 train ...",
@@ -118,42 +126,51 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
     return 0;
 }
 
-/* What --zero cannot be given with. */
-static int check_zero(const struct options *options, struct tacho_error *err)
+/* What a division of the model cannot be given with. */
+static int check_division(const struct options *options, const struct lt_division_config *division,
+                          struct tacho_error *err)
 {
     const char *kind = options->all_reduce;
     if (strcmp(kind, "tree") == 0 || strcmp(kind, "doubling") == 0)
         return tacho_fail(err, TACHO_EUSAGE, "use ring or ordered",
-                          "--zero %lld: --all-reduce %s has no reduce-scatter",
-                          (long long)options->zero, kind);
+                          "--zero, --layout: --all-reduce %s has no reduce-scatter", kind);
     if (options->uneven || options->slow_link > 1)
         return tacho_fail(err, TACHO_EUSAGE, "leave one of them out",
-                          "--zero %lld: not with --uneven or --slow-link",
-                          (long long)options->zero);
+                          "--zero, --layout: not with --uneven or --slow-link");
+    if (division->layout.pp > 1 && options->zero == 3)
+        return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
+                          "--zero 3: not with stages of a pipeline");
     return 0;
 }
 
-int parallel_shard(const struct lt_parallel *parallel, const struct options *options,
-                   struct lt_train_config *out, struct tacho_error *err)
+int parallel_division(const struct lt_parallel *parallel, const struct options *options,
+                      struct lt_division_config *out, struct tacho_error *err)
 {
-    int alone = lt_parallel_ranks(parallel) == 1;
+    int ranks = lt_parallel_ranks(parallel), schedule = lt_stages_find(options->pipeline);
+    int rc = lt_layout_parse(&out->layout, options->layout, lt_parallel_rank(parallel), ranks, err);
+    if (rc)
+        return rc;
+    if (schedule < 0)
+        return tacho_fail(err, TACHO_EUSAGE, "gpipe or 1f1b", "--pipeline %s: unknown",
+                          options->pipeline);
+    out->schedule = (enum lt_stages)schedule;
     out->ordered = strcmp(options->all_reduce, "ordered") == 0;
-    out->shard =
-        (struct lt_shard_config){.stage = (int)options->zero,
-                                 .kind = out->ordered ? LT_ALL_REDUCE_ORDERED : LT_ALL_REDUCE_RING,
-                                 .overlap = lt_parallel_overlaps(parallel)};
-    if (alone && out->ordered && options->accumulate > 1 && !out->shard.stage)
-        out->shard.stage = 1; /* gradients of micro-batches are then added one after the other */
-    return options->zero ? check_zero(options, err) : 0;
+    out->shard.stage = (int)options->zero;
+    out->shard.kind = out->ordered ? LT_ALL_REDUCE_ORDERED : LT_ALL_REDUCE_RING;
+    out->shard.overlap = lt_parallel_overlaps(parallel) && out->layout.pp == 1;
+    if (!out->shard.stage &&
+        (options->layout || (ranks == 1 && out->ordered && options->accumulate > 1)))
+        out->shard.stage = 1; /* as many bytes as an all-reduce sends */
+    return out->shard.stage ? check_division(options, out, err) : 0;
 }
 
 /* How gradients travel, as the middle of the line about the ranks. */
-static void print_way(const struct options *options)
+static void print_way(const struct options *options, const struct lt_division_config *division)
 {
     static const char *const shared[] = {"", "the optimizer's state", "its state and gradients",
                                          "its state, gradients and parameters"};
-    if (options->zero)
-        printf("%s sharded (ZeRO %lld)", shared[options->zero], (long long)options->zero);
+    if (division->shard.stage)
+        printf("%s sharded (ZeRO %d)", shared[division->shard.stage], division->shard.stage);
     else if (options->bucket_mib > 0)
         printf("reduced %g MiB at a time", options->bucket_mib);
     else
@@ -163,10 +180,12 @@ static void print_way(const struct options *options)
 }
 
 void parallel_print(const struct lt_parallel *parallel, const struct options *options,
-                    const struct lt_model *model, enum lt_dtype dtype)
+                    const struct lt_division_config *division, const struct lt_model *model,
+                    enum lt_dtype dtype)
 {
     const struct lt_mpi_place *place = lt_parallel_place(parallel);
-    int overlaps = lt_parallel_overlaps(parallel), threads = lt_threads() + overlaps;
+    int pp = division->layout.pp, overlaps = lt_parallel_overlaps(parallel) && pp == 1;
+    int threads = lt_threads() + overlaps;
     if (place->ranks == 1)
         return;
     double gradients = (double)model->parameters.trainable * (double)lt_dtype_bytes(dtype);
@@ -174,8 +193,10 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
         "%d ranks (%s), %d on this machine of %d cores; %.2f MiB of gradients per rank and step, ",
         place->ranks, place->library, place->local_ranks, place->machine_cores,
         gradients / (1 << 20));
-    print_way(options);
-    if (overlaps)
+    print_way(options, division);
+    if (pp > 1)
+        printf(" over %d replicas, %d stages (%s)\n", division->layout.dp, pp, options->pipeline);
+    else if (overlaps)
         printf(" during backward, by thread comm-0\n");
     else if (options->no_overlap)
         printf(" after backward\n");
@@ -192,28 +213,21 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
     fflush(stdout);
 }
 
-/* One purpose: counted, and by the formula. */
-static void print_purpose(const char *purpose, struct lt_group_sent sent,
-                          struct lt_group_sent formula)
-{
-    printf("%s: rank 0 sent %llu bytes in %llu messages; by formula %llu in %llu\n", purpose,
-           (unsigned long long)sent.bytes, (unsigned long long)sent.messages,
-           (unsigned long long)formula.bytes, (unsigned long long)formula.messages);
-}
-
 void parallel_print_sent(const struct lt_parallel *parallel, const struct options *options,
-                         const struct lt_train_config *config)
+                         const struct lt_sent_table *table)
 {
     struct lt_group_sent sent = lt_parallel_sent(parallel);
-    if (!sent.messages)
-        return;
-    if (config->shard.stage) {
-        print_purpose("gradients", config->sent->gradients, config->formula->gradients);
-        print_purpose("parameters", config->sent->parameters, config->formula->parameters);
-        return;
+    for (int i = 0; i < table->rows; i++) {
+        const struct lt_sent_row *row = &table->row[i];
+        printf("%s: rank 0 sent %llu bytes in %llu messages; by formula %llu in %llu\n",
+               row->purpose, (unsigned long long)row->sent.bytes,
+               (unsigned long long)row->sent.messages, (unsigned long long)row->formula.bytes,
+               (unsigned long long)row->formula.messages);
     }
-    printf("gradients: rank 0 sent %llu bytes in %llu messages (%s)\n",
-           (unsigned long long)sent.bytes, (unsigned long long)sent.messages, options->all_reduce);
+    if (table->rows == 0 && sent.messages)
+        printf("gradients: rank 0 sent %llu bytes in %llu messages (%s)\n",
+               (unsigned long long)sent.bytes, (unsigned long long)sent.messages,
+               options->all_reduce);
 }
 
 int parallel_timers(const struct lt_parallel *parallel, const struct lt_trace *trace,

@@ -206,6 +206,10 @@ static struct lt_matmul head_of(struct gpt2 *model)
 {
     struct lt_matmul head = linear(model, model->value.word, model->value.word, 0,
                                    model->model.vocab, model->config.channels);
+    if (model->copy) {
+        head.weight = model->copy_shadow ? (const void *)model->copy_shadow : model->copy;
+        head.dweight = model->copy_grad;
+    }
     head.bias = head.dbias = NULL;
     head.in = model->act.final;
     head.out = model->act.logits;
@@ -237,36 +241,43 @@ static struct lt_context own_context(const struct gpt2 *model, const struct lt_c
     return own;
 }
 
-/* Embedding, blocks, final layernorm, LM head, and the classifier, which leaves the gradient of
- * the logits in their place unless this is an evaluation. Returns the mean loss. */
+/* Final layernorm, LM head, and the classifier, which leaves the gradient of the logits in their
+ * place unless this is an evaluation. Returns the mean loss. */
+static double answer(struct gpt2 *gpt2, const struct lt_context *context,
+                     const struct lt_batch *batch, int parts)
+{
+    int64_t n = gpt2->model.b * gpt2->model.t;
+    struct lt_layernorm last = final_layernorm(gpt2);
+    struct lt_matmul head = head_of(gpt2);
+    struct lt_classifier classifier = {.logits = gpt2->act.logits,
+                                       .losses = gpt2->act.losses,
+                                       .targets = batch->targets,
+                                       .rows = n,
+                                       .v = gpt2->model.vocab,
+                                       .scale = 1.0f / (float)(n * parts),
+                                       .backward = !context->evaluation};
+    lt_model_use(context, 0);
+    OP(context, LAYERNORM_FORWARD, layernorm_forward, last);
+    OP(context, MATMUL_FORWARD, matmul_forward, head);
+    OP(context, CLASSIFIER, classifier, classifier);
+    return lt_mean_loss(gpt2->act.losses, n);
+}
+
+/* Embedding, blocks, and the answer, or those of them that this stage has. */
 static double gpt2_forward(struct lt_model *model, const struct lt_context *context,
                            const struct lt_batch *batch, int parts)
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
     struct lt_context own = own_context(gpt2, context);
-    const struct activations *activations = &gpt2->act;
-    int64_t n = model->b * model->t;
     struct lt_embedding embedding = embedding_of(gpt2, batch);
-    struct lt_layernorm last = final_layernorm(gpt2);
-    struct lt_matmul head = head_of(gpt2);
-    struct lt_classifier classifier = {.logits = activations->logits,
-                                       .losses = activations->losses,
-                                       .targets = batch->targets,
-                                       .rows = n,
-                                       .v = model->vocab,
-                                       .scale = 1.0f / (float)(n * parts),
-                                       .backward = !own.evaluation};
     lt_model_use(&own, 0);
-    OP(&own, EMBEDDING_FORWARD, embedding_forward, embedding);
+    if (gpt2->stage.embeds)
+        OP(&own, EMBEDDING_FORWARD, embedding_forward, embedding);
     for (int64_t i = 0; i < gpt2->config.layers; i++) {
         lt_model_use(&own, i + 1);
         block_forward(gpt2, &own, i);
     }
-    lt_model_use(&own, 0);
-    OP(&own, LAYERNORM_FORWARD, layernorm_forward, last);
-    OP(&own, MATMUL_FORWARD, matmul_forward, head);
-    OP(&own, CLASSIFIER, classifier, classifier);
-    return lt_mean_loss(activations->losses, n);
+    return gpt2->stage.answers ? answer(gpt2, &own, batch, parts) : 0;
 }
 
 /* ---- backward --------------------------------------------------------------------------------- */
@@ -331,6 +342,29 @@ static void zero(const struct lt_context *context, float *from, int64_t count)
     OP(context, ZERO, zero, ((struct lt_zero){.x = from, .count = count}));
 }
 
+/* From the logits' gradient to that of the blocks' output. */
+static void answer_backward(struct gpt2 *gpt2, const struct lt_context *context, int first)
+{
+    struct lt_matmul head = head_of(gpt2);
+    zero(context, gpt2->act.dstream,
+         words(gpt2, gpt2->model.b * gpt2->model.t * gpt2->config.channels));
+    head.accumulate = !first;
+    OP(context, MATMUL_BACKWARD, matmul_backward, head);
+    layernorm_backward(gpt2, context, final_layernorm(gpt2));
+}
+
+static void embed_backward(struct gpt2 *gpt2, const struct lt_context *context,
+                           const struct lt_batch *batch)
+{
+    struct lt_embedding embedding = embedding_of(gpt2, batch);
+    int64_t c = gpt2->config.channels;
+    OP(context, EMBEDDING_BACKWARD, embedding_backward, embedding);
+    lt_model_ready(&gpt2->model, context, gpt2->grad.position,
+                   (size_t)(gpt2->config.positions * c));
+    /* the LM head's product and the look-up have both added to it */
+    lt_model_ready(&gpt2->model, context, gpt2->grad.word, (size_t)(gpt2->model.vocab * c));
+}
+
 /* The first micro-step overwrites the weights' gradients, so only those that are always added to
  * are zeroed: positions, vectors (they lie together at the end of the array), and the residual
  * stream's. */
@@ -339,29 +373,22 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *conte
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
     struct lt_context own = own_context(gpt2, context);
-    int64_t c = gpt2->config.channels, last = gpt2->config.layers - 1;
-    int64_t positions = gpt2->config.positions * c;
-    struct lt_matmul head = head_of(gpt2);
-    struct lt_embedding embedding = embedding_of(gpt2, batch);
-    if (first) {
-        zero(&own, gpt2->grad.position, positions);
+    int64_t last = gpt2->config.layers - 1;
+    if (first && gpt2->stage.embeds)
+        zero(&own, gpt2->grad.position, gpt2->config.positions * gpt2->config.channels);
+    if (first)
         zero(&own, gpt2->grad.ln1_weight,
              (int64_t)(model->parameters.count - model->parameters.decayed));
-    }
-    zero(&own, gpt2->act.dstream, words(gpt2, model->b * model->t * c));
-    head.accumulate = !first;
-    OP(&own, MATMUL_BACKWARD, matmul_backward, head);
-    layernorm_backward(gpt2, &own, final_layernorm(gpt2));
+    if (gpt2->stage.answers)
+        answer_backward(gpt2, &own, first);
     for (int64_t i = last; i >= 0; i--) {
         lt_model_use(&own, i + 1);
         if (i < last)
             block_again(gpt2, &own, i);
         block_backward(gpt2, &own, i, !first);
     }
-    OP(&own, EMBEDDING_BACKWARD, embedding_backward, embedding);
-    lt_model_ready(model, &own, gpt2->grad.position, (size_t)positions);
-    /* the LM head's product and the look-up have both added to it */
-    lt_model_ready(model, &own, gpt2->grad.word, (size_t)(model->vocab * c));
+    if (gpt2->stage.embeds)
+        embed_backward(gpt2, &own, batch);
 }
 
 static void gpt2_destroy(struct lt_model *model)
@@ -372,6 +399,10 @@ static void gpt2_destroy(struct lt_model *model)
     lt_arena_destroy(&gpt2->shadow_arena);
     lt_arena_destroy(&gpt2->activation_arena);
     lt_arena_destroy(&gpt2->workspace_arena);
+    lt_arena_destroy(&gpt2->copy_arena);
+    lt_arena_destroy(&gpt2->copy_grad_arena);
+    lt_arena_destroy(&gpt2->copy_shadow_arena);
+    free(gpt2->flight);
     free(gpt2);
 }
 
@@ -379,4 +410,5 @@ const struct lt_model_ops lt_gpt2_ops = {.name = "gpt2",
                                          .tells_use = 1,
                                          .forward = gpt2_forward,
                                          .backward = gpt2_backward,
-                                         .destroy = gpt2_destroy};
+                                         .destroy = gpt2_destroy,
+                                         .stage = &lt_gpt2_stage_ops};

@@ -42,11 +42,19 @@ static int check(const struct lt_gpt2_config *config, int64_t b, int64_t t, stru
     return 0;
 }
 
-/* Normal values, or a constant where the deviation is 0. */
-static void fill(float *values, int64_t count, float deviation, float constant, uint64_t key)
+struct lt_gpt2_stage lt_gpt2_whole(const struct lt_gpt2_config *config)
+{
+    return (struct lt_gpt2_stage){
+        .layers = config->layers, .embeds = 1, .answers = 1, .in_flight = 1};
+}
+
+/* Normal values, or a constant where the deviation is 0; from element number `before` of the whole
+ * model's tensor on. */
+static void fill(float *values, int64_t count, float deviation, float constant, uint64_t key,
+                 int64_t before)
 {
     if (deviation > 0) {
-        lt_random_fill(values, count, deviation, key);
+        lt_random_fill_from(values, count, deviation, key, before);
         return;
     }
 #pragma omp parallel for schedule(static)
@@ -54,16 +62,33 @@ static void fill(float *values, int64_t count, float deviation, float constant, 
         values[i] = constant;
 }
 
+/* Elements of each tensor that belong to stages before this one; those that only the ends of the
+ * pipeline have are there once. */
+static void elements_before(const struct gpt2 *model, int64_t *before)
+{
+    int64_t l = model->stage.first, c = model->config.channels, v = model->config.vocab,
+            p = model->config.positions, e = 0, f = 0;
+#define BEFORE(name, repeat, rows, columns, ...) *before++ = (repeat) * (rows) * (columns);
+    MATRICES(BEFORE)
+    VECTORS(BEFORE)
+#undef BEFORE
+}
+
 /* Initial values of all tensors, each from its own stream of random numbers. */
 static void initialise(struct gpt2 *model, uint64_t seed)
 {
     int64_t l = model->config.layers, c = model->config.channels, v = model->config.vocab,
-            p = model->config.positions;
-    float residual = 1.0f / sqrtf(2.0f * (float)l);
+            p = model->config.positions, e = model->stage.embeds, f = model->stage.answers;
+    float residual = 1.0f / sqrtf(2.0f * (float)model->all_layers);
+    int64_t before[LT_WEIGHT_CAP];
     uint64_t tensor = 0;
+    elements_before(model, before);
+    if (model->copy)
+        fill(model->copy, v * c, 0.02f, 0, lt_random_bits(seed, 0), 0);
 #define FILL(name, repeat, rows, columns, role, deviation, constant) \
     fill(model->value.name, (repeat) * (rows) * (columns), (deviation), (constant), \
-         lt_random_bits(seed, tensor++));
+         lt_random_bits(seed, tensor), before[tensor]); \
+    tensor++;
     MATRICES(FILL)
     VECTORS(FILL)
 #undef FILL
@@ -75,11 +100,12 @@ static void initialise(struct gpt2 *model, uint64_t seed)
 
 /* The tables of gpt2_layout.h as tensors of an arena, with their places in *at; the number of rows
  * is returned. */
-static size_t parameter_table(struct lt_tensor *table, const struct lt_gpt2_config *config,
+static size_t parameter_table(struct lt_tensor *table, const struct gpt2 *model,
                               struct parameters *at)
 {
-    size_t l = (size_t)config->layers, c = (size_t)config->channels, v = (size_t)config->vocab,
-           p = (size_t)config->positions;
+    size_t l = (size_t)model->config.layers, c = (size_t)model->config.channels,
+           v = (size_t)model->config.vocab, p = (size_t)model->config.positions;
+    size_t e = (size_t)model->stage.embeds, f = (size_t)model->stage.answers;
     const struct lt_tensor rows[] = {
 #define ROW(n, repeat, rows, columns, ...) \
     {.name = #n, .count = (repeat) * (rows) * (columns), .slot = &at->n},
@@ -90,32 +116,39 @@ static size_t parameter_table(struct lt_tensor *table, const struct lt_gpt2_conf
     return sizeof rows / sizeof *rows;
 }
 
-/* Activations, or with `workspace` the scratch memory of the operations. */
-static size_t activation_table(struct lt_tensor *table, const struct lt_gpt2_config *config,
-                               struct lt_gpt2_mode mode, int64_t batch, int64_t seq, int threads,
-                               int workspace, struct activations *at)
+/* What activations are needed for. */
+enum part { KEPT_PART, PASSING_PART, WORKSPACE_PART };
+
+/* Activations of one micro-batch, those of one pass, or the scratch memory of the operations. */
+static size_t activation_table(struct lt_tensor *table, const struct gpt2 *model, enum part part,
+                               struct activations *at)
 {
+    const struct lt_gpt2_config *config = &model->config;
     size_t l = (size_t)config->layers, c = (size_t)config->channels, v = (size_t)config->vocab,
-           h = (size_t)config->heads;
-    size_t b = (size_t)batch, t = (size_t)seq, n = b * t,
-           k = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l;
-    size_t slots = (size_t)threads,
-           scratch_floats = lt_attention_scratch(mode.dtype, seq, config->channels / config->heads);
-    size_t size = lt_dtype_bytes(mode.dtype);
+           h = (size_t)config->heads, f = (size_t)model->stage.answers;
+    size_t b = (size_t)model->model.b, t = (size_t)model->model.t, n = b * t,
+           k = model->mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l;
+    size_t slots = (size_t)model->slots,
+           scratch_floats = lt_attention_scratch(model->mode.dtype, model->model.t,
+                                                 config->channels / config->heads);
+    size_t size = lt_dtype_bytes(model->mode.dtype);
 #define COUNT_E(count) (((count)*size + sizeof(float) - 1) / sizeof(float))
 #define COUNT_F(count) (count)
 #define ROW(name_, type, count_) \
     {.name = #name_, .count = COUNT_##type(count_), .slot = &at->name_},
-    const struct lt_tensor kept[] = {ACTIVATIONS(ROW)}, beside[] = {WORKSPACE(ROW)};
+    const struct lt_tensor kept[] = {KEPT(ROW)}, passing[] = {PASSING(ROW)},
+                           beside[] = {WORKSPACE(ROW)};
 #undef ROW
 #undef COUNT_E
 #undef COUNT_F
-    if (workspace) {
-        memcpy(table, beside, sizeof beside);
-        return sizeof beside / sizeof *beside;
-    }
-    memcpy(table, kept, sizeof kept);
-    return sizeof kept / sizeof *kept;
+    const struct {
+        const struct lt_tensor *rows;
+        size_t count;
+    } parts[] = {{kept, sizeof kept / sizeof *kept},
+                 {passing, sizeof passing / sizeof *passing},
+                 {beside, sizeof beside / sizeof *beside}};
+    memcpy(table, parts[part].rows, parts[part].count * sizeof *table);
+    return parts[part].count;
 }
 
 static size_t padded(const struct lt_tensor *table, size_t rows)
@@ -126,30 +159,78 @@ static size_t padded(const struct lt_tensor *table, size_t rows)
     return count;
 }
 
+/* The activations of all micro-batches in flight, and what they share. */
+static int allocate_activations(struct gpt2 *model)
+{
+    size_t in_flight = (size_t)model->stage.in_flight, rows = 0;
+    struct activations shared = {0};
+    struct lt_tensor *table = calloc((in_flight + 1) * TENSORS, sizeof *table);
+    model->flight = calloc(in_flight, sizeof *model->flight);
+    int rc = table && model->flight ? 0 : TACHO_ENOMEM;
+    for (size_t i = 0; i < in_flight && rc == 0; i++)
+        rows += activation_table(table + rows, model, KEPT_PART, &model->flight[i]);
+    if (rc == 0) {
+        rows += activation_table(table + rows, model, PASSING_PART, &shared);
+        rc = lt_arena_create(&model->activation_arena, LT_MEMORY_ACTIVATIONS, table, rows);
+    }
+    if (rc == 0) {
+        rows = activation_table(table, model, WORKSPACE_PART, &shared);
+        rc = lt_arena_create(&model->workspace_arena, LT_MEMORY_WORKSPACE, table, rows);
+    }
+    for (size_t i = 0; i < in_flight && rc == 0; i++) {
+#define SHARE(name, ...) model->flight[i].name = shared.name;
+        PASSING(SHARE) WORKSPACE(SHARE)
+#undef SHARE
+    }
+    if (rc == 0)
+        model->act = model->flight[0];
+    free(table);
+    return rc;
+}
+
+static int allocate_one(struct lt_arena *arena, enum lt_memory_tag tag, size_t count, float **slot)
+{
+    struct lt_tensor whole = {.name = "word", .count = count, .slot = slot};
+    return lt_arena_create(arena, tag, &whole, 1);
+}
+
+/* The word embedding of a last stage that does not embed. */
+static int allocate_copy(struct gpt2 *model)
+{
+    size_t count = (size_t)(model->config.vocab * model->config.channels);
+    if (!model->stage.answers || model->stage.embeds)
+        return 0;
+    int rc = allocate_one(&model->copy_arena, LT_MEMORY_PARAMETERS, count, &model->copy);
+    if (rc == 0)
+        rc = allocate_one(&model->copy_grad_arena, LT_MEMORY_GRADIENTS, count, &model->copy_grad);
+    if (rc == 0 && model->mode.dtype != LT_DTYPE_FP32)
+        rc = allocate_one(&model->copy_shadow_arena, LT_MEMORY_PARAMETERS, (count + 1) / 2,
+                          &model->copy_shadow);
+    return rc;
+}
+
 /* All arenas of the model. */
 static int allocate(struct gpt2 *model)
 {
     struct lt_tensor table[TENSORS];
-    int64_t b = model->model.b, t = model->model.t;
-    size_t rows = parameter_table(table, &model->config, &model->value);
+    size_t rows = parameter_table(table, model, &model->value);
     float *copy = NULL;
     int rc = lt_arena_create(&model->value_arena, LT_MEMORY_PARAMETERS, table, rows);
-    struct lt_tensor shadow = {
-        .name = "shadow", .count = (padded(table, rows) + 1) / 2, .slot = &copy};
     if (rc == 0 && model->mode.dtype != LT_DTYPE_FP32)
-        rc = lt_arena_create(&model->shadow_arena, LT_MEMORY_PARAMETERS, &shadow, 1);
-    rows = parameter_table(table, &model->config, &model->grad);
+        rc = allocate_one(&model->shadow_arena, LT_MEMORY_PARAMETERS, (padded(table, rows) + 1) / 2,
+                          &copy);
+    rows = parameter_table(table, model, &model->grad);
     rc = rc ? rc : lt_arena_create(&model->grad_arena, LT_MEMORY_GRADIENTS, table, rows);
-    rows = activation_table(table, &model->config, model->mode, b, t, model->slots, 0, &model->act);
-    rc = rc ? rc : lt_arena_create(&model->activation_arena, LT_MEMORY_ACTIVATIONS, table, rows);
-    rows = activation_table(table, &model->config, model->mode, b, t, model->slots, 1, &model->act);
-    return rc ? rc : lt_arena_create(&model->workspace_arena, LT_MEMORY_WORKSPACE, table, rows);
+    rc = rc ? rc : allocate_copy(model);
+    return rc ? rc : allocate_activations(model);
 }
 
-void lt_gpt2_parameters(const struct lt_gpt2_config *config, struct lt_parameters *out)
+void lt_gpt2_stage_parameters(const struct lt_gpt2_config *config,
+                              const struct lt_gpt2_stage *stage, struct lt_parameters *out)
 {
-    int64_t l = config->layers, c = config->channels, v = config->vocab, p = config->positions;
-    *out = (struct lt_parameters){.matrix = (uint64_t)(12 * l * c * c + v * c)};
+    int64_t l = stage->layers, c = config->channels, v = config->vocab, p = config->positions,
+            e = stage->embeds, f = stage->answers;
+    *out = (struct lt_parameters){.matrix = (uint64_t)(12 * l * c * c + f * v * c)};
 #define ADD(name, repeat_, rows_, columns_, role_, ...) \
     lt_parameters_add(out, \
                       (struct lt_weight){.repeat = (repeat_), \
@@ -162,17 +243,23 @@ void lt_gpt2_parameters(const struct lt_gpt2_config *config, struct lt_parameter
 #undef ADD
 }
 
+void lt_gpt2_parameters(const struct lt_gpt2_config *config, struct lt_parameters *out)
+{
+    struct lt_gpt2_stage whole = lt_gpt2_whole(config);
+    lt_gpt2_stage_parameters(config, &whole, out);
+}
+
 /* What training, optimizer and checkpoints need to know of the model. */
 static void describe(struct gpt2 *model)
 {
     const struct lt_gpt2_config *config = &model->config;
     struct lt_parameters *parameters = &model->model.parameters;
-    lt_gpt2_parameters(config, parameters);
+    lt_gpt2_stage_parameters(config, &model->stage, parameters);
     parameters->value = model->value_arena.base;
     parameters->grad = model->grad_arena.base;
     parameters->shadow = (uint16_t *)(void *)model->shadow_arena.base;
-    int64_t shape[LT_SHAPE_CAP] = {config->layers, config->channels, config->heads, config->vocab,
-                                   config->positions};
+    int64_t shape[LT_SHAPE_CAP] = {model->all_layers, config->channels, config->heads,
+                                   config->vocab, config->positions};
     for (int i = 0; i < LT_SHAPE_CAP; i++)
         model->model.shape[i] = shape[i];
 }
@@ -180,6 +267,14 @@ static void describe(struct gpt2 *model)
 int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config,
                    struct lt_gpt2_mode mode, int64_t b, int64_t t, uint64_t seed,
                    struct tacho_error *err)
+{
+    struct lt_gpt2_stage whole = lt_gpt2_whole(config);
+    return lt_gpt2_create_stage(out, config, mode, &whole, b, t, seed, err);
+}
+
+int lt_gpt2_create_stage(struct lt_model **out, const struct lt_gpt2_config *config,
+                         struct lt_gpt2_mode mode, const struct lt_gpt2_stage *stage, int64_t b,
+                         int64_t t, uint64_t seed, struct tacho_error *err)
 {
     int rc = check(config, b, t, err);
     if (rc)
@@ -189,6 +284,9 @@ int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config,
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", config->name);
     model->model = (struct lt_model){.ops = &lt_gpt2_ops, .b = b, .t = t, .vocab = config->vocab};
     model->config = *config;
+    model->config.layers = stage->layers;
+    model->all_layers = config->layers;
+    model->stage = *stage;
     model->mode = mode;
     if (model->config.positions < t)
         model->config.positions = t;
@@ -202,6 +300,8 @@ int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config,
     describe(model);
     initialise(model, seed);
     lt_parameters_refresh(&model->model.parameters);
+    if (model->copy)
+        lt_gpt2_stage_ops.tied_changed(&model->model);
     *out = &model->model;
     return 0;
 }

@@ -2,7 +2,8 @@
  *
  * Private to gpt2.c and gpt2_create.c: which tensors the model has, and how large they are. The
  * tables are written in the dimensions l layers, c channels, h heads, v words, p positions, b
- * sequences of t tokens, n = b t.
+ * sequences of t tokens, n = b t. e and f are 1 in a stage that embeds and in one that answers,
+ * else 0.
  */
 #ifndef LT_GPT2_LAYOUT_H
 #define LT_GPT2_LAYOUT_H
@@ -14,8 +15,8 @@
  * optimizers, standard deviation of the initial value (0: constant), constant. Tensors with weight
  * decay come first, so that the optimizer's pass splits at one place. */
 #define MATRICES(X) \
-    X(word, 1, v, c, OUTER, 0.02f, 0) \
-    X(position, 1, p, c, OUTER, 0.02f, 0) \
+    X(word, e, v, c, OUTER, 0.02f, 0) \
+    X(position, e, p, c, OUTER, 0.02f, 0) \
     X(qkv_weight, l, 3 * c, c, HIDDEN, 0.02f, 0) \
     X(projection_weight, l, c, c, HIDDEN, 0.02f * residual, 0) \
     X(up_weight, l, 4 * c, c, HIDDEN, 0.02f, 0) \
@@ -29,14 +30,15 @@
     X(ln2_bias, l, 1, c, VECTOR, 0, 0) \
     X(up_bias, l, 1, 4 * c, VECTOR, 0, 0) \
     X(down_bias, l, 1, c, VECTOR, 0, 0) \
-    X(final_weight, 1, 1, c, VECTOR, 0, 1) \
-    X(final_bias, 1, 1, c, VECTOR, 0, 0)
+    X(final_weight, f, 1, c, VECTOR, 0, 1) \
+    X(final_bias, f, 1, c, VECTOR, 0, 0)
 
 /* Activations and their gradients, and what an op needs for itself. tensor, E: elements of the
  * dtype or F: floats, how many. stream: the residual stream before each block, and after the last;
  * middle: the stream between attention and MLP. k is the number of blocks whose inner activations
- * are kept: all of them, or the one that is being worked on. */
-#define ACTIVATIONS(X) \
+ * are kept: all of them, or the one that is being worked on. KEPT are those of a micro-batch from
+ * its forward pass to its backward pass, PASSING those of one pass. */
+#define KEPT(X) \
     X(stream, E, (l + 1) * n * c) \
     X(ln1, E, k *n *c) \
     X(ln1_mean, F, k *n) \
@@ -50,11 +52,12 @@
     X(ln2_rstd, F, k *n) \
     X(up, E, k * 4 * n * c) \
     X(gelu, E, k * 4 * n * c) \
-    X(final, E, n *c) \
-    X(final_mean, F, n) \
-    X(final_rstd, F, n) \
-    X(logits, E, n *v) \
-    X(losses, F, n) \
+    X(final, E, f *n *c) \
+    X(final_mean, F, f *n) \
+    X(final_rstd, F, f *n) \
+    X(logits, E, f *n *v) \
+    X(losses, F, f *n)
+#define PASSING(X) \
     X(branch, E, n *c) \
     X(dstream, E, n *c) \
     X(dbranch, E, n *c) \
@@ -71,20 +74,27 @@ struct parameters {
 /* Where each tensor begins, whatever its elements are. */
 struct activations {
 #define FIELD(name, type, count) float *name;
-    ACTIVATIONS(FIELD) WORKSPACE(FIELD)
+    KEPT(FIELD) PASSING(FIELD) WORKSPACE(FIELD)
 #undef FIELD
 };
 
 struct gpt2 {
-    struct lt_model model; /* first: a struct lt_model * is a struct gpt2 * */
-    struct lt_gpt2_config config;
+    struct lt_model model;        /* first: a struct lt_model * is a struct gpt2 * */
+    struct lt_gpt2_config config; /* its layers: those of the stage */
+    int64_t all_layers;
+    struct lt_gpt2_stage stage;
     struct lt_gpt2_mode mode;
     int slots;
     struct lt_arena value_arena, grad_arena, shadow_arena, activation_arena, workspace_arena;
     struct parameters value, grad;
-    struct activations act;
+    struct activations act;     /* of the selected micro-batch */
+    struct activations *flight; /* of each that may be in flight */
+    /* Of a last stage that does not embed: the word embedding. */
+    struct lt_arena copy_arena, copy_grad_arena, copy_shadow_arena;
+    float *copy, *copy_grad, *copy_shadow;
 };
 
 extern const struct lt_model_ops lt_gpt2_ops;
+extern const struct lt_stage_ops lt_gpt2_stage_ops;
 
 #endif

@@ -4,23 +4,35 @@
  */
 #include "libtrain/models/gpt2.h"
 
-void lt_gpt2_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mode mode, int64_t b,
-                    int64_t t, int threads, struct lt_memory_plan *out)
+void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mode mode,
+                          const struct lt_gpt2_stage *stage, int64_t b, int64_t t, int threads,
+                          struct lt_memory_plan *out)
 {
-    uint64_t l = (uint64_t)config->layers, c = (uint64_t)config->channels,
-             h = (uint64_t)config->heads;
+    uint64_t l = (uint64_t)stage->layers, c = (uint64_t)config->channels,
+             h = (uint64_t)config->heads, e = stage->embeds != 0, f = stage->answers != 0;
     uint64_t v = (uint64_t)config->vocab,
              positions = (uint64_t)(config->positions < t ? t : config->positions);
-    uint64_t n = (uint64_t)(b * t),
-             parameters = v * c + positions * c + l * (12 * c * c + 13 * c) + 2 * c;
+    uint64_t n = (uint64_t)(b * t), flights = (uint64_t)stage->in_flight,
+             copy = f && !e ? v * c : 0,
+             parameters = e * (v * c + positions * c) + l * (12 * c * c + 13 * c) + f * 2 * c;
     uint64_t kept = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l,
              element = lt_dtype_bytes(mode.dtype);
+    parameters += copy;
     *out = (struct lt_memory_plan){0};
     out->tag[LT_MEMORY_PARAMETERS] = (mode.dtype == LT_DTYPE_FP32 ? 4 : 4 + element) * parameters;
     out->tag[LT_MEMORY_GRADIENTS] = 4 * parameters;
     out->tag[LT_MEMORY_ACTIVATIONS] =
-        element * (n * c * (l + 15 * kept + 12) + n * v) + 4 * (n * (4 * kept + 3) + kept * n * h);
+        flights * (element * (n * c * (l + 1 + 15 * kept + f) + f * n * v) +
+                   4 * (n * (4 * kept + 3 * f) + kept * n * h)) +
+        element * n * c * 10;
     out->tag[LT_MEMORY_WORKSPACE] =
         4 * (uint64_t)threads *
         lt_attention_scratch(mode.dtype, t, config->channels / config->heads);
+}
+
+void lt_gpt2_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mode mode, int64_t b,
+                    int64_t t, int threads, struct lt_memory_plan *out)
+{
+    struct lt_gpt2_stage whole = lt_gpt2_whole(config);
+    lt_gpt2_stage_memory(config, mode, &whole, b, t, threads, out);
 }

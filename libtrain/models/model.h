@@ -57,6 +57,28 @@ enum lt_recompute { LT_RECOMPUTE_MAP(LT_ENUM_RECOMPUTE) LT_RECOMPUTE_COUNT };
 
 struct lt_model;
 
+/* What one stage of a pipeline hands to the next: the input and the output of its blocks in the
+ * selected slot, and the gradient of its output, which backward turns into that of its input. */
+enum lt_boundary { LT_BOUNDARY_INPUT, LT_BOUNDARY_OUTPUT, LT_BOUNDARY_GRADIENT };
+
+/* A model that is one stage. Its forward reads INPUT unless it is the first stage, and returns 0
+ * unless it is the last; its backward reads GRADIENT unless it is the last. Activations of as many
+ * micro-batches as were asked for when it was made are kept in slots. */
+struct lt_stage_ops {
+    void (*select)(struct lt_model *model, int slot);
+    size_t (*boundary_bytes)(const struct lt_model *model);
+    void *(*boundary)(struct lt_model *model, enum lt_boundary which);
+    /* The tensor that the first and the last stage both use: values and gradient, *count elements;
+     * NULL in the other stages. The first stage has it among its parameters, and its backward adds
+     * to the gradient that is there; the last one's backward does not announce it. */
+    float *(*tied)(const struct lt_model *model, size_t *count);
+    float *(*tied_gradient)(const struct lt_model *model, size_t *count);
+    void (*tied_changed)(struct lt_model *model); /* the values were written */
+    /* The layout of the undivided model's parameters, whose tensors are in the same order; and the
+     * block of it with which this stage begins. */
+    int64_t (*whole)(const struct lt_model *model, struct lt_parameters *out);
+};
+
 struct lt_model_ops {
     const char *name;
     int tells_use; /* forward and backward call lt_model_use */
@@ -73,6 +95,7 @@ struct lt_model_ops {
      * not for this model. */
     int64_t (*correct)(const struct lt_model *model, const struct lt_batch *batch);
     void (*destroy)(struct lt_model *model);
+    const struct lt_stage_ops *stage; /* NULL: the model cannot be divided into stages */
 };
 
 struct lt_model {

@@ -104,9 +104,11 @@ static void have_grads(struct lt_shard *shard, int unit, int yes)
 
 /* ---- jobs ----------------------------------------------------------------------------------------- */
 
-/* Opens the range of a collective of one unit. */
+/* Opens the range of a collective of one unit; a rank alone has none. */
 static void comm_begin(struct lt_shard *shard, enum job_kind kind, size_t elements)
 {
+    if (shard->group->ranks == 1)
+        return;
     struct tacho_comm comm = {.bytes = elements * sizeof(float),
                               .communicator = kind == REDUCE ? LT_COMMUNICATOR_GRADIENTS
                                                              : LT_COMMUNICATOR_PARAMETERS,
@@ -123,7 +125,8 @@ static void comm_end(struct lt_shard *shard, enum job_kind kind, struct lt_group
 {
     shard->sent[kind].bytes += shard->group->bytes - before.bytes;
     shard->sent[kind].messages += shard->group->messages - before.messages;
-    lt_trace_end(shard->trace);
+    if (shard->group->ranks > 1)
+        lt_trace_end(shard->trace);
 }
 
 /* The unit's gradient, packed, is added to the ranks' sums of it. Where the sum has no array of its
@@ -316,10 +319,9 @@ void lt_shard_squares(const struct lt_shard *shard, const struct lt_context *con
 {
     for (size_t i = 0; i < shard->pieces; i++) {
         const struct lt_piece *piece = &shard->piece[i];
-        if (piece->counted)
-            lt_op(context, LT_OP_NORM,
-                  &(union lt_args){
-                      .norm = {.x = piece->grad, .count = (int64_t)piece->count, .exact = sum}});
+        lt_op(context, LT_OP_NORM,
+              &(union lt_args){
+                  .norm = {.x = piece->grad, .count = (int64_t)piece->count, .exact = sum}});
     }
 }
 
@@ -392,22 +394,8 @@ struct lt_shard_sent lt_shard_sent(const struct lt_shard *shard, struct lt_shard
 
 /* ---- creation ------------------------------------------------------------------------------------- */
 
-/* Where a piece that begins at `first` has to end: what decays and what is counted is the same for
- * all of it. */
-static size_t end_of(const struct lt_shard *shard, size_t first, size_t end)
-{
-    const struct lt_shard_config *config = &shard->config;
-    size_t borders[] = {shard->parameters->decayed, config->twice_first,
-                        config->twice_first + config->twice_count};
-    for (size_t i = 0; i < sizeof borders / sizeof *borders; i++)
-        if (borders[i] > first && borders[i] < end)
-            end = borders[i];
-    return end;
-}
-
 static void add_piece(struct lt_shard *shard, size_t first, size_t count, size_t at)
 {
-    const struct lt_shard_config *config = &shard->config;
     const struct lt_parameters *parameters = shard->parameters;
     struct lt_piece *piece = &shard->piece[shard->pieces++];
     *piece = (struct lt_piece){.value = parameters->value + first,
@@ -415,26 +403,25 @@ static void add_piece(struct lt_shard *shard, size_t first, size_t count, size_t
                                .at = at,
                                .first = first,
                                .count = count,
-                               .decays = first < parameters->decayed,
-                               .counted = first < config->twice_first ||
-                                          first >= config->twice_first + config->twice_count};
+                               .decays = first < parameters->decayed};
     if (shard->value)
         piece->value = shard->value + at;
     if (shard->grad)
         piece->grad = shard->grad + at;
 }
 
-/* The parts of the unit's extents that lie in this rank's chunk. */
+/* The parts of the unit's extents that lie in this rank's chunk, cut where weight decay ends. */
 static void cut_unit(struct lt_shard *shard, const struct lt_unit *unit)
 {
-    size_t packed = 0, own_end = unit->own_first + unit->own_count;
+    size_t packed = 0, own_end = unit->own_first + unit->own_count,
+           decayed = shard->parameters->decayed;
     for (size_t i = 0; i < unit->all.extents; i++) {
         const struct lt_extent *extent = &unit->all.extent[i];
         size_t low = packed > unit->own_first ? packed : unit->own_first,
                high = packed + extent->count < own_end ? packed + extent->count : own_end;
         size_t first = extent->first + (low - packed), end = extent->first + (high - packed);
         while (low < high && first < end) {
-            size_t stop = end_of(shard, first, end);
+            size_t stop = first < decayed && decayed < end ? decayed : end;
             add_piece(shard, first, stop - first,
                       unit->shard + (low - unit->own_first) + (first - extent->first) -
                           (low - packed));

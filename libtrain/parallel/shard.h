@@ -39,9 +39,7 @@ struct lt_shard_config {
     int stage;               /* 1 to 3 */
     enum lt_all_reduce kind; /* RING or ORDERED */
     int overlap;             /* a thread communicates during backward */
-    /* Elements that another group counts in the norm, as copies are. */
-    size_t twice_first, twice_count;
-    uint64_t communicators; /* added to the numbers below; other groups have others */
+    uint64_t communicators;  /* added to the numbers below; other groups have others */
 };
 
 /* Communicators in tacho.comm, of a job without a layout. */
@@ -56,7 +54,7 @@ struct lt_piece {
     size_t at;    /* first element in the shard */
     size_t first; /* first element in the flat arrays */
     size_t count;
-    int decays, counted;
+    int decays;
 };
 
 struct lt_shard;
@@ -87,7 +85,7 @@ void lt_shard_turn(struct lt_shard *shard);
 /* After its backward pass: waits until its units are reduced. */
 void lt_shard_end(struct lt_shard *shard);
 
-/* Adds the squares of this rank's share of the gradient, elements counted twice left out. */
+/* Adds the squares of this rank's share of the gradient. */
 void lt_shard_squares(const struct lt_shard *shard, const struct lt_context *context,
                       struct lt_exact *sum);
 

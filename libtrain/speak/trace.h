@@ -41,6 +41,8 @@ struct tacho_comm;
     X(REDUCE_SCATTER, "reduce_scatter", NONE) \
     X(SEND, "send", NONE) \
     X(RECV, "recv", NONE) \
+    X(REDUCE, "reduce", NONE) \
+    X(BROADCAST, "broadcast", NONE) \
     X(PACK, "pack", HOST) \
     X(UNPACK, "unpack", HOST) \
     X(SLEEP, "sleep", HOST) \

@@ -192,13 +192,14 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
     int ranks = lt_parallel_ranks(parallel), differs = -1;
     if (ranks == 1)
         return 0;
+    int peers = parallel->config.replicas ? parallel->config.replicas : ranks;
     const struct lt_parameters *parameters = parallel->parameters;
     uint64_t mine =
         lt_checkpoint_sum(parameters->value, parameters->count * sizeof *parameters->value);
     uint64_t *all = need(parallel, (size_t)ranks * sizeof *all);
     gather(parallel, &mine, all, sizeof mine);
     for (int i = 1; i < ranks && differs < 0; i++)
-        if (all[i] != all[0])
+        if (all[i] != all[i / peers * peers])
             differs = i;
     free(all);
     if (differs < 0)
@@ -206,7 +207,8 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
     int rc = tacho_fail(
         err, TACHO_EINTERNAL,
         "give all ranks the same number of OpenMP threads and the same kind of processor",
-        "after step %lld the weights of rank %d are not those of rank 0", (long long)step, differs);
+        "after step %lld the weights of rank %d are not those of rank %d", (long long)step, differs,
+        differs / peers * peers);
     lt_parallel_silence(parallel, err);
     return rc;
 }

@@ -45,6 +45,7 @@ struct lt_parallel_config {
     enum lt_all_reduce all_reduce; /* how, if so */
     int overlap;
     int sharded;   /* gradients travel by shard.h; here only the messages of a step do */
+    int replicas;  /* so many neighbours have the same weights; 0: all ranks */
     int slow_rank; /* sleeps slow_seconds once in each step, in slow_stage; -1: none does */
     double slow_seconds;
     enum lt_slow_stage slow_stage;
@@ -140,8 +141,8 @@ int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_
 /* For an error that all ranks have: leaves the words to rank 0. */
 void lt_parallel_silence(const struct lt_parallel *parallel, struct tacho_error *err);
 
-/* Do all ranks have the same weights, bit by bit? 0, or TACHO_EINTERNAL on all of them. All ranks
- * call it. */
+/* Do all ranks that should have the same weights, bit by bit? 0, or TACHO_EINTERNAL on all of them.
+ * All ranks call it. */
 int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_error *err);
 
 #endif

@@ -15,7 +15,6 @@
 #include "libtrain/base/fail.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
-#include "libtrain/train/sharded.h"
 #include "tacho_nvtx.h"
 
 struct run {
@@ -33,7 +32,7 @@ struct run {
     uint64_t seed;
     int64_t step;
     struct lt_parallel *parallel;
-    struct lt_shard *shard;         /* NULL: all arrays are whole */
+    struct lt_division division;
     struct lt_parallel_status news; /* of this rank, then of all */
 };
 
@@ -73,6 +72,23 @@ static int stopping(const struct run *run)
     return lt_parallel_ranks(run->parallel) > 1 ? run->news.stop : signalled(run);
 }
 
+/* Stages of the pipeline; copies of the whole model, each of which has its own samples; which one
+ * this rank belongs to. */
+static int stages(const struct run *run)
+{
+    return run->division.pipeline ? run->config->division.layout.pp : 1;
+}
+
+static int replicas(const struct run *run)
+{
+    return lt_parallel_ranks(run->parallel) / stages(run);
+}
+
+static int replica(const struct run *run)
+{
+    return lt_parallel_rank(run->parallel) % replicas(run);
+}
+
 /* ---- one step ------------------------------------------------------------------------------------------------------------ */
 
 static void send_status(struct run *run, double loss, int code)
@@ -81,51 +97,93 @@ static void send_status(struct run *run, double loss, int code)
     lt_parallel_send(run->parallel, &run->news);
 }
 
-/* One batch: forward, and backward with the news of the step sent in between. Gradients of the
- * last micro-step are announced to the ranks as they become final. */
+/* The next batch. Where the model is divided, messages travel from its first use on, so all ranks
+ * go on or none does. */
+static int next_batch(struct run *run, struct lt_batch *batch, struct tacho_error *err)
+{
+    int rc = lt_loader_next(run->loader, batch, err);
+    return run->division.shard ? lt_parallel_agree(run->parallel, rc, err) : rc;
+}
+
+/* Gradients of the last micro-step are announced to the ranks as they become final. */
+static void backward(struct run *run, struct lt_context *context, const struct lt_batch *batch,
+                     int index)
+{
+    struct lt_shard *shard = run->division.shard;
+    int last = index + 1 == run->config->micro_steps, apart = shard && lt_shard_apart(shard);
+    if (last && lt_parallel_ranks(run->parallel) > 1 && !shard) {
+        context->ready = lt_parallel_ready;
+        context->ready_arg = run->parallel;
+    }
+    if (shard)
+        lt_shard_turn(shard);
+    lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);
+    if (!index)
+        lt_parallel_sleep(run->parallel, LT_SLOW_BACKWARD);
+    run->model->ops->backward(run->model, context, batch, index == 0 || apart);
+    lt_trace_end(run->trace);
+    if (shard)
+        lt_shard_end(shard);
+}
+
+/* One batch: forward, and backward with the news of the step sent in between. */
 static int micro_step(struct run *run, int index, double *loss, struct tacho_error *err)
 {
     struct lt_context context = run->context;
     struct lt_batch batch;
-    int ranks = lt_parallel_ranks(run->parallel), last = index + 1 == run->config->micro_steps;
+    int last = index + 1 == run->config->micro_steps;
     if (!index && lt_parallel_is_slow(run->parallel, LT_SLOW_INPUT)) {
         lt_trace_begin(run->trace, LT_RANGE_INPUT_WAIT, 0, 0);
         lt_parallel_sleep(run->parallel, LT_SLOW_INPUT);
         lt_trace_end(run->trace);
     }
-    int rc = lt_loader_next(run->loader, &batch, err);
-    if (run->shard) { /* units travel from the first use on: none may be missing then */
-        rc = lt_parallel_agree(run->parallel, rc, err);
-        if (rc == 0)
-            lt_shard_begin(run->shard, &context, index == 0, last);
-    }
+    int rc = next_batch(run, &batch, err);
     if (rc)
         return rc;
+    if (run->division.shard)
+        lt_shard_begin(run->division.shard, &context, index == 0, last);
     lt_trace_begin(run->trace, LT_RANGE_MICRO_STEP, 0, (uint64_t)run->model->b);
     lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
     if (!index)
         lt_parallel_sleep(run->parallel, LT_SLOW_FORWARD);
-    *loss +=
-        run->model->ops->forward(run->model, &context, &batch, run->config->micro_steps * ranks);
+    *loss += run->model->ops->forward(run->model, &context, &batch,
+                                      run->config->micro_steps * replicas(run));
     lt_trace_end(run->trace);
     if (last)
         send_status(run, *loss / (double)run->config->micro_steps, 0);
-    if (last && ranks > 1 && !run->shard) {
-        context.ready = lt_parallel_ready;
-        context.ready_arg = run->parallel;
-    }
-    lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);
-    if (!index)
-        lt_parallel_sleep(run->parallel, LT_SLOW_BACKWARD);
-    if (run->shard)
-        lt_shard_turn(run->shard);
-    run->model->ops->backward(run->model, &context, &batch,
-                              index == 0 || (run->shard && lt_shard_apart(run->shard)));
-    lt_trace_end(run->trace);
-    if (run->shard)
-        lt_shard_end(run->shard);
+    backward(run, &context, &batch, index);
     lt_trace_end(run->trace);
     return 0;
+}
+
+/* All micro-steps of a step, through the stages of a pipeline. The last stage has the losses; the
+ * others' is 0, and the mean is taken over all ranks. */
+static int piped_steps(struct run *run, double *loss, struct tacho_error *err)
+{
+    int count = run->config->micro_steps, rc = 0;
+    for (int i = 0; i < count && rc == 0; i++) {
+        struct lt_batch batch;
+        rc = lt_loader_next(run->loader, &batch, err);
+        if (rc == 0)
+            lt_pipeline_batch(run->division.pipeline, i, &batch);
+    }
+    rc = lt_parallel_agree(run->parallel, rc, err);
+    if (rc)
+        return rc;
+    *loss = lt_pipeline_step(run->division.pipeline, &run->context, run->division.shard,
+                             count * replicas(run));
+    send_status(run, *loss * (double)stages(run) / (double)count, 0);
+    return 0;
+}
+
+static int micro_steps(struct run *run, double *loss, struct tacho_error *err)
+{
+    int rc = 0;
+    if (run->division.pipeline)
+        return piped_steps(run, loss, err);
+    for (int i = 0; i < run->config->micro_steps && rc == 0; i++)
+        rc = micro_step(run, i, loss, err);
+    return rc;
 }
 
 static double norm_of(struct run *run, const float *x, int64_t count)
@@ -136,29 +194,11 @@ static double norm_of(struct run *run, const float *x, int64_t count)
     return sqrt(sum);
 }
 
-/* The norm without rounding of the squares' sum: its bits do not depend on who has which part of
- * the gradient. */
-static double exact_norm(struct run *run)
-{
-    struct lt_exact sum = {0}, all = {0};
-    const struct lt_parameters *parameters = &run->model->parameters;
-    if (!run->shard) {
-        lt_op(&run->context, LT_OP_NORM,
-              &(union lt_args){.norm = {.x = parameters->grad,
-                                        .count = (int64_t)parameters->count,
-                                        .exact = &sum}});
-        return sqrt(lt_exact_value(&sum));
-    }
-    lt_shard_squares(run->shard, &run->context, &sum);
-    lt_parallel_add(run->parallel, &sum, &all);
-    return sqrt(lt_exact_value(&all));
-}
-
 static double gradient_norm(struct run *run)
 {
     const struct lt_parameters *parameters = &run->model->parameters;
-    if (run->shard || run->config->ordered)
-        return exact_norm(run);
+    if (run->division.shard || run->config->division.ordered)
+        return lt_division_norm(&run->division, &run->context);
     return norm_of(run, parameters->grad, (int64_t)parameters->count);
 }
 
@@ -185,31 +225,14 @@ static void clip_layers(struct run *run)
     }
 }
 
-/* The update of the whole parameters, or of this rank's shard of them. */
-static void update_parameters(struct run *run, double rate, double scale)
-{
-    size_t pieces;
-    if (!run->shard) {
-        lt_optimizer_update(&run->optimizer, &run->context, &run->model->parameters, run->step,
-                            rate, scale);
-        return;
-    }
-    const struct lt_piece *piece = lt_shard_pieces(run->shard, &pieces);
-    lt_optimizer_update_pieces(&run->optimizer, &run->context, piece, pieces, run->step, rate,
-                               scale);
-    lt_shard_updated(run->shard);
-}
-
 /* Bounds each element. */
 static void clip_values(struct run *run, double bound)
 {
-    size_t pieces = 0;
     const struct lt_parameters *parameters = &run->model->parameters;
-    const struct lt_piece *piece = run->shard ? lt_shard_pieces(run->shard, &pieces) : NULL;
-    if (!run->shard)
+    if (run->division.shard)
+        lt_division_clip(&run->division, &run->context, bound);
+    else
         clip(run, parameters->grad, (int64_t)parameters->count, 1, bound);
-    for (size_t i = 0; i < pieces; i++)
-        clip(run, piece[i].grad, (int64_t)piece[i].count, 1, bound);
 }
 
 /* Clipping and the optimizer's update. Returns the norm of the gradient before clipping. */
@@ -226,7 +249,11 @@ static double update(struct run *run, double rate)
         clip_layers(run);
     if (config->clip > 0 && config->clip_kind == LT_CLIP_VALUE)
         clip_values(run, config->clip);
-    update_parameters(run, rate, scale);
+    if (run->division.shard)
+        lt_division_update(&run->division, &run->optimizer, &run->context, run->step, rate, scale);
+    else
+        lt_optimizer_update(&run->optimizer, &run->context, &run->model->parameters, run->step,
+                            rate, scale);
     lt_trace_end(run->trace);
     return norm;
 }
@@ -284,7 +311,7 @@ static int train_step(struct run *run, struct tacho_error *err)
     struct tacho_step step = {.index = (uint64_t)run->step,
                               .tokens = samples * (uint64_t)run->model->t,
                               .samples = samples};
-    int64_t each = (int64_t)lt_parallel_ranks(run->parallel) * run->config->micro_steps,
+    int64_t each = (int64_t)replicas(run) * run->config->micro_steps,
             micro = run->config->micro_steps_all;
     uint64_t all = (uint64_t)(run->model->b * (micro ? micro : each));
     struct lt_progress progress = {.event = LT_EVENT_STEP,
@@ -294,8 +321,11 @@ static int train_step(struct run *run, struct tacho_error *err)
     double start = seconds();
     int rc = 0;
     lt_trace_step_begin(run->trace, &step);
-    for (int i = 0; i < run->config->micro_steps && rc == 0; i++)
-        rc = micro_step(run, i, &progress.loss, err);
+    rc = micro_steps(run, &progress.loss, err);
+    if (rc && run->division.shard) { /* all ranks know it already */
+        lt_trace_step_end(run->trace);
+        return rc;
+    }
     if (rc)
         send_status(run, 0, rc);
     rc = lt_parallel_finish(run->parallel, rc, &run->news, err);
@@ -321,12 +351,12 @@ struct evaluated {
     double loss, correct;
 };
 
-/* This rank's share of the batches: with R ranks every R-th, from its own number on. */
+/* This replica's share of the batches: with R replicas every R-th, from its own number on. */
 static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made,
                           struct tacho_error *err)
 {
     const struct lt_model_ops *ops = run->model->ops;
-    int rank = lt_parallel_rank(run->parallel), ranks = lt_parallel_ranks(run->parallel);
+    int rank = replica(run), ranks = replicas(run);
     struct lt_loader_config config = {
         .options = {.in_order = 1}, .b = run->model->b, .rank = rank, .ranks = ranks};
     struct lt_loader *loader = NULL;
@@ -337,7 +367,10 @@ static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made
         if (rc)
             break;
         struct evaluated *result = &seen[(*made)++];
-        result->loss = ops->forward(run->model, &run->evaluation, &batch, 1);
+        if (run->division.pipeline)
+            result->loss = lt_pipeline_evaluate(run->division.pipeline, &run->evaluation, &batch);
+        else
+            result->loss = ops->forward(run->model, &run->evaluation, &batch, 1);
         result->correct = ops->correct ? (double)ops->correct(run->model, &batch) : 0;
     }
     lt_loader_destroy(loader);
@@ -367,44 +400,37 @@ static void report_evaluation(struct run *run, const struct lt_progress *progres
     report(run, progress);
 }
 
-/* Where parameters are sharded, all of them come to all ranks, or go again. */
-static void whole_parameters(struct run *run, int whole)
-{
-    if (run->shard && whole)
-        lt_shard_whole(run->shard);
-    if (run->shard && !whole)
-        lt_shard_release(run->shard);
-}
-
 /* Have the ranks the same weights? Sharded ones are there once. */
 static int check_weights(struct run *run, struct tacho_error *err)
 {
-    return run->config->shard.stage == 3 ? 0 : lt_parallel_check(run->parallel, run->step - 1, err);
+    if (run->config->division.shard.stage == 3)
+        return 0;
+    return lt_parallel_check(run->parallel, run->step - 1, err);
 }
 
 /* The held-out tail in file order, from its start, so that losses of different steps compare. They
  * are added up in that order on any number of ranks. */
 static int evaluate(struct run *run, struct tacho_error *err)
 {
-    int64_t ranks = lt_parallel_ranks(run->parallel),
-            share = (run->config->eval_batches + ranks - 1) / ranks;
+    int64_t ranks = lt_parallel_ranks(run->parallel), copies = replicas(run),
+            share = (run->config->eval_batches + copies - 1) / copies;
     struct lt_progress progress = {.event = LT_EVENT_EVALUATION, .step = run->step - 1};
     double start = seconds();
     struct evaluated *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen),
                      *all = seen + share;
     lt_trace_begin(run->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * run->model->b));
-    whole_parameters(run, 1);
+    lt_division_whole(&run->division, 1);
     lt_optimizer_exchange(&run->optimizer, &run->evaluation, &run->model->parameters);
     int rc = seen ? evaluate_share(run, seen, &progress.evaluated, err) : lt_no_memory(err);
     lt_optimizer_exchange(&run->optimizer, &run->evaluation, &run->model->parameters);
-    whole_parameters(run, 0);
+    lt_division_whole(&run->division, 0);
     rc = lt_parallel_agree(run->parallel, rc, err);
     if (rc == 0) {
         lt_parallel_gather(run->parallel, &seen->loss, 2 * (size_t)share, &all->loss);
         progress.evaluated = ranks > 1 ? run->config->eval_batches : progress.evaluated;
     }
     if (rc == 0 && progress.evaluated > 0) {
-        mean_of(run, &progress, all, share, ranks);
+        mean_of(run, &progress, all + (ranks - copies) * share, share, copies); /* last stage */
         progress.seconds = seconds() - start;
         report_evaluation(run, &progress);
     }
@@ -413,19 +439,14 @@ static int evaluate(struct run *run, struct tacho_error *err)
     return rc;
 }
 
-static int write_checkpoint(struct run *run, const struct lt_checkpoint *state,
-                            struct tacho_error *err)
+static int write_state(struct run *run, const struct lt_checkpoint *state, struct tacho_error *err)
 {
     const char *path = run->config->checkpoint;
-    int rank = lt_parallel_rank(run->parallel), rc = 0;
-    if (run->shard) {
-        whole_parameters(run, 1);
-        rc = lt_sharded_write(path, run->shard, rank, run->model, &run->optimizer, state, err);
-        whole_parameters(run, 0);
-    } else if (rank == 0) {
-        rc = lt_checkpoint_write(path, run->model, &run->optimizer, state, err);
-    }
-    return rc;
+    if (run->division.shard)
+        return lt_division_write(&run->division, path, &run->optimizer, state, err);
+    if (lt_parallel_rank(run->parallel))
+        return 0;
+    return lt_checkpoint_write(path, run->model, &run->optimizer, state, err);
 }
 
 /* Rank 0 writes the state; all ranks compare their weights first, because a checkpoint of weights
@@ -443,7 +464,7 @@ static int checkpoint(struct run *run, struct tacho_error *err)
                    lt_checkpoint_bytes(run->model, &run->optimizer), 0);
     int rc = check_weights(run, err);
     if (rc == 0)
-        rc = write_checkpoint(run, &state, err);
+        rc = write_state(run, &state, err);
     rc = lt_parallel_agree(run->parallel, rc, err);
     progress.seconds = seconds() - start;
     if (rc == 0)
@@ -486,15 +507,13 @@ static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
     struct lt_checkpoint state;
     const char *path = run->config->resume;
     int rc = 0;
-    if (run->shard)
-        rc = lt_sharded_read(path, run->shard, run->model, &run->optimizer, &state, err);
+    if (run->division.shard)
+        rc = lt_division_read(&run->division, path, &run->optimizer, &state, err);
     else
         rc = lt_checkpoint_read(path, run->model, &run->optimizer, &state, err);
     if (rc)
         return rc;
     lt_parameters_refresh(&run->model->parameters);
-    if (run->shard)
-        lt_shard_adopt(run->shard);
     if (state.dtype != (uint64_t)run->context.dtype)
         return tacho_fail(err, TACHO_EFORMAT, "give the --dtype of the run that wrote it",
                           "%s: written by a run in %s, not %s", run->config->resume,
@@ -521,26 +540,23 @@ static int open_input(struct run *run, uint64_t position, struct tacho_error *er
                                       .b = run->model->b,
                                       .seed = run->seed,
                                       .position = position,
-                                      .rank = lt_parallel_rank(run->parallel),
-                                      .ranks = lt_parallel_ranks(run->parallel)};
+                                      .rank = replica(run),
+                                      .ranks = replicas(run)};
     return lt_loader_create(&run->loader, run->train, &config, run->trace, err);
 }
 
-/* Shards, where they are wanted, and the optimizer. */
+/* What divides the model, where that is wanted, and the optimizer. */
 static int open_optimizer(struct run *run, struct tacho_error *err)
 {
     const struct lt_train_config *config = run->config;
-    const struct lt_parameters *parameters = &run->model->parameters;
-    if (!config->shard.stage)
-        return lt_optimizer_create(&run->optimizer, &config->optimizer, parameters, err);
-    int rc = lt_sharded_check(&config->shard, &config->optimizer, run->model, err);
-    if (rc == 0 && config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
+    int rc = lt_division_open(&run->division, &config->division, run->parallel, run->model,
+                              &config->optimizer, config->micro_steps, run->trace, err);
+    if (rc == 0 && run->division.shard && config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
         rc = tacho_fail(err, TACHO_EUSAGE, "use --clip-by norm or value",
                         "--clip-by layer: no rank has the gradient of a whole layer");
-    if (rc == 0)
-        rc = lt_shard_create(&run->shard, &config->shard, lt_parallel_group(run->parallel),
-                             parameters, run->trace, err);
-    return rc ? rc : lt_sharded_optimizer(&run->optimizer, &config->optimizer, run->shard, err);
+    if (rc)
+        return rc;
+    return lt_division_optimizer(&run->division, &run->optimizer, &config->optimizer, err);
 }
 
 /* Makes what a run needs: partial sums, optimizer, input, exchange of gradients. */
@@ -597,9 +613,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
     lt_parallel_detach(run.parallel);
     lt_loader_destroy(run.loader);
     lt_optimizer_destroy(&run.optimizer);
-    if (run.shard && config->sent)
-        *config->sent = lt_shard_sent(run.shard, config->formula);
-    lt_shard_destroy(run.shard);
+    lt_division_close(&run.division);
     free(run.partial);
     return rc;
 }

@@ -11,6 +11,7 @@
 
 #include "libtrain/loader/loader.h"
 #include "libtrain/models/model.h"
+#include "libtrain/train/division.h"
 #include "libtrain/train/optimizer.h"
 #include "libtrain/train/parallel.h"
 #include "libtrain/train/schedule.h"
@@ -37,12 +38,7 @@ struct lt_train_config {
     uint64_t seed; /* order of the samples; a checkpoint's own seed wins */
     /* NULL: one rank. Rank 0 writes the checkpoints; evaluations are divided among the ranks. */
     struct lt_parallel *parallel;
-    /* Stage 0: no shards. The sums and the norm of the gradient are then those of one rank bit by
-     * bit if `ordered`. */
-    struct lt_shard_config shard;
-    int ordered;
-    /* Left there at the end of a run with shards; NULL: not wanted. */
-    struct lt_shard_sent *sent, *formula;
+    struct lt_division_config division;
 };
 
 enum lt_event { LT_EVENT_START, LT_EVENT_STEP, LT_EVENT_EVALUATION, LT_EVENT_CHECKPOINT };
