@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libtrain/models/gpt2.h"
+#include "libtrain/parallel/parts.h"
 #include "libtrain/parallel/pipeline.h"
 #include "workloads/recipe.h"
 
@@ -81,7 +82,13 @@ static int divide(void *arg, const struct lt_layout *layout, int in_flight, stru
                                          .layers = blocks.count,
                                          .embeds = layout->stage == 0,
                                          .answers = layout->stage == layout->pp - 1,
-                                         .in_flight = in_flight};
+                                         .in_flight = layout->pp > 1 ? in_flight : 1,
+                                         .rank = layout->part,
+                                         .ranks = layout->tp};
+    if (plan->shape.heads % layout->tp)
+        return tacho_fail(err, TACHO_EUSAGE, "the heads are divided among them",
+                          "%s: %d ranks do not divide %lld heads", plan->shape.name, layout->tp,
+                          (long long)plan->shape.heads);
     return 0;
 }
 
@@ -100,15 +107,22 @@ static void describe(void *arg, const struct lt_model *model)
            1e-9 * (double)flops.model);
 }
 
+static size_t boundary_of(const struct gpt2_plan *plan)
+{
+    const struct lt_gpt2_config *config = &plan->shape;
+    return (size_t)(config->batch * config->seq * config->channels) *
+           lt_dtype_bytes(plan->mode.dtype);
+}
+
 /* What a stage needs beside the model: batches of a step, the gradient of its output and, in the
  * first one, of the words. */
 static size_t stage_buffers(const struct gpt2_plan *plan)
 {
     const struct lt_gpt2_config *config = &plan->shape;
     int64_t tokens = config->batch * config->seq;
-    size_t boundary = (size_t)(tokens * config->channels) * lt_dtype_bytes(plan->mode.dtype),
-           words = (size_t)(config->vocab * config->channels) * sizeof(float);
-    return lt_pipeline_bytes(boundary, plan->stage.embeds ? words : 0,
+    size_t words =
+        (size_t)(config->vocab * config->channels) * sizeof(float) / (size_t)plan->stage.ranks;
+    return lt_pipeline_bytes(boundary_of(plan), plan->stage.embeds ? words : 0,
                              (int)plan->options->accumulate, tokens);
 }
 
@@ -125,6 +139,8 @@ static void memory(void *arg, const struct lt_source *source, struct lt_memory_p
                          lt_threads(), out);
     if (plan->stage.layers < plan->shape.layers)
         out->tag[LT_MEMORY_WORKSPACE] += stage_buffers(plan);
+    if (plan->stage.ranks > 1)
+        out->tag[LT_MEMORY_WORKSPACE] += lt_parts_bytes(plan->stage.ranks, boundary_of(plan));
 }
 
 static int gpt2_name(size_t i, const char **name, const char **help, char *defaults, size_t size)

@@ -105,9 +105,10 @@ static const struct row rows[] = {
     {"zero", "STAGE", COUNT, AT(zero), "0", 0, 3,
      "share among the ranks: 1 the optimizer's state, 2 gradients too, 3 parameters too; 0: "
      "nothing"},
-    TEXT_ROW(
-        "layout", "FACTORS", TEXT, layout, NULL,
-        "replicas and stages of a pipeline, for instance dp2.pp2 for 4 ranks (default: replicas)"),
+    TEXT_ROW("layout", "FACTORS", TEXT, layout, NULL,
+             "replicas, ranks that divide layers, stages of a pipeline: dp2.tp2.pp2 for 8 ranks "
+             "(default: "
+             "replicas)"),
     TEXT_ROW("pipeline", "NAME", TEXT, pipeline, "1f1b",
              "order of the passes of a stage: gpipe or 1f1b; --accumulate says the micro-batches"),
     FLAG_ROW("no-overlap", no_overlap, "reduce after backward, on the step's thread"),

@@ -113,6 +113,7 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
     if (rc)
         return rc;
     config.replicas = layout.dp;
+    config.stride = layout.tp;
     lt_parallel_configure(*out, &config);
     if (lt_parallel_ranks(*out) == 1) {
         if (options->slow_link > 1)
@@ -157,7 +158,7 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     out->ordered = strcmp(options->all_reduce, "ordered") == 0;
     out->shard.stage = (int)options->zero;
     out->shard.kind = out->ordered ? LT_ALL_REDUCE_ORDERED : LT_ALL_REDUCE_RING;
-    out->shard.overlap = lt_parallel_overlaps(parallel) && out->layout.pp == 1;
+    out->shard.overlap = lt_parallel_overlaps(parallel) && out->layout.pp * out->layout.tp == 1;
     if (!out->shard.stage &&
         (options->layout || (ranks == 1 && out->ordered && options->accumulate > 1)))
         out->shard.stage = 1; /* as many bytes as an all-reduce sends */
@@ -184,7 +185,8 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
                     enum lt_dtype dtype)
 {
     const struct lt_mpi_place *place = lt_parallel_place(parallel);
-    int pp = division->layout.pp, overlaps = lt_parallel_overlaps(parallel) && pp == 1;
+    int divided = division->layout.pp * division->layout.tp > 1,
+        overlaps = lt_parallel_overlaps(parallel) && !divided;
     int threads = lt_threads() + overlaps;
     if (place->ranks == 1)
         return;
@@ -194,8 +196,11 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
         place->ranks, place->library, place->local_ranks, place->machine_cores,
         gradients / (1 << 20));
     print_way(options, division);
-    if (pp > 1)
-        printf(" over %d replicas, %d stages (%s)\n", division->layout.dp, pp, options->pipeline);
+    if (divided)
+        printf(" over %d replica%s, %d stage%s (%s), layers divided among %d rank%s\n",
+               division->layout.dp, tacho_plural(division->layout.dp), division->layout.pp,
+               tacho_plural(division->layout.pp), options->pipeline, division->layout.tp,
+               tacho_plural(division->layout.tp));
     else if (overlaps)
         printf(" during backward, by thread comm-0\n");
     else if (options->no_overlap)

@@ -274,7 +274,7 @@ static int divide(const struct recipe_plan *plan, const struct lt_train_config *
     free(pass);
     if (!plan->divide)
         return tacho_fail(err, TACHO_EUSAGE, "use --layout dpN, or a gpt2 model",
-                          "--layout: this recipe has no stages");
+                          "--layout: this recipe cannot be divided");
     return plan->divide(plan->arg, &division->layout, in_flight, err);
 }
 
@@ -289,7 +289,7 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
     if (rc == 0)
         rc = parallel_micro_steps(run->parallel, options, config->division.layout.dp,
                                   &config->micro_steps, &config->micro_steps_all, err);
-    if (rc == 0 && config->division.layout.pp > 1)
+    if (rc == 0 && config->division.layout.pp * config->division.layout.tp > 1)
         rc = divide(plan, config, err);
     if (rc == 0)
         rc = check_outputs(options, run->parallel, err);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "libtrain/base/dtype.h"
+#include "libtrain/base/share.h"
 
 /* How an all-reduce travels. S: bytes of the array, N: ranks.
  * ring: reduce-scatter and all-gather around a ring, 2 S (N - 1) / N a rank in 2 (N - 1) messages
@@ -77,7 +78,7 @@ void lt_group_broadcast(struct lt_group *group, int root, void *data, size_t byt
 /* Where chunk `index` begins; chunk `ranks` begins at `count`. */
 static inline size_t lt_group_chunk(size_t count, int ranks, int index)
 {
-    return (size_t)((unsigned __int128)count * (unsigned)index / (unsigned)ranks);
+    return lt_share(count, ranks, index);
 }
 
 /* What a rank sends in one all-reduce, by the formulas above, uneven chunks counted. */

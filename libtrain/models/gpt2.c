@@ -78,7 +78,7 @@ static struct lt_layernorm layernorm(const struct gpt2 *model, const float *weig
 /* The arguments of attention, for both directions, with activations at place i. */
 static struct lt_attention attention_args(struct gpt2 *model, int64_t i)
 {
-    int64_t b = model->model.b, t = model->model.t, n = b * t, c = model->config.channels,
+    int64_t b = model->model.b, t = model->model.t, n = b * t, c = model->own,
             h = model->config.heads;
     return (struct lt_attention){.out = at(model, model->act.attention, i * n * c),
                                  .lse = model->act.lse + i * b * h * t,
@@ -104,20 +104,21 @@ static void attention_half(struct block *block, struct gpt2 *model, int64_t i)
 {
     const struct parameters *parameters = &model->value;
     const struct activations *activations = &model->act;
-    int64_t n = model->model.b * model->model.t, c = model->config.channels, q = place(model, i);
+    int64_t n = model->model.b * model->model.t, c = model->config.channels, a = model->own,
+            q = place(model, i);
     block->ln1 = layernorm(model, parameters->ln1_weight, parameters->ln1_bias, i);
     block->ln1.in = at(model, activations->stream, i * n * c);
     block->ln1.out = at(model, activations->ln1, q * n * c);
     block->ln1.mean = activations->ln1_mean + q * n;
     block->ln1.rstd = activations->ln1_rstd + q * n;
-    block->qkv = linear(model, parameters->qkv_weight, parameters->qkv_bias, i, 3 * c, c);
+    block->qkv = linear(model, parameters->qkv_weight, parameters->qkv_bias, i, 3 * a, c);
     block->qkv.in = block->ln1.out;
-    block->qkv.out = at(model, activations->qkv, q * 3 * n * c);
+    block->qkv.out = at(model, activations->qkv, q * 3 * n * a);
     block->qkv.dout = activations->dqkv;
     block->qkv.din = activations->dbranch;
     block->attention = attention_args(model, q);
     block->projection =
-        linear(model, parameters->projection_weight, parameters->projection_bias, i, c, c);
+        linear(model, parameters->projection_weight, parameters->projection_bias, i, c, a);
     block->projection.in = block->attention.out;
     block->projection.out = activations->branch;
     block->projection.dout = activations->dstream;
@@ -129,23 +130,24 @@ static void mlp_half(struct block *block, struct gpt2 *model, int64_t i)
 {
     const struct parameters *parameters = &model->value;
     const struct activations *activations = &model->act;
-    int64_t n = model->model.b * model->model.t, c = model->config.channels, q = place(model, i);
+    int64_t n = model->model.b * model->model.t, c = model->config.channels, wide = 4 * model->own,
+            q = place(model, i);
     block->ln2 = layernorm(model, parameters->ln2_weight, parameters->ln2_bias, i);
     block->ln2.in = at(model, activations->middle, q * n * c);
     block->ln2.out = at(model, activations->ln2, q * n * c);
     block->ln2.mean = activations->ln2_mean + q * n;
     block->ln2.rstd = activations->ln2_rstd + q * n;
-    block->up = linear(model, parameters->up_weight, parameters->up_bias, i, 4 * c, c);
+    block->up = linear(model, parameters->up_weight, parameters->up_bias, i, wide, c);
     block->up.in = block->ln2.out;
-    block->up.out = at(model, activations->up, q * 4 * n * c);
+    block->up.out = at(model, activations->up, q * wide * n);
     block->up.dout = activations->dwide;
     block->up.din = activations->dbranch;
     block->gelu = (struct lt_gelu){.in = block->up.out,
-                                   .out = at(model, activations->gelu, q * 4 * n * c),
+                                   .out = at(model, activations->gelu, q * wide * n),
                                    .dout = activations->dwide,
                                    .din = activations->dwide,
-                                   .count = 4 * n * c};
-    block->down = linear(model, parameters->down_weight, parameters->down_bias, i, c, 4 * c);
+                                   .count = wide * n};
+    block->down = linear(model, parameters->down_weight, parameters->down_bias, i, c, wide);
     block->down.in = block->gelu.out;
     block->down.out = activations->branch;
     block->down.dout = activations->dstream;
@@ -158,6 +160,27 @@ static struct block block_of(struct gpt2 *model, int64_t i)
     attention_half(&block, model, i);
     mlp_half(&block, model, i);
     return block;
+}
+
+/* ---- parts of layers ---------------------------------------------------------------------------- */
+
+/* Ranks that divide the layers have each multiplied a part of the inner dimension. */
+static void sum_parts(const struct gpt2 *model, const struct lt_context *context, void *data)
+{
+    const struct lt_tensor_group *group = context->tensor;
+    int64_t count = model->model.b * model->model.t * model->config.channels;
+    if (model->stage.ranks > 1)
+        group->sum(group->arg, model->mode.dtype, data, (size_t)count);
+}
+
+/* A linear layer whose inputs are divided: the bias is added once. */
+static void divided_forward(const struct gpt2 *model, const struct lt_context *context,
+                            struct lt_matmul args)
+{
+    if (model->stage.rank > 0)
+        args.bias = NULL;
+    OP(context, MATMUL_FORWARD, matmul_forward, args);
+    sum_parts(model, context, args.out);
 }
 
 /* ---- forward ---------------------------------------------------------------------------------- */
@@ -174,7 +197,7 @@ static void block_forward(struct gpt2 *model, const struct lt_context *context, 
     OP(context, LAYERNORM_FORWARD, layernorm_forward, block.ln1);
     OP(context, MATMUL_FORWARD, matmul_forward, block.qkv);
     OP(context, ATTENTION_FORWARD, attention_forward, block.attention);
-    OP(context, MATMUL_FORWARD, matmul_forward, block.projection);
+    divided_forward(model, context, block.projection);
     OP(context, RESIDUAL_FORWARD, residual_forward, residual);
     OP(context, LAYERNORM_FORWARD, layernorm_forward, block.ln2);
     OP(context, MATMUL_FORWARD, matmul_forward, block.up);
@@ -184,7 +207,7 @@ static void block_forward(struct gpt2 *model, const struct lt_context *context, 
     residual.a = block.ln2.in;
     residual.b = block.down.out;
     residual.out = at(model, model->act.stream, (i + 1) * count);
-    OP(context, MATMUL_FORWARD, matmul_forward, block.down);
+    divided_forward(model, context, block.down);
     OP(context, RESIDUAL_FORWARD, residual_forward, residual);
 }
 
@@ -205,7 +228,7 @@ static struct lt_layernorm final_layernorm(struct gpt2 *model)
 static struct lt_matmul head_of(struct gpt2 *model)
 {
     struct lt_matmul head = linear(model, model->value.word, model->value.word, 0,
-                                   model->model.vocab, model->config.channels);
+                                   model->config.vocab, model->config.channels);
     if (model->copy) {
         head.weight = model->copy_shadow ? (const void *)model->copy_shadow : model->copy;
         head.dweight = model->copy_grad;
@@ -218,7 +241,7 @@ static struct lt_matmul head_of(struct gpt2 *model)
     return head;
 }
 
-static struct lt_embedding embedding_of(struct gpt2 *model, const struct lt_batch *batch)
+static struct lt_embedding embedding_of(const struct gpt2 *model, const struct lt_batch *batch)
 {
     return (struct lt_embedding){.out = model->act.stream,
                                  .word = weight(model, model->value.word, 0),
@@ -230,7 +253,23 @@ static struct lt_embedding embedding_of(struct gpt2 *model, const struct lt_batc
                                  .b = model->model.b,
                                  .t = model->model.t,
                                  .c = model->config.channels,
-                                 .v = model->model.vocab};
+                                 .v = model->config.vocab};
+}
+
+static struct lt_embedding_part part_of(const struct gpt2 *model, const struct lt_embedding *whole)
+{
+    return (struct lt_embedding_part){.out = whole->out,
+                                      .word = whole->word,
+                                      .position = whole->position,
+                                      .tokens = whole->tokens,
+                                      .dout = whole->dout,
+                                      .dword = whole->dword,
+                                      .dposition = whole->dposition,
+                                      .b = whole->b,
+                                      .t = whole->t,
+                                      .c = whole->c,
+                                      .v = whole->v,
+                                      .first = lt_gpt2_first_word(model)};
 }
 
 /* The caller's context with the type that the model's memory was made for. */
@@ -239,6 +278,28 @@ static struct lt_context own_context(const struct gpt2 *model, const struct lt_c
     struct lt_context own = *context;
     own.dtype = model->mode.dtype;
     return own;
+}
+
+/* The classifier of ranks that have a part of the vocabulary each. */
+static void classify_part(const struct gpt2 *gpt2, const struct lt_context *context,
+                          const struct lt_classifier *whole)
+{
+    const struct lt_tensor_group *group = context->tensor;
+    float *all = gpt2->act.stats + 3 * whole->rows; /* behind this rank's */
+    struct lt_classifier_part part = {.logits = whole->logits,
+                                      .losses = whole->losses,
+                                      .stats = gpt2->act.stats,
+                                      .targets = whole->targets,
+                                      .rows = whole->rows,
+                                      .v = whole->v,
+                                      .first = lt_gpt2_first_word(gpt2),
+                                      .ranks = group->ranks,
+                                      .scale = whole->scale,
+                                      .backward = whole->backward};
+    OP(context, CLASSIFIER_PART, classifier_part, part);
+    group->gather(group->arg, part.stats, all, (size_t)(3 * part.rows));
+    part.stats = all;
+    OP(context, CLASSIFIER_JOIN, classifier_join, part);
 }
 
 /* Final layernorm, LM head, and the classifier, which leaves the gradient of the logits in their
@@ -253,14 +314,33 @@ static double answer(struct gpt2 *gpt2, const struct lt_context *context,
                                        .losses = gpt2->act.losses,
                                        .targets = batch->targets,
                                        .rows = n,
-                                       .v = gpt2->model.vocab,
+                                       .v = gpt2->config.vocab,
                                        .scale = 1.0f / (float)(n * parts),
                                        .backward = !context->evaluation};
     lt_model_use(context, 0);
     OP(context, LAYERNORM_FORWARD, layernorm_forward, last);
     OP(context, MATMUL_FORWARD, matmul_forward, head);
-    OP(context, CLASSIFIER, classifier, classifier);
+    if (gpt2->stage.ranks > 1)
+        classify_part(gpt2, context, &classifier);
+    else
+        OP(context, CLASSIFIER, classifier, classifier);
     return lt_mean_loss(gpt2->act.losses, n);
+}
+
+/* The embedding, of which each of several ranks has a part; rank 0 adds the positions. */
+static void embed(const struct gpt2 *gpt2, const struct lt_context *context,
+                  const struct lt_batch *batch)
+{
+    struct lt_embedding embedding = embedding_of(gpt2, batch);
+    if (gpt2->stage.ranks == 1) {
+        OP(context, EMBEDDING_FORWARD, embedding_forward, embedding);
+        return;
+    }
+    struct lt_embedding_part part = part_of(gpt2, &embedding);
+    if (gpt2->stage.rank > 0)
+        part.position = NULL;
+    OP(context, EMBEDDING_PART_FORWARD, embedding_part_forward, part);
+    sum_parts(gpt2, context, part.out);
 }
 
 /* Embedding, blocks, and the answer, or those of them that this stage has. */
@@ -269,10 +349,9 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
     struct lt_context own = own_context(gpt2, context);
-    struct lt_embedding embedding = embedding_of(gpt2, batch);
     lt_model_use(&own, 0);
     if (gpt2->stage.embeds)
-        OP(&own, EMBEDDING_FORWARD, embedding_forward, embedding);
+        embed(gpt2, &own, batch);
     for (int64_t i = 0; i < gpt2->config.layers; i++) {
         lt_model_use(&own, i + 1);
         block_forward(gpt2, &own, i);
@@ -312,10 +391,12 @@ static void block_backward(struct gpt2 *model, const struct lt_context *context,
     linear_backward(model, context, block.down, accumulate);
     OP(context, GELU_BACKWARD, gelu_backward, block.gelu);
     linear_backward(model, context, block.up, accumulate);
+    sum_parts(model, context, block.up.din);
     layernorm_backward(model, context, block.ln2);
     linear_backward(model, context, block.projection, accumulate);
     OP(context, ATTENTION_BACKWARD, attention_backward, block.attention);
     linear_backward(model, context, block.qkv, accumulate);
+    sum_parts(model, context, block.qkv.din);
     layernorm_backward(model, context, block.ln1);
 }
 
@@ -350,6 +431,7 @@ static void answer_backward(struct gpt2 *gpt2, const struct lt_context *context,
          words(gpt2, gpt2->model.b * gpt2->model.t * gpt2->config.channels));
     head.accumulate = !first;
     OP(context, MATMUL_BACKWARD, matmul_backward, head);
+    sum_parts(gpt2, context, head.din);
     layernorm_backward(gpt2, context, final_layernorm(gpt2));
 }
 
@@ -358,11 +440,15 @@ static void embed_backward(struct gpt2 *gpt2, const struct lt_context *context,
 {
     struct lt_embedding embedding = embedding_of(gpt2, batch);
     int64_t c = gpt2->config.channels;
-    OP(context, EMBEDDING_BACKWARD, embedding_backward, embedding);
+    struct lt_embedding_part part = part_of(gpt2, &embedding);
+    if (gpt2->stage.ranks > 1)
+        OP(context, EMBEDDING_PART_BACKWARD, embedding_part_backward, part);
+    else
+        OP(context, EMBEDDING_BACKWARD, embedding_backward, embedding);
     lt_model_ready(&gpt2->model, context, gpt2->grad.position,
                    (size_t)(gpt2->config.positions * c));
     /* the LM head's product and the look-up have both added to it */
-    lt_model_ready(&gpt2->model, context, gpt2->grad.word, (size_t)(gpt2->model.vocab * c));
+    lt_model_ready(&gpt2->model, context, gpt2->grad.word, (size_t)(gpt2->config.vocab * c));
 }
 
 /* The first micro-step overwrites the weights' gradients, so only those that are always added to

@@ -28,11 +28,14 @@ struct lt_gpt2_mode {
 };
 
 /* Which part of the model a rank has: blocks [first, first + layers), the embedding, the head with
- * the last layernorm and the loss; and how many micro-batches' activations are kept. */
+ * the last layernorm and the loss; how many micro-batches' activations are kept. Of `ranks` ranks
+ * that divide the layers, number `rank` has its share of the heads, of the rows of the MLP's first
+ * matrix and columns of its second one, and of the vocabulary; ranks divides heads. */
 struct lt_gpt2_stage {
     int64_t first, layers;
     int embeds, answers;
     int in_flight;
+    int rank, ranks;
 };
 
 /* The FLOPs of one optimizer update in closed form, in three conventions (docs/engine.md has the

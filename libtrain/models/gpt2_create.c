@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libtrain/base/share.h"
 #include "libtrain/models/gpt2_layout.h"
 #include "libtrain/ops/random.h"
 
@@ -45,53 +46,73 @@ static int check(const struct lt_gpt2_config *config, int64_t b, int64_t t, stru
 struct lt_gpt2_stage lt_gpt2_whole(const struct lt_gpt2_config *config)
 {
     return (struct lt_gpt2_stage){
-        .layers = config->layers, .embeds = 1, .answers = 1, .in_flight = 1};
+        .layers = config->layers, .embeds = 1, .answers = 1, .in_flight = 1, .ranks = 1};
 }
 
-/* Normal values, or a constant where the deviation is 0; from element number `before` of the whole
- * model's tensor on. */
-static void fill(float *values, int64_t count, float deviation, float constant, uint64_t key,
-                 int64_t before)
+/* One tensor while it is filled: normal values, or a constant where the deviation is 0. */
+struct filling {
+    float *values;
+    size_t first; /* of the tensor in the whole model */
+    float deviation, constant;
+    uint64_t key;
+};
+
+/* Every element has the value that the whole model has there. */
+static void fill(void *arg, size_t from, size_t to, size_t count)
 {
-    if (deviation > 0) {
-        lt_random_fill_from(values, count, deviation, key, before);
+    const struct filling *filling = arg;
+    float *values = filling->values + from;
+    if (filling->deviation > 0) {
+        lt_random_fill_from(values, (int64_t)count, filling->deviation, filling->key,
+                            (int64_t)(to - filling->first));
         return;
     }
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++)
-        values[i] = constant;
-}
-
-/* Elements of each tensor that belong to stages before this one; those that only the ends of the
- * pipeline have are there once. */
-static void elements_before(const struct gpt2 *model, int64_t *before)
-{
-    int64_t l = model->stage.first, c = model->config.channels, v = model->config.vocab,
-            p = model->config.positions, e = 0, f = 0;
-#define BEFORE(name, repeat, rows, columns, ...) *before++ = (repeat) * (rows) * (columns);
-    MATRICES(BEFORE)
-    VECTORS(BEFORE)
-#undef BEFORE
+    for (int64_t i = 0; i < (int64_t)count; i++)
+        values[i] = filling->constant;
 }
 
 /* Initial values of all tensors, each from its own stream of random numbers. */
 static void initialise(struct gpt2 *model, uint64_t seed)
 {
-    int64_t l = model->config.layers, c = model->config.channels, v = model->config.vocab,
-            p = model->config.positions, e = model->stage.embeds, f = model->stage.answers;
-    float residual = 1.0f / sqrtf(2.0f * (float)model->all_layers);
-    int64_t before[LT_WEIGHT_CAP];
-    uint64_t tensor = 0;
-    elements_before(model, before);
+    float residual = 1.0f / sqrtf(2.0f * (float)model->whole.layers);
+    struct lt_parameters whole, *own = &model->model.parameters;
+    struct lt_slice slice = lt_gpt2_stage_ops.whole(&model->model, &whole);
+    static const struct {
+        float deviation, constant;
+        int shrinks;
+    } initial[] = {
+#define VALUE(name, repeat, rows, columns, role, deviation, constant, shrinks) \
+    {(deviation), (constant), (shrinks)},
+        MATRICES(VALUE) VECTORS(VALUE)
+#undef VALUE
+    };
+    for (int i = 0; i < own->weights; i++) {
+        struct filling filling = {.values = own->value,
+                                  .first = whole.weight[i].first,
+                                  .deviation = initial[i].deviation,
+                                  .constant = initial[i].constant,
+                                  .key = lt_random_bits(seed, (uint64_t)i)};
+        if (initial[i].shrinks)
+            filling.deviation *= residual;
+        lt_slice_runs(&own->weight[i], &whole.weight[i], own->groups[i], &slice, fill, &filling);
+    }
     if (model->copy)
-        fill(model->copy, v * c, 0.02f, 0, lt_random_bits(seed, 0), 0);
-#define FILL(name, repeat, rows, columns, role, deviation, constant) \
-    fill(model->value.name, (repeat) * (rows) * (columns), (deviation), (constant), \
-         lt_random_bits(seed, tensor), before[tensor]); \
-    tensor++;
-    MATRICES(FILL)
-    VECTORS(FILL)
-#undef FILL
+        lt_random_fill_from(model->copy, model->config.vocab * model->config.channels, 0.02f,
+                            lt_random_bits(seed, 0),
+                            lt_gpt2_first_word(model) * model->config.channels);
+}
+
+int64_t lt_gpt2_first_word(const struct gpt2 *model)
+{
+    return (int64_t)lt_share((size_t)model->whole.vocab, model->stage.ranks, model->stage.rank);
+}
+
+static int64_t words_of(const struct lt_gpt2_config *config, const struct lt_gpt2_stage *stage)
+{
+    size_t all = (size_t)config->vocab;
+    return (int64_t)(lt_share(all, stage->ranks, stage->rank + 1) -
+                     lt_share(all, stage->ranks, stage->rank));
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------------ */
@@ -104,7 +125,8 @@ static size_t parameter_table(struct lt_tensor *table, const struct gpt2 *model,
                               struct parameters *at)
 {
     size_t l = (size_t)model->config.layers, c = (size_t)model->config.channels,
-           v = (size_t)model->config.vocab, p = (size_t)model->config.positions;
+           w = (size_t)model->config.vocab, p = (size_t)model->config.positions,
+           a = (size_t)model->own;
     size_t e = (size_t)model->stage.embeds, f = (size_t)model->stage.answers;
     const struct lt_tensor rows[] = {
 #define ROW(n, repeat, rows, columns, ...) \
@@ -124,13 +146,14 @@ static size_t activation_table(struct lt_tensor *table, const struct gpt2 *model
                                struct activations *at)
 {
     const struct lt_gpt2_config *config = &model->config;
-    size_t l = (size_t)config->layers, c = (size_t)config->channels, v = (size_t)config->vocab,
-           h = (size_t)config->heads, f = (size_t)model->stage.answers;
+    size_t l = (size_t)config->layers, c = (size_t)config->channels, w = (size_t)config->vocab,
+           h = (size_t)config->heads, f = (size_t)model->stage.answers, a = (size_t)model->own,
+           s = model->stage.ranks > 1 ? f * (size_t)(model->stage.ranks + 1) : 0;
     size_t b = (size_t)model->model.b, t = (size_t)model->model.t, n = b * t,
            k = model->mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l;
     size_t slots = (size_t)model->slots,
-           scratch_floats = lt_attention_scratch(model->mode.dtype, model->model.t,
-                                                 config->channels / config->heads);
+           scratch_floats =
+               lt_attention_scratch(model->mode.dtype, model->model.t, (int64_t)(a / h));
     size_t size = lt_dtype_bytes(model->mode.dtype);
 #define COUNT_E(count) (((count)*size + sizeof(float) - 1) / sizeof(float))
 #define COUNT_F(count) (count)
@@ -225,12 +248,18 @@ static int allocate(struct gpt2 *model)
     return rc ? rc : allocate_activations(model);
 }
 
+enum weight {
+#define INDEX(name, ...) WEIGHT_##name,
+    MATRICES(INDEX) VECTORS(INDEX)
+#undef INDEX
+};
+
 void lt_gpt2_stage_parameters(const struct lt_gpt2_config *config,
                               const struct lt_gpt2_stage *stage, struct lt_parameters *out)
 {
-    int64_t l = stage->layers, c = config->channels, v = config->vocab, p = config->positions,
-            e = stage->embeds, f = stage->answers;
-    *out = (struct lt_parameters){.matrix = (uint64_t)(12 * l * c * c + f * v * c)};
+    int64_t l = stage->layers, c = config->channels, p = config->positions, e = stage->embeds,
+            f = stage->answers, a = c / stage->ranks, w = words_of(config, stage);
+    *out = (struct lt_parameters){.matrix = (uint64_t)(12 * l * c * a + f * w * c)};
 #define ADD(name, repeat_, rows_, columns_, role_, ...) \
     lt_parameters_add(out, \
                       (struct lt_weight){.repeat = (repeat_), \
@@ -241,6 +270,18 @@ void lt_gpt2_stage_parameters(const struct lt_gpt2_config *config,
     MATRICES(ADD)
     VECTORS(ADD)
 #undef ADD
+    for (int i = 0; i < out->weights; i++) /* rank 0 counts what all have */
+        out->copied[i] = stage->rank > 0;
+#define DIVIDED(name) out->copied[WEIGHT_##name] = 0;
+    DIVIDED(word)
+    DIVIDED(qkv_weight)
+    DIVIDED(projection_weight)
+    DIVIDED(up_weight)
+    DIVIDED(down_weight)
+    DIVIDED(qkv_bias)
+    DIVIDED(up_bias)
+#undef DIVIDED
+    out->groups[WEIGHT_qkv_weight] = out->groups[WEIGHT_qkv_bias] = 3;
 }
 
 void lt_gpt2_parameters(const struct lt_gpt2_config *config, struct lt_parameters *out)
@@ -252,14 +293,14 @@ void lt_gpt2_parameters(const struct lt_gpt2_config *config, struct lt_parameter
 /* What training, optimizer and checkpoints need to know of the model. */
 static void describe(struct gpt2 *model)
 {
-    const struct lt_gpt2_config *config = &model->config;
+    const struct lt_gpt2_config *config = &model->whole;
     struct lt_parameters *parameters = &model->model.parameters;
     lt_gpt2_stage_parameters(config, &model->stage, parameters);
     parameters->value = model->value_arena.base;
     parameters->grad = model->grad_arena.base;
     parameters->shadow = (uint16_t *)(void *)model->shadow_arena.base;
-    int64_t shape[LT_SHAPE_CAP] = {model->all_layers, config->channels, config->heads,
-                                   config->vocab, config->positions};
+    int64_t shape[LT_SHAPE_CAP] = {config->layers, config->channels, config->heads, config->vocab,
+                                   config->positions};
     for (int i = 0; i < LT_SHAPE_CAP; i++)
         model->model.shape[i] = shape[i];
 }
@@ -283,13 +324,16 @@ int lt_gpt2_create_stage(struct lt_model **out, const struct lt_gpt2_config *con
     if (!model)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", config->name);
     model->model = (struct lt_model){.ops = &lt_gpt2_ops, .b = b, .t = t, .vocab = config->vocab};
-    model->config = *config;
+    model->whole = *config;
+    if (config->positions < t)
+        model->whole.positions = t;
+    model->config = model->whole;
     model->config.layers = stage->layers;
-    model->all_layers = config->layers;
+    model->config.heads = config->heads / stage->ranks;
+    model->config.vocab = words_of(config, stage);
+    model->own = config->channels / stage->ranks;
     model->stage = *stage;
     model->mode = mode;
-    if (model->config.positions < t)
-        model->config.positions = t;
     model->slots = lt_threads();
     rc = allocate(model);
     if (rc) {

@@ -2,6 +2,7 @@
  *
  * What a GPT-2 holds, in closed form: docs/engine.md derives it.
  */
+#include "libtrain/base/share.h"
 #include "libtrain/models/gpt2.h"
 
 void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mode mode,
@@ -13,8 +14,12 @@ void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mo
     uint64_t v = (uint64_t)config->vocab,
              positions = (uint64_t)(config->positions < t ? t : config->positions);
     uint64_t n = (uint64_t)(b * t), flights = (uint64_t)stage->in_flight,
-             copy = f && !e ? v * c : 0,
-             parameters = e * (v * c + positions * c) + l * (12 * c * c + 13 * c) + f * 2 * c;
+             ranks = (uint64_t)stage->ranks, a = c / ranks, s = ranks > 1 ? f * (ranks + 1) : 0;
+    uint64_t w = lt_share(v, stage->ranks, stage->rank + 1) -
+                 lt_share(v, stage->ranks, stage->rank),
+             copy = f && !e ? w * c : 0;
+    uint64_t parameters =
+        e * (w * c + positions * c) + l * (12 * a * c + 6 * c + 7 * a) + f * 2 * c;
     uint64_t kept = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l,
              element = lt_dtype_bytes(mode.dtype);
     parameters += copy;
@@ -22,9 +27,9 @@ void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mo
     out->tag[LT_MEMORY_PARAMETERS] = (mode.dtype == LT_DTYPE_FP32 ? 4 : 4 + element) * parameters;
     out->tag[LT_MEMORY_GRADIENTS] = 4 * parameters;
     out->tag[LT_MEMORY_ACTIVATIONS] =
-        flights * (element * (n * c * (l + 1 + 15 * kept + f) + f * n * v) +
-                   4 * (n * (4 * kept + 3 * f) + kept * n * h)) +
-        element * n * c * 10;
+        flights * (element * (n * c * (l + 1 + 3 * kept + f) + n * a * 12 * kept + f * n * w) +
+                   4 * (n * (4 * kept + 3 * f) + kept * n * h / ranks)) +
+        element * n * (3 * c + 7 * a) + 4 * s * 3 * n;
     out->tag[LT_MEMORY_WORKSPACE] =
         4 * (uint64_t)threads *
         lt_attention_scratch(mode.dtype, t, config->channels / config->heads);

@@ -55,13 +55,11 @@ static void tied_changed(struct lt_model *model)
                       gpt2->config.vocab * gpt2->config.channels);
 }
 
-static int64_t whole(const struct lt_model *model, struct lt_parameters *out)
+static struct lt_slice whole(const struct lt_model *model, struct lt_parameters *out)
 {
     const struct gpt2 *gpt2 = (const struct gpt2 *)model;
-    struct lt_gpt2_config config = gpt2->config;
-    config.layers = gpt2->all_layers;
-    lt_gpt2_parameters(&config, out);
-    return gpt2->stage.first;
+    lt_gpt2_parameters(&gpt2->whole, out);
+    return (struct lt_slice){gpt2->stage.first, gpt2->stage.rank, gpt2->stage.ranks};
 }
 
 const struct lt_stage_ops lt_gpt2_stage_ops = {.select = select_slot,

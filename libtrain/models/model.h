@@ -12,6 +12,7 @@
 
 #include "libtrain/base/arena.h"
 #include "libtrain/loader/batch.h"
+#include "libtrain/models/slice.h"
 #include "libtrain/ops/ops.h"
 #include "tacho_error.h"
 
@@ -27,9 +28,13 @@ struct lt_parameters {
     size_t count, decayed;
     uint64_t trainable; /* without padding */
     uint64_t matrix;    /* parameters of GEMMs, LM head included, look-ups not */
-    /* The tensors, in the order of the arrays; none: all is one vector. */
-    struct lt_weight weight[LT_WEIGHT_CAP];
+    /* The tensors, in the order of the arrays; none: all is one vector. */ struct lt_weight
+        weight[LT_WEIGHT_CAP];
     int weights;
+    /* Where ranks have parts of matrices: of how many groups of its rows, or of a vector's columns,
+     * a tensor has a part each (query, key, value: 3); 0: of all of them together. copied: another
+     * rank has the tensor too, and counts it in the norm of the gradient. */
+    uint8_t groups[LT_WEIGHT_CAP], copied[LT_WEIGHT_CAP];
 };
 
 /* Appends a tensor behind the last one, as an arena places it: `count` grows by its padded size,
@@ -57,13 +62,24 @@ enum lt_recompute { LT_RECOMPUTE_MAP(LT_ENUM_RECOMPUTE) LT_RECOMPUTE_COUNT };
 
 struct lt_model;
 
+/* The ranks that have parts of the same layers (Shoeybi et al. 2019); rank 0 adds the biases of
+ * sums. sum: data[count] of the given type becomes the sum over the ranks, the same bits on all of
+ * them. gather: count floats of each, in the order of ranks. */
+struct lt_tensor_group {
+    int rank, ranks;
+    void (*sum)(void *arg, enum lt_dtype dtype, void *data, size_t count);
+    void (*gather)(void *arg, const float *mine, float *all, size_t count);
+    void *arg;
+};
+
 /* What one stage of a pipeline hands to the next: the input and the output of its blocks in the
  * selected slot, and the gradient of its output, which backward turns into that of its input. */
 enum lt_boundary { LT_BOUNDARY_INPUT, LT_BOUNDARY_OUTPUT, LT_BOUNDARY_GRADIENT };
 
-/* A model that is one stage. Its forward reads INPUT unless it is the first stage, and returns 0
- * unless it is the last; its backward reads GRADIENT unless it is the last. Activations of as many
- * micro-batches as were asked for when it was made are kept in slots. */
+/* A model that is a part of one: a stage of a pipeline, a part of its layers. Its forward reads
+ * INPUT unless it is the first stage, and returns 0 unless it is the last; its backward reads
+ * GRADIENT unless it is the last. Activations of as many micro-batches as were asked for when it
+ * was made are kept in slots. */
 struct lt_stage_ops {
     void (*select)(struct lt_model *model, int slot);
     size_t (*boundary_bytes)(const struct lt_model *model);
@@ -74,9 +90,9 @@ struct lt_stage_ops {
     float *(*tied)(const struct lt_model *model, size_t *count);
     float *(*tied_gradient)(const struct lt_model *model, size_t *count);
     void (*tied_changed)(struct lt_model *model); /* the values were written */
-    /* The layout of the undivided model's parameters, whose tensors are in the same order; and the
-     * block of it with which this stage begins. */
-    int64_t (*whole)(const struct lt_model *model, struct lt_parameters *out);
+    /* The layout of the undivided model's parameters, whose tensors are in the same order and of
+     * which the tied one is the first; and where this rank's lie in it. */
+    struct lt_slice (*whole)(const struct lt_model *model, struct lt_parameters *out);
 };
 
 struct lt_model_ops {

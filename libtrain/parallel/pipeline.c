@@ -43,10 +43,11 @@ static int is_last(const struct lt_pipeline *pipeline)
     return pipeline->layout.stage == pipeline->layout.pp - 1;
 }
 
-/* The rank of the same replica in another stage. */
+/* The rank of the same replica and part in another stage. */
 static int rank_of(const struct lt_pipeline *pipeline, int stage)
 {
-    return stage * pipeline->layout.dp + pipeline->layout.replica;
+    const struct lt_layout *layout = &pipeline->layout;
+    return lt_layout_rank(layout, stage, layout->replica, layout->part);
 }
 
 /* ---- messages ----------------------------------------------------------------------------------- */

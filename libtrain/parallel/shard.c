@@ -319,6 +319,8 @@ void lt_shard_squares(const struct lt_shard *shard, const struct lt_context *con
 {
     for (size_t i = 0; i < shard->pieces; i++) {
         const struct lt_piece *piece = &shard->piece[i];
+        if (piece->copied)
+            continue;
         lt_op(context, LT_OP_NORM,
               &(union lt_args){
                   .norm = {.x = piece->grad, .count = (int64_t)piece->count, .exact = sum}});
@@ -394,7 +396,7 @@ struct lt_shard_sent lt_shard_sent(const struct lt_shard *shard, struct lt_shard
 
 /* ---- creation ------------------------------------------------------------------------------------- */
 
-static void add_piece(struct lt_shard *shard, size_t first, size_t count, size_t at)
+static void add_piece(struct lt_shard *shard, size_t first, size_t count, size_t at, int copied)
 {
     const struct lt_parameters *parameters = shard->parameters;
     struct lt_piece *piece = &shard->piece[shard->pieces++];
@@ -403,28 +405,45 @@ static void add_piece(struct lt_shard *shard, size_t first, size_t count, size_t
                                .at = at,
                                .first = first,
                                .count = count,
-                               .decays = first < parameters->decayed};
+                               .decays = first < parameters->decayed,
+                               .copied = copied};
     if (shard->value)
         piece->value = shard->value + at;
     if (shard->grad)
         piece->grad = shard->grad + at;
 }
 
-/* The parts of the unit's extents that lie in this rank's chunk, cut where weight decay ends. */
+/* Where the tensor ends that an element belongs to, and whether it is a copy. */
+static size_t tensor_end(const struct lt_parameters *parameters, size_t element, int *copied)
+{
+    *copied = 0;
+    for (int i = 0; i < parameters->weights; i++) {
+        const struct lt_weight *weight = &parameters->weight[i];
+        size_t end = weight->first + (size_t)(weight->repeat * weight->rows * weight->columns);
+        *copied = parameters->copied[i];
+        if (element < end)
+            return end;
+    }
+    return parameters->count;
+}
+
+/* The parts of the unit's extents that lie in this rank's chunk, one or more for each tensor. */
 static void cut_unit(struct lt_shard *shard, const struct lt_unit *unit)
 {
-    size_t packed = 0, own_end = unit->own_first + unit->own_count,
-           decayed = shard->parameters->decayed;
+    size_t packed = 0, own_end = unit->own_first + unit->own_count;
+    int copied;
     for (size_t i = 0; i < unit->all.extents; i++) {
         const struct lt_extent *extent = &unit->all.extent[i];
         size_t low = packed > unit->own_first ? packed : unit->own_first,
                high = packed + extent->count < own_end ? packed + extent->count : own_end;
         size_t first = extent->first + (low - packed), end = extent->first + (high - packed);
         while (low < high && first < end) {
-            size_t stop = first < decayed && decayed < end ? decayed : end;
+            size_t stop = tensor_end(shard->parameters, first, &copied);
+            stop = stop < end ? stop : end;
             add_piece(shard, first, stop - first,
                       unit->shard + (low - unit->own_first) + (first - extent->first) -
-                          (low - packed));
+                          (low - packed),
+                      copied);
             first = stop;
         }
         packed += extent->count;
@@ -433,7 +452,7 @@ static void cut_unit(struct lt_shard *shard, const struct lt_unit *unit)
 
 static int cut(struct lt_shard *shard)
 {
-    size_t most = 4 * shard->units.places + 4;
+    size_t most = shard->units.places + LT_WEIGHT_CAP * (size_t)shard->units.count;
     shard->piece = calloc(most, sizeof *shard->piece);
     shard->first_piece = calloc((size_t)shard->units.count + 1, sizeof *shard->first_piece);
     if (!shard->piece || !shard->first_piece)

@@ -54,7 +54,7 @@ struct lt_piece {
     size_t at;    /* first element in the shard */
     size_t first; /* first element in the flat arrays */
     size_t count;
-    int decays;
+    int decays, copied; /* copied: another rank counts it in the norm */
 };
 
 struct lt_shard;

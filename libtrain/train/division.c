@@ -10,6 +10,7 @@
 
 #include "libtrain/base/fail.h"
 
+#define PARTS 1048576u /* communicators of ranks that divide layers, by the lowest of them */
 static int check(const struct lt_division_config *config, const struct lt_optimizer_config *kind,
                  const struct lt_model *model, struct tacho_error *err)
 {
@@ -24,9 +25,9 @@ static int check(const struct lt_division_config *config, const struct lt_optimi
     if (config->shard.stage == 3 && !model->ops->tells_use)
         return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
                           "--zero 3: %s does not say when it uses its parameters", name);
-    if (config->layout.pp > 1 && !model->ops->stage)
+    if (config->layout.pp * config->layout.tp > 1 && !model->ops->stage)
         return tacho_fail(err, TACHO_EUSAGE, "use --layout dpN, or a gpt2 model",
-                          "--layout: %s cannot be divided into stages", name);
+                          "--layout: %s cannot be divided", name);
     return 0;
 }
 
@@ -42,14 +43,26 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
     int rc = check(config, optimizer, model, err);
     if (rc)
         return rc;
-    out->replicas = lt_layout_replicas(&config->layout, world, &out->axis);
-    out->config.shard.communicators = 4 * (uint64_t)config->layout.stage;
+    out->replicas = lt_layout_replicas(&config->layout, world, &out->replica_axis);
+    out->parts = lt_layout_parts(&config->layout, world, &out->part_axis);
+    out->config.shard.communicators =
+        4 * (uint64_t)(config->layout.stage * config->layout.tp + config->layout.part);
+    if (config->layout.tp > 1)
+        rc = lt_parts_open(&out->dividers, &out->parts, model->ops->stage->boundary_bytes(model),
+                           PARTS + (uint64_t)out->part_axis.first, trace);
+    if (rc)
+        return lt_no_memory(err);
     rc = lt_shard_create(&out->shard, &out->config.shard, &out->replicas, &model->parameters, trace,
                          err);
     if (rc == 0 && config->layout.pp > 1)
         rc = lt_pipeline_create(&out->pipeline, config->schedule, &config->layout, micro_steps,
                                 world, model, trace, err);
     return rc;
+}
+
+const struct lt_tensor_group *lt_division_tensor(const struct lt_division *division)
+{
+    return division->dividers.group ? &division->dividers.hooks : NULL;
 }
 
 /* One row of the table, unless nothing was to be sent. */
@@ -73,6 +86,11 @@ void lt_division_close(struct lt_division *division)
         add_row(table, "activations", sent.activations, formula.activations);
         add_row(table, "tied embedding", sent.tied, formula.tied);
     }
+    if (table && division->dividers.group)
+        add_row(table, "parts of layers",
+                (struct lt_group_sent){division->parts.bytes, division->parts.messages},
+                division->dividers.formula);
+    lt_parts_close(&division->dividers);
     lt_pipeline_destroy(division->pipeline);
     lt_shard_destroy(division->shard);
     division->pipeline = NULL;
@@ -139,12 +157,12 @@ void lt_division_whole(const struct lt_division *division, int whole)
 
 /* ---- checkpoints ---------------------------------------------------------------------------------- */
 
-/* The arrays of a stage, or of the whole model: values, and the optimizer's. */
+/* The arrays of a part, or of the whole model: values, and the optimizer's. */
 struct arrays {
     struct lt_model model;  /* its parameters say the layout */
     struct lt_arena values; /* empty: the model's own */
     struct lt_optimizer optimizer;
-    int64_t first; /* block of the whole model */
+    struct lt_slice slice; /* of the whole model, of which this is a part */
 };
 
 static float *array_of(const struct arrays *arrays, int index)
@@ -152,22 +170,32 @@ static float *array_of(const struct arrays *arrays, int index)
     return index < 0 ? arrays->model.parameters.value : arrays->optimizer.state[index];
 }
 
-/* Between the tensors of a stage and the same ones of the whole model; arrays are the index-th of
- * each. */
-static void copy_stage(const struct arrays *whole, const struct lt_parameters *stage, int64_t first,
-                       float *own, int index, int to_whole)
+static int is_divided(const struct lt_division *division)
 {
-    float *all = array_of(whole, index);
-    for (int i = 0; i < stage->weights; i++) {
-        const struct lt_weight *mine = &stage->weight[i],
-                               *theirs = &whole->model.parameters.weight[i];
-        size_t size = (size_t)(mine->rows * mine->columns), count = size * (size_t)mine->repeat,
-               skip = theirs->repeat > 1 ? size * (size_t)first : 0;
-        if (to_whole)
-            memcpy(all + theirs->first + skip, own + mine->first, count * sizeof *own);
-        else
-            memcpy(own + mine->first, all + theirs->first + skip, count * sizeof *own);
-    }
+    return division->config.layout.pp * division->config.layout.tp > 1;
+}
+
+struct copying {
+    float *part, *whole;
+    int to_whole;
+};
+
+static void copy_run(void *arg, size_t from, size_t to, size_t count)
+{
+    const struct copying *copying = arg;
+    if (copying->to_whole)
+        memcpy(copying->whole + to, copying->part + from, count * sizeof(float));
+    else
+        memcpy(copying->part + from, copying->whole + to, count * sizeof(float));
+}
+
+/* Between the tensors of a part and the same ones of the whole model. */
+static void copy_part(const struct arrays *whole, const struct lt_parameters *part,
+                      const struct lt_slice *slice, struct copying copying)
+{
+    for (int i = 0; i < part->weights; i++)
+        lt_slice_runs(&part->weight[i], &whole->model.parameters.weight[i], part->groups[i], slice,
+                      copy_run, &copying);
 }
 
 /* Arrays of the undivided model. */
@@ -177,8 +205,8 @@ static int make_whole(struct arrays *out, const struct lt_division *division,
     struct lt_parameters layout;
     float *value = NULL;
     *out = (struct arrays){.model = *division->model};
-    if (division->pipeline) {
-        out->first = division->model->ops->stage->whole(division->model, &layout);
+    if (is_divided(division)) {
+        out->slice = division->model->ops->stage->whole(division->model, &layout);
         struct lt_tensor all = {.name = "whole", .count = layout.count, .slot = &value};
         if (lt_arena_create(&out->values, LT_MEMORY_PARAMETERS, &all, 1))
             return lt_no_memory(err);
@@ -194,50 +222,53 @@ static void free_arrays(struct arrays *arrays)
     lt_optimizer_destroy(&arrays->optimizer);
 }
 
-/* Rank 0 gets the arrays of another stage's first replica, which sends them with their layout. */
-static int receive_stage(const struct lt_group *world, const struct arrays *whole, int from,
-                         struct tacho_error *err)
+/* Rank 0 gets the arrays of another part from its first replica, which sends where they belong. */
+static int receive_part(const struct lt_group *world, const struct arrays *whole, int from,
+                        struct tacho_error *err)
 {
     struct lt_parameters layout;
-    int64_t first;
+    struct lt_slice slice;
     world->exchange(world->arg, -1, NULL, 0, from, &layout, sizeof layout);
-    world->exchange(world->arg, -1, NULL, 0, from, &first, sizeof first);
+    world->exchange(world->arg, -1, NULL, 0, from, &slice, sizeof slice);
     float *own = malloc(layout.count * sizeof *own + 1);
     if (!own)
         return lt_no_memory(err);
     for (int i = -1; i < LT_OPTIMIZER_STATES; i++)
         if (array_of(whole, i)) {
             world->exchange(world->arg, -1, NULL, 0, from, own, layout.count * sizeof *own);
-            copy_stage(whole, &layout, first, own, i, 1);
+            copy_part(whole, &layout, &slice, (struct copying){own, array_of(whole, i), 1});
         }
     free(own);
     return 0;
 }
 
-static void send_stage(const struct lt_group *world, const struct arrays *stage)
+static void send_part(const struct lt_group *world, const struct arrays *part)
 {
-    const struct lt_parameters *layout = &stage->model.parameters;
+    const struct lt_parameters *layout = &part->model.parameters;
     world->exchange(world->arg, 0, layout, sizeof *layout, -1, NULL, 0);
-    world->exchange(world->arg, 0, &stage->first, sizeof stage->first, -1, NULL, 0);
+    world->exchange(world->arg, 0, &part->slice, sizeof part->slice, -1, NULL, 0);
     for (int i = -1; i < LT_OPTIMIZER_STATES; i++)
-        if (array_of(stage, i))
-            world->exchange(world->arg, 0, array_of(stage, i), layout->count * sizeof(float), -1,
+        if (array_of(part, i))
+            world->exchange(world->arg, 0, array_of(part, i), layout->count * sizeof(float), -1,
                             NULL, 0);
 }
 
-/* From the arrays of stages to one file, on rank 0, whose own stage is the first. */
-static int write_stages(const struct lt_division *division, const char *path,
-                        const struct arrays *stage, const struct lt_checkpoint *state,
-                        struct tacho_error *err)
+/* From the arrays of all parts to one file, on rank 0. */
+static int write_parts(const struct lt_division *division, const char *path,
+                       const struct arrays *own, const struct lt_checkpoint *state,
+                       struct tacho_error *err)
 {
+    const struct lt_layout *layout = &division->config.layout;
     const struct lt_group *world = lt_parallel_group(division->parallel);
     struct arrays whole;
-    int rc = make_whole(&whole, division, &stage->optimizer, err);
+    int rc = make_whole(&whole, division, &own->optimizer, err);
     for (int i = -1; rc == 0 && i < LT_OPTIMIZER_STATES; i++)
         if (array_of(&whole, i))
-            copy_stage(&whole, &stage->model.parameters, 0, array_of(stage, i), i, 1);
-    for (int i = 1; rc == 0 && i < division->config.layout.pp; i++)
-        rc = receive_stage(world, &whole, i * division->config.layout.dp, err);
+            copy_part(&whole, &own->model.parameters, &own->slice,
+                      (struct copying){array_of(own, i), array_of(&whole, i), 1});
+    for (int i = 1; rc == 0 && i < layout->pp * layout->tp; i++)
+        rc = receive_part(world, &whole, lt_layout_rank(layout, i / layout->tp, 0, i % layout->tp),
+                          err);
     if (rc == 0)
         rc = lt_checkpoint_write(path, &whole.model, &whole.optimizer, state, err);
     free_arrays(&whole);
@@ -248,32 +279,49 @@ int lt_division_write(const struct lt_division *division, const char *path,
                       const struct lt_optimizer *optimizer, const struct lt_checkpoint *state,
                       struct tacho_error *err)
 {
-    struct arrays stage = {.model = *division->model};
+    struct arrays own = {.model = *division->model};
     struct lt_parameters layout;
     const struct lt_group *world = lt_parallel_group(division->parallel);
     int collects = division->replicas.rank == 0, rc = 0;
     if (collects)
-        rc =
-            lt_optimizer_create(&stage.optimizer, &optimizer->config, &stage.model.parameters, err);
+        rc = lt_optimizer_create(&own.optimizer, &optimizer->config, &own.model.parameters, err);
     rc = lt_parallel_agree(division->parallel, rc, err);
     if (rc)
         goto out;
     lt_division_whole(division, 1);
     for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
         if (optimizer->state[i])
-            lt_shard_collect(division->shard, optimizer->state[i], stage.optimizer.state[i]);
-    if (division->pipeline)
-        stage.first = division->model->ops->stage->whole(division->model, &layout);
-    if (world->rank == 0 && division->pipeline)
-        rc = write_stages(division, path, &stage, state, err);
+            lt_shard_collect(division->shard, optimizer->state[i], own.optimizer.state[i]);
+    if (is_divided(division))
+        own.slice = division->model->ops->stage->whole(division->model, &layout);
+    if (world->rank == 0 && is_divided(division))
+        rc = write_parts(division, path, &own, state, err);
     else if (world->rank == 0)
-        rc = lt_checkpoint_write(path, &stage.model, &stage.optimizer, state, err);
+        rc = lt_checkpoint_write(path, &own.model, &own.optimizer, state, err);
     else if (collects)
-        send_stage(world, &stage);
+        send_part(world, &own);
     lt_division_whole(division, 0);
 out:
-    lt_optimizer_destroy(&stage.optimizer);
+    lt_optimizer_destroy(&own.optimizer);
     return rc;
+}
+
+/* The values of this rank's part of what was read, and of its copy of the tied tensor. */
+static void take_values(const struct lt_division *division, const struct arrays *whole)
+{
+    const struct lt_stage_ops *ops = division->model->ops->stage;
+    const struct lt_parameters *own = &division->model->parameters;
+    const struct lt_weight *first = &whole->model.parameters.weight[0];
+    float *values = whole->model.parameters.value;
+    size_t tied;
+    float *copy = ops->tied(division->model, &tied);
+    copy_part(whole, own, &whole->slice, (struct copying){own->value, values, 0});
+    if (copy)
+        memcpy(copy,
+               values + lt_share((size_t)first->rows, whole->slice.ranks, whole->slice.rank) *
+                            (size_t)first->columns,
+               tied * sizeof *copy);
+    ops->tied_changed(division->model);
 }
 
 /* This rank's part of what was read. */
@@ -281,29 +329,22 @@ static int take(const struct lt_division *division, const struct arrays *whole,
                 struct lt_optimizer *optimizer, struct tacho_error *err)
 {
     const struct lt_parameters *own = &division->model->parameters;
-    size_t tied;
-    float *stage = malloc(own->count * sizeof *stage + 1), *copy;
-    if (!stage)
+    float *part = malloc(own->count * sizeof *part + 1);
+    if (!part)
         return lt_no_memory(err);
-    if (division->pipeline) {
-        const struct lt_stage_ops *ops = division->model->ops->stage;
-        copy_stage(whole, own, whole->first, own->value, -1, 0);
-        copy = ops->tied(division->model, &tied); /* the first tensor of the whole model */
-        if (copy)
-            memcpy(copy, whole->model.parameters.value, tied * sizeof *copy);
-        ops->tied_changed(division->model);
-    }
+    if (is_divided(division))
+        take_values(division, whole);
     for (int i = 0; i < LT_OPTIMIZER_STATES; i++) {
+        float *all = whole->optimizer.state[i];
         if (!optimizer->state[i])
             continue;
-        float *all = whole->optimizer.state[i];
-        if (division->pipeline) {
-            copy_stage(whole, own, whole->first, stage, i, 0);
-            all = stage;
+        if (is_divided(division)) {
+            copy_part(whole, own, &whole->slice, (struct copying){part, all, 0});
+            all = part;
         }
         lt_shard_take(division->shard, all, optimizer->state[i]);
     }
-    free(stage);
+    free(part);
     return 0;
 }
 

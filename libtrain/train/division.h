@@ -2,7 +2,7 @@
  *
  * Private to libtrain: what the training loop does differently where ranks divide the model among
  * them: shards of the optimizer, gradients and parameters (shard.h), stages of a pipeline
- * (pipeline.h), both.
+ * (pipeline.h), parts of layers (parts.h), any of them together.
  *
  * Checkpoints are those of a run with whole arrays: rank 0 writes them, every rank reads them, and
  * for that time the whole arrays are there. So a run can be continued with another layout.
@@ -10,6 +10,7 @@
 #ifndef LT_DIVISION_H
 #define LT_DIVISION_H
 
+#include "libtrain/parallel/parts.h"
 #include "libtrain/parallel/pipeline.h"
 #include "libtrain/parallel/shard.h"
 #include "libtrain/train/checkpoint.h"
@@ -20,7 +21,7 @@ struct lt_sent_row {
     const char *purpose;
     struct lt_group_sent sent, formula;
 };
-#define LT_SENT_ROWS 4
+#define LT_SENT_ROWS 5
 struct lt_sent_table {
     struct lt_sent_row row[LT_SENT_ROWS];
     int rows;
@@ -41,8 +42,9 @@ struct lt_division {
     struct lt_division_config config;
     struct lt_parallel *parallel;
     struct lt_model *model;
-    struct lt_axis axis;
-    struct lt_group replicas;
+    struct lt_axis replica_axis, part_axis;
+    struct lt_group replicas, parts;
+    struct lt_parts dividers; /* opened where layers are divided */
     struct lt_shard *shard;
     struct lt_pipeline *pipeline;
 };
@@ -54,6 +56,8 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
                      struct lt_parallel *parallel, struct lt_model *model,
                      const struct lt_optimizer_config *optimizer, int micro_steps,
                      struct lt_trace *trace, struct tacho_error *err);
+/* What lt_context.tensor is to be. */
+const struct lt_tensor_group *lt_division_tensor(const struct lt_division *division);
 /* Fills config.sent. */
 void lt_division_close(struct lt_division *division);
 

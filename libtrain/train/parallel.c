@@ -192,14 +192,15 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
     int ranks = lt_parallel_ranks(parallel), differs = -1;
     if (ranks == 1)
         return 0;
-    int peers = parallel->config.replicas ? parallel->config.replicas : ranks;
+    int stride = parallel->config.replicas ? parallel->config.stride : 1;
+    int peers = parallel->config.replicas ? parallel->config.replicas * stride : ranks;
     const struct lt_parameters *parameters = parallel->parameters;
     uint64_t mine =
         lt_checkpoint_sum(parameters->value, parameters->count * sizeof *parameters->value);
     uint64_t *all = need(parallel, (size_t)ranks * sizeof *all);
     gather(parallel, &mine, all, sizeof mine);
     for (int i = 1; i < ranks && differs < 0; i++)
-        if (all[i] != all[i / peers * peers])
+        if (all[i] != all[i / peers * peers + i % stride])
             differs = i;
     free(all);
     if (differs < 0)
@@ -208,7 +209,7 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
         err, TACHO_EINTERNAL,
         "give all ranks the same number of OpenMP threads and the same kind of processor",
         "after step %lld the weights of rank %d are not those of rank %d", (long long)step, differs,
-        differs / peers * peers);
+        differs / peers * peers + differs % stride);
     lt_parallel_silence(parallel, err);
     return rc;
 }

@@ -44,9 +44,9 @@ struct lt_parallel_config {
     int own_messages;    /* buckets travel by messages of the engine's own, not by the library's */
     enum lt_all_reduce all_reduce; /* how, if so */
     int overlap;
-    int sharded;   /* gradients travel by shard.h; here only the messages of a step do */
-    int replicas;  /* so many neighbours have the same weights; 0: all ranks */
-    int slow_rank; /* sleeps slow_seconds once in each step, in slow_stage; -1: none does */
+    int sharded;          /* gradients travel by shard.h; here only the messages of a step do */
+    int replicas, stride; /* so many ranks have the same weights, every stride-th; 0: all ranks */
+    int slow_rank;        /* sleeps slow_seconds once in each step, in slow_stage; -1: none does */
     double slow_seconds;
     enum lt_slow_stage slow_stage;
     int slow_link; /* each bucket is sent so many times, at least 1 */

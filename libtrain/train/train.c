@@ -72,21 +72,23 @@ static int stopping(const struct run *run)
     return lt_parallel_ranks(run->parallel) > 1 ? run->news.stop : signalled(run);
 }
 
-/* Stages of the pipeline; copies of the whole model, each of which has its own samples; which one
- * this rank belongs to. */
-static int stages(const struct run *run)
+/* Is the whole model divided among several ranks? Then there are fewer replicas of it than ranks.
+ */
+static const struct lt_layout *divided(const struct run *run)
 {
-    return run->division.pipeline ? run->config->division.layout.pp : 1;
+    const struct lt_layout *layout = &run->config->division.layout;
+    return layout->pp * layout->tp > 1 ? layout : NULL;
 }
 
+/* Copies of the whole model, each of which has its own samples; which one this rank belongs to. */
 static int replicas(const struct run *run)
 {
-    return lt_parallel_ranks(run->parallel) / stages(run);
+    return divided(run) ? divided(run)->dp : lt_parallel_ranks(run->parallel);
 }
 
 static int replica(const struct run *run)
 {
-    return lt_parallel_rank(run->parallel) % replicas(run);
+    return divided(run) ? divided(run)->replica : lt_parallel_rank(run->parallel);
 }
 
 /* ---- one step ------------------------------------------------------------------------------------------------------------ */
@@ -172,7 +174,7 @@ static int piped_steps(struct run *run, double *loss, struct tacho_error *err)
         return rc;
     *loss = lt_pipeline_step(run->division.pipeline, &run->context, run->division.shard,
                              count * replicas(run));
-    send_status(run, *loss * (double)stages(run) / (double)count, 0);
+    send_status(run, *loss * (double)divided(run)->pp / (double)count, 0);
     return 0;
 }
 
@@ -377,14 +379,21 @@ static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made
     return rc;
 }
 
-/* The mean of p->evaluated batches; batch i is number i / ranks of rank i % ranks. */
+/* The mean of p->evaluated batches; batch i is number i / copies of replica i % copies. The last
+ * stage has the losses, and each of those ranks that divide its layers. */
 static void mean_of(const struct run *run, struct lt_progress *progress,
-                    const struct evaluated *all, int64_t share, int64_t ranks)
+                    const struct evaluated *all, int64_t share)
 {
+    const struct lt_layout *layout = divided(run);
+    int64_t copies = replicas(run), stride = share;
     double correct = 0;
+    if (layout) {
+        all += lt_layout_rank(layout, layout->pp - 1, 0, 0) * share;
+        stride *= layout->tp;
+    }
     for (int64_t i = 0; i < progress->evaluated; i++) {
-        progress->loss += all[i % ranks * share + i / ranks].loss;
-        correct += all[i % ranks * share + i / ranks].correct;
+        progress->loss += all[i % copies * stride + i / copies].loss;
+        correct += all[i % copies * stride + i / copies].correct;
     }
     progress->loss /= (double)progress->evaluated;
     progress->accuracy = run->model->ops->correct
@@ -430,7 +439,7 @@ static int evaluate(struct run *run, struct tacho_error *err)
         progress.evaluated = ranks > 1 ? run->config->eval_batches : progress.evaluated;
     }
     if (rc == 0 && progress.evaluated > 0) {
-        mean_of(run, &progress, all + (ranks - copies) * share, share, copies); /* last stage */
+        mean_of(run, &progress, all, share);
         progress.seconds = seconds() - start;
         report_evaluation(run, &progress);
     }
@@ -554,6 +563,7 @@ static int open_optimizer(struct run *run, struct tacho_error *err)
     if (rc == 0 && run->division.shard && config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
         rc = tacho_fail(err, TACHO_EUSAGE, "use --clip-by norm or value",
                         "--clip-by layer: no rank has the gradient of a whole layer");
+    run->context.tensor = run->evaluation.tensor = lt_division_tensor(&run->division);
     if (rc)
         return rc;
     return lt_division_optimizer(&run->division, &run->optimizer, &config->optimizer, err);
