@@ -84,7 +84,13 @@ static int divide(void *arg, const struct lt_layout *layout, int in_flight, stru
                                          .answers = layout->stage == layout->pp - 1,
                                          .in_flight = layout->pp > 1 ? in_flight : 1,
                                          .rank = layout->part,
-                                         .ranks = layout->tp};
+                                         .ranks = layout->tp,
+                                         .sequence = plan->options->sequence};
+    int64_t tokens = plan->shape.batch * plan->shape.seq;
+    if (plan->stage.sequence && tokens % layout->tp)
+        return tacho_fail(err, TACHO_EUSAGE, "choose --batch and --seq so that they do",
+                          "--sequence-parallel: %d ranks do not divide %lld tokens", layout->tp,
+                          (long long)tokens);
     if (plan->shape.heads % layout->tp)
         return tacho_fail(err, TACHO_EUSAGE, "the heads are divided among them",
                           "%s: %d ranks do not divide %lld heads", plan->shape.name, layout->tp,
@@ -122,8 +128,9 @@ static size_t stage_buffers(const struct gpt2_plan *plan)
     int64_t tokens = config->batch * config->seq;
     size_t words =
         (size_t)(config->vocab * config->channels) * sizeof(float) / (size_t)plan->stage.ranks;
-    return lt_pipeline_bytes(boundary_of(plan), plan->stage.embeds ? words : 0,
-                             (int)plan->options->accumulate, tokens);
+    return lt_pipeline_bytes(boundary_of(plan) / (size_t)lt_gpt2_row_ranks(&plan->stage),
+                             plan->stage.embeds ? words : 0, (int)plan->options->accumulate,
+                             tokens);
 }
 
 static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out,

@@ -109,6 +109,8 @@ static const struct row rows[] = {
              "replicas, ranks that divide layers, stages of a pipeline: dp2.tp2.pp2 for 8 ranks "
              "(default: "
              "replicas)"),
+    FLAG_ROW("sequence-parallel", sequence,
+             "ranks that divide layers (tp) divide the tokens between them too"),
     TEXT_ROW("pipeline", "NAME", TEXT, pipeline, "1f1b",
              "order of the passes of a stage: gpipe or 1f1b; --accumulate says the micro-batches"),
     FLAG_ROW("no-overlap", no_overlap, "reduce after backward, on the step's thread"),

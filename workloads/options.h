@@ -33,7 +33,7 @@ struct options {
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *layout, *pipeline,
         *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io;
     struct options_list data, slow;
-    int pin, no_shuffle, no_overlap;
+    int pin, no_shuffle, no_overlap, sequence;
     int help, version, check;
     const char *recipe; /* NULL: none given */
 };

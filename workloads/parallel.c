@@ -155,6 +155,10 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
         return tacho_fail(err, TACHO_EUSAGE, "gpipe or 1f1b", "--pipeline %s: unknown",
                           options->pipeline);
     out->schedule = (enum lt_stages)schedule;
+    out->sequence = options->sequence;
+    if (options->sequence && out->layout.tp == 1)
+        return tacho_fail(err, TACHO_EUSAGE, "divide layers: --layout tp2",
+                          "--sequence-parallel: no ranks divide layers");
     out->ordered = strcmp(options->all_reduce, "ordered") == 0;
     out->shard.stage = (int)options->zero;
     out->shard.kind = out->ordered ? LT_ALL_REDUCE_ORDERED : LT_ALL_REDUCE_RING;

@@ -9,6 +9,7 @@
 #include "libtrain/models/gpt2_layout.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The given element of a tensor of activations. */
 static void *at(const struct gpt2 *model, float *tensor, int64_t element)
@@ -60,6 +61,19 @@ static struct lt_matmul linear(const struct gpt2 *model, const float *weights, c
                               .k = inputs};
 }
 
+/* Where ranks divide the tokens of the residual stream: the rows of this one, and where they lie in
+ * an array of all rows. */
+static int64_t own_rows(const struct gpt2 *model)
+{
+    return model->model.b * model->model.t / lt_gpt2_row_ranks(&model->stage);
+}
+
+static void *own_part(const struct gpt2 *model, void *rows)
+{
+    int64_t before = model->stage.sequence ? model->stage.rank * own_rows(model) : 0;
+    return at(model, rows, before * model->config.channels);
+}
+
 /* The same of a layernorm, whose backward adds into the gradient of the residual stream. */
 static struct lt_layernorm layernorm(const struct gpt2 *model, const float *weights,
                                      const float *biases, int64_t i)
@@ -69,9 +83,9 @@ static struct lt_layernorm layernorm(const struct gpt2 *model, const float *weig
                                  .bias = biases + i * c,
                                  .dweight = gradient(model, weights, i * c),
                                  .dbias = gradient(model, biases, i * c),
-                                 .dout = model->act.dbranch,
+                                 .dout = own_part(model, model->act.dbranch),
                                  .din = model->act.dstream,
-                                 .rows = model->model.b * model->model.t,
+                                 .rows = own_rows(model),
                                  .c = c};
 }
 
@@ -99,20 +113,27 @@ struct block {
     struct lt_gelu gelu;
 };
 
+/* Where the gradient of the residual stream is whole when matrices read it: in itself, or in memory
+ * that is only used forward. */
+static void *stream_gradient(const struct gpt2 *model)
+{
+    return model->stage.sequence ? model->act.branch : model->act.dstream;
+}
+
 /* The attention half of block i: its input is the stream before it, its output the branch. */
 static void attention_half(struct block *block, struct gpt2 *model, int64_t i)
 {
     const struct parameters *parameters = &model->value;
     const struct activations *activations = &model->act;
     int64_t n = model->model.b * model->model.t, c = model->config.channels, a = model->own,
-            q = place(model, i);
+            q = place(model, i), m = own_rows(model);
     block->ln1 = layernorm(model, parameters->ln1_weight, parameters->ln1_bias, i);
-    block->ln1.in = at(model, activations->stream, i * n * c);
-    block->ln1.out = at(model, activations->ln1, q * n * c);
-    block->ln1.mean = activations->ln1_mean + q * n;
-    block->ln1.rstd = activations->ln1_rstd + q * n;
+    block->ln1.in = at(model, activations->stream, i * m * c);
+    block->ln1.out = own_part(model, at(model, activations->ln1, q * n * c));
+    block->ln1.mean = activations->ln1_mean + q * m;
+    block->ln1.rstd = activations->ln1_rstd + q * m;
     block->qkv = linear(model, parameters->qkv_weight, parameters->qkv_bias, i, 3 * a, c);
-    block->qkv.in = block->ln1.out;
+    block->qkv.in = at(model, activations->ln1, q * n * c);
     block->qkv.out = at(model, activations->qkv, q * 3 * n * a);
     block->qkv.dout = activations->dqkv;
     block->qkv.din = activations->dbranch;
@@ -121,7 +142,7 @@ static void attention_half(struct block *block, struct gpt2 *model, int64_t i)
         linear(model, parameters->projection_weight, parameters->projection_bias, i, c, a);
     block->projection.in = block->attention.out;
     block->projection.out = activations->branch;
-    block->projection.dout = activations->dstream;
+    block->projection.dout = stream_gradient(model);
     block->projection.din = activations->dbranch;
 }
 
@@ -131,14 +152,14 @@ static void mlp_half(struct block *block, struct gpt2 *model, int64_t i)
     const struct parameters *parameters = &model->value;
     const struct activations *activations = &model->act;
     int64_t n = model->model.b * model->model.t, c = model->config.channels, wide = 4 * model->own,
-            q = place(model, i);
+            q = place(model, i), m = own_rows(model);
     block->ln2 = layernorm(model, parameters->ln2_weight, parameters->ln2_bias, i);
-    block->ln2.in = at(model, activations->middle, q * n * c);
-    block->ln2.out = at(model, activations->ln2, q * n * c);
-    block->ln2.mean = activations->ln2_mean + q * n;
-    block->ln2.rstd = activations->ln2_rstd + q * n;
+    block->ln2.in = at(model, activations->middle, q * m * c);
+    block->ln2.out = own_part(model, at(model, activations->ln2, q * n * c));
+    block->ln2.mean = activations->ln2_mean + q * m;
+    block->ln2.rstd = activations->ln2_rstd + q * m;
     block->up = linear(model, parameters->up_weight, parameters->up_bias, i, wide, c);
-    block->up.in = block->ln2.out;
+    block->up.in = at(model, activations->ln2, q * n * c);
     block->up.out = at(model, activations->up, q * wide * n);
     block->up.dout = activations->dwide;
     block->up.din = activations->dbranch;
@@ -150,7 +171,7 @@ static void mlp_half(struct block *block, struct gpt2 *model, int64_t i)
     block->down = linear(model, parameters->down_weight, parameters->down_bias, i, c, wide);
     block->down.in = block->gelu.out;
     block->down.out = activations->branch;
-    block->down.dout = activations->dstream;
+    block->down.dout = stream_gradient(model);
     block->down.din = activations->dwide;
 }
 
@@ -169,8 +190,30 @@ static void sum_parts(const struct gpt2 *model, const struct lt_context *context
 {
     const struct lt_tensor_group *group = context->tensor;
     int64_t count = model->model.b * model->model.t * model->config.channels;
-    if (model->stage.ranks > 1)
+    if (model->stage.sequence)
+        group->scatter(group->arg, model->mode.dtype, data, (size_t)count);
+    else if (model->stage.ranks > 1)
         group->sum(group->arg, model->mode.dtype, data, (size_t)count);
+}
+
+/* Brings the rows of all ranks together, where they are divided. */
+static void join_rows(const struct gpt2 *model, const struct lt_context *context, void *data)
+{
+    const struct lt_tensor_group *group = context->tensor;
+    int64_t count = model->model.b * model->model.t * model->config.channels;
+    if (model->stage.sequence)
+        group->join(group->arg, model->mode.dtype, data, (size_t)count);
+}
+
+/* The gradient of the residual stream as stream_gradient says. */
+static void join_gradient(const struct gpt2 *model, const struct lt_context *context)
+{
+    size_t elements = (size_t)(own_rows(model) * model->config.channels);
+    if (!model->stage.sequence)
+        return;
+    memcpy(own_part(model, model->act.branch), model->act.dstream,
+           elements * lt_dtype_bytes(model->mode.dtype));
+    join_rows(model, context, model->act.branch);
 }
 
 /* A linear layer whose inputs are divided: the bias is added once. */
@@ -192,20 +235,22 @@ static void block_forward(struct gpt2 *model, const struct lt_context *context, 
     int64_t count = block.ln1.rows * block.ln1.c;
     struct lt_residual residual = {.out = at(model, model->act.middle, place(model, i) * count),
                                    .a = block.ln1.in,
-                                   .b = block.projection.out,
+                                   .b = own_part(model, block.projection.out),
                                    .count = count};
     OP(context, LAYERNORM_FORWARD, layernorm_forward, block.ln1);
+    join_rows(model, context, (void *)(uintptr_t)block.qkv.in);
     OP(context, MATMUL_FORWARD, matmul_forward, block.qkv);
     OP(context, ATTENTION_FORWARD, attention_forward, block.attention);
     divided_forward(model, context, block.projection);
     OP(context, RESIDUAL_FORWARD, residual_forward, residual);
     OP(context, LAYERNORM_FORWARD, layernorm_forward, block.ln2);
+    join_rows(model, context, (void *)(uintptr_t)block.up.in);
     OP(context, MATMUL_FORWARD, matmul_forward, block.up);
     OP(context, GELU_FORWARD, gelu_forward, block.gelu);
     if (context->recompute)
         return; /* backward reads what is above only */
     residual.a = block.ln2.in;
-    residual.b = block.down.out;
+    residual.b = own_part(model, block.down.out);
     residual.out = at(model, model->act.stream, (i + 1) * count);
     divided_forward(model, context, block.down);
     OP(context, RESIDUAL_FORWARD, residual_forward, residual);
@@ -218,7 +263,7 @@ static struct lt_layernorm final_layernorm(struct gpt2 *model)
     struct lt_layernorm last =
         layernorm(model, model->value.final_weight, model->value.final_bias, 0);
     last.in = at(model, activations->stream, model->config.layers * last.rows * last.c);
-    last.out = activations->final;
+    last.out = own_part(model, activations->final);
     last.mean = activations->final_mean;
     last.rstd = activations->final_rstd;
     return last;
@@ -319,6 +364,7 @@ static double answer(struct gpt2 *gpt2, const struct lt_context *context,
                                        .backward = !context->evaluation};
     lt_model_use(context, 0);
     OP(context, LAYERNORM_FORWARD, layernorm_forward, last);
+    join_rows(gpt2, context, gpt2->act.final);
     OP(context, MATMUL_FORWARD, matmul_forward, head);
     if (gpt2->stage.ranks > 1)
         classify_part(gpt2, context, &classifier);
@@ -337,10 +383,16 @@ static void embed(const struct gpt2 *gpt2, const struct lt_context *context,
         return;
     }
     struct lt_embedding_part part = part_of(gpt2, &embedding);
+    size_t elements = (size_t)(own_rows(gpt2) * gpt2->config.channels);
     if (gpt2->stage.rank > 0)
         part.position = NULL;
+    if (gpt2->stage.sequence)
+        part.out = gpt2->act.branch;
     OP(context, EMBEDDING_PART_FORWARD, embedding_part_forward, part);
     sum_parts(gpt2, context, part.out);
+    if (gpt2->stage.sequence)
+        memcpy(gpt2->act.stream, own_part(gpt2, part.out),
+               elements * lt_dtype_bytes(gpt2->mode.dtype));
 }
 
 /* Embedding, blocks, and the answer, or those of them that this stage has. */
@@ -366,7 +418,12 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
 static void layernorm_backward(const struct gpt2 *model, const struct lt_context *context,
                                struct lt_layernorm args)
 {
+    const struct lt_tensor_group *group = context->tensor;
     OP(context, LAYERNORM_BACKWARD, layernorm_backward, args);
+    if (model->stage.sequence && context->ready) { /* each rank has the sums over its rows */
+        group->sum(group->arg, LT_DTYPE_FP32, args.dweight, (size_t)args.c);
+        group->sum(group->arg, LT_DTYPE_FP32, args.dbias, (size_t)args.c);
+    }
     lt_model_ready(&model->model, context, args.dweight, (size_t)args.c);
     lt_model_ready(&model->model, context, args.dbias, (size_t)args.c);
 }
@@ -388,11 +445,13 @@ static void block_backward(struct gpt2 *model, const struct lt_context *context,
     struct block block = block_of(model, i);
     block.attention.dout = model->act.dbranch;
     block.attention.dqkv = model->act.dqkv;
+    join_gradient(model, context);
     linear_backward(model, context, block.down, accumulate);
     OP(context, GELU_BACKWARD, gelu_backward, block.gelu);
     linear_backward(model, context, block.up, accumulate);
     sum_parts(model, context, block.up.din);
     layernorm_backward(model, context, block.ln2);
+    join_gradient(model, context);
     linear_backward(model, context, block.projection, accumulate);
     OP(context, ATTENTION_BACKWARD, attention_backward, block.attention);
     linear_backward(model, context, block.qkv, accumulate);
@@ -427,8 +486,7 @@ static void zero(const struct lt_context *context, float *from, int64_t count)
 static void answer_backward(struct gpt2 *gpt2, const struct lt_context *context, int first)
 {
     struct lt_matmul head = head_of(gpt2);
-    zero(context, gpt2->act.dstream,
-         words(gpt2, gpt2->model.b * gpt2->model.t * gpt2->config.channels));
+    zero(context, gpt2->act.dstream, words(gpt2, own_rows(gpt2) * gpt2->config.channels));
     head.accumulate = !first;
     OP(context, MATMUL_BACKWARD, matmul_backward, head);
     sum_parts(gpt2, context, head.din);
@@ -441,6 +499,8 @@ static void embed_backward(struct gpt2 *gpt2, const struct lt_context *context,
     struct lt_embedding embedding = embedding_of(gpt2, batch);
     int64_t c = gpt2->config.channels;
     struct lt_embedding_part part = part_of(gpt2, &embedding);
+    join_gradient(gpt2, context);
+    part.dout = stream_gradient(gpt2);
     if (gpt2->stage.ranks > 1)
         OP(context, EMBEDDING_PART_BACKWARD, embedding_part_backward, part);
     else

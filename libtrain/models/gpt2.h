@@ -36,7 +36,14 @@ struct lt_gpt2_stage {
     int embeds, answers;
     int in_flight;
     int rank, ranks;
+    int sequence; /* they divide the rows of the residual stream too, and ranks divides these */
 };
+
+/* The ranks that divide the rows of the residual stream. */
+static inline int lt_gpt2_row_ranks(const struct lt_gpt2_stage *stage)
+{
+    return stage->sequence ? stage->ranks : 1;
+}
 
 /* The FLOPs of one optimizer update in closed form, in three conventions (docs/engine.md has the
  * derivation). `issued` counts the matrix and attention work that `backend` really multiplies;

@@ -150,6 +150,7 @@ static size_t activation_table(struct lt_tensor *table, const struct gpt2 *model
            h = (size_t)config->heads, f = (size_t)model->stage.answers, a = (size_t)model->own,
            s = model->stage.ranks > 1 ? f * (size_t)(model->stage.ranks + 1) : 0;
     size_t b = (size_t)model->model.b, t = (size_t)model->model.t, n = b * t,
+           m = n / (size_t)lt_gpt2_row_ranks(&model->stage),
            k = model->mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l;
     size_t slots = (size_t)model->slots,
            scratch_floats =

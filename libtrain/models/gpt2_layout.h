@@ -40,29 +40,30 @@
  * middle: the stream between attention and MLP. k is the number of blocks whose inner activations
  * are kept: all of them, or the one that is being worked on. KEPT are those of a micro-batch from
  * its forward pass to its backward pass, PASSING those of one pass. h are the heads of this rank; s
- * is 1 more than the ranks that divide the vocabulary, or 0. */
+ * is 1 more than the ranks that divide the vocabulary, or 0; m the rows of the residual stream that
+ * this rank has. */
 #define KEPT(X) \
-    X(stream, E, (l + 1) * n * c) \
+    X(stream, E, (l + 1) * m * c) \
     X(ln1, E, k *n *c) \
-    X(ln1_mean, F, k *n) \
-    X(ln1_rstd, F, k *n) \
+    X(ln1_mean, F, k *m) \
+    X(ln1_rstd, F, k *m) \
     X(qkv, E, k * 3 * n * a) \
     X(lse, F, k *b *h *t) \
     X(attention, E, k *n *a) \
-    X(middle, E, k *n *c) \
+    X(middle, E, k *m *c) \
     X(ln2, E, k *n *c) \
-    X(ln2_mean, F, k *n) \
-    X(ln2_rstd, F, k *n) \
+    X(ln2_mean, F, k *m) \
+    X(ln2_rstd, F, k *m) \
     X(up, E, k * 4 * n * a) \
     X(gelu, E, k * 4 * n * a) \
     X(final, E, f *n *c) \
-    X(final_mean, F, f *n) \
-    X(final_rstd, F, f *n) \
+    X(final_mean, F, f *m) \
+    X(final_rstd, F, f *m) \
     X(logits, E, f *n *w) \
     X(losses, F, f *n)
 #define PASSING(X) \
     X(branch, E, n *c) \
-    X(dstream, E, n *c) \
+    X(dstream, E, m *c) \
     X(dbranch, E, n *c) \
     X(dwide, E, 4 * n * a) \
     X(dqkv, E, 3 * n * a) \

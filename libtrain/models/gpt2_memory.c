@@ -13,8 +13,9 @@ void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mo
              h = (uint64_t)config->heads, e = stage->embeds != 0, f = stage->answers != 0;
     uint64_t v = (uint64_t)config->vocab,
              positions = (uint64_t)(config->positions < t ? t : config->positions);
-    uint64_t n = (uint64_t)(b * t), flights = (uint64_t)stage->in_flight,
-             ranks = (uint64_t)stage->ranks, a = c / ranks, s = ranks > 1 ? f * (ranks + 1) : 0;
+    uint64_t n = (uint64_t)(b * t), m = n / (uint64_t)lt_gpt2_row_ranks(stage),
+             flights = (uint64_t)stage->in_flight, ranks = (uint64_t)stage->ranks, a = c / ranks,
+             s = ranks > 1 ? f * (ranks + 1) : 0;
     uint64_t w = lt_share(v, stage->ranks, stage->rank + 1) -
                  lt_share(v, stage->ranks, stage->rank),
              copy = f && !e ? w * c : 0;
@@ -27,9 +28,10 @@ void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mo
     out->tag[LT_MEMORY_PARAMETERS] = (mode.dtype == LT_DTYPE_FP32 ? 4 : 4 + element) * parameters;
     out->tag[LT_MEMORY_GRADIENTS] = 4 * parameters;
     out->tag[LT_MEMORY_ACTIVATIONS] =
-        flights * (element * (n * c * (l + 1 + 3 * kept + f) + n * a * 12 * kept + f * n * w) +
-                   4 * (n * (4 * kept + 3 * f) + kept * n * h / ranks)) +
-        element * n * (3 * c + 7 * a) + 4 * s * 3 * n;
+        flights * (element * (m * c * (l + 1 + kept) + n * c * (2 * kept + f) + n * a * 12 * kept +
+                              f * n * w) +
+                   4 * (m * (4 * kept + 2 * f) + f * n + kept * n * h / ranks)) +
+        element * (n * (2 * c + 7 * a) + m * c) + 4 * s * 3 * n;
     out->tag[LT_MEMORY_WORKSPACE] =
         4 * (uint64_t)threads *
         lt_attention_scratch(mode.dtype, t, config->channels / config->heads);

@@ -13,7 +13,8 @@ static void select_slot(struct lt_model *model, int slot)
 static size_t boundary_bytes(const struct lt_model *model)
 {
     const struct gpt2 *gpt2 = (const struct gpt2 *)model;
-    return (size_t)(model->b * model->t * gpt2->config.channels) * lt_dtype_bytes(gpt2->mode.dtype);
+    return (size_t)(model->b * model->t * gpt2->config.channels) *
+           lt_dtype_bytes(gpt2->mode.dtype) / (size_t)lt_gpt2_row_ranks(&gpt2->stage);
 }
 
 static void *boundary(struct lt_model *model, enum lt_boundary which)

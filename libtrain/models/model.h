@@ -69,6 +69,10 @@ struct lt_tensor_group {
     int rank, ranks;
     void (*sum)(void *arg, enum lt_dtype dtype, void *data, size_t count);
     void (*gather)(void *arg, const float *mine, float *all, size_t count);
+    /* data[count], of which share `rank` (share.h) becomes the sum over the ranks, the rest is
+     * undefined; and of which every rank gets the shares of the others. */
+    void (*scatter)(void *arg, enum lt_dtype dtype, void *data, size_t count);
+    void (*join)(void *arg, enum lt_dtype dtype, void *data, size_t count);
     void *arg;
 };
 

@@ -53,6 +53,33 @@ static void gather(void *arg, const float *mine, float *all, size_t count)
     parts->formula.messages += ranks - 1;
 }
 
+/* Half of what a sum sends: all chunks but the own, or but that of the next rank. */
+static void count_half(struct lt_parts *parts, enum lt_dtype dtype, size_t count, int but)
+{
+    int ranks = parts->group->ranks;
+    size_t kept = lt_group_chunk(count, ranks, but + 1) - lt_group_chunk(count, ranks, but);
+    parts->formula.bytes += (count - kept) * lt_dtype_bytes(dtype);
+    parts->formula.messages += (uint64_t)ranks - 1;
+}
+
+static void scatter(void *arg, enum lt_dtype dtype, void *data, size_t count)
+{
+    struct lt_parts *parts = arg;
+    begin(parts, LT_RANGE_REDUCE_SCATTER, TACHO_COMM_REDUCE_SCATTER, count * lt_dtype_bytes(dtype));
+    lt_group_reduce_scatter(parts->group, dtype, data, count, parts->scratch);
+    end(parts);
+    count_half(parts, dtype, count, parts->group->rank);
+}
+
+static void join(void *arg, enum lt_dtype dtype, void *data, size_t count)
+{
+    struct lt_parts *parts = arg;
+    begin(parts, LT_RANGE_ALL_GATHER, TACHO_COMM_ALL_GATHER, count * lt_dtype_bytes(dtype));
+    lt_group_all_gather(parts->group, dtype, data, count);
+    end(parts);
+    count_half(parts, dtype, count, (parts->group->rank + 1) % parts->group->ranks);
+}
+
 /* A chunk of a sum. */
 size_t lt_parts_bytes(int ranks, size_t boundary)
 {
@@ -63,7 +90,13 @@ int lt_parts_open(struct lt_parts *parts, struct lt_group *group, size_t boundar
                   uint64_t communicator, struct lt_trace *trace)
 {
     *parts =
-        (struct lt_parts){.hooks = {group->rank, group->ranks, sum, gather, parts},
+        (struct lt_parts){.hooks = {.rank = group->rank,
+                                    .ranks = group->ranks,
+                                    .sum = sum,
+                                    .gather = gather,
+                                    .scatter = scatter,
+                                    .join = join,
+                                    .arg = parts},
                           .group = group,
                           .trace = trace,
                           .communicator = communicator,

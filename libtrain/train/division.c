@@ -48,7 +48,9 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
     out->config.shard.communicators =
         4 * (uint64_t)(config->layout.stage * config->layout.tp + config->layout.part);
     if (config->layout.tp > 1)
-        rc = lt_parts_open(&out->dividers, &out->parts, model->ops->stage->boundary_bytes(model),
+        rc = lt_parts_open(&out->dividers, &out->parts,
+                           (config->sequence ? (size_t)config->layout.tp : 1) *
+                               model->ops->stage->boundary_bytes(model),
                            PARTS + (uint64_t)out->part_axis.first, trace);
     if (rc)
         return lt_no_memory(err);

@@ -30,6 +30,7 @@ struct lt_sent_table {
 struct lt_division_config {
     struct lt_layout layout;
     enum lt_stages schedule;
+    int sequence;                 /* ranks that divide layers divide the residual stream too */
     struct lt_shard_config shard; /* its stage 0: nothing is divided */
     /* Sums and norm of the gradient are those of one rank bit by bit (also where nothing is
      * divided). */
