@@ -70,6 +70,7 @@ static int create(void *arg, const struct lt_source *source, const struct lt_con
                                 plan->shape.seq, (uint64_t)plan->options->seed, err);
 }
 
+/* The part of the model that a rank of this layout has. */
 static int divide(void *arg, const struct lt_layout *layout, int in_flight, struct tacho_error *err)
 {
     struct gpt2_plan *plan = arg;

@@ -7,8 +7,8 @@
  * 1) / N a rank. GPT-2 makes for each micro-batch two sums a block forward (after the second matrix
  * of attention and of the MLP) and two backward (before the layernorms), one after the embedding
  * and one before the last layernorm; and a gather of 12 bytes a token for the loss. Where
- * the rows of the residual stream are divided too (Korthikanti et al. 2022), a sum is two calls of half
- * the bytes, in other places, and layernorms' gradients are summed.
+ * the rows of the residual stream are divided too (Korthikanti et al. 2022), a sum is two calls of
+ * half the bytes, in other places, and layernorms' gradients are summed.
  */
 #ifndef LT_PARTS_H
 #define LT_PARTS_H

@@ -43,17 +43,6 @@ static double seconds(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-int lt_clip_find(const char *name)
-{
-#define ROW(id, text) text,
-    static const char *const names[] = {LT_CLIP_MAP(ROW)};
-#undef ROW
-    for (int i = 0; i < LT_CLIP_COUNT; i++)
-        if (strcmp(name, names[i]) == 0)
-            return i;
-    return -1;
-}
-
 static void report(const struct run *run, const struct lt_progress *progress)
 {
     if (run->hooks->progress)
@@ -188,43 +177,12 @@ static int micro_steps(struct run *run, double *loss, struct tacho_error *err)
     return rc;
 }
 
-static double norm_of(struct run *run, const float *x, int64_t count)
-{
-    double sum = 0;
-    lt_op(&run->context, LT_OP_NORM,
-          &(union lt_args){.norm = {.x = x, .sum = &sum, .partial = run->partial, .count = count}});
-    return sqrt(sum);
-}
-
 static double gradient_norm(struct run *run)
 {
     const struct lt_parameters *parameters = &run->model->parameters;
     if (run->division.shard || run->config->division.ordered)
         return lt_division_norm(&run->division, &run->context);
-    return norm_of(run, parameters->grad, (int64_t)parameters->count);
-}
-
-static void clip(struct run *run, float *x, int64_t count, double scale, double bound)
-{
-    lt_op(&run->context, LT_OP_CLIP,
-          &(union lt_args){.clip = {.x = x, .count = count, .scale = scale, .bound = bound}});
-}
-
-/* Bounds the norm of each matrix of each tensor. */
-static void clip_layers(struct run *run)
-{
-    const struct lt_parameters *parameters = &run->model->parameters;
-    double bound = run->config->clip;
-    for (int i = 0; i < parameters->weights; i++) {
-        const struct lt_weight *weight = &parameters->weight[i];
-        int64_t count = weight->rows * weight->columns;
-        for (int64_t j = 0; j < weight->repeat; j++) {
-            float *x = parameters->grad + weight->first + j * count;
-            double norm = norm_of(run, x, count);
-            if (norm > bound)
-                clip(run, x, count, bound / norm, HUGE_VAL);
-        }
-    }
+    return lt_clip_norm(&run->context, parameters->grad, (int64_t)parameters->count, run->partial);
 }
 
 /* Bounds each element. */
@@ -234,7 +192,7 @@ static void clip_values(struct run *run, double bound)
     if (run->division.shard)
         lt_division_clip(&run->division, &run->context, bound);
     else
-        clip(run, parameters->grad, (int64_t)parameters->count, 1, bound);
+        lt_clip(&run->context, parameters->grad, (int64_t)parameters->count, 1, bound);
 }
 
 /* Clipping and the optimizer's update. Returns the norm of the gradient before clipping. */
@@ -248,7 +206,7 @@ static double update(struct run *run, double rate)
     if (config->clip > 0 && config->clip_kind == LT_CLIP_NORM && norm > config->clip)
         scale = config->clip / norm;
     if (config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
-        clip_layers(run);
+        lt_clip_layers(&run->context, &run->model->parameters, config->clip, run->partial);
     if (config->clip > 0 && config->clip_kind == LT_CLIP_VALUE)
         clip_values(run, config->clip);
     if (run->division.shard)

@@ -35,7 +35,7 @@ for case in "pp2 2 4 1f1b" "dp2.pp2 4 2 gpipe" "pp3 3 4 gpipe"; do
 done
 for case in "1 2 4 1" "2 2 3 0" "1 3 2 0"; do
     read -r dp pp micro ordered <<< "$case"
-    counted $((dp * pp)) --layout "dp$dp.pp$pp" --accumulate "$micro" --steps 2 --all-reduce $([ "$ordered" = 1 ] && echo ordered || echo ring)
+    counted $((dp * pp)) --layout "dp$dp.pp$pp" --accumulate "$micro" --steps 2 --all-reduce "$([ "$ordered" = 1 ] && echo ordered || echo ring)"
     cat $(seq -f 'sent.%g' 0 $((dp * pp - 1))) > counts
     sent "$dp" "$pp" "$micro" 2 "$ordered" | diff counts - > d || wrong "dp$dp.pp$pp: counted, by formula: $(cat d)"
 done

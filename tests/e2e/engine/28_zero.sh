@@ -52,7 +52,7 @@ for stage in 1 2 3; do
             near(got["gradients"], stage == 1 ? 4 * p : 2 * p + 4 * (outer + 2 * unit))
             near(got["parameters"], stage < 3 ? 4 * p : 2 * p + 4 * 2 * unit)
             if (!seen || peak > 2 || peak < -2) { print "peak", peak, "% off"; bad = 1 }
-            exit bad }' out > what || wrong "zero $stage: $(cat what out)"
+            exit bad }' out > differs || wrong "zero $stage: $(cat differs out)"
 done
 
 # ---- a run is continued by another number of ranks in another stage, and by one rank
