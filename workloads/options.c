@@ -109,6 +109,14 @@ static const struct row rows[] = {
              "replicas, ranks that divide layers, stages of a pipeline: dp2.tp2.pp2 for 8 ranks "
              "(default: "
              "replicas)"),
+    TEXT_ROW(
+        "compress", "NAME", TEXT, compress, "none",
+        "gradients travel as bf16, int8, 1bit or topk (with --density); what is lost is added to "
+        "the next gradient, but for bf16"),
+    {"density", "X", NUMBER, AT(density), "0.01", 1e-6, 1,
+     "topk: share of the elements that is sent"},
+    {"compress-after", "N", COUNT, AT(compress_after), "0", 0, BIG,
+     "steps in which gradients travel as they are, first"},
     FLAG_ROW("sequence-parallel", sequence,
              "ranks that divide layers (tp) divide the tokens between them too"),
     TEXT_ROW("pipeline", "NAME", TEXT, pipeline, "1f1b",

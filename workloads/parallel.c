@@ -92,7 +92,8 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
 {
     struct lt_parallel_config config = {.bucket_bytes = options->bucket_mib * (1 << 20),
                                         .overlap = !options->no_overlap,
-                                        .sharded = options->zero > 0 || options->layout,
+                                        .sharded = options->zero > 0 || options->layout ||
+                                                   strcmp(options->compress, "none") != 0,
                                         .slow_link = (int)options->slow_link};
     struct lt_layout layout;
     int rc = slow_rank(&config, options->slow_rank, err);
@@ -147,13 +148,19 @@ static int check_division(const struct options *options, const struct lt_divisio
 int parallel_division(const struct lt_parallel *parallel, const struct options *options,
                       struct lt_division_config *out, struct tacho_error *err)
 {
-    int ranks = lt_parallel_ranks(parallel), schedule = lt_stages_find(options->pipeline);
+    int ranks = lt_parallel_ranks(parallel), schedule = lt_stages_find(options->pipeline),
+        codec = lt_codec_find(options->compress);
     int rc = lt_layout_parse(&out->layout, options->layout, lt_parallel_rank(parallel), ranks, err);
     if (rc)
         return rc;
     if (schedule < 0)
         return tacho_fail(err, TACHO_EUSAGE, "gpipe or 1f1b", "--pipeline %s: unknown",
                           options->pipeline);
+    if (codec < 0)
+        return tacho_fail(err, TACHO_EUSAGE, "none, bf16, int8, 1bit or topk",
+                          "--compress %s: unknown", options->compress);
+    out->shard.codec = (struct lt_codec){(enum lt_codec_kind)codec, options->density};
+    out->shard.coded_after = (uint64_t)options->compress_after;
     out->schedule = (enum lt_stages)schedule;
     out->sequence = options->sequence;
     if (options->sequence && out->layout.tp == 1)
@@ -164,7 +171,7 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     out->shard.kind = out->ordered ? LT_ALL_REDUCE_ORDERED : LT_ALL_REDUCE_RING;
     out->shard.overlap = lt_parallel_overlaps(parallel) && out->layout.pp * out->layout.tp == 1;
     if (!out->shard.stage &&
-        (options->layout || (ranks == 1 && out->ordered && options->accumulate > 1)))
+        (options->layout || codec > 0 || (ranks == 1 && out->ordered && options->accumulate > 1)))
         out->shard.stage = 1; /* as many bytes as an all-reduce sends */
     return out->shard.stage ? check_division(options, out, err) : 0;
 }
@@ -233,6 +240,10 @@ void parallel_print_sent(const struct lt_parallel *parallel, const struct option
                (unsigned long long)row->sent.messages, (unsigned long long)row->formula.bytes,
                (unsigned long long)row->formula.messages);
     }
+    if (strcmp(options->compress, "none") != 0 && table->gradients_as_floats)
+        printf("%s: gradients took %.4f of the %llu bytes that floats take\n", options->compress,
+               (double)table->row[0].sent.bytes / (double)table->gradients_as_floats,
+               (unsigned long long)table->gradients_as_floats);
     if (table->rows == 0 && sent.messages)
         printf("gradients: rank 0 sent %llu bytes in %llu messages (%s)\n",
                (unsigned long long)sent.bytes, (unsigned long long)sent.messages,

@@ -39,8 +39,10 @@ struct lt_shard {
     struct state *state;
     struct lt_piece *piece;
     size_t pieces, *first_piece; /* of each unit; one more ends the last */
-    struct lt_arena value_arena, grad_arena;
+    struct lt_arena value_arena, grad_arena, residual_arena;
     float *value, *grad; /* shards; NULL: the flat arrays have them */
+    float *residual;     /* of all units, packed; NULL: none */
+    size_t *packed;      /* where each unit begins in it */
     float *buffer;       /* of a unit */
     void *scratch;
     size_t buffer_bytes, scratch_bytes;
@@ -58,7 +60,7 @@ struct lt_shard {
 
 int lt_shard_apart(const struct lt_shard *shard)
 {
-    return shard->config.stage >= 2 || shard->config.kind == LT_ALL_REDUCE_ORDERED;
+    return lt_shard_sums(&shard->config);
 }
 
 size_t lt_shard_floats(const struct lt_shard *shard)
@@ -104,6 +106,12 @@ static void have_grads(struct lt_shard *shard, int unit, int yes)
 
 /* ---- jobs ----------------------------------------------------------------------------------------- */
 
+/* Does the codec work in this step? */
+static int codes(const struct lt_shard *shard)
+{
+    return shard->config.codec.kind != LT_CODEC_NONE && shard->steps > shard->config.coded_after;
+}
+
 /* Opens the range of a collective of one unit; a rank alone has none. */
 static void comm_begin(struct lt_shard *shard, enum job_kind kind, size_t elements)
 {
@@ -129,6 +137,20 @@ static void comm_end(struct lt_shard *shard, enum job_kind kind, struct lt_group
         lt_trace_end(shard->trace);
 }
 
+/* Adds the packed unit of all ranks to the sum, as floats or by the codec. */
+static void sum_unit(struct lt_shard *shard, int index, float *sum)
+{
+    const struct lt_unit *unit = &shard->units.unit[index];
+    int first = !shard->grad || shard->first;
+    if (codes(shard))
+        lt_group_reduce_coded(shard->group, &shard->config.codec, shard->buffer, unit->all.count,
+                              shard->residual ? shard->residual + shard->packed[index] : NULL, sum,
+                              first, shard->scratch);
+    else
+        lt_group_reduce_to(shard->group, shard->config.kind, LT_DTYPE_FP32, shard->buffer,
+                           unit->all.count, sum, first, shard->scratch);
+}
+
 /* The unit's gradient, packed, is added to the ranks' sums of it. Where the sum has no array of its
  * own, it goes back into the flat one. */
 static void reduce_unit(struct lt_shard *shard, int index)
@@ -142,8 +164,7 @@ static void reduce_unit(struct lt_shard *shard, int index)
     have_grads(shard, index, 0);
     lt_trace_end(shard->trace);
     comm_begin(shard, REDUCE, unit->all.count);
-    lt_group_reduce_to(shard->group, shard->config.kind, LT_DTYPE_FP32, shard->buffer,
-                       unit->all.count, sum, !shard->grad || shard->first, shard->scratch);
+    sum_unit(shard, index, sum);
     comm_end(shard, REDUCE, before);
     for (size_t i = shard->first_piece[index]; !shard->grad && i < shard->first_piece[index + 1];
          i++) {
@@ -387,6 +408,14 @@ void lt_shard_adopt(struct lt_shard *shard)
     lt_shard_release(shard);
 }
 
+struct lt_shard_sent lt_shard_as_floats(const struct lt_shard *shard)
+{
+    struct lt_shard_config config = shard->config;
+    config.coded_after = UINT64_MAX;
+    return lt_shard_formula(&config, shard->parameters, shard->group->rank, shard->group->ranks,
+                            shard->steps, shard->micro_steps);
+}
+
 struct lt_shard_sent lt_shard_sent(const struct lt_shard *shard, struct lt_shard_sent *formula)
 {
     *formula = lt_shard_formula(&shard->config, shard->parameters, shard->group->rank,
@@ -470,6 +499,20 @@ static int make_arena(struct lt_arena *arena, enum lt_memory_tag tag, size_t flo
     return lt_arena_create(arena, tag, &whole, 1);
 }
 
+/* What codecs have lost so far, of each unit. */
+static int make_residual(struct lt_shard *shard)
+{
+    size_t floats = 0;
+    shard->packed = calloc((size_t)shard->units.count, sizeof *shard->packed);
+    if (!shard->packed)
+        return TACHO_ENOMEM;
+    for (int i = 0; i < shard->units.count; i++) {
+        shard->packed[i] = floats;
+        floats += shard->units.unit[i].all.count;
+    }
+    return make_arena(&shard->residual_arena, LT_MEMORY_GRADIENTS, floats, &shard->residual);
+}
+
 /* Arrays of the shard, buffers, and what is known of each unit. */
 static int allocate(struct lt_shard *shard)
 {
@@ -479,8 +522,7 @@ static int allocate(struct lt_shard *shard)
         return rc;
     size_t count = (size_t)units->count;
     shard->buffer_bytes = units->largest * sizeof(float);
-    shard->scratch_bytes = lt_group_reduce_scratch(shard->config.kind, shard->group->ranks,
-                                                   LT_DTYPE_FP32, units->largest);
+    shard->scratch_bytes = lt_shard_scratch(&shard->config, shard->group->ranks, units->largest);
     shard->buffer = malloc(shard->buffer_bytes + 1);
     shard->scratch = malloc(shard->scratch_bytes + 1);
     shard->state = calloc(count, sizeof *shard->state);
@@ -493,6 +535,8 @@ static int allocate(struct lt_shard *shard)
         rc = make_arena(&shard->grad_arena, LT_MEMORY_GRADIENTS, units->floats, &shard->grad);
     if (rc == 0 && shard->config.stage == 3)
         rc = make_arena(&shard->value_arena, LT_MEMORY_PARAMETERS, units->floats, &shard->value);
+    if (rc == 0 && lt_codec_feeds_back(&shard->config.codec))
+        rc = make_residual(shard);
     return rc ? rc : cut(shard);
 }
 
@@ -540,12 +584,14 @@ void lt_shard_destroy(struct lt_shard *shard)
     lt_worker_destroy(shard->worker);
     lt_arena_destroy(&shard->value_arena);
     lt_arena_destroy(&shard->grad_arena);
+    lt_arena_destroy(&shard->residual_arena);
     lt_units_destroy(&shard->units);
     if (shard->order) /* the last one of those that are in the book together */
         lt_memory_add(LT_MEMORY_WORKSPACE, -(int64_t)(shard->buffer_bytes + shard->scratch_bytes));
     free(shard->buffer);
     free(shard->scratch);
     free(shard->state);
+    free(shard->packed);
     free(shard->job);
     free(shard->order);
     free(shard->piece);

@@ -38,8 +38,14 @@
 struct lt_shard_config {
     int stage;               /* 1 to 3 */
     enum lt_all_reduce kind; /* RING or ORDERED */
-    int overlap;             /* a thread communicates during backward */
-    uint64_t communicators;  /* added to the numbers below; other groups have others */
+    int overlap;
+    /* a thread communicates during backward */ /* What gradients travel as, from step number
+                                                 * `coded_after` on (counted from 0). What a
+                                                 * codec loses is kept in an array of the
+                                                 * gradient's size and added to the next one. */
+    struct lt_codec codec;
+    uint64_t coded_after;
+    uint64_t communicators; /* added to the numbers below; other groups have others */
 };
 
 /* Communicators in tacho.comm, of a job without a layout. */
@@ -105,6 +111,10 @@ void lt_shard_take(const struct lt_shard *shard, const float *whole, float *own)
 /* Stage 3: the flat values become what is held. */
 void lt_shard_adopt(struct lt_shard *shard);
 
+/* Has the sum of the gradient an array of its own? Bytes of scratch for the largest unit. */
+int lt_shard_sums(const struct lt_shard_config *config);
+size_t lt_shard_scratch(const struct lt_shard_config *config, int ranks, size_t largest);
+
 /* ---- formulas ----------------------------------------------------------------------------------- */
 
 struct lt_shard_sent {
@@ -117,6 +127,9 @@ struct lt_shard_sent lt_shard_formula(const struct lt_shard_config *config,
 /* What this rank has sent in its steps so far, and *formula: what the formula says. What it sent
  * between steps is in neither. */
 struct lt_shard_sent lt_shard_sent(const struct lt_shard *shard, struct lt_shard_sent *formula);
+
+/* The formula without a codec. */
+struct lt_shard_sent lt_shard_as_floats(const struct lt_shard *shard);
 
 /* Changes a plan of a whole rank to one of rank `rank`: parameters, gradients and buffers. The
  * optimizer's part follows from the result, the floats of the rank's shard. */

@@ -5,9 +5,25 @@
 #include "libtrain/parallel/shard.h"
 #include "libtrain/parallel/units.h"
 
-static int apart(const struct lt_shard_config *config)
+int lt_shard_sums(const struct lt_shard_config *config)
 {
-    return config->stage >= 2 || config->kind == LT_ALL_REDUCE_ORDERED;
+    return config->stage >= 2 || config->kind == LT_ALL_REDUCE_ORDERED ||
+           config->codec.kind != LT_CODEC_NONE;
+}
+
+size_t lt_shard_scratch(const struct lt_shard_config *config, int ranks, size_t largest)
+{
+    size_t plain = lt_group_reduce_scratch(config->kind, ranks, LT_DTYPE_FP32, largest),
+           coded = lt_group_coded_scratch(&config->codec, ranks, largest);
+    return config->codec.kind != LT_CODEC_NONE && coded > plain ? coded : plain;
+}
+
+/* Reduce-scatters that the codec makes, of so many in so many steps. */
+static uint64_t coded_of(const struct lt_shard_config *config, uint64_t reduces, uint64_t steps)
+{
+    if (config->codec.kind == LT_CODEC_NONE || steps <= config->coded_after)
+        return 0;
+    return reduces / steps * (steps - config->coded_after);
 }
 
 /* A reduce-scatter sends all but the own chunk, an all-gather all but that of the next rank. */
@@ -18,7 +34,8 @@ struct lt_shard_sent lt_shard_formula(const struct lt_shard_config *config,
     struct lt_shard_sent sent = {0};
     struct lt_units units;
     uint64_t messages = (uint64_t)ranks - 1, gathers = steps;
-    uint64_t reduces = apart(config) ? micro_steps : steps;
+    uint64_t reduces = lt_shard_sums(config) ? micro_steps : steps;
+    uint64_t coded = coded_of(config, reduces, steps);
     if (ranks < 2)
         return sent;
     if (lt_units_create(&units, parameters, rank, ranks))
@@ -29,7 +46,9 @@ struct lt_shard_sent lt_shard_formula(const struct lt_shard_config *config,
         const struct lt_unit *unit = &units.unit[i];
         if (unit->all.count == 0)
             continue;
-        sent.gradients.bytes += reduces * 4 * (unit->all.count - unit->own_count);
+        sent.gradients.bytes +=
+            (reduces - coded) * 4 * (unit->all.count - unit->own_count) +
+            coded * lt_group_coded_bytes(&config->codec, rank, ranks, unit->all.count);
         sent.gradients.messages += reduces * messages;
         sent.parameters.bytes += gathers * 4 * (unit->all.count - unit->next_count);
         sent.parameters.messages += gathers * messages;
@@ -85,14 +104,15 @@ size_t lt_shard_memory(const struct lt_shard_config *config, const struct lt_par
         if (dtype != LT_DTYPE_FP32)
             plan->tag[LT_MEMORY_PARAMETERS] += values_held(config, bf16) - bf16.all;
     }
-    if (apart(config))
+    if (lt_shard_sums(config))
         plan->tag[LT_MEMORY_GRADIENTS] += 4 * floats;
     if (config->stage >= 2) /* unit 0, the block that is made, and one that is reduced */
         plan->tag[LT_MEMORY_GRADIENTS] +=
             at_most(fp32.outer + (config->overlap ? 2 : 1) * fp32.block, fp32.all) - fp32.all;
     plan->tag[LT_MEMORY_WORKSPACE] +=
-        4 * units.largest +
-        lt_group_reduce_scratch(config->kind, ranks, LT_DTYPE_FP32, units.largest);
+        4 * units.largest + lt_shard_scratch(config, ranks, units.largest);
+    if (lt_codec_feeds_back(&config->codec))
+        plan->tag[LT_MEMORY_GRADIENTS] += 4 * parameters->trainable;
 out:
     lt_units_destroy(&units);
     return floats;

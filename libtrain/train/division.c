@@ -80,6 +80,7 @@ void lt_division_close(struct lt_division *division)
     struct lt_sent_table *table = division->config.sent;
     if (table && division->shard) {
         struct lt_shard_sent formula, sent = lt_shard_sent(division->shard, &formula);
+        table->gradients_as_floats = lt_shard_as_floats(division->shard).gradients.bytes;
         add_row(table, "gradients", sent.gradients, formula.gradients);
         add_row(table, "parameters", sent.parameters, formula.parameters);
     }

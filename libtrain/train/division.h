@@ -25,6 +25,7 @@ struct lt_sent_row {
 struct lt_sent_table {
     struct lt_sent_row row[LT_SENT_ROWS];
     int rows;
+    uint64_t gradients_as_floats; /* bytes that gradients would take without a codec */
 };
 
 struct lt_division_config {
