@@ -229,6 +229,20 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
     fflush(stdout);
 }
 
+/* The time of a step's passes beside what the schedule gives with the stages' own times. */
+static void print_pipeline(const struct lt_mpi_place *place, const struct lt_sent_table *table)
+{
+    printf(
+        "pipeline: passes of a step %.3f ms, bubble %.1f %%; by simulation with the stages' mean "
+        "passes %.3f ms, %.1f %%\n",
+        1e3 * table->measured, 100 * table->measured_bubble, 1e3 * table->simulated,
+        100 * table->simulated_bubble);
+    if (place->local_ranks > place->machine_cores)
+        printf(
+            "pipeline: %d ranks share %d cores: only the simulation says what the schedule costs\n",
+            place->local_ranks, place->machine_cores);
+}
+
 void parallel_print_sent(const struct lt_parallel *parallel, const struct options *options,
                          const struct lt_sent_table *table)
 {
@@ -240,6 +254,8 @@ void parallel_print_sent(const struct lt_parallel *parallel, const struct option
                (unsigned long long)row->sent.messages, (unsigned long long)row->formula.bytes,
                (unsigned long long)row->formula.messages);
     }
+    if (table->measured > 0)
+        print_pipeline(lt_parallel_place(parallel), table);
     if (strcmp(options->compress, "none") != 0 && table->gradients_as_floats)
         printf("%s: gradients took %.4f of the %llu bytes that floats take\n", options->compress,
                (double)table->row[0].sent.bytes / (double)table->gradients_as_floats,

@@ -4,12 +4,12 @@
  */
 #include "libtrain/parallel/pipeline.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "libtrain/base/fail.h"
 #include "libtrain/speak/trace.h"
 #include "tacho_nvtx.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 /* Communicators of the pairs of stages: four for each rank, that of the lower stage. */
 #define LINKS 1024u
@@ -30,7 +30,8 @@ struct lt_pipeline {
     size_t bytes;
     uint64_t sequence[2 * WAYS]; /* of the four links to the next stage, and to the one before */
     struct lt_pipeline_sent sent;
-    uint64_t steps, tied_up; /* counted for the formula */
+    uint64_t steps, tied_up;     /* counted for the formula */
+    int64_t pass_ns[2], step_ns; /* without the first step; forward, backward */
 };
 
 static int is_first(const struct lt_pipeline *pipeline)
@@ -112,6 +113,13 @@ static void count(struct lt_group_sent *sent, struct half out)
         return;
     sent->bytes += out.bytes;
     sent->messages++;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 /* ---- passes ------------------------------------------------------------------------------------- */
@@ -246,11 +254,13 @@ double lt_pipeline_step(struct lt_pipeline *pipeline, const struct lt_context *c
     struct lt_pass *pass = pipeline->pass;
     int passes = 2 * pipeline->micro, apart = lt_shard_apart(shard);
     double loss = 0;
+    int64_t begin = now_ns(), end;
     pipeline->steps++;
     exchange(pipeline, nothing, input_of(pipeline, pass[0]));
     for (int i = 0; i < passes; i++) {
         struct lt_batch batch = batch_of(pipeline, pass[i].micro);
         struct half out, in = nothing;
+        int64_t start = now_ns();
         lt_trace_begin(pipeline->trace, LT_RANGE_MICRO_STEP, 0,
                        pass[i].backward ? 0 : (uint64_t)pipeline->model->b);
         if (pass[i].backward) {
@@ -260,6 +270,8 @@ double lt_pipeline_step(struct lt_pipeline *pipeline, const struct lt_context *c
             loss += forward(pipeline, context, &batch, parts);
         }
         lt_trace_end(pipeline->trace);
+        if (pipeline->steps > 1)
+            pipeline->pass_ns[pass[i].backward] += now_ns() - start;
         out = result_of(pipeline, pass[i]);
         if (i + 1 < passes)
             in = input_of(pipeline, pass[i + 1]);
@@ -268,6 +280,9 @@ double lt_pipeline_step(struct lt_pipeline *pipeline, const struct lt_context *c
         if (pass[i].backward && (apart || pass[i].micro == pipeline->micro - 1))
             send_tied(pipeline);
     }
+    end = now_ns();
+    if (pipeline->steps > 1)
+        pipeline->step_ns += end - begin;
     return loss;
 }
 
@@ -299,6 +314,16 @@ double lt_pipeline_evaluate(struct lt_pipeline *pipeline, const struct lt_contex
     double loss = pipeline->model->ops->forward(pipeline->model, context, batch, 1);
     exchange(pipeline, result_of(pipeline, pass), nothing);
     return loss;
+}
+
+struct lt_pipeline_times lt_pipeline_times(const struct lt_pipeline *pipeline)
+{
+    double steps = (double)pipeline->steps - 1, passes = steps * (double)pipeline->micro * 1e9;
+    if (pipeline->steps < 2)
+        return (struct lt_pipeline_times){0};
+    return (struct lt_pipeline_times){(double)pipeline->pass_ns[0] / passes,
+                                      (double)pipeline->pass_ns[1] / passes,
+                                      (double)pipeline->step_ns / steps / 1e9};
 }
 
 struct lt_pipeline_sent lt_pipeline_sent(const struct lt_pipeline *pipeline,

@@ -52,6 +52,13 @@ void lt_pipeline_updated(struct lt_pipeline *pipeline);
 double lt_pipeline_evaluate(struct lt_pipeline *pipeline, const struct lt_context *context,
                             const struct lt_batch *batch);
 
+/* Means over the steps so far but the first, in seconds: a forward and a backward pass of this
+ * stage, and all passes of a step with their waiting. 0: there was no second step. */
+struct lt_pipeline_times {
+    double forward, backward, step;
+};
+struct lt_pipeline_times lt_pipeline_times(const struct lt_pipeline *pipeline);
+
 /* Sent in steps so far, evaluations left out, and by the formula. */
 struct lt_pipeline_sent {
     struct lt_group_sent activations, tied;

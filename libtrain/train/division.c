@@ -37,7 +37,8 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
                      struct lt_trace *trace, struct tacho_error *err)
 {
     const struct lt_group *world = lt_parallel_group(parallel);
-    *out = (struct lt_division){.config = *config, .parallel = parallel, .model = model};
+    *out = (struct lt_division){
+        .config = *config, .parallel = parallel, .model = model, .micro_steps = micro_steps};
     if (!config->shard.stage)
         return 0;
     int rc = check(config, optimizer, model, err);
@@ -75,9 +76,49 @@ static void add_row(struct lt_sent_table *table, const char *purpose, struct lt_
         table->row[table->rows++] = (struct lt_sent_row){purpose, sent, formula};
 }
 
-void lt_division_close(struct lt_division *division)
+/* From each stage's mean passes: how long a step would take, and how much of it is no pass. */
+static void simulate(const struct lt_division *division, int micro,
+                     const struct lt_pipeline_times *all, struct lt_sent_table *table)
+{
+    const struct lt_layout *layout = &division->config.layout;
+    double busy = 0, stages = layout->pp;
+    double *forward = calloc(2 * (size_t)layout->pp, sizeof *forward),
+           *backward = forward ? forward + layout->pp : NULL;
+    if (!forward)
+        return;
+    for (int i = 0; i < layout->pp; i++) {
+        const struct lt_pipeline_times *times = &all[lt_layout_rank(layout, i, 0, 0)];
+        forward[i] = times->forward;
+        backward[i] = times->backward;
+        busy += micro * (times->forward + times->backward);
+        table->measured = times->step > table->measured ? times->step : table->measured;
+    }
+    table->simulated =
+        lt_stages_makespan(division->config.schedule, layout->pp, micro, forward, backward);
+    if (table->measured > 0 && table->simulated > 0) {
+        table->measured_bubble = 1 - busy / (stages * table->measured);
+        table->simulated_bubble = 1 - busy / (stages * table->simulated);
+    }
+    free(forward);
+}
+
+/* What was sent; how long passes took. */
+void lt_division_measure(struct lt_division *division)
 {
     struct lt_sent_table *table = division->config.sent;
+    if (table && division->pipeline) {
+        size_t ranks = (size_t)lt_parallel_ranks(division->parallel);
+        struct lt_pipeline_times own = lt_pipeline_times(division->pipeline),
+                                 *all = calloc(ranks, sizeof *all);
+        if (!all)
+            return;
+        lt_parallel_gather(division->parallel, &own.forward, sizeof own / sizeof own.forward,
+                           &all->forward);
+        if (own.step > 0)
+            simulate(division, division->micro_steps, all, table);
+        free(all);
+    }
+
     if (table && division->shard) {
         struct lt_shard_sent formula, sent = lt_shard_sent(division->shard, &formula);
         table->gradients_as_floats = lt_shard_as_floats(division->shard).gradients.bytes;
@@ -93,6 +134,10 @@ void lt_division_close(struct lt_division *division)
         add_row(table, "parts of layers",
                 (struct lt_group_sent){division->parts.bytes, division->parts.messages},
                 division->dividers.formula);
+}
+
+void lt_division_close(struct lt_division *division)
+{
     lt_parts_close(&division->dividers);
     lt_pipeline_destroy(division->pipeline);
     lt_shard_destroy(division->shard);

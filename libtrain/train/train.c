@@ -578,6 +578,8 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
         report_start(&run);
         rc = loop(&run, err);
     }
+    if (rc == 0)
+        lt_division_measure(&run.division);
     lt_parallel_detach(run.parallel);
     lt_loader_destroy(run.loader);
     lt_optimizer_destroy(&run.optimizer);
