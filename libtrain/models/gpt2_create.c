@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libtrain/base/share.h"
 #include "libtrain/models/gpt2_layout.h"
 #include "libtrain/ops/random.h"
 
@@ -41,12 +40,6 @@ static int check(const struct lt_gpt2_config *config, int64_t b, int64_t t, stru
                           "%s: %lld channels do not divide among %lld heads", config->name,
                           (long long)config->channels, (long long)config->heads);
     return 0;
-}
-
-struct lt_gpt2_stage lt_gpt2_whole(const struct lt_gpt2_config *config)
-{
-    return (struct lt_gpt2_stage){
-        .layers = config->layers, .embeds = 1, .answers = 1, .in_flight = 1, .ranks = 1};
 }
 
 /* One tensor while it is filled: normal values, or a constant where the deviation is 0. */
@@ -101,18 +94,6 @@ static void initialise(struct gpt2 *model, uint64_t seed)
         lt_random_fill_from(model->copy, model->config.vocab * model->config.channels, 0.02f,
                             lt_random_bits(seed, 0),
                             lt_gpt2_first_word(model) * model->config.channels);
-}
-
-int64_t lt_gpt2_first_word(const struct gpt2 *model)
-{
-    return (int64_t)lt_share((size_t)model->whole.vocab, model->stage.ranks, model->stage.rank);
-}
-
-static int64_t words_of(const struct lt_gpt2_config *config, const struct lt_gpt2_stage *stage)
-{
-    size_t all = (size_t)config->vocab;
-    return (int64_t)(lt_share(all, stage->ranks, stage->rank + 1) -
-                     lt_share(all, stage->ranks, stage->rank));
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------------ */
@@ -249,48 +230,6 @@ static int allocate(struct gpt2 *model)
     return rc ? rc : allocate_activations(model);
 }
 
-enum weight {
-#define INDEX(name, ...) WEIGHT_##name,
-    MATRICES(INDEX) VECTORS(INDEX)
-#undef INDEX
-};
-
-void lt_gpt2_stage_parameters(const struct lt_gpt2_config *config,
-                              const struct lt_gpt2_stage *stage, struct lt_parameters *out)
-{
-    int64_t l = stage->layers, c = config->channels, p = config->positions, e = stage->embeds,
-            f = stage->answers, a = c / stage->ranks, w = words_of(config, stage);
-    *out = (struct lt_parameters){.matrix = (uint64_t)(12 * l * c * a + f * w * c)};
-#define ADD(name, repeat_, rows_, columns_, role_, ...) \
-    lt_parameters_add(out, \
-                      (struct lt_weight){.repeat = (repeat_), \
-                                         .rows = (rows_), \
-                                         .columns = (columns_), \
-                                         .role = LT_WEIGHT_##role_}, \
-                      LT_WEIGHT_##role_ != LT_WEIGHT_VECTOR);
-    MATRICES(ADD)
-    VECTORS(ADD)
-#undef ADD
-    for (int i = 0; i < out->weights; i++) /* rank 0 counts what all have */
-        out->copied[i] = stage->rank > 0;
-#define DIVIDED(name) out->copied[WEIGHT_##name] = 0;
-    DIVIDED(word)
-    DIVIDED(qkv_weight)
-    DIVIDED(projection_weight)
-    DIVIDED(up_weight)
-    DIVIDED(down_weight)
-    DIVIDED(qkv_bias)
-    DIVIDED(up_bias)
-#undef DIVIDED
-    out->groups[WEIGHT_qkv_weight] = out->groups[WEIGHT_qkv_bias] = 3;
-}
-
-void lt_gpt2_parameters(const struct lt_gpt2_config *config, struct lt_parameters *out)
-{
-    struct lt_gpt2_stage whole = lt_gpt2_whole(config);
-    lt_gpt2_stage_parameters(config, &whole, out);
-}
-
 /* What training, optimizer and checkpoints need to know of the model. */
 static void describe(struct gpt2 *model)
 {
@@ -331,7 +270,7 @@ int lt_gpt2_create_stage(struct lt_model **out, const struct lt_gpt2_config *con
     model->config = model->whole;
     model->config.layers = stage->layers;
     model->config.heads = config->heads / stage->ranks;
-    model->config.vocab = words_of(config, stage);
+    model->config.vocab = lt_gpt2_words(config, stage);
     model->own = config->channels / stage->ranks;
     model->stage = *stage;
     model->mode = mode;
