@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "libtrain/models/gpt2.h"
+#include "libtrain/parallel/parts.h"
+#include "libtrain/parallel/pipeline.h"
 #include "workloads/recipe.h"
 
 static void override(int64_t *value, int64_t given)
@@ -33,6 +35,7 @@ static struct lt_gpt2_config shape(const char *name, const struct options *optio
 struct gpt2_plan {
     struct lt_gpt2_config shape;
     struct lt_gpt2_mode mode;
+    struct lt_gpt2_stage stage;
     const struct options *options;
 };
 
@@ -63,8 +66,37 @@ static int create(void *arg, const struct lt_source *source, const struct lt_con
     (void)source;
     const struct gpt2_plan *plan = arg;
     (void)context;
-    return lt_gpt2_create(out, &plan->shape, plan->mode, plan->shape.batch, plan->shape.seq,
-                          (uint64_t)plan->options->seed, err);
+    return lt_gpt2_create_stage(out, &plan->shape, plan->mode, &plan->stage, plan->shape.batch,
+                                plan->shape.seq, (uint64_t)plan->options->seed, err);
+}
+
+/* The part of the model that a rank of this layout has. */
+static int divide(void *arg, const struct lt_layout *layout, int in_flight, struct tacho_error *err)
+{
+    struct gpt2_plan *plan = arg;
+    struct lt_layout_blocks blocks = lt_layout_blocks(layout, layout->stage, plan->shape.layers);
+    if (plan->shape.layers < layout->pp)
+        return tacho_fail(err, TACHO_EUSAGE, "use fewer stages, or --layers",
+                          "%s: %lld layers do not make %d stages", plan->shape.name,
+                          (long long)plan->shape.layers, layout->pp);
+    plan->stage = (struct lt_gpt2_stage){.first = blocks.first,
+                                         .layers = blocks.count,
+                                         .embeds = layout->stage == 0,
+                                         .answers = layout->stage == layout->pp - 1,
+                                         .in_flight = layout->pp > 1 ? in_flight : 1,
+                                         .rank = layout->part,
+                                         .ranks = layout->tp,
+                                         .sequence = plan->options->sequence};
+    int64_t tokens = plan->shape.batch * plan->shape.seq;
+    if (plan->stage.sequence && tokens % layout->tp)
+        return tacho_fail(err, TACHO_EUSAGE, "choose --batch and --seq so that they do",
+                          "--sequence-parallel: %d ranks do not divide %lld tokens", layout->tp,
+                          (long long)tokens);
+    if (plan->shape.heads % layout->tp)
+        return tacho_fail(err, TACHO_EUSAGE, "the heads are divided among them",
+                          "%s: %d ranks do not divide %lld heads", plan->shape.name, layout->tp,
+                          (long long)plan->shape.heads);
+    return 0;
 }
 
 static void describe(void *arg, const struct lt_model *model)
@@ -82,6 +114,26 @@ static void describe(void *arg, const struct lt_model *model)
            1e-9 * (double)flops.model);
 }
 
+static size_t boundary_of(const struct gpt2_plan *plan)
+{
+    const struct lt_gpt2_config *config = &plan->shape;
+    return (size_t)(config->batch * config->seq * config->channels) *
+           lt_dtype_bytes(plan->mode.dtype);
+}
+
+/* What a stage needs beside the model: batches of a step, the gradient of its output and, in the
+ * first one, of the words. */
+static size_t stage_buffers(const struct gpt2_plan *plan)
+{
+    const struct lt_gpt2_config *config = &plan->shape;
+    int64_t tokens = config->batch * config->seq;
+    size_t words =
+        (size_t)(config->vocab * config->channels) * sizeof(float) / (size_t)plan->stage.ranks;
+    return lt_pipeline_bytes(boundary_of(plan) / (size_t)lt_gpt2_row_ranks(&plan->stage),
+                             plan->stage.embeds ? words : 0, (int)plan->options->accumulate,
+                             tokens);
+}
+
 static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out,
                    struct lt_parameters *parameters)
 {
@@ -90,8 +142,13 @@ static void memory(void *arg, const struct lt_source *source, struct lt_memory_p
     (void)source;
     if (config.positions < config.seq)
         config.positions = config.seq;
-    lt_gpt2_parameters(&config, parameters);
-    lt_gpt2_memory(&plan->shape, plan->mode, plan->shape.batch, plan->shape.seq, lt_threads(), out);
+    lt_gpt2_stage_parameters(&config, &plan->stage, parameters);
+    lt_gpt2_stage_memory(&plan->shape, plan->mode, &plan->stage, plan->shape.batch, plan->shape.seq,
+                         lt_threads(), out);
+    if (plan->stage.layers < plan->shape.layers)
+        out->tag[LT_MEMORY_WORKSPACE] += stage_buffers(plan);
+    if (plan->stage.ranks > 1)
+        out->tag[LT_MEMORY_WORKSPACE] += lt_parts_bytes(plan->stage.ranks, boundary_of(plan));
 }
 
 static int gpt2_name(size_t i, const char **name, const char **help, char *defaults, size_t size)
@@ -122,7 +179,9 @@ static int gpt2_run(const char *name, const struct options *options,
                                .create = create,
                                .describe = describe,
                                .memory = memory,
+                               .divide = divide,
                                .arg = &gpt2};
+    gpt2.stage = lt_gpt2_whole(&gpt2.shape);
     int rc = mode_of(&gpt2.mode, options, err);
     return rc ? rc : recipe_train(&plan, err);
 }

@@ -102,6 +102,25 @@ static const struct row rows[] = {
     TEXT_ROW("all-reduce", "NAME", TEXT, all_reduce, "library",
              "how gradients are summed: library (MPI's own), or messages of the engine: ring, "
              "tree, doubling, or ordered (the bits of one rank that adds in the order of ranks)"),
+    {"zero", "STAGE", COUNT, AT(zero), "0", 0, 3,
+     "share among the ranks: 1 the optimizer's state, 2 gradients too, 3 parameters too; 0: "
+     "nothing"},
+    TEXT_ROW("layout", "FACTORS", TEXT, layout, NULL,
+             "replicas, ranks that divide layers, stages of a pipeline: dp2.tp2.pp2 for 8 ranks "
+             "(default: "
+             "replicas)"),
+    TEXT_ROW(
+        "compress", "NAME", TEXT, compress, "none",
+        "gradients travel as bf16, int8, 1bit or topk (with --density); what is lost is added to "
+        "the next gradient, but for bf16"),
+    {"density", "X", NUMBER, AT(density), "0.01", 1e-6, 1,
+     "topk: share of the elements that is sent"},
+    {"compress-after", "N", COUNT, AT(compress_after), "0", 0, BIG,
+     "steps in which gradients travel as they are, first"},
+    FLAG_ROW("sequence-parallel", sequence,
+             "ranks that divide layers (tp) divide the tokens between them too"),
+    TEXT_ROW("pipeline", "NAME", TEXT, pipeline, "1f1b",
+             "order of the passes of a stage: gpipe or 1f1b; --accumulate says the micro-batches"),
     FLAG_ROW("no-overlap", no_overlap, "reduce after backward, on the step's thread"),
     TEXT_ROW(
         "slow-rank", "RANK[:STAGE]=SECONDS", TEXT, slow_rank, NULL,

@@ -66,13 +66,13 @@ static int slow_rank(struct lt_parallel_config *config, const char *text, struct
 }
 
 int parallel_micro_steps(const struct lt_parallel *parallel, const struct options *options,
-                         int *own, int64_t *all, struct tacho_error *err)
+                         int replicas, int *own, int64_t *all, struct tacho_error *err)
 {
     const char *rest = NULL;
     char *end = NULL;
     int ranks = lt_parallel_ranks(parallel);
     *own = (int)options->accumulate;
-    *all = options->accumulate * ranks;
+    *all = options->accumulate * replicas;
     if (!options->uneven)
         return 0;
     int rank = rank_in(options->uneven, &rest);
@@ -92,7 +92,10 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
 {
     struct lt_parallel_config config = {.bucket_bytes = options->bucket_mib * (1 << 20),
                                         .overlap = !options->no_overlap,
+                                        .sharded = options->zero > 0 || options->layout ||
+                                                   strcmp(options->compress, "none") != 0,
                                         .slow_link = (int)options->slow_link};
+    struct lt_layout layout;
     int rc = slow_rank(&config, options->slow_rank, err);
     int kind = lt_all_reduce_find(options->all_reduce);
     if (rc)
@@ -105,6 +108,14 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
     rc = lt_parallel_open(out, &config, err);
     if (rc)
         return rc;
+    rc = lt_layout_parse(&layout, options->layout, lt_parallel_rank(*out), lt_parallel_ranks(*out),
+                         err);
+    rc = lt_parallel_agree(*out, rc, err);
+    if (rc)
+        return rc;
+    config.replicas = layout.dp;
+    config.stride = layout.tp;
+    lt_parallel_configure(*out, &config);
     if (lt_parallel_ranks(*out) == 1) {
         if (options->slow_link > 1)
             return tacho_fail(err, TACHO_EUSAGE, "start several ranks: mpirun -np 2 train ...",
@@ -117,11 +128,77 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
     return 0;
 }
 
+/* What a division of the model cannot be given with. */
+static int check_division(const struct options *options, const struct lt_division_config *division,
+                          struct tacho_error *err)
+{
+    const char *kind = options->all_reduce;
+    if (strcmp(kind, "tree") == 0 || strcmp(kind, "doubling") == 0)
+        return tacho_fail(err, TACHO_EUSAGE, "use ring or ordered",
+                          "--zero, --layout: --all-reduce %s has no reduce-scatter", kind);
+    if (options->uneven || options->slow_link > 1)
+        return tacho_fail(err, TACHO_EUSAGE, "leave one of them out",
+                          "--zero, --layout: not with --uneven or --slow-link");
+    if (division->layout.pp > 1 && options->zero == 3)
+        return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
+                          "--zero 3: not with stages of a pipeline");
+    return 0;
+}
+
+int parallel_division(const struct lt_parallel *parallel, const struct options *options,
+                      struct lt_division_config *out, struct tacho_error *err)
+{
+    int ranks = lt_parallel_ranks(parallel), schedule = lt_stages_find(options->pipeline),
+        codec = lt_codec_find(options->compress);
+    int rc = lt_layout_parse(&out->layout, options->layout, lt_parallel_rank(parallel), ranks, err);
+    if (rc)
+        return rc;
+    if (schedule < 0)
+        return tacho_fail(err, TACHO_EUSAGE, "gpipe or 1f1b", "--pipeline %s: unknown",
+                          options->pipeline);
+    if (codec < 0)
+        return tacho_fail(err, TACHO_EUSAGE, "none, bf16, int8, 1bit or topk",
+                          "--compress %s: unknown", options->compress);
+    out->shard.codec = (struct lt_codec){(enum lt_codec_kind)codec, options->density};
+    out->shard.coded_after = (uint64_t)options->compress_after;
+    out->schedule = (enum lt_stages)schedule;
+    out->sequence = options->sequence;
+    if (options->sequence && out->layout.tp == 1)
+        return tacho_fail(err, TACHO_EUSAGE, "divide layers: --layout tp2",
+                          "--sequence-parallel: no ranks divide layers");
+    out->ordered = strcmp(options->all_reduce, "ordered") == 0;
+    out->shard.stage = (int)options->zero;
+    out->shard.kind = out->ordered ? LT_ALL_REDUCE_ORDERED : LT_ALL_REDUCE_RING;
+    out->shard.overlap = lt_parallel_overlaps(parallel) && out->layout.pp * out->layout.tp == 1;
+    if (!out->shard.stage &&
+        (options->layout || codec > 0 || (ranks == 1 && out->ordered && options->accumulate > 1)))
+        out->shard.stage = 1; /* as many bytes as an all-reduce sends */
+    return out->shard.stage ? check_division(options, out, err) : 0;
+}
+
+/* How gradients travel, as the middle of the line about the ranks. */
+static void print_way(const struct options *options, const struct lt_division_config *division)
+{
+    static const char *const shared[] = {"", "the optimizer's state", "its state and gradients",
+                                         "its state, gradients and parameters"};
+    if (division->shard.stage)
+        printf("%s sharded (ZeRO %d)", shared[division->shard.stage], division->shard.stage);
+    else if (options->bucket_mib > 0)
+        printf("reduced %g MiB at a time", options->bucket_mib);
+    else
+        printf("reduced all at once");
+    if (strcmp(options->all_reduce, "library") != 0)
+        printf(" (%s)", options->all_reduce);
+}
+
 void parallel_print(const struct lt_parallel *parallel, const struct options *options,
-                    const struct lt_model *model, enum lt_dtype dtype)
+                    const struct lt_division_config *division, const struct lt_model *model,
+                    enum lt_dtype dtype)
 {
     const struct lt_mpi_place *place = lt_parallel_place(parallel);
-    int overlaps = lt_parallel_overlaps(parallel), threads = lt_threads() + overlaps;
+    int divided = division->layout.pp * division->layout.tp > 1,
+        overlaps = lt_parallel_overlaps(parallel) && !divided;
+    int threads = lt_threads() + overlaps;
     if (place->ranks == 1)
         return;
     double gradients = (double)model->parameters.trainable * (double)lt_dtype_bytes(dtype);
@@ -129,13 +206,13 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
         "%d ranks (%s), %d on this machine of %d cores; %.2f MiB of gradients per rank and step, ",
         place->ranks, place->library, place->local_ranks, place->machine_cores,
         gradients / (1 << 20));
-    if (options->bucket_mib > 0)
-        printf("reduced %g MiB at a time", options->bucket_mib);
-    else
-        printf("reduced all at once");
-    if (strcmp(options->all_reduce, "library") != 0)
-        printf(" (%s)", options->all_reduce);
-    if (overlaps)
+    print_way(options, division);
+    if (divided)
+        printf(" over %d replica%s, %d stage%s (%s), layers divided among %d rank%s\n",
+               division->layout.dp, tacho_plural(division->layout.dp), division->layout.pp,
+               tacho_plural(division->layout.pp), options->pipeline, division->layout.tp,
+               tacho_plural(division->layout.tp));
+    else if (overlaps)
         printf(" during backward, by thread comm-0\n");
     else if (options->no_overlap)
         printf(" after backward\n");
@@ -152,10 +229,38 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
     fflush(stdout);
 }
 
-void parallel_print_sent(const struct lt_parallel *parallel, const struct options *options)
+/* The time of a step's passes beside what the schedule gives with the stages' own times. */
+static void print_pipeline(const struct lt_mpi_place *place, const struct lt_sent_table *table)
+{
+    printf(
+        "pipeline: passes of a step %.3f ms, bubble %.1f %%; by simulation with the stages' mean "
+        "passes %.3f ms, %.1f %%\n",
+        1e3 * table->measured, 100 * table->measured_bubble, 1e3 * table->simulated,
+        100 * table->simulated_bubble);
+    if (place->local_ranks > place->machine_cores)
+        printf(
+            "pipeline: %d ranks share %d cores: only the simulation says what the schedule costs\n",
+            place->local_ranks, place->machine_cores);
+}
+
+void parallel_print_sent(const struct lt_parallel *parallel, const struct options *options,
+                         const struct lt_sent_table *table)
 {
     struct lt_group_sent sent = lt_parallel_sent(parallel);
-    if (sent.messages)
+    for (int i = 0; i < table->rows; i++) {
+        const struct lt_sent_row *row = &table->row[i];
+        printf("%s: rank 0 sent %llu bytes in %llu messages; by formula %llu in %llu\n",
+               row->purpose, (unsigned long long)row->sent.bytes,
+               (unsigned long long)row->sent.messages, (unsigned long long)row->formula.bytes,
+               (unsigned long long)row->formula.messages);
+    }
+    if (table->measured > 0)
+        print_pipeline(lt_parallel_place(parallel), table);
+    if (strcmp(options->compress, "none") != 0 && table->gradients_as_floats)
+        printf("%s: gradients took %.4f of the %llu bytes that floats take\n", options->compress,
+               (double)table->row[0].sent.bytes / (double)table->gradients_as_floats,
+               (unsigned long long)table->gradients_as_floats);
+    if (table->rows == 0 && sent.messages)
         printf("gradients: rank 0 sent %llu bytes in %llu messages (%s)\n",
                (unsigned long long)sent.bytes, (unsigned long long)sent.messages,
                options->all_reduce);

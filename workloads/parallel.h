@@ -5,7 +5,7 @@
 #ifndef WORKLOADS_PARALLEL_H
 #define WORKLOADS_PARALLEL_H
 
-#include "libtrain/train/parallel.h"
+#include "libtrain/train/train.h"
 #include "workloads/options.h"
 
 /* Joins the other ranks, if a launcher started several, and gives OpenMP this rank's share of the
@@ -16,14 +16,21 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
 /* --uneven: micro-batches of this rank, and of all ranks together, in a step. TACHO_EUSAGE with
  * words in *err. */
 int parallel_micro_steps(const struct lt_parallel *parallel, const struct options *options,
-                         int *own, int64_t *all, struct tacho_error *err);
+                         int replicas, int *own, int64_t *all, struct tacho_error *err);
+
+/* --layout, --zero, and one rank that adds as several do in the order of ranks. TACHO_EUSAGE with
+ * words in *err. */
+int parallel_division(const struct lt_parallel *parallel, const struct options *options,
+                      struct lt_division_config *out, struct tacho_error *err);
 
 /* The lines of rank 0; nothing where there is one rank. */
 void parallel_print(const struct lt_parallel *parallel, const struct options *options,
-                    const struct lt_model *model, enum lt_dtype dtype);
+                    const struct lt_division_config *division, const struct lt_model *model,
+                    enum lt_dtype dtype);
 
-/* At the end: what rank 0 sent by messages of the engine's own. */
-void parallel_print_sent(const struct lt_parallel *parallel, const struct options *options);
+/* At the end: what rank 0 sent by messages of the engine's own, by purpose where it had shards. */
+void parallel_print_sent(const struct lt_parallel *parallel, const struct options *options,
+                         const struct lt_sent_table *table);
 
 /* Writes the engine's times: rank 0 to `path`, rank N to path.N. */
 int parallel_timers(const struct lt_parallel *parallel, const struct lt_trace *trace,

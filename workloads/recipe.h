@@ -9,6 +9,7 @@
 #include "libtrain/base/memory.h"
 #include "libtrain/data/source.h"
 #include "libtrain/models/model.h"
+#include "libtrain/parallel/layout.h"
 #include "workloads/options.h"
 
 /* A family of names. */
@@ -48,6 +49,10 @@ struct recipe_plan {
      * and the layout of its parameters (without arrays); before `create`. */
     void (*memory)(void *arg, const struct lt_source *source, struct lt_memory_plan *out,
                    struct lt_parameters *parameters);
+    /* Before the two above: they are to be of one stage of a pipeline, which keeps the activations
+     * of in_flight micro-batches. NULL: the recipe has no stages. */
+    int (*divide)(void *arg, const struct lt_layout *layout, int in_flight,
+                  struct tacho_error *err);
     void *arg;
 };
 

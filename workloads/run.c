@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libtrain/base/output.h"
@@ -145,11 +146,17 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
 {
     struct lt_loader_config learn = {.options = config->loader, .b = plan->batch},
                             look = {.options = {.in_order = 1}, .b = plan->batch};
+    const struct lt_division_config *division = &config->division;
     struct lt_parameters parameters;
     size_t floats[LT_OPTIMIZER_STATES], scratch;
     *out = (struct lt_memory_plan){0};
     plan->memory(plan->arg, input->source, out, &parameters);
     uint64_t gradients = out->tag[LT_MEMORY_GRADIENTS];
+    if (division->shard.stage) {
+        size_t own = lt_shard_memory(&division->shard, &parameters, division->layout.replica,
+                                     division->layout.dp, context->dtype, out);
+        parameters = (struct lt_parameters){.count = own};
+    }
     lt_optimizer_sizes(&config->optimizer, &parameters, floats, &scratch);
     for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
         out->tag[LT_MEMORY_OPTIMIZER] += floats[i] * sizeof(float);
@@ -250,7 +257,26 @@ struct training {
     struct lt_model *model;
     struct lt_memory_plan memory;
     struct lt_resident before; /* of the process, without the model */
+    struct lt_sent_table sent;
 };
+
+/* Tells the recipe which stage it is to make. */
+static int divide(const struct recipe_plan *plan, const struct lt_train_config *config,
+                  struct tacho_error *err)
+{
+    const struct lt_division_config *division = &config->division;
+    struct lt_pass *pass = calloc(2 * (size_t)config->micro_steps, sizeof *pass);
+    if (!pass)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    lt_stages_passes(division->schedule, division->layout.pp, division->layout.stage,
+                     config->micro_steps, pass);
+    int in_flight = lt_stages_in_flight(pass, 2 * (size_t)config->micro_steps);
+    free(pass);
+    if (!plan->divide)
+        return tacho_fail(err, TACHO_EUSAGE, "use --layout dpN, or a gpt2 model",
+                          "--layout: this recipe cannot be divided");
+    return plan->divide(plan->arg, &division->layout, in_flight, err);
+}
 
 /* Opens the data and looks whether the run fits, before any rank takes memory for it. */
 static int prepare(struct training *run, const struct recipe_plan *plan, struct tacho_error *err)
@@ -258,8 +284,13 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
     const struct options *options = plan->options;
     struct lt_train_config *config = &run->config;
     config->parallel = run->parallel;
-    int rc = parallel_micro_steps(run->parallel, options, &config->micro_steps,
-                                  &config->micro_steps_all, err);
+    config->division.sent = &run->sent;
+    int rc = parallel_division(run->parallel, options, &config->division, err);
+    if (rc == 0)
+        rc = parallel_micro_steps(run->parallel, options, config->division.layout.dp,
+                                  &config->micro_steps, &config->micro_steps_all, err);
+    if (rc == 0 && config->division.layout.pp * config->division.layout.tp > 1)
+        rc = divide(plan, config, err);
     if (rc == 0)
         rc = check_outputs(options, run->parallel, err);
     if (rc == 0)
@@ -293,7 +324,8 @@ static int train(struct training *run, const struct recipe_plan *plan, struct ta
         hooks.progress = print_progress;
         plan->describe(plan->arg, run->model);
         print_start(plan->options);
-        parallel_print(run->parallel, plan->options, run->model, run->context.dtype);
+        parallel_print(run->parallel, plan->options, &run->config.division, run->model,
+                       run->context.dtype);
         print_memory(&run->memory);
         fflush(stdout);
     }
@@ -301,7 +333,7 @@ static int train(struct training *run, const struct recipe_plan *plan, struct ta
                       run->input.has_held_out ? &run->input.held_out : NULL, &run->context,
                       &run->config, &hooks, err);
     if (rc == 0 && lt_parallel_rank(run->parallel) == 0) {
-        parallel_print_sent(run->parallel, plan->options);
+        parallel_print_sent(run->parallel, plan->options, &run->sent);
         print_peak(&run->memory, &run->before);
     }
     if (rc == 0 && plan->options->timers)

@@ -197,6 +197,41 @@ static int make_classifier(void *args, int i, struct making *making)
     return shape(making, classifier->rows, WORDS);
 }
 
+/* Half of the vocabulary, as one of two ranks has it. */
+static int make_embedding_part(void *args, int i, struct making *making)
+{
+    struct lt_embedding_part *part = args;
+    struct lt_embedding whole;
+    if (!make_embedding(&whole, i, making))
+        return 0;
+    *part = (struct lt_embedding_part){.out = whole.out,
+                                       .word = whole.word,
+                                       .position = whole.position,
+                                       .tokens = whole.tokens,
+                                       .dout = whole.dout,
+                                       .dword = whole.dword,
+                                       .dposition = whole.dposition,
+                                       .b = whole.b,
+                                       .t = whole.t,
+                                       .c = whole.c,
+                                       .v = WORDS / 2};
+    return 1;
+}
+
+static int make_classifier_part(void *args, int i, struct making *making)
+{
+    struct lt_classifier_part *part = args;
+    if (i >= SHAPES)
+        return 0;
+    *part = (struct lt_classifier_part){
+        .rows = BATCH * tokens[i], .v = WORDS / 2, .ranks = 2, .scale = 1.0f, .backward = 1};
+    part->logits = take_elements(making, part->rows * part->v);
+    part->losses = take_floats(making, part->rows);
+    part->stats = take_floats(making, 2 * 3 * part->rows);
+    part->targets = take_words(making, part->rows);
+    return shape(making, part->rows, WORDS / 2);
+}
+
 /* A layer's parameters, and as many as leave every cache. */
 static int64_t parameters(int i, struct making *making)
 {
@@ -299,7 +334,9 @@ static int make_update(void *args, int i, struct making *making)
              : make_attention, struct lt_gelu \
              : make_gelu, struct lt_residual \
              : make_residual, struct lt_classifier \
-             : make_classifier, struct lt_norm \
+             : make_classifier, struct lt_embedding_part \
+             : make_embedding_part, struct lt_classifier_part \
+             : make_classifier_part, struct lt_norm \
              : make_norm, struct lt_clip \
              : make_clip, struct lt_average \
              : make_average, struct lt_update \

@@ -26,8 +26,8 @@ static char *at(const struct array *array, size_t element)
     return array->data + element * array->element;
 }
 
-static void exchange(struct lt_group *group, int to, const void *out, size_t out_bytes, int from,
-                     void *in, size_t in_bytes)
+void lt_group_exchange(struct lt_group *group, int to, const void *out, size_t out_bytes, int from,
+                       void *in, size_t in_bytes)
 {
     if (to >= 0) {
         group->bytes += out_bytes;
@@ -80,8 +80,8 @@ static void scatter(struct lt_group *group, const struct array *array, void *scr
     for (int k = 0; k + 1 < ranks; k++) {
         struct chunk out = chunk_of(array, ranks, modulo(rank - 1 - k, ranks)),
                      in = chunk_of(array, ranks, modulo(rank - 2 - k, ranks));
-        exchange(group, modulo(rank + 1, ranks), out.data, out.bytes, modulo(rank - 1, ranks),
-                 scratch, in.bytes);
+        lt_group_exchange(group, modulo(rank + 1, ranks), out.data, out.bytes,
+                          modulo(rank - 1, ranks), scratch, in.bytes);
         add(array, in.data, scratch, in.count);
     }
 }
@@ -93,8 +93,8 @@ static void gather(struct lt_group *group, const struct array *array)
     for (int k = 0; k + 1 < ranks; k++) {
         struct chunk out = chunk_of(array, ranks, modulo(rank - k, ranks)),
                      in = chunk_of(array, ranks, modulo(rank - 1 - k, ranks));
-        exchange(group, modulo(rank + 1, ranks), out.data, out.bytes, modulo(rank - 1, ranks),
-                 in.data, in.bytes);
+        lt_group_exchange(group, modulo(rank + 1, ranks), out.data, out.bytes,
+                          modulo(rank - 1, ranks), in.data, in.bytes);
     }
 }
 
@@ -123,21 +123,21 @@ static void tree_up(struct lt_group *group, const struct array *array, void *scr
     int rank = group->rank, ranks = group->ranks, top = meeting(rank, ranks);
     size_t bytes = array->count * array->element;
     for (int bit = 1; bit < top && rank + bit < ranks; bit *= 2) {
-        exchange(group, -1, NULL, 0, rank + bit, scratch, bytes);
+        lt_group_exchange(group, -1, NULL, 0, rank + bit, scratch, bytes);
         add(array, array->data, scratch, array->count);
     }
     if (rank)
-        exchange(group, rank - top, array->data, bytes, -1, NULL, 0);
+        lt_group_exchange(group, rank - top, array->data, bytes, -1, NULL, 0);
 }
 
 void lt_group_broadcast(struct lt_group *group, int root, void *data, size_t bytes)
 {
     int ranks = group->ranks, rank = modulo(group->rank - root, ranks), top = meeting(rank, ranks);
     if (rank)
-        exchange(group, -1, NULL, 0, modulo(rank - top + root, ranks), data, bytes);
+        lt_group_exchange(group, -1, NULL, 0, modulo(rank - top + root, ranks), data, bytes);
     for (int bit = top / 2; bit >= 1; bit /= 2)
         if (rank + bit < ranks)
-            exchange(group, modulo(rank + bit + root, ranks), data, bytes, -1, NULL, 0);
+            lt_group_exchange(group, modulo(rank + bit + root, ranks), data, bytes, -1, NULL, 0);
 }
 
 static void tree(struct lt_group *group, const struct array *array, void *scratch)
@@ -164,27 +164,38 @@ static void doubling(struct lt_group *group, const struct array *array, void *sc
     int rank = group->rank, power = power_below(group->ranks), extra = group->ranks - power;
     size_t bytes = array->count * array->element;
     if (rank >= power) {
-        exchange(group, rank - power, array->data, bytes, -1, NULL, 0);
-        exchange(group, -1, NULL, 0, rank - power, array->data, bytes);
+        lt_group_exchange(group, rank - power, array->data, bytes, -1, NULL, 0);
+        lt_group_exchange(group, -1, NULL, 0, rank - power, array->data, bytes);
         return;
     }
     if (rank < extra) {
-        exchange(group, -1, NULL, 0, rank + power, scratch, bytes);
+        lt_group_exchange(group, -1, NULL, 0, rank + power, scratch, bytes);
         add(array, array->data, scratch, array->count);
     }
     for (int bit = 1; bit < power; bit *= 2) {
-        exchange(group, rank ^ bit, array->data, bytes, rank ^ bit, scratch, bytes);
+        lt_group_exchange(group, rank ^ bit, array->data, bytes, rank ^ bit, scratch, bytes);
         add(array, array->data, scratch, array->count);
     }
     if (rank < extra)
-        exchange(group, rank + power, array->data, bytes, -1, NULL, 0);
+        lt_group_exchange(group, rank + power, array->data, bytes, -1, NULL, 0);
 }
 
 /* ---- ordered --------------------------------------------------------------------------------- */
 
+/* The sum's first term, or one more. */
+static void add_term(const struct array *array, void *sum, const void *term, size_t count,
+                     int first)
+{
+    if (!first)
+        add(array, sum, term, count);
+    else if (count && sum != term)
+        memcpy(sum, term, count * array->element);
+}
+
 /* In round k, rank r sends chunk r + k to its owner and gets its own chunk from rank r - k. The
  * chunks are added up when all are there, in the order of ranks. */
-static void ordered(struct lt_group *group, const struct array *array, void *scratch)
+static void collect(struct lt_group *group, const struct array *array, void *sum, int first,
+                    void *scratch)
 {
     int rank = group->rank, ranks = group->ranks;
     struct chunk own = chunk_of(array, ranks, rank);
@@ -192,18 +203,18 @@ static void ordered(struct lt_group *group, const struct array *array, void *scr
     for (int k = 1; k < ranks; k++) {
         int to = modulo(rank + k, ranks), from = modulo(rank - k, ranks);
         struct chunk out = chunk_of(array, ranks, to);
-        exchange(group, to, out.data, out.bytes, from, others + (size_t)from * own.bytes,
-                 own.bytes);
+        lt_group_exchange(group, to, out.data, out.bytes, from, others + (size_t)from * own.bytes,
+                          own.bytes);
     }
     if (own.bytes)
         memcpy(others + (size_t)rank * own.bytes, own.data, own.bytes);
-    for (int i = 0; i < ranks; i++) {
-        const char *term = others + (size_t)i * own.bytes;
-        if (i == 0 && own.bytes)
-            memcpy(own.data, term, own.bytes);
-        else
-            add(array, own.data, term, own.count);
-    }
+    for (int i = 0; i < ranks; i++)
+        add_term(array, sum, others + (size_t)i * own.bytes, own.count, first && i == 0);
+}
+
+static void ordered(struct lt_group *group, const struct array *array, void *scratch)
+{
+    collect(group, array, chunk_of(array, group->ranks, group->rank).data, 1, scratch);
     gather(group, array);
 }
 
@@ -247,6 +258,97 @@ void lt_group_reduce_scatter(struct lt_group *group, enum lt_dtype dtype, void *
 {
     struct array array = array_of(dtype, data, count);
     scatter(group, &array, scratch);
+}
+
+size_t lt_group_reduce_scratch(enum lt_all_reduce kind, int ranks, enum lt_dtype dtype,
+                               size_t count)
+{
+    return lt_group_scratch(kind == LT_ALL_REDUCE_ORDERED ? kind : LT_ALL_REDUCE_RING, ranks, dtype,
+                            count);
+}
+
+void lt_group_reduce_to(struct lt_group *group, enum lt_all_reduce kind, enum lt_dtype dtype,
+                        void *data, size_t count, void *sum, int first, void *scratch)
+{
+    struct array array = array_of(dtype, data, count);
+    struct chunk own = chunk_of(&array, group->ranks, group->rank);
+    if (kind == LT_ALL_REDUCE_ORDERED) {
+        collect(group, &array, sum, first, scratch);
+        return;
+    }
+    scatter(group, &array, scratch);
+    add_term(&array, sum, own.data, own.count, first);
+}
+
+/* The scratch of a coded reduction: all messages for this rank, one to another, and floats. */
+struct coded {
+    char *in, *out;
+    float *decoded;
+    void *encoding;
+};
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 15) / 16 * 16;
+}
+
+size_t lt_group_coded_scratch(const struct lt_codec *codec, int ranks, size_t count)
+{
+    size_t chunk = (count + (size_t)ranks - 1) / (size_t)ranks;
+    return aligned(lt_codec_bytes(codec, chunk)) * ((size_t)ranks + 1) +
+           aligned(chunk * sizeof(float)) + lt_codec_scratch(codec, chunk);
+}
+
+/* Encodes a chunk, and leaves what its message lacks in `residual`, unless that is NULL. */
+static void encode_chunk(const struct lt_codec *codec, const float *x, size_t count,
+                         float *residual, char *message, const struct coded *coded)
+{
+    lt_codec_encode(codec, x, count, message, coded->encoding);
+    if (!residual)
+        return;
+    lt_codec_decode(codec, message, count, coded->decoded);
+    for (size_t i = 0; i < count; i++)
+        residual[i] = x[i] - coded->decoded[i];
+}
+
+void lt_group_reduce_coded(struct lt_group *group, const struct lt_codec *codec, float *data,
+                           size_t count, float *residual, float *sum, int first, void *scratch)
+{
+    int rank = group->rank, ranks = group->ranks;
+    struct array array = array_of(LT_DTYPE_FP32, data, count);
+    size_t chunk = (count + (size_t)ranks - 1) / (size_t)ranks;
+    size_t own = chunk_of(&array, ranks, rank).count, bytes = lt_codec_bytes(codec, own),
+           slot = aligned(lt_codec_bytes(codec, chunk));
+    struct coded coded = {.in = scratch, .out = (char *)scratch + slot * (size_t)ranks};
+    coded.decoded = (float *)(void *)(coded.out + slot);
+    coded.encoding = (char *)coded.decoded + aligned(chunk * sizeof(float));
+    for (size_t i = 0; residual && i < count; i++)
+        data[i] += residual[i];
+    for (int k = 0; k < ranks; k++) {
+        int to = modulo(rank + k, ranks), from = modulo(rank - k, ranks);
+        size_t at_element = lt_group_chunk(count, ranks, to);
+        char *message = k ? coded.out : coded.in + slot * (size_t)rank;
+        struct chunk part = chunk_of(&array, ranks, to);
+        encode_chunk(codec, data + at_element, part.count, residual ? residual + at_element : NULL,
+                     message, &coded);
+        if (k)
+            lt_group_exchange(group, to, message, lt_codec_bytes(codec, part.count), from,
+                              coded.in + slot * (size_t)from, bytes);
+    }
+    for (int i = 0; i < ranks; i++) {
+        lt_codec_decode(codec, coded.in + slot * (size_t)i, own, coded.decoded);
+        add_term(&array, sum, coded.decoded, own, first && i == 0);
+    }
+}
+
+uint64_t lt_group_coded_bytes(const struct lt_codec *codec, int rank, int ranks, size_t count)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < ranks; i++)
+        if (i != rank)
+            bytes += lt_codec_bytes(codec, lt_group_chunk(count, ranks, i + 1) -
+                                               lt_group_chunk(count, ranks, i));
+    return bytes;
 }
 
 void lt_group_all_gather(struct lt_group *group, enum lt_dtype dtype, void *data, size_t count)

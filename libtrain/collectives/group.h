@@ -16,7 +16,8 @@
 #include <stdint.h>
 
 #include "libtrain/base/dtype.h"
-
+#include "libtrain/base/share.h"
+#include "libtrain/collectives/codec.h"
 /* How an all-reduce travels. S: bytes of the array, N: ranks.
  * ring: reduce-scatter and all-gather around a ring, 2 S (N - 1) / N a rank in 2 (N - 1) messages
  *   (Patarasuk and Yuan 2009).
@@ -60,13 +61,38 @@ void lt_group_reduce_scatter(struct lt_group *group, enum lt_dtype dtype, void *
                              void *scratch);
 void lt_group_all_gather(struct lt_group *group, enum lt_dtype dtype, void *data, size_t count);
 
+/* Bytes of scratch that lt_group_reduce_to needs. */
+size_t lt_group_reduce_scratch(enum lt_all_reduce kind, int ranks, enum lt_dtype dtype,
+                               size_t count);
+
+/* A reduce-scatter that goes on from one array to the next: the sum of chunk `rank` over the ranks
+ * is added to sum[] (`first`: replaces it), which may be that chunk of data itself if `first`. kind
+ * ORDERED adds the ranks' chunks one after the other; every other kind travels around the ring.
+ * data is undefined afterwards. A rank sends all chunks but its own, in ranks - 1 messages. */
+void lt_group_reduce_to(struct lt_group *group, enum lt_all_reduce kind, enum lt_dtype dtype,
+                        void *data, size_t count, void *sum, int first, void *scratch);
+
+/* The same in fewer bytes, fp32, in the order of ranks: each chunk, the own one too, is a message
+ * of the codec. residual[count], unless NULL: what earlier messages lacked is added to data first,
+ * and what these lack is left there, so that the sums so far and all ranks' residuals are together
+ * the sum of all data. sum may not be a part of data. */
+size_t lt_group_coded_scratch(const struct lt_codec *codec, int ranks, size_t count);
+void lt_group_reduce_coded(struct lt_group *group, const struct lt_codec *codec, float *data,
+                           size_t count, float *residual, float *sum, int first, void *scratch);
+/* What a rank sends in it, in ranks - 1 messages. */
+uint64_t lt_group_coded_bytes(const struct lt_codec *codec, int rank, int ranks, size_t count);
+
+/* One message to a rank and one from a rank, below 0 none, counted. */
+void lt_group_exchange(struct lt_group *group, int to, const void *out, size_t out_bytes, int from,
+                       void *in, size_t in_bytes);
+
 /* data of rank `root` comes to all ranks along a binomial tree. */
 void lt_group_broadcast(struct lt_group *group, int root, void *data, size_t bytes);
 
 /* Where chunk `index` begins; chunk `ranks` begins at `count`. */
 static inline size_t lt_group_chunk(size_t count, int ranks, int index)
 {
-    return (size_t)((unsigned __int128)count * (unsigned)index / (unsigned)ranks);
+    return lt_share(count, ranks, index);
 }
 
 /* What a rank sends in one all-reduce, by the formulas above, uneven chunks counted. */

@@ -9,6 +9,7 @@
 #include "libtrain/models/gpt2_layout.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The given element of a tensor of activations. */
 static void *at(const struct gpt2 *model, float *tensor, int64_t element)
@@ -60,6 +61,19 @@ static struct lt_matmul linear(const struct gpt2 *model, const float *weights, c
                               .k = inputs};
 }
 
+/* Where ranks divide the tokens of the residual stream: the rows of this one, and where they lie in
+ * an array of all rows. */
+static int64_t own_rows(const struct gpt2 *model)
+{
+    return model->model.b * model->model.t / lt_gpt2_row_ranks(&model->stage);
+}
+
+static void *own_part(const struct gpt2 *model, void *rows)
+{
+    int64_t before = model->stage.sequence ? model->stage.rank * own_rows(model) : 0;
+    return at(model, rows, before * model->config.channels);
+}
+
 /* The same of a layernorm, whose backward adds into the gradient of the residual stream. */
 static struct lt_layernorm layernorm(const struct gpt2 *model, const float *weights,
                                      const float *biases, int64_t i)
@@ -69,16 +83,16 @@ static struct lt_layernorm layernorm(const struct gpt2 *model, const float *weig
                                  .bias = biases + i * c,
                                  .dweight = gradient(model, weights, i * c),
                                  .dbias = gradient(model, biases, i * c),
-                                 .dout = model->act.dbranch,
+                                 .dout = own_part(model, model->act.dbranch),
                                  .din = model->act.dstream,
-                                 .rows = model->model.b * model->model.t,
+                                 .rows = own_rows(model),
                                  .c = c};
 }
 
 /* The arguments of attention, for both directions, with activations at place i. */
 static struct lt_attention attention_args(struct gpt2 *model, int64_t i)
 {
-    int64_t b = model->model.b, t = model->model.t, n = b * t, c = model->config.channels,
+    int64_t b = model->model.b, t = model->model.t, n = b * t, c = model->own,
             h = model->config.heads;
     return (struct lt_attention){.out = at(model, model->act.attention, i * n * c),
                                  .lse = model->act.lse + i * b * h * t,
@@ -99,28 +113,36 @@ struct block {
     struct lt_gelu gelu;
 };
 
+/* Where the gradient of the residual stream is whole when matrices read it: in itself, or in memory
+ * that is only used forward. */
+static void *stream_gradient(const struct gpt2 *model)
+{
+    return model->stage.sequence ? model->act.branch : model->act.dstream;
+}
+
 /* The attention half of block i: its input is the stream before it, its output the branch. */
 static void attention_half(struct block *block, struct gpt2 *model, int64_t i)
 {
     const struct parameters *parameters = &model->value;
     const struct activations *activations = &model->act;
-    int64_t n = model->model.b * model->model.t, c = model->config.channels, q = place(model, i);
+    int64_t n = model->model.b * model->model.t, c = model->config.channels, a = model->own,
+            q = place(model, i), m = own_rows(model);
     block->ln1 = layernorm(model, parameters->ln1_weight, parameters->ln1_bias, i);
-    block->ln1.in = at(model, activations->stream, i * n * c);
-    block->ln1.out = at(model, activations->ln1, q * n * c);
-    block->ln1.mean = activations->ln1_mean + q * n;
-    block->ln1.rstd = activations->ln1_rstd + q * n;
-    block->qkv = linear(model, parameters->qkv_weight, parameters->qkv_bias, i, 3 * c, c);
-    block->qkv.in = block->ln1.out;
-    block->qkv.out = at(model, activations->qkv, q * 3 * n * c);
+    block->ln1.in = at(model, activations->stream, i * m * c);
+    block->ln1.out = own_part(model, at(model, activations->ln1, q * n * c));
+    block->ln1.mean = activations->ln1_mean + q * m;
+    block->ln1.rstd = activations->ln1_rstd + q * m;
+    block->qkv = linear(model, parameters->qkv_weight, parameters->qkv_bias, i, 3 * a, c);
+    block->qkv.in = at(model, activations->ln1, q * n * c);
+    block->qkv.out = at(model, activations->qkv, q * 3 * n * a);
     block->qkv.dout = activations->dqkv;
     block->qkv.din = activations->dbranch;
     block->attention = attention_args(model, q);
     block->projection =
-        linear(model, parameters->projection_weight, parameters->projection_bias, i, c, c);
+        linear(model, parameters->projection_weight, parameters->projection_bias, i, c, a);
     block->projection.in = block->attention.out;
     block->projection.out = activations->branch;
-    block->projection.dout = activations->dstream;
+    block->projection.dout = stream_gradient(model);
     block->projection.din = activations->dbranch;
 }
 
@@ -129,26 +151,27 @@ static void mlp_half(struct block *block, struct gpt2 *model, int64_t i)
 {
     const struct parameters *parameters = &model->value;
     const struct activations *activations = &model->act;
-    int64_t n = model->model.b * model->model.t, c = model->config.channels, q = place(model, i);
+    int64_t n = model->model.b * model->model.t, c = model->config.channels, wide = 4 * model->own,
+            q = place(model, i), m = own_rows(model);
     block->ln2 = layernorm(model, parameters->ln2_weight, parameters->ln2_bias, i);
-    block->ln2.in = at(model, activations->middle, q * n * c);
-    block->ln2.out = at(model, activations->ln2, q * n * c);
-    block->ln2.mean = activations->ln2_mean + q * n;
-    block->ln2.rstd = activations->ln2_rstd + q * n;
-    block->up = linear(model, parameters->up_weight, parameters->up_bias, i, 4 * c, c);
-    block->up.in = block->ln2.out;
-    block->up.out = at(model, activations->up, q * 4 * n * c);
+    block->ln2.in = at(model, activations->middle, q * m * c);
+    block->ln2.out = own_part(model, at(model, activations->ln2, q * n * c));
+    block->ln2.mean = activations->ln2_mean + q * m;
+    block->ln2.rstd = activations->ln2_rstd + q * m;
+    block->up = linear(model, parameters->up_weight, parameters->up_bias, i, wide, c);
+    block->up.in = at(model, activations->ln2, q * n * c);
+    block->up.out = at(model, activations->up, q * wide * n);
     block->up.dout = activations->dwide;
     block->up.din = activations->dbranch;
     block->gelu = (struct lt_gelu){.in = block->up.out,
-                                   .out = at(model, activations->gelu, q * 4 * n * c),
+                                   .out = at(model, activations->gelu, q * wide * n),
                                    .dout = activations->dwide,
                                    .din = activations->dwide,
-                                   .count = 4 * n * c};
-    block->down = linear(model, parameters->down_weight, parameters->down_bias, i, c, 4 * c);
+                                   .count = wide * n};
+    block->down = linear(model, parameters->down_weight, parameters->down_bias, i, c, wide);
     block->down.in = block->gelu.out;
     block->down.out = activations->branch;
-    block->down.dout = activations->dstream;
+    block->down.dout = stream_gradient(model);
     block->down.din = activations->dwide;
 }
 
@@ -160,6 +183,49 @@ static struct block block_of(struct gpt2 *model, int64_t i)
     return block;
 }
 
+/* ---- parts of layers ---------------------------------------------------------------------------- */
+
+/* Ranks that divide the layers have each multiplied a part of the inner dimension. */
+static void sum_parts(const struct gpt2 *model, const struct lt_context *context, void *data)
+{
+    const struct lt_tensor_group *group = context->tensor;
+    int64_t count = model->model.b * model->model.t * model->config.channels;
+    if (model->stage.sequence)
+        group->scatter(group->arg, model->mode.dtype, data, (size_t)count);
+    else if (model->stage.ranks > 1)
+        group->sum(group->arg, model->mode.dtype, data, (size_t)count);
+}
+
+/* Brings the rows of all ranks together, where they are divided. */
+static void join_rows(const struct gpt2 *model, const struct lt_context *context, void *data)
+{
+    const struct lt_tensor_group *group = context->tensor;
+    int64_t count = model->model.b * model->model.t * model->config.channels;
+    if (model->stage.sequence)
+        group->join(group->arg, model->mode.dtype, data, (size_t)count);
+}
+
+/* The gradient of the residual stream as stream_gradient says. */
+static void join_gradient(const struct gpt2 *model, const struct lt_context *context)
+{
+    size_t elements = (size_t)(own_rows(model) * model->config.channels);
+    if (!model->stage.sequence)
+        return;
+    memcpy(own_part(model, model->act.branch), model->act.dstream,
+           elements * lt_dtype_bytes(model->mode.dtype));
+    join_rows(model, context, model->act.branch);
+}
+
+/* A linear layer whose inputs are divided: the bias is added once. */
+static void divided_forward(const struct gpt2 *model, const struct lt_context *context,
+                            struct lt_matmul args)
+{
+    if (model->stage.rank > 0)
+        args.bias = NULL;
+    OP(context, MATMUL_FORWARD, matmul_forward, args);
+    sum_parts(model, context, args.out);
+}
+
 /* ---- forward ---------------------------------------------------------------------------------- */
 
 /* In a recompute pass: what block_backward reads of the block, from the block's input. */
@@ -169,22 +235,24 @@ static void block_forward(struct gpt2 *model, const struct lt_context *context, 
     int64_t count = block.ln1.rows * block.ln1.c;
     struct lt_residual residual = {.out = at(model, model->act.middle, place(model, i) * count),
                                    .a = block.ln1.in,
-                                   .b = block.projection.out,
+                                   .b = own_part(model, block.projection.out),
                                    .count = count};
     OP(context, LAYERNORM_FORWARD, layernorm_forward, block.ln1);
+    join_rows(model, context, (void *)(uintptr_t)block.qkv.in);
     OP(context, MATMUL_FORWARD, matmul_forward, block.qkv);
     OP(context, ATTENTION_FORWARD, attention_forward, block.attention);
-    OP(context, MATMUL_FORWARD, matmul_forward, block.projection);
+    divided_forward(model, context, block.projection);
     OP(context, RESIDUAL_FORWARD, residual_forward, residual);
     OP(context, LAYERNORM_FORWARD, layernorm_forward, block.ln2);
+    join_rows(model, context, (void *)(uintptr_t)block.up.in);
     OP(context, MATMUL_FORWARD, matmul_forward, block.up);
     OP(context, GELU_FORWARD, gelu_forward, block.gelu);
     if (context->recompute)
         return; /* backward reads what is above only */
     residual.a = block.ln2.in;
-    residual.b = block.down.out;
+    residual.b = own_part(model, block.down.out);
     residual.out = at(model, model->act.stream, (i + 1) * count);
-    OP(context, MATMUL_FORWARD, matmul_forward, block.down);
+    divided_forward(model, context, block.down);
     OP(context, RESIDUAL_FORWARD, residual_forward, residual);
 }
 
@@ -195,7 +263,7 @@ static struct lt_layernorm final_layernorm(struct gpt2 *model)
     struct lt_layernorm last =
         layernorm(model, model->value.final_weight, model->value.final_bias, 0);
     last.in = at(model, activations->stream, model->config.layers * last.rows * last.c);
-    last.out = activations->final;
+    last.out = own_part(model, activations->final);
     last.mean = activations->final_mean;
     last.rstd = activations->final_rstd;
     return last;
@@ -205,7 +273,11 @@ static struct lt_layernorm final_layernorm(struct gpt2 *model)
 static struct lt_matmul head_of(struct gpt2 *model)
 {
     struct lt_matmul head = linear(model, model->value.word, model->value.word, 0,
-                                   model->model.vocab, model->config.channels);
+                                   model->config.vocab, model->config.channels);
+    if (model->copy) {
+        head.weight = model->copy_shadow ? (const void *)model->copy_shadow : model->copy;
+        head.dweight = model->copy_grad;
+    }
     head.bias = head.dbias = NULL;
     head.in = model->act.final;
     head.out = model->act.logits;
@@ -214,7 +286,7 @@ static struct lt_matmul head_of(struct gpt2 *model)
     return head;
 }
 
-static struct lt_embedding embedding_of(struct gpt2 *model, const struct lt_batch *batch)
+static struct lt_embedding embedding_of(const struct gpt2 *model, const struct lt_batch *batch)
 {
     return (struct lt_embedding){.out = model->act.stream,
                                  .word = weight(model, model->value.word, 0),
@@ -226,7 +298,23 @@ static struct lt_embedding embedding_of(struct gpt2 *model, const struct lt_batc
                                  .b = model->model.b,
                                  .t = model->model.t,
                                  .c = model->config.channels,
-                                 .v = model->model.vocab};
+                                 .v = model->config.vocab};
+}
+
+static struct lt_embedding_part part_of(const struct gpt2 *model, const struct lt_embedding *whole)
+{
+    return (struct lt_embedding_part){.out = whole->out,
+                                      .word = whole->word,
+                                      .position = whole->position,
+                                      .tokens = whole->tokens,
+                                      .dout = whole->dout,
+                                      .dword = whole->dword,
+                                      .dposition = whole->dposition,
+                                      .b = whole->b,
+                                      .t = whole->t,
+                                      .c = whole->c,
+                                      .v = whole->v,
+                                      .first = lt_gpt2_first_word(model)};
 }
 
 /* The caller's context with the type that the model's memory was made for. */
@@ -237,32 +325,90 @@ static struct lt_context own_context(const struct gpt2 *model, const struct lt_c
     return own;
 }
 
-/* Embedding, blocks, final layernorm, LM head, and the classifier, which leaves the gradient of
- * the logits in their place unless this is an evaluation. Returns the mean loss. */
+/* The classifier of ranks that have a part of the vocabulary each. */
+static void classify_part(const struct gpt2 *gpt2, const struct lt_context *context,
+                          const struct lt_classifier *whole)
+{
+    const struct lt_tensor_group *group = context->tensor;
+    float *all = gpt2->act.stats + 3 * whole->rows; /* behind this rank's */
+    struct lt_classifier_part part = {.logits = whole->logits,
+                                      .losses = whole->losses,
+                                      .stats = gpt2->act.stats,
+                                      .targets = whole->targets,
+                                      .rows = whole->rows,
+                                      .v = whole->v,
+                                      .first = lt_gpt2_first_word(gpt2),
+                                      .ranks = group->ranks,
+                                      .scale = whole->scale,
+                                      .backward = whole->backward};
+    OP(context, CLASSIFIER_PART, classifier_part, part);
+    group->gather(group->arg, part.stats, all, (size_t)(3 * part.rows));
+    part.stats = all;
+    OP(context, CLASSIFIER_JOIN, classifier_join, part);
+}
+
+/* Final layernorm, LM head, and the classifier, which leaves the gradient of the logits in their
+ * place unless this is an evaluation. Returns the mean loss. */
+static double answer(struct gpt2 *gpt2, const struct lt_context *context,
+                     const struct lt_batch *batch, int parts)
+{
+    int64_t n = gpt2->model.b * gpt2->model.t;
+    struct lt_layernorm last = final_layernorm(gpt2);
+    struct lt_matmul head = head_of(gpt2);
+    struct lt_classifier classifier = {.logits = gpt2->act.logits,
+                                       .losses = gpt2->act.losses,
+                                       .targets = batch->targets,
+                                       .rows = n,
+                                       .v = gpt2->config.vocab,
+                                       .scale = 1.0f / (float)(n * parts),
+                                       .backward = !context->evaluation};
+    lt_model_use(context, 0);
+    OP(context, LAYERNORM_FORWARD, layernorm_forward, last);
+    join_rows(gpt2, context, gpt2->act.final);
+    OP(context, MATMUL_FORWARD, matmul_forward, head);
+    if (gpt2->stage.ranks > 1)
+        classify_part(gpt2, context, &classifier);
+    else
+        OP(context, CLASSIFIER, classifier, classifier);
+    return lt_mean_loss(gpt2->act.losses, n);
+}
+
+/* The embedding, of which each of several ranks has a part; rank 0 adds the positions. */
+static void embed(const struct gpt2 *gpt2, const struct lt_context *context,
+                  const struct lt_batch *batch)
+{
+    struct lt_embedding embedding = embedding_of(gpt2, batch);
+    if (gpt2->stage.ranks == 1) {
+        OP(context, EMBEDDING_FORWARD, embedding_forward, embedding);
+        return;
+    }
+    struct lt_embedding_part part = part_of(gpt2, &embedding);
+    size_t elements = (size_t)(own_rows(gpt2) * gpt2->config.channels);
+    if (gpt2->stage.rank > 0)
+        part.position = NULL;
+    if (gpt2->stage.sequence)
+        part.out = gpt2->act.branch;
+    OP(context, EMBEDDING_PART_FORWARD, embedding_part_forward, part);
+    sum_parts(gpt2, context, part.out);
+    if (gpt2->stage.sequence)
+        memcpy(gpt2->act.stream, own_part(gpt2, part.out),
+               elements * lt_dtype_bytes(gpt2->mode.dtype));
+}
+
+/* Embedding, blocks, and the answer, or those of them that this stage has. */
 static double gpt2_forward(struct lt_model *model, const struct lt_context *context,
                            const struct lt_batch *batch, int parts)
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
     struct lt_context own = own_context(gpt2, context);
-    const struct activations *activations = &gpt2->act;
-    int64_t n = model->b * model->t;
-    struct lt_embedding embedding = embedding_of(gpt2, batch);
-    struct lt_layernorm last = final_layernorm(gpt2);
-    struct lt_matmul head = head_of(gpt2);
-    struct lt_classifier classifier = {.logits = activations->logits,
-                                       .losses = activations->losses,
-                                       .targets = batch->targets,
-                                       .rows = n,
-                                       .v = model->vocab,
-                                       .scale = 1.0f / (float)(n * parts),
-                                       .backward = !own.evaluation};
-    OP(&own, EMBEDDING_FORWARD, embedding_forward, embedding);
-    for (int64_t i = 0; i < gpt2->config.layers; i++)
+    lt_model_use(&own, 0);
+    if (gpt2->stage.embeds)
+        embed(gpt2, &own, batch);
+    for (int64_t i = 0; i < gpt2->config.layers; i++) {
+        lt_model_use(&own, i + 1);
         block_forward(gpt2, &own, i);
-    OP(&own, LAYERNORM_FORWARD, layernorm_forward, last);
-    OP(&own, MATMUL_FORWARD, matmul_forward, head);
-    OP(&own, CLASSIFIER, classifier, classifier);
-    return lt_mean_loss(activations->losses, n);
+    }
+    return gpt2->stage.answers ? answer(gpt2, &own, batch, parts) : 0;
 }
 
 /* ---- backward --------------------------------------------------------------------------------- */
@@ -272,7 +418,12 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
 static void layernorm_backward(const struct gpt2 *model, const struct lt_context *context,
                                struct lt_layernorm args)
 {
+    const struct lt_tensor_group *group = context->tensor;
     OP(context, LAYERNORM_BACKWARD, layernorm_backward, args);
+    if (model->stage.sequence && context->ready) { /* each rank has the sums over its rows */
+        group->sum(group->arg, LT_DTYPE_FP32, args.dweight, (size_t)args.c);
+        group->sum(group->arg, LT_DTYPE_FP32, args.dbias, (size_t)args.c);
+    }
     lt_model_ready(&model->model, context, args.dweight, (size_t)args.c);
     lt_model_ready(&model->model, context, args.dbias, (size_t)args.c);
 }
@@ -294,13 +445,17 @@ static void block_backward(struct gpt2 *model, const struct lt_context *context,
     struct block block = block_of(model, i);
     block.attention.dout = model->act.dbranch;
     block.attention.dqkv = model->act.dqkv;
+    join_gradient(model, context);
     linear_backward(model, context, block.down, accumulate);
     OP(context, GELU_BACKWARD, gelu_backward, block.gelu);
     linear_backward(model, context, block.up, accumulate);
+    sum_parts(model, context, block.up.din);
     layernorm_backward(model, context, block.ln2);
+    join_gradient(model, context);
     linear_backward(model, context, block.projection, accumulate);
     OP(context, ATTENTION_BACKWARD, attention_backward, block.attention);
     linear_backward(model, context, block.qkv, accumulate);
+    sum_parts(model, context, block.qkv.din);
     layernorm_backward(model, context, block.ln1);
 }
 
@@ -327,6 +482,35 @@ static void zero(const struct lt_context *context, float *from, int64_t count)
     OP(context, ZERO, zero, ((struct lt_zero){.x = from, .count = count}));
 }
 
+/* From the logits' gradient to that of the blocks' output. */
+static void answer_backward(struct gpt2 *gpt2, const struct lt_context *context, int first)
+{
+    struct lt_matmul head = head_of(gpt2);
+    zero(context, gpt2->act.dstream, words(gpt2, own_rows(gpt2) * gpt2->config.channels));
+    head.accumulate = !first;
+    OP(context, MATMUL_BACKWARD, matmul_backward, head);
+    sum_parts(gpt2, context, head.din);
+    layernorm_backward(gpt2, context, final_layernorm(gpt2));
+}
+
+static void embed_backward(struct gpt2 *gpt2, const struct lt_context *context,
+                           const struct lt_batch *batch)
+{
+    struct lt_embedding embedding = embedding_of(gpt2, batch);
+    int64_t c = gpt2->config.channels;
+    struct lt_embedding_part part = part_of(gpt2, &embedding);
+    join_gradient(gpt2, context);
+    part.dout = stream_gradient(gpt2);
+    if (gpt2->stage.ranks > 1)
+        OP(context, EMBEDDING_PART_BACKWARD, embedding_part_backward, part);
+    else
+        OP(context, EMBEDDING_BACKWARD, embedding_backward, embedding);
+    lt_model_ready(&gpt2->model, context, gpt2->grad.position,
+                   (size_t)(gpt2->config.positions * c));
+    /* the LM head's product and the look-up have both added to it */
+    lt_model_ready(&gpt2->model, context, gpt2->grad.word, (size_t)(gpt2->config.vocab * c));
+}
+
 /* The first micro-step overwrites the weights' gradients, so only those that are always added to
  * are zeroed: positions, vectors (they lie together at the end of the array), and the residual
  * stream's. */
@@ -335,28 +519,22 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *conte
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
     struct lt_context own = own_context(gpt2, context);
-    int64_t c = gpt2->config.channels, last = gpt2->config.layers - 1;
-    int64_t positions = gpt2->config.positions * c;
-    struct lt_matmul head = head_of(gpt2);
-    struct lt_embedding embedding = embedding_of(gpt2, batch);
-    if (first) {
-        zero(&own, gpt2->grad.position, positions);
+    int64_t last = gpt2->config.layers - 1;
+    if (first && gpt2->stage.embeds)
+        zero(&own, gpt2->grad.position, gpt2->config.positions * gpt2->config.channels);
+    if (first)
         zero(&own, gpt2->grad.ln1_weight,
              (int64_t)(model->parameters.count - model->parameters.decayed));
-    }
-    zero(&own, gpt2->act.dstream, words(gpt2, model->b * model->t * c));
-    head.accumulate = !first;
-    OP(&own, MATMUL_BACKWARD, matmul_backward, head);
-    layernorm_backward(gpt2, &own, final_layernorm(gpt2));
+    if (gpt2->stage.answers)
+        answer_backward(gpt2, &own, first);
     for (int64_t i = last; i >= 0; i--) {
+        lt_model_use(&own, i + 1);
         if (i < last)
             block_again(gpt2, &own, i);
         block_backward(gpt2, &own, i, !first);
     }
-    OP(&own, EMBEDDING_BACKWARD, embedding_backward, embedding);
-    lt_model_ready(model, &own, gpt2->grad.position, (size_t)positions);
-    /* the LM head's product and the look-up have both added to it */
-    lt_model_ready(model, &own, gpt2->grad.word, (size_t)(model->vocab * c));
+    if (gpt2->stage.embeds)
+        embed_backward(gpt2, &own, batch);
 }
 
 static void gpt2_destroy(struct lt_model *model)
@@ -367,8 +545,16 @@ static void gpt2_destroy(struct lt_model *model)
     lt_arena_destroy(&gpt2->shadow_arena);
     lt_arena_destroy(&gpt2->activation_arena);
     lt_arena_destroy(&gpt2->workspace_arena);
+    lt_arena_destroy(&gpt2->copy_arena);
+    lt_arena_destroy(&gpt2->copy_grad_arena);
+    lt_arena_destroy(&gpt2->copy_shadow_arena);
+    free(gpt2->flight);
     free(gpt2);
 }
 
-const struct lt_model_ops lt_gpt2_ops = {
-    .name = "gpt2", .forward = gpt2_forward, .backward = gpt2_backward, .destroy = gpt2_destroy};
+const struct lt_model_ops lt_gpt2_ops = {.name = "gpt2",
+                                         .tells_use = 1,
+                                         .forward = gpt2_forward,
+                                         .backward = gpt2_backward,
+                                         .destroy = gpt2_destroy,
+                                         .stage = &lt_gpt2_stage_ops};

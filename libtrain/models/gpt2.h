@@ -27,6 +27,24 @@ struct lt_gpt2_mode {
     enum lt_recompute recompute;
 };
 
+/* Which part of the model a rank has: blocks [first, first + layers), the embedding, the head with
+ * the last layernorm and the loss; how many micro-batches' activations are kept. Of `ranks` ranks
+ * that divide the layers, number `rank` has its share of the heads, of the rows of the MLP's first
+ * matrix and columns of its second one, and of the vocabulary; ranks divides heads. */
+struct lt_gpt2_stage {
+    int64_t first, layers;
+    int embeds, answers;
+    int in_flight;
+    int rank, ranks;
+    int sequence; /* they divide the rows of the residual stream too, and ranks divides these */
+};
+
+/* The ranks that divide the rows of the residual stream. */
+static inline int lt_gpt2_row_ranks(const struct lt_gpt2_stage *stage)
+{
+    return stage->sequence ? stage->ranks : 1;
+}
+
 /* The FLOPs of one optimizer update in closed form, in three conventions (docs/engine.md has the
  * derivation). `issued` counts the matrix and attention work that `backend` really multiplies;
  * `recomputed` is the part of it that was made before. */
@@ -51,6 +69,21 @@ void lt_gpt2_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mode mod
 int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config,
                    struct lt_gpt2_mode mode, int64_t b, int64_t t, uint64_t seed,
                    struct tacho_error *err);
+
+/* The same three of one stage of a pipeline, which has the initial values that the whole model
+ * would have there. config is that of the whole model. A last stage that does not embed has a copy
+ * of the word embedding, which is not among its parameters. */
+int lt_gpt2_create_stage(struct lt_model **out, const struct lt_gpt2_config *config,
+                         struct lt_gpt2_mode mode, const struct lt_gpt2_stage *stage, int64_t b,
+                         int64_t t, uint64_t seed, struct tacho_error *err);
+void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mode mode,
+                          const struct lt_gpt2_stage *stage, int64_t b, int64_t t, int threads,
+                          struct lt_memory_plan *out);
+void lt_gpt2_stage_parameters(const struct lt_gpt2_config *config,
+                              const struct lt_gpt2_stage *stage, struct lt_parameters *out);
+
+/* All of it as one stage. */
+struct lt_gpt2_stage lt_gpt2_whole(const struct lt_gpt2_config *config);
 
 /* The layout of the parameters, without arrays. config->positions: at least the sequence's length.
  */

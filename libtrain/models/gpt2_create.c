@@ -42,31 +42,58 @@ static int check(const struct lt_gpt2_config *config, int64_t b, int64_t t, stru
     return 0;
 }
 
-/* Normal values, or a constant where the deviation is 0. */
-static void fill(float *values, int64_t count, float deviation, float constant, uint64_t key)
+/* One tensor while it is filled: normal values, or a constant where the deviation is 0. */
+struct filling {
+    float *values;
+    size_t first; /* of the tensor in the whole model */
+    float deviation, constant;
+    uint64_t key;
+};
+
+/* Every element has the value that the whole model has there. */
+static void fill(void *arg, size_t from, size_t to, size_t count)
 {
-    if (deviation > 0) {
-        lt_random_fill(values, count, deviation, key);
+    const struct filling *filling = arg;
+    float *values = filling->values + from;
+    if (filling->deviation > 0) {
+        lt_random_fill_from(values, (int64_t)count, filling->deviation, filling->key,
+                            (int64_t)(to - filling->first));
         return;
     }
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++)
-        values[i] = constant;
+    for (int64_t i = 0; i < (int64_t)count; i++)
+        values[i] = filling->constant;
 }
 
 /* Initial values of all tensors, each from its own stream of random numbers. */
 static void initialise(struct gpt2 *model, uint64_t seed)
 {
-    int64_t l = model->config.layers, c = model->config.channels, v = model->config.vocab,
-            p = model->config.positions;
-    float residual = 1.0f / sqrtf(2.0f * (float)l);
-    uint64_t tensor = 0;
-#define FILL(name, repeat, rows, columns, role, deviation, constant) \
-    fill(model->value.name, (repeat) * (rows) * (columns), (deviation), (constant), \
-         lt_random_bits(seed, tensor++));
-    MATRICES(FILL)
-    VECTORS(FILL)
-#undef FILL
+    float residual = 1.0f / sqrtf(2.0f * (float)model->whole.layers);
+    struct lt_parameters whole, *own = &model->model.parameters;
+    struct lt_slice slice = lt_gpt2_stage_ops.whole(&model->model, &whole);
+    static const struct {
+        float deviation, constant;
+        int shrinks;
+    } initial[] = {
+#define VALUE(name, repeat, rows, columns, role, deviation, constant, shrinks) \
+    {(deviation), (constant), (shrinks)},
+        MATRICES(VALUE) VECTORS(VALUE)
+#undef VALUE
+    };
+    for (int i = 0; i < own->weights; i++) {
+        struct filling filling = {.values = own->value,
+                                  .first = whole.weight[i].first,
+                                  .deviation = initial[i].deviation,
+                                  .constant = initial[i].constant,
+                                  .key = lt_random_bits(seed, (uint64_t)i)};
+        if (initial[i].shrinks)
+            filling.deviation *= residual;
+        lt_slice_runs(&own->weight[i], &whole.weight[i], own->groups[i], &slice, fill, &filling);
+    }
+    if (model->copy)
+        lt_random_fill_from(model->copy, model->config.vocab * model->config.channels, 0.02f,
+                            lt_random_bits(seed, 0),
+                            lt_gpt2_first_word(model) * model->config.channels);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------------ */
@@ -75,11 +102,13 @@ static void initialise(struct gpt2 *model, uint64_t seed)
 
 /* The tables of gpt2_layout.h as tensors of an arena, with their places in *at; the number of rows
  * is returned. */
-static size_t parameter_table(struct lt_tensor *table, const struct lt_gpt2_config *config,
+static size_t parameter_table(struct lt_tensor *table, const struct gpt2 *model,
                               struct parameters *at)
 {
-    size_t l = (size_t)config->layers, c = (size_t)config->channels, v = (size_t)config->vocab,
-           p = (size_t)config->positions;
+    size_t l = (size_t)model->config.layers, c = (size_t)model->config.channels,
+           w = (size_t)model->config.vocab, p = (size_t)model->config.positions,
+           a = (size_t)model->own;
+    size_t e = (size_t)model->stage.embeds, f = (size_t)model->stage.answers;
     const struct lt_tensor rows[] = {
 #define ROW(n, repeat, rows, columns, ...) \
     {.name = #n, .count = (repeat) * (rows) * (columns), .slot = &at->n},
@@ -90,32 +119,41 @@ static size_t parameter_table(struct lt_tensor *table, const struct lt_gpt2_conf
     return sizeof rows / sizeof *rows;
 }
 
-/* Activations, or with `workspace` the scratch memory of the operations. */
-static size_t activation_table(struct lt_tensor *table, const struct lt_gpt2_config *config,
-                               struct lt_gpt2_mode mode, int64_t batch, int64_t seq, int threads,
-                               int workspace, struct activations *at)
+/* What activations are needed for. */
+enum part { KEPT_PART, PASSING_PART, WORKSPACE_PART };
+
+/* Activations of one micro-batch, those of one pass, or the scratch memory of the operations. */
+static size_t activation_table(struct lt_tensor *table, const struct gpt2 *model, enum part part,
+                               struct activations *at)
 {
-    size_t l = (size_t)config->layers, c = (size_t)config->channels, v = (size_t)config->vocab,
-           h = (size_t)config->heads;
-    size_t b = (size_t)batch, t = (size_t)seq, n = b * t,
-           k = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l;
-    size_t slots = (size_t)threads,
-           scratch_floats = lt_attention_scratch(mode.dtype, seq, config->channels / config->heads);
-    size_t size = lt_dtype_bytes(mode.dtype);
+    const struct lt_gpt2_config *config = &model->config;
+    size_t l = (size_t)config->layers, c = (size_t)config->channels, w = (size_t)config->vocab,
+           h = (size_t)config->heads, f = (size_t)model->stage.answers, a = (size_t)model->own,
+           s = model->stage.ranks > 1 ? f * (size_t)(model->stage.ranks + 1) : 0;
+    size_t b = (size_t)model->model.b, t = (size_t)model->model.t, n = b * t,
+           m = n / (size_t)lt_gpt2_row_ranks(&model->stage),
+           k = model->mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l;
+    size_t slots = (size_t)model->slots,
+           scratch_floats =
+               lt_attention_scratch(model->mode.dtype, model->model.t, (int64_t)(a / h));
+    size_t size = lt_dtype_bytes(model->mode.dtype);
 #define COUNT_E(count) (((count)*size + sizeof(float) - 1) / sizeof(float))
 #define COUNT_F(count) (count)
 #define ROW(name_, type, count_) \
     {.name = #name_, .count = COUNT_##type(count_), .slot = &at->name_},
-    const struct lt_tensor kept[] = {ACTIVATIONS(ROW)}, beside[] = {WORKSPACE(ROW)};
+    const struct lt_tensor kept[] = {KEPT(ROW)}, passing[] = {PASSING(ROW)},
+                           beside[] = {WORKSPACE(ROW)};
 #undef ROW
 #undef COUNT_E
 #undef COUNT_F
-    if (workspace) {
-        memcpy(table, beside, sizeof beside);
-        return sizeof beside / sizeof *beside;
-    }
-    memcpy(table, kept, sizeof kept);
-    return sizeof kept / sizeof *kept;
+    const struct {
+        const struct lt_tensor *rows;
+        size_t count;
+    } parts[] = {{kept, sizeof kept / sizeof *kept},
+                 {passing, sizeof passing / sizeof *passing},
+                 {beside, sizeof beside / sizeof *beside}};
+    memcpy(table, parts[part].rows, parts[part].count * sizeof *table);
+    return parts[part].count;
 }
 
 static size_t padded(const struct lt_tensor *table, size_t rows)
@@ -126,48 +164,78 @@ static size_t padded(const struct lt_tensor *table, size_t rows)
     return count;
 }
 
+/* The activations of all micro-batches in flight, and what they share. */
+static int allocate_activations(struct gpt2 *model)
+{
+    size_t in_flight = (size_t)model->stage.in_flight, rows = 0;
+    struct activations shared = {0};
+    struct lt_tensor *table = calloc((in_flight + 1) * TENSORS, sizeof *table);
+    model->flight = calloc(in_flight, sizeof *model->flight);
+    int rc = table && model->flight ? 0 : TACHO_ENOMEM;
+    for (size_t i = 0; i < in_flight && rc == 0; i++)
+        rows += activation_table(table + rows, model, KEPT_PART, &model->flight[i]);
+    if (rc == 0) {
+        rows += activation_table(table + rows, model, PASSING_PART, &shared);
+        rc = lt_arena_create(&model->activation_arena, LT_MEMORY_ACTIVATIONS, table, rows);
+    }
+    if (rc == 0) {
+        rows = activation_table(table, model, WORKSPACE_PART, &shared);
+        rc = lt_arena_create(&model->workspace_arena, LT_MEMORY_WORKSPACE, table, rows);
+    }
+    for (size_t i = 0; i < in_flight && rc == 0; i++) {
+#define SHARE(name, ...) model->flight[i].name = shared.name;
+        PASSING(SHARE) WORKSPACE(SHARE)
+#undef SHARE
+    }
+    if (rc == 0)
+        model->act = model->flight[0];
+    free(table);
+    return rc;
+}
+
+static int allocate_one(struct lt_arena *arena, enum lt_memory_tag tag, size_t count, float **slot)
+{
+    struct lt_tensor whole = {.name = "word", .count = count, .slot = slot};
+    return lt_arena_create(arena, tag, &whole, 1);
+}
+
+/* The word embedding of a last stage that does not embed. */
+static int allocate_copy(struct gpt2 *model)
+{
+    size_t count = (size_t)(model->config.vocab * model->config.channels);
+    if (!model->stage.answers || model->stage.embeds)
+        return 0;
+    int rc = allocate_one(&model->copy_arena, LT_MEMORY_PARAMETERS, count, &model->copy);
+    if (rc == 0)
+        rc = allocate_one(&model->copy_grad_arena, LT_MEMORY_GRADIENTS, count, &model->copy_grad);
+    if (rc == 0 && model->mode.dtype != LT_DTYPE_FP32)
+        rc = allocate_one(&model->copy_shadow_arena, LT_MEMORY_PARAMETERS, (count + 1) / 2,
+                          &model->copy_shadow);
+    return rc;
+}
+
 /* All arenas of the model. */
 static int allocate(struct gpt2 *model)
 {
     struct lt_tensor table[TENSORS];
-    int64_t b = model->model.b, t = model->model.t;
-    size_t rows = parameter_table(table, &model->config, &model->value);
+    size_t rows = parameter_table(table, model, &model->value);
     float *copy = NULL;
     int rc = lt_arena_create(&model->value_arena, LT_MEMORY_PARAMETERS, table, rows);
-    struct lt_tensor shadow = {
-        .name = "shadow", .count = (padded(table, rows) + 1) / 2, .slot = &copy};
     if (rc == 0 && model->mode.dtype != LT_DTYPE_FP32)
-        rc = lt_arena_create(&model->shadow_arena, LT_MEMORY_PARAMETERS, &shadow, 1);
-    rows = parameter_table(table, &model->config, &model->grad);
+        rc = allocate_one(&model->shadow_arena, LT_MEMORY_PARAMETERS, (padded(table, rows) + 1) / 2,
+                          &copy);
+    rows = parameter_table(table, model, &model->grad);
     rc = rc ? rc : lt_arena_create(&model->grad_arena, LT_MEMORY_GRADIENTS, table, rows);
-    rows = activation_table(table, &model->config, model->mode, b, t, model->slots, 0, &model->act);
-    rc = rc ? rc : lt_arena_create(&model->activation_arena, LT_MEMORY_ACTIVATIONS, table, rows);
-    rows = activation_table(table, &model->config, model->mode, b, t, model->slots, 1, &model->act);
-    return rc ? rc : lt_arena_create(&model->workspace_arena, LT_MEMORY_WORKSPACE, table, rows);
-}
-
-void lt_gpt2_parameters(const struct lt_gpt2_config *config, struct lt_parameters *out)
-{
-    int64_t l = config->layers, c = config->channels, v = config->vocab, p = config->positions;
-    *out = (struct lt_parameters){.matrix = (uint64_t)(12 * l * c * c + v * c)};
-#define ADD(name, repeat_, rows_, columns_, role_, ...) \
-    lt_parameters_add(out, \
-                      (struct lt_weight){.repeat = (repeat_), \
-                                         .rows = (rows_), \
-                                         .columns = (columns_), \
-                                         .role = LT_WEIGHT_##role_}, \
-                      LT_WEIGHT_##role_ != LT_WEIGHT_VECTOR);
-    MATRICES(ADD)
-    VECTORS(ADD)
-#undef ADD
+    rc = rc ? rc : allocate_copy(model);
+    return rc ? rc : allocate_activations(model);
 }
 
 /* What training, optimizer and checkpoints need to know of the model. */
 static void describe(struct gpt2 *model)
 {
-    const struct lt_gpt2_config *config = &model->config;
+    const struct lt_gpt2_config *config = &model->whole;
     struct lt_parameters *parameters = &model->model.parameters;
-    lt_gpt2_parameters(config, parameters);
+    lt_gpt2_stage_parameters(config, &model->stage, parameters);
     parameters->value = model->value_arena.base;
     parameters->grad = model->grad_arena.base;
     parameters->shadow = (uint16_t *)(void *)model->shadow_arena.base;
@@ -181,6 +249,14 @@ int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config,
                    struct lt_gpt2_mode mode, int64_t b, int64_t t, uint64_t seed,
                    struct tacho_error *err)
 {
+    struct lt_gpt2_stage whole = lt_gpt2_whole(config);
+    return lt_gpt2_create_stage(out, config, mode, &whole, b, t, seed, err);
+}
+
+int lt_gpt2_create_stage(struct lt_model **out, const struct lt_gpt2_config *config,
+                         struct lt_gpt2_mode mode, const struct lt_gpt2_stage *stage, int64_t b,
+                         int64_t t, uint64_t seed, struct tacho_error *err)
+{
     int rc = check(config, b, t, err);
     if (rc)
         return rc;
@@ -188,10 +264,16 @@ int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config,
     if (!model)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", config->name);
     model->model = (struct lt_model){.ops = &lt_gpt2_ops, .b = b, .t = t, .vocab = config->vocab};
-    model->config = *config;
+    model->whole = *config;
+    if (config->positions < t)
+        model->whole.positions = t;
+    model->config = model->whole;
+    model->config.layers = stage->layers;
+    model->config.heads = config->heads / stage->ranks;
+    model->config.vocab = lt_gpt2_words(config, stage);
+    model->own = config->channels / stage->ranks;
+    model->stage = *stage;
     model->mode = mode;
-    if (model->config.positions < t)
-        model->config.positions = t;
     model->slots = lt_threads();
     rc = allocate(model);
     if (rc) {
@@ -202,6 +284,8 @@ int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config,
     describe(model);
     initialise(model, seed);
     lt_parameters_refresh(&model->model.parameters);
+    if (model->copy)
+        lt_gpt2_stage_ops.tied_changed(&model->model);
     *out = &model->model;
     return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "libtrain/base/arena.h"
 #include "libtrain/loader/batch.h"
+#include "libtrain/models/slice.h"
 #include "libtrain/ops/ops.h"
 #include "tacho_error.h"
 
@@ -27,9 +28,13 @@ struct lt_parameters {
     size_t count, decayed;
     uint64_t trainable; /* without padding */
     uint64_t matrix;    /* parameters of GEMMs, LM head included, look-ups not */
-    /* The tensors, in the order of the arrays; none: all is one vector. */
-    struct lt_weight weight[LT_WEIGHT_CAP];
+    /* The tensors, in the order of the arrays; none: all is one vector. */ struct lt_weight
+        weight[LT_WEIGHT_CAP];
     int weights;
+    /* Where ranks have parts of matrices: of how many groups of its rows, or of a vector's columns,
+     * a tensor has a part each (query, key, value: 3); 0: of all of them together. copied: another
+     * rank has the tensor too, and counts it in the norm of the gradient. */
+    uint8_t groups[LT_WEIGHT_CAP], copied[LT_WEIGHT_CAP];
 };
 
 /* Appends a tensor behind the last one, as an arena places it: `count` grows by its padded size,
@@ -57,8 +62,46 @@ enum lt_recompute { LT_RECOMPUTE_MAP(LT_ENUM_RECOMPUTE) LT_RECOMPUTE_COUNT };
 
 struct lt_model;
 
+/* The ranks that have parts of the same layers (Shoeybi et al. 2019); rank 0 adds the biases of
+ * sums. sum: data[count] of the given type becomes the sum over the ranks, the same bits on all of
+ * them. gather: count floats of each, in the order of ranks. */
+struct lt_tensor_group {
+    int rank, ranks;
+    void (*sum)(void *arg, enum lt_dtype dtype, void *data, size_t count);
+    void (*gather)(void *arg, const float *mine, float *all, size_t count);
+    /* data[count], of which share `rank` (share.h) becomes the sum over the ranks, the rest is
+     * undefined; and of which every rank gets the shares of the others. */
+    void (*scatter)(void *arg, enum lt_dtype dtype, void *data, size_t count);
+    void (*join)(void *arg, enum lt_dtype dtype, void *data, size_t count);
+    void *arg;
+};
+
+/* What one stage of a pipeline hands to the next: the input and the output of its blocks in the
+ * selected slot, and the gradient of its output, which backward turns into that of its input. */
+enum lt_boundary { LT_BOUNDARY_INPUT, LT_BOUNDARY_OUTPUT, LT_BOUNDARY_GRADIENT };
+
+/* A model that is a part of one: a stage of a pipeline, a part of its layers. Its forward reads
+ * INPUT unless it is the first stage, and returns 0 unless it is the last; its backward reads
+ * GRADIENT unless it is the last. Activations of as many micro-batches as were asked for when it
+ * was made are kept in slots. */
+struct lt_stage_ops {
+    void (*select)(struct lt_model *model, int slot);
+    size_t (*boundary_bytes)(const struct lt_model *model);
+    void *(*boundary)(struct lt_model *model, enum lt_boundary which);
+    /* The tensor that the first and the last stage both use: values and gradient, *count elements;
+     * NULL in the other stages. The first stage has it among its parameters, and its backward adds
+     * to the gradient that is there; the last one's backward does not announce it. */
+    float *(*tied)(const struct lt_model *model, size_t *count);
+    float *(*tied_gradient)(const struct lt_model *model, size_t *count);
+    void (*tied_changed)(struct lt_model *model); /* the values were written */
+    /* The layout of the undivided model's parameters, whose tensors are in the same order and of
+     * which the tied one is the first; and where this rank's lie in it. */
+    struct lt_slice (*whole)(const struct lt_model *model, struct lt_parameters *out);
+};
+
 struct lt_model_ops {
     const char *name;
+    int tells_use; /* forward and backward call lt_model_use */
     /* Mean loss over the micro-batch. Unless context->evaluation, also readies backward with
      * gradient scale 1 / (b t parts): the update is the mean over `parts` micro-batches, those of
      * other ranks included. */
@@ -72,6 +115,7 @@ struct lt_model_ops {
      * not for this model. */
     int64_t (*correct)(const struct lt_model *model, const struct lt_batch *batch);
     void (*destroy)(struct lt_model *model);
+    const struct lt_stage_ops *stage; /* NULL: the model cannot be divided into stages */
 };
 
 struct lt_model {
@@ -104,6 +148,14 @@ static inline void lt_model_ready(const struct lt_model *model, const struct lt_
 {
     if (context->ready)
         context->ready(context->ready_arg, (size_t)(from - model->parameters.grad), count);
+}
+
+/* For forward and backward: the parameters of unit 0 (the tensors that are there once), or of unit
+ * i + 1 (block i of those that every block has), are read from here on, the others no more. */
+static inline void lt_model_use(const struct lt_context *context, int64_t unit)
+{
+    if (context->use)
+        context->use(context->use_arg, (int)unit);
 }
 
 /* Accepts NULL. */

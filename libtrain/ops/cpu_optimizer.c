@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "libtrain/base/exact.h"
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/kernels.h"
 #include "libtrain/ops/vector.h"
@@ -48,6 +49,10 @@ size_t lt_norm_partials(int64_t count)
 void lt_cpu_norm(const union lt_args *args)
 {
     const struct lt_norm *norm = &args->norm;
+    if (norm->exact) {
+        lt_exact_squares(norm->exact, norm->x, (size_t)norm->count);
+        return;
+    }
     int64_t blocks = (int64_t)lt_norm_partials(norm->count);
 #pragma omp parallel for schedule(static)
     for (int64_t index = 0; index < blocks; index++) {

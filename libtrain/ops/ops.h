@@ -31,6 +31,8 @@
 #include "libtrain/base/dtype.h"
 #include "libtrain/ops/update.h"
 
+struct lt_exact;
+struct lt_tensor_group;
 struct lt_trace;
 struct tacho_work;
 
@@ -58,6 +60,11 @@ enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
     X(GELU_BACKWARD, gelu_backward, "gelu.backward", BACKWARD, OTHER) \
     X(RESIDUAL_FORWARD, residual_forward, "residual.forward", FORWARD, OTHER) \
     X(CLASSIFIER, classifier, "classifier.fused", FORWARD, OTHER) \
+    X(EMBEDDING_PART_FORWARD, embedding_part_forward, "embedding.part", FORWARD, OTHER) \
+    X(EMBEDDING_PART_BACKWARD, embedding_part_backward, "embedding.part.backward", BACKWARD, \
+      OTHER) \
+    X(CLASSIFIER_PART, classifier_part, "classifier.part", FORWARD, OTHER) \
+    X(CLASSIFIER_JOIN, classifier_join, "classifier.join", FORWARD, OTHER) \
     X(NORM, norm, "gradient.norm", OPTIMIZER, OTHER) \
     X(CLIP, clip, "gradient.clip", OPTIMIZER, OTHER) \
     X(ZERO, zero, "gradient.zero", OPTIMIZER, OTHER) \
@@ -154,12 +161,41 @@ struct lt_classifier {
     int backward;
 };
 
+/* The embedding of a rank that has words [first, first + v) of the vocabulary: other tokens look up
+ * zeros. Added up over the ranks, of which all but one have position NULL, `out` is that of the
+ * whole. Backward is told dout of the whole, and adds into dword, and into dposition on every rank.
+ */
+struct lt_embedding_part {
+    void *out;
+    const void *word, *position;
+    const int32_t *tokens;
+    const void *dout;
+    float *dword, *dposition;
+    int64_t b, t, c, v, first;
+};
+
+/* The classifier of such ranks, in two halves. PART: stats[rows,3] = of each row of this rank's
+ * logits[rows,v] the largest, the sum of exp(logit - largest), and the target's logit, or 0 where
+ * another rank has it. JOIN: from stats[ranks,rows,3] of all ranks, losses and gradient as
+ * lt_classifier has them. */
+struct lt_classifier_part {
+    void *logits;
+    float *losses, *stats;
+    const int32_t *targets;
+    int64_t rows, v, first;
+    int ranks;
+    float scale;
+    int backward;
+};
+
 /* *sum = sum of squares of x[count]; summed in fixed blocks, so the value does not depend on the
- * number of threads. partial: lt_norm_partials(count) doubles. */
+ * number of threads. partial: lt_norm_partials(count) doubles. Or, where `exact` is given, they are
+ * added to it without rounding, and the others are not looked at. */
 struct lt_norm {
     const float *x;
     double *sum, *partial;
     int64_t count;
+    struct lt_exact *exact;
 };
 
 /* x = x scale, then bounded to -bound .. bound, in place. */
@@ -193,6 +229,8 @@ union lt_args {
     struct lt_gelu gelu_forward, gelu_backward;
     struct lt_residual residual_forward;
     struct lt_classifier classifier;
+    struct lt_embedding_part embedding_part_forward, embedding_part_backward;
+    struct lt_classifier_part classifier_part, classifier_join;
     struct lt_norm norm;
     struct lt_clip clip;
     struct lt_zero zero;
@@ -217,6 +255,12 @@ struct lt_context {
      * wanted. */
     void (*ready)(void *arg, size_t first, size_t count);
     void *ready_arg;
+    /* Forward and backward report that they will read the parameters of that unit, and those of the
+     * unit before no more, until they say so again (model.h, lt_model_use). NULL: not wanted. */
+    void (*use)(void *arg, int unit);
+    void *use_arg;
+    /* The ranks among which layers are divided (model.h); NULL: this one has them whole. */
+    const struct lt_tensor_group *tensor;
 };
 
 /* Runs one operation. Shapes are the caller's promise; nothing can fail. */

@@ -181,6 +181,45 @@ void lt_cost_classifier(const struct lt_context *context, const union lt_args *a
             (struct traffic){n, rows}, (struct traffic){classifier->backward ? n : 0, rows});
 }
 
+void lt_cost_embedding_part_forward(const struct lt_context *context, const union lt_args *args,
+                                    struct tacho_work *work)
+{
+    const struct lt_embedding_part *part = &args->embedding_part_forward;
+    uint64_t tokens = u(part->b * part->t), n = tokens * u(part->c),
+             p = part->position ? u(part->t * part->c) : 0;
+    work_of(work, context, p ? n : 0, (struct traffic){n + p, tokens}, (struct traffic){n, 0});
+}
+
+/* Which tokens are this rank's is not known from the shapes: as if all were. */
+void lt_cost_embedding_part_backward(const struct lt_context *context, const union lt_args *args,
+                                     struct tacho_work *work)
+{
+    const struct lt_embedding_part *part = &args->embedding_part_backward;
+    uint64_t tokens = u(part->b * part->t), n = tokens * u(part->c), p = u(part->t * part->c);
+    work_of(work, context, 2 * n, (struct traffic){n, tokens + n + p}, (struct traffic){0, n + p});
+}
+
+void lt_cost_classifier_part(const struct lt_context *context, const union lt_args *args,
+                             struct tacho_work *work)
+{
+    const struct lt_classifier_part *part = &args->classifier_part;
+    uint64_t n = u(part->rows * part->v), rows = u(part->rows);
+    /* maximum 1, subtract, exp, sum 3 */
+    work_of(work, context, 4 * n, (struct traffic){n, rows}, (struct traffic){0, 3 * rows});
+}
+
+/* Of each rank and row: maximum 1, subtract, exp, scale, sum 4, target 1; a row: log, subtract and
+ * add 3; gradient: subtract, exp, scale 3, one correction a row. */
+void lt_cost_classifier_join(const struct lt_context *context, const union lt_args *args,
+                             struct tacho_work *work)
+{
+    const struct lt_classifier_part *part = &args->classifier_join;
+    uint64_t n = u(part->rows * part->v), rows = u(part->rows), ranks = u(part->ranks),
+             gradient = part->backward ? n : 0;
+    work_of(work, context, 6 * ranks * rows + 3 * rows + 3 * gradient + (gradient ? rows : 0),
+            (struct traffic){gradient, (3 * ranks + 1) * rows}, (struct traffic){gradient, rows});
+}
+
 void lt_cost_norm(const struct lt_context *context, const union lt_args *args,
                   struct tacho_work *work)
 {

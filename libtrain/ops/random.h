@@ -28,12 +28,18 @@ static inline float lt_random_normal(uint64_t key, uint64_t counter)
     return radius * cosf(6.28318531f * ((float)(r & 0xffffff) * 0x1p-24f));
 }
 
-/* x[i] = deviation times the i-th standard normal value of `key`. */
-static inline void lt_random_fill(float *x, int64_t count, float deviation, uint64_t key)
+/* x[i] = deviation times the standard normal value number first + i of `key`. */
+static inline void lt_random_fill_from(float *x, int64_t count, float deviation, uint64_t key,
+                                       int64_t first)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i++)
-        x[i] = deviation * lt_random_normal(key, (uint64_t)i);
+        x[i] = deviation * lt_random_normal(key, (uint64_t)(first + i));
+}
+
+static inline void lt_random_fill(float *x, int64_t count, float deviation, uint64_t key)
+{
+    lt_random_fill_from(x, count, deviation, key, 0);
 }
 
 /* The image of i under a permutation of 0..n-1 chosen by `key`; needs no table. Four Feistel rounds

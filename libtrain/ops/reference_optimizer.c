@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "libtrain/base/exact.h"
 #include "libtrain/ops/kernels.h"
 
 #define REAL           double
@@ -38,6 +39,10 @@ static void reference_product(float *c, struct reference_view a, struct referenc
 void lt_reference_norm(const union lt_args *args)
 {
     const struct lt_norm *norm = &args->norm;
+    if (norm->exact) {
+        lt_exact_squares(norm->exact, norm->x, (size_t)norm->count);
+        return;
+    }
     double sum = 0;
     for (int64_t i = 0; i < norm->count; i++)
         sum += (double)norm->x[i] * norm->x[i];

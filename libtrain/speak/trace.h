@@ -38,6 +38,11 @@ struct tacho_comm;
     X(COMM_WAIT, "comm_wait", COMM_WAIT) \
     X(ALL_REDUCE, "all_reduce", NONE) \
     X(ALL_GATHER, "all_gather", NONE) \
+    X(REDUCE_SCATTER, "reduce_scatter", NONE) \
+    X(SEND, "send", NONE) \
+    X(RECV, "recv", NONE) \
+    X(REDUCE, "reduce", NONE) \
+    X(BROADCAST, "broadcast", NONE) \
     X(PACK, "pack", HOST) \
     X(UNPACK, "unpack", HOST) \
     X(SLEEP, "sleep", HOST) \

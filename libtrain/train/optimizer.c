@@ -237,6 +237,31 @@ void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context
                                              .share = config->lookahead_share}});
 }
 
+int lt_optimizer_parts(const struct lt_optimizer_config *config)
+{
+    return kinds[config->kind].form == FLAT && config->kind != LT_OPTIMIZER_SCHEDULE_FREE &&
+           config->lookahead_every == 0;
+}
+
+void lt_optimizer_update_pieces(struct lt_optimizer *optimizer, const struct lt_context *context,
+                                const struct lt_piece *piece, size_t pieces, int64_t made,
+                                double rate, double grad_scale)
+{
+    enum lt_op_id op = kinds[optimizer->config.kind].op;
+    lt_optimizer_remember(optimizer, rate);
+    struct lt_update_terms terms = lt_optimizer_terms(optimizer, made, rate, grad_scale);
+    for (size_t j = 0; j < pieces; j++) {
+        struct lt_update update = {.param = piece[j].value,
+                                   .grad = piece[j].grad,
+                                   .count = (int64_t)piece[j].count,
+                                   .decayed = piece[j].decays ? (int64_t)piece[j].count : 0,
+                                   .terms = terms};
+        for (int i = 0; i < LT_UPDATE_STATES && optimizer->state[i]; i++)
+            update.state[i] = optimizer->state[i] + piece[j].at;
+        lt_op(context, op, &(union lt_args){.adamw = update});
+    }
+}
+
 void lt_optimizer_exchange(struct lt_optimizer *optimizer, const struct lt_context *context,
                            const struct lt_parameters *parameters)
 {

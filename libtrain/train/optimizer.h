@@ -8,6 +8,7 @@
 
 #include "libtrain/base/arena.h"
 #include "libtrain/models/model.h"
+#include "libtrain/parallel/shard.h"
 
 #define LT_OPTIMIZER_STATES           (LT_UPDATE_STATES + 1) /* the last one: Lookahead's */
 #define LT_ENUM_OPTIMIZER(X, id, ...) LT_OPTIMIZER_##id,
@@ -61,6 +62,16 @@ void lt_optimizer_destroy(struct lt_optimizer *optimizer);
 void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context *context,
                          const struct lt_parameters *parameters, int64_t made, double rate,
                          double grad_scale);
+
+/* Can the kind update a part of the parameters alone, because it treats each element alike and
+ * keeps no copy of the parameters? */
+int lt_optimizer_parts(const struct lt_optimizer_config *config);
+
+/* The same update of `pieces` parts of the parameters, whose state is that of a shard (shard.h).
+ * The optimizer was created for as many parameters as the shard has. */
+void lt_optimizer_update_pieces(struct lt_optimizer *optimizer, const struct lt_context *context,
+                                const struct lt_piece *piece, size_t pieces, int64_t made,
+                                double rate, double grad_scale);
 
 /* What an optimizer that continues from a checkpoint must be told of each update made before. */
 void lt_optimizer_remember(struct lt_optimizer *optimizer, double rate);

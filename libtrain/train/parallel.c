@@ -7,16 +7,16 @@
  */
 #include "libtrain/train/parallel.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "libtrain/base/fail.h"
 #include "libtrain/base/memory.h"
+#include "libtrain/parallel/buckets.h"
+#include "libtrain/parallel/worker.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
-#include "libtrain/train/parallel_buckets.h"
 #include "tacho_nvtx.h"
 
 struct lt_parallel {
@@ -34,12 +34,7 @@ struct lt_parallel {
     uint64_t gathers, sums; /* sequence numbers, counted by the thread that is inside MPI */
     /* of the step; job 0 sends the news, job k the k-th bucket counted from 1 */
     struct lt_parallel_status mine, all;
-    pthread_t thread;
-    int started;
-    pthread_mutex_t lock;
-    pthread_cond_t work, idle;
-    size_t posted, done; /* under the lock, as is stop */
-    int stop;
+    struct lt_worker *worker; /* with overlap */
 };
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------------- */
@@ -51,9 +46,6 @@ int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *
     *out = parallel;
     if (!parallel)
         return lt_no_memory(err);
-    pthread_mutex_init(&parallel->lock, NULL);
-    pthread_cond_init(&parallel->work, NULL);
-    pthread_cond_init(&parallel->idle, NULL);
     int rc = lt_mpi_open(&parallel->place, err);
     if (rc)
         return rc;
@@ -80,9 +72,6 @@ void lt_parallel_close(struct lt_parallel *parallel)
         return;
     lt_parallel_detach(parallel);
     lt_mpi_close();
-    pthread_cond_destroy(&parallel->idle);
-    pthread_cond_destroy(&parallel->work);
-    pthread_mutex_destroy(&parallel->lock);
     free(parallel);
 }
 
@@ -106,6 +95,11 @@ struct lt_group_sent lt_parallel_sent(const struct lt_parallel *parallel)
     if (!parallel)
         return (struct lt_group_sent){0};
     return (struct lt_group_sent){parallel->group.bytes, parallel->group.messages};
+}
+
+struct lt_group *lt_parallel_group(struct lt_parallel *parallel)
+{
+    return &parallel->group;
 }
 
 int lt_parallel_overlaps(const struct lt_parallel *parallel)
@@ -153,6 +147,21 @@ void lt_parallel_gather(struct lt_parallel *parallel, const double *mine, size_t
         memcpy(all, mine, count * sizeof *mine);
 }
 
+void lt_parallel_add(struct lt_parallel *parallel, const struct lt_exact *mine,
+                     struct lt_exact *all)
+{
+    int ranks = lt_parallel_ranks(parallel);
+    *all = *mine;
+    if (ranks == 1)
+        return;
+    struct lt_exact *each = need(parallel, (size_t)ranks * sizeof *each);
+    gather(parallel, mine, each, sizeof *each);
+    *all = (struct lt_exact){0};
+    for (int i = 0; i < ranks; i++)
+        lt_exact_add(all, &each[i]);
+    free(each);
+}
+
 int lt_parallel_agree(struct lt_parallel *parallel, int rc, struct tacho_error *err)
 {
     int ranks = lt_parallel_ranks(parallel), first = -1, same = 1;
@@ -183,13 +192,15 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
     int ranks = lt_parallel_ranks(parallel), differs = -1;
     if (ranks == 1)
         return 0;
+    int stride = parallel->config.replicas ? parallel->config.stride : 1;
+    int peers = parallel->config.replicas ? parallel->config.replicas * stride : ranks;
     const struct lt_parameters *parameters = parallel->parameters;
     uint64_t mine =
         lt_checkpoint_sum(parameters->value, parameters->count * sizeof *parameters->value);
     uint64_t *all = need(parallel, (size_t)ranks * sizeof *all);
     gather(parallel, &mine, all, sizeof mine);
     for (int i = 1; i < ranks && differs < 0; i++)
-        if (all[i] != all[0])
+        if (all[i] != all[i / peers * peers + i % stride])
             differs = i;
     free(all);
     if (differs < 0)
@@ -197,7 +208,8 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
     int rc = tacho_fail(
         err, TACHO_EINTERNAL,
         "give all ranks the same number of OpenMP threads and the same kind of processor",
-        "after step %lld the weights of rank %d are not those of rank 0", (long long)step, differs);
+        "after step %lld the weights of rank %d are not those of rank %d", (long long)step, differs,
+        differs / peers * peers + differs % stride);
     lt_parallel_silence(parallel, err);
     return rc;
 }
@@ -264,45 +276,14 @@ static void reduce(struct lt_parallel *parallel, const struct lt_bucket *bucket)
     }
 }
 
-static void job(struct lt_parallel *parallel, size_t number)
+/* For the worker, or at the end of the step. */
+static void job(void *arg, size_t number)
 {
+    struct lt_parallel *parallel = arg;
     if (number == 0)
         send_status(parallel);
     else if (!parallel->all.code) /* a step that failed anywhere is reduced nowhere */
         reduce(parallel, &parallel->buckets.bucket[number - 1]);
-}
-
-/* The progress thread: does the jobs that are posted, in their order, outside of the lock. */
-static void *progress(void *arg)
-{
-    struct lt_parallel *parallel = arg;
-    lt_trace_thread(parallel->trace, "comm-0");
-    pthread_mutex_lock(&parallel->lock);
-    while (!parallel->stop) {
-        if (parallel->done == parallel->posted) {
-            pthread_cond_wait(&parallel->work, &parallel->lock);
-            continue;
-        }
-        pthread_mutex_unlock(&parallel->lock);
-        job(parallel, parallel->done); /* no other thread writes `done` */
-        pthread_mutex_lock(&parallel->lock);
-        parallel->done++;
-        pthread_cond_signal(&parallel->idle);
-    }
-    pthread_mutex_unlock(&parallel->lock);
-    return NULL;
-}
-
-/* Hands all jobs before number `jobs` over to the progress thread. */
-static void post(struct lt_parallel *parallel, size_t jobs)
-{
-    lt_trace_begin(parallel->trace, LT_RANGE_COMM_POST, 0,
-                   jobs - parallel->posted); /* no other thread writes `posted` */
-    pthread_mutex_lock(&parallel->lock);
-    parallel->posted = jobs;
-    pthread_cond_signal(&parallel->work);
-    pthread_mutex_unlock(&parallel->lock);
-    lt_trace_end(parallel->trace);
 }
 
 void lt_parallel_send(struct lt_parallel *parallel, const struct lt_parallel_status *mine)
@@ -311,8 +292,8 @@ void lt_parallel_send(struct lt_parallel *parallel, const struct lt_parallel_sta
         return;
     parallel->mine = *mine;
     lt_buckets_reset(&parallel->buckets);
-    if (parallel->overlap)
-        post(parallel, 1);
+    if (parallel->worker)
+        lt_worker_post(parallel->worker, 1);
     if (!mine->code)
         lt_parallel_sleep(parallel, LT_SLOW_BETWEEN);
 }
@@ -344,25 +325,16 @@ void lt_parallel_ready(void *parallel, size_t first, size_t count)
         fprintf(stderr, "train: rank %d: gradients: %s\n", p->place.rank, tacho_error_text(rc));
         lt_mpi_abort(tacho_error_exit(rc));
     }
-    if (p->overlap && p->buckets.closed > before)
-        post(p, 1 + p->buckets.closed);
-}
-
-static void wait_idle(struct lt_parallel *parallel)
-{
-    pthread_mutex_lock(&parallel->lock);
-    while (parallel->done < parallel->posted)
-        pthread_cond_wait(&parallel->idle, &parallel->lock);
-    parallel->posted = parallel->done = 0;
-    pthread_mutex_unlock(&parallel->lock);
+    if (p->worker && p->buckets.closed > before)
+        lt_worker_post(p->worker, 1 + p->buckets.closed);
 }
 
 /* At the end of a step: waits for the progress thread, or does the jobs now. */
 static void wait_for_jobs(struct lt_parallel *parallel)
 {
     lt_trace_begin(parallel->trace, LT_RANGE_COMM_WAIT, 0, 0);
-    if (parallel->overlap) {
-        wait_idle(parallel);
+    if (parallel->worker) {
+        lt_worker_drain(parallel->worker);
     } else {
         for (size_t i = 0; i <= parallel->buckets.closed; i++)
             job(parallel, i);
@@ -401,21 +373,6 @@ void lt_parallel_silence(const struct lt_parallel *parallel, struct tacho_error 
 
 /* ---- what a training run needs ------------------------------------------------------------------------------------------- */
 
-/* The progress thread catches no signals: they are for the main thread. */
-static int start_thread(struct lt_parallel *parallel, struct tacho_error *err)
-{
-    sigset_t all, before;
-    sigfillset(&all); /* a signal for the program is the main thread's to handle */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&parallel->thread, NULL, progress, parallel);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    parallel->started = rc == 0;
-    if (rc)
-        return tacho_fail(err, TACHO_EINTERNAL, "use --no-overlap",
-                          "cannot start the progress thread: %s", strerror(rc));
-    return 0;
-}
-
 /* Elements of a bucket. */
 static size_t bucket_size(const struct lt_parallel *parallel, size_t trainable, enum lt_dtype dtype)
 {
@@ -436,7 +393,7 @@ static size_t parts_bytes(const struct lt_parallel *parallel, size_t size, enum 
 size_t lt_parallel_buffer_bytes(const struct lt_parallel *parallel, size_t trainable,
                                 enum lt_dtype dtype)
 {
-    if (lt_parallel_ranks(parallel) == 1)
+    if (lt_parallel_ranks(parallel) == 1 || parallel->config.sharded)
         return 0;
     size_t size = bucket_size(parallel, trainable, dtype);
     return size * lt_dtype_bytes(dtype) * (parallel->config.slow_link > 1 ? 2 : 1) +
@@ -452,7 +409,7 @@ int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters 
     p->parameters = parameters;
     p->trace = trace;
     p->dtype = dtype;
-    if (p->place.ranks == 1)
+    if (p->place.ranks == 1 || p->config.sharded)
         return 0;
     size_t trainable = (size_t)parameters->trainable;
     size_t bytes = bucket_size(p, trainable, dtype) * lt_dtype_bytes(dtype);
@@ -469,7 +426,7 @@ int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters 
                           "buckets of %zu bytes: out of memory", bytes);
     p->buffer_bytes = lt_parallel_buffer_bytes(p, trainable, dtype);
     lt_memory_add(LT_MEMORY_WORKSPACE, (int64_t)p->buffer_bytes);
-    return p->overlap ? start_thread(p, err) : 0;
+    return p->overlap ? lt_worker_create(&p->worker, job, p, trace, err) : 0;
 }
 
 void lt_parallel_detach(struct lt_parallel *parallel)
@@ -477,13 +434,8 @@ void lt_parallel_detach(struct lt_parallel *parallel)
     struct lt_parallel *p = parallel;
     if (!p)
         return;
-    if (p->started) {
-        pthread_mutex_lock(&p->lock);
-        p->stop = 1;
-        pthread_cond_signal(&p->work);
-        pthread_mutex_unlock(&p->lock);
-        pthread_join(p->thread, NULL);
-    }
+    lt_worker_destroy(p->worker);
+    p->worker = NULL;
     lt_memory_add(LT_MEMORY_WORKSPACE, -(int64_t)p->buffer_bytes);
     free(p->buffer);
     free(p->scratch);
@@ -491,7 +443,6 @@ void lt_parallel_detach(struct lt_parallel *parallel)
     lt_buckets_destroy(&p->buckets);
     p->buffer = p->scratch = p->parts = NULL;
     p->buffer_bytes = 0;
-    p->started = p->stop = 0;
     p->parameters = NULL;
     p->trace = NULL;
 }

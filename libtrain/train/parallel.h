@@ -24,11 +24,8 @@
 
 #include "libtrain/collectives/group.h"
 #include "libtrain/models/model.h"
+#include "libtrain/parallel/shard.h"
 #include "libtrain/train/parallel_mpi.h"
-
-/* Communicators in tacho.comm. */
-#define LT_COMMUNICATOR_GRADIENTS 1u
-#define LT_COMMUNICATOR_CONTROL   2u
 
 /* Where a slowed rank sleeps: key, in the range of that stage; "" is between forward and backward.
  */
@@ -47,7 +44,9 @@ struct lt_parallel_config {
     int own_messages;    /* buckets travel by messages of the engine's own, not by the library's */
     enum lt_all_reduce all_reduce; /* how, if so */
     int overlap;
-    int slow_rank; /* sleeps slow_seconds once in each step, in slow_stage; -1: none does */
+    int sharded;          /* gradients travel by shard.h; here only the messages of a step do */
+    int replicas, stride; /* so many ranks have the same weights, every stride-th; 0: all ranks */
+    int slow_rank;        /* sleeps slow_seconds once in each step, in slow_stage; -1: none does */
     double slow_seconds;
     enum lt_slow_stage slow_stage;
     int slow_link; /* each bucket is sent so many times, at least 1 */
@@ -75,6 +74,9 @@ const struct lt_mpi_place *lt_parallel_place(const struct lt_parallel *parallel)
 /* What this rank has sent by messages of the engine's own; nothing while the library reduces. */
 struct lt_group_sent lt_parallel_sent(const struct lt_parallel *parallel);
 
+/* All ranks, as collectives of the engine's own see them. */
+struct lt_group *lt_parallel_group(struct lt_parallel *parallel);
+
 /* Is overlap both wanted and granted by the library? */
 int lt_parallel_overlaps(const struct lt_parallel *parallel);
 
@@ -90,6 +92,10 @@ int lt_parallel_agree(struct lt_parallel *parallel, int rc, struct tacho_error *
 /* `count` doubles of each rank, in the order of ranks. all: ranks * count. */
 void lt_parallel_gather(struct lt_parallel *parallel, const double *mine, size_t count,
                         double *all);
+
+/* *all = the sum of what each rank has. */
+void lt_parallel_add(struct lt_parallel *parallel, const struct lt_exact *mine,
+                     struct lt_exact *all);
 
 /* ---- in the training loop, from the thread of the steps ---------------------------------------------------------------- */
 
@@ -135,8 +141,8 @@ int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_
 /* For an error that all ranks have: leaves the words to rank 0. */
 void lt_parallel_silence(const struct lt_parallel *parallel, struct tacho_error *err);
 
-/* Do all ranks have the same weights, bit by bit? 0, or TACHO_EINTERNAL on all of them. All ranks
- * call it. */
+/* Do all ranks that should have the same weights, bit by bit? 0, or TACHO_EINTERNAL on all of them.
+ * All ranks call it. */
 int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_error *err);
 
 #endif

@@ -32,6 +32,7 @@ struct run {
     uint64_t seed;
     int64_t step;
     struct lt_parallel *parallel;
+    struct lt_division division;
     struct lt_parallel_status news; /* of this rank, then of all */
 };
 
@@ -40,17 +41,6 @@ static double seconds(void)
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-int lt_clip_find(const char *name)
-{
-#define ROW(id, text) text,
-    static const char *const names[] = {LT_CLIP_MAP(ROW)};
-#undef ROW
-    for (int i = 0; i < LT_CLIP_COUNT; i++)
-        if (strcmp(name, names[i]) == 0)
-            return i;
-    return -1;
 }
 
 static void report(const struct run *run, const struct lt_progress *progress)
@@ -71,6 +61,25 @@ static int stopping(const struct run *run)
     return lt_parallel_ranks(run->parallel) > 1 ? run->news.stop : signalled(run);
 }
 
+/* Is the whole model divided among several ranks? Then there are fewer replicas of it than ranks.
+ */
+static const struct lt_layout *divided(const struct run *run)
+{
+    const struct lt_layout *layout = &run->config->division.layout;
+    return layout->pp * layout->tp > 1 ? layout : NULL;
+}
+
+/* Copies of the whole model, each of which has its own samples; which one this rank belongs to. */
+static int replicas(const struct run *run)
+{
+    return divided(run) ? divided(run)->dp : lt_parallel_ranks(run->parallel);
+}
+
+static int replica(const struct run *run)
+{
+    return divided(run) ? divided(run)->replica : lt_parallel_rank(run->parallel);
+}
+
 /* ---- one step ------------------------------------------------------------------------------------------------------------ */
 
 static void send_status(struct run *run, double loss, int code)
@@ -79,90 +88,132 @@ static void send_status(struct run *run, double loss, int code)
     lt_parallel_send(run->parallel, &run->news);
 }
 
-/* One batch: forward, and backward with the news of the step sent in between. Gradients of the
- * last micro-step are announced to the ranks as they become final. */
+/* The next batch. Where the model is divided, messages travel from its first use on, so all ranks
+ * go on or none does. */
+static int next_batch(struct run *run, struct lt_batch *batch, struct tacho_error *err)
+{
+    int rc = lt_loader_next(run->loader, batch, err);
+    return run->division.shard ? lt_parallel_agree(run->parallel, rc, err) : rc;
+}
+
+/* Gradients of the last micro-step are announced to the ranks as they become final. */
+static void backward(struct run *run, struct lt_context *context, const struct lt_batch *batch,
+                     int index)
+{
+    struct lt_shard *shard = run->division.shard;
+    int last = index + 1 == run->config->micro_steps, apart = shard && lt_shard_apart(shard);
+    if (last && lt_parallel_ranks(run->parallel) > 1 && !shard) {
+        context->ready = lt_parallel_ready;
+        context->ready_arg = run->parallel;
+    }
+    if (shard)
+        lt_shard_turn(shard);
+    lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);
+    if (!index)
+        lt_parallel_sleep(run->parallel, LT_SLOW_BACKWARD);
+    run->model->ops->backward(run->model, context, batch, index == 0 || apart);
+    lt_trace_end(run->trace);
+    if (shard)
+        lt_shard_end(shard);
+}
+
+/* One batch: forward, and backward with the news of the step sent in between. */
 static int micro_step(struct run *run, int index, double *loss, struct tacho_error *err)
 {
     struct lt_context context = run->context;
     struct lt_batch batch;
-    int ranks = lt_parallel_ranks(run->parallel), last = index + 1 == run->config->micro_steps;
+    int last = index + 1 == run->config->micro_steps;
     if (!index && lt_parallel_is_slow(run->parallel, LT_SLOW_INPUT)) {
         lt_trace_begin(run->trace, LT_RANGE_INPUT_WAIT, 0, 0);
         lt_parallel_sleep(run->parallel, LT_SLOW_INPUT);
         lt_trace_end(run->trace);
     }
-    int rc = lt_loader_next(run->loader, &batch, err);
+    int rc = next_batch(run, &batch, err);
     if (rc)
         return rc;
+    if (run->division.shard)
+        lt_shard_begin(run->division.shard, &context, index == 0, last);
     lt_trace_begin(run->trace, LT_RANGE_MICRO_STEP, 0, (uint64_t)run->model->b);
     lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
     if (!index)
         lt_parallel_sleep(run->parallel, LT_SLOW_FORWARD);
-    *loss += run->model->ops->forward(run->model, &run->context, &batch,
-                                      run->config->micro_steps * ranks);
+    *loss += run->model->ops->forward(run->model, &context, &batch,
+                                      run->config->micro_steps * replicas(run));
     lt_trace_end(run->trace);
     if (last)
         send_status(run, *loss / (double)run->config->micro_steps, 0);
-    if (last && ranks > 1) {
-        context.ready = lt_parallel_ready;
-        context.ready_arg = run->parallel;
-    }
-    lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);
-    if (!index)
-        lt_parallel_sleep(run->parallel, LT_SLOW_BACKWARD);
-    run->model->ops->backward(run->model, &context, &batch, index == 0);
-    lt_trace_end(run->trace);
+    backward(run, &context, &batch, index);
     lt_trace_end(run->trace);
     return 0;
 }
 
-static double norm_of(struct run *run, const float *x, int64_t count)
+/* All micro-steps of a step, through the stages of a pipeline. The last stage has the losses; the
+ * others' is 0, and the mean is taken over all ranks. */
+static int piped_steps(struct run *run, double *loss, struct tacho_error *err)
 {
-    double sum = 0;
-    lt_op(&run->context, LT_OP_NORM,
-          &(union lt_args){.norm = {.x = x, .sum = &sum, .partial = run->partial, .count = count}});
-    return sqrt(sum);
+    int count = run->config->micro_steps, rc = 0;
+    for (int i = 0; i < count && rc == 0; i++) {
+        struct lt_batch batch;
+        rc = lt_loader_next(run->loader, &batch, err);
+        if (rc == 0)
+            lt_pipeline_batch(run->division.pipeline, i, &batch);
+    }
+    rc = lt_parallel_agree(run->parallel, rc, err);
+    if (rc)
+        return rc;
+    *loss = lt_pipeline_step(run->division.pipeline, &run->context, run->division.shard,
+                             count * replicas(run));
+    send_status(run, *loss * (double)divided(run)->pp / (double)count, 0);
+    return 0;
 }
 
-static void clip(struct run *run, float *x, int64_t count, double scale, double bound)
+static int micro_steps(struct run *run, double *loss, struct tacho_error *err)
 {
-    lt_op(&run->context, LT_OP_CLIP,
-          &(union lt_args){.clip = {.x = x, .count = count, .scale = scale, .bound = bound}});
+    int rc = 0;
+    if (run->division.pipeline)
+        return piped_steps(run, loss, err);
+    for (int i = 0; i < run->config->micro_steps && rc == 0; i++)
+        rc = micro_step(run, i, loss, err);
+    return rc;
 }
 
-/* Bounds the norm of each matrix of each tensor. */
-static void clip_layers(struct run *run)
+static double gradient_norm(struct run *run)
 {
     const struct lt_parameters *parameters = &run->model->parameters;
-    double bound = run->config->clip;
-    for (int i = 0; i < parameters->weights; i++) {
-        const struct lt_weight *weight = &parameters->weight[i];
-        int64_t count = weight->rows * weight->columns;
-        for (int64_t j = 0; j < weight->repeat; j++) {
-            float *x = parameters->grad + weight->first + j * count;
-            double norm = norm_of(run, x, count);
-            if (norm > bound)
-                clip(run, x, count, bound / norm, HUGE_VAL);
-        }
-    }
+    if (run->division.shard || run->config->division.ordered)
+        return lt_division_norm(&run->division, &run->context);
+    return lt_clip_norm(&run->context, parameters->grad, (int64_t)parameters->count, run->partial);
+}
+
+/* Bounds each element. */
+static void clip_values(struct run *run, double bound)
+{
+    const struct lt_parameters *parameters = &run->model->parameters;
+    if (run->division.shard)
+        lt_division_clip(&run->division, &run->context, bound);
+    else
+        lt_clip(&run->context, parameters->grad, (int64_t)parameters->count, 1, bound);
 }
 
 /* Clipping and the optimizer's update. Returns the norm of the gradient before clipping. */
 static double update(struct run *run, double rate)
 {
     const struct lt_train_config *config = run->config;
-    const struct lt_parameters *parameters = &run->model->parameters;
     double scale = 1;
     lt_trace_begin(run->trace, LT_RANGE_OPTIMIZER, 0, 0);
     lt_parallel_sleep(run->parallel, LT_SLOW_OPTIMIZER);
-    double norm = norm_of(run, parameters->grad, (int64_t)parameters->count);
+    double norm = gradient_norm(run);
     if (config->clip > 0 && config->clip_kind == LT_CLIP_NORM && norm > config->clip)
         scale = config->clip / norm;
     if (config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
-        clip_layers(run);
+        lt_clip_layers(&run->context, &run->model->parameters, config->clip, run->partial);
     if (config->clip > 0 && config->clip_kind == LT_CLIP_VALUE)
-        clip(run, parameters->grad, (int64_t)parameters->count, 1, config->clip);
-    lt_optimizer_update(&run->optimizer, &run->context, parameters, run->step, rate, scale);
+        clip_values(run, config->clip);
+    if (run->division.shard)
+        lt_division_update(&run->division, &run->optimizer, &run->context, run->step, rate, scale);
+    else
+        lt_optimizer_update(&run->optimizer, &run->context, &run->model->parameters, run->step,
+                            rate, scale);
     lt_trace_end(run->trace);
     return norm;
 }
@@ -220,7 +271,7 @@ static int train_step(struct run *run, struct tacho_error *err)
     struct tacho_step step = {.index = (uint64_t)run->step,
                               .tokens = samples * (uint64_t)run->model->t,
                               .samples = samples};
-    int64_t each = (int64_t)lt_parallel_ranks(run->parallel) * run->config->micro_steps,
+    int64_t each = (int64_t)replicas(run) * run->config->micro_steps,
             micro = run->config->micro_steps_all;
     uint64_t all = (uint64_t)(run->model->b * (micro ? micro : each));
     struct lt_progress progress = {.event = LT_EVENT_STEP,
@@ -230,8 +281,11 @@ static int train_step(struct run *run, struct tacho_error *err)
     double start = seconds();
     int rc = 0;
     lt_trace_step_begin(run->trace, &step);
-    for (int i = 0; i < run->config->micro_steps && rc == 0; i++)
-        rc = micro_step(run, i, &progress.loss, err);
+    rc = micro_steps(run, &progress.loss, err);
+    if (rc && run->division.shard) { /* all ranks know it already */
+        lt_trace_step_end(run->trace);
+        return rc;
+    }
     if (rc)
         send_status(run, 0, rc);
     rc = lt_parallel_finish(run->parallel, rc, &run->news, err);
@@ -257,12 +311,12 @@ struct evaluated {
     double loss, correct;
 };
 
-/* This rank's share of the batches: with R ranks every R-th, from its own number on. */
+/* This replica's share of the batches: with R replicas every R-th, from its own number on. */
 static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made,
                           struct tacho_error *err)
 {
     const struct lt_model_ops *ops = run->model->ops;
-    int rank = lt_parallel_rank(run->parallel), ranks = lt_parallel_ranks(run->parallel);
+    int rank = replica(run), ranks = replicas(run);
     struct lt_loader_config config = {
         .options = {.in_order = 1}, .b = run->model->b, .rank = rank, .ranks = ranks};
     struct lt_loader *loader = NULL;
@@ -273,21 +327,31 @@ static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made
         if (rc)
             break;
         struct evaluated *result = &seen[(*made)++];
-        result->loss = ops->forward(run->model, &run->evaluation, &batch, 1);
+        if (run->division.pipeline)
+            result->loss = lt_pipeline_evaluate(run->division.pipeline, &run->evaluation, &batch);
+        else
+            result->loss = ops->forward(run->model, &run->evaluation, &batch, 1);
         result->correct = ops->correct ? (double)ops->correct(run->model, &batch) : 0;
     }
     lt_loader_destroy(loader);
     return rc;
 }
 
-/* The mean of p->evaluated batches; batch i is number i / ranks of rank i % ranks. */
+/* The mean of p->evaluated batches; batch i is number i / copies of replica i % copies. The last
+ * stage has the losses, and each of those ranks that divide its layers. */
 static void mean_of(const struct run *run, struct lt_progress *progress,
-                    const struct evaluated *all, int64_t share, int64_t ranks)
+                    const struct evaluated *all, int64_t share)
 {
+    const struct lt_layout *layout = divided(run);
+    int64_t copies = replicas(run), stride = share;
     double correct = 0;
+    if (layout) {
+        all += lt_layout_rank(layout, layout->pp - 1, 0, 0) * share;
+        stride *= layout->tp;
+    }
     for (int64_t i = 0; i < progress->evaluated; i++) {
-        progress->loss += all[i % ranks * share + i / ranks].loss;
-        correct += all[i % ranks * share + i / ranks].correct;
+        progress->loss += all[i % copies * stride + i / copies].loss;
+        correct += all[i % copies * stride + i / copies].correct;
     }
     progress->loss /= (double)progress->evaluated;
     progress->accuracy = run->model->ops->correct
@@ -303,33 +367,53 @@ static void report_evaluation(struct run *run, const struct lt_progress *progres
     report(run, progress);
 }
 
+/* Have the ranks the same weights? Sharded ones are there once. */
+static int check_weights(struct run *run, struct tacho_error *err)
+{
+    if (run->config->division.shard.stage == 3)
+        return 0;
+    return lt_parallel_check(run->parallel, run->step - 1, err);
+}
+
 /* The held-out tail in file order, from its start, so that losses of different steps compare. They
  * are added up in that order on any number of ranks. */
 static int evaluate(struct run *run, struct tacho_error *err)
 {
-    int64_t ranks = lt_parallel_ranks(run->parallel),
-            share = (run->config->eval_batches + ranks - 1) / ranks;
+    int64_t ranks = lt_parallel_ranks(run->parallel), copies = replicas(run),
+            share = (run->config->eval_batches + copies - 1) / copies;
     struct lt_progress progress = {.event = LT_EVENT_EVALUATION, .step = run->step - 1};
     double start = seconds();
     struct evaluated *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen),
                      *all = seen + share;
     lt_trace_begin(run->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * run->model->b));
+    lt_division_whole(&run->division, 1);
     lt_optimizer_exchange(&run->optimizer, &run->evaluation, &run->model->parameters);
     int rc = seen ? evaluate_share(run, seen, &progress.evaluated, err) : lt_no_memory(err);
     lt_optimizer_exchange(&run->optimizer, &run->evaluation, &run->model->parameters);
+    lt_division_whole(&run->division, 0);
     rc = lt_parallel_agree(run->parallel, rc, err);
     if (rc == 0) {
         lt_parallel_gather(run->parallel, &seen->loss, 2 * (size_t)share, &all->loss);
         progress.evaluated = ranks > 1 ? run->config->eval_batches : progress.evaluated;
     }
     if (rc == 0 && progress.evaluated > 0) {
-        mean_of(run, &progress, all, share, ranks);
+        mean_of(run, &progress, all, share);
         progress.seconds = seconds() - start;
         report_evaluation(run, &progress);
     }
     free(seen);
     lt_trace_end(run->trace);
     return rc;
+}
+
+static int write_state(struct run *run, const struct lt_checkpoint *state, struct tacho_error *err)
+{
+    const char *path = run->config->checkpoint;
+    if (run->division.shard)
+        return lt_division_write(&run->division, path, &run->optimizer, state, err);
+    if (lt_parallel_rank(run->parallel))
+        return 0;
+    return lt_checkpoint_write(path, run->model, &run->optimizer, state, err);
 }
 
 /* Rank 0 writes the state; all ranks compare their weights first, because a checkpoint of weights
@@ -345,9 +429,9 @@ static int checkpoint(struct run *run, struct tacho_error *err)
     double start = seconds();
     lt_trace_begin(run->trace, LT_RANGE_CHECKPOINT,
                    lt_checkpoint_bytes(run->model, &run->optimizer), 0);
-    int rc = lt_parallel_check(run->parallel, run->step - 1, err);
-    if (rc == 0 && lt_parallel_rank(run->parallel) == 0)
-        rc = lt_checkpoint_write(run->config->checkpoint, run->model, &run->optimizer, &state, err);
+    int rc = check_weights(run, err);
+    if (rc == 0)
+        rc = write_state(run, &state, err);
     rc = lt_parallel_agree(run->parallel, rc, err);
     progress.seconds = seconds() - start;
     if (rc == 0)
@@ -380,7 +464,7 @@ static int loop(struct run *run, struct tacho_error *err)
         if (rc == 0 && run->config->checkpoint && (last || due(run->config->checkpoint_every, run)))
             rc = checkpoint(run, err);
     }
-    return rc ? rc : lt_parallel_check(run->parallel, run->step - 1, err);
+    return rc ? rc : check_weights(run, err);
 }
 
 /* Reads the checkpoint and refuses one of another dtype or of other data, which could not
@@ -388,7 +472,12 @@ static int loop(struct run *run, struct tacho_error *err)
 static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
 {
     struct lt_checkpoint state;
-    int rc = lt_checkpoint_read(run->config->resume, run->model, &run->optimizer, &state, err);
+    const char *path = run->config->resume;
+    int rc = 0;
+    if (run->division.shard)
+        rc = lt_division_read(&run->division, path, &run->optimizer, &state, err);
+    else
+        rc = lt_checkpoint_read(path, run->model, &run->optimizer, &state, err);
     if (rc)
         return rc;
     lt_parameters_refresh(&run->model->parameters);
@@ -418,9 +507,24 @@ static int open_input(struct run *run, uint64_t position, struct tacho_error *er
                                       .b = run->model->b,
                                       .seed = run->seed,
                                       .position = position,
-                                      .rank = lt_parallel_rank(run->parallel),
-                                      .ranks = lt_parallel_ranks(run->parallel)};
+                                      .rank = replica(run),
+                                      .ranks = replicas(run)};
     return lt_loader_create(&run->loader, run->train, &config, run->trace, err);
+}
+
+/* What divides the model, where that is wanted, and the optimizer. */
+static int open_optimizer(struct run *run, struct tacho_error *err)
+{
+    const struct lt_train_config *config = run->config;
+    int rc = lt_division_open(&run->division, &config->division, run->parallel, run->model,
+                              &config->optimizer, config->micro_steps, run->trace, err);
+    if (rc == 0 && run->division.shard && config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
+        rc = tacho_fail(err, TACHO_EUSAGE, "use --clip-by norm or value",
+                        "--clip-by layer: no rank has the gradient of a whole layer");
+    run->context.tensor = run->evaluation.tensor = lt_division_tensor(&run->division);
+    if (rc)
+        return rc;
+    return lt_division_optimizer(&run->division, &run->optimizer, &config->optimizer, err);
 }
 
 /* Makes what a run needs: partial sums, optimizer, input, exchange of gradients. */
@@ -432,7 +536,7 @@ static int open_run(struct run *run, struct tacho_error *err)
     run->partial = calloc(lt_norm_partials((int64_t)parameters->count), sizeof *run->partial);
     if (!run->partial)
         return lt_no_memory(err);
-    int rc = lt_optimizer_create(&run->optimizer, &config->optimizer, parameters, err);
+    int rc = open_optimizer(run, err);
     if (rc == 0 && config->resume)
         rc = resume(run, &position, err);
     if (rc == 0)
@@ -474,9 +578,12 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
         report_start(&run);
         rc = loop(&run, err);
     }
+    if (rc == 0)
+        lt_division_measure(&run.division);
     lt_parallel_detach(run.parallel);
     lt_loader_destroy(run.loader);
     lt_optimizer_destroy(&run.optimizer);
+    lt_division_close(&run.division);
     free(run.partial);
     return rc;
 }

@@ -11,16 +11,11 @@
 
 #include "libtrain/loader/loader.h"
 #include "libtrain/models/model.h"
+#include "libtrain/train/clipping.h"
+#include "libtrain/train/division.h"
 #include "libtrain/train/optimizer.h"
 #include "libtrain/train/parallel.h"
 #include "libtrain/train/schedule.h"
-
-/* What of the gradient --clip bounds: the norm of all of it, that of each layer's tensors, or each
- * element. */
-#define LT_CLIP_MAP(X)         X(NORM, "norm") X(LAYER, "layer") X(VALUE, "value")
-#define LT_ENUM_CLIP(id, name) LT_CLIP_##id,
-enum lt_clip_kind { LT_CLIP_MAP(LT_ENUM_CLIP) LT_CLIP_COUNT };
-#undef LT_ENUM_CLIP
 
 struct lt_train_config {
     struct lt_schedule schedule; /* its steps: all updates, those before a resume included */
@@ -37,6 +32,7 @@ struct lt_train_config {
     uint64_t seed; /* order of the samples; a checkpoint's own seed wins */
     /* NULL: one rank. Rank 0 writes the checkpoints; evaluations are divided among the ranks. */
     struct lt_parallel *parallel;
+    struct lt_division_config division;
 };
 
 enum lt_event { LT_EVENT_START, LT_EVENT_STEP, LT_EVENT_EVALUATION, LT_EVENT_CHECKPOINT };
@@ -68,8 +64,5 @@ struct lt_train_hooks {
 int lt_train(struct lt_model *model, const struct lt_part *train, const struct lt_part *held_out,
              const struct lt_context *context, const struct lt_train_config *config,
              const struct lt_train_hooks *hooks, struct tacho_error *err);
-
-/* Kind of clipping called `name`, or -1. */
-int lt_clip_find(const char *name);
 
 #endif

@@ -7,57 +7,16 @@
 # shellcheck disable=SC2154 # variables of ranks_common.sh
 set -u
 . "$(dirname "$0")/../kit/ranks_common.sh"
-has_mpirun || { echo "needs Open MPI's mpirun"; exit 77; }
-command -v mpicc > /dev/null || { echo "needs mpicc"; exit 77; }
-[ -z "$SAN" ] || { echo "the library in between is not for sanitizers"; exit 77; }
-export OMP_NUM_THREADS=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-cat > count.c << 'C'
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-static unsigned long long bytes, messages;
-
-int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request *request)
-{
-    int size;
-    MPI_Type_size(type, &size);
-    bytes += (unsigned long long)count * (unsigned)size;
-    messages++;
-    return PMPI_Isend(data, count, type, to, tag, comm, request);
-}
-
-int MPI_Finalize(void)
-{
-    char path[4096];
-    int rank;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    snprintf(path, sizeof path, "%s.%d", getenv("COUNTS"), rank);
-    FILE *file = fopen(path, "w");
-    fprintf(file, "%llu %llu\n", bytes, messages);
-    fclose(file);
-    return PMPI_Finalize();
-}
-C
-mpicc -shared -fPIC -o count.so count.c || { echo "needs a working mpicc"; exit 77; }
-
+. "$SRC/tests/e2e/kit/sends_common.sh"
 train=("$TRAIN" gpt2-tiny --layers 1 --channels 32 --heads 2 --data "$SRC/LICENSE" --seq 16 --batch 2 --seed 3 --log-every 1 --steps 4)
 parameters=$((13 * 32 + 12 * 32 * 32 + 256 * 32 + 128 * 32 + 2 * 32)) # 1 layer, 32 channels, 256 words, 128 positions
 lines() { sed -n 's/^step *\([0-9]*\).*loss \([0-9.]*\)  norm \([0-9.]*\).*/\1 \2 \3/p' "$1"; }
-# RANKS ARGUMENTS: a run with counts
-counted() {
-    local ranks=$1
-    shift
-    mpirun -np "$ranks" --oversubscribe -x LD_PRELOAD="$work/count.so" -x COUNTS="$work/sent" "${train[@]}" "$@" > out 2> err ||
-        { grep -q 'without MPI' err && { echo "train was built without MPI"; exit 77; }; wrong "$ranks ranks, $*: $(cat err)"; }
-}
 
 for ranks in 2 3; do
     counted $ranks
     lines out > library
     [ "$(cat sent.0)" = "0 0" ] || wrong "the library's all-reduce went through MPI_Isend: $(cat sent.0)"
     for kind in ring tree doubling ordered; do
-        rm -f sent.*
         counted $ranks --all-reduce $kind
         paste -d ' ' library <(lines out) | awk '{ d = $2 - $5; e = $3 - $6; if ($1 != $4 || d * d > 1e-6 || e * e > 1e-5) bad = 1 } END { exit bad || NR != 4 }' ||
             wrong "$kind, $ranks ranks: other losses: $(lines out | paste library -)"

@@ -5,10 +5,12 @@
  */
 #include "lt_support.h"
 
+#include <math.h>
 #include <pthread.h>
 
+#include "libtrain/base/exact.h"
 #include "libtrain/collectives/group.h"
-
+#include "libtrain/ops/random.h"
 enum { MOST = 9 };
 
 /* Messages on their way between two ranks, in the order in which they were sent. */
@@ -31,7 +33,11 @@ struct rank {
     enum lt_dtype dtype;
     void *data;
     size_t count;
-    int root; /* of a broadcast; -1: an all-reduce; -2: its two halves one after the other */
+    int root; /* of a broadcast; -1: an all-reduce; -2: its two halves one after the other;
+                 -3: two arrays summed into the ranks' shares of one, and gathered; -4: several, by
+                 a codec */
+    struct lt_codec codec;
+    float *residual, *given; /* of all rounds together */
 };
 
 static void send_message(struct post *post, int from, int to, const void *out, size_t bytes)
@@ -72,6 +78,49 @@ static void exchange(void *arg, int to, const void *out, size_t out_bytes, int f
     free(message);
 }
 
+/* Two steps of an accumulation, of the same array. */
+static void reduce_twice(struct rank *rank, void *scratch)
+{
+    struct lt_group *group = &rank->group;
+    size_t first = lt_group_chunk(rank->count, group->ranks, group->rank),
+           count = lt_group_chunk(rank->count, group->ranks, group->rank + 1) - first;
+    float *copy = malloc(rank->count * sizeof *copy), *sum = malloc(count * sizeof *sum + 1);
+    memcpy(copy, rank->data, rank->count * sizeof *copy);
+    lt_group_reduce_to(group, rank->kind, rank->dtype, rank->data, rank->count, sum, 1, scratch);
+    lt_group_reduce_to(group, rank->kind, rank->dtype, copy, rank->count, sum, 0, scratch);
+    if (count)
+        memcpy((float *)rank->data + first, sum, count * sizeof *sum);
+    lt_group_all_gather(group, rank->dtype, rank->data, rank->count);
+    free(copy);
+    free(sum);
+}
+
+enum { ROUNDS = 5 };
+
+/* Gradients of several steps: data becomes the sum of what was applied. */
+static void reduce_coded(struct rank *rank)
+{
+    struct lt_group *group = &rank->group;
+    size_t count = rank->count, first = lt_group_chunk(count, group->ranks, group->rank),
+           own = lt_group_chunk(count, group->ranks, group->rank + 1) - first;
+    float *gradient = malloc(count * sizeof *gradient), *sum = calloc(own + 1, sizeof *sum);
+    void *scratch = malloc(lt_group_coded_scratch(&rank->codec, group->ranks, count) + 1);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < count; i++) {
+            gradient[i] = lt_random_normal((uint64_t)(100 * group->rank + round), i);
+            rank->given[i] += gradient[i];
+        }
+        lt_group_reduce_coded(group, &rank->codec, gradient, count,
+                              lt_codec_feeds_back(&rank->codec) ? rank->residual : NULL, sum,
+                              round == 0, scratch);
+    }
+    memcpy((float *)rank->data + first, sum, own * sizeof *sum);
+    lt_group_all_gather(group, LT_DTYPE_FP32, rank->data, count);
+    free(gradient);
+    free(sum);
+    free(scratch);
+}
+
 static void *run_rank(void *arg)
 {
     struct rank *rank = arg;
@@ -84,6 +133,10 @@ static void *run_rank(void *arg)
     } else if (rank->root == -2) {
         lt_group_reduce_scatter(group, rank->dtype, rank->data, rank->count, scratch);
         lt_group_all_gather(group, rank->dtype, rank->data, rank->count);
+    } else if (rank->root == -4) {
+        reduce_coded(rank);
+    } else if (rank->root == -3) {
+        reduce_twice(rank, scratch);
     } else {
         lt_group_all_reduce(group, rank->kind, rank->dtype, rank->data, rank->count, scratch);
     }
@@ -101,6 +154,8 @@ static void run(struct rank *ranks, int count, struct rank like)
     for (int i = 0; i < count; i++) {
         ranks[i] = like;
         ranks[i].post = post;
+        ranks[i].residual = zeros((int64_t)like.count);
+        ranks[i].given = zeros((int64_t)like.count);
         ranks[i].group =
             (struct lt_group){.rank = i, .ranks = count, .exchange = exchange, .arg = &ranks[i]};
         ranks[i].data = typed(like.dtype, normals((int64_t)like.count, 100 + (uint64_t)i, 1),
@@ -214,6 +269,138 @@ static void halves_and_broadcasts(void **state)
     }
 }
 
+/* Sums that go on from one array to the next: in order they are those of one process bit by bit,
+ * and the bytes are those of 2 reduce-scatters and a gather. */
+static void sums_go_on(void **state)
+{
+    (void)state;
+    static const enum lt_all_reduce kinds[] = {LT_ALL_REDUCE_RING, LT_ALL_REDUCE_ORDERED};
+    for (int ranks = 1; ranks <= MOST; ranks++)
+        for (size_t k = 0; k < 2; k++) {
+            struct rank all[MOST];
+            const size_t count = 1001;
+            run(all, ranks, (struct rank){.kind = kinds[k], .count = count, .root = -3});
+            float *want = sum_in_order(LT_DTYPE_FP32, ranks, count);
+            for (int i = 0; i < ranks; i++) {
+                const float *term = normals((int64_t)count, 100 + (uint64_t)i, 1);
+                for (size_t j = 0; j < count; j++)
+                    want[j] += term[j];
+            }
+            for (int i = 0; i < ranks; i++) {
+                size_t own = lt_group_chunk(count, ranks, i + 1) - lt_group_chunk(count, ranks, i);
+                int after = (i + 1) % ranks;
+                size_t next =
+                    lt_group_chunk(count, ranks, after + 1) - lt_group_chunk(count, ranks, after);
+                if (kinds[k] == LT_ALL_REDUCE_ORDERED)
+                    assert_memory_equal(all[i].data, want, count * sizeof *want);
+                else
+                    assert_near("sum", all[i].data, want, (int64_t)count, 1e-6);
+                assert_int_equal(all[i].group.bytes, 4 * (2 * (count - own) + count - next));
+                assert_int_equal(all[i].group.messages, 3 * (ranks - 1));
+            }
+            pool_free(NULL);
+        }
+}
+
+/* What was applied and what is kept are together what was given; bytes equal the formula. A codec
+ * without feedback is as near as its rounding. */
+static void coded_sums(void **state)
+{
+    (void)state;
+    const size_t count = 1003;
+    for (int kind = 0; kind < LT_CODEC_COUNT; kind++)
+        for (int ranks = 1; ranks <= 4; ranks++) {
+            struct rank all[MOST];
+            struct lt_codec codec = {(enum lt_codec_kind)kind, 0.03};
+            run(all, ranks, (struct rank){.count = count, .root = -4, .codec = codec});
+            float *given = zeros((int64_t)count), *got = zeros((int64_t)count);
+            const float *applied = all[0].data;
+            for (int i = 0; i < ranks; i++) {
+                size_t own = lt_group_chunk(count, ranks, i + 1) - lt_group_chunk(count, ranks, i);
+                int after = (i + 1) % ranks;
+                uint64_t gather = 4 * (count - (lt_group_chunk(count, ranks, after + 1) -
+                                                lt_group_chunk(count, ranks, after)));
+                assert_int_equal(all[i].group.bytes,
+                                 ROUNDS * lt_group_coded_bytes(&codec, i, ranks, count) + gather);
+                assert_int_equal(all[i].group.messages, (ROUNDS + 1) * (ranks - 1));
+                assert_true(own > 0);
+                for (size_t j = 0; j < count; j++) {
+                    given[j] += all[i].given[j];
+                    got[j] += all[i].residual[j];
+                }
+            }
+            for (size_t j = 0; j < count; j++)
+                got[j] += applied[j];
+            assert_near(lt_codec_name(codec.kind), got, given, (int64_t)count,
+                        kind == LT_CODEC_BF16 ? 0x1p-7 : 1e-6);
+            pool_free(NULL);
+        }
+}
+
+/* Sizes by hand; the largest are the largest, ties included. */
+static void codecs(void **state)
+{
+    (void)state;
+    static const float x[] = {1, -5, 0, 5, -2, 3, 1, 1, -4};
+    static const struct {
+        enum lt_codec_kind kind;
+        size_t bytes;
+        float back[9];
+    } rows[] = {{LT_CODEC_NONE, 36, {1, -5, 0, 5, -2, 3, 1, 1, -4}},
+                {LT_CODEC_BF16, 18, {1, -5, 0, 5, -2, 3, 1, 1, -4}},
+                {LT_CODEC_ONE_BIT,
+                 10,
+                 {11 / 6.0f, -11 / 3.0f, 11 / 6.0f, 11 / 6.0f, -11 / 3.0f, 11 / 6.0f, 11 / 6.0f,
+                  11 / 6.0f, -11 / 3.0f}},
+                {LT_CODEC_TOP_K, 40, {0, -5, 0, 5, -2, 3, 0, 0, -4}}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lt_codec codec = {rows[i].kind, 0.5};
+        char message[64], scratch[64];
+        float back[9];
+        assert_int_equal(lt_codec_bytes(&codec, 9), rows[i].bytes);
+        lt_codec_encode(&codec, x, 9, message, scratch);
+        lt_codec_decode(&codec, message, 9, back);
+        for (size_t j = 0; j < 9; j++)
+            assert_true(back[j] == rows[i].back[j]);
+    }
+    assert_int_equal(lt_codec_bytes(&(struct lt_codec){LT_CODEC_INT8, 0}, 9), 13);
+    assert_int_equal(lt_codec_find("1bit"), LT_CODEC_ONE_BIT);
+    assert_int_equal(lt_codec_find("zip"), -1);
+}
+
+/* A sum of squares without rounding: however it is divided, whatever comes first. */
+static void exact_sums(void **state)
+{
+    (void)state;
+    const size_t count = 20011;
+    float *x = normals((int64_t)count, 5, 1);
+    x[0] = 3e38f, x[1] = 1e-45f, x[2] = -2.5e-20f, x[3] = 0;
+    struct lt_exact whole = {0}, parts = {0};
+    lt_exact_squares(&whole, x, count);
+    for (size_t first = count; first > 0;) {
+        struct lt_exact part = {0};
+        size_t size = first > 777 ? 777 : first;
+        first -= size;
+        lt_exact_squares(&part, x + first, size);
+        lt_exact_add(&parts, &part);
+    }
+    assert_true(lt_exact_value(&whole) == lt_exact_value(&parts));
+    assert_true(lt_exact_value(&whole) ==
+                3e38f * (double)3e38f); /* the rest is below its last bit */
+    double sum = 0;
+    struct lt_exact small = {0};
+    for (size_t i = 4; i < count; i++)
+        sum += (double)x[i] * (double)x[i];
+    lt_exact_squares(&small, x + 4, count - 4);
+    assert_true(fabs(lt_exact_value(&small) / sum - 1) < 1e-12);
+    struct lt_exact tiny = {0};
+    lt_exact_squares(&tiny, x + 1, 1);
+    assert_true(lt_exact_value(&tiny) == (double)x[1] * (double)x[1]);
+    x[7] = NAN;
+    lt_exact_squares(&small, x + 7, 1);
+    assert_true(isnan(lt_exact_value(&small)));
+}
+
 static void names(void **state)
 {
     (void)state;
@@ -227,10 +414,9 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(all_reduces),
-        TEST(formulas),
-        TEST(halves_and_broadcasts),
-        TEST(names),
+        TEST(all_reduces), TEST(formulas),   TEST(halves_and_broadcasts),
+        TEST(sums_go_on),  TEST(coded_sums), TEST(codecs),
+        TEST(exact_sums),  TEST(names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

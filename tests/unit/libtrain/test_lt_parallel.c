@@ -10,9 +10,9 @@
 
 #include "libtrain/models/gpt2.h"
 #include "libtrain/models/mlp.h"
+#include "libtrain/parallel/buckets.h"
 #include "libtrain/train/checkpoint.h"
 #include "libtrain/train/parallel.h"
-#include "libtrain/train/parallel_buckets.h"
 #include "libtrain/train/train.h"
 
 #define RANKS "LT_PARALLEL_RANKS" /* in the environment: this is one of the ranks */

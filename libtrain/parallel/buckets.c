@@ -3,7 +3,7 @@
  * Gradients in the order in which backward finishes them, as lists of extents of the flat array.
  * Neighbouring extents are joined, so a bucket is often one piece that MPI can read in place.
  */
-#include "libtrain/train/parallel_buckets.h"
+#include "libtrain/parallel/buckets.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -36,8 +36,7 @@ void lt_buckets_reset(struct lt_buckets *buckets)
     buckets->closed = buckets->added = 0;
 }
 
-/* Adds an extent to the bucket, joined with the last one where they are neighbours. */
-static int append(struct lt_bucket *bucket, size_t first, size_t count)
+int lt_bucket_append(struct lt_bucket *bucket, size_t first, size_t count)
 {
     struct lt_extent *last = bucket->extents ? &bucket->extent[bucket->extents - 1] : NULL;
     if (last && last->first + last->count == first) {
@@ -64,7 +63,7 @@ int lt_buckets_add(struct lt_buckets *buckets, size_t first, size_t count)
     while (count > 0) {
         struct lt_bucket *bucket = &buckets->bucket[buckets->closed];
         size_t room = buckets->size - bucket->count, part = count < room ? count : room;
-        int rc = append(bucket, first, part);
+        int rc = lt_bucket_append(bucket, first, part);
         if (rc)
             return rc;
         first += part;

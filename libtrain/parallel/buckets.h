@@ -8,8 +8,8 @@
  * whoever adds until it is closed, and is then read-only until the reset: another thread may pack
  * closed buckets in the meantime if closing is made known to it under a lock.
  */
-#ifndef LT_PARALLEL_BUCKETS_H
-#define LT_PARALLEL_BUCKETS_H
+#ifndef LT_BUCKETS_H
+#define LT_BUCKETS_H
 
 #include <stddef.h>
 
@@ -44,6 +44,10 @@ void lt_buckets_reset(struct lt_buckets *buckets);
  * The last bucket is closed with the last element. TACHO_EINTERNAL when more elements are added
  * than there are, TACHO_ENOMEM. */
 int lt_buckets_add(struct lt_buckets *buckets, size_t first, size_t count);
+
+/* Adds [first, first + count) to one bucket, joined with its last extent where they are neighbours.
+ * TACHO_ENOMEM. */
+int lt_bucket_append(struct lt_bucket *bucket, size_t first, size_t count);
 
 /* Where the bucket's elements lie together in the array itself, or NULL if they do not. */
 float *lt_bucket_whole(const struct lt_bucket *bucket, float *grad);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to libtrain: where the parameters of a rank lie in those of the whole model: from which
+ * block on it has blocks, and which part of their matrices.
+ */
+#ifndef LT_SLICE_H
+#define LT_SLICE_H
+
+#include "libtrain/ops/update.h"
+
+struct lt_slice {
+    int64_t first;   /* block of the whole model with which the rank begins */
+    int rank, ranks; /* among which matrices are divided, by share.h */
+};
+
+/* Calls run for each stretch of elements that lie together in both: from[, count) of the rank's
+ * arrays, to[, count) of the whole ones. `own` and `all` are the same tensor. A matrix is divided
+ * in the dimension in which it is smaller than the whole one, within each of its groups (0: one);
+ * one of the same shape is there whole. */
+void lt_slice_runs(const struct lt_weight *own, const struct lt_weight *all, int groups,
+                   const struct lt_slice *slice,
+                   void (*run)(void *arg, size_t from, size_t to, size_t count), void *arg);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to libtrain: how the ranks of a job divide a model: dp replicas, each of which is a
+ * pipeline of pp stages, whose layers tp ranks divide. Ranks that divide layers are neighbours,
+ * then come the replicas of a stage, then the stages: rank = (stage dp + replica) tp + part.
+ */
+#ifndef LT_LAYOUT_H
+#define LT_LAYOUT_H
+
+#include "libtrain/collectives/group.h"
+#include "tacho_error.h"
+
+struct lt_layout {
+    int dp, pp, tp;
+    int replica, stage, part; /* of this rank */
+};
+
+/* The rank of one of them. */
+static inline int lt_layout_rank(const struct lt_layout *layout, int stage, int replica, int part)
+{
+    return (stage * layout->dp + replica) * layout->tp + part;
+}
+
+/* "dp2.tp2.pp2", factors in any order, missing ones are 1; NULL: all ranks are replicas.
+ * TACHO_EUSAGE with words in *err for a text that is no layout, or not one of so many ranks. */
+int lt_layout_parse(struct lt_layout *out, const char *text, int rank, int ranks,
+                    struct tacho_error *err);
+
+/* Blocks [first, first + count) of `blocks` belong to a stage. */
+struct lt_layout_blocks {
+    int64_t first, count;
+};
+struct lt_layout_blocks lt_layout_blocks(const struct lt_layout *layout, int stage, int64_t blocks);
+
+/* The ranks that have the same part as this one in their replica, as a group; and those that have
+ * parts of the same layers. axis and world are borrowed. */
+struct lt_axis {
+    const struct lt_group *world;
+    int first, stride; /* rank of its rank 0, and from one to the next */
+};
+struct lt_group lt_layout_replicas(const struct lt_layout *layout, const struct lt_group *world,
+                                   struct lt_axis *axis);
+struct lt_group lt_layout_parts(const struct lt_layout *layout, const struct lt_group *world,
+                                struct lt_axis *axis);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to libtrain: the ranks that have parts of the same layers (Shoeybi et al. 2019), and what
+ * they send: sums around a ring, and statistics of the loss.
+ *
+ * With N ranks and A bytes of activations (batch x seq x channels elements), a sum sends 2 A (N -
+ * 1) / N a rank. GPT-2 makes for each micro-batch two sums a block forward (after the second matrix
+ * of attention and of the MLP) and two backward (before the layernorms), one after the embedding
+ * and one before the last layernorm; and a gather of 12 bytes a token for the loss. Where
+ * the rows of the residual stream are divided too (Korthikanti et al. 2022), a sum is two calls of
+ * half the bytes, in other places, and layernorms' gradients are summed.
+ */
+#ifndef LT_PARTS_H
+#define LT_PARTS_H
+
+#include "libtrain/collectives/group.h"
+#include "libtrain/models/model.h"
+
+struct lt_trace;
+
+struct lt_parts {
+    struct lt_tensor_group hooks; /* for lt_context.tensor */
+    struct lt_group *group;
+    struct lt_trace *trace;
+    void *scratch;
+    size_t scratch_bytes;
+    uint64_t communicator, sequence;
+    struct lt_group_sent formula; /* of the sums and gathers so far */
+};
+
+/* Bytes of its scratch, for activations of so many bytes at a boundary. */
+size_t lt_parts_bytes(int ranks, size_t boundary);
+
+/* Sums of at most `boundary` bytes. group and trace are borrowed. TACHO_ENOMEM.
+ * `parts` must stay where it is. */
+int lt_parts_open(struct lt_parts *parts, struct lt_group *group, size_t boundary,
+                  uint64_t communicator, struct lt_trace *trace);
+/* Accepts one that was never opened, all zero. */
+void lt_parts_close(struct lt_parts *parts);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to libtrain/parallel/: the units of shard.h: which elements of the flat arrays belong to
+ * one, which part of it a rank owns, which pages of an array are its alone.
+ */
+#ifndef LT_UNITS_H
+#define LT_UNITS_H
+
+#include "libtrain/models/model.h"
+#include "libtrain/parallel/buckets.h"
+
+struct lt_unit {
+    struct lt_bucket all;        /* its elements, without padding */
+    size_t own_first, own_count; /* this rank's chunk of them */
+    size_t next_count;           /* elements of the next rank's chunk */
+    size_t shard;                /* where that chunk begins in the shard */
+};
+
+struct lt_units {
+    struct lt_unit *unit;
+    int count;
+    size_t largest; /* elements of the largest unit */
+    size_t floats;  /* of the shard */
+    struct lt_unit_place {
+        size_t first; /* of an extent of the flat arrays */
+        int unit;
+    } * place; /* ascending */
+    size_t places;
+};
+
+/* Of parameters of that layout (arrays are not looked at), as rank `rank` of `ranks` sees them.
+ * TACHO_ENOMEM; free with lt_units_destroy, then too. */
+int lt_units_create(struct lt_units *units, const struct lt_parameters *parameters, int rank,
+                    int ranks);
+void lt_units_destroy(struct lt_units *units);
+
+/* The unit that an element belongs to. */
+int lt_units_find(const struct lt_units *units, size_t element);
+
+/* Bytes of the pages that lie inside the unit's extents, in an array of elements of that size that
+ * begins with a page; and gives these pages back to the system: they read as zeros afterwards. */
+size_t lt_unit_pages(const struct lt_unit *unit, size_t element);
+void lt_unit_drop(const struct lt_unit *unit, void *array, size_t element);
+
+#endif

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Layouts of 2, 4 and 8 ranks, schedules, stages of ZeRO and micro-batches drawn by a seed (SEED, 1; DRAWS, 20): after 20 steps the checkpoint
+# is that of one rank, byte by byte without tp, within 1e-6 of each tensor's norm with it; what is said to be sent is the formula.
+# timeout: 1800
+# shellcheck disable=SC2154 # variables of ranks_common.sh
+# shellcheck disable=SC2086 # options that are lists of words
+set -u
+. "$(dirname "$0")/../kit/ranks_common.sh"
+has_mpirun || { echo "needs Open MPI's mpirun"; exit 77; }
+command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
+export OMP_NUM_THREADS=1
+train=("$TRAIN" gpt2-tiny --channels 48 --heads 8 --data "$SRC/LICENSE" --seq 16 --batch 1 --seed 5 --log-every 1 --steps 20)
+python3 - "${SEED:-1}" "${DRAWS:-20}" << 'P' > draws
+import random
+import sys
+
+draw = random.Random(int(sys.argv[1]))
+for _ in range(int(sys.argv[2])):
+    ranks = draw.choice([2, 4, 8])
+    tp = draw.choice([t for t in (1, 1, 2, 4, 8) if ranks % t == 0])
+    pp = draw.choice([p for p in (1, 2, 4) if ranks // tp % p == 0])
+    dp = ranks // tp // pp
+    zero = draw.choice([0, 1, 2] + [3] * (pp == 1))
+    factors = [f"dp{dp}", f"tp{tp}", f"pp{pp}"]
+    draw.shuffle(factors)
+    sequence = "--sequence-parallel" if tp > 1 and draw.random() < 0.5 else ""
+    recompute = draw.choice(["none", "block"])
+    micro = draw.choice([1, 2, 3, 5])
+    print(ranks, dp, tp, draw.randint(4, 7), micro, ".".join(factors), f"--zero {zero} --pipeline {draw.choice(['gpipe', '1f1b'])}",
+          f"--recompute {recompute}", sequence)
+P
+while read -r ranks dp tp layers micro layout options; do
+    if [ "$tp" = 1 ]; then
+        bits=(--all-reduce ordered)
+    else
+        bits=(--optimizer sgd --lr 0.1 --min-lr 0.1 --warmup 0)
+    fi
+    "${train[@]}" "${bits[@]}" --layers "$layers" --accumulate $((micro * dp)) --checkpoint one > alone 2>&1 || wrong "one rank: $(tail -n 2 alone)"
+    timeout 300 mpirun -np "$ranks" --oversubscribe "${train[@]}" "${bits[@]}" --layers "$layers" --accumulate "$micro" --layout "$layout" $options --checkpoint many > out 2> err < /dev/null ||
+        wrong "$layout $options: $(cat err)"
+    if [ "$tp" = 1 ]; then
+        cmp one many || wrong "$layout, $layers layers, $micro micro-batches, $options: other bits"
+    else
+        python3 "$SRC/tests/e2e/engine/weights_near.py" one many 1e-6 || wrong "$layout, $layers layers, $micro micro-batches, $options"
+    fi
+    ! grep 'by formula' out | grep -v 'sent \([0-9]*\) bytes in \([0-9]*\) messages; by formula \1 in \2$' || wrong "$layout $options: $(grep formula out)"
+    rm -f one many
+done < draws
+echo "$(wc -l < draws) layouts"
+exit $bad

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the parameters of two gpt2 checkpoints tensor by tensor: ||a - b|| <= LIMIT ||a||. Usage: weights_near.py A B LIMIT"""
+import array
+import struct
+import sys
+
+
+def parameters(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    shape = struct.unpack_from("<5q", data, 56)  # after magic, byte order, version and the model's name
+    (count,) = struct.unpack_from("<Q", data, 120)
+    values = array.array("f")
+    begin = 128 + 32 + 8 + 5 * 8 + 8
+    values.frombytes(data[begin : begin + 4 * count])
+    return shape, values
+
+
+def tensors(shape):
+    layers, c, _, words, positions = shape
+    sizes = [words * c, positions * c] + [layers * k * c * c for k in (3, 1, 4, 4)]
+    sizes += [layers * k * c for k in (1, 1, 3, 1, 1, 1, 4, 1)] + [c, c]
+    first = 0
+    for size in sizes:
+        yield first, first + size
+        first += -(-size // 16) * 16
+
+
+def main():
+    shape, one = parameters(sys.argv[1])
+    other_shape, other = parameters(sys.argv[2])
+    if shape != other_shape:
+        sys.exit(f"shapes {shape} and {other_shape}")
+    worst = 0.0
+    for begin, end in tensors(shape):
+        difference = sum((one[i] - other[i]) ** 2 for i in range(begin, end)) ** 0.5
+        norm = sum(one[i] ** 2 for i in range(begin, end)) ** 0.5
+        if norm == 0 or difference > float(sys.argv[3]) * norm:
+            sys.exit(f"elements {begin} to {end}: difference {difference:.3g}, norm {norm:.3g}")
+        worst = max(worst, difference / norm)
+    print(f"largest difference {worst:.3g} of a tensor's norm")
+
+
+main()

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operations of ranks that have a part of the vocabulary each: together they are those of the
+ * whole, whose gradients test_lt_gradients.c checks by differences. Slices of tensors: each element
+ * of the whole is somebody's, and only one rank's where it is divided.
+ */
+#include "lt_support.h"
+
+#include "libtrain/base/share.h"
+#include "libtrain/models/slice.h"
+
+enum { RANKS = 3 };
+
+static int64_t first_of(int64_t count, int rank)
+{
+    return (int64_t)lt_share((size_t)count, RANKS, rank);
+}
+
+static void embedding(const struct lt_context *x)
+{
+    int64_t b = 2, t = 5, c = 70, v = 11, n = b * t * c;
+    float near = x->dtype == LT_DTYPE_FP32 ? 0 : 0x1p-8f;
+    float *word = normals(v * c, 1, 1), *position = normals(t * c, 2, 1), *dout = normals(n, 3, 1),
+          *sum = zeros(n);
+    struct lt_embedding whole = {.out = typed(x->dtype, zeros(n), n),
+                                 .word = typed(x->dtype, word, v * c),
+                                 .position = typed(x->dtype, position, t * c),
+                                 .tokens = words(b * t, 4, v),
+                                 .dout = typed(x->dtype, dout, n),
+                                 .dword = zeros(v * c),
+                                 .dposition = zeros(t * c),
+                                 .b = b,
+                                 .t = t,
+                                 .c = c,
+                                 .v = v};
+    lt_op(x, LT_OP_EMBEDDING_FORWARD, &(union lt_args){.embedding_forward = whole});
+    lt_op(x, LT_OP_EMBEDDING_BACKWARD, &(union lt_args){.embedding_backward = whole});
+    for (int rank = 0; rank < RANKS; rank++) {
+        int64_t first = first_of(v, rank), count = first_of(v, rank + 1) - first;
+        struct lt_embedding_part part = {.out = typed(x->dtype, zeros(n), n),
+                                         .word = typed(x->dtype, word + first * c, count * c),
+                                         .position = rank ? NULL : whole.position,
+                                         .tokens = whole.tokens,
+                                         .dout = whole.dout,
+                                         .dword = zeros(count * c),
+                                         .dposition = zeros(t * c),
+                                         .b = b,
+                                         .t = t,
+                                         .c = c,
+                                         .v = count,
+                                         .first = first};
+        lt_op(x, LT_OP_EMBEDDING_PART_FORWARD, &(union lt_args){.embedding_part_forward = part});
+        lt_op(x, LT_OP_EMBEDDING_PART_BACKWARD, &(union lt_args){.embedding_part_backward = part});
+        assert_memory_equal(part.dword, whole.dword + first * c,
+                            (size_t)(count * c) * sizeof(float));
+        assert_memory_equal(part.dposition, whole.dposition, (size_t)(t * c) * sizeof(float));
+        float *out = floats(x->dtype, part.out, n);
+        for (int64_t i = 0; i < n; i++)
+            sum[i] += out[i];
+    }
+    assert_near("embedding", sum, floats(x->dtype, whole.out, n), n, (double)near);
+}
+
+/* Logits far apart, so that the parts' largest ones differ. */
+static void classifier(const struct lt_context *x)
+{
+    int64_t rows = 7, v = 41;
+    float *logits = normals(rows * v, 1, 6), *stats = zeros(RANKS * rows * 3);
+    struct lt_classifier whole = {.logits = typed(x->dtype, logits, rows * v),
+                                  .losses = zeros(rows),
+                                  .targets = words(rows, 2, v),
+                                  .rows = rows,
+                                  .v = v,
+                                  .scale = 0.125f,
+                                  .backward = 1};
+    struct lt_classifier_part part[RANKS];
+    lt_op(x, LT_OP_CLASSIFIER, &(union lt_args){.classifier = whole});
+    for (int rank = 0; rank < RANKS; rank++) {
+        int64_t first = first_of(v, rank), count = first_of(v, rank + 1) - first;
+        float *own = zeros(rows * count);
+        for (int64_t i = 0; i < rows * count; i++)
+            own[i] = logits[i / count * v + first + i % count];
+        part[rank] = (struct lt_classifier_part){.logits = typed(x->dtype, own, rows * count),
+                                                 .losses = zeros(rows),
+                                                 .stats = stats + rank * rows * 3,
+                                                 .targets = whole.targets,
+                                                 .rows = rows,
+                                                 .v = count,
+                                                 .first = first,
+                                                 .ranks = RANKS,
+                                                 .scale = whole.scale,
+                                                 .backward = 1};
+        lt_op(x, LT_OP_CLASSIFIER_PART, &(union lt_args){.classifier_part = part[rank]});
+    }
+    float *gradient = floats(x->dtype, whole.logits, rows * v);
+    for (int rank = 0; rank < RANKS; rank++) {
+        part[rank].stats = stats;
+        lt_op(x, LT_OP_CLASSIFIER_JOIN, &(union lt_args){.classifier_join = part[rank]});
+        assert_near("losses", part[rank].losses, whole.losses, rows, 1e-6);
+        float *own = floats(x->dtype, part[rank].logits, rows * part[rank].v);
+        for (int64_t i = 0; i < rows * part[rank].v; i++) {
+            float want = gradient[i / part[rank].v * v + part[rank].first + i % part[rank].v];
+            assert_true(fabsf(own[i] - want) <= (x->dtype == LT_DTYPE_FP32 ? 1e-7f : 1e-3f));
+        }
+    }
+}
+
+static void for_each_context(void (*check)(const struct lt_context *))
+{
+    for (int b = 0; b < LT_BACKEND_COUNT; b++)
+        for (int d = 0; d < LT_DTYPE_COUNT; d++)
+            check(&(struct lt_context){.backend = (enum lt_backend)b, .dtype = (enum lt_dtype)d});
+}
+
+static void embeddings(void **state)
+{
+    (void)state;
+    for_each_context(embedding);
+}
+
+static void classifiers(void **state)
+{
+    (void)state;
+    for_each_context(classifier);
+}
+
+struct owners {
+    uint8_t *times;
+    size_t own; /* elements of the rank, each of which is met once */
+};
+
+static void meet(void *arg, size_t from, size_t to, size_t count)
+{
+    struct owners *owners = arg;
+    (void)from;
+    owners->own += count;
+    for (size_t i = 0; i < count; i++)
+        owners->times[to + i]++;
+}
+
+static void slices(void **state)
+{
+    (void)state;
+    static const struct {
+        struct lt_weight all;
+        int groups;
+    } wholes[] = {{{.first = 5, .repeat = 4, .rows = 12, .columns = 7}, 3},
+                  {{.first = 5, .repeat = 4, .rows = 7, .columns = 12}, 0},
+                  {{.first = 0, .repeat = 1, .rows = 11, .columns = 3}, 0},
+                  {{.first = 9, .repeat = 4, .rows = 1, .columns = 12}, 3}};
+    for (size_t k = 0; k < sizeof wholes / sizeof *wholes; k++) {
+        const struct lt_weight *all = &wholes[k].all;
+        size_t size = (size_t)(all->repeat * all->rows * all->columns);
+        int ranks = all->rows == 11 ? 3 : 2;
+        uint8_t *times = pool_bytes(all->first + size);
+        for (int stage = 0; stage < (all->repeat > 1 ? 2 : 1); stage++)
+            for (int rank = 0; rank < ranks; rank++) {
+                struct lt_weight own = *all;
+                struct lt_slice slice = {all->repeat / 2 * stage, rank, ranks};
+                struct owners owners = {.times = times};
+                own.repeat = all->repeat > 1 ? all->repeat / 2 : 1;
+                if (all->rows == 11)
+                    own.rows = (int64_t)(lt_share(11, 3, rank + 1) - lt_share(11, 3, rank));
+                else if (all->columns == 12)
+                    own.columns = 6;
+                else
+                    own.rows = 6;
+                lt_slice_runs(&own, all, wholes[k].groups, &slice, meet, &owners);
+                assert_int_equal(owners.own, own.repeat * own.rows * own.columns);
+            }
+        for (size_t i = 0; i < all->first + size; i++)
+            assert_int_equal(times[i], i >= all->first);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(embeddings, pool_free),
+        cmocka_unit_test_teardown(classifiers, pool_free),
+        cmocka_unit_test_teardown(slices, pool_free),
+    };
+    calm_openmp();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
