@@ -371,6 +371,16 @@ static const char *none_of_those(struct an_context *context)
                            low, high);
 }
 
+/* What to do where it is not known what a step is spent on. */
+static const char *what_next(const struct an_context *context)
+{
+    const char *source = an_trace_key(context->trace, "source");
+    if (source && (!strcmp(source, "log") || !strcmp(source, "tfevents")))
+        return "a log does not say what it is spent on: record some steps with 'tacho run -- CMD' "
+               "or torch.profiler";
+    return "payloads of include/tacho_nvtx.h make the rest visible";
+}
+
 /* The verdict of steps whose ranges do not say what they are: only how long a step lasts. */
 static void by_ranges(struct an_context *context)
 {
@@ -394,9 +404,9 @@ static void by_ranges(struct an_context *context)
         result->verdict = an_finding_text(
             context,
             "STEPS ONLY: a step lasts %s (median of %" PRId64
-            ", from %.80s)%s; payloads of include/tacho_nvtx.h make the rest visible.",
+            ", from %.80s)%s; %s.",
             an_time_words(context->arena, result->steps.median_ms.value, 4), result->steps.counted,
-            result->steps.source, part);
+            result->steps.source, part, what_next(context));
 }
 
 /* What the system layer says of a program without steps: how many cores it kept busy. *class: the

@@ -167,6 +167,22 @@ static size_t stem_length(const char *path)
     return end ? (size_t)(end - path) : strlen(path);
 }
 
+/* How much a file says of a run beside others in its folder: logs and execution traces accompany
+ * the traces of the same program. */
+static int worth_of(enum store_format format)
+{
+    switch (format) {
+    case STORE_FORMAT_LOG:
+        return 0;
+    case STORE_FORMAT_TFEVENTS:
+        return 1;
+    case STORE_FORMAT_CHAKRA:
+        return 2;
+    default:
+        return 3;
+    }
+}
+
 /* Does `other` hold the same capture in a format that says more? A profile of JAX comes as XPlane
  * and as JSON made of it, a capture of rocprofv3 as JSON and as a database, one of Ascend as a
  * timeline and as tables. */
@@ -174,6 +190,8 @@ static bool is_twin_of(const struct imp_file *file, const struct imp_file *other
 {
     if (other->unread || file->format == other->format)
         return false;
+    if (worth_of(file->format) < 3)
+        return worth_of(other->format) > worth_of(file->format);
     if (file->format == STORE_FORMAT_ASCEND_CSV)
         return other->format == STORE_FORMAT_ASCEND;
     size_t length = stem_length(file->path);
