@@ -453,6 +453,17 @@ static const char *step_advice(struct an_context *context)
                      "of include/tacho_nvtx.h";
 }
 
+/* The verdict of a trace of another tool that has neither steps nor ranges. */
+static const char *of_foreign(const struct an_context *context)
+{
+    const char *source = an_trace_key(context->trace, "source");
+    if (source && !strcmp(source, "pprof"))
+        return "NO STEPS: a profile says where the processor's time went, not when: tacho export "
+               "RUN --format stacks (flame graph), --format pprof-stacks.";
+    return "NO STEPS: the trace holds no operator, kernel or range, only metadata. The trust "
+           "section lists what of the file could not be read.";
+}
+
 /* The verdict of a run without steps. A trace of another tool is named NO STEPS, a program without
  * any range by its use of the processor. */
 static void without_steps(struct an_context *context)
@@ -473,8 +484,7 @@ static void without_steps(struct an_context *context)
             context, "NO STEPS: no steps were marked, %zu ranges were recorded%s; %s. %s.", ranges,
             time, load, step_advice(context));
     else if (foreign)
-        result->verdict = "NO STEPS: the trace holds no operator, kernel or range, only metadata. "
-                          "The trust section lists what of the file could not be read.";
+        result->verdict = of_foreign(context);
     else if (nothing)
         result->verdict =
             an_finding_text(context, "%s: %s;%s %s.", result->verdict_class, nothing, time, load);

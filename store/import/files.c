@@ -82,8 +82,8 @@ static int natural_order(const void *left, const void *right)
 
 static bool named_as_trace(const char *path)
 {
-    static const char *const suffixes[] = {".json",   ".json.gz",   ".sqlite", ".sqlite.gz",
-                                           ".pickle", ".xplane.pb", ".db"};
+    static const char *const suffixes[] = {".json",      ".json.gz", ".sqlite",  ".sqlite.gz", ".pickle",
+                                           ".xplane.pb", ".db",      ".pftrace", ".et"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (ends_with(path, suffixes[i]))
             return true;

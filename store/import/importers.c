@@ -15,7 +15,9 @@
 #include "store/import/kineto/kineto_import.h"
 #include "store/import/logs/logs_import.h"
 #include "store/import/nsight/nsight_import.h"
+#include "store/import/perfetto/perfetto_import.h"
 #include "store/import/pickle/snapshot_import.h"
+#include "store/import/pprof/pprof_import.h"
 #include "store/import/rocm/rocm_import.h"
 #include "store/import/workers/workers_import.h"
 #include "store/import/xla/xla_import.h"
@@ -38,6 +40,8 @@ static const struct {
     {STORE_FORMAT_ROCPD, &imp_rocpd}, /* before Nsight, which is SQLite too */
     {STORE_FORMAT_NSIGHT, &imp_nsight},
     {STORE_FORMAT_TFEVENTS, &imp_tfevents},
+    {STORE_FORMAT_PERFETTO, &imp_perfetto},
+    {STORE_FORMAT_PPROF, &imp_pprof},
     {STORE_FORMAT_XPLANE, &imp_xplane},
     {STORE_FORMAT_ASCEND_CSV, &imp_ascend_csv},
     {STORE_FORMAT_SNAPSHOT, &imp_snapshot},

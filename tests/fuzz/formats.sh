@@ -8,6 +8,7 @@ made=$(mktemp -d) || exit 1
 trap 'rm -rf "$made"' EXIT
 python3 tests/e2e/import/formats.py make "$made" || exit 1
 python3 tests/e2e/import/logs.py make "$made/logs" || exit 1
+python3 tests/e2e/import/profiles.py make "$made/profiles" || exit 1
 case $1 in
 fuzz_xplane) cp "$made"/*.xplane.pb "$2" ;;
 fuzz_xla_json)
@@ -42,5 +43,7 @@ fuzz_inspector)
     head -c 3000 "$made"/logs/inspector/node-1-pid71.log > "$2/verbose"
     head -c 3000 "$made"/logs/marker.log > "$2/marker"
     ;;
+fuzz_perfetto) cp "$made"/profiles/*.pftrace "$2" ;;
+fuzz_pprof) gzip -dc "$made"/profiles/cpu.pb.gz > "$2/cpu" ;;
 fuzz_pickle) cp "$made"/*.pickle "$made"/hang/nccl* "$2" ;;
 esac

@@ -330,7 +330,6 @@ def make(folder):
     put("names.json", {"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}]})
     put("nodes.json", {"schema": "1.1.1-chakra.0.0.4", "nodes": [{"id": 1, "name": "aten::add", "ctrl_deps": 0}]})
     put("speedscope.json", {"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": []})
-    put("a.pftrace", b"\x0a\x10\x08\x01")
     put("perf.data", b"PERFILE2" + bytes(64))
     put("lfs.json.gz", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 5\n")
     put("stats.csv", '"Kind","Agent_Id","Queue_Id","Kernel_Name"\n"KERNEL_DISPATCH",1,2,"k"\n')
