@@ -54,6 +54,21 @@ void imp_files_clear(struct imp_files *files)
     memset(files, 0, sizeof *files);
 }
 
+/* How much a file says of a run beside others in its folder. */
+static int worth_of(enum store_format format)
+{
+    switch (format) {
+    case STORE_FORMAT_LOG:
+        return 0;
+    case STORE_FORMAT_TFEVENTS:
+        return 1;
+    case STORE_FORMAT_CHAKRA:
+        return 2;
+    default:
+        return 3;
+    }
+}
+
 static int files_add(struct imp_files *files, const char *path, enum store_format format,
                      int64_t bytes, bool from_folder, struct tacho_error *err)
 {
@@ -68,14 +83,21 @@ static int files_add(struct imp_files *files, const char *path, enum store_forma
     char *copy = strdup(path);
     if (!copy)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    files->file[files->count++] = (struct imp_file){copy, format, bytes, from_folder, NULL};
+    files->file[files->count++] = (struct imp_file){.path = copy,
+                                                    .format = format,
+                                                    .bytes = bytes,
+                                                    .from_folder = from_folder,
+                                                    .worth = worth_of(format)};
     files->bytes += bytes;
     return 0;
 }
 
-/* Puts rank2 before rank10: runs of digits compare as numbers. */
+/* Puts first what says most, and rank2 before rank10: runs of digits compare as numbers. */
 static int natural_order(const void *left, const void *right)
 {
+    int difference = ((const struct imp_file *)right)->worth - ((const struct imp_file *)left)->worth;
+    if (difference)
+        return difference;
     return strverscmp(((const struct imp_file *)left)->path,
                       ((const struct imp_file *)right)->path);
 }
@@ -167,22 +189,6 @@ static size_t stem_length(const char *path)
     return end ? (size_t)(end - path) : strlen(path);
 }
 
-/* How much a file says of a run beside others in its folder: logs and execution traces accompany
- * the traces of the same program. */
-static int worth_of(enum store_format format)
-{
-    switch (format) {
-    case STORE_FORMAT_LOG:
-        return 0;
-    case STORE_FORMAT_TFEVENTS:
-        return 1;
-    case STORE_FORMAT_CHAKRA:
-        return 2;
-    default:
-        return 3;
-    }
-}
-
 /* Does `other` hold the same capture in a format that says more? A profile of JAX comes as XPlane
  * and as JSON made of it, a capture of rocprofv3 as JSON and as a database, one of Ascend as a
  * timeline and as tables. */
@@ -190,8 +196,6 @@ static bool is_twin_of(const struct imp_file *file, const struct imp_file *other
 {
     if (other->unread || file->format == other->format)
         return false;
-    if (worth_of(file->format) < 3)
-        return worth_of(other->format) > worth_of(file->format);
     if (file->format == STORE_FORMAT_ASCEND_CSV)
         return other->format == STORE_FORMAT_ASCEND;
     size_t length = stem_length(file->path);

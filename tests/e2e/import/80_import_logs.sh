@@ -38,6 +38,13 @@ printf '%s' '{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","ts":1.5,"dur":
 "$TACHO" import both -o both.tacho 2> err || fail "$(cat err)"
 grep -q ': 1 file,' err || fail "the log became a rank: $(cat err)"
 
+# ... but a file of settings beside it does not hide it
+mkdir alone
+cp made/json_lines.log alone/metrics.jsonl
+printf '%s' '{"hidden_size": 64}' > alone/config.json
+"$TACHO" import alone -o alone.tacho 2> err || fail "$(cat err)"
+[ "$("$TACHO" sql alone.tacho "SELECT count(*) FROM step" --csv | tail -n 1 | tr -d '\r')" = 49 ] || fail "the log of a folder: $(cat err)"
+
 # event files: tags are series, steps have the time between their values; damage costs what comes after it
 "$TACHO" import made/events.out.tfevents.1.node -o events.tacho 2> err || fail "$(cat err)"
 [ "$("$TACHO" sql events.tacho "SELECT count(*), min(\"end\" - start), max(\"end\" - start) FROM step" --csv | tail -n 1 | tr -d '\r')" = \
