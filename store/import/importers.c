@@ -16,11 +16,13 @@
 #include "store/import/logs/logs_import.h"
 #include "store/import/nsight/nsight_import.h"
 #include "store/import/perfetto/perfetto_import.h"
-#include "store/import/pickle/snapshot_import.h"
 #include "store/import/pprof/pprof_import.h"
 #include "store/import/rocm/rocm_import.h"
+#include "store/import/snapshot/snapshot_import.h"
+#include "store/import/tfevents/tfevents_import.h"
 #include "store/import/workers/workers_import.h"
 #include "store/import/xla/xla_import.h"
+#include "store/import/xplane/xplane_import.h"
 
 #define HEAD_BYTES (256u << 10) /* of a file, unpacked, that decide what it is */
 

@@ -10,6 +10,7 @@
 
 #include "store/import/chakra/chakra_import.h"
 #include "store/import/chakra/chakra_private.h"
+#include "store/import/input/list.h"
 #include "store/import/input/whole.h"
 
 #define BYTES_MOST ((size_t)2 << 30)
@@ -33,14 +34,8 @@ static bool recognises(const unsigned char *head, size_t bytes)
 
 struct chakra_node *chakra_node_add(struct chakra *chakra)
 {
-    if (chakra->count == chakra->room) {
-        size_t room = chakra->room ? 2 * chakra->room : 1024;
-        struct chakra_node *bigger = realloc(chakra->node, room * sizeof *bigger);
-        if (!bigger)
-            return NULL;
-        chakra->node = bigger;
-        chakra->room = room;
-    }
+    if (imp_list_room((void **)&chakra->node, &chakra->room, chakra->count, sizeof *chakra->node))
+        return NULL;
     struct chakra_node *node = &chakra->node[chakra->count++];
     *node = (struct chakra_node){.id = STORE_ABSENT,
                                  .start = STORE_ABSENT,
@@ -56,16 +51,11 @@ struct chakra_node *chakra_node_add(struct chakra *chakra)
 
 int chakra_need_add(struct chakra *chakra, int64_t id)
 {
-    if (chakra->need_count == chakra->need_room) {
-        size_t room = chakra->need_room ? 2 * chakra->need_room : 4096;
-        int64_t *bigger = realloc(chakra->need, room * sizeof *bigger);
-        if (!bigger)
-            return TACHO_ENOMEM;
-        chakra->need = bigger;
-        chakra->need_room = room;
-    }
-    chakra->need[chakra->need_count++] = id;
-    return 0;
+    int rc = imp_list_room((void **)&chakra->need, &chakra->need_room, chakra->need_count,
+                           sizeof *chakra->need);
+    if (!rc)
+        chakra->need[chakra->need_count++] = id;
+    return rc;
 }
 
 enum chakra_lane chakra_lane_of(const struct chakra_node *node)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "store/import/input/json.h"
+#include "store/import/input/list.h"
 #include "store/import/input/rows.h"
 #include "store/import/input/whole.h"
 #include "store/import/inspector/inspector_import.h"
@@ -168,14 +169,9 @@ static int flush(struct reading *reading)
 /* Keeps an operation until its dump is complete. */
 static int wait_for_place(struct reading *reading, const struct operation *operation)
 {
-    if (reading->waiting_count == reading->waiting_room) {
-        size_t room = reading->waiting_room ? 2 * reading->waiting_room : 1024;
-        struct operation *bigger = realloc(reading->waiting, room * sizeof *bigger);
-        if (!bigger)
-            return TACHO_ENOMEM;
-        reading->waiting = bigger;
-        reading->waiting_room = room;
-    }
+    if (imp_list_room((void **)&reading->waiting, &reading->waiting_room, reading->waiting_count,
+                      sizeof *reading->waiting))
+        return TACHO_ENOMEM;
     reading->waiting[reading->waiting_count++] = *operation;
     return reading->waiting_count < ORDER_MOST ? 0 : flush(reading);
 }

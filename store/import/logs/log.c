@@ -10,7 +10,7 @@
 
 #include "store/import/input/input.h"
 #include "store/import/logs/logs_import.h"
-#include "store/import/logs/logs_private.h"
+#include "store/import/logs/logs.h"
 
 #define CHUNK       (1u << 20)
 #define LINES_KNOWN 2 /* lines of steps that make a text a log */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "store/import/logs/logs_private.h"
+#include "store/import/logs/logs.h"
 
 #define SECOND INT64_C(1000000000)
 

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "store/import/logs/logs_private.h"
+#include "store/import/logs/logs.h"
 
 #define NAME_MOST 96
 

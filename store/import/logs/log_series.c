@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store/import/logs/logs_private.h"
+#include "store/import/logs/logs.h"
 
 #define SECOND       1e9
 #define TOGETHER     10000 /* steps of one line at most; more: the program skipped some */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The face of store/import/logs/: the importers of what training programs print and log.
+ * The face of store/import/logs/: the importer of what training programs print.
  */
 #ifndef STORE_IMPORT_LOGS_LOGS_IMPORT_H
 #define STORE_IMPORT_LOGS_LOGS_IMPORT_H
 
 #include "store/import/input/importer.h"
 
-extern const struct importer imp_log;      /* text: a line, or several, for each step */
-extern const struct importer imp_tfevents; /* events.out.tfevents.*: scalars of TensorBoard */
+extern const struct importer imp_log; /* text: a line, or several, for each step */
 
 #endif

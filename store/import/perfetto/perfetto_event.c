@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/import/input/list.h"
 #include "store/import/perfetto/perfetto_private.h"
 #include "store/store.h"
 
@@ -248,15 +249,9 @@ static int push(struct perfetto *perfetto, struct perfetto_track *track, struct 
         perfetto_open_clear(&open);
         return 0;
     }
-    if (track->open_count == track->open_room) {
-        size_t room = track->open_room ? 2 * track->open_room : 8;
-        struct perfetto_open *bigger = realloc(track->open, room * sizeof *bigger);
-        if (!bigger) {
-            perfetto_open_clear(&open);
-            return TACHO_ENOMEM;
-        }
-        track->open = bigger;
-        track->open_room = room;
+    if (imp_list_room((void **)&track->open, &track->open_room, track->open_count, sizeof open)) {
+        perfetto_open_clear(&open);
+        return TACHO_ENOMEM;
     }
     track->open[track->open_count++] = open;
     return 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/import/input/list.h"
 #include "store/import/perfetto/perfetto_private.h"
 #include "store/store.h"
 
@@ -22,21 +23,6 @@ enum { TRACK_COUNTER = 8 };
 enum { PROCESS_PID = 1, PROCESS_NAME = 6, PROCESS_LABELS = 8 };
 enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
 
-/* Makes room for one more element of a list, which is zeroed. */
-static int room_for(void **list, size_t *room, size_t count, size_t size)
-{
-    if (count < *room)
-        return 0;
-    size_t more = *room ? 2 * *room : 16;
-    char *bigger = realloc(*list, more * size);
-    if (!bigger)
-        return TACHO_ENOMEM;
-    memset(bigger + *room * size, 0, (more - *room) * size);
-    *list = bigger;
-    *room = more;
-    return 0;
-}
-
 /* ---- writers ----------------------------------------------------------------------------------- */
 
 struct perfetto_sequence *perfetto_sequence_of(struct perfetto *perfetto, int64_t id)
@@ -44,7 +30,7 @@ struct perfetto_sequence *perfetto_sequence_of(struct perfetto *perfetto, int64_
     const int64_t *known = imp_map_find(&perfetto->sequence_of, id, 0);
     if (known)
         return &perfetto->sequence[*known];
-    if (room_for((void **)&perfetto->sequence, &perfetto->sequence_room, perfetto->sequence_count,
+    if (imp_list_room((void **)&perfetto->sequence, &perfetto->sequence_room, perfetto->sequence_count,
                  sizeof *perfetto->sequence) ||
         imp_map_put(&perfetto->sequence_of, id, 0, (int64_t)perfetto->sequence_count))
         return NULL;
@@ -202,7 +188,7 @@ int64_t perfetto_track_at(struct perfetto *perfetto, uint64_t uuid)
     const int64_t *known = imp_map_find(&perfetto->track_of, (int64_t)uuid, 0);
     if (known)
         return *known;
-    if (room_for((void **)&perfetto->track, &perfetto->track_room, perfetto->track_count,
+    if (imp_list_room((void **)&perfetto->track, &perfetto->track_room, perfetto->track_count,
                  sizeof *perfetto->track) ||
         imp_map_put(&perfetto->track_of, (int64_t)uuid, 0, (int64_t)perfetto->track_count))
         return -1;

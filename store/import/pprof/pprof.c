@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/import/input/list.h"
 #include "store/import/input/protobuf.h"
 #include "store/import/input/rows.h"
 #include "store/import/input/whole.h"
@@ -106,14 +107,9 @@ static int add_string(struct reading *reading, struct pb_span span)
 {
     if (reading->string_count == STRINGS_MOST)
         return TACHO_EFORMAT;
-    if (reading->string_count == reading->string_room) {
-        size_t room = reading->string_room ? 2 * reading->string_room : 1024;
-        struct pb_span *bigger = realloc(reading->string, room * sizeof *bigger);
-        if (!bigger)
-            return TACHO_ENOMEM;
-        reading->string = bigger;
-        reading->string_room = room;
-    }
+    if (imp_list_room((void **)&reading->string, &reading->string_room, reading->string_count,
+                      sizeof *reading->string))
+        return TACHO_ENOMEM;
     reading->string[reading->string_count++] = span;
     return 0;
 }

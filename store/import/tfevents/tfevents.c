@@ -12,8 +12,8 @@
 
 #include "store/import/input/protobuf.h"
 #include "store/import/input/whole.h"
-#include "store/import/logs/logs_import.h"
-#include "store/import/logs/logs_private.h"
+#include "store/import/logs/logs.h"
+#include "store/import/tfevents/tfevents_import.h"
 #include "store/intern.h"
 
 #define BYTES_MOST ((size_t)4 << 30)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/logs/: quantities by the names that training programs give them
- * (log_names.c), one line of text as quantities (log_line.c), and steps and series made of them
- * (log_series.c). log.c reads text, tfevents.c reads event files of TensorBoard.
+ * Private to store/import/: quantities by the names that training programs give them (log_names.c),
+ * one line of text as quantities (log_line.c), and steps and series made of them (log_series.c).
+ * log.c reads text, store/import/tfevents/ reads event files of TensorBoard.
  *
  * A log is untrusted: numbers may be anything. Memory: one line, and the names of series.
  */
-#ifndef STORE_IMPORT_LOGS_LOGS_PRIVATE_H
-#define STORE_IMPORT_LOGS_LOGS_PRIVATE_H
+#ifndef STORE_IMPORT_LOGS_LOGS_H
+#define STORE_IMPORT_LOGS_LOGS_H
 
 #include "store/import/input/rows.h"
 
