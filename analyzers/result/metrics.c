@@ -700,6 +700,16 @@ const struct an_metric an_metrics[] = {
     {"allocator[]/matched", "allocations", "of these, at the recorded address", "replay", ""},
     {"allocator[]/fragmentation", "", "1 - largest_free_bytes / free_bytes", "replay",
      "0: all free memory is one block"},
+    {"allocator[]/pool_bytes", "bytes",
+     "a pool with a place for every block of the history, laid out ahead of time",
+     "best-fit by skyline, orders from longest to largest, hill climb",
+     "absent beyond 16384 blocks"},
+    {"allocator[]/pool_bound_bytes", "bytes", "most that blocks in use had, in units of 512", "",
+     "no pool is smaller"},
+    {"allocator[]/in_place_saved_bytes", "bytes",
+     "requested_peak_bytes - the peak if blocks took over the memory of those of the same size "
+     "that end directly after they begin",
+     "", ""},
     {"allocator[]/exact", "",
      "every allocation of the replay lies at its recorded address, and the driver was asked for "
      "the "
