@@ -10,11 +10,11 @@
 #include "analyzers/allocator/allocator_private.h"
 #include "analyzers/allocator/pool.h"
 
-#define POOL_WORK    INT64_C(60000000)
-#define ROUND        512 /* bytes, to which the allocator rounds */
-#define PLACES_MOST  5
-#define PAIRS_LEAST  4          /* of one place: what happens once is no habit */
-#define BYTES_LEAST  (1ll << 20) /* of one block */
+#define POOL_WORK   INT64_C(60000000)
+#define ROUND       512 /* bytes, to which the allocator rounds */
+#define PLACES_MOST 5
+#define PAIRS_LEAST 4           /* of one place: what happens once is no habit */
+#define BYTES_LEAST (1ll << 20) /* of one block */
 
 static int64_t rounded(int64_t bytes)
 {
@@ -66,10 +66,9 @@ int history_pool(const struct history *history, struct an_allocator_device *out)
 /* Words of frames whose operation needs its input until its output is whole. */
 static bool needs_input(const struct an_trace *trace, uint32_t stack)
 {
-    static const char *const words[] = {"linear",    "matmul",        "conv",      "addmm",
-                                        "bmm",       "attention",     "embedding", "loss",
-                                        "einsum",    "index_select",  "gather",    "cat",
-                                        "transpose", "batch_norm",    "layer_norm"};
+    static const char *const words[] = {
+        "linear", "matmul",       "conv",   "addmm", "bmm",       "attention",  "embedding", "loss",
+        "einsum", "index_select", "gather", "cat",   "transpose", "batch_norm", "layer_norm"};
     int levels = AN_DEPTH_MAX;
     for (; stack != AN_NONE && stack < trace->stack.count && levels--;
          stack = trace->stack.parent[stack])
@@ -84,9 +83,10 @@ static bool takes_over(const struct an_trace *trace, const struct history *histo
                        uint32_t to)
 {
     const struct history_life *old = &history->life[from], *new = &history->life[to];
-    return !old->segment && old->stream == new->stream && from != to &&
-           new->bytes >= BYTES_LEAST && rounded(old->bytes) == rounded(new->bytes) &&
-           old->start <= new->start && new->stack != AN_NONE && !needs_input(trace, new->stack);
+    return !old->segment &&
+           old->stream == new->stream &&from !=
+               to &&new->bytes >= BYTES_LEAST &&rounded(old->bytes) == rounded(new->bytes) &&
+           old->start <= new->start &&new->stack != AN_NONE && !needs_input(trace, new->stack);
 }
 
 /* Marks the pairs: `into[old]` is the block that could have had its memory. A block is asked for,

@@ -17,12 +17,12 @@
 #include "analyzers/base/interval.h"
 #include "tacho_error.h"
 
-#define ORDERS     20     /* steps from longest to largest */
-#define AT_TOP     0.08   /* of the bound below the top: a buffer that reaches there is moved first */
-#define SLACK      0.003  /* of the bound: how much worse a plan the climb goes through */
-#define NEAR       100    /* places that a buffer is moved at most, unless it goes to the front */
-#define CHANCE_TOP 0.8    /* that a buffer at the top is moved, not any */
-#define CHANCE_UP  0.7    /* that such a buffer moves to the front */
+#define ORDERS     20   /* steps from longest to largest */
+#define AT_TOP     0.08 /* of the bound below the top: a buffer that reaches there is moved first */
+#define SLACK      0.003 /* of the bound: how much worse a plan the climb goes through */
+#define NEAR       100   /* places that a buffer is moved at most, unless it goes to the front */
+#define CHANCE_TOP 0.8   /* that a buffer at the top is moved, not any */
+#define CHANCE_UP  0.7   /* that such a buffer moves to the front */
 
 /* A stretch of time and how high what is placed in it reaches. */
 struct stretch {

@@ -20,8 +20,8 @@ struct pool_buffer {
 };
 
 struct pool_plan {
-    int64_t bound; /* bytes: the most that live at once */
-    int64_t bytes; /* of the pool that was found */
+    int64_t bound;         /* bytes: the most that live at once */
+    int64_t bytes;         /* of the pool that was found */
     int64_t orders, moves; /* that were tried */
 };
 

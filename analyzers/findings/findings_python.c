@@ -283,11 +283,10 @@ static void rare_collections(struct an_findings_list *findings, const struct sum
                         an_time_words(context->arena, pauses.ns / (double)pauses.count / 1e6, 3),
                         pauses.count, share));
     if (pauses.period > 0)
-        an_finding_evidence(finding,
-                            an_finding_text(context,
-                                            "one in every %" PRId64 " steps, from step %" PRId64
-                                            " to %" PRId64,
-                                            pauses.period, pauses.first, pauses.last));
+        an_finding_evidence(finding, an_finding_text(context,
+                                                     "one in every %" PRId64
+                                                     " steps, from step %" PRId64 " to %" PRId64,
+                                                     pauses.period, pauses.first, pauses.last));
     an_finding_note(context, finding, "the other steps take %s",
                     an_time_words(context->arena, median / 1e6, 3));
     finding->effort = "some lines of code";
@@ -352,7 +351,8 @@ int an_findings_python(struct an_findings_list *findings)
     int rc = sums.count ? garbage(findings, &sums, steps) : 0;
     if (!rc && findings->count == before)
         rare_collections(findings, &sums);
-    if (rc || context->gpu || an_finding_of_line(findings) || an_command_framework(context) != AN_FRAMEWORK_TORCH)
+    if (rc || context->gpu || an_finding_of_line(findings) ||
+        an_command_framework(context) != AN_FRAMEWORK_TORCH)
         return rc;
     return python_host(findings, &sums);
 }

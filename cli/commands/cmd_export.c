@@ -218,9 +218,8 @@ static int check_values(const struct values *values)
         return cli_usage("export", NULL, "--steps and --from, --to exclude each other");
     if (values->path && strcmp(values->format, "perfetto") != 0 &&
         strcmp(values->format, "csv") != 0)
-        return cli_usage(
-            "export", "--format perfetto or csv",
-            "--critical-path cannot be combined with --format %s", values->format);
+        return cli_usage("export", "--format perfetto or csv",
+                         "--critical-path cannot be combined with --format %s", values->format);
     if (values->raw && strcmp(values->format, "csv") != 0)
         return cli_usage("export", "--format csv", "--raw is an option of --format csv");
     return 0;

@@ -8,7 +8,8 @@ static void put_holder(struct rep_writer *writer, const void *row)
 {
     const struct an_holder *holder = row;
     rep_put_text(writer, "name", holder->name);
-    rep_put_text_or(writer, "category", holder->category, "what grows, or may be done in place, has no category");
+    rep_put_text_or(writer, "category", holder->category,
+                    "what grows, or may be done in place, has no category");
     rep_put_count(writer, "bytes", an_int(holder->bytes));
     rep_put_count(writer, "blocks", an_int(holder->blocks));
 }

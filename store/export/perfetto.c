@@ -85,8 +85,9 @@ static int slice(struct exp_timeline *timeline, size_t index, size_t lane)
     exp_json_string(timeline->out, category);
     fputs(",\"name\":", timeline->out);
     exp_json_string(timeline->out, exp_text(run, slice->name));
-    fprintf(timeline->out, ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":",
-            timeline->place[slice->track].pid, timeline->tid_of[index]);
+    fprintf(timeline->out,
+            ",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":", timeline->place[slice->track].pid,
+            timeline->tid_of[index]);
     time_us(timeline, slice->start - run->origin);
     if (instant && !open) {
         fputs(",\"s\":\"t\"", timeline->out);

@@ -156,8 +156,8 @@ static void annotation(struct proto *proto, const char *key, size_t key_bytes, c
                        size_t value_bytes)
 {
     bool plain = value_bytes > 1 && *value == '"' && !memchr(value, '\\', value_bytes);
-    bool whole = value_bytes < 19 && value_bytes &&
-                 strspn(value, "-0123456789") >= value_bytes && value[value_bytes - 1] != '-';
+    bool whole = value_bytes < 19 && value_bytes && strspn(value, "-0123456789") >= value_bytes &&
+                 value[value_bytes - 1] != '-';
     exp_pb_varint(&proto->deeper, ANNOTATION_NAME,
                   number_of(proto, &proto->annotations, INTERNED_ANNOTATION, key, key_bytes));
     if (whole)
@@ -192,8 +192,8 @@ static void annotations(struct exp_timeline *timeline, const struct exp_slice *s
 static void flow(struct exp_timeline *timeline, const struct exp_slice *slice)
 {
     struct proto *proto = timeline->own;
-    if (slice->correlation == STORE_ABSENT || (!exp_timeline_is_call(timeline, slice) &&
-                                               !exp_timeline_is_work(timeline, slice)))
+    if (slice->correlation == STORE_ABSENT ||
+        (!exp_timeline_is_call(timeline, slice) && !exp_timeline_is_work(timeline, slice)))
         return;
     uint64_t process = timeline->run->track[slice->track].process_at + 1ull;
     exp_pb_fixed64(&proto->event, EVENT_FLOW, process << 48 ^ (uint64_t)slice->correlation);
@@ -234,9 +234,9 @@ static int slice(struct exp_timeline *timeline, size_t index, size_t number)
     lane->pid = timeline->place[slice->track].pid;
     lane->tid = timeline->tid_of[index];
     end_slices(timeline, lane, slice->start);
-    exp_pb_varint(&proto->event, EVENT_CATEGORY,
-                  number_of(proto, &proto->categories, INTERNED_CATEGORY, category,
-                            strlen(category)));
+    exp_pb_varint(
+        &proto->event, EVENT_CATEGORY,
+        number_of(proto, &proto->categories, INTERNED_CATEGORY, category, strlen(category)));
     exp_pb_varint(&proto->event, EVENT_NAME,
                   number_of(proto, &proto->names, INTERNED_NAME, name, strlen(name)));
     annotations(timeline, slice);

@@ -87,8 +87,7 @@ void exp_pb_message(struct exp_message *message, uint32_t field, struct exp_mess
     inner->bytes = 0;
 }
 
-void exp_pb_packed(struct exp_message *message, uint32_t field, const uint64_t *value,
-                   size_t count)
+void exp_pb_packed(struct exp_message *message, uint32_t field, const uint64_t *value, size_t count)
 {
     unsigned char bytes[VARINT_MOST];
     size_t length = 0;

@@ -8,7 +8,8 @@
 
 #include "store/export/stacks.h"
 
-static uint32_t slot_of(const struct exp_stack_tree *tree, uint32_t parent, uint32_t name, uint32_t track)
+static uint32_t slot_of(const struct exp_stack_tree *tree, uint32_t parent, uint32_t name,
+                        uint32_t track)
 {
     uint64_t hash =
         ((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15ull + track * 0xc2b2ae3d27d4eb4full;
@@ -16,7 +17,8 @@ static uint32_t slot_of(const struct exp_stack_tree *tree, uint32_t parent, uint
     hash *= 0xbf58476d1ce4e5b9ull;
     for (uint32_t index = (uint32_t)(hash >> 32) & (tree->slots - 1);;
          index = (index + 1) & (tree->slots - 1)) {
-        const struct exp_stack *node = tree->slot[index] ? &tree->node[tree->slot[index] - 1] : NULL;
+        const struct exp_stack *node =
+            tree->slot[index] ? &tree->node[tree->slot[index] - 1] : NULL;
         if (!node || (node->parent == parent && node->name == name && node->track == track))
             return index;
     }
@@ -43,7 +45,8 @@ static int grow(struct exp_stack_tree *tree)
 }
 
 /* Finds or adds the child of a node with a name. */
-static int find(struct exp_stack_tree *tree, uint32_t parent, uint32_t name, uint32_t track, uint32_t *out)
+static int find(struct exp_stack_tree *tree, uint32_t parent, uint32_t name, uint32_t track,
+                uint32_t *out)
 {
     uint32_t depth = parent == EXP_NONE ? 0 : tree->node[parent].depth + 1;
     if (depth == EXP_STACK_MOST) {
@@ -64,8 +67,8 @@ static int find(struct exp_stack_tree *tree, uint32_t parent, uint32_t name, uin
 
 /* Time of each slice inside the window goes to its stack and is taken from the one around it. A
  * slice that never ended is a frame without a time of its own. */
-static int add_track(struct exp_stack_tree *tree, const struct exp_run *run, const struct exp_track *track,
-                     uint32_t *node_of)
+static int add_track(struct exp_stack_tree *tree, const struct exp_run *run,
+                     const struct exp_track *track, uint32_t *node_of)
 {
     struct exp_lanes lanes = {0};
     int code = 0;
@@ -161,7 +164,7 @@ static int on_sample(void *ctx, const struct store_sample *sample)
 {
     struct samples *samples = ctx;
     uint32_t path[EXP_STACK_MOST], depth = 0, track = exp_track_at(samples->run, sample->track),
-                               node = EXP_NONE;
+                                   node = EXP_NONE;
     if (sample->time < samples->run->t0 || sample->time >= samples->run->t1 || track == EXP_NONE ||
         sample->stack < 1 || (uint64_t)sample->stack > samples->count ||
         strcmp(samples->run->track[track].kind, samples->kind) != 0)

@@ -146,7 +146,8 @@ static int arrows(struct exp_timeline *timeline)
     if (!call)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < run->slice_count; i++)
-        if (run->slice[i].correlation != STORE_ABSENT && exp_timeline_is_call(timeline, &run->slice[i]))
+        if (run->slice[i].correlation != STORE_ABSENT &&
+            exp_timeline_is_call(timeline, &run->slice[i]))
             call[count++] = (struct end){run->track[run->slice[i].track].process_at,
                                          run->slice[i].correlation, i};
     qsort(call, count, sizeof *call, by_correlation);
@@ -175,8 +176,8 @@ static int arrows(struct exp_timeline *timeline)
 /* ---- names of processes and threads -------------------------------------------------------------------------------------- */
 
 /* Writes the name of a process: rank, program, pid, and device if it shows one. */
-static void process_name(struct exp_timeline *timeline, int64_t pid, const struct exp_process *process,
-                         const char *device, int64_t index)
+static void process_name(struct exp_timeline *timeline, int64_t pid,
+                         const struct exp_process *process, const char *device, int64_t index)
 {
     char text[512], rank[40] = "", number[40] = "";
     if (process && process->rank != STORE_ABSENT)
@@ -228,7 +229,8 @@ static int64_t lane_tid(struct exp_timeline *timeline, const struct exp_track *t
 {
     while (timeline->lanes <= lane) {
         timeline->lane_tid[timeline->lanes] =
-            timeline->lanes ? timeline->made_up++ : timeline->place[track - timeline->run->track].tid;
+            timeline->lanes ? timeline->made_up++
+                            : timeline->place[track - timeline->run->track].tid;
         thread_name(timeline, track, timeline->lane_tid[timeline->lanes], timeline->lanes);
         timeline->lanes++;
     }
@@ -286,9 +288,10 @@ static int places(struct exp_timeline *timeline)
         const struct exp_process *process =
             track->process_at != EXP_NONE ? &run->process[track->process_at] : NULL;
         struct exp_place *place = &timeline->place[i];
-        *place = (struct exp_place){.pid = process ? timeline->process_pid[track->process_at] : machine,
-                                .device = !strcmp(track->kind, "stream"),
-                                .ordinal = device_ordinal(track->device)};
+        *place =
+            (struct exp_place){.pid = process ? timeline->process_pid[track->process_at] : machine,
+                               .device = !strcmp(track->kind, "stream"),
+                               .ordinal = device_ordinal(track->device)};
         if (place->device) {
             code = device_process(timeline, &devices, track, &device);
             if (!*device) {
@@ -302,8 +305,8 @@ static int places(struct exp_timeline *timeline)
             process_name(timeline, machine, NULL, NULL, 1 << 28);
         }
         bool is_thread = strcmp(track->kind, "counter") != 0;
-        int taken =
-            take_number(timeline, &threads, place->pid, is_thread ? track->tid : -1, 0, &place->tid);
+        int taken = take_number(timeline, &threads, place->pid, is_thread ? track->tid : -1, 0,
+                                &place->tid);
         code = code ? code : taken;
     }
     store_intern_clear(&devices);

@@ -95,7 +95,8 @@ static int files_add(struct imp_files *files, const char *path, enum store_forma
 /* Puts first what says most, and rank2 before rank10: runs of digits compare as numbers. */
 static int natural_order(const void *left, const void *right)
 {
-    int difference = ((const struct imp_file *)right)->worth - ((const struct imp_file *)left)->worth;
+    int difference =
+        ((const struct imp_file *)right)->worth - ((const struct imp_file *)left)->worth;
     if (difference)
         return difference;
     return strverscmp(((const struct imp_file *)left)->path,
@@ -104,8 +105,9 @@ static int natural_order(const void *left, const void *right)
 
 static bool named_as_trace(const char *path)
 {
-    static const char *const suffixes[] = {".json",      ".json.gz", ".sqlite",  ".sqlite.gz", ".pickle",
-                                           ".xplane.pb", ".db",      ".pftrace", ".et"};
+    static const char *const suffixes[] = {".json",      ".json.gz", ".sqlite",
+                                           ".sqlite.gz", ".pickle",  ".xplane.pb",
+                                           ".db",        ".pftrace", ".et"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (ends_with(path, suffixes[i]))
             return true;

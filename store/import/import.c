@@ -28,8 +28,8 @@ const char *store_format_text(enum store_format format)
 
 /* ---- the import ------------------------------------------------------------------------------------------------------------ */
 
-/* Reads one file. A file of a folder that turns out to be no trace, or one that has nothing to read,
- * is counted as a loss; every other failure ends the import. */
+/* Reads one file. A file of a folder that turns out to be no trace, or one that has nothing to
+ * read, is counted as a loss; every other failure ends the import. */
 static int import_file(struct imp_run *run, const struct imp_file *file, struct tacho_error *err)
 {
     const struct importer *importer = imp_importer_of(file->format);

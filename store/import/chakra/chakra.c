@@ -72,9 +72,9 @@ enum chakra_lane chakra_lane_of(const struct chakra_node *node)
 /* The collective of a node, by its type or by its name. */
 static const char *collective_of(const struct chakra_node *node)
 {
-    static const char *const types[] = {"all_reduce", "reduce",     "all_gather",     "gather",
-                                        "scatter",    "broadcast",  "all_to_all",     "reduce_scatter",
-                                        "reduce_scatter", "barrier"};
+    static const char *const types[] = {
+        "all_reduce", "reduce",     "all_gather",     "gather",         "scatter",
+        "broadcast",  "all_to_all", "reduce_scatter", "reduce_scatter", "barrier"};
     static const char *const names[][2] = {
         {"allreduce", "all_reduce"},         {"all_reduce", "all_reduce"},
         {"reducescatter", "reduce_scatter"}, {"reduce_scatter", "reduce_scatter"},
@@ -122,10 +122,8 @@ static int put_device(struct imp_rows *rows, const struct chakra_node *node, enu
 
 static int put_node(struct imp_rows *rows, const struct chakra_node *node)
 {
-    struct imp_slice slice = {.start = node->start,
-                              .dur = node->dur,
-                              .category = "op",
-                              .correlation = STORE_ABSENT};
+    struct imp_slice slice = {
+        .start = node->start, .dur = node->dur, .category = "op", .correlation = STORE_ABSENT};
     enum chakra_lane lane = chakra_lane_of(node);
     int rc = imp_rows_string(rows, node->name ? node->name : "(no name)",
                              node->name ? node->name_bytes : 9, &slice.name);
@@ -140,11 +138,12 @@ static int write_losses(struct imp_rows *rows, const struct chakra *chakra)
     const struct {
         const char *reason;
         int64_t count;
-    } losses[] = {{"node without a duration", chakra->untimed},
-                  {"node in a circle of dependencies, or behind one", chakra->circular},
-                  {"dependency on a node that is not in the file (kept: the node begins without it)",
-                   chakra->missing},
-                  {"file ends in the middle", chakra->damaged}};
+    } losses[] = {
+        {"node without a duration", chakra->untimed},
+        {"node in a circle of dependencies, or behind one", chakra->circular},
+        {"dependency on a node that is not in the file (kept: the node begins without it)",
+         chakra->missing},
+        {"file ends in the middle", chakra->damaged}};
     int rc = 0;
     for (size_t i = 0; i < sizeof losses / sizeof *losses && !rc; i++)
         if (losses[i].count)

@@ -67,8 +67,8 @@ static bool is_node(struct pb_span message)
     bool named = false, typed = false;
     while (pb_next(&pb, &field)) {
         named |= field.number == NODE_NAME && field.wire == PB_BYTES;
-        typed |= field.number == NODE_TYPE && field.wire == PB_VARINT &&
-                 field.value <= NODE_TYPES_MOST;
+        typed |=
+            field.number == NODE_TYPE && field.wire == PB_VARINT && field.value <= NODE_TYPES_MOST;
     }
     return named && typed && !pb.bad;
 }
@@ -77,8 +77,8 @@ bool chakra_et_recognises(const unsigned char *head, size_t bytes)
 {
     struct pb file = pb_of((struct pb_span){head, bytes});
     struct pb_span message;
-    return next_message(&file, &message) && message.bytes < METADATA_MOST &&
-           is_metadata(message) && next_message(&file, &message) && is_node(message);
+    return next_message(&file, &message) && message.bytes < METADATA_MOST && is_metadata(message) &&
+           next_message(&file, &message) && is_node(message);
 }
 
 /* One id, or several in one field (packed). */

@@ -9,7 +9,12 @@
 #define COMMIT_ROWS 200000
 
 /* What a key of rows->tracks is of. */
-enum { OF_THREAD = -1, OF_COUNTER = -2, OF_RANGE = -3, OF_COMM = -4 }; /* a device is its own number, from 0 on */
+enum {
+    OF_THREAD = -1,
+    OF_COUNTER = -2,
+    OF_RANGE = -3,
+    OF_COMM = -4
+}; /* a device is its own number, from 0 on */
 
 int imp_rows_begin(struct imp_rows *rows, struct imp_run *run, int64_t rank, int64_t pid,
                    const char *host, const char *program)

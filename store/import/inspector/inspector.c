@@ -17,11 +17,11 @@
 #include "store/import/input/whole.h"
 #include "store/import/inspector/inspector_import.h"
 
-#define BYTES_MOST  ((size_t)8 << 30)
-#define TEXT_MOST   128
-#define TIME_MOST   (IMP_TIME_MAX / 1000) /* us */
-#define ORDER_MOST  (1u << 20)            /* operations of one dump without times */
-#define DUMP_US     1000                  /* dumps closer than that are parts of one */
+#define BYTES_MOST ((size_t)8 << 30)
+#define TEXT_MOST  128
+#define TIME_MOST  (IMP_TIME_MAX / 1000) /* us */
+#define ORDER_MOST (1u << 20)            /* operations of one dump without times */
+#define DUMP_US    1000                  /* dumps closer than that are parts of one */
 
 /* One operation of a communicator. */
 struct operation {
@@ -71,12 +71,16 @@ static void copy_text(struct ij_text text, char out[TEXT_MOST])
 /* The name of a collective as tacho spells it. */
 static const char *collective_of(struct ij_text name)
 {
-    static const char *const names[][2] = {
-        {"AllReduce", "all_reduce"}, {"ReduceScatter", "reduce_scatter"},
-        {"AllGather", "all_gather"}, {"Broadcast", "broadcast"},
-        {"Reduce", "reduce"},        {"AlltoAll", "all_to_all"},
-        {"Gather", "gather"},        {"Scatter", "scatter"},
-        {"Send", "send"},            {"Recv", "recv"}};
+    static const char *const names[][2] = {{"AllReduce", "all_reduce"},
+                                           {"ReduceScatter", "reduce_scatter"},
+                                           {"AllGather", "all_gather"},
+                                           {"Broadcast", "broadcast"},
+                                           {"Reduce", "reduce"},
+                                           {"AlltoAll", "all_to_all"},
+                                           {"Gather", "gather"},
+                                           {"Scatter", "scatter"},
+                                           {"Send", "send"},
+                                           {"Recv", "recv"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (ij_is(name, names[i][0]))
             return names[i][1];
@@ -319,8 +323,7 @@ static bool read_origin(struct ij json, struct origin *origin)
 static int change_origin(struct reading *reading, struct imp_run *run, const struct origin *origin)
 {
     const struct origin *now = &reading->origin;
-    bool same = origin->communicator == now->communicator &&
-                origin->dumped_us >= now->dumped_us &&
+    bool same = origin->communicator == now->communicator && origin->dumped_us >= now->dumped_us &&
                 origin->dumped_us - now->dumped_us < DUMP_US;
     int rc = same ? 0 : flush(reading);
     reading->origin = *origin;

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "store/import/input/input.h"
-#include "store/import/logs/logs_import.h"
 #include "store/import/logs/logs.h"
+#include "store/import/logs/logs_import.h"
 
 #define CHUNK       (1u << 20)
 #define LINES_KNOWN 2 /* lines of steps that make a text a log */
@@ -28,9 +28,9 @@ struct reading {
 /* Does the line say something of a step that only a training has? */
 static bool tells_step(const struct log_values *values)
 {
-    static const enum log_what others[] = {LOG_LOSS,         LOG_LEARNING_RATE, LOG_GRADIENT_NORM,
-                                           LOG_TOKENS_PER_S, LOG_SAMPLES_PER_S, LOG_TFLOPS,
-                                           LOG_MFU,          LOG_TOKENS_PER_S_DEVICE};
+    static const enum log_what others[] = {
+        LOG_LOSS,          LOG_LEARNING_RATE, LOG_GRADIENT_NORM, LOG_TOKENS_PER_S,
+        LOG_SAMPLES_PER_S, LOG_TFLOPS,        LOG_MFU,           LOG_TOKENS_PER_S_DEVICE};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (values->has[others[i]])
             return true;
@@ -46,8 +46,8 @@ static size_t line_length(const unsigned char *text, size_t bytes)
     return length;
 }
 
-/* Is it text that does not begin as a trace in JSON does? A log may consist of one object a line, or
- * begin with a time in brackets. */
+/* Is it text that does not begin as a trace in JSON does? A log may consist of one object a line,
+ * or begin with a time in brackets. */
 static bool is_text(const unsigned char *head, size_t bytes)
 {
     size_t first = line_length(head, bytes);

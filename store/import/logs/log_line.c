@@ -21,12 +21,12 @@ static const struct unit {
     double factor;
     bool time;
 } units[] = {
-    {"ms", 1e-3, true},        {"us", 1e-6, true},          {"s", 1, true},
-    {"sec", 1, true},          {"seconds", 1, true},        {"KiB", 1024, false},
-    {"MiB", 1048576, false},   {"GiB", 1073741824, false},  {"TiB", 1099511627776, false},
-    {"KB", 1024, false},       {"MB", 1048576, false},      {"GB", 1073741824, false},
-    {"K", 1e3, false},         {"M", 1e6, false},           {"B", 1e9, false},
-    {"G", 1e9, false},         {"T", 1e12, false},
+    {"ms", 1e-3, true},      {"us", 1e-6, true},         {"s", 1, true},
+    {"sec", 1, true},        {"seconds", 1, true},       {"KiB", 1024, false},
+    {"MiB", 1048576, false}, {"GiB", 1073741824, false}, {"TiB", 1099511627776, false},
+    {"KB", 1024, false},     {"MB", 1048576, false},     {"GB", 1073741824, false},
+    {"K", 1e3, false},       {"M", 1e6, false},          {"B", 1e9, false},
+    {"G", 1e9, false},       {"T", 1e12, false},
 };
 
 /* A number of the line and what is around it. */

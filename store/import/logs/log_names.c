@@ -89,7 +89,7 @@ static const struct name {
     {"samples_per_second", LOG_SAMPLES_PER_S, 1, false},
     {"samples_sec", LOG_SAMPLES_PER_S, 1, false},
     {"samples_s", LOG_SAMPLES_PER_S, 1, false},
-    {"currsamplespersec", LOG_SAMPLES_PER_S, 1, false},        /* DeepSpeed */
+    {"currsamplespersec", LOG_SAMPLES_PER_S, 1, false},       /* DeepSpeed */
     {"throughput_per_gpu_tflop_s_gpu", LOG_TFLOPS, 1, false}, /* Megatron-LM */
     {"tflops_per_gpu", LOG_TFLOPS, 1, false},
     {"tflops", LOG_TFLOPS, 1, false},
@@ -103,11 +103,16 @@ static const struct name {
 static const struct {
     const char *words, *tool;
 } tools[] = {
-    {"elapsed_time_per_iteration_ms:", "nanotron"}, {"elapsed time per iteration", "Megatron-LM"},
-    {"train_step_timing in s", "NeMo"},             {"CurrSamplesPerSec", "DeepSpeed"},
-    {"samples/sec:", "DeepSpeed"},                  {"[titan]", "torchtitan"},
-    {"v_num=", "Lightning"},                        {"{'loss':", "Hugging Face Trainer"},
-    {"bf16 MFU", "llm.c"},                          {"[batch=", "Composer"},
+    {"elapsed_time_per_iteration_ms:", "nanotron"},
+    {"elapsed time per iteration", "Megatron-LM"},
+    {"train_step_timing in s", "NeMo"},
+    {"CurrSamplesPerSec", "DeepSpeed"},
+    {"samples/sec:", "DeepSpeed"},
+    {"[titan]", "torchtitan"},
+    {"v_num=", "Lightning"},
+    {"{'loss':", "Hugging Face Trainer"},
+    {"bf16 MFU", "llm.c"},
+    {"[batch=", "Composer"},
 };
 
 /* The last words of a name in lower case, joined by `_`. */

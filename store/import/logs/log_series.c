@@ -10,11 +10,11 @@
 
 #include "store/import/logs/logs.h"
 
-#define SECOND       1e9
-#define TOGETHER     10000 /* steps of one line at most; more: the program skipped some */
-#define STEPS_MOST   4000000 /* rows of steps; beyond, a line becomes one row */
-#define STEP_S_MOST  1e7
-#define AMOUNT_MOST  9e15
+#define SECOND      1e9
+#define TOGETHER    10000   /* steps of one line at most; more: the program skipped some */
+#define STEPS_MOST  4000000 /* rows of steps; beyond, a line becomes one row */
+#define STEP_S_MOST 1e7
+#define AMOUNT_MOST 9e15
 
 void log_series_begin(struct log_series *series, struct imp_rows *rows)
 {
@@ -68,7 +68,7 @@ static int64_t amount_of(const struct log_series *series, enum log_what consumed
     if (!isfinite(amount))
         amount = value_of(series, rate, 0, AMOUNT_MOST) * ns / SECOND;
     return isfinite(amount) && amount >= 0.5 && amount < AMOUNT_MOST ? llround(amount)
-                                                                       : STORE_ABSENT;
+                                                                     : STORE_ABSENT;
 }
 
 static int write_steps(struct log_series *series, int64_t end, double ns, int64_t steps)

@@ -72,13 +72,13 @@ struct log_series {
     struct log_values now; /* of the step that is being read */
     bool any;
     int64_t index; /* of it */
-    int64_t base;          /* added to the steps of progress bars, which begin anew in each epoch */
+    int64_t base;  /* added to the steps of progress bars, which begin anew in each epoch */
     int64_t last_index, last_time, last_end;
     double consumed_tokens, consumed_samples;
     int64_t track[LOG_WHAT_COUNT]; /* 0: not made yet */
     int64_t steps, untimed;
     int64_t most; /* steps of one line */
-    bool by_tag; /* series have names of their own: none is made here */
+    bool by_tag;  /* series have names of their own: none is made here */
 };
 
 void log_series_begin(struct log_series *series, struct imp_rows *rows);

@@ -151,8 +151,8 @@ static int fill(struct window *window, size_t bytes, struct tacho_error *err)
         window->data = bigger;
         window->room = room;
     }
-    int rc =
-        imp_input_read(window->in, window->data + window->end, window->room - window->end, &got, err);
+    int rc = imp_input_read(window->in, window->data + window->end, window->room - window->end,
+                            &got, err);
     window->ended = got < window->room - window->end;
     window->end += got;
     return rc;
@@ -181,13 +181,12 @@ static int next_packet(struct perfetto *perfetto, struct window *window, struct 
     uint64_t key, bytes;
     *packet = (struct pb_span){NULL, 0};
     int rc = fill(window, 24, err);
-    struct pb pb =
-        pb_of((struct pb_span){window->data + window->at, window->end - window->at});
+    struct pb pb = pb_of((struct pb_span){window->data + window->at, window->end - window->at});
     *more = !rc && pb.at < pb.end;
     if (rc || !*more)
         return rc;
-    *cut = !pb_varint(&pb, &key) || key != (TRACE_PACKET << 3 | PB_BYTES) ||
-           !pb_varint(&pb, &bytes);
+    *cut =
+        !pb_varint(&pb, &key) || key != (TRACE_PACKET << 3 | PB_BYTES) || !pb_varint(&pb, &bytes);
     *more = !*cut;
     if (*cut)
         return 0;

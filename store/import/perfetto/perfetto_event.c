@@ -141,8 +141,7 @@ static struct perfetto_place put_value(struct kineto_text *text, const struct pb
     if (field->number == ANNOTATION_TEXT && field->wire == PB_BYTES)
         return put_string(text, field->span);
     if (field->number == ANNOTATION_JSON && field->wire == PB_BYTES)
-        kineto_json_copy(text,
-                         (struct kj_span){(const char *)field->span.data, field->span.bytes});
+        kineto_json_copy(text, (struct kj_span){(const char *)field->span.data, field->span.bytes});
     else if (field->number == ANNOTATION_BOOL)
         snprintf(number, sizeof number, "%s", field->value ? "true" : "false");
     else if (field->number == ANNOTATION_INT)
@@ -174,8 +173,7 @@ static void read_annotation(const struct perfetto *perfetto,
     }
     if (pb.bad || !key.bytes || !value.number || open->arg_count == KJ_ARGS_MAX)
         return;
-    struct perfetto_arg *bigger =
-        realloc(open->arg, (open->arg_count + 1) * sizeof *open->arg);
+    struct perfetto_arg *bigger = realloc(open->arg, (open->arg_count + 1) * sizeof *open->arg);
     if (!bigger) {
         open->text.failed = true;
         return;
@@ -207,8 +205,7 @@ static struct reading read_head(const struct perfetto *perfetto,
         else if (field.number == EVENT_NAME && field.wire == PB_BYTES)
             reading.name = field.span;
         else if (field.number == EVENT_NAME_NUMBER && field.wire == PB_VARINT)
-            reading.name =
-                perfetto_interned_text(perfetto, sequence, PERFETTO_NAME, field.value);
+            reading.name = perfetto_interned_text(perfetto, sequence, PERFETTO_NAME, field.value);
         else if (field.number == EVENT_CATEGORY && field.wire == PB_BYTES)
             reading.category = field.span;
         else if (field.number == EVENT_CATEGORY_NUMBER && field.wire == PB_VARINT)
@@ -218,8 +215,7 @@ static struct reading read_head(const struct perfetto *perfetto,
             reading.value = pb_double(&field);
         else if (field.number == EVENT_COUNTER && field.wire == PB_VARINT)
             reading.value = (double)(int64_t)field.value;
-        reading.has_value |=
-            field.number == EVENT_COUNTER_DOUBLE || field.number == EVENT_COUNTER;
+        reading.has_value |= field.number == EVENT_COUNTER_DOUBLE || field.number == EVENT_COUNTER;
     }
     return reading;
 }

@@ -30,8 +30,8 @@ struct perfetto_sequence *perfetto_sequence_of(struct perfetto *perfetto, int64_
     const int64_t *known = imp_map_find(&perfetto->sequence_of, id, 0);
     if (known)
         return &perfetto->sequence[*known];
-    if (imp_list_room((void **)&perfetto->sequence, &perfetto->sequence_room, perfetto->sequence_count,
-                 sizeof *perfetto->sequence) ||
+    if (imp_list_room((void **)&perfetto->sequence, &perfetto->sequence_room,
+                      perfetto->sequence_count, sizeof *perfetto->sequence) ||
         imp_map_put(&perfetto->sequence_of, id, 0, (int64_t)perfetto->sequence_count))
         return NULL;
     return &perfetto->sequence[perfetto->sequence_count++];
@@ -189,7 +189,7 @@ int64_t perfetto_track_at(struct perfetto *perfetto, uint64_t uuid)
     if (known)
         return *known;
     if (imp_list_room((void **)&perfetto->track, &perfetto->track_room, perfetto->track_count,
-                 sizeof *perfetto->track) ||
+                      sizeof *perfetto->track) ||
         imp_map_put(&perfetto->track_of, (int64_t)uuid, 0, (int64_t)perfetto->track_count))
         return -1;
     perfetto->track[perfetto->track_count] =

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The importer of profiles of pprof (Go, gperftools, Parca, py-spy, Pyroscope): sampled call stacks
- * with CPU time. A profile holds sums: of a stack its samples, not when they were taken. They become
- * samples that are spread evenly over the profile. profile.proto of github.com/google/pprof has the
- * numbers of the fields.
+ * with CPU time. A profile holds sums: of a stack its samples, not when they were taken. They
+ * become samples that are spread evenly over the profile. profile.proto of github.com/google/pprof
+ * has the numbers of the fields.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -80,8 +80,7 @@ static bool recognises(const unsigned char *head, size_t bytes)
     size_t types = 0, others = 0;
     while (pb_next(&pb, &field)) {
         bool message = field.number <= PROFILE_STRING || field.number == 11;
-        if (!field.number || field.number > PROFILE_LAST ||
-            (message && field.wire != PB_BYTES) ||
+        if (!field.number || field.number > PROFILE_LAST || (message && field.wire != PB_BYTES) ||
             (!types && (field.number != PROFILE_SAMPLE_TYPE || !is_value_type(field.span))))
             return false;
         types += field.number == PROFILE_SAMPLE_TYPE;
@@ -133,7 +132,8 @@ static int add_place(struct imp_map *map, const struct reading *reading, struct 
     return rc ? rc : imp_map_put(map, id, 1, (int64_t)message.bytes);
 }
 
-static struct pb_span place_of(const struct imp_map *map, const struct reading *reading, uint64_t id)
+static struct pb_span place_of(const struct imp_map *map, const struct reading *reading,
+                               uint64_t id)
 {
     const int64_t *at = imp_map_find(map, (int64_t)id, 0),
                   *bytes = imp_map_find(map, (int64_t)id, 1);
@@ -185,8 +185,7 @@ static void choose_values(struct reading *reading)
 static int frame_of(struct reading *reading, uint64_t function_id, uint64_t line, int64_t *string)
 {
     struct pb_span function = place_of(&reading->functions, reading, function_id);
-    const int64_t *known =
-        imp_map_find(&reading->frames, (int64_t)function_id, (int64_t)line);
+    const int64_t *known = imp_map_find(&reading->frames, (int64_t)function_id, (int64_t)line);
     char text[1024];
     if (known) {
         *string = *known;
@@ -204,8 +203,7 @@ static int frame_of(struct reading *reading, uint64_t function_id, uint64_t line
         length += snprintf(text + length, sizeof text - (size_t)length, " (%.*s:%" PRIu64 ")",
                            file_bytes, (const char *)file.data, line);
     int rc = imp_rows_string(&reading->rows, text, (size_t)length, string);
-    return rc ? rc
-              : imp_map_put(&reading->frames, (int64_t)function_id, (int64_t)line, *string);
+    return rc ? rc : imp_map_put(&reading->frames, (int64_t)function_id, (int64_t)line, *string);
 }
 
 /* Appends the frames of a location to a stack, innermost first: functions that were inlined are
@@ -225,13 +223,14 @@ static int add_location(struct reading *reading, uint64_t id, int64_t frame[FRAM
                           number_of(field.span, LINE_LINE), &frame[(*count)++]);
     if (rc || *count > before || *count == FRAMES_MOST)
         return rc;
-    int length = snprintf(address, sizeof address, "0x%" PRIx64,
-                          number_of(location, LOCATION_ADDRESS));
+    int length =
+        snprintf(address, sizeof address, "0x%" PRIx64, number_of(location, LOCATION_ADDRESS));
     return imp_rows_string(&reading->rows, address, (size_t)length, &frame[(*count)++]);
 }
 
 /* Integers of a field, packed or one by one: calls `add` for each until it returns non-zero. */
-static int each_number(const struct pb_field *field, int (*add)(void *ctx, uint64_t value), void *ctx)
+static int each_number(const struct pb_field *field, int (*add)(void *ctx, uint64_t value),
+                       void *ctx)
 {
     struct pb pb = pb_of(field->span);
     uint64_t value;
@@ -369,7 +368,8 @@ static int write_run(const struct reading *reading)
     return rc ? rc : store_run_set(db, "source.tool", "pprof");
 }
 
-static int read_profile(struct reading *reading, struct imp_run *run, struct pb_span file, bool *bad)
+static int read_profile(struct reading *reading, struct imp_run *run, struct pb_span file,
+                        bool *bad)
 {
     struct pb pb = pb_of(file);
     struct pb_field field;
@@ -433,5 +433,4 @@ static int read_file(struct imp_run *run, const char *path, struct tacho_error *
     return rc;
 }
 
-const struct importer imp_pprof = {
-    .source = "pprof", .recognises = recognises, .read = read_file};
+const struct importer imp_pprof = {.source = "pprof", .recognises = recognises, .read = read_file};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The face of store/import/snapshot/: the importer of pickles of PyTorch, which are memory snapshots
- * and flight recorder dumps.
+ * The face of store/import/snapshot/: the importer of pickles of PyTorch, which are memory
+ * snapshots and flight recorder dumps.
  */
 #ifndef STORE_IMPORT_SNAPSHOT_SNAPSHOT_IMPORT_H
 #define STORE_IMPORT_SNAPSHOT_SNAPSHOT_IMPORT_H

@@ -43,7 +43,7 @@ static int lives_remove(struct snapshot_lives *lives, int64_t address, int64_t d
 {
     int64_t *index = imp_map_find(&lives->at, address, device);
     int rc = imp_list_room((void **)&lives->unused, &lives->unused_room, lives->unused_count,
-                      sizeof *lives->unused);
+                           sizeof *lives->unused);
     if (rc || !index || *index < 0)
         return rc;
     lives->unused[lives->unused_count++] = (size_t)*index;
@@ -326,7 +326,7 @@ int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict)
     int rc = snapshot_stack(snapshot, frames, &block.stack, &block.name);
     if (!rc)
         rc = imp_list_room((void **)&snapshot->block, &snapshot->block_room, snapshot->block_count,
-                      sizeof block);
+                           sizeof block);
     if (!rc)
         snapshot->block[snapshot->block_count++] = block;
     return rc;
@@ -335,7 +335,7 @@ int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict)
 static int add_final(struct snapshot *snapshot, struct snapshot_final final)
 {
     int rc = imp_list_room((void **)&snapshot->final, &snapshot->final_room, snapshot->final_count,
-                      sizeof final);
+                           sizeof final);
     if (!rc)
         snapshot->final[snapshot->final_count++] = final;
     return rc;

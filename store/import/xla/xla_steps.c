@@ -29,7 +29,7 @@ static int name_of(struct xla_steps *steps, struct pb_span text, size_t *out)
     if (steps->name_count >= NAMES_MOST)
         return 0;
     if (imp_list_room((void **)&steps->name, &steps->name_room, steps->name_count,
-                     sizeof *steps->name))
+                      sizeof *steps->name))
         return TACHO_ENOMEM;
     char *copy = strndup((const char *)text.data, text.bytes);
     if (!copy)

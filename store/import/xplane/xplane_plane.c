@@ -62,7 +62,7 @@ static int add_event_metadata(struct xplane *plane, struct pb_span entry, bool *
     }
     *bad |= pb.bad;
     int rc = imp_list_room((void **)&plane->event, &plane->event_room, plane->event_count,
-                          sizeof metadata);
+                           sizeof metadata);
     if (!rc)
         rc = imp_map_put(&plane->events, metadata.id, 0, (int64_t)plane->event_count);
     if (!rc)
