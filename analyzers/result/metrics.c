@@ -740,7 +740,7 @@ const struct an_metric an_metrics[] = {
     {"allocator[]/leaks[]/blocks", "blocks", "the same", "", ""},
     {"allocator[]/in_place[]/name", "",
      "innermost frame of the program that asks for a block just before one of its size ends", "",
-     "at least 4 times and 1 MiB; frames of operations that need their input are left out"},
+     "at least 4 times and 1 MiB; without operations that need their input to the end"},
     {"allocator[]/in_place[]/category", "", "", "", ""},
     {"allocator[]/in_place[]/bytes", "bytes", "of the blocks that end", "", ""},
     {"allocator[]/in_place[]/blocks", "blocks", "the same", "", ""},

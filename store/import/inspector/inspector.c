@@ -406,7 +406,7 @@ static int read_file(struct imp_run *run, const char *path, struct tacho_error *
         rc = store_commit(run->db);
     if (!rc && run->slices == slices)
         rc = tacho_fail(err, TACHO_EFORMAT,
-                        "smaller ones are left out: NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES=0",
+                        "record smaller ones too: NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES=0",
                         "%s: a dump of the NCCL Inspector without an operation", path);
     imp_map_free(&reading.last_end);
     free(reading.waiting);

@@ -96,33 +96,7 @@ static int emit(struct perfetto *perfetto, const struct perfetto_open *open, con
     return perfetto->emit(perfetto->to, &event);
 }
 
-int perfetto_emit_name(struct perfetto *perfetto, const char *what, int64_t pid, int64_t tid,
-                       struct pb_span name)
-{
-    struct kineto_text text = {0};
-    struct numbers numbers;
-    kineto_json_string(&text, (const char *)name.data, name.bytes);
-    struct kj_arg arg = {.key = span_of("name"), .id = kineto_arg_find("name", 4)};
-    struct kj_event event = {.arg = &arg, .arg_count = 1};
-    snprintf(numbers.pid, sizeof numbers.pid, "%" PRId64, pid);
-    snprintf(numbers.tid, sizeof numbers.tid, "%" PRId64, tid == STORE_ABSENT ? 0 : tid);
-    arg.value = (struct kj_span){text.data, text.bytes};
-    event.field[KJ_PH] = span_of("\"M\"");
-    event.field[KJ_NAME] = span_of(what);
-    event.field[KJ_PID] = span_of(numbers.pid);
-    event.field[KJ_TID] = span_of(numbers.tid);
-    int rc = text.failed ? TACHO_ENOMEM : perfetto->emit(perfetto->to, &event);
-    kineto_text_clear(&text);
-    return rc;
-}
-
 /* ---- reading ----------------------------------------------------------------------------------- */
-
-void perfetto_open_clear(struct perfetto_open *open)
-{
-    kineto_text_clear(&open->text);
-    free(open->arg);
-}
 
 /* Appends a text as a JSON string. */
 static struct perfetto_place put_string(struct kineto_text *text, struct pb_span span)

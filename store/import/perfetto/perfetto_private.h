@@ -105,6 +105,10 @@ int perfetto_event(struct perfetto *perfetto, const struct perfetto_sequence *se
                    struct pb_span message, int64_t time);
 /* Emits what never ended. */
 int perfetto_events_done(struct perfetto *perfetto);
+
+/* ---- perfetto_emit.c --------------------------------------------------------------------------- */
+
+/* Emits the name of a process or a thread. */
 int perfetto_emit_name(struct perfetto *perfetto, const char *what, int64_t pid, int64_t tid,
                        struct pb_span name);
 void perfetto_open_clear(struct perfetto_open *open);
