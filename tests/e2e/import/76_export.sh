@@ -101,6 +101,7 @@ for trace in hta_trace_diff_test_rank1 hta_ns_resolution_rank0 tracelens_mi300_r
     python3 "$work/check.py" a.tacho a.json a.folded a.csv > "$work/out" 2>&1 || fail "$trace: $(cat "$work/out")"
     expect 0 "$TACHO" import a.json -o b.tacho
     python3 "$here/round_trip.py" a.tacho b.tacho > "$work/out" 2>&1 || fail "$trace, round trip: $(cat "$work/out")"
+    case $trace in hta_ns* | hta_crit*) ;; *) rm -f a.* b.*; continue ;; esac # two are enough of what follows
     expect 0 "$TACHO" export a.tacho --format perfetto-proto -o a.pftrace
     [ $((2 * $(stat -c %s a.pftrace))) -lt "$(stat -c %s a.json)" ] || fail "$trace: protocol buffers are not half the JSON"
     expect 0 "$TACHO" import a.pftrace -o p.tacho
