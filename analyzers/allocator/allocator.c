@@ -300,6 +300,8 @@ static int look_at_device(struct an_context *context, int64_t number,
         find_peak(&history, out);
         rc = find_holders(context, &history, out);
         rc = rc ? rc : find_leaks(context, &history, out);
+        rc = rc ? rc : history_in_place(context, &history, out);
+        rc = rc ? rc : history_pool(&history, out);
         rc = rc ? rc : try_settings(context, &history, out);
     }
     history_clear(&history);

@@ -55,4 +55,10 @@ struct replay {
 int history_replay(const struct history *history, const struct caching_settings *settings,
                    bool recorded, int64_t *capacity, struct replay *out);
 
+/* Fills `pool` and `pool_bound`; `in_place` and what it saves (after requested_peak). 0 or
+ * TACHO_ENOMEM. */
+int history_pool(const struct history *history, struct an_allocator_device *out);
+int history_in_place(struct an_context *context, const struct history *history,
+                     struct an_allocator_device *out);
+
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the thread of the steps does itself, on runs without a device: collections of garbage
- * (GARBAGE), and the range with most host time of a program of PyTorch (PYTHON_HOST).
+ * What the thread of the steps does itself: collections of garbage (GARBAGE), in every step or in
+ * few that are long because of them, and on runs without a device the range with most host time of
+ * a program of PyTorch (PYTHON_HOST).
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
 #include "analyzers/budget/budget.h"
 #include "analyzers/findings/findings_private.h"
@@ -195,6 +198,108 @@ static int garbage(struct an_findings_list *findings, struct sums *sums, size_t 
     return 0;
 }
 
+/* ---- pauses ---------------------------------------------------------------------------------- */
+
+/* Steps that a collection made longer than the others. */
+struct pauses {
+    size_t count;
+    double ns, run_ns;           /* of the pauses; of all steps that are looked at */
+    int64_t first, last, period; /* indexes of steps; period 0: they have none */
+};
+
+static double host_ns(const struct an_step *step)
+{
+    return (double)an_time_sub(step->host_end, step->host_start);
+}
+
+static bool has_host(const struct an_context *context, const struct an_step *step)
+{
+    return an_step_detailed(step) && context->lane[step->lane].track != AN_NONE &&
+           step->host_end > step->host_start;
+}
+
+/* The median duration of the steps on the host. NAN: there are none, or no memory. */
+static double median_host_ns(const struct an_context *context)
+{
+    double *values = malloc((context->step_count + 1) * sizeof *values), median = NAN;
+    size_t count = 0;
+    for (size_t i = 0; i < context->step_count && values; i++)
+        if (has_host(context, &context->step[i]))
+            values[count++] = host_ns(&context->step[i]);
+    if (count)
+        median = an_quantile_of(values, count, 0.5);
+    free(values);
+    return median;
+}
+
+/* ns of collections on the thread of a step. */
+static double collected_in(const struct sums *sums, const struct an_step *step)
+{
+    const struct an_trace *trace = sums->context->trace;
+    const struct an_track *track = &trace->track[sums->context->lane[step->lane].track];
+    double sum = 0;
+    for (size_t i = an_slice_seek(trace, track, step->host_start);
+         i < an_track_end(track) && trace->slice.start[i] < step->host_end; i++)
+        if (trace->slice.dur[i] != AN_OPEN && trace->slice.start[i] >= step->host_start &&
+            is_collection(sums, i))
+            sum += (double)trace->slice.dur[i];
+    return sum;
+}
+
+/* Adds a step; the pause is what it is longer than the median by, and no more than it collects. */
+static void add_step(const struct sums *sums, const struct an_step *step, double median,
+                     struct pauses *pauses)
+{
+    double collected = collected_in(sums, step), more = host_ns(step) - median;
+    pauses->run_ns += host_ns(step);
+    if (collected <= 0 || more < collected / 2)
+        return;
+    pauses->ns += collected < more ? collected : more;
+    if (pauses->count == 1)
+        pauses->period = step->index - pauses->last;
+    else if (pauses->count && step->index - pauses->last != pauses->period)
+        pauses->period = 0;
+    pauses->first = pauses->count ? pauses->first : step->index;
+    pauses->last = step->index;
+    pauses->count++;
+}
+
+/* Collections in few steps, which an interval of the mean does not show: each is a pause that was
+ * measured. */
+static void rare_collections(struct an_findings_list *findings, const struct sums *sums)
+{
+    struct an_context *context = findings->context;
+    struct pauses pauses = {0};
+    double median = median_host_ns(context);
+    for (size_t i = 0; i < context->step_count && isfinite(median); i++)
+        if (has_host(context, &context->step[i]))
+            add_step(sums, &context->step[i], median, &pauses);
+    double share = an_percent(pauses.ns, pauses.run_ns);
+    if (pauses.count < 2 || share < FINDINGS_NOISE_PCT)
+        return;
+    struct an_finding *finding = an_findings_add(
+        findings, "GARBAGE",
+        an_finding_text(context, "garbage collections of %s in %zu steps take %.1f %% of the time",
+                        an_time_words(context->arena, pauses.ns / (double)pauses.count / 1e6, 3),
+                        pauses.count, share));
+    if (pauses.period > 0)
+        an_finding_evidence(finding, an_finding_text(context,
+                                                     "one in every %" PRId64
+                                                     " steps, from step %" PRId64 " to %" PRId64,
+                                                     pauses.period, pauses.first, pauses.last));
+    an_finding_note(context, finding, "the other steps take %s",
+                    an_time_words(context->arena, median / 1e6, 3));
+    finding->effort = "some lines of code";
+    an_finding_ceiling(finding, 100, share, FINDINGS_NOT_REPLAYED);
+    finding->method = "ceiling: time / (time - that time) - 1";
+    finding->bound = true;
+    finding->action = "gc.freeze() once model and data are set up, so that collections leave out "
+                      "what stays; of many ranks, gc.disable() and gc.collect() in the same steps "
+                      "on all: one that pauses holds up the others";
+    finding->verify = an_command_rerun(context, "fewer collections");
+    finding->wrong_when = "cycles of objects hold much memory: it grows until the next collection";
+}
+
 /* The name with most host time of its own. */
 static uint32_t largest_name(const struct sums *sums)
 {
@@ -235,15 +340,19 @@ int an_findings_python(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
     struct sums sums = {.context = context};
-    if (context->gpu || context->result->budget.reason)
+    size_t before = findings->count;
+    if (context->result->budget.reason)
         return 0;
     sums.by_name =
         an_arena_zero(context->scratch, context->trace->string_count + 1, sizeof *sums.by_name);
     if (!sums.by_name || an_causes_make(context, &sums.causes))
         return TACHO_ENOMEM;
-    size_t steps = sum_ranges(&sums);
+    size_t steps = sum_ranges(&sums); /* of lanes without a device */
     int rc = sums.count ? garbage(findings, &sums, steps) : 0;
-    if (rc || an_finding_of_line(findings) || an_command_framework(context) != AN_FRAMEWORK_TORCH)
+    if (!rc && findings->count == before)
+        rare_collections(findings, &sums);
+    if (rc || context->gpu || an_finding_of_line(findings) ||
+        an_command_framework(context) != AN_FRAMEWORK_TORCH)
         return rc;
     return python_host(findings, &sums);
 }

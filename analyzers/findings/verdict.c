@@ -371,6 +371,16 @@ static const char *none_of_those(struct an_context *context)
                            low, high);
 }
 
+/* What to do where it is not known what a step is spent on. */
+static const char *what_next(const struct an_context *context)
+{
+    const char *source = an_trace_key(context->trace, "source");
+    if (source && (!strcmp(source, "log") || !strcmp(source, "tfevents")))
+        return "a log does not say what it is spent on: record some steps with 'tacho run -- CMD' "
+               "or torch.profiler";
+    return "payloads of include/tacho_nvtx.h make the rest visible";
+}
+
 /* The verdict of steps whose ranges do not say what they are: only how long a step lasts. */
 static void by_ranges(struct an_context *context)
 {
@@ -392,11 +402,9 @@ static void by_ranges(struct an_context *context)
                                           result->steps.source);
     else
         result->verdict = an_finding_text(
-            context,
-            "STEPS ONLY: a step lasts %s (median of %" PRId64
-            ", from %.80s)%s; payloads of include/tacho_nvtx.h make the rest visible.",
+            context, "STEPS ONLY: a step lasts %s (median of %" PRId64 ", from %.80s)%s; %s.",
             an_time_words(context->arena, result->steps.median_ms.value, 4), result->steps.counted,
-            result->steps.source, part);
+            result->steps.source, part, what_next(context));
 }
 
 /* What the system layer says of a program without steps: how many cores it kept busy. *class: the
@@ -443,6 +451,17 @@ static const char *step_advice(struct an_context *context)
                      "of include/tacho_nvtx.h";
 }
 
+/* The verdict of a trace of another tool that has neither steps nor ranges. */
+static const char *of_foreign(const struct an_context *context)
+{
+    const char *source = an_trace_key(context->trace, "source");
+    if (source && !strcmp(source, "pprof"))
+        return "NO STEPS: a profile says where the processor's time went, not when: tacho export "
+               "RUN --format stacks (flame graph), --format pprof-stacks.";
+    return "NO STEPS: the trace holds no operator, kernel or range, only metadata. The trust "
+           "section lists what of the file could not be read.";
+}
+
 /* The verdict of a run without steps. A trace of another tool is named NO STEPS, a program without
  * any range by its use of the processor. */
 static void without_steps(struct an_context *context)
@@ -463,8 +482,7 @@ static void without_steps(struct an_context *context)
             context, "NO STEPS: no steps were marked, %zu ranges were recorded%s; %s. %s.", ranges,
             time, load, step_advice(context));
     else if (foreign)
-        result->verdict = "NO STEPS: the trace holds no operator, kernel or range, only metadata. "
-                          "The trust section lists what of the file could not be read.";
+        result->verdict = of_foreign(context);
     else if (nothing)
         result->verdict =
             an_finding_text(context, "%s: %s;%s %s.", result->verdict_class, nothing, time, load);

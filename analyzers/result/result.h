@@ -469,6 +469,11 @@ struct an_allocator_device {
     size_t setting_count, best; /* best: SIZE_MAX: none saves anything */
     const struct an_holder *category, *holder, *leak;
     size_t category_count, holder_count, leak_count;
+    struct an_count pool, pool_bound; /* bytes of one pool that is laid out ahead of time */
+    /* Places that ask for a block just before one of the same size is given back. */
+    const struct an_holder *in_place;
+    size_t in_place_count;
+    int64_t in_place_saved; /* bytes of requested_peak, if all took over that memory */
 };
 
 struct an_allocator {

@@ -18,7 +18,8 @@ struct values {
 };
 
 static const struct cli_option options[] = {
-    CLI_TEXT_ROW("format", 'f', CLI_CHOICE, format, "perfetto|folded|stacks|python|csv",
+    CLI_TEXT_ROW("format", 'f', CLI_CHOICE, format,
+                 "perfetto|perfetto-proto|folded|stacks|python|pprof|pprof-stacks|pprof-python|csv",
                  "format of the output (perfetto)"),
     CLI_OUTPUT_ROW,
     CLI_TEXT_ROW("from", 0, CLI_TEXT, from, "T",
@@ -36,9 +37,11 @@ static const struct cli_option options[] = {
 const struct cli_spec cli_export_spec = {
     .help = "export a run for other tools: Perfetto, flame graphs, spreadsheets",
     .usage = "[OPTION]... RUN",
-    .about = "Writes a run as a timeline for ui.perfetto.dev (perfetto), as range stacks with self "
-             "times for flame graphs (folded),\n"
-             "as sampled call stacks for flame graphs (stacks: CPU time; python: time, by lines),\n"
+    .about = "Writes a run as a timeline for ui.perfetto.dev (perfetto: JSON; perfetto-proto: "
+             "smaller),\n"
+             "as range stacks with self times (folded for flame graphs, pprof),\n"
+             "as sampled call stacks (stacks, pprof-stacks: CPU time; python, pprof-python: time, "
+             "by lines),\n"
              "or as one row per slice (csv).\n"
              "docs/export.md describes the formats.",
     .options = options,
@@ -215,9 +218,8 @@ static int check_values(const struct values *values)
         return cli_usage("export", NULL, "--steps and --from, --to exclude each other");
     if (values->path && strcmp(values->format, "perfetto") != 0 &&
         strcmp(values->format, "csv") != 0)
-        return cli_usage(
-            "export", "--format perfetto or csv",
-            "--critical-path cannot be combined with --format folded, stacks or python");
+        return cli_usage("export", "--format perfetto or csv",
+                         "--critical-path cannot be combined with --format %s", values->format);
     if (values->raw && strcmp(values->format, "csv") != 0)
         return cli_usage("export", "--format csv", "--raw is an option of --format csv");
     return 0;

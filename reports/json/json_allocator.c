@@ -8,7 +8,8 @@ static void put_holder(struct rep_writer *writer, const void *row)
 {
     const struct an_holder *holder = row;
     rep_put_text(writer, "name", holder->name);
-    rep_put_text_or(writer, "category", holder->category, "what grows has no category");
+    rep_put_text_or(writer, "category", holder->category,
+                    "what grows, or may be done in place, has no category");
     rep_put_count(writer, "bytes", an_int(holder->bytes));
     rep_put_count(writer, "blocks", an_int(holder->blocks));
 }
@@ -51,6 +52,9 @@ static void put_device(struct rep_writer *writer, const void *row)
         rep_put_count(writer, counts[i].key, an_int(counts[i].value));
     rep_put_value(writer, "fragmentation", device->fragmentation);
     rep_put_bool(writer, "exact", device->exact);
+    rep_put_count(writer, "pool_bytes", device->pool);
+    rep_put_count(writer, "pool_bound_bytes", device->pool_bound);
+    rep_put_count(writer, "in_place_saved_bytes", an_int(device->in_place_saved));
     rep_put_text_or(writer, "best_setting",
                     device->best == SIZE_MAX ? NULL : device->setting[device->best].setting,
                     "no setting saves anything worth a change");
@@ -58,6 +62,7 @@ static void put_device(struct rep_writer *writer, const void *row)
     REP_PUT_ROWS(writer, "categories", device->category, device->category_count, put_holder);
     REP_PUT_ROWS(writer, "holders", device->holder, device->holder_count, put_holder);
     REP_PUT_ROWS(writer, "leaks", device->leak, device->leak_count, put_holder);
+    REP_PUT_ROWS(writer, "in_place", device->in_place, device->in_place_count, put_holder);
 }
 
 void rep_json_allocator(struct rep_writer *writer, const struct an_allocator *allocator)

@@ -63,6 +63,19 @@ static void tables(struct page *page, const struct an_allocator_device *device)
     rep_table_write(page, &tried);
 }
 
+/* Places in the program with their blocks. */
+static void places(struct page *page, const char *label, const struct an_holder *place,
+                   size_t count)
+{
+    if (!count)
+        return;
+    page_label(page, label);
+    for (size_t i = 0; i < count; i++)
+        page_item(page, "%.120s: %" PRId64 " blocks, %s", place[i].name, place[i].blocks,
+                  BYTES_TEXT((double)place[i].bytes));
+    page_end(page);
+}
+
 /* What a device holds and reserves, at the peak and at the end. */
 static void device_lines(struct page *page, const struct an_allocator_device *device)
 {
@@ -91,12 +104,20 @@ static void device_lines(struct page *page, const struct an_allocator_device *de
                       ? 100.0 * (double)device->category[i].bytes / (double)device->requested_peak
                       : 0.0);
     page_end(page);
-    if (!device->leak_count)
+    places(page, "  grows at", device->leak, device->leak_count);
+    if (device->pool.valid) {
+        page_label(page, "  as one pool");
+        page_item(page, "%s laid out ahead of time, no less than %s",
+                  BYTES_TEXT((double)device->pool.value),
+                  BYTES_TEXT((double)device->pool_bound.value));
+        page_end(page);
+    }
+    places(page, "  in place", device->in_place, device->in_place_count);
+    if (!device->in_place_count)
         return;
-    page_label(page, "  grows at");
-    for (size_t i = 0; i < device->leak_count; i++)
-        page_item(page, "%.120s: %" PRId64 " blocks, %s", device->leak[i].name,
-                  device->leak[i].blocks, BYTES_TEXT((double)device->leak[i].bytes));
+    page_label(page, "  then");
+    page_item(page, "%s less at the peak (out=, inplace=True, or the operators with _)",
+              BYTES_TEXT((double)device->in_place_saved));
     page_end(page);
 }
 

@@ -105,6 +105,14 @@ void exp_path_json(const struct exp_run *run, const struct store_export_options 
 
 int exp_perfetto_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                        struct tacho_error *err);
+int exp_perfetto_proto_write(store_reader *reader, const struct store_export_options *options,
+                             FILE *out, struct tacho_error *err);
+int exp_pprof_write(store_reader *reader, const struct store_export_options *options, FILE *out,
+                    struct tacho_error *err);
+int exp_pprof_stacks_write(store_reader *reader, const struct store_export_options *options,
+                           FILE *out, struct tacho_error *err);
+int exp_pprof_python_write(store_reader *reader, const struct store_export_options *options,
+                           FILE *out, struct tacho_error *err);
 int exp_folded_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                      struct tacho_error *err);
 int exp_python_write(store_reader *reader, const struct store_export_options *options, FILE *out,

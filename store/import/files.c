@@ -54,6 +54,21 @@ void imp_files_clear(struct imp_files *files)
     memset(files, 0, sizeof *files);
 }
 
+/* How much a file says of a run beside others in its folder. */
+static int worth_of(enum store_format format)
+{
+    switch (format) {
+    case STORE_FORMAT_LOG:
+        return 0;
+    case STORE_FORMAT_TFEVENTS:
+        return 1;
+    case STORE_FORMAT_CHAKRA:
+        return 2;
+    default:
+        return 3;
+    }
+}
+
 static int files_add(struct imp_files *files, const char *path, enum store_format format,
                      int64_t bytes, bool from_folder, struct tacho_error *err)
 {
@@ -68,22 +83,31 @@ static int files_add(struct imp_files *files, const char *path, enum store_forma
     char *copy = strdup(path);
     if (!copy)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    files->file[files->count++] = (struct imp_file){copy, format, bytes, from_folder, NULL};
+    files->file[files->count++] = (struct imp_file){.path = copy,
+                                                    .format = format,
+                                                    .bytes = bytes,
+                                                    .from_folder = from_folder,
+                                                    .worth = worth_of(format)};
     files->bytes += bytes;
     return 0;
 }
 
-/* Puts rank2 before rank10: runs of digits compare as numbers. */
+/* Puts first what says most, and rank2 before rank10: runs of digits compare as numbers. */
 static int natural_order(const void *left, const void *right)
 {
+    int difference =
+        ((const struct imp_file *)right)->worth - ((const struct imp_file *)left)->worth;
+    if (difference)
+        return difference;
     return strverscmp(((const struct imp_file *)left)->path,
                       ((const struct imp_file *)right)->path);
 }
 
 static bool named_as_trace(const char *path)
 {
-    static const char *const suffixes[] = {".json",   ".json.gz",   ".sqlite", ".sqlite.gz",
-                                           ".pickle", ".xplane.pb", ".db"};
+    static const char *const suffixes[] = {".json",      ".json.gz", ".sqlite",
+                                           ".sqlite.gz", ".pickle",  ".xplane.pb",
+                                           ".db",        ".pftrace", ".et"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (ends_with(path, suffixes[i]))
             return true;

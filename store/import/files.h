@@ -12,6 +12,9 @@ struct imp_file {
     enum store_format format;
     int64_t bytes;
     bool from_folder; /* then it may turn out to be something else */
+    /* In a folder only files of the highest worth that can be read are: logs and execution traces
+     * accompany the traces of the same program. */
+    int worth;
     /* Why a file of a folder that has the name of a trace cannot be read; NULL: it can. */
     const char *unread;
 };

@@ -28,8 +28,8 @@ const char *store_format_text(enum store_format format)
 
 /* ---- the import ------------------------------------------------------------------------------------------------------------ */
 
-/* Reads one file. A file of a folder that turns out to be no trace is counted as a loss; every
- * other failure ends the import. */
+/* Reads one file. A file of a folder that turns out to be no trace, or one that has nothing to
+ * read, is counted as a loss; every other failure ends the import. */
 static int import_file(struct imp_run *run, const struct imp_file *file, struct tacho_error *err)
 {
     const struct importer *importer = imp_importer_of(file->format);
@@ -40,7 +40,7 @@ static int import_file(struct imp_run *run, const struct imp_file *file, struct 
     int64_t before = run->done;
     struct tacho_error why = {0};
     int status = importer->read(run, file->path, &why);
-    if (status == TACHO_EFORMAT && file->from_folder) /* JSON of another kind */
+    if ((status == TACHO_EFORMAT || status == TACHO_ENOTSUP) && file->from_folder)
         return imp_loss(run, "not a trace: nothing was read from it", 1);
     if (status) {
         if (!why.code)
@@ -74,14 +74,22 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
     struct import *import = ctx;
     struct imp_run *run = &import->run;
     const struct imp_files *files = &import->files;
+    int worth = 0; /* of what was read of folders */
     run->db = db;
     run->total = files->bytes;
     run->many = files->count > 1;
     int status = store_run_set(run->db, "tacho.version", TACHO_VERSION);
     if (!status && import->step_marker)
         status = store_run_set(run->db, "steps.marker", import->step_marker);
-    for (size_t i = 0; !status && i < files->count; i++)
-        status = import_file(run, &files->file[i], err);
+    for (size_t i = 0; !status && i < files->count; i++) {
+        const struct imp_file *file = &files->file[i];
+        if (file->from_folder && file->worth < worth)
+            continue; /* it accompanies what was read */
+        int64_t before = run->files;
+        status = import_file(run, file, err);
+        if (run->files > before && file->from_folder)
+            worth = file->worth;
+    }
     if (!status && files->refused) {
         run->path = "folder";
         status = imp_loss(run, "capture in a format that has to be converted to be read",

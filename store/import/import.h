@@ -32,6 +32,12 @@
     X(ASCEND, "Ascend trace") \
     X(ASCEND_CSV, "Ascend table of kernels") \
     X(SNAPSHOT, "PyTorch memory snapshot or flight recorder dump") \
+    X(PERFETTO, "Perfetto trace") \
+    X(PPROF, "pprof profile") \
+    X(CHAKRA, "Chakra execution trace") \
+    X(INSPECTOR, "NCCL Inspector dump") \
+    X(LOG, "training log") \
+    X(TFEVENTS, "TensorBoard event file") \
     X(FOLDER, "folder of traces") \
     X(CONVERT, "capture that has to be converted") \
     X(OTHER, "file of another kind")

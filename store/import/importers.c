@@ -8,14 +8,21 @@
 #include <string.h>
 
 #include "store/import/ascend/ascend_import.h"
+#include "store/import/chakra/chakra_import.h"
 #include "store/import/input/input.h"
+#include "store/import/inspector/inspector_import.h"
 #include "store/import/kinds/kinds.h"
 #include "store/import/kineto/kineto_import.h"
+#include "store/import/logs/logs_import.h"
 #include "store/import/nsight/nsight_import.h"
-#include "store/import/pickle/snapshot_import.h"
+#include "store/import/perfetto/perfetto_import.h"
+#include "store/import/pprof/pprof_import.h"
 #include "store/import/rocm/rocm_import.h"
+#include "store/import/snapshot/snapshot_import.h"
+#include "store/import/tfevents/tfevents_import.h"
 #include "store/import/workers/workers_import.h"
 #include "store/import/xla/xla_import.h"
+#include "store/import/xplane/xplane_import.h"
 
 #define HEAD_BYTES (256u << 10) /* of a file, unpacked, that decide what it is */
 
@@ -25,11 +32,22 @@ static const struct {
     const struct importer *importer;
 } importers[] = {
     {STORE_FORMAT_WORKERS, &imp_workers}, /* those before Kineto have its frame */
-    {STORE_FORMAT_XLA_JSON, &imp_xla_json},     {STORE_FORMAT_ROCPROF, &imp_rocprof},
-    {STORE_FORMAT_ASCEND, &imp_ascend},         {STORE_FORMAT_KINETO, &imp_kineto},
+    {STORE_FORMAT_XLA_JSON, &imp_xla_json},
+    {STORE_FORMAT_ROCPROF, &imp_rocprof},
+    {STORE_FORMAT_ASCEND, &imp_ascend},
+    {STORE_FORMAT_CHAKRA, &imp_chakra},
+    {STORE_FORMAT_INSPECTOR, &imp_inspector},
+    {STORE_FORMAT_LOG, &imp_log}, /* may be JSON lines */
+    {STORE_FORMAT_KINETO, &imp_kineto},
     {STORE_FORMAT_ROCPD, &imp_rocpd}, /* before Nsight, which is SQLite too */
-    {STORE_FORMAT_NSIGHT, &imp_nsight},         {STORE_FORMAT_XPLANE, &imp_xplane},
-    {STORE_FORMAT_ASCEND_CSV, &imp_ascend_csv}, {STORE_FORMAT_SNAPSHOT, &imp_snapshot}};
+    {STORE_FORMAT_NSIGHT, &imp_nsight},
+    {STORE_FORMAT_TFEVENTS, &imp_tfevents},
+    {STORE_FORMAT_PERFETTO, &imp_perfetto},
+    {STORE_FORMAT_PPROF, &imp_pprof},
+    {STORE_FORMAT_XPLANE, &imp_xplane},
+    {STORE_FORMAT_ASCEND_CSV, &imp_ascend_csv},
+    {STORE_FORMAT_SNAPSHOT, &imp_snapshot},
+};
 
 const struct importer *imp_importer_of(enum store_format format)
 {
@@ -55,8 +73,8 @@ static int unknown(const char *path, bool empty, bool cut, struct tacho_error *e
     return tacho_fail(
         err, TACHO_EFORMAT,
         "give the trace itself: Kineto .json[.gz], Nsight .sqlite, .xplane.pb, rocprofv3 "
-        ".json or .db, Ascend trace_view.json, a memory snapshot .pickle; or record "
-        "with 'tacho run -- CMD'",
+        ".json or .db, Ascend trace_view.json, a memory snapshot .pickle, a log with a line for "
+        "each step; or record with 'tacho run -- CMD'",
         "%s: not a trace that tacho can read", path);
 }
 

@@ -7,6 +7,8 @@ command -v python3 > /dev/null || exit 0
 made=$(mktemp -d) || exit 1
 trap 'rm -rf "$made"' EXIT
 python3 tests/e2e/import/formats.py make "$made" || exit 1
+python3 tests/e2e/import/logs.py make "$made/training" || exit 1
+python3 tests/e2e/import/profiles.py make "$made/profiles" || exit 1
 case $1 in
 fuzz_xplane) cp "$made"/*.xplane.pb "$2" ;;
 fuzz_xla_json)
@@ -29,5 +31,19 @@ fuzz_ascend) cp "$made"/trace_view.json "$2" ;;
 fuzz_ascend_csv)
     printf '%s\n' 'Step Id,Device_id,Stream ID,Name,Type,Accelerator Core,Start Time(us),Duration(us),Input Shapes' \
         '1,0,16,Cast1,Cast,AI_CORE,1699529622790614.8,607.98,"""5,6"""' '2,N/A,N/A,hcom,hcom_,HCCL,1.5,2,N/A' > "$2/table" ;;
+fuzz_log) for log in "$made"/training/*.log; do head -c 1500 "$log" > "$2/${log##*/}"; done ;;
+fuzz_tfevents) head -c 1500 "$made"/training/events.out* > "$2/events" ;;
+fuzz_chakra)
+    cp "$made"/training/graph.et "$2"
+    printf '%s' '{"workload_graph":[{"Id":1,"Name":"a","NodeType":4,"data_deps":[],"runtime":3,"is_cpu_op":true},{"Id":2,"Name":"nccl","NodeType":7,
+"ctrlDeps":[1],"data_deps":[1],"runtime":5,"is_cpu_op":false}]}' > "$2/json"
+    printf '%s' '{"schema":"1.0.2-chakra.0.0.4","nodes":[{"id":2,"name":"a","ctrl_deps":1,"inclusive_dur":5,"ts":7.5,"stream":7}]}' > "$2/linked"
+    ;;
+fuzz_inspector)
+    head -c 3000 "$made"/training/inspector/node-1-pid71.log > "$2/verbose"
+    head -c 3000 "$made"/training/marker.log > "$2/marker"
+    ;;
+fuzz_perfetto) cp "$made"/profiles/*.pftrace "$2" ;;
+fuzz_pprof) gzip -dc "$made"/profiles/cpu.pb.gz > "$2/cpu" ;;
 fuzz_pickle) cp "$made"/*.pickle "$made"/hang/nccl* "$2" ;;
 esac

@@ -9,7 +9,12 @@
 #define COMMIT_ROWS 200000
 
 /* What a key of rows->tracks is of. */
-enum { OF_THREAD = -1, OF_COUNTER = -2, OF_RANGE = -3 }; /* a device is its own number, from 0 on */
+enum {
+    OF_THREAD = -1,
+    OF_COUNTER = -2,
+    OF_RANGE = -3,
+    OF_COMM = -4
+}; /* a device is its own number, from 0 on */
 
 int imp_rows_begin(struct imp_rows *rows, struct imp_run *run, int64_t rank, int64_t pid,
                    const char *host, const char *program)
@@ -71,6 +76,12 @@ int imp_rows_range(struct imp_rows *rows, int64_t key, const char *device, const
 {
     struct store_track row = {.tid = STORE_ABSENT, .kind = "range", .name = name, .device = device};
     return track_of(rows, OF_RANGE, key, &row, track);
+}
+
+int imp_rows_comm(struct imp_rows *rows, int64_t key, const char *name, int64_t *track)
+{
+    struct store_track row = {.tid = STORE_ABSENT, .kind = "comm", .name = name};
+    return track_of(rows, OF_COMM, key, &row, track);
 }
 
 int imp_rows_counter_track(struct imp_rows *rows, int64_t key, const char *device, const char *name,

@@ -45,6 +45,8 @@ int imp_rows_stream(struct imp_rows *rows, int64_t key, const char *device, int6
 /* A track of ranges that may overlap; `key` tells such tracks apart. */
 int imp_rows_range(struct imp_rows *rows, int64_t key, const char *device, const char *name,
                    int64_t *track);
+/* A track of the operations of a communicator. */
+int imp_rows_comm(struct imp_rows *rows, int64_t key, const char *name, int64_t *track);
 int imp_rows_counter_track(struct imp_rows *rows, int64_t key, const char *device, const char *name,
                            const char *unit, int64_t *track);
 

@@ -18,6 +18,7 @@ struct signature {
     bool json;  /* the text is JSON, but no trace of events */
     bool first; /* an importer would take it by its content */
     const char *words[3];
+    const char *without; /* a word that it does not hold; NULL: any */
     struct imp_kind kind;
 };
 
@@ -66,15 +67,6 @@ static const struct signature signatures[] = {
               false}},
     {.suffix = ".vtune",
      .kind = {"a VTune result", "record with torch.profiler, or " HINT_RUN, false}},
-    {.suffix = ".pftrace",
-     .kind = {"a Perfetto trace",
-              "convert it: traceconv json FILE trace.json; rocprofv3: record with "
-              "--output-format json",
-              true}},
-    {.suffix = ".perfetto-trace",
-     .kind = {"a Perfetto trace", "convert it: traceconv json FILE trace.json", true}},
-    {.suffix = ".perfetto",
-     .kind = {"a Perfetto trace", "convert it: traceconv json FILE trace.json", true}},
     {.words = {"\"Kind\",\"Agent_Id\"", "\"Kernel_Name\""},
      .kind = {"a CSV table of rocprofv3", "record with --output-format json (or rocpd)", false}},
     {.words = {"Domain", "Function", "Correlation_Id"},
@@ -129,24 +121,16 @@ static const struct signature signatures[] = {
      .kind = {"the settings of a profile of torch_npu", "give trace_view.json of the same folder",
               false}},
     {.words = {"\"schema\"", "chakra", "\"nodes\""},
+     .without = "\"inclusive_dur\"",
      .json = true,
      .kind = {"an execution trace of PyTorch (Chakra): its operators have no times",
               "give the Kineto trace that was recorded with it: prof.export_chrome_trace()",
               false}},
-    {.words = {"\"workload_graph\"", "\"NodeType\""},
-     .json = true,
-     .kind = {"an execution graph of Chakra: its nodes have durations and no times",
-              "give the Kineto trace that it was made from", false}},
     {.words = {"\"nodes\"", "\"ctrl_deps\""},
+     .without = "\"inclusive_dur\"",
      .json = true,
      .kind = {"an execution trace of PyTorch (Chakra): its operators have no times",
               "give the Kineto trace that was recorded with it: prof.export_chrome_trace()",
-              false}},
-    {.words = {"events.out.tfevents"},
-     .kind = {"a TensorBoard event file", "give the profile next to it: the folder plugins/profile",
-              false}},
-    {MAGIC("brain.Event:2", 16),
-     .kind = {"a TensorBoard event file", "give the profile next to it: the folder plugins/profile",
               false}},
     {.words = {"NCCL INFO"},
      .kind = {"a log of NCCL (NCCL_DEBUG)",
@@ -245,6 +229,8 @@ static bool matches(const struct signature *signature, const char *path, const u
     for (size_t i = 0; i < 3 && signature->words[i]; i++)
         if (!memmem(head, bytes, signature->words[i], strlen(signature->words[i])))
             return false;
+    if (signature->without && memmem(head, bytes, signature->without, strlen(signature->without)))
+        return false;
     return !signature->json || (is_json(head, bytes) && !has_events(head, bytes));
 }
 

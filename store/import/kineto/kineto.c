@@ -3,15 +3,12 @@
  * The importer of Kineto traces: one thread reads, unpacks and parses, the calling thread inserts.
  * Between them at most BATCHES batches of rows (kineto_rows.h).
  */
-#include <fcntl.h>
 #include <libgen.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "store/import/input/input.h"
 #include "store/import/kineto/kineto_frame.h"
@@ -96,7 +93,7 @@ static int on_event(void *ctx, const struct kj_event *event)
         !kineto_is_string(event->field[KJ_PH])) /* {"name": ...} of some argument */
         return 0;
     job->found = true;
-    if (!job->dialect)
+    if (!job->dialect || !job->dialect->translate)
         return kineto_event(&job->kineto, event);
     struct kj_event translated = *event;
     if (job->dialect->translate(job->dialect->ctx, &translated))
@@ -192,6 +189,15 @@ static int on_window(void *ctx, const char *text, size_t bytes)
     }
 }
 
+/* An event of a file that is not JSON. */
+static int on_sourced(void *ctx, const struct kj_event *event)
+{
+    struct job *job = ctx;
+    if (__atomic_load_n(&job->stop, __ATOMIC_RELAXED))
+        return job->kineto.code = TACHO_EINTERRUPTED;
+    return kineto_event(&job->kineto, event);
+}
+
 static int on_meta(void *ctx, struct kj_span key, struct kj_span value)
 {
     return kineto_meta(&((struct job *)ctx)->kineto, key, value);
@@ -204,8 +210,12 @@ static void *parse(void *ctx)
     const struct kineto_frame_sink sink = {
         .events = on_window, .damaged = on_damaged, .meta = on_meta, .ctx = job};
     job->kineto.batch = batch_take(job);
-    int status = job->kineto.batch ? kineto_frame_read(job->in, &sink, &job->frame, &job->error)
-                                   : TACHO_ENOMEM;
+    int status = job->kineto.batch ? 0 : TACHO_ENOMEM;
+    if (!status && job->dialect && job->dialect->source)
+        status = job->dialect->source(job->dialect->ctx, job->in, on_sourced, job,
+                                      &job->frame.truncated, &job->error);
+    else if (!status)
+        status = kineto_frame_read(job->in, &sink, &job->frame, &job->error);
     if (!status)
         status = kineto_events_done(&job->kineto);
     if (job->kineto.batch)
@@ -381,6 +391,8 @@ static int finish(struct job *job)
 {
     int status = 0;
     check_base(&job->kineto);
+    if (job->dialect && job->dialect->rank)
+        job->kineto.rank = job->dialect->rank(job->dialect->ctx);
     if (!job->run->salvage_only && job->ids.process.count) {
         status = write_processes(job, imp_rank(job->run, job->kineto.rank));
         if (!status)
@@ -440,36 +452,6 @@ static int look_ahead(struct job *job, const char *path, struct tacho_error *err
 }
 
 /* ---- the importer ------------------------------------------------------------------------------------------------------------ */
-
-/* Guesses the base of the times, which may come after the last event although times are stored with
- * it. The beginning and the end of a plain file can be read first; the whole file confirms or
- * corrects what they say. */
-static void guess_base(struct job *job, const char *path)
-{
-    static const char key[] = "\"baseTimeNanoseconds\"";
-    char text[4097];
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    for (int end = 0; end < 2; end++) {
-        off_t offset = end && !fstat(fd, &st) && st.st_size > (off_t)sizeof text - 1
-                           ? st.st_size - ((off_t)sizeof text - 1)
-                           : 0;
-        ssize_t bytes = pread(fd, text, sizeof text - 1, offset);
-        text[bytes > 0 ? bytes : 0] = 0;
-        const char *found = strstr(text, key);
-        if (found && (found = strchr(found + sizeof key - 1, ':'))) {
-            found += 1 + strspn(found + 1, " \t\r\n");
-            kineto_int((struct kj_span){found, strspn(found, "0123456789")}, &job->kineto.base);
-            if (job->kineto.base >= 0 && job->kineto.base < INT64_C(4000000000000000000))
-                job->kineto.base_guessed = true;
-            else
-                job->kineto.base = 0;
-        }
-    }
-    close(fd);
-}
 
 /* Frees everything. */
 static void job_clear(struct job *job)
@@ -549,13 +531,13 @@ int kineto_read_as(struct imp_run *run, const char *path, const struct kineto_di
     job->json = status ? NULL : kj_new();
     if (!job->json)
         status = tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    if (!status && dialect)
+    if (!status && dialect && dialect->look)
         status = look_ahead(job, path, err);
     if (!status)
         status = imp_input_open(path, &job->in, err);
     if (!status) {
         if (!imp_input_is_gzip(job->in))
-            guess_base(job, path);
+            kineto_guess_base(&job->kineto, path);
         status = store_begin(run->db);
         if (!status)
             status = run_threads(job);

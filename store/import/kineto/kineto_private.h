@@ -148,6 +148,10 @@ static inline bool kineto_class_is_device(enum kineto_class class)
 }
 
 int kineto_init(struct kineto *kineto, const char *path);
+/* Guesses the base of the times, which may come after the last event although times are stored with
+ * it. The beginning and the end of a plain file can be read first; the whole file confirms or
+ * corrects what they say. */
+void kineto_guess_base(struct kineto *kineto, const char *path);
 void kineto_clear(struct kineto *kineto);
 
 /* One event becomes rows of the batch. Non-zero: stop (k->code). */

@@ -2,8 +2,11 @@
  *
  * What the parser of the Kineto importer remembers: strings, keys, its own life.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "store/import/kineto/kineto_private.h"
 
@@ -134,4 +137,31 @@ void kineto_clear(struct kineto *kineto)
     }
     free(kineto->run);
     free(kineto->host);
+}
+
+void kineto_guess_base(struct kineto *kineto, const char *path)
+{
+    static const char key[] = "\"baseTimeNanoseconds\"";
+    char text[4097];
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    for (int end = 0; end < 2; end++) {
+        off_t offset = end && !fstat(fd, &st) && st.st_size > (off_t)sizeof text - 1
+                           ? st.st_size - ((off_t)sizeof text - 1)
+                           : 0;
+        ssize_t bytes = pread(fd, text, sizeof text - 1, offset);
+        text[bytes > 0 ? bytes : 0] = 0;
+        const char *found = strstr(text, key);
+        if (found && (found = strchr(found + sizeof key - 1, ':'))) {
+            found += 1 + strspn(found + 1, " \t\r\n");
+            kineto_int((struct kj_span){found, strspn(found, "0123456789")}, &kineto->base);
+            if (kineto->base >= 0 && kineto->base < INT64_C(4000000000000000000))
+                kineto->base_guessed = true;
+            else
+                kineto->base = 0;
+        }
+    }
+    close(fd);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/import/input/list.h"
 #include "store/import/rocm/rocm_private.h"
 
 #define GPUS_MOST 4096
@@ -16,14 +17,9 @@ int rocm_agent_add(struct rocm *rocm, int64_t id, bool gpu, int64_t number, cons
                    int64_t units)
 {
     char key[80];
-    if (rocm->agent_count == rocm->agent_room) {
-        size_t room = rocm->agent_room ? 2 * rocm->agent_room : 16;
-        struct rocm_agent *bigger = realloc(rocm->agent, room * sizeof *bigger);
-        if (!bigger)
-            return TACHO_ENOMEM;
-        rocm->agent = bigger;
-        rocm->agent_room = room;
-    }
+    if (imp_list_room((void **)&rocm->agent, &rocm->agent_room, rocm->agent_count,
+                      sizeof *rocm->agent))
+        return TACHO_ENOMEM;
     bool numbered = gpu && number >= 0 && number < GPUS_MOST;
     rocm->agent[rocm->agent_count] = (struct rocm_agent){numbered ? number : STORE_ABSENT};
     int rc = imp_map_put(&rocm->agents, id, 0, (int64_t)rocm->agent_count++);

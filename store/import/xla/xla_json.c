@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/import/input/list.h"
 #include "store/import/kineto/kineto_import.h"
 #include "store/import/kineto/kineto_text.h"
+#include "store/import/xla/xla.h"
 #include "store/import/xla/xla_import.h"
-#include "store/import/xla/xla_private.h"
 
 #define HEAD_LOOKED 65536
 
@@ -79,8 +80,8 @@ static int add_plane(struct reading *reading, int64_t pid, struct pb_span name)
 {
     struct plane plane;
     plane.kind = xla_plane_kind_of(name, &plane.device);
-    int rc = xla_room_for((void **)&reading->plane, &reading->plane_room, reading->plane_count,
-                          sizeof plane);
+    int rc = imp_list_room((void **)&reading->plane, &reading->plane_room, reading->plane_count,
+                           sizeof plane);
     if (!rc)
         rc = imp_map_put(&reading->plane_of, pid, 0, (int64_t)reading->plane_count);
     if (!rc)
@@ -93,8 +94,8 @@ static int add_line(struct reading *reading, int64_t pid, int64_t tid, struct pb
     struct line line = {.known = true};
     snprintf(line.name, sizeof line.name, "%.*s", (int)(name.bytes < 60 ? name.bytes : 60),
              name.bytes ? (const char *)name.data : "");
-    int rc = xla_room_for((void **)&reading->line, &reading->line_room, reading->line_count,
-                          sizeof line);
+    int rc = imp_list_room((void **)&reading->line, &reading->line_room, reading->line_count,
+                           sizeof line);
     if (!rc)
         rc = imp_map_put(&reading->line_of, pid, tid, (int64_t)reading->line_count);
     if (!rc)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/xla/xla_private.h"
+#include "store/import/xla/xla.h"
 
 #define NUMBER_MOST 9 /* digits of the number of a device or stream */
 

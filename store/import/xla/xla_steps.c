@@ -7,24 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/xla/xla_private.h"
+#include "store/import/input/list.h"
+#include "store/import/xla/xla.h"
 
 #define STEPS_MOST    (1u << 20)
 #define NAMES_MOST    4096 /* modules and calls of one profile */
 #define REGULAR_LEAST 3    /* executions before a module can be a step */
-
-int xla_room_for(void **list, size_t *room, size_t count, size_t size)
-{
-    if (count < *room)
-        return 0;
-    size_t wanted = *room ? 2 * *room : 64;
-    void *bigger = realloc(*list, wanted * size);
-    if (!bigger)
-        return TACHO_ENOMEM;
-    *list = bigger;
-    *room = wanted;
-    return 0;
-}
 
 /* The number of a name; SIZE_MAX: it is new, and there are too many. */
 static int name_of(struct xla_steps *steps, struct pb_span text, size_t *out)
@@ -40,8 +28,8 @@ static int name_of(struct xla_steps *steps, struct pb_span text, size_t *out)
         }
     if (steps->name_count >= NAMES_MOST)
         return 0;
-    if (xla_room_for((void **)&steps->name, &steps->name_room, steps->name_count,
-                     sizeof *steps->name))
+    if (imp_list_room((void **)&steps->name, &steps->name_room, steps->name_count,
+                      sizeof *steps->name))
         return TACHO_ENOMEM;
     char *copy = strndup((const char *)text.data, text.bytes);
     if (!copy)
@@ -59,7 +47,7 @@ int xla_steps_add(struct xla_steps *steps, struct xla_step step, struct pb_span 
         return 0;
     int rc = name.bytes ? name_of(steps, name, &step.name) : 0;
     if (!rc)
-        rc = xla_room_for((void **)&steps->step, &steps->room, steps->count, sizeof step);
+        rc = imp_list_room((void **)&steps->step, &steps->room, steps->count, sizeof step);
     if (!rc)
         steps->step[steps->count++] = step;
     return rc;

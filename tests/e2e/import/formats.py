@@ -330,7 +330,6 @@ def make(folder):
     put("names.json", {"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}]})
     put("nodes.json", {"schema": "1.1.1-chakra.0.0.4", "nodes": [{"id": 1, "name": "aten::add", "ctrl_deps": 0}]})
     put("speedscope.json", {"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": []})
-    put("a.pftrace", b"\x0a\x10\x08\x01")
     put("perf.data", b"PERFILE2" + bytes(64))
     put("lfs.json.gz", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 5\n")
     put("stats.csv", '"Kind","Agent_Id","Queue_Id","Kernel_Name"\n"KERNEL_DISPATCH",1,2,"k"\n')
@@ -407,6 +406,14 @@ class Data(pickle.Unpickler):
         raise pickle.UnpicklingError("not data")
 
 
+def blocks_of(segment):
+    """The blocks with their addresses, which older snapshots leave out."""
+    at = segment["address"]
+    for block in segment["blocks"]:
+        yield {"address": at, **block}
+        at += block["size"]
+
+
 def snapshot(path, report):
     data = Data(io.BytesIO(opened(path).read())).load()
     device = json.load(open(report))["allocator"][0]
@@ -422,6 +429,22 @@ def snapshot(path, report):
         now += {"alloc": 1, "free_requested": -1}.get(event["action"], 0) * event["size"]
         peak = max(peak, now)
     same("peak", device["requested_peak_bytes"], start + peak)
+    held, given = {}, 0
+    rounded = lambda size: -(-size // 512) * 512
+    for event in trace:  # what is given back and was not asked for in the history was there before it
+        if event["action"] == "alloc":
+            held[event["addr"]] = event["size"]
+        elif event["action"] == "free_requested" and held.pop(event["addr"], None) is None:
+            given += rounded(event["size"])
+    given += sum(rounded(b["requested_size"]) for s in segments for b in blocks_of(s) if b["state"] == "active_allocated" and
+                 b["address"] not in held)
+    bound = now = given
+    for event in trace:
+        now += {"alloc": 1, "free_requested": -1}.get(event["action"], 0) * rounded(event["size"])
+        bound = max(bound, now)
+    same("bound of a pool", device["pool_bound_bytes"], bound)
+    if not bound <= device["pool_bytes"] <= 1.15 * bound:
+        sys.exit(f"a pool of {device['pool_bytes']} bytes, where {bound} live at once")
     if not device["exact"]:
         sys.exit(f"the replay is not exact: {device['matched']} of {device['replayed']} addresses")
     same("reserved, replayed", device["settings"][0]["reserved_peak_bytes"], device["reserved_peak_bytes"])

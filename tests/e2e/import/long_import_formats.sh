@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 5400
-# Every shared file of another producer, unpacked and cut off at 1,000 random places each: it is read as far as it goes, or refused
-# with a hint; no crash, no endless run, no file of a failed import.
+# Every shared file of another producer, and a made one of each format that has none, unpacked and cut off at 1,000 random places each:
+# it is read as far as it goes, or refused with a hint; no crash, no endless run, no file of a failed import.
 set -u
 cd "$(dirname "$0")/../../.." || exit 1
 TACHO=${TACHO:-$PWD/build/tacho}
@@ -11,12 +11,17 @@ command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 [ -f "$public/jax_te_fused.xplane.pb" ] || { echo "needs the folder of shared traces ($public)"; exit 77; }
 work=$(mktemp -d "${TMPDIR:-/tmp}/tacho-import-XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
+for maker in logs profiles; do python3 "tests/e2e/import/$maker.py" make "$work/$maker" || exit 1; done
+mkdir "$work/graphs" && tar xzf "$public/chakra_json_trace.tar.gz" -C "$work/graphs" || exit 1
 python3 - "$TACHO" "$public" "$work" "${ROUNDS:-1000}" << 'END'
 import gzip, os, random, subprocess, sys
 tacho, public, work, rounds = sys.argv[1:4] + [int(sys.argv[4])]
 random.seed(int(os.environ.get("SEED", "5")))
 names = ["jax_te_fused.xplane.pb", "jax_te_fused.trace.json.gz", "rocprofv3_908_results.json.gz", "ascend_trace_view.json.gz",
          "ascend_kernel_details.csv.gz", "cs336_mem_fullstep.pickle.gz", "xprof_tpu.xplane.pb.gz"]
+names += [os.path.join(work, name) for name in (
+    "graphs/jsonData/chakra.0.json", "logs/graph.et", "logs/megatron.log", "logs/json_lines.log", "logs/events.out.tfevents.1.node",
+    "logs/marker.log", "logs/inspector/node-1-pid71.log", "profiles/sdk.pftrace", "profiles/cpu.pb.gz")]
 for name in names:
     data = (gzip.open if name.endswith(".gz") else open)(os.path.join(public, name), "rb").read()
     read = refused = 0

@@ -262,7 +262,7 @@ static void a_stream_that_fails(void **state)
     for (const struct store_export_format *x = store_export_formats; x->name; x++) {
         store_reader *r = NULL;
         /* a run without samples of stacks or frames is refused before anything is written */
-        if (!strcmp(x->name, "stacks") || !strcmp(x->name, "python"))
+        if (strstr(x->name, "stacks") || strstr(x->name, "python"))
             continue;
         OK(&err, store_open(s->file, &r, &err));
         FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = failing});

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/xla/xla_private.h"
+#include "store/import/xplane/xplane_private.h"
 
 /* Numbers of the fields of the messages (xplane.proto). */
 enum { PLANE_LINES = 3 };

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/pickle/snapshot_private.h"
+#include "store/import/snapshot/snapshot_private.h"
 
 /* What PyTorch calls it in "nccl:NAME", and what tacho calls it. */
 static const char *collective_of(const char *name)

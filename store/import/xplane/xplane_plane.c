@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/xla/xla_private.h"
+#include "store/import/input/list.h"
+#include "store/import/xplane/xplane_private.h"
 
 /* Numbers of the fields of the messages (xplane.proto). */
 enum { PLANE_NAME = 2, PLANE_EVENT_METADATA = 4, PLANE_STAT_METADATA = 5 };
@@ -60,8 +61,8 @@ static int add_event_metadata(struct xplane *plane, struct pb_span entry, bool *
             metadata.has_stats = true;
     }
     *bad |= pb.bad;
-    int rc = xla_room_for((void **)&plane->event, &plane->event_room, plane->event_count,
-                          sizeof metadata);
+    int rc = imp_list_room((void **)&plane->event, &plane->event_room, plane->event_count,
+                           sizeof metadata);
     if (!rc)
         rc = imp_map_put(&plane->events, metadata.id, 0, (int64_t)plane->event_count);
     if (!rc)
@@ -82,7 +83,7 @@ static int add_stat_metadata(struct xplane *plane, struct pb_span entry, bool *b
     *bad |= pb.bad;
     metadata.stat = stat_of_name(metadata.name);
     int rc =
-        xla_room_for((void **)&plane->stat, &plane->stat_room, plane->stat_count, sizeof metadata);
+        imp_list_room((void **)&plane->stat, &plane->stat_room, plane->stat_count, sizeof metadata);
     if (!rc)
         rc = imp_map_put(&plane->stats, metadata.id, 0, (int64_t)plane->stat_count);
     if (!rc)

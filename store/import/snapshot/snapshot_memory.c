@@ -11,22 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/pickle/snapshot_private.h"
+#include "store/import/input/list.h"
+#include "store/import/snapshot/snapshot_private.h"
 
 /* ---- lists ------------------------------------------------------------------------------------------------------------------ */
-
-static int room_for(void **list, size_t *room, size_t count, size_t size)
-{
-    if (count < *room)
-        return 0;
-    size_t wanted = *room ? 2 * *room : 256;
-    void *bigger = realloc(*list, wanted * size);
-    if (!bigger)
-        return TACHO_ENOMEM;
-    *list = bigger;
-    *room = wanted;
-    return 0;
-}
 
 /* What lives at an address; NULL: nothing. */
 static struct snapshot_live *lives_find(const struct snapshot_lives *lives, int64_t address,
@@ -43,7 +31,7 @@ static int lives_add(struct snapshot_lives *lives, int64_t address, int64_t devi
     int rc = 0;
     if (lives->unused_count)
         index = lives->unused[--lives->unused_count];
-    else if (!(rc = room_for((void **)&lives->live, &lives->room, lives->count, sizeof live)))
+    else if (!(rc = imp_list_room((void **)&lives->live, &lives->room, lives->count, sizeof live)))
         lives->count++;
     if (rc)
         return rc;
@@ -54,8 +42,8 @@ static int lives_add(struct snapshot_lives *lives, int64_t address, int64_t devi
 static int lives_remove(struct snapshot_lives *lives, int64_t address, int64_t device)
 {
     int64_t *index = imp_map_find(&lives->at, address, device);
-    int rc = room_for((void **)&lives->unused, &lives->unused_room, lives->unused_count,
-                      sizeof *lives->unused);
+    int rc = imp_list_room((void **)&lives->unused, &lives->unused_room, lives->unused_count,
+                           sizeof *lives->unused);
     if (rc || !index || *index < 0)
         return rc;
     lives->unused[lives->unused_count++] = (size_t)*index;
@@ -337,8 +325,8 @@ int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict)
         frames = pickle_list(history->value[0].box, "frames");
     int rc = snapshot_stack(snapshot, frames, &block.stack, &block.name);
     if (!rc)
-        rc = room_for((void **)&snapshot->block, &snapshot->block_room, snapshot->block_count,
-                      sizeof block);
+        rc = imp_list_room((void **)&snapshot->block, &snapshot->block_room, snapshot->block_count,
+                           sizeof block);
     if (!rc)
         snapshot->block[snapshot->block_count++] = block;
     return rc;
@@ -346,8 +334,8 @@ int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict)
 
 static int add_final(struct snapshot *snapshot, struct snapshot_final final)
 {
-    int rc = room_for((void **)&snapshot->final, &snapshot->final_room, snapshot->final_count,
-                      sizeof final);
+    int rc = imp_list_room((void **)&snapshot->final, &snapshot->final_room, snapshot->final_count,
+                           sizeof final);
     if (!rc)
         snapshot->final[snapshot->final_count++] = final;
     return rc;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "store/import/input/whole.h"
-#include "store/import/xla/xla_import.h"
-#include "store/import/xla/xla_private.h"
+#include "store/import/xplane/xplane_import.h"
+#include "store/import/xplane/xplane_private.h"
 
 #define BYTES_MOST  ((size_t)8 << 30) /* of one file, unpacked */
 #define HEAD_LOOKED 65536

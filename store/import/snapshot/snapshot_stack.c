@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/import/pickle/snapshot_private.h"
+#include "store/import/snapshot/snapshot_private.h"
 
 #define FRAMES_MOST 256
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "store/import/pickle/pickle.h"
-#include "store/import/pickle/snapshot_import.h"
-#include "store/import/pickle/snapshot_private.h"
+#include "store/import/snapshot/snapshot_import.h"
+#include "store/import/snapshot/snapshot_private.h"
 
 static bool recognises(const unsigned char *head, size_t bytes)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/pickle/: what pickles of PyTorch become. snapshot.c decides what a dict
+ * Private to store/import/snapshot/: what pickles of PyTorch become. snapshot.c decides what a dict
  * is, snapshot_memory.c keeps the books of the allocator, snapshot_flight.c reads flight recorder
  * dumps, snapshot_stack.c turns frames into stacks.
  */
-#ifndef STORE_IMPORT_PICKLE_SNAPSHOT_PRIVATE_H
-#define STORE_IMPORT_PICKLE_SNAPSHOT_PRIVATE_H
+#ifndef STORE_IMPORT_SNAPSHOT_SNAPSHOT_PRIVATE_H
+#define STORE_IMPORT_SNAPSHOT_SNAPSHOT_PRIVATE_H
 
 #include "store/import/input/rows.h"
 #include "store/import/pickle/pickle.h"

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The importer of logs in text: what Megatron-LM, NeMo, DeepSpeed, Lightning, torchtitan, nanotron
+ * and programs of the user print for each step, also as JSON lines. Only steps, their times and
+ * their series are in it: nothing says what a step was spent on.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/input/input.h"
+#include "store/import/logs/logs.h"
+#include "store/import/logs/logs_import.h"
+
+#define CHUNK       (1u << 20)
+#define LINES_KNOWN 2 /* lines of steps that make a text a log */
+
+struct reading {
+    struct imp_rows rows;
+    struct log_series series;
+    const char *tool;
+    char line[LOG_LINE_MOST + 1];
+    size_t bytes;
+};
+
+/* ---- is it a log --------------------------------------------------------------------------------- */
+
+/* Does the line say something of a step that only a training has? */
+static bool tells_step(const struct log_values *values)
+{
+    static const enum log_what others[] = {
+        LOG_LOSS,          LOG_LEARNING_RATE, LOG_GRADIENT_NORM, LOG_TOKENS_PER_S,
+        LOG_SAMPLES_PER_S, LOG_TFLOPS,        LOG_MFU,           LOG_TOKENS_PER_S_DEVICE};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (values->has[others[i]])
+            return true;
+    return values->has[LOG_STEP_TIME] && !values->progress;
+}
+
+/* The number of bytes up to the end of the line. */
+static size_t line_length(const unsigned char *text, size_t bytes)
+{
+    size_t length = 0;
+    while (length < bytes && text[length] != '\n' && text[length] != '\r')
+        length++;
+    return length;
+}
+
+/* Is it text that does not begin as a trace in JSON does? A log may consist of one object a line,
+ * or begin with a time in brackets. */
+static bool is_text(const unsigned char *head, size_t bytes)
+{
+    size_t first = line_length(head, bytes);
+    if (first < 2 || memchr(head, '\0', bytes < 4096 ? bytes : 4096) || head[0] == '<' ||
+        memmem(head, first, "\"ph\"", 4))
+        return false;
+    if (head[0] == '{')
+        return head[first - 1] == '}' && first < bytes;
+    return head[0] != '[' || (memchr(head, ']', first) && head[1] != '{');
+}
+
+static bool recognises(const unsigned char *head, size_t bytes)
+{
+    int steps = 0;
+    bool told = false;
+    if (!is_text(head, bytes))
+        return false;
+    for (size_t at = 0; at < bytes && (steps < LINES_KNOWN || !told);) {
+        size_t length = line_length(head + at, bytes - at);
+        char line[LOG_LINE_MOST + 1];
+        struct log_values values;
+        size_t used = length < LOG_LINE_MOST ? length : LOG_LINE_MOST;
+        memcpy(line, head + at, used);
+        line[used] = '\0';
+        log_line_read(line, used, &values);
+        steps += values.has[LOG_STEP] || values.has[LOG_GLOBAL_STEP];
+        told |= tells_step(&values);
+        at += length + 1;
+    }
+    return steps >= LINES_KNOWN && told;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------- */
+
+static int end_line(struct reading *reading)
+{
+    struct log_values values;
+    reading->line[reading->bytes] = '\0';
+    if (!reading->tool)
+        reading->tool = log_tool_of(reading->line);
+    log_line_read(reading->line, reading->bytes, &values);
+    reading->bytes = 0;
+    return log_series_add(&reading->series, &values);
+}
+
+/* Lines end at a line feed, or at the return with which a progress bar writes over itself. */
+static int read_bytes(struct reading *reading, const char *text, size_t bytes)
+{
+    int rc = 0;
+    for (size_t i = 0; i < bytes && !rc; i++) {
+        if (text[i] == '\n' || text[i] == '\r')
+            rc = reading->bytes ? end_line(reading) : 0;
+        else if (reading->bytes < LOG_LINE_MOST)
+            reading->line[reading->bytes++] = text[i];
+    }
+    return rc;
+}
+
+static int read_lines(struct reading *reading, const char *path, struct tacho_error *err)
+{
+    struct imp_input *in = NULL;
+    size_t got = 1;
+    int64_t reported = 0;
+    char *chunk = malloc(CHUNK);
+    int rc = chunk ? imp_input_open(path, &in, err) : TACHO_ENOMEM;
+    while (!rc && got) {
+        rc = imp_input_read(in, chunk, CHUNK, &got, err);
+        if (!rc)
+            rc = read_bytes(reading, chunk, got);
+        int64_t now = imp_input_position(in);
+        if (!rc)
+            rc = imp_progress(reading->rows.run, now - reported);
+        reported = now;
+    }
+    if (!rc && reading->bytes)
+        rc = end_line(reading);
+    if (!rc)
+        reading->rows.run->truncated |= imp_input_truncated(in);
+    imp_input_close(in);
+    free(chunk);
+    return rc;
+}
+
+/* Reads one log; this is the `read` of the importer. */
+static int read_log(struct imp_run *run, const char *path, struct tacho_error *err)
+{
+    struct reading *reading = calloc(1, sizeof *reading);
+    int rc = reading ? store_begin(run->db) : TACHO_ENOMEM;
+    if (!rc) {
+        rc = imp_rows_begin(&reading->rows, run, STORE_ABSENT, STORE_ABSENT, NULL, "training log");
+        log_series_begin(&reading->series, &reading->rows);
+        if (!rc)
+            rc = read_lines(reading, path, err);
+        if (!rc)
+            rc = log_series_end(&reading->series, reading->tool);
+        rc = imp_rows_end(&reading->rows, rc);
+    }
+    if (!rc)
+        rc = store_commit(run->db);
+    if (!rc && !reading->series.steps)
+        rc = tacho_fail(err, TACHO_EFORMAT,
+                        "print the time of a step, or the time of each line: "
+                        "logging.basicConfig(format='%(asctime)s %(message)s')",
+                        "%s: a log of steps that has no times", path);
+    free(reading);
+    return rc;
+}
+
+const struct importer imp_log = {.source = "log", .recognises = recognises, .read = read_log};

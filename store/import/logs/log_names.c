@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The names of quantities in logs of training programs, and which program writes which words.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "store/import/logs/logs.h"
+
+#define NAME_MOST 96
+
+/* Names in lower case, words joined by `_`. A name matches if it ends with the words of a row; the
+ * row with most letters counts. Names without a quantity keep others from matching. */
+static const struct name {
+    const char *words;
+    enum log_what what;
+    double scale;
+    bool needs_unit;
+} names[] = {
+    {"iteration", LOG_STEP, 1, false},
+    {"iter", LOG_STEP, 1, false},
+    {"step", LOG_STEP, 1, false},
+    {"steps", LOG_STEP, 1, false},
+    {"batch", LOG_STEP, 1, false},
+    {"global_step", LOG_GLOBAL_STEP, 1, false},
+    {"global_steps", LOG_GLOBAL_STEP, 1, false},
+    {"micro_step", LOG_NOTHING, 1, false},
+    {"max_steps", LOG_NOTHING, 1, false},
+    {"total_steps", LOG_NOTHING, 1, false},
+    {"warmup_steps", LOG_NOTHING, 1, false},
+    {"num_steps", LOG_NOTHING, 1, false},
+    {"per_step", LOG_NOTHING, 1, false},
+    {"micro_batch", LOG_NOTHING, 1, false},
+    {"per_batch", LOG_NOTHING, 1, false},
+
+    {"elapsed_time_per_iteration_ms", LOG_STEP_TIME, 1e-3, false}, /* Megatron-LM, nanotron */
+    {"elapsed_time_per_iteration_s", LOG_STEP_TIME, 1, false},
+    {"train_step_timing_in_s", LOG_STEP_TIME, 1, false}, /* NeMo */
+    {"iteration_time", LOG_STEP_TIME, 1, false},
+    {"iter_time_s", LOG_STEP_TIME, 1, false}, /* DeepSpeed's pipelines */
+    {"iter_time", LOG_STEP_TIME, 1, false},
+    {"iter_time_ms", LOG_STEP_TIME, 1e-3, false},
+    {"step_time", LOG_STEP_TIME, 1, false},
+    {"step_time_s", LOG_STEP_TIME, 1, false},
+    {"step_time_ms", LOG_STEP_TIME, 1e-3, false},
+    {"time_per_step", LOG_STEP_TIME, 1, false},
+    {"seconds_per_step", LOG_STEP_TIME, 1, false},
+    {"time", LOG_STEP_TIME, 1, true},
+    {"dt", LOG_STEP_TIME, 1, true},
+    {"elapsed_time", LOG_NOTHING, 1, false},
+    {"total_time", LOG_NOTHING, 1, false},
+    {"remaining_time", LOG_NOTHING, 1, false},
+    {"timestamp", LOG_TIMESTAMP, 1, false},
+
+    {"global_batch_size", LOG_BATCH, 1, false},
+    {"consumed_tokens", LOG_CONSUMED_TOKENS, 1, false},
+    {"consumed_samples", LOG_CONSUMED_SAMPLES, 1, false},
+
+    {"loss", LOG_LOSS, 1, false},
+    {"loss_train", LOG_LOSS, 1, false},
+    {"aux_loss", LOG_NOTHING, 1, false},
+    {"z_loss", LOG_NOTHING, 1, false},
+    {"balancing_loss", LOG_NOTHING, 1, false},
+    {"val_loss", LOG_EVAL_LOSS, 1, false},
+    {"eval_loss", LOG_EVAL_LOSS, 1, false},
+    {"valid_loss", LOG_EVAL_LOSS, 1, false},
+    {"validation_loss", LOG_EVAL_LOSS, 1, false},
+    {"loss_value", LOG_EVAL_LOSS, 1, false}, /* of Megatron's validation */
+    {"lr", LOG_LEARNING_RATE, 1, false},
+    {"learning_rate", LOG_LEARNING_RATE, 1, false},
+    {"grad_norm", LOG_GRADIENT_NORM, 1, false},
+    {"gradient_norm", LOG_GRADIENT_NORM, 1, false},
+    {"norm", LOG_GRADIENT_NORM, 1, false},
+    {"params_norm", LOG_NOTHING, 1, false},
+    {"param_norm", LOG_NOTHING, 1, false},
+    {"weight_norm", LOG_NOTHING, 1, false},
+
+    {"tokens_per_sec", LOG_TOKENS_PER_S, 1, false},
+    {"tokens_per_second", LOG_TOKENS_PER_S, 1, false},
+    {"tokens_s", LOG_TOKENS_PER_S, 1, false},
+    {"tokens_sec", LOG_TOKENS_PER_S, 1, false},
+    {"tok_s", LOG_TOKENS_PER_S, 1, false},
+    {"tok_sec", LOG_TOKENS_PER_S, 1, false},
+    {"tps", LOG_TOKENS_PER_S_DEVICE, 1, false}, /* torchtitan */
+    {"tokens_per_sec_per_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
+    {"tokens_per_second_per_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
+    {"tokens_s_gpu", LOG_TOKENS_PER_S_DEVICE, 1, false},
+    {"samples_per_sec", LOG_SAMPLES_PER_S, 1, false},
+    {"samples_per_second", LOG_SAMPLES_PER_S, 1, false},
+    {"samples_sec", LOG_SAMPLES_PER_S, 1, false},
+    {"samples_s", LOG_SAMPLES_PER_S, 1, false},
+    {"currsamplespersec", LOG_SAMPLES_PER_S, 1, false},       /* DeepSpeed */
+    {"throughput_per_gpu_tflop_s_gpu", LOG_TFLOPS, 1, false}, /* Megatron-LM */
+    {"tflops_per_gpu", LOG_TFLOPS, 1, false},
+    {"tflops", LOG_TFLOPS, 1, false},
+    {"mfu", LOG_MFU, 1, false},
+    {"memory", LOG_MEMORY, 1, false},
+    {"memory_usage", LOG_MEMORY, 1, false},
+    {"maxmemallocated", LOG_MEMORY, 1, false},
+};
+
+/* Words that only one program writes. */
+static const struct {
+    const char *words, *tool;
+} tools[] = {
+    {"elapsed_time_per_iteration_ms:", "nanotron"},
+    {"elapsed time per iteration", "Megatron-LM"},
+    {"train_step_timing in s", "NeMo"},
+    {"CurrSamplesPerSec", "DeepSpeed"},
+    {"samples/sec:", "DeepSpeed"},
+    {"[titan]", "torchtitan"},
+    {"v_num=", "Lightning"},
+    {"{'loss':", "Hugging Face Trainer"},
+    {"bf16 MFU", "llm.c"},
+    {"[batch=", "Composer"},
+};
+
+/* The last words of a name in lower case, joined by `_`. */
+static size_t plain_words(const char *name, size_t bytes, char out[NAME_MOST + 1])
+{
+    size_t used = 0;
+    for (size_t i = bytes > NAME_MOST ? bytes - NAME_MOST : 0; i < bytes; i++) {
+        unsigned char letter = (unsigned char)name[i];
+        if (isalnum(letter))
+            out[used++] = (char)tolower(letter);
+        else if (used && out[used - 1] != '_')
+            out[used++] = '_';
+    }
+    used -= used && out[used - 1] == '_';
+    out[used] = '\0';
+    return used;
+}
+
+enum log_what log_what_of(const char *name, size_t bytes, double *scale, bool *needs_unit)
+{
+    char words[NAME_MOST + 1];
+    size_t used = plain_words(name, bytes, words), best = 0;
+    enum log_what what = LOG_NOTHING;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i].words);
+        if (length <= best || length > used || strcmp(words + used - length, names[i].words) ||
+            (length < used && words[used - length - 1] != '_'))
+            continue;
+        best = length;
+        what = names[i].what;
+        *scale = names[i].scale;
+        *needs_unit = names[i].needs_unit;
+    }
+    return what;
+}
+
+const char *log_tool_of(const char *line)
+{
+    for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)
+        if (strstr(line, tools[i].words))
+            return tools[i].tool;
+    return NULL;
+}
+
+const char *log_series_name(enum log_what what)
+{
+    static const char *const series[] = {
+#define LOG_NAME(key, name, unit) name,
+        LOG_WHAT_MAP(LOG_NAME)
+#undef LOG_NAME
+    };
+    return what == LOG_NOTHING ? NULL : series[what];
+}

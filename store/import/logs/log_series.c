@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps and series from the quantities of a log. A log has a line every so many steps, with the
+ * mean of their time: each of these steps gets that mean.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/import/logs/logs.h"
+
+#define SECOND      1e9
+#define TOGETHER    10000   /* steps of one line at most; more: the program skipped some */
+#define STEPS_MOST  4000000 /* rows of steps; beyond, a line becomes one row */
+#define STEP_S_MOST 1e7
+#define AMOUNT_MOST 9e15
+
+void log_series_begin(struct log_series *series, struct imp_rows *rows)
+{
+    *series = (struct log_series){.rows = rows,
+                                  .index = STORE_ABSENT,
+                                  .last_index = STORE_ABSENT,
+                                  .last_time = STORE_ABSENT,
+                                  .consumed_tokens = NAN,
+                                  .consumed_samples = NAN};
+}
+
+/* ---- one step ---------------------------------------------------------------------------------- */
+
+/* A value of the present step in lo..hi; NAN: there is none. */
+static double value_of(const struct log_series *series, enum log_what what, double lo, double hi)
+{
+    double value = series->now.value[what];
+    return series->now.has[what] && value >= lo && value <= hi ? value : NAN;
+}
+
+/* How many steps the present line is about. */
+static int64_t steps_of(const struct log_series *series)
+{
+    int64_t more = 1;
+    if (series->last_index != STORE_ABSENT)
+        more = series->index - series->last_index;
+    return more >= 1 && more <= TOGETHER ? more : 1;
+}
+
+/* ns of one step: as the line says, else from the times of this line and the one before. NAN: not
+ * known. */
+static double step_ns(const struct log_series *series, int64_t steps)
+{
+    double said = value_of(series, LOG_STEP_TIME, 1e-9, STEP_S_MOST) * SECOND;
+    bool dated = series->now.time != STORE_ABSENT && series->last_time != STORE_ABSENT &&
+                 series->last_index != STORE_ABSENT && series->index > series->last_index &&
+                 series->now.time > series->last_time;
+    if (!isfinite(said) && dated)
+        said = (double)(series->now.time - series->last_time) / (double)steps;
+    return said <= STEP_S_MOST * SECOND ? said : NAN;
+}
+
+/* Tokens or samples of one step: what was consumed since the line before, else `each`, else the
+ * rate that the line has. */
+static int64_t amount_of(const struct log_series *series, enum log_what consumed, double before,
+                         double each, enum log_what rate, double ns, int64_t steps)
+{
+    double amount = (value_of(series, consumed, 0, AMOUNT_MOST) - before) / (double)steps;
+    if (!isfinite(amount) || amount <= 0)
+        amount = each;
+    if (!isfinite(amount))
+        amount = value_of(series, rate, 0, AMOUNT_MOST) * ns / SECOND;
+    return isfinite(amount) && amount >= 0.5 && amount < AMOUNT_MOST ? llround(amount)
+                                                                     : STORE_ABSENT;
+}
+
+static int write_steps(struct log_series *series, int64_t end, double ns, int64_t steps)
+{
+    struct imp_rows *rows = series->rows;
+    int64_t each = llround(ns), before = steps;
+    int64_t tokens = amount_of(series, LOG_CONSUMED_TOKENS, series->consumed_tokens, NAN,
+                               LOG_TOKENS_PER_S, ns, steps),
+            samples = amount_of(series, LOG_CONSUMED_SAMPLES, series->consumed_samples,
+                                value_of(series, LOG_BATCH, 1, AMOUNT_MOST), LOG_SAMPLES_PER_S, ns,
+                                steps);
+    int rc = 0;
+    if (series->steps > STEPS_MOST)
+        before = 1;
+    if (before > series->most)
+        series->most = before;
+    for (; before > 0 && !rc; before--) {
+        struct store_step step = {.process = rows->process,
+                                  .index = series->index - before + 1,
+                                  .start = end - before * each,
+                                  .end = end - (before - 1) * each,
+                                  .tokens = tokens,
+                                  .samples = samples};
+        series->steps++;
+        rc = rows->run->salvage_only ? 0 : store_step_add(rows->run->db, &step);
+    }
+    return rc;
+}
+
+/* Writes one value of a series, whose track is made at its first value. */
+static int write_value(struct log_series *series, enum log_what what, int64_t time)
+{
+    static const char *const unit_of[] = {
+#define LOG_UNIT(key, name, unit) unit,
+        LOG_WHAT_MAP(LOG_UNIT)
+#undef LOG_UNIT
+    };
+    int rc = 0;
+    if (!series->track[what])
+        rc = imp_rows_counter_track(series->rows, what, NULL, log_series_name(what), unit_of[what],
+                                    &series->track[what]);
+    return rc ? rc
+              : imp_rows_counter(series->rows, series->track[what], time, series->now.value[what]);
+}
+
+static int write_values(struct log_series *series, int64_t time)
+{
+    int rc = 0;
+    for (int what = 0; what < LOG_WHAT_COUNT && !rc; what++)
+        if (series->now.has[what] && log_series_name((enum log_what)what) && !series->by_tag)
+            rc = write_value(series, (enum log_what)what, time);
+    return rc;
+}
+
+/* Ends the present step: its rows, the values of its series. */
+static int end_step(struct log_series *series)
+{
+    int64_t steps = steps_of(series), end = series->now.time;
+    double ns = step_ns(series, steps);
+    int rc = 0;
+    if (!series->any)
+        return 0;
+    series->any = false;
+    series->rows->run->events++;
+    if (isfinite(ns)) {
+        /* Times of lines are often whole seconds: steps do not overlap because of that. */
+        int64_t least = series->last_end + llround(ns) * steps;
+        end = end == STORE_ABSENT || end < least ? least : end;
+        if (end > IMP_TIME_MAX || least > IMP_TIME_MAX) {
+            series->rows->bad_time++;
+            return 0;
+        }
+        rc = write_steps(series, end, ns, steps);
+        series->last_end = end;
+    } else if (end == STORE_ABSENT) {
+        series->untimed++;
+    }
+    if (!rc && end != STORE_ABSENT)
+        rc = write_values(series, end);
+    series->last_index = series->index;
+    series->last_time = series->now.time;
+    series->consumed_tokens = value_of(series, LOG_CONSUMED_TOKENS, 0, AMOUNT_MOST);
+    series->consumed_samples = value_of(series, LOG_CONSUMED_SAMPLES, 0, AMOUNT_MOST);
+    return rc;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------- */
+
+/* The number of the step of a line; STORE_ABSENT: it has none. The steps of a progress bar begin
+ * anew in each epoch. */
+static int64_t index_of(struct log_series *series, const struct log_values *values)
+{
+    enum log_what what = values->has[LOG_GLOBAL_STEP] ? LOG_GLOBAL_STEP : LOG_STEP;
+    double number = values->value[what];
+    if (!values->has[what] || !(number >= 0) || number > AMOUNT_MOST)
+        return STORE_ABSENT;
+    int64_t index = (int64_t)number;
+    if (!values->progress || what == LOG_GLOBAL_STEP)
+        return index;
+    if (series->index != STORE_ABSENT && series->index - series->base > index &&
+        series->base <= INT64_MAX / 4)
+        series->base = series->index;
+    return series->base + index;
+}
+
+/* Adds what the present step does not have yet: ranks that print the same step count once. */
+static void merge(struct log_series *series, const struct log_values *values)
+{
+    for (int what = 0; what < LOG_WHAT_COUNT; what++) {
+        if (!values->has[what] || series->now.has[what])
+            continue;
+        series->now.has[what] = true;
+        series->now.value[what] = values->value[what];
+    }
+    if (series->now.time == STORE_ABSENT)
+        series->now.time = values->time;
+}
+
+int log_series_add(struct log_series *series, const struct log_values *values)
+{
+    int64_t index = index_of(series, values);
+    int rc = 0;
+    if (index == STORE_ABSENT && series->index == STORE_ABSENT)
+        return 0; /* before the first step */
+    if (index != STORE_ABSENT && index == series->last_index)
+        return 0; /* another rank prints it too, later */
+    if (index != STORE_ABSENT && (!series->any || index != series->index)) {
+        rc = end_step(series);
+        if (index < series->last_index) { /* the program began anew from a checkpoint */
+            series->last_index = STORE_ABSENT;
+            series->last_time = STORE_ABSENT;
+        }
+        series->index = index;
+        series->any = true;
+        series->now = *values;
+        return rc;
+    }
+    merge(series, values);
+    return rc;
+}
+
+/* What the report says of where the steps are from. */
+static int name_source(const struct log_series *series, const char *tool)
+{
+    char text[160];
+    const char *of = "";
+    store *db = series->rows->run->db;
+    if (tool)
+        of = " of ";
+    snprintf(text, sizeof text, "log%s%s", of, tool ? tool : "");
+    if (series->most > 1)
+        snprintf(text, sizeof text, "log%s%s, means of up to %" PRId64 " steps each", of,
+                 tool ? tool : "", series->most);
+    int rc = store_run_set(db, "steps.marked_by", text);
+    return rc || !tool ? rc : store_run_set(db, "source.tool", tool);
+}
+
+int log_series_end(struct log_series *series, const char *tool)
+{
+    int rc = end_step(series);
+    if (!rc && series->untimed)
+        rc = imp_loss(series->rows->run, "line of a step without a time", series->untimed);
+    return rc || series->rows->run->salvage_only ? rc : name_source(series, tool);
+}

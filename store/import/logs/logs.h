@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to store/import/: quantities by the names that training programs give them (log_names.c),
+ * one line of text as quantities (log_line.c), and steps and series made of them (log_series.c).
+ * log.c reads text, store/import/tfevents/ reads event files of TensorBoard.
+ *
+ * A log is untrusted: numbers may be anything. Memory: one line, and the names of series.
+ */
+#ifndef STORE_IMPORT_LOGS_LOGS_H
+#define STORE_IMPORT_LOGS_LOGS_H
+
+#include "store/import/input/rows.h"
+
+#define LOG_LINE_MOST 4096 /* bytes of a line that are looked at */
+
+/* What a number of a log is. key, name of the series, unit of the series (NULL: it has none) */
+#define LOG_WHAT_MAP(X) \
+    X(STEP, NULL, NULL) \
+    X(GLOBAL_STEP, NULL, NULL) \
+    X(STEP_TIME, NULL, NULL) \
+    X(TIMESTAMP, NULL, NULL) \
+    X(BATCH, NULL, NULL) \
+    X(CONSUMED_TOKENS, NULL, NULL) \
+    X(CONSUMED_SAMPLES, NULL, NULL) \
+    X(LOSS, "loss", NULL) \
+    X(EVAL_LOSS, "eval loss", NULL) \
+    X(LEARNING_RATE, "learning rate", NULL) \
+    X(GRADIENT_NORM, "gradient norm", NULL) \
+    X(TOKENS_PER_S, "tokens per second", "tokens/s") \
+    X(TOKENS_PER_S_DEVICE, "tokens per second and device", "tokens/s") \
+    X(SAMPLES_PER_S, "samples per second", "samples/s") \
+    X(TFLOPS, "TFLOP/s per device", "TFLOP/s") \
+    X(MFU, "logged MFU", "%") \
+    X(MEMORY, "logged memory", "bytes")
+
+enum log_what {
+    LOG_NOTHING = -1,
+#define LOG_WHAT_ENUM(key, name, unit) LOG_##key,
+    LOG_WHAT_MAP(LOG_WHAT_ENUM)
+#undef LOG_WHAT_ENUM
+        LOG_WHAT_COUNT
+};
+
+/* Quantities of one line or event; NAN where `has` says that there is one: it was NaN. */
+struct log_values {
+    bool has[LOG_WHAT_COUNT];
+    double value[LOG_WHAT_COUNT]; /* STEP_TIME in s, MEMORY in bytes */
+    int64_t time;                 /* ns since 1970; STORE_ABSENT: the line has none */
+    bool progress;                /* the step and its time are those of a progress bar */
+    int64_t total;                /* of a progress bar: how many steps; else absent */
+    bool evaluation;              /* the line is about an evaluation: its step is no step */
+};
+
+/* ---- names ------------------------------------------------------------------------------------- */
+
+/* What a name means; it ends with the words of one of the table. *scale: the factor of values;
+ * *needs_unit: only a value with a unit of time counts. */
+enum log_what log_what_of(const char *name, size_t bytes, double *scale, bool *needs_unit);
+/* The program that writes lines like this one; NULL: not known. */
+const char *log_tool_of(const char *line);
+const char *log_series_name(enum log_what what);
+
+/* ---- lines ------------------------------------------------------------------------------------- */
+
+/* Reads one line, which it changes: escapes of colours and the time go. */
+void log_line_read(char *line, size_t bytes, struct log_values *values);
+
+/* ---- steps and series -------------------------------------------------------------------------- */
+
+struct log_series {
+    struct imp_rows *rows;
+    struct log_values now; /* of the step that is being read */
+    bool any;
+    int64_t index; /* of it */
+    int64_t base;  /* added to the steps of progress bars, which begin anew in each epoch */
+    int64_t last_index, last_time, last_end;
+    double consumed_tokens, consumed_samples;
+    int64_t track[LOG_WHAT_COUNT]; /* 0: not made yet */
+    int64_t steps, untimed;
+    int64_t most; /* steps of one line */
+    bool by_tag;  /* series have names of their own: none is made here */
+};
+
+void log_series_begin(struct log_series *series, struct imp_rows *rows);
+/* Adds what was read. A line with another step ends the one before. */
+int log_series_add(struct log_series *series, const struct log_values *values);
+/* Ends the last step and writes the run keys. `tool`: NULL if not known. */
+int log_series_end(struct log_series *series, const char *tool);
+
+#endif

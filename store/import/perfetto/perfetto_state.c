@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What packets refer to: interned names and clocks of a writer, tracks of the trace.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/input/list.h"
+#include "store/import/perfetto/perfetto_private.h"
+#include "store/store.h"
+
+#define MADE_UP_TID  (INT64_C(1) << 30) /* of tracks that are no threads */
+#define ANCESTORS    16
+#define CLOCK_BOOT   6
+#define CLOCK_OF_OWN 64 /* from here on clocks belong to a writer */
+
+enum { INTERNED_ID = 1, INTERNED_TEXT = 2 };
+enum { DEFAULTS_EVENT = 11, DEFAULTS_CLOCK = 58, EVENT_DEFAULTS_TRACK = 11 };
+enum { SNAPSHOT_CLOCKS = 1, CLOCK_ID = 1, CLOCK_TIME = 2, CLOCK_RELATIVE = 3, CLOCK_UNIT = 4 };
+enum { TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PROCESS = 3, TRACK_THREAD = 4, TRACK_PARENT = 5 };
+enum { TRACK_COUNTER = 8 };
+enum { PROCESS_PID = 1, PROCESS_NAME = 6, PROCESS_LABELS = 8 };
+enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
+
+/* ---- writers ----------------------------------------------------------------------------------- */
+
+struct perfetto_sequence *perfetto_sequence_of(struct perfetto *perfetto, int64_t id)
+{
+    const int64_t *known = imp_map_find(&perfetto->sequence_of, id, 0);
+    if (known)
+        return &perfetto->sequence[*known];
+    if (imp_list_room((void **)&perfetto->sequence, &perfetto->sequence_room,
+                      perfetto->sequence_count, sizeof *perfetto->sequence) ||
+        imp_map_put(&perfetto->sequence_of, id, 0, (int64_t)perfetto->sequence_count))
+        return NULL;
+    return &perfetto->sequence[perfetto->sequence_count++];
+}
+
+void perfetto_sequence_clear(struct perfetto_sequence *sequence)
+{
+    for (int kind = 0; kind < PERFETTO_INTERNED_COUNT; kind++)
+        imp_map_free(&sequence->interned[kind]);
+    *sequence = (struct perfetto_sequence){0};
+}
+
+/* One entry of InternedData: a number and a text. */
+static int intern_entry(struct perfetto *perfetto, struct imp_map *map, struct pb_span message)
+{
+    struct pb pb = pb_of(message);
+    struct pb_field field;
+    struct pb_span text = {NULL, 0};
+    int64_t id = 0, known;
+    bool added;
+    while (pb_next(&pb, &field)) {
+        if (field.number == INTERNED_ID && field.wire == PB_VARINT)
+            id = (int64_t)field.value;
+        else if (field.number == INTERNED_TEXT && field.wire == PB_BYTES)
+            text = field.span;
+    }
+    if (!text.bytes)
+        return 0;
+    int rc = store_intern_put(&perfetto->texts, text.data, text.bytes, &known, &added);
+    return rc ? rc : imp_map_put(map, id, 0, known);
+}
+
+int perfetto_intern(struct perfetto *perfetto, struct perfetto_sequence *sequence,
+                    struct pb_span message)
+{
+    struct pb pb = pb_of(message);
+    struct pb_field field;
+    int rc = 0;
+    while (!rc && pb_next(&pb, &field))
+        if (field.wire == PB_BYTES && field.number && field.number < PERFETTO_INTERNED_COUNT)
+            rc = intern_entry(perfetto, &sequence->interned[field.number], field.span);
+    return rc;
+}
+
+struct pb_span perfetto_text(const struct perfetto *perfetto, size_t text)
+{
+    if (!text || text > perfetto->texts.count)
+        return (struct pb_span){NULL, 0};
+    const struct store_intern_entry *entry = &perfetto->texts.entry[text - 1];
+    return (struct pb_span){(const unsigned char *)perfetto->texts.arena + entry->offset,
+                            entry->bytes};
+}
+
+struct pb_span perfetto_interned_text(const struct perfetto *perfetto,
+                                      const struct perfetto_sequence *sequence,
+                                      enum perfetto_interned kind, uint64_t number)
+{
+    const int64_t *text = imp_map_find(&sequence->interned[kind], (int64_t)number, 0);
+    return perfetto_text(perfetto, text ? (size_t)*text : 0);
+}
+
+/* ---- clocks ------------------------------------------------------------------------------------ */
+
+/* TracePacketDefaults: the clock and the track of packets that name none. */
+void perfetto_defaults(struct perfetto_sequence *sequence, struct pb_span message)
+{
+    struct pb pb = pb_of(message), inner;
+    struct pb_field field, deeper;
+    while (pb_next(&pb, &field)) {
+        if (field.number == DEFAULTS_CLOCK && field.wire == PB_VARINT)
+            sequence->default_clock = (int64_t)(field.value & UINT32_MAX);
+        if (field.number != DEFAULTS_EVENT || field.wire != PB_BYTES)
+            continue;
+        for (inner = pb_of(field.span); pb_next(&inner, &deeper);)
+            if (deeper.number == EVENT_DEFAULTS_TRACK && deeper.wire == PB_VARINT) {
+                sequence->default_track = deeper.value;
+                sequence->has_default_track = true;
+            }
+    }
+}
+
+struct clock {
+    int64_t id, time, unit;
+    bool relative;
+};
+
+static struct clock clock_of(struct pb_span message)
+{
+    struct clock clock = {.unit = 1};
+    struct pb pb = pb_of(message);
+    struct pb_field field;
+    while (pb_next(&pb, &field)) {
+        if (field.number == CLOCK_ID)
+            clock.id = (int64_t)(field.value & UINT32_MAX);
+        else if (field.number == CLOCK_TIME)
+            clock.time = field.value <= INT64_MAX / 4 ? (int64_t)field.value : 0;
+        else if (field.number == CLOCK_RELATIVE)
+            clock.relative = field.value != 0;
+        else if (field.number == CLOCK_UNIT && field.value > 0 && field.value <= 1000000000)
+            clock.unit = (int64_t)field.value;
+    }
+    return clock;
+}
+
+/* A ClockSnapshot: what a writer's own clocks showed when the boot clock showed a time. */
+void perfetto_clocks(struct perfetto_sequence *sequence, struct pb_span message)
+{
+    struct pb pb = pb_of(message);
+    struct pb_field field;
+    struct clock own = {0};
+    int64_t boot = 0;
+    bool found = false;
+    while (pb_next(&pb, &field)) {
+        if (field.number != SNAPSHOT_CLOCKS || field.wire != PB_BYTES)
+            continue;
+        struct clock clock = clock_of(field.span);
+        if (clock.id == CLOCK_BOOT)
+            boot = clock.time;
+        if (clock.id >= CLOCK_OF_OWN && (!found || clock.relative)) {
+            own = clock;
+            found = true;
+        }
+    }
+    if (!found || !own.relative)
+        return;
+    sequence->relative_clock = own.id;
+    sequence->relative_unit = own.unit;
+    if (__builtin_mul_overflow(own.time, own.unit, &sequence->relative_now))
+        sequence->relative_now = 0;
+    sequence->relative_offset = boot - sequence->relative_now;
+}
+
+bool perfetto_time(struct perfetto_sequence *sequence, int64_t clock, uint64_t stamp, int64_t *ns)
+{
+    int64_t more;
+    clock = clock ? clock : sequence->default_clock;
+    if (stamp > INT64_MAX / 4)
+        return false;
+    *ns = (int64_t)stamp;
+    if (clock < CLOCK_OF_OWN)
+        return true;
+    if (clock != sequence->relative_clock || !sequence->relative_unit)
+        return false;
+    if (__builtin_mul_overflow(*ns, sequence->relative_unit, &more) ||
+        __builtin_add_overflow(sequence->relative_now, more, &sequence->relative_now))
+        return false;
+    return !__builtin_add_overflow(sequence->relative_now, sequence->relative_offset, ns);
+}
+
+/* ---- tracks ------------------------------------------------------------------------------------ */
+
+int64_t perfetto_track_at(struct perfetto *perfetto, uint64_t uuid)
+{
+    const int64_t *known = imp_map_find(&perfetto->track_of, (int64_t)uuid, 0);
+    if (known)
+        return *known;
+    if (imp_list_room((void **)&perfetto->track, &perfetto->track_room, perfetto->track_count,
+                      sizeof *perfetto->track) ||
+        imp_map_put(&perfetto->track_of, (int64_t)uuid, 0, (int64_t)perfetto->track_count))
+        return -1;
+    perfetto->track[perfetto->track_count] =
+        (struct perfetto_track){.uuid = uuid, .pid = STORE_ABSENT, .tid = STORE_ABSENT};
+    return (int64_t)perfetto->track_count++;
+}
+
+void perfetto_place_of(const struct perfetto *perfetto, size_t track, int64_t *pid, int64_t *tid)
+{
+    const struct perfetto_track *at = &perfetto->track[track];
+    *tid = at->tid != STORE_ABSENT ? at->tid : MADE_UP_TID + (int64_t)track;
+    for (int i = 0; i < ANCESTORS && at->pid == STORE_ABSENT && at->parent != at->uuid; i++) {
+        const int64_t *parent = imp_map_find(&perfetto->track_of, (int64_t)at->parent, 0);
+        if (!parent)
+            break;
+        at = &perfetto->track[*parent];
+    }
+    *pid = at->pid != STORE_ABSENT ? at->pid : 0;
+}
+
+/* What a label of a process says of its rank, as tacho's own export writes it. */
+static void note_label(struct perfetto *perfetto, struct pb_span label)
+{
+    char text[32];
+    long long rank;
+    snprintf(text, sizeof text, "%.*s", (int)(label.bytes < 31 ? label.bytes : 31),
+             label.bytes ? (const char *)label.data : "");
+    if (sscanf(text, "rank=%lld", &rank) != 1 || rank < 0)
+        return;
+    if (perfetto->rank != STORE_ABSENT && perfetto->rank != rank)
+        rank = PERFETTO_RANK_MANY;
+    perfetto->rank = rank;
+}
+
+/* A ProcessDescriptor or a ThreadDescriptor: numbers and a name. */
+static int describe_place(struct perfetto *perfetto, struct perfetto_track *track,
+                          struct pb_span message, bool thread)
+{
+    struct pb pb = pb_of(message);
+    struct pb_field field;
+    struct pb_span name = {NULL, 0};
+    uint32_t name_field = thread ? THREAD_NAME : PROCESS_NAME;
+    while (pb_next(&pb, &field)) {
+        if (field.number == PROCESS_PID && field.wire == PB_VARINT)
+            track->pid = (int32_t)field.value;
+        else if (thread && field.number == THREAD_TID && field.wire == PB_VARINT)
+            track->tid = (int64_t)(field.value & UINT32_MAX);
+        else if (field.number == name_field && field.wire == PB_BYTES)
+            name = field.span;
+        else if (!thread && field.number == PROCESS_LABELS && field.wire == PB_BYTES)
+            note_label(perfetto, field.span);
+    }
+    if (!name.bytes || track->pid == STORE_ABSENT)
+        return 0;
+    return perfetto_emit_name(perfetto, thread ? "thread_name" : "process_name", track->pid,
+                              track->tid, name);
+}
+
+int perfetto_describe(struct perfetto *perfetto, struct pb_span message)
+{
+    struct pb pb = pb_of(message);
+    struct pb_field field;
+    struct pb_span name = {NULL, 0}, process = name, thread = name;
+    uint64_t uuid = 0, parent = 0;
+    int64_t known = 0, pid, tid;
+    bool counter = false, added;
+    while (pb_next(&pb, &field)) {
+        if (field.number == TRACK_UUID && field.wire == PB_VARINT)
+            uuid = field.value;
+        else if (field.number == TRACK_PARENT && field.wire == PB_VARINT)
+            parent = field.value;
+        else if (field.wire != PB_BYTES)
+            continue;
+        else if (field.number == TRACK_NAME)
+            name = field.span;
+        else if (field.number == TRACK_PROCESS)
+            process = field.span;
+        else if (field.number == TRACK_THREAD)
+            thread = field.span;
+        counter |= field.number == TRACK_COUNTER;
+    }
+    int64_t index = perfetto_track_at(perfetto, uuid);
+    if (index < 0)
+        return TACHO_ENOMEM;
+    struct perfetto_track *track = &perfetto->track[index];
+    track->parent = parent;
+    track->counter = counter;
+    int rc = 0;
+    if (name.bytes)
+        rc = store_intern_put(&perfetto->texts, name.data, name.bytes, &known, &added);
+    track->name = (size_t)known;
+    if (!rc && thread.data)
+        return describe_place(perfetto, track, thread, true);
+    if (!rc && process.data)
+        return describe_place(perfetto, track, process, false);
+    if (rc || counter || !name.bytes)
+        return rc;
+    perfetto_place_of(perfetto, (size_t)index, &pid, &tid);
+    return perfetto_emit_name(perfetto, "thread_name", pid, tid, name);
+}
+
+void perfetto_clear(struct perfetto *perfetto)
+{
+    for (size_t i = 0; i < perfetto->sequence_count; i++)
+        perfetto_sequence_clear(&perfetto->sequence[i]);
+    for (size_t i = 0; i < perfetto->track_count; i++) {
+        for (size_t k = 0; k < perfetto->track[i].open_count; k++)
+            perfetto_open_clear(&perfetto->track[i].open[k]);
+        free(perfetto->track[i].open);
+    }
+    free(perfetto->sequence);
+    free(perfetto->track);
+    imp_map_free(&perfetto->sequence_of);
+    imp_map_free(&perfetto->track_of);
+    store_intern_clear(&perfetto->texts);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The importer of event files of TensorBoard: records of TensorFlow (length, checksum, message,
+ * checksum), each an Event with scalars by tag. Every tag becomes a series; steps are those that
+ * the events name. tensorflow/core/util/event.proto and framework/summary.proto have the numbers of
+ * the fields.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/input/protobuf.h"
+#include "store/import/input/whole.h"
+#include "store/import/logs/logs.h"
+#include "store/import/tfevents/tfevents_import.h"
+#include "store/intern.h"
+
+#define BYTES_MOST ((size_t)4 << 30)
+#define HEAD_BYTES 12u /* of a record: its length, and the checksum of that */
+#define TAGS_MOST  4096
+
+enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5 };
+enum { SUMMARY_VALUE = 1 };
+enum { VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_TENSOR = 8 };
+enum { TENSOR_TYPE = 1, TENSOR_SHAPE = 2, TENSOR_CONTENT = 4, TENSOR_FLOAT = 5, TENSOR_DOUBLE = 6 };
+enum { TYPE_FLOAT = 1, TYPE_DOUBLE = 2 };
+
+struct reading {
+    struct imp_rows rows;
+    struct log_series series;
+    struct store_intern tags; /* text -> number + 1 */
+    int64_t track[TAGS_MOST];
+    int64_t scalars, others, damaged;
+    uint32_t crc[256];
+};
+
+/* ---- records ------------------------------------------------------------------------------------- */
+
+/* The table of CRC-32C (polynomial 0x1EDC6F41, bits reversed). */
+static void crc_table(uint32_t table[256])
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t value = i;
+        for (int bit = 0; bit < 8; bit++)
+            value = value >> 1 ^ (0x82f63b78u & (0u - (value & 1)));
+        table[i] = value;
+    }
+}
+
+/* The checksum of a record, masked as TensorFlow does: rotated, plus a constant. */
+static uint32_t checksum(const struct reading *reading, const unsigned char *data, size_t bytes)
+{
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < bytes; i++)
+        crc = crc >> 8 ^ reading->crc[(crc ^ data[i]) & 255];
+    crc = ~crc;
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+static bool recognises(const unsigned char *head, size_t bytes)
+{
+    uint64_t length;
+    if (bytes < 32)
+        return false;
+    memcpy(&length, head, sizeof length);
+    return length < 65536 && head[HEAD_BYTES] == (EVENT_WALL_TIME << 3 | PB_FIXED64) &&
+           memmem(head, bytes < 64 ? bytes : 64, "brain.Event:", 12) != NULL;
+}
+
+/* The next record; false: the file ends, or the record is damaged (`damaged`). */
+static bool next_record(struct reading *reading, struct pb_span *rest, struct pb_span *record)
+{
+    uint64_t length;
+    uint32_t sum[2];
+    if (!rest->bytes)
+        return false;
+    reading->damaged = 1;
+    if (rest->bytes < HEAD_BYTES + 4)
+        return false;
+    memcpy(&length, rest->data, 8);
+    memcpy(&sum[0], rest->data + 8, 4);
+    if (sum[0] != checksum(reading, rest->data, 8) || length > rest->bytes - HEAD_BYTES - 4)
+        return false;
+    *record = (struct pb_span){rest->data + HEAD_BYTES, (size_t)length};
+    memcpy(&sum[1], record->data + record->bytes, 4);
+    if (sum[1] != checksum(reading, record->data, record->bytes))
+        return false;
+    rest->data += HEAD_BYTES + record->bytes + 4;
+    rest->bytes -= HEAD_BYTES + record->bytes + 4;
+    reading->damaged = 0;
+    return true;
+}
+
+/* ---- values -------------------------------------------------------------------------------------- */
+
+static double float_of(const unsigned char *data)
+{
+    float value;
+    memcpy(&value, data, sizeof value);
+    return (double)value;
+}
+
+static double double_of(const unsigned char *data)
+{
+    double value;
+    memcpy(&value, data, sizeof value);
+    return value;
+}
+
+static bool put(double *out, double value)
+{
+    *out = value;
+    return true;
+}
+
+/* The number in a tensor of one element; false: it holds something else. */
+static bool scalar_of(struct pb_span tensor, double *value)
+{
+    struct pb pb = pb_of(tensor);
+    struct pb_field field;
+    uint64_t type = 0;
+    bool found = false;
+    while (pb_next(&pb, &field)) {
+        if (field.number == TENSOR_TYPE)
+            type = field.value;
+        else if (field.number == TENSOR_FLOAT && field.wire == PB_FIXED32)
+            found = put(value, float_of((const unsigned char *)&field.value));
+        else if (field.number == TENSOR_DOUBLE && field.wire == PB_FIXED64)
+            found = put(value, pb_double(&field));
+        else if (field.number == TENSOR_SHAPE && field.wire == PB_BYTES && field.span.bytes)
+            return false;
+        else if (field.wire != PB_BYTES)
+            continue;
+        else if (field.span.bytes == 4 && type == TYPE_FLOAT)
+            found = put(value, float_of(field.span.data));
+        else if (field.span.bytes == 8 && type == TYPE_DOUBLE)
+            found = put(value, double_of(field.span.data));
+    }
+    return found && !pb.bad;
+}
+
+/* The track of a tag, made when its first value comes. */
+static int track_of(struct reading *reading, struct pb_span tag, int64_t *track)
+{
+    char name[128];
+    bool added;
+    int64_t id;
+    int rc = store_intern_put(&reading->tags, tag.data, tag.bytes, &id, &added);
+    if (rc || id > TAGS_MOST) {
+        *track = 0;
+        return rc;
+    }
+    if (added) {
+        snprintf(name, sizeof name, "%.*s", (int)(tag.bytes < 120 ? tag.bytes : 120),
+                 (const char *)tag.data);
+        rc = imp_rows_counter_track(&reading->rows, LOG_WHAT_COUNT + id, NULL, name, NULL,
+                                    &reading->track[id - 1]);
+    }
+    *track = reading->track[id - 1];
+    return rc;
+}
+
+/* One value of an event: a row of its series, and what it says of the step. */
+static int read_value(struct reading *reading, struct pb_span message, struct log_values *values)
+{
+    struct pb pb = pb_of(message);
+    struct pb_field field;
+    struct pb_span tag = {NULL, 0};
+    double value = NAN, scale = 1;
+    bool found = false, needs_unit = false;
+    int64_t track;
+    while (pb_next(&pb, &field)) {
+        if (field.number == VALUE_TAG && field.wire == PB_BYTES)
+            tag = field.span;
+        else if (field.number == VALUE_SIMPLE && field.wire == PB_FIXED32)
+            found = put(&value, float_of((const unsigned char *)&field.value));
+        else if (field.number == VALUE_TENSOR && field.wire == PB_BYTES)
+            found = scalar_of(field.span, &value);
+    }
+    if (pb.bad || !found || !tag.bytes) {
+        reading->others++; /* pictures, histograms, texts */
+        return 0;
+    }
+    reading->scalars++;
+    int rc = track_of(reading, tag, &track);
+    if (!rc && track)
+        rc = imp_rows_counter(&reading->rows, track, values->time, value);
+    enum log_what what = log_what_of((const char *)tag.data, tag.bytes, &scale, &needs_unit);
+    if (!rc && what != LOG_NOTHING && !needs_unit && !values->has[what] && what != LOG_STEP &&
+        what != LOG_GLOBAL_STEP) {
+        values->has[what] = true;
+        values->value[what] = value * scale;
+    }
+    return rc;
+}
+
+static int read_event(struct reading *reading, struct pb_span message)
+{
+    struct log_values values = {.time = STORE_ABSENT, .total = STORE_ABSENT};
+    struct pb pb = pb_of(message);
+    struct pb_field field;
+    struct pb_span summary = {NULL, 0};
+    int rc = 0;
+    reading->rows.run->events++;
+    while (pb_next(&pb, &field)) {
+        if (field.number == EVENT_WALL_TIME && field.wire == PB_FIXED64) {
+            double seconds = pb_double(&field);
+            if (seconds >= 0 && seconds < (double)IMP_TIME_MAX / 1e9)
+                values.time = (int64_t)(seconds * 1e9);
+        } else if (field.number == EVENT_STEP && field.wire == PB_VARINT) {
+            values.value[LOG_STEP] = (double)(int64_t)field.value;
+        } else if (field.number == EVENT_SUMMARY && field.wire == PB_BYTES) {
+            summary = field.span;
+        }
+    }
+    if (pb.bad || !summary.bytes || values.time == STORE_ABSENT) {
+        reading->rows.bad_time += summary.bytes && values.time == STORE_ABSENT;
+        return 0;
+    }
+    int64_t before = reading->scalars;
+    for (pb = pb_of(summary); !rc && pb_next(&pb, &field);)
+        if (field.number == SUMMARY_VALUE && field.wire == PB_BYTES)
+            rc = read_value(reading, field.span, &values);
+    values.has[LOG_STEP] = reading->scalars > before; /* an event without the field is of step 0 */
+    return rc || !values.has[LOG_STEP] ? rc : log_series_add(&reading->series, &values);
+}
+
+/* Reads all records of the file. */
+static int read_records(struct reading *reading, struct pb_span rest)
+{
+    struct pb_span record;
+    int rc = 0;
+    while (!rc && next_record(reading, &rest, &record))
+        rc = read_event(reading, record);
+    if (!rc)
+        rc = log_series_end(&reading->series, "TensorBoard");
+    if (!rc && reading->damaged) {
+        reading->rows.run->truncated = true;
+        rc = imp_loss(reading->rows.run, "file ends in the middle, or is damaged from there on", 1);
+    }
+    if (!rc && reading->tags.count > TAGS_MOST)
+        rc = imp_loss(reading->rows.run, "tags beyond the 4096th",
+                      (int64_t)reading->tags.count - TAGS_MOST);
+    return rc;
+}
+
+static int no_scalar(const struct reading *reading, const char *path, struct tacho_error *err)
+{
+    if (reading->damaged)
+        return tacho_fail(err, TACHO_EFORMAT, "copy it again: nothing before the cut could be read",
+                          "%s: an event file of TensorBoard that is cut off or damaged", path);
+    return tacho_fail(err, TACHO_EFORMAT,
+                      "log scalars (add_scalar), or give the profile next to it: the folder "
+                      "plugins/profile",
+                      "%s: an event file of TensorBoard without a scalar (%lld other values)", path,
+                      (long long)reading->others);
+}
+
+/* Reads one event file; this is the `read` of the importer. Several of one folder are parts of one
+ * program, not ranks. */
+static int read_file(struct imp_run *run, const char *path, struct tacho_error *err)
+{
+    struct reading *reading = calloc(1, sizeof *reading);
+    struct imp_whole whole = {0};
+    int rc = reading ? imp_whole_read(run, path, BYTES_MOST, &whole, err) : TACHO_ENOMEM;
+    if (!rc)
+        rc = store_begin(run->db);
+    if (!rc) {
+        crc_table(reading->crc);
+        rc = imp_rows_begin(&reading->rows, run, run->many ? 0 : STORE_ABSENT, STORE_ABSENT, NULL,
+                            "TensorBoard log");
+        log_series_begin(&reading->series, &reading->rows);
+        reading->series.by_tag = true;
+        if (!rc)
+            rc = read_records(reading, (struct pb_span){whole.data, whole.bytes});
+        rc = imp_rows_end(&reading->rows, rc);
+    }
+    if (!rc)
+        rc = store_commit(run->db);
+    if (!rc && !reading->scalars)
+        rc = no_scalar(reading, path, err);
+    if (reading)
+        store_intern_clear(&reading->tags);
+    imp_whole_free(&whole);
+    free(reading);
+    return rc;
+}
+
+const struct importer imp_tfevents = {
+    .source = "tfevents", .recognises = recognises, .read = read_file};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to store/import/: what profiles of XLA (JAX, TensorFlow, PyTorch/XLA) have in common as
+ * XPlane (store/import/xplane/) and as JSON (xla_json.c): the names of planes and lines
+ * (xla_names.c), and what becomes steps (xla_steps.c).
+ */
+#ifndef STORE_IMPORT_XLA_XLA_H
+#define STORE_IMPORT_XLA_XLA_H
+
+#include "store/import/input/protobuf.h"
+#include "store/import/input/rows.h"
+
+/* ---- names ------------------------------------------------------------------------------------------------------------------ */
+
+enum xla_plane_kind {
+    XLA_PLANE_OTHER,
+    XLA_PLANE_GPU,
+    XLA_PLANE_TPU,
+    XLA_PLANE_HOST,
+    XLA_PLANE_TASK
+};
+
+/* "/device:GPU:3": the kind of a plane by its name, and the number of its device. */
+enum xla_plane_kind xla_plane_kind_of(struct pb_span name, int64_t *device);
+
+/* What a line of a device plane holds. Lines that are made of others are not read. */
+enum xla_line_kind {
+    XLA_LINE_STREAM,  /* kernels and copies of a stream; operations of a core */
+    XLA_LINE_ASYNC,   /* operations beside those of the core: copies, collectives */
+    XLA_LINE_MODULES, /* executions of programs */
+    XLA_LINE_STEPS,
+    XLA_LINE_DERIVED
+};
+enum xla_line_kind xla_line_kind_of(enum xla_plane_kind plane, struct pb_span name,
+                                    int64_t *stream);
+
+/* The collective of an operation of XLA ("all-reduce-start.3"), as tacho calls it; NULL: none. */
+const char *xla_collective_of(struct pb_span op);
+/* Is it an operation that only holds others (a loop, a call)? */
+bool xla_is_container(struct pb_span category, struct pb_span op);
+/* The store's category of an event of the host. */
+const char *xla_host_category(struct pb_span name, bool has_correlation, bool has_op);
+/* "jit_train_step" and "jit_train_step(17)" are calls of PjitFunction(train_step). */
+bool xla_is_call_of(struct pb_span event, struct pb_span module);
+bool xla_equals(struct pb_span span, const char *text);
+bool xla_begins(struct pb_span span, const char *text);
+bool xla_holds(struct pb_span span, const char *text);
+static inline struct pb_span xla_span(const char *text)
+{
+    return (struct pb_span){(const unsigned char *)text, strlen(text)};
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------------------ */
+
+/* What may become steps: the marks of the program, executions of modules on devices, and calls of
+ * compiled functions on the host. xla_steps.c chooses. */
+enum xla_step_source { XLA_STEP_DEVICE, XLA_STEP_MARKED, XLA_STEP_MODULE, XLA_STEP_CALL };
+
+struct xla_step {
+    enum xla_step_source source;
+    int64_t place; /* of the thread or device */
+    int64_t index, start, end;
+    size_t name; /* of a module or call: in xla_steps.name */
+};
+
+struct xla_steps {
+    struct xla_step *step;
+    size_t count, room;
+    struct xla_step_name {
+        char *text;
+        int64_t device_ns; /* of the operations of this module */
+    } * name;
+    size_t name_count, name_room, last_name;
+};
+
+/* Keeps a candidate; `name` may be empty. Too many are dropped: a profile has few steps. */
+int xla_steps_add(struct xla_steps *steps, struct xla_step step, struct pb_span name);
+/* Adds the time of an operation to its module. */
+int xla_steps_module_time(struct xla_steps *steps, struct pb_span module, int64_t dur);
+/* Writes the steps of the best source that there is, and a run key that names it. */
+int xla_steps_write(struct xla_steps *steps, struct imp_rows *rows);
+void xla_steps_clear(struct xla_steps *steps);
+
+#endif

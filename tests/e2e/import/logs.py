@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes logs of training programs in the forms that these print, dumps of the NCCL Inspector and execution traces of Chakra, and
+compares what tacho read of them with what was put in. usage: logs.py make FOLDER | check FOLDER TACHO | chakra FILE RUN"""
+import graphlib, json, os, sqlite3, struct, subprocess, sys, time
+
+from formats import field, varint
+
+START = 1716426848  # 2024-05-23 01:14:08 UTC
+
+
+def stamp(seconds, point=""):
+    text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(int(seconds)))
+    return text + (f"{point}{round(seconds % 1 * 1000):03}" if point else "")
+
+
+# ---- texts: of each the lines, and what has to come out: steps, first and last index, ms of one, tokens, samples, series -------------
+
+
+def megatron():
+    lines = ["setting number of micro-batches to constant 8", f"[before the start of training step] datetime: {stamp(START)} "]
+    for i in range(10, 201, 10):
+        lines.append(f" [{stamp(START + 2.5 * i)}] iteration {i:8d}/  500000 | consumed samples: {256 * i:12d} | elapsed time per iteration "
+                     f"(ms): 2500.0 | throughput per GPU (TFLOP/s/GPU): 321.1 | learning rate: 1.200000E-06 | global batch size:   256 | "
+                     f"lm loss: {12 - 0.01 * i:.6E} | loss scale: 1.0 | grad norm: 23.911 | number of skipped iterations:   0 | "
+                     "number of nan iterations:   0 |")
+        if i == 100:
+            lines.append(" validation loss at iteration 100 | lm loss value: 1.05E+01 | lm loss PPL: 3.6E+04 |")
+    return lines, (191, 10, 200, 2500, None, 256, {"loss": (20, 10, 11.9), "eval loss": (1, 10.5, 10.5),
+                                                   "TFLOP/s per device": (20, 321.1, 321.1), "gradient norm": (20, 23.911, 23.911)})
+
+
+def deepspeed():
+    lines = []
+    for k in range(1, 11):
+        at = stamp(START + 5 * k + 0.5, ",")
+        lines += [f"[{at}] [INFO] [logging.py:96:log_dist] [Rank 0] step={10 * k}, skipped=0, lr=[1e-05, 1e-05], mom=[(0.9, 0.999), (0.9, 0.999)]",
+                  f"[{at}] [INFO] [timer.py:260:stop] epoch=0/micro_step={40 * k}/global_step={10 * k}, RunningAvgSamplesPerSec=51.2, "
+                  "CurrSamplesPerSec=52.0, MemAllocated=10.1GB, MaxMemAllocated=20.0GB"]
+    return lines, (90, 11, 100, 500, None, 26, {"learning rate": (10, 1e-5, 1e-5), "samples per second": (10, 52, 52),
+                                                "logged memory": (10, 20 * 2**30, 20 * 2**30)})
+
+
+def pipeline():
+    return ([f"steps: {10 * k} loss: {7 - 0.1 * k:.4f} iter time (s): 1.250 samples/sec: 104.0" for k in range(1, 11)],
+            (91, 10, 100, 1250, None, 130, {"loss": (10, 6, 6.9)}))
+
+
+def torchtitan():
+    return ([f"[rank0]:[titan] {stamp(START + 4 * k + 0.25, ',')} - root - INFO - \x1b[31mstep: {k:2}  \x1b[32mloss: {8 - 0.1 * k:7.4f}  "
+             "\x1b[38;2;180;60;0mgrad_norm:  1.2345  \x1b[33mmemory: 32.50GiB(40.80%)  \x1b[34mtps: 6,123  \x1b[36mtflops: 351.10  "
+             "\x1b[35mmfu: 35.51%\x1b[0m" for k in range(1, 11)],
+            (9, 2, 10, 4000, None, None, {"tokens per second and device": (10, 6123, 6123), "logged MFU": (10, 35.51, 35.51),
+                                          "logged memory": (10, 32.5 * 2**30, 32.5 * 2**30), "loss": (10, 7, 7.9)}))
+
+
+def nanogpt():
+    return (["step 0: train loss 10.9, val loss 10.95"] + [f"iter {k}: loss {10 - 0.1 * k:.4f}, time 123.45ms, mfu 12.34%" for k in range(30)],
+            (30, 0, 29, 123.45, None, None, {"eval loss": (1, 10.95, 10.95), "loss": (30, 7.1, 10.9)}))
+
+
+def llmc():
+    return ([f"step {k:4d}/19560 | loss {10 - 0.1 * k:.6f} (+nanz)| norm 13.1234 (+nanz)| lr 8.57e-06 | 125.00 ms | 45.2% bf16 MFU | 4194304 tok/s"
+             for k in range(1, 31)], (30, 1, 30, 125, 524288, None, {"tokens per second": (30, 4194304, 4194304), "loss": (30, 7, 9.9)}))
+
+
+def nanotron():
+    return ([f"[INFO|DP=0|PP=0|TP=0|node-1]: iteration: {k} / 1000 | consumed_tokens: {0.5 * k:.4g}M | elapsed_time_per_iteration_ms: 1.25K | "
+             f"tokens_per_sec: 400K | tokens_per_sec_per_gpu: 50K | global_batch_size: 256 | lm_loss: 9.5 | lr: 0.0003 | "
+             "model_tflops_per_gpu: 400 | hardware_tflops_per_gpu: 420 | grad_norm: 1.5" for k in range(1, 11)],
+            (10, 1, 10, 1250, 500000, 256, {"TFLOP/s per device": (10, 400, 400)}))
+
+
+def nemo():
+    return ([f"Training epoch 0, iteration {k}/99 | lr: 1.5e-05 | global_batch_size: 512 | global_step: {k} | reduced_train_loss: {11 - 0.1 * k:.4f} | "
+             f"train_step_timing in s: 6.950 | consumed_samples: {512 * (k + 1)}" for k in range(20)],
+            (20, 0, 19, 6950, None, 512, {"loss": (20, 9.1, 11)}))
+
+
+def lightning():
+    lines = ["\r".join(f"Epoch {e}:  {k}%|\u2588\u258f        | {k}/100 [{k // 60:02d}:{k % 60:02d}<01:48,  1.25it/s, v_num=3, "
+                       f"train_loss={3 - 0.01 * (100 * e + k):.3f}]" for k in range(10, 101, 10)) for e in range(2)]
+    return lines, (191, 10, 200, 800, None, None, {"loss": (20, 1, 2.9)})
+
+
+def hugging_face():
+    lines = []
+    for k in range(1, 51):
+        lines.append(f"  {k}%|\u2588| {k}/1000 [00:{k:02d}<16:30,  1.00s/it]\r")
+        if k % 10 == 0:
+            lines.append(f"{{'loss': {3 - 0.01 * k:.4f}, 'grad_norm': 1.2, 'learning_rate': 4.9e-05, 'epoch': 0.1}}")
+    lines.append("{'train_runtime': 50.0, 'train_samples_per_second': 99.0, 'train_loss': 2.75, 'epoch': 0.5}")
+    return lines, (50, 1, 50, 1000, None, None, {"loss": (5, 2.5, 2.9)})
+
+
+def plain():
+    return ([f"{stamp(START + 0.5 * k, ',')} INFO train.py:33 step {k} loss {3 - .01 * k:.4f}" for k in range(100)],
+            (99, 1, 99, 500, None, None, {"loss": (100, 2.01, 3)}))
+
+
+def json_lines():
+    return ([json.dumps({"step": k, "loss": 3 - .01 * k, "_timestamp": START + 0.5 * k, "tokens_per_second": 1000}) for k in range(50)],
+            (49, 1, 49, 500, 500, None, {"loss": (50, 2.51, 3)}))
+
+
+def restart():
+    """From a checkpoint: steps 6 to 8 are there twice, and the hole between is no step."""
+    at = [(k, 0.5 * k) for k in range(1, 9)] + [(k, 600 + 0.5 * k) for k in range(6, 21)]
+    return ([f"{stamp(START + t, '.')} step {k} | loss 1.5 | lr 0.001" for k, t in at],
+            (21, 2, 20, 500, None, None, {"loss": (23, 1.5, 1.5)}))
+
+
+LOGS = [megatron, deepspeed, pipeline, torchtitan, nanogpt, llmc, nanotron, nemo, lightning, hugging_face, plain, json_lines, restart]
+
+# ---- event files of TensorBoard ----------------------------------------------------------------------------------------------------
+
+
+def checksum(data):
+    """CRC-32C, bit by bit, masked as records of TensorFlow are."""
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    crc ^= 0xffffffff
+    return struct.pack("<I", (crc >> 15 | crc << 17 & 0xffffffff) + 0xa282ead8 & 0xffffffff)
+
+
+def record(data):
+    length = struct.pack("<Q", len(data))
+    return length + checksum(length) + data + checksum(data)
+
+
+def scalar(tag, value):
+    return field(1, field(1, tag) + varint(2 << 3 | 5) + struct.pack("<f", value))
+
+
+def tensor(tag, value):
+    content = field(1, 1) + field(2, b"") + field(4, struct.pack("<f", value))
+    return field(1, field(1, tag) + field(9, field(1, field(1, "scalars"))) + field(8, content))
+
+
+def tfevents():
+    out = record(field(1, float(START)) + field(3, "brain.Event:2"))
+    for k in range(40):
+        step = field(2, k) if k else b""
+        out += record(field(1, START + 0.5 * k) + step + field(5, scalar("train/loss", 4 - 0.0625 * k)))
+        out += record(field(1, START + 0.5 * k + 0.01) + step + field(5, tensor("throughput", 1024.0) + scalar("lr", 0.5)))
+        out += record(field(1, START + 0.5 * k + 0.02) + step + field(5, field(1, field(1, "weights") + field(5, b"no scalar"))))
+    return out
+
+
+# ---- the NCCL Inspector ----------------------------------------------------------------------------------------------------------------
+
+
+def inspector(folder):
+    """Four ranks, 30 all-reduces of 1 MiB; rank 2 comes 300 us late to each. Then the same without times, in the two layouts."""
+    start = 1748030377748202
+    meta = {"inspector_output_format_version": "v4.0", "git_rev": "", "rec_mechanism": "profiler_plugin", "hostname": "node-1"}
+
+    def perf(k, us, at=None):
+        body = {"coll": "AllReduce", "coll_sn": k, "coll_msg_size_bytes": 1 << 20, "coll_exec_time_us": us, "coll_busbw_gbs": 1.5}
+        if at:
+            body["event_trace_ts"] = {"coll_start_ts": at, "kernel_events": [{"channel_id": 0, "kernel_start_ts": at, "kernel_stop_ts": at + us}]}
+        return body
+
+    os.makedirs(f"{folder}/inspector")
+    for rank in range(4):
+        head = {"id": "0x7f8c496ae9f661", "rank": rank, "n_ranks": 4, "nnodes": 1}
+        late = 300 * (rank == 2)
+        rows = [{"header": head, "metadata": {**meta, "pid": 70 + rank, "dump_timestamp_us": start + 10**6},
+                 "coll_perf": perf(k, 1300 - late, start + 2000 * k + late)} for k in range(30)]
+        with open(f"{folder}/inspector/node-1-pid{70 + rank}.log", "w") as f:
+            f.write("".join(json.dumps(row, indent=rank or None) + "\n" for row in rows))
+    head = {"id": "0xabc", "rank": 1, "n_ranks": 2, "nnodes": 1}
+    rows = []
+    for dump in range(3):
+        rows.append({"header": head, "metadata": {**meta, "pid": 9, "dump_timestamp_us": start + 10**6 * dump},
+                     "dump_stats": {"coll_records": 5, "coll_dropped_since_last_dump": 3 * (dump == 1)}})
+        rows += [{"coll_perf": perf(10 * dump + k, 1000)} for k in range(5)]
+        rows += [{"p2p_perf": {"p2p": "Send", "p2p_sn": dump, "p2p_peer": 3, "p2p_msg_size_bytes": 4096, "p2p_exec_time_us": 50}},
+                 {"proxy_trace": {"record_type": "proxy_op"}}]
+    with open(f"{folder}/marker.log", "w") as f:
+        f.write("".join(json.dumps(row) + "\n" for row in rows))
+
+
+# ---- Chakra ----------------------------------------------------------------------------------------------------------------------------
+
+
+def chakra():
+    """Host 100 us, GEMM 300 after it, all-reduce 200 and another GEMM 50 after that; two nodes wait for each other."""
+
+    def message(body):
+        return varint(len(body)) + body
+
+    def value(name, number, content):
+        return field(10, field(1, name) + field(number, content))
+
+    out = message(field(1, "0.0.4"))
+    out += message(field(2, "host op") + field(3, 4) + field(7, 100) + value("is_cpu_op", 27, 1))
+    out += message(field(1, 1) + field(2, "gemm") + field(3, 4) + field(5, 0) + field(7, 300) + value("num_ops", 9, 1000))
+    out += message(field(1, 2) + field(2, "nccl") + field(3, 7) + field(5, varint(1)) + field(7, 200) + value("comm_type", 9, 0) +
+                   value("comm_size", 9, 4096))
+    out += message(field(1, 3) + field(2, "gemm2") + field(3, 4) + field(4, varint(1) + varint(77)) + field(7, 50))
+    out += message(field(1, 4) + field(2, "a") + field(3, 4) + field(5, 5) + field(7, 50))
+    return out + message(field(1, 5) + field(2, "b") + field(3, 4) + field(5, 4) + field(7, 50))
+
+
+def make(folder):
+    os.makedirs(folder)
+    for log in LOGS:
+        with open(f"{folder}/{log.__name__}.log", "w") as f:
+            f.write("\n".join(log()[0]) + "\n")
+    put = {"events.out.tfevents.1.node": tfevents(), "graph.et": chakra(), "cut.tfevents": tfevents()[:2000],
+           "untimed.log": b"".join(b"step %d loss 2.5\n" % k for k in range(30)),
+           "nan.log": b"".join(b"iter %d: loss %s, time 100.00ms\n" % (k, b"nan" if k > 5 else b"2.0") for k in range(10)),
+           "prose.txt": b"Step 1: measure the loss. Step 2: wait 30 s.\n" * 50,
+           "none.tfevents": record(field(1, 1.0) + field(3, "brain.Event:2")),
+           "untimed.json": json.dumps({"workload_graph": [{"Id": 1, "NodeType": 4, "data_deps": []}]}).encode()}
+    for name, data in put.items():
+        with open(f"{folder}/{name}", "wb") as f:
+            f.write(data)
+    inspector(folder)
+
+
+def rows(run, sql):
+    return sqlite3.connect(f"file:{run}?mode=ro", uri=True).execute(sql).fetchall()
+
+
+def same(what, own, theirs):
+    close = own == theirs or (isinstance(theirs, (int, float)) and own is not None and abs(own - theirs) <= 1e-6 * abs(theirs))
+    if not close:
+        sys.exit(f"{what}: {own} is not {theirs}")
+
+
+def check(folder, tacho):
+    for log in LOGS:
+        name, run = log.__name__, f"{folder}/{log.__name__}.tacho"
+        subprocess.run([tacho, "import", f"{folder}/{name}.log", "-o", run], check=True, capture_output=True)
+        own = rows(run, 'SELECT count(*), min("index"), max("index"), avg("end" - start) / 1e6, max(tokens), max(samples) FROM step')[0]
+        for what, found, wanted in zip(("steps", "first", "last", "ms", "tokens", "samples"), own, log()[1]):
+            same(f"{name}: {what}", found, wanted)
+        series = {n: values for n, *values in rows(run, "SELECT t.name, count(*), min(value), max(value) FROM counter c "
+                                                        "JOIN track t ON t.id = c.track GROUP BY t.id")}
+        for what, wanted in log()[1][6].items():
+            for part in range(3):
+                same(f"{name}: {what} [{part}]", series[what][part], wanted[part])
+
+
+def brute_force(path, run):
+    """Sums by lane of a graph in JSON; a node never begins before what it needs has ended."""
+    with open(path) as f:
+        nodes = json.load(f)["workload_graph"]
+    timed = [n for n in nodes if "runtime" in n]
+    host = sum(n["runtime"] for n in timed if n["is_cpu_op"])
+    device = sum(n["runtime"] for n in timed if not n["is_cpu_op"])
+    own = dict(rows(run, "SELECT t.kind, sum(dur) / 1000 FROM slice s JOIN track t ON t.id = s.track GROUP BY t.kind"))
+    same("time on the host", own["thread"], host)
+    same("time on the device", own["stream"], device)
+    same("nodes", rows(run, "SELECT count(*) FROM slice")[0][0], len(timed))
+    longest, node = {}, {n["Id"]: n for n in nodes}
+    for index in graphlib.TopologicalSorter({n["Id"]: n["data_deps"] for n in nodes}).static_order():
+        needs = [longest[need] for need in node[index]["data_deps"]] if index in node else []
+        longest[index] = node.get(index, {}).get("runtime", 0) + max(needs, default=0)
+    same("the longest chain", int(rows(run, "SELECT value FROM run WHERE key = 'source.chakra.longest_chain_ns'")[0][0]),
+         1000 * max(longest.values()))
+
+
+if sys.argv[1] == "make":
+    make(sys.argv[2])
+elif sys.argv[1] == "check":
+    check(sys.argv[2], sys.argv[3])
+else:
+    brute_force(sys.argv[2], sys.argv[3])
