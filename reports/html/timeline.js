@@ -8,6 +8,8 @@
 
   const ROW = 17, GAP = 8, BAND = 20, AXIS = 40, MOST = 620, LETTERS = "CNBMIOH?", FONT = "11px ui-monospace, 'DejaVu Sans Mono', monospace";
   const LEVELS = 40; /* of a track that are shown */
+  /* Names of boxes that are too narrow for them stand upright, in rows that are tall enough for nine letters. */
+  const TALL = 68, UPRIGHT = 9, LETTER = 6.7, STEP_PX = 900, NARROW_LEAST = 4;
   const CLASSES = ["compute", "communication", "pipeline bubble", "copy", "input", "storage", "host", "no declared role"];
   const COLORS = [[42, 167, 130], [109, 179, 227], [216, 149, 184], [240, 228, 66], [230, 159, 0], [238, 138, 74], [169, 216, 245], [196, 200, 206]];
   const el = window.tacho.element, time = window.tacho.time, short = window.tacho.short;
@@ -61,7 +63,8 @@
     return t;
   }
   const unit = data.unit, whole = data.ns / unit, kinds = data.kinds, tracks = data.tracks.map(read);
-  const ranks = data.ranks.length > 1;
+  const bases = kinds.map(function (k) { return k[0].replace(/^.*::/, "").replace(/\.(forward|backward)$/, ""); });
+  const ranks = data.ranks.length > 1, typical = data.steps.find(function (s) { return s[4]; });
 
   /* First place of a row whose end is after `at`. */
   function seek(ends, at, low) {
@@ -75,9 +78,26 @@
     return low;
   }
 
+  /* Is a step, when it fills the screen, full of boxes in this row that are wide enough for an upright name only? */
+  function isNarrow(r) {
+    const to = typical[2] + typical[3], scale = STEP_PX / typical[3];
+    let narrow = 0;
+    for (let i = seek(r.end, typical[2], 0); i < r.start.length && r.start[i] < to; i++) {
+      const px = (r.end[i] - r.start[i]) * scale;
+      if (px >= UPRIGHT && px < 6 * LETTER) narrow++;
+    }
+    return narrow >= NARROW_LEAST;
+  }
+  tracks.forEach(function (t) {
+    t.height = t.rows.reduce(function (top, r) {
+      r.top = top;
+      r.height = typical && isNarrow(r) ? TALL : ROW;
+      return top + r.height;
+    }, 0);
+  });
+
   /* ---- state ---- */
 
-  const typical = data.steps.find(function (s) { return s[4]; });
   const view = { from: 0, to: whole };
   let found = null, matches = [], match = -1, selected = null, flags = [], hits = [], words = null, dirty = false;
   const times = [];
@@ -163,7 +183,7 @@
 
   /* ---- where rows are ---- */
 
-  let places = [], height = 0, width = 0, left = 0, ratio = 1, style = {};
+  let places = [], height = 0, width = 0, left = 0, ratio = 1, style = {}, pictures = {};
   function layout() {
     let y = 0, rank = -1;
     places = [];
@@ -175,7 +195,7 @@
       }
       rank = t.rank;
       places.push({ y: y, track: t });
-      y += t.rows.length * ROW + GAP;
+      y += t.height + GAP;
     });
     width = scroller.clientWidth || 600;
     height = Math.min(MOST, y + AXIS + 4);
@@ -189,6 +209,7 @@
     spacer.style.height = Math.max(0, y + AXIS + 4 - height) + "px";
     const css = getComputedStyle(document.documentElement);
     ["page", "panel", "ink", "soft", "grid", "line", "roof", "link"].forEach(function (name) { style[name] = css.getPropertyValue("--" + name).trim(); });
+    pictures = {};
     tints();
     invalidate();
   }
@@ -231,7 +252,7 @@
     places.forEach(function (p) {
       const y = AXIS + p.y - top;
       if (y > height) return;
-      if (!p.head && y + p.track.rows.length * ROW + GAP > AXIS) drawTrack(g, p.track, y);
+      if (!p.head && y + p.track.height + GAP > AXIS) drawTrack(g, p.track, y);
     });
     names(g, top);
     axis(g);
@@ -249,15 +270,15 @@
     g.stroke();
   }
   function drawTrack(g, t, y) {
-    for (let level = 0; level < t.rows.length; level++) {
-      const top = y + level * ROW;
-      if (top + ROW > AXIS && top < height) drawRow(g, t, t.rows[level], top, level);
-    }
-    drawPath(g, t.path, y + t.rows.length * ROW);
+    t.rows.forEach(function (r, level) {
+      const top = y + r.top;
+      if (top + r.height > AXIS && top < height) drawRow(g, t, r, top, level);
+    });
+    drawPath(g, t.path, y + t.height);
   }
   /* Events of one level. What is narrower than a pixel is one mark for all that begin in it; neighbours of one colour join. */
   function drawRow(g, t, r, y, level) {
-    const pixel = (view.to - view.from) / (width - left), scale = 1 / pixel, from = view.from, count = r.start.length, tall = ROW - 2;
+    const pixel = (view.to - view.from) / (width - left), scale = 1 / pixel, from = view.from, count = r.start.length, tall = r.height - 2;
     let i = seek(r.end, from, 0), run = -1, runEnd = -1, color = "";
     function flush() {
       if (run < 0) return;
@@ -273,7 +294,7 @@
         const x0 = Math.max(left, a), x1 = Math.min(width, b);
         g.fillStyle = fill;
         g.fillRect(x0, y, x1 - x0 - 0.6, tall);
-        if (x1 - x0 >= 30) label(g, t, e, x0, x1, y, dim);
+        label(g, t, e, x0, x1, y, r.height === TALL, dim);
         i++;
         continue;
       }
@@ -287,7 +308,7 @@
       i = b < p1 ? Math.max(i + 1, seek(r.end, from + (p1 - left) * pixel, i)) : i + 1;
     }
     flush();
-    hits.push({ y: y, track: t, row: r, level: level });
+    hits.push({ y: y, height: r.height, track: t, row: r, level: level });
     if (selected && selected.track === t && selected.level === level) {
       const x0 = Math.max(left, x(t.start[selected.event])), x1 = Math.min(width, Math.max(x0 + 2, x(t.end[selected.event])));
       if (x1 > left && x0 < width) {
@@ -297,13 +318,35 @@
       }
     }
   }
-  function label(g, t, e, x0, x1, y, dim) {
-    const room = Math.floor((x1 - x0 - 6) / 6.7), name = LETTERS[t.what[e]] + " " + kinds[t.of[e]][0];
-    if (room < 3) return;
-    const text = name.length > room ? name.slice(0, room - 1) + "\u2026" : name;
+  /* The name in a box: with the letter of its class, or without it and without what the rows above say; cut, or upright, where that
+   * does not fit either. */
+  function label(g, t, e, x0, x1, y, tall, dim) {
+    const px = x1 - x0, room = Math.floor((px - 6) / LETTER), letter = LETTERS[t.what[e]] + " ", name = kinds[t.of[e]][0];
+    if (px < UPRIGHT) return;
+    const plain = bases[t.of[e]], text = [letter + name, letter + plain, plain].find(function (word) { return word.length <= room; });
+    if (!text && tall) {
+      g.drawImage(upright(t.of[e], dim), x0 + (px - 13) / 2, y, 13, TALL - 2);
+      if (words) words.push(cut(plain, TALL - 4));
+    } else if (text || room >= 3) {
+      g.fillStyle = dim ? style.ink : "#000000";
+      g.fillText(text || cut(letter + name, px - 6), x0 + 3, y + ROW / 2 - 0.5);
+      if (words) words.push(text || cut(letter + name, px - 6));
+    }
+  }
+  /* The name of a kind as a picture, from below to above: drawn once, because turned letters are slow to draw. */
+  function upright(kind, dim) {
+    const key = kind + (dim ? "d" : "");
+    if (pictures[key]) return pictures[key];
+    const picture = document.createElement("canvas"), g = picture.getContext("2d");
+    picture.width = Math.round(13 * ratio);
+    picture.height = Math.round((TALL - 2) * ratio);
+    g.setTransform(0, -ratio, ratio, 0, 0, picture.height);
+    g.font = FONT;
+    g.textBaseline = "middle";
     g.fillStyle = dim ? style.ink : "#000000";
-    g.fillText(text, x0 + 3, y + ROW / 2 - 0.5);
-    if (words) words.push(text);
+    g.fillText(cut(bases[kind], TALL - 4), 2, 7);
+    pictures[key] = picture;
+    return picture;
   }
   function drawPath(g, r, y) {
     if (!r.start.length || y < AXIS) return;
@@ -319,7 +362,7 @@
     if (run >= 0) g.fillRect(run, y, runEnd - run, 3);
   }
   function cut(text, px) {
-    const room = Math.floor(px / 6.7);
+    const room = Math.floor(px / LETTER);
     return text.length > room ? text.slice(0, Math.max(1, room - 1)) + "\u2026" : text;
   }
   /* Names of tracks stay at the left. */
@@ -477,7 +520,7 @@
     count.textContent = (match + 1) + " of " + matches.length;
   }
   function pick(px, py) {
-    const hit = hits.find(function (h) { return py >= h.y && py < h.y + ROW; });
+    const hit = hits.find(function (h) { return py >= h.y && py < h.y + h.height; });
     if (!hit || px < left) return null;
     const slack = 2 * (view.to - view.from) / (width - left), i = seek(hit.row.end, at(px) - slack, 0);
     if (i >= hit.row.start.length || hit.row.start[i] > at(px) + slack) return null;

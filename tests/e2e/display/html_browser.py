@@ -4,11 +4,16 @@
 usage: html_browser.py BROWSER PICTURES FILE...     PICTURES: a folder for screenshots, "" for none
 
 Every file is opened at the width of a telephone, of a tablet, of a laptop, of a large screen and in print, light and dark; at the
-laptop's its timeline, flame graph and tables are used. The browser is driven over pipes by the DevTools protocol. Exit status 1 when something is wrong; each problem is one line.
+laptop's its timeline, flame graph and tables are used, axe-core looks at it where it is at hand (a Python package brings it, or TACHO_AXE
+names the script), and it is printed to PDF. The browser is driven over pipes by the DevTools protocol. Exit status 1 when something is
+wrong; each problem is one line.
 """
 import base64
+import glob
+import importlib.util
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -16,6 +21,7 @@ import tempfile
 import time
 
 WAIT = 60  # seconds for one answer
+PAGES_MOST, PDF_MOST = 8, 2000000  # of the printed report
 
 # name, width, height, media, telephone
 VIEWS = [("phone", 390, 844, "", True), ("tablet", 768, 1024, "", True), ("laptop", 1280, 800, "", False), ("wide", 2560, 1440, "", False),
@@ -180,6 +186,23 @@ WITHIN = """
 """
 
 
+# The typical step fills the screen: of the boxes of that name that are wide enough for upright letters, how many say it?
+AT_STEP = """
+(function () {
+  var t = window.tacho.timeline, word = %s, kinds = window.tacho.data.events.kinds, boxes = 0, scale;
+  if (!t.typical) return JSON.stringify(null);
+  t.show(t.typical[2], t.typical[2] + t.typical[3], 1);
+  scale = (document.querySelector("#zoom canvas").clientWidth - t.left()) / (t.view.to - t.view.from);
+  t.tracks.forEach(function (track) {
+    for (var i = 0; track.shown && i < track.start.length; i++)
+      boxes += kinds[track.of[i]][0].indexOf(word) === 0 && track.start[i] >= t.view.from && track.end[i] <= t.view.to &&
+        (track.end[i] - track.start[i]) * scale >= 10;
+  });
+  return JSON.stringify({ boxes: boxes, named: t.texts().filter(function (text) { return text.indexOf(word) >= 0; }).length });
+})()
+"""
+
+
 class Browser:
     """A browser without a window, and one page of it. Messages end in NUL: to it on descriptor 3, from it on 4."""
 
@@ -250,7 +273,7 @@ class Browser:
             self.events.append(event)
 
     def value(self, expression):
-        result = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        result = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise SystemExit("script of the test: " + json.dumps(result["exceptionDetails"])[:600])
         return result["result"]["value"]
@@ -327,6 +350,45 @@ def drive(b, word):
     if not found["texts"]:
         yield "no name is to be read after a search"
     b.value("document.querySelector('#zoom input').value = ''; 1")
+    if word.startswith("matmul"):
+        step = json.loads(b.value(AT_STEP % json.dumps("matmul")))
+        if not step or step["boxes"] < 8 or step["named"] < step["boxes"]:
+            yield "a step fills the screen, and its GEMMs cannot be read: %s" % step
+
+
+def axe_script():
+    """The text of axe-core; None: it is not here."""
+    named = os.environ.get("TACHO_AXE", "")
+    found = [named] if named else []
+    for package in ("axe_core_python", "axe_playwright_python"):
+        spec = importlib.util.find_spec(package)
+        for folder in spec.submodule_search_locations if spec else ():
+            found += glob.glob(os.path.join(folder, "**", "axe.min.js"), recursive=True)
+    return open(found[0], encoding="utf-8").read() if found else None
+
+
+VIOLATIONS = """
+axe.run(document, { rules: { "color-contrast": { enabled: %s } } }).then(function (result) {
+  return JSON.stringify(result.violations.map(function (v) { return v.id + ": " + v.nodes.length + " x " + v.nodes[0].html.slice(0, 120); }));
+})
+"""
+
+
+def accessible(b):
+    """What axe-core says about the page. Contrast, which takes it a minute, is looked at above; with TACHO_AXE_ALL it does so too."""
+    script = axe_script()
+    if script is None:
+        return
+    b.value(script + "; 1")
+    yield from ("axe: " + line for line in json.loads(b.value(VIOLATIONS % ("true" if os.environ.get("TACHO_AXE_ALL") else "false"))))
+
+
+def printed(b):
+    """The report on paper: not too many pages, not too many bytes."""
+    pdf = base64.b64decode(b.ask("Page.printToPDF", printBackground=True)["data"])
+    pages = len(re.findall(rb"/Type\s*/Page\b", pdf))
+    if not 1 <= pages <= PAGES_MOST or len(pdf) > PDF_MOST:
+        yield "printed: %d pages, %d bytes" % (pages, len(pdf))
 
 
 def look(b, path, view, scheme, pictures):
@@ -348,6 +410,8 @@ def look(b, path, view, scheme, pictures):
             out.write(base64.b64decode(shot["data"]))
     pressed = 0
     if name == "laptop" and scheme == "light":
+        problems += accessible(b)
+        problems += printed(b)
         problems += drive(b, WORDS.get(os.path.basename(path), "a"))
     if name != "print":
         pressed = b.value(PRESS)
@@ -366,6 +430,8 @@ def look(b, path, view, scheme, pictures):
 def main():
     program, pictures, files = sys.argv[1], sys.argv[2], sys.argv[3:]
     bad = 0
+    if axe_script() is None:
+        print("note: no axe-core: pip install axe-core-python")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         b = Browser(program, folder)
         for domain in ("Page", "Runtime", "Log", "Network"):
