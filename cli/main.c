@@ -153,7 +153,7 @@ static void survive(int signal_number)
  * would mislead. */
 static bool is_later(const char *name)
 {
-    static const char *const later[] = {"plan", "tune", "watch"};
+    static const char *const later[] = {"tune", "watch"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (!strcmp(name, later[i]))
             return true;

@@ -119,7 +119,7 @@ int cli_ls(int argc, char **argv)
     code = cli_run_list_read(first < argc ? argv + first : only_here, &list);
     if (!code && !list.count && !values.json && !values.csv)
         cli_say("no runs: 'tacho run -- COMMAND' records one");
-    else if (list.count || !code)
+    else if (!code || (list.count && !values.json)) /* a program gets a whole list, or none */
         rc = cli_view_write("ls", &values.view, write_document, &(struct document){&list, &values},
                             stdout);
     if (rc == TACHO_EUSAGE)

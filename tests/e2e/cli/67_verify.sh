@@ -43,6 +43,7 @@ cmp -s "$work/err" by_number || fail "$id is not finding 1: $(cat "$work/err")"
 # ---- measured: three runs a side, kept together
 expect 0 "$TACHO" verify slow.tacho --set --slow=decode=0 --pairs 3 --json
 cp "$work/out" json
+as_schema verify json
 python3 - slow-verify-1 << 'PY' || exit 1
 import json, os, sys
 result = json.load(open("json"))

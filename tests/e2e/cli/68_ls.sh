@@ -49,6 +49,9 @@ PY
 [ $? = 3 ] && grep -q '^tacho: nowhere: ' err && grep -q '^hint: ' err || fail "a folder that is not there: $(cat err)"
 "$TACHO" ls nowhere here > out 2> err
 [ $? = 3 ] && grep -q 'here/new.tacho' out || fail "one folder of two: $(cat err out)"
+# a program gets a whole list or an error, never a part of a list
+"$TACHO" ls nowhere here --json > out 2> err
+[ $? = 3 ] && [ ! -s out ] && grep -q '"exit_code":3,"what":"nowhere: ' err || fail "JSON of one folder of two: $(cat err out)"
 [ "$(sqlite3 here/old.tacho "SELECT count(*) FROM step")" = 5 ] && cmp -s here/old.tacho here/.keep || fail "a file was changed"
 [ -d here/dead.tacho.live ] || fail "an unfinished run was finished"
 exit 0

@@ -1,35 +1,35 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
-# JSON of all commands: documents and messages are as docs/schemas says; --fields and --limit; thirty wrong invocations with --json give one
-# object on stderr, nothing on stdout, and the exit code that it names.
+# JSON of all commands: documents and messages are as docs/schemas says (plans: 71_plan.sh, 'verify': 67_verify.sh, calibrations:
+# 24_calibrate.sh); --fields and --limit; thirty wrong invocations with --json give one object on stderr, nothing on stdout, and the exit
+# code that it names.
 set -u
 # shellcheck source=tests/e2e/kit/cli_common.sh
 . "$(dirname "$0")/../kit/cli_common.sh"
 command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 work_folder json
 export XDG_CACHE_HOME=$PWD/cache OMP_NUM_THREADS=1
-schema() { python3 "$SRC/tests/e2e/cli/schemas.py" "$SRC/docs/schemas" "$@" || fail "not as docs/schemas/$1.json says"; }
 # ---- documents
 "$TACHO" run --no-peak -o run.tacho -- "$TRAIN" mlp --steps 12 --workers 1 > log 2>&1 || fail "$(cat log)"
 "$TACHO" run --no-peak -o bare.tacho -- true > log 2>&1 || fail "$(cat log)"
 python3 "$SRC/tests/e2e/ranks/many_ranks.py" ranks --ranks 4 --slow 2 --kernels 4 || fail "many_ranks.py"
 for run in run.tacho bare.tacho ranks; do
     "$TACHO" report $run --json > report.json || fail "report $run"
-    schema report report.json
+    as_schema report report.json
 done
 "$TACHO" diff run.tacho run.tacho --json > diff.json || fail "diff"
-schema diff diff.json
+as_schema diff diff.json
 "$TACHO" diff --fail-above 3% --json run.tacho run.tacho -- run.tacho run.tacho > diff.json
-schema diff diff.json
+as_schema diff diff.json
 "$TACHO" advise ranks --json > advice.json || fail "advise"
-schema advice advice.json
+as_schema advice advice.json
 "$TACHO" ls --json > ls.json || fail "ls"
-schema ls ls.json
+as_schema ls ls.json
 "$TACHO" doctor --json > doctor.json || [ $? = 4 ] || fail "doctor"
-schema doctor doctor.json
+as_schema doctor doctor.json
 "$TACHO" top run.tacho --json -n 1 > top.json || fail "top"
-schema top top.json
+as_schema top top.json
 
 # ---- parts of them
 python3 - "$TACHO" << 'PY' || fail "--fields and --limit"
@@ -99,6 +99,11 @@ refuse 2 advise --json --what-if op:banana=0 run.tacho
 refuse 4 advise --json bare.tacho
 refuse 2 verify --json run.tacho 99 --yes
 refuse 3 verify --json nothing.tacho 1
+refuse 2 plan --json llama-9-8b
+refuse 2 plan --json llama-3-8b --layout pp=x
+refuse 3 plan --json --check nothing.csv
+refuse 3 ls --json nowhere
+refuse 3 ls --json folder nowhere
 refuse 2 ls --json --limit 0
 refuse 2 ls --json --fields banana
 refuse 2 doctor --json --color=blue
@@ -109,7 +114,7 @@ refuse 2 top --json --batch run.tacho
 refuse 3 top --json nothing.tacho
 refuse 2 calibrate --json --banana
 [ $wrong -ge 30 ] || fail "$wrong invocations"
-schema message message.*.json
+as_schema message message.*.json
 expect 2 "$TACHO" report --fields verdict run.tacho
 # without --json messages stay text, also those of a program that has an option of this name
 expect 3 "$TACHO" report nothing.tacho

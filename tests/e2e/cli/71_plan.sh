@@ -36,6 +36,14 @@ awk '{ gsub(/[^\x00-\x7f]+/, "x") } length > 80 { exit 1 }' "$work/out" || fail 
 expect 0 "$TACHO" plan llama-3-8b --gpus 8 --html -o plan.html
 grep -q '</html>' plan.html || fail "no complete page"
 
+# every kind of plan is as its published schema says: chosen, given, calibrated, compared, too large
+expect 0 "$TACHO" plan llama-3-8b --gpus 64 --compare A100,TPUv5p --tokens 1T --json
+as_schema plan "$work/out"
+expect 0 "$TACHO" plan llama-3-8b --gpus 8 --layout tp=2 --json
+as_schema plan "$work/out"
+sed 's/"step_s"/"step"/' "$work/out" > renamed.json
+python3 "$SRC/tests/e2e/cli/schemas.py" "$SRC/docs/schemas" plan renamed.json > /dev/null && fail "a renamed key is accepted"
+
 # a config.json is the same model as its name
 cat > config.json <<'JSON'
 {"model_type": "llama", "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
@@ -49,6 +57,7 @@ expect 0 "$TACHO" plan config.json --gpus 8 --json
 # what does not fit is refused with exit code 1, and so is what costs too much
 expect 1 "$TACHO" plan llama-3-405b --gpus 8 --json
 [ "$(json memory.fit)" = "does not fit" ] || fail "405 B on eight devices: $(json memory.fit)"
+as_schema plan "$work/out"
 expect 1 "$TACHO" plan llama-3-8b --gpus 8 --budget-hours 1
 expect 0 "$TACHO" plan llama-3-8b --gpus 8 --budget-hours 1e9
 
@@ -56,6 +65,7 @@ expect 0 "$TACHO" plan llama-3-8b --gpus 8 --budget-hours 1e9
 expect 0 "$TACHO" run -o run -- "$TRAIN" gpt2-tiny --steps 12
 expect 0 "$TACHO" plan llama-3-8b --gpus 8 --from run.tacho --run gpus=1,batch=8,seq=4096 --json
 [ "$(json calibration.run)" != None ] || fail "no calibration"
+as_schema plan "$work/out"
 expect 0 "$TACHO" report run.tacho --json
 median=$(json steps.median_ms)
 expect 0 "$TACHO" plan layers=4,width=128,heads=4,vocab=256,gated=0,tied=1 --gpus 1 --batch 8 --seq 128 \
@@ -100,6 +110,7 @@ b,"one, source",Llama-7B,32,4096,32,32,11008,1,32000,0,4096,A100-SXM-80,8,bf16,3
 c,other,Unknown,,,,,,,,,2048,A100-SXM-80,8,bf16,64,2,8,1,1,full,zero3,8.0,2024,
 CSV
 expect 0 "$TACHO" plan --check two.csv --json
+as_schema plan-check "$work/out"
 [ "$(json rows.0.nearest_run)" = b ] || fail "the nearest run of a is b"
 [ "$(json rows.2.step_s)" = None ] || fail "a model without dimensions has no prediction"
 [ "$(json rows.0.source)" = "one, source" ] || fail "quotes"

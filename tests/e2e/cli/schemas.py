@@ -9,14 +9,26 @@ import json
 import sys
 
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None), "number": (int, float), "integer": int}
-KNOWN = {"$schema", "$id", "title", "description", "type", "required", "properties", "additionalProperties", "items", "const", "enum"}
+KNOWN = {"$schema", "$id", "$defs", "title", "description", "type", "required", "properties", "additionalProperties", "items", "const", "enum"}
+REFERENCE = "#/$defs/"  # the only kind of "$ref": to a part of the same schema
+defined = {}
 
 
 def is_type(value, name):
     return isinstance(value, TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
 
 
+def resolved(schema):
+    """What a schema is: itself, or the part of the document that it refers to."""
+    name = schema.get("$ref")
+    if name is None:
+        return schema
+    assert set(schema) == {"$ref"} and name.startswith(REFERENCE), schema
+    return defined[name[len(REFERENCE):]]
+
+
 def check(value, schema, place, wrong):
+    schema = resolved(schema)
     assert set(schema) <= KNOWN, (place, set(schema) - KNOWN)
     names = schema.get("type", list(TYPES))
     if not any(is_type(value, name) for name in ([names] if isinstance(names, str) else names)):
@@ -39,6 +51,7 @@ def check(value, schema, place, wrong):
 def main():
     folder, name = sys.argv[1:3]
     schema, wrong = json.load(open(f"{folder}/{name}.json")), []
+    defined.update(schema.get("$defs", {}))
     for path in sys.argv[3:]:
         text = open(path).read()
         documents = [json.loads(line) for line in text.splitlines()] if name == "message" else [json.loads(text)]

@@ -53,6 +53,7 @@ expect 2 "$TACHO" calibrate --quick --disk /
 grep -q '^hint: --force measures again' "$work/err" || fail "another disk than the one that was measured: $(cat "$work/err")"
 expect 0 "$TACHO" calibrate --show --json
 cmp -s "$work/out" <(cat "$file"; echo) || fail "--json is not what is kept"
+! command -v python3 > /dev/null || as_schema calibration "$work/out"
 
 # a run has each row once, and says where it comes from; without the cache it has the instruction peak alone
 rows() { sqlite3 "$1" "select count(*), count(distinct resource || dtype) from ceiling"; }
@@ -137,6 +138,8 @@ for op in matmul.forward matmul.backward attention.forward layernorm.backward ge
     grep -Eq "^$op .* (memory|compute|cached) [0-9]+ %" "$work/out" || fail "no place for $op: $(grep "^$op" "$work/out")"
 done
 [ "$(kept | wc -l)" = 1 ] || fail "left behind: $(kept)"
+expect 0 "$once" calibrate --quick --ops --json
+! command -v python3 > /dev/null || as_schema calibration "$work/out"
 expect 0 "$TACHO" calibrate --show
 
 # killed while it measures: what measured for it ends too, and what was kept stays

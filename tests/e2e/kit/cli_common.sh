@@ -26,3 +26,5 @@ expect() {
     rc=$?
     [ $rc = "$want" ] || fail "exit code $rc instead of $want: $* ($(head -c 400 "$work/err"))"
 }
+# as_schema NAME FILE...: are these JSON documents as docs/schemas/NAME.json says?
+as_schema() { python3 "$SRC/tests/e2e/cli/schemas.py" "$SRC/docs/schemas" "$@" || fail "not as docs/schemas/$1.json says"; }
