@@ -231,7 +231,7 @@ static void take_keys(struct app *app)
 }
 
 /* Takes the newest model, unless the screen is paused. News that the user waits for need not
- * wait for the line. */
+ * wait for the line; the first model and the first verdict wait for nothing. */
 static void take_model(struct app *app)
 {
     if (app->ui.paused && app->model)
@@ -240,9 +240,10 @@ static void take_model(struct app *app)
     if (!model)
         return;
     const struct tui_model *was = app->model;
-    if (!was || (!was->result && model->result) || was->state != model->state ||
-        strcmp(was->message, model->message) != 0)
-        app->wait_ms = MODEL_MS; /* news that the user waits for */
+    if (!was || (!was->result && model->result))
+        app->wait_ms = 0;
+    else if (was->state != model->state || strcmp(was->message, model->message) != 0)
+        app->wait_ms = MODEL_MS;
     tui_model_free(app->model);
     app->model = model;
     app->dirty = true;

@@ -125,13 +125,16 @@ static bool has_path(const struct an_timeline_step *step)
 }
 
 /* Labels a track with the letter that the row of the critical path uses, its name, and its rank
- * where there are several. Nested tracks follow the track that they belong to. */
+ * where there are several; `slow` is the rank that the others wait for, below 0: none. Nested tracks
+ * follow the track that they belong to. */
 static void label_track(struct tui_cells *cells, struct tui_rect area,
-                        const struct an_timeline_step *step, size_t index, bool selected)
+                        const struct an_timeline_step *step, size_t index, int64_t slow,
+                        bool selected)
 {
     const struct an_timeline_track *track = &step->track[index],
                                    *before = index ? &step->track[index - 1] : NULL;
-    enum tui_style style = selected ? TUI_SELECTED : TUI_NORMAL;
+    bool culprit = slow >= 0 && track->rank == slow;
+    enum tui_style plain = culprit ? TUI_WARN : TUI_NORMAL, style = selected ? TUI_SELECTED : plain;
     bool nested = before && track->depth > 0 && before->process == track->process &&
                   !strcmp(before->name, track->name);
     char text[200];
@@ -140,7 +143,7 @@ static void label_track(struct tui_cells *cells, struct tui_rect area,
     const char *rank = "";
     char number[32];
     if (step->track[0].rank != step->track[step->track_count - 1].rank) {
-        snprintf(number, sizeof number, " r%" PRId64, track->rank);
+        snprintf(number, sizeof number, " r%" PRId64 "%s", track->rank, culprit ? " slow" : "");
         rank = number;
     }
     char letter = index < 26 ? (char)('a' + index) : '+';
@@ -256,11 +259,10 @@ static void draw_legend(struct tui_cells *cells, struct tui_rect area,
         tui_text(cells, area, 0, column, TUI_DIM, "small letter: less than half of the cell");
 }
 
-/* Draws one step: head, scale, the critical path, a row for each track, the spans of the
- * selected track where there is room, and the legend. */
-static void draw_step(struct tui_cells *cells, struct tui_rect area,
-                      const struct an_timeline_step *step, size_t steps,
-                      struct tui_view_state *state)
+/* Draws one step of the result's timeline: head, scale, the critical path, a row for each track,
+ * the spans of the selected track where there is room, and the legend. */
+static void draw_step(struct tui_cells *cells, struct tui_rect area, const struct an_result *result,
+                      const struct an_timeline_step *step, struct tui_view_state *state)
 {
     int label = rep_clamp(area.columns / 4, 0, 20), share = area.columns >= 60 ? 6 : 0;
     struct tui_rect foot = tui_lower(area, area.rows > 6 ? area.rows - 1 : area.rows),
@@ -270,7 +272,7 @@ static void draw_step(struct tui_cells *cells, struct tui_rect area,
     if (window.columns < 1 || area.rows < 1)
         return;
     if (body.rows >= 3) {
-        draw_head(cells, body, step, &window, state, steps);
+        draw_head(cells, body, step, &window, state, result->timeline.step_count);
         draw_scale(cells, tui_right(tui_lower(body, 1), label), &window);
         body = tui_lower(body, 2);
     }
@@ -284,11 +286,13 @@ static void draw_step(struct tui_cells *cells, struct tui_rect area,
     int room = details && tracks > (body.rows + 1) / 2 ? (body.rows + 1) / 2 : body.rows;
     tui_state_clamp(state, tracks, room);
     state->page = room;
+    int64_t slow = an_straggler_rank(&result->ranks);
     int row = 0;
     for (int index = state->top; index < tracks && row < room; index++, row++) {
         const struct an_timeline_track *track = &step->track[index];
         struct tui_rect line = tui_upper(tui_lower(body, row), 1);
-        label_track(cells, tui_left(line, label - 1), step, (size_t)index, index == state->cursor);
+        label_track(cells, tui_left(line, label - 1), step, (size_t)index, slow,
+                    index == state->cursor);
         draw_track(cells, tui_left(tui_right(line, label), window.columns), track, &window,
                    tui_wrap(state->mode, MODES));
         if (share && step->ms > 0)
@@ -314,8 +318,8 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
                    timeline->reason ? timeline->reason : result->steps.reason);
         return;
     }
-    draw_step(cells, area, &timeline->step[tui_wrap(state->span, timeline->step_count)],
-              timeline->step_count, state);
+    draw_step(cells, area, result,
+              &timeline->step[tui_wrap(state->span, timeline->step_count)], state);
 }
 
 const struct tui_view tui_view_timeline = {
