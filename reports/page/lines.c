@@ -19,6 +19,8 @@
 #define MEDIUM        80 /* below, an entry takes several lines */
 #define LABEL         14 /* columns of the label at the left of a line */
 #define TEXT_COLUMNS  1000
+#define GAIN          22 /* columns of the gain of an entry; a longer one is never cut */
+#define HANGING_LEAST 28 /* columns beside a gain: a text with less room goes below it */
 #define NAME_LEAST    20
 #define NAME_MOST     60
 #define NAME_BAR      34 /* beside bars */
@@ -29,6 +31,7 @@
 static void new_line(struct page *page)
 {
     fputc('\n', page->out);
+    page->line++;
     page->column = 0;
     page->blanks = 0;
 }
@@ -208,7 +211,8 @@ static void item(struct page *page, const char *text)
     flow(page, page->indent, clean);
 }
 
-/* Writes "1  ID  gain  text" with the text hanging; a narrow page takes more lines. */
+/* Writes "1  ID  gain  text" with the text hanging. The text goes on a line of its own on a narrow
+ * page, and beside a gain that leaves too little room for it. */
 static void entry(struct page *page, size_t number, const char *id, const char *gain,
                   const char *text)
 {
@@ -222,10 +226,13 @@ static void entry(struct page *page, size_t number, const char *id, const char *
         new_line(page);
         put_cell(page, "", 4, false);
     }
-    put_cell(page, gain, medium ? 0 : 22, false);
-    if (medium && *text)
+    int end = page->column + GAIN;
+    put_cell(page, gain, 0, false);
+    spaces(page, page->column < end ? end - page->column : 2);
+    bool below = medium || page->width - page->column < HANGING_LEAST;
+    if (below && *text)
         new_line(page);
-    page->indent = medium ? 4 : page->column;
+    page->indent = below ? 4 : page->column;
     item(page, text);
     new_line(page);
 }

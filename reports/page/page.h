@@ -43,6 +43,7 @@ struct page {
     int width;
     bool utf8, color;
     int column;           /* where the next item goes */
+    int line;             /* lines that are written; 0 in formats without lines */
     int indent;           /* of lines that continue */
     int blanks;           /* that are written when something follows: no line ends in a blank */
     bool joined;          /* the line has an item already */

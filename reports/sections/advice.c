@@ -54,7 +54,7 @@ static void cell_of(char cell[REP_CELL], const void *row)
     snprintf(cell, REP_CELL, "%.30s", rep_or(what_if->of, ""));
 }
 static const struct rep_column of_edit[] = {{"gain %", 16, cell_gain},
-                                            {"95 %", 18, cell_between},
+                                            {"interval", 18, cell_between},
                                             {"step", 11, cell_step},
                                             {"another run, ms", 17, cell_steps},
                                             {"finding", 16, cell_of}};

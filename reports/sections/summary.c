@@ -13,15 +13,35 @@
 #include "reports/words/escape.h"
 #include "reports/words/phrase.h"
 
-#define FIXES_MOST  3
 #define AGREE_PCT   2.0  /* of a step: by how much stages and classes may differ */
 #define SEEN_PCT    0.05 /* of a step: a stage that takes less is part of the last row */
 #define RUN_PCT     2.0  /* of a run: phases that take less are left out */
 #define WRAP_LOSS   12   /* columns of a line that words may leave empty at its end */
-#define ROWS_LEAST  5    /* of the step time, with the least detail */
-#define VERDICT_MAX 3    /* lines, with the least detail */
 #define NAMES_LOSS  50   /* columns beside the names of checks */
 #define NAMES_LEAST 30
+#define WHOLE       0    /* lines: as many as the text needs */
+#define FIRST_LINES 10   /* what holds the run back, what to do and how sure that is are in them */
+#define FIX_LINES   3    /* a blank line, what the gains are, the first fix */
+#define WIDE        80   /* columns */
+
+/* What each level of detail shows. A screen that is too long becomes shorter in the order of this
+ * list, from its end: what a reader misses least goes first. */
+static const struct detail {
+    size_t fixes;         /* things to change */
+    int first, others;    /* lines of the first action, and of each other one */
+    size_t rows;          /* of the step time; more become one */
+    int verdict, caution; /* lines */
+    int checks;           /* lines of checks that were not made; WHOLE: and how each can be made */
+    bool gaps, notes;     /* blank lines between the parts; remarks */
+} details[REP_DETAIL_MOST + 1] = {
+    {1, 1, 1, 5, 3, 1, 1, false, false},
+    {1, 2, 1, 5, 4, 1, 1, true, false},
+    {2, 2, 1, 5, 4, 1, 1, true, false},
+    {2, 2, 1, REP_STEP_ROWS, WHOLE, 2, 1, true, false},
+    {3, 2, 1, REP_STEP_ROWS, WHOLE, 2, 2, true, false},
+    {3, 2, 1, REP_STEP_ROWS, WHOLE, WHOLE, 2, true, true},
+    {3, WHOLE, WHOLE, REP_STEP_ROWS, WHOLE, WHOLE, WHOLE, true, true},
+};
 
 /* Writes a text in at most `lines` lines, cut with an ellipsis; 0: whole. */
 static void some_lines(struct page *page, int indent, const char *text, int lines)
@@ -33,9 +53,9 @@ static void some_lines(struct page *page, int indent, const char *text, int line
 }
 
 /* A blank line, where there is room. */
-static void gap(struct page *page, int detail)
+static void gap(struct page *page, const struct detail *detail)
 {
-    if (detail)
+    if (detail->gaps)
         page_blank(page);
 }
 
@@ -68,36 +88,33 @@ static void fix(struct page *page, const struct an_finding *finding, size_t numb
     some_lines(page, 4, finding->action, lines);
 }
 
-/* Says what the gains are where there is room for it. */
+/* Says of what the gains are, and how often their intervals hold. */
 static void fixes_head(struct page *page, enum an_listed listing)
 {
     char text[120];
-    snprintf(text, sizeof text, "%s%s", an_listed_text(listing),
-             listing == AN_LISTED_RANKED && page->ops != &page_lines
-                 ? ": throughput, with its interval"
-                 : "");
+    const char *unit = listing == AN_LISTED_RANKED ? ": throughput, 90 % interval" : "";
+    snprintf(text, sizeof text, "%s%s", an_listed_text(listing), unit);
     page_head(page, text);
 }
 
-static void fixes(struct page *page, const struct an_result *result, int detail)
+static void fixes(struct page *page, const struct an_result *result, const struct detail *detail)
 {
-    size_t most = detail < FIXES_MOST ? (size_t)detail + 1 : FIXES_MOST, shown = 0;
+    size_t shown = 0;
     enum an_listed listing = AN_LISTED_COUNT;
-    for (; shown < result->finding_count && shown < most; shown++) {
+    for (; shown < result->finding_count && shown < detail->fixes; shown++) {
         const struct an_finding *finding = &result->findings[shown];
         if (an_finding_listed(finding) != listing)
             fixes_head(page, an_finding_listed(finding));
         listing = an_finding_listed(finding);
-        int lines = shown || detail < 3 ? 1 : 2;
-        fix(page, finding, shown + 1, detail > 3 ? 0 : lines);
+        fix(page, finding, shown + 1, shown ? detail->others : detail->first);
     }
     if (!shown)
         return;
     try_line(page, result, shown);
     char text[200];
-    if (detail > 2 && shown > 1 && result->advice.together.edit)
+    if (detail->notes && shown > 1 && result->advice.together.edit)
         page_text(page, 4, rep_together_text(result, text, sizeof text));
-    if (detail && shown < result->finding_count) {
+    if (detail->gaps && shown < result->finding_count) {
         snprintf(text, sizeof text, "and %zu more: tacho report --full",
                  result->finding_count - shown);
         page_text(page, 4, text);
@@ -218,18 +235,18 @@ static bool stage_rows(const struct an_result *result, struct rows *rows)
     return result->gpu.reason ? thread_rows(result, ms, rows) : device_rows(result, ms, rows);
 }
 
-/* The rows behind the largest ones become one. */
-static void join_rows(struct rows *rows)
+/* The rows after the largest ones become one, so that there are at most `most`. */
+static void join_rows(struct rows *rows, size_t most)
 {
-    if (rows->count <= ROWS_LEAST)
+    if (rows->count <= most)
         return;
     struct rep_share_row rest = {.label = "the rest"};
-    for (size_t i = ROWS_LEAST - 1; i < rows->count; i++) {
+    for (size_t i = most - 1; i < rows->count; i++) {
         rest.ms += rows->row[i].ms;
         rest.pct += rows->row[i].pct;
     }
-    rows->row[ROWS_LEAST - 1] = rest;
-    rows->count = ROWS_LEAST;
+    rows->row[most - 1] = rest;
+    rows->count = most;
 }
 
 _Static_assert(REP_STEP_ROWS > STAGES + AN_CLASS_COUNT, "room for all rows and their sum");
@@ -252,15 +269,15 @@ size_t rep_step_rows(const struct an_result *result, struct rep_share_row row[RE
     return rows.count;
 }
 
-static void step_time(struct page *page, const struct an_result *result, int detail)
+static void step_time(struct page *page, const struct an_result *result,
+                      const struct detail *detail)
 {
     struct rows rows = rows_of(result);
     if (!rows.count)
         return;
-    if (!detail)
-        join_rows(&rows);
+    join_rows(&rows, detail->rows);
     rep_shares_write(page, "Step time", rows.row, rows.count, rows.step_ms);
-    if (detail > 2 && result->steps.note)
+    if (detail->notes && result->steps.note)
         some_lines(page, 1, result->steps.note, 2);
     gap(page, detail);
 }
@@ -286,7 +303,8 @@ static void outside_steps(struct page *page, const struct an_result *result)
 
 /* ---- how efficient, and how sure ------------------------------------------------------------- */
 
-static void efficiency(struct page *page, const struct an_result *result, int detail)
+static void efficiency(struct page *page, const struct an_result *result,
+                       const struct detail *detail)
 {
     const struct an_utilization *used = &result->utilization;
     const struct an_system *system = &result->system;
@@ -310,7 +328,7 @@ static void efficiency(struct page *page, const struct an_result *result, int de
                   result->run.cores.value);
     if (!system->reason && system->rss_peak_bytes.valid)
         page_item(page, "%s", BYTES_TEXT(system->rss_peak_bytes.value));
-    if (detail && steps->outlier_count)
+    if (detail->gaps && steps->outlier_count)
         page_item(page, "%zu slow %s", steps->outlier_count,
                   REP_PLURAL(steps->outlier_count, "step", "steps"));
     page_end(page);
@@ -333,7 +351,8 @@ static const char *checks_alike(const struct an_result *result, size_t i, char *
 }
 
 /* The checks that were not made and how each can be; with less detail the names alone. */
-static void not_checked(struct page *page, const struct an_result *result, int detail)
+static void not_checked(struct page *page, const struct an_result *result,
+                        const struct detail *detail)
 {
     char all[600] = "", alike[400];
     size_t used = 0;
@@ -342,14 +361,14 @@ static void not_checked(struct page *page, const struct an_result *result, int d
     page_label(page, "Not checked");
     for (size_t i = 0; i < result->not_checked_count; i++) {
         const char *names = checks_alike(result, i, alike, sizeof alike);
-        if (names && detail > 3)
+        if (names && detail->checks == WHOLE)
             page_item(page, "%s \xe2\x86\x92 %s", names, result->not_checked[i].to_check);
         else if (names && used < sizeof all)
             used +=
                 (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", names);
     }
-    if (detail <= 3) {
-        int columns = (detail > 1 ? 2 : 1) * page->width - NAMES_LOSS;
+    if (detail->checks != WHOLE) {
+        int columns = detail->checks * page->width - NAMES_LOSS;
         rep_clean(alike, sizeof alike, all, columns > NAMES_LEAST ? columns : NAMES_LEAST,
                   page->utf8);
         page_item(page, "%s \xe2\x86\x92 tacho report --section findings", alike);
@@ -377,15 +396,14 @@ static void quality(struct page *page, const struct an_result *result)
 }
 
 /* What makes the run a bad witness. The verdict of some runs says it already. */
-static void caution(struct page *page, const struct an_result *result, int detail)
+static void caution(struct page *page, const struct an_result *result, const struct detail *detail)
 {
     char text[PAGE_TEXT];
     bool repeats = strstr(result->verdict, "hold this run back") != NULL;
-    if (!result->caution || (detail <= 2 && repeats))
+    if (!result->caution || (!detail->notes && repeats))
         return;
-    rep_clean(text, sizeof text, result->caution,
-              detail > 2 ? PAGE_TEXT : (1 + (detail > 0)) * (page->width - 2 * WRAP_LOSS),
-              page->utf8);
+    int columns = detail->caution * (page->width - 2 * WRAP_LOSS);
+    rep_clean(text, sizeof text, result->caution, columns ? columns : PAGE_TEXT, page->utf8);
     page_line(page, "Caution", "%s", text);
 }
 
@@ -415,15 +433,52 @@ static void more(struct page *page, const struct an_result *result)
     page_end(page);
 }
 
-void rep_section_summary(struct page *page, const struct an_result *result, int detail)
+/* How many lines the verdict may take: what to do stands in the first lines of a screen. */
+static int verdict_lines(const struct page *page, const struct an_result *result,
+                         const struct detail *detail)
 {
-    char verdict[PAGE_TEXT];
+    int room = FIRST_LINES - FIX_LINES - page->line;
+    bool screen = page->ops == &page_lines && page->width >= WIDE && result->finding_count;
+    return screen && (detail->verdict == WHOLE || room < detail->verdict) ? room : detail->verdict;
+}
+
+/* Writes the verdict in at most `lines` lines, of several sentences those that fit. Returns the
+ * rest of the text. */
+static const char *verdict(struct page *page, const char *text, int lines)
+{
+    char part[PAGE_TEXT], shown[PAGE_TEXT];
+    int columns = lines * (page->width - WRAP_LOSS);
+    const char *end = NULL;
+    for (const char *stop = strstr(text, ". "); stop; stop = strstr(stop + 1, ". ")) {
+        snprintf(part, sizeof part, "%.*s", (int)(stop - text), text);
+        if (rep_width(part) < columns)
+            end = stop;
+    }
+    bool some = columns && end && rep_width(text) > columns;
+    snprintf(part, sizeof part, "%.*s", some ? (int)(end - text) + 1 : PAGE_TEXT - 1, text);
+    rep_clean(shown, sizeof shown, part, columns ? columns : PAGE_TEXT, page->utf8);
+    page_title(page, shown);
+    return some ? end + 2 : "";
+}
+
+/* What the verdict says beyond the lines that it has. */
+static void also(struct page *page, const char *rest, const struct detail *detail)
+{
+    char cut[PAGE_TEXT];
+    if (!*rest || !detail->gaps)
+        return;
+    int columns = detail->notes ? PAGE_TEXT : 2 * (page->width - 2 * WRAP_LOSS);
+    rep_clean(cut, sizeof cut, rest, columns, page->utf8);
+    page_line(page, "Also", "%s", cut);
+}
+
+void rep_section_summary(struct page *page, const struct an_result *result, int level)
+{
+    const struct detail *detail = &details[level];
     page->missing = result->trust.missing;
     rep_section_header(page, result);
     page_blank(page);
-    rep_clean(verdict, sizeof verdict, result->verdict,
-              detail ? PAGE_TEXT : VERDICT_MAX * (page->width - WRAP_LOSS), page->utf8);
-    page_title(page, verdict);
+    const char *rest = verdict(page, result->verdict, verdict_lines(page, result, detail));
     page_blank(page);
     page_picture(page, PAGE_TILES, result);
     page_part(page, "fixes");
@@ -434,6 +489,7 @@ void rep_section_summary(struct page *page, const struct an_result *result, int 
     page_part(page, NULL);
     page_picture(page, PAGE_TREND, result);
     slow_rank(page, result);
+    also(page, rest, detail);
     efficiency(page, result, detail);
     caution(page, result, detail);
     not_checked(page, result, detail);

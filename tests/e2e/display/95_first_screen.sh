@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
-# The first screen of a report: as long as the terminal, at most 28 lines of 80 columns for every shared trace, with the verdict and
-# what to do in its first lines; one finding explained; everything through a pager.
+# The first screen of a report: as long as the terminal, at most 28 lines of 80 columns for every shared trace, with the verdict, what
+# to do and how sure that is in its first ten lines, and no gain cut; one finding explained; everything through a pager.
 set -u
 fail() { echo "FAIL: $*"; exit 1; }
 cd "$TMPDIR" || exit 1
@@ -75,6 +75,10 @@ for trace in "$traces"/*.gz; do
     for width in 80 100 200; do
         "$TACHO" report "$trace" --width $width > screen 2> err || fail "$trace: $(cat err)"
         [ "$(wc -l < screen)" -le 28 ] || fail "$trace at $width columns: $(wc -l < screen) lines"
+        head -n 10 screen > ten
+        ! grep -q '^ 1  [A-Z_]' screen || grep -q '^ 1  [A-Z_]' ten || fail "$trace at $width: nothing to do in the first ten lines: $(cat screen)"
+        grep -q 'confidence' ten || grep -Eq '^(NO|STEPS|TOO) ' ten || fail "$trace at $width: how sure is that? $(cat ten)"
+        ! grep -q '^ [1-9]  [A-Z_]*  .*…$' screen || fail "$trace at $width: a gain is cut: $(grep '^ [1-9]  ' screen)"
         head -n 6 screen | grep -Eq '^[A-Z][A-Z -]+(\([A-Z]+\))?[:,]| hold this run back' || fail "$trace at $width: no verdict: $(head -n 8 screen)"
     done
     count=$((count + 1))
