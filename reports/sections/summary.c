@@ -35,6 +35,7 @@ static const struct detail {
     bool gaps, notes;     /* blank lines between the parts; remarks */
 } details[REP_DETAIL_MOST + 1] = {
     {1, 1, 1, 5, 3, 1, 1, false, false},
+    {1, 2, 1, 5, 3, 1, 1, false, false},
     {1, 2, 1, 5, 4, 1, 1, true, false},
     {2, 2, 1, 5, 4, 1, 1, true, false},
     {2, 2, 1, REP_STEP_ROWS, WHOLE, 2, 1, true, false},
