@@ -19,10 +19,10 @@
 #define WRAP_LOSS   12   /* columns of a line that words may leave empty at its end */
 #define NAMES_LOSS  50   /* columns beside the names of checks */
 #define NAMES_LEAST 30
-#define WHOLE       0    /* lines: as many as the text needs */
-#define FIRST_LINES 10   /* what holds the run back, what to do and how sure that is are in them */
-#define FIX_LINES   3    /* a blank line, what the gains are, the first fix */
-#define WIDE        80   /* columns */
+#define WHOLE       0  /* lines: as many as the text needs */
+#define FIRST_LINES 10 /* what holds the run back, what to do and how sure that is are in them */
+#define FIX_LINES   3  /* a blank line, what the gains are, the first fix */
+#define WIDE        80 /* columns */
 
 /* What each level of detail shows. A screen that is too long becomes shorter in the order of this
  * list, from its end: what a reader misses least goes first. */

@@ -125,8 +125,8 @@ static bool has_path(const struct an_timeline_step *step)
 }
 
 /* Labels a track with the letter that the row of the critical path uses, its name, and its rank
- * where there are several; `slow` is the rank that the others wait for, below 0: none. Nested tracks
- * follow the track that they belong to. */
+ * where there are several; `slow` is the rank that the others wait for, below 0: none. Nested
+ * tracks follow the track that they belong to. */
 static void label_track(struct tui_cells *cells, struct tui_rect area,
                         const struct an_timeline_step *step, size_t index, int64_t slow,
                         bool selected)
@@ -134,12 +134,14 @@ static void label_track(struct tui_cells *cells, struct tui_rect area,
     const struct an_timeline_track *track = &step->track[index],
                                    *before = index ? &step->track[index - 1] : NULL;
     bool culprit = slow >= 0 && track->rank == slow;
-    enum tui_style plain = culprit ? TUI_WARN : TUI_NORMAL, style = selected ? TUI_SELECTED : plain;
+    enum tui_style style = culprit ? TUI_WARN : TUI_NORMAL;
     bool nested = before && track->depth > 0 && before->process == track->process &&
                   !strcmp(before->name, track->name);
     char text[200];
-    if (selected)
+    if (selected) {
+        style = TUI_SELECTED;
         tui_fill(cells, area, 0, style);
+    }
     const char *rank = "";
     char number[32];
     if (step->track[0].rank != step->track[step->track_count - 1].rank) {
@@ -318,8 +320,8 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
                    timeline->reason ? timeline->reason : result->steps.reason);
         return;
     }
-    draw_step(cells, area, result,
-              &timeline->step[tui_wrap(state->span, timeline->step_count)], state);
+    draw_step(cells, area, result, &timeline->step[tui_wrap(state->span, timeline->step_count)],
+              state);
 }
 
 const struct tui_view tui_view_timeline = {
