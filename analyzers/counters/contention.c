@@ -451,7 +451,7 @@ static const char *quota_caution(struct an_context *context, const char *wait)
         return NULL;
     return an_arena_format(context->arena,
                            "CPU QUOTA: %s, mostly because the quota of %.3g cores was spent. The "
-                           "lost time is shown below as compute or whatever else ran.",
+                           "lost time counts as compute or whatever else ran.",
                            wait, system->cpu_quota.value);
 }
 
@@ -470,7 +470,7 @@ static const char *caution(struct an_context *context, double cpus)
         return an_arena_format(
             context->arena,
             "SHARED MACHINE: other programs used %.1f of %.0f CPUs while these steps ran%s%s: the "
-            "lost time is shown below as compute or whatever else ran. Use free cores or a "
+            "lost time counts as compute or whatever else ran. Use free cores or a "
             "reserved node, and record again.",
             system->other_cores.value, cpus, wait ? ", and " : "", wait ? wait : "");
     if (!wait)
@@ -479,20 +479,19 @@ static const char *caution(struct an_context *context, double cpus)
         return an_arena_format(
             context->arena,
             "SHORT OF CORES: %s: other programs took them, or the run has more threads than there "
-            "are cores. The lost time is shown below as compute or whatever else ran.",
+            "are cores. The lost time counts as compute or whatever else ran.",
             wait);
     if (an_value_or_0(system->own_wait_pct) >= WAIT_PCT)
         return an_arena_format(context->arena,
                                "TOO FEW CORES: %s, with few other programs running: the run has "
-                               "more threads than cores. The lost time is shown below as compute "
+                               "more threads than cores. The lost time counts as compute "
                                "or whatever else ran. Use fewer threads, ranks or workers.",
                                wait);
-    return an_arena_format(
-        context->arena,
-        "SHORT OF CORES: %s, although the machine had cores free and few other "
-        "programs ran: %s an affinity that the program sets can "
-        "cause it. The lost time is shown below as compute or whatever else ran.",
-        wait, system->cpu_unlimited ? "" : "a CPU quota or");
+    return an_arena_format(context->arena,
+                           "SHORT OF CORES: %s, although the machine had cores free and few other "
+                           "programs ran: %s an affinity that the program sets can "
+                           "cause it. The lost time counts as compute or whatever else ran.",
+                           wait, system->cpu_unlimited ? "" : "a CPU quota or");
 }
 
 static void contention_absent(struct an_context *context, const char *reason)
