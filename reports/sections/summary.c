@@ -92,9 +92,10 @@ static void fix(struct page *page, const struct an_finding *finding, size_t numb
 /* Says of what the gains are, and how often their intervals hold. */
 static void fixes_head(struct page *page, enum an_listed listing)
 {
+    static const char *const units[AN_LISTED_COUNT] = {
+        [AN_LISTED_RANKED] = ": throughput, 90 % interval", [AN_LISTED_MEASURE] = " (throughput)"};
     char text[120];
-    const char *unit = listing == AN_LISTED_RANKED ? ": throughput, 90 % interval" : "";
-    snprintf(text, sizeof text, "%s%s", an_listed_text(listing), unit);
+    snprintf(text, sizeof text, "%s%s", an_listed_text(listing), rep_or(units[listing], ""));
     page_head(page, text);
 }
 
