@@ -27,12 +27,15 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
+from .frameworks import FRAMEWORKS
+
 # module -> (file of this package, its function that is called with the module right after the import), once or more
 PATCHES = {
-    "torch.optim.optimizer": ("optimizers", "patch_optimizer"),
+    "torch.optim.optimizer": ("optimizers", "patch_optimizer", "rules", "patch_scripts"),
     "torch.optim.lr_scheduler": ("optimizers", "patch_schedulers"),
     "torch.nn.utils.clip_grad": ("optimizers", "patch_clipping"),
     "torch.amp.grad_scaler": ("optimizers", "patch_scaler"),
+    "torch._tensor": ("values", "patch_tensor"),
     "torch.nn.functional": ("functions", "patch_losses"),
     "torch.nn.modules.module": ("modules", "patch_module"),
     "torch.compiler": ("modules", "patch_compiler"),
@@ -51,6 +54,7 @@ PATCHES = {
     "jax": ("jitted", "patch_jax"),
     "jax._src.array": ("jitted", "patch_array"),
     "jax._src.dispatch": ("jitted", "patch_dispatch"),
+    **{module: ("rules", "patch_framework") for module in FRAMEWORKS},
 }
 
 _folder = []  # of the library

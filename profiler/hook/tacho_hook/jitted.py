@@ -13,15 +13,15 @@ wait        block_until_ready, and values that Python asks for (float(loss), num
 """
 
 import functools
-import os
 import sys
 import threading
 import weakref
 
-from .library import ROLE_COMPILE, ROLE_HOST, lib, name_of
+from .library import ROLE_COMPILE, ROLE_HOST, lib, line_of_program, name_of
 from .steps import steps
 
 LEAVES = 64  # of the arguments and results that are compared to find the update
+LIBRARIES = ("jax", "jaxlib", "numpy", "tacho_hook")  # whose lines are not named
 CALLS = 16  # of a function in which that is tried
 
 
@@ -50,17 +50,6 @@ def push_work(handle):
         lib.push(handle)
     else:
         lib.push_work(handle, 0)
-
-
-def line_of_program():
-    """ "train.py:31": the innermost line outside of JAX and NumPy."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name.split(".")[0] not in ("jax", "jaxlib", "numpy", "tacho_hook"):
-            return "%s:%d" % (os.path.basename(frame.f_code.co_filename), frame.f_lineno)
-        frame = frame.f_back
-    return "?"
 
 
 def shape_of(leaf):
@@ -235,7 +224,7 @@ def wait_around(owner, attribute, text, is_copy=False):
         if local.inside or local.compiling:
             return inner(*arguments, **keywords)
         local.inside = 1
-        handle = name_of("%s %s" % (text, line_of_program()))
+        handle = name_of("%s %s" % (text, line_of_program(LIBRARIES)))
         if is_copy:
             lib.push_role(handle, ROLE_HOST)
         else:
