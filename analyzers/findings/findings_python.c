@@ -89,7 +89,7 @@ static void add_range(void *ctx, size_t slice, int64_t own)
     const struct an_trace *trace = sums->context->trace;
     uint32_t name = trace->slice.name[slice];
     if (!is_collection(sums, slice)) {
-        if (name != AN_NONE)
+        if (name != AN_NONE && !an_finding_is_wait(sums->context, slice)) /* has a finding itself */
             sums->by_name[name] += own;
         return;
     }

@@ -35,6 +35,7 @@ static const struct subject {
     {"HOST_BOUND", AN_CLASS_HOST, NULL, NULL},
     {"PYTHON_HOST", AN_CLASS_HOST, NULL, NULL},
     {"SYNC_STALL", AN_CLASS_HOST, "Synchronize", "item"},
+    {"SYNC_ITEM", AN_CLASS_HOST, "Synchronize", "item"},
     {"PIPELINE_IMBALANCE", AN_CLASS_BUBBLE, NULL, NULL},
     {"STRAGGLER", OF_RANKS, NULL, NULL},
     {"SLOW_STAGE", OF_RANKS, NULL, NULL},
