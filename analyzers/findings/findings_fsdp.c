@@ -12,6 +12,9 @@
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 
+/* How FSDP2 itself names a gather and what it copies for it. */
+#define GATHER "FSDP::all_gather"
+
 enum where { FORWARD, BACKWARD, WHERE_COUNT };
 
 /* The gathers of a step, or of all detailed steps, of one rank. */
@@ -28,6 +31,12 @@ static bool is_gather(const struct an_trace *trace, size_t i)
            !strcmp(detail->collective, "all_gather");
 }
 
+static bool is_named(const struct an_trace *trace, size_t i)
+{
+    return trace->slice.dur[i] != AN_OPEN &&
+           !strncmp(an_trace_name(trace, trace->slice.name[i]), GATHER, strlen(GATHER));
+}
+
 static bool in_backward(const struct an_trace *trace, size_t i)
 {
     uint32_t around = trace->slice.parent[i];
@@ -40,18 +49,27 @@ static bool in_backward(const struct an_trace *trace, size_t i)
     return false;
 }
 
+/* Adds up the gathers of a step: the collectives, and the ranges around them in which FSDP2 also
+ * packs and unpacks what they carry. */
 static struct gathers of_step(const struct an_context *context, const struct an_step *step)
 {
     const struct an_trace *trace = context->trace;
     const struct an_track *track = &trace->track[context->lane[step->lane].track];
     struct gathers sum = {.count = {0}};
+    int64_t until = INT64_MIN;
     for (size_t i = an_slice_seek(trace, track, step->start);
          i < an_track_end(track) && trace->slice.start[i] < step->end; i++) {
-        if (!is_gather(trace, i) || an_slice_in_phase(trace, i))
+        bool gathers = is_gather(trace, i), names = is_named(trace, i);
+        if ((!gathers && !names) || an_slice_in_phase(trace, i))
             continue;
         enum where where = in_backward(trace, i) ? BACKWARD : FORWARD;
+        if (trace->slice.start[i] >= until) {
+            sum.ns[where] = an_time_add(sum.ns[where], trace->slice.dur[i]);
+            until = an_slice_end(trace, i);
+        }
+        if (!gathers)
+            continue;
         int64_t bytes = trace->detail[trace->slice.detail[i]].bytes;
-        sum.ns[where] = an_time_add(sum.ns[where], trace->slice.dur[i]);
         sum.bytes[where] += bytes > 0 ? (double)bytes : 0;
         sum.largest = (double)bytes > sum.largest ? (double)bytes : sum.largest;
         sum.count[where]++;

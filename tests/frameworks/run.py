@@ -139,6 +139,8 @@ def test_trainer_of_transformers():
     run = Run("programs.py", "trainer", "FOLDER", needs=("transformers", "accelerate"))
     assert run.report["steps"]["count"] in (20, 21), run.report["steps"]["count"]
     assert "checkpoint" in [phase["name"] for phase in run.report["phases"]], run.report["phases"]
+    assert run.report["run"]["around"].startswith("HF Trainer "), run.report["run"]
+    assert len(run.ranges("callbacks on_step_end")) == 20 and run.ranges("Trainer._save_checkpoint")
     assert run.report["utilization"]["mfu"], run.report["utilization"]
 
 
@@ -279,6 +281,87 @@ def test_lines_of_loader_workers():
     run = Run("programs.py", "transforms", options=("--stacks",))
     workers = [line for line in run.report["python"]["worker_lines"] if line["program"]]
     assert workers and workers[0]["function"].endswith("slow_crop"), workers[:3]
+
+
+def test_values_read_from_a_device():
+    """Each by its line and as long as the program measured it; a program of the CPU has none, and PyTorch's own methods."""
+    run = Run("programs.py", "values", "late")
+    names = [row[0] for row in run.file.execute("SELECT DISTINCT text FROM string WHERE text LIKE '% programs.py:%'")]
+    for what in ("item", "cpu", "float"):
+        mine = [name for name in names if name.startswith(what + " programs.py:")]
+        assert len(mine) == 1, names
+        run.same(mine[0], what, 0.15, 0.3)
+    advice = finding(run.report, "SYNC_ITEM")
+    assert advice and "programs.py:" in advice["claim"] and advice["gain_pct"]["high"] > 0, run.report["findings"]
+    assert not any("programs.py:" in f["claim"] for f in run.report["findings"] if f["id"] == "PYTHON_HOST"), run.report["findings"]
+    share = 100 * sum(sum(run.truth[what][1:]) for what in ("item", "cpu", "float")) / sum(run.ranges("step")[1:])
+    said = float(re.search(r"([\d.]+) % of the step", advice["claim"]).group(1))
+    assert abs(said - share) <= 0.1 * share + 1, (said, share)
+    host = Run("programs.py", "values", "cpu")
+    assert finding(host.report, "SYNC_ITEM") is None and host.truth["own"] is True and run.truth["own"] is False
+    assert not [name for name, in host.file.execute("SELECT text FROM string WHERE text LIKE 'item programs.py:%'")]
+
+
+def test_parameters_are_gathered_again():
+    """What is said of gathers in backward is of the size that keeping the parameters brings, in steps that take turns: beside other
+    programs one rank more often waits for the other one."""
+    run = Run("programs.py", "sharded", "give back", ranks=2)
+    advice = finding(run.report, "FSDP_RESHARD")
+    assert advice and "reshard_after_forward=False" in advice["action"], run.report["findings"]
+    assert run.report["run"]["around"].startswith("FSDP2"), run.report["run"]["around"]
+    said = json.dumps([[f["id"], f["action"]] for f in run.report["findings"]])
+    assert "bucket" not in said and "DDP" not in said, said
+    launch = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", os.path.join(HERE, "programs.py"), "sharded", "both"]
+    done = subprocess.run(launch, capture_output=True, text=True, timeout=LIMIT)
+    truth = json.loads(done.stdout.strip().splitlines()[-1])
+    gain = statistics.median(100 * (before / after - 1) for before, after in zip(truth["give back"][2:], truth["keep"][2:]))
+    assert advice["gain_pct"]["high"] >= 0.5 * gain, (advice["gain_pct"], gain)
+    keep = Run("programs.py", "sharded", "keep", ranks=2)
+    assert finding(keep.report, "FSDP_RESHARD") is None, keep.report["findings"]
+    assert keep.ranges("all_gather_single"), "forward gathers all the same"
+
+
+def test_buckets_of_gradients():
+    """One bucket for nearly all gradients is named, with PyTorch's own timers; buckets of 4 MiB are not."""
+    run = Run("programs.py", "buckets", "1000", ranks=2)
+    counters = dict(run.file.execute("SELECT t.name, max(c.value) FROM counter c JOIN track t ON t.id = c.track GROUP BY t.name"))
+    assert counters["ddp.buckets"] == len(run.truth["sizes"]) and counters["ddp.gradient_bytes"] == sum(run.truth["sizes"]), counters
+    query = "SELECT c.value FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'ddp.communication_ms'"
+    times = [row[0] for row in run.file.execute(query)]
+    assert min(abs(ms - run.truth["communication_ms"]) for ms in times) < 1e-3 and len(times) >= 8, (times, run.truth)
+    share = 100 * sum(run.ranges("gradients reduced")) / sum(run.ranges("step"))
+    advice = finding(run.report, "DDP_BUCKETS")
+    waits = [f["id"] for f in run.report["findings"]]
+    assert advice or share < 4 or {"STRAGGLER", "SLOW_STAGE", "EXPOSED_COMM", "OTHER_PROGRAMS"} & set(waits), (share, run.report["findings"])
+    assert not advice or "bucket_cap_mb=" in advice["action"], advice
+    assert finding(Run("programs.py", "buckets", "4", ranks=2).report, "DDP_BUCKETS") is None
+
+
+def test_frameworks_are_named():
+    """By what the program calls of them, with whole evaluations, checkpoints and callbacks."""
+    run = Run("programs.py", "accelerated", "FOLDER", needs=("accelerate",))
+    assert run.report["run"]["around"].startswith("accelerate "), run.report["run"]
+    run.same("Accelerator.save_state", "save", 0.15, 0.5)
+    run = Run("programs.py", "evaluates", "FOLDER", needs=("pytorch_lightning",))
+    assert run.report["run"]["around"].startswith("Lightning "), run.report["run"]
+    phases = {phase["name"]: phase for phase in run.report["phases"]}
+    want = sum(run.truth["validation"])
+    assert want <= phases["evaluation"]["wall_ms"] <= 1.5 * want + 100, (want, phases)
+    calls = run.ranges("callbacks on_train_batch_end")
+    assert len(calls) == 40 and sum(calls) >= sum(run.truth["callback"]), (len(calls), sum(calls))
+    run = Run("programs.py", "script")
+    assert run.report["run"]["around"] == "nanoGPT-style script", run.report["run"]
+    phases = {phase["name"]: phase for phase in run.report["phases"]}
+    want = sum(run.truth["estimate_loss"])
+    assert abs(phases["evaluation"]["wall_ms"] - want) <= 0.15 * want + 2, (want, phases)
+    got = run.ranges("get_batch")
+    assert abs(statistics.median(got) - statistics.median(run.truth["get_batch"])) <= 0.2, "get_batch"
+
+
+def test_operators_without_flops_are_listed():
+    run = Run("flops.py", "bert")
+    names = run.report["utilization"]["uncounted_operators"]
+    assert "aten::native_layer_norm" in names and "aten::addmm" not in names and "aten::view" not in names, names
 
 
 def test_the_module_tacho_is_installed_from_the_tree():

@@ -180,8 +180,10 @@ COLLECTIVES = {
     "all_reduce": (1, "tensor", False),
     "all_gather": (2, "tensor", True),
     "all_gather_into_tensor": (2, "output_tensor", False),
+    "all_gather_single": (2, "output_tensor", False),  # since PyTorch 2.15 the three calls that end so do the work
     "reduce_scatter": (3, "output", True),
     "reduce_scatter_tensor": (3, "input", False),
+    "reduce_scatter_single": (3, "input", False),
     "broadcast": (4, "tensor", False),
     "reduce": (5, "tensor", False),
     "all_to_all_single": (6, "input", False),
@@ -190,6 +192,7 @@ COLLECTIVES = {
     "recv": (8, "tensor", False),
     "barrier": (9, None, False),
     "gather": (10, "tensor", True),
+    "gather_single": (10, "tensor", True),
     "scatter": (11, "tensor", True),
 }
 
