@@ -5,6 +5,7 @@ usage: programs.py NAME [FOLDER]
 """
 
 import contextlib
+import importlib
 import json
 import os
 import sys
@@ -379,6 +380,48 @@ def values(device):
         with timed("float"):
             assert float(held) == value and back.item() == value == loss.item()
     truth["own"] = torch.Tensor.item is torch._C.TensorBase.item
+
+
+class Counted(torch.Tensor):
+    """A class of tensors that sees each call of a function on it."""
+
+    seen = []
+
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), keywords=None):
+        cls.seen.append(getattr(function, "__name__", str(function)))
+        return super().__torch_function__(function, types, arguments, keywords or {})
+
+
+def unchanged(_):
+    """What PyTorch does with the methods that are recorded: compiled, scripted, traced, exported, on classes of the program."""
+    substitute_device()
+    net = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for _ in range(3):
+        net(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    truth["replaced"] = torch.Tensor.item is not torch._C.TensorBase.item
+    dynamo = importlib.import_module("torch._dynamo")
+
+    @torch.compile(backend="eager")
+    def compiled(x):
+        y = x * 2
+        if y.sum() > 0:
+            y = y + 1
+        return y * y.sum().item() + float(y.mean())
+
+    said = [str(compiled(torch.ones(3))), str(compiled(-torch.ones(3)))]
+    counters = dynamo.utils.counters
+    said += [str({key[:60]: value for key, value in counters["graph_break"].items()}), str(counters["stats"]["unique_graphs"])]
+    said.append(str(torch.jit.trace(lambda x: x * x.sum().cpu(), torch.ones(2))(torch.ones(3))))
+    own = torch.ones(2).as_subclass(Counted)
+    said.append(str([own.sum().item(), "%s" % own, bool(own.sum()), own.to("cpu").cpu().numpy().tolist(), own.tolist()]))
+    said.append(str(Counted.seen))
+    said.append(str(torch.func.vmap(lambda x: x.to("cpu") * 2)(torch.ones(2, 2))))
+    said.append(str(len(list(torch.export.export(net, (torch.ones(2, 4),)).graph.nodes))))
+    said.append(str([range(torch.tensor(3))[-1], [1, 2, 3][torch.tensor(1)], f"{torch.tensor(2.0):.1f}"]))
+    truth["said"] = said
 
 
 def sharded(how):

@@ -302,6 +302,15 @@ def test_values_read_from_a_device():
     assert not [name for name, in host.file.execute("SELECT text FROM string WHERE text LIKE 'item programs.py:%'")]
 
 
+def test_programs_keep_what_they_do_with_values():
+    """Compiled, scripted and traced code and classes of the program see no recorded method: the same graphs, the same calls."""
+    run = Run("programs.py", "unchanged")
+    plain = subprocess.run([PYTHON, os.path.join(HERE, "programs.py"), "unchanged"], capture_output=True, text=True, timeout=LIMIT)
+    truth = json.loads(plain.stdout.strip().splitlines()[-1])
+    assert run.truth["replaced"] and not truth["replaced"], (run.truth["replaced"], truth["replaced"])
+    assert run.truth["said"] == truth["said"], [pair for pair in zip(run.truth["said"], truth["said"]) if pair[0] != pair[1]]
+
+
 def test_parameters_are_gathered_again():
     """What is said of gathers in backward is of the size that keeping the parameters brings, in steps that take turns: beside other
     programs one rank more often waits for the other one."""

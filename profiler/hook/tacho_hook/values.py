@@ -3,7 +3,8 @@
 
 The methods of torch.Tensor are replaced when the first step finds an accelerator in use: a program of the CPU keeps PyTorch's own.
 A range is named after what was called and the innermost line outside of PyTorch ("item train.py:31"). A tensor on the CPU, or of
-another class than PyTorch's two, is passed on: its value needs no wait that is known here.
+another class than PyTorch's two, is passed on: its value needs no wait that is known here. While something is compiled, and while
+Dynamo is imported, PyTorch has its own methods (phases.py, BEFORE).
 """
 
 import functools
@@ -61,12 +62,43 @@ def recorded(inner, text, kinds, matters):
     return outer
 
 
+replaced = []  # (class, method, PyTorch's own or None where it is that of a base class, the recorded one)
+
+
+def take_out(module=None):
+    """PyTorch has its own methods: Dynamo would look into what it finds in their place, and break graphs there."""
+    for kind, method, own, _ in replaced:
+        if own is None:
+            delattr(kind, method)
+        else:
+            setattr(kind, method, own)
+
+
+def put_back(module=None):
+    for kind, method, _, outer in replaced:
+        setattr(kind, method, outer)
+    leave_alone()
+
+
+def leave_alone(done=set()):
+    """Dynamo does not compile what these functions do when a compiled function of the program calls them between two graphs."""
+    homes = (sys.modules.get(name) for name in ("torch._dynamo.eval_frame", "torch._C._dynamo.eval_frame"))
+    skip = next((home.skip_code for home in homes if hasattr(home, "skip_code")), None)
+    for function in [outer for *_, outer in replaced] + [line_of_program, name_of, copies_to_host] if skip is not None else ():
+        if function.__code__ not in done:
+            done.add(function.__code__)
+            skip(function.__code__)
+
+
 def patch_tensor(module):
     def install():
-        kinds = {module.Tensor, getattr(sys.modules["torch"].nn, "Parameter", module.Tensor)}
+        kind = module.Tensor
+        kinds = {kind, getattr(sys.modules["torch"].nn, "Parameter", kind)}
         for method, text in METHODS.items():
-            inner = getattr(module.Tensor, method, None)
+            inner = getattr(kind, method, None)
             if inner is not None:
-                setattr(module.Tensor, method, recorded(inner, text, kinds, copies_to_host if method == "to" else None))
+                outer = recorded(inner, text, kinds, copies_to_host if method == "to" else None)
+                replaced.append((kind, method, vars(kind).get(method), outer))
+        put_back()
 
     steps.accelerated.append(install)
