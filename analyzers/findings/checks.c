@@ -331,6 +331,15 @@ static bool of_replicas(const struct an_context *context)
            !an_command_sharded(context->trace);
 }
 
+/* Programs of PyTorch on the CPU of which the hook counted the operators. */
+static bool of_calls(const struct an_context *context)
+{
+    bool counted = false;
+    for (size_t k = 0; k < context->trace->track_count; k++)
+        counted = counted || !strcmp(context->trace->track[k].name, "host.operators_forward");
+    return counted && on_cores(context);
+}
+
 static bool of_shards(const struct an_context *context)
 {
     return on_cores(context) && context->result->run.ranks > 1 &&
@@ -369,6 +378,7 @@ static const struct {
      {"DDP_UNUSED_PARAMETERS", "DDP_BUFFERS", "DDP_BUCKETS"}},
     {"parameters that are gathered", of_shards, NEEDS(BUDGET), {"FSDP_RESHARD", "FSDP_PREFETCH"}},
     {"time of the host", on_cores, NEEDS(BUDGET), {"HOST_BOUND", "PYTHON_HOST", "GARBAGE", "SYNC_ITEM"}},
+    {"batch size and calls of operators", of_calls, NEEDS(BUDGET), {"SMALL_BATCH_HOST"}},
     {"growth of memory", of_memory, NEEDS(HELD), {"LEAK"}},
     {"threads and cores", of_teams, NEEDS(SYSTEM), {"THREADS", "IDLE_CORES"}},
     {"slow ranks", of_ranks, NEEDS(RANKS), {"STRAGGLER", "UNEVEN_DATA", "SLOW_STAGE"}},

@@ -210,6 +210,7 @@ static const struct {
                 {"LOW_EFFICIENCY_GEMM", AN_CLASS_COMPUTE},
                 {"SMALL_KERNELS", AN_CLASS_COMPUTE},
                 {"SMALL_BATCH", AN_CLASS_COMPUTE},
+                {"SMALL_BATCH_HOST", AN_CLASS_COMPUTE},
                 {"RECOMPUTE", AN_CLASS_COMPUTE},
                 {"LOW_INTENSITY", AN_CLASS_COMPUTE}};
 #define EXPLAINS (sizeof explains / sizeof *explains)

@@ -30,6 +30,7 @@ static const struct subject {
     {"FUSION", AN_CLASS_COMPUTE, "elementwise", "layer_norm"},
     {"IDLE_CORES", AN_CLASS_COMPUTE, NULL, NULL},
     {"SMALL_BATCH", AN_CLASS_COMPUTE, NULL, NULL},
+    {"SMALL_BATCH_HOST", AN_CLASS_COMPUTE, NULL, NULL},
     {"SMALL_KERNELS", AN_CLASS_COMPUTE, NULL, NULL},
     {"LAUNCH_BOUND", AN_CLASS_HOST, "Launch", "Graph"},
     {"HOST_BOUND", AN_CLASS_HOST, NULL, NULL},

@@ -382,6 +382,20 @@ def values(device):
     truth["own"] = torch.Tensor.item is torch._C.TensorBase.item
 
 
+def small(rows):
+    """Many small layers: with few rows PyTorch is busy with calling operators."""
+    layers = [layer for _ in range(24) for layer in (nn.Linear(32, 32), nn.ReLU())]
+    net = nn.Sequential(nn.Linear(64, 32), *layers, nn.Linear(32, 10))
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for _ in range(100):
+        begin = time.thread_time()
+        x, y = batch(int(rows))
+        functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        truth.setdefault("cpu", []).append(1e3 * (time.thread_time() - begin))
+
+
 class Counted(torch.Tensor):
     """A class of tensors that sees each call of a function on it."""
 

@@ -302,6 +302,19 @@ def test_values_read_from_a_device():
     assert not [name for name, in host.file.execute("SELECT text FROM string WHERE text LIKE 'item programs.py:%'")]
 
 
+def test_a_small_batch_pays_for_calls():
+    """What is said of calls of operators is a part of the CPU time of a step with few rows. With many rows it is a small one."""
+    run = Run("programs.py", "small", "4")
+    advice = finding(run.report, "SMALL_BATCH_HOST")
+    assert advice or finding(run.report, "OTHER_PROGRAMS"), run.report["findings"]  # steps that wait for a core are longer
+    assert not advice or "larger batch" in advice["action"], advice
+    counters = dict(run.file.execute("SELECT t.name, max(c.value) FROM counter c JOIN track t ON t.id = c.track GROUP BY t.name"))
+    assert counters["host.operators_forward"] >= 50 and counters["host.operators_backward"] >= 100, counters
+    calls = sum(counters["host.operators_" + kind] * counters["host.operator_%s_us" % kind] for kind in ("forward", "backward")) / 1e3
+    assert 0.2 * statistics.median(run.truth["cpu"]) <= calls <= statistics.median(run.truth["cpu"]), (calls, sorted(run.truth["cpu"])[::20])
+    assert finding(Run("programs.py", "small", "4096").report, "SMALL_BATCH_HOST") is None
+
+
 def test_programs_keep_what_they_do_with_values():
     """Compiled, scripted and traced code and classes of the program see no recorded method: the same graphs, the same calls."""
     run = Run("programs.py", "unchanged")

@@ -9,7 +9,7 @@ import weakref
 import zlib
 
 from .flops import counts
-from .library import PASS_BACKWARD, ROLE_COMM_WAIT, ROLE_HOST, lib, name_of
+from .library import PASS_BACKWARD, ROLE_COMM_WAIT, ROLE_HOST, lib, name_of, sample
 from .steps import steps
 
 UNKNOWN = 2**64 - 1  # bytes
@@ -106,14 +106,8 @@ class _Timers:
 
     def __init__(self):
         self.replica = self.iteration = None
-        self.counters = {}
 
-    def put(self, name, value):
-        if name not in self.counters:
-            self.counters[name] = lib.counter(b"ddp." + name.encode())
-        lib.sample(self.counters[name], float(value))
-
-    def sample(self, replica):
+    def look(self, replica):
         """After a forward pass, which has read the timers of the backward pass before it."""
         if self.replica is None:
             self.replica = weakref.ref(replica)
@@ -124,9 +118,9 @@ class _Timers:
                 return
             self.iteration = data.get("iteration")
             for name, time in self.TIMES.items():
-                self.put(name, data.get(time, 0) / 1e6)
+                sample("ddp." + name, data.get(time, 0) / 1e6)
             for name, value in (("buckets", len(sizes)), ("largest_bytes", max(sizes)), ("gradient_bytes", sum(sizes))):
-                self.put(name, value)
+                sample("ddp." + name, value)
         except Exception:  # another version of PyTorch
             self.replica = lambda: None
 
@@ -145,7 +139,7 @@ def patch_replica(module):
             _GradientWait.replica = weakref.ref(self)
         result = inner(self, *arguments, **keywords)
         if not steps.accelerator and (steps.index <= TIMED or steps.index % TIMED_AGAIN < 2):
-            timers.sample(self)
+            timers.look(self)
         return result
 
     kind.forward = forward

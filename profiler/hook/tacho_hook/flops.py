@@ -18,7 +18,7 @@ import sys
 import threading
 import weakref
 
-from .library import PASS_BACKWARD, PASS_FORWARD, lib, name_of
+from .library import PASS_BACKWARD, PASS_FORWARD, lib, name_of, sample
 from .steps import steps
 
 LIMIT = 32
@@ -130,6 +130,7 @@ class Counts:
         self.open = None  # the mode, while it counts
         self.thread = None  # the one that it counts on
         self.sums = None
+        self.operators = 0  # of the pass that is counted
         self.others = set()  # operators without a formula that ran in a pass that was counted
         self.listed = set()  # their names that are recorded
 
@@ -140,12 +141,13 @@ class Counts:
         if mode is None:
             self.off = True
             return
-        self.failed, self.sums, self.key = False, [0, 0, 0, {}], key
+        self.failed, self.sums, self.key, self.operators = False, [0, 0, 0, {}], key, 0
         self.is_backward = is_backward
         mode.__enter__()
         self.open, self.thread = mode, threading.get_ident()
 
     def _add(self, function, arguments, result):
+        self.operators += 1
         formula = FORMULAS.get(function._schema.name)
         if formula is None:
             self.others.add(function)
@@ -167,6 +169,7 @@ class Counts:
         cost = None if self.failed or not flops or not dtype else lib.cost(flops, model, palm, dtype, which)
         costs[self.key] = cost
         self._list_others()
+        sample("host.operators_backward" if which == PASS_BACKWARD else "host.operators_forward", self.operators)
         if cost:  # the range of the pass that was counted began without its cost: another one without length carries it
             lib.push_cost(name_of("FLOPs counted"), cost)
             lib.pop()

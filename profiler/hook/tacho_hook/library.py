@@ -57,6 +57,17 @@ def name_of(text):
     return handle
 
 
+_counters = {}
+
+
+def sample(name, value):
+    """A value of the counter of that name."""
+    handle = _counters.get(name)
+    if handle is None:
+        handle = _counters[name] = lib.counter(str(name).encode("utf-8", "replace"))
+    lib.sample(handle, float(value))
+
+
 def line_of_program(libraries):
     """ "train.py:31": the innermost line outside of packages of these names."""
     frame = sys._getframe(1)
