@@ -265,8 +265,8 @@ static double share_of_ceiling(const struct an_finding *finding)
     return gain / (100 + gain);
 }
 
-/* Exposed communication of DistributedDataParallel or FSDP that is mostly one of its habits: that is
- * what to change, and goes before the finding about all of it. */
+/* Exposed communication of DistributedDataParallel or FSDP that is mostly one of its habits: that
+ * is what to change, and goes before the finding about all of it. */
 static void habit_before_all(struct an_findings_list *findings)
 {
     size_t all = 0;

@@ -290,8 +290,7 @@ static const char *transfer_action(struct an_context *context, bool overlaps, bo
                "blocks and not single layers, and keep what memory has room for "
                "(reshard_after_forward=False)";
     }
-    if (!context->result->communication.overlap_pct.valid &&
-        an_comm_ddp_timers(context, &timers)) {
+    if (!context->result->communication.overlap_pct.valid && an_comm_ddp_timers(context, &timers)) {
         *option = "smaller buckets";
         return "fewer bytes (gradients in bf16) or smaller buckets (bucket_cap_mb), so that less "
                "is left when backward ends";

@@ -179,11 +179,9 @@ static void buckets(struct an_findings_list *findings, const struct an_class_sha
         findings, "DDP_BUCKETS",
         an_finding_text(context, "%s: the step waits %.1f %% of its time for reductions", fault,
                         share->mean));
-    an_finding_evidence(finding,
-                        an_class_share_text(context, share, "reductions after backward"));
+    an_finding_evidence(finding, an_class_share_text(context, share, "reductions after backward"));
     an_finding_evidence(finding, an_comm_ddp_words(context));
-    finding->action =
-        an_finding_text(context, "DistributedDataParallel(bucket_cap_mb=%.0f)", mib);
+    finding->action = an_finding_text(context, "DistributedDataParallel(bucket_cap_mb=%.0f)", mib);
     finding->effort = "an argument";
     finding->bound = true;
     an_finding_ceiling(finding, 100, share->mean, FINDINGS_NOT_REPLAYED);

@@ -77,8 +77,8 @@ static struct gathers of_step(const struct an_context *context, const struct an_
     return sum;
 }
 
-/* Adds up the gathers of all steps, with the share of each step in `values`, first those of forward.
- * Returns the number of steps. */
+/* Adds up the gathers of all steps, with the share of each step in `values`, first those of
+ * forward. Returns the number of steps. */
 static size_t sum_up(const struct an_context *context, struct gathers *all, double *values)
 {
     size_t count = 0;
@@ -136,15 +136,14 @@ static const struct advice {
                  "unshard(async_op=True) of the next block before this one's forward (on GPUs "
                  "set_modules_to_forward_prefetch()); or shard fewer, larger blocks",
                  "parameters gathered ahead",
-                 "cores are short: what is gathered beside compute takes them from it"},
-    [BACKWARD] = {"FSDP_RESHARD",
-                  "parameters that forward had gathered are gathered once more in backward",
-                  "gathers in backward",
-                  "keep gathered parameters from forward to backward: "
-                  "fully_shard(module, reshard_after_forward=False); in FSDP1 "
-                  "ShardingStrategy.SHARD_GRAD_OP",
-                  "reshard_after_forward=False",
-                  "the activations of larger batches need that memory"}};
+                 "cores are short: what is gathered while it computes takes them from it"},
+    [BACKWARD] = {
+        "FSDP_RESHARD", "parameters that forward had gathered are gathered once more in backward",
+        "gathers in backward",
+        "keep gathered parameters from forward to backward: "
+        "fully_shard(module, reshard_after_forward=False); in FSDP1 "
+        "ShardingStrategy.SHARD_GRAD_OP",
+        "reshard_after_forward=False", "the activations of larger batches need that memory"}};
 
 /* `more`: bytes that a rank holds more then, of one step. */
 static void describe(struct an_findings_list *findings, enum where where,

@@ -100,8 +100,7 @@ static const struct {
     {"HF Trainer", "EVALUATION", "TrainingArguments(eval_steps=...)"},
     {"HF Trainer", "LOW_PRECISION", "TrainingArguments(bf16=True)"},
     {"HF Trainer", "RECOMPILE", "a data collator with pad_to_multiple_of=..."},
-    {"HF Trainer", "DDP_UNUSED_PARAMETERS",
-     "TrainingArguments(ddp_find_unused_parameters=False)"},
+    {"HF Trainer", "DDP_UNUSED_PARAMETERS", "TrainingArguments(ddp_find_unused_parameters=False)"},
     {"HF Trainer", "DDP_BUFFERS", "TrainingArguments(ddp_broadcast_buffers=False)"},
     {"HF Trainer", "DDP_BUCKETS", "TrainingArguments(ddp_bucket_cap_mb=...)"},
     {"Lightning", "SYNC_ITEM", "Trainer(log_every_n_steps=...), self.log(..., prog_bar=False)"},
@@ -121,8 +120,7 @@ static const struct {
     {"DeepSpeed", "LOW_PRECISION", "\"bf16\": {\"enabled\": true}"},
     {"DeepSpeed", "EXPOSED_COMM", "\"zero_optimization\": {\"overlap_comm\": true}"},
     {"torchtitan", "CHECKPOINT", "[checkpoint] async_mode = \"async\", interval = ..."},
-    {"torchtitan", "FSDP_RESHARD",
-     "[parallelism] fsdp_reshard_after_forward = \"never\""},
+    {"torchtitan", "FSDP_RESHARD", "[parallelism] fsdp_reshard_after_forward = \"never\""},
     {"timm", "INPUT_STALL", "train.py --workers ..."},
     {"timm", "LOW_PRECISION", "train.py --amp --amp-dtype bfloat16"}};
 

@@ -218,29 +218,27 @@ static int by_idle(const void *first, const void *second)
 /* ".item() at train.py:31" */
 static const char *place_text(struct an_context *context, const struct place *place)
 {
-    return *place->line
-               ? an_finding_text(context, "%.40s at %.80s", place->what, place->line)
-               : an_finding_text(context, "%.40s", place->what);
+    return *place->line ? an_finding_text(context, "%.40s at %.80s", place->what, place->line)
+                        : an_finding_text(context, "%.40s", place->what);
 }
 
 static void evidence(const struct waits *waits, struct an_finding *finding,
                      const struct an_class_share *share)
 {
     struct an_context *context = waits->context;
-    an_finding_evidence(finding, an_class_share_text(context, share,
-                                                     context->gpu ? "device idle by such waits"
-                                                                  : "such waits"));
-    an_finding_note(context, finding, "%.2g waits a step, %s each; %zu of %zu steps have some",
-                    (double)waits->count / (double)share->steps,
-                    an_time_words(context->arena,
-                                  (double)waits->wait_ns / 1e6 / (double)waits->count, 3),
-                    share->touched, share->steps);
+    an_finding_evidence(
+        finding, an_class_share_text(context, share,
+                                     context->gpu ? "device idle by such waits" : "such waits"));
+    an_finding_note(
+        context, finding, "%.2g waits a step, %s each; %zu of %zu steps have some",
+        (double)waits->count / (double)share->steps,
+        an_time_words(context->arena, (double)waits->wait_ns / 1e6 / (double)waits->count, 3),
+        share->touched, share->steps);
     for (size_t i = 0; i < waits->places && i < NAMED; i++)
-        an_finding_note(
-            context, finding, "%s: %" PRId64 " times, %s of waiting, %s lost",
-            place_text(context, &waits->place[i]), waits->place[i].count,
-            an_time_words(context->arena, (double)waits->place[i].wait_ns / 1e6, 3),
-            an_time_words(context->arena, (double)waits->place[i].idle_ns / 1e6, 3));
+        an_finding_note(context, finding, "%s: %" PRId64 " times, %s of waiting, %s lost",
+                        place_text(context, &waits->place[i]), waits->place[i].count,
+                        an_time_words(context->arena, (double)waits->place[i].wait_ns / 1e6, 3),
+                        an_time_words(context->arena, (double)waits->place[i].idle_ns / 1e6, 3));
 }
 
 static void describe(struct an_findings_list *findings, const struct waits *waits,

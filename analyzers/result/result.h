@@ -36,8 +36,8 @@ struct an_key {
 struct an_run {
     const char *file;    /* as the caller named it */
     const char *program; /* first process that marked steps, else the first one; "" when unknown */
-    const char *around;  /* what runs the steps around PyTorch: "HF Trainer 5.23.0"; NULL: nothing */
-    const char *host;    /* "" when unknown */
+    const char *around; /* what runs the steps around PyTorch: "HF Trainer 5.23.0"; NULL: nothing */
+    const char *host;   /* "" when unknown */
     const char *command; /* as one types it; NULL when unknown */
     const char *ended;   /* how the main process ended, "" when unknown */
     bool live;           /* the file is still being written */

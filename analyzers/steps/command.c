@@ -15,7 +15,7 @@
 #define COMMAND_MOST 600 /* characters: a longer command is not readable as one line */
 #define PREFETCH     4   /* batches made ahead by `train` where the command does not say */
 #define TEAM_MOST    4096
-#define FILE_MOST    160 /* characters of a file name that is quoted */
+#define FILE_MOST    160          /* characters of a file name that is quoted */
 #define AROUND       "framework " /* how the hook begins the name of a framework */
 
 enum an_framework an_command_framework(const struct an_context *context)
@@ -58,10 +58,10 @@ static const char *name_after(const struct an_trace *trace, const char *words)
 
 const char *an_command_around(const struct an_trace *trace)
 {
-    static const char *const frameworks[] = {
-        AROUND "HF Trainer", AROUND "Lightning",  AROUND "torchtitan",
-        AROUND "DeepSpeed",  AROUND "accelerate", AROUND "timm",
-        AROUND "FSDP",       AROUND "nanoGPT-style script"};
+    static const char *const frameworks[] = {AROUND "HF Trainer", AROUND "Lightning",
+                                             AROUND "torchtitan", AROUND "DeepSpeed",
+                                             AROUND "accelerate", AROUND "timm",
+                                             AROUND "FSDP",       AROUND "nanoGPT-style script"};
     if (!name_after(trace, AROUND)) /* most runs have none */
         return NULL;
     for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {

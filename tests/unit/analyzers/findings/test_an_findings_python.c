@@ -310,10 +310,10 @@ static void test_compilations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls_of_operators),
-        cmocka_unit_test(test_what_replicas_do),        cmocka_unit_test(test_compilations),
-        cmocka_unit_test(test_full_collections),        cmocka_unit_test(test_young_collections),
-        cmocka_unit_test(test_range_of_the_program),    cmocka_unit_test(test_framework),
-        cmocka_unit_test(test_advice_fits_the_machine), cmocka_unit_test(test_reductions)};
+        cmocka_unit_test(test_calls_of_operators), cmocka_unit_test(test_what_replicas_do),
+        cmocka_unit_test(test_compilations),       cmocka_unit_test(test_full_collections),
+        cmocka_unit_test(test_young_collections),  cmocka_unit_test(test_range_of_the_program),
+        cmocka_unit_test(test_framework),          cmocka_unit_test(test_advice_fits_the_machine),
+        cmocka_unit_test(test_reductions)};
     return cmocka_run_group_tests_name("an_findings_python", tests, NULL, NULL);
 }

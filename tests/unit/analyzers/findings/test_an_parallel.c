@@ -98,8 +98,7 @@ static void test_one_large_bucket(void **state)
     struct fixture fixture, *f = &fixture;
     struct job job;
     (void)state;
-    const struct an_finding *found =
-        finding(replicate(&job, f, 2, 30, 32, 10), "DDP_BUCKETS");
+    const struct an_finding *found = finding(replicate(&job, f, 2, 30, 32, 10), "DDP_BUCKETS");
     assert_non_null(found);
     says(found->claim, "one bucket");
     says(found->claim, "waits 20.0 % of its time");
@@ -202,9 +201,8 @@ static void test_memory_that_is_left(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_large_bucket),
-                                       cmocka_unit_test(test_many_small_buckets),
-                                       cmocka_unit_test(test_gathers_by_pass),
-                                       cmocka_unit_test(test_memory_that_is_left)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_large_bucket), cmocka_unit_test(test_many_small_buckets),
+        cmocka_unit_test(test_gathers_by_pass), cmocka_unit_test(test_memory_that_is_left)};
     return cmocka_run_group_tests_name("an_parallel", tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 struct shape {
     int first_end, wait, done, second; /* second: begin of the second kernel */
     const char *name;                  /* of the wait, from the hook; NULL: as torch.profiler */
-    bool twice; /* a second value is read before there is work again */
+    bool twice;                        /* a second value is read before there is work again */
 };
 
 static void torch_range(struct fixture *f, int64_t start, int64_t end, const char *name)
@@ -159,8 +159,7 @@ static void test_no_wait_on_the_cpu(void **state)
     struct fixture fixture, *f = &fixture;
     (void)state;
     fx_open(f);
-    assert_null(finding(on_host(f, "jax", "float train.py:7",
-                                fx_work(f, "other", "fp32", 0, 0, 0)),
+    assert_null(finding(on_host(f, "jax", "float train.py:7", fx_work(f, "other", "fp32", 0, 0, 0)),
                         "SYNC_ITEM"));
     fx_close(f);
     fx_open(f);
