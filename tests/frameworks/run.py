@@ -258,6 +258,25 @@ def test_jax_host_time_by_line():
     assert not advice or "augment" in advice["claim"], advice
 
 
+def test_jax_writes_its_profile_where_asked():
+    """Eight steps, marked, in a file that is read as any profile of JAX; the program itself is recorded as without it."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TACHO_JAX_PROFILE"] = folder
+        try:
+            run = Run("jax_programs.py", "trains", framework="jax")
+        finally:
+            del os.environ["TACHO_JAX_PROFILE"]
+        assert run.report["steps"]["count"] in (58, 59), run.report["steps"]["count"]
+        files = [os.path.join(path, name) for path, _, names in os.walk(folder) for name in names if name.endswith(".xplane.pb")]
+        assert len(files) == 1, files
+        done = subprocess.run([TACHO, "report", folder, "--json"], capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == 0, done.stderr
+        report = json.loads(done.stdout)
+    assert 6 <= report["steps"]["count"] <= 8, report["steps"]
+    took = statistics.median(run.truth["step"][9:16])
+    assert 0.3 * took <= report["steps"]["median_ms"] <= 3 * took, (report["steps"]["median_ms"], took)
+
+
 def test_jax_objects_stay_what_they_are():
     Run("jax_programs.py", "objects", framework="jax")
 

@@ -12,7 +12,9 @@ compile     tracing, lowering and compilation: a phase. A function that is compi
 wait        block_until_ready, and values that Python asks for (float(loss), numpy.asarray), with the line that asks.
 """
 
+import atexit
 import functools
+import os
 import sys
 import threading
 import weakref
@@ -68,6 +70,47 @@ def shapes_of(arguments, keywords):
         place = "".join(map(str, path))
         texts.append((("args" if place.startswith("[0]") else "keywords") + place[3:], shape_of(leaf)))
     return texts
+
+
+class Profile:
+    """JAX's own profile (XPlane) of the steps between two looks, where TACHO_JAX_PROFILE names a folder: operators inside of jitted
+    functions, and work of devices that tacho does not record. Each process writes into a folder of its own below it."""
+
+    FIRST = 8  # the step after which it begins: until then functions are compiled
+
+    def __init__(self):
+        self.folder = os.environ.get("TACHO_JAX_PROFILE")
+        self.open, self.mark = False, None
+
+    def begin(self):
+        if self.folder:
+            steps.looks.append(self.look)
+            atexit.register(self.end)
+
+    def look(self, index):
+        if index > self.FIRST:
+            self.end()
+        elif index == self.FIRST and not self.open:
+            sys.modules["jax"].profiler.start_trace(os.path.join(self.folder, str(os.getpid())))
+            self.open = True
+
+    def end(self):
+        if self.open:
+            self.open = False
+            self.step_ended()
+            sys.modules["jax"].profiler.stop_trace()
+
+    def step_ended(self):
+        """Marks each step as JAX's profiler wants it, from one update to the next one."""
+        if self.mark is not None:
+            self.mark.__exit__(None, None, None)
+            self.mark = None
+        if self.open:
+            self.mark = sys.modules["jax"].profiler.StepTraceAnnotation("train", step_num=steps.index)
+            self.mark.__enter__()
+
+
+profile = Profile()
 
 
 class Jitted:
@@ -143,6 +186,8 @@ class Calls:
         self.count += 1
         if is_update or (steps.anchor is not None and steps.anchor() is owner):
             steps.updated(owner)
+            if profile.open:
+                profile.step_ended()
         elif steps.anchor is None and self.count < CALLS:
             self.keep(result)
         return result
@@ -208,6 +253,7 @@ def patch_jax(module):
 
         setattr(module, attribute, outer)
 
+    profile.begin()
     replace("jit")
     replace("pmap")
     for attribute in ("block_until_ready", "device_put", "device_get"):
