@@ -33,16 +33,16 @@ class Skipped(Exception):
 
 
 class Run:
-    """One recording of a program: its own truth, the report, and the file."""
+    """One recording of a program: its own truth, the report, and the file. start: what runs it in place of the interpreter."""
 
-    def __init__(self, program, *arguments, needs=(), ranks=0, framework="torch", options=()):
+    def __init__(self, program, *arguments, needs=(), ranks=0, framework="torch", options=(), start=None):
         for name in (framework,) + needs:
             if subprocess.run([PYTHON, "-c", "import importlib.util as u; exit(not u.find_spec('%s'))" % name]).returncode:
                 raise Skipped("%s is not in %s" % (name, PYTHON))
         self.folder = tempfile.TemporaryDirectory()
         path = os.path.join(self.folder.name, "run.tacho")
         launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)] if ranks else []
-        command = [PYTHON] + launcher + [os.path.join(HERE, program)] + [a.replace("FOLDER", self.folder.name) for a in arguments]
+        command = list(start or [PYTHON]) + launcher + [os.path.join(HERE, program)] + [a.replace("FOLDER", self.folder.name) for a in arguments]
         environment = dict(os.environ, TACHO_HOOK="debug", NO_COLOR="1", HF_HUB_OFFLINE="1")
         record = [TACHO, "run", "--overhead", "0", "-o", path, *options, "--"] + command
         done = subprocess.run(record, capture_output=True, text=True, timeout=LIMIT, env=environment)
@@ -403,6 +403,34 @@ def test_operators_without_flops_are_listed():
     run = Run("flops.py", "bert")
     names = run.report["utilization"]["uncounted_operators"]
     assert "aten::native_layer_norm" in names and "aten::addmm" not in names and "aten::view" not in names, names
+
+
+def program_beside_python(name):
+    path = os.path.join(os.path.dirname(PYTHON), name)
+    if not os.access(path, os.X_OK):
+        raise Skipped("%s is not beside %s" % (name, PYTHON))
+    return path
+
+
+def recorded(run):
+    """All steps of `augments`, with the program's own range."""
+    assert run.report["steps"]["count"] in (59, 60), run.report["steps"]["count"]
+    run.same("mix rows", "mix rows", 0.3, 2)
+
+
+def test_in_a_notebook():
+    recorded(Run("programs.py", "augments", needs=("ipykernel",), start=(PYTHON, os.path.join(HERE, "kernel.py"))))
+
+
+def test_under_uv():
+    uv = program_beside_python("uv")
+    recorded(Run("programs.py", "augments", start=(uv, "run", "--offline", "--no-project", "--python", PYTHON)))
+
+
+def test_under_accelerate_launch():
+    launch = (program_beside_python("accelerate"), "launch", "--cpu", "--num_processes", "1", "--num_machines", "1")
+    run = Run("programs.py", "accelerated", "FOLDER", needs=("accelerate",), start=launch + ("--mixed_precision", "no", "--dynamo_backend", "no"))
+    assert run.report["steps"]["count"] == 20 and run.report["run"]["around"].startswith("accelerate "), run.report["steps"]
 
 
 def test_the_module_tacho_is_installed_from_the_tree():

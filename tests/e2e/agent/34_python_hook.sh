@@ -291,7 +291,7 @@ def main():
 if __name__ == "__main__": main()
 PYTHON
 plain=$("$python" real.py 0)
-for how in "0" "2 fork" "2 spawn"; do
+for how in "0" "2 fork" "2 spawn" "2 forkserver"; do
     name=real-${how// /-}
     # shellcheck disable=SC2086
     record "$name" "$python" real.py $how
