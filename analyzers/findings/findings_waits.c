@@ -89,8 +89,39 @@ bool an_finding_is_wait(const struct an_context *context, size_t slice)
     return of_hook(context, slice, &wait);
 }
 
-/* A synchronise call inside of an operator of PyTorch: the outermost operator says what was called,
- * the innermost frame of the program where. */
+/* The direction of the last copy that the thread began in [from, slice), as the device's row says
+ * it: "DtoH"; "": it began none, or that is not in the file. */
+static const char *copied(const struct an_context *context, size_t from, size_t slice)
+{
+    const struct an_trace *trace = context->trace;
+    const struct an_devices *gpu = context->gpu;
+    for (size_t i = slice; gpu && i-- > from;) {
+        size_t at = an_launch_seek(gpu, i);
+        if (an_slice_api(trace, i).kind != AN_API_COPY || at == gpu->launch_count ||
+            gpu->launch_slice[at] != i)
+            continue;
+        size_t op = gpu->launch_op[gpu->launch_first[at]];
+        const struct an_detail *detail =
+            an_trace_detail(trace, trace->slice.detail[gpu->op.slice[op]]);
+        return detail ? detail->copy_kind : "";
+    }
+    return "";
+}
+
+/* Operators that give a value to Python, whatever is known of the copy. */
+static bool reads_value(const char *name)
+{
+    static const char *const names[] = {"aten::item", "aten::_local_scalar_dense",
+                                        "aten::is_nonzero", "aten::nonzero"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+/* A synchronise call inside of an operator of PyTorch that reads a value, or copies from the
+ * device: a copy to it from pageable memory waits too, and is none. The outermost operator says
+ * what was called, the innermost frame of the program where. */
 static bool of_operator(const struct an_context *context, size_t i, struct wait *wait)
 {
     const struct an_trace *trace = context->trace;
@@ -98,17 +129,22 @@ static bool of_operator(const struct an_context *context, size_t i, struct wait 
         !an_category_is_call(an_slice_category(trace, i)))
         return false;
     *wait = (struct wait){.line = ""};
-    uint32_t around = trace->slice.parent[i];
+    uint32_t around = trace->slice.parent[i], outermost = AN_NONE;
     for (int depth = 0; around != AN_NONE && depth < AN_DEPTH_MAX; depth++) {
         const char *name = an_trace_name(trace, trace->slice.name[around]);
         bool open = an_slice_open_at(trace, around, i);
-        if (open && !strncmp(name, "aten::", 6))
+        if (open && !strncmp(name, "aten::", 6)) {
             wait->what = name;
-        else if (open && !*wait->line && an_frame_is_user(name))
+            outermost = around;
+        } else if (open && !*wait->line && an_frame_is_user(name)) {
             wait->line = name;
+        }
         around = trace->slice.parent[around];
     }
-    return wait->what != NULL;
+    if (outermost == AN_NONE)
+        return false;
+    const char *direction = copied(context, outermost, i);
+    return *direction ? !strcmp(direction, "DtoH") : reads_value(wait->what);
 }
 
 /* Is it a wait that ended? `until`: the end of the one before, which may hold it. */

@@ -13,6 +13,8 @@ struct shape {
     int first_end, wait, done, second; /* second: begin of the second kernel */
     const char *name;                  /* of the wait, from the hook; NULL: as torch.profiler */
     bool twice;                        /* a second value is read before there is work again */
+    const char *copy;                  /* "HtoD", "DtoH": what it waits for; NULL: no copy */
+    int64_t stream;
 };
 
 static void torch_range(struct fixture *f, int64_t start, int64_t end, const char *name)
@@ -31,16 +33,21 @@ static void add_wait(struct fixture *f, const struct shape *shape, int64_t start
                 FX_NONE);
         gpu_row(f, f->thread, start - 30, end + 30, "torch/_tensor.py(9): item", "python_function",
                 FX_NONE);
-        gpu_row(f, f->thread, start, end, "aten::item", "op", FX_NONE);
+        gpu_row(f, f->thread, start, end, shape->copy ? "aten::to" : "aten::item", "op", FX_NONE);
         gpu_row(f, f->thread, start + 1, end - 1, "aten::_local_scalar_dense", "op", FX_NONE);
     }
-    gpu_row(f, f->thread, start + 2, end - 2, "cudaStreamSynchronize", "runtime", id);
+    if (shape->copy) {
+        gpu_row(f, f->thread, start + 2, start + 4, "cudaMemcpyAsync", "runtime", 5000 + id);
+        gpu_copy_ns(f, shape->stream, (end - 12) * 1000, (end - 11) * 1000, "Memcpy", shape->copy,
+                    5000 + id);
+    }
+    gpu_row(f, f->thread, start + 5, end - 2, "cudaStreamSynchronize", "runtime", id);
 }
 
-static const struct an_result *make(struct fixture *f, const struct shape *shape)
+static const struct an_result *make(struct fixture *f, struct shape *shape)
 {
     fx_open(f);
-    int64_t stream = gpu_stream(f, f->process, "gpu:0", 7);
+    int64_t stream = shape->stream = gpu_stream(f, f->process, "gpu:0", 7);
     if (!shape->name)
         FX(store_run_set(f->s, "source", "kineto"));
     for (int i = 0; i < STEPS; i++) {
@@ -81,7 +88,7 @@ static void says(const char *text, const char *part)
 static void test_device_idles_after_a_value(void **state)
 {
     struct fixture fixture, *f = &fixture;
-    struct shape shape = {6000, 1000, 6010, 8000, "item train.py:31", false};
+    struct shape shape = {6000, 1000, 6010, 8000, "item train.py:31", false, NULL, 0};
     (void)state;
     for (int twice = 0; twice < 2; twice++) {
         shape.twice = twice;
@@ -99,12 +106,20 @@ static void test_device_idles_after_a_value(void **state)
 static void test_traces_of_the_profiler(void **state)
 {
     struct fixture fixture, *f = &fixture;
-    struct shape shape = {6000, 1000, 6010, 8000, NULL, false};
+    struct shape shape = {6000, 1000, 6010, 8000, NULL, false, NULL, 0};
     (void)state;
     const struct an_finding *found = finding(make(f, &shape), "SYNC_ITEM");
     assert_non_null(found);
     says(found->claim, "aten::item at train.py(31): step");
     assert_near(found->gain.high.value, 25, 1.5); /* the first and last step are cut otherwise */
+    fx_close(f);
+    shape.copy = "DtoH";
+    found = finding(make(f, &shape), "SYNC_ITEM");
+    assert_non_null(found);
+    says(found->claim, "aten::to at train.py(31): step");
+    fx_close(f);
+    shape.copy = "HtoD"; /* the batch goes to the device: no value is read */
+    assert_null(finding(make(f, &shape), "SYNC_ITEM"));
     fx_close(f);
 }
 
@@ -113,11 +128,11 @@ static void test_traces_of_the_profiler(void **state)
 static void test_values_that_are_there(void **state)
 {
     struct fixture fixture, *f = &fixture;
-    struct shape shape = {1000, 5000, 5050, 8000, "item train.py:31", false};
+    struct shape shape = {1000, 5000, 5050, 8000, "item train.py:31", false, NULL, 0};
     (void)state;
     assert_null(finding(make(f, &shape), "SYNC_ITEM"));
     fx_close(f);
-    shape = (struct shape){6000, 1000, 6010, 8000, "augment train.py", false};
+    shape = (struct shape){6000, 1000, 6010, 8000, "augment train.py", false, NULL, 0};
     assert_null(finding(make(f, &shape), "SYNC_ITEM"));
     fx_close(f);
 }
