@@ -282,7 +282,7 @@ check-aarch64: ## the unit programs, built for aarch64 and run under qemu-user: 
 	$(MAKE) O=$(O)-aarch64 CROSS=aarch64-linux-gnu- CC="$(AARCH64)gcc --sysroot=$(SYSROOT)" CXX="$(AARCH64)g++ --sysroot=$(SYSROOT)" all unit-programs && \
 	tests/aarch64.sh "$(O)-aarch64" "$(SYSROOT)" '$(FILTER)'; else [ $$? = 77 ]; fi
 # versions that the tests have seen together; a python3 of 3.10 to 3.13
-FRAMEWORKS := torch==2.15.0 numpy==2.4.6 nvtx==0.2.17 safetensors==0.8.0 pytorch-lightning==2.6.6 transformers==5.23.0 accelerate==1.15.0 jax==0.10.2 jaxlib==0.10.2
+FRAMEWORKS := torch==2.15.0 numpy==2.4.6 nvtx==0.2.17 safetensors==0.8.0 pytorch-lightning==2.6.6 transformers==5.23.0 accelerate==1.15.0 jax==0.10.2 jaxlib==0.10.2 ipykernel==7.4.0 uv==0.13.9
 FRAMEWORKS_PYTHON ?= python3
 frameworks: $(O)/frameworks/.done ## PyTorch, JAX, Lightning and transformers in a virtual environment of the build folder (4 GB)
 $(O)/frameworks/.done: Makefile

@@ -155,6 +155,8 @@ static int describe_run(struct an_context *context)
     run->file = an_arena_text(context->arena, context->options->file ? context->options->file : "");
     run->live = context->options->live;
     run->program = an_arena_text(context->arena, main ? main->program : "");
+    run->around = an_command_around(trace);
+    run->around = run->around ? an_arena_text(context->arena, run->around) : NULL;
     run->host = an_arena_text(context->arena, main ? main->host : "");
     run->command = an_command_line(context);
     run->ended = an_arena_text(context->arena, main ? main->ended : "");

@@ -327,7 +327,23 @@ static bool of_phases(const struct an_context *context)
 static bool of_replicas(const struct an_context *context)
 {
     return on_cores(context) && context->result->run.ranks > 1 &&
-           an_command_framework(context) == AN_FRAMEWORK_TORCH;
+           an_command_framework(context) == AN_FRAMEWORK_TORCH &&
+           !an_command_sharded(context->trace);
+}
+
+/* Programs of PyTorch on the CPU of which the hook counted the operators. */
+static bool of_calls(const struct an_context *context)
+{
+    bool counted = false;
+    for (size_t k = 0; k < context->trace->track_count; k++)
+        counted = counted || !strcmp(context->trace->track[k].name, "host.operators_forward");
+    return counted && on_cores(context);
+}
+
+static bool of_shards(const struct an_context *context)
+{
+    return on_cores(context) && context->result->run.ranks > 1 &&
+           an_command_sharded(context->trace);
 }
 
 static bool of_compilation(const struct an_context *context)
@@ -343,7 +359,7 @@ static const struct {
     const char *what; /* is looked at */
     bool (*applies)(const struct an_context *context);
     unsigned needs;         /* NEEDS bits */
-    const char *finding[3]; /* that it can end in */
+    const char *finding[4]; /* that it can end in */
 } checks[] = {
     {"where the time of a step goes", everywhere, NEEDS(BUDGET), {"NO_STEPS", "UNATTRIBUTED"}},
     {"enough steps", everywhere, NEEDS(STEPS), {0}},
@@ -359,8 +375,13 @@ static const struct {
     {"what DistributedDataParallel does beside reducing",
      of_replicas,
      NEEDS(BUDGET),
-     {"DDP_UNUSED_PARAMETERS", "DDP_BUFFERS"}},
-    {"time of the host", on_cores, NEEDS(BUDGET), {"HOST_BOUND", "PYTHON_HOST", "GARBAGE"}},
+     {"DDP_UNUSED_PARAMETERS", "DDP_BUFFERS", "DDP_BUCKETS"}},
+    {"parameters that are gathered", of_shards, NEEDS(BUDGET), {"FSDP_RESHARD", "FSDP_PREFETCH"}},
+    {"time of the host",
+     on_cores,
+     NEEDS(BUDGET),
+     {"HOST_BOUND", "PYTHON_HOST", "GARBAGE", "SYNC_ITEM"}},
+    {"batch size and calls of operators", of_calls, NEEDS(BUDGET), {"SMALL_BATCH_HOST"}},
     {"growth of memory", of_memory, NEEDS(HELD), {"LEAK"}},
     {"threads and cores", of_teams, NEEDS(SYSTEM), {"THREADS", "IDLE_CORES"}},
     {"slow ranks", of_ranks, NEEDS(RANKS), {"STRAGGLER", "UNEVEN_DATA", "SLOW_STAGE"}},
@@ -373,7 +394,7 @@ static const struct {
     {"memory-bound operators", of_work, NEEDS(MEMORY_ROOF), {"LOW_INTENSITY"}},
     {"recomputation", of_recomputation, NEEDS(ROOM), {"RECOMPUTE"}},
     {"host and launches", on_devices, NEEDS(BUDGET), {"HOST_BOUND", "LAUNCH_BOUND"}},
-    {"synchronise calls", on_devices, NEEDS(SYNCS), {"SYNC_STALL"}},
+    {"synchronise calls", on_devices, NEEDS(SYNCS), {"SYNC_STALL", "SYNC_ITEM"}},
     {"copies", on_devices, NEEDS(COPIES), {"PAGEABLE_COPY", "EXPOSED_COPY"}},
     {"precision", on_devices, NEEDS(PRECISION) | NEEDS(SHEET), {"LOW_PRECISION"}},
     {"attention", on_devices, NEEDS(OPERATORS), {"UNFUSED_ATTENTION"}},
@@ -401,7 +422,7 @@ _Static_assert(INPUT_COUNT <= 32, "a bit for each input");
 static const struct an_finding *found_by(const struct an_finding *found, size_t count, size_t check)
 {
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < 3 && checks[check].finding[k]; k++)
+        for (size_t k = 0; k < 4 && checks[check].finding[k]; k++)
             if (!strcmp(found[i].id, checks[check].finding[k]))
                 return &found[i];
     return NULL;

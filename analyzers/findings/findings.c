@@ -193,9 +193,13 @@ static const struct {
                 {"INPUT_STALL", AN_CLASS_INPUT},
                 {"DDP_SYNC_EACH_MICROSTEP", AN_CLASS_COMM},
                 {"DDP_BUFFERS", AN_CLASS_COMM},
+                {"DDP_BUCKETS", AN_CLASS_COMM},
+                {"FSDP_RESHARD", AN_CLASS_COMM},
+                {"FSDP_PREFETCH", AN_CLASS_COMM},
                 {"EXPOSED_COMM", AN_CLASS_COMM},
                 {"LAUNCH_BOUND", AN_CLASS_HOST},
                 {"HOST_BOUND", AN_CLASS_HOST},
+                {"SYNC_ITEM", AN_CLASS_HOST},
                 {"SYNC_STALL", AN_CLASS_HOST},
                 {"GARBAGE", AN_CLASS_HOST},
                 {"PYTHON_HOST", AN_CLASS_HOST},
@@ -206,6 +210,7 @@ static const struct {
                 {"LOW_EFFICIENCY_GEMM", AN_CLASS_COMPUTE},
                 {"SMALL_KERNELS", AN_CLASS_COMPUTE},
                 {"SMALL_BATCH", AN_CLASS_COMPUTE},
+                {"SMALL_BATCH_HOST", AN_CLASS_COMPUTE},
                 {"RECOMPUTE", AN_CLASS_COMPUTE},
                 {"LOW_INTENSITY", AN_CLASS_COMPUTE}};
 #define EXPLAINS (sizeof explains / sizeof *explains)
@@ -260,8 +265,8 @@ static double share_of_ceiling(const struct an_finding *finding)
     return gain / (100 + gain);
 }
 
-/* Exposed communication of DistributedDataParallel that is mostly one of its habits: that is what
- * to change, and goes before the finding about all of it. */
+/* Exposed communication of DistributedDataParallel or FSDP that is mostly one of its habits: that
+ * is what to change, and goes before the finding about all of it. */
 static void habit_before_all(struct an_findings_list *findings)
 {
     size_t all = 0;
@@ -269,7 +274,7 @@ static void habit_before_all(struct an_findings_list *findings)
         all++;
     for (size_t i = all + 1; i < findings->count; i++) {
         struct an_finding own = findings->found[i];
-        if (strncmp(own.id, "DDP_", 4) != 0 ||
+        if ((strncmp(own.id, "DDP_", 4) != 0 && strncmp(own.id, "FSDP_", 5) != 0) ||
             an_finding_listed(&own) != an_finding_listed(&findings->found[all]) ||
             2 * share_of_ceiling(&own) < share_of_ceiling(&findings->found[all]))
             continue;
@@ -335,8 +340,10 @@ static int run_checks(struct an_findings_list *findings)
     an_findings_ranges(findings);
     an_findings_threads(findings);
     an_findings_pressure(findings);
-    rc = an_findings_python(findings);
+    rc = an_findings_waits(findings);
+    rc = rc ? rc : an_findings_python(findings);
     rc = rc ? rc : an_findings_ddp(findings);
+    rc = rc ? rc : an_findings_fsdp(findings);
     rc = rc ? rc : unattributed(findings);
     rc = rc ? rc : an_findings_quota(findings);
     rc = rc ? rc : an_findings_others(findings);

@@ -84,7 +84,7 @@ static const char *overlap_words(struct an_context *context)
     const struct an_communication *communication = &context->result->communication;
     if (communication->reason || !communication->overlap_pct.valid ||
         !communication->total_ms.valid)
-        return NULL;
+        return an_comm_ddp_words(context);
     return an_finding_text(context,
                            "%s of communication a step, %.1f %% of it overlapped with compute",
                            an_time_words(context->arena, communication->total_ms.value, 3),
@@ -282,6 +282,19 @@ static const char *transfer_action(struct an_context *context, bool overlaps, bo
                                    const char **option)
 {
     bool lib = an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN;
+    struct an_ddp_timers timers;
+    if (an_command_sharded(context->trace)) {
+        *option = "parameters gathered ahead, or kept";
+        return "gather the parameters of the next block while this one computes "
+               "(unshard(async_op=True); on GPUs set_modules_to_forward_prefetch()), shard whole "
+               "blocks and not single layers, and keep what memory has room for "
+               "(reshard_after_forward=False)";
+    }
+    if (!context->result->communication.overlap_pct.valid && an_comm_ddp_timers(context, &timers)) {
+        *option = "smaller buckets";
+        return "fewer bytes (gradients in bf16) or smaller buckets (bucket_cap_mb), so that less "
+               "is left when backward ends";
+    }
     if (!context->result->communication.overlap_pct.valid) {
         *option = "smaller buckets";
         return "fewer bytes or smaller buckets (bucket_cap_mb), so that less is left when "

@@ -3,21 +3,29 @@
  * DistributedDataParallel of PyTorch on the CPU: gradients that are reduced in each micro-step of a
  * step, where the last one is enough (DDP_SYNC_EACH_MICROSTEP); parameters that are looked for
  * because they might be unused (DDP_UNUSED_PARAMETERS); buffers that are broadcast before each
- * forward pass (DDP_BUFFERS). The hook names what reduces the gradients of one model once more
- * before its update, and the other two.
+ * forward pass (DDP_BUFFERS); buckets of gradients of which the last one can only be reduced when
+ * backward is over, or that are so small that each costs a latency (DDP_BUCKETS). The hook names
+ * what reduces the gradients of one model once more before its update, and the others.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/base/words.h"
-#include "analyzers/findings/findings_private.h"
+#include "analyzers/findings/findings_messages.h"
 
 #define REDUCED "gradients reduced"
 #define AGAIN   "gradients reduced again"
 
+#define MIB         (1 << 20)
+#define BUCKETS     8   /* of a pass: so many that most are reduced beside backward */
+#define LARGE_SHARE 0.5 /* of the gradients, in one bucket */
+#define FEW_BESIDE  0.5 /* of the reductions' time, beside backward */
+#define MANY        16  /* buckets */
+#define SMALL_BYTES (256 << 10)
+
 /* What the thread of a step spends in reductions of gradients. */
 struct reductions {
-    int64_t needless; /* ns of all but the last one */
+    int64_t needless, all; /* ns; needless: of all but the last one */
     size_t count, again;
 };
 
@@ -35,6 +43,7 @@ static struct reductions of_step(const struct an_context *context, const struct 
             continue;
         reductions.needless = an_time_add(reductions.needless, last);
         last = trace->slice.dur[i];
+        reductions.all = an_time_add(reductions.all, last);
         reductions.count++;
         reductions.again += !strcmp(name, AGAIN);
     }
@@ -131,10 +140,62 @@ static void look_at_habit(struct an_findings_list *findings, const struct habit 
     finding->wrong_when = habit->wrong_when;
 }
 
+/* ---- DDP_BUCKETS ----------------------------------------------------------------------------- */
+
+/* What is wrong with the buckets, and what to do; NULL: nothing that is known. *mib: their size. */
+static const char *bucket_fault(struct an_context *context, const struct an_ddp_timers *timers,
+                                double *mib)
+{
+    bool beside = timers->overlapped_ms >= FEW_BESIDE * timers->communication_ms;
+    double bytes = timers->gradient_bytes;
+    *mib = bytes / BUCKETS / MIB > 1 ? bytes / BUCKETS / MIB : 1;
+    if (!beside && bytes > *mib * MIB && timers->largest_bytes >= LARGE_SHARE * bytes)
+        return an_finding_text(context,
+                               "%s of %s of gradients are reduced in one bucket, which can only "
+                               "begin when backward is nearly over",
+                               an_bytes_text(context, timers->largest_bytes),
+                               an_bytes_text(context, bytes));
+    if (timers->buckets >= MANY && bytes / timers->buckets < SMALL_BYTES)
+        return an_finding_text(context,
+                               "gradients are reduced in %.0f buckets of %s on average: each "
+                               "costs a latency",
+                               timers->buckets, an_bytes_text(context, bytes / timers->buckets));
+    return NULL;
+}
+
+/* `share`: what the step waits for reductions after its backward passes. */
+static void buckets(struct an_findings_list *findings, const struct an_class_share *share)
+{
+    struct an_context *context = findings->context;
+    struct an_ddp_timers timers;
+    double mib;
+    if (!an_class_share_matters(share) || !an_comm_ddp_timers(context, &timers) ||
+        an_comm_mostly_waits(context))
+        return;
+    const char *fault = bucket_fault(context, &timers, &mib);
+    if (!fault)
+        return;
+    struct an_finding *finding = an_findings_add(
+        findings, "DDP_BUCKETS",
+        an_finding_text(context, "%s: the step waits %.1f %% of its time for reductions", fault,
+                        share->mean));
+    an_finding_evidence(finding, an_class_share_text(context, share, "reductions after backward"));
+    an_finding_evidence(finding, an_comm_ddp_words(context));
+    finding->action = an_finding_text(context, "DistributedDataParallel(bucket_cap_mb=%.0f)", mib);
+    finding->effort = "an argument";
+    finding->bound = true;
+    an_finding_ceiling(finding, 100, share->mean, FINDINGS_NOT_REPLAYED);
+    finding->method = "ceiling: step / (step - reductions after backward) - 1; nothing was "
+                      "replayed";
+    finding->verify = an_command_rerun(context, "other buckets");
+    finding->wrong_when = "cores are short: what is reduced beside backward takes them from it";
+}
+
 int an_findings_ddp(struct an_findings_list *findings)
 {
     const struct an_context *context = findings->context;
-    double *values = calloc(context->step_count + 1, sizeof *values), reductions = 0;
+    double *values = calloc(2 * context->step_count + 2, sizeof *values), reductions = 0,
+           *waited = values ? values + context->step_count + 1 : NULL;
     size_t count = 0, again = 0;
     if (!values)
         return TACHO_ENOMEM;
@@ -145,15 +206,19 @@ int an_findings_ddp(struct an_findings_list *findings)
         if (ns <= 0 || lane->device != AN_NONE || lane->track == AN_NONE)
             continue;
         struct reductions of = of_step(context, step);
+        waited[count] = an_percent((double)of.all, (double)ns);
         values[count++] = of.again ? an_percent((double)of.needless, (double)ns) : 0;
         reductions += (double)of.count;
         again += of.again;
     }
-    struct an_class_share share = an_share_of_values(values, count);
+    struct an_class_share share = an_share_of_values(values, count),
+                          all = an_share_of_values(waited, count);
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
         look_at_habit(findings, &habits[i], values);
     free(values);
     if (again && an_class_share_matters(&share))
         each_microstep(findings, &share, reductions / (double)count);
+    else
+        buckets(findings, &all);
     return 0;
 }

@@ -135,8 +135,14 @@ static void comm_action(struct an_context *context, struct an_finding *finding)
     const char *world = an_trace_key(context->trace, "world_size");
     int64_t ranks = distinct_ranks(context->result), size = world ? strtoll(world, NULL, 10) : 0;
     if (ranks > 1 && size <= ranks) {
-        finding->action = "let communication begin earlier, so that compute hides it (DDP: "
-                          "gradient buckets; FSDP: prefetch)";
+        finding->action =
+            an_command_sharded(context->trace)
+                ? "gather parameters earlier, so that compute hides it (FSDP2: "
+                  "set_modules_to_forward_prefetch(), set_modules_to_backward_prefetch(); FSDP1: "
+                  "forward_prefetch=True, BackwardPrefetch.BACKWARD_PRE), or keep them where "
+                  "memory has room (reshard_after_forward=False)"
+                : "let communication begin earlier, so that compute hides it (DDP: gradient "
+                  "buckets)";
         finding->effort = "a setting of the parallel layer";
         finding->what_if = "comm=overlap";
     } else {

@@ -74,6 +74,13 @@ static const char *fewer_messages(struct an_context *context, double left, bool 
     return known ? both : comm;
 }
 
+/* How messages of PyTorch become larger. */
+static const char *how_of(const struct an_context *context)
+{
+    return an_command_sharded(context->trace) ? " (shard whole blocks, not single layers)"
+                                              : " (bucket_cap_mb)";
+}
+
 /* Each of the larger buckets costs one latency in place of many: the time of the collectives falls
  * in proportion to their number, down to that of their bytes. */
 static struct an_proposal larger_buckets(struct an_context *context)
@@ -93,7 +100,7 @@ static struct an_proposal larger_buckets(struct an_context *context)
             context,
             "larger buckets (%s MiB, not %s): %.0f messages a step cost latency, not bytes%s%s",
             mib, an_number_words(context->arena, collective->bytes_per_call.value / (1 << 20), 2),
-            calls, engine ? ": " : " (bucket_cap_mb)", engine ? option : ""),
+            calls, engine ? ": " : how_of(context), engine ? option : ""),
         .option = option,
         .what_if = fewer_messages(context, fmin(left, 1), engine),
         .bound = !(link > 0)};
@@ -171,6 +178,49 @@ static struct an_proposal faster_link(struct an_context *context, double times)
             by, imitated ? "; here --slow-link imitates it: --slow-link 1" : ""),
         .option = imitated ? "--slow-link 1" : "a link as fast as the measured one",
         .what_if = an_finding_text(context, "link=%sx", by)};
+}
+
+/* ---- timers of DistributedDataParallel --------------------------------------------------------- */
+
+/* Mean of a counter over its samples on all ranks. Returns how many there are. */
+static size_t mean_of(const struct an_trace *trace, const char *name, double *mean)
+{
+    size_t count = 0;
+    double sum = 0;
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        if (strcmp(track->kind, "counter") != 0 || strcmp(track->name, name) != 0)
+            continue;
+        for (size_t i = track->counter_first; i < an_counter_end(track); i++)
+            sum += trace->counter.value[i];
+        count += track->counter_count;
+    }
+    *mean = count ? sum / (double)count : 0;
+    return count;
+}
+
+bool an_comm_ddp_timers(const struct an_context *context, struct an_ddp_timers *timers)
+{
+    const struct an_trace *trace = context->trace;
+    timers->passes = mean_of(trace, "ddp.communication_ms", &timers->communication_ms);
+    mean_of(trace, "ddp.overlapped_ms", &timers->overlapped_ms);
+    mean_of(trace, "ddp.buckets", &timers->buckets);
+    mean_of(trace, "ddp.largest_bytes", &timers->largest_bytes);
+    mean_of(trace, "ddp.gradient_bytes", &timers->gradient_bytes);
+    return timers->passes && timers->buckets >= 1 && timers->communication_ms > 0;
+}
+
+const char *an_comm_ddp_words(struct an_context *context)
+{
+    struct an_ddp_timers timers;
+    if (!an_comm_ddp_timers(context, &timers))
+        return NULL;
+    return an_finding_text(
+        context,
+        "by DistributedDataParallel's own timers (%zu passes): %s from the first to the last "
+        "reduction of a pass, %s of it beside backward",
+        timers.passes, an_time_words(context->arena, timers.communication_ms, 3),
+        an_time_words(context->arena, timers.overlapped_ms, 3));
 }
 
 /* ---- the best of them --------------------------------------------------------------------------- */

@@ -2,7 +2,8 @@
  *
  * What the thread of the steps does itself: collections of garbage (GARBAGE), in every step or in
  * few that are long because of them, and on runs without a device the range with most host time of
- * a program of PyTorch (PYTHON_HOST).
+ * a program of PyTorch (PYTHON_HOST), and calls of operators that take their time however small
+ * the batch is (SMALL_BATCH_HOST).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,8 +16,9 @@
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/graph/causes.h"
 
-#define DEEPEST 64
-#define RARER   10 /* so many times fewer full collections are proposed */
+#define DEEPEST   64
+#define CALLS_PCT 25.0 /* of the step in calling operators: from there on the batch is small */
+#define RARER     10   /* so many times fewer full collections are proposed */
 
 /* ---- host time of a step, by range ----------------------------------------------------------- */
 
@@ -89,7 +91,7 @@ static void add_range(void *ctx, size_t slice, int64_t own)
     const struct an_trace *trace = sums->context->trace;
     uint32_t name = trace->slice.name[slice];
     if (!is_collection(sums, slice)) {
-        if (name != AN_NONE)
+        if (name != AN_NONE && !an_finding_is_wait(sums->context, slice)) /* has a finding itself */
             sums->by_name[name] += own;
         return;
     }
@@ -336,6 +338,95 @@ static int python_host(struct an_findings_list *findings, struct sums *sums)
     return 0;
 }
 
+/* ---- SMALL_BATCH_HOST ------------------------------------------------------------------------ */
+
+/* The last value of a counter of the hook, of the first process that has it; 0: there is none. */
+static double last_of(const struct an_trace *trace, const char *name)
+{
+    for (size_t k = 0; k < trace->track_count; k++) {
+        const struct an_track *track = &trace->track[k];
+        if (!strcmp(track->kind, "counter") && !strcmp(track->name, name) && track->counter_count)
+            return trace->counter.value[an_counter_end(track) - 1];
+    }
+    return 0;
+}
+
+/* Calls of operators in a forward and in a backward pass, and what PyTorch takes for each at least:
+ * CPU time of one on a single number, as the hook measured it. */
+struct calls {
+    double forward, backward, forward_us, backward_us;
+};
+
+static bool find_calls(const struct an_context *context, struct calls *calls)
+{
+    *calls = (struct calls){last_of(context->trace, "host.operators_forward"),
+                            last_of(context->trace, "host.operators_backward"),
+                            last_of(context->trace, "host.operator_forward_us"),
+                            last_of(context->trace, "host.operator_backward_us")};
+    return calls->forward > 0 && calls->backward > 0 && calls->forward_us > 0 &&
+           calls->backward_us > 0;
+}
+
+/* ms of one forward and one backward pass. */
+static double calls_ms(const struct calls *calls)
+{
+    return (calls->forward * calls->forward_us + calls->backward * calls->backward_us) / 1e3;
+}
+
+/* The share of each step; a step of several micro-steps makes the calls as often. 0 or
+ * TACHO_ENOMEM. */
+static int share_of_calls(const struct an_context *context, double ms, struct an_class_share *share)
+{
+    double *values = malloc((context->step_count + 1) * sizeof *values);
+    size_t count = 0;
+    if (!values)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < context->step_count; i++)
+        if (is_looked_at(context, &context->step[i])) {
+            double pct = an_percent(1e6 * ms, (double)an_step_ns(&context->step[i]));
+            values[count++] = pct < 99 ? pct : 99;
+        }
+    *share = an_share_of_values(values, count);
+    free(values);
+    return 0;
+}
+
+static int small_batch(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    struct an_class_share share;
+    struct calls calls;
+    if (!find_calls(context, &calls))
+        return 0;
+    double ms = calls_ms(&calls);
+    if (share_of_calls(context, ms, &share))
+        return TACHO_ENOMEM;
+    if (share.mean - share.half < CALLS_PCT)
+        return 0;
+    struct an_finding *finding = an_findings_add(
+        findings, "SMALL_BATCH_HOST",
+        an_finding_text(context,
+                        "calling %.0f operators takes %.0f %% of the step, however small the batch "
+                        "is: a larger one shares that time",
+                        calls.forward + calls.backward, share.mean));
+    an_finding_evidence(finding, an_class_share_text(context, &share, "calls of operators"));
+    an_finding_note(context, finding,
+                    "%.0f operators forward and %.0f backward; one on a single number takes %.3g "
+                    "and %.3g µs here",
+                    calls.forward, calls.backward, calls.forward_us, calls.backward_us);
+    finding->action = "a larger batch, with the learning rate that belongs to it; or fewer calls: "
+                      "torch.compile, fused layers, an optimizer with fused=True";
+    finding->changes = "the global batch";
+    finding->effort = "a setting, and the learning rate";
+    an_finding_ceiling(finding, 100, share.mean, FINDINGS_NOT_REPLAYED);
+    finding->bound = true;
+    finding->method = "ceiling: step / (step - those calls) - 1, for a batch so large that they "
+                      "do not count; what larger GEMMs gain beside is not in it";
+    finding->verify = an_command_rerun(context, "the larger batch");
+    finding->wrong_when = "training needs that batch size";
+    return 0;
+}
+
 int an_findings_python(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
@@ -351,6 +442,8 @@ int an_findings_python(struct an_findings_list *findings)
     int rc = sums.count ? garbage(findings, &sums, steps) : 0;
     if (!rc && findings->count == before)
         rare_collections(findings, &sums);
+    if (!rc && !context->gpu)
+        rc = small_batch(findings);
     if (rc || context->gpu || an_finding_of_line(findings) ||
         an_command_framework(context) != AN_FRAMEWORK_TORCH)
         return rc;

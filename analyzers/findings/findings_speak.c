@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Advice in the words of the framework. The checks say what to do in PyTorch; for a program of XLA
- * (JAX, TensorFlow) the same change has other names, which are listed here.
+ * (JAX, TensorFlow) the same change has other names, which are listed here. Frameworks around
+ * PyTorch have settings for it: what they are called is added to the advice.
  */
 #include <string.h>
 
@@ -33,6 +34,8 @@ static const struct {
     {"SYNC_STALL", "do not wait in each step: block_until_ready(), float(loss), np.asarray() and "
                    "print() of device "
                    "values stall the dispatch; read them every N steps"},
+    {"SYNC_ITEM", "leave values on the device: no float(loss), np.asarray(), print() or "
+                  "block_until_ready() in each step; return metrics and read them every N steps"},
     {"INPUT_STALL",
      "make batches ahead: a loader with several workers (Grain worker_count, tf.data "
      "prefetch(AUTOTUNE)) and jax.device_put of the next batch while the step runs"},
@@ -86,8 +89,75 @@ static void speak_jax(struct an_findings_list *findings)
                 findings->found[i].action = jax_actions[k].action;
 }
 
+/* By framework (an_command_around) and finding: the setting that does it. */
+static const struct {
+    const char *around, *id, *setting;
+} around_settings[] = {
+    {"HF Trainer", "INPUT_STALL",
+     "TrainingArguments(dataloader_num_workers=..., dataloader_prefetch_factor=...)"},
+    {"HF Trainer", "SYNC_ITEM", "TrainingArguments(logging_steps=...)"},
+    {"HF Trainer", "CHECKPOINT", "TrainingArguments(save_steps=...)"},
+    {"HF Trainer", "EVALUATION", "TrainingArguments(eval_steps=...)"},
+    {"HF Trainer", "LOW_PRECISION", "TrainingArguments(bf16=True)"},
+    {"HF Trainer", "RECOMPILE", "a data collator with pad_to_multiple_of=..."},
+    {"HF Trainer", "DDP_UNUSED_PARAMETERS", "TrainingArguments(ddp_find_unused_parameters=False)"},
+    {"HF Trainer", "DDP_BUFFERS", "TrainingArguments(ddp_broadcast_buffers=False)"},
+    {"HF Trainer", "DDP_BUCKETS", "TrainingArguments(ddp_bucket_cap_mb=...)"},
+    {"Lightning", "SYNC_ITEM", "Trainer(log_every_n_steps=...), self.log(..., prog_bar=False)"},
+    {"Lightning", "CHECKPOINT", "ModelCheckpoint(every_n_train_steps=...)"},
+    {"Lightning", "EVALUATION",
+     "Trainer(val_check_interval=..., check_val_every_n_epoch=..., limit_val_batches=...)"},
+    {"Lightning", "LOW_PRECISION", "Trainer(precision=\"bf16-mixed\")"},
+    {"Lightning", "DDP_UNUSED_PARAMETERS", "DDPStrategy(find_unused_parameters=False)"},
+    {"Lightning", "DDP_BUFFERS", "DDPStrategy(broadcast_buffers=False)"},
+    {"Lightning", "DDP_BUCKETS", "DDPStrategy(bucket_cap_mb=...)"},
+    {"accelerate", "DDP_SYNC_EACH_MICROSTEP", "with accelerator.accumulate(model)"},
+    {"accelerate", "LOW_PRECISION", "Accelerator(mixed_precision=\"bf16\")"},
+    {"accelerate", "DDP_UNUSED_PARAMETERS",
+     "DistributedDataParallelKwargs(find_unused_parameters=False)"},
+    {"accelerate", "DDP_BUFFERS", "DistributedDataParallelKwargs(broadcast_buffers=False)"},
+    {"accelerate", "DDP_BUCKETS", "DistributedDataParallelKwargs(bucket_cap_mb=...)"},
+    {"DeepSpeed", "LOW_PRECISION", "\"bf16\": {\"enabled\": true}"},
+    {"DeepSpeed", "EXPOSED_COMM", "\"zero_optimization\": {\"overlap_comm\": true}"},
+    {"torchtitan", "CHECKPOINT", "[checkpoint] async_mode = \"async\", interval = ..."},
+    {"torchtitan", "FSDP_RESHARD", "[parallelism] fsdp_reshard_after_forward = \"never\""},
+    {"timm", "INPUT_STALL", "train.py --workers ..."},
+    {"timm", "LOW_PRECISION", "train.py --amp --amp-dtype bfloat16"}};
+
+/* Of a name without its version, which begins with a digit. */
+static size_t name_length(const char *around)
+{
+    size_t length = strlen(around);
+    const char *space = strrchr(around, ' ');
+    return space && strchr("0123456789", space[1]) ? (size_t)(space - around) : length;
+}
+
+static const char *setting_of(const char *around, const char *id)
+{
+    for (size_t i = 0; i < sizeof around_settings / sizeof *around_settings; i++)
+        if (!strncmp(around, around_settings[i].around, strlen(around_settings[i].around)) &&
+            !strcmp(id, around_settings[i].id))
+            return around_settings[i].setting;
+    return NULL;
+}
+
+static void speak_around(struct an_findings_list *findings, const char *around)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        struct an_finding *finding = &findings->found[i];
+        const char *setting = setting_of(around, finding->id);
+        if (setting && finding->action)
+            finding->action =
+                an_finding_text(findings->context, "%.600s; %.*s has %s", finding->action,
+                                (int)name_length(around), around, setting);
+    }
+}
+
 void an_findings_speak(struct an_findings_list *findings)
 {
+    const char *around = findings->context->result->run.around;
+    if (around)
+        speak_around(findings, around);
     if (an_command_framework(findings->context) == AN_FRAMEWORK_JAX)
         speak_jax(findings);
 }

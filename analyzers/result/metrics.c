@@ -24,6 +24,9 @@ const struct an_metric an_metrics[] = {
     {"run/file", "", "name of the run as it was given", "", "null: not given"},
     {"run/program", "", "program of the first process that ran steps, else of the first one", "",
      ""},
+    {"run/around", "",
+     "framework around PyTorch that runs the steps, by what the program calls of it", "",
+     "null: none that the hook knows"},
     {"run/host", "", "machine of that process", "", ""},
     {"run/ended", "", "how that process ended", "", ""},
     {"run/duration_s", "s", "last time of the file - first time", "", ""},
@@ -183,6 +186,9 @@ const struct an_metric an_metrics[] = {
      "0: nothing runs twice. Hardware FLOPs without them are those of the run without "
      "checkpointing"},
     {"utilization/recomputed_flops", "FLOPs", "the same over steps/detailed", WORK, ""},
+    {"utilization/uncounted_operators[]", "",
+     "operators of PyTorch that ran in a counted pass and that no convention counts", "the hook",
+     "element-wise work, norms, softmax: torch.utils.flop_counter leaves them out as well"},
     {"utilization/flop_coverage_pct", "%",
      "time of matrix, attention and convolution work whose FLOPs are known / all of it; on "
      "accelerators the time of the kernels",

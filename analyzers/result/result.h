@@ -36,7 +36,8 @@ struct an_key {
 struct an_run {
     const char *file;    /* as the caller named it */
     const char *program; /* first process that marked steps, else the first one; "" when unknown */
-    const char *host;    /* "" when unknown */
+    const char *around; /* what runs the steps around PyTorch: "HF Trainer 5.23.0"; NULL: nothing */
+    const char *host;   /* "" when unknown */
     const char *command; /* as one types it; NULL when unknown */
     const char *ended;   /* how the main process ended, "" when unknown */
     bool live;           /* the file is still being written */
@@ -176,6 +177,8 @@ struct an_utilization {
     struct an_count recomputed_flops,
         recomputed_flops_per_step; /* of the hardware FLOPs, those of recomputation passes */
     struct an_value flop_coverage_pct;
+    const char *const *uncounted; /* operators that ran and that no convention counts, by name */
+    size_t uncounted_count;
 };
 
 /* ---- ops ---------------------------------------------------------------------------------------------------------------- */

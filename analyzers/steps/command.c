@@ -15,7 +15,8 @@
 #define COMMAND_MOST 600 /* characters: a longer command is not readable as one line */
 #define PREFETCH     4   /* batches made ahead by `train` where the command does not say */
 #define TEAM_MOST    4096
-#define FILE_MOST    160 /* characters of a file name that is quoted */
+#define FILE_MOST    160          /* characters of a file name that is quoted */
+#define AROUND       "framework " /* how the hook begins the name of a framework */
 
 enum an_framework an_command_framework(const struct an_context *context)
 {
@@ -41,6 +42,40 @@ enum an_framework an_command_framework(const struct an_context *context)
     return context->result->loader.source && strcmp(context->result->loader.source, "tacho.range")
                ? AN_FRAMEWORK_TORCH
                : AN_FRAMEWORK_OTHER;
+}
+
+/* The first name of the trace that begins with some words, and what follows them; NULL: none. */
+static const char *name_after(const struct an_trace *trace, const char *words)
+{
+    size_t length = strlen(words);
+    for (size_t i = 0; i < trace->string_count; i++) {
+        const char *name = an_trace_name(trace, (uint32_t)i);
+        if (!strncmp(name, words, length))
+            return name + length;
+    }
+    return NULL;
+}
+
+const char *an_command_around(const struct an_trace *trace)
+{
+    static const char *const frameworks[] = {AROUND "HF Trainer", AROUND "Lightning",
+                                             AROUND "torchtitan", AROUND "DeepSpeed",
+                                             AROUND "accelerate", AROUND "timm",
+                                             AROUND "FSDP",       AROUND "nanoGPT-style script"};
+    if (!name_after(trace, AROUND)) /* most runs have none */
+        return NULL;
+    for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {
+        const char *rest = name_after(trace, frameworks[i]);
+        if (rest)
+            return rest - strlen(frameworks[i]) + strlen(AROUND);
+    }
+    return NULL;
+}
+
+bool an_command_sharded(const struct an_trace *trace)
+{
+    return name_after(trace, AROUND "FSDP") || name_after(trace, "FSDP::") ||
+           name_after(trace, "FullyShardedDataParallel.");
 }
 
 /* Quotes one word of a command for a shell. */

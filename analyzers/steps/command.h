@@ -15,6 +15,12 @@ enum an_framework {
     AN_FRAMEWORK_JAX
 };
 enum an_framework an_command_framework(const struct an_context *context);
+/* What the program uses around PyTorch, by the hook's table: "HF Trainer 5.23.0"; of several the
+ * one that runs the steps. NULL: nothing of it. */
+const char *an_command_around(const struct an_trace *trace);
+/* Are parameters sharded over the ranks (FSDP)? Then gradients are reduced and parameters gathered
+ * layer by layer, and the advice about DistributedDataParallel does not hold. */
+bool an_command_sharded(const struct an_trace *trace);
 /* Is a flag among the words of the run's command? */
 bool an_command_has_option(const struct an_context *context, const char *option);
 /* The number that the run's command gives an option (--option VALUE or --option=VALUE), else

@@ -11,6 +11,7 @@
 #define ANALYZERS_ATTRIBUTION_PRIVATE_H
 
 #include "analyzers/steps/context.h"
+#include "analyzers/work/frames.h"
 #include "analyzers/work/op_cost.h"
 
 enum an_by { AN_BY_OP, AN_BY_MODULE, AN_BY_LINE, AN_BY_ANNOTATION, AN_BY_COUNT };
@@ -67,8 +68,5 @@ int an_attribution_costs(struct an_context *context);
 int an_attribution_calls(struct an_context *context);
 /* Row of a text. AN_NONE: out of memory. */
 uint32_t an_by_row_of(struct an_by_table *by_table, const char *name);
-/* Is a frame "file.py(12): f" code of the user: not PyTorch's, an installed package's or the
- * interpreter's? */
-bool an_frame_is_user(const char *frame);
 
 #endif

@@ -547,6 +547,7 @@ static int utilization_run(struct an_context *context)
     if (!context->result->steps.counted)
         return 0;
     int rc = gather_all(&gather);
+    rc = rc ? rc : an_flops_uncounted(context);
     if (!rc)
         rc = find_devices(&gather);
     if (!rc && gather.known && context->result->steps.detailed)

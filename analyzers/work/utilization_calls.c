@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FLOPs of accelerator traces: of the operators that launched device work in counted steps.
+ * FLOPs of accelerator traces: of the operators that launched device work in counted steps. The
+ * operators of programs on the CPU that have none.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/device/classes.h"
@@ -9,6 +11,7 @@
 
 #define PRODUCTS   (1u << AN_DEVICE_MATRIX | 1u << AN_DEVICE_ATTENTION)
 #define NEARLY_ALL 0.95
+#define UNCOUNTED  "uncounted " /* how the hook begins the name of such an operator */
 
 size_t an_flops_dtype(struct an_flops_gather *gather, const char *dtype)
 {
@@ -121,4 +124,33 @@ const char *an_flops_kernel_dtype(const struct an_context *context)
         if (ns[k] >= NEARLY_ALL * all)
             return dtype[k];
     return NULL;
+}
+
+static int by_text(const void *first, const void *second)
+{
+    return strcmp(*(const char *const *)first, *(const char *const *)second);
+}
+
+int an_flops_uncounted(struct an_context *context)
+{
+    const struct an_trace *trace = context->trace;
+    struct an_utilization *utilization = &context->result->utilization;
+    const char **names = NULL;
+    size_t count = 0, room = 0;
+    for (size_t i = 0; i < trace->string_count; i++) {
+        const char *name = an_trace_name(trace, (uint32_t)i);
+        if (strncmp(name, UNCOUNTED "aten::", strlen(UNCOUNTED "aten::")) != 0)
+            continue;
+        if (an_grow(&names, &room, count + 1, sizeof *names)) {
+            free(names);
+            return TACHO_ENOMEM;
+        }
+        names[count++] = an_arena_text(context->arena, name + strlen(UNCOUNTED));
+    }
+    if (count)
+        qsort(names, count, sizeof *names, by_text);
+    utilization->uncounted = an_arena_copy(context->arena, names, count * sizeof *names);
+    utilization->uncounted_count = utilization->uncounted ? count : 0;
+    free(names);
+    return utilization->uncounted ? 0 : TACHO_ENOMEM;
 }

@@ -77,6 +77,9 @@ void an_flops_roof_absent(struct an_context *context, const char *reason);
 /* FLOPs of the calls in counted steps, and how much of the matrix and attention kernels' time they
  * cover. Needs an_context.calls. */
 void an_flops_of_calls(struct an_flops_gather *gather);
+/* The operators that ran and that no convention of FLOPs counts, as the hook names them. 0 or
+ * TACHO_ENOMEM. */
+int an_flops_uncounted(struct an_context *context);
 /* Type that nearly all (95 %) of the time of matrix and attention kernels ran in, by the kernels'
  * names; NULL: none, or several.
  */

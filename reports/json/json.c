@@ -21,6 +21,7 @@ static void put_run(struct rep_writer *writer, const struct an_run *run)
     rep_open(writer, "run");
     rep_put_text_or(writer, "file", run->file, "the caller did not name the file");
     rep_put_text_or(writer, "program", run->program, "no process was recorded");
+    rep_put_text_or(writer, "around", run->around, "no framework around PyTorch was recognised");
     rep_put_text_or(writer, "host", run->host, "not recorded");
     rep_put_text_or(writer, "ended", run->ended, run->live ? "still running" : "not recorded");
     rep_put_count(writer, "exit_status", run->exit_status);
@@ -168,6 +169,8 @@ static void put_utilization(struct rep_writer *writer, const struct an_utilizati
     rep_put_count(writer, "recomputed_flops_per_step", utilization->recomputed_flops_per_step);
     rep_put_count(writer, "recomputed_flops", utilization->recomputed_flops);
     rep_put_value(writer, "flop_coverage_pct", utilization->flop_coverage_pct);
+    rep_put_texts(writer, "uncounted_operators", utilization->uncounted,
+                  utilization->uncounted_count);
     rep_close(writer);
 }
 

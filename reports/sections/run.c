@@ -108,6 +108,9 @@ void rep_section_utilization(struct page *page, const struct an_result *result)
                   SI_TEXT((double)utilization->model_flops_per_step.value, "FLOP"));
     if (utilization->achieved_flops.valid && !partial)
         page_item(page, "%s executed", SI_TEXT(utilization->achieved_flops.value, "FLOP/s"));
+    if (utilization->uncounted_count)
+        page_item(page, "%zu operators without FLOPs (%.60s ...; all in --json)",
+                  utilization->uncounted_count, utilization->uncounted[0]);
     page_end(page);
 }
 

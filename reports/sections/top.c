@@ -72,6 +72,8 @@ void rep_section_header(struct page *page, const struct an_result *result)
     page_label(page, NULL);
     if (*result->run.program)
         page_item(page, "%.200s", result->run.program);
+    if (result->run.around)
+        page_item(page, "%.80s", result->run.around);
     header_size(page, result);
     if (!result->gpu.reason)
         header_devices(page, result);

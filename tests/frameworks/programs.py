@@ -5,6 +5,7 @@ usage: programs.py NAME [FOLDER]
 """
 
 import contextlib
+import importlib
 import json
 import os
 import sys
@@ -331,6 +332,250 @@ def augments(_):
         optimizer.step()
         optimizer.zero_grad()
     assert total
+
+
+def substitute_device():
+    """Registers a device of PyTorch whose tensors hold numbers of the CPU, and tell them after 3 ms."""
+    from torch.utils import backend_registration
+
+    backend_registration._setup_privateuseone_for_python_backend("late")
+    library = torch.library.Library("aten", "IMPL")
+
+    def copied(tensor, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
+        if device is not None and torch.device(device).type == "cpu":
+            time.sleep(0.003)
+            return tensor.held.clone()
+        made = torch._C._acc.create_empty_tensor(tensor.shape, tensor.dtype)
+        made.held = tensor.clone()
+        return made
+
+    def asked(tensor):
+        time.sleep(0.003)
+        return tensor.held.item()
+
+    library.impl("_to_copy", copied, "PrivateUse1")
+    library.impl("_local_scalar_dense", asked, "PrivateUse1")
+    kept.append(library)
+
+
+kept = []
+
+
+def values(device):
+    """What a training loop reads of its tensors, on a device that computes them when it is asked to (`cpu`: nothing waits)."""
+    if device != "cpu":
+        substitute_device()
+    net = model(256)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for i in range(40):
+        loss = functional.cross_entropy(net(batch()[0]), batch()[1])
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        held = loss.detach().to(device)
+        with timed("item"):
+            value = held.item()
+        with timed("cpu"):
+            back = held.cpu()
+        with timed("float"):
+            assert float(held) == value and back.item() == value == loss.item()
+    truth["own"] = torch.Tensor.item is torch._C.TensorBase.item
+
+
+def small(rows):
+    """Many small layers: with few rows PyTorch is busy with calling operators."""
+    layers = [layer for _ in range(24) for layer in (nn.Linear(32, 32), nn.ReLU())]
+    net = nn.Sequential(nn.Linear(64, 32), *layers, nn.Linear(32, 10))
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for _ in range(100):
+        begin = time.thread_time()
+        x, y = batch(int(rows))
+        functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        truth.setdefault("cpu", []).append(1e3 * (time.thread_time() - begin))
+
+
+class Counted(torch.Tensor):
+    """A class of tensors that sees each call of a function on it."""
+
+    seen = []
+
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), keywords=None):
+        cls.seen.append(getattr(function, "__name__", str(function)))
+        return super().__torch_function__(function, types, arguments, keywords or {})
+
+
+def unchanged(_):
+    """What PyTorch does with the methods that are recorded: compiled, scripted, traced, exported, on classes of the program."""
+    substitute_device()
+    net = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for _ in range(3):
+        net(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    truth["replaced"] = torch.Tensor.item is not torch._C.TensorBase.item
+    dynamo = importlib.import_module("torch._dynamo")
+
+    @torch.compile(backend="eager")
+    def compiled(x):
+        y = x * 2
+        if y.sum() > 0:
+            y = y + 1
+        return y * y.sum().item() + float(y.mean())
+
+    said = [str(compiled(torch.ones(3))), str(compiled(-torch.ones(3)))]
+    counters = dynamo.utils.counters
+    said += [str({key[:60]: value for key, value in counters["graph_break"].items()}), str(counters["stats"]["unique_graphs"])]
+    said.append(str(torch.jit.trace(lambda x: x * x.sum().cpu(), torch.ones(2))(torch.ones(3))))
+    own = torch.ones(2).as_subclass(Counted)
+    said.append(str([own.sum().item(), "%s" % own, bool(own.sum()), own.to("cpu").cpu().numpy().tolist(), own.tolist()]))
+    said.append(str(Counted.seen))
+    said.append(str(torch.func.vmap(lambda x: x.to("cpu") * 2)(torch.ones(2, 2))))
+    said.append(str(len(list(torch.export.export(net, (torch.ones(2, 4),)).graph.nodes))))
+    said.append(str([range(torch.tensor(3))[-1], [1, 2, 3][torch.tensor(1)], f"{torch.tensor(2.0):.1f}"]))
+    truth["said"] = said
+
+
+def sharded(how):
+    """Two ranks of FSDP2 over gloo, which give parameters back after forward, keep them, or do so in turn (`both`)."""
+    import torch.distributed as dist
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.device_mesh import init_device_mesh
+
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (2,))
+    net = nn.Sequential(nn.Linear(64, 1024), *(nn.Sequential(nn.Linear(1024, 1024), nn.ReLU()) for _ in range(4)), nn.Linear(1024, 10))
+    for block in net:
+        fully_shard(block, mesh=mesh, reshard_after_forward=how != "keep")
+    fully_shard(net, mesh=mesh)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for i in range(40):
+        keeps = how == "keep" or (how == "both" and i % 2 == 1)
+        if how == "both":
+            for block in net:
+                block.set_reshard_after_forward(not keeps)
+        begin = time.perf_counter()
+        x, y = batch(32)
+        functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        truth.setdefault("keep" if keeps else "give back", []).append(1e3 * (time.perf_counter() - begin))
+    rank = dist.get_rank()
+    dist.destroy_process_group()
+    if rank:
+        sys.exit(0)
+
+
+def buckets(megabytes):
+    """Two ranks of DistributedDataParallel with buckets of so many MiB; what it measured itself, of its first passes."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    layers = [layer for _ in range(6) for layer in (nn.Linear(1024, 1024), nn.ReLU())]
+    net = nn.Sequential(nn.Linear(64, 1024), *layers, nn.Linear(1024, 10))
+    net = nn.parallel.DistributedDataParallel(net, bucket_cap_mb=float(megabytes))
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for i in range(30):
+        x, y = batch(64)
+        out = net(x)
+        data = net._get_ddp_logging_data()
+        if i == 11:
+            truth["communication_ms"] = data["backward_comm_time"] / 1e6
+            truth["sizes"] = [int(size) for size in data["rebuilt_bucket_sizes"].split(",")]
+        functional.cross_entropy(out, y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    rank = dist.get_rank()
+    dist.destroy_process_group()
+    if rank:
+        sys.exit(0)
+
+
+def accelerated(folder):
+    """A loop of accelerate, which saves its state."""
+    import accelerate
+
+    accelerator = accelerate.Accelerator(cpu=True)
+    net = model(256)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(64 * 20, 64), torch.randint(0, 10, (64 * 20,))), 64)
+    net, optimizer, data = accelerator.prepare(net, optimizer, data)
+    for i, (x, y) in enumerate(data):
+        accelerator.backward(functional.cross_entropy(net(x), y))
+        optimizer.step()
+        optimizer.zero_grad()
+        if i % 10 == 9:
+            with timed("save"):
+                accelerator.save_state(os.path.join(folder, "state"))
+
+
+def evaluates(folder):
+    """Lightning with a validation loop, a callback and checkpoints."""
+    import pytorch_lightning as lit
+
+    class Net(lit.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = model(256)
+
+        def training_step(self, rows, index):
+            return functional.cross_entropy(self.net(rows[0]), rows[1])
+
+        def validation_step(self, rows, index):
+            self.log("loss", functional.cross_entropy(self.net(rows[0]), rows[1]))
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 1e-3)
+
+    class Slow(lit.Callback):
+        def on_train_batch_end(self, *arguments):
+            with timed("callback"):
+                time.sleep(0.003)
+
+        def on_validation_start(self, *arguments):
+            truth["begun"] = time.perf_counter()
+
+        def on_validation_end(self, *arguments):
+            truth.setdefault("validation", []).append(1e3 * (time.perf_counter() - truth["begun"]))
+
+    rows = torch.utils.data.TensorDataset(torch.randn(64 * 20, 64), torch.randint(0, 10, (64 * 20,)))
+    loader = torch.utils.data.DataLoader(rows, batch_size=64)
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "num_sanity_val_steps": 0}
+    lit.Trainer(max_epochs=2, accelerator="cpu", default_root_dir=folder, callbacks=[Slow()], **quiet).fit(Net(), loader, loader)
+
+
+def get_batch(split):
+    with timed("get_batch"):
+        return torch.randn(128, 64), torch.randint(0, 10, (128,)) if split == "train" else torch.zeros(128, dtype=torch.long)
+
+
+@torch.no_grad()
+def estimate_loss():
+    net = truth_of_script["net"]
+    net.eval()
+    with timed("estimate_loss"):
+        for _ in range(10):
+            net(get_batch("val")[0])
+    net.train()
+
+
+truth_of_script = {}
+
+
+def script(_):
+    """A loop as in nanoGPT: two functions of the script, and an evaluation now and then."""
+    net = truth_of_script["net"] = model(256)
+    optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
+    for i in range(40):
+        if i % 10 == 0:
+            estimate_loss()
+        x, y = get_batch("train")
+        functional.cross_entropy(net(x), y).backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
 
 globals()[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else None)

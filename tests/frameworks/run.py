@@ -33,16 +33,16 @@ class Skipped(Exception):
 
 
 class Run:
-    """One recording of a program: its own truth, the report, and the file."""
+    """One recording of a program: its own truth, the report, and the file. start: what runs it in place of the interpreter."""
 
-    def __init__(self, program, *arguments, needs=(), ranks=0, framework="torch", options=()):
+    def __init__(self, program, *arguments, needs=(), ranks=0, framework="torch", options=(), start=None):
         for name in (framework,) + needs:
             if subprocess.run([PYTHON, "-c", "import importlib.util as u; exit(not u.find_spec('%s'))" % name]).returncode:
                 raise Skipped("%s is not in %s" % (name, PYTHON))
         self.folder = tempfile.TemporaryDirectory()
         path = os.path.join(self.folder.name, "run.tacho")
         launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)] if ranks else []
-        command = [PYTHON] + launcher + [os.path.join(HERE, program)] + [a.replace("FOLDER", self.folder.name) for a in arguments]
+        command = list(start or [PYTHON]) + launcher + [os.path.join(HERE, program)] + [a.replace("FOLDER", self.folder.name) for a in arguments]
         environment = dict(os.environ, TACHO_HOOK="debug", NO_COLOR="1", HF_HUB_OFFLINE="1")
         record = [TACHO, "run", "--overhead", "0", "-o", path, *options, "--"] + command
         done = subprocess.run(record, capture_output=True, text=True, timeout=LIMIT, env=environment)
@@ -139,6 +139,8 @@ def test_trainer_of_transformers():
     run = Run("programs.py", "trainer", "FOLDER", needs=("transformers", "accelerate"))
     assert run.report["steps"]["count"] in (20, 21), run.report["steps"]["count"]
     assert "checkpoint" in [phase["name"] for phase in run.report["phases"]], run.report["phases"]
+    assert run.report["run"]["around"].startswith("HF Trainer "), run.report["run"]
+    assert len(run.ranges("callbacks on_step_end")) == 20 and run.ranges("Trainer._save_checkpoint")
     assert run.report["utilization"]["mfu"], run.report["utilization"]
 
 
@@ -256,6 +258,25 @@ def test_jax_host_time_by_line():
     assert not advice or "augment" in advice["claim"], advice
 
 
+def test_jax_writes_its_profile_where_asked():
+    """Eight steps, marked, in a file that is read as any profile of JAX; the program itself is recorded as without it."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TACHO_JAX_PROFILE"] = folder
+        try:
+            run = Run("jax_programs.py", "trains", framework="jax")
+        finally:
+            del os.environ["TACHO_JAX_PROFILE"]
+        assert run.report["steps"]["count"] in (58, 59), run.report["steps"]["count"]
+        files = [os.path.join(path, name) for path, _, names in os.walk(folder) for name in names if name.endswith(".xplane.pb")]
+        assert len(files) == 1, files
+        done = subprocess.run([TACHO, "report", folder, "--json"], capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == 0, done.stderr
+        report = json.loads(done.stdout)
+    assert 6 <= report["steps"]["count"] <= 8, report["steps"]
+    took = statistics.median(run.truth["step"][9:16])
+    assert 0.3 * took <= report["steps"]["median_ms"] <= 3 * took, (report["steps"]["median_ms"], took)
+
+
 def test_jax_objects_stay_what_they_are():
     Run("jax_programs.py", "objects", framework="jax")
 
@@ -279,6 +300,137 @@ def test_lines_of_loader_workers():
     run = Run("programs.py", "transforms", options=("--stacks",))
     workers = [line for line in run.report["python"]["worker_lines"] if line["program"]]
     assert workers and workers[0]["function"].endswith("slow_crop"), workers[:3]
+
+
+def test_values_read_from_a_device():
+    """Each by its line and as long as the program measured it; a program of the CPU has none, and PyTorch's own methods."""
+    run = Run("programs.py", "values", "late")
+    names = [row[0] for row in run.file.execute("SELECT DISTINCT text FROM string WHERE text LIKE '% programs.py:%'")]
+    for what in ("item", "cpu", "float"):
+        mine = [name for name in names if name.startswith(what + " programs.py:")]
+        assert len(mine) == 1, names
+        run.same(mine[0], what, 0.15, 0.3)
+    advice = finding(run.report, "SYNC_ITEM")
+    assert advice and "programs.py:" in advice["claim"] and advice["gain_pct"]["high"] > 0, run.report["findings"]
+    assert not any("programs.py:" in f["claim"] for f in run.report["findings"] if f["id"] == "PYTHON_HOST"), run.report["findings"]
+    share = 100 * sum(sum(run.truth[what][1:]) for what in ("item", "cpu", "float")) / sum(run.ranges("step")[1:])
+    said = float(re.search(r"([\d.]+) % of the step", advice["claim"]).group(1))
+    assert abs(said - share) <= 0.1 * share + 1, (said, share)
+    host = Run("programs.py", "values", "cpu")
+    assert finding(host.report, "SYNC_ITEM") is None and host.truth["own"] is True and run.truth["own"] is False
+    assert not [name for name, in host.file.execute("SELECT text FROM string WHERE text LIKE 'item programs.py:%'")]
+
+
+def test_a_small_batch_pays_for_calls():
+    """What is said of calls of operators is a part of the CPU time of a step with few rows. With many rows it is a small one."""
+    run = Run("programs.py", "small", "4")
+    advice = finding(run.report, "SMALL_BATCH_HOST")
+    assert advice or finding(run.report, "OTHER_PROGRAMS"), run.report["findings"]  # steps that wait for a core are longer
+    assert not advice or "larger batch" in advice["action"], advice
+    counters = dict(run.file.execute("SELECT t.name, max(c.value) FROM counter c JOIN track t ON t.id = c.track GROUP BY t.name"))
+    assert counters["host.operators_forward"] >= 50 and counters["host.operators_backward"] >= 100, counters
+    calls = sum(counters["host.operators_" + kind] * counters["host.operator_%s_us" % kind] for kind in ("forward", "backward")) / 1e3
+    assert 0.2 * statistics.median(run.truth["cpu"]) <= calls <= statistics.median(run.truth["cpu"]), (calls, sorted(run.truth["cpu"])[::20])
+    assert finding(Run("programs.py", "small", "4096").report, "SMALL_BATCH_HOST") is None
+
+
+def test_programs_keep_what_they_do_with_values():
+    """Compiled, scripted and traced code and classes of the program see no recorded method: the same graphs, the same calls."""
+    run = Run("programs.py", "unchanged")
+    plain = subprocess.run([PYTHON, os.path.join(HERE, "programs.py"), "unchanged"], capture_output=True, text=True, timeout=LIMIT)
+    truth = json.loads(plain.stdout.strip().splitlines()[-1])
+    assert run.truth["replaced"] and not truth["replaced"], (run.truth["replaced"], truth["replaced"])
+    assert run.truth["said"] == truth["said"], [pair for pair in zip(run.truth["said"], truth["said"]) if pair[0] != pair[1]]
+
+
+def test_parameters_are_gathered_again():
+    """What is said of gathers in backward is of the size that keeping the parameters brings, in steps that take turns: beside other
+    programs one rank more often waits for the other one."""
+    run = Run("programs.py", "sharded", "give back", ranks=2)
+    advice = finding(run.report, "FSDP_RESHARD")
+    assert advice and "reshard_after_forward=False" in advice["action"], run.report["findings"]
+    assert run.report["run"]["around"].startswith("FSDP2"), run.report["run"]["around"]
+    said = json.dumps([[f["id"], f["action"]] for f in run.report["findings"]])
+    assert "bucket" not in said and "DDP" not in said, said
+    launch = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", os.path.join(HERE, "programs.py"), "sharded", "both"]
+    done = subprocess.run(launch, capture_output=True, text=True, timeout=LIMIT)
+    truth = json.loads(done.stdout.strip().splitlines()[-1])
+    gain = statistics.median(100 * (before / after - 1) for before, after in zip(truth["give back"][2:], truth["keep"][2:]))
+    assert advice["gain_pct"]["high"] >= 0.5 * gain, (advice["gain_pct"], gain)
+    keep = Run("programs.py", "sharded", "keep", ranks=2)
+    assert finding(keep.report, "FSDP_RESHARD") is None, keep.report["findings"]
+    assert keep.ranges("all_gather_single"), "forward gathers all the same"
+
+
+def test_buckets_of_gradients():
+    """One bucket for nearly all gradients is named, with PyTorch's own timers; buckets of 4 MiB are not."""
+    run = Run("programs.py", "buckets", "1000", ranks=2)
+    counters = dict(run.file.execute("SELECT t.name, max(c.value) FROM counter c JOIN track t ON t.id = c.track GROUP BY t.name"))
+    assert counters["ddp.buckets"] == len(run.truth["sizes"]) and counters["ddp.gradient_bytes"] == sum(run.truth["sizes"]), counters
+    query = "SELECT c.value FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'ddp.communication_ms'"
+    times = [row[0] for row in run.file.execute(query)]
+    assert min(abs(ms - run.truth["communication_ms"]) for ms in times) < 1e-3 and len(times) >= 8, (times, run.truth)
+    share = 100 * sum(run.ranges("gradients reduced")) / sum(run.ranges("step"))
+    advice = finding(run.report, "DDP_BUCKETS")
+    waits = [f["id"] for f in run.report["findings"]]
+    assert advice or share < 4 or {"STRAGGLER", "SLOW_STAGE", "EXPOSED_COMM", "OTHER_PROGRAMS"} & set(waits), (share, run.report["findings"])
+    assert not advice or "bucket_cap_mb=" in advice["action"], advice
+    assert finding(Run("programs.py", "buckets", "4", ranks=2).report, "DDP_BUCKETS") is None
+
+
+def test_frameworks_are_named():
+    """By what the program calls of them, with whole evaluations, checkpoints and callbacks."""
+    run = Run("programs.py", "accelerated", "FOLDER", needs=("accelerate",))
+    assert run.report["run"]["around"].startswith("accelerate "), run.report["run"]
+    run.same("Accelerator.save_state", "save", 0.15, 0.5)
+    run = Run("programs.py", "evaluates", "FOLDER", needs=("pytorch_lightning",))
+    assert run.report["run"]["around"].startswith("Lightning "), run.report["run"]
+    phases = {phase["name"]: phase for phase in run.report["phases"]}
+    want = sum(run.truth["validation"])
+    assert want <= phases["evaluation"]["wall_ms"] <= 1.5 * want + 100, (want, phases)
+    calls = run.ranges("callbacks on_train_batch_end")
+    assert len(calls) == 40 and sum(calls) >= sum(run.truth["callback"]), (len(calls), sum(calls))
+    run = Run("programs.py", "script")
+    assert run.report["run"]["around"] == "nanoGPT-style script", run.report["run"]
+    phases = {phase["name"]: phase for phase in run.report["phases"]}
+    want = sum(run.truth["estimate_loss"])
+    assert abs(phases["evaluation"]["wall_ms"] - want) <= 0.15 * want + 2, (want, phases)
+    got = run.ranges("get_batch")
+    assert abs(statistics.median(got) - statistics.median(run.truth["get_batch"])) <= 0.2, "get_batch"
+
+
+def test_operators_without_flops_are_listed():
+    run = Run("flops.py", "bert")
+    names = run.report["utilization"]["uncounted_operators"]
+    assert "aten::native_layer_norm" in names and "aten::addmm" not in names and "aten::view" not in names, names
+
+
+def program_beside_python(name):
+    path = os.path.join(os.path.dirname(PYTHON), name)
+    if not os.access(path, os.X_OK):
+        raise Skipped("%s is not beside %s" % (name, PYTHON))
+    return path
+
+
+def recorded(run):
+    """All steps of `augments`, with the program's own range."""
+    assert run.report["steps"]["count"] in (59, 60), run.report["steps"]["count"]
+    run.same("mix rows", "mix rows", 0.3, 2)
+
+
+def test_in_a_notebook():
+    recorded(Run("programs.py", "augments", needs=("ipykernel",), start=(PYTHON, os.path.join(HERE, "kernel.py"))))
+
+
+def test_under_uv():
+    uv = program_beside_python("uv")
+    recorded(Run("programs.py", "augments", start=(uv, "run", "--offline", "--no-project", "--python", PYTHON)))
+
+
+def test_under_accelerate_launch():
+    launch = (program_beside_python("accelerate"), "launch", "--cpu", "--num_processes", "1", "--num_machines", "1")
+    run = Run("programs.py", "accelerated", "FOLDER", needs=("accelerate",), start=launch + ("--mixed_precision", "no", "--dynamo_backend", "no"))
+    assert run.report["steps"]["count"] == 20 and run.report["run"]["around"].startswith("accelerate "), run.report["steps"]
 
 
 def test_the_module_tacho_is_installed_from_the_tree():

@@ -27,12 +27,15 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
+from .frameworks import FRAMEWORKS
+
 # module -> (file of this package, its function that is called with the module right after the import), once or more
 PATCHES = {
-    "torch.optim.optimizer": ("optimizers", "patch_optimizer"),
+    "torch.optim.optimizer": ("optimizers", "patch_optimizer", "rules", "patch_scripts"),
     "torch.optim.lr_scheduler": ("optimizers", "patch_schedulers"),
     "torch.nn.utils.clip_grad": ("optimizers", "patch_clipping"),
     "torch.amp.grad_scaler": ("optimizers", "patch_scaler"),
+    "torch._tensor": ("values", "patch_tensor"),
     "torch.nn.functional": ("functions", "patch_losses"),
     "torch.nn.modules.module": ("modules", "patch_module"),
     "torch.compiler": ("modules", "patch_compiler"),
@@ -46,12 +49,17 @@ PATCHES = {
     "torch.distributed.checkpoint.state_dict_saver": ("phases", "patch_sharded_checkpoint"),
     "safetensors.torch": ("phases", "patch_safetensors"),
     "safetensors.numpy": ("phases", "patch_safetensors"),
+    "torch._dynamo": ("values", "put_back"),
     "torch._dynamo.callback": ("phases", "patch_compilation"),
     "torch._dynamo.convert_frame": ("phases", "patch_recompilation"),
     "jax": ("jitted", "patch_jax"),
     "jax._src.array": ("jitted", "patch_array"),
     "jax._src.dispatch": ("jitted", "patch_dispatch"),
+    **{module: ("rules", "patch_framework") for module in FRAMEWORKS},
 }
+
+# module -> what is called before it runs, in the same way
+BEFORE = {"torch._dynamo": ("values", "take_out")}
 
 _folder = []  # of the library
 
@@ -88,16 +96,21 @@ class Finder:
             return None
         run = spec.loader.exec_module
 
-        def exec_module(module):
-            run(module)
+        def call(rows, module):
             try:
                 _begin(self.folder, name.split(".")[0] if name.startswith("jax") else "torch")
-                for file, function in zip(*[iter(PATCHES[name])] * 2):
+                for file, function in zip(*[iter(rows)] * 2):
                     getattr(importlib.import_module("." + file, __name__), function)(module)
             except Exception as e:  # another version of PyTorch: that layer stays silent
                 if os.environ.get("TACHO_HOOK") == "debug":
                     raise
                 del e
+
+        def exec_module(module):
+            if name in BEFORE:
+                call(BEFORE[name], module)
+            run(module)
+            call(PATCHES[name], module)
 
         spec.loader.exec_module = exec_module
         return spec

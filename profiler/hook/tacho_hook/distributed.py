@@ -9,10 +9,11 @@ import weakref
 import zlib
 
 from .flops import counts
-from .library import PASS_BACKWARD, ROLE_COMM_WAIT, ROLE_HOST, lib, name_of
+from .library import PASS_BACKWARD, ROLE_COMM_WAIT, ROLE_HOST, lib, name_of, sample
 from .steps import steps
 
 UNKNOWN = 2**64 - 1  # bytes
+TIMED, TIMED_AGAIN = 12, 100  # passes that DistributedDataParallel measures, roughly
 
 
 def patch_autograd(module):
@@ -97,6 +98,36 @@ class _GradientWait:
             lib.pop()
 
 
+class _Timers:
+    """What DistributedDataParallel knows of its buckets and measures itself in its first ten passes and in each hundredth: the time
+    from its first reduction to its last one, and how much of it is beside the backward pass. Only of the first one that is met."""
+
+    TIMES = {"communication_ms": "backward_comm_time", "overlapped_ms": "backward_compute_comm_overlap_time"}  # ns
+
+    def __init__(self):
+        self.replica = self.iteration = None
+
+    def look(self, replica):
+        """After a forward pass, which has read the timers of the backward pass before it."""
+        if self.replica is None:
+            self.replica = weakref.ref(replica)
+        try:
+            data = replica._get_ddp_logging_data() if self.replica() is replica else {}
+            sizes = [int(size) for size in str(data.get("rebuilt_bucket_sizes") or data.get("bucket_sizes") or "").split(",") if size.strip()]
+            if not sizes or data.get("iteration") == self.iteration or not data.get("backward_comm_time"):
+                return
+            self.iteration = data.get("iteration")
+            for name, time in self.TIMES.items():
+                sample("ddp." + name, data.get(time, 0) / 1e6)
+            for name, value in (("buckets", len(sizes)), ("largest_bytes", max(sizes)), ("gradient_bytes", sum(sizes))):
+                sample("ddp." + name, value)
+        except Exception:  # another version of PyTorch
+            self.replica = lambda: None
+
+
+timers = _Timers()
+
+
 def patch_replica(module):
     """Which backward passes reduce gradients: those after a forward pass outside of no_sync()."""
     torch, kind = sys.modules["torch"], module.DistributedDataParallel
@@ -106,7 +137,10 @@ def patch_replica(module):
     def forward(self, *arguments, **keywords):
         if torch.is_grad_enabled() and getattr(self, "require_backward_grad_sync", False):
             _GradientWait.replica = weakref.ref(self)
-        return inner(self, *arguments, **keywords)
+        result = inner(self, *arguments, **keywords)
+        if not steps.accelerator and (steps.index <= TIMED or steps.index % TIMED_AGAIN < 2):
+            timers.look(self)
+        return result
 
     kind.forward = forward
     for method, text, matters in (
@@ -140,8 +174,10 @@ COLLECTIVES = {
     "all_reduce": (1, "tensor", False),
     "all_gather": (2, "tensor", True),
     "all_gather_into_tensor": (2, "output_tensor", False),
+    "all_gather_single": (2, "output_tensor", False),  # since PyTorch 2.15 the three calls that end so do the work
     "reduce_scatter": (3, "output", True),
     "reduce_scatter_tensor": (3, "input", False),
+    "reduce_scatter_single": (3, "input", False),
     "broadcast": (4, "tensor", False),
     "reduce": (5, "tensor", False),
     "all_to_all_single": (6, "input", False),
@@ -150,6 +186,7 @@ COLLECTIVES = {
     "recv": (8, "tensor", False),
     "barrier": (9, None, False),
     "gather": (10, "tensor", True),
+    "gather_single": (10, "tensor", True),
     "scatter": (11, "tensor", True),
 }
 
@@ -204,6 +241,24 @@ def patch_distributed(module):
 
         return outer
 
+    def wait_for(inner):
+        """Waiting for a call that did not block: for gloo the thread waits here; a device would only be told to."""
+
+        @functools.wraps(inner, assigned=("__name__", "__doc__"))
+        def wait(self, *arguments, **keywords):
+            if steps.accelerator or getattr(local, "inside", False):
+                return inner(self, *arguments, **keywords)
+            lib.push_role(waits, ROLE_COMM_WAIT)
+            try:
+                return inner(self, *arguments, **keywords)
+            finally:
+                lib.pop()
+
+        return wait
+
+    waits, kind = name_of("Work.wait"), getattr(module, "Work", None)
+    if kind is not None:
+        kind.wait = wait_for(kind.wait)
     for function in COLLECTIVES:
         inner = getattr(module, function, None)
         if inner is not None:

@@ -9,6 +9,7 @@ flops        what torch.utils.flop_counter counts: GEMMs, convolutions, fused at
 model_flops  attention exact for a causal mask (T (T + 1) / 2 pairs), nothing that is computed again.
 palm_flops   the same with full attention.
 
+What is left out is listed: element-wise work, norms, softmax, look-ups and the optimizer's own updates have no formula there either.
 An operator outside of every module counts only in the backward pass. Nothing is counted on an accelerator or where something
 was compiled, and after LIMIT sets of shapes no further one is.
 """
@@ -17,7 +18,7 @@ import sys
 import threading
 import weakref
 
-from .library import PASS_BACKWARD, PASS_FORWARD, lib, name_of
+from .library import PASS_BACKWARD, PASS_FORWARD, lib, name_of, sample
 from .steps import steps
 
 LIMIT = 32
@@ -129,6 +130,9 @@ class Counts:
         self.open = None  # the mode, while it counts
         self.thread = None  # the one that it counts on
         self.sums = None
+        self.operators = 0  # of the pass that is counted
+        self.others = set()  # operators without a formula that ran in a pass that was counted
+        self.listed = set()  # their names that are recorded
 
     def _begin(self, key, is_backward):
         if self.off or self.open is not None or len(self.known) + len(self.of_backward) >= 2 * LIMIT:
@@ -137,14 +141,16 @@ class Counts:
         if mode is None:
             self.off = True
             return
-        self.failed, self.sums, self.key = False, [0, 0, 0, {}], key
+        self.failed, self.sums, self.key, self.operators = False, [0, 0, 0, {}], key, 0
         self.is_backward = is_backward
         mode.__enter__()
         self.open, self.thread = mode, threading.get_ident()
 
     def _add(self, function, arguments, result):
+        self.operators += 1
         formula = FORMULAS.get(function._schema.name)
         if formula is None:
+            self.others.add(function)
             return
         flops, model, palm = formula(arguments, result)
         again = self.is_backward and sys.modules["torch"].is_grad_enabled()  # computed once more: no part of the model's
@@ -162,9 +168,23 @@ class Counts:
         dtype = DTYPES.get(max(dtypes, key=dtypes.get), 0) if dtypes else 0
         cost = None if self.failed or not flops or not dtype else lib.cost(flops, model, palm, dtype, which)
         costs[self.key] = cost
+        self._list_others()
+        sample("host.operators_backward" if which == PASS_BACKWARD else "host.operators_forward", self.operators)
         if cost:  # the range of the pass that was counted began without its cost: another one without length carries it
             lib.push_cost(name_of("FLOPs counted"), cost)
             lib.pop()
+
+    def _list_others(self):
+        """Names operators that no convention counts, each once, as ranges without length. What only looks at a tensor in another way,
+        or makes one out of nothing, computes nothing."""
+        for function in self.others:
+            schema = function._schema
+            views = any(a.alias_info is not None and not a.alias_info.is_write for a in schema.arguments)
+            if schema.name not in self.listed and not views and any("Tensor" in str(a.type) for a in schema.arguments):
+                self.listed.add(schema.name)
+                lib.push(name_of("uncounted %s" % schema.name))
+                lib.pop()
+        self.others.clear()
 
     def forward(self, module, arguments):
         """The cost of this pass, or None; then it may be counted."""

@@ -12,16 +12,18 @@ compile     tracing, lowering and compilation: a phase. A function that is compi
 wait        block_until_ready, and values that Python asks for (float(loss), numpy.asarray), with the line that asks.
 """
 
+import atexit
 import functools
 import os
 import sys
 import threading
 import weakref
 
-from .library import ROLE_COMPILE, ROLE_HOST, lib, name_of
+from .library import ROLE_COMPILE, ROLE_HOST, lib, line_of_program, name_of
 from .steps import steps
 
 LEAVES = 64  # of the arguments and results that are compared to find the update
+LIBRARIES = ("jax", "jaxlib", "numpy", "tacho_hook")  # whose lines are not named
 CALLS = 16  # of a function in which that is tried
 
 
@@ -52,17 +54,6 @@ def push_work(handle):
         lib.push_work(handle, 0)
 
 
-def line_of_program():
-    """ "train.py:31": the innermost line outside of JAX and NumPy."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name.split(".")[0] not in ("jax", "jaxlib", "numpy", "tacho_hook"):
-            return "%s:%d" % (os.path.basename(frame.f_code.co_filename), frame.f_lineno)
-        frame = frame.f_back
-    return "?"
-
-
 def shape_of(leaf):
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is None:
@@ -79,6 +70,47 @@ def shapes_of(arguments, keywords):
         place = "".join(map(str, path))
         texts.append((("args" if place.startswith("[0]") else "keywords") + place[3:], shape_of(leaf)))
     return texts
+
+
+class Profile:
+    """JAX's own profile (XPlane) of the steps between two looks, where TACHO_JAX_PROFILE names a folder: operators inside of jitted
+    functions, and work of devices that tacho does not record. Each process writes into a folder of its own below it."""
+
+    FIRST = 8  # the step after which it begins: until then functions are compiled
+
+    def __init__(self):
+        self.folder = os.environ.get("TACHO_JAX_PROFILE")
+        self.open, self.mark = False, None
+
+    def begin(self):
+        if self.folder:
+            steps.looks.append(self.look)
+            atexit.register(self.end)
+
+    def look(self, index):
+        if index > self.FIRST:
+            self.end()
+        elif index == self.FIRST and not self.open:
+            sys.modules["jax"].profiler.start_trace(os.path.join(self.folder, str(os.getpid())))
+            self.open = True
+
+    def end(self):
+        if self.open:
+            self.open = False
+            self.step_ended()
+            sys.modules["jax"].profiler.stop_trace()
+
+    def step_ended(self):
+        """Marks each step as JAX's profiler wants it, from one update to the next one."""
+        if self.mark is not None:
+            self.mark.__exit__(None, None, None)
+            self.mark = None
+        if self.open:
+            self.mark = sys.modules["jax"].profiler.StepTraceAnnotation("train", step_num=steps.index)
+            self.mark.__enter__()
+
+
+profile = Profile()
 
 
 class Jitted:
@@ -154,6 +186,8 @@ class Calls:
         self.count += 1
         if is_update or (steps.anchor is not None and steps.anchor() is owner):
             steps.updated(owner)
+            if profile.open:
+                profile.step_ended()
         elif steps.anchor is None and self.count < CALLS:
             self.keep(result)
         return result
@@ -219,6 +253,7 @@ def patch_jax(module):
 
         setattr(module, attribute, outer)
 
+    profile.begin()
     replace("jit")
     replace("pmap")
     for attribute in ("block_until_ready", "device_put", "device_get"):
@@ -235,7 +270,7 @@ def wait_around(owner, attribute, text, is_copy=False):
         if local.inside or local.compiling:
             return inner(*arguments, **keywords)
         local.inside = 1
-        handle = name_of("%s %s" % (text, line_of_program()))
+        handle = name_of("%s %s" % (text, line_of_program(LIBRARIES)))
         if is_copy:
             lib.push_role(handle, ROLE_HOST)
         else:

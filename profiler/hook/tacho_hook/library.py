@@ -4,6 +4,7 @@
 import ctypes
 import functools
 import os
+import sys
 
 ROLE_MICRO_STEP, ROLE_INPUT_WAIT, ROLE_READ, ROLE_COLLATE, ROLE_CHECKPOINT = 1, 2, 3, 5, 7
 ROLE_EVALUATION, ROLE_COMPILE, ROLE_HOST, ROLE_COMM_WAIT = 8, 9, 10, 11
@@ -54,6 +55,27 @@ def name_of(text):
     if handle is None:
         handle = _names[text] = lib.name(text.encode("utf-8", "replace"))
     return handle
+
+
+_counters = {}
+
+
+def sample(name, value):
+    """A value of the counter of that name."""
+    handle = _counters.get(name)
+    if handle is None:
+        handle = _counters[name] = lib.counter(str(name).encode("utf-8", "replace"))
+    lib.sample(handle, float(value))
+
+
+def line_of_program(libraries):
+    """ "train.py:31": the innermost line outside of packages of these names."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).split(".")[0] not in libraries:
+            return "%s:%d" % (os.path.basename(frame.f_code.co_filename), frame.f_lineno)
+        frame = frame.f_back
+    return "?"
 
 
 def around(owner, attribute, text, role, enter=None, leave=None):

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a program marks itself, with the module `tacho`."""
 
-from .library import lib, name_of
+from .library import lib, name_of, sample
 from .steps import steps
-
-_counters = {}
 
 
 def push(name):
@@ -20,7 +18,4 @@ def step():
 
 
 def counter(name, value):
-    handle = _counters.get(name)
-    if handle is None:
-        handle = _counters[name] = lib.counter(str(name).encode("utf-8", "replace"))
-    lib.sample(handle, float(value))
+    sample(name, value)

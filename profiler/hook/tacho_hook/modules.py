@@ -7,12 +7,13 @@ import time
 import weakref
 
 from .flops import counts
-from .library import PASS_FORWARD, ROLE_EVALUATION, lib, name_of
+from .library import PASS_FORWARD, ROLE_EVALUATION, lib, name_of, sample
 from .steps import LOOKS, steps
 
 BUDGET = 0.004  # of a step, for the ranges of modules
 ROOTS = 4  # so many outermost modules a step are recorded whatever they cost
 COLD = 1.5  # times as much as when nothing else runs in between: the caches hold the program then
+TRIES, CALLS = 7, 64  # of an operator, to measure its cost
 MEASURED_AGAIN = (8, 32, 128)  # steps at which the cost of a range is measured once more; the largest one counts
 
 
@@ -194,6 +195,24 @@ class Modules:
         hooked, bare = sorted(took[0])[4], sorted(took[1])[4] if self.hooks else 0.0
         self.cost = max(self.cost, COLD * (hooked - bare), 1e-7)
 
+    def measure_operators(self):
+        """What PyTorch takes to call an operator on one number, forward and backward: CPU time of this thread, the least of some tries.
+        So much of each call does not depend on the size of the batch."""
+        torch = sys.modules["torch"]
+        best = [float("inf"), float("inf")]
+        with torch.enable_grad():
+            for _ in range(TRIES):
+                first = x = torch.ones(1, requires_grad=True)
+                begun = time.thread_time()
+                for _ in range(CALLS):
+                    x = x.neg()
+                middle = time.thread_time()
+                torch.autograd.grad(x, first)
+                ended = time.thread_time()
+                best = [min(best[0], middle - begun), min(best[1], ended - middle)]
+        for name, seconds in zip(("host.operator_forward_us", "host.operator_backward_us"), best):
+            sample(name, 1e6 * seconds / CALLS)
+
     def step_ended(self, index):
         """After each of the first LOOKS steps and each LOOKS-th of the others. Keeps as many levels as the budget allows. Levels are only taken away: a changing picture would be worse."""
         if self.stale:
@@ -210,6 +229,8 @@ class Modules:
         if index < 2 or not deepest:
             return  # the first ones are slower than all others
         if not self.cost or index in MEASURED_AGAIN:
+            if not self.cost and not steps.accelerator and hasattr(sys.modules["torch"], "enable_grad"):
+                self.measure_operators()
             self.measure()
             self.looked = time.perf_counter()
         level, spent = 0, 0.0

@@ -10,6 +10,7 @@ from .flops import counts
 from .library import ROLE_CHECKPOINT, ROLE_COMPILE, ROLE_HOST, around, lib, name_of
 from .modules import modules
 from .steps import steps
+from .values import put_back, take_out
 
 
 class Saved:
@@ -59,12 +60,14 @@ def patch_fsync(module):
 def patch_compilation(module):
     def begin(*arguments):
         modules.compiled = counts.off = True
+        take_out()
         lib.push_role(name_of("torch.compile"), ROLE_COMPILE)
 
     def end(*arguments):
         for reason in new_graph_breaks():
             mark(reason)
         lib.pop()
+        put_back()
 
     handler = module.callback_handler
     handler.register_start_callback(begin)

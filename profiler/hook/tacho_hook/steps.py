@@ -10,6 +10,15 @@ from .library import lib, name_of
 LOOKS = 8  # steps from one look at what the ranges cost to the next
 
 
+KINDS = ("cuda", "xpu", "mps")  # modules of torch
+
+
+def own_kind(torch):
+    """The module of an accelerator that PyTorch itself does not know (NPU, HPU): its extension has given it a name."""
+    named = getattr(getattr(torch, "_C", None), "_get_privateuse1_backend_name", None)
+    return (named(),) if named is not None else ()
+
+
 class Accelerator:
     """Is one in use? Once it is, it stays so; until then it is asked for at the first steps, and now and then."""
 
@@ -21,8 +30,9 @@ class Accelerator:
             torch = sys.modules.get("torch")
             if torch is None:
                 return False
-            kinds = [getattr(torch, kind, None) for kind in ("cuda", "xpu", "mps")]
-            self.asks = [getattr(m, "is_initialized", None) or m.is_available for m in kinds if m is not None]
+            kinds = [getattr(torch, kind, None) for kind in KINDS + own_kind(torch)]
+            asks = [getattr(m, "is_initialized", None) or getattr(m, "is_available", None) for m in kinds]
+            self.asks = [ask for ask in asks if ask is not None]
         for ask in self.asks:
             try:
                 if ask():
@@ -40,6 +50,7 @@ class Steps:
 
     def __init__(self):
         self._by_hand = lambda: self  # in place of a reference to an optimizer
+        self.accelerated = []  # called once, when an accelerator is found in use
         self.looks = []  # called after each of the first LOOKS steps and each LOOKS-th of the others
         self.reset()
 
@@ -58,6 +69,8 @@ class Steps:
     def _push(self):
         if not self.accelerator and (self.index <= LOOKS or not self.index % LOOKS):
             self.accelerator = accelerator.used()
+            while self.accelerator and self.accelerated:
+                self.accelerated.pop()()
         self.thread = threading.get_ident()
         self.open = True
         lib.push_step(name_of("step"), self.index)

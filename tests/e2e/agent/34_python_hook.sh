@@ -153,6 +153,59 @@ one collectives "SELECT d.collective, d.bytes, x.correlation, d.ranks FROM slice
 diff want got > difference || wrong "collectives: $(cat difference)"
 grep -q "positional argument" collectives.out || wrong "a call's own words on wrong arguments: $(cat collectives.out)"
 
+# ---- values that are read from a device: each with its line, and only there; without an accelerator PyTorch keeps its own methods
+cat > values.py << 'PYTHON'
+import sys, time, torch
+device, own = sys.argv[1], vars(torch.Tensor)["item"]
+if device == "cuda": torch.cuda.init()
+net, opt, took = torch.nn.Module(), torch.optim.SGD(), []
+for i in range(12):
+    net(i)
+    loss = torch.Tensor(i, device)
+    begin = time.perf_counter()
+    loss.item()
+    took.append(1e3 * (time.perf_counter() - begin))
+    print(loss)
+    print(f"{loss:.1f}", file=sys.stderr)
+    [loss.tolist(), float(loss)]
+    if loss: loss.cpu()
+    [loss.to("cpu"), loss.to("cpu", non_blocking=True), loss.to("cuda")]
+    torch.Tensor(i, "cpu").item()
+    opt.step()
+print(vars(torch.Tensor)["item"] is own, sum(took))
+PYTHON
+record values python3 values.py cuda
+record host-values python3 values.py cpu
+cat > want << 'WANT'
+bool values.py:14 12
+cpu values.py:14 11
+float values.py:13 12
+item values.py:9 12
+print values.py:11 12
+print values.py:12 12
+to cpu values.py:15 12
+tolist values.py:13 12
+WANT
+ranges values | grep values.py > got
+diff want got > difference || wrong "values of a device: $(cat difference)"
+ranges host-values | grep values.py && wrong "values of the CPU are no waits"
+tail -n 1 host-values.out | grep -q ^True || wrong "a program of the CPU has other methods: $(tail -n 1 host-values.out)"
+one values "SELECT sum(x.dur) / 1e6 FROM slice x JOIN string s ON s.id = x.name WHERE s.text = 'item values.py:9'" > got
+python3 - "$(tail -n 1 values.out)" "$(cat got)" << 'PYTHON' || wrong "values: $(tail -n 1 values.out), recorded $(cat got) ms"
+import sys
+replaced, took = sys.argv[1].split()
+# twelve times 3 ms at least, and each inside of what the program measured
+assert replaced == "False" and 36 <= float(sys.argv[2]) <= float(took), sys.argv
+PYTHON
+"$TACHO" report values.tacho --json > report.json 2> err || wrong "report: $(cat err)"
+python3 - << 'PYTHON' || wrong "values: no SYNC_ITEM"
+import json
+findings = json.load(open("report.json"))["findings"]
+found = [f for f in findings if f["id"] == "SYNC_ITEM"]
+assert found and "values.py:" in found[0]["claim"] and "values.py:" in found[0]["action"], findings
+assert not any("values.py" in f["claim"] for f in findings if f["id"] == "PYTHON_HOST"), findings
+PYTHON
+
 # ---- the module tacho: what a program marks itself, with PyTorch or without; without tacho it does nothing
 cat > marks.py << 'PYTHON'
 import sys, time, tacho
@@ -239,7 +292,7 @@ def main():
 if __name__ == "__main__": main()
 PYTHON
 plain=$("$python" real.py 0)
-for how in "0" "2 fork" "2 spawn"; do
+for how in "0" "2 fork" "2 spawn" "2 forkserver"; do
     name=real-${how// /-}
     # shellcheck disable=SC2086
     record "$name" "$python" real.py $how

@@ -48,6 +48,7 @@ static const struct {
     {"/utilization/peak_source", "s?"},
     {"/utilization/roof_measured_flops", "n?"},
     {"/utilization/flop_coverage_pct", "n?"},
+    {"/utilization/uncounted_operators", "a"},
     {"/devices", "a?"},
     {"/launches", "o?"},
     {"/copies", "a?"},

@@ -162,6 +162,47 @@ static void test_advice_fits_the_machine(void **state)
     fx_close(f);
 }
 
+/* 24 steps of 100 ms; so many ms of each go into calls of operators, by the counters. */
+static const struct an_result *call(struct fixture *f, double ms)
+{
+    static const struct {
+        const char *name;
+        double value;
+    } counters[] = {{"host.operators_forward", 1000},
+                    {"host.operators_backward", 2000},
+                    {"host.operator_forward_us", 10},
+                    {"host.operator_backward_us", 10}};
+    struct shape shape = {0};
+    fx_open(f);
+    int64_t track = fx_track(f, f->process, "thread", "steps", NULL);
+    int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000);
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+        int64_t counter = fx_track(f, f->process, "counter", counters[i].name, "");
+        bool counts = strstr(counters[i].name, "operators") != NULL;
+        fx_counter(f, counter, 10 * MS, counters[i].value * (counts ? 1 : ms / 30));
+    }
+    for (int i = 0; i < STEPS; i++) {
+        fx_step(f, f->process, track, i, i * 100 * MS, (i + 1) * 100 * MS, 64, false);
+        add(f, &shape, track, i * 100 * MS + MS, 98 * MS, "Linear", work);
+    }
+    return fx_analyze(f);
+}
+
+static void test_calls_of_operators(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    const struct an_finding *found = finding(call(f, 60), "SMALL_BATCH_HOST");
+    assert_non_null(found);
+    says(found->claim, "calling 3000 operators takes 60 % of the step");
+    says(found->evidence[1], "1000 operators forward and 2000 backward");
+    assert_near(found->gain.high.value, 150, 0.1);
+    assert_string_equal(found->changes, "the global batch");
+    fx_close(f);
+    assert_null(finding(call(f, 15), "SMALL_BATCH_HOST"));
+    fx_close(f);
+}
+
 /* Four reductions of 10 ms a step, of one model or of several ones: of one model the last is
  * enough.
  */
@@ -269,9 +310,10 @@ static void test_compilations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_replicas_do),        cmocka_unit_test(test_compilations),
-        cmocka_unit_test(test_full_collections),        cmocka_unit_test(test_young_collections),
-        cmocka_unit_test(test_range_of_the_program),    cmocka_unit_test(test_framework),
-        cmocka_unit_test(test_advice_fits_the_machine), cmocka_unit_test(test_reductions)};
+        cmocka_unit_test(test_calls_of_operators), cmocka_unit_test(test_what_replicas_do),
+        cmocka_unit_test(test_compilations),       cmocka_unit_test(test_full_collections),
+        cmocka_unit_test(test_young_collections),  cmocka_unit_test(test_range_of_the_program),
+        cmocka_unit_test(test_framework),          cmocka_unit_test(test_advice_fits_the_machine),
+        cmocka_unit_test(test_reductions)};
     return cmocka_run_group_tests_name("an_findings_python", tests, NULL, NULL);
 }

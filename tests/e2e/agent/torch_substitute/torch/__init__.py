@@ -15,7 +15,8 @@ class no_grad:
         _grad[0] = True
 
 
-from torch import autograd, compiler, nn, optim
+from torch import autograd, compiler, cuda, nn, optim
+from torch._tensor import Tensor
 from torch.serialization import save
 
-__all__ = ["autograd", "compiler", "is_grad_enabled", "nn", "no_grad", "optim", "save"]
+__all__ = ["Tensor", "autograd", "compiler", "cuda", "is_grad_enabled", "nn", "no_grad", "optim", "save"]

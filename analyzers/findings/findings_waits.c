@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * SYNC_ITEM: values that the host reads from a device (.item(), .cpu(), print of a tensor). The
+ * host waits until the device has computed them and launches nothing meanwhile, so that the device
+ * has nothing to do afterwards. The hook names each such wait with its line; in traces of
+ * torch.profiler it is a synchronise call inside of an operator.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/words.h"
+#include "analyzers/device/api.h"
+#include "analyzers/findings/findings_private.h"
+#include "analyzers/work/frames.h"
+
+#define PLACES_MOST 32
+#define NAMED       3
+
+/* How the hook names a wait: a word, and "file:line". */
+static const struct word {
+    const char *word, *text;
+} words[] = {{"item", ".item()"},
+             {"tolist", ".tolist()"},
+             {"cpu", ".cpu()"},
+             {"numpy", ".numpy()"},
+             {"nonzero", ".nonzero()"},
+             {"to cpu", ".to(\"cpu\")"},
+             {"float", "float()"},
+             {"int", "int()"},
+             {"bool", "a condition"},
+             {"index", "an index"},
+             {"print", "print()"},
+             {"array", "numpy.asarray()"},
+             {"device_get", "jax.device_get()"},
+             {"block_until_ready", "block_until_ready()"}};
+
+/* Where values are read: what is called, and the line. */
+struct place {
+    const char *what, *line; /* line: "" where it is not known */
+    int64_t count, wait_ns, idle_ns;
+};
+
+struct wait {
+    int64_t start, end;
+    const char *what, *line;
+};
+
+struct waits {
+    struct an_context *context;
+    double *idle; /* of each step: ns that the device idles because of them */
+    struct place place[PLACES_MOST];
+    size_t places;
+    int64_t count, wait_ns;
+};
+
+/* The word that a name of the hook begins with, NULL: it is no wait. *line: what follows. */
+static const struct word *word_of(const char *name, const char **line)
+{
+    const char *colon = strrchr(name, ':');
+    if (!colon || !colon[1] || colon[1 + strspn(colon + 1, "0123456789")])
+        return NULL;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t length = strlen(words[i].word);
+        *line = name + length + 1;
+        if (!strncmp(name, words[i].word, length) && name[length] == ' ' && *line < colon)
+            return &words[i];
+    }
+    return NULL;
+}
+
+/* A wait that the hook has named: not the work of JAX on the CPU, whose threads compute. */
+static bool of_hook(const struct an_context *context, size_t i, struct wait *wait)
+{
+    const struct an_trace *trace = context->trace;
+    const char *domain = an_slice_category(trace, i), *line = "";
+    if ((strcmp(domain, "torch") != 0 && strcmp(domain, "jax") != 0) ||
+        an_slice_role(trace, i) != AN_ROLE_NONE)
+        return false;
+    const struct word *word = word_of(an_trace_name(trace, trace->slice.name[i]), &line);
+    if (word)
+        *wait = (struct wait){.what = word->text, .line = line};
+    return word != NULL;
+}
+
+bool an_finding_is_wait(const struct an_context *context, size_t slice)
+{
+    struct wait wait;
+    return of_hook(context, slice, &wait);
+}
+
+/* The direction of the last copy that the thread began in [from, slice), as the device's row says
+ * it: "DtoH"; "": it began none, or that is not in the file. */
+static const char *copied(const struct an_context *context, size_t from, size_t slice)
+{
+    const struct an_trace *trace = context->trace;
+    const struct an_devices *gpu = context->gpu;
+    for (size_t i = slice; gpu && i-- > from;) {
+        size_t at = an_launch_seek(gpu, i);
+        if (an_slice_api(trace, i).kind != AN_API_COPY || at == gpu->launch_count ||
+            gpu->launch_slice[at] != i)
+            continue;
+        size_t op = gpu->launch_op[gpu->launch_first[at]];
+        const struct an_detail *detail =
+            an_trace_detail(trace, trace->slice.detail[gpu->op.slice[op]]);
+        return detail ? detail->copy_kind : "";
+    }
+    return "";
+}
+
+/* Operators that give a value to Python, whatever is known of the copy. */
+static bool reads_value(const char *name)
+{
+    static const char *const names[] = {"aten::item", "aten::_local_scalar_dense",
+                                        "aten::is_nonzero", "aten::nonzero"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+/* A synchronise call inside of an operator of PyTorch that reads a value, or copies from the
+ * device: a copy to it from pageable memory waits too, and is none. The outermost operator says
+ * what was called, the innermost frame of the program where. */
+static bool of_operator(const struct an_context *context, size_t i, struct wait *wait)
+{
+    const struct an_trace *trace = context->trace;
+    if (an_slice_api(trace, i).kind != AN_API_SYNC ||
+        !an_category_is_call(an_slice_category(trace, i)))
+        return false;
+    *wait = (struct wait){.line = ""};
+    uint32_t around = trace->slice.parent[i], outermost = AN_NONE;
+    for (int depth = 0; around != AN_NONE && depth < AN_DEPTH_MAX; depth++) {
+        const char *name = an_trace_name(trace, trace->slice.name[around]);
+        bool open = an_slice_open_at(trace, around, i);
+        if (open && !strncmp(name, "aten::", 6)) {
+            wait->what = name;
+            outermost = around;
+        } else if (open && !*wait->line && an_frame_is_user(name)) {
+            wait->line = name;
+        }
+        around = trace->slice.parent[around];
+    }
+    if (outermost == AN_NONE)
+        return false;
+    const char *direction = copied(context, outermost, i);
+    return *direction ? !strcmp(direction, "DtoH") : reads_value(wait->what);
+}
+
+/* Is it a wait that ended? `until`: the end of the one before, which may hold it. */
+static bool is_wait(const struct an_context *context, size_t i, int64_t until, struct wait *wait)
+{
+    const struct an_trace *trace = context->trace;
+    if (trace->slice.dur[i] == AN_OPEN || trace->slice.start[i] < until ||
+        (!of_hook(context, i, wait) && !of_operator(context, i, wait)) ||
+        an_slice_in_phase(trace, i))
+        return false;
+    wait->start = trace->slice.start[i];
+    wait->end = an_slice_end(trace, i);
+    return true;
+}
+
+/* How long the device idles because of a wait: from the end of its work, or from the beginning of
+ * the wait if it had none then, until it has work again; then the wait itself is all. `counted`: up
+ * to there an earlier wait has counted. Without records of a device it is the wait. */
+static int64_t idle_of(const struct an_context *context, const struct an_lane *lane,
+                       const struct wait *wait, int64_t *counted)
+{
+    int64_t from = wait->start, to = wait->end;
+    if (lane->device != AN_NONE) {
+        struct an_set busy = context->gpu->split[lane->device].busy;
+        size_t next = an_spans_seek(busy.span, busy.count, wait->end);
+        int64_t ended = next ? busy.span[next - 1].end : INT64_MIN;
+        if (next == busy.count)
+            return 0;
+        if (ended > wait->start) {
+            from = ended;
+            to = busy.span[next].start;
+        } else {
+            to = an_time_min(to, busy.span[next].start);
+        }
+    }
+    from = an_time_max(from, *counted);
+    *counted = an_time_max(*counted, to);
+    return from < to ? an_time_sub(to, from) : 0;
+}
+
+static void add(struct waits *waits, const struct wait *wait, int64_t idle)
+{
+    size_t at = 0;
+    int64_t ns = an_time_sub(wait->end, wait->start);
+    while (at < waits->places && (strcmp(waits->place[at].what, wait->what) != 0 ||
+                                  strcmp(waits->place[at].line, wait->line) != 0))
+        at++;
+    waits->count++;
+    waits->wait_ns = an_time_add(waits->wait_ns, ns);
+    if (at == PLACES_MOST)
+        return;
+    struct place *place = &waits->place[at];
+    place->what = wait->what;
+    place->line = wait->line;
+    place->count++;
+    place->wait_ns = an_time_add(place->wait_ns, ns);
+    place->idle_ns = an_time_add(place->idle_ns, idle);
+    waits->places += at == waits->places;
+}
+
+/* Adds up the waits of the thread that runs the steps of a lane. */
+static void look_at_lane(struct waits *waits, const struct an_lane *lane)
+{
+    struct an_context *context = waits->context;
+    const struct an_track *track = &context->trace->track[lane->track];
+    int64_t until = INT64_MIN, counted = INT64_MIN;
+    struct wait wait;
+    for (size_t i = track->slice_first; i < an_track_end(track); i++) {
+        if (!is_wait(context, i, until, &wait))
+            continue;
+        until = wait.end;
+        const struct an_step *step = an_step_at_host(context, lane, wait.start);
+        int64_t idle = idle_of(context, lane, &wait, &counted);
+        if (!step || !an_step_detailed(step))
+            continue;
+        waits->idle[step - context->step] += (double)idle;
+        add(waits, &wait, idle);
+    }
+}
+
+/* The share of each step that is lost to waits. 0 or TACHO_ENOMEM. */
+static int share_of(const struct waits *waits, struct an_class_share *share)
+{
+    const struct an_context *context = waits->context;
+    double *values = malloc((context->step_count + 1) * sizeof *values);
+    size_t count = 0;
+    if (!values)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < context->step_count; i++) {
+        const struct an_step *step = &context->step[i];
+        int64_t ns = an_step_detailed(step) ? an_step_ns(step) : 0;
+        if (ns > 0)
+            values[count++] = an_percent(waits->idle[i], (double)ns);
+    }
+    *share = an_share_of_values(values, count);
+    free(values);
+    return 0;
+}
+
+static int by_idle(const void *first, const void *second)
+{
+    const struct place *left = first, *right = second;
+    return 2 * AN_COMPARE(right->idle_ns, left->idle_ns) +
+           AN_COMPARE(right->wait_ns, left->wait_ns);
+}
+
+/* ".item() at train.py:31" */
+static const char *place_text(struct an_context *context, const struct place *place)
+{
+    return *place->line ? an_finding_text(context, "%.40s at %.80s", place->what, place->line)
+                        : an_finding_text(context, "%.40s", place->what);
+}
+
+static void evidence(const struct waits *waits, struct an_finding *finding,
+                     const struct an_class_share *share)
+{
+    struct an_context *context = waits->context;
+    an_finding_evidence(
+        finding, an_class_share_text(context, share,
+                                     context->gpu ? "device idle by such waits" : "such waits"));
+    an_finding_note(
+        context, finding, "%.2g waits a step, %s each; %zu of %zu steps have some",
+        (double)waits->count / (double)share->steps,
+        an_time_words(context->arena, (double)waits->wait_ns / 1e6 / (double)waits->count, 3),
+        share->touched, share->steps);
+    for (size_t i = 0; i < waits->places && i < NAMED; i++)
+        an_finding_note(context, finding, "%s: %" PRId64 " times, %s of waiting, %s lost",
+                        place_text(context, &waits->place[i]), waits->place[i].count,
+                        an_time_words(context->arena, (double)waits->place[i].wait_ns / 1e6, 3),
+                        an_time_words(context->arena, (double)waits->place[i].idle_ns / 1e6, 3));
+}
+
+static void describe(struct an_findings_list *findings, const struct waits *waits,
+                     const struct an_class_share *share)
+{
+    struct an_context *context = findings->context;
+    const char *first = place_text(context, &waits->place[0]);
+    struct an_finding *finding = an_findings_add(
+        findings, "SYNC_ITEM",
+        context->gpu
+            ? an_finding_text(context,
+                              "the host waits for values of the device, most in %s: in %.1f %% of "
+                              "the step the device then has nothing to do",
+                              first, share->mean)
+            : an_finding_text(context,
+                              "the host waits for values of the device, most in %s: %.1f %% of the "
+                              "step (what the device does is not recorded)",
+                              first, share->mean));
+    evidence(waits, finding, share);
+    finding->action = an_finding_text(
+        context,
+        "leave the value on the device (%s): add losses and metrics up there and read them every N "
+        "steps; copy with non_blocking=True what is needed later",
+        first);
+    finding->effort = "some lines of code";
+    finding->what_if = "sync=0";
+    finding->bound = true;
+    an_finding_ceiling(finding, 100, share->mean, FINDINGS_NOT_REPLAYED);
+    finding->method = "ceiling: step / (step - that time) - 1; nothing was replayed";
+    finding->verify = an_command_rerun(context, "values read every N steps");
+    finding->wrong_when = "the host needs as long as the device without these waits: then the "
+                          "device waits for launches instead";
+}
+
+int an_findings_waits(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    struct an_class_share share;
+    struct waits waits = {.context = context};
+    waits.idle = an_arena_zero(context->scratch, context->step_count + 1, sizeof *waits.idle);
+    if (!waits.idle)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < context->lane_count; i++)
+        if (context->lane[i].track != AN_NONE)
+            look_at_lane(&waits, &context->lane[i]);
+    if (!waits.count || !waits.places)
+        return 0;
+    if (share_of(&waits, &share))
+        return TACHO_ENOMEM;
+    qsort(waits.place, waits.places, sizeof *waits.place, by_idle);
+    if (an_class_share_matters(&share))
+        describe(findings, &waits, &share);
+    return 0;
+}
