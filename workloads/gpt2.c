@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libtrain/models/gpt2.h"
+#include "libtrain/ops/device.h"
 #include "libtrain/parallel/parts.h"
 #include "libtrain/parallel/pipeline.h"
 #include "workloads/recipe.h"
@@ -65,8 +66,15 @@ static int create(void *arg, const struct lt_source *source, const struct lt_con
 {
     (void)source;
     const struct gpt2_plan *plan = arg;
-    (void)context;
-    return lt_gpt2_create_stage(out, &plan->shape, plan->mode, &plan->stage, plan->shape.batch,
+    char why[128];
+    union lt_args heads = {
+        .attention_forward = {.c = plan->shape.channels, .h = plan->shape.heads}};
+    struct lt_gpt2_stage stage = plan->stage;
+    if (context->device && !context->device->has(LT_OP_ATTENTION_FORWARD, &heads, why, sizeof why))
+        return tacho_fail(err, TACHO_ENOTSUP, "choose --channels and --heads to suit",
+                          "%s: on cuda: %s", plan->shape.name, why);
+    stage.space = context->device ? &context->device->space : NULL;
+    return lt_gpt2_create_stage(out, &plan->shape, plan->mode, &stage, plan->shape.batch,
                                 plan->shape.seq, (uint64_t)plan->options->seed, err);
 }
 
@@ -142,9 +150,11 @@ static void memory(void *arg, const struct lt_source *source, struct lt_memory_p
     (void)source;
     if (config.positions < config.seq)
         config.positions = config.seq;
+    /* a device has scratch of its own, beside what is counted here */
+    int threads = strcmp(plan->options->device, "cpu") == 0 ? lt_threads() : 0;
     lt_gpt2_stage_parameters(&config, &plan->stage, parameters);
     lt_gpt2_stage_memory(&plan->shape, plan->mode, &plan->stage, plan->shape.batch, plan->shape.seq,
-                         lt_threads(), out);
+                         threads, out);
     if (plan->stage.layers < plan->shape.layers)
         out->tag[LT_MEMORY_WORKSPACE] += stage_buffers(plan);
     if (plan->stage.ranks > 1)

@@ -68,7 +68,7 @@ static void wait_passively(char **argv)
 static void print_help(void)
 {
     printf("usage: train RECIPE [OPTION]...\n"
-           "Trains a model on the CPU with the reference engine.\n\nrecipes\n");
+           "Trains a model with the reference engine, on the CPU or a GPU.\n\nrecipes\n");
     const char *name, *help;
     char defaults[80];
     for (size_t family = 0; family < RECIPES; family++)

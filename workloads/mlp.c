@@ -25,6 +25,8 @@ static int create(void *arg, const struct lt_source *source, const struct lt_con
                   struct lt_model **out, struct tacho_error *err)
 {
     struct mlp_plan *plan = arg;
+    if (context->device)
+        return tacho_fail(err, TACHO_ENOTSUP, "leave out --device", "mlp: not for a device");
     if (context->dtype != LT_DTYPE_FP32)
         return tacho_fail(err, TACHO_ENOTSUP, "give --dtype fp32", "mlp: computes in fp32 only");
     plan->shape.features = source->width;

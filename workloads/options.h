@@ -29,11 +29,11 @@ struct options {
     double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density;
     double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
     int64_t lookahead;
-    const char *backend, *checkpoint, *resume, *timers;
+    const char *backend, *device, *checkpoint, *resume, *timers;
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress, *layout,
         *pipeline, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io;
     struct options_list data, slow;
-    int pin, no_shuffle, no_overlap, sequence;
+    int pin, no_shuffle, no_overlap, no_graph, sequence;
     int help, version, check;
     const char *recipe; /* NULL: none given */
 };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "libtrain/base/output.h"
+#include "libtrain/ops/device.h"
 #include "libtrain/ops/gemm.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/train.h"
@@ -118,6 +119,7 @@ static int configure(struct lt_train_config *out, const struct options *options,
                                     .checkpoint = options->checkpoint,
                                     .resume = options->resume,
                                     .log_every = options->log_every,
+                                    .no_graph = options->no_graph,
                                     .seed = (uint64_t)options->seed};
     return configure_optimizer(&out->optimizer, options, err);
 }
@@ -135,6 +137,26 @@ static int make_context(struct lt_context *context, const struct options *option
     context->backend = (enum lt_backend)backend;
     context->dtype = (enum lt_dtype)dtype;
     return 0;
+}
+
+/* Opens the device, if one is asked for that can do what the options say. */
+static int open_device(struct lt_context *context, const struct options *options,
+                       const struct lt_train_config *config, const struct lt_parallel *parallel,
+                       struct tacho_error *err)
+{
+    if (strcmp(options->device, "cpu") == 0)
+        return 0;
+    if (strcmp(options->device, "cuda") != 0)
+        return tacho_fail(err, TACHO_EUSAGE, "cpu or cuda", "--device %s: unknown",
+                          options->device);
+    if (lt_parallel_ranks(parallel) > 1)
+        return tacho_fail(err, TACHO_ENOTSUP, "start one rank", "--device cuda: one rank only");
+    if (config->optimizer.kind != LT_OPTIMIZER_ADAMW || config->optimizer.lookahead_every > 0 ||
+        config->clip_kind != LT_CLIP_NORM)
+        return tacho_fail(err, TACHO_ENOTSUP,
+                          "--optimizer adamw without --lookahead, and --clip-by norm",
+                          "--device cuda: no such optimizer or clipping");
+    return lt_device_open(&context->device, err);
 }
 
 /* What the run will hold: the model's part by its closed form, the optimizer's from the layout of
@@ -169,10 +191,10 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
 }
 
 /* Better words now than the kernel's killer later. All ranks of a machine share its memory. */
-static int check_memory(const struct lt_memory_plan *plan, const struct lt_parallel *parallel,
-                        struct tacho_error *err)
+static int check_memory(const struct lt_memory_plan *plan, struct lt_device *device,
+                        const struct lt_parallel *parallel, struct tacho_error *err)
 {
-    int64_t there = lt_memory_available();
+    int64_t there = device ? device->available(device) : lt_memory_available();
     int ranks = lt_parallel_place(parallel)->local_ranks;
     double gib = 1 << 30, needed = (double)lt_memory_plan_total(plan) * ranks;
     if (there < 0 || needed <= (double)there)
@@ -201,7 +223,8 @@ static void print_memory(const struct lt_memory_plan *plan)
 /* `before`: when there was neither model nor optimizer; peak 0 where that is not known. What the
  * matrix library makes and keeps, code and mapped data are part of the growth: of a small model's
  * they are the larger one, so no percentage is said there. */
-static void print_peak(const struct lt_memory_plan *plan, const struct lt_resident *before)
+static void print_peak(const struct lt_memory_plan *plan, const struct lt_resident *before,
+                       const struct lt_device *device)
 {
     struct lt_memory memory;
     struct lt_resident now;
@@ -211,7 +234,7 @@ static void print_peak(const struct lt_memory_plan *plan, const struct lt_reside
     if (predicted >= 1 << 20)
         printf(" (%+.2f %% of what was predicted)",
                100 * ((double)memory.total_peak / predicted - 1));
-    if (before->peak > 0 && lt_memory_resident(&now) == 0) {
+    if (!device && before->peak > 0 && lt_memory_resident(&now) == 0) {
         double grown = (double)(now.peak - before->now), file = (double)(now.file - before->file);
         printf("; the process grew by %.1f MiB", mib(grown));
         if (mib(predicted) >= 1024)
@@ -222,8 +245,12 @@ static void print_peak(const struct lt_memory_plan *plan, const struct lt_reside
     printf("\n");
 }
 
-static void print_start(const struct options *options)
+static void print_start(const struct options *options, const struct lt_device *device)
 {
+    if (device) {
+        printf("%s, cuda (%s)\n", options->dtype, device->name);
+        return;
+    }
     printf("%s, backend %s (%s), %d thread%s, %lld loader worker%s (%s)%s\n", options->dtype,
            options->backend, lt_gemm_library(), lt_threads(), tacho_plural(lt_threads()),
            (long long)options->workers, tacho_plural(options->workers), options->worker_kind,
@@ -299,7 +326,7 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
         rc = input_open(&run->input, options, plan->seq, plan->vocab, err);
     if (rc == 0) {
         plan_memory(&run->memory, plan, config, &run->context, &run->input);
-        rc = check_memory(&run->memory, run->parallel, err);
+        rc = check_memory(&run->memory, run->context.device, run->parallel, err);
     }
     return lt_parallel_agree(run->parallel, rc, err);
 }
@@ -323,7 +350,7 @@ static int train(struct training *run, const struct recipe_plan *plan, struct ta
     if (lt_parallel_rank(run->parallel) == 0) {
         hooks.progress = print_progress;
         plan->describe(plan->arg, run->model);
-        print_start(plan->options);
+        print_start(plan->options, run->context.device);
         parallel_print(run->parallel, plan->options, &run->config.division, run->model,
                        run->context.dtype);
         print_memory(&run->memory);
@@ -334,7 +361,7 @@ static int train(struct training *run, const struct recipe_plan *plan, struct ta
                       &run->config, &hooks, err);
     if (rc == 0 && lt_parallel_rank(run->parallel) == 0) {
         parallel_print_sent(run->parallel, plan->options, &run->sent);
-        print_peak(&run->memory, &run->before);
+        print_peak(&run->memory, &run->before, run->context.device);
     }
     if (rc == 0 && plan->options->timers)
         rc = parallel_timers(run->parallel, run->context.trace, plan->options->timers, err);
@@ -350,6 +377,8 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     if (rc == 0)
         rc = parallel_open(&run.parallel, plan->options, err);
     if (rc == 0)
+        rc = open_device(&run.context, plan->options, &run.config, run.parallel, err);
+    if (rc == 0)
         rc = prepare(&run, plan, err);
     if (rc == 0)
         rc = make_model(&run, plan, err);
@@ -357,6 +386,7 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
         rc = train(&run, plan, err);
     lt_trace_destroy(run.context.trace);
     lt_model_destroy(run.model);
+    lt_device_close(run.context.device);
     input_close(&run.input);
     lt_parallel_close(run.parallel);
     return rc;

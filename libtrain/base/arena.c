@@ -64,8 +64,26 @@ size_t lt_arena_bytes(size_t count)
     return (count * sizeof(float) + PAGE - 1) / PAGE * PAGE;
 }
 
+/* Pages of the host, backed and zeroed; NULL: none left. */
+static void *take_pages(size_t bytes, size_t count)
+{
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return NULL;
+    madvise(base, bytes, MADV_HUGEPAGE); /* a refusal costs speed, not correctness */
+    list_replace(NULL, base, bytes);
+    touch(base, count);
+    return base;
+}
+
 int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct lt_tensor *table,
                     size_t tensors)
+{
+    return lt_arena_create_in(arena, NULL, tag, table, tensors);
+}
+
+int lt_arena_create_in(struct lt_arena *arena, struct lt_space *space, enum lt_memory_tag tag,
+                       const struct lt_tensor *table, size_t tensors)
 {
     size_t count = 0;
     *arena = (struct lt_arena){0};
@@ -80,14 +98,12 @@ int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct
     if (count > (SIZE_MAX - 2 * HUGE_PAGE) / sizeof(float))
         return TACHO_ENOMEM;
     size_t bytes = lt_arena_bytes(count);
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED)
+    void *base = space ? space->take(space, bytes) : take_pages(bytes, count);
+    if (!base)
         return TACHO_ENOMEM;
-    madvise(base, bytes, MADV_HUGEPAGE); /* a refusal costs speed, not correctness */
-    *arena = (struct lt_arena){.base = base, .count = count, .bytes = bytes, .tag = tag};
+    *arena =
+        (struct lt_arena){.base = base, .count = count, .bytes = bytes, .tag = tag, .space = space};
     lt_memory_add(tag, (int64_t)bytes);
-    list_replace(NULL, base, bytes);
-    touch(arena->base, count);
     float *next = arena->base;
     for (size_t i = 0; i < tensors; i++) {
         *table[i].slot = next;
@@ -99,8 +115,12 @@ int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct
 void lt_arena_destroy(struct lt_arena *arena)
 {
     if (arena->base) {
-        list_replace(arena->base, NULL, 0);
-        munmap(arena->base, arena->bytes);
+        if (arena->space) {
+            arena->space->give(arena->space, arena->base);
+        } else {
+            list_replace(arena->base, NULL, 0);
+            munmap(arena->base, arena->bytes);
+        }
         lt_memory_add(arena->tag, -(int64_t)arena->bytes);
     }
     *arena = (struct lt_arena){0};

@@ -15,6 +15,7 @@
 #include <stddef.h>
 
 #include "libtrain/base/memory.h"
+#include "libtrain/base/space.h"
 
 #define LT_ALIGN ((size_t)16) /* floats: one cache line */
 
@@ -29,6 +30,7 @@ struct lt_arena {
     size_t count; /* floats carved, padding included */
     size_t bytes; /* mapped, and entered in the book of memory.h */
     enum lt_memory_tag tag;
+    struct lt_space *space; /* NULL: the host's memory */
 };
 
 /* Floats that a tensor of `count` floats occupies in an arena. */
@@ -44,6 +46,10 @@ size_t lt_arena_bytes(size_t count);
  * (then *arena is empty). */
 int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct lt_tensor *table,
                     size_t tensors);
+
+/* The same in the memory of a device (NULL: the host's); `space` must outlive the arena. */
+int lt_arena_create_in(struct lt_arena *arena, struct lt_space *space, enum lt_memory_tag tag,
+                       const struct lt_tensor *table, size_t tensors);
 
 /* Accepts an empty arena. */
 void lt_arena_destroy(struct lt_arena *arena);

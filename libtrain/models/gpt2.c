@@ -292,6 +292,8 @@ static struct lt_embedding embedding_of(const struct gpt2 *model, const struct l
                                  .word = weight(model, model->value.word, 0),
                                  .position = weight(model, model->value.position, 0),
                                  .tokens = batch->tokens,
+                                 .order = batch->order,
+                                 .starts = batch->starts,
                                  .dout = model->act.dstream,
                                  .dword = model->grad.word,
                                  .dposition = model->grad.position,
@@ -348,7 +350,8 @@ static void classify_part(const struct gpt2 *gpt2, const struct lt_context *cont
 }
 
 /* Final layernorm, LM head, and the classifier, which leaves the gradient of the logits in their
- * place unless this is an evaluation. Returns the mean loss. */
+ * place unless this is an evaluation. Returns the mean loss, which on a device is not known yet
+ * (struct lt_late) and 0 here. */
 static double answer(struct gpt2 *gpt2, const struct lt_context *context,
                      const struct lt_batch *batch, int parts)
 {
@@ -370,7 +373,7 @@ static double answer(struct gpt2 *gpt2, const struct lt_context *context,
         classify_part(gpt2, context, &classifier);
     else
         OP(context, CLASSIFIER, classifier, classifier);
-    return lt_mean_loss(gpt2->act.losses, n);
+    return context->device ? 0 : lt_mean_loss(gpt2->act.losses, n);
 }
 
 /* The embedding, of which each of several ranks has a part; rank 0 adds the positions. */

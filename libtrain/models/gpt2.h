@@ -37,6 +37,7 @@ struct lt_gpt2_stage {
     int in_flight;
     int rank, ranks;
     int sequence; /* they divide the rows of the residual stream too, and ranks divides these */
+    struct lt_space *space; /* a device's memory for all it holds; NULL: the host's */
 };
 
 /* The ranks that divide the rows of the residual stream. */

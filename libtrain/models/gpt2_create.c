@@ -176,11 +176,13 @@ static int allocate_activations(struct gpt2 *model)
         rows += activation_table(table + rows, model, KEPT_PART, &model->flight[i]);
     if (rc == 0) {
         rows += activation_table(table + rows, model, PASSING_PART, &shared);
-        rc = lt_arena_create(&model->activation_arena, LT_MEMORY_ACTIVATIONS, table, rows);
+        rc = lt_arena_create_in(&model->activation_arena, model->stage.space, LT_MEMORY_ACTIVATIONS,
+                                table, rows);
     }
     if (rc == 0) {
         rows = activation_table(table, model, WORKSPACE_PART, &shared);
-        rc = lt_arena_create(&model->workspace_arena, LT_MEMORY_WORKSPACE, table, rows);
+        rc = lt_arena_create_in(&model->workspace_arena, model->stage.space, LT_MEMORY_WORKSPACE,
+                                table, rows);
     }
     for (size_t i = 0; i < in_flight && rc == 0; i++) {
 #define SHARE(name, ...) model->flight[i].name = shared.name;
@@ -193,10 +195,11 @@ static int allocate_activations(struct gpt2 *model)
     return rc;
 }
 
-static int allocate_one(struct lt_arena *arena, enum lt_memory_tag tag, size_t count, float **slot)
+static int allocate_one(struct lt_arena *arena, struct lt_space *space, enum lt_memory_tag tag,
+                        size_t count, float **slot)
 {
     struct lt_tensor whole = {.name = "word", .count = count, .slot = slot};
-    return lt_arena_create(arena, tag, &whole, 1);
+    return lt_arena_create_in(arena, space, tag, &whole, 1);
 }
 
 /* The word embedding of a last stage that does not embed. */
@@ -205,12 +208,14 @@ static int allocate_copy(struct gpt2 *model)
     size_t count = (size_t)(model->config.vocab * model->config.channels);
     if (!model->stage.answers || model->stage.embeds)
         return 0;
-    int rc = allocate_one(&model->copy_arena, LT_MEMORY_PARAMETERS, count, &model->copy);
+    int rc = allocate_one(&model->copy_arena, model->stage.space, LT_MEMORY_PARAMETERS, count,
+                          &model->copy);
     if (rc == 0)
-        rc = allocate_one(&model->copy_grad_arena, LT_MEMORY_GRADIENTS, count, &model->copy_grad);
+        rc = allocate_one(&model->copy_grad_arena, model->stage.space, LT_MEMORY_GRADIENTS, count,
+                          &model->copy_grad);
     if (rc == 0 && model->mode.dtype != LT_DTYPE_FP32)
-        rc = allocate_one(&model->copy_shadow_arena, LT_MEMORY_PARAMETERS, (count + 1) / 2,
-                          &model->copy_shadow);
+        rc = allocate_one(&model->copy_shadow_arena, model->stage.space, LT_MEMORY_PARAMETERS,
+                          (count + 1) / 2, &model->copy_shadow);
     return rc;
 }
 
@@ -220,14 +225,39 @@ static int allocate(struct gpt2 *model)
     struct lt_tensor table[TENSORS];
     size_t rows = parameter_table(table, model, &model->value);
     float *copy = NULL;
-    int rc = lt_arena_create(&model->value_arena, LT_MEMORY_PARAMETERS, table, rows);
+    int rc = lt_arena_create_in(&model->value_arena, model->stage.space, LT_MEMORY_PARAMETERS,
+                                table, rows);
     if (rc == 0 && model->mode.dtype != LT_DTYPE_FP32)
-        rc = allocate_one(&model->shadow_arena, LT_MEMORY_PARAMETERS, (padded(table, rows) + 1) / 2,
-                          &copy);
+        rc = allocate_one(&model->shadow_arena, model->stage.space, LT_MEMORY_PARAMETERS,
+                          (padded(table, rows) + 1) / 2, &copy);
     rows = parameter_table(table, model, &model->grad);
-    rc = rc ? rc : lt_arena_create(&model->grad_arena, LT_MEMORY_GRADIENTS, table, rows);
+    rc = rc ? rc
+            : lt_arena_create_in(&model->grad_arena, model->stage.space, LT_MEMORY_GRADIENTS, table,
+                                 rows);
     rc = rc ? rc : allocate_copy(model);
     return rc ? rc : allocate_activations(model);
+}
+
+/* Initial values; those of a model in a device's memory are made in a copy of the host. */
+static int initialise_in(struct gpt2 *model, uint64_t seed)
+{
+    struct lt_space *space = model->stage.space;
+    const struct parameters there = model->value;
+    struct lt_tensor table[TENSORS];
+    struct lt_arena copy;
+    if (!space) {
+        initialise(model, seed);
+        return 0;
+    }
+    int rc = lt_arena_create(&copy, LT_MEMORY_WORKSPACE, table,
+                             parameter_table(table, model, &model->value));
+    if (rc == 0) {
+        initialise(model, seed);
+        space->write(space, model->value_arena.base, copy.base, copy.count * sizeof(float));
+    }
+    lt_arena_destroy(&copy);
+    model->value = there;
+    return rc;
 }
 
 /* What training, optimizer and checkpoints need to know of the model. */
@@ -239,6 +269,7 @@ static void describe(struct gpt2 *model)
     parameters->value = model->value_arena.base;
     parameters->grad = model->grad_arena.base;
     parameters->shadow = (uint16_t *)(void *)model->shadow_arena.base;
+    parameters->space = model->stage.space;
     int64_t shape[LT_SHAPE_CAP] = {config->layers, config->channels, config->heads, config->vocab,
                                    config->positions};
     for (int i = 0; i < LT_SHAPE_CAP; i++)
@@ -274,15 +305,15 @@ int lt_gpt2_create_stage(struct lt_model **out, const struct lt_gpt2_config *con
     model->own = config->channels / stage->ranks;
     model->stage = *stage;
     model->mode = mode;
-    model->slots = lt_threads();
+    model->slots = stage->space ? 0 : lt_threads(); /* a device has scratch of its own */
     rc = allocate(model);
+    rc = rc ? rc : initialise_in(model, seed);
     if (rc) {
         lt_model_destroy(&model->model);
         return tacho_fail(err, rc, "choose a smaller model, --batch or --seq, or --recompute block",
                           "%s: not enough memory", config->name);
     }
     describe(model);
-    initialise(model, seed);
     lt_parameters_refresh(&model->model.parameters);
     if (model->copy)
         lt_gpt2_stage_ops.tied_changed(&model->model);

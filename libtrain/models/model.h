@@ -24,7 +24,8 @@
  * padding, which is zero everywhere. The optimizer's own state is in optimizer.h. */
 struct lt_parameters {
     float *value, *grad;
-    uint16_t *shadow; /* NULL in fp32 */
+    uint16_t *shadow;       /* NULL in fp32 */
+    struct lt_space *space; /* where the arrays lie; NULL: in the host's memory */
     size_t count, decayed;
     uint64_t trainable; /* without padding */
     uint64_t matrix;    /* parameters of GEMMs, LM head included, look-ups not */
@@ -128,10 +129,7 @@ struct lt_model {
 
 /* Writes the whole shadow from the values: after they were initialised or read from a file. Nothing
  * without a shadow. */
-static inline void lt_parameters_refresh(const struct lt_parameters *parameters)
-{
-    lt_shadow_refresh(parameters->shadow, parameters->value, (int64_t)parameters->count);
-}
+void lt_parameters_refresh(const struct lt_parameters *parameters);
 
 /* The mean of the losses of a micro-batch. */
 static inline double lt_mean_loss(const float *losses, int64_t count)

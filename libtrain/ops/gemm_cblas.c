@@ -3,7 +3,7 @@
  * GEMMs by CBLAS, where oneDNN is not installed. Only fp32; a bias is added in a pass of
  * its own.
  */
-#ifndef HAVE_DNNL
+#if !defined(HAVE_DNNL) && !defined(LT_GEMM_PLAIN)
 #include <cblas.h>
 
 #include "libtrain/ops/gemm_library.h"

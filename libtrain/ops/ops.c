@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "libtrain/ops/device.h"
 #include "libtrain/ops/kernels.h"
 #include "libtrain/speak/trace.h"
 #include "tacho_nvtx.h"
@@ -76,7 +77,10 @@ void lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_ar
     struct tacho_work work;
     lt_op_work(op, context, args, &work);
     lt_trace_op_begin(context->trace, (int)op, &work);
-    ops[op].run[context->backend][context->dtype](args);
+    if (context->device)
+        context->device->run(context->device, op, context->dtype, args);
+    else
+        ops[op].run[context->backend][context->dtype](args);
     lt_trace_op_end(context->trace);
 }
 

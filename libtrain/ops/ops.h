@@ -20,7 +20,7 @@
  * ops_cost.c, an implementation in reference_typed.h and cpu_typed.h (those of the optimizer:
  * *_optimizer.c; an update of an optimizer: update.h says how), a row in
  * tests/unit/libtrain/test_lt_gradients.c. To add a backend or a dtype: an enum value, its column
- * in kernels.h and in the table of ops.c.
+ * in kernels.h and in the table of ops.c. What computes on a device is not in the table: device.h.
  */
 #ifndef LT_OPS_H
 #define LT_OPS_H
@@ -33,6 +33,7 @@
 
 struct lt_exact;
 struct lt_tensor_group;
+struct lt_device;
 struct lt_trace;
 struct tacho_work;
 
@@ -78,11 +79,13 @@ enum lt_op_id { LT_OP_MAP(LT_ENUM_OP) LT_OP_COUNT };
 #undef LT_ENUM_OP
 
 /* out[b,t,:] = word[tokens[b,t],:] + position[t,:]. Backward adds into dword and dposition. tokens:
- * 0 <= token < v. */
+ * 0 <= token < v. On a device backward also reads the places 0 .. b t - 1 in the order of their
+ * words (order), and where in it each word that occurs begins (starts, b t + 1 numbers: after the
+ * last word all are b t). */
 struct lt_embedding {
     void *out;
     const void *word, *position;
-    const int32_t *tokens;
+    const int32_t *tokens, *order, *starts;
     const void *dout;
     float *dword, *dposition;
     int64_t b, t, c, v;
@@ -244,8 +247,9 @@ union lt_args {
 /* What a call of lt_op needs besides its arguments. */
 struct lt_context {
     enum lt_backend backend;
-    enum lt_dtype dtype; /* of activations and GEMMs */
-    int evaluation;      /* work is marked as pass EVALUATION */
+    struct lt_device *device; /* computes in the backend's place (device.h); NULL: the host */
+    enum lt_dtype dtype;      /* of activations and GEMMs */
+    int evaluation;           /* work is marked as pass EVALUATION */
     /* work is marked as pass RECOMPUTE and counts no model FLOPs, because it has been made before
      */
     int recompute;

@@ -146,7 +146,8 @@ void lt_cost_attention_backward(const struct lt_context *context, const union lt
     uint64_t n = u(heads->b * heads->t * heads->c);
     work_of(work, context, 0, (struct traffic){5 * n, u(heads->b * heads->h * heads->t)},
             (struct traffic){3 * n, 0});
-    attention(work, heads, context, 5, 4); /* dV, dP, dQ, dK, and QK' once more */
+    /* dV, dP, dQ, dK, and QK' once more; a device makes QK' and dP for dQ and for dK */
+    attention(work, heads, context, context->device ? 7 : 5, 4);
 }
 
 void lt_cost_gelu_forward(const struct lt_context *context, const union lt_args *args,

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -110,23 +111,42 @@ static int read_all(int fd, void *data, size_t bytes)
     return 0;
 }
 
-/* Both directions go through the arrays the same way: move a chunk, add it to the sum. */
+/* A part of an array to or from the file, and into the sum. What lies on a device goes through
+ * `piece`, of CHUNK bytes. */
+static int move_part(int fd, struct lt_space *space, void *array, void *piece, size_t part,
+                     struct sum *sum, int writing)
+{
+    void *here = space ? piece : array;
+    if (space && writing)
+        space->read(space, here, array, part);
+    if (writing ? write_all(fd, here, part) : read_all(fd, here, part))
+        return -1;
+    if (space && !writing)
+        space->write(space, array, here, part);
+    sum_add(sum, here, part);
+    return 0;
+}
+
+/* Both directions go through the arrays the same way. */
 static int move_arrays(int fd, const struct lt_parameters *parameters,
                        const struct lt_optimizer *optimizer, struct sum *sum, int writing)
 {
-    for (int i = -1; i < LT_OPTIMIZER_STATES; i++) {
+    void *piece = parameters->space ? malloc(CHUNK) : NULL;
+    int rc = parameters->space && !piece ? -1 : 0;
+    for (int i = -1; rc == 0 && i < LT_OPTIMIZER_STATES; i++) {
         char *cursor = (char *)(i < 0 ? parameters->value : optimizer->state[i]);
         size_t floats = i < 0 ? parameters->count : optimizer->floats[i];
-        for (size_t left = floats * sizeof(float); left > 0;) {
+        for (size_t left = floats * sizeof(float); rc == 0 && left > 0;) {
             size_t part = left < CHUNK ? left : CHUNK;
-            if (writing ? write_all(fd, cursor, part) : read_all(fd, cursor, part))
-                return -1;
-            sum_add(sum, cursor, part);
+            rc = move_part(fd, parameters->space, cursor, piece, part, sum, writing);
             cursor += part;
             left -= part;
         }
     }
-    return 0;
+    int kept = errno; /* of what failed: the callers say it */
+    free(piece);
+    errno = kept;
+    return rc;
 }
 
 uint64_t lt_checkpoint_bytes(const struct lt_model *model, const struct lt_optimizer *optimizer)

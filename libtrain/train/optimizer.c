@@ -90,10 +90,11 @@ void lt_optimizer_sizes(const struct lt_optimizer_config *config,
 }
 
 /* One array of its own, where the kind has it. */
-static int allocate(struct lt_arena *arena, enum lt_memory_tag tag, size_t floats, float **slot)
+static int allocate(struct lt_arena *arena, struct lt_space *space, enum lt_memory_tag tag,
+                    size_t floats, float **slot)
 {
     struct lt_tensor whole = {.name = "optimizer", .count = floats, .slot = slot};
-    return floats ? lt_arena_create(arena, tag, &whole, 1) : 0;
+    return floats ? lt_arena_create_in(arena, space, tag, &whole, 1) : 0;
 }
 
 int lt_optimizer_create(struct lt_optimizer *optimizer, const struct lt_optimizer_config *config,
@@ -104,10 +105,11 @@ int lt_optimizer_create(struct lt_optimizer *optimizer, const struct lt_optimize
     *optimizer = (struct lt_optimizer){.config = *config};
     lt_optimizer_sizes(config, parameters, optimizer->floats, &scratch);
     for (int i = 0; i < LT_OPTIMIZER_STATES && rc == 0; i++)
-        rc = allocate(&optimizer->arena[i], LT_MEMORY_OPTIMIZER, optimizer->floats[i],
-                      &optimizer->state[i]);
+        rc = allocate(&optimizer->arena[i], parameters->space, LT_MEMORY_OPTIMIZER,
+                      optimizer->floats[i], &optimizer->state[i]);
     if (rc == 0)
-        rc = allocate(&optimizer->scratch_arena, LT_MEMORY_WORKSPACE, scratch, &optimizer->scratch);
+        rc = allocate(&optimizer->scratch_arena, parameters->space, LT_MEMORY_WORKSPACE, scratch,
+                      &optimizer->scratch);
     if (rc) {
         lt_optimizer_destroy(optimizer);
         return tacho_fail(err, TACHO_ENOMEM,

@@ -15,6 +15,7 @@
 #include "libtrain/base/fail.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
+#include "libtrain/train/device_step.h"
 #include "tacho_nvtx.h"
 
 struct run {
@@ -34,6 +35,11 @@ struct run {
     struct lt_parallel *parallel;
     struct lt_division division;
     struct lt_parallel_status news; /* of this rank, then of all */
+    struct lt_device_steps *device; /* NULL: on the host */
+    struct lt_progress launched;    /* the last step there, while `waiting` for its result */
+    int waiting;
+    double since;     /* when the step before it was reported, or it began */
+    int64_t launches; /* steps launched */
 };
 
 static double seconds(void)
@@ -263,9 +269,16 @@ static void log_step(struct run *run, struct lt_progress *progress, double start
     lt_trace_end(run->trace);
 }
 
-/* One update: all micro-steps, then what the ranks say of theirs, then the optimizer. A step that
- * failed on any rank is not applied on any. */
-static int train_step(struct run *run, struct tacho_error *err)
+static int check_loss(const struct lt_progress *progress, struct tacho_error *err)
+{
+    if (isfinite(progress->loss))
+        return 0;
+    return tacho_fail(err, TACHO_EUSAGE, "choose a smaller --lr, or a longer --warmup",
+                      "step %lld: the loss is not finite", (long long)progress->step);
+}
+
+/* Begins the range of the step. What is known of the step before it is made. */
+static struct lt_progress begin_step(struct run *run)
 {
     uint64_t samples = (uint64_t)(run->model->b * run->config->micro_steps);
     struct tacho_step step = {.index = (uint64_t)run->step,
@@ -278,10 +291,17 @@ static int train_step(struct run *run, struct tacho_error *err)
                                    .step = run->step,
                                    .tokens = all * (uint64_t)run->model->t,
                                    .samples = all};
-    double start = seconds();
-    int rc = 0;
     lt_trace_step_begin(run->trace, &step);
-    rc = micro_steps(run, &progress.loss, err);
+    return progress;
+}
+
+/* One update: all micro-steps, then what the ranks say of theirs, then the optimizer. A step that
+ * failed on any rank is not applied on any. */
+static int train_step(struct run *run, struct tacho_error *err)
+{
+    double start = seconds();
+    struct lt_progress progress = begin_step(run);
+    int rc = micro_steps(run, &progress.loss, err);
     if (rc && run->division.shard) { /* all ranks know it already */
         lt_trace_step_end(run->trace);
         return rc;
@@ -290,15 +310,93 @@ static int train_step(struct run *run, struct tacho_error *err)
         send_status(run, 0, rc);
     rc = lt_parallel_finish(run->parallel, rc, &run->news, err);
     progress.loss = run->news.loss;
-    if (rc == 0 && !isfinite(progress.loss)) {
-        rc = tacho_fail(err, TACHO_EUSAGE, "choose a smaller --lr, or a longer --warmup",
-                        "step %lld: the loss is not finite", (long long)run->step);
+    if (rc == 0 && (rc = check_loss(&progress, err)))
         lt_parallel_silence(run->parallel, err);
-    }
     if (rc == 0) {
         progress.rate = lt_schedule_rate(&run->config->schedule, run->step);
         progress.grad_norm = update(run, progress.rate);
         log_step(run, &progress, start);
+    }
+    lt_trace_step_end(run->trace);
+    return rc;
+}
+
+/* ---- one step on a device ------------------------------------------------------------------------------------------------ */
+
+/* Puts the operations of a step on the device's queue. */
+static void launch_operations(struct run *run, double rate)
+{
+    const struct lt_batch *batches = lt_device_steps_batches(run->device);
+    for (int i = 0; i < run->config->micro_steps; i++) {
+        lt_trace_begin(run->trace, LT_RANGE_MICRO_STEP, 0, (uint64_t)run->model->b);
+        lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
+        run->model->ops->forward(run->model, &run->context, &batches[i], run->config->micro_steps);
+        lt_trace_end(run->trace);
+        lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);
+        run->model->ops->backward(run->model, &run->context, &batches[i], i == 0);
+        lt_trace_end(run->trace);
+        lt_trace_end(run->trace);
+    }
+    update(run, rate);
+}
+
+/* The first step is launched operation by operation, because libraries make their plans in it. The
+ * second one is captured; it and all later ones are one launch. */
+static void launch_step(struct run *run, double rate)
+{
+    struct lt_device *device = run->context.device;
+    int64_t before = run->launches++;
+    int each = run->config->no_graph || before == 0;
+    if (!each && before == 1)
+        device->capture(device);
+    if (each || before == 1)
+        launch_operations(run, rate);
+    else
+        lt_optimizer_remember(&run->optimizer, rate);
+    /* where capturing fails the device says why when the step's result is asked for */
+    if (!each && (before > 1 || device->captured(device) == 0))
+        device->replay(device);
+}
+
+/* Waits for the step that was launched last, and reports it. Nothing where there is none. */
+static int report_launched(struct run *run, struct tacho_error *err)
+{
+    struct lt_progress *progress = &run->launched;
+    if (!run->waiting)
+        return 0;
+    run->waiting = 0;
+    int rc = lt_device_steps_result(run->device, &progress->loss, &progress->grad_norm, err);
+    progress->loss /= run->config->micro_steps;
+    if (rc == 0 && (rc = check_loss(progress, err)) == 0)
+        log_step(run, progress, run->since);
+    run->since = seconds();
+    return rc;
+}
+
+/* One update. The step before it is reported when this one is on the queue, so that the device is
+ * never without work. */
+static int device_step(struct run *run, struct tacho_error *err)
+{
+    const struct lt_train_config *config = run->config;
+    double start = seconds(), rate = lt_schedule_rate(&config->schedule, run->step);
+    struct lt_progress progress = begin_step(run);
+    struct lt_update_terms terms = lt_optimizer_terms(&run->optimizer, run->step, rate, 1);
+    struct lt_batch batch;
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < config->micro_steps; i++) {
+        rc = lt_loader_next(run->loader, &batch, err);
+        if (rc == 0)
+            lt_device_steps_send(run->device, i, &batch);
+    }
+    if (rc == 0) {
+        lt_device_steps_begin(run->device, &terms, config->clip);
+        launch_step(run, rate);
+        lt_device_steps_end(run->device);
+        rc = report_launched(run, err);
+        progress.rate = rate;
+        run->launched = progress;
+        run->since = run->since > start ? run->since : start;
+        run->waiting = rc == 0;
     }
     lt_trace_step_end(run->trace);
     return rc;
@@ -329,6 +427,9 @@ static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made
         struct evaluated *result = &seen[(*made)++];
         if (run->division.pipeline)
             result->loss = lt_pipeline_evaluate(run->division.pipeline, &run->evaluation, &batch);
+        else if (run->device)
+            rc = lt_device_steps_evaluate(run->device, run->model, &run->evaluation, &batch,
+                                          &result->loss, err);
         else
             result->loss = ops->forward(run->model, &run->evaluation, &batch, 1);
         result->correct = ops->correct ? (double)ops->correct(run->model, &batch) : 0;
@@ -447,15 +548,24 @@ static int due(int64_t every, const struct run *run)
     return every > 0 && (run->step % every == 0 || run->step == run->config->schedule.steps);
 }
 
+/* Does something follow the step that was just launched for which its result must be known? */
+static int settles(const struct run *run)
+{
+    return stopping(run) || run->step == run->config->schedule.steps ||
+           due(run->config->eval_every, run) || due(run->config->checkpoint_every, run);
+}
+
 /* Steps until the schedule's end or a signal, with the evaluations and checkpoints that are due. */
 static int loop(struct run *run, struct tacho_error *err)
 {
     int rc = 0, last = run->step >= run->config->schedule.steps || stopping(run);
     while (rc == 0 && !last) {
-        rc = train_step(run, err);
+        rc = run->device ? device_step(run, err) : train_step(run, err);
         if (rc)
             return rc;
         run->step++;
+        if (settles(run) && (rc = report_launched(run, err)))
+            return rc;
         if (run->held_out && due(run->config->eval_every, run))
             rc = evaluate(run, err);
         /* asked once a step: a signal that comes later ends the run after the next step, with its
@@ -464,6 +574,8 @@ static int loop(struct run *run, struct tacho_error *err)
         if (rc == 0 && run->config->checkpoint && (last || due(run->config->checkpoint_every, run)))
             rc = checkpoint(run, err);
     }
+    if (rc == 0)
+        rc = report_launched(run, err); /* a signal came after it was launched */
     return rc ? rc : check_weights(run, err);
 }
 
@@ -543,6 +655,9 @@ static int open_run(struct run *run, struct tacho_error *err)
         rc = open_input(run, position, err);
     if (rc == 0)
         rc = lt_parallel_attach(run->parallel, parameters, run->context.dtype, run->trace, err);
+    if (rc == 0 && run->context.device)
+        rc = lt_device_steps_open(&run->device, run->context.device, run->model,
+                                  config->micro_steps, err);
     return rc;
 }
 
@@ -580,6 +695,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
     }
     if (rc == 0)
         lt_division_measure(&run.division);
+    lt_device_steps_close(run.device);
     lt_parallel_detach(run.parallel);
     lt_loader_destroy(run.loader);
     lt_optimizer_destroy(&run.optimizer);

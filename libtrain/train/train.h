@@ -30,6 +30,7 @@ struct lt_train_config {
     int64_t log_every;
     struct lt_loader_options loader;
     uint64_t seed; /* order of the samples; a checkpoint's own seed wins */
+    int no_graph;  /* on a device: each operation of each step is launched by itself */
     /* NULL: one rank. Rank 0 writes the checkpoints; evaluations are divided among the ranks. */
     struct lt_parallel *parallel;
     struct lt_division_config division;
@@ -58,7 +59,9 @@ struct lt_train_hooks {
 };
 
 /* Trains on `train` until schedule.steps updates are made or *hooks->stop; evaluates on `held_out`
- * (NULL: there are no evaluations), in the source's order. `context` says backend and trace. 0, or
+ * (NULL: there are no evaluations), in the source's order. `context` says backend, or device, and
+ * trace. A device (whose memory the model must be made in) trains with adamw and --clip-by norm on
+ * one rank, and a step is reported when the next one has begun. 0, or
  * the errors of loader and checkpoint, or TACHO_EUSAGE when the loss is no longer finite; with
  * words in *err. */
 int lt_train(struct lt_model *model, const struct lt_part *train, const struct lt_part *held_out,

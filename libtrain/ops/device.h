@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to libtrain: a device that computes the operations in the place of a backend, in a
+ * library that is opened at run time (libtrain_cuda.so, from libtrain/cuda), so that neither the
+ * build nor the program needs its toolkit.
+ *
+ * A device has one queue. Operations, copies and marks are done in the order in which they were
+ * asked for, later than the call returns; what the arguments point to lies in the device's memory
+ * (`space`). Nothing the host keeps may be an argument of an operation that changes from step to
+ * step, because a captured step is repeated with the arguments it was captured with: those numbers
+ * are in struct lt_late. What fails is kept: `failure` says it from then on, and what was computed
+ * since is worthless.
+ */
+#ifndef LT_DEVICE_H
+#define LT_DEVICE_H
+
+#include "libtrain/base/space.h"
+#include "libtrain/ops/ops.h"
+
+struct tacho_error;
+
+/* The numbers of one step in the device's memory; doubles only. */
+struct lt_late {
+    /* Written before the step. The optimizer takes these in place of those of its arguments, and
+     * multiplies the gradient by clip / norm where the norm is larger than clip (0: never). */
+    struct lt_update_terms terms;
+    double clip;
+    /* Written by the step: the classifier adds the mean loss of its rows, gradient.norm leaves the
+     * sum of squares. Their places in the arguments (lt_norm.sum) are not looked at. */
+    double loss, squares;
+};
+
+#define LT_DEVICE_MARKS 2
+
+struct lt_device {
+    struct lt_space space; /* first */
+    char name[320];        /* the device and its libraries, for people */
+    struct lt_late *late;  /* in the device's memory */
+
+    /* Has the device this operation, with such arguments? 1, or 0 with the reason in words. */
+    int (*has)(enum lt_op_id op, const union lt_args *args, char *why, size_t size);
+    void (*run)(struct lt_device *device, enum lt_op_id op, enum lt_dtype dtype,
+                const union lt_args *args);
+
+    /* Memory of the host that the device reads and writes by itself; NULL: none left. */
+    void *(*pin)(struct lt_device *device, size_t bytes);
+    void (*unpin)(struct lt_device *device, void *pinned);
+    /* Copies from and to pinned memory, in the order of the queue. */
+    void (*send)(struct lt_device *device, void *to, const void *from, size_t bytes);
+    void (*fetch)(struct lt_device *device, void *to, const void *from, size_t bytes);
+
+    /* Sets mark number `which`; waits until the queue has come to where it was set last. */
+    void (*mark)(struct lt_device *device, int which);
+    void (*await)(struct lt_device *device, int which);
+
+    /* From now on operations are kept instead of done; the end of that (0, or -1: see failure; then
+     * nothing was kept); all that was kept is done once. */
+    void (*capture)(struct lt_device *device);
+    int (*captured)(struct lt_device *device);
+    void (*replay)(struct lt_device *device);
+
+    /* Bytes that are free on the device. */
+    int64_t (*available)(struct lt_device *device);
+    const char *(*failure)(const struct lt_device *device); /* NULL: all is well */
+    void (*close)(struct lt_device *device);
+};
+
+/* What the library exports as lt_cuda_open. layout: LT_DEVICE_LAYOUT of the caller. 0; -1 with the
+ * reason in why[size]. */
+typedef int lt_device_opener(struct lt_device **out, unsigned long layout, char *why, size_t size);
+
+/* Changes when the operations or their arguments do; a library with another one is refused. */
+#define LT_DEVICE_LAYOUT \
+    ((unsigned long)(sizeof(union lt_args) << 20 | sizeof(struct lt_device) << 8 | LT_OP_COUNT))
+
+/* Opens the first device. $LT_CUDA_LIBRARY names the library, else it is looked for beside the
+ * program and where the loader looks. The caller ends it with lt_device_close. TACHO_ENOTSUP with
+ * words in *err. */
+int lt_device_open(struct lt_device **out, struct tacho_error *err);
+
+/* Accepts NULL. */
+void lt_device_close(struct lt_device *device);
+
+#endif
