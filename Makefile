@@ -198,6 +198,23 @@ $(call obj,reports/html/html.c): $(O)/gen/html.css.inc $(O)/gen/html.js.inc $(O)
 $(call obj,analyzers/device/classes.c): $(O)/gen/classes.inc
 $(call obj,analyzers/hardware/accelerators.c): $(O)/gen/accelerators.inc
 
+# ---- the engine on a GPU: a library that train opens at run time; nothing else is built with nvcc ---------------------------------
+CUDA_ARCHS ?= 80 90a 100 ## CUDA_ARCHS=LIST  architectures that `make cuda` compiles for
+CUDA_SRC := $(wildcard libtrain/cuda/*.cu)
+CUDA_OBJ := $(patsubst libtrain/%.cu,$(O)/%.o,$(CUDA_SRC))
+CUDA_HEADERS := $(wildcard libtrain/cuda/*.h libtrain/ops/*.h libtrain/base/*.h)
+cuda: $(O)/libtrain_cuda.so ## libtrain_cuda.so, for train --device cuda; without nvcc it takes one from PyPI (no GPU needed)
+# the compiler that is here, or that .ci/cuda puts into the build folder: one line, its path
+$(O)/cuda/nvcc: .ci/cuda
+	$(Q)mkdir -p $(@D) && .ci/cuda "$(O)/cuda" > $@
+$(O)/cuda/%.o: libtrain/cuda/%.cu $(CUDA_HEADERS) $(O)/cuda/nvcc
+	@echo "  NVCC    $<"
+	$(Q)"$$(cat $(O)/cuda/nvcc)" -c -std=c++17 -O3 -Xcompiler -fPIC,-fvisibility=hidden -I. -Iinclude \
+	    $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -Xptxas -v -o $@ $< > $@.ptxas 2>&1 || { cat $@.ptxas; exit 1; }
+$(O)/libtrain_cuda.so: $(CUDA_OBJ)
+	@echo "  NVCC    $@"
+	$(Q)"$$(cat $(O)/cuda/nvcc)" -shared -cudart static -o $@ $(CUDA_OBJ) -ldl -lrt -lpthread
+
 # ---- tests, benchmarks: tests/unit/*.c are cmocka programs, tests/targets/*.c are programs to be profiled ------------------------
 UNIT_ROOMS := $(shell find tests/unit -type d)
 UNIT_SRC := $(foreach d,$(UNIT_ROOMS),$(wildcard $(d)/*.c))
@@ -290,12 +307,34 @@ $(O)/frameworks/.done: Makefile
 	then touch $@; else echo "frameworks: not installed (no network, or no python3 with venv): their tests are skipped"; fi
 check-frameworks: all frameworks ## programs of PyTorch, JAX, Lightning and transformers, as people write them (10 minutes)
 	$(Q)tests/frameworks/run.py "$(O)" '$(FILTER)'
-unit-programs: $(UNIT) $(TARGETS) $(FAKES)
+# the same sources for the processor: kernels as fibers, a late queue, plain products (tests/gpu/shim)
+SHIM := $(O)/tests/cuda/libtrain_cuda.so $(O)/tests/cuda/libcublasLt.so.13
+SHIM_CXXFLAGS = -std=gnu++17 -O2 -g -U_FORTIFY_SOURCE -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unknown-pragmas -Wno-clobbered -Itests/gpu/shim -I. -Iinclude $(if $(SAN),-fsanitize=$(SAN)) -shared
+$(O)/tests/cuda/libcudart_shim.so: tests/gpu/shim/fibers.cpp tests/gpu/shim/runtime.cpp tests/gpu/shim/cuda_runtime.h $(O)/flags
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CXX) $(SHIM_CXXFLAGS) -Wl,-soname,$(@F) -o $@ $(filter %.cpp,$^)
+$(O)/tests/cuda/libcublasLt.so.13: tests/gpu/shim/cublaslt.cpp libtrain/cuda/blas.h $(O)/tests/cuda/libcudart_shim.so
+	@echo "  LD      $@"
+	$(Q)$(CXX) $(SHIM_CXXFLAGS) -O3 -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $< -L$(@D) -lcudart_shim
+$(O)/tests/cuda/obj/%.o: libtrain/cuda/%.cu $(CUDA_HEADERS) tests/gpu/shim/cuda_runtime.h $(O)/flags
+	@mkdir -p $(@D)
+	@echo "  CXX     $<"
+	$(Q)$(CXX) $(filter-out -shared,$(SHIM_CXXFLAGS)) -x c++ -c -o $@ $<
+$(O)/tests/cuda/libtrain_cuda.so: $(patsubst libtrain/cuda/%.cu,$(O)/tests/cuda/obj/%.o,$(CUDA_SRC)) $(O)/tests/cuda/libcudart_shim.so
+	@echo "  LD      $@"
+	$(Q)$(CXX) $(SHIM_CXXFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $(filter %.o,$^) -L$(@D) -lcudart_shim -ldl
+unit-programs: $(UNIT) $(TARGETS) $(FAKES) $(SHIM)
 # what tests/gpu/run.sh takes to a machine with a GPU: a folder of its own, stripped, with the libraries that tacho needs and a bare
 # machine lacks (not the C and C++ runtimes: the programs that are recorded bring theirs); work runs without the toolkit
 NVCC ?= $(firstword $(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/bin/nvcc) nvcc)
-GPU_KIT_MIB := 18
-gpu-tests: all $(O)/gpu/work ## the folder build/gpu, all that tests/gpu/run.sh needs beside this tree on a machine with a GPU
+GPU_KIT_MIB := 24
+# train for a machine that has none of its libraries: on a GPU it needs neither GEMMs of the processor nor MPI
+$(O)/gpu/train: all $(O)/libtrain_cuda.so
+	@mkdir -p $(@D)
+	$(Q)$(MAKE) --no-print-directory O=$(O)/gpu-train MARCH=x86-64-v2 HAVE_CFLAGS=-DLT_GEMM_PLAIN BLAS_LIBS= BLAS_CFLAGS= MPI_LIBS= MPI_CFLAGS= $(O)/gpu-train/train
+	$(Q)strip -o $@ $(O)/gpu-train/train && strip -o $(@D)/libtrain_cuda.so $(O)/libtrain_cuda.so
+gpu-tests: all $(O)/gpu/work $(O)/gpu/train ## the folder build/gpu, all that tests/gpu/run.sh needs beside this tree on a machine with a GPU
 	$(Q)mkdir -p $(O)/gpu/lib $(O)/gpu/tacho-python/tacho_hook
 	$(Q)for file in tacho libtacho.so libtacho_gemm.so tacho-python/libtacho_hook.so; do strip -o $(O)/gpu/$$file $(O)/$$file || exit 1; done
 	$(Q)cp $(HOOK_PY) $(O)/gpu/tacho-python/ && cp $(HOOK_PACKAGE) $(O)/gpu/tacho-python/tacho_hook/
@@ -355,7 +394,7 @@ deb: all ## Debian package for this system, in build/deb
 
 # ---- sources: lint, format -------------------------------------------------------------------------------------------------------
 SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) $(AGENT_ROOMS) profiler profiler/hook profiler/gemm $(UNIT_ROOMS) tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
-CXX_SOURCES := $(TACHO_CXX) $(wildcard tests/gpu/*.cu)
+CXX_SOURCES := $(TACHO_CXX) $(CUDA_SRC) $(wildcard tests/gpu/*.cu tests/gpu/*.cpp tests/gpu/shim/*)
 SCRIPTS := $(sort $(filter-out %.py %.tsv,$(wildcard .ci/*)) tests/run $(shell find tests -name '*.sh'))
 PY_SOURCES := $(sort $(HOOK_PY) $(HOOK_PACKAGE) $(wildcard .ci/*.py profiler/python/tacho/*.py workloads/bottlenecks/*.py) $(shell find tests -name '*.py'))
 # the checks of tests/lint that are programs, but circles.py, which reads a build; 77: a tool is missing, which the check has said
@@ -433,4 +472,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: check-aarch64 screens man frameworks check-frameworks bench-engine bench-advice dist deb coverage gpu-tests fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+.PHONY: check-aarch64 screens man frameworks check-frameworks bench-engine bench-advice dist deb coverage gpu-tests cuda fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to attention.cu: products of small matrices by one warp. A product multiplies 16 rows by
+ * 8 columns over shape<T>::k terms; each lane holds a few elements of the factors (of the left one:
+ * struct left, of the right one: struct right) and four sums. bf16 uses the tensor cores; float the
+ * other units, with the factors held in the same places, so that one text serves both.
+ *
+ * Where a lane's elements stand: with group = lane / 4 and pair = lane % 4, of the left factor rows
+ * group and group + 8, of the right one column group; of each half of eight terms the terms 2 pair
+ * and 2 pair + 1. Sums: rows group (0, 1) and group + 8 (2, 3), columns 2 pair and 2 pair + 1.
+ * These are the fragments of mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16").
+ */
+#ifndef LT_CUDA_TILE_H
+#define LT_CUDA_TILE_H
+
+#include "libtrain/cuda/kernel.h"
+
+template <class T> struct shape;
+template <> struct shape<lt_bf16> {
+    static constexpr int k = 16, halves = 2, columns = 64; /* columns: of a tile in shared memory */
+};
+template <> struct shape<float> {
+    static constexpr int k = 8, halves = 1, columns = 32;
+};
+
+template <class T> struct left {
+    pack<T, 2> at[2 * shape<T>::halves]; /* [2 half + (row >= 8)] */
+};
+
+template <class T> struct right {
+    pack<T, 2> at[shape<T>::halves];
+};
+
+__device__ inline int lane_group()
+{
+    return (int)(threadIdx.x % lanes) / 4;
+}
+
+__device__ inline int lane_pair()
+{
+    return (int)(threadIdx.x % lanes) % 4;
+}
+
+#ifdef __CUDACC__
+__device__ inline void multiply(float sum[4], const left<lt_bf16> &a, const right<lt_bf16> &b)
+{
+    const uint32_t *x = reinterpret_cast<const uint32_t *>(&a),
+                   *y = reinterpret_cast<const uint32_t *>(&b);
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                 : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+}
+
+__device__ inline void multiply(float sum[4], const left<float> &a, const right<float> &b)
+{
+    const int row = 4 * lane_group(), column = 8 * lane_pair();
+#pragma unroll 1 /* this path is not the fast one: less code is worth more */
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            float upper = __shfl_sync(whole_warp, a.at[0].at[j], row + i),
+                  lower = __shfl_sync(whole_warp, a.at[1].at[j], row + i),
+                  first = __shfl_sync(whole_warp, b.at[0].at[j], column + i),
+                  second = __shfl_sync(whole_warp, b.at[0].at[j], column + 4 + i);
+            sum[0] += upper * first;
+            sum[1] += upper * second;
+            sum[2] += lower * first;
+            sum[3] += lower * second;
+        }
+}
+#else
+/* The same by the table of places above. */
+template <class T> inline void multiply(float sum[4], const left<T> &a, const right<T> &b)
+{
+    struct factors {
+        left<T> a;
+        right<T> b;
+    } mine = {a, b};
+    const struct factors *all = (const struct factors *)shim_gather(&mine, sizeof mine);
+    const int row = 4 * lane_group(), column = 8 * lane_pair();
+#pragma unroll
+    for (int half = 0; half < shape<T>::halves; half++)
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            float upper = get(all[row + i / 2].a.at[2 * half].at[i % 2]),
+                  lower = get(all[row + i / 2].a.at[2 * half + 1].at[i % 2]),
+                  first = get(all[column + i / 2].b.at[half].at[i % 2]),
+                  second = get(all[column + 4 + i / 2].b.at[half].at[i % 2]);
+            sum[0] += upper * first;
+            sum[1] += upper * second;
+            sum[2] += lower * first;
+            sum[3] += lower * second;
+        }
+}
+#endif
+
+/* A tile of shared memory holds rows of D elements; 16 bytes between them keep the lanes of a
+ * fragment on different banks. */
+template <class T, int D> struct tile {
+    static constexpr int row = D + 16 / (int)sizeof(T);
+};
+
+/* Rows [from, from + ROWS) of x, whose rows are `stride` elements apart, by all threads of the
+ * block; rows from `limit` on are 0. */
+template <class T, int D, int ROWS>
+__device__ inline void load_tile(T *to, const T *x, int64_t stride, int64_t from, int64_t limit)
+{
+    const int N = 16 / sizeof(T), packs = D / N;
+    for (int i = (int)threadIdx.x; i < ROWS * packs; i += (int)blockDim.x) {
+        pack<T, N> values = {};
+        int64_t row = from + i / packs;
+        if (row < limit)
+            values = load<T, N>(x + row * stride + i % packs * N);
+        store(to + i / packs * tile<T, D>::row + i % packs * N, values);
+    }
+}
+
+/* The warp's 16 rows from `row` on, as left factors over D terms. */
+template <class T, int D>
+__device__ inline void load_left(left<T> *to, const T *x, int64_t stride, int64_t row,
+                                 int64_t limit)
+{
+#pragma unroll
+    for (int lower = 0; lower < 2; lower++) {
+        int64_t mine = row + lane_group() + 8 * lower;
+#pragma unroll
+        for (int i = 0; i < D / 8; i++) {
+            pack<T, 2> values = {};
+            if (mine < limit)
+                values = load<T, 2>(x + mine * stride + 8 * i + 2 * lane_pair());
+            to[i / shape<T>::halves].at[2 * (i % shape<T>::halves) + lower] = values;
+        }
+    }
+}
+
+/* The right factor whose column is a row of the tile: terms run along the row. */
+template <class T, int D>
+__device__ inline right<T> along(const T *from, int column_block, int step)
+{
+    right<T> part;
+#pragma unroll
+    for (int half = 0; half < shape<T>::halves; half++)
+        part.at[half] = load<T, 2>(from + (8 * column_block + lane_group()) * tile<T, D>::row +
+                                   step * shape<T>::k + 8 * half + 2 * lane_pair());
+    return part;
+}
+
+/* The right factor whose column is a column of the tile: terms run from row to row. */
+template <class T, int D>
+__device__ inline right<T> across(const T *from, int column_block, int step)
+{
+    right<T> part;
+#pragma unroll
+    for (int half = 0; half < shape<T>::halves; half++)
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            part.at[half].at[i] =
+                from[(step * shape<T>::k + 8 * half + 2 * lane_pair() + i) * tile<T, D>::row +
+                     8 * column_block + lane_group()];
+    return part;
+}
+
+/* s[16 x COLUMNS] = x (16 rows of D terms) times the rows of the tile. */
+template <class T, int D, int COLUMNS>
+__device__ inline void products(float (*s)[4], const left<T> *x, const T *from)
+{
+#pragma unroll
+    for (int i = 0; i < COLUMNS / 8; i++) {
+        s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0;
+#pragma unroll
+        for (int step = 0; step < D / shape<T>::k; step++)
+            multiply(s[i], x[step], along<T, D>(from, i, step));
+    }
+}
+
+/* sum[16 x D] += s[16 x COLUMNS], rounded to elements, times the tile. The sums of a product stand
+ * where the left factor of the next one is wanted. */
+template <class T, int D, int COLUMNS>
+__device__ inline void accumulate(float (*sum)[4], const float (*s)[4], const T *from)
+{
+#pragma unroll
+    for (int step = 0; step < COLUMNS / shape<T>::k; step++) {
+        left<T> a;
+#pragma unroll
+        for (int half = 0; half < shape<T>::halves; half++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                a.at[2 * half + i / 2].at[i % 2] = put<T>(s[step * shape<T>::halves + half][i]);
+#pragma unroll
+        for (int i = 0; i < D / 8; i++)
+            multiply(sum[i], a, across<T, D>(from, i, step));
+    }
+}
+
+/* Rounds the sums of 16 rows of D columns to elements. */
+template <class T, int D>
+__device__ inline void store_rows(T *to, int64_t stride, int64_t row, int64_t limit,
+                                  const float (*sum)[4], const float scale[2])
+{
+#pragma unroll
+    for (int lower = 0; lower < 2; lower++) {
+        int64_t mine = row + lane_group() + 8 * lower;
+#pragma unroll
+        for (int i = 0; i < D / 8 && mine < limit; i++) {
+            pack<T, 2> values;
+#pragma unroll
+            for (int j = 0; j < 2; j++)
+                values.at[j] = put<T>(sum[i][2 * lower + j] * scale[lower]);
+            store(to + mine * stride + 8 * i + 2 * lane_pair(), values);
+        }
+    }
+}
+
+#endif
