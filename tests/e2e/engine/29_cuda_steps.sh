@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# train --device cuda on the substitute runtime (tests/gpu/shim): five steps of gpt2-tiny are those of the reference backend, a captured
+# step prints what a launched one prints, checkpoints change sides, and what cannot be done is said.
+set -u
+case ${SAN:-} in *thread*) echo "fibers are no threads to this sanitizer"; exit 77 ;; esac
+cd "$TMPDIR" || exit 1
+fail=0
+bad() {
+    echo "FAIL: $*"
+    fail=1
+}
+export LT_CUDA_LIBRARY=$BUILD/tests/cuda/libtrain_cuda.so LT_CUBLASLT=$BUILD/tests/cuda/libcublasLt.so.13
+seq 1 9000 | sed 's/$/ is a number of many digits/' > text
+run() { # run NAME OPTION...
+    local out=$1
+    shift
+    "$TRAIN" gpt2-tiny --data text --batch 1 --seq 32 --log-every 1 --workers 0 "$@" > "$out" 2>&1
+}
+lines() { sed -n 's/^step *\([0-9]*\).* loss \([0-9.]*\)  norm \([0-9.]*\).*/\1 \2 \3/p' "$1"; }
+# near NAME NAME BOUND: the same steps, and loss and norm apart by at most BOUND of themselves
+near() {
+    paste <(lines "$1") <(lines "$2") | awk -v bound="$3" '
+    function apart(a, b) { return (a > b ? a - b : b - a) / b }
+    { for (i = 2; i <= 3; i++) { d = apart($i, $(i + 3)); if (d > most) most = d } if ($1 != $4 || NF != 6) bad = 1; n++ }
+    END { printf "%d steps, apart by %.2g at most\n", n, most; exit bad || n != 5 || most > bound }'
+}
+for dtype in fp32 bf16; do
+    run "graph.$dtype" --device cuda --dtype $dtype --steps 5 || bad "$dtype on cuda: $(tail -2 "graph.$dtype")"
+    run "reference.$dtype" --backend reference --dtype $dtype --steps 5 || bad "$dtype of the reference"
+done
+run eager --device cuda --dtype bf16 --steps 5 --no-graph || bad "without a graph"
+cmp -s <(lines graph.bf16) <(lines eager) || bad "a captured step differs from a launched one"
+grep -q '^.*fp32, cuda (Substitute GPU' graph.fp32 || bad "the device is not named"
+# fp32 sums in another order: a unit of the last digit that is printed; bf16 rounds products before their bias is added
+near graph.fp32 reference.fp32 2e-4 || bad "fp32 differs from the reference"
+near graph.bf16 reference.bf16 5e-3 || bad "bf16 differs from the reference"
+
+# two steps on the device, three more on the processor
+run first --device cuda --steps 2 --warmup 0 --schedule constant --checkpoint c || bad "no checkpoint"
+run second --steps 5 --warmup 0 --schedule constant --resume c || bad "the processor does not go on: $(tail -2 second)"
+run whole --steps 5 --warmup 0 --schedule constant || bad "the processor alone"
+cat first second > both
+near both whole 2e-4 || bad "the run that changed sides is another one"
+run looked --device cuda --steps 1 --eval-every 1 --eval-batches 1 || bad "with an evaluation"
+grep -q '^evaluation after step 0  loss [0-9]' looked || bad "no evaluation"
+
+# refuse WHAT WORDS OPTION...: exit status 4, and the words
+refuse() {
+    local what=$1 words=$2
+    shift 2
+    "$TRAIN" "$@" --data text --steps 1 --workers 0 > refused 2>&1
+    [ $? = 4 ] && grep -q "$words" refused || bad "$what: $(cat refused)"
+}
+refuse "an optimizer" "no such optimizer" gpt2-tiny --device cuda --optimizer lion
+refuse "heads" "heads of 20 channels" gpt2-tiny --device cuda --channels 80 --heads 4
+SHIM_NO_DEVICE=1 refuse "no device" "no device: no CUDA-capable device" gpt2-tiny --device cuda
+LT_CUDA_LIBRARY=$TMPDIR/text refuse "no library" "make cuda" gpt2-tiny --device cuda
+"$TRAIN" gpt2-tiny --device tpu --steps 1 > refused 2>&1
+[ $? = 2 ] && grep -q "hint: cpu or cuda" refused || bad "another device: $(cat refused)"
+exit $fail

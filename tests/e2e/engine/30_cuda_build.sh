@@ -1,0 +1,13 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# What `make cuda` needs and makes, where there is a CUDA toolkit: the declarations of cuBLASLt are those of its own header; no kernel spills,
+# and registers are those of the snapshot (BLESS=1 writes it anew).
+set -u
+command -v python3 > /dev/null || { echo "python3 is not here"; exit 77; }
+header=${CUDA_HOME:-/usr/local/cuda}/include
+if [ -f "$header/cublasLt.h" ]; then
+    ${CXX:-g++} -std=c++17 -fsyntax-only -w -I"$SRC" -isystem "$header" "$SRC/tests/gpu/blas_declared.cpp" || exit 1
+    echo "blas.h agrees with $header/cublasLt.h"
+fi
+exec python3 "$SRC/tests/gpu/registers.py" "$BUILD/cuda" "$SRC/tests/gpu/registers.tsv" ${BLESS:+--bless}
