@@ -12,6 +12,7 @@ import time
 import traceback
 
 import lines_analysis as analysis
+import lines_engine as reference
 import lines_frameworks as frameworks
 import lines_recorder as recorder
 from board import ARCHIVE, REHEARSAL, STARTED, TACHO, Board
@@ -37,15 +38,18 @@ LINES = {
     "12": "NCCL's profiler plugin with one rank",
     "13": "torch.compile with CUDA graphs: as torch.profiler has it",
     "14": "JAX, with its own profiler in between",
+    "15": "the reference engine on CUDA: five steps equal those of its plain C within rounding, and a captured step a launched one",
+    "16": "the reference engine on CUDA: GPT-2 124M in bf16, tokens a second and MFU",
 }
 
 # The function, its lines, and the most seconds it may take; together they are less than run.sh waits. First what says whether anything is
 # recorded, whether PyTorch's own profiler keeps working and what recording costs; last what takes longest for what it says.
 CHECKS = ((recorder.counts, ("1a",), 20), (frameworks.torch_inside, ("5",), 50), (frameworks.torch_loop, ("1", "2"), 85),
-          (recorder.graphs, ("9",), 25), (recorder.kill, ("6",), 15), (recorder.capture, ("8",), 20), (frameworks.loader, ("10",), 25),
-          (analysis.verdicts, ("4",), 35), (recorder.memory, ("11",), 10), (analysis.energy, ("7",), 15), (analysis.roofline, ("3",), 20),
+          (reference.engine, ("15", "16"), 35),
+          (recorder.graphs, ("9",), 20), (recorder.kill, ("6",), 10), (recorder.capture, ("8",), 20), (frameworks.loader, ("10",), 20),
+          (analysis.verdicts, ("4",), 30), (recorder.memory, ("11",), 10), (analysis.energy, ("7",), 15), (analysis.roofline, ("3",), 20),
           (recorder.cost, ("2b",), 15), (frameworks.torch_compile, ("13",), 55), (frameworks.nccl, ("12",), 20),
-          (frameworks.jax_loop, ("14",), 35), (analysis.counters, ("3b", "3c"), 30), (recorder.replay, ("9b",), 50))
+          (frameworks.jax_loop, ("14",), 35), (analysis.counters, ("3b", "3c"), 30), (recorder.replay, ("9b",), 35))
 DOCTOR_S = 10
 LIMIT_S = 535
 assert DOCTOR_S + sum(c[2] for c in CHECKS) <= LIMIT_S

@@ -7,6 +7,22 @@ from board import TACHO, WORK, ask, books, near, size
 from lines_recorder import MILLISECOND, PLAIN, own_job
 
 
+SHORT_OF_CORES_PCT = 10
+
+
+def short_of_cores(report, mode, own):
+    """Why a verdict is not judged, or "". A thread that waits for a core launches nothing, whatever binds the job: on a machine that others
+    keep busy another verdict may be right. The report says how much of the steps' time that was, if the run was long enough to sample it;
+    the job's own books say what its launches were of a step."""
+    waited = ((report.get("advice") or {}).get("cores") or {}).get("short_pct") or 0
+    if waited > SHORT_OF_CORES_PCT:
+        return f" Not judged: {waited:.0f} % of the steps' time their thread waited for a core"
+    share = 100 * own["launch_ns"] * own["kernels"] / own["steps"] / (1e6 * own["step_ms"])
+    if mode == "launch" and share < 80:
+        return f" Not judged: launches were {share:.0f} % of a step by the job's own books"
+    return ""
+
+
 def report_of(board, path, *options):
     done = board.run([TACHO, "report", "--json", path, *options], log_output=False)
     return json.loads(done[1]) if done[0] == 0 else {}
@@ -16,12 +32,13 @@ def verdicts(board):
     for mode, steps, count, wanted in (("gpu", 30, 20, "DEVICE-BUSY"), ("launch", 30, 2000, "LAUNCH-BOUND"),
                                        ("loader", 20, 5, "INPUT-BOUND"), ("copy", 30, 2, "COPY-BOUND")):
         cycles = MILLISECOND if mode == "gpu" else "200000"
-        path, _ = own_job(board, "4", "verdict-" + mode, mode, size(steps, 12), size(count, 5), cycles)
+        path, own = own_job(board, "4", "verdict-" + mode, mode, size(steps, 12), size(count, 5), cycles)
         if not path:
             continue
         report = report_of(board, path)
-        board.row("4", f"a job bound by {mode}", report.get("verdict") or "no report",
-                  "ok" if report.get("verdict_class") == wanted else "FAIL")
+        good, why = report.get("verdict_class") == wanted, short_of_cores(report, mode, own)
+        board.row("4", f"a job bound by {mode}", (report.get("verdict") or "no report") + ("" if good else why),
+                  "ok" if good else ("open" if why else "FAIL"))
 
 
 def energy(board):
