@@ -242,21 +242,22 @@ static int allocate(struct gpt2 *model)
 static int initialise_in(struct gpt2 *model, uint64_t seed)
 {
     struct lt_space *space = model->stage.space;
-    const struct parameters there = model->value;
-    struct lt_tensor table[TENSORS];
+    struct lt_parameters *parameters = &model->model.parameters;
+    float *there = parameters->value;
+    struct lt_tensor values = {
+        .name = "values", .count = parameters->count, .slot = &parameters->value};
     struct lt_arena copy;
     if (!space) {
         initialise(model, seed);
         return 0;
     }
-    int rc = lt_arena_create(&copy, LT_MEMORY_WORKSPACE, table,
-                             parameter_table(table, model, &model->value));
+    int rc = lt_arena_create(&copy, LT_MEMORY_WORKSPACE, &values, 1);
     if (rc == 0) {
         initialise(model, seed);
-        space->write(space, model->value_arena.base, copy.base, copy.count * sizeof(float));
+        space->write(space, there, copy.base, parameters->count * sizeof(float));
     }
     lt_arena_destroy(&copy);
-    model->value = there;
+    parameters->value = there;
     return rc;
 }
 
@@ -307,13 +308,15 @@ int lt_gpt2_create_stage(struct lt_model **out, const struct lt_gpt2_config *con
     model->mode = mode;
     model->slots = stage->space ? 0 : lt_threads(); /* a device has scratch of its own */
     rc = allocate(model);
-    rc = rc ? rc : initialise_in(model, seed);
+    if (rc == 0) {
+        describe(model);
+        rc = initialise_in(model, seed);
+    }
     if (rc) {
         lt_model_destroy(&model->model);
         return tacho_fail(err, rc, "choose a smaller model, --batch or --seq, or --recompute block",
                           "%s: not enough memory", config->name);
     }
-    describe(model);
     lt_parameters_refresh(&model->model.parameters);
     if (model->copy)
         lt_gpt2_stage_ops.tied_changed(&model->model);

@@ -10,50 +10,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "libtrain/base/fail.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
 #include "libtrain/train/device_step.h"
+#include "libtrain/train/run.h"
 #include "tacho_nvtx.h"
-
-struct run {
-    struct lt_model *model;
-    const struct lt_part *train, *held_out; /* held_out: NULL when there are no evaluations */
-    const struct lt_train_config *config;
-    const struct lt_train_hooks *hooks;
-    struct lt_context context, evaluation;
-    struct lt_trace *trace;
-    struct lt_loader *loader;
-    struct lt_optimizer optimizer;
-    double *partial;
-    struct lt_memory memory; /* as last counted */
-    int memory_counted;
-    uint64_t seed;
-    int64_t step;
-    struct lt_parallel *parallel;
-    struct lt_division division;
-    struct lt_parallel_status news; /* of this rank, then of all */
-    struct lt_device_steps *device; /* NULL: on the host */
-    struct lt_progress launched;    /* the last step there, while `waiting` for its result */
-    int waiting;
-    double since;     /* when the step before it was reported, or it began */
-    int64_t launches; /* steps launched */
-};
-
-static double seconds(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static void report(const struct run *run, const struct lt_progress *progress)
-{
-    if (run->hooks->progress)
-        run->hooks->progress(run->hooks->arg, progress);
-}
 
 static int signalled(const struct run *run)
 {
@@ -67,23 +30,9 @@ static int stopping(const struct run *run)
     return lt_parallel_ranks(run->parallel) > 1 ? run->news.stop : signalled(run);
 }
 
-/* Is the whole model divided among several ranks? Then there are fewer replicas of it than ranks.
- */
-static const struct lt_layout *divided(const struct run *run)
-{
-    const struct lt_layout *layout = &run->config->division.layout;
-    return layout->pp * layout->tp > 1 ? layout : NULL;
-}
-
-/* Copies of the whole model, each of which has its own samples; which one this rank belongs to. */
-static int replicas(const struct run *run)
-{
-    return divided(run) ? divided(run)->dp : lt_parallel_ranks(run->parallel);
-}
-
 static int replica(const struct run *run)
 {
-    return divided(run) ? divided(run)->replica : lt_parallel_rank(run->parallel);
+    return lt_run_layout(run) ? lt_run_layout(run)->replica : lt_parallel_rank(run->parallel);
 }
 
 /* ---- one step ------------------------------------------------------------------------------------------------------------ */
@@ -144,7 +93,7 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
     if (!index)
         lt_parallel_sleep(run->parallel, LT_SLOW_FORWARD);
     *loss += run->model->ops->forward(run->model, &context, &batch,
-                                      run->config->micro_steps * replicas(run));
+                                      run->config->micro_steps * lt_run_replicas(run));
     lt_trace_end(run->trace);
     if (last)
         send_status(run, *loss / (double)run->config->micro_steps, 0);
@@ -168,8 +117,8 @@ static int piped_steps(struct run *run, double *loss, struct tacho_error *err)
     if (rc)
         return rc;
     *loss = lt_pipeline_step(run->division.pipeline, &run->context, run->division.shard,
-                             count * replicas(run));
-    send_status(run, *loss * (double)divided(run)->pp / (double)count, 0);
+                             count * lt_run_replicas(run));
+    send_status(run, *loss * (double)lt_run_layout(run)->pp / (double)count, 0);
     return 0;
 }
 
@@ -183,124 +132,12 @@ static int micro_steps(struct run *run, double *loss, struct tacho_error *err)
     return rc;
 }
 
-static double gradient_norm(struct run *run)
-{
-    const struct lt_parameters *parameters = &run->model->parameters;
-    if (run->division.shard || run->config->division.ordered)
-        return lt_division_norm(&run->division, &run->context);
-    return lt_clip_norm(&run->context, parameters->grad, (int64_t)parameters->count, run->partial);
-}
-
-/* Bounds each element. */
-static void clip_values(struct run *run, double bound)
-{
-    const struct lt_parameters *parameters = &run->model->parameters;
-    if (run->division.shard)
-        lt_division_clip(&run->division, &run->context, bound);
-    else
-        lt_clip(&run->context, parameters->grad, (int64_t)parameters->count, 1, bound);
-}
-
-/* Clipping and the optimizer's update. Returns the norm of the gradient before clipping. */
-static double update(struct run *run, double rate)
-{
-    const struct lt_train_config *config = run->config;
-    double scale = 1;
-    lt_trace_begin(run->trace, LT_RANGE_OPTIMIZER, 0, 0);
-    lt_parallel_sleep(run->parallel, LT_SLOW_OPTIMIZER);
-    double norm = gradient_norm(run);
-    if (config->clip > 0 && config->clip_kind == LT_CLIP_NORM && norm > config->clip)
-        scale = config->clip / norm;
-    if (config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
-        lt_clip_layers(&run->context, &run->model->parameters, config->clip, run->partial);
-    if (config->clip > 0 && config->clip_kind == LT_CLIP_VALUE)
-        clip_values(run, config->clip);
-    if (run->division.shard)
-        lt_division_update(&run->division, &run->optimizer, &run->context, run->step, rate, scale);
-    else
-        lt_optimizer_update(&run->optimizer, &run->context, &run->model->parameters, run->step,
-                            rate, scale);
-    lt_trace_end(run->trace);
-    return norm;
-}
-
-static const enum lt_counter memory_counters[LT_MEMORY_COUNT] = {
-#define ROW(id, name) [LT_MEMORY_##id] = LT_COUNTER_MEMORY_##id,
-    LT_MEMORY_MAP(ROW)
-#undef ROW
-};
-
-/* All of it after the first step, then what has changed. */
-static void count_memory(struct run *run)
-{
-    struct lt_memory now;
-    const struct lt_memory *last = &run->memory;
-    int first = !run->memory_counted;
-    lt_memory_read(&now);
-    for (int i = 0; i < LT_MEMORY_COUNT; i++)
-        if (first || now.tag[i] != last->tag[i])
-            lt_trace_count(run->trace, memory_counters[i], (double)now.tag[i]);
-    if (first || now.total != last->total)
-        lt_trace_count(run->trace, LT_COUNTER_MEMORY_TOTAL, (double)now.total);
-    if (first || now.total_peak != last->total_peak)
-        lt_trace_count(run->trace, LT_COUNTER_MEMORY_PEAK, (double)now.total_peak);
-    run->memory = now;
-    run->memory_counted = 1;
-}
-
-/* Counters of the step, and a progress line where one is due. */
-static void log_step(struct run *run, struct lt_progress *progress, double start)
-{
-    lt_trace_begin(run->trace, LT_RANGE_LOG, 0, 0);
-    progress->seconds = seconds() - start;
-    lt_trace_count(run->trace, LT_COUNTER_LOSS, progress->loss);
-    lt_trace_count(run->trace, LT_COUNTER_LEARNING_RATE, progress->rate);
-    lt_trace_count(run->trace, LT_COUNTER_GRAD_NORM, progress->grad_norm);
-    if (progress->tokens)
-        lt_trace_count(run->trace, LT_COUNTER_TOKENS_PER_SECOND,
-                       (double)progress->tokens / progress->seconds);
-    else
-        lt_trace_count(run->trace, LT_COUNTER_SAMPLES_PER_SECOND,
-                       (double)progress->samples / progress->seconds);
-    count_memory(run);
-    if (run->config->log_every > 0 && (progress->step % run->config->log_every == 0 ||
-                                       progress->step + 1 == run->config->schedule.steps))
-        report(run, progress);
-    lt_trace_end(run->trace);
-}
-
-static int check_loss(const struct lt_progress *progress, struct tacho_error *err)
-{
-    if (isfinite(progress->loss))
-        return 0;
-    return tacho_fail(err, TACHO_EUSAGE, "choose a smaller --lr, or a longer --warmup",
-                      "step %lld: the loss is not finite", (long long)progress->step);
-}
-
-/* Begins the range of the step. What is known of the step before it is made. */
-static struct lt_progress begin_step(struct run *run)
-{
-    uint64_t samples = (uint64_t)(run->model->b * run->config->micro_steps);
-    struct tacho_step step = {.index = (uint64_t)run->step,
-                              .tokens = samples * (uint64_t)run->model->t,
-                              .samples = samples};
-    int64_t each = (int64_t)replicas(run) * run->config->micro_steps,
-            micro = run->config->micro_steps_all;
-    uint64_t all = (uint64_t)(run->model->b * (micro ? micro : each));
-    struct lt_progress progress = {.event = LT_EVENT_STEP,
-                                   .step = run->step,
-                                   .tokens = all * (uint64_t)run->model->t,
-                                   .samples = all};
-    lt_trace_step_begin(run->trace, &step);
-    return progress;
-}
-
 /* One update: all micro-steps, then what the ranks say of theirs, then the optimizer. A step that
  * failed on any rank is not applied on any. */
 static int train_step(struct run *run, struct tacho_error *err)
 {
-    double start = seconds();
-    struct lt_progress progress = begin_step(run);
+    double start = lt_run_seconds();
+    struct lt_progress progress = lt_run_begin_step(run);
     int rc = micro_steps(run, &progress.loss, err);
     if (rc && run->division.shard) { /* all ranks know it already */
         lt_trace_step_end(run->trace);
@@ -310,93 +147,12 @@ static int train_step(struct run *run, struct tacho_error *err)
         send_status(run, 0, rc);
     rc = lt_parallel_finish(run->parallel, rc, &run->news, err);
     progress.loss = run->news.loss;
-    if (rc == 0 && (rc = check_loss(&progress, err)))
+    if (rc == 0 && (rc = lt_run_check_loss(&progress, err)))
         lt_parallel_silence(run->parallel, err);
     if (rc == 0) {
         progress.rate = lt_schedule_rate(&run->config->schedule, run->step);
-        progress.grad_norm = update(run, progress.rate);
-        log_step(run, &progress, start);
-    }
-    lt_trace_step_end(run->trace);
-    return rc;
-}
-
-/* ---- one step on a device ------------------------------------------------------------------------------------------------ */
-
-/* Puts the operations of a step on the device's queue. */
-static void launch_operations(struct run *run, double rate)
-{
-    const struct lt_batch *batches = lt_device_steps_batches(run->device);
-    for (int i = 0; i < run->config->micro_steps; i++) {
-        lt_trace_begin(run->trace, LT_RANGE_MICRO_STEP, 0, (uint64_t)run->model->b);
-        lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
-        run->model->ops->forward(run->model, &run->context, &batches[i], run->config->micro_steps);
-        lt_trace_end(run->trace);
-        lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);
-        run->model->ops->backward(run->model, &run->context, &batches[i], i == 0);
-        lt_trace_end(run->trace);
-        lt_trace_end(run->trace);
-    }
-    update(run, rate);
-}
-
-/* The first step is launched operation by operation, because libraries make their plans in it. The
- * second one is captured; it and all later ones are one launch. */
-static void launch_step(struct run *run, double rate)
-{
-    struct lt_device *device = run->context.device;
-    int64_t before = run->launches++;
-    int each = run->config->no_graph || before == 0;
-    if (!each && before == 1)
-        device->capture(device);
-    if (each || before == 1)
-        launch_operations(run, rate);
-    else
-        lt_optimizer_remember(&run->optimizer, rate);
-    /* where capturing fails the device says why when the step's result is asked for */
-    if (!each && (before > 1 || device->captured(device) == 0))
-        device->replay(device);
-}
-
-/* Waits for the step that was launched last, and reports it. Nothing where there is none. */
-static int report_launched(struct run *run, struct tacho_error *err)
-{
-    struct lt_progress *progress = &run->launched;
-    if (!run->waiting)
-        return 0;
-    run->waiting = 0;
-    int rc = lt_device_steps_result(run->device, &progress->loss, &progress->grad_norm, err);
-    progress->loss /= run->config->micro_steps;
-    if (rc == 0 && (rc = check_loss(progress, err)) == 0)
-        log_step(run, progress, run->since);
-    run->since = seconds();
-    return rc;
-}
-
-/* One update. The step before it is reported when this one is on the queue, so that the device is
- * never without work. */
-static int device_step(struct run *run, struct tacho_error *err)
-{
-    const struct lt_train_config *config = run->config;
-    double start = seconds(), rate = lt_schedule_rate(&config->schedule, run->step);
-    struct lt_progress progress = begin_step(run);
-    struct lt_update_terms terms = lt_optimizer_terms(&run->optimizer, run->step, rate, 1);
-    struct lt_batch batch;
-    int rc = 0;
-    for (int i = 0; rc == 0 && i < config->micro_steps; i++) {
-        rc = lt_loader_next(run->loader, &batch, err);
-        if (rc == 0)
-            lt_device_steps_send(run->device, i, &batch);
-    }
-    if (rc == 0) {
-        lt_device_steps_begin(run->device, &terms, config->clip);
-        launch_step(run, rate);
-        lt_device_steps_end(run->device);
-        rc = report_launched(run, err);
-        progress.rate = rate;
-        run->launched = progress;
-        run->since = run->since > start ? run->since : start;
-        run->waiting = rc == 0;
+        progress.grad_norm = lt_run_update(run, progress.rate);
+        lt_run_log(run, &progress, start);
     }
     lt_trace_step_end(run->trace);
     return rc;
@@ -414,7 +170,7 @@ static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made
                           struct tacho_error *err)
 {
     const struct lt_model_ops *ops = run->model->ops;
-    int rank = replica(run), ranks = replicas(run);
+    int rank = replica(run), ranks = lt_run_replicas(run);
     struct lt_loader_config config = {
         .options = {.in_order = 1}, .b = run->model->b, .rank = rank, .ranks = ranks};
     struct lt_loader *loader = NULL;
@@ -443,8 +199,8 @@ static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made
 static void mean_of(const struct run *run, struct lt_progress *progress,
                     const struct evaluated *all, int64_t share)
 {
-    const struct lt_layout *layout = divided(run);
-    int64_t copies = replicas(run), stride = share;
+    const struct lt_layout *layout = lt_run_layout(run);
+    int64_t copies = lt_run_replicas(run), stride = share;
     double correct = 0;
     if (layout) {
         all += lt_layout_rank(layout, layout->pp - 1, 0, 0) * share;
@@ -465,7 +221,7 @@ static void report_evaluation(struct run *run, const struct lt_progress *progres
     lt_trace_count(run->trace, LT_COUNTER_EVAL_LOSS, progress->loss);
     if (!isnan(progress->accuracy))
         lt_trace_count(run->trace, LT_COUNTER_EVAL_ACCURACY, progress->accuracy);
-    report(run, progress);
+    lt_run_report(run, progress);
 }
 
 /* Have the ranks the same weights? Sharded ones are there once. */
@@ -480,10 +236,10 @@ static int check_weights(struct run *run, struct tacho_error *err)
  * are added up in that order on any number of ranks. */
 static int evaluate(struct run *run, struct tacho_error *err)
 {
-    int64_t ranks = lt_parallel_ranks(run->parallel), copies = replicas(run),
+    int64_t ranks = lt_parallel_ranks(run->parallel), copies = lt_run_replicas(run),
             share = (run->config->eval_batches + copies - 1) / copies;
     struct lt_progress progress = {.event = LT_EVENT_EVALUATION, .step = run->step - 1};
-    double start = seconds();
+    double start = lt_run_seconds();
     struct evaluated *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen),
                      *all = seen + share;
     lt_trace_begin(run->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * run->model->b));
@@ -499,7 +255,7 @@ static int evaluate(struct run *run, struct tacho_error *err)
     }
     if (rc == 0 && progress.evaluated > 0) {
         mean_of(run, &progress, all, share);
-        progress.seconds = seconds() - start;
+        progress.seconds = lt_run_seconds() - start;
         report_evaluation(run, &progress);
     }
     free(seen);
@@ -527,16 +283,16 @@ static int checkpoint(struct run *run, struct tacho_error *err)
                                   .data = lt_part_identity(run->train),
                                   .dtype = (uint64_t)run->context.dtype};
     struct lt_progress progress = {.event = LT_EVENT_CHECKPOINT, .step = run->step - 1};
-    double start = seconds();
+    double start = lt_run_seconds();
     lt_trace_begin(run->trace, LT_RANGE_CHECKPOINT,
                    lt_checkpoint_bytes(run->model, &run->optimizer), 0);
     int rc = check_weights(run, err);
     if (rc == 0)
         rc = write_state(run, &state, err);
     rc = lt_parallel_agree(run->parallel, rc, err);
-    progress.seconds = seconds() - start;
+    progress.seconds = lt_run_seconds() - start;
     if (rc == 0)
-        report(run, &progress);
+        lt_run_report(run, &progress);
     lt_trace_end(run->trace);
     return rc;
 }
@@ -560,11 +316,11 @@ static int loop(struct run *run, struct tacho_error *err)
 {
     int rc = 0, last = run->step >= run->config->schedule.steps || stopping(run);
     while (rc == 0 && !last) {
-        rc = run->device ? device_step(run, err) : train_step(run, err);
+        rc = run->device ? lt_run_device_step(run, err) : train_step(run, err);
         if (rc)
             return rc;
         run->step++;
-        if (settles(run) && (rc = report_launched(run, err)))
+        if (settles(run) && (rc = lt_run_report_launched(run, err)))
             return rc;
         if (run->held_out && due(run->config->eval_every, run))
             rc = evaluate(run, err);
@@ -575,7 +331,7 @@ static int loop(struct run *run, struct tacho_error *err)
             rc = checkpoint(run, err);
     }
     if (rc == 0)
-        rc = report_launched(run, err); /* a signal came after it was launched */
+        rc = lt_run_report_launched(run, err); /* a signal came after it was launched */
     return rc ? rc : check_weights(run, err);
 }
 
@@ -620,7 +376,7 @@ static int open_input(struct run *run, uint64_t position, struct tacho_error *er
                                       .seed = run->seed,
                                       .position = position,
                                       .rank = replica(run),
-                                      .ranks = replicas(run)};
+                                      .ranks = lt_run_replicas(run)};
     return lt_loader_create(&run->loader, run->train, &config, run->trace, err);
 }
 
@@ -669,7 +425,7 @@ static void report_start(struct run *run)
                                    .eval_samples = run->held_out ? run->held_out->samples : 0,
                                    .warning = lt_loader_warning(run->loader)};
     lt_trace_count(run->trace, LT_COUNTER_STEPS_PLANNED, (double)run->config->schedule.steps);
-    report(run, &progress);
+    lt_run_report(run, &progress);
 }
 
 int lt_train(struct lt_model *model, const struct lt_part *train, const struct lt_part *held_out,

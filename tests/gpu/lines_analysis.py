@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines about what the report says of a recording: verdicts, energy, roofline, hardware counters."""
 import json
+import os
 import sqlite3
 
 from board import TACHO, WORK, ask, books, near, size
@@ -17,6 +18,8 @@ def short_of_cores(report, mode, own):
     waited = ((report.get("advice") or {}).get("cores") or {}).get("short_pct") or 0
     if waited > SHORT_OF_CORES_PCT:
         return f" Not judged: {waited:.0f} % of the steps' time their thread waited for a core"
+    if os.getloadavg()[0] > (os.cpu_count() or 1):
+        return f" Not judged: {os.getloadavg()[0]:.0f} programs want the {os.cpu_count()} cores"
     share = 100 * own["launch_ns"] * own["kernels"] / own["steps"] / (1e6 * own["step_ms"])
     if mode == "launch" and share < 80:
         return f" Not judged: launches were {share:.0f} % of a step by the job's own books"

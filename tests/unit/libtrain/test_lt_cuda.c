@@ -477,6 +477,15 @@ static struct lt_train_config plan_of(int64_t steps)
     return config;
 }
 
+/* A model of two sequences of 32 tokens, in a device's memory or (NULL) the host's. */
+static int make(struct lt_model **out, struct lt_space *space, const struct lt_gpt2_config *shape,
+                struct lt_gpt2_mode mode, struct tacho_error *err)
+{
+    struct lt_gpt2_stage whole = lt_gpt2_whole(shape);
+    whole.space = space;
+    return lt_gpt2_create_stage(out, shape, mode, &whole, 2, 32, 3, err);
+}
+
 /* Trains; returns what was seen, and the parameters in *values, which the caller frees with the
  * pool. `on`: NULL for the reference. */
 static struct seen *trained(struct lt_device *on, struct lt_gpt2_mode mode,
@@ -489,7 +498,7 @@ static struct seen *trained(struct lt_device *on, struct lt_gpt2_mode mode,
     struct lt_context x = {.backend = LT_BACKEND_REFERENCE, .device = on, .dtype = mode.dtype};
     struct lt_train_hooks hooks = {.progress = note, .arg = seen};
     assert_int_equal(lt_source_split(source, 0.1, &part, &held_out, &err), 0);
-    if (lt_gpt2_create_in(&model, on ? &on->space : NULL, &small, mode, 2, 32, 3, &err) ||
+    if (make(&model, on ? &on->space : NULL, &small, mode, &err) ||
         lt_train(model, &part, &held_out, &x, config, &hooks, &err))
         fail_msg("%s", err.what);
     size_t count = model->parameters.count;
@@ -598,8 +607,7 @@ static void fails(const struct lt_gpt2_config *shape, enum lt_optimizer_kind kin
     struct lt_device *own = NULL;
     assert_int_equal(lt_device_open(&own, &err), 0);
     struct lt_context x = {.device = own};
-    assert_int_equal(
-        lt_gpt2_create_in(&model, &own->space, shape, (struct lt_gpt2_mode){0}, 2, 32, 3, &err), 0);
+    assert_int_equal(make(&model, &own->space, shape, (struct lt_gpt2_mode){0}, &err), 0);
     config.optimizer = lt_optimizer_defaults(kind);
     assert_int_equal(lt_train(model, &part, NULL, &x, &config, NULL, &err), TACHO_EIO);
     assert_non_null(strstr(err.what, words));

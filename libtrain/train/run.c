@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What steps of the host and of a device have in common: their begin, the optimizer's update, the
+ * counters and lines of a step.
+ */
+#include "libtrain/train/run.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "libtrain/speak/trace.h"
+#include "tacho_nvtx.h"
+
+double lt_run_seconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+void lt_run_report(const struct run *run, const struct lt_progress *progress)
+{
+    if (run->hooks->progress)
+        run->hooks->progress(run->hooks->arg, progress);
+}
+
+/* Is the whole model divided among several ranks? Then there are fewer replicas of it than ranks.
+ */
+const struct lt_layout *lt_run_layout(const struct run *run)
+{
+    const struct lt_layout *layout = &run->config->division.layout;
+    return layout->pp * layout->tp > 1 ? layout : NULL;
+}
+
+/* Copies of the whole model, each of which has its own samples; which one this rank belongs to. */
+int lt_run_replicas(const struct run *run)
+{
+    return lt_run_layout(run) ? lt_run_layout(run)->dp : lt_parallel_ranks(run->parallel);
+}
+
+static double gradient_norm(struct run *run)
+{
+    const struct lt_parameters *parameters = &run->model->parameters;
+    if (run->division.shard || run->config->division.ordered)
+        return lt_division_norm(&run->division, &run->context);
+    return lt_clip_norm(&run->context, parameters->grad, (int64_t)parameters->count, run->partial);
+}
+
+/* Bounds each element. */
+static void clip_values(struct run *run, double bound)
+{
+    const struct lt_parameters *parameters = &run->model->parameters;
+    if (run->division.shard)
+        lt_division_clip(&run->division, &run->context, bound);
+    else
+        lt_clip(&run->context, parameters->grad, (int64_t)parameters->count, 1, bound);
+}
+
+/* Clipping and the optimizer's update. Returns the norm of the gradient before clipping. */
+double lt_run_update(struct run *run, double rate)
+{
+    const struct lt_train_config *config = run->config;
+    double scale = 1;
+    lt_trace_begin(run->trace, LT_RANGE_OPTIMIZER, 0, 0);
+    lt_parallel_sleep(run->parallel, LT_SLOW_OPTIMIZER);
+    double norm = gradient_norm(run);
+    if (config->clip > 0 && config->clip_kind == LT_CLIP_NORM && norm > config->clip)
+        scale = config->clip / norm;
+    if (config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
+        lt_clip_layers(&run->context, &run->model->parameters, config->clip, run->partial);
+    if (config->clip > 0 && config->clip_kind == LT_CLIP_VALUE)
+        clip_values(run, config->clip);
+    if (run->division.shard)
+        lt_division_update(&run->division, &run->optimizer, &run->context, run->step, rate, scale);
+    else
+        lt_optimizer_update(&run->optimizer, &run->context, &run->model->parameters, run->step,
+                            rate, scale);
+    lt_trace_end(run->trace);
+    return norm;
+}
+
+static const enum lt_counter memory_counters[LT_MEMORY_COUNT] = {
+#define ROW(id, name) [LT_MEMORY_##id] = LT_COUNTER_MEMORY_##id,
+    LT_MEMORY_MAP(ROW)
+#undef ROW
+};
+
+/* All of it after the first step, then what has changed. */
+static void count_memory(struct run *run)
+{
+    struct lt_memory now;
+    const struct lt_memory *last = &run->memory;
+    int first = !run->memory_counted;
+    lt_memory_read(&now);
+    for (int i = 0; i < LT_MEMORY_COUNT; i++)
+        if (first || now.tag[i] != last->tag[i])
+            lt_trace_count(run->trace, memory_counters[i], (double)now.tag[i]);
+    if (first || now.total != last->total)
+        lt_trace_count(run->trace, LT_COUNTER_MEMORY_TOTAL, (double)now.total);
+    if (first || now.total_peak != last->total_peak)
+        lt_trace_count(run->trace, LT_COUNTER_MEMORY_PEAK, (double)now.total_peak);
+    run->memory = now;
+    run->memory_counted = 1;
+}
+
+/* Counters of the step, and a progress line where one is due. */
+void lt_run_log(struct run *run, struct lt_progress *progress, double start)
+{
+    lt_trace_begin(run->trace, LT_RANGE_LOG, 0, 0);
+    progress->seconds = lt_run_seconds() - start;
+    lt_trace_count(run->trace, LT_COUNTER_LOSS, progress->loss);
+    lt_trace_count(run->trace, LT_COUNTER_LEARNING_RATE, progress->rate);
+    lt_trace_count(run->trace, LT_COUNTER_GRAD_NORM, progress->grad_norm);
+    if (progress->tokens)
+        lt_trace_count(run->trace, LT_COUNTER_TOKENS_PER_SECOND,
+                       (double)progress->tokens / progress->seconds);
+    else
+        lt_trace_count(run->trace, LT_COUNTER_SAMPLES_PER_SECOND,
+                       (double)progress->samples / progress->seconds);
+    count_memory(run);
+    if (run->config->log_every > 0 && (progress->step % run->config->log_every == 0 ||
+                                       progress->step + 1 == run->config->schedule.steps))
+        lt_run_report(run, progress);
+    lt_trace_end(run->trace);
+}
+
+int lt_run_check_loss(const struct lt_progress *progress, struct tacho_error *err)
+{
+    if (isfinite(progress->loss))
+        return 0;
+    return tacho_fail(err, TACHO_EUSAGE, "choose a smaller --lr, or a longer --warmup",
+                      "step %lld: the loss is not finite", (long long)progress->step);
+}
+
+/* Begins the range of the step. What is known of the step before it is made. */
+struct lt_progress lt_run_begin_step(struct run *run)
+{
+    uint64_t samples = (uint64_t)(run->model->b * run->config->micro_steps);
+    struct tacho_step step = {.index = (uint64_t)run->step,
+                              .tokens = samples * (uint64_t)run->model->t,
+                              .samples = samples};
+    int64_t each = (int64_t)lt_run_replicas(run) * run->config->micro_steps,
+            micro = run->config->micro_steps_all;
+    uint64_t all = (uint64_t)(run->model->b * (micro ? micro : each));
+    struct lt_progress progress = {.event = LT_EVENT_STEP,
+                                   .step = run->step,
+                                   .tokens = all * (uint64_t)run->model->t,
+                                   .samples = all};
+    lt_trace_step_begin(run->trace, &step);
+    return progress;
+}
