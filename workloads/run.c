@@ -122,6 +122,25 @@ static int configure(struct lt_train_config *out, const struct options *options,
     return configure_optimizer(&out->optimizer, options, err);
 }
 
+int recipe_mode(enum lt_dtype *dtype, enum lt_recompute *recompute, const struct options *options,
+                struct tacho_error *err)
+{
+    static const char *const names[LT_RECOMPUTE_COUNT] = {
+#define ROW(id, name) [LT_RECOMPUTE_##id] = (name),
+        LT_RECOMPUTE_MAP(ROW)
+#undef ROW
+    };
+    int found = lt_dtype_find(options->dtype);
+    *dtype = found < 0 ? LT_DTYPE_FP32 : (enum lt_dtype)found; /* what is none is refused later */
+    for (int i = 0; i < LT_RECOMPUTE_COUNT; i++)
+        if (strcmp(options->recompute, names[i]) == 0) {
+            *recompute = (enum lt_recompute)i;
+            return 0;
+        }
+    return tacho_fail(err, TACHO_EUSAGE, "none or block", "--recompute %s: unknown",
+                      options->recompute);
+}
+
 /* Backend and type by name. */
 static int make_context(struct lt_context *context, const struct options *options,
                         struct tacho_error *err)

@@ -290,9 +290,8 @@ int lt_gpt2_create_stage(struct lt_model **out, const struct lt_gpt2_config *con
     return 0;
 }
 
-struct lt_gpt2_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_backend backend,
-                                   struct lt_gpt2_mode mode, int64_t b, int64_t t,
-                                   int64_t micro_steps)
+struct lt_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_backend backend,
+                              struct lt_gpt2_mode mode, int64_t b, int64_t t, int64_t micro_steps)
 {
     uint64_t l = (uint64_t)config->layers, c = (uint64_t)config->channels, u = (uint64_t)t;
     uint64_t sequences = (uint64_t)(b * micro_steps), pairs = lt_attention_pairs(backend, t);
@@ -300,8 +299,8 @@ struct lt_gpt2_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_
     uint64_t again = mode.recompute == LT_RECOMPUTE_BLOCK
                          ? (l - 1) * (16 * c * c * u + 4 * c * pairs) * sequences
                          : 0;
-    return (struct lt_gpt2_flops){.model = matrix + 6 * l * c * u * (u + 1) * sequences,
-                                  .palm = matrix + 12 * l * c * u * u * sequences,
-                                  .issued = matrix + 14 * l * c * pairs * sequences + again,
-                                  .recomputed = again};
+    return (struct lt_flops){.model = matrix + 6 * l * c * u * (u + 1) * sequences,
+                             .palm = matrix + 12 * l * c * u * u * sequences,
+                             .issued = matrix + 14 * l * c * pairs * sequences + again,
+                             .recomputed = again};
 }

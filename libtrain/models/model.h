@@ -60,6 +60,13 @@ static inline void lt_parameters_add(struct lt_parameters *parameters, struct lt
 enum lt_recompute { LT_RECOMPUTE_MAP(LT_ENUM_RECOMPUTE) LT_RECOMPUTE_COUNT };
 #undef LT_ENUM_RECOMPUTE
 
+/* FLOPs of one optimizer update in closed form, in three conventions: of the model, with attention
+ * exact for the mask; as in PaLM; `issued`: the matrix and attention work that a backend really
+ * multiplies. `recomputed` is the part of it that was made before. */
+struct lt_flops {
+    uint64_t model, palm, issued, recomputed;
+};
+
 struct lt_model;
 
 /* The ranks that have parts of the same layers (Shoeybi et al. 2019); rank 0 adds the biases of

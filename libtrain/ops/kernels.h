@@ -12,6 +12,7 @@
 #define LT_NORM_BLOCK      65536 /* elements summed into one partial sum */
 #define LT_ADAMW8_BLOCK    256   /* elements that share a magnitude */
 #define LT_LAYERNORM_EPS   1e-5f
+#define LT_RMSNORM_EPS     1e-5f /* of Llama 2 */
 #define LT_GELU_CUBIC      0.044715f
 #define LT_GELU_SCALE      0.797884561f /* sqrt(2 / pi) */
 
