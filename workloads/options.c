@@ -55,8 +55,14 @@ static const struct row rows[] = {
      "optimizer updates, those before --resume included"},
     {"accumulate", "N", COUNT, AT(accumulate), "1", 1, 1 << 20,
      "micro-batches accumulated for one update"},
-    TEXT_ROW("dtype", "NAME", TEXT, dtype, "fp32",
-             "fp32, or bf16: activations and GEMMs, with fp32 master weights"),
+    TEXT_ROW(
+        "dtype", "NAME", TEXT, dtype, "fp32",
+        "fp32; bf16 or fp16: activations and GEMMs, with fp32 master weights (fp16 is emulated: "
+        "slow)"),
+    TEXT_ROW("loss-scale", "X", TEXT, loss_scale, NULL,
+             "fp16: dynamic (the default, from 65536 on), or a number that stays"),
+    {"loss-scale-window", "N", COUNT, AT(loss_scale_window), "2000", 1, BIG,
+     "fp16: updates without an overflow until a dynamic scale is doubled"},
     TEXT_ROW("recompute", "NAME", TEXT, recompute, "none",
              "none, or block: keep only the inputs of blocks, recompute the rest"),
     TEXT_ROW("optimizer", "NAME", TEXT, optimizer, "adamw",
@@ -143,6 +149,13 @@ static const struct row rows[] = {
     {"checkpoint-every", "N", COUNT, AT(checkpoint_every), "0", 0, BIG,
      "steps between checkpoints; 0: at the end only"},
     TEXT_ROW("resume", "FILE", TEXT, resume, NULL, "continue from this checkpoint, bit-identical"),
+    TITLE_ROW("numerics"),
+    {"watch", "N", COUNT, AT(watch), "0", 0, BIG,
+     "steps between counters by layer: gradient norm, update-to-weight ratio, underflow; 0: none"},
+    TEXT_ROW(
+        "inject", "FAULT", TEXT, inject, NULL,
+        "nan=STEP:LAYER:OPERATION or inf=... writes such a value there; rate=STEP:FACTOR raises "
+        "the learning rate from that step on (to imitate a fault)"),
     TITLE_ROW("the rest"),
     TEXT_ROW("backend", "NAME", TEXT, backend, "cpu",
              "cpu, or reference: plain C, one thread, for checks"),

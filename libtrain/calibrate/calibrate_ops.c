@@ -577,7 +577,7 @@ int lt_calibrate_ops(struct lt_calibration *out, const struct lt_calibrate_optio
 {
     int rc = 0;
     for (int op = 0; op < LT_OP_COUNT && rc == 0; op++)
-        for (int dtype = 0; dtype < LT_DTYPE_COUNT && rc == 0; dtype++)
+        for (int dtype = 0; dtype < LT_DTYPE_EMULATED && rc == 0; dtype++)
             rc = table[op].make ? all_shapes(out, (enum lt_op_id)op, (enum lt_dtype)dtype, options)
                                 : absent(out, (enum lt_op_id)op, (enum lt_dtype)dtype,
                                          "calibrate_ops.c does not make arguments of its type yet");

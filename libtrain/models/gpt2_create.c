@@ -239,6 +239,7 @@ static void describe(struct gpt2 *model)
     parameters->value = model->value_arena.base;
     parameters->grad = model->grad_arena.base;
     parameters->shadow = (uint16_t *)(void *)model->shadow_arena.base;
+    parameters->shadow_dtype = model->mode.dtype;
     int64_t shape[LT_SHAPE_CAP] = {config->layers, config->channels, config->heads, config->vocab,
                                    config->positions};
     for (int i = 0; i < LT_SHAPE_CAP; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A list of operations as a model: forward, backward and recomputation go through the list, and know
- * no model.
+ * A list of operations as a model: forward, backward and recomputation go through the list, and
+ * know no model.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,9 @@ static struct lt_context own_context(const struct lt_net *net, const struct lt_c
 
 static void run(const struct lt_context *context, int op, const struct net_node *node)
 {
-    lt_op(context, (enum lt_op_id)op, &node->args);
+    struct lt_context own = *context;
+    own.layer = node->block + 1;
+    lt_op(&own, (enum lt_op_id)op, &node->args);
 }
 
 /* All operations in order. The last one is the classifier, which leaves the gradient of the logits
@@ -48,7 +50,7 @@ static double net_forward(struct lt_model *model, const struct lt_context *conte
     struct lt_context own = own_context(net, context);
     struct lt_classifier *last = &net->node[net->nodes - 1].args.classifier;
     set_batch(net, batch);
-    last->scale = 1.0f / (float)(last->rows * parts);
+    last->scale = lt_loss_share(&own, last->rows * parts);
     last->backward = !own.evaluation;
     for (int i = 0; i < net->nodes; i++)
         run(&own, net->node[i].forward, &net->node[i]);

@@ -283,6 +283,7 @@ int lt_net_allocate(struct lt_net *net, uint64_t seed, const int64_t shape[LT_SH
     parameters->value = net->value_arena.base;
     parameters->grad = net->grad_arena.base;
     parameters->shadow = (uint16_t *)(void *)net->shadow_arena.base;
+    parameters->shadow_dtype = net->mode.dtype;
     for (int i = 0; i < LT_SHAPE_CAP; i++)
         net->model.shape[i] = shape[i];
     initialise(net, seed);

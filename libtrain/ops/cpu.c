@@ -51,3 +51,7 @@ void lt_rope_turns(float *turn, int64_t t, int64_t d, double base)
 #define LT_TYPE bf16
 #include "libtrain/ops/cpu_llama_typed.h"
 #include "libtrain/ops/cpu_typed.h"
+#undef LT_TYPE
+#define LT_TYPE fp16
+#include "libtrain/ops/cpu_llama_typed.h"
+#include "libtrain/ops/cpu_typed.h"

@@ -27,8 +27,10 @@
 #define LT_DECLARE(id, function, name, pass, kind) \
     void LT_KERNEL(pass, lt_reference_##function, fp32)(const union lt_args *args); \
     void LT_KERNEL(pass, lt_reference_##function, bf16)(const union lt_args *args); \
+    void LT_KERNEL(pass, lt_reference_##function, fp16)(const union lt_args *args); \
     void LT_KERNEL(pass, lt_cpu_##function, fp32)(const union lt_args *args); \
     void LT_KERNEL(pass, lt_cpu_##function, bf16)(const union lt_args *args); \
+    void LT_KERNEL(pass, lt_cpu_##function, fp16)(const union lt_args *args); \
     void lt_cost_##function(const struct lt_context *x, const union lt_args *args, \
                             struct tacho_work *work);
 LT_OP_MAP(LT_DECLARE)

@@ -33,6 +33,8 @@
 
 struct lt_exact;
 struct lt_tensor_group;
+struct lt_fault;
+struct lt_scan;
 struct lt_trace;
 struct tacho_work;
 
@@ -162,11 +164,12 @@ struct lt_rmsnorm {
     int add;
 };
 
-/* Rotary positions (Su et al. 2021) and grouped heads (Ainslie et al. 2023). in[b,t,c + 2 g d] holds
- * h query heads, then g key heads, then g value heads of d = c / h channels; out[b,t,3c] has what
- * attention reads: the queries and the keys turned, each key and value head h / g times. Channels i
- * and i + d / 2 of a head turn together, by the angle position * base^(-2 i / d). turn[t,d]: d / 2
- * cosines, then d / 2 sines a row (lt_rope_turns). d is even. Backward overwrites din. */
+/* Rotary positions (Su et al. 2021) and grouped heads (Ainslie et al. 2023). in[b,t,c + 2 g d]
+ * holds h query heads, then g key heads, then g value heads of d = c / h channels; out[b,t,3c] has
+ * what attention reads: the queries and the keys turned, each key and value head h / g times.
+ * Channels i and i + d / 2 of a head turn together, by the angle position * base^(-2 i / d).
+ * turn[t,d]: d / 2 cosines, then d / 2 sines a row (lt_rope_turns). d is even. Backward overwrites
+ * din. */
 struct lt_rope {
     void *out;
     const void *in;
@@ -297,7 +300,12 @@ struct lt_context {
     /* work is marked as pass RECOMPUTE and counts no model FLOPs, because it has been made before
      */
     int recompute;
+    int layer;              /* of what runs now, from 1; 0: it belongs to none */
+    double loss_scale;      /* factor on the gradient of the loss; 0: 1 */
     struct lt_trace *trace; /* NULL: no ranges */
+    /* scan.h: what operations write is looked at, or spoiled; NULL: neither */
+    struct lt_scan *scan;
+    const struct lt_fault *fault;
     /* Backward reports, on the thread of the steps, that the gradients [first, first + count) of
      * the flat array are final; a model announces each element of its parameters once. NULL: not
      * wanted. */
@@ -311,11 +319,21 @@ struct lt_context {
     const struct lt_tensor_group *tensor;
 };
 
+/* Scale of the gradient of a mean over `count` rows. */
+static inline float lt_loss_share(const struct lt_context *context, int64_t count)
+{
+    float scale = context->loss_scale > 0 ? (float)context->loss_scale : 1.0f;
+    return scale / (float)count;
+}
+
 /* Runs one operation. Shapes are the caller's promise; nothing can fail. */
 void lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_args *args);
 
 /* Names of all operations, indexed by enum lt_op_id; static. */
 const char *const *lt_op_names(void);
+
+/* Operation called `name` ("gelu.forward"), or -1. */
+int lt_op_find(const char *name);
 
 /* The work of a call without making it (ops_cost.c has the formulas). */
 void lt_op_work(enum lt_op_id op, const struct lt_context *context, const union lt_args *args,
@@ -340,8 +358,9 @@ size_t lt_update_state(enum lt_op_id op, int state, const struct lt_weight *tens
 /* The 256 codes of adamw8, ascending; static. */
 const float *lt_adamw8_codes(int is_signed);
 
-/* The bf16 copy of parameters, as the optimizers write it, without an update. NULL: nothing. */
-void lt_shadow_refresh(uint16_t *shadow, const float *param, int64_t count);
+/* The rounded copy of parameters, without an update. NULL: nothing. bf16 is also what the
+ * optimizers write in their pass. */
+void lt_shadow_refresh(uint16_t *shadow, enum lt_dtype dtype, const float *param, int64_t count);
 
 /* Threads that the cpu backend uses: the cores this process may run on, or $OMP_NUM_THREADS. */
 int lt_threads(void);

@@ -32,3 +32,7 @@ static struct rope_head rope_head(const struct lt_rope *a, int64_t j)
 #define LT_TYPE bf16
 #include "libtrain/ops/reference_llama_typed.h"
 #include "libtrain/ops/reference_typed.h"
+#undef LT_TYPE
+#define LT_TYPE fp16
+#include "libtrain/ops/reference_llama_typed.h"
+#include "libtrain/ops/reference_typed.h"

@@ -282,6 +282,8 @@ static void compare_gelu(const struct lt_context *x)
     struct lt_context reference = truth(x);
     float *in = normals(n, 1, 3);
     in[0] = 0, in[1] = 40, in[2] = -40, in[3] = 1e-20f, in[4] = -1e30f, in[5] = 1e9f;
+    if (x->dtype == LT_DTYPE_FP16) /* they are infinite there */
+        in[4] = -6e4f, in[5] = 6e4f;
     void *values = typed(x->dtype, in, n), *slopes = elements(x, n, 2, 1);
     union lt_args a = {.gelu_forward = {.out = elements(x, n, 3, 1), .in = values, .count = n}},
                   r = a;

@@ -11,10 +11,10 @@
 
 static const struct lt_llama_config small = {"small", "", 2, 24, 4, 2, 20, 40, 9, 2};
 
-static const struct lt_net_mode modes[] = {{LT_DTYPE_FP32, LT_RECOMPUTE_NONE},
-                                           {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK},
-                                           {LT_DTYPE_BF16, LT_RECOMPUTE_NONE},
-                                           {LT_DTYPE_BF16, LT_RECOMPUTE_BLOCK}};
+static const struct lt_net_mode modes[] = {
+    {LT_DTYPE_FP32, LT_RECOMPUTE_NONE}, {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK},
+    {LT_DTYPE_BF16, LT_RECOMPUTE_NONE}, {LT_DTYPE_BF16, LT_RECOMPUTE_BLOCK},
+    {LT_DTYPE_FP16, LT_RECOMPUTE_NONE}, {LT_DTYPE_FP16, LT_RECOMPUTE_BLOCK}};
 #define MODES (sizeof modes / sizeof *modes)
 
 static struct lt_model *make(const struct lt_llama_config *k, struct lt_net_mode mode, int64_t b,

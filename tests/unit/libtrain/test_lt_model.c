@@ -278,7 +278,9 @@ static void records_know_the_type(void **state)
         struct lt_context x = {.backend = LT_BACKEND_CPU, .dtype = (enum lt_dtype)d};
         uint64_t size = d == LT_DTYPE_FP32 ? 4 : 2, gradients = 4 * (20 * 30 + 20);
         lt_op_work(LT_OP_MATMUL_BACKWARD, &x, &a, &w);
-        assert_int_equal(w.dtype, d == LT_DTYPE_FP32 ? TACHO_DTYPE_FP32 : TACHO_DTYPE_BF16);
+        static const int codes[LT_DTYPE_COUNT] = {TACHO_DTYPE_FP32, TACHO_DTYPE_BF16,
+                                                  TACHO_DTYPE_FP16};
+        assert_int_equal(w.dtype, codes[d]);
         assert_int_equal(w.pass, TACHO_PASS_BACKWARD);
         assert_int_equal(w.bytes_read, size * (10 * 20 + 10 * 30 + 20 * 30) + gradients);
         assert_int_equal(w.bytes_written, size * 10 * 30 + gradients);
