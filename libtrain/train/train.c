@@ -5,9 +5,10 @@
  * from its checkpoint bit by bit, because everything random is a function of the seed and of
  * counters.
  */
-#include "libtrain/train/train.h"
+#include "libtrain/train/run.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -16,25 +17,6 @@
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
 #include "tacho_nvtx.h"
-
-struct run {
-    struct lt_model *model;
-    const struct lt_part *train, *held_out; /* held_out: NULL when there are no evaluations */
-    const struct lt_train_config *config;
-    const struct lt_train_hooks *hooks;
-    struct lt_context context, evaluation;
-    struct lt_trace *trace;
-    struct lt_loader *loader;
-    struct lt_optimizer optimizer;
-    double *partial;
-    struct lt_memory memory; /* as last counted */
-    int memory_counted;
-    uint64_t seed;
-    int64_t step;
-    struct lt_parallel *parallel;
-    struct lt_division division;
-    struct lt_parallel_status news; /* of this rank, then of all */
-};
 
 static double seconds(void)
 {
@@ -137,11 +119,17 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
     lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
     if (!index)
         lt_parallel_sleep(run->parallel, LT_SLOW_FORWARD);
-    *loss += run->model->ops->forward(run->model, &context, &batch,
-                                      run->config->micro_steps * replicas(run));
+    double own = run->model->ops->forward(run->model, &context, &batch,
+                                          run->config->micro_steps * replicas(run));
+    *loss += own;
+    run->batch = batch;
     lt_trace_end(run->trace);
+    if (!isfinite(own))
+        lt_run_origin(run);
     if (last)
         send_status(run, *loss / (double)run->config->micro_steps, 0);
+    if (last && lt_watch_due(run->watch, run->step))
+        context.scan = lt_watch_scan(run->watch);
     backward(run, &context, &batch, index);
     lt_trace_end(run->trace);
     return 0;
@@ -195,25 +183,39 @@ static void clip_values(struct run *run, double bound)
         lt_clip(&run->context, parameters->grad, (int64_t)parameters->count, 1, bound);
 }
 
-/* Clipping and the optimizer's update. Returns the norm of the gradient before clipping. */
-static double update(struct run *run, double rate)
+/* Clipping and the optimizer's update. The gradient, and with it each bound, is scaled. */
+static void apply(struct run *run, double rate, double norm)
 {
     const struct lt_train_config *config = run->config;
-    double scale = 1;
+    double loss_scale = run->scaling.scale, scale = 1 / loss_scale;
+    int64_t made = run->step - (int64_t)run->scaling.skipped;
+    if (config->clip > 0 && config->clip_kind == LT_CLIP_NORM && norm > config->clip)
+        scale = config->clip / norm / loss_scale;
+    if (config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
+        lt_clip_layers(&run->context, &run->model->parameters, config->clip * loss_scale,
+                       run->partial);
+    if (config->clip > 0 && config->clip_kind == LT_CLIP_VALUE)
+        clip_values(run, config->clip * loss_scale);
+    if (run->division.shard)
+        lt_division_update(&run->division, &run->optimizer, &run->context, made, rate, scale);
+    else
+        lt_optimizer_update(&run->optimizer, &run->context, &run->model->parameters, made, rate,
+                            scale);
+}
+
+/* The update, unless the gradient is not finite. Returns its norm before clipping. */
+static double update(struct run *run, double rate)
+{
+    int due = lt_watch_due(run->watch, run->step);
     lt_trace_begin(run->trace, LT_RANGE_OPTIMIZER, 0, 0);
     lt_parallel_sleep(run->parallel, LT_SLOW_OPTIMIZER);
-    double norm = gradient_norm(run);
-    if (config->clip > 0 && config->clip_kind == LT_CLIP_NORM && norm > config->clip)
-        scale = config->clip / norm;
-    if (config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
-        lt_clip_layers(&run->context, &run->model->parameters, config->clip, run->partial);
-    if (config->clip > 0 && config->clip_kind == LT_CLIP_VALUE)
-        clip_values(run, config->clip);
-    if (run->division.shard)
-        lt_division_update(&run->division, &run->optimizer, &run->context, run->step, rate, scale);
-    else
-        lt_optimizer_update(&run->optimizer, &run->context, &run->model->parameters, run->step,
-                            rate, scale);
+    double norm = gradient_norm(run) / run->scaling.scale;
+    if (due)
+        lt_watch_before(run->watch, &run->context, run->partial);
+    if (isfinite(norm))
+        apply(run, rate, norm);
+    if (due)
+        lt_watch_after(run->watch);
     lt_trace_end(run->trace);
     return norm;
 }
@@ -280,6 +282,7 @@ static int train_step(struct run *run, struct tacho_error *err)
                                    .samples = all};
     double start = seconds();
     int rc = 0;
+    lt_run_context(run);
     lt_trace_step_begin(run->trace, &step);
     rc = micro_steps(run, &progress.loss, err);
     if (rc && run->division.shard) { /* all ranks know it already */
@@ -290,17 +293,17 @@ static int train_step(struct run *run, struct tacho_error *err)
         send_status(run, 0, rc);
     rc = lt_parallel_finish(run->parallel, rc, &run->news, err);
     progress.loss = run->news.loss;
-    if (rc == 0 && !isfinite(progress.loss)) {
-        rc = tacho_fail(err, TACHO_EUSAGE, "choose a smaller --lr, or a longer --warmup",
-                        "step %lld: the loss is not finite", (long long)run->step);
-        lt_parallel_silence(run->parallel, err);
-    }
+    if (rc == 0 && !isfinite(progress.loss))
+        rc = lt_run_not_finite(run, "loss", LT_COUNTER_LOSS, progress.loss, err);
     if (rc == 0) {
-        progress.rate = lt_schedule_rate(&run->config->schedule, run->step);
+        progress.rate = lt_run_rate(run);
         progress.grad_norm = update(run, progress.rate);
-        log_step(run, &progress, start);
+        rc = lt_run_judge(run, progress.grad_norm, err);
     }
+    if (rc == 0)
+        log_step(run, &progress, start);
     lt_trace_step_end(run->trace);
+    lt_run_mark(run);
     return rc;
 }
 
@@ -424,7 +427,8 @@ static int checkpoint(struct run *run, struct tacho_error *err)
                                   .step = (uint64_t)run->step,
                                   .position = lt_loader_position(run->loader),
                                   .data = lt_part_identity(run->train),
-                                  .dtype = (uint64_t)run->context.dtype};
+                                  .dtype = (uint64_t)run->context.dtype,
+                                  .scaling = run->scaling};
     struct lt_progress progress = {.event = LT_EVENT_CHECKPOINT, .step = run->step - 1};
     double start = seconds();
     lt_trace_begin(run->trace, LT_RANGE_CHECKPOINT,
@@ -494,6 +498,7 @@ static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
             "%s: written by a run on other data", run->config->resume);
     run->seed = state.seed;
     run->step = (int64_t)state.step;
+    run->scaling = state.scaling;
     for (int64_t i = 0; i < run->step; i++)
         lt_optimizer_remember(&run->optimizer, lt_schedule_rate(&run->config->schedule, i));
     *position = state.position;
@@ -542,7 +547,11 @@ static int open_run(struct run *run, struct tacho_error *err)
     if (rc == 0)
         rc = open_input(run, position, err);
     if (rc == 0)
-        rc = lt_parallel_attach(run->parallel, parameters, run->context.dtype, run->trace, err);
+        rc = lt_parallel_attach(run->parallel, parameters, lt_dtype_on_wire(run->context.dtype),
+                                run->trace, err);
+    rc = rc ? rc : lt_run_check(run, err);
+    if (rc == 0 && lt_watch_create(&run->watch, parameters, config->watch_every, run->trace))
+        rc = lt_no_memory(err);
     return rc;
 }
 
@@ -573,6 +582,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
                       .seed = config->seed,
                       .parallel = config->parallel};
     run.evaluation.evaluation = 1;
+    run.scaling = lt_scaling_start(&config->scaling);
     int rc = lt_parallel_agree(run.parallel, open_run(&run, err), err);
     if (rc == 0) {
         report_start(&run);
@@ -584,6 +594,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
     lt_loader_destroy(run.loader);
     lt_optimizer_destroy(&run.optimizer);
     lt_division_close(&run.division);
+    lt_watch_destroy(run.watch);
     free(run.partial);
     return rc;
 }
