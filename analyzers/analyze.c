@@ -186,6 +186,9 @@ static int copy_ceilings(struct an_context *context)
         an_arena_zero(context->arena, known + trace->ceiling_count, sizeof *rows);
     if (!rows)
         return TACHO_ENOMEM;
+    if (trace->ceilings_beyond)
+        an_problem(context, "%zu ceilings are not read: the file has more than %d",
+                   trace->ceilings_beyond, AN_CEILINGS_MOST);
     if (known)
         memcpy(rows, context->result->ceilings, known * sizeof *rows);
     size_t count = known;

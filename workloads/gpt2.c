@@ -40,27 +40,6 @@ struct gpt2_plan {
     const struct options *options;
 };
 
-/* Type and recomputation from the options. */
-static int mode_of(struct lt_gpt2_mode *mode, const struct options *options,
-                   struct tacho_error *err)
-{
-    static const char *const names[LT_RECOMPUTE_COUNT] = {
-#define ROW(id, name) [LT_RECOMPUTE_##id] = (name),
-        LT_RECOMPUTE_MAP(ROW)
-#undef ROW
-    };
-    int dtype = lt_dtype_find(options->dtype);
-    mode->dtype = dtype < 0 ? LT_DTYPE_FP32
-                            : (enum lt_dtype)dtype; /* what is no dtype has been refused before */
-    for (int i = 0; i < LT_RECOMPUTE_COUNT; i++)
-        if (strcmp(options->recompute, names[i]) == 0) {
-            mode->recompute = (enum lt_recompute)i;
-            return 0;
-        }
-    return tacho_fail(err, TACHO_EUSAGE, "none or block", "--recompute %s: unknown",
-                      options->recompute);
-}
-
 static int create(void *arg, const struct lt_source *source, const struct lt_context *context,
                   struct lt_model **out, struct tacho_error *err)
 {
@@ -111,8 +90,8 @@ static void describe(void *arg, const struct lt_model *model)
 {
     const struct gpt2_plan *plan = arg;
     const struct lt_gpt2_config *config = &plan->shape;
-    struct lt_gpt2_flops flops = lt_gpt2_flops(config, LT_BACKEND_CPU, plan->mode, model->b,
-                                               model->t, plan->options->accumulate);
+    struct lt_flops flops = lt_gpt2_flops(config, LT_BACKEND_CPU, plan->mode, model->b, model->t,
+                                          plan->options->accumulate);
     printf("%s: %lld layers, %lld channels, %lld heads, vocabulary %lld: %.2f M parameters\n",
            config->name, (long long)config->layers, (long long)config->channels,
            (long long)config->heads, (long long)config->vocab,
@@ -177,9 +156,10 @@ static int gpt2_name(size_t i, const char **name, const char **help, char *defau
 static int gpt2_run(const char *name, const struct options *options,
                     const volatile sig_atomic_t *stop, struct tacho_error *err)
 {
-    if (options->hidden)
-        return tacho_fail(err, TACHO_EUSAGE, "leave it out, or choose --channels",
-                          "%s: --hidden is for mlp", name);
+    if (options->hidden || options->groups)
+        return tacho_fail(
+            err, TACHO_EUSAGE, "leave it out, or choose --channels and --heads", "%s: %s", name,
+            options->hidden ? "--hidden is for mlp and llama" : "--groups is for llama");
     struct gpt2_plan gpt2 = {.shape = shape(name, options), .options = options};
     struct recipe_plan plan = {.options = options,
                                .stop = stop,
@@ -192,7 +172,7 @@ static int gpt2_run(const char *name, const struct options *options,
                                .divide = divide,
                                .arg = &gpt2};
     gpt2.stage = lt_gpt2_whole(&gpt2.shape);
-    int rc = mode_of(&gpt2.mode, options, err);
+    int rc = recipe_mode(&gpt2.mode.dtype, &gpt2.mode.recompute, options, err);
     return rc ? rc : recipe_train(&plan, err);
 }
 

@@ -15,7 +15,7 @@
 #include "workloads/recipe.h"
 
 /* One row a family of names. */
-static const struct recipe *const recipes[] = {&recipe_gpt2, &recipe_mlp};
+static const struct recipe *const recipes[] = {&recipe_gpt2, &recipe_llama, &recipe_mlp};
 #define RECIPES (sizeof recipes / sizeof *recipes)
 
 /* What is no training has its own options. */
@@ -78,8 +78,8 @@ static void print_help(void)
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-24s%s\n", commands[i].name, commands[i].help);
     options_print(stdout);
-    printf("\nOnly gpt2-tiny has one token per byte value; the others keep GPT-2's vocabulary of "
-           "50257, so that their shapes are the real ones.\n"
+    printf("\nOnly gpt2-tiny and llama-tiny have one token per byte value; the others keep "
+           "vocabularies of 50257 and 32000, so that their shapes are the real ones.\n"
            "Environment: OMP_NUM_THREADS (default: the cores this process may run on), "
            "OMP_WAIT_POLICY, GOMP_SPINCOUNT.\n");
 }

@@ -76,9 +76,9 @@ static int mlp_run(const char *name, const struct options *options,
                    const volatile sig_atomic_t *stop, struct tacho_error *err)
 {
     (void)name;
-    if (options->channels || options->heads || options->vocab || options->seq)
+    if (options->channels || options->heads || options->groups || options->vocab || options->seq)
         return tacho_fail(err, TACHO_EUSAGE, "--hidden, --layers and --batch shape it",
-                          "mlp: --channels, --heads, --vocab and --seq are for text");
+                          "mlp: --channels, --heads, --groups, --vocab and --seq are for text");
     if (strcmp(options->recompute, "none") != 0)
         return tacho_fail(err, TACHO_EUSAGE, "leave it out",
                           "mlp: --recompute %s: has no blocks to compute again",

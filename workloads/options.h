@@ -22,16 +22,17 @@ struct options_list {
 
 /* 0 (or NULL) in a field of shape: the recipe's own value. */
 struct options {
-    int64_t layers, channels, heads, seq, batch, vocab, hidden;
+    int64_t layers, channels, heads, groups, seq, batch, vocab, hidden;
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
         workers, prefetch, seed;
     int64_t slow_link, zero, compress_after;
     double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density;
     double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
-    int64_t lookahead;
+    int64_t lookahead, watch, loss_scale_window;
     const char *backend, *device, *checkpoint, *resume, *timers;
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress, *layout,
-        *pipeline, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io;
+        *pipeline, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io, *inject,
+        *loss_scale;
     struct options_list data, slow;
     int pin, no_shuffle, no_overlap, no_graph, sequence;
     int help, version, check;

@@ -22,7 +22,7 @@ struct recipe {
                struct tacho_error *err);
 };
 
-extern const struct recipe recipe_gpt2, recipe_mlp;
+extern const struct recipe recipe_gpt2, recipe_llama, recipe_mlp;
 
 /* train calibrate (calibrate.c): argv[0] is its name. 0 or a negative code with words in *err. */
 int calibrate_command(int argc, char **argv, struct tacho_error *err);
@@ -55,6 +55,10 @@ struct recipe_plan {
                   struct tacho_error *err);
     void *arg;
 };
+
+/* Type and recomputation from the options. TACHO_EUSAGE with words in *err. */
+int recipe_mode(enum lt_dtype *dtype, enum lt_recompute *recompute, const struct options *options,
+                struct tacho_error *err);
 
 /* 0 or a negative code with words in *err. */
 int recipe_train(const struct recipe_plan *plan, struct tacho_error *err);

@@ -13,6 +13,7 @@
 #include "libtrain/ops/gemm.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/train.h"
+#include "workloads/injection.h"
 #include "workloads/input.h"
 #include "workloads/parallel.h"
 #include "workloads/recipe.h"
@@ -92,6 +93,29 @@ static int configure_optimizer(struct lt_optimizer_config *out, const struct opt
     return 0;
 }
 
+/* Loss scaling from the options: for fp16, and there dynamic unless a number is given. */
+static int configure_scaling(struct lt_scaling_config *out, const struct options *options,
+                             struct tacho_error *err)
+{
+    const char *text = options->loss_scale;
+    char *end = NULL;
+    *out = (struct lt_scaling_config){.kind = LT_SCALING_NONE};
+    if (strcmp(options->dtype, lt_dtype_name(LT_DTYPE_FP16)) != 0)
+        return text ? tacho_fail(err, TACHO_EUSAGE, "leave it out, or give --dtype fp16",
+                                 "--loss-scale %s: %s needs none", text, options->dtype)
+                    : 0;
+    *out = (struct lt_scaling_config){
+        .kind = LT_SCALING_DYNAMIC, .scale = 65536, .window = options->loss_scale_window};
+    if (!text || strcmp(text, "dynamic") == 0)
+        return 0;
+    out->kind = LT_SCALING_STATIC;
+    out->scale = strtod(text, &end);
+    if (end == text || *end || !isfinite(out->scale) || out->scale <= 0)
+        return tacho_fail(err, TACHO_EUSAGE, "dynamic, or a number above 0",
+                          "--loss-scale %s: not a scale", text);
+    return 0;
+}
+
 /* From the options to the loop's configuration. What depends on ranks and loader is filled later.
  */
 static int configure(struct lt_train_config *out, const struct options *options,
@@ -119,9 +143,31 @@ static int configure(struct lt_train_config *out, const struct options *options,
                                     .checkpoint = options->checkpoint,
                                     .resume = options->resume,
                                     .log_every = options->log_every,
+                                    .watch_every = options->watch,
                                     .no_graph = options->no_graph,
                                     .seed = (uint64_t)options->seed};
-    return configure_optimizer(&out->optimizer, options, err);
+    int rc = injection_parse(&out->injection, options->inject, err);
+    rc = rc ? rc : configure_scaling(&out->scaling, options, err);
+    return rc ? rc : configure_optimizer(&out->optimizer, options, err);
+}
+
+int recipe_mode(enum lt_dtype *dtype, enum lt_recompute *recompute, const struct options *options,
+                struct tacho_error *err)
+{
+    static const char *const names[LT_RECOMPUTE_COUNT] = {
+#define ROW(id, name) [LT_RECOMPUTE_##id] = (name),
+        LT_RECOMPUTE_MAP(ROW)
+#undef ROW
+    };
+    int found = lt_dtype_find(options->dtype);
+    *dtype = found < 0 ? LT_DTYPE_FP32 : (enum lt_dtype)found; /* what is none is refused later */
+    for (int i = 0; i < LT_RECOMPUTE_COUNT; i++)
+        if (strcmp(options->recompute, names[i]) == 0) {
+            *recompute = (enum lt_recompute)i;
+            return 0;
+        }
+    return tacho_fail(err, TACHO_EUSAGE, "none or block", "--recompute %s: unknown",
+                      options->recompute);
 }
 
 /* Backend and type by name. */
@@ -133,7 +179,8 @@ static int make_context(struct lt_context *context, const struct options *option
         return tacho_fail(err, TACHO_EUSAGE, "cpu or reference", "--backend %s: unknown",
                           options->backend);
     if (dtype < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "fp32 or bf16", "--dtype %s: unknown", options->dtype);
+        return tacho_fail(err, TACHO_EUSAGE, "fp32, bf16 or fp16", "--dtype %s: unknown",
+                          options->dtype);
     context->backend = (enum lt_backend)backend;
     context->dtype = (enum lt_dtype)dtype;
     return 0;
@@ -156,6 +203,12 @@ static int open_device(struct lt_context *context, const struct options *options
         return tacho_fail(err, TACHO_ENOTSUP,
                           "--optimizer adamw without --lookahead, and --clip-by norm",
                           "--device cuda: no such optimizer or clipping");
+    if (context->dtype == LT_DTYPE_FP16)
+        return tacho_fail(err, TACHO_ENOTSUP, "--dtype bf16 or fp32", "--device cuda: no fp16");
+    if (config->watch_every > 0 || config->injection.kind == LT_INJECT_VALUE)
+        return tacho_fail(err, TACHO_ENOTSUP, "leave it out, or --device cuda",
+                          "--device cuda: %s looks at values in the host's memory",
+                          config->watch_every > 0 ? "--watch" : "--inject nan or inf");
     return lt_device_open(&context->device, err);
 }
 
@@ -187,7 +240,7 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
     if (input->has_held_out)
         out->tag[LT_MEMORY_LOADER] += lt_loader_memory(&input->held_out, &look);
     out->tag[LT_MEMORY_WORKSPACE] +=
-        lt_parallel_buffer_bytes(config->parallel, gradients / 4, context->dtype);
+        lt_parallel_buffer_bytes(config->parallel, gradients / 4, lt_dtype_on_wire(context->dtype));
 }
 
 /* Better words now than the kernel's killer later. All ranks of a machine share its memory. */
@@ -260,6 +313,8 @@ static void print_start(const struct options *options, const struct lt_device *d
         printf("note: %s has no %s GEMMs on this CPU: plain loops compute them, correct but very "
                "slow (fp32 is fast)\n",
                lt_gemm_library(), options->dtype);
+    if (strcmp(options->dtype, lt_dtype_name(LT_DTYPE_FP16)) == 0)
+        printf("note: fp16 is emulated: values are rounded to fp16, GEMMs multiply them in fp32\n");
 }
 
 /* Before a long run, what its end needs: rank 0 writes checkpoints, each rank its timers. */

@@ -25,6 +25,23 @@ void an_sort(double *values, size_t count)
         qsort(values, count, sizeof *values, double_order);
 }
 
+int an_number_order(const void *left, const void *right)
+{
+    int64_t first = *(const int64_t *)left, second = *(const int64_t *)right;
+    return (first > second) - (first < second);
+}
+
+size_t an_distinct(int64_t *numbers, size_t count)
+{
+    size_t kept = 0;
+    if (count)
+        qsort(numbers, count, sizeof *numbers, an_number_order);
+    for (size_t i = 0; i < count; i++)
+        if (!i || numbers[i] != numbers[kept - 1])
+            numbers[kept++] = numbers[i];
+    return kept;
+}
+
 double an_quantile(const double *sorted, size_t count, double quantile)
 {
     if (!count)

@@ -11,6 +11,10 @@
 #include <stdint.h>
 
 void an_sort(double *values, size_t count);
+/* Sorts numbers and drops those that are there already; how many different ones are left. */
+size_t an_distinct(int64_t *numbers, size_t count);
+/* For qsort and bsearch of int64_t. */
+int an_number_order(const void *left, const void *right);
 /* Quantile q in 0..1 of a sorted array, linear between neighbours (type 7 of Hyndman & Fan 1996,
  * the default of R and numpy). */
 double an_quantile(const double *sorted, size_t count, double quantile);

@@ -122,10 +122,8 @@ static bool counts_held(const struct an_track *track, const char **what)
 /* The lane that runs steps in that process, else the first one. */
 static const struct an_lane *lane_of(const struct an_context *context, uint32_t process)
 {
-    for (size_t i = 0; i < context->lane_count; i++)
-        if (context->lane[i].process == process)
-            return &context->lane[i];
-    return context->lane;
+    uint32_t own = an_own_lane(context, process);
+    return own == AN_NONE ? context->lane : &context->lane[own];
 }
 
 /* ---- until when it lasts --------------------------------------------------------------------- */

@@ -235,14 +235,10 @@ static void measure_children(struct table *table)
 /* Lane whose step a host slice belongs to: that of its thread, else the first of its process. */
 static const struct an_lane *lane_of_track(const struct an_context *context, uint32_t track)
 {
-    const struct an_lane *of_process = NULL;
-    for (size_t k = 0; k < context->lane_count; k++) {
-        if (context->lane[k].track == track)
-            return &context->lane[k];
-        if (!of_process && context->lane[k].process == context->trace->track[track].process)
-            of_process = &context->lane[k];
-    }
-    return of_process;
+    uint32_t lane = an_lane_of_track(context, track);
+    if (lane == AN_NONE)
+        lane = an_own_lane(context, context->trace->track[track].process);
+    return lane == AN_NONE ? NULL : &context->lane[lane];
 }
 
 static void step_window(const struct an_lane *lane, const struct an_step *step, bool host,

@@ -383,6 +383,8 @@ static const struct {
      {"HOST_BOUND", "PYTHON_HOST", "GARBAGE", "SYNC_ITEM"}},
     {"batch size and calls of operators", of_calls, NEEDS(BUDGET), {"SMALL_BATCH_HOST"}},
     {"growth of memory", of_memory, NEEDS(HELD), {"LEAK"}},
+    {"loss and gradients: finite, not rising", an_has_numerics, 0, {"NAN", "DIVERGING"}},
+    {"the loss scale", an_has_loss_scale, 0, {"OVERFLOW_LOOP", "DEAD_SCALE"}},
     {"threads and cores", of_teams, NEEDS(SYSTEM), {"THREADS", "IDLE_CORES"}},
     {"slow ranks", of_ranks, NEEDS(RANKS), {"STRAGGLER", "UNEVEN_DATA", "SLOW_STAGE"}},
     {"jitter of the ranks", of_jitter, 0, {"RANK_JITTER"}},

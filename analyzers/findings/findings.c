@@ -311,7 +311,8 @@ static void others_first(struct an_findings_list *findings)
     const struct an_finding *others = an_findings_others_of(findings->found, findings->count);
     const struct an_system *system = &findings->context->result->system;
     const struct an_value *front = &findings->found[0].gain.low;
-    if (!others || (front->valid && front->value > others->gain.low.value))
+    if (!others || an_finding_is_numerics(findings->found) ||
+        (front->valid && front->value > others->gain.low.value))
         return;
     if (findings->found[0].fault && system->own_wait_pct.value > system->others_lost_pct.value)
         return; /* the run's own threads take more from it */
@@ -337,6 +338,7 @@ static int run_checks(struct an_findings_list *findings)
     an_findings_pipeline(findings);
     an_findings_jitter(findings);
     an_findings_leak(findings);
+    an_findings_numerics(findings);
     an_findings_ranges(findings);
     an_findings_threads(findings);
     an_findings_pressure(findings);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
 #include "analyzers/device/api.h"
 #include "analyzers/findings/findings_private.h"
@@ -97,16 +98,13 @@ static const char *blocking_words(struct an_context *context)
 }
 
 /* Number of processes with devices: those that communicate in this run. */
-static int64_t distinct_ranks(const struct an_result *result)
+static int64_t ranks_with_devices(struct an_context *context)
 {
-    int64_t ranks = 0;
-    for (size_t i = 0; i < result->gpu_count; i++) {
-        bool first = true;
-        for (size_t k = 0; k < i && first; k++)
-            first = result->gpus[k].rank != result->gpus[i].rank;
-        ranks += first;
-    }
-    return ranks;
+    const struct an_result *result = context->result;
+    int64_t *ranks = an_arena_zero(context->scratch, result->gpu_count + 1, sizeof *ranks);
+    for (size_t i = 0; ranks && i < result->gpu_count; i++)
+        ranks[i] = result->gpus[i].rank;
+    return ranks ? (int64_t)an_distinct(ranks, result->gpu_count) : 0;
 }
 
 /* The overlap of the first device and the largest communication kernel. */
@@ -133,7 +131,7 @@ static void comm_evidence(struct an_context *context, struct an_finding *finding
 static void comm_action(struct an_context *context, struct an_finding *finding)
 {
     const char *world = an_trace_key(context->trace, "world_size");
-    int64_t ranks = distinct_ranks(context->result), size = world ? strtoll(world, NULL, 10) : 0;
+    int64_t ranks = ranks_with_devices(context), size = world ? strtoll(world, NULL, 10) : 0;
     if (ranks > 1 && size <= ranks) {
         finding->action =
             an_command_sharded(context->trace)

@@ -181,9 +181,15 @@ void an_findings_attention(struct an_findings_list *findings); /* device time by
 void an_findings_throttled(struct an_findings_list *findings); /* clocks of the devices */
 void an_findings_threads(struct an_findings_list *findings);   /* teams and cores */
 void an_findings_leak(struct an_findings_list *findings);      /* memory that grows */
-void an_findings_ranges(struct an_findings_list *findings);    /* host ranges, on the CPU */
-void an_findings_capture(struct an_findings_list *findings);   /* what the recording lacks */
-void an_findings_pressure(struct an_findings_list *findings);  /* waiting for memory */
+void an_findings_numerics(struct an_findings_list *findings);  /* loss, gradients, loss scale */
+/* Is it one of these? */
+bool an_finding_is_numerics(const struct an_finding *finding);
+/* Does the program count its loss, and its loss scale? */
+bool an_has_numerics(const struct an_context *context);
+bool an_has_loss_scale(const struct an_context *context);
+void an_findings_ranges(struct an_findings_list *findings);   /* host ranges, on the CPU */
+void an_findings_capture(struct an_findings_list *findings);  /* what the recording lacks */
+void an_findings_pressure(struct an_findings_list *findings); /* waiting for memory */
 /* A CPU quota that is spent (findings_limits.c). */
 int an_findings_quota(struct an_findings_list *findings);
 /* Other programs on the machine (findings_others.c), before the other gains are replayed. */

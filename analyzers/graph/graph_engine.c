@@ -36,15 +36,6 @@ static bool has_role(const struct an_context *context, const struct an_track *tr
     return false;
 }
 
-/* The thread of a process that runs steps; AN_NONE: it has none. */
-static uint32_t main_of(const struct an_context *context, uint32_t process)
-{
-    for (size_t i = 0; i < context->lane_count; i++)
-        if (context->lane[i].process == process && context->lane[i].track != AN_NONE)
-            return context->lane[i].track;
-    return AN_NONE;
-}
-
 static int engine_cuts(struct an_graph_build *build)
 {
     struct an_context *context = build->context;
@@ -57,7 +48,7 @@ static int engine_cuts(struct an_graph_build *build)
         !(helpers->posts = an_arena_zero(context->scratch, tracks, sizeof *helpers->posts)))
         return TACHO_ENOMEM;
     for (uint32_t track = 0; track < trace->track_count && !rc; track++) {
-        uint32_t main = main_of(context, trace->track[track].process);
+        uint32_t main = an_main_track(context, trace->track[track].process);
         helpers->main[track] = AN_NONE;
         if (main == AN_NONE || main == track || strcmp(trace->track[track].kind, "thread") ||
             !has_role(context, &trace->track[track], AN_ROLE_COMM))

@@ -145,14 +145,6 @@ static bool is_python(const struct an_trace *trace, uint32_t process)
     return process != AN_NONE && !strncmp(trace->process[process].program, "python", 6);
 }
 
-static bool runs_steps(const struct an_context *context, uint32_t track)
-{
-    for (size_t i = 0; i < context->lane_count; i++)
-        if (context->lane[i].track == track)
-            return true;
-    return false;
-}
-
 static void add_worker(struct an_context *context, struct an_loader_sums *sums, uint32_t track,
                        const struct share *share)
 {
@@ -197,7 +189,7 @@ static void sum_track(struct an_context *context, struct an_loader_sums *groups,
             return; /* of no rank */
         sum_slice(context, &groups[group], i, role, &share);
     }
-    if (share.makes && runs_steps(context, track))
+    if (share.makes && an_lane_of_track(context, track) != AN_NONE)
         groups[group].in_line = true;
     else if (share.makes)
         add_worker(context, &groups[group], track, &share);

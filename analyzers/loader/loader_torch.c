@@ -140,16 +140,17 @@ static void within_steps(const struct an_context *context, uint32_t track,
                          const struct an_span *span, size_t span_count, int64_t *inside,
                          int64_t *all, int64_t *steps)
 {
-    for (size_t i = 0; i < context->step_count; i++) {
-        const struct an_step *step = &context->step[i];
-        if (!an_step_counted(step) || context->lane[step->lane].track != track ||
-            step->host_end == STORE_ABSENT)
-            continue;
-        ++*steps;
-        *all = an_time_add(*all, an_time_sub(step->host_end, step->host_start));
-        *inside = an_time_add(*inside,
-                              an_spans_within(span, span_count, step->host_start, step->host_end));
-    }
+    for (uint32_t lane = an_lane_of_track(context, track); lane != AN_NONE;
+         lane = an_next_of_track(context, lane))
+        for (size_t i = context->lane[lane].first; i < an_lane_end(&context->lane[lane]); i++) {
+            const struct an_step *step = &context->step[i];
+            if (!an_step_counted(step) || step->host_end == STORE_ABSENT)
+                continue;
+            ++*steps;
+            *all = an_time_add(*all, an_time_sub(step->host_end, step->host_start));
+            *inside = an_time_add(
+                *inside, an_spans_within(span, span_count, step->host_start, step->host_end));
+        }
 }
 
 /* Lists the stages with their time per batch. A loader on the step's own thread without stages in

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/stats.h"
 #include "analyzers/pictures/events_private.h"
 #include "analyzers/pictures/timeline_private.h"
 
@@ -74,22 +75,21 @@ static void choose_processes(struct an_events_work *work)
 static int choose_ranks(struct an_events_work *work)
 {
     const struct an_context *context = work->context;
-    int64_t ranks = 0;
+    int64_t *ranks = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *ranks);
+    if (!ranks)
+        return TACHO_ENOMEM;
     if (!work->typical) {
         choose_processes(work);
         return 0;
     }
     int rc = add_compared(work);
     add_rank(work, context->lane[work->typical->lane].rank, work->rank_count ? "typical step" : "");
-    for (size_t i = 0; i < context->lane_count; i++)
-        add_rank(work, context->lane[i].rank, "");
     for (size_t i = 0; i < context->lane_count; i++) {
-        bool seen = false;
-        for (size_t k = 0; k < i && !seen; k++)
-            seen = context->lane[k].rank == context->lane[i].rank;
-        ranks += !seen;
+        add_rank(work, context->lane[i].rank, "");
+        ranks[i] = context->lane[i].rank;
     }
-    context->result->events.ranks_omitted = ranks - (int64_t)work->rank_count;
+    context->result->events.ranks_omitted =
+        (int64_t)an_distinct(ranks, context->lane_count) - (int64_t)work->rank_count;
     return rc;
 }
 

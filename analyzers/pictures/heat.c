@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyzers/base/stats.h"
 #include "analyzers/steps/context.h"
 
 enum { STEP, WAITING, TRANSFER, LAYERS };
@@ -20,26 +21,9 @@ struct heat {
     int64_t *count[LAYERS];
 };
 
-static int number_order(const void *left, const void *right)
-{
-    int64_t first = *(const int64_t *)left, second = *(const int64_t *)right;
-    return (first > second) - (first < second);
-}
-
-static size_t distinct(int64_t *numbers, size_t count)
-{
-    size_t kept = 0;
-    if (count)
-        qsort(numbers, count, sizeof *numbers, number_order);
-    for (size_t i = 0; i < count; i++)
-        if (!i || numbers[i] != numbers[kept - 1])
-            numbers[kept++] = numbers[i];
-    return kept;
-}
-
 static size_t place_of(const int64_t *numbers, size_t count, int64_t value)
 {
-    const int64_t *found = bsearch(&value, numbers, count, sizeof *numbers, number_order);
+    const int64_t *found = bsearch(&value, numbers, count, sizeof *numbers, an_number_order);
     return (size_t)(found - numbers);
 }
 
@@ -108,8 +92,8 @@ static int shape(struct heat *heat)
             heat->index[heat->steps++] = context->step[i].index;
     for (size_t layer = 0; layer < context->lane_count; layer++)
         heat->rank[layer] = context->lane[layer].rank;
-    heat->ranks = distinct(heat->rank, context->lane_count);
-    heat->steps = distinct(heat->index, heat->steps);
+    heat->ranks = an_distinct(heat->rank, context->lane_count);
+    heat->steps = an_distinct(heat->index, heat->steps);
     if (!heat->ranks || !heat->steps)
         return 0;
     heat->ranks_a_row = divide_up(heat->ranks, AN_HEAT_RANKS_MOST);

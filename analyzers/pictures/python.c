@@ -150,14 +150,6 @@ static bool is_main(const struct an_trace *trace, const struct an_track *track)
     return track->process != AN_NONE && trace->process[track->process].pid == track->tid;
 }
 
-static bool runs_steps(const struct an_context *context, uint32_t process)
-{
-    for (size_t i = 0; i < context->lane_count; i++)
-        if (context->lane[i].process == process)
-            return true;
-    return false;
-}
-
 /* Counts the looks at first threads of processes: without steps all of them, else those of
  * processes that run no steps, as workers, while they do not sleep. */
 static void count_others(struct looks *looks)
@@ -171,7 +163,7 @@ static void count_others(struct looks *looks)
             count_look(looks, i, AN_CLASS_COMPUTE);
             continue;
         }
-        if (runs_steps(looks->context, trace->track[at].process))
+        if (an_own_lane(looks->context, trace->track[at].process) != AN_NONE)
             continue;
         looks->worker_looks++;
         looks->workers.all[trace->python.stack[i]] += state_of(&trace->track[at]) != 2;

@@ -43,9 +43,8 @@ static int candidate_order(const void *left, const void *right)
 int an_timeline_order(const struct an_context *context, uint32_t track)
 {
     static const char *const kinds[] = {"stream", "thread", "loader", "comm", "range"};
-    for (size_t i = 0; i < context->lane_count; i++)
-        if (context->lane[i].track == track)
-            return 0;
+    if (an_lane_of_track(context, track) != AN_NONE)
+        return 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(context->trace->track[track].kind, kinds[i]))
             return (int)i + 1;

@@ -7,29 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/stats.h"
 #include "analyzers/ranks/ranks_compare.h"
 
 #define MISSING_NAMED 8 /* ranks that are listed by number */
 
-static bool has_rank(const struct an_context *context, const bool *takes_part, int64_t rank)
+/* The ranks of the lanes that take part, in order, each once; *count of them. */
+static int64_t *list_ranks(struct an_context *context, const bool *takes_part, size_t *count)
 {
-    for (size_t lane = 0; lane < context->lane_count; lane++)
-        if (takes_part[lane] && context->lane[lane].rank == rank)
-            return true;
-    return false;
-}
-
-/* How many different ranks take part: several lanes of one rank count once. */
-static int64_t distinct_ranks(const struct an_context *context, const bool *takes_part)
-{
-    int64_t count = 0;
-    for (size_t lane = 0; takes_part && lane < context->lane_count; lane++) {
-        size_t i = 0;
-        while (i < lane && !(takes_part[i] && context->lane[i].rank == context->lane[lane].rank))
-            i++;
-        count += takes_part[lane] && i == lane;
-    }
-    return count;
+    int64_t *ranks = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *ranks);
+    size_t listed = 0;
+    for (size_t lane = 0; ranks && lane < context->lane_count; lane++)
+        if (takes_part[lane])
+            ranks[listed++] = context->lane[lane].rank;
+    *count = ranks ? an_distinct(ranks, listed) : 0;
+    return ranks;
 }
 
 static const char *how_to_complete(const struct an_context *context)
@@ -50,16 +42,20 @@ static int64_t ranks_of_job(const struct an_context *context, bool *takes_part)
     return expected;
 }
 
-/* "1, 3 ...": the first of the missing ranks. */
-static const char *missing_names(struct an_context *context, const bool *takes_part,
+/* "1, 3 ...": the first of the missing ranks; `ranks` are there. */
+static const char *missing_names(struct an_context *context, const int64_t *ranks, size_t count,
                                  int64_t expected, int64_t missing)
 {
     int64_t listed = 0;
     const char *names = "";
-    for (int64_t rank = 0; rank < expected && listed < MISSING_NAMED; rank++)
-        if (!has_rank(context, takes_part, rank))
+    size_t at = 0;
+    for (int64_t rank = 0; rank < expected && listed < MISSING_NAMED; rank++) {
+        while (at < count && ranks[at] < rank)
+            at++;
+        if (at == count || ranks[at] != rank)
             names = an_arena_format(context->scratch, "%s%s%" PRId64, names, listed++ ? ", " : "",
                                     rank);
+    }
     return missing > listed ? an_arena_format(context->scratch, "%s ...", names) : names;
 }
 
@@ -68,6 +64,8 @@ static const char *missing_names(struct an_context *context, const bool *takes_p
 const char *an_comm_missing(struct an_context *context, const struct an_comm_calls *calls)
 {
     int64_t expected = 0, present = 0;
+    size_t count = 0;
+    bool by_job = false;
     bool *takes_part = an_arena_zero(context->scratch, context->lane_count + 1, sizeof *takes_part);
     for (size_t i = 0; i < calls->count; i++)
         expected = calls->call[i].ranks > expected ? calls->call[i].ranks : expected;
@@ -79,11 +77,13 @@ const char *an_comm_missing(struct an_context *context, const struct an_comm_cal
     const char *how = how_to_complete(context);
     if (!expected && calls->count) {
         expected = ranks_of_job(context, takes_part);
-        present = distinct_ranks(context, takes_part);
+        by_job = true;
     }
-    if (!takes_part || !context->lane_count || present >= expected)
+    const int64_t *ranks = takes_part ? list_ranks(context, takes_part, &count) : NULL;
+    present = by_job ? (int64_t)count : present;
+    if (!ranks || !context->lane_count || present >= expected)
         return NULL;
-    const char *names = missing_names(context, takes_part, expected, expected - present);
+    const char *names = missing_names(context, ranks, count, expected, expected - present);
     if (expected - present > 1)
         return an_arena_format(context->arena, "ranks %s of %" PRId64 " are not in the file: %s",
                                names, expected, how);

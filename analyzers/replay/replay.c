@@ -264,14 +264,6 @@ static int64_t last_release(const struct an_graph *graph, uint32_t node, bool *r
     return last;
 }
 
-static bool on_lane(const struct an_context *context, uint32_t track)
-{
-    for (size_t i = 0; i < context->lane_count; i++)
-        if (context->lane[i].track == track)
-            return true;
-    return false;
-}
-
 /* Measures the own work of every node: what was recorded after the last of its releases. Adds up
  * what the replay cannot explain on threads that run steps: time outside of every range, and
  * waits that no recorded release ends. */
@@ -295,7 +287,7 @@ static int measure_own_work(struct an_replay *replay)
             continue;
         if (graph->track[node] != track) {
             track = graph->track[node];
-            lane = on_lane(replay->context, track);
+            lane = an_lane_of_track(replay->context, track) != AN_NONE;
         }
         if (lane && graph->kind[node] == AN_NODE_UNTRACED)
             replay->think_ns = an_time_add(replay->think_ns, replay->own[node]);

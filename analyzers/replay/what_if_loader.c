@@ -25,7 +25,8 @@ struct an_route {
     const struct an_graph *graph;
     struct take *take; /* by node, so those of one lane are neighbours */
     size_t count, room, lanes;
-    size_t *first_take; /* of each lane: its first take in the frame */
+    size_t *first_take; /* of each lane: its first take in the frame frame_of[lane] */
+    uint64_t *frame_of, frames;
     int64_t workers, ahead, frame, pin;
     bool whoever;
     int64_t *free_at; /* lane by lane, `workers` each: when they are done; whoever only */
@@ -269,16 +270,19 @@ int an_route_new(const struct an_replay *replay, const struct an_route_plan *pla
     double written = 0;
     *out = NULL;
     *why = NULL;
-    if (!route || !(route->first_take = an_arena_zero(context->scratch, context->lane_count + 1,
-                                                      sizeof *route->first_take)))
+    size_t lanes = context->lane_count;
+    if (!route ||
+        !(route->first_take =
+              an_arena_zero(context->scratch, lanes + 1, sizeof *route->first_take)) ||
+        !(route->frame_of = an_arena_zero(context->scratch, lanes + 1, sizeof *route->frame_of)))
         return TACHO_ENOMEM;
     route->graph = replay->graph;
-    route->lanes = context->lane_count;
+    route->lanes = lanes;
     route->workers = plan->workers;
     route->factor = plan->work_factor;
     route->whoever = plan->whoever;
     int rc = 0;
-    for (uint32_t lane = 0; lane < context->lane_count && !rc && !*why; lane++)
+    for (uint32_t lane = 0; lane < lanes && !rc && !*why; lane++)
         if (context->lane[lane].track != AN_NONE)
             rc = route_lane(replay, lane, own, route, why, &written);
     if (!rc && !*why && !route->count)
@@ -305,10 +309,17 @@ int an_route_new(const struct an_replay *replay, const struct an_route_plan *pla
 void an_route_begin(struct an_route *route, int64_t start)
 {
     route->frame = start;
-    for (size_t lane = 0; lane < route->lanes; lane++)
-        route->first_take[lane] = SIZE_MAX;
-    for (size_t i = 0; route->whoever && i < route->lanes * (size_t)route->workers; i++)
-        route->free_at[i] = INT64_MIN;
+    route->frames++;
+}
+
+/* The first take of a lane in a frame: its workers have not been asked for anything before. */
+static void begin_lane(struct an_route *route, const struct take *take)
+{
+    size_t workers = (size_t)route->workers;
+    route->frame_of[take->lane] = route->frames;
+    route->first_take[take->lane] = (size_t)(take - route->take);
+    for (size_t i = 0; route->whoever && i < workers; i++)
+        route->free_at[take->lane * workers + i] = INT64_MIN;
 }
 
 static struct take *take_at(const struct an_route *route, uint32_t node)
@@ -348,8 +359,8 @@ int64_t an_route_release(struct an_route *route, uint32_t node, int64_t start, i
         return body;
     size_t index = (size_t)(take - route->take), workers = (size_t)route->workers,
            room = (size_t)route->ahead;
-    if (route->first_take[take->lane] == SIZE_MAX)
-        route->first_take[take->lane] = index;
+    if (route->frame_of[take->lane] != route->frames)
+        begin_lane(route, take);
     size_t ordinal = index - route->first_take[take->lane]; /* its ordinal in the frame */
     int64_t work = (int64_t)((double)take->work * route->factor * take->slowdown / route->recorded);
     int64_t *worker = route->whoever ? first_free(route, take->lane) : NULL;

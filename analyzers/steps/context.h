@@ -63,6 +63,15 @@ struct an_step {
     int64_t waiting_ns, transfer_ns;
 };
 
+/* Lanes by process and by track, so that nobody searches them: a run may have 100,000 ranks. */
+struct an_lane_index {
+    uint32_t *of_process; /* an_lane_of_process */
+    uint32_t *of_track;   /* an_lane_of_track */
+    uint32_t *next;       /* an_next_of_track, by lane */
+    /* an_own_lane and an_main_track; the last ones are of lanes without a process */
+    uint32_t *own, *main;
+};
+
 struct an_context {
     const struct an_trace *trace;
     const struct an_options *options;
@@ -73,7 +82,8 @@ struct an_context {
     size_t step_count;
     struct an_lane *lane;
     size_t lane_count;
-    struct an_devices *gpu;   /* NULL: no accelerator in this run */
+    const struct an_lane_index *lanes; /* NULL: no lane */
+    struct an_devices *gpu;            /* NULL: no accelerator in this run */
     struct an_causes *causes; /* for an_slice_cause if there is no graph (noncompute_host.c) */
     /* Held time of the steps (budget_device.c): the next op is issued and the host waits for the
      * idle device, but the trace does not show what delays it. */
@@ -114,6 +124,16 @@ const char *an_window_text(struct an_context *context);
 /* Lane of the rank that a process works for: its own, else that of the process that started it,
  * else of its rank, else the only one; AN_NONE: of none (lanes.c). */
 uint32_t an_lane_of_process(const struct an_context *context, uint32_t process);
+/* The first lane of a process itself; AN_NONE: it runs no steps. */
+uint32_t an_own_lane(const struct an_context *context, uint32_t process);
+/* The first lane that a thread runs, and the one after `lane`; AN_NONE: it runs no steps, or no
+ * more. */
+uint32_t an_lane_of_track(const struct an_context *context, uint32_t track);
+uint32_t an_next_of_track(const struct an_context *context, uint32_t lane);
+/* The first thread of a process that runs steps; AN_NONE: it has none. */
+uint32_t an_main_track(const struct an_context *context, uint32_t process);
+/* Makes the index that these read; again after the lanes have changed. 0 or TACHO_ENOMEM. */
+int an_lanes_index(struct an_context *context);
 /* Number of hosts on which lanes run, at least 1; a lane without a process counts as one. *most:
  * how many lanes with a process one host has at most; may be NULL. */
 int64_t an_lane_hosts(const struct an_context *context, size_t *most);

@@ -67,16 +67,7 @@ static bool is_handed_over(const struct an_span_list *other, struct an_span span
     return false;
 }
 
-/* Does the thread run steps? Then its phases are its own, and no other thread has handed one over
- * to it. */
-static bool is_lane(const struct an_context *context, uint32_t track)
-{
-    for (size_t i = 0; i < context->lane_count; i++)
-        if (context->lane[i].track == track)
-            return true;
-    return false;
-}
-
+/* A thread that runs steps has phases of its own, and no other thread has handed one over to it. */
 static int lane_phases(struct an_context *context, struct an_lane *lane, enum an_role role,
                        struct an_span_list *cut, struct an_span_list *left)
 {
@@ -84,7 +75,7 @@ static int lane_phases(struct an_context *context, struct an_lane *lane, enum an
     struct an_span_list own = {0}, other = {0};
     int rc = list_track(trace, lane->track, role, &own);
     AN_EACH_TRACK(trace, lane->process, k)
-    if (own.count && !rc && !is_lane(context, k))
+    if (own.count && !rc && an_lane_of_track(context, k) == AN_NONE)
         rc = list_track(trace, k, role, &other);
     other.count = an_spans_normalize(other.span, other.count);
     for (size_t i = 0; i < own.count && !rc; i++) {
@@ -270,7 +261,7 @@ static int phases_run(struct an_context *context)
         int64_t starts = has_role(trace, kinds[i].role) ? phase_starts(trace, kinds[i].role) : 0;
         for (uint32_t k = 0; k < trace->track_count && starts && !rc; k++) {
             rc = list_track(trace, k, kinds[i].role, &wall);
-            if (!rc && is_lane(context, k))
+            if (!rc && an_lane_of_track(context, k) != AN_NONE)
                 rc = list_track(trace, k, kinds[i].role, &exposed);
         }
         if (starts && !rc) {

@@ -442,6 +442,8 @@ int an_steps_find(struct an_context *context, const char **source)
         rc = an_found_lanes(&finder);
     if (!rc && context->gpu && context->step_count)
         rc = an_steps_project(context);
+    if (!rc && context->lane_count)
+        rc = an_lanes_index(context);
     free(finder.kind);
     free(finder.found);
     return rc;

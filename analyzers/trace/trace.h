@@ -134,6 +134,9 @@ struct an_loss_row {
     int64_t count, t0, t1;
 };
 
+/* Each operator is compared with all of them. A calibration writes some hundreds. */
+#define AN_CEILINGS_MOST 4096
+
 struct an_ceiling_row {
     const char *device, *resource, *dtype, *source;
     double value;
@@ -169,8 +172,8 @@ struct an_trace {
     struct an_loss_row *loss;
     size_t loss_count;
     struct an_ceiling_row *ceiling;
-    size_t ceiling_count;
-    struct an_run_key *key; /* sorted by key */
+    size_t ceiling_count, ceilings_beyond; /* not read: more than AN_CEILINGS_MOST */
+    struct an_run_key *key;                /* sorted by key */
     size_t key_count;
     struct an_ended ended;
     int64_t t0, t1; /* first and last time of slices, steps, counters, processes; t1 < t0 = none */

@@ -384,6 +384,10 @@ int an_trace_row_ceiling(void *ctx, const struct store_ceiling *ceiling)
 {
     struct an_trace_loader *loader = ctx;
     struct an_trace *trace = loader->trace;
+    if (trace->ceiling_count == AN_CEILINGS_MOST) {
+        trace->ceilings_beyond++;
+        return 0;
+    }
     if ((loader->rc = an_grow(&trace->ceiling, &loader->ceiling_room, trace->ceiling_count + 1,
                               sizeof *trace->ceiling)))
         return loader->rc;

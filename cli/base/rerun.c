@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -184,8 +185,7 @@ static json_t *all_words(const struct cli_rerun *rerun, const json_t *change, co
     return NULL;
 }
 
-/* Prints a word for a shell; an option stays one. */
-static void put_word(FILE *out, const char *word)
+void cli_rerun_put_word(FILE *out, const char *word)
 {
     char *quoted = cli_shell_word(word);
     const char *shown = quoted ? quoted : "?";
@@ -218,7 +218,7 @@ static void put_variables(FILE *out, const json_t *variables)
     json_object_foreach((json_t *)variables, name, value)
     {
         fprintf(out, "%s=", name);
-        put_word(out, json_string_value(value));
+        cli_rerun_put_word(out, json_string_value(value));
         fputc(' ', out);
     }
 }
@@ -234,7 +234,7 @@ char *cli_rerun_text(const struct cli_rerun *rerun, const json_t *change, const 
         put_variables(out, variables);
         for (size_t i = 0; i < json_array_size(words); i++) {
             fputs(i ? " " : "", out);
-            put_word(out, json_string_value(json_array_get(words, i)));
+            cli_rerun_put_word(out, json_string_value(json_array_get(words, i)));
         }
         fclose(out);
     }

@@ -6,6 +6,8 @@
 #ifndef CLI_BASE_RERUN_H
 #define CLI_BASE_RERUN_H
 
+#include <stdio.h>
+
 #include <jansson.h>
 
 #include "analyzers/result/result.h"
@@ -34,6 +36,9 @@ bool cli_rerun_has_program(const struct cli_rerun *rerun, const char *program);
 /* The command after a change (analyzers/steps/change.h; NULL: none) as one types it, with `output`
  * for the file. The caller's; NULL: no memory. */
 char *cli_rerun_text(const struct cli_rerun *rerun, const json_t *change, const char *output);
+
+/* Prints a word of a command for a shell; an option stays one. */
+void cli_rerun_put_word(FILE *out, const char *word);
 
 /* From here to cli_rerun_end, INT, TERM, HUP and QUIT end the program that runs, not this one. */
 void cli_rerun_begin(void);

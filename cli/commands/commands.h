@@ -27,6 +27,7 @@
     X(recover) \
     X(sql) \
     X(plan) \
+    X(tune) \
     X(calibrate) \
     X(doctor) \
     X(mcp) \

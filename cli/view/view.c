@@ -69,35 +69,49 @@ static bool belongs(const char *pointer, const char *field)
     return true;
 }
 
-/* Copies the fields, and the reasons of what is absent in them. 0, or -1. */
+/* Copies what the member `name` of the document says of a field: why something in it is null, how
+ * many rows are left out of it. */
+static void copy_notes(const json_t *json, const char *name, const char *field, json_t *notes)
+{
+    const char *pointer;
+    json_t *note;
+    json_object_foreach(json_object_get(json, name), pointer,
+                        note) if (pointer[0] && belongs(pointer, field))
+        json_object_set(notes, pointer, note);
+}
+
+static void put_notes(json_t *out, const char *name, json_t *notes)
+{
+    if (json_object_size(notes) && !json_object_get(out, name))
+        json_object_set(out, name, notes);
+    json_decref(notes);
+}
+
+/* Copies the fields, with the reasons of what is absent in them and the numbers of rows that are
+ * left out of them. 0, or -1. */
 static int copy_fields(const json_t *json, const char *fields, json_t *out, char unknown[128])
 {
-    json_t *reasons = json_object();
+    json_t *reasons = json_object(), *left_out = json_object();
     char field[128];
-    for (const char *at = fields; reasons && *at; at += *at == ',') {
+    bool ok = reasons && left_out;
+    for (const char *at = fields; ok && *at; at += *at == ',') {
         size_t length = strcspn(at, ",");
         snprintf(field, sizeof field, "%.*s", (int)length, at);
         at += length;
-        if (!copy_field(json, out, field)) {
+        ok = copy_field(json, out, field);
+        if (!ok)
             snprintf(unknown, 128, "%s", field);
-            json_decref(reasons);
-            return -1;
-        }
-        const char *pointer;
-        json_t *reason;
-        json_object_foreach(json_object_get(json, "absent"), pointer,
-                            reason) if (pointer[0] && belongs(pointer, field))
-            json_object_set(reasons, pointer, reason);
+        copy_notes(json, "absent", field, reasons);
+        copy_notes(json, "left_out", field, left_out);
     }
-    if (json_object_size(reasons) && !json_object_get(out, "absent"))
-        return json_object_set_new(out, "absent", reasons);
-    json_decref(reasons);
-    return reasons ? 0 : -1;
+    put_notes(out, "left_out", left_out);
+    put_notes(out, "absent", reasons);
+    return ok ? 0 : -1;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Cuts each list of objects to `limit` elements; `left_out` gets how many are gone, by JSON
+/* Cuts each list of objects to `limit` elements; `left_out` gets how many more are gone, by JSON
  * pointer. */
 static void cut_lists(json_t *json, size_t limit, const char *pointer, json_t *left_out)
 {
@@ -107,7 +121,8 @@ static void cut_lists(json_t *json, size_t limit, const char *pointer, json_t *l
     size_t count = json_array_size(json);
     bool rows = json_is_object(json_array_get(json, 0));
     if (rows && count > limit) {
-        json_object_set_new(left_out, pointer, json_integer((json_int_t)(count - limit)));
+        json_int_t before = json_integer_value(json_object_get(left_out, pointer));
+        json_object_set_new(left_out, pointer, json_integer(before + (json_int_t)(count - limit)));
         while (json_array_size(json) > limit)
             json_array_remove(json, json_array_size(json) - 1);
     }
@@ -174,6 +189,8 @@ json_t *cli_view_of(const json_t *json, const struct cli_view *view, char unknow
     unknown[0] = 0;
     json_t *out = view->fields ? fields_of(json, view->fields, unknown) : json_deep_copy(json);
     json_t *left_out = json_object();
+    if (json_is_object(json_object_get(out, "left_out")))
+        json_object_update(left_out, json_object_get(out, "left_out"));
     if (out && view->limit)
         cut_lists(out, (size_t)view->limit, "", left_out);
     prune_reasons(out);

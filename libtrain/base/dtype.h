@@ -11,11 +11,12 @@
 #include <string.h>
 
 /* id, name, bytes, enum tacho_dtype */
-#define LT_DTYPE_MAP(X) X(FP32, "fp32", 4, FP32) X(BF16, "bf16", 2, BF16)
+#define LT_DTYPE_MAP(X) X(FP32, "fp32", 4, FP32) X(BF16, "bf16", 2, BF16) X(FP16, "fp16", 2, FP16)
 
 #define LT_ENUM_DTYPE(id, name, bytes, code) LT_DTYPE_##id,
 enum lt_dtype { LT_DTYPE_MAP(LT_ENUM_DTYPE) LT_DTYPE_COUNT };
 #undef LT_ENUM_DTYPE
+#define LT_DTYPE_EMULATED LT_DTYPE_FP16 /* types from here on are emulated: they have no peak */
 
 /* Type called `name`, or -1. */
 int lt_dtype_find(const char *name);
@@ -25,6 +26,7 @@ size_t lt_dtype_bytes(enum lt_dtype dtype);
 /* How an element lies in memory. */
 typedef float lt_fp32;
 typedef uint16_t lt_bf16;
+typedef uint16_t lt_fp16; /* IEEE 754 binary16 */
 
 /* The upper half of a float, rounded to nearest, ties to even; NaN stays NaN. */
 static inline uint16_t lt_bf16_round(float x)
@@ -42,6 +44,68 @@ static inline float lt_bf16_float(uint16_t x)
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+static inline uint32_t lt_float_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float lt_float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Rounded to nearest, ties to even; what is larger than 65504 becomes infinity, what is smaller
+ * than half of 2^-24 becomes 0; NaN stays NaN. Below 2^-14, adding 0.5 leaves the rounded value in
+ * the low bits of the sum. */
+static inline uint16_t lt_fp16_round(float x)
+{
+    uint32_t bits = lt_float_bits(x), sign = bits & 0x80000000u, size = bits ^ sign;
+    uint32_t small = lt_float_bits(lt_float_of_bits(size) + 0.5f) - 0x3f000000u;
+    uint32_t rounded = (size - 0x38000000u + 0xfffu + ((size >> 13) & 1u)) >> 13;
+    uint32_t special = size > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    rounded = size < 0x38800000u ? small : rounded;
+    rounded = size >= 0x47800000u ? special : rounded;
+    return (uint16_t)(rounded | sign >> 16);
+}
+
+static inline float lt_fp16_float(uint16_t x)
+{
+    uint32_t sign = (uint32_t)(x & 0x8000u) << 16, size = (uint32_t)(x & 0x7fffu) << 13;
+    float small = lt_float_of_bits(size + 0x38800000u) - lt_float_of_bits(0x38800000u);
+    uint32_t normal = size + (size >= 0x0f800000u ? 0x70000000u : 0x38000000u);
+    uint32_t value = size < 0x00800000u ? lt_float_bits(small) : normal;
+    return lt_float_of_bits(value | sign);
+}
+
+/* In which type gradients travel between ranks: fp16 has no room for their sums. */
+static inline enum lt_dtype lt_dtype_on_wire(enum lt_dtype dtype)
+{
+    return dtype == LT_DTYPE_BF16 ? LT_DTYPE_BF16 : LT_DTYPE_FP32;
+}
+
+/* Element i of an array of that type, as a float; and the element nearest to a float. For code that
+ * learns the type when it runs. */
+static inline float lt_element_get(const void *array, int64_t i, enum lt_dtype dtype)
+{
+    if (dtype == LT_DTYPE_FP32)
+        return ((const lt_fp32 *)array)[i];
+    uint16_t half = ((const uint16_t *)array)[i];
+    return dtype == LT_DTYPE_BF16 ? lt_bf16_float(half) : lt_fp16_float(half);
+}
+
+static inline void lt_element_put(void *array, int64_t i, enum lt_dtype dtype, float value)
+{
+    if (dtype == LT_DTYPE_FP32)
+        ((lt_fp32 *)array)[i] = value;
+    else
+        ((uint16_t *)array)[i] =
+            dtype == LT_DTYPE_BF16 ? lt_bf16_round(value) : lt_fp16_round(value);
 }
 
 #endif

@@ -178,13 +178,13 @@ int lt_calibrate_curve(struct lt_calibration *calibration,
     if (rc == 0) {
         lt_calibrate_fill(curve.a, most * sizeof(float));
         lt_calibrate_fill(curve.b, most * sizeof(float));
-        for (int dtype = 0; dtype < LT_DTYPE_COUNT; dtype++)
+        for (int dtype = 0; dtype < LT_DTYPE_EMULATED; dtype++)
             list_points(&curve, (enum lt_dtype)dtype);
         sweep(&curve, options->quick ? QUICK_SECONDS : SECONDS, sweeps);
         rc = lt_calibration_add(calibration, LT_CEILING_GEMM_THREADS, "", 0, &threads, 1,
                                 "threads of the curve of GEMMs");
     }
-    for (int dtype = 0; dtype < LT_DTYPE_COUNT && rc == 0; dtype++)
+    for (int dtype = 0; dtype < LT_DTYPE_EMULATED && rc == 0; dtype++)
         rc = add_rows(calibration, &curve, (enum lt_dtype)dtype, sweeps);
     free(curve.point);
     lt_arena_destroy(&curve.arena);

@@ -395,7 +395,7 @@ int lt_calibrate_gemm(struct lt_calibration *calibration,
                       const struct lt_calibrate_options *options)
 {
     int rc = 0;
-    for (int dtype = 0; dtype < LT_DTYPE_COUNT && rc == 0; dtype++)
+    for (int dtype = 0; dtype < LT_DTYPE_EMULATED && rc == 0; dtype++)
         rc = roof(calibration, options, (enum lt_dtype)dtype);
     return rc;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every operation of LT_OP_MAP at shapes of GPT-2 124M, through lt_op as in training. An operation
- * whose arguments are of a type that is known here appears by itself; a new type of arguments needs
- * a function that makes them and a line in MAKER.
+ * Every operation of LT_OP_MAP at shapes of GPT-2 124M (those of Llama at its width), through lt_op
+ * as in training. An operation whose arguments are of a type that is known here appears by itself;
+ * a new type of arguments needs a function that makes them and a line in MAKER.
  *
  * Cold: each call has operands that no call has used for twice the last cache's size. Hot: the same
  * operands over and over.
@@ -172,6 +172,60 @@ static int make_gelu(void *args, int i, struct making *making)
     return shape(making, (BATCH * tokens[i]), 4 * CHANNELS);
 }
 
+/* The shapes of TinyLlama's block at GPT-2's width: a third of the heads for keys and values, and a
+ * hidden width of 8/3. */
+#define GROUPS 4
+#define HIDDEN 2048
+
+static int make_rmsnorm(void *args, int i, struct making *making)
+{
+    struct lt_rmsnorm *norm = args;
+    if (i >= SHAPES)
+        return 0;
+    int64_t rows = BATCH * tokens[i], count = rows * CHANNELS;
+    *norm = (struct lt_rmsnorm){.rows = rows, .c = CHANNELS, .add = 1};
+    norm->out = take_elements(making, count);
+    norm->in = take_elements(making, count);
+    norm->dout = take_elements(making, count);
+    norm->din = take_elements(making, count);
+    norm->rstd = take_floats(making, rows);
+    norm->weight = take_floats(making, CHANNELS);
+    norm->dweight = take_floats(making, CHANNELS);
+    return shape(making, rows, CHANNELS);
+}
+
+static int make_rope(void *args, int i, struct making *making)
+{
+    struct lt_rope *rope = args;
+    if (i >= SHAPES)
+        return 0;
+    int64_t t = tokens[i], d = CHANNELS / HEADS, wide = BATCH * t * 3 * CHANNELS,
+            narrow = BATCH * t * (CHANNELS + 2 * GROUPS * d);
+    *rope = (struct lt_rope){.b = BATCH, .t = t, .c = CHANNELS, .h = HEADS, .groups = GROUPS};
+    rope->out = take_elements(making, wide);
+    rope->in = take_elements(making, narrow);
+    rope->dout = take_elements(making, wide);
+    rope->din = take_elements(making, narrow);
+    rope->turn = take_floats(making, t * d);
+    snprintf(making->shape, sizeof making->shape, "%d x %lld tokens, %d heads of %d, %d groups",
+             BATCH, (long long)t, HEADS, CHANNELS / HEADS, GROUPS);
+    return 1;
+}
+
+static int make_swiglu(void *args, int i, struct making *making)
+{
+    struct lt_swiglu *swiglu = args;
+    if (i >= SHAPES)
+        return 0;
+    int64_t count = BATCH * tokens[i] * HIDDEN;
+    *swiglu = (struct lt_swiglu){.rows = BATCH * tokens[i], .f = HIDDEN};
+    swiglu->out = take_elements(making, count);
+    swiglu->in = take_elements(making, 2 * count);
+    swiglu->dout = take_elements(making, count);
+    swiglu->din = take_elements(making, 2 * count);
+    return shape(making, swiglu->rows, HIDDEN);
+}
+
 static int make_residual(void *args, int i, struct making *making)
 {
     struct lt_residual *residual = args;
@@ -332,7 +386,10 @@ static int make_update(void *args, int i, struct making *making)
              : make_layernorm, struct lt_matmul \
              : make_matmul, struct lt_attention \
              : make_attention, struct lt_gelu \
-             : make_gelu, struct lt_residual \
+             : make_gelu, struct lt_rmsnorm \
+             : make_rmsnorm, struct lt_rope \
+             : make_rope, struct lt_swiglu \
+             : make_swiglu, struct lt_residual \
              : make_residual, struct lt_classifier \
              : make_classifier, struct lt_embedding_part \
              : make_embedding_part, struct lt_classifier_part \
@@ -520,7 +577,7 @@ int lt_calibrate_ops(struct lt_calibration *out, const struct lt_calibrate_optio
 {
     int rc = 0;
     for (int op = 0; op < LT_OP_COUNT && rc == 0; op++)
-        for (int dtype = 0; dtype < LT_DTYPE_COUNT && rc == 0; dtype++)
+        for (int dtype = 0; dtype < LT_DTYPE_EMULATED && rc == 0; dtype++)
             rc = table[op].make ? all_shapes(out, (enum lt_op_id)op, (enum lt_dtype)dtype, options)
                                 : absent(out, (enum lt_op_id)op, (enum lt_dtype)dtype,
                                          "calibrate_ops.c does not make arguments of its type yet");

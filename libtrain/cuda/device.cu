@@ -144,6 +144,10 @@ static void device_run(struct lt_device *base, enum lt_op_id op, enum lt_dtype d
         keep(device, "an operation", "not among those of the CUDA backend");
         return;
     }
+    if (dtype != LT_DTYPE_FP32 && dtype != LT_DTYPE_BF16) {
+        keep(device, rows[row].name, "the kernels are for fp32 and bf16");
+        return;
+    }
     if (!fused(device, op, dtype, args))
         rows[row].launch(&device->queue, dtype, args);
     failed(device, rows[row].name, cudaGetLastError());

@@ -212,7 +212,7 @@ void cuda_matmul_backward(struct cuda_queue *queue, enum lt_dtype dtype, const u
     const struct lt_matmul a = args->matmul_backward;
     int type = blas_type(dtype);
     if (a.din)
-        multiply(queue, {0, 0, type, type, 0, a.k, a.rows, a.n}, a.weight, a.dout, a.din);
+        multiply(queue, {0, 0, type, type, a.add, a.k, a.rows, a.n}, a.weight, a.dout, a.din);
     multiply(queue, {0, 1, type, BLAS_FP32, a.accumulate, a.k, a.n, a.rows}, a.in, a.dout,
              a.dweight);
     if (a.dbias)

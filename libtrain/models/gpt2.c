@@ -363,7 +363,7 @@ static double answer(struct gpt2 *gpt2, const struct lt_context *context,
                                        .targets = batch->targets,
                                        .rows = n,
                                        .v = gpt2->config.vocab,
-                                       .scale = 1.0f / (float)(n * parts),
+                                       .scale = lt_loss_share(context, n * parts),
                                        .backward = !context->evaluation};
     lt_model_use(context, 0);
     OP(context, LAYERNORM_FORWARD, layernorm_forward, last);
@@ -404,13 +404,16 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
     struct lt_context own = own_context(gpt2, context);
+    own.layer = 0;
     lt_model_use(&own, 0);
     if (gpt2->stage.embeds)
         embed(gpt2, &own, batch);
     for (int64_t i = 0; i < gpt2->config.layers; i++) {
+        own.layer = (int)i + 1;
         lt_model_use(&own, i + 1);
         block_forward(gpt2, &own, i);
     }
+    own.layer = 0;
     return gpt2->stage.answers ? answer(gpt2, &own, batch, parts) : 0;
 }
 
@@ -531,11 +534,13 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *conte
     if (gpt2->stage.answers)
         answer_backward(gpt2, &own, first);
     for (int64_t i = last; i >= 0; i--) {
+        own.layer = (int)i + 1;
         lt_model_use(&own, i + 1);
         if (i < last)
             block_again(gpt2, &own, i);
         block_backward(gpt2, &own, i, !first);
     }
+    own.layer = 0;
     if (gpt2->stage.embeds)
         embed_backward(gpt2, &own, batch);
 }

@@ -46,15 +46,9 @@ static inline int lt_gpt2_row_ranks(const struct lt_gpt2_stage *stage)
     return stage->sequence ? stage->ranks : 1;
 }
 
-/* The FLOPs of one optimizer update in closed form, in three conventions (docs/engine.md has the
- * derivation). `issued` counts the matrix and attention work that `backend` really multiplies;
- * `recomputed` is the part of it that was made before. */
-struct lt_gpt2_flops {
-    uint64_t model, palm, issued, recomputed;
-};
-struct lt_gpt2_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_backend backend,
-                                   struct lt_gpt2_mode mode, int64_t b, int64_t t,
-                                   int64_t micro_steps);
+/* The FLOPs of one optimizer update in closed form (docs/engine.md has the derivation). */
+struct lt_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_backend backend,
+                              struct lt_gpt2_mode mode, int64_t b, int64_t t, int64_t micro_steps);
 
 /* The bytes of such a model in closed form, by purpose, without page rounding (docs/engine.md).
  * Those of the optimizer and the loader are not the model's and stay 0; what the GEMM library

@@ -271,6 +271,7 @@ static void describe(struct gpt2 *model)
     parameters->grad = model->grad_arena.base;
     parameters->shadow = (uint16_t *)(void *)model->shadow_arena.base;
     parameters->space = model->stage.space;
+    parameters->shadow_dtype = model->mode.dtype;
     int64_t shape[LT_SHAPE_CAP] = {config->layers, config->channels, config->heads, config->vocab,
                                    config->positions};
     for (int i = 0; i < LT_SHAPE_CAP; i++)
@@ -324,9 +325,8 @@ int lt_gpt2_create_stage(struct lt_model **out, const struct lt_gpt2_config *con
     return 0;
 }
 
-struct lt_gpt2_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_backend backend,
-                                   struct lt_gpt2_mode mode, int64_t b, int64_t t,
-                                   int64_t micro_steps)
+struct lt_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_backend backend,
+                              struct lt_gpt2_mode mode, int64_t b, int64_t t, int64_t micro_steps)
 {
     uint64_t l = (uint64_t)config->layers, c = (uint64_t)config->channels, u = (uint64_t)t;
     uint64_t sequences = (uint64_t)(b * micro_steps), pairs = lt_attention_pairs(backend, t);
@@ -334,8 +334,8 @@ struct lt_gpt2_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_
     uint64_t again = mode.recompute == LT_RECOMPUTE_BLOCK
                          ? (l - 1) * (16 * c * c * u + 4 * c * pairs) * sequences
                          : 0;
-    return (struct lt_gpt2_flops){.model = matrix + 6 * l * c * u * (u + 1) * sequences,
-                                  .palm = matrix + 12 * l * c * u * u * sequences,
-                                  .issued = matrix + 14 * l * c * pairs * sequences + again,
-                                  .recomputed = again};
+    return (struct lt_flops){.model = matrix + 6 * l * c * u * (u + 1) * sequences,
+                             .palm = matrix + 12 * l * c * u * u * sequences,
+                             .issued = matrix + 14 * l * c * pairs * sequences + again,
+                             .recomputed = again};
 }

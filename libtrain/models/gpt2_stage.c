@@ -52,7 +52,7 @@ static float *tied_gradient(const struct lt_model *model, size_t *count)
 static void tied_changed(struct lt_model *model)
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
-    lt_shadow_refresh((uint16_t *)(void *)gpt2->copy_shadow, gpt2->copy,
+    lt_shadow_refresh((uint16_t *)(void *)gpt2->copy_shadow, gpt2->mode.dtype, gpt2->copy,
                       gpt2->config.vocab * gpt2->config.channels);
 }
 

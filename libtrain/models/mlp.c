@@ -104,6 +104,7 @@ static double mlp_forward(struct lt_model *model, const struct lt_context *conte
     int64_t b = model->b, width = b * mlp->config.hidden, layers = mlp->config.layers;
     for (int64_t i = 0; i <= layers; i++) {
         struct lt_matmul args = layer_args(mlp, i, batch->features);
+        own.layer = (int)i + 1;
         args.out = i < layers ? activations->linear + i * width : activations->logits;
         lt_op(x, LT_OP_MATMUL_FORWARD, &(union lt_args){.matmul_forward = args});
         if (i < layers)
@@ -135,6 +136,7 @@ static void mlp_backward(struct lt_model *model, const struct lt_context *contex
     float *dout = activations->logits, *din = activations->below, *spare = activations->above;
     for (int64_t i = layers; i >= 0; i--) {
         struct lt_matmul args = layer_args(mlp, i, batch->features);
+        own.layer = (int)i + 1;
         args.dout = dout;
         args.din = i > 0 ? din : NULL;
         args.dweight = layer_weight(mlp, &mlp->grad, i);

@@ -18,14 +18,15 @@
 
 #define LT_WEIGHT_CAP 24
 
-/* Flat arrays of the same layout: values, gradients and, where the model computes in bf16, the
- * rounded copy of the values that its GEMMs read (the optimizer keeps it up to date). The first
+/* Flat arrays of the same layout: values, gradients and, where the model computes in bf16 or fp16,
+ * the rounded copy of the values that its GEMMs read (the optimizer keeps it up to date). The first
  * `decayed` elements are the tensors that weight decay applies to. `count` includes alignment
  * padding, which is zero everywhere. The optimizer's own state is in optimizer.h. */
 struct lt_parameters {
     float *value, *grad;
-    uint16_t *shadow;       /* NULL in fp32 */
-    struct lt_space *space; /* where the arrays lie; NULL: in the host's memory */
+    uint16_t *shadow;           /* NULL in fp32 */
+    enum lt_dtype shadow_dtype; /* of its elements */
+    struct lt_space *space;     /* where the arrays lie; NULL: in the host's memory */
     size_t count, decayed;
     uint64_t trainable; /* without padding */
     uint64_t matrix;    /* parameters of GEMMs, LM head included, look-ups not */
@@ -60,6 +61,13 @@ static inline void lt_parameters_add(struct lt_parameters *parameters, struct lt
 #define LT_ENUM_RECOMPUTE(id, name) LT_RECOMPUTE_##id,
 enum lt_recompute { LT_RECOMPUTE_MAP(LT_ENUM_RECOMPUTE) LT_RECOMPUTE_COUNT };
 #undef LT_ENUM_RECOMPUTE
+
+/* FLOPs of one optimizer update in closed form, in three conventions: of the model, with attention
+ * exact for the mask; as in PaLM; `issued`: the matrix and attention work that a backend really
+ * multiplies. `recomputed` is the part of it that was made before. */
+struct lt_flops {
+    uint64_t model, palm, issued, recomputed;
+};
 
 struct lt_model;
 

@@ -14,7 +14,7 @@ static void refresh_in(const struct lt_parameters *parameters)
     for (size_t at = 0; at < parameters->count; at += PIECE) {
         size_t count = parameters->count - at < PIECE ? parameters->count - at : PIECE;
         space->read(space, value, parameters->value + at, count * sizeof *value);
-        lt_shadow_refresh(shadow, value, (int64_t)count);
+        lt_shadow_refresh(shadow, parameters->shadow_dtype, value, (int64_t)count);
         space->write(space, parameters->shadow + at, shadow, count * sizeof *shadow);
     }
 }
@@ -24,5 +24,6 @@ void lt_parameters_refresh(const struct lt_parameters *parameters)
     if (parameters->space && parameters->shadow)
         refresh_in(parameters);
     else
-        lt_shadow_refresh(parameters->shadow, parameters->value, (int64_t)parameters->count);
+        lt_shadow_refresh(parameters->shadow, parameters->shadow_dtype, parameters->value,
+                          (int64_t)parameters->count);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cpu backend's memory-bound operations and linear layers: cpu_typed.h, once for each element
- * type.
+ * The cpu backend's memory-bound operations and linear layers: cpu_typed.h and cpu_llama_typed.h,
+ * once for each element type.
  */
 #include "libtrain/ops/gemm.h"
 #include "libtrain/ops/kernels.h"
@@ -28,8 +28,30 @@ static inline float gelu_gate(float x)
     return 1.0f / (1.0f + lt_exp(-2.0f * u));
 }
 
+static inline float sigmoid(float x)
+{
+    return 1.0f / (1.0f + lt_exp(-x));
+}
+
+void lt_rope_turns(float *turn, int64_t t, int64_t d, double base)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t at = 0; at < t; at++)
+        for (int64_t i = 0; i < d / 2; i++) {
+            double angle = (double)at * pow(base, -2.0 * (double)i / (double)d);
+            turn[at * d + i] = (float)cos(angle);
+            turn[at * d + d / 2 + i] = (float)sin(angle);
+        }
+}
+
 #define LT_TYPE fp32
+#include "libtrain/ops/cpu_llama_typed.h"
 #include "libtrain/ops/cpu_typed.h"
 #undef LT_TYPE
 #define LT_TYPE bf16
+#include "libtrain/ops/cpu_llama_typed.h"
+#include "libtrain/ops/cpu_typed.h"
+#undef LT_TYPE
+#define LT_TYPE fp16
+#include "libtrain/ops/cpu_llama_typed.h"
 #include "libtrain/ops/cpu_typed.h"

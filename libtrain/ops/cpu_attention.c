@@ -40,3 +40,6 @@ size_t lt_attention_scratch(enum lt_dtype dtype, int64_t t, int64_t d)
 #undef LT_TYPE
 #define LT_TYPE bf16
 #include "libtrain/ops/cpu_attention_typed.h"
+#undef LT_TYPE
+#define LT_TYPE fp16
+#include "libtrain/ops/cpu_attention_typed.h"

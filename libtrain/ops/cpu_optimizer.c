@@ -87,8 +87,19 @@ static void shadow_range(uint16_t *restrict shadow, const float *restrict param,
         shadow[i] = lt_bf16_round(param[i]);
 }
 
-void lt_shadow_refresh(uint16_t *shadow, const float *param, int64_t count)
+static void shadow_fp16(uint16_t *restrict shadow, const float *restrict param, int64_t count)
 {
+#pragma omp parallel for simd schedule(static)
+    for (int64_t i = 0; i < count; i++)
+        shadow[i] = lt_fp16_round(param[i]);
+}
+
+void lt_shadow_refresh(uint16_t *shadow, enum lt_dtype dtype, const float *param, int64_t count)
+{
+    if (shadow && dtype == LT_DTYPE_FP16) {
+        shadow_fp16(shadow, param, count);
+        return;
+    }
 #pragma omp parallel for schedule(static)
     for (int64_t at = 0; at < count; at += BLOCK)
         shadow_range(shadow, param, at, lt_min64(at + BLOCK, count));
@@ -130,7 +141,7 @@ static void cpu_adamw8(const struct lt_update *update, const struct cpu_terms *t
         const struct lt_update *update = &args->name; \
         const struct cpu_terms terms = cpu_terms_of(&update->terms); \
         cpu_##name(update, &terms, update->decayed ? terms.decay : 0); \
-        lt_shadow_refresh(update->shadow, update->param, update->count); \
+        lt_shadow_refresh(update->shadow, LT_DTYPE_BF16, update->param, update->count); \
     }
 LT_UPDATE_TENSOR_MAP(TENSOR, )
 #undef TENSOR

@@ -16,3 +16,6 @@
 #undef LT_TYPE
 #define LT_TYPE bf16
 #include "libtrain/ops/cpu_part_typed.h"
+#undef LT_TYPE
+#define LT_TYPE fp16
+#include "libtrain/ops/cpu_part_typed.h"

@@ -15,10 +15,21 @@ void TYPED(lt_cpu_embedding_forward)(const union lt_args *args)
         const ELEMENT *word = (const ELEMENT *)a->word + a->tokens[i] * a->c,
                       *position = (const ELEMENT *)a->position + i % a->t * a->c;
         ELEMENT *out = (ELEMENT *)a->out + i * a->c;
+        if (!a->position) {
+            memcpy(out, word, (size_t)a->c * sizeof *out);
+            continue;
+        }
 #pragma omp simd
         for (int64_t c = 0; c < a->c; c++)
             out[c] = PUT(GET(word[c]) + GET(position[c]));
     }
+}
+
+static inline void TYPED(add_row)(float *sum, const ELEMENT *x, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += GET(x[i]);
 }
 
 /* Tokens repeat, so rows of dword collide: threads take columns, each goes through all tokens. */
@@ -30,13 +41,9 @@ void TYPED(lt_cpu_embedding_backward)(const union lt_args *args)
         int64_t n = lt_min64(COLUMNS, a->c - c0);
         for (int64_t i = 0; i < a->b * a->t; i++) {
             const ELEMENT *dout = (const ELEMENT *)a->dout + i * a->c + c0;
-            float *word = a->dword + a->tokens[i] * a->c + c0,
-                  *position = a->dposition + i % a->t * a->c + c0;
-#pragma omp simd
-            for (int64_t c = 0; c < n; c++) {
-                word[c] += GET(dout[c]);
-                position[c] += GET(dout[c]);
-            }
+            TYPED(add_row)(a->dword + a->tokens[i] * a->c + c0, dout, n);
+            if (a->dposition)
+                TYPED(add_row)(a->dposition + i % a->t * a->c + c0, dout, n);
         }
     }
 }
@@ -246,6 +253,7 @@ void TYPED(lt_cpu_matmul_backward)(const union lt_args *args)
                                      .b = {a->weight, a->k, 1},
                                      .c = a->din,
                                      .c_row = a->k,
+                                     .add = a->add,
                                      .in = DTYPE,
                                      .out = DTYPE});
     lt_gemm(&(struct lt_product){.m = a->n,

@@ -12,6 +12,7 @@
 #define LT_NORM_BLOCK      65536 /* elements summed into one partial sum */
 #define LT_ADAMW8_BLOCK    256   /* elements that share a magnitude */
 #define LT_LAYERNORM_EPS   1e-5f
+#define LT_RMSNORM_EPS     1e-5f /* of Llama 2 */
 #define LT_GELU_CUBIC      0.044715f
 #define LT_GELU_SCALE      0.797884561f /* sqrt(2 / pi) */
 
@@ -26,8 +27,10 @@
 #define LT_DECLARE(id, function, name, pass, kind) \
     void LT_KERNEL(pass, lt_reference_##function, fp32)(const union lt_args *args); \
     void LT_KERNEL(pass, lt_reference_##function, bf16)(const union lt_args *args); \
+    void LT_KERNEL(pass, lt_reference_##function, fp16)(const union lt_args *args); \
     void LT_KERNEL(pass, lt_cpu_##function, fp32)(const union lt_args *args); \
     void LT_KERNEL(pass, lt_cpu_##function, bf16)(const union lt_args *args); \
+    void LT_KERNEL(pass, lt_cpu_##function, fp16)(const union lt_args *args); \
     void lt_cost_##function(const struct lt_context *x, const union lt_args *args, \
                             struct tacho_work *work);
 LT_OP_MAP(LT_DECLARE)

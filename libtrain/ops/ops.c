@@ -10,6 +10,7 @@
 
 #include "libtrain/ops/device.h"
 #include "libtrain/ops/kernels.h"
+#include "libtrain/ops/scan.h"
 #include "libtrain/speak/trace.h"
 #include "tacho_nvtx.h"
 
@@ -23,19 +24,19 @@ struct op {
 };
 
 static const struct op ops[LT_OP_COUNT] = {
-#define BOTH(p, function) \
+#define TYPES(p, function) \
     { \
-        LT_KERNEL(p, function, fp32), LT_KERNEL(p, function, bf16) \
+        LT_KERNEL(p, function, fp32), LT_KERNEL(p, function, bf16), LT_KERNEL(p, function, fp16) \
     } /* in the order of enum lt_dtype */
 #define ROW(id, function, name, p, k) \
     [LT_OP_##id] = {.pass = TACHO_PASS_##p, \
                     .kind = TACHO_WORK_##k, \
                     .cost = lt_cost_##function, \
-                    .run = {[LT_BACKEND_REFERENCE] = BOTH(p, lt_reference_##function), \
-                            [LT_BACKEND_CPU] = BOTH(p, lt_cpu_##function)}},
+                    .run = {[LT_BACKEND_REFERENCE] = TYPES(p, lt_reference_##function), \
+                            [LT_BACKEND_CPU] = TYPES(p, lt_cpu_##function)}},
     LT_OP_MAP(ROW)
 #undef ROW
-#undef BOTH
+#undef TYPES
 };
 
 static const char *const op_names[LT_OP_COUNT] = {
@@ -82,11 +83,23 @@ void lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_ar
     else
         ops[op].run[context->backend][context->dtype](args);
     lt_trace_op_end(context->trace);
+    if (context->fault)
+        lt_fault_op(context->fault, context, op, args);
+    if (context->scan)
+        lt_scan_op(context->scan, context, op, args);
 }
 
 const char *const *lt_op_names(void)
 {
     return op_names;
+}
+
+int lt_op_find(const char *name)
+{
+    for (int i = 0; i < LT_OP_COUNT; i++)
+        if (strcmp(name, op_names[i]) == 0)
+            return i;
+    return -1;
 }
 
 int lt_backend_find(const char *name)

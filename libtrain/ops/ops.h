@@ -34,6 +34,8 @@
 struct lt_exact;
 struct lt_tensor_group;
 struct lt_device;
+struct lt_fault;
+struct lt_scan;
 struct lt_trace;
 struct tacho_work;
 
@@ -60,6 +62,12 @@ enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
     X(GELU_FORWARD, gelu_forward, "gelu.forward", FORWARD, OTHER) \
     X(GELU_BACKWARD, gelu_backward, "gelu.backward", BACKWARD, OTHER) \
     X(RESIDUAL_FORWARD, residual_forward, "residual.forward", FORWARD, OTHER) \
+    X(RMSNORM_FORWARD, rmsnorm_forward, "rmsnorm.forward", FORWARD, OTHER) \
+    X(RMSNORM_BACKWARD, rmsnorm_backward, "rmsnorm.backward", BACKWARD, OTHER) \
+    X(ROPE_FORWARD, rope_forward, "rope.forward", FORWARD, OTHER) \
+    X(ROPE_BACKWARD, rope_backward, "rope.backward", BACKWARD, OTHER) \
+    X(SWIGLU_FORWARD, swiglu_forward, "swiglu.forward", FORWARD, OTHER) \
+    X(SWIGLU_BACKWARD, swiglu_backward, "swiglu.backward", BACKWARD, OTHER) \
     X(CLASSIFIER, classifier, "classifier.fused", FORWARD, OTHER) \
     X(EMBEDDING_PART_FORWARD, embedding_part_forward, "embedding.part", FORWARD, OTHER) \
     X(EMBEDDING_PART_BACKWARD, embedding_part_backward, "embedding.part.backward", BACKWARD, \
@@ -78,10 +86,10 @@ enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
 enum lt_op_id { LT_OP_MAP(LT_ENUM_OP) LT_OP_COUNT };
 #undef LT_ENUM_OP
 
-/* out[b,t,:] = word[tokens[b,t],:] + position[t,:]. Backward adds into dword and dposition. tokens:
- * 0 <= token < v. On a device backward also reads the places 0 .. b t - 1 in the order of their
- * words (order), and where in it each word that occurs begins (starts, b t + 1 numbers: after the
- * last word all are b t). */
+/* out[b,t,:] = word[tokens[b,t],:] + position[t,:]; without the latter where position is NULL.
+ * Backward adds into dword and dposition (NULL with position). tokens: 0 <= token < v. On a device
+ * backward also reads the places 0 .. b t - 1 in the order of their words (order), and where in it
+ * each word that occurs begins (starts, b t + 1 numbers: after the last word all are b t). */
 struct lt_embedding {
     void *out;
     const void *word, *position;
@@ -108,7 +116,7 @@ struct lt_layernorm {
 /* out[rows,n] = in[rows,k] * weight[n,k]^T + bias[n] (bias may be NULL). Backward: din = dout *
  * weight; dweight = dout^T * in and dbias = column sums of dout, added to what is there if
  * `accumulate`, else overwriting it. din == NULL: nothing below learns, so the input's gradient is
- * neither computed nor counted. */
+ * neither computed nor counted. add: it is added to what din holds. */
 struct lt_matmul {
     void *out;
     const void *in, *weight;
@@ -117,7 +125,7 @@ struct lt_matmul {
     void *din;
     float *dweight, *dbias;
     int64_t rows, n, k;
-    int accumulate;
+    int accumulate, add;
 };
 
 /* Causal softmax attention. qkv[b,t,3c] holds query, key, value; out[b,t,c]; lse[b,h,t] = log of
@@ -142,6 +150,46 @@ struct lt_gelu {
     const void *dout;
     void *din;
     int64_t count;
+};
+
+/* out = in * rstd * weight over rows of c, rstd = 1 / sqrt(mean of in^2 + 1e-5) (Zhang and Sennrich
+ * 2019); rstd (one a row) is written by forward and read by backward. Backward overwrites din, or
+ * adds into it if `add`, and ADDS into dweight. */
+struct lt_rmsnorm {
+    void *out;
+    float *rstd;
+    const void *in;
+    const float *weight;
+    const void *dout;
+    void *din;
+    float *dweight;
+    int64_t rows, c;
+    int add;
+};
+
+/* Rotary positions (Su et al. 2021) and grouped heads (Ainslie et al. 2023). in[b,t,c + 2 g d]
+ * holds h query heads, then g key heads, then g value heads of d = c / h channels; out[b,t,3c] has
+ * what attention reads: the queries and the keys turned, each key and value head h / g times.
+ * Channels i and i + d / 2 of a head turn together, by the angle position * base^(-2 i / d).
+ * turn[t,d]: d / 2 cosines, then d / 2 sines a row (lt_rope_turns). d is even. Backward overwrites
+ * din. */
+struct lt_rope {
+    void *out;
+    const void *in;
+    const float *turn;
+    const void *dout;
+    void *din;
+    int64_t b, t, c, h, groups;
+};
+
+/* out[rows,f] = gate / (1 + exp(-gate)) * up, where a row of in[rows,2f] is gate, then up (Shazeer
+ * 2020). Backward overwrites din. */
+struct lt_swiglu {
+    void *out;
+    const void *in;
+    const void *dout;
+    void *din;
+    int64_t rows, f;
 };
 
 /* out = a + b. Its backward hands the same gradient to both sides, which the in-place gradient of
@@ -230,6 +278,9 @@ union lt_args {
     struct lt_matmul matmul_forward, matmul_backward;
     struct lt_attention attention_forward, attention_backward;
     struct lt_gelu gelu_forward, gelu_backward;
+    struct lt_rmsnorm rmsnorm_forward, rmsnorm_backward;
+    struct lt_rope rope_forward, rope_backward;
+    struct lt_swiglu swiglu_forward, swiglu_backward;
     struct lt_residual residual_forward;
     struct lt_classifier classifier;
     struct lt_embedding_part embedding_part_forward, embedding_part_backward;
@@ -253,7 +304,12 @@ struct lt_context {
     /* work is marked as pass RECOMPUTE and counts no model FLOPs, because it has been made before
      */
     int recompute;
+    int layer;              /* of what runs now, from 1; 0: it belongs to none */
+    double loss_scale;      /* factor on the gradient of the loss; 0: 1 */
     struct lt_trace *trace; /* NULL: no ranges */
+    /* scan.h: what operations write is looked at, or spoiled; NULL: neither */
+    struct lt_scan *scan;
+    const struct lt_fault *fault;
     /* Backward reports, on the thread of the steps, that the gradients [first, first + count) of
      * the flat array are final; a model announces each element of its parameters once. NULL: not
      * wanted. */
@@ -267,11 +323,21 @@ struct lt_context {
     const struct lt_tensor_group *tensor;
 };
 
+/* Scale of the gradient of a mean over `count` rows. */
+static inline float lt_loss_share(const struct lt_context *context, int64_t count)
+{
+    float scale = context->loss_scale > 0 ? (float)context->loss_scale : 1.0f;
+    return scale / (float)count;
+}
+
 /* Runs one operation. Shapes are the caller's promise; nothing can fail. */
 void lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_args *args);
 
 /* Names of all operations, indexed by enum lt_op_id; static. */
 const char *const *lt_op_names(void);
+
+/* Operation called `name` ("gelu.forward"), or -1. */
+int lt_op_find(const char *name);
 
 /* The work of a call without making it (ops_cost.c has the formulas). */
 void lt_op_work(enum lt_op_id op, const struct lt_context *context, const union lt_args *args,
@@ -285,6 +351,8 @@ const char *lt_backend_name(enum lt_backend backend);
  * more where it works in blocks. */
 uint64_t lt_attention_pairs(enum lt_backend backend, int64_t t);
 size_t lt_attention_scratch(enum lt_dtype dtype, int64_t t, int64_t head_channels);
+/* Fills turn[t,d] of struct lt_rope for heads of d channels. */
+void lt_rope_turns(float *turn, int64_t t, int64_t d, double base);
 size_t lt_norm_partials(int64_t count);
 /* Floats of scratch that an update needs for a tensor of repeat matrices of rows x columns. */
 size_t lt_update_scratch(enum lt_op_id op, int64_t rows, int64_t columns);
@@ -294,8 +362,9 @@ size_t lt_update_state(enum lt_op_id op, int state, const struct lt_weight *tens
 /* The 256 codes of adamw8, ascending; static. */
 const float *lt_adamw8_codes(int is_signed);
 
-/* The bf16 copy of parameters, as the optimizers write it, without an update. NULL: nothing. */
-void lt_shadow_refresh(uint16_t *shadow, const float *param, int64_t count);
+/* The rounded copy of parameters, without an update. NULL: nothing. bf16 is also what the
+ * optimizers write in their pass. */
+void lt_shadow_refresh(uint16_t *shadow, enum lt_dtype dtype, const float *param, int64_t count);
 
 /* Threads that the cpu backend uses: the cores this process may run on, or $OMP_NUM_THREADS. */
 int lt_threads(void);

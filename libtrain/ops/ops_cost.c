@@ -48,9 +48,9 @@ void lt_cost_embedding_forward(const struct lt_context *context, const union lt_
                                struct tacho_work *work)
 {
     const struct lt_embedding *embedding = &args->embedding_forward;
-    uint64_t tokens = u(embedding->b * embedding->t), n = tokens * u(embedding->c);
-    work_of(work, context, n, (struct traffic){n + u(embedding->t * embedding->c), tokens},
-            (struct traffic){n, 0});
+    uint64_t tokens = u(embedding->b * embedding->t), n = tokens * u(embedding->c),
+             p = embedding->position ? u(embedding->t * embedding->c) : 0;
+    work_of(work, context, p ? n : 0, (struct traffic){n + p, tokens}, (struct traffic){n, 0});
 }
 
 void lt_cost_embedding_backward(const struct lt_context *context, const union lt_args *args,
@@ -58,8 +58,9 @@ void lt_cost_embedding_backward(const struct lt_context *context, const union lt
 {
     const struct lt_embedding *embedding = &args->embedding_backward;
     uint64_t tokens = u(embedding->b * embedding->t), n = tokens * u(embedding->c),
-             p = u(embedding->t * embedding->c);
-    work_of(work, context, 2 * n, (struct traffic){n, tokens + n + p}, (struct traffic){0, n + p});
+             p = embedding->dposition ? u(embedding->t * embedding->c) : 0;
+    work_of(work, context, p ? 2 * n : n, (struct traffic){n, tokens + n + p},
+            (struct traffic){0, n + p});
 }
 
 void lt_cost_layernorm_forward(const struct lt_context *context, const union lt_args *args,
@@ -109,7 +110,7 @@ void lt_cost_matmul_backward(const struct lt_context *context, const union lt_ar
     if (matmul
             ->din) { /* a second product, which reads the weight and writes the input's gradient */
         flops *= 2;
-        read.elements += weight;
+        read.elements += weight + (matmul->add ? in : 0);
         written.elements = in;
     }
     if (matmul->accumulate)
@@ -162,6 +163,70 @@ void lt_cost_gelu_backward(const struct lt_context *context, const union lt_args
 {
     uint64_t n = u(args->gelu_backward.count);
     work_of(work, context, 19 * n, (struct traffic){2 * n, 0}, (struct traffic){n, 0});
+}
+
+void lt_cost_rmsnorm_forward(const struct lt_context *context, const union lt_args *args,
+                             struct tacho_work *work)
+{
+    const struct lt_rmsnorm *norm = &args->rmsnorm_forward;
+    uint64_t n = u(norm->rows * norm->c);
+    /* squares 2, normalise 1, scale 1 */
+    work_of(work, context, 4 * n, (struct traffic){n, u(norm->c)},
+            (struct traffic){n, u(norm->rows)});
+}
+
+void lt_cost_rmsnorm_backward(const struct lt_context *context, const union lt_args *args,
+                              struct tacho_work *work)
+{
+    const struct lt_rmsnorm *norm = &args->rmsnorm_backward;
+    uint64_t n = u(norm->rows * norm->c), again = norm->add ? n : 0;
+    /* normalised value 1, its gradient 1, their sum 2, input gradient 3, dweight 2; adding 1 */
+    work_of(work, context, 9 * n + again,
+            (struct traffic){2 * n + again, u(norm->rows) + 2 * u(norm->c)},
+            (struct traffic){n, u(norm->c)});
+}
+
+/* Of one direction: `sums` FLOPs a row, and 3 for each turned channel of the h + g heads. `narrow`
+ * and `wide` are the rows of what has g and of what has h heads of keys and values. */
+static void rope_cost(struct tacho_work *work, const struct lt_context *context,
+                      const struct lt_rope *rope, uint64_t sums, int forward)
+{
+    uint64_t rows = u(rope->b * rope->t), c = u(rope->c), kept = u(rope->groups) * c / u(rope->h),
+             narrow = rows * (c + 2 * kept), wide = rows * 3 * c,
+             turns = u(rope->t) * c / u(rope->h), read = forward ? narrow : wide;
+    work_of(work, context, rows * (3 * (c + kept) + sums), (struct traffic){read, turns},
+            (struct traffic){narrow + wide - read, 0});
+}
+
+void lt_cost_rope_forward(const struct lt_context *context, const union lt_args *args,
+                          struct tacho_work *work)
+{
+    rope_cost(work, context, &args->rope_forward, 0, 1);
+}
+
+/* The gradients of the h / g copies of each key and value head are added up. */
+void lt_cost_rope_backward(const struct lt_context *context, const union lt_args *args,
+                           struct tacho_work *work)
+{
+    const struct lt_rope *rope = &args->rope_backward;
+    uint64_t c = u(rope->c), kept = u(rope->groups) * c / u(rope->h);
+    rope_cost(work, context, rope, 2 * (c - kept), 0);
+}
+
+/* The gate 4 (negate, exp, add, divide), its product with up 1. */
+void lt_cost_swiglu_forward(const struct lt_context *context, const union lt_args *args,
+                            struct tacho_work *work)
+{
+    uint64_t n = u(args->swiglu_forward.rows * args->swiglu_forward.f);
+    work_of(work, context, 5 * n, (struct traffic){2 * n, 0}, (struct traffic){n, 0});
+}
+
+/* The sigmoid 4, the gradient of up 2, its slope 4, the gradient of the gate 2. */
+void lt_cost_swiglu_backward(const struct lt_context *context, const union lt_args *args,
+                             struct tacho_work *work)
+{
+    uint64_t n = u(args->swiglu_backward.rows * args->swiglu_backward.f);
+    work_of(work, context, 12 * n, (struct traffic){3 * n, 0}, (struct traffic){2 * n, 0});
 }
 
 void lt_cost_residual_forward(const struct lt_context *context, const union lt_args *args,

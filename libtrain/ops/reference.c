@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference backend: reference_typed.h, once for each element type.
+ * The reference backend: reference_typed.h and reference_llama_typed.h, once for each element type.
  */
 #include <math.h>
 #include <string.h>
@@ -8,10 +8,31 @@
 #include "libtrain/ops/kernels.h"
 #include "libtrain/ops/typed.h"
 
-#define REFERENCE_CHANNELS 64 /* of a head, summed at a time */
+#define REFERENCE_CHANNELS 64   /* of a head, summed at a time */
+#define REFERENCE_HEAD     4096 /* most channels of a head that rope has a place for */
+
+/* Where head j of the input of rope goes: h queries, g keys, g values. */
+struct rope_head {
+    int64_t first, copies; /* heads of the output */
+    int turns;
+};
+
+static struct rope_head rope_head(const struct lt_rope *a, int64_t j)
+{
+    int64_t copies = a->h / a->groups, behind = j - a->h, part = behind / a->groups;
+    if (behind < 0)
+        return (struct rope_head){j, 1, 1};
+    return (struct rope_head){(1 + part) * a->h + behind % a->groups * copies, copies, part == 0};
+}
 
 #define LT_TYPE fp32
+#include "libtrain/ops/reference_llama_typed.h"
 #include "libtrain/ops/reference_typed.h"
 #undef LT_TYPE
 #define LT_TYPE bf16
+#include "libtrain/ops/reference_llama_typed.h"
+#include "libtrain/ops/reference_typed.h"
+#undef LT_TYPE
+#define LT_TYPE fp16
+#include "libtrain/ops/reference_llama_typed.h"
 #include "libtrain/ops/reference_typed.h"

@@ -12,8 +12,8 @@ void TYPED(lt_reference_embedding_forward)(const union lt_args *args)
     ELEMENT *out = a->out;
     for (int64_t i = 0; i < a->b * a->t; i++)
         for (int64_t c = 0; c < a->c; c++)
-            out[i * a->c + c] =
-                PUT(GET(word[a->tokens[i] * a->c + c]) + GET(position[i % a->t * a->c + c]));
+            out[i * a->c + c] = PUT(GET(word[a->tokens[i] * a->c + c]) +
+                                    (position ? GET(position[i % a->t * a->c + c]) : 0.0f));
 }
 
 void TYPED(lt_reference_embedding_backward)(const union lt_args *args)
@@ -23,7 +23,8 @@ void TYPED(lt_reference_embedding_backward)(const union lt_args *args)
     for (int64_t i = 0; i < a->b * a->t; i++)
         for (int64_t c = 0; c < a->c; c++) {
             a->dword[a->tokens[i] * a->c + c] += GET(dout[i * a->c + c]);
-            a->dposition[i % a->t * a->c + c] += GET(dout[i * a->c + c]);
+            if (a->dposition)
+                a->dposition[i % a->t * a->c + c] += GET(dout[i * a->c + c]);
         }
 }
 
@@ -93,7 +94,7 @@ void TYPED(lt_reference_matmul_backward)(const union lt_args *args)
     ELEMENT *din = a->din;
     for (int64_t r = 0; din && r < a->rows; r++)
         for (int64_t k = 0; k < a->k; k++) {
-            double sum = 0;
+            double sum = a->add ? (double)GET(din[r * a->k + k]) : 0;
             for (int64_t n = 0; n < a->n; n++)
                 sum += (double)GET(dout[r * a->n + n]) * (double)GET(weight[n * a->k + k]);
             din[r * a->k + k] = PUT((float)sum);

@@ -197,8 +197,8 @@ static void gather_unit(struct lt_shard *shard, int index)
     lt_bucket_unpack(&unit->all, parameters->value, LT_DTYPE_FP32, shard->buffer);
     for (size_t i = 0; parameters->shadow && i < unit->all.extents; i++) {
         const struct lt_extent *extent = &unit->all.extent[i];
-        lt_shadow_refresh(parameters->shadow + extent->first, parameters->value + extent->first,
-                          (int64_t)extent->count);
+        lt_shadow_refresh(parameters->shadow + extent->first, parameters->shadow_dtype,
+                          parameters->value + extent->first, (int64_t)extent->count);
     }
     lt_trace_end(shard->trace);
 }

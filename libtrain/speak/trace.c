@@ -206,6 +206,29 @@ void lt_trace_count(struct lt_trace *trace, enum lt_counter counter, double valu
         lt_timers_count(trace->timers);
 }
 
+uint64_t lt_trace_series(struct lt_trace *trace, const char *name)
+{
+    return trace ? tacho_nvtx_counter(&trace->nvtx, name) : 0;
+}
+
+void lt_trace_value(struct lt_trace *trace, uint64_t series, double value)
+{
+    if (!trace)
+        return;
+    tacho_nvtx_sample(&trace->nvtx, series, value);
+    if (trace->timers)
+        lt_timers_count(trace->timers);
+}
+
+void lt_trace_mark(struct lt_trace *trace, const char *name)
+{
+    struct tacho_range payload = {.kind = TACHO_RANGE_HOST};
+    if (!trace)
+        return;
+    tacho_nvtx_push_range(&trace->nvtx, tacho_nvtx_name(&trace->nvtx, name), &payload);
+    tacho_nvtx_pop(&trace->nvtx);
+}
+
 const struct lt_timers_step *lt_trace_steps(const struct lt_trace *trace, size_t *count)
 {
     *count = 0;

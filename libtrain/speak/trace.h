@@ -66,7 +66,9 @@ struct tacho_comm;
     X(MEMORY_LOADER, "memory.loader") \
     X(MEMORY_TOTAL, "memory.total") \
     X(MEMORY_PEAK, "memory.peak") \
-    X(STEPS_PLANNED, "steps_planned")
+    X(STEPS_PLANNED, "steps_planned") \
+    X(LOSS_SCALE, "loss_scale") \
+    X(OVERFLOWS, "overflows")
 
 #define LT_ENUM_RANGE(id, name, kind) LT_RANGE_##id,
 enum lt_range { LT_RANGE_MAP(LT_ENUM_RANGE) LT_RANGE_COUNT };
@@ -127,6 +129,15 @@ void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range,
 void lt_trace_step_begin(struct lt_trace *trace, const struct tacho_step *step);
 void lt_trace_step_end(struct lt_trace *trace);
 void lt_trace_count(struct lt_trace *trace, enum lt_counter counter, double value);
+
+/* A counter whose name is made when the program runs; register once, then count. 0 without a trace.
+ */
+uint64_t lt_trace_series(struct lt_trace *trace, const char *name);
+void lt_trace_value(struct lt_trace *trace, uint64_t series, double value);
+/* An empty range of that name, for rare events: the name is registered each time. Not in the
+ * timers.
+ */
+void lt_trace_mark(struct lt_trace *trace, const char *name);
 
 /* The recorded steps, oldest first; owned by the trace, valid until its next range. *count is 0
  * without timers. */

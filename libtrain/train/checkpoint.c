@@ -18,7 +18,7 @@
 #include "libtrain/base/output.h"
 
 #define MAGIC      "ltcheck1" /* 8 characters, read as bytes */
-#define VERSION    2u
+#define VERSION    3u
 #define ORDER      0x0102030405060708ull
 #define LABEL_SIZE 32                /* of an optimizer's name with its options */
 #define CHUNK      ((size_t)4 << 20) /* bytes a write or read: summed while in cache */

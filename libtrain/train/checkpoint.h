@@ -4,16 +4,17 @@
  * seed and loader position.
  *
  * Writing is atomic: FILE.tmp beside the file, fsync, rename, fsync of the folder. Whatever
- * interrupts it, FILE is the old one or the new one, whole. Layout, version 2: struct header
+ * interrupts it, FILE is the old one or the new one, whole. Layout, version 3: struct header
  * (checked by a sum of its own), the values and then each array of the optimizer's state as float32
  * in the model's order, a 64-bit sum over them. The bf16 copy of the values is not in it, because
  * it follows from them. Native byte order; a file of another one is refused as foreign. Version 1
- * did not say which optimizer it belongs to and is refused.
+ * did not say which optimizer it belongs to, version 2 had no loss scale; both are refused.
  */
 #ifndef LT_CHECKPOINT_H
 #define LT_CHECKPOINT_H
 
 #include "libtrain/train/optimizer.h"
+#include "libtrain/train/scaling.h"
 
 /* What continues a run bit by bit, beside the model's arrays. There is no other random state: all
  * random numbers are functions of seed and counters (random.h). */
@@ -24,6 +25,7 @@ struct lt_checkpoint {
     uint64_t data;  /* identity of what it learned from, so that a position is not applied to other
                        data */
     uint64_t dtype; /* enum lt_dtype of the run; another one would not continue bit by bit */
+    struct lt_scaling scaling;
 };
 
 /* Bytes of the arrays in a file. */

@@ -181,6 +181,18 @@ struct lt_update_terms lt_optimizer_terms(const struct lt_optimizer *optimizer, 
     };
 }
 
+/* The copy that an update writes in its pass: bf16 alone. One of fp16 is made after it. */
+static uint16_t *fused_shadow(const struct lt_parameters *parameters)
+{
+    return parameters->shadow_dtype == LT_DTYPE_FP16 ? NULL : parameters->shadow;
+}
+
+static void refresh_fp16(const struct lt_parameters *parameters)
+{
+    if (parameters->shadow_dtype == LT_DTYPE_FP16)
+        lt_parameters_refresh(parameters);
+}
+
 /* One operation for each tensor, with the parts of the state that are the tensor's. */
 static void update_tensors(struct lt_optimizer *optimizer, const struct lt_context *context,
                            const struct lt_parameters *parameters, struct lt_update update)
@@ -194,7 +206,7 @@ static void update_tensors(struct lt_optimizer *optimizer, const struct lt_conte
         struct lt_update own = update;
         own.param = parameters->value + first;
         own.grad = parameters->grad + first;
-        own.shadow = parameters->shadow ? parameters->shadow + first : NULL;
+        own.shadow = update.shadow ? update.shadow + first : NULL;
         own.repeat = weight[j].repeat;
         own.rows = weight[j].rows;
         own.columns = weight[j].columns;
@@ -218,7 +230,7 @@ void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context
     const struct lt_optimizer_config *config = &optimizer->config;
     lt_optimizer_remember(optimizer, rate);
     struct lt_update update = {.param = parameters->value,
-                               .shadow = parameters->shadow,
+                               .shadow = fused_shadow(parameters),
                                .grad = parameters->grad,
                                .count = (int64_t)parameters->count,
                                .decayed = (int64_t)parameters->decayed,
@@ -234,9 +246,10 @@ void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context
         lt_op(context, LT_OP_LOOKAHEAD,
               &(union lt_args){.lookahead = {.param = parameters->value,
                                              .other = optimizer->state[LOOKAHEAD_STATE],
-                                             .shadow = parameters->shadow,
+                                             .shadow = fused_shadow(parameters),
                                              .count = (int64_t)parameters->count,
                                              .share = config->lookahead_share}});
+    refresh_fp16(parameters);
 }
 
 int lt_optimizer_parts(const struct lt_optimizer_config *config)
@@ -271,8 +284,9 @@ void lt_optimizer_exchange(struct lt_optimizer *optimizer, const struct lt_conte
         lt_op(context, LT_OP_EXCHANGE,
               &(union lt_args){.exchange = {.param = parameters->value,
                                             .other = optimizer->state[2],
-                                            .shadow = parameters->shadow,
+                                            .shadow = fused_shadow(parameters),
                                             .count = (int64_t)parameters->count}});
+    refresh_fp16(parameters);
 }
 
 int lt_optimizer_find(const char *name)

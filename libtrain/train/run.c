@@ -56,25 +56,40 @@ static void clip_values(struct run *run, double bound)
         lt_clip(&run->context, parameters->grad, (int64_t)parameters->count, 1, bound);
 }
 
-/* Clipping and the optimizer's update. Returns the norm of the gradient before clipping. */
-double lt_run_update(struct run *run, double rate)
+/* Clipping and the optimizer's update. The gradient, and with it each bound, is scaled. */
+static void apply(struct run *run, double rate, double norm)
 {
     const struct lt_train_config *config = run->config;
-    double scale = 1;
+    double loss_scale = run->scaling.scale, scale = 1 / loss_scale;
+    int64_t made = run->step - (int64_t)run->scaling.skipped;
+    if (config->clip > 0 && config->clip_kind == LT_CLIP_NORM && norm > config->clip)
+        scale = config->clip / norm / loss_scale;
+    if (config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
+        lt_clip_layers(&run->context, &run->model->parameters, config->clip * loss_scale,
+                       run->partial);
+    if (config->clip > 0 && config->clip_kind == LT_CLIP_VALUE)
+        clip_values(run, config->clip * loss_scale);
+    if (run->division.shard)
+        lt_division_update(&run->division, &run->optimizer, &run->context, made, rate, scale);
+    else
+        lt_optimizer_update(&run->optimizer, &run->context, &run->model->parameters, made, rate,
+                            scale);
+}
+
+/* The update, unless the gradient is not finite. Returns its norm before clipping; a device's is 0
+ * here, whatever it will be. */
+double lt_run_update(struct run *run, double rate)
+{
+    int due = lt_watch_due(run->watch, run->step);
     lt_trace_begin(run->trace, LT_RANGE_OPTIMIZER, 0, 0);
     lt_parallel_sleep(run->parallel, LT_SLOW_OPTIMIZER);
-    double norm = gradient_norm(run);
-    if (config->clip > 0 && config->clip_kind == LT_CLIP_NORM && norm > config->clip)
-        scale = config->clip / norm;
-    if (config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
-        lt_clip_layers(&run->context, &run->model->parameters, config->clip, run->partial);
-    if (config->clip > 0 && config->clip_kind == LT_CLIP_VALUE)
-        clip_values(run, config->clip);
-    if (run->division.shard)
-        lt_division_update(&run->division, &run->optimizer, &run->context, run->step, rate, scale);
-    else
-        lt_optimizer_update(&run->optimizer, &run->context, &run->model->parameters, run->step,
-                            rate, scale);
+    double norm = gradient_norm(run) / run->scaling.scale;
+    if (due)
+        lt_watch_before(run->watch, &run->context, run->partial);
+    if (isfinite(norm))
+        apply(run, rate, norm);
+    if (due)
+        lt_watch_after(run->watch);
     lt_trace_end(run->trace);
     return norm;
 }
@@ -124,15 +139,7 @@ void lt_run_log(struct run *run, struct lt_progress *progress, double start)
     lt_trace_end(run->trace);
 }
 
-int lt_run_check_loss(const struct lt_progress *progress, struct tacho_error *err)
-{
-    if (isfinite(progress->loss))
-        return 0;
-    return tacho_fail(err, TACHO_EUSAGE, "choose a smaller --lr, or a longer --warmup",
-                      "step %lld: the loss is not finite", (long long)progress->step);
-}
-
-/* Begins the range of the step. What is known of the step before it is made. */
+/* Begins the step: its context, its range. What is known of it before it is made. */
 struct lt_progress lt_run_begin_step(struct run *run)
 {
     uint64_t samples = (uint64_t)(run->model->b * run->config->micro_steps);
@@ -146,6 +153,7 @@ struct lt_progress lt_run_begin_step(struct run *run)
                                    .step = run->step,
                                    .tokens = all * (uint64_t)run->model->t,
                                    .samples = all};
+    lt_run_context(run);
     lt_trace_step_begin(run->trace, &step);
     return progress;
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain/train: a run of lt_train while it is under way, and what its steps have in
- * common on the host and on a device.
+ * Private to libtrain/train: a run of lt_train while it is under way, what its steps have in common
+ * on the host and on a device, and what the loop asks about its numbers.
  */
 #ifndef LT_RUN_H
 #define LT_RUN_H
 
 #include "libtrain/train/train.h"
+#include "libtrain/train/watch.h"
+
+#include "libtrain/speak/trace.h"
 
 struct lt_device_steps;
 
@@ -27,6 +30,13 @@ struct run {
     struct lt_parallel *parallel;
     struct lt_division division;
     struct lt_parallel_status news; /* of this rank, then of all */
+    struct lt_scaling scaling;
+    struct lt_watch *watch; /* NULL: nothing is counted by layer */
+    struct lt_batch batch;  /* of the last micro-step */
+    enum lt_counter bad;    /* the counter of `bad_value`, where that is not finite */
+    double bad_value;
+    char origin[96]; /* where the first value that is not finite was written; "" */
+
     struct lt_device_steps *device; /* NULL: on the host */
     struct lt_progress launched;    /* the last step there, while `waiting` for its result */
     int waiting;
@@ -42,13 +52,11 @@ void lt_run_report(const struct run *run, const struct lt_progress *progress);
 const struct lt_layout *lt_run_layout(const struct run *run);
 int lt_run_replicas(const struct run *run);
 
-/* Begins the range of the step; what is known of it before it is made. */
+/* Begins the step: its context, its range; what is known of it before it is made. */
 struct lt_progress lt_run_begin_step(struct run *run);
-/* Clipping and the optimizer's update. Returns the norm of the gradient before clipping; on a
- * device it is not known yet, and 0 here. */
+/* Clipping and the optimizer's update, unless the gradient is not finite. Returns its norm before
+ * clipping; on a device it is not known yet, and 0 here. */
 double lt_run_update(struct run *run, double rate);
-/* TACHO_EUSAGE with words in *err when the loss is not finite. */
-int lt_run_check_loss(const struct lt_progress *progress, struct tacho_error *err);
 /* Counters of a step that began at `start`, and a progress line where one is due. */
 void lt_run_log(struct run *run, struct lt_progress *progress, double start);
 
@@ -57,5 +65,26 @@ void lt_run_log(struct run *run, struct lt_progress *progress, double start);
 int lt_run_device_step(struct run *run, struct tacho_error *err);
 /* Waits for the step that was launched last, and reports it. Nothing where there is none. */
 int lt_run_report_launched(struct run *run, struct tacho_error *err);
+
+/* The context of this step's operations: its loss scale, and the fault that is asked for. */
+void lt_run_context(struct run *run);
+/* The learning rate of this step. */
+double lt_run_rate(const struct run *run);
+/* Where the first value that is not finite came from. Loss or gradient of the last batch have shown
+ * that there is one; the weights are still those it was computed with. A model that is divided
+ * among ranks cannot be run again by one of them, and one on a device is not looked at: there it
+ * stays unknown. */
+void lt_run_origin(struct run *run);
+/* Ends the run before the update is applied (on a device: after that), and says where it began:
+ * TACHO_EUSAGE where the loss of that step is not finite. */
+int lt_run_check_loss(struct run *run, const struct lt_progress *progress, struct tacho_error *err);
+/* What follows from the norm of the gradient: with a loss scale, another scale; else the end in the
+ * same way, if it is not finite. */
+int lt_run_judge(struct run *run, const struct lt_progress *progress, struct tacho_error *err);
+/* Tells a tool of it, after the step has ended: tools may not record what is inside of some steps.
+ */
+void lt_run_mark(struct run *run);
+/* TACHO_ENOTSUP for what a model that is divided among ranks cannot do. */
+int lt_run_check(const struct run *run, struct tacho_error *err);
 
 #endif

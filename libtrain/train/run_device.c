@@ -42,7 +42,7 @@ static void launch_step(struct run *run, double rate)
 }
 
 /* Waits for the step that was launched last, and reports it. Nothing where there is none. */
-int lt_run_report_launched(struct run *run, struct tacho_error *err)
+static int report_launched(struct run *run, struct tacho_error *err)
 {
     struct lt_progress *progress = &run->launched;
     if (!run->waiting)
@@ -50,9 +50,18 @@ int lt_run_report_launched(struct run *run, struct tacho_error *err)
     run->waiting = 0;
     int rc = lt_device_steps_result(run->device, &progress->loss, &progress->grad_norm, err);
     progress->loss /= run->config->micro_steps;
-    if (rc == 0 && (rc = lt_run_check_loss(progress, err)) == 0)
+    rc = rc ? rc : lt_run_check_loss(run, progress, err);
+    rc = rc ? rc : lt_run_judge(run, progress, err);
+    if (rc == 0)
         lt_run_log(run, progress, run->since);
     run->since = lt_run_seconds();
+    return rc;
+}
+
+int lt_run_report_launched(struct run *run, struct tacho_error *err)
+{
+    int rc = report_launched(run, err);
+    lt_run_mark(run);
     return rc;
 }
 
@@ -61,7 +70,7 @@ int lt_run_report_launched(struct run *run, struct tacho_error *err)
 int lt_run_device_step(struct run *run, struct tacho_error *err)
 {
     const struct lt_train_config *config = run->config;
-    double start = lt_run_seconds(), rate = lt_schedule_rate(&config->schedule, run->step);
+    double start = lt_run_seconds(), rate = lt_run_rate(run);
     struct lt_progress progress = lt_run_begin_step(run);
     struct lt_update_terms terms = lt_optimizer_terms(&run->optimizer, run->step, rate, 1);
     struct lt_batch batch;
@@ -75,12 +84,13 @@ int lt_run_device_step(struct run *run, struct tacho_error *err)
         lt_device_steps_begin(run->device, &terms, config->clip);
         launch_step(run, rate);
         lt_device_steps_end(run->device);
-        rc = lt_run_report_launched(run, err);
+        rc = report_launched(run, err);
         progress.rate = rate;
         run->launched = progress;
         run->since = run->since > start ? run->since : start;
         run->waiting = rc == 0;
     }
     lt_trace_step_end(run->trace);
+    lt_run_mark(run);
     return rc;
 }

@@ -5,9 +5,10 @@
  * from its checkpoint bit by bit, because everything random is a function of the seed and of
  * counters.
  */
-#include "libtrain/train/train.h"
+#include "libtrain/train/run.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,6 @@
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
 #include "libtrain/train/device_step.h"
-#include "libtrain/train/run.h"
 #include "tacho_nvtx.h"
 
 static int signalled(const struct run *run)
@@ -92,11 +92,17 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
     lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
     if (!index)
         lt_parallel_sleep(run->parallel, LT_SLOW_FORWARD);
-    *loss += run->model->ops->forward(run->model, &context, &batch,
-                                      run->config->micro_steps * lt_run_replicas(run));
+    double own = run->model->ops->forward(run->model, &context, &batch,
+                                          run->config->micro_steps * lt_run_replicas(run));
+    *loss += own;
+    run->batch = batch;
     lt_trace_end(run->trace);
+    if (!isfinite(own))
+        lt_run_origin(run);
     if (last)
         send_status(run, *loss / (double)run->config->micro_steps, 0);
+    if (last && lt_watch_due(run->watch, run->step))
+        context.scan = lt_watch_scan(run->watch);
     backward(run, &context, &batch, index);
     lt_trace_end(run->trace);
     return 0;
@@ -147,14 +153,16 @@ static int train_step(struct run *run, struct tacho_error *err)
         send_status(run, 0, rc);
     rc = lt_parallel_finish(run->parallel, rc, &run->news, err);
     progress.loss = run->news.loss;
-    if (rc == 0 && (rc = lt_run_check_loss(&progress, err)))
-        lt_parallel_silence(run->parallel, err);
+    rc = rc ? rc : lt_run_check_loss(run, &progress, err);
     if (rc == 0) {
-        progress.rate = lt_schedule_rate(&run->config->schedule, run->step);
+        progress.rate = lt_run_rate(run);
         progress.grad_norm = lt_run_update(run, progress.rate);
-        lt_run_log(run, &progress, start);
+        rc = lt_run_judge(run, &progress, err);
     }
+    if (rc == 0)
+        lt_run_log(run, &progress, start);
     lt_trace_step_end(run->trace);
+    lt_run_mark(run);
     return rc;
 }
 
@@ -281,7 +289,8 @@ static int checkpoint(struct run *run, struct tacho_error *err)
                                   .step = (uint64_t)run->step,
                                   .position = lt_loader_position(run->loader),
                                   .data = lt_part_identity(run->train),
-                                  .dtype = (uint64_t)run->context.dtype};
+                                  .dtype = (uint64_t)run->context.dtype,
+                                  .scaling = run->scaling};
     struct lt_progress progress = {.event = LT_EVENT_CHECKPOINT, .step = run->step - 1};
     double start = lt_run_seconds();
     lt_trace_begin(run->trace, LT_RANGE_CHECKPOINT,
@@ -362,6 +371,7 @@ static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
             "%s: written by a run on other data", run->config->resume);
     run->seed = state.seed;
     run->step = (int64_t)state.step;
+    run->scaling = state.scaling;
     for (int64_t i = 0; i < run->step; i++)
         lt_optimizer_remember(&run->optimizer, lt_schedule_rate(&run->config->schedule, i));
     *position = state.position;
@@ -410,7 +420,11 @@ static int open_run(struct run *run, struct tacho_error *err)
     if (rc == 0)
         rc = open_input(run, position, err);
     if (rc == 0)
-        rc = lt_parallel_attach(run->parallel, parameters, run->context.dtype, run->trace, err);
+        rc = lt_parallel_attach(run->parallel, parameters, lt_dtype_on_wire(run->context.dtype),
+                                run->trace, err);
+    rc = rc ? rc : lt_run_check(run, err);
+    if (rc == 0 && lt_watch_create(&run->watch, parameters, config->watch_every, run->trace))
+        rc = lt_no_memory(err);
     if (rc == 0 && run->context.device)
         rc = lt_device_steps_open(&run->device, run->context.device, run->model,
                                   config->micro_steps, err);
@@ -444,6 +458,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
                       .seed = config->seed,
                       .parallel = config->parallel};
     run.evaluation.evaluation = 1;
+    run.scaling = lt_scaling_start(&config->scaling);
     int rc = lt_parallel_agree(run.parallel, open_run(&run, err), err);
     if (rc == 0) {
         report_start(&run);
@@ -456,6 +471,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
     lt_loader_destroy(run.loader);
     lt_optimizer_destroy(&run.optimizer);
     lt_division_close(&run.division);
+    lt_watch_destroy(run.watch);
     free(run.partial);
     return rc;
 }

@@ -11,11 +11,22 @@
 
 #include "libtrain/loader/loader.h"
 #include "libtrain/models/model.h"
+#include "libtrain/ops/scan.h"
 #include "libtrain/train/clipping.h"
 #include "libtrain/train/division.h"
 #include "libtrain/train/optimizer.h"
 #include "libtrain/train/parallel.h"
+#include "libtrain/train/scaling.h"
 #include "libtrain/train/schedule.h"
+
+/* A fault on purpose, for tests of tools: in step `step` an operation writes a value that is not
+ * finite (fault.op; scan.h), or from that step on the learning rate is multiplied by `rate`. */
+struct lt_injection {
+    enum { LT_INJECT_NONE, LT_INJECT_VALUE, LT_INJECT_RATE } kind;
+    int64_t step;
+    double rate;
+    struct lt_fault fault;
+};
 
 struct lt_train_config {
     struct lt_schedule schedule; /* its steps: all updates, those before a resume included */
@@ -23,11 +34,14 @@ struct lt_train_config {
     int64_t micro_steps_all;     /* of all ranks; 0: as many on each */
     double clip;                 /* bound on the gradient, 0: none */
     enum lt_clip_kind clip_kind;
+    struct lt_scaling_config scaling; /* for fp16 */
     struct lt_optimizer_config optimizer;
     int64_t eval_every, eval_batches; /* 0: never */
     int64_t checkpoint_every;         /* 0: at the end only */
     const char *checkpoint, *resume;  /* NULL: none */
     int64_t log_every;
+    int64_t watch_every; /* steps between counters by layer (watch.h), 0: none */
+    struct lt_injection injection;
     struct lt_loader_options loader;
     uint64_t seed; /* order of the samples; a checkpoint's own seed wins */
     int no_graph;  /* on a device: each operation of each step is launched by itself */

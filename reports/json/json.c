@@ -115,7 +115,8 @@ static void put_budget(struct rep_writer *writer, const struct an_result *result
     rep_put_int(writer, "steps", result->budget.steps);
     rep_close(writer);
     rep_open_list(writer, "budget_by_device");
-    for (size_t i = 0; i < result->device_count; i++) {
+    size_t shown = rep_rows_shown(writer, result->device_count);
+    for (size_t i = 0; i < shown; i++) {
         const struct an_device_budget *budget = &result->devices[i];
         rep_open(writer, NULL);
         rep_put_int(writer, "rank", budget->rank);

@@ -19,6 +19,17 @@ static void write_unit(FILE *out, unsigned unit)
     fprintf(out, "\\u%04x", unit & 0xffff);
 }
 
+/* Writes the plain characters that a text begins with; how many. */
+static size_t write_plain(FILE *out, const char *text, size_t most)
+{
+    size_t plain = 0;
+    while (plain < most && text[plain] >= 0x20 && text[plain] < 0x7f && text[plain] != '"' &&
+           text[plain] != '\\')
+        plain++;
+    fwrite(text, 1, plain, out);
+    return plain;
+}
+
 /* A string literal. What is no UTF-8 becomes U+FFFD, DEL its picture: it is the one control
  * character JSON need not escape. */
 static void write_string(FILE *out, const char *text)
@@ -26,6 +37,12 @@ static void write_string(FILE *out, const char *text)
     size_t length = strlen(text), bytes, left = REP_JSON_TEXT;
     fputc('"', out);
     for (; length && left; text += bytes, length -= bytes, left--) {
+        size_t plain = write_plain(out, text, length < left ? length : left);
+        text += plain;
+        length -= plain;
+        left -= plain;
+        if (!length || !left)
+            break;
         long code = rep_decode(text, length, &bytes);
         if (code < 0)
             code = 0xfffd;
@@ -33,8 +50,6 @@ static void write_string(FILE *out, const char *text)
             code = 0x2421;
         if (code == '"' || code == '\\')
             fprintf(out, "\\%c", (int)code);
-        else if (code >= 0x20 && code < 0x7f)
-            fputc((int)code, out);
         else if (code < 0x10000)
             write_unit(out, (unsigned)code);
         else {
@@ -124,34 +139,59 @@ void rep_close(struct rep_writer *writer)
     fputc(level.list ? ']' : '}', writer->out);
 }
 
+static void notes_close(struct rep_notes *notes)
+{
+    if (notes->out)
+        fclose(notes->out);
+    free(notes->text);
+}
+
 int rep_writer_begin(struct rep_writer *writer, FILE *out)
 {
     *writer = (struct rep_writer){.out = out};
-    writer->absent = open_memstream(&writer->reasons, &writer->reasons_size);
-    if (!writer->absent)
+    writer->absent.out = open_memstream(&writer->absent.text, &writer->absent.size);
+    writer->left_out.out = open_memstream(&writer->left_out.text, &writer->left_out.size);
+    if (!writer->absent.out || !writer->left_out.out) {
+        notes_close(&writer->absent);
+        notes_close(&writer->left_out);
         return TACHO_ENOMEM;
+    }
     fputc('{', out);
     return 0;
 }
 
-static void write_absent(struct rep_writer *writer)
+/* Begins a line of an object that follows the report, with the pointer of where the writer is. */
+static void note(struct rep_writer *writer, struct rep_notes *notes)
 {
-    before(writer, "absent");
-    fprintf(writer->out, "{%s", writer->reasons);
-    if (writer->nulls)
-        new_line(writer->out, 1);
-    fputs("}\n}\n", writer->out);
+    if (notes->count++)
+        fputc(',', notes->out);
+    new_line(notes->out, 2);
+    write_string(notes->out, writer->path);
+    fputs(": ", notes->out);
 }
 
-/* The reasons were collected while the report was written; they become its last member. */
+static void write_notes(struct rep_writer *writer, const char *key, const struct rep_notes *notes)
+{
+    before(writer, key);
+    fprintf(writer->out, "{%s", notes->text);
+    if (notes->count)
+        new_line(writer->out, 1);
+    fputc('}', writer->out);
+}
+
+/* The notes were collected while the report was written; they become its last members. */
 int rep_writer_end(struct rep_writer *writer)
 {
-    int rc = fclose(writer->absent) ? TACHO_ENOMEM : 0;
+    int rc = fflush(writer->absent.out) || fflush(writer->left_out.out) ? TACHO_ENOMEM : 0;
     if (!rc) {
-        write_absent(writer);
+        if (writer->left_out.count)
+            write_notes(writer, "left_out", &writer->left_out);
+        write_notes(writer, "absent", &writer->absent);
+        fputs("\n}\n", writer->out);
         rc = fflush(writer->out) || ferror(writer->out) ? TACHO_EIO : 0;
     }
-    free(writer->reasons);
+    notes_close(&writer->absent);
+    notes_close(&writer->left_out);
     return rc;
 }
 
@@ -162,12 +202,8 @@ void rep_put_null(struct rep_writer *writer, const char *key, const char *reason
     before(writer, key);
     fputs("null", writer->out);
     path_push(writer, key);
-    if (writer->nulls++)
-        fputc(',', writer->absent);
-    new_line(writer->absent, 2);
-    write_string(writer->absent, writer->path);
-    fputs(": ", writer->absent);
-    write_string(writer->absent, rep_or(reason, "not known"));
+    note(writer, &writer->absent);
+    write_string(writer->absent.out, rep_or(reason, "not known"));
     path_pop(writer);
 }
 
@@ -193,11 +229,21 @@ void rep_put_text_or(struct rep_writer *writer, const char *key, const char *tex
         rep_put_null(writer, key, reason);
 }
 
+size_t rep_rows_shown(struct rep_writer *writer, size_t count)
+{
+    if (count <= REP_JSON_ROWS)
+        return count;
+    note(writer, &writer->left_out);
+    fprintf(writer->left_out.out, "%zu", count - REP_JSON_ROWS);
+    return REP_JSON_ROWS;
+}
+
 void rep_put_rows(struct rep_writer *writer, const char *key, const void *rows, size_t count,
                   size_t size, void (*put)(struct rep_writer *writer, const void *row))
 {
     rep_open_list(writer, key);
-    for (size_t i = 0; i < count; i++) {
+    size_t shown = rep_rows_shown(writer, count);
+    for (size_t i = 0; i < shown; i++) {
         rep_open(writer, NULL);
         put(writer, (const char *)rows + i * size);
         rep_close(writer);

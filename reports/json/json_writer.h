@@ -6,6 +6,10 @@
  *
  * Output is ASCII: other characters are escaped. Names are kept whole up to REP_JSON_TEXT
  * characters. The stream's own errors stay with the stream (ferror).
+ *
+ * A list has at most REP_JSON_ROWS rows of a table: a file can claim any number of ranks, and a
+ * program holds the document in memory, some KiB a row. How many rows are left out stands under the
+ * pointer of the list in "left_out", which only a document has that was cut.
  */
 #ifndef REPORTS_JSON_WRITER_H
 #define REPORTS_JSON_WRITER_H
@@ -19,12 +23,19 @@
 #define REP_JSON_DEPTH 12
 #define REP_JSON_PATH  512
 #define REP_JSON_TEXT  16384
+#define REP_JSON_ROWS  10000
+
+/* Lines of an object that follows the report, in memory. */
+struct rep_notes {
+    FILE *out;
+    char *text;
+    size_t size;
+    int64_t count;
+};
 
 struct rep_writer {
-    FILE *out, *absent; /* absent: lines of the object with the reasons, in memory */
-    char *reasons;
-    size_t reasons_size;
-    int64_t nulls;
+    FILE *out;
+    struct rep_notes absent, left_out;
     int depth;
     struct rep_level {
         int64_t count; /* elements so far */
@@ -48,6 +59,8 @@ void rep_close(struct rep_writer *writer);
 void rep_put_null(struct rep_writer *writer, const char *key, const char *reason);
 /* Writes null if there is a reason. Returns whether there is one. */
 bool rep_put_absent(struct rep_writer *writer, const char *key, const char *reason);
+/* In a list that has just been opened: how many of `count` rows to write. Notes the others. */
+size_t rep_rows_shown(struct rep_writer *writer, size_t count);
 /* A list of objects, one for each of `count` rows of `size` bytes; `put` writes its members. */
 void rep_put_rows(struct rep_writer *writer, const char *key, const void *rows, size_t count,
                   size_t size, void (*put)(struct rep_writer *writer, const void *row));

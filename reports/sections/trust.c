@@ -11,6 +11,7 @@
 
 #define LOSSES_MOST    12
 #define PROCESSES_MOST 8
+#define GAPS_MOST      1000 /* each is compared with those before it */
 
 static void process_loss(struct page *page, const struct an_process_loss *loss)
 {
@@ -49,25 +50,28 @@ static void trust_losses(struct page *page, const struct an_trust *trust)
         page_item(page, "%zu more kinds of loss: tacho report --json", more);
 }
 
-/* Counters of one status together. */
+/* Counters of one status together. A file may claim any number of them. */
 static void trust_gaps(struct page *page, const struct an_trust *trust)
 {
-    if (!trust->gap_count)
+    size_t shown = trust->gap_count < GAPS_MOST ? trust->gap_count : GAPS_MOST;
+    if (!shown)
         return;
     page_label(page, "Not measured");
-    for (size_t i = 0; i < trust->gap_count; i++) {
+    for (size_t i = 0; i < shown; i++) {
         bool first = true;
         char text[600];
         size_t used = 0;
         for (size_t other = 0; other < i && first; other++)
             first = strcmp(trust->gaps[other].status, trust->gaps[i].status) != 0;
-        for (size_t other = i; other < trust->gap_count && first && used < sizeof text; other++)
+        for (size_t other = i; other < shown && first && used < sizeof text; other++)
             if (!strcmp(trust->gaps[other].status, trust->gaps[i].status))
                 used += (size_t)snprintf(text + used, sizeof text - used, "%s%.60s",
                                          used ? ", " : "", trust->gaps[other].name);
         if (first)
             page_item(page, "%s (%.160s)", text, trust->gaps[i].status);
     }
+    if (trust->gap_count > shown)
+        page_item(page, "%zu more counters: tacho report --json", trust->gap_count - shown);
     page_end(page);
 }
 

@@ -81,9 +81,8 @@ static int on_wall(void *ctx, int columns, const struct store_cell *cells)
 
 int merge_source_open(struct merge *merge, struct merge_source *source, const char *path)
 {
-    static const char ranks[] = "SELECT rank, EXISTS (SELECT 1 FROM step WHERE step.process = "
-                                "process.id) FROM process WHERE "
-                                "rank IS NOT NULL ORDER BY rank";
+    static const char ranks[] = "SELECT rank, id IN (SELECT process FROM step) FROM process "
+                                "WHERE rank IS NOT NULL ORDER BY rank";
     static const char wall[] = "SELECT realtime - monotonic FROM clock_anchor ORDER BY 1 LIMIT 1 "
                                "OFFSET (SELECT count(*) / 2 "
                                "FROM clock_anchor)";

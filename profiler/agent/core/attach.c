@@ -86,6 +86,28 @@ bool agent_start(void)
     return start_ok;
 }
 
+/* The process ends without a pool. What it lost before the pool of an ancestor counted for it is
+ * added there; else the name of its mark says how many events that were, whatever the reason. */
+static void finish_without_pool(void)
+{
+    static const bool is_event[] = {
+#define IS_EVENT(name, event_lost, text) event_lost,
+        WIRE_LOSS_MAP(IS_EVENT)
+#undef IS_EVENT
+    };
+    bool has_ancestor = atomic_load_explicit(&agent_process->ancestor, memory_order_acquire);
+    uint64_t lost = 0;
+    for (unsigned i = 0; i < WIRE_LOSS_COUNT; i++) {
+        uint64_t count = atomic_exchange(&agent_process->early[i], 0);
+        if (count && has_ancestor)
+            agent_lose((enum wire_loss_reason)i, count);
+        else if (is_event[i])
+            lost += count;
+    }
+    if (lost)
+        agent_pool_never(lost);
+}
+
 /* Runs with the exit handlers of the process. Other threads may still record, so nothing that they
  * use is released. */
 __attribute__((destructor)) static void process_finish(void)
@@ -94,9 +116,7 @@ __attribute__((destructor)) static void process_finish(void)
         return;
     struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_acquire);
     if (!pool) {
-        uint64_t lost = relaxed_load(&agent_process->early[WIRE_LOSS_NO_SPACE]);
-        if (lost)
-            agent_pool_never(lost);
+        finish_without_pool();
         return;
     }
     agent_thread_flush_all();

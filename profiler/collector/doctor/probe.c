@@ -144,15 +144,20 @@ static int put_orphan(void *ctx, const struct col_orphan *orphan)
 {
     struct col_sink *sink = ctx;
     char text[2 * COL_PATH_MAX + 64];
-    snprintf(text, sizeof text, "%s: %.1f MiB of a run whose folder %s is gone", orphan->pools,
-             (double)orphan->bytes / (1 << 20), orphan->folder);
-    col_sink_add(sink, "storage", "left in memory", COL_STATUS_WARNING, 0, text,
-                 "'tacho doctor --clean' removes it; if that folder was moved, 'tacho recover' the "
-                 "moved one first");
+    const char *fix = "'tacho doctor --clean' removes it";
+    if (orphan->folder) {
+        snprintf(text, sizeof text, "%s: %.1f MiB of a run whose folder %s is gone", orphan->pools,
+                 (double)orphan->bytes / (1 << 20), orphan->folder);
+        fix = "'tacho doctor --clean' removes it; if that folder was moved, 'tacho recover' the "
+              "moved one first";
+    } else {
+        snprintf(text, sizeof text, "%s: empty, of a recorder that was killed", orphan->pools);
+    }
+    col_sink_add(sink, "storage", "left in memory", COL_STATUS_WARNING, 0, text, fix);
     return sink->rc;
 }
 
-/* Pools of runs whose live folder was removed by hand. */
+/* Pools of runs whose live folder was removed by hand, and empty folders of killed recorders. */
 static void probe_orphans(struct col_sink *sink)
 {
     col_orphans_each(false, put_orphan, sink);

@@ -8,7 +8,7 @@
 
 #include "profiler/collector/drain/gpu_private.h"
 
-#define SLACK_NS 1000000000 /* a record may be this much newer than the look at its segment */
+#define SLACK_NS 1000000000 /* a time may be so much too late: clocks are compared */
 
 /* ---- threads and segments -------------------------------------------------------------------------------------------------- */
 
@@ -247,14 +247,25 @@ static int lose_pool(struct col_drain *drain, struct col_pool *pool)
     return rc ? rc : col_chains_finish(drain, pool);
 }
 
+/* Looks at a pool, and notes when. The clock is read on both sides of the look, which may take
+ * seconds: where other programs have the processor, or this one is stopped. */
+static bool look(struct col_pool *pool)
+{
+    int64_t began = col_clock_now();
+    bool is_whole = col_map_look(&pool->map, pool->gone);
+    pool->look_began = began;
+    pool->look_ended = col_clock_now();
+    pool->latest = pool->look_ended + SLACK_NS;
+    return is_whole;
+}
+
 /* A segment that is missing while a later one is there may just have been taken; in the next round
  * it would be seen. */
 int col_chains_note(struct col_drain *drain, struct col_pool *pool)
 {
     int rc = 0;
     bool found;
-    pool->latest = col_clock_now() + SLACK_NS;
-    if (!col_map_look(&pool->map, pool->gone))
+    if (!look(pool))
         return lose_pool(drain, pool);
     for (uint32_t i = 0; i < pool->map.peak && rc == 0; i++)
         rc = note_segment(drain, pool, i);

@@ -92,11 +92,11 @@ static int check_loss_sum(struct col_drain *drain, struct col_pool *pool)
 }
 
 /* Writes what the agent's loss counts of a pool have grown by since the last round. A count cannot
- * become less, nor grow by more than one a nanosecond: such a one was overwritten. */
+ * become less, nor grow by more than one a nanosecond between the two looks at it: such a one was
+ * overwritten. */
 static int read_losses(struct col_drain *drain, struct col_pool *pool)
 {
-    int64_t now = col_clock_now();
-    uint64_t most = (uint64_t)(now - pool->losses_read);
+    uint64_t most = (uint64_t)(pool->look_ended - pool->losses_read);
     int rc = 0;
     for (unsigned i = 0; i < WIRE_LOSS_COUNT && rc == 0; i++) {
         const struct wire_loss *loss = &pool->map.head.loss[i];
@@ -117,7 +117,7 @@ static int read_losses(struct col_drain *drain, struct col_pool *pool)
         pool->loss[i] = loss->count;
         pool->dirty = true;
     }
-    pool->losses_read = now;
+    pool->losses_read = pool->look_began;
     return rc ? rc : check_loss_sum(drain, pool);
 }
 

@@ -172,8 +172,9 @@ struct col_pool {
     struct col_steps steps;
     struct col_gpu *gpu;            /* device work (gpu.h); NULL: none so far */
     uint64_t loss[WIRE_LOSS_COUNT]; /* counts that the file has */
-    int64_t losses_read;            /* when they were read, 0 = not yet */
+    int64_t losses_read;            /* when the look at them began, 0 = not yet */
     int64_t last_event;             /* time of the newest record read, 0 = none */
+    int64_t look_began, look_ended; /* the last one at header and directory */
     /* Between these lies the time of every record. earliest 0: the time of creation is damaged. */
     int64_t earliest, latest;
     bool dirty, gone, drained;

@@ -124,18 +124,27 @@ static bool lend(struct col_lender *lender, int connection)
 }
 
 /* The process has said that its pool is complete, or has gone. True when the loan is over. */
-static bool settle(const struct col_lender *lender, const struct col_loan *loan)
+static bool settle(struct col_lender *lender, const struct col_loan *loan)
 {
     char said, pool[32];
     ssize_t bytes = recv(loan->connection, &said, 1, MSG_DONTWAIT);
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     snprintf(pool, sizeof pool, WIRE_PREFIX "%s", loan->file + strlen(WIRE_NEW));
-    if (bytes != 1 ||
-        renameat2(lender->pools, loan->file, lender->pools, pool, RENAME_NOREPLACE) != 0)
+    bool is_pool = bytes == 1 &&
+                   renameat2(lender->pools, loan->file, lender->pools, pool, RENAME_NOREPLACE) == 0;
+    if (!is_pool)
         store_file_remove(lender->pools, loan->file);
+    lender->refused += bytes == 1 && !is_pool; /* it records where nobody reads */
     close(loan->connection);
     return true;
+}
+
+void col_lender_settle(struct col_lender *lender)
+{
+    for (unsigned i = lender->count; i-- > 0;)
+        if (settle(lender, &lender->loan[i]))
+            lender->loan[i] = lender->loan[--lender->count];
 }
 
 void col_lender_turn(struct col_lender *lender)
@@ -145,9 +154,7 @@ void col_lender_turn(struct col_lender *lender)
            (connection = accept4(lender->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
         if (!lend(lender, connection))
             close(connection);
-    for (unsigned i = lender->count; i-- > 0;)
-        if (settle(lender, &lender->loan[i]))
-            lender->loan[i] = lender->loan[--lender->count];
+    col_lender_settle(lender);
 }
 
 void col_lender_close(struct col_lender *lender)

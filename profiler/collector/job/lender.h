@@ -23,7 +23,7 @@ struct col_lender {
     int listener;               /* -1: nothing is lent */
     int pools;                  /* the folder of the pools; the caller keeps it open */
     char name[COL_LENDER_NAME]; /* "UID:NAME" for the environment of the target; "" = none */
-    unsigned refused;           /* processes of the run that got no file */
+    unsigned refused;           /* processes of the run that got no file, or no name for it */
     unsigned count;
     struct col_loan loan[COL_LOANS_MAX];
 };
@@ -33,6 +33,9 @@ void col_lender_init(struct col_lender *lender);
 void col_lender_open(struct col_lender *lender, int pools, const char *run_id);
 /* Answers processes that ask, and names the pools that are complete. Never waits. */
 void col_lender_turn(struct col_lender *lender);
+/* Names the pools that are complete, and answers nobody: what is asked for now would not be read.
+ */
+void col_lender_settle(struct col_lender *lender);
 void col_lender_close(struct col_lender *lender);
 
 #endif

@@ -414,14 +414,16 @@ static void remove_live_files(int folder)
 static bool remove_pool(void *ctx, int folder, const char *name)
 {
     (void)ctx;
-    if (strcmp(name, RUN_ID) == 0 || col_pool_is_name(name))
+    if (col_pool_is_name(name))
         store_file_remove(folder, name);
     return true;
 }
 
+/* The proof goes last: pools that a recorder leaves that is killed here are still known by it. */
 void col_live_remove_pools(int folder)
 {
     store_folder_each(folder, remove_pool, NULL);
+    store_file_remove(folder, RUN_ID);
 }
 
 /* Removes tacho's files from the folder of the pools, then that folder and the link to it. */

@@ -74,12 +74,13 @@ void col_live_remove(struct col_live *live);
 void col_live_leave(struct col_live *live);
 /* Pools in memory that nothing will ever read. */
 struct col_orphan {
-    const char *pools, *folder; /* of the pools; the live folder that is gone */
+    const char *pools, *folder; /* of the pools; the live folder that is gone, NULL: not known */
     int64_t bytes;
 };
 /* Calls `on` for each folder of pools in memory that is the caller's alone, whose live folder no
  * longer exists under its name, which no recorder holds, and of which no process that recorded into
- * it is alive; until it returns non-zero, which is returned. With `remove` it is removed first. */
+ * it is alive; and for each empty one that a killed recorder had just made, or was about to remove.
+ * Until it returns non-zero, which is returned. With `remove` it is removed first. */
 int col_orphans_each(bool remove, int (*on)(void *ctx, const struct col_orphan *orphan), void *ctx);
 /* Does a live collector hold the lock of this folder? */
 bool col_live_locked(const char *folder);

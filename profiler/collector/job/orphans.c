@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pools in memory whose live folder was removed by hand: nothing would ever read or remove them.
+ * Pools in memory whose live folder was removed by hand, and folders of pools whose recorder was
+ * killed before it had written the proof into them, or after it had removed it: nothing would ever
+ * read or remove them.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -10,11 +12,16 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "profiler/collector/job/live_private.h"
 #include "profiler/collector/os/proc.h"
 #include "profiler/collector/pool/pool.h"
+
+/* A recorder needs a moment from making the folder to the proof in it, and from removing the proof
+ * to removing the folder. One that stands still for longer there finds no folder, and says so. */
+#define MOMENT_S 60
 
 struct search {
     bool remove;
@@ -75,15 +82,34 @@ static bool is_used(int pools, int64_t *bytes)
     return use.is_alive || !is_read;
 }
 
+static bool is_begun_proof(void *ctx, int pools, const char *name)
+{
+    struct stat file;
+    (void)ctx;
+    return strcmp(name, RUN_ID) == 0 && fstatat(pools, name, &file, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISREG(file.st_mode) && file.st_size < (off_t)sizeof(struct col_live_proof);
+}
+
+/* Is nothing in the folder but the beginning of a proof, and has nobody changed that for longer
+ * than a recorder needs? */
+static bool is_abandoned(int pools)
+{
+    struct stat folder;
+    return fstat(pools, &folder) == 0 && folder.st_mtim.tv_sec < time(NULL) - MOMENT_S &&
+           store_folder_each(pools, is_begun_proof, NULL);
+}
+
 static int consider(const struct search *search, const char *path)
 {
     struct col_live_proof proof;
-    struct col_orphan orphan = {.pools = path, .folder = proof.folder};
+    struct col_orphan orphan = {.pools = path};
     int pools, fd, rc = 0;
     if (col_live_open_own(AT_FDCWD, path, path, &pools, NULL) != 0)
         return 0;
     lock_proof(pools, &proof, &fd);
-    if (fd >= 0 && !has_folder(&proof) && !is_used(pools, &orphan.bytes)) {
+    if (fd >= 0)
+        orphan.folder = proof.folder;
+    if (fd >= 0 ? !has_folder(&proof) && !is_used(pools, &orphan.bytes) : is_abandoned(pools)) {
         if (search->remove) {
             col_live_remove_pools(pools);
             rmdir(path);

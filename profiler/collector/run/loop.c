@@ -357,6 +357,7 @@ static void note_interruption(struct col_session *session)
 int col_session_conclude(struct col_session *session, struct tacho_error *err)
 {
     col_session_loop(session);
+    col_lender_settle(&session->lender); /* of a process that asked in the last turn */
     col_leader_over(session);
     int rc = session->stalled ? 0 : col_leader_rows(session);
     if (rc)

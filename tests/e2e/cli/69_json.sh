@@ -52,6 +52,23 @@ for row in whole["next"]:
         subprocess.run([sys.argv[1], *row["command"][1:]], stdout=subprocess.DEVNULL, check=True)
 PY
 
+# ---- a list has at most 10,000 rows of a table, whatever the file claims; what is left out is told
+cp run.tacho many.tacho
+sqlite3 many.tacho "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+    INSERT INTO process (id, rank, host, pid, program, start) SELECT i + 1000, i, 'h' || i, i, 'p', 1 FROM n;
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+    INSERT INTO step SELECT i + 1000, 0, s.start, s.start + 1000000, NULL, NULL, 0 FROM n, (SELECT min(start) AS start FROM slice) AS s" || fail "many ranks"
+"$TACHO" report many.tacho --json > many.json || fail "report of many ranks"
+schema report many.json
+"$TACHO" report many.tacho --json --limit 7 --fields budget_by_device.rank > few.json || fail "a part of many ranks"
+python3 - << 'PY' || fail "rows left out: $(head -c 300 few.json)"
+import json
+whole, part = json.load(open("many.json")), json.load(open("few.json"))
+left = whole["left_out"]["/budget_by_device"]
+assert len(whole["budget_by_device"]) == 10000 and left >= 2000, left
+assert len(part["budget_by_device"]) == 7 and part["left_out"] == {"/budget_by_device": left + 10000 - 7}, part["left_out"]
+PY
+
 # ---- errors
 head -c 3000 run.tacho > broken.tacho
 echo text > text.tacho

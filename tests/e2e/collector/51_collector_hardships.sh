@@ -72,8 +72,34 @@ if for_other_users; then
     unrecorded closed-home 'cannot read libtacho.so' env
     TACHO=$others/tacho
     ! unshare -n true 2> /dev/null || unrecorded network 'in another network namespace' unshare -n
+    # the last process gets its file, records and ends while the collector writes slowly, all in one turn of it
+    if [ -z "${SAN:-}" ]; then # whose runtime must be loaded before everything else
+        cat > slow_disk.c << 'END'
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t at)
+{
+    usleep(100000);
+    return syscall(SYS_pwrite64, fd, bytes, count, at);
+}
+END
+        # shellcheck disable=SC2086 # CC may be several words, as in "ccache gcc"
+        ${CC:-gcc} -shared -fPIC -w -D_GNU_SOURCE -o "$others/slow_disk.so" slow_disk.c || wrong "the slow disk does not build"
+        : > "$log" && chmod 666 "$log"
+        # shellcheck disable=SC2016 # for the shell of the run
+        LD_PRELOAD=$others/slow_disk.so record last -- \
+            sh -c 'unset LD_PRELOAD; (sleep 0.5; "$@") & true' sh "${as_user[@]}" "$others/target_events" --events 200 --log "$log"
+        books last.tacho "$log" last
+    fi
     TACHO=$own
 fi
+
+# ---- no pool can be made: the number of lost events is exact, with those of a signal handler that interrupts the recorder
+# shellcheck disable=SC2016 # for the shell of the run
+record nowhere -- sh -c 'ulimit -f 4; exec "$@"' sh "$bin/target_events" --signal-handler --events 100000 --log nowhere.log
+made=$(awk '{ n += 2 * $4 + $6 + 2 * $7 + $9 } END { print n + 0 }' nowhere.log)
+[ "$made" -gt 100000 ] && [ "$(losses nowhere.tacho)" = "$made" ] || wrong "nowhere: $made records, $(losses nowhere.tacho) lost"
 
 # ---- 200 threads at once
 record threads -- "$bin/target_events" --threads 200 --events 500 --log threads.log

@@ -156,6 +156,25 @@ case $pools in
 esac
 expect 0 "$TACHO" report kept
 whole kept.tacho
+
+# ---- folders of pools whose recorder was killed right after it had made them, or while it removed them
+make_left() { mktemp -d "/dev/shm/tacho-$(id -u)-XXXXXX"; }
+if [ -w /dev/shm ]; then
+    empty=$(make_left) begun=$(make_left) young=$(make_left) foreign=$(make_left)
+    echo 0123 > "$begun/run" # less than a proof
+    echo keep > "$foreign/notes"
+    touch -d '2 minutes ago' "$empty" "$begun" "$foreign"
+    expect 0 "$TACHO" doctor
+    for folder in "$empty" "$begun"; do
+        grep -q "warning .*left in memory .*$folder: empty, of a recorder that was killed" out || wrong "doctor does not list $folder: $(grep memory out)"
+    done
+    ! grep -q "$young\|$foreign" out || wrong "doctor lists what may be in use, or not tacho's: $(grep memory out)"
+    expect 0 "$TACHO" doctor --clean
+    says 'doctor --clean' "$empty: removed"
+    [ ! -e "$empty" ] && [ ! -e "$begun" ] || wrong "doctor --clean left $empty or $begun"
+    [ -d "$young" ] && [ -e "$foreign/notes" ] || wrong "doctor --clean removed what is not left over"
+    rm -r "$young" "$foreign"
+fi
 cd ..
 
 if ! for_other_users; then

@@ -45,6 +45,13 @@ cat first second > both
 near both whole 2e-4 || bad "the run that changed sides is another one"
 run looked --device cuda --steps 1 --eval-every 1 --eval-batches 1 || bad "with an evaluation"
 grep -q '^evaluation after step 0  loss [0-9]' looked || bad "no evaluation"
+# a learning rate that is raised on purpose, and a loss that is not finite because of it: both sides say so of the same step
+for side in "--device cuda" "--backend cpu"; do
+    # shellcheck disable=SC2086  # an option and its value
+    run raised $side --steps 8 --inject rate=2:1e30
+    [ $? = 2 ] && sed -n 's/^train: //p' raised | head -1
+done > ends
+[ "$(wc -l < ends)" = 2 ] && grep -q "is not finite" ends || bad "a rate of 1e30: $(cat ends) $(tail -3 raised)"
 
 # refuse WHAT WORDS OPTION...: exit status 4, and the words
 refuse() {
@@ -54,6 +61,10 @@ refuse() {
     [ $? = 4 ] && grep -q "$words" refused || bad "$what: $(cat refused)"
 }
 refuse "an optimizer" "no such optimizer" gpt2-tiny --device cuda --optimizer lion
+refuse "fp16" "no fp16" gpt2-tiny --device cuda --dtype fp16
+refuse "a watch" "watch looks at values" gpt2-tiny --device cuda --watch 1
+refuse "a fault" "inject nan or inf looks at values" gpt2-tiny --device cuda --inject nan=0:0:gelu.forward
+refuse "another model" "not for a device" llama-tiny --device cuda
 refuse "heads" "heads of 20 channels" gpt2-tiny --device cuda --channels 80 --heads 4
 SHIM_NO_DEVICE=1 refuse "no device" "no device: no CUDA-capable device" gpt2-tiny --device cuda
 LT_CUDA_LIBRARY=$TMPDIR/text refuse "no library" "make cuda" gpt2-tiny --device cuda

@@ -295,21 +295,22 @@ def spoil_ranges(path, number, chance):
 
 
 def spoil_ranks(path, number, chance):
-    """Many ranks: with one range each, or with one step each."""
+    """Many ranks: with one range each, or with one step each, or with both."""
     db = connect(path)
     many = 100_000
     rows = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {many}) "
     first, = db.execute("SELECT min(start) FROM slice").fetchone()
-    change = number % 3
+    change = number % 4
     host = "'h'" if change == 2 else "'h' || i"
     db.execute(f"INSERT INTO process (id, rank, host, pid, program, start) {rows} SELECT i + 1000, i, {host}, i, 'p' || i, 1 FROM n")
-    if change == 0:
+    if change in (0, 3):
         db.execute(f"INSERT INTO track (id, process, kind, name, tid) {rows} SELECT i + 1000, i + 1000, 'thread', 'main', i FROM n")
         db.execute(f"INSERT INTO slice {rows} SELECT i + 100000, 1000 + i, {first} + i * 1000, 900, 1 + i % 50, 1, NULL, NULL FROM n")
-    else:
-        db.execute(f"INSERT INTO step {rows} SELECT i + 1000, 0, {first}, {first} + {chance.choice([0, 1, 1000000])}, NULL, NULL, 0 FROM n")
+    if change != 0:
+        begin = f"{first} + i * 1000 - 10" if change == 3 else first
+        db.execute(f"INSERT INTO step {rows} SELECT i + 1000, 0, {begin}, {begin} + {chance.choice([0, 1, 1000000])}, NULL, NULL, 0 FROM n")
     db.commit()
-    return f"{many} ranks with " + ("a range each", "a step each", "a step each, on one host")[change]
+    return f"{many} ranks with " + ("a range each", "a step each", "a step each, on one host", "a step and a range each")[change]
 
 
 KINDS = {name[6:]: function for name, function in list(globals().items()) if name.startswith("spoil_")}

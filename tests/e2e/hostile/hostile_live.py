@@ -9,6 +9,7 @@ import struct
 import sys
 
 LIMIT = 2**63 - 1
+BYTES_MOST = 60_000_000
 
 
 def insert(db, rows):
@@ -24,10 +25,11 @@ def with_number(value, offset, form, number):
 
 
 def many_processes(db, state, chance, rows):
-    """Each with a pool that does not exist."""
+    """Each with a pool that does not exist. A pool's state is as large as the recorder was slow: the time is for so many bytes."""
     process, pool = state[first(state, "x:")], state[first(state, "p:")]
+    pools = min(rows // 5, BYTES_MOST // len(pool))
     insert(db, ((f"x:{1000 + i}", with_number(process, 0, "<q", 1000 + i)) for i in range(rows)))
-    insert(db, ((f"p:pool.{1000 + i}.0", with_number(pool, 0, "<q", 1000 + i)) for i in range(rows // 5)))
+    insert(db, ((f"p:pool.{1000 + i}.0", with_number(pool, 0, "<q", 1000 + i)) for i in range(pools)))
 
 
 def many_threads(db, state, chance, rows):

@@ -7,7 +7,7 @@ tests/lint/includes.sh
 
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-cp -R CONTRIBUTING.md analyzers cli history include libtrain planner profiler reports store tui workloads "$tree"
+cp -R CONTRIBUTING.md analyzers cli history include libtrain planner profiler reports store tui tuner workloads "$tree"
 tests/lint/includes.sh "$tree" > /dev/null
 
 # plant FILE LINE: the check must fail with the file's name and pass again without the line

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -36,6 +37,23 @@ static int teardown(void **state)
     snprintf(command, sizeof command, "rm -r '%s'", (char *)*state);
     free(*state);
     return chdir("/") || system(command);
+}
+
+/* Files of the folder of pools in the order in which they are removed. */
+static struct {
+    int count;
+    char last_of_pools[64];
+} removed;
+
+/* In place of the one of libc. */
+int unlinkat(int folder, const char *name, int flags)
+{
+    bool is_of_pools = strcmp(name, "run") == 0 || col_pool_is_name(name);
+    if (!flags && is_of_pools) {
+        removed.count++;
+        snprintf(removed.last_of_pools, sizeof removed.last_of_pools, "%s", name);
+    }
+    return (int)syscall(SYS_unlinkat, folder, name, flags);
 }
 
 static void make_file(const char *path)
@@ -215,6 +233,27 @@ static void test_segments_proved(void **state)
     assert_victim();
 }
 
+/* A recorder that is killed while it removes its pools leaves none without the proof, by which
+ * 'tacho doctor' knows them. */
+static void test_proof_goes_last(void **state)
+{
+    struct col_live live;
+    char path[COL_PATH_MAX + 32], segments[COL_PATH_MAX];
+    (void)state;
+    create(&live);
+    make_file("run.tacho.live/run.db");
+    memcpy(segments, live.segments, sizeof segments);
+    for (int i = 0; i < 20; i++) { /* names before and after it in any order */
+        snprintf(path, sizeof path, "%s/%s.%d.0", segments, i % 2 ? "pool" : "none", i + 1);
+        make_file(path);
+    }
+    removed.count = 0;
+    col_live_remove(&live);
+    assert_false(live.left);
+    assert_int_equal(removed.count, 21);
+    assert_string_equal(removed.last_of_pools, "run");
+}
+
 static void test_names(void **state)
 {
     static const char *const made[] = {
@@ -242,6 +281,7 @@ int main(void)
         IN_FOLDER(test_replaced_before_publishing),
         IN_FOLDER(test_foreign_things_stay),
         IN_FOLDER(test_segments_proved),
+        IN_FOLDER(test_proof_goes_last),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);

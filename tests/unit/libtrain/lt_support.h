@@ -84,9 +84,9 @@ static inline void *typed(enum lt_dtype dtype, const float *x, int64_t n)
 {
     if (dtype == LT_DTYPE_FP32)
         return copy_of(x, n);
-    lt_bf16 *y = pool_bytes((size_t)n * sizeof *y);
+    uint16_t *y = pool_bytes((size_t)n * sizeof *y);
     for (int64_t i = 0; i < n; i++)
-        y[i] = lt_bf16_round(x[i]);
+        lt_element_put(y, i, dtype, x[i]);
     return y;
 }
 
@@ -96,7 +96,7 @@ static inline float *floats(enum lt_dtype dtype, const void *x, int64_t n)
         return copy_of(x, n);
     float *y = zeros(n);
     for (int64_t i = 0; i < n; i++)
-        y[i] = lt_bf16_float(((const lt_bf16 *)x)[i]);
+        y[i] = lt_element_get(x, i, dtype);
     return y;
 }
 

@@ -193,12 +193,97 @@ static void compare_attention(const struct lt_context *x)
     }
 }
 
+static void compare_rmsnorm(const struct lt_context *x)
+{
+    static const int64_t shapes[][3] = {{1, 2, 0}, {3, 7, 1}, {65, 130, 0}, {129, 768, 1}};
+    struct lt_context reference = truth(x);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        int64_t rows = shapes[i][0], c = shapes[i][1], n = rows * c;
+        union lt_args a = {.rmsnorm_forward = {.in = elements(x, n, 1, 2),
+                                               .weight = normals(c, 2, 1),
+                                               .dout = elements(x, n, 4, 1),
+                                               .rows = rows,
+                                               .c = c,
+                                               .add = (int)shapes[i][2]}};
+        union lt_args r = a;
+        struct lt_rmsnorm *p[2] = {&a.rmsnorm_forward, &r.rmsnorm_forward};
+        for (int k = 0; k < 2; k++) {
+            p[k]->out = elements(x, n, 8, 1);
+            p[k]->rstd = zeros(rows);
+            p[k]->din = elements(x, n, 5, 1);
+            p[k]->dweight = normals(c, 6, 1);
+        }
+        lt_op(x, LT_OP_RMSNORM_FORWARD, &a);
+        lt_op(&reference, LT_OP_RMSNORM_FORWARD, &r);
+        assert_same(x, "rmsnorm", p[0]->out, p[1]->out, n, BACKEND_NEAR);
+        lt_op(x, LT_OP_RMSNORM_BACKWARD, &a);
+        lt_op(&reference, LT_OP_RMSNORM_BACKWARD, &r);
+        assert_same(x, "rmsnorm din", p[0]->din, p[1]->din, n, 10 * BACKEND_NEAR);
+        assert_near("rmsnorm dweight", p[0]->dweight, p[1]->dweight, c, BACKEND_NEAR);
+    }
+}
+
+static void compare_rope(const struct lt_context *x)
+{
+    static const int64_t shapes[][4] = {{1, 1, 1, 2}, {6, 3, 5, 10}, {12, 4, 65, 64}, {8, 8, 9, 6}};
+    struct lt_context reference = truth(x);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        int64_t h = shapes[i][0], groups = shapes[i][1], t = shapes[i][2], d = shapes[i][3], b = 2;
+        int64_t narrow = b * t * (h + 2 * groups) * d, wide = b * t * 3 * h * d;
+        float *turn = zeros(t * d);
+        lt_rope_turns(turn, t, d, 10000);
+        union lt_args a = {.rope_forward = {.in = elements(x, narrow, 1, 1),
+                                            .dout = elements(x, wide, 2, 1),
+                                            .turn = turn,
+                                            .b = b,
+                                            .t = t,
+                                            .c = h * d,
+                                            .h = h,
+                                            .groups = groups}};
+        union lt_args r = a;
+        struct lt_rope *p[2] = {&a.rope_forward, &r.rope_forward};
+        for (int k = 0; k < 2; k++) {
+            p[k]->out = elements(x, wide, 3, 1);
+            p[k]->din = elements(x, narrow, 4, 1);
+        }
+        lt_op(x, LT_OP_ROPE_FORWARD, &a);
+        lt_op(&reference, LT_OP_ROPE_FORWARD, &r);
+        assert_same(x, "rope", p[0]->out, p[1]->out, wide, BACKEND_NEAR);
+        lt_op(x, LT_OP_ROPE_BACKWARD, &a);
+        lt_op(&reference, LT_OP_ROPE_BACKWARD, &r);
+        assert_same(x, "rope din", p[0]->din, p[1]->din, narrow, BACKEND_NEAR);
+    }
+}
+
+static void compare_swiglu(const struct lt_context *x)
+{
+    int64_t rows = 7, f = 333, n = rows * f;
+    struct lt_context reference = truth(x);
+    union lt_args a = {
+        .swiglu_forward = {
+            .in = elements(x, 2 * n, 1, 3), .dout = elements(x, n, 2, 1), .rows = rows, .f = f}};
+    union lt_args r = a;
+    struct lt_swiglu *p[2] = {&a.swiglu_forward, &r.swiglu_forward};
+    for (int k = 0; k < 2; k++) {
+        p[k]->out = elements(x, n, 3, 1);
+        p[k]->din = elements(x, 2 * n, 4, 1);
+    }
+    lt_op(x, LT_OP_SWIGLU_FORWARD, &a);
+    lt_op(&reference, LT_OP_SWIGLU_FORWARD, &r);
+    assert_same(x, "swiglu", p[0]->out, p[1]->out, n, BACKEND_NEAR);
+    lt_op(x, LT_OP_SWIGLU_BACKWARD, &a);
+    lt_op(&reference, LT_OP_SWIGLU_BACKWARD, &r);
+    assert_same(x, "swiglu din", p[0]->din, p[1]->din, 2 * n, BACKEND_NEAR);
+}
+
 static void compare_gelu(const struct lt_context *x)
 {
     int64_t n = 10001;
     struct lt_context reference = truth(x);
     float *in = normals(n, 1, 3);
     in[0] = 0, in[1] = 40, in[2] = -40, in[3] = 1e-20f, in[4] = -1e30f, in[5] = 1e9f;
+    if (x->dtype == LT_DTYPE_FP16) /* they are infinite there */
+        in[4] = -6e4f, in[5] = 6e4f;
     void *values = typed(x->dtype, in, n), *slopes = elements(x, n, 2, 1);
     union lt_args a = {.gelu_forward = {.out = elements(x, n, 3, 1), .in = values, .count = n}},
                   r = a;
@@ -344,6 +429,9 @@ BACKENDS(layernorm)
 BACKENDS(matmul)
 BACKENDS(attention)
 BACKENDS(gelu)
+BACKENDS(rmsnorm)
+BACKENDS(rope)
+BACKENDS(swiglu)
 BACKENDS(residual)
 BACKENDS(classifier)
 BACKENDS(optimizer)
@@ -356,6 +444,7 @@ int main(void)
         TEST(backends_embedding),  TEST(backends_layernorm), TEST(backends_matmul),
         TEST(backends_attention),  TEST(backends_gelu),      TEST(backends_residual),
         TEST(backends_classifier), TEST(backends_optimizer), TEST(adamw_by_hand),
+        TEST(backends_rmsnorm),    TEST(backends_rope),      TEST(backends_swiglu),
     };
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,8 @@
 #include "libtrain/ops/device.h"
 #include "libtrain/train/train.h"
 
-#define NEAR 2e-5
+#define NEAR   2e-5
+#define DTYPES (LT_DTYPE_BF16 + 1) /* those of the device */
 
 static struct lt_device *device;
 
@@ -176,7 +177,12 @@ static void layernorm(enum lt_dtype dtype, int64_t rows, int64_t c, int added)
 
 static void matmul(enum lt_dtype dtype, int64_t rows, int64_t n, int64_t k, int accumulate)
 {
-    struct lt_matmul here = {.rows = rows, .n = n, .k = k, .accumulate = accumulate}, away = here;
+    struct lt_matmul here = {.rows = rows,
+                             .n = n,
+                             .k = k,
+                             .accumulate = accumulate,
+                             .add = accumulate},
+                     away = here;
     BOTH(in, elements(dtype, rows * k, 1, 1), size_of(dtype, rows * k));
     BOTH(weight, elements(dtype, n * k, 2, 1), size_of(dtype, n * k));
     BOTH(bias, normals(n, 3, 1), size_of(LT_DTYPE_FP32, n));
@@ -333,7 +339,7 @@ static void adamw(int64_t n, int64_t decayed, double clip, int rounded)
 static void ops_embedding(void **state)
 {
     (void)state;
-    for (int d = 0; d < LT_DTYPE_COUNT; d++) {
+    for (int d = 0; d < DTYPES; d++) {
         embedding((enum lt_dtype)d, 3, 21, 136, 17);
         embedding((enum lt_dtype)d, 2, 5, 9, 50);
         embedding((enum lt_dtype)d, 1, 1, 1, 1);
@@ -344,7 +350,7 @@ static void ops_layernorm(void **state)
 {
     static const int64_t shapes[][2] = {{1, 1}, {3, 7}, {65, 130}, {70, 768}, {131, 16}};
     (void)state;
-    for (int d = 0; d < LT_DTYPE_COUNT; d++)
+    for (int d = 0; d < DTYPES; d++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             for (int added = 0; added < 2; added++)
                 layernorm((enum lt_dtype)d, shapes[i][0], shapes[i][1], added);
@@ -354,7 +360,7 @@ static void ops_matmul(void **state)
 {
     static const int64_t shapes[][3] = {{1, 1, 1}, {3, 5, 7}, {65, 131, 33}, {200, 48, 64}};
     (void)state;
-    for (int d = 0; d < LT_DTYPE_COUNT; d++)
+    for (int d = 0; d < DTYPES; d++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             for (int accumulate = 0; accumulate < 2; accumulate++)
                 matmul((enum lt_dtype)d, shapes[i][0], shapes[i][1], shapes[i][2], accumulate);
@@ -365,7 +371,7 @@ static void ops_attention(void **state)
     static const int64_t shapes[][4] = {{1, 1, 32, 1},  {2, 3, 64, 2},   {2, 64, 32, 1},
                                         {1, 65, 64, 2}, {1, 130, 64, 1}, {1, 70, 128, 2}};
     (void)state;
-    for (int d = 0; d < LT_DTYPE_COUNT; d++)
+    for (int d = 0; d < DTYPES; d++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             attention((enum lt_dtype)d, shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3]);
 }
@@ -373,7 +379,7 @@ static void ops_attention(void **state)
 static void ops_elementwise(void **state)
 {
     (void)state;
-    for (int d = 0; d < LT_DTYPE_COUNT; d++) {
+    for (int d = 0; d < DTYPES; d++) {
         gelu((enum lt_dtype)d, 10001);
         gelu((enum lt_dtype)d, 4096);
     }
@@ -383,7 +389,7 @@ static void ops_classifier(void **state)
 {
     static const int64_t shapes[][2] = {{1, 1}, {3, 17}, {65, 256}, {2, 50257}};
     (void)state;
-    for (int d = 0; d < LT_DTYPE_COUNT; d++)
+    for (int d = 0; d < DTYPES; d++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             for (int backward = 0; backward < 2; backward++)
                 classifier((enum lt_dtype)d, shapes[i][0], shapes[i][1], backward);
@@ -403,7 +409,7 @@ static void residual_alone(void **state)
 {
     (void)state;
     int64_t n = 1237;
-    for (int d = 0; d < LT_DTYPE_COUNT; d++) {
+    for (int d = 0; d < DTYPES; d++) {
         enum lt_dtype dtype = (enum lt_dtype)d;
         struct lt_residual here = {.count = n}, away = here;
         BOTH(a, elements(dtype, n, 1, 1), size_of(dtype, n));
@@ -540,7 +546,7 @@ static void compare(const struct seen *got, const struct seen *want, const float
 static void steps_equal_the_reference(void **state)
 {
     (void)state;
-    for (int d = 0; d < LT_DTYPE_COUNT; d++) {
+    for (int d = 0; d < DTYPES; d++) {
         struct lt_gpt2_mode mode = {.dtype = (enum lt_dtype)d,
                                     .recompute = d ? LT_RECOMPUTE_BLOCK : LT_RECOMPUTE_NONE};
         int exact = mode.dtype == LT_DTYPE_FP32;
@@ -560,7 +566,7 @@ static void steps_equal_the_reference(void **state)
 static void graph_equals_eager(void **state)
 {
     (void)state;
-    for (int d = 0; d < LT_DTYPE_COUNT; d++) {
+    for (int d = 0; d < DTYPES; d++) {
         struct lt_gpt2_mode mode = {.dtype = (enum lt_dtype)d};
         struct lt_train_config config = plan_of(3);
         float *values, *wanted;

@@ -74,6 +74,16 @@ static void check_slope(const struct lt_context *context, const char *what, cons
     evaluate(s);
 }
 
+/* A backward that was run twice and adds has left twice what it left once. */
+static void assert_doubled(const struct lt_context *x, const char *what, const void *twice,
+                           float *once, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        once[i] *= 2;
+    assert_near(what, floats(x->dtype, twice, n), once, n,
+                x->dtype == LT_DTYPE_FP32 ? 1e-6 : 0x1p-8);
+}
+
 static void for_each_context(void (*check)(const struct lt_context *))
 {
     for (int b = 0; b < LT_BACKEND_COUNT; b++)
@@ -100,6 +110,13 @@ static void embedding(const struct lt_context *x)
     struct scalar s = {LT_OP_EMBEDDING_FORWARD, &a, out, dout, n};
     check_slope(x, "embedding words", &s, word, g->dword, v * c);
     check_slope(x, "embedding positions", &s, position, g->dposition, t * c);
+    float *with = copy_of(g->dword, v * c);
+    memset(g->dword, 0, (size_t)(v * c) * sizeof *with);
+    a.embedding_forward.position = NULL;
+    g->dposition = NULL;
+    lt_op(x, LT_OP_EMBEDDING_BACKWARD, &back);
+    assert_memory_equal(g->dword, with, (size_t)(v * c) * sizeof *with);
+    check_slope(x, "embedding without positions", &s, word, g->dword, v * c);
 }
 
 static void layernorm(const struct lt_context *x)
@@ -133,10 +150,103 @@ static void layernorm(const struct lt_context *x)
     check_slope(x, "layernorm weight", &s, weight, g->dweight, c);
     check_slope(x, "layernorm bias", &s, bias, g->dbias, c);
     lt_op(x, LT_OP_LAYERNORM_BACKWARD, &own);
-    for (int64_t i = 0; i < n; i++)
-        once[i] *= 2;
-    assert_near("layernorm adds into din", floats(x->dtype, g->din, n), once, n,
-                x->dtype == LT_DTYPE_FP32 ? 1e-6 : 0x1p-8);
+    assert_doubled(x, "layernorm adds into din", g->din, once, n);
+}
+
+static void rmsnorm(const struct lt_context *x)
+{
+    int64_t rows = 4, c = 9, n = rows * c;
+    float *in = inputs(n, 1, 1.5f), *weight = normals(c, 2, 1), *dout = inputs(n, 4, 1);
+    union lt_args a = {.rmsnorm_forward = {.out = zeros(n),
+                                           .rstd = zeros(rows),
+                                           .in = in,
+                                           .weight = weight,
+                                           .rows = rows,
+                                           .c = c}};
+    union lt_args own = a;
+    struct lt_rmsnorm *g = &own.rmsnorm_backward;
+    g->in = typed(x->dtype, in, n);
+    g->out = typed(x->dtype, zeros(n), n);
+    g->dout = typed(x->dtype, dout, n);
+    g->din = typed(x->dtype, normals(n, 5, 1), n); /* must be overwritten */
+    g->rstd = zeros(rows);
+    g->dweight = zeros(c);
+    lt_op(x, LT_OP_RMSNORM_FORWARD, &own);
+    lt_op(x, LT_OP_RMSNORM_BACKWARD, &own);
+    float *once = floats(x->dtype, g->din, n);
+    struct scalar s = {LT_OP_RMSNORM_FORWARD, &a, a.rmsnorm_forward.out, dout, n};
+    check_slope(x, "rmsnorm input", &s, in, once, n);
+    check_slope(x, "rmsnorm weight", &s, weight, g->dweight, c);
+    g->add = 1;
+    lt_op(x, LT_OP_RMSNORM_BACKWARD, &own);
+    assert_doubled(x, "rmsnorm adds into din", g->din, once, n);
+}
+
+/* Heads of their own, groups of two, and one group for all. */
+static void rope(const struct lt_context *x)
+{
+    for (int64_t groups = 4; groups > 0; groups /= 2) {
+        int64_t b = 2, t = 5, h = 4, d = 6, c = h * d, narrow = b * t * (c + 2 * groups * d),
+                wide = 3 * b * t * c;
+        float *in = inputs(narrow, 1, 1), *dout = inputs(wide, 2, 1), *turn = zeros(t * d);
+        lt_rope_turns(turn, t, d, 100);
+        union lt_args a = {.rope_forward = {.out = zeros(wide),
+                                            .in = in,
+                                            .turn = turn,
+                                            .b = b,
+                                            .t = t,
+                                            .c = c,
+                                            .h = h,
+                                            .groups = groups}};
+        union lt_args back = a;
+        back.rope_backward.dout = typed(x->dtype, dout, wide);
+        back.rope_backward.din = typed(x->dtype, normals(narrow, 3, 1), narrow);
+        lt_op(x, LT_OP_ROPE_BACKWARD, &back);
+        struct scalar s = {LT_OP_ROPE_FORWARD, &a, a.rope_forward.out, dout, wide};
+        check_slope(x, "rope", &s, in, floats(x->dtype, back.rope_backward.din, narrow), narrow);
+    }
+}
+
+/* A score of turned heads depends on the distance of the positions alone, and position 0 is not
+ * turned. */
+static void rope_turns_by_distance(const struct lt_context *x)
+{
+    int64_t t = 9, d = 8, wide = 3 * t * d;
+    float *in = zeros(wide), *turn = zeros(t * d), *head = inputs(2 * d, 1, 1);
+    lt_rope_turns(turn, t, d, 100);
+    for (int64_t i = 0; i < t; i++)
+        memcpy(in + i * 3 * d, head, (size_t)(2 * d) * sizeof *head);
+    union lt_args a = {.rope_forward = {.out = typed(x->dtype, zeros(wide), wide),
+                                        .in = typed(x->dtype, in, wide),
+                                        .turn = turn,
+                                        .b = 1,
+                                        .t = t,
+                                        .c = d,
+                                        .h = 1,
+                                        .groups = 1}};
+    lt_op(x, LT_OP_ROPE_FORWARD, &a);
+    float *out = floats(x->dtype, a.rope_forward.out, wide), score[2] = {0};
+    assert_near("position 0", out, head, 2 * d, 1e-6);
+    for (int64_t i = 0; i < d; i++) {
+        score[0] += out[3 * 3 * d + i] * out[1 * 3 * d + d + i];
+        score[1] += out[8 * 3 * d + i] * out[6 * 3 * d + d + i];
+    }
+    assert_near("scores at one distance", &score[0], &score[1], 1, 2 * near_of(x));
+    assert_true(fabs((double)out[3 * 3 * d] - (double)head[0]) > 0.01);
+}
+
+static void swiglu(const struct lt_context *x)
+{
+    int64_t rows = 3, f = 20, n = rows * f;
+    float *in = inputs(2 * n, 1, 2), *dout = inputs(n, 2, 1);
+    union lt_args a = {.swiglu_forward = {.out = zeros(n), .in = in, .rows = rows, .f = f}};
+    union lt_args back = a;
+    back.swiglu_backward.in = typed(x->dtype, in, 2 * n);
+    back.swiglu_backward.dout = typed(x->dtype, dout, n);
+    back.swiglu_backward.din = typed(x->dtype, zeros(2 * n), 2 * n);
+    lt_op(x, LT_OP_SWIGLU_BACKWARD, &back);
+    struct scalar s = {LT_OP_SWIGLU_FORWARD, &a, a.swiglu_forward.out, dout, n};
+    check_slope(x, "swiglu", &s, in, floats(x->dtype, back.swiglu_backward.din, 2 * n), 2 * n);
 }
 
 static void matmul(const struct lt_context *x)
@@ -161,9 +271,13 @@ static void matmul(const struct lt_context *x)
     g->dbias = zeros(n);
     lt_op(x, LT_OP_MATMUL_BACKWARD, &own);
     struct scalar s = {LT_OP_MATMUL_FORWARD, &a, a.matmul_forward.out, dout, rows * n};
-    check_slope(x, "matmul input", &s, in, floats(x->dtype, g->din, rows * k), rows * k);
+    float *once = floats(x->dtype, g->din, rows * k);
+    check_slope(x, "matmul input", &s, in, once, rows * k);
     check_slope(x, "matmul weight", &s, weight, g->dweight, n * k);
     check_slope(x, "matmul bias", &s, bias, g->dbias, n);
+    g->add = 1;
+    lt_op(x, LT_OP_MATMUL_BACKWARD, &own);
+    assert_doubled(x, "matmul adds into din", g->din, once, rows * k);
 }
 
 static void attention(const struct lt_context *x)
@@ -269,7 +383,12 @@ static void classifier(const struct lt_context *x)
 }
 
 #define CHECKS(X) \
-    X(embedding) X(layernorm) X(matmul) X(attention) X(causal) X(gelu) X(residual) X(classifier)
+    X(embedding) \
+    X(layernorm) \
+    X(rmsnorm) \
+    X(rope) \
+    X(rope_turns_by_distance) \
+    X(swiglu) X(matmul) X(attention) X(causal) X(gelu) X(residual) X(classifier)
 
 #define RUN(name) \
     static void gradient_##name(void **state) \

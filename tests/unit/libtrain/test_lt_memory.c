@@ -129,13 +129,13 @@ static void gpt2_closed_form_of(struct lt_gpt2_mode mode)
         int64_t moved[LT_MEMORY_COUNT];
         for (int t = 0; t < LT_MEMORY_COUNT; t++)
             moved[t] = held.tag[t] - before.tag[t];
-        int bf16 = mode.dtype == LT_DTYPE_BF16;
-        assert_int_equal(plan.tag[LT_MEMORY_PARAMETERS], (bf16 ? 6 : 4) * m->parameters.trainable);
+        int half = mode.dtype != LT_DTYPE_FP32;
+        assert_int_equal(plan.tag[LT_MEMORY_PARAMETERS], (half ? 6 : 4) * m->parameters.trainable);
         assert_int_equal(moved[LT_MEMORY_PARAMETERS],
-                         pages(4 * m->parameters.count) + bf16 * pages(2 * m->parameters.count));
+                         pages(4 * m->parameters.count) + half * pages(2 * m->parameters.count));
         assert_int_equal(moved[LT_MEMORY_GRADIENTS], pages(4 * m->parameters.count));
         assert_close("parameters", moved[LT_MEMORY_PARAMETERS], plan.tag[LT_MEMORY_PARAMETERS],
-                     1 + bf16);
+                     1 + half);
         assert_close("activations", moved[LT_MEMORY_ACTIVATIONS], plan.tag[LT_MEMORY_ACTIVATIONS],
                      1);
         assert_close("workspace", moved[LT_MEMORY_WORKSPACE], plan.tag[LT_MEMORY_WORKSPACE], 1);
@@ -143,7 +143,7 @@ static void gpt2_closed_form_of(struct lt_gpt2_mode mode)
          * row; its input; logits */
         uint64_t l = (uint64_t)s[0], c = (uint64_t)s[1], h = (uint64_t)s[2], v = (uint64_t)s[3],
                  n = (uint64_t)(s[5] * s[6]);
-        uint64_t blocks = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l, size = bf16 ? 2 : 4;
+        uint64_t blocks = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l, size = half ? 2 : 4;
         uint64_t block = size * n * c * (1 + 3 + 1 + 1 + 1 + 4 + 4) + 4 * (4 * n + n * h);
         uint64_t rest = size * (n * c * (l + 1 /* last stream */ + 1 /* final */) + n * v) +
                         4 * (2 * n + n /* losses */);

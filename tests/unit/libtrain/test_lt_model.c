@@ -6,9 +6,10 @@
  */
 #include "lt_support.h"
 
+#include "lt_models.h"
+
 #include "libtrain/models/gpt2.h"
 #include "libtrain/train/optimizer.h"
-#include "libtrain/train/train.h"
 
 static const struct lt_gpt2_config small = {"small", "", 2, 24, 3, 40, 9, 9, 2};
 
@@ -31,73 +32,10 @@ static struct lt_model *make(const struct lt_gpt2_config *k, struct lt_gpt2_mode
     return m;
 }
 
-static double slope(struct lt_model *m, const struct lt_context *x, const int32_t *tokens,
-                    const int32_t *targets, const float *direction, const float *start, double h)
-{
-    struct lt_parameters *p = &m->parameters;
-    double side[2];
-    for (int i = 0; i < 2; i++) {
-        for (size_t j = 0; j < p->count; j++)
-            p->value[j] = start[j] + (float)(i ? -h : h) * direction[j];
-        side[i] =
-            m->ops->forward(m, x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
-    }
-    memcpy(p->value, start, p->count * sizeof *start);
-    return (side[0] - side[1]) / (2 * h);
-}
-
-static double dot(const float *a, const float *b, size_t n)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += (double)a[i] * b[i];
-    return sum;
-}
-
-/* Forward and backward of `m` from the parameters `start`; the gradient. */
-static const float *gradient_at(struct lt_model *m, const struct lt_context *x, const float *start,
-                                const int32_t *tokens, const int32_t *targets)
-{
-    struct lt_parameters *p = &m->parameters;
-    memcpy(p->value, start, p->count * sizeof *start);
-    lt_parameters_refresh(p);
-    m->ops->forward(m, x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
-    m->ops->backward(m, x, &(struct lt_batch){.tokens = tokens}, 1);
-    return p->grad;
-}
-
-/* Along the gradient of each sixteenth of the parameters, and along random directions, which an
- * error at right angles to the gradient cannot hide from. The differences are those of the fp32
- * model; in bf16 the gradient may be 1 % of its length off. */
 static void gradient_of(enum lt_backend backend, struct lt_gpt2_mode mode)
 {
     struct lt_model *m = make(&small, mode, 2, 9), *plain = make(&small, fp32, 2, 9);
-    struct lt_context x = {.backend = backend};
-    struct lt_parameters *p = &plain->parameters;
-    const int32_t *tokens = words(18, 1, small.vocab), *targets = words(18, 2, small.vocab);
-    double near = mode.dtype == LT_DTYPE_FP32 ? 2e-3 : 1e-2,
-           floor = mode.dtype == LT_DTYPE_FP32 ? 5e-4 : 1e-2;
-    for (size_t i = 0; i < p->count;
-         i++) /* away from the flat start; values that both types have */
-        p->value[i] = lt_bf16_float(lt_bf16_round(i < p->decayed ? 6 * p->value[i] : p->value[i]));
-    const float *start = copy_of(p->value, (int64_t)p->count),
-                *grad = gradient_at(m, &x, start, tokens, targets);
-    double norm = sqrt(dot(grad, grad, p->count));
-    for (uint64_t k = 0; k < 24; k++) {
-        float *direction =
-            k < 16 ? zeros((int64_t)p->count) : normals((int64_t)p->count, 100 + k, 1);
-        size_t from = k * p->count / 16, end = (k + 1) * p->count / 16;
-        if (k < 16)
-            memcpy(direction + from, grad + from, (end - from) * sizeof *grad);
-        double length = sqrt(dot(direction, direction, p->count));
-        for (size_t i = 0; i < p->count; i++)
-            direction[i] = (float)(direction[i] / length);
-        double expected = dot(grad, direction, p->count),
-               got = slope(plain, &x, tokens, targets, direction, start, 5e-3);
-        if (!(fabs(got - expected) <= near * fabs(expected) + floor * norm))
-            fail_msg("%s, %s, direction %d: gradient says %.6g, differences %.6g",
-                     lt_backend_name(backend), lt_dtype_name(mode.dtype), (int)k, expected, got);
-    }
+    check_model_gradient(m, plain, backend, mode.dtype);
     lt_model_destroy(m);
     lt_model_destroy(plain);
 }
@@ -266,46 +204,6 @@ static void parameter_counts(void **state)
 
 /* ---- FLOPs of a step -------------------------------------------------------------------------------------------------------- */
 
-/* Runs one step and returns what its work records add up to. */
-static struct lt_timers_step one_step(const struct lt_gpt2_config *k, enum lt_backend backend,
-                                      struct lt_gpt2_mode mode, int64_t b, int64_t t,
-                                      int micro_steps, const char *text, size_t *count,
-                                      size_t *decayed)
-{
-    struct tacho_error err = {0};
-    struct lt_model *m = make(k, mode, b, t);
-    struct lt_context x = {.backend = backend};
-    struct lt_train_config config = {.schedule = {.peak = 1e-3, .steps = 1},
-                                     .micro_steps = micro_steps,
-                                     .optimizer = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
-                                     .seed = 1};
-    size_t steps;
-    assert_int_equal(lt_trace_create(&x.trace, lt_op_names(), LT_OP_COUNT, 1), 0);
-    struct lt_source *source = open_text_source(text, t);
-    struct lt_part train = lt_source_whole(source);
-    if (lt_train(m, &train, NULL, &x, &config, NULL, &err))
-        fail_msg("%s", err.what);
-    lt_source_close(source);
-    struct lt_timers_step s = *lt_trace_steps(x.trace, &steps);
-    assert_int_equal(steps, 1);
-    *count = m->parameters.count;
-    *decayed = m->parameters.decayed;
-    lt_trace_destroy(x.trace);
-    lt_model_destroy(m);
-    return s;
-}
-
-/* Pairs that blocks of 64 query rows multiply out, counted the slow way. */
-static uint64_t blocked_pairs(uint64_t t)
-{
-    uint64_t pairs = 0;
-    for (uint64_t q = 0; q < t; q++) {
-        uint64_t end = q / 64 * 64 + 64;
-        pairs += end < t ? end : t;
-    }
-    return pairs;
-}
-
 /* One shape {layers, channels, heads, vocab; b, t, micro-steps} in one backend and mode. With
  * recomputation, all but the last block make attention's forward and three of the four products
  * again (3 c c, c c and 4 c c of 12), and two layernorms, a residual and the gelu. */
@@ -314,11 +212,12 @@ static void flops_of(const uint64_t *shape, int backend, struct lt_gpt2_mode mod
     uint64_t l = shape[0], c = shape[1], v = shape[3], b = shape[4], t = shape[5], micro = shape[6];
     struct lt_gpt2_config k = {"shape",    "",         (int64_t)l, (int64_t)c, (int64_t)shape[2],
                                (int64_t)v, (int64_t)t, (int64_t)t, (int64_t)b};
-    size_t count, decayed;
     if (backend == LT_BACKEND_REFERENCE && l * c * c * b * t * micro > 200000)
         return; /* slow, and its counts are the same functions */
-    struct lt_timers_step s = one_step(&k, (enum lt_backend)backend, mode, (int64_t)b, (int64_t)t,
-                                       (int)micro, text, &count, &decayed);
+    struct lt_model *m = make(&k, mode, (int64_t)b, (int64_t)t);
+    size_t count = m->parameters.count, decayed = m->parameters.decayed;
+    struct lt_timers_step s = one_step(m, (enum lt_backend)backend, (int)micro, text);
+    lt_model_destroy(m);
     uint64_t n = b * t,
              pairs = backend == LT_BACKEND_REFERENCE ? t * (t + 1) / 2 : blocked_pairs(t);
     uint64_t again = mode.recompute == LT_RECOMPUTE_BLOCK ? l - 1 : 0;
@@ -333,7 +232,7 @@ static void flops_of(const uint64_t *shape, int backend, struct lt_gpt2_mode mod
     assert_int_equal(s.palm_flops, matrix + 12 * l * c * t * t * b * micro);
     assert_int_equal(s.matrix_flops, issued);
     assert_int_equal(s.flops, issued + rest);
-    struct lt_gpt2_flops f =
+    struct lt_flops f =
         lt_gpt2_flops(&k, (enum lt_backend)backend, mode, (int64_t)b, (int64_t)t, (int64_t)micro);
     assert_int_equal(f.model, s.model_flops);
     assert_int_equal(f.palm, s.palm_flops);
@@ -379,7 +278,9 @@ static void records_know_the_type(void **state)
         struct lt_context x = {.backend = LT_BACKEND_CPU, .dtype = (enum lt_dtype)d};
         uint64_t size = d == LT_DTYPE_FP32 ? 4 : 2, gradients = 4 * (20 * 30 + 20);
         lt_op_work(LT_OP_MATMUL_BACKWARD, &x, &a, &w);
-        assert_int_equal(w.dtype, d == LT_DTYPE_FP32 ? TACHO_DTYPE_FP32 : TACHO_DTYPE_BF16);
+        static const int codes[LT_DTYPE_COUNT] = {TACHO_DTYPE_FP32, TACHO_DTYPE_BF16,
+                                                  TACHO_DTYPE_FP16};
+        assert_int_equal(w.dtype, codes[d]);
         assert_int_equal(w.pass, TACHO_PASS_BACKWARD);
         assert_int_equal(w.bytes_read, size * (10 * 20 + 10 * 30 + 20 * 30) + gradients);
         assert_int_equal(w.bytes_written, size * 10 * 30 + gradients);

@@ -93,9 +93,20 @@ static void test_bootstrap_repeats(void **state)
     assert_memory_equal(&x, &y, sizeof x); /* the order of the samples does not matter */
 }
 
+static void test_distinct(void **state)
+{
+    int64_t numbers[] = {3, -1, 3, INT64_MAX, INT64_MIN, -1, 3}, none[1];
+    static const int64_t left[] = {INT64_MIN, -1, 3, INT64_MAX};
+    (void)state;
+    assert_int_equal(an_distinct(numbers, sizeof numbers / sizeof *numbers), 4);
+    assert_memory_equal(numbers, left, sizeof left);
+    assert_int_equal(an_distinct(none, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_distinct),
         cmocka_unit_test(test_quantiles),
         cmocka_unit_test(test_spread),
         cmocka_unit_test(test_bootstrap_coverage),

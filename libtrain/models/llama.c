@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Models with the blocks of Llama as a list of operations, and the closed form of their FLOPs.
+ * Symbols: l layers, c channels, d = c / heads channels a head, g groups, f hidden width, v words.
+ */
+#include "libtrain/models/llama.h"
+
+#include <math.h>
+
+#define ROPE_BASE  10000.0
+#define DEVIATION  0.02f
+#define OPERATIONS 11 /* of a block; besides them there are four */
+
+const struct lt_llama_config lt_llama_configs[] = {
+    {"llama-tiny", "0.80 M parameters, bytes as tokens; a step takes milliseconds", 4, 128, 4, 2,
+     352, 256, 128, 8},
+    {"llama-125M", "12 layers, 768 channels, 12 heads in 4 groups", 12, 768, 12, 4, 2048, 32000, 64,
+     4},
+    {"llama-1.1B", "the shape of TinyLlama: 22 layers, 2048 channels, 32 heads in 4 groups", 22,
+     2048, 32, 4, 5632, 32000, 64, 4},
+    {0},
+};
+
+/* Refuses shapes that cannot be computed, before memory is asked for. */
+static int check(const struct lt_llama_config *config, int64_t b, int64_t t,
+                 struct tacho_error *err)
+{
+    const int64_t most = 1 << 20;
+    if (config->layers < 1 || config->channels < 1 || config->heads < 1 || config->groups < 1 ||
+        config->hidden < 1 || config->vocab < 1 || b < 1 || t < 1 || config->layers > 4096 ||
+        config->channels > most || config->hidden > most || config->vocab > 1 << 24 || b > most ||
+        t > most)
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "layers, channels, heads, groups, hidden, vocab, seq and batch must be "
+                          "positive and of a sane size",
+                          "%s: impossible shape", config->name);
+    if (config->channels % (2 * config->heads) || config->channels / config->heads > 4096)
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "choose --channels as a multiple of twice --heads: rotary positions turn "
+                          "pairs of channels",
+                          "%s: %lld channels do not make heads of pairs for %lld heads",
+                          config->name, (long long)config->channels, (long long)config->heads);
+    if (config->heads % config->groups)
+        return tacho_fail(err, TACHO_EUSAGE, "choose --heads as a multiple of --groups",
+                          "%s: %lld heads do not divide among %lld groups", config->name,
+                          (long long)config->heads, (long long)config->groups);
+    return 0;
+}
+
+/* The tensors of parameters, by their numbers. */
+struct tensors {
+    int word, qkv, projection, up, down, head, norm1, norm2, last;
+};
+
+static struct tensors add_tensors(struct lt_net *net, const struct lt_llama_config *config)
+{
+    int64_t l = config->layers, c = config->channels, f = config->hidden, v = config->vocab,
+            kept = config->groups * (c / config->heads);
+    float residual = DEVIATION / sqrtf(2.0f * (float)l);
+    struct tensors at = {0};
+    const struct {
+        int *number;
+        struct lt_net_tensor tensor;
+    } rows[] = {
+        {&at.word, {1, v, c, LT_WEIGHT_OUTER, DEVIATION, 0}},
+        {&at.qkv, {l, c + 2 * kept, c, LT_WEIGHT_HIDDEN, DEVIATION, 0}},
+        {&at.projection, {l, c, c, LT_WEIGHT_HIDDEN, residual, 0}},
+        {&at.up, {l, 2 * f, c, LT_WEIGHT_HIDDEN, DEVIATION, 0}},
+        {&at.down, {l, c, f, LT_WEIGHT_HIDDEN, residual, 0}},
+        {&at.head, {1, v, c, LT_WEIGHT_OUTER, DEVIATION, 0}},
+        {&at.norm1, {l, 1, c, LT_WEIGHT_VECTOR, 0, 1}},
+        {&at.norm2, {l, 1, c, LT_WEIGHT_VECTOR, 0, 1}},
+        {&at.last, {1, 1, c, LT_WEIGHT_VECTOR, 0, 1}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        *rows[i].number = lt_net_parameter(net, rows[i].tensor);
+    return at;
+}
+
+/* One block; returns the residual stream after it. */
+static int add_block(struct lt_net *net, const struct lt_llama_config *config,
+                     const struct tensors *at, int stream, int64_t i)
+{
+    lt_net_begin_block(net);
+    int qkv = lt_net_linear(net, lt_net_rmsnorm(net, stream, at->norm1, i), at->qkv, i);
+    int turned = lt_net_rope(net, qkv, config->heads, config->groups, ROPE_BASE);
+    int heads = lt_net_attention(net, turned, config->heads);
+    int middle = lt_net_residual(net, stream, lt_net_linear(net, heads, at->projection, i));
+    int up = lt_net_linear(net, lt_net_rmsnorm(net, middle, at->norm2, i), at->up, i);
+    int down = lt_net_linear(net, lt_net_swiglu(net, up), at->down, i);
+    int out = lt_net_residual(net, middle, down);
+    lt_net_end_block(net, out);
+    return out;
+}
+
+/* The whole list, placed but without memory. */
+static int build(struct lt_net **out, const struct lt_llama_config *config, struct lt_net_mode mode,
+                 int64_t b, int64_t t, struct tacho_error *err)
+{
+    int rc = check(config, b, t, err);
+    if (rc)
+        return rc;
+    struct lt_net *net =
+        lt_net_create("llama", mode, b, t, config->vocab, (int)config->layers * OPERATIONS + 4);
+    if (!net)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", config->name);
+    struct tensors at = add_tensors(net, config);
+    int stream = lt_net_embedding(net, at.word);
+    for (int64_t i = 0; i < config->layers; i++)
+        stream = add_block(net, config, &at, stream, i);
+    lt_net_classifier(net, lt_net_linear(net, lt_net_rmsnorm(net, stream, at.last, 0), at.head, 0));
+    rc = lt_net_finish(net);
+    if (rc) {
+        lt_net_destroy(net);
+        return tacho_fail(err, rc, NULL, "%s: the list of operations cannot be placed",
+                          config->name);
+    }
+    *out = net;
+    return 0;
+}
+
+int lt_llama_memory(const struct lt_llama_config *config, struct lt_net_mode mode, int64_t b,
+                    int64_t t, struct lt_memory_plan *out, struct lt_parameters *parameters,
+                    struct tacho_error *err)
+{
+    struct lt_net *net = NULL;
+    int rc = build(&net, config, mode, b, t, err);
+    if (rc)
+        return rc;
+    lt_net_memory(net, out, NULL);
+    *parameters = *lt_net_parameters(net);
+    lt_net_destroy(net);
+    return 0;
+}
+
+int lt_llama_create(struct lt_model **out, const struct lt_llama_config *config,
+                    struct lt_net_mode mode, int64_t b, int64_t t, uint64_t seed,
+                    struct tacho_error *err)
+{
+    const int64_t shape[LT_SHAPE_CAP] = {config->layers, config->channels, config->heads,
+                                         config->groups, config->hidden,   config->vocab};
+    struct lt_net *net = NULL;
+    int rc = build(&net, config, mode, b, t, err);
+    if (rc)
+        return rc;
+    rc = lt_net_allocate(net, seed, shape);
+    if (rc) {
+        lt_net_destroy(net);
+        return tacho_fail(err, rc, "choose a smaller model, --batch or --seq, or --recompute block",
+                          "%s: not enough memory", config->name);
+    }
+    *out = lt_net_model(net);
+    return 0;
+}
+
+struct lt_flops lt_llama_flops(const struct lt_llama_config *config, enum lt_backend backend,
+                               struct lt_net_mode mode, int64_t b, int64_t t, int64_t micro_steps)
+{
+    uint64_t l = (uint64_t)config->layers, c = (uint64_t)config->channels,
+             f = (uint64_t)config->hidden, u = (uint64_t)t,
+             kept = (uint64_t)(config->groups * (config->channels / config->heads));
+    uint64_t sequences = (uint64_t)(b * micro_steps), pairs = lt_attention_pairs(backend, t);
+    uint64_t first = c * (c + 2 * kept) + c * c + 2 * f * c, block = first + f * c;
+    uint64_t matrix = 6 * (l * block + (uint64_t)config->vocab * c) * sequences * u;
+    uint64_t again = mode.recompute == LT_RECOMPUTE_BLOCK
+                         ? (l - 1) * (2 * first * u + 4 * c * pairs) * sequences
+                         : 0;
+    return (struct lt_flops){.model = matrix + 6 * l * c * u * (u + 1) * sequences,
+                             .palm = matrix + 12 * l * c * u * u * sequences,
+                             .issued = matrix + 14 * l * c * pairs * sequences + again,
+                             .recomputed = again};
+}

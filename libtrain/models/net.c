@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A list of operations as a model: forward, backward and recomputation go through the list, and
+ * know no model.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libtrain/models/net_private.h"
+
+/* Sets the members that stand for `what` in all arguments. */
+static void set(struct lt_net *net, enum net_what what, const void *value, size_t size)
+{
+    for (int i = 0; i < net->nodes; i++) {
+        struct net_node *node = &net->node[i];
+        for (int j = node->first_use; j < node->first_use + node->uses; j++)
+            if (net->use[j].what == what)
+                memcpy((char *)&node->args + net->use[j].member, value, size);
+    }
+}
+
+static void set_batch(struct lt_net *net, const struct lt_batch *batch)
+{
+    set(net, NET_TOKENS, &batch->tokens, sizeof batch->tokens);
+    set(net, NET_TARGETS, &batch->targets, sizeof batch->targets);
+    set(net, NET_FEATURES, &batch->features, sizeof batch->features);
+}
+
+/* The caller's context with the type that the memory was placed for. */
+static struct lt_context own_context(const struct lt_net *net, const struct lt_context *context)
+{
+    struct lt_context own = *context;
+    own.dtype = net->mode.dtype;
+    return own;
+}
+
+static void run(const struct lt_context *context, int op, const struct net_node *node)
+{
+    struct lt_context own = *context;
+    own.layer = node->block + 1;
+    lt_op(&own, (enum lt_op_id)op, &node->args);
+}
+
+/* All operations in order. The last one is the classifier, which leaves the gradient of the logits
+ * in their place unless this is an evaluation. Returns the mean loss. */
+static double net_forward(struct lt_model *model, const struct lt_context *context,
+                          const struct lt_batch *batch, int parts)
+{
+    struct lt_net *net = (struct lt_net *)model;
+    struct lt_context own = own_context(net, context);
+    struct lt_classifier *last = &net->node[net->nodes - 1].args.classifier;
+    set_batch(net, batch);
+    last->scale = lt_loss_share(&own, last->rows * parts);
+    last->backward = !own.evaluation;
+    for (int i = 0; i < net->nodes; i++)
+        run(&own, net->node[i].forward, &net->node[i]);
+    return lt_mean_loss(last->losses, last->rows);
+}
+
+/* The gradients of parameters that a node leaves are final: each matrix is used once. */
+static void announce(const struct lt_net *net, const struct lt_context *context,
+                     const struct net_node *node)
+{
+    for (int i = node->first_use; i < node->first_use + node->uses; i++) {
+        const struct net_use *use = &net->use[i];
+        if (use->what == NET_SLOPE)
+            lt_model_ready(&net->model, context,
+                           net->model.parameters.grad + net->tensor[use->id].first + use->element,
+                           (size_t)use->count);
+    }
+}
+
+/* Before the backward of the last node of a block: its inner values once more. */
+static void block_again(const struct lt_net *net, const struct lt_context *context, int i)
+{
+    struct lt_context again = *context;
+    int block = net->node[i].block, first = i;
+    if (i + 1 < net->nodes && net->node[i + 1].block == block)
+        return;
+    while (first > 0 && net->node[first - 1].block == block)
+        first--;
+    again.recompute = 1;
+    for (int j = first; j <= i; j++)
+        if (net->node[j].again)
+            run(&again, net->node[j].forward, &net->node[j]);
+}
+
+static void zero(const struct lt_context *context, float *from, size_t count)
+{
+    if (count)
+        lt_op(context, LT_OP_ZERO, &(union lt_args){.zero = {.x = from, .count = (int64_t)count}});
+}
+
+/* The first micro-step overwrites the gradients of matrices, so only those that are always added to
+ * are zeroed: look-up tables, and vectors, which lie together at the end of the array. */
+static void zero_gradients(const struct lt_net *net, const struct lt_context *context)
+{
+    const struct lt_parameters *parameters = &net->model.parameters;
+    for (int i = 0; i < net->tensors; i++) {
+        const struct lt_net_tensor *shape = &net->tensor[i].shape;
+        if (net->tensor[i].adds)
+            zero(context, parameters->grad + net->tensor[i].first,
+                 (size_t)(shape->repeat * shape->rows * shape->columns));
+    }
+    zero(context, parameters->grad + parameters->decayed, parameters->count - parameters->decayed);
+}
+
+static void net_backward(struct lt_model *model, const struct lt_context *context,
+                         const struct lt_batch *batch, int first)
+{
+    struct lt_net *net = (struct lt_net *)model;
+    struct lt_context own = own_context(net, context);
+    int accumulate = !first;
+    set(net, NET_TOKENS, &batch->tokens, sizeof batch->tokens);
+    set(net, NET_ACCUMULATE, &accumulate, sizeof accumulate);
+    if (first)
+        zero_gradients(net, &own);
+    for (int i = net->nodes - 1; i >= 0; i--) {
+        if (net->node[i].block != NET_NONE)
+            block_again(net, &own, i);
+        if (net->node[i].backward == NET_NONE)
+            continue;
+        run(&own, net->node[i].backward, &net->node[i]);
+        announce(net, &own, &net->node[i]);
+    }
+}
+
+void lt_net_destroy(struct lt_net *net)
+{
+    if (!net)
+        return;
+    lt_arena_destroy(&net->value_arena);
+    lt_arena_destroy(&net->grad_arena);
+    lt_arena_destroy(&net->shadow_arena);
+    lt_arena_destroy(&net->activation_arena);
+    lt_arena_destroy(&net->workspace_arena);
+    free(net->node);
+    free(net->value);
+    free(net->use);
+    free(net);
+}
+
+static void net_destroy(struct lt_model *model)
+{
+    lt_net_destroy((struct lt_net *)model);
+}
+
+struct lt_model *lt_net_model(struct lt_net *net)
+{
+    return &net->model;
+}
+
+const struct lt_model_ops lt_net_ops = {
+    .forward = net_forward, .backward = net_backward, .destroy = net_destroy};

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to libtrain/models: a model as a list of operations.
+ *
+ * A model's file names its parameters and says which operation makes which value; this kit gives
+ * both a place, initialises the parameters, and runs the list forward and backward. Each function
+ * below that returns a value appends one operation. A value is an array of rows x width elements,
+ * known by its number.
+ *
+ * Memory. Values and gradients are placed by the times at which they are needed (lifetimes.h): what
+ * no backward reads is overwritten as soon as the last operation has read it. With
+ * LT_RECOMPUTE_BLOCK the values inside of a block are needed twice: while forward passes, and from
+ * the time at which they are made again. All sizes are known before anything is allocated
+ * (lt_net_memory).
+ *
+ * Order. Gradients are added up in the order of the list, from its end, so that a run is repeated
+ * bit by bit. Where two operations read a value, the earlier one adds its gradient to that of the
+ * later one; only linear layers and RMSNorm can be that earlier one. The sum of a residual
+ * connection has one gradient with its two terms, so nothing after it may read these.
+ *
+ * An error while a list is built is kept and returned by lt_net_finish.
+ */
+#ifndef LT_NET_H
+#define LT_NET_H
+
+#include "libtrain/base/memory.h"
+#include "libtrain/models/model.h"
+
+struct lt_net;
+
+/* How a model is computed. */
+struct lt_net_mode {
+    enum lt_dtype dtype;
+    enum lt_recompute recompute;
+};
+
+/* `repeat` matrices of rows x columns (a vector: one row); their initial values are normal with
+ * that deviation, or where it is 0 the constant. */
+struct lt_net_tensor {
+    int64_t repeat, rows, columns;
+    enum lt_weight_role role;
+    float deviation, constant;
+};
+
+/* An empty list for micro-batches of b samples of t tokens (0: images) with `classes` answers. The
+ * name must be static; it is that of the checkpoints. `operations`: at most so many will be
+ * appended. NULL: out of memory. */
+struct lt_net *lt_net_create(const char *name, struct lt_net_mode mode, int64_t b, int64_t t,
+                             int64_t classes, int operations);
+
+/* A tensor of parameters; its number. Tensors with weight decay (all but vectors) come first. */
+int lt_net_parameter(struct lt_net *net, struct lt_net_tensor tensor);
+
+/* From here on the next block of the list; its inner values are those that recomputation makes
+ * again. `lt_net_end_block` ends it: `out` is kept. */
+void lt_net_begin_block(struct lt_net *net);
+void lt_net_end_block(struct lt_net *net, int out);
+
+/* The operations (ops.h). `weight` and `bias` are tensors, `i` says which matrix of them. */
+int lt_net_embedding(struct lt_net *net, int word);
+int lt_net_linear(struct lt_net *net, int in, int weight, int64_t i);
+int lt_net_rmsnorm(struct lt_net *net, int in, int weight, int64_t i);
+/* From queries, keys and values of `groups` heads to those of `heads` heads, turned. */
+int lt_net_rope(struct lt_net *net, int in, int64_t heads, int64_t groups, double base);
+int lt_net_attention(struct lt_net *net, int in, int64_t heads);
+int lt_net_swiglu(struct lt_net *net, int in);
+int lt_net_residual(struct lt_net *net, int a, int b);
+/* Ends the list: the loss of these logits. */
+void lt_net_classifier(struct lt_net *net, int logits);
+
+/* Ends building: places everything. 0, TACHO_ENOMEM, or TACHO_EINTERNAL for a list that cannot be
+ * run (too long, or against the order above). After it, the two below are known. */
+int lt_net_finish(struct lt_net *net);
+/* Bytes of the model by purpose. *share, unless it is NULL: how much more than what is needed at
+ * one time the activations take, 0: nothing. */
+void lt_net_memory(const struct lt_net *net, struct lt_memory_plan *out, double *share);
+/* The layout of the parameters, without arrays until lt_net_allocate. */
+const struct lt_parameters *lt_net_parameters(const struct lt_net *net);
+
+/* Takes the memory, touches it, and fills the parameters from `seed`. TACHO_ENOMEM. `shape` is what
+ * a checkpoint must agree in. After it, the model can run. */
+int lt_net_allocate(struct lt_net *net, uint64_t seed, const int64_t shape[LT_SHAPE_CAP]);
+
+/* The list as a model; lt_model_destroy frees both. */
+struct lt_model *lt_net_model(struct lt_net *net);
+
+/* Frees a list that is no model yet; accepts NULL. */
+void lt_net_destroy(struct lt_net *net);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to net*.c: the list while it is built, and what it becomes.
+ *
+ * An operation is a node: its arguments, filled with shapes when it is appended, and with pointers
+ * once everything has a place. What a pointer of the arguments means is a `use`: which value,
+ * gradient or parameter it is, and in which direction it is read or written. Everything else
+ * (places, order of gradients, what recomputation must make again) follows from the uses.
+ */
+#ifndef LT_NET_PRIVATE_H
+#define LT_NET_PRIVATE_H
+
+#include "libtrain/models/net.h"
+
+#define NET_NONE (-1)
+
+/* What a member of the arguments is. FLAGS: an int. */
+enum net_what {
+    NET_VALUE,
+    NET_GRADIENT,  /* of the value of that number */
+    NET_WEIGHT,    /* as GEMMs and look-ups read it: in bf16, of the rounded copy */
+    NET_PARAMETER, /* floats */
+    NET_SLOPE,     /* the gradient of parameters */
+    NET_SCRATCH,   /* of all threads; `count` floats */
+    NET_TOKENS,    /* of the batch, as the next two */
+    NET_TARGETS,
+    NET_FEATURES,
+    NET_ACCUMULATE, /* flag: gradients of parameters are added to what is there */
+    NET_ADD         /* flag: the gradient of value `id` is added to what is there */
+};
+
+/* In which direction a member is read or written. */
+enum { NET_READ = 1, NET_WRITE = 2, NET_BACK_READ = 4, NET_BACK_WRITE = 8 };
+
+struct net_use {
+    size_t member; /* offset in union lt_args */
+    enum net_what what;
+    int id;
+    unsigned how;
+    int64_t element, count; /* of parameters: the first one, and how many */
+};
+
+struct net_value {
+    int64_t rows, width;
+    int floats;   /* elements are floats in every dtype */
+    int fixed;    /* filled once, needed all the time */
+    int block;    /* NET_NONE: kept in any case */
+    int gradient; /* the value whose gradient it shares, itself if none; NET_NONE: it has none */
+    int in_place; /* its gradient overwrites it */
+    size_t at, slope; /* places of value and gradient in the arena */
+};
+
+struct net_node {
+    int forward, backward; /* enum lt_op_id; NET_NONE */
+    int block, again;      /* again: made again in backward */
+    int first_use, uses;
+    union lt_args args;
+};
+
+struct net_tensor {
+    struct lt_net_tensor shape;
+    int adds; /* its gradient is always added to */
+    size_t first;
+};
+
+struct lt_net {
+    struct lt_model model; /* first: a struct lt_model * is a struct lt_net * */
+    struct lt_model_ops ops;
+    struct lt_net_mode mode;
+    int error;
+    struct net_value *value;
+    struct net_node *node;
+    struct net_use *use;
+    int values, nodes, uses, cap; /* cap: of nodes */
+    struct net_tensor tensor[LT_WEIGHT_CAP];
+    int tensors;
+    int blocks, block;            /* block: the one being built, or NET_NONE */
+    int turns, losses, logits;    /* values; NET_NONE */
+    double base;                  /* of the turns */
+    size_t floats, live, scratch; /* of activations, needed at one time, of the workspace */
+    struct lt_arena value_arena, grad_arena, shadow_arena, activation_arena, workspace_arena;
+};
+
+extern const struct lt_model_ops lt_net_ops;
+
+#endif

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# 'tacho tune': a command with a best setting, a value that fails and a parameter that does nothing; kills, after which no trial is made twice;
+# refusals; a replay of a space that was measured once.
+set -u
+# shellcheck source=tests/e2e/kit/cli_common.sh
+. "$(dirname "$0")/../kit/cli_common.sh"
+work_folder tune
+cat > program << PROGRAM
+#!/bin/sh
+[ "\$2" = broken ] && exit 3
+echo "\$@" >> started
+away=\$((\$1 - 5))
+exec "$BUILD/tests/targets/target_events" --steps 6 --events 60 --spin \$((100000 + 400000 * away * away))
+PROGRAM
+chmod +x program
+search=("$TACHO" tune --trials 12 --rounds 5 --json -- ./program '{work:1..8=2}' '{mode:safe,broken,other}')
+
+# killed between and in trials: the same command goes on, and what was kept is not run again
+for ((i = 0; i < 6; i++)); do
+    "${search[@]}" > out 2> err &
+    tuner=$!
+    sleep 0.$((i + 2))
+    kill -9 $tuner
+    wait $tuner 2> /dev/null
+done
+lines=$(wc -l < tune/trials.jsonl)
+"${search[@]}" > out 2> err || fail "exit $?: $(cat err)"
+python3 - "$lines" << 'PY' || fail "what was found: $(cat out err)"
+import json, sys
+lines = [json.loads(line) for line in open("tune/trials.jsonl")]
+trials = [t["configuration"] for t in lines[1:] if not t["confirms"]]
+assert len(trials) == len(set(trials)) == 12 and len(lines) >= int(sys.argv[1]), trials
+found = json.load(open("out"))
+assert found["better"] and found["settings"]["work"] == "5" and found["settings"]["mode"] in ("safe", "other"), found
+assert found["command"] == "./program 5 " + found["settings"]["mode"], found
+assert found["evaluations"] == 12 and found["failed"] >= 1 and found["importance"]["work"] > 0.5, found
+first = found["finalists"][0]
+assert first["settings"] == {"work": "2", "mode": "safe"} and first["runs"] == 5, first
+PY
+python3 "$SRC/tests/e2e/cli/schemas.py" "$SRC/docs/schemas" tune out || fail "not as docs/schemas/tune.json says"
+before=$(wc -l < started)
+"${search[@]}" > out 2> err && [ "$(wc -l < started)" = "$before" ] || fail "a finished search was run again"
+"$TACHO" tune --trials 13 --json -- ./program '{work:1..7=2}' > out 2> err
+[ $? = 3 ] && grep -q 'another search' err || fail "another command in the folder: $(cat err)"
+
+# nothing is better than the best
+"$TACHO" tune -o best --trials 4 --rounds 3 -- ./program '{work:5,8}' > out 2> err || fail "exit $?: $(cat err)"
+grep -q '^nothing is' out || fail "the best setting is bettered: $(cat out)"
+# what is not a search of speed, or not one at all
+expect 4 "$TACHO" tune -- ./program '{batch:1,2}'
+expect 0 "$TACHO" tune --dry-run --allow-different-training -- ./program '{batch:1..64:log2=8}'
+grep -q '7 values, 1 to 64' "$work/out" && grep -q '  ./program 8' "$work/out" || fail "--dry-run: $(cat "$work/out")"
+expect 2 "$TACHO" tune -- ./program
+expect 2 "$TACHO" tune
+expect 2 "$TACHO" tune -- ./program '{work:8..1}'
+expect 2 "$TACHO" tune -- ./program '{work:1,2=3}'
+expect 2 "$TACHO" tune -- ./program '{work:1,2}' '{work:1,2}'
+expect 4 "$TACHO" tune -- ./program '{a:1..1000}' '{b:1..1000}'
+expect 3 "$TACHO" tune -o fails -- ./program '{work:5,8}' broken
+
+# a space that was measured once
+python3 - << 'PY'
+import gzip, json
+results = [{"configuration": {"x": x, "y": y, "flag": f, "fixed": 7}, "objectives": ["time"],
+            "invalidity": "correct" if x * y <= 256 else "runtime",
+            "measurements": [{"name": "time", "value": 5 + abs(x.bit_length() - 5) * 2 + (y - 3) ** 2 + 4 * (not f), "unit": "ms"}]}
+           for x in (1, 2, 4, 8, 16, 32, 64, 128) for y in range(1, 9) for f in (False, True)]
+json.dump({"schema_version": "1.0.0", "metadata": {}, "results": results}, gzip.open("cache.json.gz", "wt"))
+json.dump({"results": []}, open("none.json", "w"))
+PY
+for seed in 1 2 3; do
+    "$TACHO" tune --replay cache.json.gz --evaluations 40 --seed $seed --json > out || fail "replay: exit $?"
+    python3 -c '
+import json
+found = json.load(open("out"))
+assert found["ratio_to_optimum"] == 1 and found["optimum"] == 5 and found["evaluations"] == 40 == len(found["trace"]), found
+assert found["settings"] == {"x": "16", "y": "3", "flag": "1", "fixed": "7"}, found' || fail "the replay: $(cat out)"
+done
+python3 "$SRC/tests/e2e/cli/schemas.py" "$SRC/docs/schemas" tune out || fail "a replay is not as docs/schemas/tune.json says"
+expect 3 "$TACHO" tune --replay none.json
+expect 3 "$TACHO" tune --replay program
+expect 3 "$TACHO" tune --replay nowhere
+exit 0

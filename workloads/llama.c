@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The recipe of all llama-* names: the shape comes from the named size and from the options.
+ */
+#include "libtrain/models/llama.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "workloads/recipe.h"
+
+/* The named size with what the options override. */
+static struct lt_llama_config shape(const char *name, const struct options *options)
+{
+    const struct lt_llama_config *row = lt_llama_configs;
+    while (strcmp(row->name, name) != 0)
+        row++;
+    struct lt_llama_config config = *row;
+    const struct {
+        int64_t *value, given;
+    } given[] = {{&config.layers, options->layers}, {&config.channels, options->channels},
+                 {&config.heads, options->heads},   {&config.groups, options->groups},
+                 {&config.hidden, options->hidden}, {&config.vocab, options->vocab},
+                 {&config.seq, options->seq},       {&config.batch, options->batch}};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (given[i].given)
+            *given[i].value = given[i].given;
+    return config;
+}
+
+struct llama_plan {
+    struct lt_llama_config shape;
+    struct lt_net_mode mode;
+    const struct options *options;
+};
+
+static int create(void *arg, const struct lt_source *source, const struct lt_context *context,
+                  struct lt_model **out, struct tacho_error *err)
+{
+    const struct llama_plan *plan = arg;
+    (void)source;
+    if (context->device)
+        return tacho_fail(err, TACHO_ENOTSUP, "leave out --device", "%s: not for a device",
+                          plan->shape.name);
+    return lt_llama_create(out, &plan->shape, plan->mode, plan->shape.batch, plan->shape.seq,
+                           (uint64_t)plan->options->seed, err);
+}
+
+static void describe(void *arg, const struct lt_model *model)
+{
+    const struct llama_plan *plan = arg;
+    const struct lt_llama_config *config = &plan->shape;
+    struct lt_flops flops = lt_llama_flops(config, LT_BACKEND_CPU, plan->mode, model->b, model->t,
+                                           plan->options->accumulate);
+    printf("%s: %lld layers, %lld channels, %lld heads in %lld groups, %lld hidden, vocabulary "
+           "%lld: %.2f M parameters\n",
+           config->name, (long long)config->layers, (long long)config->channels,
+           (long long)config->heads, (long long)config->groups, (long long)config->hidden,
+           (long long)config->vocab, 1e-6 * (double)model->parameters.trainable);
+    printf("a step: %lld x %lld x %lld tokens, %.3f model GFLOP; ",
+           (long long)plan->options->accumulate, (long long)model->b, (long long)model->t,
+           1e-9 * (double)flops.model);
+}
+
+/* The shape has been found possible before. */
+static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out,
+                   struct lt_parameters *parameters)
+{
+    const struct llama_plan *plan = arg;
+    struct tacho_error err = {0};
+    (void)source;
+    if (lt_llama_memory(&plan->shape, plan->mode, plan->shape.batch, plan->shape.seq, out,
+                        parameters, &err))
+        *parameters = (struct lt_parameters){0};
+}
+
+static int llama_name(size_t i, const char **name, const char **help, char *defaults, size_t size)
+{
+    const struct lt_llama_config *config = &lt_llama_configs[i];
+    if (!config->name)
+        return 0;
+    *name = config->name;
+    *help = config->help;
+    snprintf(defaults, size, "hidden %lld, vocab %lld, seq %lld, batch %lld",
+             (long long)config->hidden, (long long)config->vocab, (long long)config->seq,
+             (long long)config->batch);
+    return 1;
+}
+
+static int llama_run(const char *name, const struct options *options,
+                     const volatile sig_atomic_t *stop, struct tacho_error *err)
+{
+    struct lt_memory_plan needed;
+    struct lt_parameters parameters;
+    struct llama_plan llama = {.shape = shape(name, options), .options = options};
+    struct recipe_plan plan = {.options = options,
+                               .stop = stop,
+                               .seq = llama.shape.seq,
+                               .vocab = llama.shape.vocab,
+                               .batch = llama.shape.batch,
+                               .create = create,
+                               .describe = describe,
+                               .memory = memory,
+                               .arg = &llama};
+    int rc = recipe_mode(&llama.mode.dtype, &llama.mode.recompute, options, err);
+    if (rc == 0)
+        rc = lt_llama_memory(&llama.shape, llama.mode, llama.shape.batch, llama.shape.seq, &needed,
+                             &parameters, err);
+    return rc ? rc : recipe_train(&plan, err);
+}
+
+const struct recipe recipe_llama = {llama_name, llama_run};
