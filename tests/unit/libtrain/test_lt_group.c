@@ -211,7 +211,7 @@ static void all_reduces(void **state)
 {
     (void)state;
     for (int kind = 0; kind < LT_ALL_REDUCE_COUNT; kind++)
-        for (int dtype = 0; dtype <= LT_DTYPE_BF16; dtype++) /* fp16 does not travel */
+        for (int dtype = 0; dtype <= LT_DTYPE_BF16; dtype++) /* no other travels */
             for (int ranks = 1; ranks <= MOST; ranks++)
                 for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
                     check_all_reduce((enum lt_all_reduce)kind, (enum lt_dtype)dtype, ranks,
