@@ -135,9 +135,10 @@ int cli_template_read(char **words, struct cli_template *out)
         }
     }
     if (!code && !out->space.dimensions)
-        code =
-            cli_usage("tune", "for example, in quotes: tacho tune -- train gpt2-tiny --workers '{workers:1..4}'",
-                      "the command has no {parameter}");
+        code = cli_usage(
+            "tune",
+            "for example, in quotes: tacho tune -- train gpt2-tiny --workers '{workers:1..4}'",
+            "the command has no {parameter}");
     int rc = code ? 0 : tuner_space_product(&out->space);
     if (rc)
         code = cli_error(rc, "give fewer values", "the parameters have more than %d combinations",

@@ -12,7 +12,7 @@ cat > program << PROGRAM
 [ "\$2" = broken ] && exit 3
 echo "\$@" >> started
 away=\$((\$1 - 5))
-exec "$BUILD/tests/targets/target_events" --steps 6 --events 60 --spin \$((100000 + 400000 * away * away))
+exec "$BUILD/tests/targets/target_events" --steps 5 --events 20 --spin \$((100000 + 400000 * away * away))
 PROGRAM
 chmod +x program
 search=("$TACHO" tune --trials 12 --rounds 5 --json -- ./program '{work:1..8=2}' '{mode:safe,broken,other}')
