@@ -58,7 +58,9 @@ static struct tacho_nvtx nvtx;
 static nvtxDomainHandle_t plain_domain;
 static nvtxStringHandle_t names[NAMES], step_name;
 static uint64_t counter_id;
-static _Atomic int stop, books_begun;
+static _Atomic int stop;
+static int books_begun; /* nothing is closed any more; under `closing` */
+static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t handler_ranges, handler_marks;
 
 static uint64_t now_ns(void)
@@ -229,7 +231,9 @@ static void write_books(const struct worker *w, pid_t tid)
     const struct books *b = &w->books;
     if (!opt.log)
         return;
-    atomic_store(&books_begun, 1);
+    pthread_mutex_lock(&closing); /* after the round that is closing files now */
+    books_begun = 1;
+    pthread_mutex_unlock(&closing);
     int n = snprintf(line, sizeof line, "%d\t%d\t%ld\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n",
                      (int)getpid(), (int)tid, w->index, (unsigned long long)b->ranges,
                      (unsigned long long)b->range_ns, (unsigned long long)b->marks,
@@ -312,10 +316,12 @@ static void run_threads(long count, long events, long first, _Atomic uint64_t *j
 
 static void *close_all(void *arg)
 {
-    while (!atomic_load_explicit(&books_begun, memory_order_relaxed)) {
-        for (int fd = 3; fd < 64; fd++)
+    for (int done = 0; !done; usleep(500)) {
+        pthread_mutex_lock(&closing);
+        done = books_begun;
+        for (int fd = 3; !done && fd < 64; fd++)
             close(fd);
-        usleep(500);
+        pthread_mutex_unlock(&closing);
     }
     return arg;
 }
