@@ -195,7 +195,7 @@ static void add_budget(struct history_made *made, const struct an_budget *budget
         return;
     AN_EACH_CLASS(class)
         if (budget->ns[class].valid)
-            history_made_add(made, "class", an_class_key(class), "ms",
+            history_made_add(made, "class", an_class_key((enum an_class) class), "ms",
                              (double)budget->ns[class].value / 1e6 / (double)budget->steps);
 }
 

@@ -3,7 +3,6 @@
  * Enters runs that others logged: lines of JSON that `tacho history export` wrote, tables (CSV) of
  * runs, logs of MLPerf.
  */
-#define _XOPEN_SOURCE 700
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

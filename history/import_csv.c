@@ -4,7 +4,6 @@
  * lists of runs. Columns are known by their names; any other one that holds numbers becomes a value
  * of the kind "metric".
  */
-#define _XOPEN_SOURCE 700
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

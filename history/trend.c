@@ -60,7 +60,7 @@ struct side {
 
 static double side_mean(const struct side *side)
 {
-    return side->count ? side->sum / side->count : 0;
+    return side->count > 0 ? side->sum / side->count : 0;
 }
 
 /* Squared standard error of a side's mean. */
