@@ -165,7 +165,8 @@ int cli_run_list_read(char *const *folders, struct cli_run_list *list)
             rc = 0;
         }
     }
-    qsort(list->row, list->count, sizeof *list->row, order);
+    if (list->count) /* an empty list has no memory */
+        qsort(list->row, list->count, sizeof *list->row, order);
     return rc ? cli_error(rc, NULL, "%s", tacho_error_text(rc)) : code;
 }
 

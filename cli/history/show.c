@@ -68,8 +68,10 @@ static void print_values(const struct history_entry *entry)
     const char *kind = "";
     size_t shown = 0, bytes = (entry->value_count + 1) * sizeof *entry->values;
     struct history_value *sorted = malloc(bytes);
-    if (!sorted)
+    if (!sorted || !entry->value_count) {
+        free(sorted);
         return;
+    }
     memcpy(sorted, entry->values, bytes - sizeof *sorted);
     qsort(sorted, entry->value_count, sizeof *sorted, by_value);
     for (size_t i = 0; i < entry->value_count; i++) {
