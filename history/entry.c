@@ -31,18 +31,10 @@ static void add_count(struct history_made *made, const char *kind, const char *n
 
 /* ---- what was run, and where ------------------------------------------------------------------ */
 
-static const char *key_of(const struct an_run *run, const char *name)
-{
-    for (size_t i = 0; i < run->key_count; i++)
-        if (!strcmp(run->keys[i].key, name))
-            return run->keys[i].value;
-    return NULL;
-}
-
 /* The words of the recorded command, the program without its folder. NULL: not known. */
 static json_t *command_words(const struct an_run *run)
 {
-    const char *command = key_of(run, "command");
+    const char *command = an_run_key(run, "command");
     json_t *words = command ? json_loads(command, 0, NULL) : NULL;
     const char *program = json_string_value(json_array_get(words, 0));
     const char *slash = program ? strrchr(program, '/') : NULL;
@@ -90,7 +82,7 @@ static char *recipe_text(const struct an_run *run)
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return NULL;
-    const char *recorded = key_of(run, "environment");
+    const char *recorded = an_run_key(run, "environment");
     json_t *environment = recorded ? json_loads(recorded, JSON_DECODE_ANY, NULL) : NULL;
     json_t *variables = an_change_variables(environment, NULL), *words = command_words(run);
     print_words(out, variables);
@@ -115,7 +107,7 @@ static char *host_text(const struct an_result *result)
     if (!out)
         return NULL;
     const struct an_run *run = &result->run;
-    const char *model = key_of(run, "cpu.model"), *memory = key_of(run, "memory.bytes");
+    const char *model = an_run_key(run, "cpu.model"), *memory = an_run_key(run, "memory.bytes");
     fputs(model ? model : "unknown processor", out);
     if (run->cores.valid)
         fprintf(out, ", %" PRId64 " core%s", run->cores.value, tacho_plural(run->cores.value));
@@ -162,7 +154,7 @@ static char *environment_text(const struct an_run *run)
 static void make_key(const struct an_run *run, struct history_entry *entry)
 {
     char text[512];
-    const char *boot = key_of(run, "boot_id");
+    const char *boot = an_run_key(run, "boot_id");
     snprintf(text, sizeof text, "%s|%s|%" PRId64, run->host, boot ? boot : "", entry->begun_ns);
     history_hash(text, entry->key);
 }
@@ -244,7 +236,7 @@ int history_entry_of(const struct an_result *result, const char *commit, struct 
 {
     *out = NULL;
     const struct an_run *run = &result->run;
-    const char *begun = key_of(run, "start.realtime_ns");
+    const char *begun = an_run_key(run, "start.realtime_ns");
     if (!begun || result->steps.counted <= 0)
         return TACHO_EFORMAT;
     struct history_made *made = history_made_new();

@@ -101,8 +101,9 @@ struct an_class_share an_share_of_values(const double *values, size_t count)
     return share;
 }
 
-int an_class_share(const struct an_context *context, enum an_class class,
-                   struct an_class_share *share)
+int an_share_of_steps(const struct an_context *context,
+                      double (*part_ns)(const void *of, size_t step), const void *of,
+                      struct an_class_share *share)
 {
     double *values = malloc((context->step_count + 1) * sizeof *values);
     size_t count = 0;
@@ -112,11 +113,28 @@ int an_class_share(const struct an_context *context, enum an_class class,
         const struct an_step *step = &context->step[i];
         int64_t ns = an_step_detailed(step) ? an_step_ns(step) : 0;
         if (ns > 0)
-            values[count++] = 100 * (double)step->class_ns[class] / (double)ns;
+            values[count++] = an_percent(part_ns(of, i), (double)ns);
     }
     *share = an_share_of_values(values, count);
     free(values);
     return 0;
+}
+
+struct class_of {
+    const struct an_context *context;
+    enum an_class class;
+};
+
+static double class_ns(const void *of, size_t step)
+{
+    const struct class_of *wanted = of;
+    return (double)wanted->context->step[step].class_ns[wanted->class];
+}
+
+int an_class_share(const struct an_context *context, enum an_class class,
+                   struct an_class_share *share)
+{
+    return an_share_of_steps(context, class_ns, &(struct class_of){context, class}, share);
 }
 
 bool an_class_share_matters(const struct an_class_share *share)

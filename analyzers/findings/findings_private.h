@@ -71,6 +71,10 @@ struct an_class_share {
 };
 /* Of values in %, one for each step. */
 struct an_class_share an_share_of_values(const double *values, size_t count);
+/* Of a time in ns of each step, asked for by the step's place. 0 or TACHO_ENOMEM. */
+int an_share_of_steps(const struct an_context *context,
+                      double (*part_ns)(const void *of, size_t step), const void *of,
+                      struct an_class_share *share);
 /* Of a class of the step budget. 0 or TACHO_ENOMEM. */
 int an_class_share(const struct an_context *context, enum an_class class,
                    struct an_class_share *share);

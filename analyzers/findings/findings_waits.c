@@ -225,23 +225,9 @@ static void look_at_lane(struct waits *waits, const struct an_lane *lane)
     }
 }
 
-/* The share of each step that is lost to waits. 0 or TACHO_ENOMEM. */
-static int share_of(const struct waits *waits, struct an_class_share *share)
+static double idle_ns(const void *of, size_t step)
 {
-    const struct an_context *context = waits->context;
-    double *values = malloc((context->step_count + 1) * sizeof *values);
-    size_t count = 0;
-    if (!values)
-        return TACHO_ENOMEM;
-    for (size_t i = 0; i < context->step_count; i++) {
-        const struct an_step *step = &context->step[i];
-        int64_t ns = an_step_detailed(step) ? an_step_ns(step) : 0;
-        if (ns > 0)
-            values[count++] = an_percent(waits->idle[i], (double)ns);
-    }
-    *share = an_share_of_values(values, count);
-    free(values);
-    return 0;
+    return ((const struct waits *)of)->idle[step];
 }
 
 static int by_idle(const void *first, const void *second)
@@ -322,7 +308,7 @@ int an_findings_waits(struct an_findings_list *findings)
             look_at_lane(&waits, &context->lane[i]);
     if (!waits.count || !waits.places)
         return 0;
-    if (share_of(&waits, &share))
+    if (an_share_of_steps(waits.context, idle_ns, &waits, &share))
         return TACHO_ENOMEM;
     qsort(waits.place, waits.places, sizeof *waits.place, by_idle);
     if (an_class_share_matters(&share))

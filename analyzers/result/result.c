@@ -5,6 +5,7 @@
 #include "analyzers/result/result.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzers/base/arena.h"
 
@@ -46,6 +47,14 @@ const char *an_bound_text(enum an_bound bound)
 #undef BOUND_TEXT
     };
     return bound < AN_BOUND_COUNT ? texts[bound] : "";
+}
+
+const char *an_run_key(const struct an_run *run, const char *key)
+{
+    for (size_t i = 0; i < run->key_count; i++)
+        if (!strcmp(run->keys[i].key, key))
+            return run->keys[i].value;
+    return NULL;
 }
 
 const char *an_confidence_text(enum an_confidence c)

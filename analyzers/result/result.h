@@ -898,6 +898,8 @@ const char *an_class_label(enum an_class class);
  * around others? By its kind. */
 bool an_op_is_work(const struct an_op *o);
 const char *an_confidence_text(enum an_confidence c);
+/* The value of a key that the recorder wrote; NULL: it did not. The result's. */
+const char *an_run_key(const struct an_run *run, const char *key);
 /* How a finding is listed; the key of that in JSON and its headline. Static storage. */
 enum an_listed an_finding_listed(const struct an_finding *finding);
 /* Is its interval open at the low end, although much is expected? */

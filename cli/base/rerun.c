@@ -18,6 +18,7 @@
 
 #include "analyzers/steps/change.h"
 #include "cli/base/message.h"
+#include "cli/base/run_file.h"
 #include "store/store.h"
 
 #define SETTING_BYTES 128
@@ -76,20 +77,11 @@ int cli_rerun_owned(const struct col_found *found, bool yes)
     return 0;
 }
 
-/* The value of a key of the run; NULL: it has none. */
-static const char *key_of(const struct an_result *result, const char *key)
-{
-    for (size_t i = 0; i < result->run.key_count; i++)
-        if (!strcmp(result->run.keys[i].key, key))
-            return result->run.keys[i].value;
-    return NULL;
-}
-
 /* Was it recorded by this user on this host? */
 static int check_origin(const char *run, const struct an_result *result, bool yes)
 {
     char host[128] = "";
-    const char *uid = key_of(result, "uid"), *recorded = key_of(result, "host");
+    const char *uid = an_run_key(&result->run, "uid"), *recorded = an_run_key(&result->run, "host");
     long user = uid ? strtol(uid, NULL, 10) : -1;
     gethostname(host, sizeof host - 1);
     if (geteuid() == 0 && user > 0)
@@ -129,13 +121,14 @@ static int check_words(const char *run, const json_t *words)
 int cli_rerun_read(const struct col_found *found, const struct an_result *result, bool yes,
                    struct cli_rerun *rerun)
 {
-    const char *command = key_of(result, "command"), *environment = key_of(result, "environment");
+    const char *command = an_run_key(&result->run, "command"),
+               *environment = an_run_key(&result->run, "environment");
     *rerun = (struct cli_rerun){
         .words = command ? json_loads(command, 0, NULL) : NULL,
         .environment = environment ? json_loads(environment, 0, NULL) : NULL,
-        .ranks = key_of(result, "job.ranks"),
+        .ranks = an_run_key(&result->run, "job.ranks"),
     };
-    rerun->launcher = an_change_launcher(key_of(result, "job.launcher"), rerun->ranks);
+    rerun->launcher = an_change_launcher(an_run_key(&result->run, "job.launcher"), rerun->ranks);
     int code = check_words(found->run, rerun->words);
     return code ? code : check_origin(found->run, result, yes);
 }
@@ -336,12 +329,46 @@ int cli_rerun_start(char **words, const char *folder, const char *log, int *stop
     return exit_code(status);
 }
 
+/* This program, for `tacho run`; "": it cannot be found. */
+static void find_self(char self[PATH_MAX])
+{
+    ssize_t length = readlink("/proc/self/exe", self, PATH_MAX - 1);
+    self[length > 0 ? length : 0] = 0;
+}
+
+int cli_rerun_measure(char *const *command, const char *folder, const char *file, const char *log,
+                      int *stopped, struct an_result **result)
+{
+    char self[PATH_MAX];
+    char *const head[] = {self,         (char *)"run", (char *)"--no-peak",
+                          (char *)"-o", (char *)file,  (char *)"--"};
+    size_t fixed = sizeof head / sizeof *head, count = 0;
+    while (command[count])
+        count++;
+    *result = NULL;
+    char **words = calloc(fixed + count + 1, sizeof *words);
+    if (!words)
+        return cli_error(TACHO_ENOMEM, NULL, "%s: out of memory", file);
+    find_self(self);
+    memcpy(words, head, sizeof head);
+    memcpy(words + fixed, command, count * sizeof *words);
+    unlink(file);
+    int code = cli_rerun_start(words, folder, log, stopped);
+    struct col_found found = {0};
+    snprintf(found.path, sizeof found.path, "%s", file);
+    snprintf(found.run, sizeof found.run, "%s", file);
+    if (!code && !*stopped)
+        cli_run_analyze(&found, &(struct an_options){0}, result);
+    unlink(file);
+    free(words);
+    return code;
+}
+
 int cli_rerun_record(const struct cli_rerun *rerun, const json_t *change, const char *output,
                      const char *log, int *stopped)
 {
     char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[length > 0 ? length : 0] = 0;
+    find_self(self);
     json_t *words = all_words(rerun, change, self, output),
            *variables = an_change_variables(rerun->environment, change);
     size_t count = json_array_size(words);

@@ -360,6 +360,13 @@ static const char *lost_words(const struct col_result *recording, char words[64]
     return words;
 }
 
+int cli_gate_exit(const struct an_gate *gate)
+{
+    if (gate->state == AN_GATE_FAILED)
+        return CLI_EXIT_THRESHOLD;
+    return gate->state == AN_GATE_UNDECIDED ? CLI_EXIT_UNDECIDED : 0;
+}
+
 int cli_run_conclude_file(const char *path, const char *run, struct an_result **result)
 {
     struct col_found found = {0};

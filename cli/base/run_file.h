@@ -9,6 +9,7 @@
 #include <limits.h>
 
 #include "analyzers/analyzers.h"
+#include "analyzers/diff/gate.h"
 #include "profiler/collector/collector.h"
 #include "reports/report.h"
 
@@ -37,6 +38,12 @@ json_t *cli_run_json_by(const struct an_result *result, const char *by);
  * report's sections steps, budget, utilization, dataloader and trust is a row of `metric`, named
  * SECTION.KEY; the verdict is a row of `run`. 0 or a TACHO_E* code. */
 int cli_run_save(const char *path, const struct an_result *result, struct tacho_error *err);
+
+/* Exit codes of a comparison with a limit. */
+#define CLI_EXIT_THRESHOLD 1
+#define CLI_EXIT_UNDECIDED 6
+/* The one that a decision asks for; 0: the limit is kept, or there is none. */
+int cli_gate_exit(const struct an_gate *gate);
 
 /* Prints the object on stdout and frees it; NULL prints an empty line. */
 void cli_json_print(json_t *json);

@@ -17,9 +17,7 @@
 #include "cli/view/view.h"
 #include "reports/diff/diff_write.h"
 
-#define EXIT_THRESHOLD 1
-#define EXIT_UNDECIDED 6
-#define RUNS_MOST      64
+#define RUNS_MOST 64
 
 struct values {
     const char *output, *color, *classes, *marker, *fail_above, *run_sd, *baseline;
@@ -226,10 +224,7 @@ int cli_diff(int argc, char **argv)
     input.within_pct = an_diff_within_pct(diff);
     struct an_gate gate = an_gate_decide(&input);
     code = write_diff(&values, argv + first, diff, &gate);
-    if (!code && gate.state == AN_GATE_FAILED)
-        code = EXIT_THRESHOLD;
-    if (!code && gate.state == AN_GATE_UNDECIDED)
-        code = EXIT_UNDECIDED;
+    code = code ? code : cli_gate_exit(&gate);
     an_diff_free(diff);
     return code;
 }

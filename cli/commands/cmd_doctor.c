@@ -149,9 +149,7 @@ static int conclude_json(const struct checkup *checkup)
     json_t *json =
         json_pack("{s:s, s:s, s:b, s:o}", "schema", "tacho-doctor/1", "version", TACHO_VERSION,
                   "recording_works", !checkup->broken, "checks", checkup->rows);
-    int rc = cli_view_write("doctor", &checkup->values->view, cli_view_dump, json, stdout);
-    json_decref(json);
-    return rc == TACHO_EIO ? 0 : tacho_error_exit(rc); /* main says that stdout failed */
+    return cli_view_print("doctor", &checkup->values->view, json);
 }
 
 static void conclude(const struct checkup *checkup)

@@ -14,6 +14,7 @@
 #include "cli/base/run_file.h"
 #include "cli/base/top_source.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 
 #define SCHEMA      "tacho-top/1"
 #define PATIENCE_MS 50 /* of a file that says nothing, before the screen comes */
@@ -73,11 +74,6 @@ const struct cli_spec cli_top_spec = {
 
 /* ---- one line of JSON ------------------------------------------------------------------------------------------------------------- */
 
-static json_t *real(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 /* A string or null: jansson refuses text that is not UTF-8. */
 static json_t *text(const char *string)
 {
@@ -96,11 +92,11 @@ static json_t *series_json(const struct tui_facts *facts)
     json_t *list = json_array();
     for (size_t i = 0; i < facts->series_count; i++) {
         const struct tui_fact *fact = &facts->series[i];
-        json_array_append_new(list,
-                              json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "name", text(fact->name),
-                                        "unit", text(fact->unit), "device", text(fact->device),
-                                        "rank", number(fact->rank), "process",
-                                        number(fact->process), "value", real(fact->value)));
+        json_array_append_new(list, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "name", text(fact->name),
+                                              "unit", text(fact->unit), "device",
+                                              text(fact->device), "rank", number(fact->rank),
+                                              "process", number(fact->process), "value",
+                                              cli_view_number(fact->value)));
     }
     return list;
 }
@@ -147,10 +143,11 @@ static int write_line(void *ctx, const struct tui_facts *facts, const struct an_
     json_t *line = json_pack(
         "{s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:{s:I,s:o,s:o,s:o,s:o,s:o},s:I,s:o,s:o,s:o,s:o}", "schema",
         SCHEMA, "time", stamp, "run", text(facts->run), "state", facts->state, "message",
-        text(facts->message), "now_s", real(facts->now_s), "age_s", real(facts->age_s), "steps",
-        "seen", (json_int_t)facts->steps, "expected", at_least(facts->expected, 1), "left_s",
-        real(facts->left_s), "last_index", at_least(facts->last_index, 0), "recent_ms",
-        real(facts->recent_ms), "recent_tokens_per_s", real(facts->recent_tokens_per_s), "slices",
+        text(facts->message), "now_s", cli_view_number(facts->now_s), "age_s",
+        cli_view_number(facts->age_s), "steps", "seen", (json_int_t)facts->steps, "expected",
+        at_least(facts->expected, 1), "left_s", cli_view_number(facts->left_s), "last_index",
+        at_least(facts->last_index, 0), "recent_ms", cli_view_number(facts->recent_ms),
+        "recent_tokens_per_s", cli_view_number(facts->recent_tokens_per_s), "slices",
         (json_int_t)facts->slices, "counters", series_json(facts), "window", text(facts->window),
         "reason", text(facts->reason), "report", result ? report_json(result) : json_null());
     char *out = line ? json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;

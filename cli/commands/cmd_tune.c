@@ -82,13 +82,6 @@ static json_t *settings_json(const struct tuner_space *space, size_t configurati
     return object;
 }
 
-static int print_json(const struct values *values, json_t *json)
-{
-    int rc = cli_view_write("tune", &values->view, cli_view_dump, json, stdout);
-    json_decref(json);
-    return rc == TACHO_EUSAGE ? tacho_error_exit(rc) : 0;
-}
-
 /* What a replay found. */
 struct replayed {
     size_t best; /* SIZE_MAX: nothing worked */
@@ -152,7 +145,7 @@ static int tune_replay(const struct values *values)
         if (found.best != SIZE_MAX)
             cli_tune_settings(&space.space, found.best, settings);
         if (values->json)
-            code = print_json(values, replay_json(&space, &found));
+            code = cli_view_print("tune", &values->view, replay_json(&space, &found));
         else if (found.best == SIZE_MAX)
             puts(settings);
         else
@@ -337,7 +330,7 @@ static int tune_command(const struct values *values, struct cli_tune *tune, char
     if (code)
         return code;
     if (values->json)
-        return print_json(values, tuned_json(tune, &tuned));
+        return cli_view_print("tune", &values->view, tuned_json(tune, &tuned));
     print_text(tune, &tuned);
     return 0;
 }

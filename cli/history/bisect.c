@@ -20,18 +20,15 @@
 #include "cli/base/run_file.h"
 #include "cli/history/verbs.h"
 
-#define COMMITS_MOST   4096
-#define RUNS_MOST      32
-#define EXIT_UNDECIDED 6
-#define PATH_ROOM      (PATH_MAX - 64)
+#define COMMITS_MOST 4096
+#define RUNS_MOST    32
+#define PATH_ROOM    (PATH_MAX - 64)
 
 struct bisect {
     const struct cli_history_options *options;
     char **command;
-    int words;
     char folder[PATH_ROOM]; /* holds what follows */
     char tree[PATH_MAX], log[PATH_MAX], run[PATH_MAX];
-    char self[PATH_MAX];
     char (*commit)[65]; /* after the good one, oldest first; the last is the bad one */
     size_t count;
     char good[65], bad[65];
@@ -137,26 +134,15 @@ static int list_commits(struct bisect *bisect)
 /* The median step of one run of the command in the working tree; NAN: it failed. */
 static double run_once(struct bisect *bisect)
 {
-    char **words = calloc((size_t)bisect->words + 6, sizeof *words);
     struct an_result *result = NULL;
-    struct col_found found = {0};
     double step = NAN;
-    if (!words)
-        return NAN;
-    char *const head[] = {bisect->self, (char *)"run", (char *)"-o", bisect->run, (char *)"--"};
-    memcpy(words, head, sizeof head);
-    memcpy(words + 5, bisect->command, (size_t)bisect->words * sizeof *words);
-    unlink(bisect->run);
-    int code = start(bisect, bisect->tree, words);
-    snprintf(found.path, sizeof found.path, "%s", bisect->run);
-    snprintf(found.run, sizeof found.run, "%s", bisect->run);
-    if (!code && !bisect->stopped && !cli_run_analyze(&found, &(struct an_options){0}, &result) &&
-        result->steps.median_ms.valid)
+    cli_rerun_measure(bisect->command, bisect->tree, bisect->run, bisect->log, &bisect->stopped,
+                      &result);
+    if (result && result->steps.median_ms.valid)
         step = result->steps.median_ms.value;
     if (isnan(step) && !bisect->stopped)
         say_log(bisect);
     an_result_free(result);
-    free(words);
     return step;
 }
 
@@ -236,7 +222,7 @@ static int report(struct bisect *bisect, size_t low, size_t high)
             printf("  %s\n", safe);
         free(safe);
     }
-    return high - low > 1 ? EXIT_UNDECIDED : 0;
+    return high - low > 1 ? CLI_EXIT_UNDECIDED : 0;
 }
 
 static int bisect_commits(struct bisect *bisect)
@@ -256,7 +242,7 @@ static int bisect_commits(struct bisect *bisect)
         printf("the bad commit is not shown to be slower than the good one here: %+.1f %%, p %.2g; "
                "smallest change that so many runs show: %+.1f %%\n",
                gate.change_pct, gate.p, gate.detectable_pct);
-        return EXIT_UNDECIDED;
+        return CLI_EXIT_UNDECIDED;
     }
     size_t low = 0, high = bisect->count;
     search(bisect, sqrt(good.median * bad.median), &low, &high);
@@ -268,8 +254,6 @@ static int bisect_commits(struct bisect *bisect)
 static int make_tree(struct bisect *bisect)
 {
     const char *tmp = getenv("TMPDIR");
-    ssize_t length = readlink("/proc/self/exe", bisect->self, sizeof bisect->self - 1);
-    bisect->self[length > 0 ? length : 0] = 0;
     snprintf(bisect->folder, sizeof bisect->folder, "%s/tacho-bisect-XXXXXX",
              tmp && *tmp == '/' ? tmp : "/tmp");
     if (!mkdtemp(bisect->folder))
@@ -305,7 +289,8 @@ int cli_history_bisect(struct history *history, const struct cli_history_options
                        int count, char **words)
 {
     (void)history;
-    struct bisect bisect = {.options = options, .command = words, .words = count};
+    (void)count;
+    struct bisect bisect = {.options = options, .command = words};
     if (!options->good || !options->bad)
         return cli_usage("history", "'tacho history trend' prints them",
                          "bisect: give --good COMMIT and --bad COMMIT");

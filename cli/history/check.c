@@ -16,9 +16,7 @@
 #include "cli/base/run_file.h"
 #include "cli/history/verbs.h"
 
-#define RUNS_MOST      64
-#define EXIT_THRESHOLD 1
-#define EXIT_UNDECIDED 6
+#define RUNS_MOST 64
 
 struct candidates {
     struct history_entry *entry[RUNS_MOST];
@@ -105,29 +103,24 @@ static void print_check(const struct an_gate *gate, const struct history_trend *
         printf("%s\n", gate->reason);
 }
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *check_json(const struct an_gate *gate, const struct history_trend *trend,
                           const struct candidates *candidates)
 {
     json_t *object = json_object();
     json_object_set_new(object, "schema", json_string("tacho-history-check/1"));
     json_object_set_new(object, "state", json_string(state_name(gate)));
-    json_object_set_new(object, "fail_above_pct", number(gate->limit_pct));
+    json_object_set_new(object, "fail_above_pct", cli_view_number(gate->limit_pct));
     json_object_set_new(object, "recipe", json_string(candidates->entry[0]->recipe));
     json_object_set_new(object, "host", json_string(candidates->entry[0]->host));
     json_object_set_new(object, "baseline_runs", json_integer((json_int_t)gate->good_runs));
-    json_object_set_new(object, "baseline_ms", number(trend->level));
+    json_object_set_new(object, "baseline_ms", cli_view_number(trend->level));
     json_object_set_new(object, "baseline_since_ns",
                         json_integer(trend->point[trend->stable_from].begun_ns));
     json_object_set_new(object, "candidate_runs", json_integer((json_int_t)gate->bad_runs));
-    json_object_set_new(object, "change_pct", number(gate->change_pct));
-    json_object_set_new(object, "high_pct", number(gate->high_pct));
-    json_object_set_new(object, "p", number(gate->p));
-    json_object_set_new(object, "detectable_pct", number(gate->detectable_pct));
+    json_object_set_new(object, "change_pct", cli_view_number(gate->change_pct));
+    json_object_set_new(object, "high_pct", cli_view_number(gate->high_pct));
+    json_object_set_new(object, "p", cli_view_number(gate->p));
+    json_object_set_new(object, "detectable_pct", cli_view_number(gate->detectable_pct));
     json_object_set_new(object, "reason", gate->reason ? json_string(gate->reason) : json_null());
     return object;
 }
@@ -158,17 +151,11 @@ static int decide(struct history *history, const struct cli_history_options *opt
     if (!code) {
         struct an_gate gate = an_gate_decide(&(struct an_gate_input){
             good, candidates->step_ms, runs, candidates->count, options->limit_pct, NAN, NAN});
-        json_t *json = options->json ? check_json(&gate, &trend, candidates) : NULL;
-        if (!json)
+        if (options->json)
+            code = cli_view_print("history", &options->view, check_json(&gate, &trend, candidates));
+        else
             print_check(&gate, &trend);
-        else if (cli_view_write("history", &options->view, cli_view_dump, json, stdout) ==
-                 TACHO_EUSAGE)
-            code = tacho_error_exit(TACHO_EUSAGE);
-        json_decref(json);
-        if (!code && gate.state == AN_GATE_FAILED)
-            code = EXIT_THRESHOLD;
-        if (!code && gate.state == AN_GATE_UNDECIDED)
-            code = EXIT_UNDECIDED;
+        code = code ? code : cli_gate_exit(&gate);
     }
     free(good);
     history_trend_clear(&trend);

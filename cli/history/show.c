@@ -295,15 +295,12 @@ int cli_history_compare(struct history *history, const struct cli_history_option
         code = cli_error(TACHO_ENOMEM, NULL, "history: out of memory");
     if (!code) {
         size_t pairs = pair_values(run, pair);
-        json_t *differences = environment_differences(run), *json = NULL;
-        if (!options->json)
+        json_t *differences = environment_differences(run);
+        if (options->json)
+            code = cli_view_print("history", &options->view,
+                                  compared_json(run, differences, pair, pairs));
+        else
             print_compared(run, differences, pair, pairs);
-        else if ((json = compared_json(run, differences, pair, pairs)) != NULL)
-            code = cli_view_write("history", &options->view, cli_view_dump, json, stdout) ==
-                           TACHO_EUSAGE
-                       ? tacho_error_exit(TACHO_EUSAGE)
-                       : 0;
-        json_decref(json);
         json_decref(differences);
     }
     free(pair);

@@ -31,11 +31,6 @@ static double per_cent(double before, double after)
 
 /* ---- JSON ------------------------------------------------------------------------------------- */
 
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *text_or_null(const char *text)
 {
     return text && *text ? json_string(text) : json_null();
@@ -47,7 +42,7 @@ static json_t *point_json(const struct history_point *point)
     json_object_set_new(object, "id", json_integer(point->id));
     json_object_set_new(object, "begun_ns", json_integer(point->begun_ns));
     json_object_set_new(object, "commit", text_or_null(point->commit));
-    json_object_set_new(object, "value", number(point->value));
+    json_object_set_new(object, "value", cli_view_number(point->value));
     return object;
 }
 
@@ -58,10 +53,11 @@ static json_t *change_json(const struct history_trend *trend, const struct histo
     json_object_set_new(object, "earliest", point_json(&trend->point[change->low]));
     json_object_set_new(object, "latest", point_json(&trend->point[change->high]));
     json_object_set_new(object, "last_before", point_json(&trend->point[change->low - 1]));
-    json_object_set_new(object, "before", number(change->before));
-    json_object_set_new(object, "after", number(change->after));
-    json_object_set_new(object, "change_pct", number(per_cent(change->before, change->after)));
-    json_object_set_new(object, "p", number(change->p));
+    json_object_set_new(object, "before", cli_view_number(change->before));
+    json_object_set_new(object, "after", cli_view_number(change->after));
+    json_object_set_new(object, "change_pct",
+                        cli_view_number(per_cent(change->before, change->after)));
+    json_object_set_new(object, "p", cli_view_number(change->p));
     for (size_t i = 0; i < change->moved_count; i++) {
         const struct history_moved *row = &change->moved[i];
         json_array_append_new(moved, json_pack("{s:s, s:s, s:s, s:f, s:f}", "kind", row->kind,
@@ -90,10 +86,12 @@ static json_t *trend_json(const struct shown *shown)
     json_object_set_new(level, "since", point_json(&trend->point[trend->stable_from]));
     json_object_set_new(level, "runs",
                         json_integer((json_int_t)(trend->count - trend->stable_from)));
-    json_object_set_new(level, "median", number(trend->level));
-    json_object_set_new(level, "sd_pct", number(trend->sd_pct));
-    json_object_set_new(level, "detectable_by_1_run_pct", number(trend->detectable_pct[0]));
-    json_object_set_new(level, "detectable_by_5_runs_pct", number(trend->detectable_pct[1]));
+    json_object_set_new(level, "median", cli_view_number(trend->level));
+    json_object_set_new(level, "sd_pct", cli_view_number(trend->sd_pct));
+    json_object_set_new(level, "detectable_by_1_run_pct",
+                        cli_view_number(trend->detectable_pct[0]));
+    json_object_set_new(level, "detectable_by_5_runs_pct",
+                        cli_view_number(trend->detectable_pct[1]));
     json_object_set_new(object, "level", level);
     for (size_t i = 0; i < trend->count; i++)
         json_array_append_new(points, point_json(&trend->point[i]));
@@ -262,10 +260,7 @@ int cli_history_trend(struct history *history, const struct cli_history_options 
         code = cli_error(TACHO_ENOTFOUND, "'tacho history show' lists what a run has",
                          "no run of recipe %.8s has %s", filter.recipe, asked.metric);
     else if (options->json) {
-        json_t *json = trend_json(&shown);
-        int rc = cli_view_write("history", &options->view, cli_view_dump, json, stdout);
-        code = rc == TACHO_EUSAGE ? tacho_error_exit(rc) : 0;
-        json_decref(json);
+        code = cli_view_print("history", &options->view, trend_json(&shown));
     } else {
         print_trend(&shown);
     }

@@ -70,41 +70,23 @@ static void explain(int code, struct cli_trial *trial)
 /* Records the command of a configuration and reads what it gave. */
 static int run_trial(struct cli_tune *tune, struct cli_trial *trial)
 {
-    char file[PATH_MAX + 64], log[PATH_MAX + 16], self[PATH_MAX];
+    char file[PATH_MAX + 64], log[PATH_MAX + 16];
     /* a name of its own: what a killed search started may still be writing */
     snprintf(file, sizeof file, "%s/trial-%ld-%zu.tacho", tune->folder, (long)getpid(),
              tune->journal.count);
     snprintf(log, sizeof log, "%s/log", tune->folder);
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[length > 0 ? length : 0] = 0;
     char **words = cli_template_words(&tune->command, trial->configuration);
-    char **all = calloc((size_t)tune->command.words + 7, sizeof *all);
-    if (!words || !all) {
-        cli_template_free(words);
-        free(all);
+    if (!words)
         return cli_error(TACHO_ENOMEM, NULL, "tune: out of memory");
-    }
-    char *const head[] = {self,         (char *)"run", (char *)"--no-peak",
-                          (char *)"-o", file,          (char *)"--"};
-    memcpy(all, head, sizeof head);
-    memcpy(all + 6, words, (size_t)tune->command.words * sizeof *all);
-    unlink(file);
-    int code = cli_rerun_start(all, NULL, log, &tune->stopped);
-    struct col_found found = {0};
     struct an_result *result = NULL;
-    snprintf(found.path, sizeof found.path, "%.*s", (int)sizeof found.path - 1, file);
-    snprintf(found.run, sizeof found.run, "%.*s", (int)sizeof found.run - 1, file);
-    trial->value = NAN;
+    int code = cli_rerun_measure(words, NULL, file, log, &tune->stopped, &result);
+    trial->value = result ? objective_of(tune, result) : NAN;
     if (code)
         explain(code, trial);
-    else if (!tune->stopped && !cli_run_analyze(&found, &(struct an_options){0}, &result))
-        trial->value = objective_of(tune, result);
-    if (!code && isnan(trial->value))
+    else if (isnan(trial->value))
         snprintf(trial->reason, sizeof trial->reason, "no %s in the recording",
                  tune->objective ? tune->objective : "steps");
     an_result_free(result);
-    unlink(file);
-    free(all);
     cli_template_free(words);
     if (code != NOT_RECORDED || tune->stopped)
         return 0;

@@ -4,6 +4,7 @@
  */
 #include "cli/view/view.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -272,6 +273,20 @@ int cli_view_write(const char *command, const struct cli_view *view,
     json_decref(json);
     free(text);
     return rc;
+}
+
+int cli_view_print(const char *command, const struct cli_view *view, json_t *json)
+{
+    int rc = json ? cli_view_write(command, view, cli_view_dump, json, stdout) : TACHO_ENOMEM;
+    json_decref(json);
+    if (rc == TACHO_ENOMEM)
+        return cli_error(rc, NULL, "%s: out of memory", command);
+    return rc == TACHO_EIO ? 0 : tacho_error_exit(rc);
+}
+
+json_t *cli_view_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */

@@ -42,6 +42,11 @@ int cli_view_write(const char *command, const struct cli_view *view,
 
 /* Writes a json_t as commands print it: for cli_view_write. */
 int cli_view_dump(const void *json, FILE *out);
+/* Prints the part of a document that the view asks for on stdout, and frees it (NULL: no memory).
+ * 0 or an exit code, after a message; that stdout failed is said by main. */
+int cli_view_print(const char *command, const struct cli_view *view, json_t *json);
+/* A number, or null where it is not finite: what was not measured is no number in JSON. */
+json_t *cli_view_number(double value);
 
 /* Cuts texts and lists, the largest first, until the document has at most `bytes` bytes in a JSON
  * text within a JSON text (as tools send it). Returns how many elements of lists and objects were

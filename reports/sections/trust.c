@@ -183,10 +183,8 @@ static void trust_capture(struct page *page, const struct an_quality *quality)
 /* The value of a key that the recorder wrote; "": it did not. */
 static const char *run_key(const struct an_result *result, const char *key)
 {
-    for (size_t i = 0; i < result->run.key_count; i++)
-        if (!strcmp(result->run.keys[i].key, key))
-            return result->run.keys[i].value;
-    return "";
+    const char *value = an_run_key(&result->run, key);
+    return value ? value : "";
 }
 
 /* When, where and what was recorded, for readers to whom the report was forwarded. */

@@ -216,11 +216,8 @@ static void newest_item(struct tui_line *line, const struct tui_model *model, co
 
 static double online_cores(const struct tui_model *model)
 {
-    double cores = 0;
-    for (size_t i = 0; model->result && i < model->result->run.key_count; i++)
-        if (!strcmp(model->result->run.keys[i].key, "cpu.online"))
-            cores = strtod(model->result->run.keys[i].value, NULL);
-    return cores;
+    const char *cores = model->result ? an_run_key(&model->result->run, "cpu.online") : NULL;
+    return cores ? strtod(cores, NULL) : 0;
 }
 
 /* Names the cores that other programs keep busy: they slow a run down without leaving a trace in
