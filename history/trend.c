@@ -110,9 +110,15 @@ struct scan {
     size_t names;
 };
 
+/* Where an entry is among the points. */
+struct placed {
+    int64_t id;
+    size_t at;
+};
+
 static int by_id(const void *left, const void *right)
 {
-    const struct history_point *first = left, *second = right;
+    const struct placed *first = left, *second = right;
     return (first->id > second->id) - (first->id < second->id);
 }
 
@@ -145,8 +151,7 @@ static void fill_absent(struct scan *scan)
     scan->side[1].count = (double)(scan->end - scan->change->at);
 }
 
-static int scan_values(struct history *history, struct scan *scan,
-                       const struct history_point *sorted, const size_t *place,
+static int scan_values(struct history *history, struct scan *scan, const struct placed *sorted,
                        struct tacho_error *err)
 {
     sqlite3_stmt *statement =
@@ -165,9 +170,9 @@ static int scan_values(struct history *history, struct scan *scan,
     int64_t name = 0;
     int status;
     while ((status = sqlite3_step(statement)) == SQLITE_ROW) {
-        struct history_point key = {.id = sqlite3_column_int64(statement, 4)};
-        const struct history_point *found = bsearch(&key, sorted, count, sizeof key, by_id);
-        size_t at = found ? place[found - sorted] : SIZE_MAX;
+        struct placed key = {.id = sqlite3_column_int64(statement, 4)};
+        const struct placed *found = bsearch(&key, sorted, count, sizeof key, by_id);
+        size_t at = found ? found->at : SIZE_MAX;
         if (at < scan->begin || at >= scan->end)
             continue;
         if (sqlite3_column_int64(statement, 0) != name) {
@@ -205,28 +210,22 @@ static void correct(struct history_change *change, size_t names)
 
 static int find_moved(struct history *history, struct history_trend *trend, struct tacho_error *err)
 {
-    struct history_point *sorted = malloc(trend->count * sizeof *sorted);
-    size_t *place = malloc(trend->count * sizeof *place);
-    int rc = sorted && place ? 0 : TACHO_ENOMEM;
-    if (!rc) {
-        memcpy(sorted, trend->point, trend->count * sizeof *sorted);
-        for (size_t i = 0; i < trend->count; i++)
-            sorted[i].value = (double)i; /* its place, while it is sorted by id */
+    struct placed *sorted = malloc(trend->count * sizeof *sorted);
+    int rc = sorted ? 0 : TACHO_ENOMEM;
+    for (size_t i = 0; !rc && i < trend->count; i++)
+        sorted[i] = (struct placed){trend->point[i].id, i};
+    if (!rc)
         qsort(sorted, trend->count, sizeof *sorted, by_id);
-        for (size_t i = 0; i < trend->count; i++)
-            place[i] = (size_t)sorted[i].value;
-    }
     for (size_t i = 0; !rc && i < trend->change_count; i++) {
         struct history_change *change = &trend->change[i];
         change->moved = calloc(MOVED_MOST + 1, sizeof *change->moved);
         struct scan scan = {.trend = trend, .change = change};
         scan.begin = i ? trend->change[i - 1].at : 0;
         scan.end = i + 1 < trend->change_count ? trend->change[i + 1].at : trend->count;
-        rc = change->moved ? scan_values(history, &scan, sorted, place, err) : TACHO_ENOMEM;
+        rc = change->moved ? scan_values(history, &scan, sorted, err) : TACHO_ENOMEM;
         if (!rc)
             correct(change, scan.names);
     }
-    free(place);
     free(sorted);
     return rc;
 }

@@ -367,14 +367,14 @@ int cli_gate_exit(const struct an_gate *gate)
     return gate->state == AN_GATE_UNDECIDED ? CLI_EXIT_UNDECIDED : 0;
 }
 
-int cli_run_conclude_file(const char *path, const char *run, struct an_result **result)
+int cli_run_conclude_file(const char *path, const char *run, bool samples,
+                          struct an_result **result)
 {
     struct col_found found = {0};
     struct tacho_error err = {0};
     snprintf(found.path, sizeof found.path, "%s", path);
     snprintf(found.run, sizeof found.run, "%s", run);
-    int code =
-        cli_run_analyze(&found, &(struct an_options){.samples = cli_history_is_kept()}, result);
+    int code = cli_run_analyze(&found, &(struct an_options){.samples = samples}, result);
     if (!code && cli_run_save(path, *result, &err))
         cli_fail(&err); /* the file is complete without them */
     return code;
@@ -426,8 +426,9 @@ int cli_run_conclude(const struct col_result *recording, bool report, const char
         free(word);
         return recording->exit_code;
     }
-    code = cli_run_conclude_file(recording->path, path, &result);
-    if (result && cli_history_is_kept())
+    bool enters = cli_history_is_kept(); /* with the parts of each step */
+    code = cli_run_conclude_file(recording->path, path, enters, &result);
+    if (result && enters)
         cli_history_enter(result, commit);
     if (report && result)
         code = print_report(result);

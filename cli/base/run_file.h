@@ -52,8 +52,9 @@ void cli_json_print(json_t *json);
  * file `output`; NULL or "-": to stdout. */
 struct rep_options cli_report_options(int64_t width, const char *when, const char *output);
 /* Analyzes the complete file `path`, which messages call `run`, and saves the result in it; a
- * failure to save is only said. 0 or an exit code, after a message. */
-int cli_run_conclude_file(const char *path, const char *run, struct an_result **result);
+ * failure to save is only said. `samples`: as in an_options. 0 or an exit code, after a message. */
+int cli_run_conclude_file(const char *path, const char *run, bool samples,
+                          struct an_result **result);
 
 /* After a recording: analyzes, saves, enters it into the history (with the commit, which may be
  * NULL) if the user keeps one, and says on stderr where the file is, what is in it and what to type

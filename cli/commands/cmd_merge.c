@@ -59,7 +59,7 @@ static void say_result(const char *output, const struct store_merge_result *merg
 static void analyze(const char *output)
 {
     struct an_result *result = NULL;
-    if (!cli_run_conclude_file(output, output, &result))
+    if (!cli_run_conclude_file(output, output, false, &result))
         cli_say("%s", result->verdict);
     an_result_free(result);
 }
