@@ -34,6 +34,7 @@ typedef void rep_section(struct page *page, const struct an_result *result);
 void rep_section_summary(struct page *page, const struct an_result *result, int level);
 
 rep_section rep_section_header, rep_section_findings, rep_section_cards, rep_section_trust;
+rep_section rep_section_header_brief; /* on a terminal the path of the run's file in one line */
 void rep_section_card(struct page *page, const struct an_result *result, size_t number);
 rep_section rep_section_budget, rep_section_noncompute, rep_section_critical_path;
 rep_section rep_section_advice, rep_section_steps, rep_section_timeline, rep_section_flame;

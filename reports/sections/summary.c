@@ -444,21 +444,40 @@ static int verdict_lines(const struct page *page, const struct an_result *result
     return screen && (detail->verdict == WHOLE || room < detail->verdict) ? room : detail->verdict;
 }
 
-/* Writes the verdict in at most `lines` lines, of several sentences those that fit. Returns the
- * rest of the text. */
+/* Cuts a sentence to `columns` columns. One that ends with how sure it is, in brackets, is cut
+ * before them. */
+static void cut_sentence(char *out, size_t size, const char *sentence, int columns, bool utf8)
+{
+    char head[PAGE_TEXT];
+    const char *sure = NULL;
+    for (const char *open = strstr(sentence, " ("); open; open = strstr(open + 1, " ("))
+        if (strstr(open, " confidence"))
+            sure = open;
+    if (!sure || rep_width(sure) >= columns) {
+        rep_clean(out, size, sentence, columns, utf8);
+        return;
+    }
+    snprintf(head, sizeof head, "%.*s", (int)(sure - sentence), sentence);
+    rep_clean(out, size, head, columns - rep_width(sure), utf8);
+    size_t used = strlen(out);
+    rep_clean(out + used, size - used, sure, columns, utf8);
+}
+
+/* Writes the verdict in at most `lines` lines (0: whole), of several sentences those that fit.
+ * Returns the rest of the text. */
 static const char *verdict(struct page *page, const char *text, int lines)
 {
     char part[PAGE_TEXT], shown[PAGE_TEXT];
     int columns = lines * (page->width - WRAP_LOSS);
     const char *end = NULL;
-    for (const char *stop = strstr(text, ". "); stop; stop = strstr(stop + 1, ". ")) {
+    for (const char *stop = strstr(text, ". "); columns && stop; stop = strstr(stop + 1, ". ")) {
         snprintf(part, sizeof part, "%.*s", (int)(stop - text), text);
-        if (rep_width(part) < columns)
+        if (!end || rep_width(part) < columns)
             end = stop;
     }
-    bool some = columns && end && rep_width(text) > columns;
+    bool some = end && rep_width(text) > columns;
     snprintf(part, sizeof part, "%.*s", some ? (int)(end - text) + 1 : PAGE_TEXT - 1, text);
-    rep_clean(shown, sizeof shown, part, columns ? columns : PAGE_TEXT, page->utf8);
+    cut_sentence(shown, sizeof shown, part, columns ? columns : PAGE_TEXT, page->utf8);
     page_title(page, shown);
     return some ? end + 2 : "";
 }
@@ -478,7 +497,7 @@ void rep_section_summary(struct page *page, const struct an_result *result, int 
 {
     const struct detail *detail = &details[level];
     page->missing = result->trust.missing;
-    rep_section_header(page, result);
+    rep_section_header_brief(page, result);
     page_blank(page);
     const char *rest = verdict(page, result->verdict, verdict_lines(page, result, detail));
     page_blank(page);

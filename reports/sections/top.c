@@ -7,8 +7,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "reports/page/lines.h"
 #include "reports/sections/sections.h"
 #include "reports/sections/tables.h"
+#include "reports/words/escape.h"
 #include "reports/words/phrase.h"
 
 /* ---- head ------------------------------------------------------------------------------------ */
@@ -66,8 +68,16 @@ static void header_steps(struct page *page, const struct an_result *result)
         page_item(page, "%s", TIME_TEXT(result->run.duration_s.value * 1e9));
 }
 
-/* One paragraph: program, size of the run, devices, precision, steps. */
-void rep_section_header(struct page *page, const struct an_result *result)
+/* The run's file; with `columns`, only the end of a path that is longer. */
+static void header_file(struct page *page, const char *file, int columns)
+{
+    char shown[PAGE_TEXT];
+    rep_clean_end(shown, sizeof shown, file, columns ? columns : PAGE_TEXT, page->utf8);
+    page_item(page, "%.1000s", shown);
+}
+
+/* One paragraph: program, size of the run, devices, precision, steps, file. */
+static void write_header(struct page *page, const struct an_result *result, int file_columns)
 {
     page_label(page, NULL);
     if (*result->run.program)
@@ -83,8 +93,18 @@ void rep_section_header(struct page *page, const struct an_result *result)
     if (result->run.live)
         page_item(page, "still running");
     if (*result->run.file)
-        page_item(page, "%.1000s", result->run.file);
+        header_file(page, result->run.file, file_columns);
     page_end(page);
+}
+
+void rep_section_header(struct page *page, const struct an_result *result)
+{
+    write_header(page, result, 0);
+}
+
+void rep_section_header_brief(struct page *page, const struct an_result *result)
+{
+    write_header(page, result, page->ops == &page_lines ? page->width : 0);
 }
 
 /* ---- findings -------------------------------------------------------------------------------- */

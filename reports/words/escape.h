@@ -32,4 +32,8 @@ size_t rep_show(char cell[16], const char *text, size_t length, bool utf8, int *
  * '?'. At most `columns` columns; what is longer ends in an ellipsis. Returns the columns used. */
 int rep_clean(char *out, size_t size, const char *text, int columns, bool utf8);
 
+/* The same, but what is longer loses its beginning: the end of a path says more than its folders.
+ */
+int rep_clean_end(char *out, size_t size, const char *text, int columns, bool utf8);
+
 #endif

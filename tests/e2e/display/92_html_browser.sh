@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# parallel: yes
+# parallel: first
 # The HTML report in a browser without a window, at the width of a telephone, of a laptop and in print, light and dark: no error, nothing
 # that the page's policy refused, no request, nothing wider than the screen; headings, tables and pictures named; every text readable.
 set -u
@@ -66,7 +66,7 @@ python3 "$script" $browser "" "${pages[@]}" || fail "see above"
 spoil() { # WHAT PATTERN SED-COMMAND [PAGE]
     sed "$3" "${4:-engine.html}" > spoilt.html
     cmp -s "${4:-engine.html}" spoilt.html && fail "$1: the page was not spoilt"
-    python3 "$script" $browser "" spoilt.html > out 2>&1 && fail "$1: accepted"
+    python3 "$script" --first $browser "" spoilt.html > out 2>&1 && fail "$1: accepted"
     grep -q "$2" out || fail "$1: $(cat out)"
 }
 spoil "a style that makes text pale, and that the policy refuses" "Content Security Policy\|log:" 's|--soft: #4a4f58|--soft: #aaaaaa|'

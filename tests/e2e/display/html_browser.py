@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens HTML reports in a browser without a window and checks what a reader would meet.
 
-usage: html_browser.py BROWSER PICTURES FILE...     PICTURES: a folder for screenshots, "" for none
+usage: html_browser.py [--first] BROWSER PICTURES FILE...     PICTURES: a folder for screenshots, "" for none
+--first: the first view with a problem is the last one
 
-Every file is opened at the width of a telephone, of a tablet, of a laptop, of a large screen and in print, light and dark; at the
+Every file is opened at the width of a telephone, of a tablet, of a laptop, of a large screen and in print, light or dark; at the
 laptop's its timeline, flame graph and tables are used, axe-core looks at it where it is at hand (a Python package brings it, or TACHO_AXE
 names the script), and it is printed to PDF. The browser is driven over pipes by the DevTools protocol. Exit status 1 when something is
 wrong; each problem is one line.
@@ -11,6 +12,7 @@ wrong; each problem is one line.
 import base64
 import glob
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -23,9 +25,10 @@ import time
 WAIT = 180  # seconds for one answer: axe-core thinks long about a large page on a busy machine
 PAGES_MOST, PDF_MOST = 8, 2000000  # of the printed report
 
-# name, width, height, media, telephone
-VIEWS = [("phone", 390, 844, "", True), ("tablet", 768, 1024, "", True), ("laptop", 1280, 800, "", False), ("wide", 2560, 1440, "", False),
-         ("print", 794, 1123, "print", False)]
+# name, width, height, media, telephone, schemes: what fits depends on the width, what is readable on the scheme; one width has both
+VIEWS = [("phone", 390, 844, "", True, ("light",)), ("tablet", 768, 1024, "", True, ("dark",)),
+         ("laptop", 1280, 800, "", False, ("light", "dark")), ("wide", 2560, 1440, "", False, ("dark",)),
+         ("print", 794, 1123, "print", False, ("light", "dark"))]
 
 WORDS = {"engine.html": "matmul.forward", "resnet50.html": "aten::conv2d"}  # what a reader looks for in a timeline
 AT_STEP_WORDS = {"hostile.html": "addmm"}  # what must be readable where a step fills the screen: a trace whose times are given
@@ -280,6 +283,8 @@ class Browser:
         return result["result"]["value"]
 
     def end(self):
+        self.session = None
+        self.ask("Browser.close")
         os.close(self.out)
         try:
             self.process.wait(10)
@@ -394,7 +399,7 @@ def printed(b):
 
 
 def look(b, path, view, scheme, pictures):
-    name, width, height, media, phone = view
+    name, width, height, media, phone = view[:5]
     url = "file://" + os.path.abspath(path)
     b.events.clear()
     b.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
@@ -430,7 +435,8 @@ def look(b, path, view, scheme, pictures):
 
 
 def main():
-    program, pictures, files = sys.argv[1], sys.argv[2], sys.argv[3:]
+    first = sys.argv[1] == "--first"
+    program, pictures, *files = sys.argv[1 + first:]
     bad = 0
     if axe_script() is None:
         print("note: no axe-core: pip install axe-core-python")
@@ -438,9 +444,9 @@ def main():
         b = Browser(program, folder)
         for domain in ("Page", "Runtime", "Log", "Network"):
             b.ask(domain + ".enable")
-        for path in files:
-            for view in VIEWS:
-                for scheme in ("light", "dark"):
+        for path, view in itertools.product(files, VIEWS):
+            for scheme in view[5]:
+                if not (first and bad):
                     bad += look(b, path, view, scheme, pictures)
         b.end()
     return 1 if bad else 0
