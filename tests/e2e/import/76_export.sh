@@ -13,7 +13,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 work_folder export
 
 cat > "$work/check.py" << 'EOF'
-import csv, json, re, sqlite3, sys
+import csv, gc, json, sqlite3, sys
+gc.disable()  # a trace is a hundred thousand objects that live to the end: looking for others takes most of the time
 run, perfetto, folded, table = sys.argv[1:5]
 db = sqlite3.connect(run)
 rows = db.execute("""SELECT s.start, s.dur, (SELECT text FROM string WHERE id=s.name), (SELECT text FROM string WHERE id=s.category),
@@ -101,6 +102,7 @@ for trace in hta_trace_diff_test_rank1 hta_ns_resolution_rank0 tracelens_mi300_r
     python3 "$work/check.py" a.tacho a.json a.folded a.csv > "$work/out" 2>&1 || fail "$trace: $(cat "$work/out")"
     expect 0 "$TACHO" import a.json -o b.tacho
     python3 "$here/round_trip.py" a.tacho b.tacho > "$work/out" 2>&1 || fail "$trace, round trip: $(cat "$work/out")"
+    [ $trace != hta_trace_diff_test_rank1 ] || cp a.tacho w.tacho
     case $trace in hta_ns* | hta_crit*) ;; *) rm -f a.* b.*; continue ;; esac # two are enough of what follows
     expect 0 "$TACHO" export a.tacho --format perfetto-proto -o a.pftrace
     [ $((2 * $(stat -c %s a.pftrace))) -lt "$(stat -c %s a.json)" ] || fail "$trace: protocol buffers are not half the JSON"
@@ -121,9 +123,7 @@ expect 0 "$TACHO" export n.tacho -f csv -o n.csv
 python3 "$work/check.py" n.tacho n.json n.folded n.csv > "$work/out" 2>&1 || fail "nsight: $(cat "$work/out")"
 
 # windows
-t=$TRACES/hta_trace_diff_test_rank1.json.gz
 count() { python3 -c 'import json,sys; print(sum(e["ph"] in "XBi" for e in json.load(open(sys.argv[1]))["traceEvents"]))' "$1"; }
-expect 0 "$TACHO" import "$t" -o w.tacho
 expect 0 "$TACHO" export w.tacho --from 100ms --to 0.2s -o w.json
 first=$(sqlite3 w.tacho 'SELECT min(start) FROM slice')
 inside=$(sqlite3 w.tacho "SELECT count(*) FROM slice WHERE start < $first + 200000000 AND start + dur > $first + 100000000 OR dur = 0 AND start = $first + 100000000")
