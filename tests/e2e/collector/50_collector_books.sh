@@ -75,11 +75,11 @@ kept=$(one capped.tacho "SELECT (SELECT count(*) FROM slice WHERE dur IS NOT NUL
 [ "$counted" -le "$kept" ] || wrong "max-size: $counted ranges counted, $kept kept, cut or lost"
 
 # while another process reads an old state of the live file, nothing can be folded into it, and the WAL stays within its share too
-"$TACHO" run -o held --max-size 16M --overhead 0 --no-peak -- "$bin/target_events" --forever --steps 100000 --events 4000000 > out 2> err &
+"$TACHO" run -o held --max-size 32M --overhead 0 --no-peak -- "$bin/target_events" --forever --steps 100000 --events 4000000 > out 2> err &
 collector=$!
 wait_for test -s held.tacho.live/run.db
-wait_for eval '[ "$(stat -c %s held.tacho.live/run.db)" -gt 12000000 ]'
-(echo 'BEGIN; SELECT count(*) FROM step;'; sleep 2) | sqlite3 held.tacho.live/run.db > /dev/null &
+wait_for eval '[ "$(stat -c %s held.tacho.live/run.db)" -gt 24000000 ]'
+(echo 'BEGIN; SELECT count(*) FROM step;'; sleep 4) | sqlite3 held.tacho.live/run.db > /dev/null &
 reader=$! largest=0
 while kill -0 $reader 2> /dev/null; do
     bytes=$(($(stat -Lc %s held.tacho.live/run.db) + $(stat -Lc %s held.tacho.live/run.db-wal)))
@@ -88,8 +88,8 @@ while kill -0 $reader 2> /dev/null; do
 done
 pkill -TERM -P $collector -f target_events
 wait $collector
-[ $largest -le $(((16 << 20) * 105 / 100)) ] || wrong "held: the live file and its WAL had $largest bytes"
-[ "$(stat -c %s held.tacho)" -le $((16 << 20)) ] || wrong "held: the file has $(stat -c %s held.tacho) bytes"
+[ $largest -le $(((32 << 20) * 105 / 100)) ] || wrong "held: the live file and its WAL had $largest bytes"
+[ "$(stat -c %s held.tacho)" -le $((32 << 20)) ] || wrong "held: the file has $(stat -c %s held.tacho) bytes"
 
 # a pool at its cap: what is not in the file is in the loss table
 expect 0 "$TACHO" run -o full --no-peak --pool 1 -- "$bin/target_events" --threads 4 --events 200000 --log full.log

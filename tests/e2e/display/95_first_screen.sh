@@ -8,7 +8,7 @@ fail() { echo "FAIL: $*"; exit 1; }
 cd "$TMPDIR" || exit 1
 export XDG_CACHE_HOME=$TMPDIR/cache # a calibration that another test makes would change the report between two looks
 command -v python3 > /dev/null || { echo "needs python3 for a terminal"; exit 77; }
-"$TACHO" run --no-peak -o run.tacho -- "$TRAIN" gpt2-tiny --layers 2 --channels 64 --heads 2 --batch 2 --seq 64 --steps 60 --workers 0 \
+"$TACHO" run --no-peak -o run.tacho -- "$TRAIN" gpt2-tiny --layers 1 --channels 32 --heads 2 --batch 2 --seq 32 --steps 40 --workers 0 \
     --slow decode=0.020 --log-every 0 > log 2>&1 || fail "the run failed: $(cat log)"
 
 # shows ROWS COLUMNS ARGUMENT...: what tacho prints on a terminal of that size

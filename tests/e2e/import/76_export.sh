@@ -26,25 +26,32 @@ def check(ok, what):
 # --- perfetto
 doc = json.load(open(perfetto, encoding="utf-8"), parse_float=str)  # strict: control characters would fail
 base, events = doc["baseTimeNanoseconds"], doc["traceEvents"]
-ns = lambda us: int(us.replace(".", "")) if us[-4] == "." else int("not three decimals")
+def ns(us):
+    whole, _, decimals = us.partition(".")
+    assert len(decimals) == 3, us + " has not three decimals"
+    return int(whole + decimals)
 check(base == min(r[0] for r in rows), "base is the first event")
 slices = [e for e in events if e["ph"] in "XBi"]
 check(len(slices) == len(rows), f"{len(slices)} slices instead of {len(rows)}")
-got = sorted((base + ns(e["ts"]), ns(e["dur"]) if e["ph"] == "X" else 0 if e["ph"] == "i" else -1, e["name"]) for e in slices)
+for e in slices:
+    e["start"] = ns(e["ts"])
+    e["length"] = ns(e["dur"]) if e["ph"] == "X" else 0 if e["ph"] == "i" else -1
+got = sorted((base + e["start"], e["length"], e["name"]) for e in slices)
 want = sorted((r[0], -1 if r[1] is None else r[1], r[2]) for r in rows)
 check(got == want, "times and names")
 lanes = {}
 for e in slices:
-    lanes.setdefault((e["pid"], e["tid"]), []).append((ns(e["ts"]), ns(e["ts"]) + ns(e.get("dur", "0.000")) if e["ph"] != "B" else 1 << 62))
+    end = e["start"] + e["length"] if e["ph"] != "B" else 1 << 62
+    lanes.setdefault((e["pid"], e["tid"]), []).append((e["start"], -end))
 for lane, items in lanes.items():
     open_ = []
-    for s, e in sorted(items, key=lambda x: (x[0], -x[1])):
+    for s, e in sorted(items):
         while open_ and open_[-1] <= s:
             open_.pop()
-        if open_ and e > open_[-1]:
+        if open_ and -e > open_[-1]:
             check(False, f"overlap on {lane}")
             break
-        open_.append(e)
+        open_.append(-e)
 named = {(e["pid"], e["tid"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
 check(set(lanes) <= named, "every lane has a name")
 check({p for p, _ in lanes} <= {e["pid"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}, "every process has a name")
@@ -71,11 +78,11 @@ for line in open(folded, encoding="utf-8", newline="\n"):
 tracks = {}
 for r in rows:
     if r[1]:
-        tracks.setdefault(r[9], []).append((r[0], r[0] + r[1]))
+        tracks.setdefault(r[9], []).append((r[0], -r[0] - r[1]))
 covered, nested = 0, True
 for items in tracks.values():
     end, stack = None, []
-    for s, e in sorted(items, key=lambda x: (x[0], -x[1])):
+    for s, e in ((s, -e) for s, e in sorted(items)):
         while stack and stack[-1] <= s:
             stack.pop()
         nested = nested and not (stack and e > stack[-1])
@@ -151,7 +158,7 @@ counters=$(sqlite3 w.tacho 'SELECT count(*) FROM counter WHERE value IS NOT NULL
 [ "$(grep -c '"ph":"C"' w.perfetto)" = "$counters" ] || fail "counters"
 sqlite3 w.tacho "UPDATE detail SET payload = '{\"a\": nonsense' WHERE payload IS NOT NULL"
 expect 0 "$TACHO" export w.tacho -o p.json
-python3 -m json.tool p.json > /dev/null || fail "a broken payload broke the file"
+python3 -c 'import json; json.load(open("p.json", encoding="utf-8"))' || fail "a broken payload broke the file"
 
 
 # values that no recorder writes: the file stays valid
@@ -162,8 +169,11 @@ for value in 9223372036854775807 -9223372036854775807 0 4611686018427387904; do
         UPDATE slice SET track = $value WHERE id % 50 = 6; UPDATE track SET tid = $value WHERE id % 2; UPDATE counter SET time = $value WHERE id % 3 = 0;
         UPDATE process SET pid = $value, rank = $value"
     for format in perfetto perfetto-proto folded pprof csv; do expect 0 "$TACHO" export odd.tacho --format $format -o odd.$format; done
-    python3 -m json.tool odd.perfetto > /dev/null || fail "times of $value broke the file"
+    mv odd.perfetto "odd.$value.json"
 done
+python3 -c 'import json, sys
+for name in sys.argv[1:]: json.load(open(name, encoding="utf-8"))' odd.*.json > "$work/out" 2>&1 || fail "odd times broke a file: $(cat "$work/out")"
+[ "$(find . -name 'odd.*.json' | wc -l)" = 4 ] || fail "an odd file is missing"
 rm -f odd.*
 
 # nothing half-written

@@ -64,10 +64,9 @@ sane() { # CODE: it ended with that code and left the terminal as it was
     rm -f "$work/after"
 }
 
-# ---- a run that lives; it sleeps most of the time, so that it leaves the machine to others
+# ---- a run that lives
 record() {
-    "$TACHO" run -o live.tacho -- "$TRAIN" gpt2-tiny --data "$SRC/LICENSE" --steps 1000000 --layers 2 --batch 1 --seq 32 --workers 0 \
-        --slow decode=0.03 > "$work/run" 2>&1 &
+    "$TACHO" run -o live.tacho -- "$TRAIN" gpt2-tiny --data "$SRC/LICENSE" --steps 1000000 --batch 1 --seq 32 > "$work/run" 2>&1 &
     recorder=$!
     for _ in $(seq 600); do [ -f live.tacho.live/run.db ] && break; sleep 0.1; done
 }
