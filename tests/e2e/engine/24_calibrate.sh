@@ -9,14 +9,19 @@ export XDG_CACHE_HOME=$work/cache
 export OMP_NUM_THREADS=1 # what the cores reach together is not looked at here
 mkdir "$XDG_CACHE_HOME"
 # What is kept, shown and replaced does not depend on what was measured: this copy of tacho stands beside a program train that
-# measures once, with operands as large as a small cache needs, and then says again what it said.
+# measures once, with operands as large as a small cache needs (operations: so small that most are measured once, cold), and then says
+# again what it said.
 mkdir "$work/once"
 cp "$TACHO" "$work/once/tacho"
 cat > "$work/once/train" << END
 #!/bin/sh
-case "\$*" in *--libraries* | *--mpi*) exec "$TRAIN" "\$@" ;; esac
+case "\$*" in
+*--libraries* | *--mpi*) exec "$TRAIN" "\$@" ;;
+*--only-ops*) cache=1 ;;
+*) cache=8 ;;
+esac
 said=$work/once/said\$(echo "\$*" | tr -c 'a-z\n' _)
-[ -e "\$said" ] || { "$TRAIN" "\$@" --last-cache 8 > "\$said.part" && mv "\$said.part" "\$said"; } || exit 5
+[ -e "\$said" ] || { "$TRAIN" "\$@" --last-cache \$cache > "\$said.part" && mv "\$said.part" "\$said"; } || exit 5
 exec cat "\$said"
 END
 chmod +x "$work/once/train"
@@ -76,7 +81,7 @@ advise() { # FILE EDITS
     cp "$work/out" advice.json
 }
 if command -v python3 > /dev/null; then
-    small=("$TRAIN" gpt2-tiny --layers 2 --batch 1 --accumulate 4 --seq 16 --steps 20)
+    small=("$TRAIN" gpt2-tiny --layers 2 --batch 1 --accumulate 4 --seq 16 --steps 40)
     cat > check.py << 'END'
 # check.py WHAT: advice.json holds two predictions (gains), two of exactly nothing (zero), or two reasons with a word in them
 import json, sys
@@ -139,7 +144,25 @@ for op in matmul.forward matmul.backward attention.forward layernorm.backward ge
 done
 [ "$(kept | wc -l)" = 1 ] || fail "left behind: $(kept)"
 expect 0 "$once" calibrate --quick --ops --json
-! command -v python3 > /dev/null || as_schema calibration "$work/out"
+if command -v python3 > /dev/null; then
+    as_schema calibration "$work/out"
+    python3 - "$SRC" "$work/out" << 'END' || fail "not every operation of the engine is measured"
+import json, re, sys
+lists = "".join(open(f"{sys.argv[1]}/libtrain/ops/{name}.h").read() for name in ("ops", "update"))
+names = re.findall(r'\b(?:X\(|ROW\(X, )[A-Z_0-9]+, [a-z_0-9]+, "([^"]+)"', lists)
+assert len(names) >= 40, names
+d = json.load(open(sys.argv[2]))
+fast = {row["dtype"] for row in d["ceilings"] if row["resource"] == "gemm" and row["value"] is not None}
+for name in names:  # a new type of arguments needs a maker in calibrate_ops.c
+    rows = [op for op in d["ops"] if op["op"] == name]
+    assert rows, name
+    for op in rows:
+        if op["seconds"] is None:
+            assert op["dtype"] not in fast and "library" in op["reason"], op  # the one good reason
+        else:
+            assert op["seconds"] >= op["best"] > 0 and op["repeats"] >= 3 and op["bytes_read"] + op["bytes_written"] > 0, op
+END
+fi
 expect 0 "$TACHO" calibrate --show
 
 # killed while it measures: what measured for it ends too, and what was kept stays
