@@ -11,12 +11,31 @@
 
 #include "libtrain/calibrate/calibrate.h"
 #include "libtrain/calibrate/calibrate_gemm.h"
+#include "libtrain/ops/gemm.h"
 #include "libtrain/ops/ops.h"
 
-/* A small last cache: the time does not grow with that of the machine. 24_calibrate.sh has
- * to measure the operations anyway: it checks that every one is there. */
+#define ENOUGH_SECONDS 0.02
+
+/* A small last cache: the time does not grow with that of the machine. */
 static const struct lt_calibrate_options quick = {
     .quick = 1, .disk = "/dev/shm", .last_cache = 2 << 20};
+
+/* The Makefile links this program with --wrap=lt_op. Here an operation computes until it has taken
+ * a while, and no more from then on: some take a second each time, and their times are not looked
+ * at. */
+void __real_lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_args *args);
+void __wrap_lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_args *args);
+
+static double taken[LT_OP_COUNT];
+
+void __wrap_lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_args *args)
+{
+    if (taken[op] >= ENOUGH_SECONDS)
+        return;
+    double begin = lt_seconds();
+    __real_lt_op(context, op, args);
+    taken[op] += lt_seconds() - begin;
+}
 
 static const struct lt_ceiling *row_of(const struct lt_calibration *c, enum lt_ceiling_id id)
 {
@@ -176,6 +195,34 @@ static void no_disk_in_memory(void **state)
     lt_calibration_clear(&c);
 }
 
+/* Every operation of the list has arguments here; a new type of arguments needs a maker in
+ * calibrate_ops.c. */
+static void every_operation_is_measured(void **state)
+{
+    struct lt_calibration c = {0};
+    (void)state;
+    assert_int_equal(lt_calibrate_ops(&c, &quick), 0);
+    for (int op = 0; op < LT_OP_COUNT; op++) {
+        int found = 0;
+        assert_true(taken[op] > 0);
+        for (size_t i = 0; i < c.ops; i++)
+            if (!strcmp(c.op[i].op, lt_op_names()[op])) {
+                found++;
+                if (c.op[i].reason) {
+                    assert_false(lt_gemm_fast(
+                        (enum lt_dtype)lt_dtype_find(c.op[i].dtype))); /* the one good reason */
+                    assert_non_null(strstr(c.op[i].reason, "library"));
+                    continue;
+                }
+                assert_true(c.op[i].seconds >= c.op[i].best && c.op[i].best > 0 &&
+                            c.op[i].repeats >= 3);
+                assert_true(c.op[i].bytes_read + c.op[i].bytes_written > 0);
+            }
+        assert_true(found >= 1);
+    }
+    lt_calibration_clear(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +232,7 @@ int main(void)
         cmocka_unit_test(sizes_of_caches),
         cmocka_unit_test(memory_rows),
         cmocka_unit_test(no_disk_in_memory),
+        cmocka_unit_test(every_operation_is_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
