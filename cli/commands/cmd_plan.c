@@ -109,13 +109,19 @@ static int load_constants(const struct values *values, struct plan_constants *co
     return plan_constants_read(constants, values->constants, &err) ? cli_fail(&err) : 0;
 }
 
-static int list_constants(const struct plan_constants *constants)
+static int list_constants(const struct values *values, const struct plan_constants *constants)
 {
-    for (int i = 0; plan_constant_at(constants, i).name; i++) {
+    struct cli_output out;
+    int rc = 0, code = cli_output_open(&out, values->output, NULL);
+    if (code)
+        return code;
+    if (values->json)
+        rc = rep_plan_constants_json(constants, out.file);
+    for (int i = 0; !values->json && plan_constant_at(constants, i).name; i++) {
         struct plan_constant_row row = plan_constant_at(constants, i);
-        printf("%-16s %-9.4g %s\n", row.name, row.value, row.text);
+        fprintf(out.file, "%-16s %-9.4g %s\n", row.name, row.value, row.text);
     }
-    return 0;
+    return cli_output_end(&out, rc, values->constants, "table of constants");
 }
 
 /* Fills the batch and the sequence where they are not given: 1 M tokens a step, a multiple of the
@@ -382,10 +388,10 @@ int cli_plan(int argc, char **argv)
     code = load_constants(&values, &constants);
     if (code)
         return code;
-    if (values.constants && !strcmp(values.constants, "list"))
-        return list_constants(&constants);
     if (values.json + values.markdown + values.html > 1)
         return cli_usage("plan", NULL, "--json, --markdown and --html exclude each other");
+    if (values.constants && !strcmp(values.constants, "list"))
+        return list_constants(&values, &constants);
     if (values.check)
         return check(&values, &constants);
     if (first >= argc)
