@@ -50,7 +50,7 @@ RECORDED = {
     "docs/howto/annotate-c.md": ("c", "report marks.tacho --width 100"),
     "docs/tutorial.md": ("demo", "report demo.tacho --width 80"),
 }
-SCREEN = re.compile(r"^```\n(.*?)^```$", re.M | re.S)
+FENCE = re.compile(r"^ *```([\w-]*)\n(.*?)^ *```$", re.M | re.S)
 ROW = re.compile(r"^ ([a-z].*?) +[\d.]+ +([\d.]+)  [▏▎▍▌▋▊▉█]", re.M)
 FINDING = re.compile(r" \d  ([A-Z_]+) ", re.M)
 LABEL = re.compile(r"([A-Z][a-z][A-Za-z ]+?)(?::|  )")
@@ -167,13 +167,18 @@ def write_pictures(runs, folder):
         print(f"{folder}/{name}.svg")
 
 
+def screens_of(text):
+    """What a document shows as printed: blocks without a language."""
+    return [block for block in FENCE.finditer(text) if not block[1]]
+
+
 def last_screen(name):
     """The text of a document, and where its last screen is in it."""
     text = open(f"{SOURCE}/{name}").read()
-    found = list(SCREEN.finditer(text))
+    found = screens_of(text)
     if not found:
         raise SystemExit(f"{name}: no screen")
-    return text, found[-1].span(1)
+    return text, found[-1].span(2)
 
 
 def put(name, screen):
@@ -259,9 +264,9 @@ def old_words(name, screen, said):
 def check(runs):
     wrong, said, seen = [], literals(), 0
     for path in [SOURCE + "/README.md"] + sorted(glob.glob(SOURCE + "/docs/**/*.md", recursive=True)):
-        for screen in SCREEN.findall(open(path).read()):
-            if re.search(r" · \d+ ranks? · ", screen):
-                wrong += old_words(os.path.relpath(path, SOURCE), screen, said)
+        for screen in screens_of(open(path).read()):
+            if re.search(r" · \d+ ranks? · ", screen[2]):
+                wrong += old_words(os.path.relpath(path, SOURCE), screen[2], said)
                 seen += 1
     for name, screen in exact_screens(runs):
         text, (begin, end) = last_screen(name)

@@ -61,7 +61,8 @@ def options(command):
 
 def code(text):
     """What a document shows as typed: between single backticks, lines of code blocks (indented or fenced), without what it prints."""
-    fenced = re.findall(r"^ *```(?:sh|bash|yaml)?\n(.*?)^ *```$", text, re.M | re.S)
+    blocks = re.findall(r"^ *```([\w-]*)\n(.*?)^ *```$", text, re.M | re.S)
+    fenced = [block for language, block in blocks if language in ("", "sh", "bash", "yaml")]
     text = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S)
     lines = "\n".join(fenced).splitlines() + re.findall(r"^ {4,}(?![-*|])(.*)$", text, re.M)
     return re.findall(r"`([^`\n]+)`", text) + [line for line in lines if not re.match(r" *tacho: ", line)]
