@@ -82,7 +82,7 @@ def main():
             wrong += 1
             continue
         count = len(json.load(open(cache))["results"])
-        out = subprocess.run([build + "/tests/bench/tuners", cache, "tacho", str(count // 5), str(SEEDS)], capture_output=True, text=True, check=True)
+        out = subprocess.run([build + "/tests/bench/tuners", cache, "tacho", str(count // 5), "1", str(SEEDS)], capture_output=True, text=True, check=True)
         ratios = [float(line.split()[-1]) for line in out.stdout.splitlines()]
         limit = 1 + noise(folder, name)
         right = sum(ratio <= limit for ratio in ratios)

@@ -2,8 +2,9 @@
  *
  * Searches of a space that was measured once and whole: for tests/bench/tuners.py.
  *
- *     tuners CACHE table                        the space: a line of levels and the value
- *     tuners CACHE tacho|random|greedy N SEEDS  a line for each seed: best after 1..N evaluations
+ *     tuners CACHE table                             the space: a line of levels and the value
+ *     tuners CACHE tacho|random|greedy N FIRST LAST  a line for each of these seeds: best after
+ *                                                    1..N evaluations / the optimum
  *
  * `greedy` starts anywhere, takes the first neighbour (one dimension differs) that is faster, and
  * starts again where none is.
@@ -133,7 +134,8 @@ static int search(const struct tuner_replay *replay, char **words)
     if (tuner == 3 || walk.most > MOST || walk.most > replay->space.count)
         return 2;
     walk.seen = calloc(replay->space.count, sizeof *walk.seen);
-    for (uint64_t seed = 1; walk.seen && seed <= (uint64_t)atol(words[2]); seed++) {
+    uint64_t first = (uint64_t)atol(words[2]), last = (uint64_t)atol(words[3]);
+    for (uint64_t seed = first; walk.seen && seed <= last; seed++) {
         memset(walk.seen, 0, replay->space.count * sizeof *walk.seen);
         walk.count = 0;
         walk.random = seed;
@@ -141,6 +143,7 @@ static int search(const struct tuner_replay *replay, char **words)
         for (size_t i = 0; i < walk.count; i++)
             printf("%s%.6g", i ? " " : "", walk.best[i] / replay->best);
         putchar('\n');
+        fflush(stdout);
     }
     free(walk.seen);
     return 0;
@@ -151,8 +154,8 @@ int main(int argc, char **argv)
     struct tuner_replay replay;
     struct tacho_error err = {0};
     bool table = argc == 3 && !strcmp(argv[2], "table");
-    if (argc != 5 && !table) {
-        fputs("usage: tuners CACHE table | tuners CACHE TUNER EVALUATIONS SEEDS\n", stderr);
+    if (argc != 6 && !table) {
+        fputs("usage: tuners CACHE table | tuners CACHE TUNER EVALUATIONS FIRST LAST\n", stderr);
         return 2;
     }
     if (tuner_replay_read(argv[1], &replay, &err)) {

@@ -70,17 +70,18 @@ def run(job, options, begun):
     cache, tuner = job
     path = os.path.join(options.results, f"{space_name(cache)}.{tuner}")
     have = sum(1 for _ in open(path)) if os.path.exists(path) else 0
+    program = options.build + "/tests/bench/tuners"
     if tuner != "optuna":
-        if have < options.seeds and time.time() - begun < 60 * options.minutes:
-            out = subprocess.run([options.build + "/tests/bench/tuners", cache, tuner, str(options.evaluations), str(options.seeds)],
-                                 capture_output=True, text=True, check=True).stdout
-            with open(path + ".new", "w") as file:
-                file.write(out)
-            os.rename(path + ".new", path)
+        while have < options.seeds and time.time() - begun < 60 * options.minutes:
+            last = min(have + 5, options.seeds)
+            out = subprocess.run([program, cache, tuner, str(options.evaluations), str(have + 1), str(last)], capture_output=True, text=True, check=True)
+            with open(path, "a") as file:
+                file.write(out.stdout)
+            have = last
         return
     table = path + ".table"
     if have < options.seeds and not os.path.exists(table):
-        out = subprocess.run([options.build + "/tests/bench/tuners", cache, "table"], capture_output=True, text=True, check=True).stdout
+        out = subprocess.run([program, cache, "table"], capture_output=True, text=True, check=True).stdout
         with open(table, "w") as file:
             file.write(out)
     for seed in range(have + 1, options.seeds + 1):
