@@ -8,7 +8,7 @@ set -u
 work_folder tune
 cat > long << PROGRAM
 #!/bin/sh
-exec "$BUILD/tests/targets/target_events" --steps 60 --events 60 --spin \$((\$1 * 2000000))
+exec "$BUILD/tests/targets/target_events" --steps 100 --events 100 --spin \$((\$1 * 500000))
 PROGRAM
 chmod +x long
 
@@ -19,7 +19,7 @@ python3 -c 'import sys; held = bytearray(int(sys.argv[1]) << 20); held[::4096] =
 exec "$BUILD/tests/targets/target_events" --steps 5 --events 20 --spin \$((40000000000 / (\$1 * \$1 * \$1)))
 PROGRAM
 chmod +x holder
-"$TACHO" tune -o memory --trials 3 --rounds 5 --memory-limit 250M --json -- ./holder '{held:20,100,240=20}' > out 2> err || fail "exit $?: $(cat err)"
+"$TACHO" tune -o memory --trials 3 --rounds 4 --memory-limit 250M --json -- ./holder '{held:20,100,240=20}' > out 2> err || fail "exit $?: $(cat err)"
 python3 - << 'PY' || fail "a limit of memory: $(cat out err)"
 import json
 found = json.load(open("out"))
@@ -29,12 +29,12 @@ assert len(trial) == 1 and "leaves less than 10 %" in trial[0]["reason"] and tri
 PY
 expect 2 "$TACHO" tune --money 1 -- ./long '{work:1,2}'
 # money: an hour costs 3,600, a second 1: the search leaves room for the runs at the end, which are not begun either
-"$TACHO" tune -o money --trials 50 --rounds 4 --money 6 --price 3600 --json -- ./long 1 '{nothing:1..60}' > out 2> err || fail "exit $?: $(cat err)"
+"$TACHO" tune -o money --trials 50 --rounds 4 --money 3 --price 3600 --json -- ./long 1 '{nothing:1..60}' > out 2> err || fail "exit $?: $(cat err)"
 python3 - << 'PY' || fail "a budget of money: $(cat out err)"
 import json
 trials = list(map(json.loads, list(open("money/trials.jsonl"))[1:]))
 seconds = [t["seconds"] for t in trials]
-assert json.load(open("out"))["evaluations"] < 50 and sum(seconds) < 6 + max(seconds), seconds
+assert json.load(open("out"))["evaluations"] < 50 and sum(seconds) < 3 + max(seconds), seconds
 PY
 
 # a trial that is slower than the best is ended, and cannot be a finalist
