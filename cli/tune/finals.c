@@ -39,22 +39,6 @@ static int pick_finalists(const struct cli_tune *tune, struct cli_tuned *tuned)
     return 0;
 }
 
-static double smallest(const struct cli_runs *runs)
-{
-    double value = INFINITY;
-    for (size_t i = 0; i < runs->count; i++)
-        value = fmin(value, runs->value[i]);
-    return value;
-}
-
-static double largest(const struct cli_runs *runs)
-{
-    double value = 0;
-    for (size_t i = 0; i < runs->count; i++)
-        value = fmax(value, runs->value[i]);
-    return value;
-}
-
 static void add_run(struct cli_finalist *finalist, const struct cli_trial *trial)
 {
     struct cli_runs *runs = trial->pairs ? &finalist->pairs : &finalist->turns;
@@ -109,14 +93,24 @@ static size_t leader_of(const struct cli_tuned *tuned)
     return leader;
 }
 
-/* Drops what was slower in each of at least two turns than the leader in any. */
+#define RACE 2 /* turns after which the slow ones go */
+
+/* Drops what was slower in each of the first turns than the fastest in any of them. Later turns do
+ * not count: a call that goes on after a kill must come to the same. */
 static void drop_slow(struct cli_tuned *tuned)
 {
-    const struct cli_runs *best = &tuned->finalist[leader_of(tuned)].turns;
-    for (size_t k = 1; best->count >= 2 && k < tuned->count; k++) {
-        struct cli_finalist *finalist = &tuned->finalist[k];
-        bool slow = finalist->turns.count >= 2 && smallest(&finalist->turns) > largest(best);
-        finalist->dropped = finalist->dropped || slow;
+    const double *fastest = NULL;
+    for (size_t k = 0; k < tuned->count; k++) {
+        const struct cli_runs *turns = &tuned->finalist[k].turns;
+        if (turns->count >= RACE &&
+            (!fastest || turns->value[0] + turns->value[1] < fastest[0] + fastest[1]))
+            fastest = turns->value;
+    }
+    for (size_t k = 1; fastest && k < tuned->count; k++) {
+        const struct cli_runs *turns = &tuned->finalist[k].turns;
+        tuned->finalist[k].dropped =
+            turns->count >= RACE &&
+            fmin(turns->value[0], turns->value[1]) > fmax(fastest[0], fastest[1]);
     }
 }
 
@@ -135,7 +129,8 @@ static int run_turns(struct cli_tune *tune, struct cli_tuned *tuned)
             if (!finalist->failed && !finalist->dropped && finalist->turns.count <= round)
                 code = run_finalist(tune, finalist, false, round);
         }
-        drop_slow(tuned);
+        if (round + 1 == RACE)
+            drop_slow(tuned);
     }
     return code;
 }

@@ -21,7 +21,7 @@ struct cli_finalist {
     size_t configuration;
     struct cli_runs turns, pairs;
     bool failed;  /* in one of them */
-    bool dropped; /* slower in each turn than the best one */
+    bool dropped; /* slower in both of the first turns than the fastest in any */
 };
 
 /* What came of it. */
