@@ -109,13 +109,9 @@ static int unknown_recipe(const char *recipe, struct tacho_error *err)
     return tacho_fail(err, TACHO_EUSAGE, hint, "%s: no such recipe", *recipe ? recipe : "''");
 }
 
-static int fail(const struct tacho_error *err)
+static int fail(struct tacho_error *err)
 {
-    if (!err->what[0]) /* another rank has the words */
-        return tacho_error_exit(err->code);
-    fprintf(stderr, "train: %s\n", err->what);
-    if (err->hint[0])
-        fprintf(stderr, "hint: %s\n", err->hint);
+    error_say(err);
     return tacho_error_exit(err->code);
 }
 

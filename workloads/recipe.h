@@ -24,6 +24,10 @@ struct recipe {
 
 extern const struct recipe recipe_gpt2, recipe_llama, recipe_mlp;
 
+/* Prints the words of an error and its hint, and takes the words away: of an error without them
+ * another rank has the words, or they are printed (run.c). */
+void error_say(struct tacho_error *err);
+
 /* train calibrate (calibrate.c): argv[0] is its name. 0 or a negative code with words in *err. */
 int calibrate_command(int argc, char **argv, struct tacho_error *err);
 

@@ -423,6 +423,17 @@ static int train(struct training *run, const struct recipe_plan *plan, struct ta
     return rc;
 }
 
+void error_say(struct tacho_error *err)
+{
+    if (!err->what[0])
+        return;
+    fprintf(stderr, "train: %s\n", err->what);
+    if (err->hint[0])
+        fprintf(stderr, "hint: %s\n", err->hint);
+    fflush(stderr);
+    err->what[0] = '\0';
+}
+
 int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
 {
     struct training run = {0};
@@ -443,6 +454,8 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     lt_model_destroy(run.model);
     lt_device_close(run.context.device);
     input_close(&run.input);
+    if (rc && run.parallel) /* before the ranks part: mpirun kills the others when the first ends */
+        error_say(err);
     lt_parallel_close(run.parallel);
     return rc;
 }
