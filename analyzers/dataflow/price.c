@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a byte costs: bandwidths and caches that were measured (calibration) or are on the data sheet.
+ */
+#include "analyzers/dataflow/price.h"
+
+#include <math.h>
+
+#include "analyzers/base/words.h"
+#include "analyzers/work/ceilings.h"
+
+#define MEMORY_BOUND 0.5 /* of the bandwidth: an operator that reaches it is limited by memory */
+#define CACHED_ABOVE 1.1 /* times the roof of the memory: not all bytes came from there */
+#define FAST_CACHE   1.6 /* times the bandwidth of memory: a cache this fast is worth its name */
+/* Every GPU of a data center since 2018 has an L2 of 4 MB or more (T4: 4 MB, V100: 6 MB). */
+#define DEVICE_CACHE (4.0 * 1024 * 1024)
+
+static double ceiling_of(const struct an_context *context, const char *resource)
+{
+    const struct an_ceiling_row *row = an_ceiling_find(context, "cpu", resource, "");
+    return row ? row->value : 0;
+}
+
+static struct flow_price price_of_cpu(struct an_context *context)
+{
+    struct flow_price price = {.bandwidth = ceiling_of(context, "bandwidth")};
+    struct an_memory_level level[AN_MEMORY_LEVELS];
+    size_t levels = an_memory_levels(context, "cpu", level);
+    price.overhead_ns = 1e9 * ceiling_of(context, "op_overhead");
+    price.near = ceiling_of(context, "cache_l2");
+    price.roof = levels ? level[0].row->value : 0;
+    if (ceiling_of(context, "bandwidth_l3") >= FAST_CACHE * price.bandwidth)
+        price.far = ceiling_of(context, "cache_l3");
+    if (price.bandwidth <= 0)
+        price.reason = "the bandwidth of the memory was not measured: " AN_CALIBRATE;
+    return price;
+}
+
+static struct flow_price price_of_device(struct an_context *context, uint32_t device)
+{
+    double bandwidth = an_device_bandwidth(context, context->gpu->device[device].name);
+    struct flow_price price = {.bandwidth = bandwidth, .roof = bandwidth, .near = DEVICE_CACHE};
+    if (bandwidth <= 0)
+        price.reason = "the bandwidth of the device is not known";
+    return price;
+}
+
+struct flow_price flow_price_of(const struct flow *flow)
+{
+    struct an_context *context = flow->context;
+    uint32_t device = context->lane[flow->step->lane].device;
+    struct flow_price price =
+        device == AN_NONE ? price_of_cpu(context) : price_of_device(context, device);
+    if (device != AN_NONE && !flow->on_device)
+        price.reason = "the times of the operators are those of the host, not of their kernels";
+    if (!price.reason)
+        price.words = an_arena_format(
+            context->arena, "%s GB/s%s", an_number_words(context->arena, price.bandwidth / 1e9, 3),
+            device == AN_NONE ? " (measured)" : "");
+    return price;
+}
+
+bool flow_in_cache(const struct flow_price *price, const struct flow_op *from,
+                   const struct flow_op *to, bool on_device)
+{
+    double apart = fmax((double)flow_bytes(from), (double)flow_bytes(to));
+    if (apart <= price->near)
+        return true;
+    if (to->kind != FLOW_PRODUCT && flow_rate(to) > CACHED_ABOVE * price->roof)
+        return true;
+    return !on_device && apart <= price->far;
+}
+
+void flow_byte_ns(const struct flow_price *price, const struct flow_op *op, double bytes,
+                  double out[3])
+{
+    double rate = flow_rate(op), at_bandwidth = bytes / price->bandwidth * 1e9;
+    out[0] = 0;
+    out[1] = out[2] = at_bandwidth;
+    if (rate < MEMORY_BOUND * price->bandwidth)
+        return;
+    out[0] = bytes / price->roof * 1e9;
+    out[1] = bytes / rate * 1e9;
+    out[2] = fmax(out[1], at_bandwidth);
+    out[0] = fmin(out[0], out[1]);
+}
