@@ -333,10 +333,10 @@ static struct an_value per_step(const struct fusion *fusion, double *values, siz
 static struct an_fusion_row row_of(struct fusion *fusion, const struct group *group)
 {
     double chains = (double)group->count / (double)fusion->steps;
-    const char *reason = fusion->price.reason;
+    const char *reason = fusion->price.reason, *memory = reason ? "unknown" : "memory";
     struct an_fusion_row row = {.operators = names_of(fusion->context->arena, group),
                                 .how = flow_how_text(group->how),
-                                .place = group->saved ? "memory" : "cache",
+                                .place = group->saved ? memory : "cache",
                                 .note = group->kept ? KEPT : "",
                                 .length = (int64_t)group->length,
                                 .count = an_num(chains),

@@ -64,8 +64,8 @@ bool flow_in_cache(const struct flow_price *price, const struct flow_op *from,
                    const struct flow_op *to, bool on_device)
 {
     double apart = fmax((double)flow_bytes(from), (double)flow_bytes(to));
-    if (apart <= price->near)
-        return true;
+    if (apart <= price->near || price->reason)
+        return apart <= price->near;
     if (to->kind != FLOW_PRODUCT && flow_rate(to) > CACHED_ABOVE * price->roof)
         return true;
     return !on_device && apart <= price->far;

@@ -30,7 +30,7 @@ struct an_flow_edge {
 struct an_fusion_row {
     const char *operators; /* "residual.forward, layernorm.forward" */
     const char *how;       /* of its edges: the weakest of "tensor", "dependency", "size" */
-    const char *place;     /* where what they pass on is read from: "memory", "cache" */
+    const char *place;     /* where what they pass on is read from: "memory", "cache", "unknown" */
     const char *note;      /* what the saving depends on; "" */
     int64_t length;        /* operators */
     /* A step: */

@@ -104,7 +104,7 @@ static void width_lines(struct page *page, const struct an_dataflow *flow)
     page_item(page, "%.2f operators at once, at most %" PRId64, flow->width_mean.value,
               flow->width_most.value);
     page_item(page, "longest path %.4g of %.4g ms", (double)flow->path_ns.value / 1e6, serial);
-    page_item(page, "two streams at least %.4g ms", (double)flow->two_streams_ns.value / 1e6);
+    page_item(page, "on two streams no less than %.4g ms", (double)flow->two_streams_ns.value / 1e6);
     page_end(page);
 }
 
