@@ -12,8 +12,8 @@
 
 /* The surest first. */
 static const struct flow_source *const sources[] = {&flow_recorded, &flow_launched, &flow_ranges};
-static int (*const pieces[])(const struct flow *flow, struct an_dataflow *out) = {
-    flow_lifetimes, flow_width, flow_repeats};
+static int (*const pieces[])(const struct flow *flow,
+                             struct an_dataflow *out) = {flow_lifetimes, flow_width, flow_repeats};
 
 static void dataflow_absent(struct an_context *context, const char *reason)
 {

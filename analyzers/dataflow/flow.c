@@ -32,22 +32,21 @@ static bool has_word(const char *name, const char *const *words, size_t count)
 }
 #define HAS_WORD(name, words) has_word(name, words, sizeof(words) / sizeof *(words))
 
-/* Words of names, in the order in which they decide: optimizers fuse their lists already and look-ups
- * have no elements in common with their neighbours. */
+/* Words of names, in the order in which they decide: optimizers fuse their lists already and
+ * look-ups have no elements in common with their neighbours. */
 enum flow_kind flow_kind_of(const char *name, bool product)
 {
-    static const char *const views[] = {"view",   "reshape", "transpose", "permute",
-                                        "expand", "squeeze", "slice",     "select",
+    static const char *const views[] = {"view",   "reshape", "transpose",  "permute",
+                                        "expand", "squeeze", "slice",      "select",
                                         "detach", "alias",   "as_strided", "split"};
-    static const char *const products[] = {"matmul", "gemm",      "addmm",  "aten::mm", "bmm",
-                                           "linear", "attention", "convol", "conv1",    "conv2",
-                                           "conv3",  "einsum"};
-    static const char *const others[] = {"embedding", "gather", "scatter",  "index",  "sort",
-                                         "topk",      "cat",    "stack",    "pool",   "upsample",
-                                         "fused",     "foreach", "exchange", "cumsum", "nonzero",
-                                         "memcpy"};
-    static const char *const reductions[] = {"norm", "softmax", "loss", "sum", "mean",
-                                             "max",  "min",     "var",  "std", "nll",
+    static const char *const products[] = {"matmul", "gemm",   "addmm",     "aten::mm",
+                                           "bmm",    "linear", "attention", "convol",
+                                           "conv1",  "conv2",  "conv3",     "einsum"};
+    static const char *const others[] = {
+        "embedding", "gather",   "scatter", "index",   "sort",     "topk",   "cat",     "stack",
+        "pool",      "upsample", "fused",   "foreach", "exchange", "cumsum", "nonzero", "memcpy"};
+    static const char *const reductions[] = {"norm", "softmax", "loss",    "sum",   "mean",
+                                             "max",  "min",     "var",     "std",   "nll",
                                              "argm", "entropy", "classif", "reduce"};
     if (product)
         return FLOW_PRODUCT;
@@ -69,10 +68,10 @@ bool flow_is_in_place(const char *name)
 
 bool flow_has_effects(const char *name)
 {
-    static const char *const words[] = {"rand",      "dropout", "bernoulli", "multinomial", "empty",
-                                        "nccl",      "c10d",    "item",      "print",       "copy",
-                                        "all_",      "reduce_", "broadcast", "memcpy",      "_to_",
-                                        "record_param", "load", "store",     "send",        "recv"};
+    static const char *const words[] = {
+        "rand", "dropout",      "bernoulli", "multinomial", "empty",   "nccl",      "c10d",
+        "item", "print",        "copy",      "all_",        "reduce_", "broadcast", "memcpy",
+        "_to_", "record_param", "load",      "store",       "send",    "recv"};
     return HAS_WORD(name, words);
 }
 

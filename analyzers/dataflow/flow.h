@@ -12,7 +12,7 @@
 
 #include "analyzers/steps/context.h"
 
-#define FLOW_ROWS_MOST 12 /* of a table by names */
+#define FLOW_ROWS_MOST 12         /* of a table by names */
 #define FLOW_OPS_MOST  (1u << 20) /* of one step; what is beyond is left out */
 
 /* What an operator does to the elements of its tensors: name, text */
@@ -38,7 +38,7 @@ const char *flow_how_text(enum flow_how how);
 struct flow_op {
     const char *name, *pass; /* pass: "forward" ...; "" */
     enum flow_kind kind;
-    uint32_t slice, track; /* the range on the host, or of the call; track: where it runs */
+    uint32_t slice, track;  /* the range on the host, or of the call; track: where it runs */
     int64_t start, end, ns; /* of its work; ns: the sum of its kernels, or the range */
     int64_t read, written;  /* bytes; STORE_ABSENT: not known */
     int64_t launches;       /* kernels; 1 on a host */
@@ -54,9 +54,9 @@ struct flow_use {
 
 struct flow_tensor {
     int64_t id, bytes; /* bytes: the most that one use covers */
-    uint32_t writer;   /* the first operator that uses it, if that writes it; AN_NONE: it is older */
-    uint32_t last;     /* the last that uses it */
-    uint32_t reads;    /* operators that read it */
+    uint32_t writer; /* the first operator that uses it, if that writes it; AN_NONE: it is older */
+    uint32_t last;   /* the last that uses it */
+    uint32_t reads;  /* operators that read it */
     uint32_t writes;
 };
 
@@ -119,7 +119,7 @@ void flow_clear(struct flow *flow); /* empties it for the next step; context sta
 
 /* ---- the pieces -------------------------------------------------------------------------------- */
 
-struct fusion; /* candidates of several steps */
+struct fusion;                                         /* candidates of several steps */
 struct fusion *fusion_new(struct an_context *context); /* NULL: no memory */
 int fusion_add(struct fusion *fusion, const struct flow *flow);
 int fusion_end(struct fusion *fusion); /* fills the result and frees it */

@@ -95,6 +95,19 @@ static bool is_disturbed(const struct flow *flow, uint32_t from, uint32_t to)
 
 #define BETWEEN_MOST 64 /* operators between two of a chain */
 
+/* Do both ends of an edge go over the same elements? What is passed on is all that the first one
+ * writes; an element-wise one writes as much, a reduction has no larger operand. */
+static bool same_elements(const struct flow *flow, const struct flow_edge *edge)
+{
+    const struct flow_op *to = &flow->op[edge->to];
+    if (flow->op[edge->from].written != edge->bytes)
+        return false;
+    for (size_t i = 0; i < to->uses && to->kind == FLOW_REDUCTION; i++)
+        if (flow->use[to->first_use + i].bytes > edge->bytes)
+            return false;
+    return to->kind == FLOW_REDUCTION || to->written == edge->bytes;
+}
+
 /* Can the edge join its ends into one kernel? */
 static bool joins(const struct flow *flow, const struct flow_edge *edge, const struct chain *chain)
 {
@@ -108,7 +121,7 @@ static bool joins(const struct flow *flow, const struct flow_edge *edge, const s
     if (edge->how == FLOW_SIZE)
         return edge->to == edge->from + 1;
     return edge->how == FLOW_TENSOR && edge->only && edge->to - edge->from <= BETWEEN_MOST &&
-           flow->op[edge->from].written >= edge->bytes && !is_disturbed(flow, edge->from, edge->to);
+           same_elements(flow, edge) && !is_disturbed(flow, edge->from, edge->to);
 }
 
 /* Finds the chain that begins at an operator that no chain has. */
@@ -140,12 +153,12 @@ struct saving {
 };
 
 static void add_bytes(const struct fusion *fusion, const struct flow_op *op, double bytes,
-                      struct saving *saving)
+                      bool writes, struct saving *saving)
 {
     double ns[3];
     if (fusion->price.reason)
         return;
-    flow_byte_ns(&fusion->price, op, bytes, ns);
+    flow_byte_ns(&fusion->price, op, bytes, writes, ns);
     for (int i = 0; i < 3; i++)
         saving->ns[i] += ns[i];
 }
@@ -165,9 +178,9 @@ static void add_edge(const struct fusion *fusion, const struct flow *flow,
     }
     saving->kept |= kept;
     saving->bytes += kept ? edge->bytes : 2 * edge->bytes;
-    add_bytes(fusion, to, bytes, saving);
+    add_bytes(fusion, to, bytes, false, saving);
     struct saving write = {{0}, 0, false, false, FLOW_TENSOR};
-    add_bytes(fusion, from->kind == FLOW_PRODUCT ? to : from, bytes, &write);
+    add_bytes(fusion, from->kind == FLOW_PRODUCT ? to : from, bytes, true, &write);
     saving->ns[2] += write.ns[2];
     saving->ns[1] += kept ? 0 : write.ns[1];
     saving->ns[0] += kept ? 0 : write.ns[0];

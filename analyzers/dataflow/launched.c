@@ -71,18 +71,18 @@ static int add_call(struct flow *flow, size_t device_op, uint32_t *last)
         return 0;
     }
     *last = index;
-    struct flow_op op = {.name = an_trace_name(context->trace,
-                                               context->trace->slice.name[gpu->op.slice[device_op]]),
-                         .pass = "",
-                         .kind = FLOW_OTHER,
-                         .slice = gpu->op.slice[device_op],
-                         .track = gpu->op.track[device_op],
-                         .start = gpu->op.start[device_op],
-                         .end = gpu->op.end[device_op],
-                         .ns = ns,
-                         .read = STORE_ABSENT,
-                         .written = STORE_ABSENT,
-                         .launches = 1};
+    struct flow_op op = {
+        .name = an_trace_name(context->trace, context->trace->slice.name[gpu->op.slice[device_op]]),
+        .pass = "",
+        .kind = FLOW_OTHER,
+        .slice = gpu->op.slice[device_op],
+        .track = gpu->op.track[device_op],
+        .start = gpu->op.start[device_op],
+        .end = gpu->op.end[device_op],
+        .ns = ns,
+        .read = STORE_ABSENT,
+        .written = STORE_ABSENT,
+        .launches = 1};
     int rc = 0;
     if (index != AN_NONE) {
         const struct an_call *call = &context->calls->call[index];

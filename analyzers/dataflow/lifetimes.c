@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lifetimes of the tensors that a step makes: from the operator that writes it first to the last one
- * that uses it. What all have together at one moment is the least that any allocator needs; one
+ * Lifetimes of the tensors that a step makes: from the operator that writes it first to the last
+ * one that uses it. What all have together at one moment is the least that any allocator needs; one
  * pool that is laid out ahead of time comes close. And operators that could write over what they
  * read: an element-wise one is the last that uses an operand as large as its result.
  */

@@ -9,9 +9,11 @@
 
 struct flow_price {
     double bandwidth, roof; /* bytes/s: of a mix of reads and writes; the most that was measured */
-    double near, far;       /* bytes of the caches that surely, and perhaps, hold a result; 0: not known */
-    double overhead_ns;     /* of an operator that is not called; 0: not known */
-    const char *reason;     /* why nothing is known; NULL */
+    double read, write;     /* bytes/s of each alone; 0: of a device, not known */
+    double near,
+        far; /* bytes of the caches that surely, and perhaps, hold a result; 0: not known */
+    double overhead_ns; /* of an operator that is not called; 0: not known */
+    const char *reason; /* why nothing is known; NULL */
     const char *words;
 };
 
@@ -23,10 +25,15 @@ struct flow_price flow_price_of(const struct flow *flow);
 bool flow_in_cache(const struct flow_price *price, const struct flow_op *from,
                    const struct flow_op *to, bool on_device);
 
-/* Time that `bytes` of an operator take: [low, expected, high] ns. One that reaches half of the
- * bandwidth is limited by memory, and its bytes take their share of its time. One that does not is
- * limited by something else, which may hide them: nothing, at the bandwidth, the same. */
+/* Time that `bytes` take which an operator reads or writes: [low, expected, high] ns.
+ *
+ * On a processor: at the measured rate of reads, and of writes; plain stores fetch what they write
+ * over, so a written byte is read too. An operator that is faster than that takes the share of its
+ * time instead. `high` is that share also where the operator is slower; where it is slower by far,
+ * something else limits it and may hide the bytes: `low` is nothing. On a device: the share of the
+ * time of an operator that reaches half of the bandwidth; else at the bandwidth, and at least
+ * nothing. */
 void flow_byte_ns(const struct flow_price *price, const struct flow_op *op, double bytes,
-                  double out[3]);
+                  bool writes, double out[3]);
 
 #endif

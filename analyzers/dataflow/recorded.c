@@ -13,7 +13,7 @@
 #include "analyzers/base/stats.h"
 #include "analyzers/dataflow/flow.h"
 
-#define USES_MOST 4096        /* of one operator */
+#define USES_MOST 4096         /* of one operator */
 #define NODE      "{\"node\":" /* how such a payload begins, of whatever schema */
 
 /* An id, or a time, and where it is. */
@@ -92,7 +92,8 @@ struct reading {
 };
 
 /* Is a slice around others of its kind? They come next. */
-static bool holds_operators(const struct an_trace *trace, const struct an_track *track, size_t slice)
+static bool holds_operators(const struct an_trace *trace, const struct an_track *track,
+                            size_t slice)
 {
     for (size_t i = slice + 1; i < an_track_end(track) && trace->slice.parent[i] == slice; i++)
         if (payload_of(trace, i))
@@ -171,8 +172,8 @@ static int add_operators(struct reading *reading)
         const struct an_track *track = &trace->track[t];
         for (size_t i = an_slice_seek(trace, track, flow->step->host_start);
              i < an_track_end(track) && trace->slice.start[i] < flow->step->host_end && !rc; i++)
-            if (payload_of(trace, i) && !holds_operators(trace, track, i) && count < FLOW_OPS_MOST &&
-                !(rc = an_grow(&found, &room, count + 1, sizeof *found)))
+            if (payload_of(trace, i) && !holds_operators(trace, track, i) &&
+                count < FLOW_OPS_MOST && !(rc = an_grow(&found, &room, count + 1, sizeof *found)))
                 found[count++] = (struct place){trace->slice.start[i], (uint32_t)i};
     }
     if (count)
@@ -239,8 +240,8 @@ static int add_edges(struct reading *reading, uint32_t index, uint32_t *writer)
         const struct place *found = /* by the id, its first member */
             bsearch(&id, reading->node, reading->node_count, sizeof *found, an_number_order);
         if (found && found->at < index)
-            rc = add_edge(flow, &(struct flow_edge){found->at, index, FLOW_DEPENDENCY, STORE_ABSENT,
-                                                    false});
+            rc = add_edge(
+                flow, &(struct flow_edge){found->at, index, FLOW_DEPENDENCY, STORE_ABSENT, false});
     }
     return rc;
 }
@@ -254,8 +255,7 @@ static int mark_only(struct flow *flow)
     for (size_t i = 0; i < flow->edge_count; i++)
         readers[flow->edge[i].from]++;
     for (size_t i = 0; i < flow->edge_count; i++)
-        flow->edge[i].only =
-            flow->edge[i].how == FLOW_TENSOR && readers[flow->edge[i].from] == 1;
+        flow->edge[i].only = flow->edge[i].how == FLOW_TENSOR && readers[flow->edge[i].from] == 1;
     free(readers);
     return 0;
 }

@@ -10,7 +10,9 @@
 
 #include "analyzers/dataflow/flow.h"
 
-#define EXTRA 0.06 /* weights, biases and row sums beside the operands, as a share of one operand */
+#define EXTRA \
+    0.06 /* weights, biases and row sums beside the operands, as a share of one operand \
+          */
 
 /* How many operands of `bytes` are `total`; 0: it is not a multiple of them. Halves are operands of
  * a type half as wide. */
@@ -28,8 +30,8 @@ static bool sizes_agree(const struct flow_op *from, const struct flow_op *to)
     if (to->kind == FLOW_PRODUCT) /* weights of any size beside its operand */
         return to->read >= from->written;
     double read = operands_of(to->read, from->written);
-    bool result = to->kind != FLOW_POINTWISE || (to->written != STORE_ABSENT &&
-                                                 operands_of(to->written, from->written) >= 0.5);
+    bool result = to->kind != FLOW_POINTWISE ||
+                  (to->written != STORE_ABSENT && operands_of(to->written, from->written) >= 0.5);
     return read >= 1 && read <= 8 && result;
 }
 

@@ -78,9 +78,9 @@ int flow_width(const struct flow *flow, struct an_dataflow *out)
         out->two_streams_ns = an_int(run(flow, end, streams));
         out->path_ns = an_int(run(flow, end, NULL));
         out->width_most = an_int(most_at_once(flow, end, moment));
-        out->width_mean = an_num_if(out->path_ns.value > 0,
-                                    (double)out->serial_ns / (double)out->path_ns.value,
-                                    "the operators take no time");
+        out->width_mean =
+            an_num_if(out->path_ns.value > 0, (double)out->serial_ns / (double)out->path_ns.value,
+                      "the operators take no time");
     }
     free(end);
     free(moment);

@@ -131,12 +131,12 @@ static void pieces(struct an_findings_list *findings, const struct regions *regi
     struct an_context *context = findings->context;
     if (regions->frames < 2)
         return;
-    struct an_finding *finding = an_findings_add(
-        findings, "GRAPH_BREAK",
-        an_finding_text(context,
-                        "what torch.compile made of the steps is %" PRId64
-                        " pieces: up to %" PRId64 " graph breaks",
-                        regions->frames, regions->frames - 1));
+    struct an_finding *finding =
+        an_findings_add(findings, "GRAPH_BREAK",
+                        an_finding_text(context,
+                                        "what torch.compile made of the steps is %" PRId64
+                                        " pieces: up to %" PRId64 " graph breaks",
+                                        regions->frames, regions->frames - 1));
     for (int frame = 0, noted = 0; frame < FRAMES_MOST && noted < NAMED; frame++)
         if (regions->seen[frame]) {
             noted++;

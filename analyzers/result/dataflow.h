@@ -14,10 +14,10 @@
 
 /* One operator of the step that is shown; for exports only (an_options.dataflow). */
 struct an_flow_node {
-    const char *name, *kind, *where;       /* kind: "element-wise"; where: the range around it, "" */
+    const char *name, *kind, *where; /* kind: "element-wise"; where: the range around it, "" */
     int64_t start_ns, ns, bytes_read, bytes_written; /* STORE_ABSENT: not known */
-    size_t depth;                          /* length of the longest path to it */
-    int64_t chain;                         /* number of the fusion candidate; -1: none */
+    size_t depth;                                    /* length of the longest path to it */
+    int64_t chain;                                   /* number of the fusion candidate; -1: none */
 };
 
 struct an_flow_edge {
@@ -45,10 +45,10 @@ struct an_flow_row {
 };
 
 struct an_dataflow {
-    const char *reason; /* NULL: there are operators */
-    const char *source; /* where the edges are from, in words */
-    int64_t step;       /* the index of the one whose graph is shown */
-    size_t steps;       /* that were looked at for fusion */
+    const char *reason;                       /* NULL: there are operators */
+    const char *source;                       /* where the edges are from, in words */
+    int64_t step;                             /* the index of the one whose graph is shown */
+    size_t steps;                             /* that were looked at for fusion */
     int64_t operators, edges, inferred_edges; /* of the step shown */
     int64_t serial_ns;                        /* its operators one after the other */
 
@@ -60,8 +60,8 @@ struct an_dataflow {
     struct an_value step_ms;                                       /* mean of these steps */
 
     /* Of the step that is shown, from recorded edges only. */
-    struct an_count path_ns;                /* longest chain of dependencies */
-    struct an_value width_mean;             /* operators at once if each begins when it can */
+    struct an_count path_ns;                    /* longest chain of dependencies */
+    struct an_value width_mean;                 /* operators at once if each begins when it can */
     struct an_count width_most, two_streams_ns; /* the step on two streams, in program order */
     struct an_count tensor_count, tensor_bytes, live_bound_bytes, pool_bytes;
     struct an_count in_place_saved_bytes; /* of live_bound_bytes */

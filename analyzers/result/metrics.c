@@ -477,9 +477,9 @@ const struct an_metric an_metrics[] = {
     {"dataflow/fusion/candidates[]/launches_saved_per_step", "launches",
      "kernels fewer; on a processor, calls", FLOW, ""},
     {"dataflow/fusion/candidates[]/gain_ms", "ms",
-     "time of the saved bytes: at the rate that the operators reach where that is half of the "
-     "bandwidth or more, else at the bandwidth; gain_low_ms: at the roof, 0 where something else "
-     "limits them; gain_high_ms: also what is kept for the backward pass",
+     "time of the saved bytes at the measured rates of reads and writes, or their share of the "
+     "operators' time (docs/dataflow.md); gain_low_ms: at the roof, 0 where something else limits "
+     "them; gain_high_ms: also what is kept for the backward pass",
      FLOW, "null: no bandwidth was measured"},
     {"dataflow/in_place[]/count", "operators",
      "element-wise operators that are the last to use an operand as large as their result; bytes: "

@@ -19,10 +19,11 @@ struct values {
 };
 
 static const struct cli_option options[] = {
-    CLI_TEXT_ROW("format", 'f', CLI_CHOICE, format,
-                 "perfetto|perfetto-proto|folded|stacks|python|pprof|pprof-stacks|pprof-python|csv|dot|"
-                 "svg",
-                 "format of the output (perfetto)"),
+    CLI_TEXT_ROW(
+        "format", 'f', CLI_CHOICE, format,
+        "perfetto|perfetto-proto|folded|stacks|python|pprof|pprof-stacks|pprof-python|csv|dot|"
+        "svg",
+        "format of the output (perfetto)"),
     CLI_OUTPUT_ROW,
     CLI_TEXT_ROW("from", 0, CLI_TEXT, from, "T",
                  "exclude what ended before T after the first event: 1.5s, 200ms, 30us, 7ns"),
@@ -227,9 +228,8 @@ static struct store_export_edge *copy_edges(const struct an_dataflow *flow, cons
     for (size_t i = 0; edge && i < flow->edge_count; i++) {
         const struct an_flow_edge *from = &flow->edge[i];
         if (place[from->from] != SIZE_MAX && place[from->to] != SIZE_MAX)
-            edge[(*count)++] =
-                (struct store_export_edge){place[from->from], place[from->to], from->bytes,
-                                           !strcmp(from->how, "size")};
+            edge[(*count)++] = (struct store_export_edge){place[from->from], place[from->to],
+                                                          from->bytes, !strcmp(from->how, "size")};
     }
     return edge;
 }

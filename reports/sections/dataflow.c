@@ -44,9 +44,10 @@ static void row_bytes(char cell[REP_CELL], const void *row)
 static void fusion_table(struct page *page, const struct an_dataflow *flow)
 {
     static const struct rep_column columns[] = {
-        {"gain", 9, fusion_gain},      {"at least", 9, fusion_low}, {"at most", 9, fusion_high},
-        {"saved", 10, fusion_saved},   {"now", 9, fusion_ms},       {"in", 8, fusion_place},
-        {"times", 7, fusion_count},    {"launches", 10, fusion_launches},
+        {"gain", 9, fusion_gain},    {"at least", 9, fusion_low},
+        {"at most", 9, fusion_high}, {"saved", 10, fusion_saved},
+        {"now", 9, fusion_ms},       {"in", 8, fusion_place},
+        {"times", 7, fusion_count},  {"launches", 10, fusion_launches},
         {"known by", 11, fusion_how}};
     const struct rep_table table = {.title = "Candidates for fusion, a step",
                                     .name = fusion_name,
@@ -104,7 +105,8 @@ static void width_lines(struct page *page, const struct an_dataflow *flow)
     page_item(page, "%.2f operators at once, at most %" PRId64, flow->width_mean.value,
               flow->width_most.value);
     page_item(page, "longest path %.4g of %.4g ms", (double)flow->path_ns.value / 1e6, serial);
-    page_item(page, "on two streams no less than %.4g ms", (double)flow->two_streams_ns.value / 1e6);
+    page_item(page, "on two streams no less than %.4g ms",
+              (double)flow->two_streams_ns.value / 1e6);
     page_end(page);
 }
 

@@ -21,10 +21,10 @@ struct store_export_path {
     size_t window;
 };
 
-/* The operators of a step and what they pass to each other (analyzers/result/dataflow.h), in program
- * order; an edge leads from an earlier operator to a later one. */
+/* The operators of a step and what they pass to each other (analyzers/result/dataflow.h), in
+ * program order; an edge leads from an earlier operator to a later one. */
 struct store_export_node {
-    const char *name, *kind, *where; /* where: the range around it, "" */
+    const char *name, *kind, *where;       /* where: the range around it, "" */
     int64_t ns, bytes_read, bytes_written; /* STORE_ABSENT: not known */
     size_t depth;                          /* length of the longest path to it */
     int64_t chain;                         /* operators that could be one; -1: none */
@@ -47,7 +47,7 @@ struct store_export_options {
     const struct store_export_edge *edge;
     size_t node_count, edge_count;
     const char *title; /* of the graph */
-    bool raw; /* csv: no ' before texts that a spreadsheet takes for formulas */
+    bool raw;          /* csv: no ' before texts that a spreadsheet takes for formulas */
 };
 
 struct store_export_format {

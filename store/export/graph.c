@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators as a graph: DOT for Graphviz, and a picture that needs no other program. An edge that is
- * inferred is dashed; operators that could be one have a border of one colour.
+ * Operators as a graph: DOT for Graphviz, and a picture that needs no other program. An edge that
+ * is inferred is dashed; operators that could be one have a border of one colour.
  *
  * The picture is laid out in layers by the longest path to each operator. Where most edges are
  * inferred the graph falls into short chains, so that layers would say nothing: then operators go
@@ -174,13 +174,16 @@ static size_t top_of(struct place place)
     return 2 * GAP_Y + place.row * (BOX_HEIGHT + GAP_Y);
 }
 
+/* A curve from box to box; one that passes other rows bends aside, so that they do not hide it. */
 static void put_edge(FILE *out, const struct store_export_edge *edge, const struct place *place)
 {
-    size_t from_x = left_of(place[edge->from]) + BOX_WIDTH / 2,
-           from_y = top_of(place[edge->from]) + BOX_HEIGHT,
-           to_x = left_of(place[edge->to]) + BOX_WIDTH / 2, to_y = top_of(place[edge->to]);
+    struct place from = place[edge->from], to = place[edge->to];
+    size_t from_x = left_of(from) + BOX_WIDTH / 2, from_y = top_of(from) + BOX_HEIGHT,
+           to_x = left_of(to) + BOX_WIDTH / 2, to_y = top_of(to);
+    size_t bend = to.row > from.row + 1 ? BOX_WIDTH / 2 + GAP_X : 0;
+    size_t to_control = to_y > GAP_Y ? to_y - GAP_Y : 0;
     fprintf(out, "<path d=\"M%zu %zu C%zu %zu %zu %zu %zu %zu\" class=\"e%s\"/>\n", from_x, from_y,
-            from_x, from_y + GAP_Y, to_x, to_y > GAP_Y ? to_y - GAP_Y : 0, to_x, to_y,
+            from_x + bend, from_y + GAP_Y, to_x + bend, to_control, to_x, to_y,
             edge->inferred ? " i" : "");
 }
 
@@ -222,7 +225,11 @@ static void put_picture(FILE *out, const struct store_export_options *options,
             width, height, width, height);
     put_text(out, options->title, true, SIZE_MAX);
     fputs("</title>\n<style>text{font:12px sans-serif;fill:#111}.t{fill:#444}"
-          ".e{fill:none;stroke:#555}.i{stroke-dasharray:4 3}</style>\n"
+          ".e{fill:none;stroke:#555;marker-end:url(#a)}.i{stroke-dasharray:4 3}</style>\n"
+          "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" "
+          "markerHeight=\"7\" orient=\"auto\"><polygon points=\"0,1 8,4 0,7\" "
+          "fill=\"#555\"/></marker>"
+          "</defs>\n"
           "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
           out);
     for (size_t i = 0; i < options->edge_count; i++)
@@ -237,9 +244,10 @@ int exp_svg_write(store_reader *reader, const struct store_export_options *optio
 {
     (void)reader;
     if (options->node_count > NODES_MOST)
-        return tacho_fail(err, TACHO_ENOTSUP,
-                          "--within NAME takes the operators of one range; --format dot has no limit",
-                          "%zu operators are too many for a picture", options->node_count);
+        return tacho_fail(
+            err, TACHO_ENOTSUP,
+            "--within NAME takes the operators of one range; --format dot has no limit",
+            "%zu operators are too many for a picture", options->node_count);
     struct place *place = calloc(options->node_count + 1, sizeof *place);
     size_t inferred = 0;
     int rc = place ? 0 : TACHO_ENOMEM;

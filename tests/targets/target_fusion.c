@@ -96,7 +96,8 @@ static void gemm(const struct data *data, const float *from, float *to, size_t r
 }
 
 /* An operator: operands of rows * columns that it reads and writes; product: the work is one. */
-struct operator {
+struct operator
+{
     const char *name;
     row_function *run;
     int reads, writes;
@@ -122,8 +123,9 @@ static void push(const char *name, const struct data *data, int reads, int write
 {
     uint64_t bytes = 4 * (uint64_t)data->rows * data->columns;
     struct tacho_work work = {.flops = bytes / 4 * (product ? 2 * INNER : 1),
-                              .bytes_read = bytes * (uint64_t)reads +
-                                            (product ? 4 * INNER * (data->rows + data->columns) : 0),
+                              .bytes_read =
+                                  bytes * (uint64_t)reads +
+                                  (product ? 4 * INNER * (data->rows + data->columns) : 0),
                               .bytes_written = bytes * (uint64_t)writes,
                               .dtype = TACHO_DTYPE_FP32,
                               .kind = product ? TACHO_WORK_MATRIX : TACHO_WORK_OTHER};
@@ -135,7 +137,7 @@ static void unfused(const struct chain *chain, const struct data *data)
 {
     const float *from = data->in;
     for (size_t k = 0; k < 4 && chain->op[k].name; k++) {
-        const struct operator *op = &chain->op[k];
+        const struct operator* op = & chain->op[k];
         float *to = k % 2 ? data->also : data->passed;
         to = k == 3 || !chain->op[k + 1].name ? data->out : to;
         push(op->name, data, op->reads, op->writes, op->product);

@@ -64,8 +64,8 @@ int chakra_json_read(struct chakra *chakra, const void *text, size_t bytes);
 bool chakra_et_recognises(const unsigned char *head, size_t bytes);
 int chakra_et_read(struct chakra *chakra, const unsigned char *data, size_t bytes);
 
-/* The payload of a node that has dependencies or tensors, which the caller frees; NULL: it has none,
- * or no memory. */
+/* The payload of a node that has dependencies or tensors, which the caller frees; NULL: it has
+ * none, or no memory. */
 char *chakra_payload(const struct chakra *chakra, size_t index);
 
 /* Gives every node a start, if none has one. */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Execution traces drawn by seed: operators with the tensors that they read and write. What the report says of the graph is compared
 with a count by brute force, and what was planted (an operator that could be in place, one that is computed twice, dead work, a chain to
-fuse) must be named, by its name and nowhere else. usage: dataflow_exact.py TACHO FOLDER DRAWS SEED"""
+fuse: a norm and what alone reads it) must be named, by its name and nowhere else. usage: dataflow_exact.py TACHO FOLDER DRAWS SEED"""
 import json, os, random, subprocess, sys
 
 KIB = 1024
@@ -101,6 +101,9 @@ def check(tacho, path, g, want):
         names = [row["name"] for row in flow[kind]] if flow else []
         if (want[kind] or "") not in names or len(names) != (want[kind] is not None):
             wrong.append(f"{kind}: {names}, not {want[kind]}")
+    chains = [row["operators"] for row in flow["fusion"]["candidates"]] if flow else []
+    if sorted(chains) != ["aten::layer_norm, aten::add_", f"aten::layer_norm, {want['in_place']}"]:
+        wrong.append(f"candidates for fusion: {chains}")
     if flow and not flow["live_bound_bytes"] <= flow["pool_bytes"] <= 1.5 * flow["live_bound_bytes"]:
         wrong.append(f"pool {flow['pool_bytes']} for a bound of {flow['live_bound_bytes']}")
     if flow and not flow["longest_path_us"] <= flow["two_streams_us"] <= flow["serial_us"]:
