@@ -122,6 +122,8 @@ void flow_row_add(struct an_flow_row *row, size_t *count, const struct flow_op *
     size_t at = 0;
     while (at < *count && row[at].name != op->name)
         at++;
+    if (at == FLOW_NAMES_MOST)
+        return;
     *count += at == *count;
     row[at].name = op->name;
     row[at].count++;

@@ -12,8 +12,9 @@
 
 #include "analyzers/steps/context.h"
 
-#define FLOW_ROWS_MOST 12         /* of a table by names */
-#define FLOW_OPS_MOST  (1u << 20) /* of one step; what is beyond is left out */
+#define FLOW_ROWS_MOST  12         /* of a table by names */
+#define FLOW_NAMES_MOST 512        /* that such a table tells apart */
+#define FLOW_OPS_MOST   (1u << 20) /* of one step; what is beyond is left out */
 
 /* What an operator does to the elements of its tensors: name, text */
 #define FLOW_KIND_MAP(X) \
@@ -110,7 +111,8 @@ static inline int64_t flow_bytes(const struct flow_op *op)
     return (op->read == STORE_ABSENT ? 0 : op->read) +
            (op->written == STORE_ABSENT ? 0 : op->written);
 }
-/* Adds an operator to the row of its name. `row` has room for all names of the flow. */
+/* Adds an operator to the row of its name; of more than FLOW_NAMES_MOST names the first ones count.
+ * `row` has room for all names of the flow. */
 void flow_row_add(struct an_flow_row *row, size_t *count, const struct flow_op *op, int64_t bytes);
 /* The first rows, with their names, in the result's arena; NULL: no memory. */
 const struct an_flow_row *flow_keep_rows(const struct flow *flow, struct an_flow_row *row,

@@ -13,7 +13,7 @@
 #include "analyzers/base/stats.h"
 #include "analyzers/dataflow/flow.h"
 
-#define USES_MOST 4096         /* of one operator */
+#define USES_MOST 1024         /* of one operator; what it has beyond is left out */
 #define NODE      "{\"node\":" /* how such a payload begins, of whatever schema */
 
 /* An id, or a time, and where it is. */
