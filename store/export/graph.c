@@ -43,9 +43,10 @@ static const char *border_of(int64_t chain)
 }
 
 /* A text in quotes of DOT; of a picture, as XML. Bytes that would end it, control characters and
- * what is no ASCII are replaced: names come from the profiled program. */
+ * what is no ASCII are replaced: names come from the profiled program. NULL: nothing. */
 static void put_text(FILE *out, const char *text, bool xml, size_t most)
 {
+    text = text ? text : "";
     for (size_t i = 0; text[i] && i < most; i++) {
         unsigned char byte = (unsigned char)text[i];
         if (xml && (byte == '<' || byte == '>' || byte == '&' || byte == '"'))
