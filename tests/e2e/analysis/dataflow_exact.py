@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Execution traces drawn by seed: operators with the tensors that they read and write. What the report says of the graph is compared
-with a count by brute force, and what was planted (an operator that could be in place, one that is computed twice, dead work, a chain to
-fuse: a norm and what alone reads it) must be named, by its name and nowhere else. usage: dataflow_exact.py TACHO FOLDER DRAWS SEED"""
+"""Execution traces drawn by seed, in JSON and in protocol buffers: operators with the tensors that they read and write. What the report
+says of the graph is compared with a count by brute force, and what was planted (an operator that could be in place, one that is computed
+twice, dead work, a chain to fuse: a norm and what alone reads it) must be named, by its name and nowhere else.
+usage: dataflow_exact.py TACHO FOLDER DRAWS SEED"""
 import json, os, random, subprocess, sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "import"))
+sys.dont_write_bytecode = True
+from formats import field, varint
 
 KIB = 1024
 
@@ -25,9 +30,20 @@ class Graph:
                            "outputs": {"values": [value(t) for t in writes], "shapes": [], "types": []}})
         return writes[0] if writes else None
 
+    def messages(self):
+        """As Chakra's converter writes them: values are a text as Python prints a list."""
+        yield field(1, "0.0.4")
+        for node in self.nodes:
+            yield (field(1, node["id"]) + field(2, node["name"]) + field(3, 4) + field(7, node["inclusive_dur"]) +
+                   field(8, field(1, str(node["inputs"]["values"]))) + field(9, field(1, str(node["outputs"]["values"]))) +
+                   field(10, field(1, "is_cpu_op") + field(27, 1)))
+
     def write(self, path):
-        with open(path, "w") as f:
-            json.dump({"schema": "1.1.1-chakra.0.0.4", "nodes": self.nodes}, f)
+        with open(path, "wb") as f:
+            if path.endswith(".et"):
+                f.write(b"".join(varint(len(message)) + message for message in self.messages()))
+            else:
+                f.write(json.dumps({"schema": "1.1.1-chakra.0.0.4", "nodes": self.nodes}).encode())
 
 
 def draw(r):
@@ -117,7 +133,7 @@ def main():
     bad = 0
     for i in range(draws):
         g, want = draw(random.Random(seed * 1000 + i))
-        path = f"{folder}/{i}.json"
+        path = f"{folder}/{i}.{'et' if i % 2 else 'json'}"
         g.write(path)
         wrong = check(tacho, path, g, want)
         bad += bool(wrong)
