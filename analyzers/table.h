@@ -19,6 +19,7 @@
     X(an_counted) \
     X(an_roofline) \
     X(an_kernel_bound) \
+    X(an_dataflow_graph) \
     X(an_ops) \
     X(an_modules_rolled) \
     X(an_launches) \

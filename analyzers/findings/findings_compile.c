@@ -2,7 +2,9 @@
  *
  * Compilation in the steps of programs of PyTorch and JAX: functions that are compiled again and
  * again (RECOMPILE), and pieces of a program that torch.compile leaves out (GRAPH_BREAK). The hook
- * names both with their reason.
+ * names both with their reason. A trace of torch.profiler has the pieces themselves, as ranges
+ * "Torch-Compiled Region: FRAME/COMPILATION": several frames in a step are pieces, a compilation
+ * above 0 is another one of the same frame.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,6 +19,8 @@
 #define WITHOUT_NS  20000 /* a range without length, and what recording it takes */
 #define NEXT        16    /* ranges in which the phase begins */
 #define BREAKS_MOST 64
+#define REGION      "Torch-Compiled Region: "
+#define FRAMES_MOST 256
 
 /* A name that the hook gave, with how often and for how long. */
 struct named {
@@ -86,6 +90,71 @@ static void find(const struct an_context *context, struct names *again, struct n
         qsort(again->at, again->count, sizeof *again->at, by_time);
     if (breaks->count)
         qsort(breaks->at, breaks->count, sizeof *breaks->at, by_time);
+}
+
+/* Frames that ran in steps, by number, and the highest compilation of each. */
+struct regions {
+    bool seen[FRAMES_MOST];
+    int64_t again[FRAMES_MOST];
+    int64_t frames, compilations; /* frames that ran; compilations beyond the first of each */
+};
+
+static void find_regions(const struct an_context *context, struct regions *regions)
+{
+    const struct an_trace *trace = context->trace;
+    for (size_t k = 0; k < context->lane_count; k++) {
+        const struct an_lane *lane = &context->lane[k];
+        const struct an_track *track = lane->track == AN_NONE ? NULL : &trace->track[lane->track];
+        for (size_t i = track ? track->slice_first : 0; track && i < an_track_end(track); i++) {
+            const char *name = an_trace_name(trace, trace->slice.name[i]);
+            char *end;
+            if (strncmp(name, REGION, strlen(REGION)) != 0 ||
+                !an_step_at_host(context, lane, trace->slice.start[i]))
+                continue;
+            long frame = strtol(name + strlen(REGION), &end, 10);
+            long again = *end == '/' ? strtol(end + 1, NULL, 10) : 0;
+            if (frame < 0 || frame >= FRAMES_MOST || again < 0)
+                continue;
+            regions->frames += !regions->seen[frame];
+            regions->seen[frame] = true;
+            if (again > regions->again[frame]) {
+                regions->compilations += again - regions->again[frame];
+                regions->again[frame] = again;
+            }
+        }
+    }
+}
+
+/* What the pieces of a trace say, where no hook gave the places. */
+static void pieces(struct an_findings_list *findings, const struct regions *regions)
+{
+    struct an_context *context = findings->context;
+    if (regions->frames < 2)
+        return;
+    struct an_finding *finding =
+        an_findings_add(findings, "GRAPH_BREAK",
+                        an_finding_text(context,
+                                        "what torch.compile made of the steps is %" PRId64
+                                        " pieces: up to %" PRId64 " graph breaks",
+                                        regions->frames, regions->frames - 1));
+    for (int frame = 0, noted = 0; frame < FRAMES_MOST && noted < NAMED; frame++)
+        if (regions->seen[frame]) {
+            noted++;
+            an_finding_note(context, finding, "frame %d, compiled %" PRId64 " times or more", frame,
+                            regions->again[frame] + 1);
+        }
+    if (regions->compilations)
+        an_finding_note(context, finding, "%" PRId64 " compilations beyond the first of a frame",
+                        regions->compilations);
+    finding->gain.low = finding->gain.expected = finding->gain.high =
+        an_num_none("what a larger graph would save is not known before it is compiled");
+    finding->method = "no gain: frames by the names that torch.profiler gives compiled regions";
+    finding->action = "see where and why: TORCH_LOGS=graph_breaks,recompiles, or fullgraph=True, "
+                      "which makes each break an error";
+    finding->effort = "some lines of code";
+    an_finding_at_most_medium(finding);
+    finding->verify = an_command_rerun(context, "fullgraph=True");
+    finding->wrong_when = "the program compiles several functions on purpose: each is a frame";
 }
 
 static void name_them(struct an_context *context, struct an_finding *finding,
@@ -175,4 +244,8 @@ void an_findings_compile(struct an_findings_list *findings)
     find(findings->context, &again[0], &again[1]);
     recompilations(findings, &again[0]);
     graph_breaks(findings, &again[1]);
+    struct regions regions = {.frames = 0};
+    find_regions(findings->context, &regions);
+    if (!again[1].times)
+        pieces(findings, &regions);
 }

@@ -163,6 +163,7 @@ static void low_intensity(struct an_engine *engine)
                     "the memory moves %s GB/s at most (measured); the ridge is at %s FLOP/byte",
                     an_number_words(context->arena, engine->dram * engine->ranks / 1e9, 3),
                     an_number_words(context->arena, engine->peak / engine->dram, 3));
+    an_finding_evidence(finding, an_fusion_words(context));
     double in_fp32;
     an_engine_gain(engine, wide_time, &in_fp32);
     low_intensity_action(engine, finding, in_fp32 > time / 2);

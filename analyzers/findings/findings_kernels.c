@@ -63,6 +63,21 @@ static const char *fusion_action(const struct an_result *result)
     return "fuse the chains: torch.compile, or one kernel of your own (Triton) for the longest";
 }
 
+const char *an_fusion_words(struct an_context *context)
+{
+    const struct an_dataflow *flow = &context->result->dataflow;
+    if (flow->reason || !flow->fusion_gain_ms.valid || flow->fusion_gain_ms.value <= 0)
+        return NULL;
+    return an_finding_text(context,
+                           "operators that pass on what they write (most: %.80s) would save %s of "
+                           "a step of %s [%s, %s] by their bytes: tacho report --section=dataflow",
+                           flow->fusion[0].operators,
+                           an_time_words(context->arena, flow->fusion_gain_ms.value, 3),
+                           an_time_words(context->arena, flow->step_ms.value, 3),
+                           an_time_words(context->arena, flow->fusion_low_ms.value, 3),
+                           an_time_words(context->arena, flow->fusion_high_ms.value, 3));
+}
+
 static void fusion_evidence(struct an_context *context, struct an_finding *finding, double measured)
 {
     const struct an_kernel_bounds *bounds = &context->result->bounds;
@@ -77,6 +92,7 @@ static void fusion_evidence(struct an_context *context, struct an_finding *findi
         an_time_words(context->arena, measured / 1e6, 3));
     an_finding_note(context, finding, "most time: %s, %" PRId64 " times, %s", first->names,
                     first->count, an_time_words(context->arena, (double)first->total_ns / 1e6, 3));
+    an_finding_evidence(finding, an_fusion_words(context));
     an_finding_evidence(finding, bounds->sentence);
 }
 

@@ -135,6 +135,9 @@ bool an_mostly_opaque(const struct an_context *context);
 
 /* Is most kernel time that of kernels which a compiler made (findings_kernels.c)? */
 bool an_is_compiled(const struct an_result *result);
+/* What fusing the operators that follow each other would bring by their bytes (findings_kernels.c);
+ * NULL: nothing, or it is not known. */
+const char *an_fusion_words(struct an_context *context);
 /* The second level of the verdict (verdict_device.c): fills result.bounds.sentence. */
 void an_verdict_device(struct an_context *context);
 /* Where a device is busy although the critical path is not on it: a sentence that says why; "". */

@@ -260,6 +260,8 @@ static int add_sampled(struct curves *curves)
         rc = add_named(curves, "memory.total", "memory", "tracked", "bytes");
     if (!rc)
         rc = add_named(curves, "memory.allocated", "memory", "allocated", "bytes");
+    if (!rc)
+        rc = add_named(curves, "memory.reserved", "memory", "reserved", "bytes");
     return rc ? rc : add_named(curves, "gpu_memory_used", "memory", "used", "bytes");
 }
 

@@ -6,6 +6,8 @@
 #define RANGES     "ranges of the step's thread"
 #define WORK       "tacho.work ranges in steps; on accelerators operators with recorded shapes"
 #define PROC       "samples of /proc"
+#define FLOW       "operators of a step that say what they read and write"
+#define TENSORS    "operators that name their tensors (payload graph.op)"
 #define CGROUP     "samples of control groups"
 #define PSI        "samples of memory.pressure (PSI)"
 #define END        PROC ", the kernel's account at the end"
@@ -425,6 +427,68 @@ const struct an_metric an_metrics[] = {
      "element-wise operators of one stream and size that follow each other and that memory limits; "
      "saved_bytes: of the bytes, what a fused kernel need not move at most",
      BOUNDS, ""},
+    /* operators as a graph */
+    {"dataflow", "",
+     "the operators of a step and what they pass to each other (docs/dataflow.md): those whose "
+     "payload names tensors, else those of a device with recorded shapes, else ranges with "
+     "tacho.work",
+     FLOW, "null: no operator says so"},
+    {"dataflow/step", "", "index of the step with the median duration, whose graph is described",
+     FLOW, ""},
+    {"dataflow/operators", "operators", "of that step", FLOW, ""},
+    {"dataflow/edges", "edges", "from an operator to one that reads what it writes", FLOW,
+     "inferred_edges: those that follow from order and sizes alone"},
+    {"dataflow/serial_us", "us", "its operators one after the other", FLOW, ""},
+    {"dataflow/longest_path_us", "us", "the longest chain of dependencies", TENSORS,
+     "null: the edges are inferred"},
+    {"dataflow/width_mean", "operators",
+     "serial_us / longest_path_us: operators at once if each begins when what it needs has ended; "
+     "width_most: the most of them",
+     TENSORS, "null: the edges are inferred"},
+    {"dataflow/two_streams_us", "us",
+     "the step on two streams, in program order, if operators do not slow each other down", TENSORS,
+     "null: the edges are inferred"},
+    {"dataflow/tensors", "tensors", "that the step makes; tensor_bytes: their sum", TENSORS,
+     "null: the trace does not name tensors"},
+    {"dataflow/live_bound_bytes", "bytes",
+     "the most that these tensors hold at once, each from its first write to its last use: no "
+     "allocator needs less",
+     TENSORS, "null: the trace does not name tensors"},
+    {"dataflow/pool_bytes", "bytes", "one pool for them that was laid out ahead of time", TENSORS,
+     "null: the trace does not name tensors, or more than 16384"},
+    {"dataflow/in_place_saved_bytes", "bytes",
+     "of live_bound_bytes, if each operator of in_place wrote over what it reads last", TENSORS,
+     "null: the trace does not name tensors"},
+    {"dataflow/fusion", "",
+     "chains of operators that one kernel could do, in the steps that were looked at", FLOW, ""},
+    {"dataflow/fusion/steps", "steps", "that were looked at, at most 32", FLOW, ""},
+    {"dataflow/fusion/step_ms", "ms", "mean of these steps", FLOW, ""},
+    {"dataflow/fusion/gain_ms", "ms",
+     "of a step, if all candidates were fused; gain_low_ms, gain_high_ms: the interval", FLOW,
+     "null: no bandwidth was measured"},
+    {"dataflow/fusion/candidates[]/length", "operators", "of the chain", FLOW, ""},
+    {"dataflow/fusion/candidates[]/count_per_step", "chains", "of these operators and sizes", FLOW,
+     ""},
+    {"dataflow/fusion/candidates[]/ms_per_step", "ms", "what they take now: median x count", FLOW,
+     ""},
+    {"dataflow/fusion/candidates[]/bytes_per_step", "bytes", "what they read and write", FLOW, ""},
+    {"dataflow/fusion/candidates[]/saved_bytes_per_step", "bytes",
+     "what is not written and read again; 0: it stays in a cache", FLOW, ""},
+    {"dataflow/fusion/candidates[]/launches_saved_per_step", "launches",
+     "kernels fewer; on a processor, calls", FLOW, ""},
+    {"dataflow/fusion/candidates[]/gain_ms", "ms",
+     "time of the saved bytes at the measured rates of reads and writes, or their share of the "
+     "operators' time (docs/dataflow.md); gain_low_ms: at the roof, 0 where something else limits "
+     "them; gain_high_ms: also what is kept for the backward pass",
+     FLOW, "null: no bandwidth was measured"},
+    {"dataflow/in_place[]/count", "operators",
+     "element-wise operators that are the last to use an operand as large as their result; bytes: "
+     "of the results, total_us: their time",
+     TENSORS, ""},
+    {"dataflow/repeated[]/count", "operators",
+     "that read what an earlier one of their name read, unchanged in between", TENSORS, ""},
+    {"dataflow/dead[]/count", "operators", "whose results nothing in the recording uses", TENSORS,
+     "a result of the end of a step, such as a metric, looks the same"},
     {"kernels_window", "", "what the table kernels covers", "", ""},
     /* critical path */
     {"critical_path", "",

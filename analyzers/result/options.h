@@ -29,6 +29,7 @@ struct an_options {
                             the built-in one; or NULL */
     enum an_compat compat; /* fill result.compat too */
     bool path;             /* keep the segments of the critical path in result.critical_path.rows */
+    bool dataflow;         /* keep the operators of a step and their edges in result.dataflow */
     bool samples;    /* keep values of each step in result.samples, for an_diff_results (diff.h) */
     bool events;     /* keep the events of a timeline that can be zoomed in result.events */
     bool some_steps; /* --steps: only these count in statistics, first and last of the run among

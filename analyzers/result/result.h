@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "analyzers/result/accelerators.h"
+#include "analyzers/result/dataflow.h"
 #include "analyzers/result/pictures.h"
 #include "analyzers/result/ranks.h"
 #include "analyzers/result/value.h"
@@ -857,6 +858,7 @@ struct an_result {
     size_t sync_count;
     struct an_precision precision;
     struct an_kernel_bounds bounds;
+    struct an_dataflow dataflow; /* dataflow.h */
     struct an_quality quality;
     struct an_attribution attribution[4]; /* op, module, line, annotation */
     struct an_part counted; /* ranges that the hardware counted, by rank, the longest first */

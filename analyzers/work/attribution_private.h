@@ -1,48 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to this folder: which call of an operator launched which device work. Made by the
- * analyzer `attribution`, read by `utilization` and `roofline` through an_context.calls.
- *
- * The innermost operator that is open when the launching host call begins is the leaf operator: it
- * gets the whole device time of the launch, so that sums over operators are device time. Operators
- * are slices of category `op` and ranges with a tacho.work payload that say what they computed.
+ * Private to this folder: between the files of attribution.
  */
 #ifndef ANALYZERS_ATTRIBUTION_PRIVATE_H
 #define ANALYZERS_ATTRIBUTION_PRIVATE_H
 
-#include "analyzers/steps/context.h"
+#include "analyzers/work/attribution.h"
 #include "analyzers/work/frames.h"
-#include "analyzers/work/op_cost.h"
-
-enum an_by { AN_BY_OP, AN_BY_MODULE, AN_BY_LINE, AN_BY_ANNOTATION, AN_BY_COUNT };
-
-/* One call of an operator that launched device work. */
-struct an_call {
-    uint32_t slice, process;
-    uint32_t cost; /* index into an_calls.cost */
-    uint32_t step; /* of c->step, where the call began in a counted step with all its parts;
-                      AN_NONE: in none */
-    uint32_t row[AN_BY_COUNT]; /* rows of the tables, AN_NONE: none */
-    const char *dtype; /* the arithmetic ran in, by its longest kernel whose name tells, else of the
-                          operands; "": nothing tells, or fp32 operands that may have run as tf32 */
-    uint8_t launched;  /* bit of each table in which a launch of it has a row */
-    bool recompute; /* a forward operator that runs again inside backward (activation checkpointing)
-                     */
-    bool unclear; /* runs inside backward with gradients on: run again or differentiated twice, the
-                     trace does not tell */
-};
-
-struct an_calls {
-    struct an_call *call; /* by track and start */
-    size_t count;
-    uint32_t *of_op;      /* of each device op its call, AN_NONE: none */
-    uint32_t *first, *op; /* device ops of call k: op[first[k]] .. op[first[k + 1] - 1] */
-    struct an_op_cost *cost;
-    size_t costs;
-    bool shapes; /* some operator has shapes */
-};
-
-/* ---- between the files of attribution -------------------------------------------------------- */
 
 struct an_by_row {
     const char *name;

@@ -51,13 +51,6 @@ static double peak_of(struct peaks *peaks, const char *device, const struct an_r
     return value;
 }
 
-static double bandwidth_of(struct an_context *context, const char *device)
-{
-    struct an_roof roof = {.context = context, .device = device};
-    struct an_peak peak;
-    return an_roof_bandwidth(&roof, &peak) ? peak.value : 0;
-}
-
 static bool computes(const struct an_devices *gpu, size_t op)
 {
     return 1u << gpu->op.class[op] & AN_DEVICE_COMPUTE_MASK && gpu->op.end[op] > gpu->op.start[op];
@@ -119,7 +112,7 @@ static int find_all_roofs(struct an_bounds *bounds)
         add_times(bounds, &gpu->device[device]);
     for (size_t device = 0; device < gpu->device_count; device++) {
         const struct an_device *of = &gpu->device[device];
-        double bandwidth = bandwidth_of(context, of->name);
+        double bandwidth = an_device_bandwidth(context, of->name);
         if (!of->count)
             continue;
         bounds->bandwidth = known && bandwidth != bounds->bandwidth ? 0 : bandwidth;

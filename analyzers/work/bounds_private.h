@@ -26,8 +26,6 @@ struct an_bounds {
 
 /* Blocks of a kernel, 0: not known. */
 int64_t an_kernel_blocks(const struct an_context *context, size_t op);
-/* The arguments of a slice; a payload of other schemas has none. NULL: out of memory. */
-const struct an_op_args *an_bounds_args(struct an_context *context, uint32_t slice);
 
 /* Fill the rows of result.bounds. 0 or TACHO_ENOMEM. */
 int an_bounds_gemms(struct an_bounds *bounds);

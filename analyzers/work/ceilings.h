@@ -32,6 +32,10 @@ struct an_memory_level {
 size_t an_memory_levels(const struct an_context *context, const char *device,
                         struct an_memory_level out[AN_MEMORY_LEVELS]);
 
+/* Bytes/s of the memory of a device, by its ceilings or its data sheet; 0: not known
+ * (roofline_place.c). */
+double an_device_bandwidth(struct an_context *context, const char *device);
+
 /* Unit of a resource: "FLOP/s", "bytes/s", "s", "bytes", "threads", "ratio". */
 const char *an_ceiling_unit(const char *resource);
 

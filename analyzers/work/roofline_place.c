@@ -67,6 +67,13 @@ bool an_roof_bandwidth(const struct an_roof *roof, struct an_peak *out)
     return known;
 }
 
+double an_device_bandwidth(struct an_context *context, const char *device)
+{
+    struct an_roof roof = {.context = context, .device = device};
+    struct an_peak peak;
+    return an_roof_bandwidth(&roof, &peak) ? peak.value : 0;
+}
+
 /* ---- one point ------------------------------------------------------------------------------- */
 
 struct roofs {

@@ -6,21 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/arena.h"
 #include "cli/base/message.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
 #include "store/export/export.h"
 
 struct values {
-    const char *output, *format, *from, *to, *marker;
+    const char *output, *format, *from, *to, *marker, *within;
     struct cli_range steps;
     bool path, raw;
 };
 
 static const struct cli_option options[] = {
-    CLI_TEXT_ROW("format", 'f', CLI_CHOICE, format,
-                 "perfetto|perfetto-proto|folded|stacks|python|pprof|pprof-stacks|pprof-python|csv",
-                 "format of the output (perfetto)"),
+    CLI_TEXT_ROW(
+        "format", 'f', CLI_CHOICE, format,
+        "perfetto|perfetto-proto|folded|stacks|python|pprof|pprof-stacks|pprof-python|csv|dot|"
+        "svg",
+        "format of the output (perfetto)"),
     CLI_OUTPUT_ROW,
     CLI_TEXT_ROW("from", 0, CLI_TEXT, from, "T",
                  "exclude what ended before T after the first event: 1.5s, 200ms, 30us, 7ns"),
@@ -28,6 +31,8 @@ static const struct cli_option options[] = {
     CLI_TEXT_ROW("steps", 0, CLI_RANGE, steps, "A:B", "export only the time of steps A to B"),
     CLI_FLAG_ROW("critical-path", 0, path,
                  "perfetto: add the critical path on top; csv: write its segments instead"),
+    CLI_TEXT_ROW("within", 0, CLI_TEXT, within, "TEXT",
+                 "dot, svg: only operators in ranges whose name holds TEXT: a layer, a phase"),
     CLI_MARKER_ROW,
     CLI_FLAG_ROW("raw", 0, raw,
                  "csv: do not put ' before texts that a spreadsheet takes for formulas"),
@@ -42,13 +47,15 @@ const struct cli_spec cli_export_spec = {
              "as range stacks with self times (folded for flame graphs, pprof),\n"
              "as sampled call stacks (stacks, pprof-stacks: CPU time; python, pprof-python: time, "
              "by lines),\n"
-             "or as one row per slice (csv).\n"
+             "as one row per slice (csv),\n"
+             "or the operators of a step as a graph of what they pass to each other (dot, svg).\n"
              "docs/export.md describes the formats.",
     .options = options,
     .examples =
         "  tacho export latest -o run.json\n"
         "  tacho export latest --steps 10:12 -o steps.json\n"
         "  tacho export latest --critical-path -o path.json\n"
+        "  tacho export latest --format svg --steps 10:10 -o graph.svg\n"
         "  tacho export trace.json.gz --format folded | flamegraph.pl --countname ns > flames.svg",
     .least = 1,
     .most = 1,
@@ -190,6 +197,83 @@ static int find_path(const struct col_found *found, const char *marker, struct a
     return 0;
 }
 
+/* The nodes and edges of a graph, which the caller frees: of all operators, or of those in ranges
+ * whose name holds `within`. *count, *edges: how many. */
+static struct store_export_node *copy_nodes(const struct an_dataflow *flow, const char *within,
+                                            size_t *place, size_t *count)
+{
+    struct store_export_node *node = calloc(flow->node_count + 1, sizeof *node);
+    for (size_t i = 0; node && i < flow->node_count; i++) {
+        const struct an_flow_node *from = &flow->nodes[i];
+        place[i] = SIZE_MAX;
+        if (within && !strstr(from->where, within))
+            continue;
+        place[i] = (*count)++;
+        node[place[i]] = (struct store_export_node){.name = from->name,
+                                                    .kind = from->kind,
+                                                    .where = from->where,
+                                                    .ns = from->ns,
+                                                    .bytes_read = from->bytes_read,
+                                                    .bytes_written = from->bytes_written,
+                                                    .depth = from->depth,
+                                                    .chain = from->chain};
+    }
+    return node;
+}
+
+static struct store_export_edge *copy_edges(const struct an_dataflow *flow, const size_t *place,
+                                            size_t *count)
+{
+    struct store_export_edge *edge = calloc(flow->edge_count + 1, sizeof *edge);
+    for (size_t i = 0; edge && i < flow->edge_count; i++) {
+        const struct an_flow_edge *from = &flow->edge[i];
+        if (place[from->from] != SIZE_MAX && place[from->to] != SIZE_MAX)
+            edge[(*count)++] = (struct store_export_edge){place[from->from], place[from->to],
+                                                          from->bytes, !strcmp(from->how, "size")};
+    }
+    return edge;
+}
+
+/* Puts the operators of a step into the settings; their texts belong to *result. */
+static int find_graph(const struct col_found *found, const struct values *values,
+                      struct an_result **result, struct store_export_options *settings)
+{
+    struct an_options graph_only = {.dataflow = true,
+                                    .step_marker = values->marker,
+                                    .some_steps = values->steps.set,
+                                    .step_from = values->steps.from,
+                                    .step_to = values->steps.to};
+    int code = cli_run_analyze(found, &graph_only, result);
+    if (code)
+        return code;
+    const struct an_dataflow *flow = &(*result)->dataflow;
+    if (flow->reason)
+        return cli_error(TACHO_ENOTFOUND,
+                         "operators say what they move in traces with shapes "
+                         "(record_shapes=True), ranges with tacho.work, and Chakra traces",
+                         "%s: no graph of operators: %s", found->run, flow->reason);
+    size_t *place = calloc(flow->node_count + 1, sizeof *place);
+    if (!place)
+        return cli_error(TACHO_ENOMEM, NULL, "%s: out of memory", found->run);
+    settings->node = copy_nodes(flow, values->within, place, &settings->node_count);
+    settings->edge = copy_edges(flow, place, &settings->edge_count);
+    settings->title =
+        an_arena_format((*result)->arena, "%s, step %" PRId64, found->run, flow->step);
+    free(place);
+    if (!settings->node || !settings->edge || !settings->title)
+        return cli_error(TACHO_ENOMEM, NULL, "%s: out of memory", found->run);
+    if (!settings->node_count)
+        return cli_error(TACHO_ENOTFOUND, "without --within all operators are shown",
+                         "%s: no operator is in a range with '%s'", found->run, values->within);
+    return 0;
+}
+
+/* Is it a format of operators, not of the rows of the file? */
+static bool is_graph(const struct values *values)
+{
+    return !strcmp(values->format, "dot") || !strcmp(values->format, "svg");
+}
+
 /* Writes the open run in the format that was asked for. 0 or an exit code, after a message. */
 static int write_run(store_reader *reader, const struct col_found *found,
                      const struct values *values, struct store_export_options *settings,
@@ -200,7 +284,9 @@ static int write_run(store_reader *reader, const struct col_found *found,
     const struct store_export_format *format = store_export_formats;
     while (strcmp(format->name, values->format) != 0)
         format++;
-    int code = values->steps.set ? window_of_steps(reader, found, values, settings)
+    int code = 0;
+    if (!is_graph(values))
+        code = values->steps.set ? window_of_steps(reader, found, values, settings)
                                  : window_of_times(reader, values, settings);
     if (!code)
         code = cli_output_open(&out, values->output, inputs);
@@ -214,6 +300,11 @@ static int write_run(store_reader *reader, const struct col_found *found,
 
 static int check_values(const struct values *values)
 {
+    if (is_graph(values) && (values->from || values->to))
+        return cli_usage("export", "--steps N:N chooses the step",
+                         "--from and --to cannot be combined with --format %s", values->format);
+    if (values->within && !is_graph(values))
+        return cli_usage("export", "--format dot or svg", "--within is an option of graphs");
     if (values->steps.set && (values->from || values->to))
         return cli_usage("export", NULL, "--steps and --from, --to exclude each other");
     if (values->path && strcmp(values->format, "perfetto") != 0 &&
@@ -243,12 +334,16 @@ int cli_export(int argc, char **argv)
     code = cli_run_find(argv[first], &found);
     if (!code && values.path)
         code = find_path(&found, values.marker, &result, &settings);
+    if (!code && is_graph(&values))
+        code = find_graph(&found, &values, &result, &settings);
     if (!code && store_open(found.path, &reader, &err))
         code = cli_fail(&err);
     if (!code)
         code = write_run(reader, &found, &values, &settings, argv + first);
     store_reader_close(reader);
     free((void *)(uintptr_t)settings.path);
+    free((void *)(uintptr_t)settings.node);
+    free((void *)(uintptr_t)settings.edge);
     an_result_free(result);
     return code;
 }

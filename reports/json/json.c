@@ -570,6 +570,7 @@ int rep_json_write(const struct an_result *result, const struct rep_options *opt
     rep_json_critical_path(w, &result->critical_path);
     rep_json_roofline(w, result);
     rep_json_bounds(w, &result->bounds);
+    rep_json_dataflow(w, &result->dataflow);
     rep_json_loader(w, &result->loader);
     rep_json_communication(w, &result->communication);
     put_kernels(w, result);

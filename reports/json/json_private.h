@@ -34,4 +34,7 @@ void rep_json_capture(struct rep_writer *writer, const struct an_quality *qualit
 void rep_json_allocator(struct rep_writer *writer, const struct an_allocator *allocator);
 void rep_json_flight(struct rep_writer *writer, const struct an_flight *flight);
 
+/* json_dataflow.c */
+void rep_json_dataflow(struct rep_writer *writer, const struct an_dataflow *flow);
+
 #endif

@@ -52,6 +52,7 @@ static const struct section {
     {"python", "Python", rep_section_python, FOLDED},
     {"attribution", "GPU time by operator", rep_section_attribution, FOLDED},
     {"roofline", "Roofline", rep_section_roofline, SHOWN},
+    {"dataflow", "Operators as a graph", rep_section_dataflow, FOLDED},
     {"steps", "Every step", rep_section_steps, DRAWN},
     {"flame", "Flame graph", rep_section_flame, DRAWN},
     {"compat", "Figures of other tools", rep_section_compat, FOLDED},

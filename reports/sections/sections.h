@@ -45,6 +45,7 @@ rep_section rep_section_path_step; /* the way of the critical path through a typ
 rep_section rep_section_throughput, rep_section_utilization, rep_section_phases;
 rep_section rep_section_loader, rep_section_communication, rep_section_series;
 rep_section rep_section_system, rep_section_hardware, rep_section_memory;
+rep_section rep_section_dataflow;
 rep_section rep_section_allocator, rep_section_flight; /* memory snapshots, flight recorders */
 
 /* Tables; those of ranks say nothing about a run of one rank. */

@@ -18,5 +18,7 @@ const struct store_export_format store_export_formats[] = {
     {"pprof-stacks", "sampled call stacks for pprof", ".pb", exp_pprof_stacks_write},
     {"pprof-python", "frames of Python for pprof", ".pb", exp_pprof_python_write},
     {"csv", "one row per slice, RFC 4180", ".csv", exp_csv_write},
+    {"dot", "operators of a step as a graph, for Graphviz", ".dot", exp_dot_write},
+    {"svg", "operators of a step as a graph, as a picture", ".svg", exp_svg_write},
     {0},
 };

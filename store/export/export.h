@@ -21,6 +21,20 @@ struct store_export_path {
     size_t window;
 };
 
+/* The operators of a step and what they pass to each other (analyzers/result/dataflow.h), in
+ * program order; an edge leads from an earlier operator to a later one. */
+struct store_export_node {
+    const char *name, *kind, *where;       /* where: the range around it, "" */
+    int64_t ns, bytes_read, bytes_written; /* STORE_ABSENT: not known */
+    size_t depth;                          /* length of the longest path to it */
+    int64_t chain;                         /* operators that could be one; -1: none */
+};
+struct store_export_edge {
+    size_t from, to;
+    int64_t bytes; /* STORE_ABSENT: not known */
+    bool inferred; /* from sizes and order alone */
+};
+
 /* Category of its events in a timeline: `tacho import` leaves them out. */
 #define STORE_EXPORT_PATH_CATEGORY "critical_path"
 
@@ -29,7 +43,11 @@ struct store_export_options {
     bool with_path; /* perfetto: the path on top of the run; csv: the path instead of the slices */
     const struct store_export_path *path;
     size_t path_count;
-    bool raw; /* csv: no ' before texts that a spreadsheet takes for formulas */
+    const struct store_export_node *node; /* dot, svg */
+    const struct store_export_edge *edge;
+    size_t node_count, edge_count;
+    const char *title; /* of the graph */
+    bool raw;          /* csv: no ' before texts that a spreadsheet takes for formulas */
 };
 
 struct store_export_format {

@@ -120,6 +120,10 @@ int exp_stacks_write(store_reader *reader, const struct store_export_options *op
                      struct tacho_error *err);
 int exp_csv_write(store_reader *reader, const struct store_export_options *options, FILE *out,
                   struct tacho_error *err);
+int exp_dot_write(store_reader *reader, const struct store_export_options *options, FILE *out,
+                  struct tacho_error *err);
+int exp_svg_write(store_reader *reader, const struct store_export_options *options, FILE *out,
+                  struct tacho_error *err);
 /* Ends a writer: a failed stream is TACHO_EIO. */
 int exp_end(FILE *out, int code, struct tacho_error *err);
 

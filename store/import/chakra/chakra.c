@@ -60,10 +60,11 @@ static const char *collective_of(const struct chakra_node *node)
 
 /* Writes a node on the device. */
 static int put_device(struct imp_rows *rows, const struct chakra_node *node, enum chakra_lane lane,
-                      struct imp_slice *slice)
+                      const char *payload, struct imp_slice *slice)
 {
     static const char *const lanes[] = {"host", "compute", "communication", "memory"};
     struct store_detail detail = STORE_DETAIL_NONE;
+    detail.payload = payload;
     char name[48];
     int64_t stream = node->stream >= 0 ? node->stream : -(int64_t)lane;
     snprintf(name, sizeof name, "%s", lanes[lane]);
@@ -82,17 +83,31 @@ static int put_device(struct imp_rows *rows, const struct chakra_node *node, enu
     return rc ? rc : imp_rows_slice(rows, slice);
 }
 
-static int put_node(struct imp_rows *rows, const struct chakra_node *node)
+static int put_host(struct imp_rows *rows, const char *payload, struct imp_slice *slice)
 {
+    struct store_detail detail = STORE_DETAIL_NONE;
+    detail.schema = "graph.op";
+    detail.payload = payload;
+    slice->detail = payload ? &detail : NULL;
+    int rc = imp_rows_thread(rows, 0, "host", &slice->track);
+    return rc ? rc : imp_rows_slice(rows, slice);
+}
+
+static int put_node(struct imp_rows *rows, const struct chakra *chakra, size_t index)
+{
+    const struct chakra_node *node = &chakra->node[index];
     struct imp_slice slice = {
         .start = node->start, .dur = node->dur, .category = "op", .correlation = STORE_ABSENT};
     enum chakra_lane lane = chakra_lane_of(node);
     int rc = imp_rows_string(rows, node->name ? node->name : "(no name)",
                              node->name ? node->name_bytes : 9, &slice.name);
-    if (rc || lane != CHAKRA_HOST)
-        return rc ? rc : put_device(rows, node, lane, &slice);
-    rc = imp_rows_thread(rows, 0, "host", &slice.track);
-    return rc ? rc : imp_rows_slice(rows, &slice);
+    if (rc)
+        return rc;
+    char *payload = chakra_payload(chakra, index);
+    rc = lane == CHAKRA_HOST ? put_host(rows, payload, &slice)
+                             : put_device(rows, node, lane, payload, &slice);
+    free(payload);
+    return rc;
 }
 
 static int write_losses(struct imp_rows *rows, const struct chakra *chakra)
@@ -154,7 +169,7 @@ static int write_rows(struct imp_run *run, struct chakra *chakra)
         if (node->dur == STORE_ABSENT)
             chakra->untimed++;
         else if (node->start != STORE_ABSENT)
-            rc = put_node(&rows, node);
+            rc = put_node(&rows, chakra, i);
     }
     if (!rc)
         rc = write_losses(&rows, chakra);

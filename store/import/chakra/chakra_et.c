@@ -22,8 +22,11 @@ enum {
     NODE_DATA_DEPS,
     NODE_START,
     NODE_DURATION,
-    NODE_ATTRIBUTE = 10
+    NODE_INPUTS,
+    NODE_OUTPUTS,
+    NODE_ATTRIBUTE
 };
+enum { VALUES = 1 }; /* of inputs and outputs: a text */
 enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_FIRST_VALUE = 3 };
 
 /* The next message of a file; false: there is none, or it is cut off (`bad`). */
@@ -129,6 +132,28 @@ static void read_attribute(struct chakra_node *node, struct pb_span message)
         node->stream = value;
 }
 
+/* Needs of a node that are data; only if they follow each other. */
+static int read_data_needs(struct chakra *chakra, struct chakra_node *node,
+                           const struct pb_field *field)
+{
+    size_t before = chakra->need_count;
+    int rc = read_needs(chakra, field);
+    if (!node->data_needs)
+        node->first_data_need = before;
+    if (node->first_data_need + node->data_needs == before)
+        node->data_needs = chakra->need_count - node->first_data_need;
+    return rc;
+}
+
+static void read_values(const struct pb_field *from, struct chakra_values *values)
+{
+    struct pb pb = pb_of(from->span);
+    struct pb_field field;
+    while (from->wire == PB_BYTES && pb_next(&pb, &field))
+        if (field.number == VALUES && field.wire == PB_BYTES)
+            *values = (struct chakra_values){(const char *)field.span.data, field.span.bytes};
+}
+
 static int64_t ns_of(uint64_t us)
 {
     return us <= (uint64_t)TIME_MOST_US ? (int64_t)us * 1000 : STORE_ABSENT;
@@ -151,8 +176,14 @@ static int read_node(struct chakra *chakra, struct pb_span message)
             node->name_bytes = field.span.bytes;
         } else if (field.number == NODE_TYPE)
             node->type = (int64_t)field.value;
-        else if (field.number == NODE_CTRL_DEPS || field.number == NODE_DATA_DEPS)
+        else if (field.number == NODE_CTRL_DEPS)
             rc = read_needs(chakra, &field);
+        else if (field.number == NODE_DATA_DEPS)
+            rc = read_data_needs(chakra, node, &field);
+        else if (field.number == NODE_INPUTS)
+            read_values(&field, &node->inputs);
+        else if (field.number == NODE_OUTPUTS)
+            read_values(&field, &node->outputs);
         else if (field.number == NODE_START && field.wire == PB_VARINT)
             node->start = ns_of(field.value);
         else if (field.number == NODE_DURATION && field.wire == PB_VARINT)

@@ -38,6 +38,24 @@ static bool is_one_of(struct ij_text key, const char *first, const char *second)
     return ij_is(key, first) || ij_is(key, second);
 }
 
+/* The raw text of `values` in {"values": [...], "shapes": ...}; of a list, all of it. */
+static void read_values(struct ij *json, struct chakra_values *values)
+{
+    const char *begin = json->at;
+    if (ij_next(json) != '{') {
+        ij_skip(json);
+        *values = (struct chakra_values){begin, (size_t)(json->at - begin)};
+        return;
+    }
+    for (bool more = ij_enter(json); more; more = more && ij_more(json)) {
+        bool wanted = ij_is(ij_key(json), "values");
+        begin = json->at;
+        ij_skip(json);
+        if (wanted)
+            *values = (struct chakra_values){begin, (size_t)(json->at - begin)};
+    }
+}
+
 static int read_pair(struct chakra *chakra, size_t index, struct ij *json)
 {
     struct ij_text key = ij_key(json), text;
@@ -60,7 +78,16 @@ static int read_pair(struct chakra *chakra, size_t index, struct ij *json)
     } else if (ij_is(key, "is_cpu_op")) {
         node->host = ij_next(json) != 'f';
         ij_skip(json);
-    } else if (is_one_of(key, "ctrlDeps", "ctrl_deps") || ij_is(key, "data_deps")) {
+    } else if (ij_is(key, "inputs")) {
+        read_values(json, &node->inputs);
+    } else if (ij_is(key, "outputs")) {
+        read_values(json, &node->outputs);
+    } else if (ij_is(key, "data_deps")) {
+        node->first_data_need = chakra->need_count;
+        int rc = read_needs(chakra, json);
+        node->data_needs = chakra->need_count - node->first_data_need;
+        return rc;
+    } else if (is_one_of(key, "ctrlDeps", "ctrl_deps")) {
         return read_needs(chakra, json);
     } else {
         ij_skip(json);

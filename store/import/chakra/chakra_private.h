@@ -6,7 +6,7 @@
  * dependencies and their lane allow, chakra.c writes the rows.
  *
  * A graph is untrusted: ids may repeat or lead nowhere, dependencies may form circles. Memory: the
- * file, 100 bytes a node, 12 bytes a dependency.
+ * file, 160 bytes a node, 12 bytes a dependency.
  */
 #ifndef STORE_IMPORT_CHAKRA_CHAKRA_PRIVATE_H
 #define STORE_IMPORT_CHAKRA_CHAKRA_PRIVATE_H
@@ -25,12 +25,20 @@ enum chakra_lane {
 /* Kinds of nodes that are read (enum NodeType of et_def.proto). */
 enum { CHAKRA_LOAD = 2, CHAKRA_STORE, CHAKRA_WORK, CHAKRA_SEND, CHAKRA_RECEIVE, CHAKRA_COLLECTIVE };
 
+/* The values of inputs or outputs as they are in the file; not terminated. */
+struct chakra_values {
+    const char *text;
+    size_t bytes;
+};
+
 struct chakra_node {
     int64_t id, start, dur; /* ns; STORE_ABSENT: the node has none */
     int64_t type, collective, bytes, flops, stream;
     const char *name; /* not terminated */
     size_t name_bytes;
     size_t first_need; /* in chakra.need; those up to the next node's are its own */
+    size_t first_data_need, data_needs; /* those of them that are data */
+    struct chakra_values inputs, outputs;
     bool host;
 };
 
@@ -55,6 +63,10 @@ enum chakra_lane chakra_lane_of(const struct chakra_node *node);
 int chakra_json_read(struct chakra *chakra, const void *text, size_t bytes);
 bool chakra_et_recognises(const unsigned char *head, size_t bytes);
 int chakra_et_read(struct chakra *chakra, const unsigned char *data, size_t bytes);
+
+/* The payload of a node that has dependencies or tensors, which the caller frees; NULL: it has
+ * none, or no memory. */
+char *chakra_payload(const struct chakra *chakra, size_t index);
 
 /* Gives every node a start, if none has one. */
 int chakra_place(struct chakra *chakra);

@@ -66,7 +66,8 @@ def history(r, leak=None, in_place=None):
 
 def trace(r, collect=None, stall=None, breaks=None):
     """Steps of launches and kernels. collect: every so many steps a pause of so many steps' length; stall: a call of the allocator
-    that takes so large a part of the step, its name; breaks: the place of a graph break, as the hook for PyTorch marks it."""
+    that takes so large a part of the step, its name; breaks: the place of a graph break, as the hook for PyTorch marks it, or
+    the frame behind it, as torch.profiler does."""
     events, at, number = [], 1000.0, 1
     kernels, step_us = r.randint(4, 7), r.uniform(5000, 20000)
     each = step_us / kernels
@@ -84,7 +85,9 @@ def trace(r, collect=None, stall=None, breaks=None):
             if collect and k == kernels // 2 and (step + begin) % collect[0] == 0:
                 put("user_annotation", "gc", at, collect[1] * step_us)
                 at += collect[1] * step_us
-            if breaks and k == 1 and step == 0:
+            if breaks and breaks.startswith("frame") and k < 2:
+                put("user_annotation", f"Torch-Compiled Region: {k * int(breaks.split()[1])}/0", at, 24)
+            elif breaks and k == 1 and step == 0:
                 put("user_annotation", "graph break " + breaks + ": call of print", at, 1)
             put("cpu_op", "aten::mm", at, 20)
             put("cuda_runtime", "cudaLaunchKernel", at + 5, 8, correlation=number)
@@ -136,7 +139,7 @@ def draw(r, cause, path):
         call = r.choice(("cudaMalloc", "cudaFree", "hipMalloc"))
         data, want = trace(r, stall=(r.uniform(0.1, 0.6), call)), call
     elif cause == "graph_break":
-        place = f"model.py:{r.randint(10, 99)}"
+        place = r.choice((f"model.py:{r.randint(10, 99)}", f"frame {r.randint(1, 9)}"))
         data, want = trace(r, breaks=place), place
     elif cause == "healthy":
         data = trace(r)

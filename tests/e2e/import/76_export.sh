@@ -142,7 +142,7 @@ expect 3 "$TACHO" export w.tacho --steps 999999:
 grep -q 'no such steps' "$work/err" || fail "$(cat "$work/err")"
 expect 2 "$TACHO" export w.tacho --steps 1:2 --from 1s
 expect 2 "$TACHO" export w.tacho --from tomorrow
-expect 2 "$TACHO" export w.tacho --format svg
+expect 2 "$TACHO" export w.tacho --format png
 
 # hostile names, what never ended, counters
 rm -f w.tacho w.json s.json

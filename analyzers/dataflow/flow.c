@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all pieces need of a flow: its arrays, and what names say of operators.
+ */
+#include "analyzers/dataflow/flow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *flow_kind_text(enum flow_kind kind)
+{
+    static const char *const texts[] = {
+#define FLOW_KIND_TEXT(name, text) text,
+        FLOW_KIND_MAP(FLOW_KIND_TEXT)
+#undef FLOW_KIND_TEXT
+    };
+    return texts[kind];
+}
+
+const char *flow_how_text(enum flow_how how)
+{
+    static const char *const texts[] = {"tensor", "dependency", "size"};
+    return texts[how];
+}
+
+static bool has_word(const char *name, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcasestr(name, words[i]))
+            return true;
+    return false;
+}
+#define HAS_WORD(name, words) has_word(name, words, sizeof(words) / sizeof *(words))
+
+/* Words of names, in the order in which they decide: optimizers fuse their lists already and
+ * look-ups have no elements in common with their neighbours. */
+enum flow_kind flow_kind_of(const char *name, bool product)
+{
+    static const char *const views[] = {"view",   "reshape", "transpose",  "permute",
+                                        "expand", "squeeze", "slice",      "select",
+                                        "detach", "alias",   "as_strided", "split"};
+    static const char *const products[] = {"matmul", "gemm",   "addmm",     "aten::mm",
+                                           "bmm",    "linear", "attention", "convol",
+                                           "conv1",  "conv2",  "conv3",     "einsum"};
+    static const char *const others[] = {
+        "embedding", "gather",   "scatter", "index",   "sort",     "topk",   "cat",     "stack",
+        "pool",      "upsample", "fused",   "foreach", "exchange", "cumsum", "nonzero", "memcpy"};
+    static const char *const reductions[] = {"norm", "softmax", "loss",    "sum",   "mean",
+                                             "max",  "min",     "var",     "std",   "nll",
+                                             "argm", "entropy", "classif", "reduce"};
+    if (product)
+        return FLOW_PRODUCT;
+    if (HAS_WORD(name, others))
+        return FLOW_OTHER;
+    if (HAS_WORD(name, products))
+        return FLOW_PRODUCT;
+    if (HAS_WORD(name, reductions))
+        return FLOW_REDUCTION;
+    return HAS_WORD(name, views) || !strcmp(name, "aten::t") ? FLOW_VIEW : FLOW_POINTWISE;
+}
+
+bool flow_is_in_place(const char *name)
+{
+    static const char *const words[] = {"out=", "_out", "copy_", "optimizer", "adam", "sgd"};
+    size_t length = strcspn(name, "(.");
+    return (length && name[length - 1] == '_') || HAS_WORD(name, words);
+}
+
+bool flow_has_effects(const char *name)
+{
+    static const char *const words[] = {
+        "rand", "dropout",      "bernoulli", "multinomial", "empty",   "nccl",      "c10d",
+        "item", "print",        "copy",      "all_",        "reduce_", "broadcast", "memcpy",
+        "_to_", "record_param", "load",      "store",       "send",    "recv"};
+    return HAS_WORD(name, words);
+}
+
+struct flow_op *flow_op_add(struct flow *flow, const struct flow_op *op)
+{
+    if (an_grow(&flow->op, &flow->op_room, flow->count + 1, sizeof *flow->op))
+        return NULL;
+    flow->op[flow->count] = *op;
+    flow->op[flow->count].first_use = flow->use_count;
+    flow->backward |= !strcmp(op->pass, "backward");
+    return &flow->op[flow->count++];
+}
+
+int flow_edge_add(struct flow *flow, const struct flow_edge *edge)
+{
+    int rc = an_grow(&flow->edge, &flow->edge_room, flow->edge_count + 1, sizeof *flow->edge);
+    if (!rc)
+        flow->edge[flow->edge_count++] = *edge;
+    return rc;
+}
+
+double flow_rate(const struct flow_op *op)
+{
+    return op->ns > 0 ? (double)flow_bytes(op) / (double)op->ns * 1e9 : 0;
+}
+
+void flow_depths(const struct flow *flow, size_t *depth)
+{
+    memset(depth, 0, flow->count * sizeof *depth);
+    for (size_t i = 0; i < flow->edge_count; i++) {
+        const struct flow_edge *edge = &flow->edge[i];
+        if (depth[edge->from] + 1 > depth[edge->to])
+            depth[edge->to] = depth[edge->from] + 1;
+    }
+}
+
+const struct an_flow_row *flow_keep_rows(const struct flow *flow, struct an_flow_row *row,
+                                         size_t *count)
+{
+    *count = *count < FLOW_ROWS_MOST ? *count : FLOW_ROWS_MOST;
+    for (size_t i = 0; i < *count; i++)
+        row[i].name = an_arena_text(flow->context->arena, row[i].name);
+    return an_arena_copy(flow->context->arena, row, *count * sizeof *row);
+}
+
+void flow_row_add(struct an_flow_row *row, size_t *count, const struct flow_op *op, int64_t bytes)
+{
+    size_t at = 0;
+    while (at < *count && row[at].name != op->name)
+        at++;
+    if (at == FLOW_NAMES_MOST)
+        return;
+    *count += at == *count;
+    row[at].name = op->name;
+    row[at].count++;
+    row[at].bytes = an_time_add(row[at].bytes, bytes);
+    row[at].ns = an_time_add(row[at].ns, op->ns);
+}
+
+void flow_clear(struct flow *flow)
+{
+    free(flow->op);
+    free(flow->use);
+    free(flow->tensor);
+    free(flow->edge);
+    *flow = (struct flow){.context = flow->context, .written = flow->written};
+}

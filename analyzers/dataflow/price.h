@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/dataflow/: what a byte costs that need not be moved.
+ */
+#ifndef ANALYZERS_DATAFLOW_PRICE_H
+#define ANALYZERS_DATAFLOW_PRICE_H
+
+#include "analyzers/dataflow/flow.h"
+
+struct flow_price {
+    double bandwidth, roof; /* bytes/s: of a mix of reads and writes; the most that was measured */
+    double read, write;     /* bytes/s of each alone; 0: of a device, not known */
+    double near,
+        far; /* bytes of the caches that surely, and perhaps, hold a result; 0: not known */
+    double overhead_ns; /* of an operator that is not called; 0: not known */
+    const char *reason; /* why nothing is known; NULL */
+    const char *words;
+};
+
+/* Finds the bandwidths and caches of what the operators run on. */
+struct flow_price flow_price_of(const struct flow *flow);
+
+/* Does what `from` passes to `to` stay in a cache until it is read? By streaming order: between the
+ * write and the read of one element at most the larger of both operators' bytes go by. */
+bool flow_in_cache(const struct flow_price *price, const struct flow_op *from,
+                   const struct flow_op *to, bool on_device);
+
+/* Time that `bytes` take which an operator reads or writes: [low, expected, high] ns.
+ *
+ * On a processor: at the measured rate of reads, and of writes; plain stores fetch what they write
+ * over, so a written byte is read too. An operator that is faster than that takes the share of its
+ * time instead. `high` is that share also where the operator is slower; where it is slower by far,
+ * something else limits it and may hide the bytes: `low` is nothing. On a device: the share of the
+ * time of an operator that reaches half of the bandwidth; else at the bandwidth, and at least
+ * nothing. */
+void flow_byte_ns(const struct flow_price *price, const struct flow_op *op, double bytes,
+                  bool writes, double out[3]);
+
+#endif

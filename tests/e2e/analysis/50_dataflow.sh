@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# Operators as a graph: execution traces with tensors against a count by brute force and with planted work that need not be; chains of
+# ranges with tacho.work; graphs as DOT and SVG.
+set -u
+# shellcheck source=tests/e2e/kit/report_common.sh
+. "$(dirname "$0")/../kit/report_common.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+command -v sqlite3 > /dev/null || { echo "needs the program sqlite3"; exit 77; }
+work_folder
+export XDG_CACHE_HOME=$PWD/cache TACHO_HISTORY=off
+python3 "$here/dataflow_exact.py" "$TACHO" drawn "${ROUNDS:-20}" "${SEED:-1}" || fail "a graph is not what was drawn"
+
+figure() { # FILE EXPRESSION: of `flow`, the dataflow of its JSON report
+    "$TACHO" report "$1" --json --fields dataflow > report.json 2> err || fail "$1: $(cat err)"
+    python3 -c "
+import json, sys
+flow = json.load(open('report.json'))['dataflow']
+rows = flow['fusion']['candidates']
+sys.exit(0 if $2 else json.dumps(flow))" || fail "$1: not: $2"
+}
+
+# chains of ranges: each one candidate of a step; where one operator is left, none
+chain() { # NAME FUSED ROWS COLUMNS
+    "$TACHO" run -o "$1-$2-$3.tacho" -- "$BUILD/tests/targets/target_fusion" "$1" "$2" "$3" "$4" 6 > out 2> err || fail "$1: $(cat out err)"
+}
+chain residual_norm unfused 512 8192
+figure residual_norm-unfused-512.tacho "[r['operators'] for r in rows] == ['residual, rmsnorm'] and rows[0]['count_per_step'] == 1"
+figure residual_norm-unfused-512.tacho "rows[0]['saved_bytes_per_step'] == 2 * 4 * 512 * 8192 and rows[0]['known_by'] == 'size'"
+chain residual_norm fused 512 8192
+figure residual_norm-fused-512.tacho "not rows"
+chain multiply_add_relu unfused 512 8192
+figure multiply_add_relu-unfused-512.tacho "rows[0]['length'] == 3 and rows[0]['saved_bytes_per_step'] == 4 * 4 * 512 * 8192"
+chain gemm_relu unfused 512 8192
+figure gemm_relu-unfused-512.tacho "[r['operators'] for r in rows] == ['gemm, relu']"
+chain bias_relu unfused 2 1024
+# 8 KiB: in every cache, if its size is known; nothing is predicted
+cat > calibrated.sql << 'END'
+DELETE FROM ceiling;
+INSERT INTO ceiling(device, resource, dtype, value, source) VALUES ('cpu', 'bandwidth', '', 1e10, 'measured'),
+ ('cpu', 'cache_l2', '', 1048576, 'measured');
+END
+cp bias_relu-unfused-2.tacho small.tacho
+sqlite3 small.tacho < calibrated.sql 2> err || fail "the ceilings were not written: $(cat err)"
+figure small.tacho "rows[0]['lives_in'] == 'cache' and rows[0]['gain_ms'] == 0 and rows[0]['saved_bytes_per_step'] == 0"
+cp residual_norm-unfused-512.tacho large.tacho
+sqlite3 large.tacho < calibrated.sql
+figure large.tacho "rows[0]['lives_in'] == 'memory' and 0 < rows[0]['gain_low_ms'] <= rows[0]['gain_ms'] <= rows[0]['gain_high_ms']"
+"$TACHO" report large.tacho --section=dataflow > out 2> err || fail "the section: $(cat err)"
+grep -q 'residual, rmsnorm' out || fail "the section has no candidate: $(cat out)"
+
+# graphs
+"$TACHO" export drawn/0.json --format dot -o graph.dot 2> err || fail "dot: $(cat err)"
+grep -q 'n0 -> n1 \[.*style=solid' graph.dot || fail "no edge: $(head -n 5 graph.dot)"
+"$TACHO" export drawn/0.json --format svg -o graph.svg 2> err || fail "svg: $(cat err)"
+python3 -c "
+import xml.dom.minidom as dom
+boxes = dom.parse('graph.svg').getElementsByTagName('g')
+lines = sum(' -> ' in line for line in open('graph.dot'))
+paths = dom.parse('graph.svg').getElementsByTagName('path')
+assert len(boxes) == sum('fillcolor' in line for line in open('graph.dot')) and len(paths) == lines, (len(boxes), len(paths), lines)
+" || fail "the picture has not what the graph has"
+"$TACHO" export residual_norm-unfused-512.tacho --format dot 2> err | grep -q 'style=dashed' || fail "an inferred edge is not dashed"
+"$TACHO" export residual_norm-unfused-512.tacho --format dot --steps 2:2 2> err | grep -q 'step 2"' || fail "not step 2"
+"$TACHO" export drawn/0.json --format dot --within nothing > out 2> err
+[ $? = 3 ] && grep -q '^hint: ' err || fail "a range that is not there: $(cat err)"
+"$TACHO" export drawn/0.json --format csv --within x > out 2> err
+[ $? = 2 ] || fail "--within of a table"
+exit 0
