@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Public header of monitor/slo/: service level objectives of a training run, and what follows from
- * one by arithmetic alone: its error budget and the windows in which a burn rate is looked at. A
- * file of objectives is read by slo_file.h; who counts good and bad events is monitor/sli/.
+ * one by arithmetic alone: its error budget and the windows in which a burn rate is looked at.
+ * monitor/config/ reads a file of objectives, monitor/sli/ counts good and bad events.
  *
  * An objective says: of the events of one indicator (SLI), the share `target` is good over
  * `period_s`. The error budget is the share 1 - target that may be bad. The burn rate of a window
@@ -75,7 +75,9 @@ struct mon_slo {
     size_t count;
 };
 
-/* One objective for each SLI, as the table says; period: the run. */
+/* An objective as the table says, with the name of its SLI; period: the run. */
+void mon_objective_init(struct mon_objective *objective, enum mon_sli sli);
+/* One objective for each SLI. */
 void mon_slo_defaults(struct mon_slo *slo);
 
 #define MON_PERIOD_DAYS_30 (30.0 * 86400) /* where neither the file nor the run names a period */
@@ -92,14 +94,15 @@ struct mon_burn {
 #define MON_BURNS      4
 #define MON_BURN_STEPS 20
 
-/* The four pairs of an objective: long windows of period/720, /120, /30 and /10, budgets of 2, 5,
- * 10 and 10 %, hence factors of 14.4, 6, 3 and 1 (Google's SRE workbook, chapter 5, has them for 30
- * days). A short window shorter than MON_BURN_STEPS steps of `step_s` seconds (0: not known) is
- * lengthened to that, its long window stays twelve times as long, and the factor is computed anew;
- * a pair whose long window would be longer than the period, or whose factor no share of bad events
- * reaches (at least 1 / (1 - target)), cannot fire. Such pairs are left out; *count has how many
- * there are, and `why` (of `size` bytes, "" if all pairs are there) says which are missing.
- * TACHO_EUSAGE with a message in `err` if none is left. `objective->period_s` is not 0. */
+/* The pairs of an objective: long windows of period/720, /120, /30 and /10, short ones of a twelfth,
+ * budgets of 2, 5, 10 and 10 %, hence factors of 14.4, 6, 3 and 1 (Google's SRE workbook, chapter 5,
+ * has them for 30 days). Where steps of `step_s` seconds are known (0: not), a window of less than
+ * MON_BURN_STEPS of them is lengthened to that, and the factor is computed anew from the long one.
+ * Left out, with a sentence each in `why` (of `size` bytes, "" if all pairs are there): a pair whose
+ * factor no share of bad events reaches (1 / (1 - target) or more), one whose windows are as long as
+ * the period, so that its factor is below 1, and one that has the windows of another pair with a
+ * lower factor. *count is how many are there. TACHO_EUSAGE with a message in `err` if none is.
+ * `objective->period_s` is not 0. */
 int mon_burns(const struct mon_objective *objective, double step_s, struct mon_burn burn[MON_BURNS],
               size_t *count, char *why, size_t size, struct tacho_error *err);
 
