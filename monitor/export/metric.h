@@ -108,7 +108,6 @@ struct mon_exemplar {
 struct mon_histogram {
     uint64_t count[MON_BUCKETS + 1]; /* of each bucket alone; the last one has no upper bound */
     double sum;
-    struct mon_exemplar double sum;
     struct mon_exemplar exemplar[MON_BUCKETS + 1]; /* the newest of each bucket */
 };
 /* Upper bounds of the buckets, seconds. */

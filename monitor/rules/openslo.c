@@ -3,6 +3,7 @@
  * Documents of OpenSLO v1: a service, a source, and for each objective an SLO with a policy whose
  * conditions are the burn rates. Names there have dashes where ours have underscores.
  */
+#include <math.h>
 #include <string.h>
 
 #include "monitor/rules/private.h"
@@ -41,7 +42,16 @@ static void slo_document(FILE *out, const struct rules_objective *filled, const 
         fprintf(out, "    - %s-burn-%zu\n", name, i + 1);
 }
 
-/* The documents say `op: gt`, and Prometheus' rules mean the same. */
+/* Durations there have no seconds: a window is rounded up to minutes, and the factor follows. */
+static struct mon_burn in_minutes(struct mon_burn burn)
+{
+    double long_s = 60 * ceil(burn.long_s / 60);
+    burn.factor *= burn.long_s / long_s;
+    burn.long_s = long_s;
+    burn.short_s = 60 * ceil(burn.short_s / 60);
+    return burn;
+}
+
 static void condition_document(FILE *out, const struct mon_burn *burn, const char *name)
 {
     head(out, "AlertCondition", name);
@@ -56,16 +66,17 @@ static void policy_documents(FILE *out, const struct rules_objective *filled, co
 {
     char full[MON_NAME + 32];
     for (size_t i = 0; i < filled->count; i++) {
-        snprintf(full, sizeof full, "%s-burn-%s", name,
-                 rules_duration(filled->burn[i].long_s).text);
-        condition_document(out, &filled->burn[i], full);
+        struct mon_burn burn = in_minutes(filled->burn[i]);
+        snprintf(full, sizeof full, "%s-condition-%zu", name, i + 1);
+        condition_document(out, &burn, full);
         snprintf(full, sizeof full, "%s-burn-%zu", name, i + 1);
         head(out, "AlertPolicy", full);
         fprintf(out,
-                "  alertWhenBreaching: true\n  alertWhenResolved: true\n  conditions:\n"
-                "    - conditionRef: %s-burn-%s\n  notificationTargets:\n"
+                "  alertWhenNoData: false\n  alertWhenBreaching: true\n"
+                "  alertWhenResolved: true\n  conditions:\n"
+                "    - conditionRef: %s-condition-%zu\n  notificationTargets:\n"
                 "    - targetRef: tacho-alertmanager\n",
-                name, rules_duration(filled->burn[i].long_s).text);
+                name, i + 1);
     }
 }
 
