@@ -2,6 +2,7 @@
  *
  * Samples, their labels, histograms; the table of families.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,31 @@ struct mon_metric *mon_metric_add_histogram(struct mon_metrics *metrics, enum mo
     if (metric)
         metric->histogram = histogram;
     return metric;
+}
+
+/* Characters of a text; what follows another byte of the same character does not count. */
+static size_t characters(const char *text)
+{
+    size_t count = 0;
+    for (; *text; text++)
+        count += (*text & 0xc0) != 0x80;
+    return count;
+}
+
+bool mon_exemplar_labels(const struct mon_exemplar *exemplar, struct mon_labels *labels)
+{
+    char window[48];
+    const char *file = exemplar->file;
+    *labels = (struct mon_labels){.used = 0};
+    if (!*file)
+        return false;
+    snprintf(window, sizeof window, "%" PRId64 "-%" PRId64, exemplar->first, exemplar->last);
+    size_t most = MON_EXEMPLAR_LABELS - strlen("filesteps") - strlen(window);
+    while (characters(file) > most || (*file & 0xc0) == 0x80)
+        file++;
+    append_label(labels, "file", file);
+    append_label(labels, "steps", window);
+    return true;
 }
 
 void mon_metric_exemplar(struct mon_metric *metric, const struct mon_exemplar *exemplar)

@@ -103,6 +103,10 @@ struct mon_exemplar {
     int64_t time_ns; /* since 1970; 0: not known */
 };
 
+/* Its labels, `file` and `steps`; a name that is too long loses its beginning. False: it has none.
+ */
+bool mon_exemplar_labels(const struct mon_exemplar *exemplar, struct mon_labels *labels);
+
 /* Times of steps in buckets. */
 #define MON_BUCKETS 16
 struct mon_histogram {

@@ -47,14 +47,15 @@ static void write_number(FILE *out, double value)
     fputs(text, out);
 }
 
-/* Labels in braces; `bound` of a bucket, NULL: none. Nothing where there are no labels. */
+/* Labels in braces; `common` and the `bound` of a bucket may be NULL. Nothing where there are no
+ * labels. */
 static void write_labels(FILE *out, const struct mon_labels *common,
                          const struct mon_labels *labels, const double *bound)
 {
     const struct mon_labels *both[] = {common, labels};
     const char *name, *value, *before = "{";
     for (size_t i = 0; i < 2; i++)
-        for (size_t at = 0; mon_labels_next(both[i], &at, &name, &value); before = ",") {
+        for (size_t at = 0; both[i] && mon_labels_next(both[i], &at, &name, &value); before = ",") {
             fprintf(out, "%s%s=\"", before, name);
             write_escaped(out, value);
             fputc('"', out);
@@ -68,30 +69,15 @@ static void write_labels(FILE *out, const struct mon_labels *common,
     }
 }
 
-/* Characters of a text; what follows another byte of the same character does not count. */
-static size_t characters(const char *text)
-{
-    size_t count = 0;
-    for (; *text; text++)
-        count += (*text & 0xc0) != 0x80;
-    return count;
-}
-
-/* " # {...} value time". Labels of more than 128 characters are refused by readers, so a name that
- * is too long loses its beginning. */
+/* " # {...} value time". */
 static void write_exemplar(FILE *out, const struct mon_exemplar *exemplar)
 {
-    char window[48];
-    const char *file = exemplar->file;
-    if (!*file)
+    struct mon_labels labels;
+    if (!mon_exemplar_labels(exemplar, &labels))
         return;
-    snprintf(window, sizeof window, "%" PRId64 "-%" PRId64, exemplar->first, exemplar->last);
-    size_t most = MON_EXEMPLAR_LABELS - strlen("filesteps") - strlen(window);
-    while (characters(file) > most || (*file & 0xc0) == 0x80)
-        file++;
-    fputs(" # {file=\"", out);
-    write_escaped(out, file);
-    fprintf(out, "\",steps=\"%s\"} ", window);
+    fputs(" # ", out);
+    write_labels(out, NULL, &labels, NULL);
+    fputc(' ', out);
     write_number(out, exemplar->value);
     if (exemplar->time_ns > 0)
         fprintf(out, " %" PRId64 ".%03d", exemplar->time_ns / 1000000000,

@@ -69,7 +69,8 @@ static bool split_url(const char *url, struct place *place)
         *bracket = 0;
         memmove(place->host, place->host + 1, strlen(place->host));
     }
-    return *place->host && *place->port && strspn(place->port, "0123456789") == strlen(place->port);
+    return *place->host && *place->port &&
+           strspn(place->port, "0123456789") == strlen(place->port) && atol(place->port) <= 65535;
 }
 
 /* The text that is sent. NULL without memory. */

@@ -64,7 +64,7 @@ static void condition_document(FILE *out, const struct mon_burn *burn, const cha
 
 static void policy_documents(FILE *out, const struct rules_objective *filled, const char *name)
 {
-    char full[MON_NAME + 32];
+    char full[MON_NAME + 48];
     for (size_t i = 0; i < filled->count; i++) {
         struct mon_burn burn = in_minutes(filled->burn[i]);
         snprintf(full, sizeof full, "%s-condition-%zu", name, i + 1);

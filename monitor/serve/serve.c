@@ -105,6 +105,9 @@ static int find_refusal(const struct mon_serve *serve, struct MHD_Connection *co
         return NO_METHOD;
     if (strcmp(url, "/metrics"))
         return NO_PAGE;
+    if (MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length") ||
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Transfer-Encoding"))
+        return HAS_BODY;
     return -1;
 }
 
@@ -114,10 +117,10 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 {
     struct mon_serve *serve = ctx;
     static char seen;
-    (void)version, (void)upload;
-    int why = *upload_size ? (int)HAS_BODY : find_refusal(serve, connection, url, method);
+    (void)version, (void)upload, (void)upload_size;
+    int why = find_refusal(serve, connection, url, method);
     if (why < 0 && !*context) {
-        *context = &seen; /* the head only: a body may follow */
+        *context = &seen; /* the library reads the end of the request first */
         return MHD_YES;
     }
     const char *accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Accept");
