@@ -90,7 +90,7 @@ PIE = $(if $(HARDENED),$(HARDEN_PIE))
 LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(if $(HARDENED),$(HARDEN_LDFLAGS)) $(LDFLAGS)
 
 # ---- rooms: every .c of a folder belongs to it; flags a room needs beyond the common ones stand here -----------------------------
-TACHO_ROOMS := $(shell find cli reports tuner history planner analyzers tui profiler/collector store -type d)
+TACHO_ROOMS := $(shell find cli reports monitor tuner history planner analyzers tui profiler/collector store -type d)
 TRAIN_ROOMS := $(shell find workloads libtrain -type d)
 AGENT_ROOMS := $(shell find profiler/agent -type d)
 TACHO_SRC := $(foreach d,$(TACHO_ROOMS),$(wildcard $(d)/*.c))

@@ -256,9 +256,11 @@ int mon_config_set(struct mon_config *config, const char *name, const char *valu
 /* Removes a comment and the blanks around what is left; returns where it begins. */
 static char *trim(char *text)
 {
-    for (char *at = text; *at; at++)
-        if (*at == '#' && (at == text || isspace((unsigned char)at[-1])))
-            *at-- = 0;
+    char *hash = strchr(text, '#');
+    while (hash && hash != text && !isspace((unsigned char)hash[-1]))
+        hash = strchr(hash + 1, '#');
+    if (hash)
+        *hash = 0;
     while (isspace((unsigned char)*text))
         text++;
     size_t length = strlen(text);
