@@ -11,7 +11,8 @@
 #include "tacho_utf8.h"
 
 static const struct mon_family_kind kinds[] = {
-#define MON_FAMILY_ROW(id, type, name, unit, labels, help) {MON_##type, name, unit, labels, help},
+#define MON_FAMILY_ROW(id, type, name, unit, labels, help) \
+    {MON_TYPE_##type, name, unit, labels, help},
     MON_FAMILY_MAP(MON_FAMILY_ROW)
 #undef MON_FAMILY_ROW
 };

@@ -17,7 +17,7 @@
 
 #include "tacho_error.h"
 
-enum mon_type { MON_GAUGE, MON_COUNTER, MON_INFO, MON_HISTOGRAM };
+enum mon_type { MON_TYPE_GAUGE, MON_TYPE_COUNTER, MON_TYPE_INFO, MON_TYPE_HISTOGRAM };
 
 /* Families: X(ID, type, name, unit, labels beyond `run`, help). A unit is the end of the name, or
  * "". Counters get "_total" and infos "_info" where a format wants it. */

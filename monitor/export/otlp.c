@@ -87,7 +87,7 @@ static json_t *data_point(const struct mon_metrics *metrics, const struct mon_me
         json_pack("{s:o,s:o}", "attributes", attributes(&metrics->common, &metric->labels),
                   "timeUnixNano", whole((uint64_t)metrics->time_ns));
     enum mon_type type = mon_family_kind(metric->family)->type;
-    if (type == MON_COUNTER || type == MON_HISTOGRAM)
+    if (type == MON_TYPE_COUNTER || type == MON_TYPE_HISTOGRAM)
         json_object_set_new(point, "startTimeUnixNano", whole((uint64_t)metrics->start_ns));
     if (metric->histogram) {
         add_buckets(point, metric->histogram);
@@ -116,9 +116,9 @@ static json_t *family_json(const struct mon_metrics *metrics, enum mon_family fa
         return NULL;
     }
     json_t *data = json_pack("{s:o}", "dataPoints", points);
-    if (kind->type == MON_COUNTER || kind->type == MON_HISTOGRAM)
+    if (kind->type == MON_TYPE_COUNTER || kind->type == MON_TYPE_HISTOGRAM)
         json_object_set_new(data, "aggregationTemporality", json_integer(CUMULATIVE));
-    if (kind->type == MON_COUNTER)
+    if (kind->type == MON_TYPE_COUNTER)
         json_object_set_new(data, "isMonotonic", json_true());
     return json_pack("{s:s,s:s,s:s,s:o}", "name", kind->name, "description", kind->help, "unit",
                      ucum(kind->unit), members[kind->type], data);

@@ -110,8 +110,10 @@ static void write_histogram(FILE *out, const struct mon_metrics *metrics,
     fprintf(out, " %" PRIu64 "\n", count);
 }
 
-static const char *const suffixes[] = {
-    [MON_GAUGE] = "", [MON_COUNTER] = "_total", [MON_INFO] = "_info", [MON_HISTOGRAM] = ""};
+static const char *const suffixes[] = {[MON_TYPE_GAUGE] = "",
+                                       [MON_TYPE_COUNTER] = "_total",
+                                       [MON_TYPE_INFO] = "_info",
+                                       [MON_TYPE_HISTOGRAM] = ""};
 
 static void write_sample(FILE *out, const struct mon_metrics *metrics,
                          const struct mon_metric *metric, enum mon_text kind)
@@ -135,7 +137,7 @@ static void write_head(FILE *out, const struct mon_family_kind *family, enum mon
     static const char *const types[] = {"gauge", "counter", "info", "histogram"};
     bool is_open = kind == MON_OPENMETRICS;
     const char *suffix = is_open ? "" : suffixes[family->type];
-    const char *type = !is_open && family->type == MON_INFO ? "gauge" : types[family->type];
+    const char *type = !is_open && family->type == MON_TYPE_INFO ? "gauge" : types[family->type];
     fprintf(out, "# TYPE %s%s %s\n", family->name, suffix, type);
     if (is_open && *family->unit)
         fprintf(out, "# UNIT %s %s\n", family->name, family->unit);
