@@ -8,10 +8,10 @@
  *     step_time.threshold = 1.25x     x: of the run's own median; else in the unit of the SLI
  *     step_time.period = 30d          s, m, h, d; run
  *     slow.sli = step_time            a second objective of an SLI; its other lines follow this one
- *     sink.log = FILE                 also sink.command, sink.webhook, sink.alertmanager, sink.token
- *     response.CODE = COMMAND         with response.limit and response.dry_run
- *     silence = CODE                  any number of them; CODE* for all that begin so
- *     rate = 12                       notices an hour, at most
+ *     sink.log = FILE                 also sink.command, sink.webhook, sink.alertmanager,
+ * sink.token response.CODE = COMMAND         with response.limit and response.dry_run silence =
+ * CODE                  any number of them; CODE* for all that begin so rate = 12 notices an hour,
+ * at most
  *
  * Nothing is sent or started unless a line says so.
  */

@@ -56,9 +56,8 @@ __attribute__((format(printf, 3, 4))) static void add_words(char *text, size_t s
 
 static struct mon_burn make_pair(int i, double period_s, double least_s)
 {
-    struct mon_burn burn = {.long_s = period_s / pairs[i].part,
-                            .budget = pairs[i].budget,
-                            .page = pairs[i].page};
+    struct mon_burn burn = {
+        .long_s = period_s / pairs[i].part, .budget = pairs[i].budget, .page = pairs[i].page};
     burn.short_s = burn.long_s / 12;
     burn.lengthened = burn.short_s < least_s;
     burn.long_s = fmax(burn.long_s, least_s);
@@ -89,8 +88,7 @@ int mon_burns(const struct mon_objective *objective, double step_s, struct mon_b
     *why = 0;
     for (int i = 0; i < MON_BURNS; i++) {
         struct mon_burn pair = make_pair(i, objective->period_s, least_s);
-        const char *reason =
-            refusal(&pair, *count ? &burn[*count - 1] : NULL, objective->target);
+        const char *reason = refusal(&pair, *count ? &burn[*count - 1] : NULL, objective->target);
         if (!reason)
             burn[(*count)++] = pair;
         else
@@ -99,8 +97,7 @@ int mon_burns(const struct mon_objective *objective, double step_s, struct mon_b
     }
     if (*count)
         return 0;
-    return tacho_fail(err, TACHO_EUSAGE,
-                      "choose a longer period, or a target that leaves a larger budget",
-                      "objective %s: none of its burn rates can be exceeded (%s)", objective->name,
-                      why);
+    return tacho_fail(
+        err, TACHO_EUSAGE, "choose a longer period, or a target that leaves a larger budget",
+        "objective %s: none of its burn rates can be exceeded (%s)", objective->name, why);
 }

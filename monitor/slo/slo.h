@@ -86,23 +86,23 @@ void mon_slo_defaults(struct mon_slo *slo);
  * the short one, a twelfth of it, that it still goes on. */
 struct mon_burn {
     double long_s, short_s;
-    double budget; /* share of the period's budget that `factor` uses up in the long window */
-    double factor; /* budget * period / long window */
-    bool page;     /* else a ticket */
+    double budget;   /* share of the period's budget that `factor` uses up in the long window */
+    double factor;   /* budget * period / long window */
+    bool page;       /* else a ticket */
     bool lengthened; /* the period's own windows would hold less than MON_BURN_STEPS steps */
 };
 #define MON_BURNS      4
 #define MON_BURN_STEPS 20
 
-/* The pairs of an objective: long windows of period/720, /120, /30 and /10, short ones of a twelfth,
- * budgets of 2, 5, 10 and 10 %, hence factors of 14.4, 6, 3 and 1 (Google's SRE workbook, chapter 5,
- * has them for 30 days). Where steps of `step_s` seconds are known (0: not), a window of less than
- * MON_BURN_STEPS of them is lengthened to that, and the factor is computed anew from the long one.
- * Left out, with a sentence each in `why` (of `size` bytes, "" if all pairs are there): a pair whose
- * factor no share of bad events reaches (1 / (1 - target) or more), one whose windows are as long as
- * the period, so that its factor is below 1, and one that has the windows of another pair with a
- * lower factor. *count is how many are there. TACHO_EUSAGE with a message in `err` if none is.
- * `objective->period_s` is not 0. */
+/* The pairs of an objective: long windows of period/720, /120, /30 and /10, short ones of a
+ * twelfth, budgets of 2, 5, 10 and 10 %, hence factors of 14.4, 6, 3 and 1 (Google's SRE workbook,
+ * chapter 5, has them for 30 days). Where steps of `step_s` seconds are known (0: not), a window of
+ * less than MON_BURN_STEPS of them is lengthened to that, and the factor is computed anew from the
+ * long one. Left out, with a sentence each in `why` (of `size` bytes, "" if all pairs are there): a
+ * pair whose factor no share of bad events reaches (1 / (1 - target) or more), one whose windows
+ * are as long as the period, so that its factor is below 1, and one that has the windows of another
+ * pair with a lower factor. *count is how many are there. TACHO_EUSAGE with a message in `err` if
+ * none is. `objective->period_s` is not 0. */
 int mon_burns(const struct mon_objective *objective, double step_s, struct mon_burn burn[MON_BURNS],
               size_t *count, char *why, size_t size, struct tacho_error *err);
 
