@@ -24,7 +24,8 @@ void mon_free(struct mon_monitor *monitor); /* NULL is fine */
 
 /* What is known of the machine; absent values are 0. */
 struct mon_machine {
-    double memory_bytes; /* of the host, or of the job's limit */
+    double memory_bytes; /* of the host, or of the limit of the job */
+    double device_memory_bytes; /* of one device */
     double peak_flops;   /* of a device, for MFU */
     int64_t planned_steps;
 };

@@ -187,7 +187,7 @@ void mon_cause_find(const struct mon_history *history, int64_t since, int64_t be
                     struct mon_finding *finding)
 {
     static const struct growth nothing;
-    struct growth growth[RANKS_COMPARED];
+    struct growth growth[RANKS_COMPARED] = {nothing};
     size_t count = 0, stride = 1 + history->rank_count / (RANKS_COMPARED + 1);
     int64_t from = INT64_MAX, to = INT64_MIN;
     *finding = (struct mon_finding){.cause = MON_CAUSE_UNKNOWN};
