@@ -25,15 +25,16 @@ enum mon_type { MON_TYPE_GAUGE, MON_TYPE_COUNTER, MON_TYPE_INFO, MON_TYPE_HISTOG
     X(RUN, INFO, "tacho_run", "", "host program version", "a run that is watched") \
     X(STEPS, COUNTER, "tacho_steps", "", "", "completed steps since the watch began") \
     X(LAST_STEP, GAUGE, "tacho_last_step_index", "", "", "number of the newest completed step") \
-    X(STEP_TIME, HISTOGRAM, "tacho_step_time_seconds", "seconds", "", "time of a step") \
+    X(STEP_TIME, HISTOGRAM, "tacho_step_time_seconds", "seconds", "", \
+      "time of a step on its slowest rank, of the newest steps at each look") \
     X(STEP_TIME_MEDIAN, GAUGE, "tacho_step_time_median_seconds", "seconds", "", \
       "median time of the newest steps") \
     X(THROUGHPUT, GAUGE, "tacho_throughput_tokens_per_second", "", "", \
       "tokens a second over the newest steps") \
     X(LOSS, GAUGE, "tacho_loss", "", "", "loss of the newest step that has one") \
     X(GRADIENT_NORM, GAUGE, "tacho_gradient_norm", "", "", "gradient norm of the newest step") \
-    X(DATA_WAIT, GAUGE, "tacho_data_wait_ratio", "ratio", "", \
-      "share of the newest steps that waited for data") \
+    X(PHASE, GAUGE, "tacho_phase_seconds", "seconds", "phase", \
+      "mean time of a phase in the newest steps, over all ranks") \
     X(MFU, GAUGE, "tacho_mfu_ratio", "ratio", "", "model FLOPs utilisation of the newest steps") \
     X(CHECKPOINT_AGE, GAUGE, "tacho_checkpoint_age_seconds", "seconds", "", \
       "age of the newest checkpoint") \
@@ -45,6 +46,8 @@ enum mon_type { MON_TYPE_GAUGE, MON_TYPE_COUNTER, MON_TYPE_INFO, MON_TYPE_HISTOG
     X(ENDED, GAUGE, "tacho_run_ended", "", "", "1 once the run has ended, else 0") \
     X(RANK_STEP_TIME, GAUGE, "tacho_rank_step_time_seconds", "seconds", "rank", \
       "median time of the newest steps of a rank") \
+    X(RANK_WORK, GAUGE, "tacho_rank_work_seconds", "seconds", "rank", \
+      "median time of the newest steps of a rank without its communication") \
     X(RANK_LAST_STEP, GAUGE, "tacho_rank_last_step_index", "", "rank", \
       "number of the newest completed step of a rank") \
     X(RANK_AGE, GAUGE, "tacho_rank_progress_age_seconds", "seconds", "rank", \
@@ -62,8 +65,8 @@ enum mon_type { MON_TYPE_GAUGE, MON_TYPE_COUNTER, MON_TYPE_INFO, MON_TYPE_HISTOG
       "share of the error budget that is left; negative when it is overdrawn") \
     X(SLO_BURN, GAUGE, "tacho_slo_burn_rate_ratio", "ratio", "slo window", \
       "share of bad events in a window over the share that may be bad") \
-    X(ALERT, GAUGE, "tacho_alert_active", "", "code severity", "1 for each alert that is active") \
-    X(ALERTS, COUNTER, "tacho_alerts", "", "code", "alerts that were raised") \
+    X(ALERT, GAUGE, "tacho_alerts_active", "", "code severity", "alerts that are active") \
+    X(ALERTS, COUNTER, "tacho_alerts", "", "", "alerts that were raised") \
     X(WATCH_CPU, COUNTER, "tacho_watch_cpu_seconds", "seconds", "", \
       "processor time of the watch itself") \
     X(WATCH_MEMORY, GAUGE, "tacho_watch_memory_bytes", "bytes", "", \

@@ -76,7 +76,7 @@ static struct mon_fleet_rank *rank_of(struct mon_fleet *fleet, struct mon_fleet_
     }
     fleet->ranks++;
     struct mon_fleet_rank *rank = &run->rank[run->rank_count++];
-    *rank = (struct mon_fleet_rank){number, node, NAN, NAN, NAN};
+    *rank = (struct mon_fleet_rank){number, node, NAN, NAN, NAN, NAN};
     return rank;
 }
 
@@ -90,6 +90,8 @@ static void take_rank(struct mon_fleet *fleet, struct mon_fleet_run *run, enum m
         return;
     if (family == MON_FAMILY_RANK_STEP_TIME)
         rank->step_s = sample->value;
+    else if (family == MON_FAMILY_RANK_WORK)
+        rank->work_s = sample->value;
     else if (family == MON_FAMILY_RANK_LAST_STEP)
         rank->last_step = sample->value;
     else
@@ -109,6 +111,7 @@ static void take(struct mon_fleet *fleet, struct mon_fleet_run *run, enum mon_fa
 {
     switch (family) {
     case MON_FAMILY_RANK_STEP_TIME:
+    case MON_FAMILY_RANK_WORK:
     case MON_FAMILY_RANK_LAST_STEP:
     case MON_FAMILY_RANK_AGE:
         take_rank(fleet, run, family, sample, node);
@@ -169,15 +172,27 @@ void mon_fleet_free(struct mon_fleet *fleet)
 
 /* ---- the table -------------------------------------------------------------------------------- */
 
-/* The median step of the ranks, else of the watch; NAN: neither is known. */
-static double median_step(const struct mon_fleet_run *run)
+/* What a rank does by itself: ranks that wait for each other have steps of the same length. */
+static double own_s(const struct mon_fleet_rank *rank)
+{
+    return isnan(rank->work_s) ? rank->step_s : rank->work_s;
+}
+
+static double step_s(const struct mon_fleet_rank *rank)
+{
+    return rank->step_s;
+}
+
+/* The median of a time over the ranks; NAN: it is not known. */
+static double median_of(const struct mon_fleet_run *run,
+                        double (*time_s)(const struct mon_fleet_rank *rank))
 {
     size_t count = 0;
     double *steps = run->rank_count ? malloc(run->rank_count * sizeof *steps) : NULL;
     for (size_t i = 0; steps && i < run->rank_count; i++)
-        if (!isnan(run->rank[i].step_s))
-            steps[count++] = run->rank[i].step_s;
-    double median = count ? an_quantile_of(steps, count, 0.5) : run->watch_step_s;
+        if (!isnan(time_s(&run->rank[i])))
+            steps[count++] = time_s(&run->rank[i]);
+    double median = count ? an_quantile_of(steps, count, 0.5) : NAN;
     free(steps);
     return median;
 }
@@ -191,17 +206,17 @@ static void print_number(FILE *out, int width, double value, int digits)
 }
 
 /* The slowest rank, the ranks that are silent, and how many of both. */
-static void print_ranks(const struct mon_fleet *fleet, const struct mon_fleet_run *run,
-                        double median, FILE *out)
+static void print_ranks(const struct mon_fleet *fleet, const struct mon_fleet_run *run, FILE *out)
 {
+    double median = median_of(run, own_s);
     const struct mon_fleet_rank *slowest = NULL, *longest = NULL;
     size_t slow = 0, silent = 0;
     for (size_t i = 0; i < run->rank_count; i++) {
         const struct mon_fleet_rank *rank = &run->rank[i];
         if (rank->age_s > run->bound_s && ++silent && (!longest || rank->age_s > longest->age_s))
             longest = rank;
-        if (rank->step_s > MON_FLEET_SLOW * median && ++slow &&
-            (!slowest || rank->step_s > slowest->step_s))
+        if (own_s(rank) > MON_FLEET_SLOW * median && ++slow &&
+            (!slowest || own_s(rank) > own_s(slowest)))
             slowest = rank;
     }
     if (longest)
@@ -210,7 +225,7 @@ static void print_ranks(const struct mon_fleet *fleet, const struct mon_fleet_ru
                 fleet->node[longest->node].target);
     if (slowest)
         fprintf(out, "  %zu slow rank%s: %" PRId64 " takes %.2f times the median at %s", slow,
-                tacho_plural((long long)slow), slowest->rank, slowest->step_s / median,
+                tacho_plural((long long)slow), slowest->rank, own_s(slowest) / median,
                 fleet->node[slowest->node].target);
 }
 
@@ -223,17 +238,17 @@ static const char *state_of(const struct mon_fleet_run *run)
 
 static void print_run(const struct mon_fleet *fleet, const struct mon_fleet_run *run, FILE *out)
 {
-    double median = median_step(run);
+    double median = median_of(run, step_s);
     fprintf(out, "%-24s %5zu %6zu", run->name, run->nodes, run->rank_count);
     print_number(out, 9, run->last_step, 0);
-    print_number(out, 9, median * 1e3, 1);
+    print_number(out, 9, (isnan(median) ? run->watch_step_s : median) * 1e3, 1);
     print_number(out, 11, run->tokens, 0);
     fprintf(out, "  %-7s", state_of(run));
     if (run->alerts)
         fprintf(out, "  %zu alert%s: %s", run->alerts, tacho_plural((long long)run->alerts),
                 run->alert);
     if (!run->has_ended)
-        print_ranks(fleet, run, median, out);
+        print_ranks(fleet, run, out);
     fputc('\n', out);
 }
 

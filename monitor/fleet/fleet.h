@@ -14,7 +14,7 @@
 #include "tacho_error.h"
 
 #define MON_FLEET_NAME  96      /* bytes of a name; longer ones are cut */
-#define MON_FLEET_SLOW  1.10    /* times the median of the ranks of its run: a slow rank */
+#define MON_FLEET_SLOW  1.10    /* times the median work of the ranks of its run: a slow rank */
 #define MON_FLEET_RUNS  10000   /* runs, at most */
 #define MON_FLEET_NODES 100000  /* watches, at most */
 #define MON_FLEET_RANKS 1000000 /* ranks of all runs, at most; others are counted only */
@@ -22,8 +22,8 @@
 /* One rank of one run. What its watch does not export is NAN. */
 struct mon_fleet_rank {
     int64_t rank;
-    size_t node; /* index in mon_fleet.node */
-    double step_s, last_step, age_s;
+    size_t node;                             /* index in mon_fleet.node */
+    double step_s, work_s, last_step, age_s; /* work_s: without communication */
 };
 
 /* One run, from all watches that export it. */

@@ -15,7 +15,41 @@
 #include "monitor/serve/private.h"
 
 #ifdef HAVE_MICROHTTPD
+#include <dlfcn.h>
+
 #include <microhttpd.h>
+
+/* The library is opened when a server is started: it brings GnuTLS with it, which costs each start
+ * of a program that is linked to it some milliseconds, and most programs serve nothing. */
+#define LIBRARY "libmicrohttpd.so.12"
+#define CALL_MAP(X) \
+    X(start_daemon) \
+    X(stop_daemon) \
+    X(get_connection_info) \
+    X(lookup_connection_value) \
+    X(queue_response) \
+    X(create_response_from_buffer) \
+    X(add_response_header) \
+    X(destroy_response)
+static struct {
+#define CALL_MEMBER(name) __typeof__(&MHD_##name) name;
+    CALL_MAP(CALL_MEMBER)
+#undef CALL_MEMBER
+} mhd;
+static bool is_loaded;
+static pthread_once_t loading = PTHREAD_ONCE_INIT;
+
+static void load_library(void)
+{
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL), *call;
+    is_loaded = library != NULL;
+#define CALL_LOAD(name) \
+    call = library ? dlsym(library, "MHD_" #name) : NULL; \
+    memcpy(&mhd.name, &call, sizeof call); \
+    is_loaded = is_loaded && call;
+    CALL_MAP(CALL_LOAD)
+#undef CALL_LOAD
+}
 
 #define CLIENT_MEMORY 16384 /* bytes of a request's head, and of the library's own state */
 
@@ -71,7 +105,7 @@ static void watch_client(void *ctx, struct MHD_Connection *connection, void **so
 {
     struct mon_serve *serve = ctx;
     const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct client *client = *socket_context;
     pthread_mutex_lock(&serve->lock);
     if (code == MHD_CONNECTION_NOTIFY_STARTED && info) {
@@ -94,9 +128,9 @@ static void watch_client(void *ctx, struct MHD_Connection *connection, void **so
 static int find_refusal(const struct mon_serve *serve, struct MHD_Connection *connection,
                         const char *url, const char *method)
 {
-    const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
+    const char *host = mhd.lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
     const char *authorization =
-        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
+        mhd.lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
     if (!serve_host_fits(host, serve->is_loopback))
         return FOREIGN;
     if (!serve_token_fits(serve->token, authorization))
@@ -105,8 +139,8 @@ static int find_refusal(const struct mon_serve *serve, struct MHD_Connection *co
         return NO_METHOD;
     if (strcmp(url, "/metrics"))
         return NO_PAGE;
-    if (MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length") ||
-        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Transfer-Encoding"))
+    if (mhd.lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length") ||
+        mhd.lookup_connection_value(connection, MHD_HEADER_KIND, "Transfer-Encoding"))
         return HAS_BODY;
     return -1;
 }
@@ -123,14 +157,14 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
         *context = &seen; /* the library reads the end of the request first */
         return MHD_YES;
     }
-    const char *accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Accept");
+    const char *accept = mhd.lookup_connection_value(connection, MHD_HEADER_KIND, "Accept");
     bool is_open = accept && strstr(accept, "application/openmetrics-text");
     pthread_mutex_lock(&serve->lock);
     struct MHD_Response *text = serve->text[is_open ? MON_OPENMETRICS : MON_PROMETHEUS];
     if (why < 0 && !text)
         why = NOT_YET;
     enum MHD_Result done =
-        MHD_queue_response(connection, why < 0 ? MHD_HTTP_OK : refusals[why].status,
+        mhd.queue_response(connection, why < 0 ? MHD_HTTP_OK : refusals[why].status,
                            why < 0 ? text : serve->refusals[why]);
     pthread_mutex_unlock(&serve->lock);
     return done;
@@ -142,14 +176,14 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 static struct MHD_Response *make_response(const char *text, size_t size, const char *type)
 {
     struct MHD_Response *response =
-        MHD_create_response_from_buffer(size, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
-    if (response && MHD_add_response_header(response, "Content-Type", type) &&
-        MHD_add_response_header(response, "Connection", "close") &&
-        MHD_add_response_header(response, "Cache-Control", "no-store") &&
-        MHD_add_response_header(response, "X-Content-Type-Options", "nosniff"))
+        mhd.create_response_from_buffer(size, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+    if (response && mhd.add_response_header(response, "Content-Type", type) &&
+        mhd.add_response_header(response, "Connection", "close") &&
+        mhd.add_response_header(response, "Cache-Control", "no-store") &&
+        mhd.add_response_header(response, "X-Content-Type-Options", "nosniff"))
         return response;
     if (response)
-        MHD_destroy_response(response);
+        mhd.destroy_response(response);
     return NULL;
 }
 
@@ -175,7 +209,7 @@ static int publish_text(struct mon_serve *serve, const struct mon_metrics *metri
     serve->text[kind] = made;
     pthread_mutex_unlock(&serve->lock);
     if (before)
-        MHD_destroy_response(before); /* clients that are getting it keep it alive */
+        mhd.destroy_response(before); /* clients that are getting it keep it alive */
     return 0;
 }
 
@@ -198,7 +232,7 @@ static bool make_refusals(struct mon_serve *serve)
         if (!made)
             return false;
         if (i == NO_TOKEN)
-            MHD_add_response_header(made, "WWW-Authenticate", "Bearer");
+            mhd.add_response_header(made, "WWW-Authenticate", "Bearer");
         serve->refusals[i] = made;
     }
     return true;
@@ -209,13 +243,13 @@ void mon_serve_stop(struct mon_serve *serve)
     if (!serve)
         return;
     if (serve->daemon)
-        MHD_stop_daemon(serve->daemon); /* closes the socket that listens */
+        mhd.stop_daemon(serve->daemon); /* closes the socket that listens */
     for (size_t i = 0; i < sizeof serve->refusals / sizeof *serve->refusals; i++)
         if (serve->refusals[i])
-            MHD_destroy_response(serve->refusals[i]);
+            mhd.destroy_response(serve->refusals[i]);
     for (size_t i = 0; i < 2; i++)
         if (serve->text[i])
-            MHD_destroy_response(serve->text[i]);
+            mhd.destroy_response(serve->text[i]);
     pthread_mutex_destroy(&serve->lock);
     explicit_bzero(serve->token, sizeof serve->token);
     free(serve);
@@ -227,7 +261,7 @@ static struct MHD_Daemon *start_daemon(struct mon_serve *serve, int fd)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct MHD_Daemon *daemon = MHD_start_daemon(
+    struct MHD_Daemon *daemon = mhd.start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, answer, serve, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)MON_SERVE_CLIENTS, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)MON_SERVE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CLIENT_MEMORY,
@@ -245,6 +279,12 @@ int mon_serve_start(const char *address, const char *token_file, struct mon_serv
     *serve = NULL;
     if (!made)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s", tacho_error_text(TACHO_ENOMEM));
+    pthread_once(&loading, load_library);
+    if (!is_loaded) {
+        free(made);
+        return tacho_fail(err, TACHO_ENOTSUP, "install libmicrohttpd12, or write a textfile",
+                          "%s: " LIBRARY " cannot be opened", address);
+    }
     pthread_mutex_init(&made->lock, NULL);
     for (size_t i = 0; i < MON_SERVE_CLIENTS; i++)
         made->client[i].fd = -1;

@@ -66,7 +66,7 @@ static void test_table(void **state)
                         "tacho_run_ended{run=\"gpt\"} 0\n"
                         "tacho_stalled{run=\"other\"} 1\n"
                         "tacho_run_ended{run=\"other\"} 0\n"
-                        "tacho_alert_active{run=\"other\",code=\"STALLED\",severity=\"page\"} 1\n");
+                        "tacho_alerts_active{run=\"other\",code=\"STALLED\",severity=\"page\"} 1\n");
     snprintf(text, sizeof text, "# nodes\n%s\n%s # the second\n\n%s\n", path[0], path[1], path[2]);
     write_file(list, text);
     assert_int_equal(mon_fleet_read(&fleet, list, NULL, 5, &err), 0);

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The samples of a run that is watched.
+ */
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "monitor/publish/private.h"
+
+#define SLOW_TIMES   1.25 /* of the median: a step that an exemplar points at */
+#define WINDOW_STEPS 5    /* before and after it */
+#define PHASE_STEPS  32   /* that the mean of a phase is of */
+
+static double bool_value(bool is)
+{
+    return is ? 1 : 0;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------ */
+
+/* The time of a step on the slowest rank: ranks keep their newest steps in the order of time. */
+static double slowest_s(const struct mon_monitor *monitor, int64_t now, int64_t index)
+{
+    double slowest = 0;
+    struct mon_rank_state state;
+    for (size_t i = 0; mon_rank_at(monitor, i, now, &state); i++) {
+        const struct mon_kept_step *step = state.kept ? mon_kept_back(state.kept, 0) : NULL;
+        if (!step || step->index < index)
+            continue;
+        step = mon_kept_back(state.kept, (size_t)(step->index - index));
+        if (step && step->index == index)
+            slowest = fmax(slowest, (double)step->ms / 1e3);
+    }
+    return slowest;
+}
+
+/* Adds a step to the histogram, with the window around it. */
+static void add_step(struct mon_publish *publish, const struct mon_kept_step *step, double step_s,
+                     double median_s, int64_t offset_ns)
+{
+    struct mon_exemplar exemplar = {.first = step->index - WINDOW_STEPS,
+                                    .last = step->index + WINDOW_STEPS,
+                                    .value = step_s,
+                                    .time_ns = step->end + offset_ns};
+    const char *file = publish->options.file;
+    snprintf(exemplar.file, sizeof exemplar.file, "%s", file ? file : "");
+    exemplar.first = exemplar.first > 0 ? exemplar.first : 0;
+    mon_histogram_add(&publish->steps, step_s, &exemplar);
+    if (step_s > SLOW_TIMES * median_s)
+        publish->slow = exemplar;
+}
+
+/* The steps of the first rank that are new since the last moment. */
+static void take_steps(struct mon_publish *publish, const struct mon_monitor *monitor, int64_t now,
+                       int64_t wall_ns, double median_s)
+{
+    struct mon_rank_state first;
+    size_t back = 0;
+    const struct mon_kept_step *step;
+    if (!mon_rank_at(monitor, 0, now, &first) || !first.kept)
+        return;
+    while ((step = mon_kept_back(first.kept, back)) && step->index > publish->last_index)
+        back++;
+    while (back--) {
+        step = mon_kept_back(first.kept, back);
+        add_step(publish, step, slowest_s(monitor, now, step->index), median_s, wall_ns - now);
+        publish->last_index = step->index;
+    }
+}
+
+/* ---- samples ---------------------------------------------------------------------------------- */
+
+static void add_run(struct mon_publish *publish, const struct mon_state *state, bool has_ended)
+{
+    struct mon_metrics *metrics = &publish->metrics;
+    bool has_step = state->last_step >= 0;
+    struct mon_metric *run = mon_metric_add(metrics, MON_FAMILY_RUN, 1);
+    mon_metric_label(run, "host", publish->host);
+    mon_metric_label(run, "version", TACHO_VERSION);
+    mon_metric_add(metrics, MON_FAMILY_STEPS, (double)state->steps);
+    mon_metric_add(metrics, MON_FAMILY_LAST_STEP, has_step ? (double)state->last_step : NAN);
+    mon_metric_add_histogram(metrics, MON_FAMILY_STEP_TIME, &publish->steps);
+    mon_metric_add(metrics, MON_FAMILY_STEP_TIME_MEDIAN, state->step_s);
+    mon_metric_add(metrics, MON_FAMILY_THROUGHPUT, state->tokens_per_s);
+    mon_metric_add(metrics, MON_FAMILY_LOSS, state->loss);
+    mon_metric_add(metrics, MON_FAMILY_GRADIENT_NORM, state->grad_norm);
+    mon_metric_add(metrics, MON_FAMILY_MFU, state->mfu);
+    mon_metric_add(metrics, MON_FAMILY_CHECKPOINT_AGE, state->checkpoint_age_s);
+    mon_metric_add(metrics, MON_FAMILY_PROGRESS_AGE, state->idle_s);
+    mon_metric_add(metrics, MON_FAMILY_PROGRESS_BOUND, state->bound_s);
+    mon_metric_add(metrics, MON_FAMILY_STALLED, bool_value(state->stalled && !has_ended));
+    mon_metric_add(metrics, MON_FAMILY_ENDED, bool_value(has_ended));
+}
+
+/* A counter never falls: sums of parts differ in their last digits from moment to moment, and a
+ * reader takes a fall for a restart. */
+static double rising(double *before, double value)
+{
+    value = round(value * 1e6) / 1e6;
+    if (value > *before)
+        *before = value;
+    return *before;
+}
+
+static void add_objective(struct mon_publish *publish, size_t i,
+                          const struct mon_objective_state *state)
+{
+    struct mon_metrics *metrics = &publish->metrics;
+    const char *name = state->objective.name;
+    bool is_counted = !state->absent && state->events > 0;
+    double bad = is_counted ? state->events * (1 - state->good) : 0;
+    if (state->absent)
+        return;
+    mon_metric_label(
+        mon_metric_add(metrics, MON_FAMILY_SLI_EVENTS, rising(&publish->all[i], state->events)),
+        "slo", name);
+    struct mon_metric *sample =
+        mon_metric_add(metrics, MON_FAMILY_SLI_BAD, rising(&publish->bad[i], bad));
+    mon_metric_label(sample, "slo", name);
+    if (state->objective.sli == MON_SLI_STEP_TIME && publish->bad[i] > 0)
+        mon_metric_exemplar(sample, &publish->slow);
+    mon_metric_label(mon_metric_add(metrics, MON_FAMILY_SLO_TARGET, state->objective.target), "slo",
+                     name);
+    mon_metric_label(mon_metric_add(metrics, MON_FAMILY_SLO_BUDGET, state->left), "slo", name);
+    for (size_t j = 0; j < state->burn_count; j++) {
+        char window[32];
+        snprintf(window, sizeof window, "%.0fs", state->burn[j].long_s);
+        sample = mon_metric_add(metrics, MON_FAMILY_SLO_BURN, state->rate[j]);
+        mon_metric_label(sample, "slo", name);
+        mon_metric_label(sample, "window", window);
+    }
+}
+
+/* A code without the number of a rank at its end, so that there are few. */
+static void code_of(const struct mon_alert *alert, char code[MON_NAME])
+{
+    snprintf(code, MON_NAME, "%s", alert->symptom.code);
+    size_t length = strlen(code);
+    while (length > 1 && isdigit((unsigned char)code[length - 1]))
+        length--;
+    if (code[length - 1] == '_' && code[length])
+        code[length - 1] = 0;
+}
+
+static void add_alerts(struct mon_publish *publish, const struct mon_alerts *alerts,
+                       int64_t offset_ns)
+{
+    struct mon_metrics *metrics = &publish->metrics;
+    struct mon_exemplar newest = {.file = ""};
+    char code[MON_NAME], other[MON_NAME];
+    for (size_t i = 0; i < alerts->count; i++) {
+        const struct mon_alert *alert = &alerts->alert[i];
+        double active = 0;
+        bool is_first = true;
+        code_of(alert, code);
+        for (size_t j = 0; j < alerts->count; j++) {
+            code_of(&alerts->alert[j], other);
+            bool is_same = !strcmp(code, other) &&
+                           alert->symptom.severity == alerts->alert[j].symptom.severity;
+            is_first = is_first && !(is_same && j < i);
+            active += is_same && !alerts->alert[j].resolved;
+        }
+        if (!is_first || !(active > 0))
+            continue;
+        struct mon_metric *sample = mon_metric_add(metrics, MON_FAMILY_ALERT, active);
+        mon_metric_label(sample, "code", code);
+        mon_metric_label(sample, "severity", mon_severity_name(alert->symptom.severity));
+        newest.first = alert->symptom.since_step;
+        newest.last = alert->symptom.found_step;
+        newest.time_ns = alert->symptom.found_ns + offset_ns;
+    }
+    struct mon_metric *raised =
+        mon_metric_add(metrics, MON_FAMILY_ALERTS, (double)(alerts->next_id - 1));
+    if (newest.time_ns && publish->options.file)
+        snprintf(newest.file, sizeof newest.file, "%s", publish->options.file);
+    newest.value = 1;
+    mon_metric_exemplar(raised, &newest);
+}
+
+static void add_phases(struct mon_publish *publish, const struct mon_monitor *monitor, int64_t now)
+{
+    double sum[MON_PHASE_COUNT] = {0};
+    size_t steps = 0;
+    struct mon_rank_state state;
+    const struct mon_kept_step *step;
+    for (size_t i = 0; mon_rank_at(monitor, i, now, &state); i++)
+        for (size_t back = 0;
+             state.kept && back < PHASE_STEPS && (step = mon_kept_back(state.kept, back)) != NULL;
+             back++) {
+            steps += step->has_phases;
+            for (size_t j = 0; step->has_phases && j < MON_PHASE_COUNT; j++)
+                sum[j] += (double)step->phase_ms[j] / 1e3;
+        }
+    for (size_t j = 0; steps && j < MON_PHASE_COUNT; j++)
+        mon_metric_label(
+            mon_metric_add(&publish->metrics, MON_FAMILY_PHASE, sum[j] / (double)steps), "phase",
+            mon_phase_words((enum mon_phase)j));
+}
+
+static void add_counters(struct mon_metrics *metrics, const struct mon_monitor *monitor)
+{
+    static const struct {
+        enum mon_family family;
+        const char *name;
+        double scale;
+    } counters[] = {{MON_FAMILY_TEMPERATURE, "gpu_temperature", 1},
+                    {MON_FAMILY_CLOCK, "gpu_clock_sm", 1e6}};
+    int64_t rank;
+    double value;
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+        for (size_t j = 0; mon_kept_value(monitor, counters[i].name, j, &rank, &value); j++)
+            mon_metric_number(
+                mon_metric_add(metrics, counters[i].family, counters[i].scale * value), "rank",
+                rank >= 0 ? rank : (int64_t)j);
+}
+
+static void add_ranks(struct mon_publish *publish, const struct mon_monitor *monitor, int64_t now)
+{
+    struct mon_metrics *metrics = &publish->metrics;
+    struct mon_rank_state state;
+    for (size_t i = 0; mon_rank_at(monitor, i, now, &state); i++) {
+        const struct {
+            enum mon_family family;
+            double value;
+        } samples[] = {{MON_FAMILY_RANK_STEP_TIME, state.step_s},
+                       {MON_FAMILY_RANK_WORK, state.work_s},
+                       {MON_FAMILY_RANK_LAST_STEP, (double)state.last_step},
+                       {MON_FAMILY_RANK_AGE, state.age_s}};
+        for (size_t j = 0; j < sizeof samples / sizeof *samples; j++)
+            mon_metric_number(mon_metric_add(metrics, samples[j].family, samples[j].value), "rank",
+                              state.rank);
+    }
+}
+
+static void add_watch(struct mon_metrics *metrics)
+{
+    struct rusage usage;
+    long pages = 0;
+    FILE *in = fopen("/proc/self/statm", "re");
+    if (in && fscanf(in, "%*d %ld", &pages) == 1)
+        mon_metric_add(metrics, MON_FAMILY_WATCH_MEMORY, (double)pages * (double)getpagesize());
+    if (in)
+        fclose(in);
+    if (!getrusage(RUSAGE_SELF, &usage))
+        mon_metric_add(metrics, MON_FAMILY_WATCH_CPU,
+                       (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec));
+    mon_metric_add(metrics, MON_FAMILY_WATCH_DROPPED, (double)metrics->dropped);
+}
+
+void publish_fill(struct mon_publish *publish, struct mon_monitor *monitor, int64_t now,
+                  int64_t wall_ns, bool has_ended)
+{
+    struct mon_state state;
+    mon_state(monitor, now, &state);
+    take_steps(publish, monitor, now, wall_ns, state.step_s);
+    mon_metrics_begin(&publish->metrics, wall_ns);
+    mon_metrics_label(&publish->metrics, "run", publish->options.run);
+    add_run(publish, &state, has_ended);
+    for (size_t i = 0; i < state.objective_count; i++)
+        add_objective(publish, i, &state.objective[i]);
+    add_alerts(publish, mon_alerts(monitor), wall_ns - now);
+    add_phases(publish, monitor, now);
+    add_watch(&publish->metrics);
+    add_counters(&publish->metrics, monitor);
+    add_ranks(publish, monitor, now);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranks and counters of a run that is watched, read for export.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "analyzers/base/stats.h"
+#include "monitor/private.h"
+#include "monitor/ranks.h"
+
+const struct mon_kept_step *mon_kept_back(const struct mon_kept_rank *kept, size_t back)
+{
+    size_t held = kept->count < MON_KEPT_STEPS ? kept->count : MON_KEPT_STEPS;
+    if (back >= held)
+        return NULL;
+    return &kept->step[(kept->next + MON_KEPT_STEPS - 1 - back) % MON_KEPT_STEPS];
+}
+
+static const struct mon_kept_rank *kept_of(const struct mon_history *history, int64_t rank)
+{
+    for (size_t i = 0; i < history->rank_count; i++)
+        if (history->rank[i] && history->rank[i]->rank == rank)
+            return history->rank[i];
+    return NULL;
+}
+
+/* Fills the medians of a rank, which stay NAN where nothing is known. */
+static void fill_medians(struct mon_rank_state *state)
+{
+    double step[MON_RANK_STEPS], work[MON_RANK_STEPS];
+    size_t steps = 0, works = 0;
+    const struct mon_kept_step *kept;
+    for (size_t i = 0; i < MON_RANK_STEPS && (kept = mon_kept_back(state->kept, i)) != NULL; i++) {
+        step[steps++] = (double)kept->ms / 1e3;
+        if (kept->has_phases)
+            work[works++] =
+                ((double)kept->ms - (double)kept->phase_ms[MON_PHASE_COMMUNICATION]) / 1e3;
+    }
+    state->step_s = steps ? an_quantile_of(step, steps, 0.5) : NAN;
+    state->work_s = works ? an_quantile_of(work, works, 0.5) : NAN;
+}
+
+bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
+                 struct mon_rank_state *state)
+{
+    if (i >= monitor->rank_count)
+        return false;
+    const struct mon_rank_seen *seen = &monitor->rank[i];
+    *state = (struct mon_rank_state){.rank = seen->rank,
+                                     .last_step = seen->index,
+                                     .age_s = mon_seconds(now - seen->end),
+                                     .step_s = NAN,
+                                     .work_s = NAN,
+                                     .kept = kept_of(&monitor->history, seen->rank)};
+    if (state->kept)
+        fill_medians(state);
+    return true;
+}
+
+bool mon_kept_value(const struct mon_monitor *monitor, const char *name, size_t i, int64_t *rank,
+                    double *value)
+{
+    const struct mon_history *history = &monitor->history;
+    for (size_t j = 0; j < history->series_count; j++) {
+        const struct mon_kept_series *series = history->series[j];
+        if (strcmp(series->evidence->name, name) || !series->count || i--)
+            continue;
+        *rank = series->rank;
+        *value = series->value[(series->next + MON_KEPT_SAMPLES - 1) % MON_KEPT_SAMPLES];
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Public header of the room monitor/: a run that is watched rank by rank, for whoever exports it.
+ */
+#ifndef MONITOR_RANKS_H
+#define MONITOR_RANKS_H
+
+#include "monitor/monitor.h"
+
+/* A rank as it is now. `kept` holds its newest steps, and may be NULL; it lives until the next
+ * observation. */
+struct mon_rank_state {
+    int64_t rank, last_step;
+    double age_s;          /* since its newest step was complete */
+    double step_s, work_s; /* medians of its newest steps, with and without communication; NAN */
+    const struct mon_kept_rank *kept;
+};
+#define MON_RANK_STEPS 32 /* steps that the medians are of */
+
+/* The i-th rank in the order in which they came. False: there are no more. */
+bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
+                 struct mon_rank_state *state);
+
+/* The newest steps of a rank: at 0 the newest one. NULL: there are no more. */
+const struct mon_kept_step *mon_kept_back(const struct mon_kept_rank *kept, size_t back);
+
+/* The newest value of a counter that is kept as evidence (names: docs/schema.md), and the rank it
+ * is of. False: the i-th one of that name is not there. */
+bool mon_kept_value(const struct mon_monitor *monitor, const char *name, size_t i, int64_t *rank,
+                    double *value);
+
+#endif
