@@ -15,7 +15,7 @@
 #include "analyzers/base/words.h"
 #include "monitor/private.h"
 
-#define FEW_STEPS     1.25 /* a step that is so much longer is a page, not a ticket */
+#define FAR           1.25 /* a step that takes so much longer is a page, not a ticket */
 #define SILENT_STEPS  10   /* behind the others */
 #define SLOW_TIMES    2    /* a checkpoint, of the median one before */
 #define SLOW_S        1.0  /* and longer by so much */
@@ -118,7 +118,7 @@ static void watch_step_time(struct mon_monitor *monitor, const struct mon_pendin
     if (mon_watched_add(monitor, &monitor->step_time, step->ms, step->index, true, "STEP_TIME", -1,
                         &found))
         mon_raise_shift(monitor, "STEP_TIME", "the time of a step",
-                        "ms", found.after > FEW_STEPS * found.before ? MON_PAGE : MON_TICKET,
+                        "ms", found.after > FAR * found.before ? MON_PAGE : MON_TICKET,
                         &found);
 }
 
@@ -145,22 +145,24 @@ static void complete_first(struct mon_monitor *monitor)
     complete(monitor, &step);
 }
 
-static struct mon_pending *pending_of(struct mon_monitor *monitor, const struct mon_step *step)
+/* The step of the job that a rank's step belongs to. NULL: the job has gone on without this rank. */
+static struct mon_pending *pending_of(struct mon_monitor *monitor, const struct mon_step *step,
+                                      bool repeated)
 {
     for (size_t i = 0; i < monitor->pending_count; i++)
         if (monitor->pending[i].index == step->index)
             return &monitor->pending[i];
+    if (step->index <= monitor->last_step && !repeated)
+        return NULL;
     if (monitor->pending_count == MON_PENDING)
         complete_first(monitor);
     struct mon_pending *pending = &monitor->pending[monitor->pending_count++];
-    *pending = (struct mon_pending){.index = step->index,
-                                    .start = step->start,
-                                    .end = step->end,
-                                    .repeated = step->index <= monitor->last_step};
+    *pending = (struct mon_pending){
+        .index = step->index, .start = step->start, .end = step->end};
     return pending;
 }
 
-static void join(struct mon_pending *pending, const struct mon_step *step)
+static void join(struct mon_pending *pending, const struct mon_step *step, bool repeated)
 {
     double ms = (double)(step->end - step->start) / 1e6;
     double communication = step->has_phases ? step->phase_ms[MON_PHASE_COMMUNICATION] : NAN;
@@ -171,6 +173,7 @@ static void join(struct mon_pending *pending, const struct mon_step *step)
     pending->flops += step->flops;
     pending->start = step->start < pending->start ? step->start : pending->start;
     pending->end = step->end > pending->end ? step->end : pending->end;
+    pending->repeated = pending->repeated || repeated;
     pending->special = pending->special || step->special;
     pending->has_phases = pending->has_phases || step->has_phases;
     pending->wait_share = fmax(pending->wait_share, wait);
@@ -190,15 +193,15 @@ int mon_step(struct mon_monitor *monitor, const struct mon_step *step)
                                  .has_phases = step->has_phases};
     for (int i = 0; i < MON_PHASE_COUNT; i++)
         kept.phase_ms[i] = (float)step->phase_ms[i];
+    bool repeated = step->index <= seen->index;
     see(monitor, step->end);
     seen->index = step->index;
     seen->end = step->end;
     if (!step->special && mon_history_step(&monitor->history, step->rank, &kept))
         return TACHO_ENOMEM;
-    struct mon_pending *pending = pending_of(monitor, step);
-    join(pending, step);
-    /* of one rank the next rank may be seen only in a later step: the first step of a job of many
-     * counts once for each */
+    struct mon_pending *pending = pending_of(monitor, step, repeated);
+    if (pending)
+        join(pending, step, repeated);
     while (monitor->pending_count && monitor->pending[0].ranks >= monitor->rank_count)
         complete_first(monitor);
     return 0;

@@ -73,6 +73,8 @@ static const char *why_held(struct mon_alerts *alerts, struct mon_alert *alert,
                             enum mon_event event, double now_s)
 {
     alert->silenced = is_silenced(alerts->config, alert);
+    if (alerts->catching_up)
+        return "before the watch began";
     if (alert->silenced)
         return "silenced";
     if (event == MON_RESOLVED)
@@ -95,7 +97,7 @@ static void notice(struct mon_alerts *alerts, struct mon_alert *alert, enum mon_
     if (!held) {
         alert->sent_s = now_s;
         alerts->held = 0;
-    } else if (!alert->silenced && !alert->acknowledged) {
+    } else if (!alert->silenced && !alert->acknowledged && !alerts->catching_up) {
         alerts->held++;
     }
     alerts->notify(alerts->ctx, &row);
@@ -225,6 +227,13 @@ void mon_alerts_tick(struct mon_alerts *alerts, double now_s)
             notice(alerts, alert, MON_REPEATED, now_s);
         }
     }
+}
+
+void mon_alerts_send_open(struct mon_alerts *alerts, double now_s)
+{
+    for (size_t i = 0; i < alerts->count; i++)
+        if (!alerts->alert[i].resolved && isnan(alerts->alert[i].sent_s))
+            notice(alerts, &alerts->alert[i], MON_FIRING, now_s);
 }
 
 size_t mon_alerts_acknowledge(struct mon_alerts *alerts, const char *id_or_code)

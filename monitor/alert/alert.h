@@ -68,6 +68,7 @@ struct mon_alerts {
     const struct mon_config *config;
     mon_notify *notify;
     void *ctx;
+    bool catching_up; /* nothing is sent: it happened before the watch began */
     struct mon_alert alert[MON_ALERTS_MOST];
     size_t count;
     int64_t next_id, held, lost; /* lost: symptoms for which there was no room */
@@ -83,6 +84,9 @@ const struct mon_alert *mon_alerts_raise(struct mon_alerts *alerts,
 void mon_alerts_clear(struct mon_alerts *alerts, const char *code, int64_t rank, double now_s);
 /* Ends alerts whose symptoms have been over for MON_HOLD_S, and repeats pages. */
 void mon_alerts_tick(struct mon_alerts *alerts, double now_s);
+/* Sends what is open and was not sent: a watch that begins in the middle of a run first reads what
+ * happened before. */
+void mon_alerts_send_open(struct mon_alerts *alerts, double now_s);
 /* A user has seen the alert with this id, or all with this code ("*": all). How many those are. */
 size_t mon_alerts_acknowledge(struct mon_alerts *alerts, const char *id_or_code);
 /* Is a symptom with this code active? */
