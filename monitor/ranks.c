@@ -58,16 +58,24 @@ bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
     return true;
 }
 
-bool mon_kept_value(const struct mon_monitor *monitor, const char *name, size_t i, int64_t *rank,
-                    double *value)
+/* The newest value that is kept of a counter; NAN: none. */
+static double newest(const struct mon_counter *counter)
 {
-    const struct mon_history *history = &monitor->history;
-    for (size_t j = 0; j < history->series_count; j++) {
-        const struct mon_kept_series *series = history->series[j];
-        if (strcmp(series->evidence->name, name) || !series->count || i--)
+    const struct mon_kept_series *kept = counter->kept;
+    const struct mon_trail *trail = &counter->trail;
+    if (kept && kept->count)
+        return kept->value[(kept->next + MON_KEPT_SAMPLES - 1) % MON_KEPT_SAMPLES];
+    return trail->count ? trail->value[trail->count - 1] : NAN;
+}
+
+bool mon_counter_at(const struct mon_monitor *monitor, const char *name, size_t i,
+                    struct mon_counter_state *state)
+{
+    for (size_t j = 0; j < monitor->counter_count; j++) {
+        const struct mon_counter *counter = monitor->counter[j];
+        if (strcmp(counter->name, name) || i--)
             continue;
-        *rank = series->rank;
-        *value = series->value[(series->next + MON_KEPT_SAMPLES - 1) % MON_KEPT_SAMPLES];
+        *state = (struct mon_counter_state){counter->rank, counter->device, newest(counter)};
         return true;
     }
     return false;

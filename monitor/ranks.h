@@ -24,9 +24,15 @@ bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
 /* The newest steps of a rank: at 0 the newest one. NULL: there are no more. */
 const struct mon_kept_step *mon_kept_back(const struct mon_kept_rank *kept, size_t back);
 
-/* The newest value of a counter that is kept as evidence (names: docs/schema.md), and the rank it
- * is of. False: the i-th one of that name is not there. */
-bool mon_kept_value(const struct mon_monitor *monitor, const char *name, size_t i, int64_t *rank,
-                    double *value);
+/* A counter and its newest value. */
+struct mon_counter_state {
+    int64_t rank;       /* -1: of the machine */
+    const char *device; /* "": none */
+    double value;
+};
+/* The i-th counter of a name (docs/schema.md) that is kept as evidence, or whose growth is watched:
+ * of the latter the value is a mean of some samples. False: there is none. */
+bool mon_counter_at(const struct mon_monitor *monitor, const char *name, size_t i,
+                    struct mon_counter_state *state);
 
 #endif

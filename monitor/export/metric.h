@@ -52,10 +52,13 @@ enum mon_type { MON_TYPE_GAUGE, MON_TYPE_COUNTER, MON_TYPE_INFO, MON_TYPE_HISTOG
       "number of the newest completed step of a rank") \
     X(RANK_AGE, GAUGE, "tacho_rank_progress_age_seconds", "seconds", "rank", \
       "wall time since a rank completed a step") \
-    X(MEMORY, GAUGE, "tacho_memory_bytes", "bytes", "rank", "memory of the processes of a rank") \
-    X(TEMPERATURE, GAUGE, "tacho_temperature_celsius", "celsius", "rank", \
-      "temperature of the device of a rank") \
-    X(CLOCK, GAUGE, "tacho_clock_hertz", "hertz", "rank", "clock of the device of a rank") \
+    X(MEMORY, GAUGE, "tacho_memory_bytes", "bytes", "rank device", \
+      "anonymous memory of the processes of a rank") \
+    X(DEVICE_MEMORY, GAUGE, "tacho_device_memory_bytes", "bytes", "rank device", \
+      "memory of a device that is in use") \
+    X(TEMPERATURE, GAUGE, "tacho_temperature_celsius", "celsius", "rank device", \
+      "temperature of a device") \
+    X(CLOCK, GAUGE, "tacho_clock_hertz", "hertz", "rank device", "clock of a device") \
     X(SLI_EVENTS, COUNTER, "tacho_sli_events", "", "slo", \
       "events that an objective counts: steps, or seconds of wall time") \
     X(SLI_BAD, COUNTER, "tacho_sli_bad_events", "", "slo", "events that were bad") \

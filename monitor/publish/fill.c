@@ -206,15 +206,20 @@ static void add_counters(struct mon_metrics *metrics, const struct mon_monitor *
         enum mon_family family;
         const char *name;
         double scale;
-    } counters[] = {{MON_FAMILY_TEMPERATURE, "gpu_temperature", 1},
+    } counters[] = {{MON_FAMILY_MEMORY, "rss_anon", 1},
+                    {MON_FAMILY_DEVICE_MEMORY, "gpu_memory_used", 1},
+                    {MON_FAMILY_TEMPERATURE, "gpu_temperature", 1},
                     {MON_FAMILY_CLOCK, "gpu_clock_sm", 1e6}};
-    int64_t rank;
-    double value;
+    struct mon_counter_state state;
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
-        for (size_t j = 0; mon_kept_value(monitor, counters[i].name, j, &rank, &value); j++)
-            mon_metric_number(
-                mon_metric_add(metrics, counters[i].family, counters[i].scale * value), "rank",
-                rank >= 0 ? rank : (int64_t)j);
+        for (size_t j = 0; mon_counter_at(monitor, counters[i].name, j, &state); j++) {
+            struct mon_metric *sample =
+                mon_metric_add(metrics, counters[i].family, counters[i].scale * state.value);
+            if (state.rank >= 0)
+                mon_metric_number(sample, "rank", state.rank);
+            if (*state.device)
+                mon_metric_label(sample, "device", state.device);
+        }
 }
 
 static void add_ranks(struct mon_publish *publish, const struct mon_monitor *monitor, int64_t now)
