@@ -130,7 +130,7 @@ uint64_t mon_histogram_count(const struct mon_histogram *histogram);
 /* One sample. */
 struct mon_metric {
     enum mon_family family;
-    struct mon_labels labels; /* without those that all samples share */
+    struct mon_labels labels;
     double value;
     const struct mon_histogram *histogram; /* of a histogram; not owned */
     struct mon_exemplar exemplar;          /* of a counter */
@@ -142,7 +142,7 @@ struct mon_metrics {
     struct mon_metric *metric; /* owned */
     size_t count, room, limit;
     uint64_t dropped;
-    struct mon_labels common;  /* on each sample */
+    struct mon_labels common;  /* that samples begin with, from now on */
     int64_t time_ns, start_ns; /* of the moment, and when counters were 0; since 1970 */
 };
 #define MON_METRICS_MOST 4096 /* of one watch */
@@ -160,8 +160,9 @@ struct mon_metric *mon_metric_add_histogram(struct mon_metrics *metrics, enum mo
 void mon_metric_label(struct mon_metric *metric, const char *name, const char *value);
 void mon_metric_number(struct mon_metric *metric, const char *name, int64_t value);
 void mon_metric_exemplar(struct mon_metric *metric, const struct mon_exemplar *exemplar);
-/* A label of all samples of this moment. */
+/* A label of all samples that are added from now on; mon_metrics_unlabel() ends all of them. */
 void mon_metrics_label(struct mon_metrics *metrics, const char *name, const char *value);
+void mon_metrics_unlabel(struct mon_metrics *metrics);
 
 /* Walks over labels: `at` begins as 0. False at their end. */
 bool mon_labels_next(const struct mon_labels *labels, size_t *at, const char **name,
