@@ -25,20 +25,21 @@ static const struct mon_kept_rank *kept_of(const struct mon_history *history, in
     return NULL;
 }
 
-/* Fills the medians of a rank, which stay NAN where nothing is known. */
-static void fill_medians(struct mon_rank_state *state)
+void mon_rank_medians(const struct mon_rank_state *state, double *step_s, double *work_s)
 {
     double step[MON_RANK_STEPS], work[MON_RANK_STEPS];
     size_t steps = 0, works = 0;
     const struct mon_kept_step *kept;
-    for (size_t i = 0; i < MON_RANK_STEPS && (kept = mon_kept_back(state->kept, i)) != NULL; i++) {
+    for (size_t i = 0; state->kept && i < MON_RANK_STEPS; i++) {
+        if (!(kept = mon_kept_back(state->kept, i)))
+            break;
         step[steps++] = (double)kept->ms / 1e3;
         if (kept->has_phases)
             work[works++] =
                 ((double)kept->ms - (double)kept->phase_ms[MON_PHASE_COMMUNICATION]) / 1e3;
     }
-    state->step_s = steps ? an_quantile_of(step, steps, 0.5) : NAN;
-    state->work_s = works ? an_quantile_of(work, works, 0.5) : NAN;
+    *step_s = steps ? an_quantile_of(step, steps, 0.5) : NAN;
+    *work_s = works ? an_quantile_of(work, works, 0.5) : NAN;
 }
 
 bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
@@ -50,11 +51,7 @@ bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
     *state = (struct mon_rank_state){.rank = seen->rank,
                                      .last_step = seen->index,
                                      .age_s = mon_seconds(now - seen->end),
-                                     .step_s = NAN,
-                                     .work_s = NAN,
                                      .kept = kept_of(&monitor->history, seen->rank)};
-    if (state->kept)
-        fill_medians(state);
     return true;
 }
 

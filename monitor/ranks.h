@@ -11,15 +11,17 @@
  * observation. */
 struct mon_rank_state {
     int64_t rank, last_step;
-    double age_s;          /* since its newest step was complete */
-    double step_s, work_s; /* medians of its newest steps, with and without communication; NAN */
+    double age_s; /* since its newest step was complete */
     const struct mon_kept_rank *kept;
 };
-#define MON_RANK_STEPS 32 /* steps that the medians are of */
-
 /* The i-th rank in the order in which they came. False: there are no more. */
 bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
                  struct mon_rank_state *state);
+
+/* Medians of the newest MON_RANK_STEPS steps of a rank, s; work: without communication. NAN: not
+ * known. */
+#define MON_RANK_STEPS 32
+void mon_rank_medians(const struct mon_rank_state *state, double *step_s, double *work_s);
 
 /* The newest steps of a rank: at 0 the newest one. NULL: there are no more. */
 const struct mon_kept_step *mon_kept_back(const struct mon_kept_rank *kept, size_t back);

@@ -222,12 +222,14 @@ static void add_counters(struct mon_metrics *metrics, const struct mon_monitor *
 static void add_ranks(struct mon_metrics *metrics, const struct mon_monitor *monitor, int64_t now)
 {
     struct mon_rank_state state;
+    double step_s, work_s;
     for (size_t i = 0; mon_rank_at(monitor, i, now, &state); i++) {
+        mon_rank_medians(&state, &step_s, &work_s);
         const struct {
             enum mon_family family;
             double value;
-        } samples[] = {{MON_FAMILY_RANK_STEP_TIME, state.step_s},
-                       {MON_FAMILY_RANK_WORK, state.work_s},
+        } samples[] = {{MON_FAMILY_RANK_STEP_TIME, step_s},
+                       {MON_FAMILY_RANK_WORK, work_s},
                        {MON_FAMILY_RANK_LAST_STEP, (double)state.last_step},
                        {MON_FAMILY_RANK_AGE, state.age_s}};
         for (size_t j = 0; j < sizeof samples / sizeof *samples; j++)
