@@ -9,25 +9,8 @@ set -u
 command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 work_folder export
 target=$BUILD/tests/targets/target_events
-expect 0 "$TACHO" run -o one.tacho -- "$target" --steps 60 --events 20 --spin 200000
 (umask 077 && python3 -c 'import secrets; print(secrets.token_hex(32))' > token) || exit 1
 token=$(cat token)
-
-# a finished run: the samples of its end, in two files
-expect 0 "$TACHO" watch --textfile one.prom --otlp one.json one.tacho
-[ -s one.json ] || fail "no OTLP"
-[ ! -e one.prom ] || fail "the textfile outlives the watch, and node_exporter would go on to read it"
-python3 - << 'PY' || fail "OTLP: $(head -c 600 one.json)"
-import json
-request = json.loads(open("one.json").readlines()[-1])
-(resource,) = request["resourceMetrics"]
-metrics = {m["name"]: m for m in resource["scopeMetrics"][0]["metrics"]}
-steps = metrics["tacho_steps"]["sum"]
-assert steps["isMonotonic"] and steps["aggregationTemporality"] == 2
-assert 50 <= steps["dataPoints"][0]["asDouble"] <= 60, steps
-ended = metrics["tacho_run_ended"]["gauge"]["dataPoints"][0]
-assert ended["asDouble"] == 1 and {"key": "run", "value": {"stringValue": "one"}} in ended["attributes"]
-PY
 
 # a live run, served on a free port of loopback
 served() { # LOG: its address
@@ -40,10 +23,10 @@ served() { # LOG: its address
 }
 "$TACHO" run -o live.tacho -- "$target" --steps 100000 --events 20 --spin 2000000 > run.log 2>&1 &
 recorder=$!
-watcher=
-trap 'kill $watcher 2> /dev/null; kill -KILL $(pgrep -P $recorder) $recorder 2> /dev/null; cd /; chmod -R u+w "$work"; rm -rf "$work"' EXIT
+watcher='' other=''
+trap 'kill $watcher $other 2> /dev/null; kill -KILL $(pgrep -P $recorder) $recorder 2> /dev/null; cd /; chmod -R u+w "$work"; rm -rf "$work"' EXIT
 for ((i = 0; i < 300; i++)); do [ -f live.tacho.live/run.db ] && break; sleep 0.1; done
-"$TACHO" watch --listen 127.0.0.1:0 --token-file token --textfile live.prom live.tacho > watch.out 2> watch.err &
+"$TACHO" watch --listen 127.0.0.1:0 --token-file token --textfile live.prom --otlp live.json live.tacho > watch.out 2> watch.err &
 watcher=$!
 if ! at=$(served watch.err); then
     grep -q 'built without libmicrohttpd' watch.err && { echo "built without libmicrohttpd"; exit 77; }
@@ -95,19 +78,63 @@ fi
 expect 0 "$TACHO" watch --fleet nodes --token-file token
 grep -q '^1 run, .* 1 of 2 watches answer' "$work/out" && grep -q '^live  *1 ' "$work/out" && grep -q '^silent  http://127.0.0.1:1/metrics: ' "$work/out" || fail "$(cat "$work/out")"
 expect 3 "$TACHO" watch --fleet no-such-list
-kill "$watcher"
-wait "$watcher" 2> /dev/null
-[ ! -e live.prom ] || fail "the textfile outlives the watch"
+# what many clients that never end their requests leave of it: a scrape comes through, and its memory is bounded
+python3 - "${at#http://}" << 'PY'
+import resource, socket, sys
+host, port = sys.argv[1].rsplit(":", 1)
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 1200), hard))
+clients = []
+for _ in range(min(hard, 1200) - 100):
+    client = socket.socket()
+    client.setblocking(False)
+    client.connect_ex((host, int(port)))
+    clients.append(client)
+    try:
+        client.send(b"GET /metrics HTTP/1.1\r\nHost: loc")
+    except OSError:
+        pass
+import time
+time.sleep(1)
+PY
+for ((i = 0; i < 60; i++)); do ask > metrics 2> /dev/null; grep -q '^tacho_watch_memory_bytes ' metrics && break; sleep 0.5; done
+memory=$(sed -n 's/^tacho_watch_memory_bytes \([0-9]*\).*/\1/p' metrics)
+[ -n "$memory" ] || fail "no scrape after a thousand slow clients: $(head -c 300 metrics)"
+echo "memory of the watch: $((memory / 1024)) KiB"
+[ -n "${SAN:-}" ] || [ "$memory" -le $((20 << 20)) ] || fail "the watch takes $memory bytes"
 
-# nothing listens unless asked
-"$TACHO" watch live.tacho > watch.out 2> watch.err &
-watcher=$!
+# nothing listens unless asked; what is refused at the start
+"$TACHO" watch live.tacho > other.out 2> other.err &
+other=$!
 sleep 1
-[ -z "$(find "/proc/$watcher/fd" -lname 'socket:*' 2> /dev/null)" ] || fail "a watch that is not asked to has a socket"
-kill "$watcher"
-wait "$watcher" 2> /dev/null
+[ -d "/proc/$other" ] || fail "the other watch ended: $(cat other.err)"
+[ -z "$(find "/proc/$other/fd" -lname 'socket:*' 2> /dev/null)" ] || fail "a watch that is not asked to has a socket"
+kill "$other"
+wait "$other" 2> /dev/null
 expect 2 "$TACHO" watch --listen 0.0.0.0:0 live.tacho
 grep -q 'token' "$work/err" || fail "$(cat "$work/err")"
-chmod 644 token
-expect 4 "$TACHO" watch --listen 127.0.0.1:0 --token-file token live.tacho
+cp token open && chmod 644 open
+expect 4 "$TACHO" watch --listen 127.0.0.1:0 --token-file open live.tacho
 ! grep -q "$token" "$work/err" || fail "the token was printed"
+expect 2 "$TACHO" watch --textfile live.txt live.tacho
+
+# the run ends: so does the watch, whose last samples say so, and which leaves no textfile for node_exporter to go on with
+kill -TERM "$(pgrep -P $recorder -x target_events)"
+wait $recorder
+for ((i = 0; i < 300; i++)); do [ -d "/proc/$watcher" ] || break; sleep 0.1; done
+[ ! -d "/proc/$watcher" ] || fail "the watch goes on"
+wait "$watcher"
+watcher=
+[ ! -e live.prom ] || fail "the textfile outlives the watch"
+python3 - << 'PY' || fail "OTLP: $(tail -n 1 live.json | head -c 600)"
+import json
+lines = open("live.json").readlines()
+(resource,) = json.loads(lines[-1])["resourceMetrics"]
+metrics = {m["name"]: m for m in resource["scopeMetrics"][0]["metrics"]}
+steps = metrics["tacho_steps"]["sum"]
+assert steps["isMonotonic"] and steps["aggregationTemporality"] == 2 and steps["dataPoints"][0]["asDouble"] > 0
+ended = metrics["tacho_run_ended"]["gauge"]["dataPoints"][0]
+assert ended["asDouble"] == 1 and {"key": "run", "value": {"stringValue": "live"}} in ended["attributes"], ended
+first = json.loads(lines[0])["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
+assert {m["name"]: m for m in first}["tacho_run_ended"]["gauge"]["dataPoints"][0]["asDouble"] == 0
+PY
