@@ -25,20 +25,21 @@ static const struct mon_kept_rank *kept_of(const struct mon_history *history, in
     return NULL;
 }
 
-/* Fills the medians of a rank, which stay NAN where nothing is known. */
-static void fill_medians(struct mon_rank_state *state)
+void mon_rank_medians(const struct mon_rank_state *state, double *step_s, double *work_s)
 {
     double step[MON_RANK_STEPS], work[MON_RANK_STEPS];
     size_t steps = 0, works = 0;
     const struct mon_kept_step *kept;
-    for (size_t i = 0; i < MON_RANK_STEPS && (kept = mon_kept_back(state->kept, i)) != NULL; i++) {
+    for (size_t i = 0; state->kept && i < MON_RANK_STEPS; i++) {
+        if (!(kept = mon_kept_back(state->kept, i)))
+            break;
         step[steps++] = (double)kept->ms / 1e3;
         if (kept->has_phases)
             work[works++] =
                 ((double)kept->ms - (double)kept->phase_ms[MON_PHASE_COMMUNICATION]) / 1e3;
     }
-    state->step_s = steps ? an_quantile_of(step, steps, 0.5) : NAN;
-    state->work_s = works ? an_quantile_of(work, works, 0.5) : NAN;
+    *step_s = steps ? an_quantile_of(step, steps, 0.5) : NAN;
+    *work_s = works ? an_quantile_of(work, works, 0.5) : NAN;
 }
 
 bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
@@ -50,24 +51,28 @@ bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
     *state = (struct mon_rank_state){.rank = seen->rank,
                                      .last_step = seen->index,
                                      .age_s = mon_seconds(now - seen->end),
-                                     .step_s = NAN,
-                                     .work_s = NAN,
                                      .kept = kept_of(&monitor->history, seen->rank)};
-    if (state->kept)
-        fill_medians(state);
     return true;
 }
 
-bool mon_kept_value(const struct mon_monitor *monitor, const char *name, size_t i, int64_t *rank,
-                    double *value)
+/* The newest value that is kept of a counter; NAN: none. */
+static double newest(const struct mon_counter *counter)
 {
-    const struct mon_history *history = &monitor->history;
-    for (size_t j = 0; j < history->series_count; j++) {
-        const struct mon_kept_series *series = history->series[j];
-        if (strcmp(series->evidence->name, name) || !series->count || i--)
+    const struct mon_kept_series *kept = counter->kept;
+    const struct mon_trail *trail = &counter->trail;
+    if (kept && kept->count)
+        return kept->value[(kept->next + MON_KEPT_SAMPLES - 1) % MON_KEPT_SAMPLES];
+    return trail->count ? trail->value[trail->count - 1] : NAN;
+}
+
+bool mon_counter_at(const struct mon_monitor *monitor, const char *name, size_t i,
+                    struct mon_counter_state *state)
+{
+    for (size_t j = 0; j < monitor->counter_count; j++) {
+        const struct mon_counter *counter = monitor->counter[j];
+        if (strcmp(counter->name, name) || i--)
             continue;
-        *rank = series->rank;
-        *value = series->value[(series->next + MON_KEPT_SAMPLES - 1) % MON_KEPT_SAMPLES];
+        *state = (struct mon_counter_state){counter->rank, counter->device, newest(counter)};
         return true;
     }
     return false;

@@ -11,22 +11,30 @@
  * observation. */
 struct mon_rank_state {
     int64_t rank, last_step;
-    double age_s;          /* since its newest step was complete */
-    double step_s, work_s; /* medians of its newest steps, with and without communication; NAN */
+    double age_s; /* since its newest step was complete */
     const struct mon_kept_rank *kept;
 };
-#define MON_RANK_STEPS 32 /* steps that the medians are of */
-
 /* The i-th rank in the order in which they came. False: there are no more. */
 bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
                  struct mon_rank_state *state);
 
+/* Medians of the newest MON_RANK_STEPS steps of a rank, s; work: without communication. NAN: not
+ * known. */
+#define MON_RANK_STEPS 32
+void mon_rank_medians(const struct mon_rank_state *state, double *step_s, double *work_s);
+
 /* The newest steps of a rank: at 0 the newest one. NULL: there are no more. */
 const struct mon_kept_step *mon_kept_back(const struct mon_kept_rank *kept, size_t back);
 
-/* The newest value of a counter that is kept as evidence (names: docs/schema.md), and the rank it
- * is of. False: the i-th one of that name is not there. */
-bool mon_kept_value(const struct mon_monitor *monitor, const char *name, size_t i, int64_t *rank,
-                    double *value);
+/* A counter and its newest value. */
+struct mon_counter_state {
+    int64_t rank;       /* -1: of the machine */
+    const char *device; /* "": none */
+    double value;
+};
+/* The i-th counter of a name (docs/schema.md) that is kept as evidence, or whose growth is watched:
+ * of the latter the value is a mean of some samples. False: there is none. */
+bool mon_counter_at(const struct mon_monitor *monitor, const char *name, size_t i,
+                    struct mon_counter_state *state);
 
 #endif

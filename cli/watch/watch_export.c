@@ -47,29 +47,23 @@ static int64_t wall_now(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The name of a run in labels: that of its file, without folders and endings. Static storage. */
-static const char *run_name(const char *path)
+/* The name of a run in labels: that of its file, without folders and endings. */
+static void run_name(const char *file, char name[128])
 {
-    static char name[128];
-    const char *slash = strrchr(path, '/');
-    snprintf(name, sizeof name, "%s", slash && slash[1] ? slash + 1 : path);
-    static const char *const endings[] = {"/", ".live", ".tacho"};
+    static const char *const endings[] = {".live", ".tacho"};
+    snprintf(name, 128, "%s", file);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (cli_has_suffix(name, endings[i]))
             name[strlen(name) - strlen(endings[i])] = 0;
-    return name;
 }
 
-int cli_watch_export_begin(struct cli_watch_export *values, const char *path)
+int cli_watch_export_begin(struct cli_watch_export *values)
 {
     struct tacho_error err = {0};
-    const char *slash = strrchr(path, '/');
     struct mon_publish_options options = {.listen = values->listen,
                                           .token_file = values->token_file,
                                           .textfile = values->textfile,
-                                          .otlp = values->otlp,
-                                          .run = run_name(path),
-                                          .file = slash && slash[1] ? slash + 1 : path};
+                                          .otlp = values->otlp};
     if (!values->listen && !values->textfile && !values->otlp)
         return 0;
     if (mon_publish_open(&options, wall_now(), &values->opened, &err))
@@ -79,13 +73,35 @@ int cli_watch_export_begin(struct cli_watch_export *values, const char *path)
     return 0;
 }
 
-void cli_watch_export_now(struct cli_watch_export *values, struct mon_monitor *monitor, int64_t now,
-                          int64_t wall_ns, bool has_ended)
+int cli_watch_export_add(struct cli_watch_export *values, const char *path)
 {
-    struct tacho_error err = {0};
+    char name[128];
+    const char *slash = strrchr(path, '/'), *file = slash && slash[1] ? slash + 1 : path;
+    if (!values->opened)
+        return 0;
+    run_name(file, name);
+    int index = mon_publish_add(values->opened, name, file);
+    return index < 0 ? cli_error(index, NULL, "%s: %s", path, tacho_error_text(index)) : 0;
+}
+
+void cli_watch_export_run(struct cli_watch_export *values, size_t run, struct mon_monitor *monitor,
+                          int64_t now, bool has_ended)
+{
     if (!values->opened)
         return;
-    int rc = mon_publish_now(values->opened, monitor, now, wall_ns, has_ended, &err);
+    if (!values->has_begun)
+        mon_publish_begin(values->opened, wall_now());
+    values->has_begun = true;
+    mon_publish_run(values->opened, run, monitor, now, has_ended);
+}
+
+void cli_watch_export_send(struct cli_watch_export *values, bool last)
+{
+    struct tacho_error err = {0};
+    if (!values->opened || !values->has_begun)
+        return;
+    values->has_begun = false;
+    int rc = mon_publish_send(values->opened, last, &err);
     if (rc && rc != values->told)
         cli_fail(&err);
     values->told = rc;

@@ -31,6 +31,7 @@ struct cli_watch_export {
     const char *listen, *token_file, *textfile, *otlp, *rules, *fleet;
     double scrape_s;            /* 0: 15 */
     struct mon_publish *opened; /* between begin and end; NULL: nothing is wanted */
+    bool has_begun;             /* a moment */
     int told;                   /* the error that was said last, so that it is said once */
 };
 
@@ -39,13 +40,15 @@ int cli_watch_rules(const struct cli_watch_export *values, const struct mon_slo 
 /* --fleet. */
 int cli_watch_fleet(const struct cli_watch_export *values);
 
-/* Opens what the options name and says where it listens; `path` is that of the run, and outlives
- * what is opened. */
-int cli_watch_export_begin(struct cli_watch_export *values, const char *path);
-/* Sends the samples of this moment (mon_publish_now). A destination that fails is told of once, and
- * does not end the watch. */
-void cli_watch_export_now(struct cli_watch_export *values, struct mon_monitor *monitor, int64_t now,
-                          int64_t wall_ns, bool has_ended);
+/* Opens what the options name and says where it listens. */
+int cli_watch_export_begin(struct cli_watch_export *values);
+/* A run more, by the path of its file. */
+int cli_watch_export_add(struct cli_watch_export *values, const char *path);
+/* The samples of a moment: of each run in the order in which they were added, then to where they go
+ * (mon_publish_send). A destination that fails is told of once, and does not end the watch. */
+void cli_watch_export_run(struct cli_watch_export *values, size_t run, struct mon_monitor *monitor,
+                          int64_t now, bool has_ended);
+void cli_watch_export_send(struct cli_watch_export *values, bool last);
 void cli_watch_export_end(struct cli_watch_export *values);
 
 #endif

@@ -89,6 +89,11 @@ void mon_metrics_label(struct mon_metrics *metrics, const char *name, const char
     append_label(&metrics->common, name, value);
 }
 
+void mon_metrics_unlabel(struct mon_metrics *metrics)
+{
+    metrics->common = (struct mon_labels){.used = 0};
+}
+
 /* ---- samples ---------------------------------------------------------------------------------- */
 
 void mon_metrics_init(struct mon_metrics *metrics, size_t limit, int64_t start_ns)
@@ -99,7 +104,7 @@ void mon_metrics_init(struct mon_metrics *metrics, size_t limit, int64_t start_n
 void mon_metrics_begin(struct mon_metrics *metrics, int64_t time_ns)
 {
     metrics->count = 0;
-    metrics->common = (struct mon_labels){.used = 0};
+    mon_metrics_unlabel(metrics);
     metrics->time_ns = time_ns;
 }
 
@@ -127,7 +132,7 @@ struct mon_metric *mon_metric_add(struct mon_metrics *metrics, enum mon_family f
         return NULL;
     }
     struct mon_metric *metric = &metrics->metric[metrics->count++];
-    *metric = (struct mon_metric){.family = family, .value = value};
+    *metric = (struct mon_metric){.family = family, .labels = metrics->common, .value = value};
     return metric;
 }
 

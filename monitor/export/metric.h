@@ -52,10 +52,13 @@ enum mon_type { MON_TYPE_GAUGE, MON_TYPE_COUNTER, MON_TYPE_INFO, MON_TYPE_HISTOG
       "number of the newest completed step of a rank") \
     X(RANK_AGE, GAUGE, "tacho_rank_progress_age_seconds", "seconds", "rank", \
       "wall time since a rank completed a step") \
-    X(MEMORY, GAUGE, "tacho_memory_bytes", "bytes", "rank", "memory of the processes of a rank") \
-    X(TEMPERATURE, GAUGE, "tacho_temperature_celsius", "celsius", "rank", \
-      "temperature of the device of a rank") \
-    X(CLOCK, GAUGE, "tacho_clock_hertz", "hertz", "rank", "clock of the device of a rank") \
+    X(MEMORY, GAUGE, "tacho_memory_bytes", "bytes", "rank device", \
+      "anonymous memory of the processes of a rank") \
+    X(DEVICE_MEMORY, GAUGE, "tacho_device_memory_bytes", "bytes", "rank device", \
+      "memory of a device that is in use") \
+    X(TEMPERATURE, GAUGE, "tacho_temperature_celsius", "celsius", "rank device", \
+      "temperature of a device") \
+    X(CLOCK, GAUGE, "tacho_clock_hertz", "hertz", "rank device", "clock of a device") \
     X(SLI_EVENTS, COUNTER, "tacho_sli_events", "", "slo", \
       "events that an objective counts: steps, or seconds of wall time") \
     X(SLI_BAD, COUNTER, "tacho_sli_bad_events", "", "slo", "events that were bad") \
@@ -127,7 +130,7 @@ uint64_t mon_histogram_count(const struct mon_histogram *histogram);
 /* One sample. */
 struct mon_metric {
     enum mon_family family;
-    struct mon_labels labels; /* without those that all samples share */
+    struct mon_labels labels;
     double value;
     const struct mon_histogram *histogram; /* of a histogram; not owned */
     struct mon_exemplar exemplar;          /* of a counter */
@@ -139,7 +142,7 @@ struct mon_metrics {
     struct mon_metric *metric; /* owned */
     size_t count, room, limit;
     uint64_t dropped;
-    struct mon_labels common;  /* on each sample */
+    struct mon_labels common;  /* that samples begin with, from now on */
     int64_t time_ns, start_ns; /* of the moment, and when counters were 0; since 1970 */
 };
 #define MON_METRICS_MOST 4096 /* of one watch */
@@ -157,8 +160,9 @@ struct mon_metric *mon_metric_add_histogram(struct mon_metrics *metrics, enum mo
 void mon_metric_label(struct mon_metric *metric, const char *name, const char *value);
 void mon_metric_number(struct mon_metric *metric, const char *name, int64_t value);
 void mon_metric_exemplar(struct mon_metric *metric, const struct mon_exemplar *exemplar);
-/* A label of all samples of this moment. */
+/* A label of all samples that are added from now on; mon_metrics_unlabel() ends all of them. */
 void mon_metrics_label(struct mon_metrics *metrics, const char *name, const char *value);
+void mon_metrics_unlabel(struct mon_metrics *metrics);
 
 /* Walks over labels: `at` begins as 0. False at their end. */
 bool mon_labels_next(const struct mon_labels *labels, size_t *at, const char **name,

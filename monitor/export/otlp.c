@@ -43,15 +43,12 @@ static json_t *attribute(const char *name, const char *value)
     return json_pack("{s:s,s:{s:s}}", "key", name, "value", "stringValue", value);
 }
 
-/* The labels of two lists, the first of which may be NULL. */
-static json_t *attributes(const struct mon_labels *common, const struct mon_labels *labels)
+static json_t *attributes(const struct mon_labels *labels)
 {
     json_t *list = json_array();
-    const struct mon_labels *both[] = {common, labels};
     const char *name, *value;
-    for (size_t i = 0; i < 2; i++)
-        for (size_t at = 0; both[i] && mon_labels_next(both[i], &at, &name, &value);)
-            json_array_append_new(list, attribute(name, value));
+    for (size_t at = 0; mon_labels_next(labels, &at, &name, &value);)
+        json_array_append_new(list, attribute(name, value));
     return list;
 }
 
@@ -59,10 +56,10 @@ static void add_exemplar(json_t *list, const struct mon_exemplar *exemplar)
 {
     struct mon_labels labels;
     if (mon_exemplar_labels(exemplar, &labels))
-        json_array_append_new(list, json_pack("{s:o,s:o,s:f}", "filteredAttributes",
-                                              attributes(NULL, &labels), "timeUnixNano",
-                                              whole((uint64_t)exemplar->time_ns), "asDouble",
-                                              exemplar->value));
+        json_array_append_new(list,
+                              json_pack("{s:o,s:o,s:f}", "filteredAttributes", attributes(&labels),
+                                        "timeUnixNano", whole((uint64_t)exemplar->time_ns),
+                                        "asDouble", exemplar->value));
 }
 
 static void add_buckets(json_t *point, const struct mon_histogram *histogram)
@@ -83,9 +80,8 @@ static void add_buckets(json_t *point, const struct mon_histogram *histogram)
 
 static json_t *data_point(const struct mon_metrics *metrics, const struct mon_metric *metric)
 {
-    json_t *point =
-        json_pack("{s:o,s:o}", "attributes", attributes(&metrics->common, &metric->labels),
-                  "timeUnixNano", whole((uint64_t)metrics->time_ns));
+    json_t *point = json_pack("{s:o,s:o}", "attributes", attributes(&metric->labels),
+                              "timeUnixNano", whole((uint64_t)metrics->time_ns));
     enum mon_type type = mon_family_kind(metric->family)->type;
     if (type == MON_TYPE_COUNTER || type == MON_TYPE_HISTOGRAM)
         json_object_set_new(point, "startTimeUnixNano", whole((uint64_t)metrics->start_ns));

@@ -47,19 +47,15 @@ static void write_number(FILE *out, double value)
     fputs(text, out);
 }
 
-/* Labels in braces; `common` and the `bound` of a bucket may be NULL. Nothing where there are no
- * labels. */
-static void write_labels(FILE *out, const struct mon_labels *common,
-                         const struct mon_labels *labels, const double *bound)
+/* Labels in braces; the `bound` of a bucket may be NULL. Nothing where there are no labels. */
+static void write_labels(FILE *out, const struct mon_labels *labels, const double *bound)
 {
-    const struct mon_labels *both[] = {common, labels};
     const char *name, *value, *before = "{";
-    for (size_t i = 0; i < 2; i++)
-        for (size_t at = 0; both[i] && mon_labels_next(both[i], &at, &name, &value); before = ",") {
-            fprintf(out, "%s%s=\"", before, name);
-            write_escaped(out, value);
-            fputc('"', out);
-        }
+    for (size_t at = 0; mon_labels_next(labels, &at, &name, &value); before = ",") {
+        fprintf(out, "%s%s=\"", before, name);
+        write_escaped(out, value);
+        fputc('"', out);
+    }
     if (bound) {
         fprintf(out, "%sle=\"", before);
         write_number(out, *bound);
@@ -76,7 +72,7 @@ static void write_exemplar(FILE *out, const struct mon_exemplar *exemplar)
     if (!mon_exemplar_labels(exemplar, &labels))
         return;
     fputs(" # ", out);
-    write_labels(out, NULL, &labels, NULL);
+    write_labels(out, &labels, NULL);
     fputc(' ', out);
     write_number(out, exemplar->value);
     if (exemplar->time_ns > 0)
@@ -86,8 +82,8 @@ static void write_exemplar(FILE *out, const struct mon_exemplar *exemplar)
 
 /* ---- samples and families --------------------------------------------------------------------- */
 
-static void write_histogram(FILE *out, const struct mon_metrics *metrics,
-                            const struct mon_metric *metric, const char *name, enum mon_text kind)
+static void write_histogram(FILE *out, const struct mon_metric *metric, const char *name,
+                            enum mon_text kind)
 {
     const struct mon_histogram *histogram = metric->histogram;
     uint64_t count = 0;
@@ -95,18 +91,18 @@ static void write_histogram(FILE *out, const struct mon_metrics *metrics,
         double bound = i < MON_BUCKETS ? mon_bucket_bound[i] : INFINITY;
         count += histogram->count[i];
         fprintf(out, "%s_bucket", name);
-        write_labels(out, &metrics->common, &metric->labels, &bound);
+        write_labels(out, &metric->labels, &bound);
         fprintf(out, " %" PRIu64, count);
         if (kind == MON_OPENMETRICS)
             write_exemplar(out, &histogram->exemplar[i]);
         fputc('\n', out);
     }
     fprintf(out, "%s_sum", name);
-    write_labels(out, &metrics->common, &metric->labels, NULL);
+    write_labels(out, &metric->labels, NULL);
     fputc(' ', out);
     write_number(out, histogram->sum);
     fprintf(out, "\n%s_count", name);
-    write_labels(out, &metrics->common, &metric->labels, NULL);
+    write_labels(out, &metric->labels, NULL);
     fprintf(out, " %" PRIu64 "\n", count);
 }
 
@@ -115,16 +111,15 @@ static const char *const suffixes[] = {[MON_TYPE_GAUGE] = "",
                                        [MON_TYPE_INFO] = "_info",
                                        [MON_TYPE_HISTOGRAM] = ""};
 
-static void write_sample(FILE *out, const struct mon_metrics *metrics,
-                         const struct mon_metric *metric, enum mon_text kind)
+static void write_sample(FILE *out, const struct mon_metric *metric, enum mon_text kind)
 {
     const struct mon_family_kind *family = mon_family_kind(metric->family);
     if (metric->histogram) {
-        write_histogram(out, metrics, metric, family->name, kind);
+        write_histogram(out, metric, family->name, kind);
         return;
     }
     fprintf(out, "%s%s", family->name, suffixes[family->type]);
-    write_labels(out, &metrics->common, &metric->labels, NULL);
+    write_labels(out, &metric->labels, NULL);
     fputc(' ', out);
     write_number(out, metric->value);
     if (kind == MON_OPENMETRICS)
@@ -154,7 +149,7 @@ int mon_text_write(const struct mon_metrics *metrics, enum mon_text kind, FILE *
             if (!has_head)
                 write_head(out, mon_family_kind((enum mon_family)i), kind);
             has_head = true;
-            write_sample(out, metrics, &metrics->metric[j], kind);
+            write_sample(out, &metrics->metric[j], kind);
         }
     }
     if (kind == MON_OPENMETRICS)

@@ -38,51 +38,51 @@ static double slowest_s(const struct mon_monitor *monitor, int64_t now, int64_t 
 }
 
 /* Adds a step to the histogram, with the window around it. */
-static void add_step(struct mon_publish *publish, const struct mon_kept_step *step, double step_s,
+static void add_step(struct publish_run *run, const struct mon_kept_step *step, double step_s,
                      double median_s, int64_t offset_ns)
 {
     struct mon_exemplar exemplar = {.first = step->index - WINDOW_STEPS,
                                     .last = step->index + WINDOW_STEPS,
                                     .value = step_s,
                                     .time_ns = step->end + offset_ns};
-    const char *file = publish->options.file;
-    snprintf(exemplar.file, sizeof exemplar.file, "%s", file ? file : "");
+    snprintf(exemplar.file, sizeof exemplar.file, "%s", run->file);
     exemplar.first = exemplar.first > 0 ? exemplar.first : 0;
-    mon_histogram_add(&publish->steps, step_s, &exemplar);
+    mon_histogram_add(&run->steps, step_s, &exemplar);
     if (step_s > SLOW_TIMES * median_s)
-        publish->slow = exemplar;
+        run->slow = exemplar;
 }
 
 /* The steps of the first rank that are new since the last moment. */
-static void take_steps(struct mon_publish *publish, const struct mon_monitor *monitor, int64_t now,
-                       int64_t wall_ns, double median_s)
+static void take_steps(struct publish_run *run, const struct mon_monitor *monitor, int64_t now,
+                       int64_t offset_ns, double median_s)
 {
     struct mon_rank_state first;
     size_t back = 0;
     const struct mon_kept_step *step;
     if (!mon_rank_at(monitor, 0, now, &first) || !first.kept)
         return;
-    while ((step = mon_kept_back(first.kept, back)) && step->index > publish->last_index)
+    while ((step = mon_kept_back(first.kept, back)) && step->index > run->last_index)
         back++;
     while (back--) {
         step = mon_kept_back(first.kept, back);
-        add_step(publish, step, slowest_s(monitor, now, step->index), median_s, wall_ns - now);
-        publish->last_index = step->index;
+        add_step(run, step, slowest_s(monitor, now, step->index), median_s, offset_ns);
+        run->last_index = step->index;
     }
 }
 
 /* ---- samples ---------------------------------------------------------------------------------- */
 
-static void add_run(struct mon_publish *publish, const struct mon_state *state, bool has_ended)
+static void add_run(struct mon_publish *publish, const struct publish_run *run,
+                    const struct mon_state *state, bool has_ended)
 {
     struct mon_metrics *metrics = &publish->metrics;
     bool has_step = state->last_step >= 0;
-    struct mon_metric *run = mon_metric_add(metrics, MON_FAMILY_RUN, 1);
-    mon_metric_label(run, "host", publish->host);
-    mon_metric_label(run, "version", TACHO_VERSION);
+    struct mon_metric *info = mon_metric_add(metrics, MON_FAMILY_RUN, 1);
+    mon_metric_label(info, "host", publish->host);
+    mon_metric_label(info, "version", TACHO_VERSION);
     mon_metric_add(metrics, MON_FAMILY_STEPS, (double)state->steps);
     mon_metric_add(metrics, MON_FAMILY_LAST_STEP, has_step ? (double)state->last_step : NAN);
-    mon_metric_add_histogram(metrics, MON_FAMILY_STEP_TIME, &publish->steps);
+    mon_metric_add_histogram(metrics, MON_FAMILY_STEP_TIME, &run->steps);
     mon_metric_add(metrics, MON_FAMILY_STEP_TIME_MEDIAN, state->step_s);
     mon_metric_add(metrics, MON_FAMILY_THROUGHPUT, state->tokens_per_s);
     mon_metric_add(metrics, MON_FAMILY_LOSS, state->loss);
@@ -105,23 +105,22 @@ static double rising(double *before, double value)
     return *before;
 }
 
-static void add_objective(struct mon_publish *publish, size_t i,
+static void add_objective(struct mon_metrics *metrics, struct publish_run *run, size_t i,
                           const struct mon_objective_state *state)
 {
-    struct mon_metrics *metrics = &publish->metrics;
     const char *name = state->objective.name;
     bool is_counted = !state->absent && state->events > 0;
     double bad = is_counted ? state->events * (1 - state->good) : 0;
     if (state->absent)
         return;
     mon_metric_label(
-        mon_metric_add(metrics, MON_FAMILY_SLI_EVENTS, rising(&publish->all[i], state->events)),
-        "slo", name);
+        mon_metric_add(metrics, MON_FAMILY_SLI_EVENTS, rising(&run->all[i], state->events)), "slo",
+        name);
     struct mon_metric *sample =
-        mon_metric_add(metrics, MON_FAMILY_SLI_BAD, rising(&publish->bad[i], bad));
+        mon_metric_add(metrics, MON_FAMILY_SLI_BAD, rising(&run->bad[i], bad));
     mon_metric_label(sample, "slo", name);
-    if (state->objective.sli == MON_SLI_STEP_TIME && publish->bad[i] > 0)
-        mon_metric_exemplar(sample, &publish->slow);
+    if (state->objective.sli == MON_SLI_STEP_TIME && run->bad[i] > 0)
+        mon_metric_exemplar(sample, &run->slow);
     mon_metric_label(mon_metric_add(metrics, MON_FAMILY_SLO_TARGET, state->objective.target), "slo",
                      name);
     mon_metric_label(mon_metric_add(metrics, MON_FAMILY_SLO_BUDGET, state->left), "slo", name);
@@ -145,10 +144,9 @@ static void code_of(const struct mon_alert *alert, char code[MON_NAME])
         code[length - 1] = 0;
 }
 
-static void add_alerts(struct mon_publish *publish, const struct mon_alerts *alerts,
-                       int64_t offset_ns)
+static void add_alerts(struct mon_metrics *metrics, const struct publish_run *run,
+                       const struct mon_alerts *alerts, int64_t offset_ns)
 {
-    struct mon_metrics *metrics = &publish->metrics;
     struct mon_exemplar newest = {.file = ""};
     char code[MON_NAME], other[MON_NAME];
     for (size_t i = 0; i < alerts->count; i++) {
@@ -174,13 +172,13 @@ static void add_alerts(struct mon_publish *publish, const struct mon_alerts *ale
     }
     struct mon_metric *raised =
         mon_metric_add(metrics, MON_FAMILY_ALERTS, (double)(alerts->next_id - 1));
-    if (newest.time_ns && publish->options.file)
-        snprintf(newest.file, sizeof newest.file, "%s", publish->options.file);
+    if (newest.time_ns)
+        snprintf(newest.file, sizeof newest.file, "%s", run->file);
     newest.value = 1;
     mon_metric_exemplar(raised, &newest);
 }
 
-static void add_phases(struct mon_publish *publish, const struct mon_monitor *monitor, int64_t now)
+static void add_phases(struct mon_metrics *metrics, const struct mon_monitor *monitor, int64_t now)
 {
     double sum[MON_PHASE_COUNT] = {0};
     size_t steps = 0;
@@ -195,9 +193,8 @@ static void add_phases(struct mon_publish *publish, const struct mon_monitor *mo
                 sum[j] += (double)step->phase_ms[j] / 1e3;
         }
     for (size_t j = 0; steps && j < MON_PHASE_COUNT; j++)
-        mon_metric_label(
-            mon_metric_add(&publish->metrics, MON_FAMILY_PHASE, sum[j] / (double)steps), "phase",
-            mon_phase_words((enum mon_phase)j));
+        mon_metric_label(mon_metric_add(metrics, MON_FAMILY_PHASE, sum[j] / (double)steps), "phase",
+                         mon_phase_words((enum mon_phase)j));
 }
 
 static void add_counters(struct mon_metrics *metrics, const struct mon_monitor *monitor)
@@ -206,27 +203,33 @@ static void add_counters(struct mon_metrics *metrics, const struct mon_monitor *
         enum mon_family family;
         const char *name;
         double scale;
-    } counters[] = {{MON_FAMILY_TEMPERATURE, "gpu_temperature", 1},
+    } counters[] = {{MON_FAMILY_MEMORY, "rss_anon", 1},
+                    {MON_FAMILY_DEVICE_MEMORY, "gpu_memory_used", 1},
+                    {MON_FAMILY_TEMPERATURE, "gpu_temperature", 1},
                     {MON_FAMILY_CLOCK, "gpu_clock_sm", 1e6}};
-    int64_t rank;
-    double value;
+    struct mon_counter_state state;
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
-        for (size_t j = 0; mon_kept_value(monitor, counters[i].name, j, &rank, &value); j++)
-            mon_metric_number(
-                mon_metric_add(metrics, counters[i].family, counters[i].scale * value), "rank",
-                rank >= 0 ? rank : (int64_t)j);
+        for (size_t j = 0; mon_counter_at(monitor, counters[i].name, j, &state); j++) {
+            struct mon_metric *sample =
+                mon_metric_add(metrics, counters[i].family, counters[i].scale * state.value);
+            if (state.rank >= 0)
+                mon_metric_number(sample, "rank", state.rank);
+            if (*state.device)
+                mon_metric_label(sample, "device", state.device);
+        }
 }
 
-static void add_ranks(struct mon_publish *publish, const struct mon_monitor *monitor, int64_t now)
+static void add_ranks(struct mon_metrics *metrics, const struct mon_monitor *monitor, int64_t now)
 {
-    struct mon_metrics *metrics = &publish->metrics;
     struct mon_rank_state state;
+    double step_s, work_s;
     for (size_t i = 0; mon_rank_at(monitor, i, now, &state); i++) {
+        mon_rank_medians(&state, &step_s, &work_s);
         const struct {
             enum mon_family family;
             double value;
-        } samples[] = {{MON_FAMILY_RANK_STEP_TIME, state.step_s},
-                       {MON_FAMILY_RANK_WORK, state.work_s},
+        } samples[] = {{MON_FAMILY_RANK_STEP_TIME, step_s},
+                       {MON_FAMILY_RANK_WORK, work_s},
                        {MON_FAMILY_RANK_LAST_STEP, (double)state.last_step},
                        {MON_FAMILY_RANK_AGE, state.age_s}};
         for (size_t j = 0; j < sizeof samples / sizeof *samples; j++)
@@ -235,7 +238,7 @@ static void add_ranks(struct mon_publish *publish, const struct mon_monitor *mon
     }
 }
 
-static void add_watch(struct mon_metrics *metrics)
+void publish_watch(struct mon_metrics *metrics)
 {
     struct rusage usage;
     long pages = 0;
@@ -251,20 +254,22 @@ static void add_watch(struct mon_metrics *metrics)
     mon_metric_add(metrics, MON_FAMILY_WATCH_DROPPED, (double)metrics->dropped);
 }
 
-void publish_fill(struct mon_publish *publish, struct mon_monitor *monitor, int64_t now,
-                  int64_t wall_ns, bool has_ended)
+void mon_publish_run(struct mon_publish *publish, size_t index, struct mon_monitor *monitor,
+                     int64_t now, bool has_ended)
 {
+    struct mon_metrics *metrics = &publish->metrics;
+    struct publish_run *run = &publish->run[index];
+    int64_t offset_ns = metrics->time_ns - now;
     struct mon_state state;
     mon_state(monitor, now, &state);
-    take_steps(publish, monitor, now, wall_ns, state.step_s);
-    mon_metrics_begin(&publish->metrics, wall_ns);
-    mon_metrics_label(&publish->metrics, "run", publish->options.run);
-    add_run(publish, &state, has_ended);
+    take_steps(run, monitor, now, offset_ns, state.step_s);
+    mon_metrics_unlabel(metrics);
+    mon_metrics_label(metrics, "run", run->name);
+    add_run(publish, run, &state, has_ended);
     for (size_t i = 0; i < state.objective_count; i++)
-        add_objective(publish, i, &state.objective[i]);
-    add_alerts(publish, mon_alerts(monitor), wall_ns - now);
-    add_phases(publish, monitor, now);
-    add_watch(&publish->metrics);
-    add_counters(&publish->metrics, monitor);
-    add_ranks(publish, monitor, now);
+        add_objective(metrics, run, i, &state.objective[i]);
+    add_alerts(metrics, run, mon_alerts(monitor), offset_ns);
+    add_phases(metrics, monitor, now);
+    add_counters(metrics, monitor);
+    add_ranks(metrics, monitor, now);
 }

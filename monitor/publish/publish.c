@@ -17,6 +17,7 @@ void mon_publish_close(struct mon_publish *publish)
     if (publish->options.textfile && publish->has_textfile)
         unlink(publish->options.textfile);
     mon_metrics_free(&publish->metrics);
+    free(publish->run);
     explicit_bzero(publish->token, sizeof publish->token);
     free(publish);
 }
@@ -30,7 +31,6 @@ int mon_publish_open(const struct mon_publish_options *options, int64_t wall_ns,
     if (!made)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s", tacho_error_text(TACHO_ENOMEM));
     made->options = *options;
-    made->last_index = INT64_MIN;
     made->due_ns[0] = made->due_ns[1] = INT64_MIN;
     gethostname(made->host, sizeof made->host - 1);
     mon_metrics_init(&made->metrics, MON_METRICS_MOST, wall_ns);
@@ -75,21 +75,41 @@ static void note(struct mon_publish *publish, size_t i, int64_t wall_ns, int rc,
         *first = rc;
 }
 
-int mon_publish_now(struct mon_publish *publish, struct mon_monitor *monitor, int64_t now,
-                    int64_t wall_ns, bool has_ended, struct tacho_error *err)
+int mon_publish_add(struct mon_publish *publish, const char *run, const char *file)
+{
+    size_t count = publish->run_count;
+    struct publish_run *grown = reallocarray(publish->run, count + 1, sizeof *grown);
+    if (!grown)
+        return TACHO_ENOMEM;
+    publish->run = grown;
+    grown[count] = (struct publish_run){.last_index = INT64_MIN};
+    snprintf(grown[count].name, sizeof grown[count].name, "%s", run);
+    for (size_t i = 0; i < count; i++) /* two runs must not have the same labels */
+        if (!strcmp(grown[i].name, grown[count].name))
+            snprintf(grown[count].name, sizeof grown[count].name, "%.100s-%zu", run, count + 1);
+    snprintf(grown[count].file, sizeof grown[count].file, "%s", file);
+    publish->run_count++;
+    return (int)count;
+}
+
+void mon_publish_begin(struct mon_publish *publish, int64_t wall_ns)
+{
+    mon_metrics_begin(&publish->metrics, wall_ns);
+    publish_watch(&publish->metrics);
+}
+
+int mon_publish_send(struct mon_publish *publish, bool last, struct tacho_error *err)
 {
     const struct mon_publish_options *options = &publish->options;
+    int64_t wall_ns = publish->metrics.time_ns;
     struct tacho_error unheard;
-    int rc = 0;
-    publish_fill(publish, monitor, now, wall_ns, has_ended);
-    if (publish->serve)
-        rc = mon_serve_publish(publish->serve, &publish->metrics);
+    int rc = publish->serve ? mon_serve_publish(publish->serve, &publish->metrics) : 0;
     if (rc)
         tacho_fail(err, rc, NULL, "%s: %s", options->listen, tacho_error_text(rc));
-    if (options->textfile && is_due(publish, 0, wall_ns, has_ended))
+    if (options->textfile && is_due(publish, 0, wall_ns, last))
         note(publish, 0, wall_ns,
              mon_textfile_write(&publish->metrics, options->textfile, rc ? &unheard : err), &rc);
-    if (options->otlp && is_due(publish, 1, wall_ns, has_ended))
+    if (options->otlp && is_due(publish, 1, wall_ns, last))
         note(publish, 1, wall_ns,
              mon_otlp_send(&publish->metrics, publish->host, options->otlp,
                            *publish->token ? publish->token : NULL, rc ? &unheard : err),

@@ -31,25 +31,31 @@ static bool split(const char *text, char host[HOST_MOST], const char **port)
     return (!**port || **port == ':') && strspn(digits, "0123456789") == strlen(digits);
 }
 
-static bool is_loopback_address(const struct sockaddr *address)
+/* Is this an address of loopback? `address` has the size of any. */
+static bool is_loopback_address(const struct sockaddr_storage *address)
 {
-    if (address->sa_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 ==
-               127;
-    return address->sa_family == AF_INET6 &&
-           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+    const void *any = address;
+    const struct sockaddr_in *four = any;
+    const struct sockaddr_in6 *six = any;
+    if (address->ss_family == AF_INET)
+        return ntohl(four->sin_addr.s_addr) >> 24 == 127;
+    return address->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
 }
 
 /* Is this an address and no name? Then *is_loopback says which. */
 static bool is_address(const char *host, bool *is_loopback)
 {
-    struct sockaddr_in four = {.sin_family = AF_INET};
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6};
-    bool has_four = inet_pton(AF_INET, host, &four.sin_addr) == 1;
-    bool has_six = inet_pton(AF_INET6, host, &six.sin6_addr) == 1;
-    *is_loopback = has_four ? is_loopback_address((const void *)&four)
-                            : is_loopback_address((const void *)&six);
-    return has_four || has_six;
+    struct sockaddr_storage address = {.ss_family = AF_INET};
+    void *any = &address;
+    struct sockaddr_in *four = any;
+    struct sockaddr_in6 *six = any;
+    bool is_there = inet_pton(AF_INET, host, &four->sin_addr) == 1;
+    if (!is_there) {
+        address.ss_family = AF_INET6;
+        is_there = inet_pton(AF_INET6, host, &six->sin6_addr) == 1;
+    }
+    *is_loopback = is_there && is_loopback_address(&address);
+    return is_there;
 }
 
 bool serve_host_fits(const char *host, bool is_loopback)
@@ -115,7 +121,9 @@ int serve_listen(const char *address, char at[SERVE_ADDRESS], bool *is_loopback,
         getaddrinfo(host, *port ? port + 1 : default_port, &hints, &found))
         return tacho_fail(err, TACHO_EUSAGE, "for example 127.0.0.1:9464, [::1]:9464 or 9464",
                           "'%.60s' is not ADDRESS:PORT", address);
-    *is_loopback = is_loopback_address(found->ai_addr);
+    struct sockaddr_storage listens = {0};
+    memcpy(&listens, found->ai_addr, found->ai_addrlen);
+    *is_loopback = is_loopback_address(&listens);
     int fd = bind_to(found, address, err);
     freeaddrinfo(found);
     if (fd >= 0)

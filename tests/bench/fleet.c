@@ -77,6 +77,7 @@ static void fill(struct mon_metrics *metrics, size_t node)
     add_families(metrics, "code severity", "severity", (const char *const[]){"page", "ticket"}, 2,
                  node);
     add_families(metrics, "rank", "rank", ranks, RANKS, node);
+    add_families(metrics, "rank device", "device", ranks, RANKS, node);
 }
 
 /* Lines of a text that are samples: the series that a scrape makes. */
