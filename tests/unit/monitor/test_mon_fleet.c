@@ -58,15 +58,16 @@ static void test_table(void **state)
                         "tacho_progress_bound_seconds{run=\"gpt\"} 60\n"
                         "tacho_throughput_tokens_per_second{run=\"gpt\"} 1000\n"
                         "tacho_run_ended{run=\"gpt\"} 0\n");
-    write_file(path[1], "tacho_last_step_index{run=\"gpt\",x=\"a\\\"b\"} 101 1700000000\n"
-                        "tacho_rank_step_time_seconds{run=\"gpt\",rank=\"2\"} 0.5 # {a=\"b\"} 1\n"
-                        "tacho_rank_step_time_seconds{run=\"gpt\",rank=\"3\"} 0.8\n"
-                        "tacho_rank_progress_age_seconds{run=\"gpt\",rank=\"2\"} 90\n"
-                        "tacho_throughput_tokens_per_second{run=\"gpt\"} 500\n"
-                        "tacho_run_ended{run=\"gpt\"} 0\n"
-                        "tacho_stalled{run=\"other\"} 1\n"
-                        "tacho_run_ended{run=\"other\"} 0\n"
-                        "tacho_alerts_active{run=\"other\",code=\"STALLED\",severity=\"page\"} 1\n");
+    write_file(path[1],
+               "tacho_last_step_index{run=\"gpt\",x=\"a\\\"b\"} 101 1700000000\n"
+               "tacho_rank_step_time_seconds{run=\"gpt\",rank=\"2\"} 0.5 # {a=\"b\"} 1\n"
+               "tacho_rank_step_time_seconds{run=\"gpt\",rank=\"3\"} 0.8\n"
+               "tacho_rank_progress_age_seconds{run=\"gpt\",rank=\"2\"} 90\n"
+               "tacho_throughput_tokens_per_second{run=\"gpt\"} 500\n"
+               "tacho_run_ended{run=\"gpt\"} 0\n"
+               "tacho_stalled{run=\"other\"} 1\n"
+               "tacho_run_ended{run=\"other\"} 0\n"
+               "tacho_alerts_active{run=\"other\",code=\"STALLED\",severity=\"page\"} 1\n");
     snprintf(text, sizeof text, "# nodes\n%s\n%s # the second\n\n%s\n", path[0], path[1], path[2]);
     write_file(list, text);
     assert_int_equal(mon_fleet_read(&fleet, list, NULL, 5, &err), 0);
