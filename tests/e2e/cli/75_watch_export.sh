@@ -21,7 +21,7 @@ served() { # LOG: its address
     done
     return 1
 }
-"$TACHO" run -o live.tacho -- "$target" --steps 100000 --events 20 --spin 2000000 > run.log 2>&1 &
+"$TACHO" run -o live.tacho -- "$target" --steps 100000 --events 100000 --rate 50 > run.log 2>&1 &
 recorder=$!
 watcher='' other=''
 trap 'kill $watcher $other 2> /dev/null; kill -KILL $(pgrep -P $recorder) $recorder 2> /dev/null; cd /; chmod -R u+w "$work"; rm -rf "$work"' EXIT
