@@ -257,6 +257,11 @@ int mon_phase_range(struct mon_monitor *monitor, const char *kind, int64_t rank,
     return 0;
 }
 
+void mon_phase_none(struct mon_monitor *monitor)
+{
+    mon_progress_open(&monitor->progress, NULL, 0);
+}
+
 /* ---- time ------------------------------------------------------------------------------------ */
 
 /* The ranks that have completed fewer steps than the furthest one: those that others wait for. */

@@ -47,6 +47,8 @@ int mon_step(struct mon_monitor *monitor, const struct mon_step *step);
  */
 int mon_phase_range(struct mon_monitor *monitor, const char *kind, int64_t rank, int64_t start,
                     int64_t end);
+/* No phase is open. */
+void mon_phase_none(struct mon_monitor *monitor);
 
 /* A counter; the same place every time. NULL: of no interest, or no memory. Names are those of
  * docs/schema.md; device may be NULL; rank -1: of the machine. */

@@ -333,3 +333,20 @@ int mon_feed_play(struct mon_feed *feed, struct mon_monitor *monitor, int64_t un
     }
     return rc;
 }
+
+/* ---- what is open ---------------------------------------------------------------------------- */
+
+int64_t mon_feed_rank(const struct mon_feed *feed, int64_t id)
+{
+    const struct feed_track *track = feed_track_of(feed, id);
+    const struct feed_process *process = track ? feed_process_of(feed, track->process) : NULL;
+    return process ? rank_of(feed, process) : -1;
+}
+
+void mon_feed_open(const struct mon_feed *feed, struct mon_monitor *monitor, int64_t track,
+                   int64_t detail, int64_t start)
+{
+    if (detail >= 0 && (size_t)detail < feed->detail_count && feed->detail[detail].range)
+        mon_phase_range(monitor, range_words[feed->detail[detail].phase],
+                        mon_feed_rank(feed, track), start, INT64_MIN);
+}
