@@ -100,13 +100,6 @@ static int read_config(const struct values *values, struct mon_config *config)
     return 0;
 }
 
-static int64_t realtime_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Looks at all runs until they are over, a signal comes, or enough looks were made. */
 static int watch_live(struct cli_watch_session *sessions, size_t count, struct values *values)
 {
@@ -115,14 +108,13 @@ static int watch_live(struct cli_watch_session *sessions, size_t count, struct v
         size_t live = 0;
         for (size_t i = 0; i < count && !code; i++) {
             struct cli_watch_session *session = &sessions[i];
-            if (session->over)
-                continue;
-            code = cli_watch_look(session, values->interval);
+            if (!session->over)
+                code = cli_watch_look(session, values->interval);
             live += !session->over;
-            if (i == 0)
-                cli_watch_export_now(&values->export, session->monitor, session->now,
-                                     realtime_ns(), session->over);
+            cli_watch_export_run(&values->export, i, session->monitor, session->now,
+                                 session->over);
         }
+        cli_watch_export_send(&values->export, !live);
         if (!live)
             break;
         poll(NULL, 0, (int)(values->interval * 1000));
@@ -154,7 +146,9 @@ static int watch(char **runs, size_t count, struct values *values, const struct 
         code = cli_watch_open(&sessions[opened], runs ? runs[opened] : NULL, values->replay, config,
                               &sinks);
     if (!code)
-        code = cli_watch_export_begin(&values->export, sessions[0].found.run);
+        code = cli_watch_export_begin(&values->export);
+    for (size_t i = 0; i < opened && !code; i++)
+        code = cli_watch_export_add(&values->export, sessions[i].found.run);
     if (!code)
         code = watch_all(sessions, count, values);
     cli_watch_export_end(&values->export);
