@@ -15,7 +15,6 @@
 #include "analyzers/base/words.h"
 #include "monitor/private.h"
 
-#define FAR           1.25 /* a step that takes so much longer is a page, not a ticket */
 #define SILENT_STEPS  10   /* behind the others */
 #define SLOW_TIMES    2    /* a checkpoint, of the median one before */
 #define SLOW_S        1.0  /* and longer by so much */
@@ -90,7 +89,7 @@ static struct mon_rank_seen *rank_of(struct mon_monitor *monitor, int64_t rank)
         monitor->rank_room = room;
     }
     struct mon_rank_seen *seen = &monitor->rank[monitor->rank_count++];
-    *seen = (struct mon_rank_seen){.rank = rank, .index = -1};
+    *seen = (struct mon_rank_seen){.rank = rank, .index = -1, .highest = -1};
     return seen;
 }
 
@@ -102,12 +101,14 @@ static void watch_throughput(struct mon_monitor *monitor, const struct mon_pendi
     if (!(step->tokens > 0))
         return;
     monitor->tokens_vary = monitor->tokens_vary ||
-                           fabs(step->tokens - monitor->tokens_last) > 1e-3 * step->tokens;
+                           (step->ranks == monitor->ranks_last &&
+                            fabs(step->tokens - monitor->tokens_last) > 1e-3 * step->tokens);
     monitor->tokens_last = step->tokens;
+    monitor->ranks_last = step->ranks;
     if (monitor->tokens_vary && !step->special &&
         mon_watched_add(monitor, &monitor->throughput, monitor->tokens_per_s, step->index, false,
                         "THROUGHPUT", -1, &found))
-        mon_raise_shift(monitor, "THROUGHPUT", "tokens a second", "tokens/s", MON_TICKET, &found);
+        mon_defer_shift(monitor, 1, &found);
 }
 
 static void watch_step_time(struct mon_monitor *monitor, const struct mon_pending *step)
@@ -117,9 +118,7 @@ static void watch_step_time(struct mon_monitor *monitor, const struct mon_pendin
         return;
     if (mon_watched_add(monitor, &monitor->step_time, step->ms, step->index, true, "STEP_TIME", -1,
                         &found))
-        mon_raise_shift(monitor, "STEP_TIME", "the time of a step",
-                        "ms", found.after > FAR * found.before ? MON_PAGE : MON_TICKET,
-                        &found);
+        mon_defer_shift(monitor, 0, &found);
 }
 
 /* All ranks have completed a step, or more of them never will. */
@@ -134,6 +133,7 @@ static void complete(struct mon_monitor *monitor, const struct mon_pending *step
     watch_step_time(monitor, step);
     monitor->last_step = step->index > monitor->last_step ? step->index : monitor->last_step;
     monitor->last_end = step->end > monitor->last_end ? step->end : monitor->last_end;
+    mon_raise_deferred(monitor);
 }
 
 static void complete_first(struct mon_monitor *monitor)
@@ -193,9 +193,10 @@ int mon_step(struct mon_monitor *monitor, const struct mon_step *step)
                                  .has_phases = step->has_phases};
     for (int i = 0; i < MON_PHASE_COUNT; i++)
         kept.phase_ms[i] = (float)step->phase_ms[i];
-    bool repeated = step->index <= seen->index;
+    bool repeated = step->index <= seen->highest;
     see(monitor, step->end);
     seen->index = step->index;
+    seen->highest = step->index > seen->highest ? step->index : seen->highest;
     seen->end = step->end;
     if (!step->special && mon_history_step(&monitor->history, step->rank, &kept))
         return TACHO_ENOMEM;
@@ -339,6 +340,7 @@ void mon_tick(struct mon_monitor *monitor, int64_t now)
     } else if (was) {
         mon_clear(monitor, "STALLED", -1);
     }
+    mon_raise_deferred(monitor);
     check_silent(monitor, time_s);
     mon_check_budgets(monitor, monitor->now_ns);
     mon_alerts_tick(&monitor->alerts, time_s);
@@ -376,6 +378,9 @@ void mon_ended(struct mon_monitor *monitor, int64_t now, const char *how)
     see(monitor, now);
     while (monitor->pending_count)
         complete_first(monitor);
+    for (int i = 0; i < 2; i++)
+        monitor->deferred[i].begin_ns = INT64_MIN; /* nothing more will come */
+    mon_raise_deferred(monitor);
     if (strcmp(how, "exit 0") != 0) {
         struct mon_symptom symptom =
             mon_symptom_of(monitor, "RUN_FAILED", MON_PAGE, MON_CAUSE_UNKNOWN);

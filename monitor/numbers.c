@@ -12,8 +12,9 @@
 #include "analyzers/base/words.h"
 #include "monitor/private.h"
 
-#define SPIKE_DEVIATIONS 8    /* of a loss above its centre, */
-#define SPIKE_SHARE      0.1  /* and so much of the centre */
+#define SPIKE_DEVIATIONS 10   /* of a value above its centre, */
+#define SPIKE_LOSS       0.1  /* and so much of the centre: of a loss, */
+#define SPIKE_NORM       1.0  /* of a gradient norm, whose noise has long tails */
 #define PLATEAU          0.005
 #define LOSS_STRIDE      16   /* losses of a point of the long trend */
 #define MEMORY_STRIDE    10   /* samples of a point */
@@ -105,8 +106,9 @@ static bool is_finite(struct mon_monitor *monitor, struct mon_counter *counter, 
 static void check_spike(struct mon_monitor *monitor, struct mon_counter *counter, double value,
                         double centre, const char *code)
 {
+    double share = counter->use == MON_USE_LOSS ? SPIKE_LOSS : SPIKE_NORM;
     bool spike = counter->watched.shift.deviation > SPIKE_DEVIATIONS &&
-                 value > (1 + SPIKE_SHARE) * centre;
+                 value > (1 + share) * centre;
     if (spike && !counter->spiking) {
         char before[AN_WORDS], after[AN_WORDS];
         struct mon_symptom symptom =
@@ -201,6 +203,8 @@ static void raise_leak(struct mon_monitor *monitor, struct mon_counter *counter,
 {
     char per_s[AN_WORDS], at[AN_WORDS], soonest[AN_WORDS], latest[AN_WORDS];
     const struct mon_trail *trail = &counter->trail;
+    double passed_s = mon_seconds(monitor->now_ns - monitor->begun_ns) -
+                      trail->place[trail->count - 1]; /* a forecast counts from the last point */
     struct mon_symptom symptom =
         symptom_of(monitor, counter, "LEAK", forecast->soonest < SOON_S ? MON_PAGE : MON_TICKET,
                    MON_CAUSE_LEAK);
@@ -214,9 +218,9 @@ static void raise_leak(struct mon_monitor *monitor, struct mon_counter *counter,
              "%s%s%s grows by %s MB/s; out of memory in %s (90 %%: %s to %s)", counter->name,
              *counter->device ? " of " : "", counter->device,
              an_number_print(per_s, growth->per_unit / 1e6, 3),
-             an_time_print(at, 1e3 * forecast->at, 2),
-             an_time_print(soonest, 1e3 * forecast->soonest, 2),
-             an_time_print(latest, 1e3 * forecast->latest, 2));
+             an_time_print(at, 1e3 * fmax(0, forecast->at - passed_s), 2),
+             an_time_print(soonest, 1e3 * fmax(0, forecast->soonest - passed_s), 2),
+             an_time_print(latest, 1e3 * fmax(0, forecast->latest - passed_s), 2));
     if (step_s > 0)
         snprintf(symptom.changed, sizeof symptom.changed, "%.3g MB a step",
                  growth->per_unit * step_s / 1e6);

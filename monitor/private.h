@@ -37,6 +37,7 @@ struct mon_watched {
 
 struct mon_rank_seen {
     int64_t rank, index, end; /* of its newest step */
+    int64_t highest;          /* index so far */
     bool silent;
 };
 
@@ -55,6 +56,13 @@ struct mon_counter {
     bool leaking, spiking, flat, not_finite;
 };
 
+/* A level that moved, whose cause is looked for as soon as there are samples from after it. */
+struct mon_deferred {
+    bool waits;
+    int64_t begin_ns;
+    struct mon_shift_found found;
+};
+
 struct mon_monitor {
     const struct mon_config *config;
     struct mon_machine machine;
@@ -71,7 +79,9 @@ struct mon_monitor {
     int64_t counted_ns;                 /* until then seconds were counted */
     struct mon_watched step_time, throughput;
     double tokens_last, tokens_per_s, mfu, straggler;
+    size_t ranks_last;
     bool tokens_vary;
+    struct mon_deferred deferred[2]; /* of the step time, of the throughput */
 
     struct mon_counter **counter;
     size_t counter_count, counter_room;
@@ -109,10 +119,10 @@ void mon_check_budgets(struct mon_monitor *monitor, int64_t now);
 /* A symptom of which only the code and the severity are known. */
 struct mon_symptom mon_symptom_of(const struct mon_monitor *monitor, const char *code,
                                   enum mon_severity severity, enum mon_cause cause);
-/* The level of a series moved at the step found->since: with what else moved then. */
-void mon_raise_shift(struct mon_monitor *monitor, const char *code, const char *what,
-                     const char *unit, enum mon_severity severity,
-                     const struct mon_shift_found *found);
+/* The level of the step time (0) or the throughput (1) moved: raised with what else moved then,
+ * once that is known. */
+void mon_defer_shift(struct mon_monitor *monitor, int which, const struct mon_shift_found *found);
+void mon_raise_deferred(struct mon_monitor *monitor);
 void mon_raise(struct mon_monitor *monitor, const struct mon_symptom *symptom);
 void mon_clear(struct mon_monitor *monitor, const char *code, int64_t rank);
 /* Adds a value to a watched series: raises and clears `code`. `bad_up`: upwards is bad. True: it

@@ -13,6 +13,9 @@
 
 #define CLEAR_VALUES 8    /* newest ones whose median has to be on the good side */
 #define ACCEPTED     2000 /* values after which a level is the usual one */
+#define FAR          1.25 /* a step that takes so much longer is a page, not a ticket */
+#define DEFERRED_STEPS 40   /* at most, so that enough of those before it are still kept */
+#define SAMPLES_NS   3000000000 /* until there are samples of counters from after a change */
 
 void mon_raise(struct mon_monitor *monitor, const struct mon_symptom *symptom)
 {
@@ -86,30 +89,67 @@ static void changed_words(const struct mon_finding *finding, struct mon_symptom 
         snprintf(symptom->phase, sizeof symptom->phase, "%s", mon_phase_words(finding->phase));
 }
 
-void mon_raise_shift(struct mon_monitor *monitor, const char *code, const char *what,
-                     const char *unit, enum mon_severity severity,
-                     const struct mon_shift_found *found)
+/* The two series whose moves are looked into. */
+static const struct {
+    const char *code, *what, *unit;
+} shifts[] = {{"STEP_TIME", "the time of a step", "ms"},
+              {"THROUGHPUT", "tokens a second", "tokens/s"}};
+
+static void shift_words(int which, const struct mon_shift_found *found, struct mon_symptom *symptom)
 {
     char before[AN_WORDS], after[AN_WORDS];
+    if (which)
+        snprintf(symptom->text, sizeof symptom->text, "%s %+.1f %%: %s -> %s", shifts[which].what,
+                 100 * (found->after / found->before - 1),
+                 an_number_print(before, found->before, 3), an_number_print(after, found->after, 3));
+    else
+        snprintf(symptom->text, sizeof symptom->text, "%s %+.1f %%: %s -> %s", shifts[which].what,
+                 100 * (found->after / found->before - 1), an_time_print(before, found->before, 3),
+                 an_time_print(after, found->after, 3));
+}
+
+static void raise_shift(struct mon_monitor *monitor, int which, const struct mon_shift_found *found)
+{
     struct mon_finding finding;
-    struct mon_symptom symptom = mon_symptom_of(monitor, code, severity, MON_CAUSE_UNKNOWN);
+    bool far = which ? found->before > FAR * found->after : found->after > FAR * found->before;
+    struct mon_symptom symptom = mon_symptom_of(
+        monitor, shifts[which].code, far ? MON_PAGE : MON_TICKET, MON_CAUSE_UNKNOWN);
     symptom.since_step = found->since;
     symptom.since_ns = step_begin(&monitor->history, found->since, monitor->now_ns);
     symptom.before = found->before;
     symptom.after = found->after;
-    snprintf(symptom.unit, sizeof symptom.unit, "%s", unit);
+    snprintf(symptom.unit, sizeof symptom.unit, "%s", shifts[which].unit);
     mon_cause_find(&monitor->history, found->since, symptom.since_ns, &finding);
     symptom.cause = finding.cause;
     symptom.rank_count = finding.rank_count;
     memcpy(symptom.rank, finding.rank, sizeof symptom.rank);
-    bool time = !strcmp(unit, "ms");
-    snprintf(symptom.text, sizeof symptom.text, "%s %+.1f %%: %s -> %s%s%s", what,
-             100 * (found->after / found->before - 1),
-             time ? an_time_print(before, found->before, 3) : an_number_print(before, found->before, 3),
-             time ? an_time_print(after, found->after, 3) : an_number_print(after, found->after, 3),
-             time ? "" : " ", time ? "" : unit);
+    shift_words(which, found, &symptom);
     changed_words(&finding, &symptom);
     mon_raise(monitor, &symptom);
+}
+
+void mon_defer_shift(struct mon_monitor *monitor, int which, const struct mon_shift_found *found)
+{
+    if (monitor->deferred[which].waits)
+        raise_shift(monitor, which, &monitor->deferred[which].found);
+    monitor->deferred[which] = (struct mon_deferred){
+        .waits = true,
+        .begin_ns = step_begin(&monitor->history, found->since, monitor->now_ns),
+        .found = *found};
+    mon_raise_deferred(monitor);
+}
+
+void mon_raise_deferred(struct mon_monitor *monitor)
+{
+    for (int which = 0; which < 2; which++) {
+        struct mon_deferred *deferred = &monitor->deferred[which];
+        bool sampled = monitor->now_ns - SAMPLES_NS >= deferred->begin_ns;
+        if (!deferred->waits ||
+            (!sampled && monitor->last_step < deferred->found.since + DEFERRED_STEPS))
+            continue;
+        deferred->waits = false;
+        raise_shift(monitor, which, &deferred->found);
+    }
 }
 
 void mon_watched_begin(struct mon_watched *watched, const struct mon_shift_rule *rule)

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/base/message.h"
@@ -94,7 +93,7 @@ static int read_config(const struct values *values, struct mon_config *config)
         objective.period_s = objective.period_s > 0 ? objective.period_s : MON_PERIOD_DAYS_30;
         if (mon_burns(&objective, 0, burn, &count, why, sizeof why, &err))
             return cli_fail(&err);
-        if (*why)
+        if (*why && file)
             cli_say("objective %s: left out: %s", objective.name, why);
     }
     return 0;

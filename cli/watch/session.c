@@ -255,9 +255,10 @@ static void print_objective(const struct mon_objective_state *state, FILE *out)
     if (state->absent)
         fprintf(out, "not counted: %s\n", state->absent);
     else
-        fprintf(out, "%8.3f %% good of %.0f (objective %.4g %%), %.0f %% of the error budget left\n",
-                100 * state->good, state->events, 100 * state->objective.target,
-                100 * state->left);
+        fprintf(out,
+                "%8.3f %% good of %.5g %s (objective %.4g %%), %.0f %% of the error budget left\n",
+                100 * state->good, state->events, mon_sli_kind(state->objective.sli)->event_unit,
+                100 * state->objective.target, 100 * state->left);
 }
 
 void cli_watch_summary(const struct cli_watch_session *session, FILE *out)

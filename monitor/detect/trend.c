@@ -10,6 +10,7 @@
 #define TAIL_90 1.645 /* deviations of a normal distribution */
 #define CERTAIN 4.0   /* deviations of S of a growth that is no accident */
 #define BLOCKS  8     /* points of an eighth */
+#define STEADY  0.75  /* of the growth before: what saturates grows by less */
 
 static double quarter_median(const double *value, size_t quarter)
 {
@@ -21,14 +22,13 @@ static double quarter_median(const double *value, size_t quarter)
 
 static bool is_steady(const double *value)
 {
-    double step[3], sum = 0;
+    double step[3];
     for (size_t i = 0; i < 3; i++) {
         step[i] = quarter_median(value, i + 1) - quarter_median(value, i);
         if (!(step[i] > 0))
             return false;
-        sum += step[i];
     }
-    return step[2] >= 0.5 * sum / 3;
+    return step[2] >= STEADY * (step[0] + step[1]) / 2;
 }
 
 bool mon_growth(const struct mon_trail *trail, struct mon_growth *growth)

@@ -15,8 +15,8 @@ struct mon_growth {
     double per_unit;  /* median of the slopes of all pairs of points (Theil & Sen) */
     double low, high; /* 90 % interval of it (Sen 1968: by the ranks of the slopes) */
     double deviations; /* of Kendall's S from 0, which a series without trend has */
-    bool steady; /* each quarter is above the one before, the last step no less than half of the
-                    mean of them: what saturates is not */
+    bool steady; /* each quarter is above the one before, by three quarters or more of the mean of
+                    the steps before: what saturates is not */
 };
 /* False: too few points. */
 bool mon_growth(const struct mon_trail *trail, struct mon_growth *growth);

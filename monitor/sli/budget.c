@@ -64,6 +64,7 @@ int mon_budget_init(struct mon_budget *budget, const struct mon_objective *objec
 
 void mon_budget_add(struct mon_budget *budget, double time_s, double bad, double all)
 {
+    budget->first_s = budget->all > 0 ? budget->first_s : time_s;
     budget->bad += bad;
     budget->all += all;
     ring_add(&budget->period, time_s, bad, all);
@@ -89,6 +90,14 @@ static bool has_events(const struct mon_budget *budget, const struct mon_ring *r
     return all >= fmin(seconds ? EVENTS_SECONDS : MON_EVENTS_LEAST, window_s);
 }
 
+/* The burn rate of a window of which only the part since the first event is known. */
+static double used_rate(const struct mon_budget *budget, const struct mon_ring *ring, double time_s,
+                        double window_s)
+{
+    double known = fmin(1, (time_s - budget->first_s) / window_s);
+    return known * mon_burn_rate(budget, ring, time_s, window_s);
+}
+
 int mon_budget_check(struct mon_budget *budget, double time_s, int *over)
 {
     int begun = -1, ended = -1;
@@ -96,8 +105,8 @@ int mon_budget_check(struct mon_budget *budget, double time_s, int *over)
         const struct mon_burn *burn = &budget->burn[i];
         struct mon_ring *ring = &budget->ring[i];
         ring_turn(ring, time_s);
-        double rate_short = mon_burn_rate(budget, ring, time_s, burn->short_s);
-        double rate_long = mon_burn_rate(budget, ring, time_s, burn->long_s);
+        double rate_short = used_rate(budget, ring, time_s, burn->short_s);
+        double rate_long = used_rate(budget, ring, time_s, burn->long_s);
         bool was = budget->burning[i];
         if (!was && rate_short > burn->factor && rate_long > burn->factor &&
             has_events(budget, ring, time_s, burn->long_s))
