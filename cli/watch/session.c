@@ -64,16 +64,6 @@ int cli_watch_find(const char *run, bool replay, struct col_found *found)
     return cli_run_find(run ? run : "latest", found);
 }
 
-/* Reads up to what there is now. 0 or TACHO_E*. */
-static int read_all(struct cli_watch_session *session)
-{
-    int rc = 1;
-    while (rc == 1)
-        rc = mon_feed_poll(session->feed, session->reader,
-                           session->replay ? INT64_MAX : ROWS);
-    return rc;
-}
-
 static const char *key_or(const struct cli_watch_session *session, const char *key,
                           const char *otherwise)
 {
@@ -108,29 +98,46 @@ static int play(struct cli_watch_session *session, int64_t until, double interva
     return rc;
 }
 
+/* Rows of merged and imported files are in any order: only the whole is in the order of time. */
+static bool is_ordered(const struct cli_watch_session *session)
+{
+    return !mon_feed_key(session->feed, "source") && !mon_feed_key(session->feed, "merge.files");
+}
+
+/* Reads what is new and plays what is complete of it, until there is no more; only so much is in
+ * memory at a time. */
+static int read_and_play(struct cli_watch_session *session, double interval_s)
+{
+    int more = 1;
+    while (more > 0) {
+        more = mon_feed_poll(session->feed, session->reader,
+                             is_ordered(session) ? ROWS : INT64_MAX);
+        struct mon_machine machine = mon_feed_machine(session->feed);
+        int64_t until = more < 0 ? STORE_ABSENT : mon_feed_horizon(session->feed);
+        mon_set_machine(session->monitor, &machine);
+        int rc = until > session->now ? play(session, until, interval_s) : 0;
+        more = rc ? rc : more;
+    }
+    return more;
+}
+
 static int open_monitor(struct cli_watch_session *session)
 {
     struct tacho_error err = {0};
-    struct mon_machine machine;
     int rc = store_open(session->found.path, &session->reader, &err);
     if (rc)
         return cli_fail(&err);
     session->feed = mon_feed_new();
-    rc = session->feed ? read_all(session) : TACHO_ENOMEM;
-    if (!session->replay)
-        store_reader_rest(session->reader);
-    int64_t begun = rc ? 0 : mon_feed_begun(session->feed);
-    if (!rc && begun == STORE_ABSENT)
+    rc = session->feed ? mon_feed_poll(session->feed, session->reader, 1) : TACHO_ENOMEM;
+    int64_t begun = rc < 0 ? 0 : mon_feed_begun(session->feed);
+    if (begun == STORE_ABSENT)
         begun = monotonic_ns(); /* nothing is recorded yet */
     session->now = begun;
-    session->monitor = rc ? NULL : mon_new(session->config, begun, notify, session);
+    session->monitor = rc < 0 ? NULL : mon_new(session->config, begun, notify, session);
     if (!session->monitor)
-        return cli_error(rc ? rc : TACHO_ENOMEM, NULL, "%s: %s", session->found.run,
-                         tacho_error_text(rc ? rc : TACHO_ENOMEM));
-    machine = mon_feed_machine(session->feed);
-    mon_set_machine(session->monitor, &machine);
-    session->probe = (struct cli_watch_probing){.feed = session->feed,
-                                                .reader = session->reader};
+        return cli_error(rc < 0 ? rc : TACHO_ENOMEM, NULL, "%s: %s", session->found.run,
+                         tacho_error_text(rc < 0 ? rc : TACHO_ENOMEM));
+    session->probe = (struct cli_watch_probing){.feed = session->feed, .reader = session->reader};
     mon_set_probe(session->monitor, cli_watch_probe, &session->probe);
     learn_place(session);
     return 0;
@@ -145,15 +152,12 @@ int cli_watch_open(struct cli_watch_session *session, const char *run, bool repl
         code = cli_error(TACHO_EUSAGE, "--replay plays a recording as if it were live",
                          "%s: the run has ended", session->found.run);
     code = code ? code : open_monitor(session);
-    if (!code && replay && !mon_feed_steps(session->feed))
-        code = cli_error(TACHO_ENOTSUP, "watch a run whose steps are marked: docs/collection.md",
-                         "%s: no steps to watch", session->found.run);
     session->looked = monotonic_ns();
     if (code || replay)
         return code;
     mon_alerts(session->monitor)->catching_up = true;
-    int64_t newest = mon_feed_newest(session->feed);
-    int rc = newest == STORE_ABSENT ? 0 : play(session, newest, 1);
+    int rc = read_and_play(session, 1);
+    store_reader_rest(session->reader);
     mon_alerts(session->monitor)->catching_up = false;
     mon_alerts_send_open(mon_alerts(session->monitor),
                          (double)(session->now - mon_feed_begun(session->feed)) / 1e9);
@@ -209,7 +213,8 @@ int cli_watch_look(struct cli_watch_session *session, double interval_s)
     int64_t here = monotonic_ns();
     double since_s = (double)(here - session->looked) / 1e9;
     int rc = store_reader_refresh(session->reader);
-    rc = rc ? rc : read_all(session);
+    while (!rc && (rc = mon_feed_poll(session->feed, session->reader, ROWS)) == 1)
+        rc = mon_feed_play(session->feed, session->monitor, mon_feed_horizon(session->feed));
     if (rc)
         return cli_error(rc, NULL, "%s: %s", session->found.run, tacho_error_text(rc));
     int64_t now = file_now(session, here);
@@ -236,13 +241,16 @@ int cli_watch_look(struct cli_watch_session *session, double interval_s)
 
 int cli_watch_replay(struct cli_watch_session *session, double interval_s)
 {
+    int rc = read_and_play(session, interval_s);
     const char *end = mon_feed_key(session->feed, "end.monotonic_ns");
     const char *ended = mon_feed_key(session->feed, "ended");
-    int64_t until = mon_feed_newest(session->feed);
-    if (end && strtoll(end, NULL, 10) > until)
-        until = strtoll(end, NULL, 10);
-    int rc = play(session, until, interval_s);
-    mon_ended(session->monitor, until, ended ? ended : "exit 0");
+    int64_t until = end ? strtoll(end, NULL, 10) : session->now;
+    if (!rc && !mon_feed_steps(session->feed))
+        return cli_error(TACHO_ENOTSUP, "watch a run whose steps are marked: docs/collection.md",
+                         "%s: no steps to watch", session->found.run);
+    if (!rc && until > session->now)
+        rc = play(session, until, interval_s);
+    mon_ended(session->monitor, session->now, ended ? ended : "exit 0");
     session->over = true;
     return rc ? cli_error(rc, NULL, "%s: %s", session->found.run, tacho_error_text(rc)) : 0;
 }

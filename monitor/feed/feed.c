@@ -40,13 +40,13 @@ int64_t mon_feed_newest(const struct mon_feed *feed)
 {
     return feed->newest;
 }
+int64_t mon_feed_horizon(const struct mon_feed *feed)
+{
+    return feed->horizon < feed->newest ? feed->horizon : feed->newest;
+}
 int64_t mon_feed_steps(const struct mon_feed *feed)
 {
     return feed->steps;
-}
-int64_t mon_feed_skipped(const struct mon_feed *feed)
-{
-    return feed->skipped;
 }
 
 /* Appends a row to the queue; NULL: no memory, which feed->rc says. */
@@ -57,6 +57,7 @@ static struct feed_seen *append(struct mon_feed *feed, enum feed_kind kind, int6
     struct feed_seen *seen = &feed->queue[feed->count++];
     *seen = (struct feed_seen){.kind = kind, .time = time, .order = feed->order++};
     feed->newest = time > feed->newest ? time : feed->newest;
+    feed->table_newest = time;
     if (feed->begun == STORE_ABSENT)
         feed->begun = time;
     return seen;
@@ -81,6 +82,8 @@ static int on_step(void *ctx, const struct store_step *row)
     struct mon_feed *feed = ctx;
     struct feed_process *process = feed_process_of(feed, row->process);
     feed->next_step = row->id + 1;
+    if (process)
+        process->last_index = row->index;
     if (!process || row->end == STORE_ABSENT || row->end < row->start)
         return 0;
     struct mon_step *step = calloc(1, sizeof *step);
@@ -103,14 +106,17 @@ static int on_step(void *ctx, const struct store_step *row)
 }
 
 /* Totals of a step are kept until all rows of the poll are there: which thread runs the steps may
- * be known only after others of its rows. */
+ * be known only after others of its rows. They follow the rows of their steps, so the reading stops
+ * at the first one whose step was not read yet. */
 static int on_aggregate(void *ctx, const struct store_step_aggregate *row)
 {
     struct mon_feed *feed = ctx;
+    struct feed_process *process = feed_process_of(feed, row->process);
     int phase = feed_phase_of(feed, row->name, row->detail);
+    if (process && row->step > process->last_index)
+        return 1;
     feed->next_aggregate = row->id + 1;
     if (phase == FEED_STEP_MARK) {
-        struct feed_process *process = feed_process_of(feed, row->process);
         if (process)
             process->step_track = row->track;
     } else if (phase != FEED_NOTHING && row->step >= 0 && row->steps <= 1) {
@@ -251,10 +257,14 @@ static void mark_special(struct mon_feed *feed)
     }
 }
 
-/* Reads a table; with the limit of this poll. 1: there is more. */
+/* After the reading of a table: 1, there is more than the limit of this poll; then what follows in
+ * it may be as old as its last row. */
 static int limited(struct mon_feed *feed, int rc, int64_t rows)
 {
     bool more = feed->left <= 0;
+    if (more && feed->table_newest < feed->horizon)
+        feed->horizon = feed->table_newest;
+    feed->table_newest = INT64_MAX;
     feed->left = rows;
     return rc < 0 ? rc : more;
 }
@@ -264,6 +274,7 @@ int mon_feed_poll(struct mon_feed *feed, store_reader *reader, int64_t rows)
     size_t first = feed->count;
     feed->rc = 0;
     feed->left = rows;
+    feed->horizon = feed->table_newest = INT64_MAX;
     int rc = feed_read_names(feed, reader), more = 0;
     const char *start = mon_feed_key(feed, "start.monotonic_ns");
     if (start && feed->begun == STORE_ABSENT)

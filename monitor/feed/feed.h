@@ -34,11 +34,13 @@ const char *mon_feed_key(const struct mon_feed *feed, const char *key);
 /* When the run began and the latest time of what was read; ns, STORE_ABSENT: not known. */
 int64_t mon_feed_begun(const struct mon_feed *feed);
 int64_t mon_feed_newest(const struct mon_feed *feed);
+/* The time up to which all rows were read, if a poll says that there are more and the rows of each
+ * table are about in the order of time, as a recorder writes them. */
+int64_t mon_feed_horizon(const struct mon_feed *feed);
 /* What the run says of its machine, and how many steps it plans. */
 struct mon_machine mon_feed_machine(const struct mon_feed *feed);
-/* Steps that were read; rows that were skipped because there were too many. */
+/* Steps that were read. */
 int64_t mon_feed_steps(const struct mon_feed *feed);
-int64_t mon_feed_skipped(const struct mon_feed *feed);
 /* The processes that have steps: pid and rank of each, until `visit` returns non-zero. */
 int mon_feed_each_process(const struct mon_feed *feed,
                           int (*visit)(void *ctx, int64_t rank, int64_t pid, const char *host),

@@ -12,6 +12,7 @@ enum { FEED_NOTHING = -1, FEED_STEP_MARK = -2 }; /* beside the phases of a detai
 
 struct feed_process {
     int64_t id, rank, pid, steps;
+    int64_t last_index; /* of the newest row of step that was read */
     int64_t step_track; /* the thread that runs its steps; STORE_ABSENT: not known yet */
     char *host;
 };
@@ -60,7 +61,9 @@ struct mon_feed {
     struct store_step_aggregate *aggregate; /* of one poll */
     size_t aggregate_count, aggregate_room;
     int64_t next_step, next_aggregate, next_counter, next_slice, next_track;
-    int64_t begun, newest, order, left, steps, skipped, planned;
+    int64_t table_newest; /* time of the last row of the table that is read */
+    int64_t horizon;
+    int64_t begun, newest, order, left, steps, planned;
     double peak_flops;
     int rc;
 };

@@ -51,6 +51,7 @@ static int on_process(void *ctx, const struct store_process *row)
     *process = (struct feed_process){.id = row->id,
                                      .rank = row->rank,
                                      .pid = row->pid,
+                                     .last_index = -1,
                                      .step_track = STORE_ABSENT,
                                      .host = strdup(row->host ? row->host : "")};
     if (!process->host)
