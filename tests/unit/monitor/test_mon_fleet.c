@@ -58,15 +58,16 @@ static void test_table(void **state)
                         "tacho_progress_bound_seconds{run=\"gpt\"} 60\n"
                         "tacho_throughput_tokens_per_second{run=\"gpt\"} 1000\n"
                         "tacho_run_ended{run=\"gpt\"} 0\n");
-    write_file(path[1], "tacho_last_step_index{run=\"gpt\",x=\"a\\\"b\"} 101 1700000000\n"
-                        "tacho_rank_step_time_seconds{run=\"gpt\",rank=\"2\"} 0.5 # {a=\"b\"} 1\n"
-                        "tacho_rank_step_time_seconds{run=\"gpt\",rank=\"3\"} 0.8\n"
-                        "tacho_rank_progress_age_seconds{run=\"gpt\",rank=\"2\"} 90\n"
-                        "tacho_throughput_tokens_per_second{run=\"gpt\"} 500\n"
-                        "tacho_run_ended{run=\"gpt\"} 0\n"
-                        "tacho_stalled{run=\"other\"} 1\n"
-                        "tacho_run_ended{run=\"other\"} 0\n"
-                        "tacho_alerts_active{run=\"other\",code=\"STALLED\",severity=\"page\"} 1\n");
+    write_file(path[1],
+               "tacho_last_step_index{run=\"gpt\",x=\"a\\\"b\"} 101 1700000000\n"
+               "tacho_rank_step_time_seconds{run=\"gpt\",rank=\"2\"} 0.5 # {a=\"b\"} 1\n"
+               "tacho_rank_step_time_seconds{run=\"gpt\",rank=\"3\"} 0.8\n"
+               "tacho_rank_progress_age_seconds{run=\"gpt\",rank=\"2\"} 90\n"
+               "tacho_throughput_tokens_per_second{run=\"gpt\"} 500\n"
+               "tacho_run_ended{run=\"gpt\"} 0\n"
+               "tacho_stalled{run=\"other\"} 1\n"
+               "tacho_run_ended{run=\"other\"} 0\n"
+               "tacho_alerts_active{run=\"other\",code=\"STALLED\",severity=\"page\"} 1\n");
     snprintf(text, sizeof text, "# nodes\n%s\n%s # the second\n\n%s\n", path[0], path[1], path[2]);
     write_file(list, text);
     assert_int_equal(mon_fleet_read(&fleet, list, NULL, 5, &err), 0);
@@ -149,9 +150,39 @@ static void test_hostile(void **state)
     mon_fleet_free(&fleet);
 }
 
+/* Texts of a watch with bytes by chance: nothing breaks (sanitizers look), nothing but lines of
+ * printable characters is printed. */
+static void test_mutations(void **state)
+{
+    (void)state;
+    static const char seed[] =
+        "# TYPE tacho_last_step_index gauge\ntacho_last_step_index{run=\"r\"} 100\n"
+        "tacho_rank_work_seconds{run=\"r\",rank=\"0\"} 0.5\ntacho_stalled{run=\"a\\\"b\\n\"} 1 17\n"
+        "tacho_alerts_active{run=\"r\",code=\"X\"} 2 # {file=\"f\"} 1 2\n# EOF\n";
+    uint64_t random = 88172645463325252u;
+    for (int i = 0; i < 5000; i++) {
+        struct mon_fleet fleet = {.node = calloc(1, sizeof *fleet.node), .node_count = 1};
+        char text[sizeof seed];
+        fleet.node[0].target = strdup("n");
+        memcpy(text, seed, sizeof seed);
+        for (int j = 0; j < 1 + i % 12; j++) {
+            random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+            char by_chance = (char)(random >> 32), often[] = "\"\\{}=,\n ";
+            text[random % (sizeof seed - 1)] =
+                random >> 40 & 1 ? often[(random >> 41) % (sizeof often - 1)] : by_chance;
+        }
+        assert_int_equal(mon_fleet_add(&fleet, 0, text), 0);
+        char *table = print(&fleet);
+        for (const char *at = table; *at; at++)
+            assert_true(*at == '\n' || ((unsigned char)*at >= ' ' && *at != 0x7f));
+        free(table);
+        mon_fleet_free(&fleet);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),
-                                       cmocka_unit_test(test_hostile)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_hostile),
+                                       cmocka_unit_test(test_mutations)};
     return cmocka_run_group_tests_name("mon_fleet", tests, NULL, NULL);
 }
