@@ -116,6 +116,26 @@ json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, open("dashboard.y
 PY
 promtool check rules dashboard.yml > check 2>&1 || fail "$(cat check)"
 
+if command -v systemd-analyze > /dev/null; then
+    sed 's|/usr/local/bin/tacho|/bin/true|' "$SRC/share/systemd/tacho-watch@.service" > tacho-watch@run.service
+    systemd-analyze verify --man=no ./tacho-watch@run.service > check 2>&1
+    ! grep -q 'tacho-watch@' check || fail "$(cat check)"
+fi
+# the prolog of a job starts a watch where it is asked to, the epilog ends it and removes its samples
+mkdir bin texts && printf '#!/bin/sh\necho "$@" > "%s/started"\ntouch "$3"\nwhile :; do sleep 0.1; done\n' "$PWD" > bin/tacho && chmod +x bin/tacho
+job() { PATH=$PWD/bin:$PATH TACHO_TEXTFILES=$PWD/texts SLURM_JOB_ID=7 "$@"; }
+job "$SRC/share/slurm/prolog.sh" > printed || fail "prolog: exit $?"
+[ ! -e started ] && [ ! -s printed ] || fail "a watch that nobody asked for"
+TACHO_WATCH=/scratch/run.tacho job "$SRC/share/slurm/prolog.sh" > printed || fail "prolog: exit $?"
+for ((i = 0; i < 100; i++)); do [ -e texts/tacho-job-7.prom ] && [ -s texts/tacho-job-7.pid ] && break; sleep 0.1; done
+[ "$(cat started)" = "watch --textfile $PWD/texts/tacho-job-7.prom /scratch/run.tacho" ] || fail "started: $(cat started)"
+[ ! -s printed ] || fail "Slurm would read: $(cat printed)"
+watch=$(cat texts/tacho-job-7.pid)
+[ -d "/proc/$watch" ] || fail "the watch is not the process that is noted"
+job "$SRC/share/slurm/epilog.sh" || fail "epilog: exit $?"
+for ((i = 0; i < 100; i++)); do [ -d "/proc/$watch" ] || break; sleep 0.1; done
+[ ! -d "/proc/$watch" ] && [ -z "$(ls texts)" ] || fail "the epilog leaves $(ls texts), process $watch"
+
 python3 -c 'import yaml' 2> /dev/null || { echo "python3 has no yaml: the other formats were not read"; exit 0; }
 for format in sloth openslo; do
     expect 0 "$TACHO" watch --rules $format
