@@ -233,6 +233,7 @@ define archive
 	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 endef
 # tests of the engine link libtrain; all others link the rooms of tacho
+$(O)/tests/unit/libtrain/test_lt_calibrate: LDFLAGS_ALL += -Wl,--wrap=lt_op
 $(O)/tests/unit/libtrain/%: $(O)/obj/tests/unit/libtrain/%.o $(O)/libtrain.a
 	@mkdir -p $(@D)
 	@echo "  LD      $@"

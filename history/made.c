@@ -9,13 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
+#include "tacho_hash.h"
+
 void history_hash(const char *text, char out[HISTORY_HASH])
 {
-    uint64_t hash = 0xcbf29ce484222325U;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3U;
-    snprintf(out, HISTORY_HASH, "%016" PRIx64, hash);
+    snprintf(out, HISTORY_HASH, "%016" PRIx64, tacho_hash_text(TACHO_HASH_BEGIN, text));
 }
 
 struct history_made *history_made_new(void)

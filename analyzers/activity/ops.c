@@ -16,6 +16,7 @@
 
 #include "analyzers/base/stats.h"
 #include "analyzers/steps/context.h"
+#include "tacho_hash.h"
 
 struct op {
     uint32_t name, category;
@@ -38,12 +39,9 @@ struct table {
 
 static uint64_t op_hash(uint32_t name, uint32_t category, const char *kind, const char *pass)
 {
-    uint64_t hash = 1469598103934665603u ^ name;
-    hash = (hash * 1099511628211u) ^ category;
-    for (; *kind; kind++)
-        hash = (hash * 1099511628211u) ^ (unsigned char)*kind;
-    for (hash = (hash * 1099511628211u) ^ 0xff; *pass; pass++)
-        hash = (hash * 1099511628211u) ^ (unsigned char)*pass;
+    uint64_t hash = tacho_hash_number(tacho_hash_number(TACHO_HASH_BEGIN, name), category);
+    hash = tacho_hash_number(tacho_hash_text(hash, kind), 0xff);
+    hash = tacho_hash_text(hash, pass);
     return hash ^ (hash >> 29);
 }
 

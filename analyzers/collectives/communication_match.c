@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "analyzers/collectives/communication.h"
+#include "tacho_hash.h"
 
 /* Kinds: does it synchronise, factor of the bus bandwidth a + b / n */
 static const struct {
@@ -53,13 +54,10 @@ static int64_t payload_number(const char *payload, const char *key)
     return found && end != found + strlen(key) ? (int64_t)number : STORE_ABSENT;
 }
 
-/* FNV-1a; never 0, which means "not said". */
+/* Never 0, which means "not said". */
 static uint64_t hash_bytes(const char *bytes, size_t length)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001b3u;
-    return hash | 1;
+    return tacho_hash_bytes(TACHO_HASH_BEGIN, bytes, length) | 1;
 }
 
 /* The list of members, where the trace has it. */

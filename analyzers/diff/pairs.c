@@ -11,6 +11,8 @@
 struct an_interval an_pairs_gain(const double *before, const double *after, size_t count)
 {
     double ratios[AN_PAIRS_MOST] = {0}, half = NAN;
+    if (!count)
+        return (struct an_interval){NAN, NAN, NAN};
     for (size_t i = 0; i < count; i++)
         ratios[i] = log(before[i] / after[i]);
     double mean = an_mean(ratios, count);
@@ -38,6 +40,8 @@ struct an_pairs_judgement an_pairs_judge(const struct an_gain *predicted,
                                          const struct an_interval *measured)
 {
     enum an_pairs_outcome open = AN_PAIRS_OPEN, held = AN_PAIRS_HELD, failed = AN_PAIRS_FAILED;
+    if (isnan(measured->estimate))
+        return (struct an_pairs_judgement){open, "no pair was run"};
     if (!predicted->high.valid)
         return (struct an_pairs_judgement){open, "nothing was predicted for it"};
     if (isnan(measured->low))

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyzers/work/attribution_private.h"
+#include "tacho_hash.h"
 
 /* Length of the path before "(digits): ", 0: the frame has no such part. */
 static size_t path_length(const char *frame)
@@ -46,9 +47,7 @@ bool an_frame_is_user(const char *frame)
 
 static size_t hash_of(const char *text)
 {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    uint64_t hash = tacho_hash_text(TACHO_HASH_BEGIN, text);
     return (size_t)(hash ^ hash >> 32);
 }
 

@@ -17,6 +17,7 @@
 #include "analyzers/steps/command.h"
 #include "analyzers/work/attribution_private.h"
 #include "analyzers/work/roofline_private.h"
+#include "tacho_hash.h"
 
 /* Of one operator; with more, shapes of intensities that are further apart share a point. */
 #define POINTS_MOST 16
@@ -30,13 +31,12 @@ static void roofline_absent(struct an_context *context, const char *reason)
 
 static size_t hash_of(const struct an_roof_call *call)
 {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    uint64_t hash = TACHO_HASH_BEGIN;
     const char *const texts[] = {call->name, call->dtype, call->pass};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        for (const char *letter = texts[i]; *letter; letter++)
-            hash = (hash ^ (unsigned char)*letter) * 0x100000001b3u;
-    hash = (hash ^ (uint64_t)call->flops) * 0x100000001b3u;
-    hash = (hash ^ (uint64_t)call->bytes) * 0x100000001b3u;
+        hash = tacho_hash_text(hash, texts[i]);
+    hash = tacho_hash_number(hash, (uint64_t)call->flops);
+    hash = tacho_hash_number(hash, (uint64_t)call->bytes);
     return (size_t)(hash ^ hash >> 32);
 }
 

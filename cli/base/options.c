@@ -16,7 +16,7 @@
 
 #include "cli/base/message.h"
 
-#define OPTIONS_MAX  32
+#define OPTIONS_MAX  48  /* of a command; 60_cli_messages.sh finds one that has more */
 #define FIRST_NUMBER 257 /* of options for getopt_long: not to be mistaken for letters */
 
 /* ---- did you mean --------------------------------------------------------------------------------------------------------- */
@@ -363,6 +363,8 @@ static void getopt_tables(const struct cli_spec *spec, struct option *table, cha
     *table++ = (struct option){"help", no_argument, NULL, 'h'};
     int number = FIRST_NUMBER;
     CLI_EACH_OPTION(option, spec) {
+        if (number == FIRST_NUMBER + OPTIONS_MAX)
+            break;
         *table++ = (struct option){option->name, takes_argument(option), NULL, number++};
         if (option->letter) {
             *letters++ = option->letter;

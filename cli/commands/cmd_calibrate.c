@@ -30,7 +30,7 @@ struct values {
 };
 
 static const struct cli_option options[] = {
-    CLI_FLAG_ROW("quick", 0, quick, "take 12 seconds instead of 60; less accurate"),
+    CLI_FLAG_ROW("quick", 0, quick, "take 18 seconds instead of 65; less accurate"),
     CLI_FLAG_ROW("force", 0, force, "measure again, even if a calibration is kept"),
     CLI_FLAG_ROW("show", 0, show, "show the kept calibration of this machine, measure nothing"),
     CLI_FLAG_ROW(

@@ -11,6 +11,7 @@
 #include "cli/base/plan_input.h"
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
+#include "cli/view/view.h"
 #include "reports/plan/plan_write.h"
 
 struct values {
@@ -19,6 +20,7 @@ struct values {
     int64_t gpus, batch, sequence, node, memory, width;
     double network, loader, tokens, budget_hours, budget_money, price, watts;
     double mtbf, checkpoint, restart;
+    struct cli_view view;
     bool explain, json, markdown, html, no_color;
 };
 
@@ -64,6 +66,8 @@ static const struct cli_option options[] = {
     CLI_TEXT_ROW("constants", 0, CLI_TEXT, constants, "FILE",
                  "replace fitted constants; 'list' prints them"),
     CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-plan/1)"),
+    CLI_FIELDS_ROW,
+    CLI_LIMIT_ROW,
     CLI_FLAG_ROW("markdown", 0, markdown, "print Markdown"),
     CLI_FLAG_ROW("html", 0, html, "print HTML"),
     CLI_OUTPUT_ROW,
@@ -109,13 +113,24 @@ static int load_constants(const struct values *values, struct plan_constants *co
     return plan_constants_read(constants, values->constants, &err) ? cli_fail(&err) : 0;
 }
 
-static int list_constants(const struct plan_constants *constants)
+static int write_constants(const void *constants, FILE *out)
 {
-    for (int i = 0; plan_constant_at(constants, i).name; i++) {
+    return rep_plan_constants_json(constants, out);
+}
+
+static int list_constants(const struct values *values, const struct plan_constants *constants)
+{
+    struct cli_output out;
+    int rc = 0, code = cli_output_open(&out, values->output, NULL);
+    if (code)
+        return code;
+    if (values->json)
+        rc = cli_view_write("plan", &values->view, write_constants, constants, out.file);
+    for (int i = 0; !values->json && plan_constant_at(constants, i).name; i++) {
         struct plan_constant_row row = plan_constant_at(constants, i);
-        printf("%-16s %-9.4g %s\n", row.name, row.value, row.text);
+        fprintf(out.file, "%-16s %-9.4g %s\n", row.name, row.value, row.text);
     }
-    return 0;
+    return cli_output_end(&out, rc, values->constants, "table of constants");
 }
 
 /* Fills the batch and the sequence where they are not given: 1 M tokens a step, a multiple of the
@@ -303,6 +318,11 @@ static const char *format_of(const struct values *values)
     return values->html ? "html" : "text";
 }
 
+static int write_document(const void *plan, FILE *out)
+{
+    return rep_plan_json(plan, out);
+}
+
 /* Writes the plan. Exit code 1: it does not fit, or costs more than the budget. */
 static int write_plan(const struct values *values, const struct plan_result *plan)
 {
@@ -313,7 +333,7 @@ static int write_plan(const struct values *values, const struct plan_result *pla
     if (code)
         return code;
     int rc = values->json
-                 ? rep_plan_json(plan, out.file)
+                 ? cli_view_write("plan", &values->view, write_document, plan, out.file)
                  : rep_plan_write(format_of(values), plan, values->explain, &settings, out.file);
     code = cli_output_end(&out, rc, plan->request.of.model.name, "plan");
     bool refused = plan->found.memory.fit == PLAN_DOES_NOT_FIT ||
@@ -348,13 +368,24 @@ done:
 
 /* ---- the check --------------------------------------------------------------------------------- */
 
+struct checked {
+    const struct plan_check *table;
+    bool from_run;
+};
+
+static int write_check(const void *context, FILE *out)
+{
+    const struct checked *checked = context;
+    return rep_plan_check_json(checked->table, checked->from_run, out);
+}
+
 static int check(const struct values *values, const struct plan_constants *constants)
 {
     struct plan_check table;
     struct tacho_error err = {0};
     struct cli_output out;
-    bool from_run = values->from != NULL;
-    if (from_run && strcmp(values->from, "nearest"))
+    struct checked checked = {&table, values->from != NULL};
+    if (checked.from_run && strcmp(values->from, "nearest"))
         return cli_usage("plan", "use --from nearest", "--check takes no run");
     if (plan_check_file(values->check, constants, &table, &err))
         return cli_fail(&err);
@@ -363,8 +394,9 @@ static int check(const struct values *values, const struct plan_constants *const
     if (!code) {
         struct rep_options settings = cli_report_options(
             values->width, values->no_color ? "never" : values->color, values->output);
-        int rc = values->json ? rep_plan_check_json(&table, from_run, out.file)
-                              : rep_plan_check_text(&table, from_run, &settings, out.file);
+        int rc = values->json
+                     ? cli_view_write("plan", &values->view, write_check, &checked, out.file)
+                     : rep_plan_check_text(&table, checked.from_run, &settings, out.file);
         code = cli_output_end(&out, rc, values->check, "check");
     }
     plan_check_free(&table);
@@ -379,13 +411,14 @@ int cli_plan(int argc, char **argv)
     int first, code = cli_parse(&cli_plan_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
-    code = load_constants(&values, &constants);
+    code = cli_view_check("plan", &values.view, values.json);
+    code = code ? code : load_constants(&values, &constants);
     if (code)
         return code;
-    if (values.constants && !strcmp(values.constants, "list"))
-        return list_constants(&constants);
     if (values.json + values.markdown + values.html > 1)
         return cli_usage("plan", NULL, "--json, --markdown and --html exclude each other");
+    if (values.constants && !strcmp(values.constants, "list"))
+        return list_constants(&values, &constants);
     if (values.check)
         return check(&values, &constants);
     if (first >= argc)

@@ -294,17 +294,50 @@ static int refuse(const struct values *values, const struct cli_template *comman
                      "'%s' changes what is trained: a faster step is not a better one", changes);
 }
 
-static int dry_run(const struct cli_template *command)
+/* The document of a search that has not begun: what it would search, and what is set now. */
+static json_t *dry_json(const struct cli_tune *tune, const char *command)
 {
-    char *text = command_text(command, command->start);
+    const struct tuner_space *space = &tune->command.space;
+    json_t *object = json_object(), *parameters = json_object();
+    for (size_t at = 0; at < space->dimensions; at++) {
+        const struct tuner_dimension *row = &space->dimension[at];
+        json_t *levels = json_array();
+        for (size_t i = 0; i < row->levels; i++)
+            json_array_append_new(levels, json_string(row->level[i]));
+        json_object_set_new(parameters, row->name, levels);
+    }
+    json_object_set_new(object, "schema", json_string("tacho-tune/1"));
+    json_object_set_new(object, "objective",
+                        tune->objective ? json_string(cli_tune_unit(tune)) : json_null());
+    json_object_set_new(object, "configurations", json_integer((json_int_t)space->count));
+    json_object_set_new(object, "evaluations", json_integer(0));
+    json_object_set_new(object, "failed", json_integer(0));
+    json_object_set_new(object, "settings", settings_json(space, tune->command.start));
+    json_object_set_new(object, "command", command ? json_string(command) : json_null());
+    json_object_set_new(object, "parameters", parameters);
+    return object;
+}
+
+static void dry_text(const struct cli_template *command, const char *text)
+{
     for (size_t at = 0; at < command->space.dimensions; at++) {
         const struct tuner_dimension *row = &command->space.dimension[at];
         printf("%-16s %zu values, %s to %s\n", row->name, row->levels, row->level[0],
                row->level[row->levels - 1]);
     }
     printf("%zu combinations; set now:\n  %s\n", command->space.count, text ? text : "");
+}
+
+static int dry_run(const struct values *values, const struct cli_tune *tune)
+{
+    int code = 0;
+    char *text = command_text(&tune->command, tune->command.start);
+    if (values->json)
+        code = cli_view_print("tune", &values->view, dry_json(tune, text));
+    else
+        dry_text(&tune->command, text);
     free(text);
-    return 0;
+    return code;
 }
 
 static int tune_command(const struct values *values, struct cli_tune *tune, char **words)
@@ -360,7 +393,7 @@ int cli_tune(int argc, char **argv)
     if (!code)
         code = refuse(&values, &tune.command);
     if (!code && values.dry_run)
-        code = dry_run(&tune.command);
+        code = dry_run(&values, &tune);
     else if (!code)
         code = tune_command(&values, &tune, argv + first);
     tuner_search_free(tune.search);

@@ -344,12 +344,16 @@ static int print_result(const struct session *session)
         .of_run = is_of_run(session),
         .before_ms = session->before_ms,
         .after_ms = session->after_ms,
-        .pairs = (size_t)session->values->pairs,
-        .kept = session->folder.name,
     };
+    if (!session->values->dry_run) {
+        verify.pairs = (size_t)session->values->pairs;
+        verify.kept = session->folder.name;
+    }
     if (session->values->json)
         return tacho_error_exit(
             cli_view_write("verify", &session->values->view, write_document, &verify, stdout));
+    if (session->values->dry_run)
+        return 0; /* the two commands have been said */
     rep_verify_text(&verify, stdout);
     char *word = cli_shell_word(session->folder.name);
     printf("           tacho diff %s/before-*.tacho -- %s/after-*.tacho\n", word ? word : "?",
@@ -388,7 +392,9 @@ int cli_verify(int argc, char **argv)
     code = code ? code : choose(session, first + 1 < argc ? argv[first + 1] : NULL);
     if (!code)
         say_plan(session);
-    if (!code && !values.dry_run)
+    if (!code && values.dry_run)
+        code = print_result(session);
+    else if (!code)
         code = run_and_keep(session);
     cli_rerun_clear(&session->rerun);
     json_decref(session->change);

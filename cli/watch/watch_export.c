@@ -47,14 +47,10 @@ static int64_t wall_now(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The name of a run in labels: that of its file, without folders and endings. */
-static void run_name(const char *file, char name[128])
+static void cut_ending(char *name, const char *ending)
 {
-    static const char *const endings[] = {".live", ".tacho"};
-    snprintf(name, 128, "%s", file);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (cli_has_suffix(name, endings[i]))
-            name[strlen(name) - strlen(endings[i])] = 0;
+    if (cli_has_suffix(name, ending))
+        name[strlen(name) - strlen(ending)] = 0;
 }
 
 int cli_watch_export_begin(struct cli_watch_export *values)
@@ -75,11 +71,14 @@ int cli_watch_export_begin(struct cli_watch_export *values)
 
 int cli_watch_export_add(struct cli_watch_export *values, const char *path)
 {
-    char name[128];
-    const char *slash = strrchr(path, '/'), *file = slash && slash[1] ? slash + 1 : path;
+    char file[128], name[128]; /* of the file that there is at the end; without its ending */
+    const char *slash = strrchr(path, '/');
     if (!values->opened)
         return 0;
-    run_name(file, name);
+    snprintf(file, sizeof file, "%s", slash && slash[1] ? slash + 1 : path);
+    cut_ending(file, ".live");
+    snprintf(name, sizeof name, "%s", file);
+    cut_ending(name, ".tacho");
     int index = mon_publish_add(values->opened, name, file);
     return index < 0 ? cli_error(index, NULL, "%s: %s", path, tacho_error_text(index)) : 0;
 }

@@ -75,7 +75,7 @@ enum mon_type { MON_TYPE_GAUGE, MON_TYPE_COUNTER, MON_TYPE_INFO, MON_TYPE_HISTOG
     X(WATCH_MEMORY, GAUGE, "tacho_watch_memory_bytes", "bytes", "", \
       "resident memory of the watch itself") \
     X(WATCH_DROPPED, COUNTER, "tacho_watch_samples_dropped", "", "", \
-      "samples that were left out because there were too many")
+      "samples that were dropped because there were too many")
 
 enum mon_family {
 #define MON_FAMILY_ID(id, type, name, unit, labels, help) MON_FAMILY_##id,

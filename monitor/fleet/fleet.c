@@ -261,7 +261,7 @@ void mon_fleet_print(const struct mon_fleet *fleet, FILE *out)
             tacho_plural((long long)fleet->run_count), fleet->ranks, fleet->node_count - silent,
             fleet->node_count);
     if (fleet->ranks_dropped)
-        fprintf(out, "%zu ranks were left out\n", fleet->ranks_dropped);
+        fprintf(out, "%zu ranks are not shown\n", fleet->ranks_dropped);
     fprintf(out, "%-24s %5s %6s %9s %9s %11s  %s\n", "run", "nodes", "ranks", "step", "ms/step",
             "tokens/s", "state");
     for (size_t i = 0; i < fleet->run_count; i++)

@@ -49,10 +49,10 @@ static char *read_file(const char *path)
 static char *full_target(const char *target, const char *path)
 {
     char *full;
-    bool is_whole = *target == '/' || *target == '.' || !strncmp(target, "http", 4);
-    int n = is_whole ? asprintf(&full, "%s", target)
-                     : asprintf(&full, "http://%s%s", target, path ? path : "/metrics");
-    return n < 0 ? NULL : full;
+    if (*target == '/' || *target == '.' || !strncmp(target, "http", 4))
+        return strdup(target);
+    int length = asprintf(&full, "http://%s%s", target, path ? path : "/metrics");
+    return length < 0 ? NULL : full;
 }
 
 static int add_target(struct mon_fleet *fleet, const char *target, const char *path)

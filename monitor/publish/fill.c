@@ -72,6 +72,7 @@ static void take_steps(struct publish_run *run, const struct mon_monitor *monito
 
 /* ---- samples ---------------------------------------------------------------------------------- */
 
+/* The run as a whole. */
 static void add_run(struct mon_publish *publish, const struct publish_run *run,
                     const struct mon_state *state, bool has_ended)
 {
@@ -105,6 +106,7 @@ static double rising(double *before, double value)
     return *before;
 }
 
+/* What an objective has counted, its budget, and the burn rates of its long windows. */
 static void add_objective(struct mon_metrics *metrics, struct publish_run *run, size_t i,
                           const struct mon_objective_state *state)
 {
@@ -144,6 +146,7 @@ static void code_of(const struct mon_alert *alert, char code[MON_NAME])
         code[length - 1] = 0;
 }
 
+/* A sample for each code and severity; the newest alert is the exemplar of their number. */
 static void add_alerts(struct mon_metrics *metrics, const struct publish_run *run,
                        const struct mon_alerts *alerts, int64_t offset_ns)
 {
@@ -178,6 +181,7 @@ static void add_alerts(struct mon_metrics *metrics, const struct publish_run *ru
     mon_metric_exemplar(raised, &newest);
 }
 
+/* Means over the newest steps of all ranks. */
 static void add_phases(struct mon_metrics *metrics, const struct mon_monitor *monitor, int64_t now)
 {
     double sum[MON_PHASE_COUNT] = {0};
@@ -197,6 +201,7 @@ static void add_phases(struct mon_metrics *metrics, const struct mon_monitor *mo
                          mon_phase_words((enum mon_phase)j));
 }
 
+/* Memory, temperatures and clocks, by rank and device. */
 static void add_counters(struct mon_metrics *metrics, const struct mon_monitor *monitor)
 {
     static const struct {

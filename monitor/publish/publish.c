@@ -101,6 +101,7 @@ void mon_publish_begin(struct mon_publish *publish, int64_t wall_ns)
 int mon_publish_send(struct mon_publish *publish, bool last, struct tacho_error *err)
 {
     const struct mon_publish_options *options = &publish->options;
+    const char *token = *publish->token ? publish->token : NULL;
     int64_t wall_ns = publish->metrics.time_ns;
     struct tacho_error unheard;
     int rc = publish->serve ? mon_serve_publish(publish->serve, &publish->metrics) : 0;
@@ -111,8 +112,8 @@ int mon_publish_send(struct mon_publish *publish, bool last, struct tacho_error 
              mon_textfile_write(&publish->metrics, options->textfile, rc ? &unheard : err), &rc);
     if (options->otlp && is_due(publish, 1, wall_ns, last))
         note(publish, 1, wall_ns,
-             mon_otlp_send(&publish->metrics, publish->host, options->otlp,
-                           *publish->token ? publish->token : NULL, rc ? &unheard : err),
+             mon_otlp_send(&publish->metrics, publish->host, options->otlp, token,
+                           rc ? &unheard : err),
              &rc);
     return rc;
 }

@@ -122,7 +122,7 @@ void mon_rules_prometheus(const struct rules_objective *list, size_t count, FILE
     for (size_t i = 0; i < count; i++) {
         const struct rules_objective *filled = &list[i];
         if (*filled->why)
-            fprintf(out, "  # %s: left out: %s\n", filled->objective.name, filled->why);
+            fprintf(out, "  # %s: excluded: %s\n", filled->objective.name, filled->why);
         fprintf(out, "  - name: tacho-slo-%s\n    interval: %s\n    rules:\n",
                 filled->objective.name, rules_duration(interval(filled)).text);
         record_windows(out, filled);

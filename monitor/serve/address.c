@@ -100,8 +100,10 @@ static void name_socket(int fd, char at[SERVE_ADDRESS])
     char host[INET6_ADDRSTRLEN] = "", port[8] = "";
     getsockname(fd, got, &size);
     getnameinfo(got, size, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-    bool is_six = got->sa_family == AF_INET6;
-    snprintf(at, SERVE_ADDRESS, "%s%s%s:%s", is_six ? "[" : "", host, is_six ? "]" : "", port);
+    if (got->sa_family == AF_INET6)
+        snprintf(at, SERVE_ADDRESS, "[%s]:%s", host, port);
+    else
+        snprintf(at, SERVE_ADDRESS, "%s:%s", host, port);
 }
 
 int serve_listen(const char *address, char at[SERVE_ADDRESS], bool *is_loopback,

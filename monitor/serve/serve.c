@@ -163,9 +163,10 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
     struct MHD_Response *text = serve->text[is_open ? MON_OPENMETRICS : MON_PROMETHEUS];
     if (why < 0 && !text)
         why = NOT_YET;
+    if (why >= 0)
+        text = serve->refusals[why];
     enum MHD_Result done =
-        mhd.queue_response(connection, why < 0 ? MHD_HTTP_OK : refusals[why].status,
-                           why < 0 ? text : serve->refusals[why]);
+        mhd.queue_response(connection, why < 0 ? MHD_HTTP_OK : refusals[why].status, text);
     pthread_mutex_unlock(&serve->lock);
     return done;
 }

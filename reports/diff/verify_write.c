@@ -79,7 +79,7 @@ int rep_verify_json(const struct rep_verify *verify, FILE *out)
     struct an_pairs_judgement judgement = an_pairs_judge(predicted(verify), &gain);
     rep_put_text(&writer, "outcome", an_pairs_outcome_name(judgement.outcome));
     rep_put_text(&writer, "reason", judgement.reason);
-    rep_put_text(&writer, "kept", verify->kept);
+    rep_put_text_or(&writer, "kept", verify->kept, "no pair was run");
     put_pairs(&writer, verify);
     return rep_writer_end(&writer);
 }

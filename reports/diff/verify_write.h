@@ -19,8 +19,8 @@ struct rep_verify {
     const char *before, *after;         /* the two commands */
     bool of_run;                        /* times include evaluation and checkpoints */
     const double *before_ms, *after_ms; /* of a step */
-    size_t pairs;
-    const char *kept; /* the folder with the runs */
+    size_t pairs;                       /* 0: not run yet */
+    const char *kept;                   /* the folder with the runs; NULL: none */
 };
 
 /* To the stream, which the caller checks. The JSON: 0, TACHO_EIO or TACHO_ENOMEM. */

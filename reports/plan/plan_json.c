@@ -187,3 +187,23 @@ int rep_plan_json(const struct plan_result *result, FILE *out)
         rep_put_null(&writer, "search", "the layout was given");
     return rep_writer_end(&writer);
 }
+
+int rep_plan_constants_json(const struct plan_constants *constants, FILE *out)
+{
+    struct rep_writer writer;
+    int rc = rep_writer_begin(&writer, out);
+    if (rc)
+        return rc;
+    rep_put_text(&writer, "schema", "tacho-plan-constants/1");
+    rep_open_list(&writer, "constants");
+    for (int i = 0; plan_constant_at(constants, i).name; i++) {
+        struct plan_constant_row row = plan_constant_at(constants, i);
+        rep_open(&writer, NULL);
+        rep_put_text(&writer, "name", row.name);
+        rep_put_real(&writer, "value", row.value, "not a number");
+        rep_put_text(&writer, "meaning", row.text);
+        rep_close(&writer);
+    }
+    rep_close(&writer);
+    return rep_writer_end(&writer);
+}

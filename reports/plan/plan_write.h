@@ -17,6 +17,9 @@ int rep_plan_json(const struct plan_result *result, FILE *out);
 int rep_plan_write(const char *format, const struct plan_result *result, bool explain,
                    const struct rep_options *options, FILE *out);
 
+/* The fitted constants: schema tacho-plan-constants/1. */
+int rep_plan_constants_json(const struct plan_constants *constants, FILE *out);
+
 /* The check: schema tacho-plan-check/1, and text. from_run: a row's step is the one scaled by the
  * runs of its source that are near it. */
 int rep_plan_check_json(const struct plan_check *check, bool from_run, FILE *out);

@@ -9,6 +9,7 @@
 
 #include "reports/words/compare.h"
 #include "reports/words/phrase.h"
+#include "tacho_hash.h"
 #include "tui/screen/draw.h"
 #include "tui/screen/table.h"
 #include "tui/views/view_list.h"
@@ -80,9 +81,7 @@ struct node {
 /* Continues the hash of a path by one name. */
 static uint64_t hash_of(uint64_t path, const char *name)
 {
-    for (; *name; name++) /* FNV-1a */
-        path = (path ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-    return (path ^ '/') * UINT64_C(0x100000001b3);
+    return tacho_hash_number(tacho_hash_text(path, name), '/');
 }
 
 /* The place of a path among those that Enter changed; -1: it is not one of them. */
@@ -154,8 +153,8 @@ static struct node *nodes_of(const struct an_flame *flame, int most,
         for (size_t i = 0; i < count; i++)
             qsort_r(child + first[i], first[i + 1] - first[i], sizeof *child, by_time,
                     (void *)(uintptr_t)flame);
-        all = flatten(&(struct tree){flame, first, child, state, most}, 0, 0,
-                      UINT64_C(0xcbf29ce484222325), out);
+        all =
+            flatten(&(struct tree){flame, first, child, state, most}, 0, 0, TACHO_HASH_BEGIN, out);
         for (size_t i = 0; i < all; i++)
             if (!*state->filter || tui_holds(flame->row[out[i].row].name, state->filter))
                 out[kept++] = out[i];

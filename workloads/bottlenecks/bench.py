@@ -11,7 +11,7 @@
 
 A seed chooses a recipe and its parameters. `record` keeps, in STORE/ENGINE/SEED, one recording of the slow run by `tacho run`, and
 the measured times of interleaved runs without tacho: the slow run, the run with each applicable fix, and the slow run again. Which
-fixes apply is the recipe's own table; nothing that tacho says decides it. ENGINE names the program `train` by its contents. Seeds
+fixes apply is the recipe's own table; nothing that tacho says decides it. ENGINE names the program `train` by its code. Seeds
 below 1000 are for development, those from 1000 on for published figures. docs/advice-bench.md defines what is printed.
 
 Environment: TACHO, TRAIN (build/tacho, build/train), ROUNDS (least number of rounds, 7), MOST_ROUNDS (12), SECONDS of a run (2),

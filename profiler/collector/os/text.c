@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "tacho_hash.h"
+
 bool col_ends_with(const char *text, const char *end)
 {
     size_t length = strlen(text), suffix = strlen(end);
@@ -21,8 +23,5 @@ const char *col_folder_of(const char *path, int *length)
 
 uint64_t col_hash_text(const char *text)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return hash;
+    return tacho_hash_text(TACHO_HASH_BEGIN, text);
 }

@@ -35,7 +35,8 @@ FRAMEWORKS = {
         "deepspeed",
         {"DeepSpeedEngine.step": STEP, "DeepSpeedEngine.save_checkpoint": CHECKPOINT},
     ),
-    "torchtitan.train": ("torchtitan", "torchtitan", {"Trainer.train": USED}),
+    "torchtitan.train": ("torchtitan", "torchtitan", {"Trainer.train": USED}),  # up to 0.2, where a program imports it
+    "torchtitan.trainer": ("torchtitan", "torchtitan", {"Trainer.train": USED}),
     "torchtitan.components.validate": ("torchtitan", "torchtitan", {"Validator.validate": EVALUATION}),
     "timm.utils.checkpoint_saver": (
         "timm",

@@ -61,10 +61,44 @@ def patch_optimizer(module):
             updates.pop().end()
         steps.updated(optimizer)
 
-    module.register_optimizer_step_pre_hook(before)
-    module.register_optimizer_step_post_hook(after)
+    if hasattr(module, "register_optimizer_step_post_hook"):
+        module.register_optimizer_step_pre_hook(before)
+        module.register_optimizer_step_post_hook(after)
+    else:
+        patch_classes(module.Optimizer, before, after)
     if hasattr(module.Optimizer, "zero_grad"):
         work_around(module.Optimizer, "zero_grad", "zero_grad")
+
+
+def patch_classes(base, before, after):
+    """PyTorch before 2.0 has no hooks for the updates of all optimizers: a class gets another `step` when its first object is made."""
+    inner, inside = base.__init__, []
+
+    def between(step):
+        @functools.wraps(step)
+        def outer(*arguments, **keywords):
+            if inside:  # a class calls the step of the class that it is derived from
+                return step(*arguments, **keywords)
+            optimizer = arguments[0]
+            arguments, keywords = before(optimizer, arguments, keywords) or (arguments, keywords)
+            inside.append(optimizer)
+            try:
+                result = step(*arguments, **keywords)
+            finally:
+                inside.pop()
+            after(optimizer, arguments, keywords)
+            return result
+
+        outer.has_tacho = True
+        return outer
+
+    @functools.wraps(inner)
+    def made(self, *arguments, **keywords):
+        inner(self, *arguments, **keywords)
+        if not hasattr(type(self).step, "has_tacho"):
+            type(self).step = between(type(self).step)
+
+    base.__init__ = made
 
 
 def work_around(owner, attribute, text):

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "store/import/kineto/kineto_private.h"
+#include "tacho_hash.h"
 
 /* The groups of arguments that a detail of this class is made from. */
 static unsigned uses_of(enum kineto_class class)
@@ -169,14 +170,11 @@ static size_t put_collective(struct kineto *kineto, struct kj_span span)
     return bytes ? kineto_batch_text(kineto->batch, name, bytes) : 0;
 }
 
-/* FNV-1a of two texts. */
+/* Of two texts. */
 static uint64_t hash_of(struct kj_span first, struct kj_span second)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < first.bytes; i++)
-        hash = (hash ^ (unsigned char)first.text[i]) * 0x100000001b3u;
-    for (size_t i = 0; i < second.bytes; i++)
-        hash = (hash ^ (unsigned char)second.text[i]) * 0x100000001b3u;
+    uint64_t hash = tacho_hash_bytes(TACHO_HASH_BEGIN, first.text, first.bytes);
+    hash = tacho_hash_bytes(hash, second.text, second.bytes);
     return hash ^ hash >> 29;
 }
 

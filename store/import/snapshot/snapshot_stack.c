@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "store/import/snapshot/snapshot_private.h"
+#include "tacho_hash.h"
 
 #define FRAMES_MOST 256
 
@@ -89,10 +90,10 @@ static size_t choose_frames(const struct pickle_box *frames, struct pickle_box *
 /* Two hashes of the frames, by where they are in memory: shared frames are one object. */
 static void hash_frames(const struct pickle_box *frames, int64_t hash[2])
 {
-    uint64_t first = 0xcbf29ce484222325u, second = 0x9e3779b97f4a7c15u;
+    uint64_t first = TACHO_HASH_BEGIN, second = 0x9e3779b97f4a7c15u;
     for (size_t i = 0; i < frames->count; i++) {
         uint64_t value = (uint64_t)(uintptr_t)frames->value[i].box;
-        first = (first ^ value) * 0x100000001b3u;
+        first = tacho_hash_number(first, value);
         second = (second + value) * 0xff51afd7ed558ccdu;
         second ^= second >> 31;
     }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
 # Frameworks around PyTorch by the hook's table: their names, phases, callbacks and steps. Substitutes have the functions that the table
-# names; the frameworks themselves are in tests/frameworks.
+# names, in the modules in which transformers 5, DeepSpeed, torchtitan 0.3 and timm 1.0 have them; tests/frameworks has frameworks themselves.
 set -u
 [ -z "$SAN" ] || { echo "sanitizers are not loaded into python"; exit 77; }
 command -v python3 > /dev/null || { echo "python3 is not here"; exit 77; }
@@ -56,6 +56,54 @@ class DeepSpeedEngine:
             for optimizer in self.optimizers: optimizer.step()
             self.global_steps += 1
 PYTHON
+mkdir -p substitute/torchtitan/components substitute/timm/data substitute/timm/utils
+echo '__version__ = "0.3.0"' > substitute/torchtitan/__init__.py
+touch substitute/torchtitan/components/__init__.py
+cat > substitute/torchtitan/components/validate.py << 'PYTHON'
+import time, torch
+class Validator:
+    def validate(self, net):
+        net.eval()
+        with torch.no_grad():
+            for i in range(3): net(i)
+        net.train()
+        time.sleep(0.01)
+PYTHON
+cat > substitute/torchtitan/trainer.py << 'PYTHON'
+import torch
+from torchtitan.components.validate import Validator
+class Trainer:
+    def train(self):
+        net, optimizer = torch.nn.Module(), torch.optim.SGD()
+        for i in range(20):
+            net(i)
+            torch.autograd.backward(None)
+            optimizer.step()
+            if i % 5 == 4: Validator().validate(net)
+PYTHON
+printf 'from torchtitan.trainer import Trainer\nif __name__ == "__main__": Trainer().train()\n' > substitute/torchtitan/train.py
+echo '__version__ = "1.0.31"' > substitute/timm/__init__.py
+echo 'from .loader import create_loader' > substitute/timm/data/__init__.py
+echo 'def create_loader(dataset): return iter(dataset)' > substitute/timm/data/loader.py
+touch substitute/timm/utils/__init__.py
+cat > substitute/timm/utils/checkpoint_saver.py << 'PYTHON'
+import time
+class CheckpointSaver:
+    def save_checkpoint(self, epoch): time.sleep(0.005)
+    def save_recovery(self, epoch): time.sleep(0.005)
+PYTHON
+cat > vision.py << 'PYTHON'
+import torch
+from timm.data import create_loader
+from timm.utils.checkpoint_saver import CheckpointSaver
+net, optimizer, saver = torch.nn.Module(), torch.optim.SGD(), CheckpointSaver()
+for i in create_loader(range(20)):
+    net(i)
+    torch.autograd.backward(None)
+    optimizer.step()
+    if i % 5 == 4: saver.save_checkpoint(i)
+    if i == 7: saver.save_recovery(i)
+PYTHON
 echo 'from transformers.trainer import Trainer; Trainer().train(20)' > trainer.py
 cat > engine.py << 'PYTHON'
 import torch
@@ -83,8 +131,10 @@ for i in range(20):
     optimizer.step()
 PYTHON
 export PYTHONPATH=$TMPDIR/substitute
-for name in trainer engine nano; do
-    TACHO_HOOK=debug "$TACHO" run --no-peak --no-counters --overhead 0 -o "$name" -- python3 "$name.py" > "$name.out" 2> "$name.err" < /dev/null ||
+for program in trainer.py engine.py nano.py vision.py "-m torchtitan.train"; do
+    name=$(basename "${program#-m torch}" .py)
+    # shellcheck disable=SC2086 # an option and a module
+    TACHO_HOOK=debug "$TACHO" run --no-peak --no-counters --overhead 0 -o "$name" -- python3 $program > "$name.out" 2> "$name.err" < /dev/null ||
         wrong "$name: exit code $? ($(tail -n 3 "$name.err"))"
     "$TACHO" report "$name.tacho" --json > "$name.json" 2> err || wrong "report of $name: $(cat err)"
     sqlite3 "$name.tacho" "SELECT s.text, count(*) FROM slice x JOIN string s ON s.id = x.name GROUP BY s.text" > "$name.ranges"
@@ -100,9 +150,19 @@ is engine 'framework DeepSpeed' 1
 is nano 'framework nanoGPT-style script' 1
 is nano get_batch 20 # the first one, and that of the first evaluation, come before the program can be known
 is nano estimate_loss 1
+is titan.train 'framework torchtitan 0.3.0' 1
+is titan.train Validator.validate 4
+is vision 'framework timm 1.0.31' 1
+is vision CheckpointSaver.save_checkpoint 4
+is vision CheckpointSaver.save_recovery 1
 python3 - << 'PYTHON' || wrong "reports"
 import json
-trainer, engine, nano = (json.load(open(name + ".json")) for name in ("trainer", "engine", "nano"))
+trainer, engine, nano, titan, vision = (json.load(open(name + ".json")) for name in ("trainer", "engine", "nano", "titan.train", "vision"))
+assert [r["run"]["around"] for r in (titan, vision)] == ["torchtitan 0.3.0", "timm 1.0.31"], (titan["run"], vision["run"])
+assert [r["steps"]["count"] for r in (titan, vision)] == [20, 20], (titan["steps"], vision["steps"])
+evaluations, checkpoints = ({p["name"]: p for p in r["phases"]}[kind] for r, kind in ((titan, "evaluation"), (vision, "checkpoint")))
+assert evaluations["count"] == 4 and evaluations["wall_ms"] >= 40, evaluations
+assert checkpoints["count"] == 5 and checkpoints["wall_ms"] >= 25, checkpoints
 assert [r["run"]["around"] for r in (trainer, engine, nano)] == ["HF Trainer 5.0.1", "DeepSpeed", "nanoGPT-style script"], trainer["run"]
 phases = {phase["name"]: phase for phase in trainer["phases"]}
 # whole evaluations and whole checkpoints, not only what PyTorch does in them

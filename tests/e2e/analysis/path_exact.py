@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# usage: path_exact.py RUN.tacho PATH.csv REPORT.json
+# usage: path_exact.py RUN.tacho PATH.csv REPORT.json LEAST
 # Holds the stretches of a critical path (tacho export --critical-path -f csv) against the run itself: they cover each window once, every
-# one lies inside its range and on its track, neighbours are tied by something that the run shows, and the report's sums are theirs.
+# one lies inside its range and on its track, neighbours are tied by something that the run shows, the report's sums are theirs, and at
+# least LEAST per cent of the path are explained.
 import csv, json, sqlite3, sys
 from collections import defaultdict
 
@@ -18,9 +19,9 @@ def check(ok, what):
 
 tracks = {i: (kind, process) for i, kind, process in db.execute("SELECT id, kind, process FROM track")}
 slices, launch_of, ops = defaultdict(set), {}, defaultdict(list)
-for track, start, dur, name, category, correlation in db.execute(
-        """SELECT track, start, dur, (SELECT text FROM string WHERE id = s.name), (SELECT text FROM string WHERE id = s.category), correlation
-           FROM slice s"""):
+text = {None: None, **dict(db.execute("SELECT id, text FROM string"))}
+for track, start, dur, name, category, correlation in db.execute("SELECT track, start, dur, name, category, correlation FROM slice"):
+    name, category = text[name], text[category]
     slices[track, start, start + (dur or 0)].add(name)
     kind, process = tracks[track]
     if category in ("runtime", "driver") and correlation is not None:
@@ -106,6 +107,7 @@ for k, ns in causes.items():
 gaps = causes.get("gap", 0)
 check(abs(report["explained_pct"] - 100 * (total - gaps) / total) < 1e-6, "explained_pct")
 check(abs(report["recorded_pct"] + report["inferred_pct"] + report["gap_pct"] - 100) < 1e-6, "recorded, inferred, gap do not sum to 100")
+check(report["explained_pct"] >= float(sys.argv[4]), f"less than {sys.argv[4]} % of the path is explained: {report['explained_pct']} %")
 check(report["explained_pct"] >= 90 or report["doubt"], "a cause is claimed below 90 %")
 for f in failures:
     print(f)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does the verdict of a report agree with the report's own numbers, and do its gains with each other?
 
-verdicts.py REPORT.json [ADVICE.json...]: the report, and advice for edits of the host alone.
+verdicts.py NAME.json...: reports; beside each, in files NAME.*=*, there may be advice for edits of the host alone.
 """
+import glob
 import json
 import re
 import sys
@@ -181,12 +182,21 @@ def host_edits(report, advice):
              "%s: %.3f ms, below %.1f %% of %.3f ms" % (row["edit"], low, busy, advice["step_ms"]))
 
 
-report = json.load(open(sys.argv[1]))
-first_level(report)
-if report["devices"]:
-    second_level(report)
-gains(report)
-claims(report)
-for name in sys.argv[2:] if report["devices"] else []:  # on a CPU the host is the device
-    host_edits(report, json.load(open(name)))
-print("%d checks, %s" % (checks, report["verdict_class"]))
+def look(name):
+    report = json.load(open(name))
+    first_level(report)
+    if report["devices"]:
+        second_level(report)
+    gains(report)
+    claims(report)
+    if report["devices"]:  # on a CPU the host is the device
+        for advice in glob.glob(glob.escape(name[:-len("json")]) + "*=*"):
+            host_edits(report, json.load(open(advice)))
+    return report["verdict_class"]
+
+
+for name in sys.argv[1:]:
+    before = checks
+    print("%s: " % name, end="", flush=True)
+    verdict = look(name)
+    print("%d checks, %s" % (checks - before, verdict))

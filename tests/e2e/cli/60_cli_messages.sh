@@ -109,6 +109,11 @@ diff -u "$golden" "$work/all" || fail "messages differ from $golden (BLESS=1 acc
 for command in run report import export recover verify sql doctor version help; do
     cmp -s <("$TACHO" help $command) <("$TACHO" $command --help) || fail "$command --help differs from help $command"
 done
+# all options of a command are known to it, also the last one of a long list
+for command in $("$TACHO" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+    option=$("$TACHO" help "$command" | sed -n 's/^  \(-., \|    \)\(--[a-z][a-z-]*\).*/\2/p' | grep -vx -e --help | tail -n 1)
+    [ -z "$option" ] || ! "$TACHO" "$command" "$option" --help < /dev/null 2>&1 | grep -q "unknown option '$option'" || fail "$command $option"
+done
 [ "$("$TACHO" --version)" = "$("$TACHO" version)" ] || fail "--version"
 "$TACHO" version --verbose > "$work/version" || fail "version --verbose"
 for library in SQLite jansson libpfm4 libdw ncurses CUDA; do grep -q "^$library: " "$work/version" || fail "version --verbose: no $library"; done

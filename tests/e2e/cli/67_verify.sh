@@ -31,6 +31,14 @@ has 'after: .*--workers 3 --slow decode=0.03$' err
 has 'OMP_NUM_THREADS=1 .*tacho run' err
 expect 0 "$TACHO" verify slow.tacho --dry-run --set OMP_NUM_THREADS=2
 has 'after: .*OMP_NUM_THREADS=2 .*tacho run' err
+expect 0 "$TACHO" verify slow.tacho --dry-run --set --workers=3 --json
+as_schema verify "$work/out"
+python3 -c '
+import json, sys
+plan = json.load(open(sys.argv[1]))
+assert "--workers 1 " in plan["command_before"] and "--workers 3 " in plan["command_after"] and plan["setting"] == "--workers=3", plan
+assert plan["pairs"] == [] and plan["kept"] is None and plan["outcome"] == "cannot tell" and plan["reason"] == "no pair was run", plan
+assert plan["measured_pct"] == {"low": None, "expected": None, "high": None}, plan' "$work/out" || fail "--dry-run --json: $(cat "$work/out")"
 nothing_left --dry-run
 
 # ---- a finding by its id, in any case, is the one of that number

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
 # JSON of all commands: documents and messages are as docs/schemas says (plans: 71_plan.sh, 'verify': 67_verify.sh, calibrations:
-# 24_calibrate.sh); --fields and --limit; thirty wrong invocations with --json give one object on stderr, nothing on stdout, and the exit
-# code that it names.
+# 24_calibrate.sh, 'history': 72_history.sh, 'tune': 73_tune.sh); every command that prints JSON has a schema, and every schema a test;
+# --fields and --limit; thirty wrong invocations with --json give one object on stderr, nothing on stdout, and the exit code that it names.
 set -u
 # shellcheck source=tests/e2e/kit/cli_common.sh
 . "$(dirname "$0")/../kit/cli_common.sh"
@@ -30,6 +30,30 @@ as_schema ls ls.json
 as_schema doctor doctor.json
 "$TACHO" top run.tacho --json -n 1 > top.json || fail "top"
 as_schema top top.json
+for more in --tracelens-compat --hta-compat --tb-compat "--definitions --by module"; do
+    # shellcheck disable=SC2086 # options
+    "$TACHO" report ranks --json $more > report.json || fail "report $more"
+    as_schema report report.json
+done
+"$TACHO" sql run.tacho --json "SELECT * FROM step; SELECT 1 WHERE 0; SELECT NULL AS none, x'00ff' AS bytes, 0.5 AS half" > sql.json || fail "sql"
+as_schema sql sql.json
+
+# ---- the table of docs/agents.md
+python3 - "$TACHO" "$SRC" << 'PY' || fail "commands, their schemas and tests"
+import glob, os, re, subprocess, sys
+tacho, top = sys.argv[1:]
+said = lambda *words: subprocess.run([tacho, *words], stdout=subprocess.PIPE, check=True, text=True).stdout
+commands = re.findall(r"^  ([a-z]+) {2,}[a-z]", said("help").split("commands:")[1], re.M)
+prints = {c for c in commands if "--json" in said("help", c)}
+rows = re.findall(r"^\| `tacho ([a-z]+)[^|`]*--json`[^|]*\|(.*)\|$", open(f"{top}/docs/agents.md").read(), re.M)
+assert {command for command, _ in rows} == prints and len(prints) >= 12, (rows, prints)
+linked = set(re.findall(r"\(schemas/([a-z-]+)\.json\)", open(f"{top}/docs/agents.md").read()))
+there = {os.path.basename(path)[:-5] for path in glob.glob(f"{top}/docs/schemas/*.json")}
+assert linked == there, linked ^ there
+tests = "".join(open(path).read() for path in glob.glob(f"{top}/tests/e2e/*/*.sh"))
+tried = set(re.findall(r"^\W*(?:command -v python3 > /dev/null \|\| )?(?:as_)?schema ([a-z-]+)", tests, re.M))
+assert there <= tried, there - tried
+PY
 
 # ---- parts of them
 python3 - "$TACHO" << 'PY' || fail "--fields and --limit"

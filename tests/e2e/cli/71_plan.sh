@@ -109,6 +109,17 @@ a,"one, source",Llama-7B,32,4096,32,32,11008,1,32000,0,2048,A100-SXM-80,8,bf16,6
 b,"one, source",Llama-7B,32,4096,32,32,11008,1,32000,0,4096,A100-SXM-80,8,bf16,32,1,8,1,1,full,zero3,8.4,2024,
 c,other,Unknown,,,,,,,,,2048,A100-SXM-80,8,bf16,64,2,8,1,1,full,zero3,8.0,2024,
 CSV
+expect 0 "$TACHO" plan --constants list --json
+as_schema plan-constants "$work/out"
+[ "$(json constants.0.name) $(json constants.0.value)" = "gemm_volta 0.6" ] || fail "the first constant: $(head -c 300 "$work/out")"
+expect 2 "$TACHO" plan --constants list --json --html
+expect 0 "$TACHO" plan --constants list --json --fields constants.name --limit 2
+[ "$(json constants.0)" = "{'name': 'gemm_volta'}" ] && [ "$(json constants.1)" = "{'name': 'gemm_ampere'}" ] && ! grep -q gemm_hopper "$work/out" ||
+    fail "--fields and --limit: $(cat "$work/out")"
+expect 0 "$TACHO" plan llama-3-8b --json --fields layout,time.step_s
+[ "$(python3 -c 'import json, sys; print(*json.load(open(sys.argv[1])))' "$work/out")" = "layout time" ] || fail "--fields: $(cat "$work/out")"
+expect 2 "$TACHO" plan llama-3-8b --json --fields layuot
+expect 2 "$TACHO" plan llama-3-8b --fields layout
 expect 0 "$TACHO" plan --check two.csv --json
 as_schema plan-check "$work/out"
 [ "$(json rows.0.nearest_run)" = b ] || fail "the nearest run of a is b"

@@ -57,6 +57,9 @@ for i in range(60):
 PY
 export TACHO_HISTORY=$work/planted.db
 expect 0 "$TACHO" history import runs.jsonl
+expect 0 "$TACHO" history export --json
+[ "$(wc -l < "$work/out")" = 60 ] || fail "lines of the export: $(wc -l < "$work/out")"
+schema history-run
 expect 0 "$TACHO" history compare 1 60 --json
 schema history-compare
 expect 0 "$TACHO" history trend --json

@@ -40,7 +40,7 @@ assert found["evaluations"] == 16 and found["failed"] >= 1 and found["importance
 first = found["finalists"][0]
 assert first["settings"] == {"work": "2", "mode": "safe"} and first["runs"] == 5, first
 PY
-python3 "$SRC/tests/e2e/cli/schemas.py" "$SRC/docs/schemas" tune out || fail "not as docs/schemas/tune.json says"
+as_schema tune out
 before=$(wc -l < started)
 "${search[@]}" > out 2> err && [ "$(wc -l < started)" = "$before" ] || fail "a finished search was run again"
 "$TACHO" tune --trials 13 --json -- ./program '{work:1..7=2}' > out 2> err
@@ -53,6 +53,14 @@ grep -q '^nothing is' out || fail "the best setting is bettered: $(cat out)"
 expect 4 "$TACHO" tune -- ./program '{batch:1,2}'
 expect 0 "$TACHO" tune --dry-run --allow-different-training -- ./program '{batch:1..64:log2=8}'
 grep -q '7 values, 1 to 64' "$work/out" && grep -q '  ./program 8' "$work/out" || fail "--dry-run: $(cat "$work/out")"
+expect 0 "$TACHO" tune --dry-run --json -- ./program '{work:1..3=2}' '{mode:safe,broken}'
+as_schema tune "$work/out"
+python3 -c '
+import json, sys
+plan = json.load(open(sys.argv[1]))
+assert plan["parameters"] == {"work": ["1", "2", "3"], "mode": ["safe", "broken"]} and plan["configurations"] == 6, plan
+assert plan["settings"] == {"work": "2", "mode": "safe"} and plan["command"] == "./program 2 safe" and plan["evaluations"] == 0, plan' \
+    "$work/out" || fail "--dry-run --json: $(cat "$work/out")"
 expect 2 "$TACHO" tune -- ./program
 expect 2 "$TACHO" tune
 expect 2 "$TACHO" tune -- ./program '{work:8..1}'
@@ -79,7 +87,7 @@ found = json.load(open("out"))
 assert found["ratio_to_optimum"] == 1 and found["optimum"] == 5 and found["evaluations"] == 40 == len(found["trace"]), found
 assert found["settings"] == {"x": "16", "y": "3", "flag": "1", "fixed": "7"}, found' || fail "the replay: $(cat out)"
 done
-python3 "$SRC/tests/e2e/cli/schemas.py" "$SRC/docs/schemas" tune out || fail "a replay is not as docs/schemas/tune.json says"
+as_schema tune out
 expect 3 "$TACHO" tune --replay none.json
 expect 3 "$TACHO" tune --replay program
 expect 3 "$TACHO" tune --replay nowhere

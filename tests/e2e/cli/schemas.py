@@ -48,13 +48,22 @@ def check(value, schema, place, wrong):
                 check(member, named or {}, f"{place}/{key}", wrong)
 
 
+def documents_of(text):
+    """A file holds one document, or several behind each other: lines of messages, statements of SQL."""
+    documents, at = [], 0
+    while text[at:].strip():
+        at += len(text[at:]) - len(text[at:].lstrip())
+        document, at = json.JSONDecoder().raw_decode(text, at)
+        documents.append(document)
+    return documents
+
+
 def main():
     folder, name = sys.argv[1:3]
     schema, wrong = json.load(open(f"{folder}/{name}.json")), []
     defined.update(schema.get("$defs", {}))
     for path in sys.argv[3:]:
-        text = open(path).read()
-        documents = [json.loads(line) for line in text.splitlines()] if name == "message" else [json.loads(text)]
+        documents = documents_of(open(path).read())
         if not documents:
             wrong.append(f"{path}: empty")
         for document in documents:

@@ -16,36 +16,8 @@ data=/usr/share/common-licenses
 OMP_NUM_THREADS=1 "$TACHO" run -o engine.tacho --no-peak --overhead 0 --stacks -- "$TRAIN" gpt2-tiny --steps 20 --layers 2 --channels 64 \
     --heads 2 --batch 2 --seq 64 --workers 2 --slow decode=0.2 --data "$data" > log 2>&1 || fail "engine: $(tail -3 log)"
 
-# reports FILE WHAT: all formats, looked at
-reports() {
-    local f
-    "$TACHO" report "$1" > out.text 2> err || fail "$2: text: $(cat err)"
-    "$TACHO" report "$1" --markdown --full > out.markdown 2> err || fail "$2: markdown: $(cat err)"
-    "$TACHO" report "$1" --html > out.html 2> err || fail "$2: html: $(cat err)"
-    "$TACHO" report "$1" --json > out.json 2> err || fail "$2: json: $(cat err)"
-    python3 -m json.tool out.json > /dev/null || fail "$2: not JSON"
-    for f in text markdown html; do python3 "$script" check $f out.$f > out || fail "$2: $(cat out)"; done
-}
-
-n=$(python3 "$script" count)
-for ((i = 0; i < n; i++)); do
-    cp engine.tacho spoilt.tacho
-    python3 "$script" spoil spoilt.tacho "$i" || fail "text $i: not put in"
-    reports spoilt.tacho "text $i"
-    [ "$i" != 0 ] || { grep -q 'onerror' out.html && grep -q 'onerror' out.markdown && grep -q 'onerror' out.text; } || fail "nothing was tried"
-    [ "$i" != 0 ] || grep -q 'id="finding-' out.html || fail "no finding is on the page: nothing was tried"
-    python3 "$script" kineto "$i" > trace.json
-    reports trace.json "text $i in a trace"
-    grep -q 'largest: ,' out.text && fail "text $i in a trace: a kernel without a name"
-done
-[ ! -s out ] || cat out
-
-# the name of the file
-for name in $'\x1b[31m red\n.tacho' '<img src=x onerror=alert(1)>.tacho' 'a|b`c```d`.tacho' $'\xe2\x80\xaeevil.tacho' '[x](javascript:alert(1)).tacho' \
-    $'bad\xff\xc3.tacho' '" onmouseover="alert(1)".tacho' '%s%n.tacho' "$(printf 'n%.0s' {1..240}).tacho"; do
-    cp engine.tacho "./$name"
-    reports "./$name" "$name"
-done
+python3 "$script" bear "$TACHO" engine.tacho > out 2>&1 || fail "$(cat out)"
+[ ! -s out ] || sort -u out
 
 # the checks find what they are for
 cp out.html spoilt.html && sed -i 's|<main id="main">|&<img src=x onerror=alert(1)>|' spoilt.html

@@ -8,7 +8,7 @@ fail() { echo "FAIL: $*"; exit 1; }
 cd "$TMPDIR" || exit 1
 export XDG_CACHE_HOME=$TMPDIR/cache # a calibration that another test makes would change the report between two looks
 command -v python3 > /dev/null || { echo "needs python3 for a terminal"; exit 77; }
-"$TACHO" run --no-peak -o run.tacho -- "$TRAIN" gpt2-tiny --layers 2 --channels 64 --heads 2 --batch 2 --seq 64 --steps 60 --workers 0 \
+"$TACHO" run --no-peak -o run.tacho -- "$TRAIN" gpt2-tiny --layers 1 --channels 32 --heads 2 --batch 2 --seq 32 --steps 40 --workers 0 \
     --slow decode=0.020 --log-every 0 > log 2>&1 || fail "the run failed: $(cat log)"
 
 # shows ROWS COLUMNS ARGUMENT...: what tacho prints on a terminal of that size
@@ -70,17 +70,26 @@ PAGER=no-such-program shows 24 80 run.tacho --full > none || fail "no pager: $(c
 
 traces=${TACHO_TRACES:-$SRC/../shared/traces}
 [ -d "$traces" ] || { echo "no shared traces: that part was not run"; exit 0; }
+cat > screens.py << 'END'
+import re, sys
+def some(pattern, lines):
+    return any(re.search(pattern, line) for line in lines)
+for name in sys.argv[1:]:
+    lines = open(name, encoding="utf-8").read().splitlines()
+    screen, ten = "\n".join(["", name] + lines), lines[:10]
+    assert len(lines) <= 28, "%d lines: %s" % (len(lines), screen)
+    assert not some("^ 1  [A-Z_]", lines) or some("^ 1  [A-Z_]", ten), "nothing to do in the first ten lines: " + screen
+    assert some("confidence", ten) or some("^(NO|STEPS|TOO) ", ten), "how sure is that? " + screen
+    assert not some("^ [1-9]  [A-Z_]*  .*…$", lines), "a gain is cut: " + screen
+    assert some(r"^[A-Z][A-Z -]+(\([A-Z]+\))?[:,]| hold this run back", lines[:6]), "no verdict: " + screen
+END
 count=0
 for trace in "$traces"/*.gz; do
-    for width in 80 100 200; do
-        "$TACHO" report "$trace" --width $width > screen 2> err || fail "$trace: $(cat err)"
-        [ "$(wc -l < screen)" -le 28 ] || fail "$trace at $width columns: $(wc -l < screen) lines"
-        head -n 10 screen > ten
-        ! grep -q '^ 1  [A-Z_]' screen || grep -q '^ 1  [A-Z_]' ten || fail "$trace at $width: nothing to do in the first ten lines: $(cat screen)"
-        grep -q 'confidence' ten || grep -Eq '^(NO|STEPS|TOO) ' ten || fail "$trace at $width: how sure is that? $(cat ten)"
-        ! grep -q '^ [1-9]  [A-Z_]*  .*…$' screen || fail "$trace at $width: a gain is cut: $(grep '^ [1-9]  ' screen)"
-        head -n 6 screen | grep -Eq '^[A-Z][A-Z -]+(\([A-Z]+\))?[:,]| hold this run back' || fail "$trace at $width: no verdict: $(head -n 8 screen)"
-    done
     count=$((count + 1))
+    for width in 80 100 200; do
+        "$TACHO" report "$trace" --width $width > "$(basename "$trace").$width" 2> err || fail "$trace: $(cat err)"
+    done
 done
+python3 screens.py ./*.gz.* > out 2>&1 || fail "$(tail -n 40 out)"
+[ "$(find . -maxdepth 1 -name '*.gz.*' | wc -l)" = $((3 * count)) ] || fail "a screen is missing"
 echo "$count traces at three widths: 28 lines at most"

@@ -208,7 +208,8 @@ AT_STEP = """
 
 
 class Browser:
-    """A browser without a window, and one page of it. Messages end in NUL: to it on descriptor 3, from it on 4."""
+    """A browser without a window, and one page of it. Messages end in NUL: to it on descriptor 3, from it on 4. `folder` is for its
+    profile and its temporary files; it has a socket there, so the path must be short."""
 
     def __init__(self, program, folder):
         there, self.out = os.pipe()
@@ -219,8 +220,9 @@ class Browser:
         if os.geteuid() == 0:
             options.append("--no-sandbox")
         start = ["bash", "-c", 'exec 3<&%d 4>&%d; exec "$@"' % (there, back), "browser", program]
+        self.words = open(os.path.join(folder, "stderr"), "w+b")
         self.process = subprocess.Popen(start + options + ["about:blank"], pass_fds=(there, back), stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+                                        stderr=self.words, stdin=subprocess.DEVNULL, env={**os.environ, "TMPDIR": folder})
         os.close(there)
         os.close(back)
         self.rest, self.number, self.events, self.session = b"", 0, [], None
@@ -234,7 +236,8 @@ class Browser:
                 return None
             more = os.read(self.into, 1 << 20)
             if not more:
-                raise SystemExit("the browser ended")
+                self.words.seek(0)
+                raise SystemExit("the browser ended: " + self.words.read()[-600:].decode(errors="replace"))
             self.rest += more
         text, self.rest = self.rest.split(b"\0", 1)
         return json.loads(text)
@@ -440,7 +443,7 @@ def main():
     bad = 0
     if axe_script() is None:
         print("note: no axe-core: pip install axe-core-python")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir="/tmp") as folder:
         b = Browser(program, folder)
         for domain in ("Page", "Runtime", "Log", "Network"):
             b.ask(domain + ".enable")

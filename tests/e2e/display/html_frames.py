@@ -67,7 +67,7 @@ def trace(rows):
 
 
 def measure(program, page):
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir="/tmp") as folder:
         b = html_browser.Browser(program, folder)
         b.ask("Page.enable")
         b.ask("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)

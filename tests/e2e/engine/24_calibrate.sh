@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: first
-# tacho calibrate: measures once a machine, keeps it, refuses a damaged file, and runs get its rows, each once.
+# tacho calibrate: measures once a machine, keeps it, refuses a damaged file, and runs get its rows, each once. Operations get their
+# place on the roofline: three of known work and time, in long_calibrate.sh all of the engine's.
 # shellcheck disable=SC2154,SC2153  # work, TACHO: cli_common.sh
 . "$(dirname "$0")/../kit/cli_common.sh"
 work_folder calibrate
@@ -76,7 +77,7 @@ advise() { # FILE EDITS
     cp "$work/out" advice.json
 }
 if command -v python3 > /dev/null; then
-    small=("$TRAIN" gpt2-tiny --layers 2 --batch 1 --accumulate 4 --seq 16 --steps 20)
+    small=("$TRAIN" gpt2-tiny --layers 2 --batch 1 --accumulate 4 --seq 16 --steps 40)
     cat > check.py << 'END'
 # check.py WHAT: advice.json holds two predictions (gains), two of exactly nothing (zero), or two reasons with a word in them
 import json, sys
@@ -131,15 +132,48 @@ expect 0 "$TACHO" run -o c.tacho -- true
 grep -q 'damaged' "$work/err" || fail "a run does not say that the file is damaged"
 [ "$(sqlite3 c.tacho "select count(distinct resource) from ceiling")" = 1 ] || fail "rows of a damaged file"
 
-# operations: each has a row, and a place
+# operations: each has a row, and a place; one computes, one moves memory, one moves more than memory can
+ops=(matmul.forward matmul.backward attention.forward layernorm.backward gelu.forward classifier.fused adamw sgd)
+if [ -z "${EVERY_OPERATION:-}" ]; then
+    ops=(matmul.forward adamw gelu.forward)
+    cat > "$work/once/saidcalibrate___only_ops___quick" << 'END'
+{"schema":"libtrain-calibration/1","threads":1,"libraries":"","rows":[],"ops":[
+{"op":"matmul.forward","pass":"forward","kind":"matrix","dtype":"fp32","shape":"1","state":"hot",
+ "seconds":1,"best":1,"repeats":3,"flops":4000000000,"bytes_read":500,"bytes_written":500},
+{"op":"adamw","pass":"optimizer","kind":"other","dtype":"fp32","shape":"1","state":"cold",
+ "seconds":10,"best":9,"repeats":3,"flops":1000000,"bytes_read":600000000,"bytes_written":400000000},
+{"op":"gelu.forward","pass":"forward","kind":"other","dtype":"bf16","shape":"1","state":"hot",
+ "seconds":0.001,"best":0.001,"repeats":3,"flops":1000,"bytes_read":900000000000,"bytes_written":100000000000}]}
+END
+fi
 expect 0 "$once" calibrate --quick --force --ops --disk /dev/shm
 [ "$(find "$work/once" -name 'said*' | wc -l)" = 2 ] || fail "measured for it: $(ls "$work/once")"
-for op in matmul.forward matmul.backward attention.forward layernorm.backward gelu.forward classifier.fused adamw sgd; do
+for op in "${ops[@]}"; do
     grep -Eq "^$op .* (memory|compute|cached) [0-9]+ %" "$work/out" || fail "no place for $op: $(grep "^$op" "$work/out")"
 done
 [ "$(kept | wc -l)" = 1 ] || fail "left behind: $(kept)"
 expect 0 "$once" calibrate --quick --ops --json
-! command -v python3 > /dev/null || as_schema calibration "$work/out"
+if command -v python3 > /dev/null; then
+    as_schema calibration "$work/out"
+    python3 - "$work/out" << 'END' || fail "operations are not where their work and time put them"
+import json, os, sys
+d = json.load(open(sys.argv[1]))
+rows = {(row["resource"], row["dtype"]): row["value"] for row in d["ceilings"]}
+memory = max(rows["bandwidth" + way, ""] for way in ("", "_read", "_write", "_update"))
+bounds = {}
+for op in d["ops"]:
+    if op["seconds"] is None:
+        continue
+    moved, peak = op["bytes_read"] + op["bytes_written"], rows["flops", "fp32" if op["kind"] == "other" else op["dtype"]]
+    compute = op["flops"] / moved * memory >= peak
+    want = 100 * (op["flops"] / peak if compute else moved / memory) / op["seconds"]
+    bounds[op["op"]] = "compute" if compute else "cached" if want > 100 else "memory"
+    assert op["bound"] == bounds[op["op"]] and abs(op["attained_pct"] - want) < 1e-6 * want, (op, want)
+if not os.environ.get("EVERY_OPERATION"):
+    assert bounds == {"matmul.forward": "compute", "adamw": "memory", "gelu.forward": "cached"}, bounds
+assert len(bounds) >= 3, bounds
+END
+fi
 expect 0 "$TACHO" calibrate --show
 
 # killed while it measures: what measured for it ends too, and what was kept stays

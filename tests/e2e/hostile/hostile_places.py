@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a file says is what the reports must bear: hostile texts in every place of a run that holds text.
 
-usage: hostile_places.py spoil FILE NUMBER     every text of the .tacho file FILE becomes hostile text NUMBER (0 ... COUNT - 1)
-       hostile_places.py count                 how many there are
-       hostile_places.py kineto NUMBER         a Kineto trace of hostile texts, to stdout
-       hostile_places.py check FORMAT FILE     FORMAT: text, markdown, html. Exit status 1 and a line for each thing wrong
+usage: hostile_places.py spoil FILE NUMBER     every text of the .tacho file FILE becomes hostile text NUMBER
+       hostile_places.py bear TACHO FILE       the program TACHO reports FILE, with each hostile text in it and with hostile names, and
+                                               traces of hostile texts, in all formats; leaves the last reports as out.FORMAT
+       hostile_places.py check FORMAT FILE     FORMAT: text, markdown, html, json
+bear and check: exit status 1 and a line for each thing wrong
 """
 import html.parser
 import json
+import os
 import re
+import shutil
 import sqlite3
+import subprocess
 import sys
 
 TEXTS = [
@@ -28,6 +32,11 @@ TEXTS = [
     b"&lt;img&gt;&#60;img src=x onerror=alert(1)&#62;",
     b"%s%n%d{{7*7}}${7*7}\\",
 ]
+NAMES = [
+    b"\x1b[31m red\n.tacho", b"<img src=x onerror=alert(1)>.tacho", b"a|b`c```d`.tacho", b"\xe2\x80\xaeevil.tacho",
+    b"[x](javascript:alert(1)).tacho", b"bad\xff\xc3.tacho", b'" onmouseover="alert(1)".tacho', b"%s%n.tacho", b"n" * 240 + b".tacho",
+]
+FORMATS = {"text": [], "markdown": ["--markdown", "--full"], "html": ["--html"], "json": ["--json"]}
 # words that mean something to tacho stay: without them nothing is analysed
 COLUMNS = {
     "process": ["host", "program", "device", "ended"],
@@ -88,8 +97,8 @@ def kineto(number):
                            "args": {"correlation": c}})
             events.append({"ph": "X", "cat": "kernel", "name": "ncclDevKernel_" + evil if k == 2 else evil, "pid": 0, "tid": 7, "ts": at + 30, "dur": 95,
                            "args": {"device": 0, "stream": 7, "correlation": c, "Collective name": evil, "Process Group Name": evil, "dtype": evil}})
-    print(json.dumps({"schemaVersion": 1, "distributedInfo": {"backend": evil, "rank": 0, "world_size": 2}, "trace_name": evil,
-                      "deviceProperties": [{"id": 0, "name": evil}], "traceEvents": events}))
+    return json.dumps({"schemaVersion": 1, "distributedInfo": {"backend": evil, "rank": 0, "world_size": 2}, "trace_name": evil,
+                       "deviceProperties": [{"id": 0, "name": evil}], "traceEvents": events})
 
 
 class Reader(html.parser.HTMLParser):
@@ -114,9 +123,12 @@ class Reader(html.parser.HTMLParser):
         self.text.append(data)
 
 
+UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
+
+
 def shown(text):
     """What no format may show as it is: control characters, marks of direction, signs without width."""
-    return [f"U+{ord(c):04X}" for c in text if (c < " " and c != "\n") or "\x7f" <= c <= "\x9f" or c in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f"]
+    return [f"U+{ord(c):04X}" for c in UNSEEN.findall(text)]
 
 
 def check(form, path):
@@ -127,7 +139,12 @@ def check(form, path):
     except UnicodeDecodeError as e:
         print(f"{form}: not UTF-8: {e}")
         return 1
-    if form == "html":
+    if form == "json":
+        try:
+            json.loads(text)
+        except ValueError as e:
+            bad.append(str(e))
+    elif form == "html":
         reader = Reader(True)
         reader.feed(text)
         bad += reader.bad + [f"a link to nothing: #{link}" for link in reader.links if link not in reader.ids]
@@ -155,11 +172,48 @@ def check(form, path):
     return bool(bad)
 
 
-if sys.argv[1] == "count":
-    print(len(TEXTS))
-elif sys.argv[1] == "kineto":
-    kineto(int(sys.argv[2]))
-elif sys.argv[1] == "spoil":
+def reports(tacho, path, what):
+    """Reports of a file in all formats, each looked at. Returns whether all are as they should be."""
+    good = True
+    for form, options in FORMATS.items():
+        with open(f"out.{form}", "wb") as out:
+            done = subprocess.run([tacho, "report", path, *options], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, check=False)
+        if done.returncode:
+            print(f"{form}: exit status {done.returncode}: {done.stderr.decode('utf-8', 'replace')}")
+            good = False
+        elif check(form, f"out.{form}"):
+            good = False
+    if not good:
+        print(f"that was {what}")
+    return good
+
+
+def bear(tacho, run):
+    """Each hostile text in a run and in a trace, then hostile names of the file. Returns whether the reports bore all of them."""
+    good = True
+    for number in range(len(TEXTS)):
+        shutil.copyfile(run, "spoilt.tacho")
+        spoil("spoilt.tacho", number)
+        good &= reports(tacho, "spoilt.tacho", f"text {number}")
+        said = {form: open(f"out.{form}", "rb").read() for form in FORMATS}
+        if number == 0 and (any(b"onerror" not in said[form] for form in ("text", "markdown", "html")) or b'id="finding-' not in said["html"]):
+            print("the first text, or a finding, is not in the reports: nothing was tried")
+            good = False
+        with open("trace.json", "w", encoding="utf-8") as trace:
+            trace.write(kineto(number))
+        good &= reports(tacho, "trace.json", f"text {number} in a trace")
+        if b"largest: ," in open("out.text", "rb").read():
+            print(f"text {number} in a trace: a kernel without a name")
+            good = False
+    for name in NAMES:
+        shutil.copyfile(run, name)
+        good &= reports(tacho, os.path.join(b".", name), f"the name {name!r}")
+    return good
+
+
+if sys.argv[1] == "spoil":
     spoil(sys.argv[2], int(sys.argv[3]))
+elif sys.argv[1] == "bear":
+    sys.exit(not bear(sys.argv[2], sys.argv[3]))
 else:
     sys.exit(check(sys.argv[2], sys.argv[3]))

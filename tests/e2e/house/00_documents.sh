@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
 # Documents: every link leads to a file and a heading that are there, every document is listed, and the commands and options that they
-# name are those of the program.
+# name are those of the program; so are the targets of make and the files of this tree.
 set -u
 TACHO=${TACHO:-${BUILD:-build}/tacho}
 top=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -59,13 +59,20 @@ def options(command):
     return commands[command]
 
 
+def code(text):
+    """What a document shows as typed: between single backticks, lines of code blocks (indented or fenced), without what it prints."""
+    blocks = re.findall(r"^ *```([\w-]*)\n(.*?)^ *```$", text, re.M | re.S)
+    fenced = [block for language, block in blocks if language in ("", "sh", "bash", "yaml")]
+    text = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S)
+    lines = "\n".join(fenced).splitlines() + re.findall(r"^ {4,}(?![-*|])(.*)$", text, re.M)
+    return re.findall(r"`([^`\n]+)`", text) + [line for line in lines if not re.match(r" *tacho: ", line)]
+
+
 said = 0
 for name in files:
-    for line in re.findall(r"(?:`|^ {4})tacho ([^`\n]*)", open(name).read(), re.M):
-        line = re.split(r" -- | [|>#] ", line + " ")[0]
+    for line in (re.split(r" -- |[|>#;&)]", part + " ")[0] for text in code(open(name).read())
+                 for part in re.findall(r"(?:^|[ '/(])tacho ((?!is |and |was |does )[a-z]+ .*|[a-z]+$)", text)):
         command = re.match(r"([a-z]+)(?= |$)", line)
-        if not command:
-            continue
         known = options(command.group(1))
         if known is None:
             wrong.append("%s: no command 'tacho %s'" % (name, command.group(1)))
@@ -74,7 +81,22 @@ for name in files:
             said += 1
             if option not in known and command.group(1) != "train":
                 wrong.append("%s: tacho %s has no %s" % (name, command.group(1), option))
-assert said > 30, said
+assert said > 150, said
+
+makefile = open("Makefile").read()
+targets = set(re.findall(r"^([a-z][a-z-]*) *:", makefile, re.M) + " ".join(re.findall(r"^\.PHONY:(.*)$", makefile, re.M)).split())
+rooms = "|".join(re.escape(name) for name in os.listdir(".") if os.path.isdir(name) and not name.startswith(("build", ".git")))
+places = 0
+for name in files:
+    for text in code(open(name).read()):
+        for words in re.findall(r"^make ((?:[\w-]+ ?)+)(?![=\w])", text):
+            wrong += ["%s: make has no target %s" % (name, word) for word in words.split() if word not in targets and word != "TARGET"]
+        path = re.fullmatch(r"((?:%s)/[\w./*-]+)(?: .*)?" % rooms, text)
+        if path and not re.search(r"NAME|NN_|_N\.|ROOM", path[1]):
+            places += 1
+            if not glob.glob(path[1]) and not path[1].endswith("_"):
+                wrong.append("%s: %s is not there" % (name, path[1]))
+assert places > 100, places
 print("\n".join(wrong))
 sys.exit(bool(wrong))
 PY

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Two runs have the same device unions, streams, details, and the same count and sum of each name. usage: round_trip.py RUN RUN"""
-import sqlite3, sys
+import gc, sqlite3, sys
+gc.disable()  # looking for garbage among a hundred thousand rows takes most of the time, and there is none
 def union(rows):
     total, end = 0, None
     for s, e in sorted(rows):

@@ -43,28 +43,22 @@ traces_for_script() {
 }
 # every_trace SCRIPT: compares the report of each shared trace, ./NAME.report, with the answer of a brute-force script
 every_trace() {
-    local trace name compared=0
+    local trace name pairs=()
     check=$1
     for trace in "$traces"/*.json.gz "$traces"/*.sqlite.gz; do
         name=$(basename "$trace")
         [ -f "$trace" ] || continue
         "$TACHO" report "$trace" --json > "$name.report" 2> err || fail "$name: report: $(cat err)"
-        python3 "$check" "$trace" "$name.report" > out 2>&1 || fail "$name: $(tail -n 20 out)"
-        echo "$name: $(tail -n 1 out)"
-        compared=$((compared + 1))
+        pairs+=("$trace" "$name.report")
     done
-    [ "$compared" -ge 10 ] || fail "only $compared traces in $traces"
+    python3 "$check" "${pairs[@]}" > out 2>&1 || fail "$(tail -n 20 out)"
+    cat out
+    [ "$(grep -c ' numbers compared, 0 differ' out)" = $((${#pairs[@]} / 2)) ] || fail "a trace was not compared"
+    [ ${#pairs[@]} -ge 20 ] || fail "only $((${#pairs[@]} / 2)) traces in $traces"
 }
-# spoil NAME WHAT PYTHON: after every_trace; the statement changes r, the report of this trace, and the script must notice
+# spoil NAME [WHAT PYTHON]...: after every_trace; each statement changes r, the report of this trace, and the script must notice
 spoil() {
-    python3 - "$1.report" "$3" << 'END' || fail "could not spoil: $2"
-import json, sys
-r = json.load(open(sys.argv[1]))
-exec(sys.argv[2])
-json.dump(r, open("spoilt.json", "w"))
-END
-    python3 "$check" "$traces/$1" spoilt.json > out 2>&1 && fail "not noticed: $2"
-    grep -q 'brute force' out || fail "$2: the script died: $(tail -n 3 out)"
+    python3 "$check" --spoil "$traces/$1" "$1.report" "${@:2}" > out 2>&1 || fail "$(tail -n 20 out)"
 }
 # engine RUN COMMAND...: the engine learns from $data under tacho; $on, an array, stands in front (taskset)
 on=(env)

@@ -48,7 +48,7 @@ gone() { # PATTERN [COMMAND]: waits until it is not there any more
 shell() {
     tm kill-server 2> /dev/null
     terminals=$((terminals + 1))
-    LC_ALL=${3:-C.UTF-8} tm new-session -d -x "$2" -y "$1" "cd '$PWD' && exec env LC_ALL=${3:-C.UTF-8} PS1='ready> ' bash --norc -i"
+    LC_ALL=${3:-C.UTF-8} tm new-session -d -x "$2" -y "$1" "cd '$PWD' && exec env LC_ALL=${3:-C.UTF-8} PS1='ready> ' HISTFILE= bash --norc -i"
     sees 'ready>'
 }
 pid_of_top() { pgrep -P "$(tm display -p '#{pane_pid}')" -x tacho; }

@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Why each device did not compute, and which communication blocked, again, by brute force from the trace itself.
 #
-#   absent_exact.py TRACE REPORT.json     TRACE: Kineto JSON[.gz] or Nsight SQLite[.gz]; exit 1 and a line for each difference
+# Read and compared by device_exact.py. TRACE: Kineto JSON[.gz] or Nsight SQLite[.gz].
 #
 # Knows of tacho the definitions of docs/device-time.md and the report, nothing else. All times are whole ns.
 import bisect
 import collections
-import decimal
-import gzip
+import functools
 import itertools
-import json
-import os
-import sqlite3
-import sys
-import tempfile
 
 import gpu_exact as base
 
@@ -25,10 +19,9 @@ Wait = collections.namedtuple("Wait", "name stream device correlation of record"
 # ---- what gpu_exact does not read -----------------------------------------------------------------------------------------------
 
 
-def kineto_waits(path):
-    text = (gzip.open(path) if path.endswith(".gz") else open(path, "rb")).read().decode("utf-8", "replace")
+def kineto_waits(events):
     out, memory = [], {}
-    for e in json.loads(text, strict=False)["traceEvents"]:
+    for e in events:
         args = e.get("args", {})
         if e.get("ph") != "X" or "dur" not in e:
             continue
@@ -45,34 +38,28 @@ def kineto_waits(path):
     return out, memory
 
 
-def nsight_waits(path):
+def nsight_waits(db):
     names = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
     hosts = {0: "pageable", 1: "pinned", 2: "device", 3: "array", 4: "managed"}
-    with tempfile.NamedTemporaryFile(suffix=".sqlite") as plain:
-        if path.endswith(".gz"):
-            plain.write(gzip.open(path).read())
-            plain.flush()
-            path = plain.name
-        db = sqlite3.connect("file:" + os.path.abspath(path) + "?mode=ro", uri=True)
-        a = "CUPTI_ACTIVITY_KIND_"
-        pid = lambda g: (g >> 24) & 0xFFFFFF
-        device = {(pid(g), c): d for g, c, d in db.execute(f"SELECT globalPid, contextId, deviceId FROM {a}KERNEL")}
-        record = {(pid(g), i): (c, s) for g, i, c, s in
-                  db.execute(f"SELECT globalPid, eventSyncId, correlationId, streamId FROM {a}CUDA_EVENT")}
-        out = []
-        for kind, stream, c, g, i, ctx in db.execute(f"SELECT syncType, streamId, correlationId, globalPid, eventSyncId, contextId "
-                                                     f"FROM {a}SYNCHRONIZATION"):
-            r = record.get((pid(g), i), (None, None))
-            known = stream is not None and stream != 4294967295
-            out.append(Wait(names.get(kind, ""), (pid(g), stream) if known else None, device.get((pid(g), ctx)), (pid(g), c),
-                            None if r[1] is None else (pid(g), r[1]), None if r[0] is None else (pid(g), r[0])))
-        memory = {}
-        for g, c, k, s, d in db.execute(f"SELECT globalPid, correlationId, copyKind, srcKind, dstKind FROM {a}MEMCPY"):
-            memory[(pid(g), c)] = hosts.get(s if k == 1 else d, "") if k in (1, 2) else "device"
-        db.close()
-        return out, memory
+    a = "CUPTI_ACTIVITY_KIND_"
+    pid = lambda g: (g >> 24) & 0xFFFFFF
+    device = {(pid(g), c): d for g, c, d in db.execute(f"SELECT globalPid, contextId, deviceId FROM {a}KERNEL")}
+    record = {(pid(g), i): (c, s) for g, i, c, s in
+              db.execute(f"SELECT globalPid, eventSyncId, correlationId, streamId FROM {a}CUDA_EVENT")}
+    out = []
+    for kind, stream, c, g, i, ctx in db.execute(f"SELECT syncType, streamId, correlationId, globalPid, eventSyncId, contextId "
+                                                 f"FROM {a}SYNCHRONIZATION"):
+        r = record.get((pid(g), i), (None, None))
+        known = stream is not None and stream != 4294967295
+        out.append(Wait(names.get(kind, ""), (pid(g), stream) if known else None, device.get((pid(g), ctx)), (pid(g), c),
+                        None if r[1] is None else (pid(g), r[1]), None if r[0] is None else (pid(g), r[0])))
+    memory = {}
+    for g, c, k, s, d in db.execute(f"SELECT globalPid, correlationId, copyKind, srcKind, dstKind FROM {a}MEMCPY"):
+        memory[(pid(g), c)] = hosts.get(s if k == 1 else d, "") if k in (1, 2) else "device"
+    return out, memory
 
 
+@functools.cache
 def kind_of(name):
     if any(w in name for w in ("GraphAdd", "GraphExec", "NodeGet", "NodeSet", "LaunchHostFunc", "LaunchConfig")):
         return None
@@ -441,17 +428,9 @@ def split(g, device):
     return sets, kinds["compute"], {"communication": comm, "copy": copy}, [[first, last]]
 
 
-def main():
-    path, report = sys.argv[1], json.load(open(sys.argv[2]), parse_float=decimal.Decimal)
-    nsys = ".sqlite" in path
-    ops, rows = base.nsight(path) if nsys else base.kineto(path)
-    waits, memory = nsight_waits(path) if nsys else kineto_waits(path)
-    calls = base.launches(ops, rows)
-    Op = collections.namedtuple("Op", "kind start end device stream correlation what")
-    named = base.comm_copies(ops, calls, rows)
-    g = Edges([Op(*n, what=o.kind) for o, n in zip(ops, named)], calls, rows, waits, memory)
-    check = base.Check()
+def compare(check, g, rows, report):
     us = base.us
+    check.equal("devices with a split", len(report["compute_absent"]), len(report["devices"]))
     for d, x in zip(report["devices"], report["compute_absent"]):
         sets, compute, occupied, span = split(g, d["device"])
         what = f"device {d['device']}"
@@ -486,9 +465,3 @@ def main():
             if x["blocking_comm_us"][k] is not None:
                 check.equal(f"{what} window blocking {k}", us(x["blocking_comm_us"][k]), measure(both(sets[k], window)))
         check.equal(f"{what} causes", sum(us(c["us"]) for c in x["causes"]) + us(x["other_causes_us"]), us(x["launch_starved_us"]))
-    print(f"{check.done} numbers compared, {check.wrong} differ")
-    return 1 if check.wrong or not check.done else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

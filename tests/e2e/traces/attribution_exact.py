@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Device time by operator, module, line and annotation again, by brute force from the trace itself.
 #
-#   attribution_exact.py TRACE OP.json MODULE.json LINE.json ANNOTATION.json     reports made with --by op ...; exit 1 and a line
-#                                                                              for each difference
+#   attribution_exact.py TRACE OP.json MODULE.json LINE.json ANNOTATION.json...     reports made with --by op ...; exact.py says more
 #
 # Knows nothing of tacho but the reports. Times are whole ns (decimal digits, never a float). For each launch the ranges of its
 # thread are searched one by one. From a backward operator to its forward one the trace's own arrows (fwdbwd) lead; tacho goes by
 # sequence numbers, so that the two ways check each other.
 import bisect
 import collections
-import decimal
-import gzip
-import json
+import functools
 import re
-import sys
+
+import exact
 
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 CALLS = {"cuda_runtime", "cuda_driver", "runtime", "driver"}
@@ -24,8 +22,9 @@ FRAME = re.compile(r"^[^<].*\(\d+\): ")
 KINDS = ("op", "module", "line", "annotation")
 
 
-def ns(x):
-    return int((decimal.Decimal(str(x)) * 1000).to_integral_value(decimal.ROUND_HALF_EVEN))
+@functools.cache
+def own_line(name):
+    return FRAME.match(name) and not LIBRARY.search(name) and "torch/utils/checkpoint.py(" not in name
 
 
 class Thread:
@@ -47,18 +46,18 @@ class Thread:
 
 class Trace:
     def __init__(self, path):
-        data = json.loads(gzip.open(path).read().decode("utf-8", "replace"), strict=False, parse_float=decimal.Decimal)
+        data = exact.kineto(path)
         self.kind = {k: collections.defaultdict(Thread) for k in KINDS + ("backward",)}
-        self.device, self.call, self.back, self.fore = [], {}, {}, {}
+        self.device, self.call, self.back, self.fore, self.ways = [], {}, {}, {}, {}
         legacy = any(e.get("cat") == "Operator" for e in data["traceEvents"])
         for e in data["traceEvents"]:
             category, args, place = str(e.get("cat", "")).lower(), e.get("args", {}), (e.get("pid"), str(e.get("tid")))
             if category == "fwdbwd" and e.get("ph") in "sf":
-                (self.fore if e["ph"] == "s" else self.back)[e["id"]] = (place, ns(e["ts"]))
+                (self.fore if e["ph"] == "s" else self.back)[e["id"]] = (place, exact.ns(e["ts"]))
             if e.get("ph") != "X" or "dur" not in e:
                 continue
-            start = ns(e["ts"])
-            r = (start, start + ns(e["dur"]), e["name"])
+            start = exact.ns(e["ts"])
+            r = (start, start + exact.ns(e["dur"]), e["name"])
             if category in DEVICE:
                 self.device.append((args.get("correlation"), r[1] - r[0]))
             elif category in CALLS:
@@ -72,7 +71,7 @@ class Trace:
             elif category == "python_function":
                 if e["name"].startswith("nn.Module: "):
                     self.kind["module"][place].ranges.append(r)
-                elif FRAME.match(e["name"]) and not LIBRARY.search(e["name"]) and "torch/utils/checkpoint.py(" not in e["name"]:
+                elif own_line(e["name"]):
                     self.kind["line"][place].ranges.append(r)
         for threads in self.kind.values():
             for t in threads.values():
@@ -85,6 +84,12 @@ class Trace:
     def forward(self, place, t):
         """Where the forward operator of the innermost backward operator began, and when that backward operator did."""
         b = self.at("backward", place, t)
+        if (place, b) not in self.ways:
+            self.ways[place, b] = self.way(place, b)
+        return self.ways[place, b]
+
+    def way(self, place, b):
+        """The same of a backward operator."""
         if b:
             # the operator and the engine's row around it are one node: the arrow leads to either of them
             near = [r for r in self.kind["backward"][place].ranges if r[0] <= b[0] and r[1] >= b[1] and b[2] in r[2]
@@ -114,19 +119,21 @@ def name_of(kind, name):
     return "ProfilerStep" if kind == "annotation" and name.startswith("ProfilerStep#") else name
 
 
-def main():
-    trace, wrong, checked = Trace(sys.argv[1]), 0, 0
+def compare(trace, reports):
+    wrong, checked = 0, 0
     total = sum(d for _, d in trace.device)
-    for kind, path in zip(KINDS, sys.argv[2:]):
-        report = json.load(open(path), parse_float=decimal.Decimal)
+    for kind, report in zip(KINDS, reports):
         a = report["attribution"]
+        if a["by"] != kind:
+            print(f"{kind}: the table is by {a['by']}")
+            wrong += 1
         if a["rows"] is None:
             if any(t.ranges for t in trace.kind[kind].values()) and not report["absent"]:
                 print(f"{kind}: no table and no reason")
                 wrong += 1
             continue
-        got = {r["name"]: (ns(r["device_us"]), r["kernels"]) for r in a["rows"]}
-        rest = ns(a["unattributed_us"])
+        got = {r["name"]: (exact.ns(r["device_us"]), r["kernels"]) for r in a["rows"]}
+        rest = exact.ns(a["unattributed_us"])
         if a["omitted"] or sum(v[0] for v in got.values()) + rest != total:
             print(f"{kind}: rows and rest are {sum(v[0] for v in got.values()) + rest}, all device time is {total}")
             wrong += 1
@@ -150,8 +157,7 @@ def main():
         if rest != total - sum(v[0] for v in want.values()):
             print(f"{kind}: unattributed {rest}, brute force {total - sum(v[0] for v in want.values())}")
             wrong += 1
-    print(f"{checked} rows compared")
-    return 1 if wrong else 0
+    return checked, wrong, ""
 
 
-sys.exit(main())
+exact.run(Trace, compare, reports=len(KINDS))

@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # What each device did, when its steps were and where their time went, again, by brute force from the trace itself.
 #
-#   gpu_exact.py TRACE REPORT.json     TRACE: Kineto JSON[.gz] or Nsight SQLite[.gz]; exit 1 and a line for each difference
+# Read and compared by device_exact.py. TRACE: Kineto JSON[.gz] or Nsight SQLite[.gz].
 #
 # Knows nothing of tacho but the report. Every number is a sum over elementary segments: all starts and ends cut time into pieces in
 # which nothing begins or ends, each piece is given to what is open in it. Times are whole ns from the decimal digits of the trace.
 import bisect
 import collections
-import decimal
+import functools
 import fractions
-import gzip
-import json
-import os
 import re
-import sqlite3
-import sys
-import tempfile
+
+from exact import ns
 
 COMM = re.compile(r"nccl|dpsk::ep|deep_ep|multimem_all_reduce|cross_device_reduce")  # the collectives of these traces
 Op = collections.namedtuple("Op", "kind start end device stream correlation")
@@ -24,15 +20,14 @@ KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "memcpy": "copy", "gpu_memset
 NOT_HOST = set(KINDS) | {"gpu_user_annotation", "cuda_sync", "trace"}
 
 
-def ns(x):
-    return int((decimal.Decimal(str(x)) * 1000).to_integral_value(decimal.ROUND_HALF_EVEN))
+@functools.cache
+def communicates(name):
+    return COMM.search(name) is not None
 
 
-def kineto(path):
-    text = (gzip.open(path) if path.endswith(".gz") else open(path, "rb")).read().decode("utf-8", "replace")
-    trace = json.loads(text, strict=False, parse_float=decimal.Decimal)
+def kineto(events):
     ops, rows = [], []
-    for e in trace["traceEvents"]:
+    for e in events:
         if e.get("ph") != "X" or "dur" not in e:
             continue
         category, args = str(e.get("cat", "")).lower(), e.get("args", {})
@@ -40,7 +35,7 @@ def kineto(path):
         end = start + ns(e["dur"])
         if category in KINDS:
             kind = KINDS[category]
-            kind = "comm" if kind == "kernel" and COMM.search(e["name"]) else "compute" if kind == "kernel" else kind
+            kind = "comm" if kind == "kernel" and communicates(e["name"]) else "compute" if kind == "kernel" else kind
             ops.append(Op(kind, start, end, int(args.get("device", e["pid"])), str(e["tid"]), args.get("correlation")))
         elif category not in NOT_HOST:
             call = category in ("cuda_runtime", "cuda_driver", "runtime", "driver")
@@ -48,32 +43,25 @@ def kineto(path):
     return ops, rows
 
 
-def nsight(path):
-    with tempfile.NamedTemporaryFile(suffix=".sqlite") as plain:
-        if path.endswith(".gz"):
-            plain.write(gzip.open(path).read())
-            plain.flush()
-            path = plain.name
-        db = sqlite3.connect("file:" + os.path.abspath(path) + "?mode=ro", uri=True)
-        text = dict(db.execute("SELECT id, value FROM StringIds"))
-        pid = lambda g: (g >> 24) & 0xFFFFFF
-        ops, rows = [], []
-        a = "CUPTI_ACTIVITY_KIND_"
-        for s, e, d, st, g, c, n in db.execute(
-                f"SELECT start, end, deviceId, streamId, globalPid, correlationId, demangledName FROM {a}KERNEL"):
-            ops.append(Op("comm" if COMM.search(text[n]) else "compute", s, e, d, (pid(g), st), (pid(g), c)))
-        for table, kind in (("MEMCPY", "copy"), ("MEMSET", "memset")):
-            for s, e, d, st, g, c in db.execute(
-                    f"SELECT start, end, deviceId, streamId, globalPid, correlationId FROM {a}{table}"):
-                ops.append(Op(kind, s, e, d, (pid(g), st), (pid(g), c)))
-        for s, e, g, c, n in db.execute(f"SELECT start, end, globalTid, correlationId, nameId FROM {a}RUNTIME"):
-            rows.append(Row(text[n], s, e, g, True, (pid(g), c)))
-        domains = {r[0]: r[1] for r in db.execute("SELECT domainId, coalesce(text, '') FROM NVTX_EVENTS WHERE eventType = 75")}
-        for s, e, g, d, t in db.execute("SELECT start, end, globalTid, domainId, coalesce(text, '') FROM NVTX_EVENTS "
-                                        "WHERE eventType = 59 AND end IS NOT NULL"):
-            rows.append(Row("nccl:" + t if domains.get(d) == "NCCL" else t, s, e, g, False, None))
-        db.close()
-        return ops, rows
+def nsight(db):
+    text = dict(db.execute("SELECT id, value FROM StringIds"))
+    pid = lambda g: (g >> 24) & 0xFFFFFF
+    ops, rows = [], []
+    a = "CUPTI_ACTIVITY_KIND_"
+    for s, e, d, st, g, c, n in db.execute(
+            f"SELECT start, end, deviceId, streamId, globalPid, correlationId, demangledName FROM {a}KERNEL"):
+        ops.append(Op("comm" if communicates(text[n]) else "compute", s, e, d, (pid(g), st), (pid(g), c)))
+    for table, kind in (("MEMCPY", "copy"), ("MEMSET", "memset")):
+        for s, e, d, st, g, c in db.execute(
+                f"SELECT start, end, deviceId, streamId, globalPid, correlationId FROM {a}{table}"):
+            ops.append(Op(kind, s, e, d, (pid(g), st), (pid(g), c)))
+    for s, e, g, c, n in db.execute(f"SELECT start, end, globalTid, correlationId, nameId FROM {a}RUNTIME"):
+        rows.append(Row(text[n], s, e, g, True, (pid(g), c)))
+    domains = {r[0]: r[1] for r in db.execute("SELECT domainId, coalesce(text, '') FROM NVTX_EVENTS WHERE eventType = 75")}
+    for s, e, g, d, t in db.execute("SELECT start, end, globalTid, domainId, coalesce(text, '') FROM NVTX_EVENTS "
+                                    "WHERE eventType = 59 AND end IS NOT NULL"):
+        rows.append(Row("nccl:" + t if domains.get(d) == "NCCL" else t, s, e, g, False, None))
+    return ops, rows
 
 
 def launches(ops, rows):
@@ -250,26 +238,3 @@ def budget(check, ops, calls, rows, report, waiting):
         if key == "input" and not loader:
             want = None
         check.equal(f"budget {key}", got if got is None else fractions.Fraction(got), want, fractions.Fraction(1, 10**12))
-
-
-def main():
-    path, report = sys.argv[1], json.load(open(sys.argv[2]), parse_float=decimal.Decimal)
-    nsys = ".sqlite" in path
-    ops, rows = nsight(path) if nsys else kineto(path)
-    calls = launches(ops, rows)
-    ops = comm_copies(ops, calls, rows)
-    check = Check()
-    devices(check, ops, report)
-    if not nsys:
-        import absent_exact  # reads what waits for what
-
-        waits, memory = absent_exact.kineto_waits(path)
-        what = collections.namedtuple("Op", "kind start end device stream correlation what")
-        edges = absent_exact.Edges([what(*o, what=o.kind) for o in ops], calls, rows, waits, memory)
-        budget(check, ops, calls, rows, report, sorted({(c.start, c.end) for c, p, inferred in edges.syncs}))
-    print(f"{check.done} numbers compared, {check.wrong} differ")
-    return 1 if check.wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every number of the tables of kernels, launches, copies and synchronise calls again, by brute force from the trace itself.
 #
-#   kernels_exact.py TRACE REPORT.json     TRACE: Kineto JSON[.gz] or Nsight SQLite[.gz]; exit 1 and a line for each difference
+# TRACE: Kineto JSON[.gz] or Nsight SQLite[.gz]; exact.py says how it is called.
 #
 # Knows nothing of tacho but the report: reads the trace with Python's own parsers, times as whole ns (decimal digits, never a
 # float), sums as integers, spreads as fractions. Of the report it only believes which class a kernel's name has.
@@ -9,13 +9,9 @@ import bisect
 import collections
 import decimal
 import fractions
-import gzip
-import json
-import os
 import re
-import sqlite3
-import sys
-import tempfile
+
+import exact
 
 Op = collections.namedtuple("Op", "name category start end stream device pid correlation bytes kind memory")
 Call = collections.namedtuple("Call", "name start end tid pid correlation bytes")
@@ -26,19 +22,13 @@ LAUNCH = re.compile(r"^(cuda|cu|hip)(Launch(?!HostFunc)|Memcpy|Memset|GraphLaunc
 MEMORY = ("pageable", "pinned", "managed")
 
 
-def ns(x):
-    return int((decimal.Decimal(str(x)) * 1000).to_integral_value(decimal.ROUND_HALF_EVEN))
-
-
 def memory_of(name, kind):
     sides = [s.strip().lower() for s in re.search(r"\((.*)\)", name).group(1).split("->")] if "(" in name else []
     host = [m for m in MEMORY if m in sides]
     return host[0] if host else "device" if sides and set(sides) == {"device"} else ""
 
 
-def kineto(path):
-    text = (gzip.open(path) if path.endswith(".gz") else open(path, "rb")).read().decode("utf-8", "replace")
-    trace = json.loads(text, strict=False, parse_float=decimal.Decimal)
+def kineto(trace):
     base = int(trace.get("baseTimeNanoseconds", 0))
     ops, calls = [], []
     for e in trace["traceEvents"]:
@@ -46,8 +36,8 @@ def kineto(path):
         if e.get("ph") != "X" or "dur" not in e:
             continue
         args = e.get("args", {})
-        start = base + ns(e["ts"])
-        end = start + ns(e["dur"])
+        start = base + exact.ns(e["ts"])
+        end = start + exact.ns(e["dur"])
         if category in DEVICE:
             category = DEVICE[category]
             kind = re.search(r"[HDP]to[HDP]", e["name"])
@@ -65,37 +55,30 @@ COPY_KIND = {1: "HtoD", 2: "DtoH", 3: "HtoD", 4: "DtoH", 5: "DtoD", 6: "DtoD", 7
 MEM_KIND = {0: "pageable", 1: "pinned", 2: "device", 3: "device", 4: "managed", 5: "device", 6: "managed"}
 
 
-def nsight(path):
-    with tempfile.NamedTemporaryFile(suffix=".sqlite") as plain:
-        if path.endswith(".gz"):
-            plain.write(gzip.open(path).read())
-            plain.flush()
-            path = plain.name
-        db = sqlite3.connect("file:" + os.path.abspath(path) + "?mode=ro", uri=True)
-        tables = {r[0] for r in db.execute("SELECT name FROM sqlite_master")}
-        text = dict(db.execute("SELECT id, value FROM StringIds"))
-        pid = lambda g: (g >> 24) & 0xFFFFFF
-        ops, calls = [], []
-        a = "CUPTI_ACTIVITY_KIND_"
-        if a + "KERNEL" in tables:
-            for s, e, d, st, g, c, n in db.execute(
-                    f"SELECT start, end, deviceId, streamId, globalPid, correlationId, demangledName FROM {a}KERNEL"):
-                ops.append(Op(text[n], "kernel", s, e, (pid(g), d, st), (pid(g), d), pid(g), c, None, "", ""))
-        if a + "MEMCPY" in tables:
-            for s, e, d, st, g, c, b, k, src, dst in db.execute(
-                    f"SELECT start, end, deviceId, streamId, globalPid, correlationId, bytes, copyKind, srcKind, dstKind FROM {a}MEMCPY"):
-                kind = COPY_KIND.get(k, "unknown")
-                side = dst if kind == "DtoH" else src
-                ops.append(Op(f"Memcpy {kind}", "memcpy", s, e, (pid(g), d, st), (pid(g), d), pid(g), c, b, kind, MEM_KIND.get(side, "")))
-        if a + "MEMSET" in tables:
-            for s, e, d, st, g, c, b, m in db.execute(
-                    f"SELECT start, end, deviceId, streamId, globalPid, correlationId, bytes, memKind FROM {a}MEMSET"):
-                ops.append(Op("Memset", "memset", s, e, (pid(g), d, st), (pid(g), d), pid(g), c, b, "", MEM_KIND.get(m, "")))
-        if a + "RUNTIME" in tables:
-            for s, e, g, c, n in db.execute(f"SELECT start, end, globalTid, correlationId, nameId FROM {a}RUNTIME"):
-                calls.append(Call(re.sub(r"_v\d+$", "", text[n]), s, e, g, pid(g), c, None))
-        db.close()
-        return ops, calls
+def nsight(db):
+    tables = {r[0] for r in db.execute("SELECT name FROM sqlite_master")}
+    text = dict(db.execute("SELECT id, value FROM StringIds"))
+    pid = lambda g: (g >> 24) & 0xFFFFFF
+    ops, calls = [], []
+    a = "CUPTI_ACTIVITY_KIND_"
+    if a + "KERNEL" in tables:
+        for s, e, d, st, g, c, n in db.execute(
+                f"SELECT start, end, deviceId, streamId, globalPid, correlationId, demangledName FROM {a}KERNEL"):
+            ops.append(Op(text[n], "kernel", s, e, (pid(g), d, st), (pid(g), d), pid(g), c, None, "", ""))
+    if a + "MEMCPY" in tables:
+        for s, e, d, st, g, c, b, k, src, dst in db.execute(
+                f"SELECT start, end, deviceId, streamId, globalPid, correlationId, bytes, copyKind, srcKind, dstKind FROM {a}MEMCPY"):
+            kind = COPY_KIND.get(k, "unknown")
+            side = dst if kind == "DtoH" else src
+            ops.append(Op(f"Memcpy {kind}", "memcpy", s, e, (pid(g), d, st), (pid(g), d), pid(g), c, b, kind, MEM_KIND.get(side, "")))
+    if a + "MEMSET" in tables:
+        for s, e, d, st, g, c, b, m in db.execute(
+                f"SELECT start, end, deviceId, streamId, globalPid, correlationId, bytes, memKind FROM {a}MEMSET"):
+            ops.append(Op("Memset", "memset", s, e, (pid(g), d, st), (pid(g), d), pid(g), c, b, "", MEM_KIND.get(m, "")))
+    if a + "RUNTIME" in tables:
+        for s, e, g, c, n in db.execute(f"SELECT start, end, globalTid, correlationId, nameId FROM {a}RUNTIME"):
+            calls.append(Call(re.sub(r"_v\d+$", "", text[n]), s, e, g, pid(g), c, None))
+    return ops, calls
 
 
 def union(spans):
@@ -322,17 +305,27 @@ def syncs(check, ops, calls, inside, report):
             check.equal(f"syncs idle {name}", us(r.get("idle_us")), idle)
 
 
-def main():
-    path, report = sys.argv[1], json.load(open(sys.argv[2]), parse_float=decimal.Decimal)
-    ops, calls = nsight(path) if ".sqlite" in os.path.basename(path) else kineto(path)
-    check = Check()
-    of, inside = link(ops, calls), nested(calls)
+Trace = collections.namedtuple("Trace", "ops calls of inside")
+
+
+def read(path):
+    if ".sqlite" in path:
+        with exact.nsight(path) as db:
+            ops, calls = nsight(db)
+    else:
+        ops, calls = kineto(exact.kineto(path))
+    assert ops, f"{path}: no device ops"
+    return Trace(ops, calls, link(ops, calls), nested(calls))
+
+
+def compare(trace, reports):
+    check, [report] = Check(), reports
+    ops, calls, of, inside = trace
     kernels(check, ops, report)
     launches(check, ops, calls, of, inside, report)
     copies(check, ops, calls, of, report)
     syncs(check, ops, calls, inside, report)
-    print(f"{sum(check.done.values())} numbers, {check.wrong} wrong; {len(ops)} device ops, {len(calls)} calls")
-    sys.exit(1 if check.wrong or not ops else 0)
+    return sum(check.done.values()), check.wrong, f"; {len(ops)} device ops, {len(calls)} calls"
 
 
-main()
+exact.run(read, compare)

@@ -150,9 +150,39 @@ static void test_hostile(void **state)
     mon_fleet_free(&fleet);
 }
 
+/* Texts of a watch with bytes by chance: nothing breaks (sanitizers look), nothing but lines of
+ * printable characters is printed. */
+static void test_mutations(void **state)
+{
+    (void)state;
+    static const char seed[] =
+        "# TYPE tacho_last_step_index gauge\ntacho_last_step_index{run=\"r\"} 100\n"
+        "tacho_rank_work_seconds{run=\"r\",rank=\"0\"} 0.5\ntacho_stalled{run=\"a\\\"b\\n\"} 1 17\n"
+        "tacho_alerts_active{run=\"r\",code=\"X\"} 2 # {file=\"f\"} 1 2\n# EOF\n";
+    uint64_t random = 88172645463325252u;
+    for (int i = 0; i < 5000; i++) {
+        struct mon_fleet fleet = {.node = calloc(1, sizeof *fleet.node), .node_count = 1};
+        char text[sizeof seed];
+        fleet.node[0].target = strdup("n");
+        memcpy(text, seed, sizeof seed);
+        for (int j = 0; j < 1 + i % 12; j++) {
+            random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+            char by_chance = (char)(random >> 32), often[] = "\"\\{}=,\n ";
+            text[random % (sizeof seed - 1)] =
+                random >> 40 & 1 ? often[(random >> 41) % (sizeof often - 1)] : by_chance;
+        }
+        assert_int_equal(mon_fleet_add(&fleet, 0, text), 0);
+        char *table = print(&fleet);
+        for (const char *at = table; *at; at++)
+            assert_true(*at == '\n' || ((unsigned char)*at >= ' ' && *at != 0x7f));
+        free(table);
+        mon_fleet_free(&fleet);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),
-                                       cmocka_unit_test(test_hostile)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_hostile),
+                                       cmocka_unit_test(test_mutations)};
     return cmocka_run_group_tests_name("mon_fleet", tests, NULL, NULL);
 }

@@ -52,6 +52,7 @@ static void test_devices(void **state)
     same(peak("AMD Instinct MI250X", "fp16"), 191.5e12);
     same(peak("nvidia l40s", "fp8"), 733e12);
     same(peak("AMD Instinct MI300X VF", "bf16"), 1307.4e12);
+    same(peak("AMD Instinct MI308X", "bf16"), 344.1e12);
     same(peak("NVIDIA A800-SXM4-80GB", "bf16"), 312e12);
     same(peak("NVIDIA L20", "bf16"), 119.5e12);
     same(peak("NVIDIA RTX 6000 Ada Generation", "bf16"), 364.2e12);
