@@ -15,9 +15,9 @@
 #include "analyzers/base/words.h"
 #include "monitor/private.h"
 
-#define SILENT_STEPS  10   /* behind the others */
-#define SLOW_TIMES    2    /* a checkpoint, of the median one before */
-#define SLOW_S        1.0  /* and longer by so much */
+#define SILENT_STEPS       10  /* behind the others */
+#define SLOW_TIMES         2   /* a checkpoint, of the median one before */
+#define SLOW_S             1.0 /* and longer by so much */
 #define CHECKPOINTS_NEEDED 3
 
 struct mon_monitor *mon_new(const struct mon_config *config, int64_t begun_ns, mon_notify *notify,
@@ -100,9 +100,9 @@ static void watch_throughput(struct mon_monitor *monitor, const struct mon_pendi
     monitor->tokens_per_s = step->ms > 0 ? step->tokens / (step->ms / 1e3) : NAN;
     if (!(step->tokens > 0))
         return;
-    monitor->tokens_vary = monitor->tokens_vary ||
-                           (step->ranks == monitor->ranks_last &&
-                            fabs(step->tokens - monitor->tokens_last) > 1e-3 * step->tokens);
+    monitor->tokens_vary =
+        monitor->tokens_vary || (step->ranks == monitor->ranks_last &&
+                                 fabs(step->tokens - monitor->tokens_last) > 1e-3 * step->tokens);
     monitor->tokens_last = step->tokens;
     monitor->ranks_last = step->ranks;
     if (monitor->tokens_vary && !step->special &&
@@ -145,7 +145,8 @@ static void complete_first(struct mon_monitor *monitor)
     complete(monitor, &step);
 }
 
-/* The step of the job that a rank's step belongs to. NULL: the job has gone on without this rank. */
+/* The step of the job that a rank's step belongs to. NULL: the job has gone on without this rank.
+ */
 static struct mon_pending *pending_of(struct mon_monitor *monitor, const struct mon_step *step,
                                       bool repeated)
 {
@@ -157,8 +158,7 @@ static struct mon_pending *pending_of(struct mon_monitor *monitor, const struct 
     if (monitor->pending_count == MON_PENDING)
         complete_first(monitor);
     struct mon_pending *pending = &monitor->pending[monitor->pending_count++];
-    *pending = (struct mon_pending){
-        .index = step->index, .start = step->start, .end = step->end};
+    *pending = (struct mon_pending){.index = step->index, .start = step->start, .end = step->end};
     return pending;
 }
 
@@ -210,15 +210,16 @@ int mon_step(struct mon_monitor *monitor, const struct mon_step *step)
 
 /* ---- phases ---------------------------------------------------------------------------------- */
 
+/* A checkpoint that takes much longer than those before is a symptom; any other one is learned. */
 static void checkpoint_time(struct mon_monitor *monitor, int64_t rank, int64_t start, int64_t end)
 {
     double seconds = mon_seconds(end - start), sorted[MON_CHECKPOINTS];
-    size_t held = monitor->checkpoint_count < MON_CHECKPOINTS ? monitor->checkpoint_count
-                                                              : MON_CHECKPOINTS;
+    size_t held =
+        monitor->checkpoint_count < MON_CHECKPOINTS ? monitor->checkpoint_count : MON_CHECKPOINTS;
     memcpy(sorted, monitor->checkpoint_s, held * sizeof *sorted);
     double median = held ? an_quantile_of(sorted, held, 0.5) : NAN;
-    bool slow = held >= CHECKPOINTS_NEEDED && seconds > SLOW_TIMES * median &&
-                seconds - median > SLOW_S;
+    bool slow =
+        held >= CHECKPOINTS_NEEDED && seconds > SLOW_TIMES * median && seconds - median > SLOW_S;
     if (slow) {
         char before[AN_WORDS], after[AN_WORDS];
         struct mon_symptom symptom =
@@ -352,11 +353,13 @@ void mon_gap(struct mon_monitor *monitor, int64_t from, int64_t to)
     see(monitor, to);
     mon_progress_resume(&monitor->progress, mon_seconds(to - monitor->begun_ns));
     monitor->counted_ns = to > monitor->counted_ns ? to : monitor->counted_ns;
+    if (monitor->checkpoint_end != INT64_MIN)
+        monitor->checkpoint_end += to - from;
     for (size_t i = 0; i < monitor->rank_count; i++)
         monitor->rank[i].end = to > monitor->rank[i].end ? to : monitor->rank[i].end;
     symptom.since_ns = from;
     symptom.found_ns = to;
-    snprintf(symptom.text, sizeof symptom.text, "nothing was watched for %.3g s",
+    snprintf(symptom.text, sizeof symptom.text, "no watch was running for %.3g s",
              mon_seconds(to - from));
     mon_raise(monitor, &symptom);
     mon_clear(monitor, "GAP", -1);
@@ -383,7 +386,7 @@ void mon_ended(struct mon_monitor *monitor, int64_t now, const char *how)
     mon_raise_deferred(monitor);
     if (strcmp(how, "exit 0") != 0) {
         struct mon_symptom symptom =
-            mon_symptom_of(monitor, "RUN_FAILED", MON_PAGE, MON_CAUSE_UNKNOWN);
+            mon_symptom_of(monitor, "RUN_FAILED", MON_PAGE, MON_CAUSE_ENDED);
         snprintf(symptom.text, sizeof symptom.text, "the run ended: %.200s", how);
         mon_raise(monitor, &symptom);
     }

@@ -24,9 +24,9 @@ void mon_free(struct mon_monitor *monitor); /* NULL is fine */
 
 /* What is known of the machine; absent values are 0. */
 struct mon_machine {
-    double memory_bytes; /* of the host, or of the limit of the job */
+    double memory_bytes;        /* of the host, or of the limit of the job */
     double device_memory_bytes; /* of one device */
-    double peak_flops;   /* of a device, for MFU */
+    double peak_flops;          /* of a device, for MFU */
     int64_t planned_steps;
 };
 void mon_set_machine(struct mon_monitor *monitor, const struct mon_machine *machine);
@@ -62,8 +62,8 @@ void mon_tick(struct mon_monitor *monitor, int64_t now);
 /* Between these times nobody watched, or the machine slept: no lack of progress. */
 void mon_gap(struct mon_monitor *monitor, int64_t from, int64_t to);
 /* What its threads do, for the text of STALLED; asked for when it is raised. May be NULL. */
-void mon_set_probe(struct mon_monitor *monitor,
-                   void (*probe)(void *ctx, char *text, size_t size), void *ctx);
+void mon_set_probe(struct mon_monitor *monitor, void (*probe)(void *ctx, char *text, size_t size),
+                   void *ctx);
 /* The recorder ended without the run's end; or the run ended, as `how` says ("exit 1"). */
 void mon_recorder_gone(struct mon_monitor *monitor, int64_t now);
 void mon_ended(struct mon_monitor *monitor, int64_t now, const char *how);
@@ -73,8 +73,8 @@ void mon_ended(struct mon_monitor *monitor, int64_t now, const char *how);
 /* An objective as it is now. */
 struct mon_objective_state {
     struct mon_objective objective;
-    double good, left;    /* share of good events; share of the budget left. NAN: no events */
-    double events;        /* so far */
+    double good, left;      /* share of good events; share of the budget left. NAN: no events */
+    double events;          /* so far */
     double rate[MON_BURNS]; /* burn rates of the long windows; NAN */
     struct mon_burn burn[MON_BURNS];
     size_t burn_count;
@@ -82,11 +82,11 @@ struct mon_objective_state {
     const char *why;    /* windows that are left out, "" none */
 };
 struct mon_state {
-    int64_t steps, last_step; /* complete in all ranks; -1 */
+    int64_t steps, last_step;       /* complete in all ranks; -1 */
     double step_s, idle_s, bound_s; /* median; since the last progress, and how much is allowed */
     double tokens_per_s, loss, grad_norm, mfu; /* NAN: not known */
     double checkpoint_age_s;                   /* NAN: no checkpoint yet */
-    double straggler_share; /* slowest rank over the median rank, less 1; NAN */
+    double straggler_share;                    /* slowest rank over the median rank, less 1; NAN */
     bool stalled;
     size_t ranks;
     struct mon_objective_state objective[MON_OBJECTIVES_MOST];

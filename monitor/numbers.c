@@ -12,9 +12,9 @@
 #include "analyzers/base/words.h"
 #include "monitor/private.h"
 
-#define SPIKE_DEVIATIONS 10   /* of a value above its centre, */
-#define SPIKE_LOSS       0.1  /* and so much of the centre: of a loss, */
-#define SPIKE_NORM       1.0  /* of a gradient norm, whose noise has long tails */
+#define SPIKE_DEVIATIONS 10  /* of a value above its centre, */
+#define SPIKE_LOSS       0.1 /* and so much of the centre: of a loss, */
+#define SPIKE_NORM       1.0 /* of a gradient norm, whose noise has long tails */
 #define PLATEAU          0.005
 #define LOSS_STRIDE      16   /* losses of a point of the long trend */
 #define MEMORY_STRIDE    10   /* samples of a point */
@@ -28,11 +28,16 @@ static const struct {
     const char *name;
     enum mon_counter_use use;
 } uses[] = {
-    {"loss", MON_USE_LOSS},          {"train_loss", MON_USE_LOSS},
-    {"train/loss", MON_USE_LOSS},    {"training_loss", MON_USE_LOSS},
-    {"grad_norm", MON_USE_NORM},     {"gradient_norm", MON_USE_NORM},
-    {"rss_anon", MON_USE_MEMORY},    {"gpu_memory_used", MON_USE_MEMORY},
-    {"gpu_clock_sm", MON_USE_SLOW},  {"gpu_temperature", MON_USE_SLOW},
+    {"loss", MON_USE_LOSS},
+    {"train_loss", MON_USE_LOSS},
+    {"train/loss", MON_USE_LOSS},
+    {"training_loss", MON_USE_LOSS},
+    {"grad_norm", MON_USE_NORM},
+    {"gradient_norm", MON_USE_NORM},
+    {"rss_anon", MON_USE_MEMORY},
+    {"gpu_memory_used", MON_USE_MEMORY},
+    {"gpu_clock_sm", MON_USE_SLOW},
+    {"gpu_temperature", MON_USE_SLOW},
     {"memory_available", MON_USE_AVAILABLE},
 };
 
@@ -60,8 +65,7 @@ struct mon_counter *mon_counter(struct mon_monitor *monitor, const char *name, c
     *counter = (struct mon_counter){.use = use, .rank = rank, .kept = kept};
     snprintf(counter->name, sizeof counter->name, "%s", name);
     snprintf(counter->device, sizeof counter->device, "%s", device ? device : "");
-    mon_watched_begin(&counter->watched,
-                      use == MON_USE_SLOW ? &mon_shift_slow : &mon_shift_loss);
+    mon_watched_begin(&counter->watched, use == MON_USE_SLOW ? &mon_shift_slow : &mon_shift_loss);
     mon_trail_init(&counter->trail, use == MON_USE_LOSS ? LOSS_STRIDE : MEMORY_STRIDE);
     return monitor->counter[monitor->counter_count++] = counter;
 }
@@ -107,8 +111,8 @@ static void check_spike(struct mon_monitor *monitor, struct mon_counter *counter
                         double centre, const char *code)
 {
     double share = counter->use == MON_USE_LOSS ? SPIKE_LOSS : SPIKE_NORM;
-    bool spike = counter->watched.shift.deviation > SPIKE_DEVIATIONS &&
-                 value > (1 + share) * centre;
+    bool spike =
+        counter->watched.shift.deviation > SPIKE_DEVIATIONS && value > (1 + share) * centre;
     if (spike && !counter->spiking) {
         char before[AN_WORDS], after[AN_WORDS];
         struct mon_symptom symptom =
@@ -130,8 +134,7 @@ static void check_rise(struct mon_monitor *monitor, struct mon_counter *counter,
                        const struct mon_shift_found *found, const char *code)
 {
     char before[AN_WORDS], after[AN_WORDS];
-    struct mon_symptom symptom =
-        symptom_of(monitor, counter, code, MON_TICKET, MON_CAUSE_NUMERICS);
+    struct mon_symptom symptom = symptom_of(monitor, counter, code, MON_TICKET, MON_CAUSE_NUMERICS);
     symptom.since_step = found->since;
     symptom.before = found->before;
     symptom.after = found->after;
@@ -157,6 +160,7 @@ static void check_plateau(struct mon_monitor *monitor, struct mon_counter *count
     counter->flat = flat;
 }
 
+/* A value of a loss or a gradient norm: is it finite, a spike, the begin of a rise, a plateau? */
 static void add_number(struct mon_monitor *monitor, struct mon_counter *counter, int64_t time,
                        double value)
 {
@@ -208,7 +212,8 @@ static void raise_leak(struct mon_monitor *monitor, struct mon_counter *counter,
     struct mon_symptom symptom =
         symptom_of(monitor, counter, "LEAK", forecast->soonest < SOON_S ? MON_PAGE : MON_TICKET,
                    MON_CAUSE_LEAK);
-    double since_s = trail->place[trail->count / 2], step_s = mon_progress_median(&monitor->progress);
+    double since_s = trail->place[trail->count / 2],
+           step_s = mon_progress_median(&monitor->progress);
     symptom.since_ns = monitor->begun_ns + (int64_t)(since_s * 1e9);
     symptom.since_step = -1; /* it has grown for as long as it was looked at */
     symptom.before = trail->value[trail->count / 2];
@@ -239,7 +244,7 @@ static void add_memory(struct mon_monitor *monitor, struct mon_counter *counter,
         return;
     double limit = limit_of(monitor, counter), last = trail->value[trail->count - 1];
     size_t half = trail->count - MON_TRAIL_POINTS / 2;
-    bool leaks = mon_forecast(trail, &growth, limit, &forecast) && forecast.at < HORIZON_S &&
+    bool leaks = mon_forecast(&growth, limit, &forecast) && forecast.at < HORIZON_S &&
                  last - trail->value[half] > GROWN * limit &&
                  trail->place[trail->count - 1] - trail->place[half] >= LEAK_LEAST_S;
     if (leaks && !counter->leaking)
@@ -251,6 +256,7 @@ static void add_memory(struct mon_monitor *monitor, struct mon_counter *counter,
 
 /* ---- clocks and temperatures ----------------------------------------------------------------- */
 
+/* A sample of a clock or a temperature: several of them are one value of the detector. */
 static void add_slow(struct mon_monitor *monitor, struct mon_counter *counter, double value)
 {
     bool clock = !strcmp(counter->name, "gpu_clock_sm");

@@ -34,8 +34,8 @@ static void begin(struct mon_monitor *monitor)
         struct tacho_error err = {0};
         objective.period_s = period_of(monitor, &objective);
         monitor->absent[i] = "no event yet";
-        if (mon_budget_init(&monitor->budget[i], &objective, mon_seconds((int64_t)(monitor->reference_ms * 1e6)),
-                            &err))
+        if (mon_budget_init(&monitor->budget[i], &objective,
+                            mon_seconds((int64_t)(monitor->reference_ms * 1e6)), &err))
             snprintf(monitor->refused[i], sizeof monitor->refused[i], "%.120s", err.what);
     }
 }
@@ -55,7 +55,8 @@ static double threshold_of(const struct mon_budget *budget, double reference)
 /* Seconds since what was counted last, as an objective of time sees them. */
 static double new_seconds(const struct mon_monitor *monitor, int64_t end)
 {
-    int64_t from = monitor->counted_ns > monitor->last_end ? monitor->counted_ns : monitor->last_end;
+    int64_t from =
+        monitor->counted_ns > monitor->last_end ? monitor->counted_ns : monitor->last_end;
     return from == INT64_MIN || end <= from ? 0 : mon_seconds(end - from);
 }
 
@@ -74,8 +75,8 @@ static void count_checkpoint_age(struct mon_monitor *monitor, size_t i, int64_t 
         monitor->absent[i] = "no checkpoint was seen";
         return;
     }
-    double over = mon_seconds(end - monitor->checkpoint_end) -
-                  monitor->budget[i].objective.threshold;
+    double over =
+        mon_seconds(end - monitor->checkpoint_end) - monitor->budget[i].objective.threshold;
     if (all > 0)
         add(monitor, i, end, fmax(0, fmin(all, over)), all);
 }
@@ -207,8 +208,8 @@ static void raise_burn(struct mon_monitor *monitor, size_t i, const struct mon_b
     double time_s = mon_seconds(now - monitor->begun_ns);
     char code[MON_NAME];
     snprintf(code, sizeof code, "BURN_%.50s", objective->name);
-    struct mon_symptom symptom = mon_symptom_of(monitor, code, burn->page ? MON_PAGE : MON_TICKET,
-                                                MON_CAUSE_OBJECTIVE);
+    struct mon_symptom symptom =
+        mon_symptom_of(monitor, code, burn->page ? MON_PAGE : MON_TICKET, MON_CAUSE_OBJECTIVE);
     const struct mon_alert *reason = reason_of(&monitor->alerts);
     if (reason) {
         symptom.cause = reason->symptom.cause;
@@ -292,9 +293,8 @@ void mon_state(const struct mon_monitor *monitor, int64_t now, struct mon_state 
         .loss = monitor->loss,
         .grad_norm = monitor->grad_norm,
         .mfu = monitor->mfu,
-        .checkpoint_age_s = monitor->checkpoint_end == INT64_MIN
-                                ? NAN
-                                : mon_seconds(now - monitor->checkpoint_end),
+        .checkpoint_age_s =
+            monitor->checkpoint_end == INT64_MIN ? NAN : mon_seconds(now - monitor->checkpoint_end),
         .straggler_share = monitor->straggler,
         .stalled = monitor->progress.stalled,
         .ranks = monitor->rank_count,

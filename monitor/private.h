@@ -41,8 +41,14 @@ struct mon_rank_seen {
     bool silent;
 };
 
-enum mon_counter_use { MON_USE_EVIDENCE, MON_USE_LOSS, MON_USE_NORM, MON_USE_MEMORY, MON_USE_SLOW,
-                       MON_USE_AVAILABLE };
+enum mon_counter_use {
+    MON_USE_EVIDENCE,
+    MON_USE_LOSS,
+    MON_USE_NORM,
+    MON_USE_MEMORY,
+    MON_USE_SLOW,
+    MON_USE_AVAILABLE
+};
 struct mon_counter {
     enum mon_counter_use use;
     char name[48], device[24];

@@ -11,11 +11,11 @@
 #include "analyzers/base/words.h"
 #include "monitor/private.h"
 
-#define CLEAR_VALUES 8    /* newest ones whose median has to be on the good side */
-#define ACCEPTED     2000 /* values after which a level is the usual one */
-#define FAR          1.25 /* a step that takes so much longer is a page, not a ticket */
-#define DEFERRED_STEPS 40   /* at most, so that enough of those before it are still kept */
-#define SAMPLES_NS   3000000000 /* until there are samples of counters from after a change */
+#define CLEAR_VALUES   8          /* newest ones whose median has to be on the good side */
+#define ACCEPTED       2000       /* values after which a level is the usual one */
+#define FAR            1.25       /* a step that takes so much longer is a page, not a ticket */
+#define DEFERRED_STEPS 40         /* at most, so that enough of those before it are still kept */
+#define SAMPLES_NS     3000000000 /* until there are samples of counters from after a change */
 
 void mon_raise(struct mon_monitor *monitor, const struct mon_symptom *symptom)
 {
@@ -77,8 +77,9 @@ static void changed_words(const struct mon_finding *finding, struct mon_symptom 
                          an_time_print(before, finding->phase_before_ms, 3),
                          an_time_print(after, finding->phase_after_ms, 3), 100 * finding->share);
     else
-        used = add_words(text, size, used, "which phase moved is not known: the recording has no "
-                                           "totals of ranges");
+        used = add_words(text, size, used,
+                         "no phase accounts for it, or the recording has no totals "
+                         "of ranges");
     for (size_t i = 0; i < finding->moved_count; i++) {
         const struct mon_moved *moved = &finding->moved[i];
         used = add_words(text, size, used, "%s%s %s -> %s%s", i ? ", " : "; at the same time ",
@@ -101,7 +102,8 @@ static void shift_words(int which, const struct mon_shift_found *found, struct m
     if (which)
         snprintf(symptom->text, sizeof symptom->text, "%s %+.1f %%: %s -> %s", shifts[which].what,
                  100 * (found->after / found->before - 1),
-                 an_number_print(before, found->before, 3), an_number_print(after, found->after, 3));
+                 an_number_print(before, found->before, 3),
+                 an_number_print(after, found->after, 3));
     else
         snprintf(symptom->text, sizeof symptom->text, "%s %+.1f %%: %s -> %s", shifts[which].what,
                  100 * (found->after / found->before - 1), an_time_print(before, found->before, 3),
@@ -112,8 +114,8 @@ static void raise_shift(struct mon_monitor *monitor, int which, const struct mon
 {
     struct mon_finding finding;
     bool far = which ? found->before > FAR * found->after : found->after > FAR * found->before;
-    struct mon_symptom symptom = mon_symptom_of(
-        monitor, shifts[which].code, far ? MON_PAGE : MON_TICKET, MON_CAUSE_UNKNOWN);
+    struct mon_symptom symptom =
+        mon_symptom_of(monitor, shifts[which].code, far ? MON_PAGE : MON_TICKET, MON_CAUSE_UNKNOWN);
     symptom.since_step = found->since;
     symptom.since_ns = step_begin(&monitor->history, found->since, monitor->now_ns);
     symptom.before = found->before;

@@ -28,8 +28,9 @@ struct values {
 };
 
 static const struct cli_option options[] = {
-    CLI_FLAG_ROW("replay", 0, replay, "play a finished recording as if it were live; nothing is "
-                                      "sent or run"),
+    CLI_FLAG_ROW("replay", 0, replay,
+                 "play a finished recording as if it were live; nothing is "
+                 "sent or run"),
     CLI_TEXT_ROW("config", 0, CLI_TEXT, config, "FILE",
                  "objectives, sinks, responses ($XDG_CONFIG_HOME/tacho/watch.conf)"),
     CLI_NUMBER_ROW("interval", 0, CLI_NUMBER, interval, "SECONDS",
@@ -80,8 +81,7 @@ static int read_config(const struct values *values, struct mon_config *config)
     struct tacho_error err = {0};
     mon_config_init(config);
     const char *file = values->config;
-    if (!file && !tacho_config_name("tacho/watch.conf", path, sizeof path) &&
-        !access(path, F_OK))
+    if (!file && !tacho_config_name("tacho/watch.conf", path, sizeof path) && !access(path, F_OK))
         file = path;
     if (file && mon_config_read(config, file, &err))
         return cli_fail(&err);
@@ -94,7 +94,7 @@ static int read_config(const struct values *values, struct mon_config *config)
         if (mon_burns(&objective, 0, burn, &count, why, sizeof why, &err))
             return cli_fail(&err);
         if (*why && file)
-            cli_say("objective %s: left out: %s", objective.name, why);
+            cli_say("objective %s: excluded: %s", objective.name, why);
     }
     return 0;
 }
@@ -110,8 +110,7 @@ static int watch_live(struct cli_watch_session *sessions, size_t count, struct v
             if (!session->over)
                 code = cli_watch_look(session, values->interval);
             live += !session->over;
-            cli_watch_export_run(&values->export, i, session->monitor, session->now,
-                                 session->over);
+            cli_watch_export_run(&values->export, i, session->monitor, session->now, session->over);
         }
         cli_watch_export_send(&values->export, !live);
         if (!live)

@@ -33,9 +33,9 @@ __attribute__((format(printf, 2, 3))) static void add(struct probe *probe, const
 {
     va_list ap;
     va_start(ap, format);
-    int added = probe->used < probe->size ? vsnprintf(probe->text + probe->used,
-                                                      probe->size - probe->used, format, ap)
-                                          : 0;
+    int added = probe->used < probe->size
+                    ? vsnprintf(probe->text + probe->used, probe->size - probe->used, format, ap)
+                    : 0;
     va_end(ap);
     probe->used += (size_t)(added > 0 ? added : 0);
 }
@@ -80,8 +80,12 @@ static const char *state_words(char state)
     static const struct {
         char state;
         const char *words;
-    } states[] = {{'R', "running"},  {'S', "asleep"}, {'D', "in uninterruptible sleep (disk or driver)"},
-                  {'T', "stopped"}, {'t', "stopped by a debugger"},  {'Z', "dead, not collected"}};
+    } states[] = {{'R', "running"},
+                  {'S', "asleep"},
+                  {'D', "in uninterruptible sleep (disk or driver)"},
+                  {'T', "stopped"},
+                  {'t', "stopped by a debugger"},
+                  {'Z', "dead, not collected"}};
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         if (states[i].state == state)
             return states[i].words;

@@ -110,8 +110,8 @@ static int read_and_play(struct cli_watch_session *session, double interval_s)
 {
     int more = 1;
     while (more > 0) {
-        more = mon_feed_poll(session->feed, session->reader,
-                             is_ordered(session) ? ROWS : INT64_MAX);
+        more =
+            mon_feed_poll(session->feed, session->reader, is_ordered(session) ? ROWS : INT64_MAX);
         struct mon_machine machine = mon_feed_machine(session->feed);
         int64_t until = more < 0 ? STORE_ABSENT : mon_feed_horizon(session->feed);
         mon_set_machine(session->monitor, &machine);
@@ -134,9 +134,10 @@ static int open_monitor(struct cli_watch_session *session)
         begun = monotonic_ns(); /* nothing is recorded yet */
     session->now = begun;
     session->monitor = rc < 0 ? NULL : mon_new(session->config, begun, notify, session);
-    if (!session->monitor)
-        return cli_error(rc < 0 ? rc : TACHO_ENOMEM, NULL, "%s: %s", session->found.run,
-                         tacho_error_text(rc < 0 ? rc : TACHO_ENOMEM));
+    if (!session->monitor) {
+        rc = rc < 0 ? rc : TACHO_ENOMEM;
+        return cli_error(rc, NULL, "%s: %s", session->found.run, tacho_error_text(rc));
+    }
     session->probe = (struct cli_watch_probing){.feed = session->feed, .reader = session->reader};
     mon_set_probe(session->monitor, cli_watch_probe, &session->probe);
     learn_place(session);
@@ -228,7 +229,8 @@ int cli_watch_look(struct cli_watch_session *session, double interval_s)
     mon_phase_none(session->monitor);
     if (!rc)
         rc = col_open_each(session->reader, on_open, session);
-    rc = rc ? rc : play(session, now > session->now ? now : session->now, fmax(interval_s, since_s));
+    rc =
+        rc ? rc : play(session, now > session->now ? now : session->now, fmax(interval_s, since_s));
     store_reader_rest(session->reader);
     cli_watch_read_acknowledged(session->found.run, &session->acknowledged_ns,
                                 mon_alerts(session->monitor));
@@ -261,7 +263,7 @@ static void print_objective(const struct mon_objective_state *state, FILE *out)
 {
     fprintf(out, "  %-16s ", state->objective.name);
     if (state->absent)
-        fprintf(out, "not counted: %s\n", state->absent);
+        fprintf(out, "no data: %s\n", state->absent);
     else
         fprintf(out,
                 "%8.3f %% good of %.5g %s (objective %.4g %%), %.0f %% of the error budget left\n",

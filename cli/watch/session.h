@@ -19,11 +19,11 @@ struct cli_watch_session {
     const struct mon_config *config;
     struct cli_sinks *sinks;
     bool replay, over;
-    bool same_clock; /* the run is recorded on this machine, since this boot */
-    int64_t now;     /* on the clock of the file */
-    int64_t looked;  /* the last look, on the clock of this machine */
+    bool same_clock;         /* the run is recorded on this machine, since this boot */
+    int64_t now;             /* on the clock of the file */
+    int64_t looked;          /* the last look, on the clock of this machine */
     int64_t realtime_offset; /* from the clock of the file to the time of day */
-    int silent;      /* looks in which no recorder held the run */
+    int silent;              /* looks in which no recorder held the run */
     int64_t acknowledged_ns; /* change of the file of acknowledgements that was read */
     char host[256];
     struct cli_watch_probing probe;

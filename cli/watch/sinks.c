@@ -48,7 +48,8 @@ static void append_line(struct cli_sinks *sinks, const json_t *json)
         return;
     }
     size_t length = strlen(text);
-    text[length] = '\n'; /* in place of the 0: one write, so that lines of several watches stay whole */
+    text[length] =
+        '\n'; /* in place of the 0: one write, so that lines of several watches stay whole */
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     bool written = fd >= 0 && write(fd, text, length + 1) == (ssize_t)(length + 1);
     if (!written)
@@ -124,8 +125,7 @@ static const char *start(struct cli_sinks *sinks, const char *command,
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
 
-static void post(struct cli_sinks *sinks, int sink, const char *url, const char *path,
-                 json_t *json)
+static void post(struct cli_sinks *sinks, int sink, const char *url, const char *path, json_t *json)
 {
     char whole[MON_VALUE + 32];
     char *body = json ? json_dumps(json, JSON_COMPACT) : NULL;

@@ -17,8 +17,8 @@
 
 struct cli_sinks {
     const struct mon_config *config;
-    bool json;    /* a line on stdout is JSON */
-    bool replay;  /* a recording: nothing is sent or run; what would be is said */
+    bool json;   /* a line on stdout is JSON */
+    bool replay; /* a recording: nothing is sent or run; what would be is said */
     pid_t child[CLI_SINK_CHILDREN];
     int64_t responses; /* commands of responses so far */
     char token[512];   /* "": none */

@@ -22,8 +22,8 @@ const char *mon_event_name(enum mon_event event)
     return names[event];
 }
 
-void mon_alerts_init(struct mon_alerts *alerts, const struct mon_config *config,
-                     mon_notify *notify, void *ctx)
+void mon_alerts_init(struct mon_alerts *alerts, const struct mon_config *config, mon_notify *notify,
+                     void *ctx)
 {
     *alerts = (struct mon_alerts){.config = config,
                                   .notify = notify,
@@ -111,12 +111,11 @@ static bool same_ranks(const struct mon_symptom *left, const struct mon_symptom 
            !memcmp(left->rank, right->rank, left->rank_count * sizeof *left->rank);
 }
 
-/* Do they have one cause? Symptoms without one belong to any alert on their ranks. */
+/* Do they have one cause, on the same ranks? */
 static bool same_group(const struct mon_alert *alert, const struct mon_symptom *symptom)
 {
-    bool either = alert->symptom.cause == MON_CAUSE_UNKNOWN || symptom->cause == MON_CAUSE_UNKNOWN;
-    bool caused = alert->symptom.cause == symptom->cause;
-    return !alert->resolved && (either || caused) && same_ranks(&alert->symptom, symptom);
+    return !alert->resolved && alert->symptom.cause == symptom->cause &&
+           same_ranks(&alert->symptom, symptom);
 }
 
 static size_t code_of(const struct mon_alert *alert, const char *code)

@@ -29,22 +29,22 @@ struct mon_symptom {
     enum mon_severity severity;
     enum mon_cause cause;
     int64_t rank[MON_RANKS_NAMED];
-    size_t rank_count; /* 0: all, or of no rank */
+    size_t rank_count;              /* 0: all, or of no rank */
     int64_t since_step, found_step; /* -1: not known */
     int64_t since_ns, found_ns;     /* on the clock of the file; window of the evidence */
     double before, after;           /* NAN: it has none */
     char unit[16];
-    char text[256], changed[512];   /* what is seen; what changed then, or why that is not known */
-    char phase[24];                 /* that moved most, "" not known */
+    char text[256], changed[512]; /* what is seen; what changed then, or why that is not known */
+    char phase[24];               /* that moved most, "" not known */
 };
 
 struct mon_alert {
-    int64_t id; /* from 1 in a watch */
-    struct mon_symptom symptom; /* the first one; the severity is that of the worst */
+    int64_t id;                             /* from 1 in a watch */
+    struct mon_symptom symptom;             /* the first one; the severity is that of the worst */
     char code[MON_SYMPTOMS_MOST][MON_NAME]; /* all of its symptoms */
     bool active[MON_SYMPTOMS_MOST];
     size_t code_count;
-    int64_t times; /* symptoms began so often */
+    int64_t times;                  /* symptoms began so often */
     double begun_s, over_s, sent_s; /* over_s: NAN while a symptom is active */
     bool resolved, silenced, acknowledged;
 };
@@ -75,8 +75,8 @@ struct mon_alerts {
     double tokens, tokens_s;     /* of the rate limit */
 };
 
-void mon_alerts_init(struct mon_alerts *alerts, const struct mon_config *config,
-                     mon_notify *notify, void *ctx);
+void mon_alerts_init(struct mon_alerts *alerts, const struct mon_config *config, mon_notify *notify,
+                     void *ctx);
 /* A symptom began, or goes on: the alert that it belongs to. NULL: there is no room. */
 const struct mon_alert *mon_alerts_raise(struct mon_alerts *alerts,
                                          const struct mon_symptom *symptom, double now_s);

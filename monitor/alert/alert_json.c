@@ -99,21 +99,21 @@ json_t *mon_notice_json(const struct mon_notice *notice, const struct mon_place 
     const struct mon_symptom *symptom = &alert->symptom;
     char time[32];
     time_text(place->realtime_ns, time);
-    return object(
-        "schema", json_string(SCHEMA), "time", json_string(time), "event",
-        json_string(mon_event_name(notice->event)), "id", json_integer(alert->id), "run",
-        text_json(place->run), "host", text_json(place->host), "code", json_string(symptom->code),
-        "symptoms", codes_json(alert), "severity",
-        json_string(mon_severity_name(symptom->severity)), "cause",
-        json_string(mon_cause_name(symptom->cause)), "text", text_json(symptom->text), "changed",
-        text_json(symptom->changed), "phase", text_json(symptom->phase), "ranks",
-        ranks_json(symptom), "since_step", step_json(symptom->since_step), "found_step",
-        step_json(symptom->found_step), "window_ns",
-        json_pack("[I,I]", (json_int_t)symptom->since_ns, (json_int_t)symptom->found_ns), "before",
-        number_json(symptom->before), "after", number_json(symptom->after), "unit",
-        text_json(symptom->unit), "hint", json_string(mon_cause_hint(symptom->cause)), "sent",
-        json_boolean(notice->send), "held", text_json(notice->held), "held_before",
-        json_integer(notice->held_before), NULL);
+    return object("schema", json_string(SCHEMA), "time", json_string(time), "event",
+                  json_string(mon_event_name(notice->event)), "id", json_integer(alert->id), "run",
+                  text_json(place->run), "host", text_json(place->host), "code",
+                  json_string(symptom->code), "symptoms", codes_json(alert), "severity",
+                  json_string(mon_severity_name(symptom->severity)), "cause",
+                  json_string(mon_cause_name(symptom->cause)), "text", text_json(symptom->text),
+                  "changed", text_json(symptom->changed), "phase", text_json(symptom->phase),
+                  "ranks", ranks_json(symptom), "since_step", step_json(symptom->since_step),
+                  "found_step", step_json(symptom->found_step), "window_ns",
+                  json_pack("[I,I]", (json_int_t)symptom->since_ns, (json_int_t)symptom->found_ns),
+                  "before", number_json(symptom->before), "after", number_json(symptom->after),
+                  "unit", text_json(symptom->unit), "hint",
+                  json_string(mon_cause_hint(symptom->cause)), "sent", json_boolean(notice->send),
+                  "held", text_json(notice->held), "held_before", json_integer(notice->held_before),
+                  NULL);
 }
 
 static json_t *label(const char *text)
@@ -132,16 +132,15 @@ json_t *mon_notice_alertmanager(const struct mon_notice *notice, const struct mo
     ranks_text(symptom, ranks);
     snprintf(window, sizeof window, "%" PRId64 "..%" PRId64 " ns", symptom->since_ns,
              symptom->found_ns);
-    json_t *labels =
-        object("alertname", label(symptom->code), "severity",
-               label(mon_severity_name(symptom->severity)), "cause",
-               label(mon_cause_name(symptom->cause)), "run", label(place->run), "instance",
-               label(place->host), "rank", label(ranks), NULL);
+    json_t *labels = object("alertname", label(symptom->code), "severity",
+                            label(mon_severity_name(symptom->severity)), "cause",
+                            label(mon_cause_name(symptom->cause)), "run", label(place->run),
+                            "instance", label(place->host), "rank", label(ranks), NULL);
     json_t *annotations =
         object("summary", label(symptom->text), "description", label(symptom->changed), "window",
                label(window), "hint", label(mon_cause_hint(symptom->cause)), NULL);
-    json_t *row = object("labels", labels, "annotations", annotations, "startsAt",
-                         json_string(begun), NULL);
+    json_t *row =
+        object("labels", labels, "annotations", annotations, "startsAt", json_string(begun), NULL);
     if (notice->event == MON_RESOLVED)
         json_object_set_new(row, "endsAt", json_string(now));
     json_t *list = json_array();

@@ -13,6 +13,7 @@
 #define OWN_SHARE   0.4  /* of the step's growth: a rank that moved by itself */
 #define OTHER_SHARE 0.25 /* the median rank moved by less */
 #define LEAST_STEPS 3    /* on each side */
+#define LEAST_SHARE 0.3  /* of the step's growth: a phase that accounts for it */
 #define GROWTH      0.01 /* of the step: less is no growth to explain */
 
 static const char *const phases[] = {
@@ -136,12 +137,12 @@ static void find_phase(const struct growth *of, double step, bool own, struct mo
     finding->has_phase = of->has_phases;
     finding->phase = MON_PHASE_OTHER;
     for (int j = 0; j < MON_PHASE_COUNT && of->has_phases; j++)
-        if (!(own && j == MON_PHASE_COMMUNICATION) &&
-            of->phase[j] > of->phase[finding->phase])
+        if (!(own && j == MON_PHASE_COMMUNICATION) && of->phase[j] > of->phase[finding->phase])
             finding->phase = (enum mon_phase)j;
     finding->phase_before_ms = of->before.phase[finding->phase];
     finding->phase_after_ms = of->after.phase[finding->phase];
     finding->share = step > 0 ? of->phase[finding->phase] / step : NAN;
+    finding->has_phase = finding->has_phase && finding->share >= LEAST_SHARE;
 }
 
 static bool speaks_for(const struct mon_finding *finding, enum mon_cause cause)
@@ -208,10 +209,12 @@ void mon_cause_find(const struct mon_history *history, int64_t since, int64_t be
     find_ranks(growth, count, step, finding);
     struct growth of = nothing;
     for (size_t i = 0; i < count; i++)
-        if (growth[i].known && (!of.known || (finding->rank_count && growth[i].rank == finding->rank[0])))
+        if (growth[i].known &&
+            (!of.known || (finding->rank_count && growth[i].rank == finding->rank[0])))
             of = growth[i];
     for (int j = 0; j < MON_PHASE_COUNT && !finding->rank_count && count > 1; j++)
-        of.phase[j] = over_ranks(growth, count, offsetof(struct growth, phase) + (size_t)j * sizeof(double));
+        of.phase[j] =
+            over_ranks(growth, count, offsetof(struct growth, phase) + (size_t)j * sizeof(double));
     find_phase(&of, step, finding->rank_count > 0, finding);
     finding->cause = decide(finding);
 }

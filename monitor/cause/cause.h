@@ -49,6 +49,7 @@ const char *mon_phase_words(enum mon_phase phase);
     X(HANG, "no step ends", "see what its threads wait for") \
     X(SILENT_RANK, "a rank is silent while others go on", "see its process and its node") \
     X(RECORDER, "the recording stopped", "'tacho recover' keeps what there is") \
+    X(ENDED, "the run ended with an error", "see its output and its exit status") \
     X(OBJECTIVE, "the error budget burns", "the alerts beside it say why")
 enum mon_cause {
 #define MON_CAUSE_ID(id, words, hint) MON_CAUSE_##id,
@@ -122,7 +123,7 @@ struct mon_evidence {
 struct mon_finding {
     enum mon_cause cause;
     bool has_phase;
-    enum mon_phase phase; /* that moved most */
+    enum mon_phase phase;                          /* that moved most */
     double phase_before_ms, phase_after_ms, share; /* share of the step's growth */
     int64_t rank[MON_RANKS_NAMED];                 /* that moved, by size */
     size_t rank_count;                             /* 0: all of them alike */

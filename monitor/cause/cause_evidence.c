@@ -66,8 +66,8 @@ static struct mon_kept_rank *rank_of(struct mon_history *history, int64_t rank)
     AN_BISECT(low, high, history->rank[middle]->rank < rank)
     if (low < history->rank_count && history->rank[low]->rank == rank)
         return history->rank[low];
-    struct mon_kept_rank *kept = append((void ***)&history->rank, &history->rank_count,
-                                        &history->rank_room, sizeof *kept);
+    struct mon_kept_rank *kept =
+        append((void ***)&history->rank, &history->rank_count, &history->rank_room, sizeof *kept);
     if (!kept)
         return NULL;
     kept->rank = rank;
@@ -95,8 +95,8 @@ struct mon_kept_series *mon_history_series(struct mon_history *history, const ch
         if (!strcmp(name, table[i].name))
             evidence = &table[i];
     struct mon_kept_series *series =
-        evidence ? append((void ***)&history->series, &history->series_count,
-                          &history->series_room, sizeof *series)
+        evidence ? append((void ***)&history->series, &history->series_count, &history->series_room,
+                          sizeof *series)
                  : NULL;
     if (!series)
         return NULL;
@@ -167,9 +167,11 @@ void mon_evidence_find(const struct mon_history *history, int64_t from, int64_t 
             double after = mon_kept_level(series, begin, to);
             if (isnan(before) || isnan(after) || !has_moved(series->evidence, before, after))
                 continue;
-            finding->moved[finding->moved_count++] = (struct mon_moved){
-                .evidence = series->evidence, .rank = series->rank, .before = before,
-                .after = after};
+            finding->moved[finding->moved_count++] =
+                (struct mon_moved){.evidence = series->evidence,
+                                   .rank = series->rank,
+                                   .before = before,
+                                   .after = after};
             break; /* one series of a kind says it */
         }
 }

@@ -44,8 +44,7 @@ const struct mon_shift_rule mon_shift_slow = {.allowance = 1,
 
 void mon_shift_init(struct mon_shift *shift, const struct mon_shift_rule *rule)
 {
-    *shift = (struct mon_shift){
-        .rule = rule, .centre = NAN, .spread = NAN, .deviation = NAN};
+    *shift = (struct mon_shift){.rule = rule, .centre = NAN, .spread = NAN, .deviation = NAN};
 }
 
 static double to_unit(const struct mon_shift *shift, double value)
@@ -59,8 +58,8 @@ static double recent_median(const struct mon_shift *shift, size_t count)
     double newest[MON_SHIFT_RECENT];
     count = count < shift->recent_held ? count : shift->recent_held;
     for (size_t i = 0; i < count; i++)
-        newest[i] = shift->recent[(shift->recent_next + MON_SHIFT_RECENT - 1 - i) %
-                                  MON_SHIFT_RECENT];
+        newest[i] =
+            shift->recent[(shift->recent_next + MON_SHIFT_RECENT - 1 - i) % MON_SHIFT_RECENT];
     return an_quantile_of(newest, count, 0.5);
 }
 
@@ -79,8 +78,7 @@ static void learn(struct mon_shift *shift, double value)
     shift->window[shift->next] = value;
     shift->next = (shift->next + 1) % MON_SHIFT_WINDOW;
     shift->held += shift->held < MON_SHIFT_WINDOW;
-    if (shift->held < shift->rule->warm_up ||
-        (!isnan(shift->centre) && shift->added % LEARN_EVERY))
+    if (shift->held < shift->rule->warm_up || (!isnan(shift->centre) && shift->added % LEARN_EVERY))
         return;
     double sorted[MON_SHIFT_WINDOW], work[MON_SHIFT_WINDOW];
     memcpy(sorted, shift->window, shift->held * sizeof *sorted);
@@ -97,8 +95,7 @@ static void start_again(struct mon_shift *shift, size_t count)
     shift->centre = shift->spread = shift->deviation = NAN;
     shift->up = shift->down = (struct mon_shift_sum){0};
     for (size_t i = count; i > 0; i--)
-        learn(shift, shift->recent[(shift->recent_next + MON_SHIFT_RECENT - i) %
-                                   MON_SHIFT_RECENT]);
+        learn(shift, shift->recent[(shift->recent_next + MON_SHIFT_RECENT - i) % MON_SHIFT_RECENT]);
 }
 
 /* One step of a sum; `deviation` counts upwards. */
@@ -158,8 +155,7 @@ static void move_window(struct mon_shift *shift)
                                    MON_SHIFT_RECENT]);
 }
 
-bool mon_shift_add(struct mon_shift *shift, double value, int64_t at,
-                   struct mon_shift_found *found)
+bool mon_shift_add(struct mon_shift *shift, double value, int64_t at, struct mon_shift_found *found)
 {
     const struct mon_shift_rule *rule = shift->rule;
     shift->deviation = NAN;
@@ -175,7 +171,8 @@ bool mon_shift_add(struct mon_shift *shift, double value, int64_t at,
     double clipped = fmax(-rule->clip, fmin(rule->clip, shift->deviation));
     sum_add(&shift->up, clipped, rule->allowance, at);
     sum_add(&shift->down, -clipped, rule->allowance, at);
-    bool moved = confirmed(shift, &shift->up, 1, found) || confirmed(shift, &shift->down, -1, found);
+    bool moved =
+        confirmed(shift, &shift->up, 1, found) || confirmed(shift, &shift->down, -1, found);
     if (moved)
         start_again(shift, found->values);
     else

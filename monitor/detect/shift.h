@@ -7,9 +7,9 @@
  * a trailing window that ends some values ago. Its deviation, clipped so that one outlier says no
  * more than any other, is summed beyond an allowance (CUSUM, Page 1954). The sum's last zero says
  * since when the level is another one. A sum above the limit counts only if the mean of the clipped
- * deviations and the median since then show a least effect: the sums of a slow wander come from many small
- * deviations, those of changes that matter do not. While a sum is high, the window learns nothing.
- * After an alarm it learns the new level.
+ * deviations and the median since then show a least effect: the sums of a slow wander come from
+ * many small deviations, those of changes that matter do not. While a sum is high, the window
+ * learns nothing. After an alarm it learns the new level.
  *
  * A value that is known to be special (a step with a checkpoint or an evaluation in it) is not
  * added: the mask of seasons is the caller's.
@@ -25,10 +25,10 @@
 #define MON_SHIFT_RECENT 64  /* newest values that are kept apart */
 
 struct mon_shift_rule {
-    double allowance; /* in deviations: half of the smallest shift that is to be found */
-    double limit;     /* of the sum, in deviations */
-    double clip;      /* a deviation counts at most so many */
-    double effect;    /* the median since the change is at least so far off the centre, */
+    double allowance;         /* in deviations: half of the smallest shift that is to be found */
+    double limit;             /* of the sum, in deviations */
+    double clip;              /* a deviation counts at most so many */
+    double effect;            /* the median since the change is at least so far off the centre, */
     double effect_deviations; /* and the mean of the clipped deviations at least this */
     double spread;            /* the least spread, in the unit of the values */
     size_t gap;               /* newest values that the window does not have yet */

@@ -14,9 +14,9 @@
 
 struct mon_trail {
     double place[MON_TRAIL_POINTS], value[MON_TRAIL_POINTS];
-    size_t count;                 /* points that are complete */
-    size_t stride, held;          /* values that a point holds; those of the next one so far */
-    double place_sum, value_sum;  /* of the next one */
+    size_t count;                /* points that are complete */
+    size_t stride, held;         /* values that a point holds; those of the next one so far */
+    double place_sum, value_sum; /* of the next one */
 };
 
 /* stride: values of a point at first. */

@@ -31,6 +31,15 @@ static bool is_steady(const double *value)
     return step[2] >= STEADY * (step[0] + step[1]) / 2;
 }
 
+/* The line of a slope through the points, at the last one: the median of what each says of it. */
+static double value_at_last(const double *place, const double *value, double slope)
+{
+    double said[POINTS];
+    for (size_t i = 0; i < POINTS; i++)
+        said[i] = value[i] + slope * (place[POINTS - 1] - place[i]);
+    return an_quantile_of(said, POINTS, 0.5);
+}
+
 bool mon_growth(const struct mon_trail *trail, struct mon_growth *growth)
 {
     double slope[PAIRS];
@@ -56,13 +65,13 @@ bool mon_growth(const struct mon_trail *trail, struct mon_growth *growth)
                                   .high = an_quantile(slope, count, 0.5 + half),
                                   .deviations = order / sd,
                                   .steady = is_steady(value)};
+    growth->last = value_at_last(place, value, growth->per_unit);
     return true;
 }
 
-bool mon_forecast(const struct mon_trail *trail, const struct mon_growth *growth, double limit,
-                  struct mon_forecast *forecast)
+bool mon_forecast(const struct mon_growth *growth, double limit, struct mon_forecast *forecast)
 {
-    double left = limit - trail->value[trail->count - 1];
+    double left = limit - growth->last;
     if (!growth->steady || growth->deviations < CERTAIN || !(growth->low > 0) || !(left > 0))
         return false;
     *forecast = (struct mon_forecast){.at = left / growth->per_unit,

@@ -12,8 +12,9 @@
 
 /* Growth of the last half of a trail that is full enough. */
 struct mon_growth {
-    double per_unit;  /* median of the slopes of all pairs of points (Theil & Sen) */
-    double low, high; /* 90 % interval of it (Sen 1968: by the ranks of the slopes) */
+    double per_unit;   /* median of the slopes of all pairs of points (Theil & Sen) */
+    double low, high;  /* 90 % interval of it (Sen 1968: by the ranks of the slopes) */
+    double last;       /* value of the fitted line at the last point */
     double deviations; /* of Kendall's S from 0, which a series without trend has */
     bool steady; /* each quarter is above the one before, by three quarters or more of the mean of
                     the steps before: what saturates is not */
@@ -26,8 +27,7 @@ bool mon_growth(const struct mon_trail *trail, struct mon_growth *growth);
 struct mon_forecast {
     double at, soonest, latest;
 };
-bool mon_forecast(const struct mon_trail *trail, const struct mon_growth *growth, double limit,
-                  struct mon_forecast *forecast);
+bool mon_forecast(const struct mon_growth *growth, double limit, struct mon_forecast *forecast);
 
 /* Has a series that fell (by `least` of itself or more, an eighth of its length ago or earlier)
  * stopped to fall? The mean of its last eighth is compared with that of the eighth before: the

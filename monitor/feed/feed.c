@@ -77,6 +77,7 @@ static int64_t rank_of(const struct mon_feed *feed, const struct feed_process *p
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* A step: queued with its end as its time. One without an end is skipped. */
 static int on_step(void *ctx, const struct store_step *row)
 {
     struct mon_feed *feed = ctx;
@@ -145,8 +146,8 @@ static int on_counter(void *ctx, const struct store_counter *row)
     return --feed->left <= 0;
 }
 
-static const char *const range_words[] = {[MON_PHASE_CHECKPOINT] = "checkpoint",
-                                          [MON_PHASE_EVALUATION] = "evaluation"};
+static const char *const range_words[] = {
+    [MON_PHASE_CHECKPOINT] = "checkpoint", [MON_PHASE_EVALUATION] = "evaluation"};
 
 /* A phase: queued where it begins and where it ends. */
 static int on_slice(void *ctx, const struct store_slice *row)
@@ -286,7 +287,8 @@ int mon_feed_poll(struct mon_feed *feed, store_reader *reader, int64_t rows)
                 : limited(feed, store_counter_each(reader, feed->next_counter, on_counter, feed),
                           rows);
     more = more || rc > 0;
-    rc = rc < 0 ? rc : limited(feed, store_slice_each(reader, feed->next_slice, on_slice, feed), rows);
+    rc = rc < 0 ? rc
+                : limited(feed, store_slice_each(reader, feed->next_slice, on_slice, feed), rows);
     more = more || rc > 0;
     rc = rc < 0 ? rc : join_totals(feed, first);
     if (rc < 0)
@@ -304,8 +306,8 @@ static int play_value(struct mon_feed *feed, struct mon_monitor *monitor,
     struct feed_track *track = &feed->track[seen->track];
     const struct feed_process *process = feed_process_of(feed, track->process);
     if (!track->played)
-        track->counter = mon_counter(monitor, track->name, track->device,
-                                     process ? rank_of(feed, process) : -1);
+        track->counter =
+            mon_counter(monitor, track->name, track->device, process ? rank_of(feed, process) : -1);
     track->played = true;
     return track->counter ? mon_value(monitor, track->counter, seen->time, seen->value) : 0;
 }
@@ -337,8 +339,7 @@ int mon_feed_play(struct mon_feed *feed, struct mon_monitor *monitor, int64_t un
     }
     feed->played = played;
     if (played * 2 > feed->count) { /* what was played makes room */
-        memmove(feed->queue, feed->queue + played,
-                (feed->count - played) * sizeof *feed->queue);
+        memmove(feed->queue, feed->queue + played, (feed->count - played) * sizeof *feed->queue);
         feed->count -= played;
         feed->played = 0;
     }

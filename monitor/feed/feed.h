@@ -22,8 +22,8 @@ int mon_feed_poll(struct mon_feed *feed, store_reader *reader, int64_t rows);
 /* Hands over what was read, up to a time (ns on the clock of the file). 0 or TACHO_ENOMEM. */
 int mon_feed_play(struct mon_feed *feed, struct mon_monitor *monitor, int64_t until);
 
-/* A range that is open now on a track, with its payload: a checkpoint or an evaluation has bounds of
- * its own. Call it for those that are open before each tick of a live run, after
+/* A range that is open now on a track, with its payload: a checkpoint or an evaluation has bounds
+ * of its own. Call it for those that are open before each tick of a live run, after
  * mon_phase_none(). */
 void mon_feed_open(const struct mon_feed *feed, struct mon_monitor *monitor, int64_t track,
                    int64_t detail, int64_t start);

@@ -37,12 +37,12 @@ enum feed_kind { FEED_STEP, FEED_OPEN, FEED_END, FEED_VALUE };
 struct feed_seen {
     int64_t time, order; /* order: as it was read, where times are equal */
     enum feed_kind kind;
-    size_t track;                      /* value: index of the track */
+    size_t track; /* value: index of the track */
     double value;
-    const char *phase;                 /* "checkpoint"; static */
-    int64_t start, end, rank;          /* of a phase */
-    struct mon_step *step;             /* owned */
-    int64_t process;                   /* of a step */
+    const char *phase;        /* "checkpoint"; static */
+    int64_t start, end, rank; /* of a phase */
+    struct mon_step *step;    /* owned */
+    int64_t process;          /* of a step */
 };
 
 struct mon_feed {
@@ -57,7 +57,7 @@ struct mon_feed {
     struct feed_key *key;
     size_t key_count, key_room;
     struct feed_seen *queue;
-    size_t count, room, played; /* of the queue; the first ones were handed over */
+    size_t count, room, played;             /* of the queue; the first ones were handed over */
     struct store_step_aggregate *aggregate; /* of one poll */
     size_t aggregate_count, aggregate_room;
     int64_t next_step, next_aggregate, next_counter, next_slice, next_track;

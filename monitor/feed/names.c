@@ -98,8 +98,7 @@ static struct feed_detail classify(const struct store_detail *row)
         detail.phase = MON_PHASE_CHECKPOINT;
     else if (is_text(row->kind, "evaluation"))
         detail.phase = MON_PHASE_EVALUATION;
-    detail.range =
-        detail.phase == MON_PHASE_CHECKPOINT || detail.phase == MON_PHASE_EVALUATION;
+    detail.range = detail.phase == MON_PHASE_CHECKPOINT || detail.phase == MON_PHASE_EVALUATION;
     detail.flops = row->model_flops == STORE_ABSENT ? 0 : (double)row->model_flops;
     return detail;
 }

@@ -96,7 +96,6 @@ double mon_progress_idle(const struct mon_progress *progress, double now_s)
 
 bool mon_progress_check(struct mon_progress *progress, double now_s)
 {
-    progress->stalled =
-        mon_progress_idle(progress, now_s) > mon_progress_bound(progress);
+    progress->stalled = mon_progress_idle(progress, now_s) > mon_progress_bound(progress);
     return progress->stalled;
 }

@@ -25,7 +25,7 @@ struct mon_budget {
     size_t burn_count;
     char why[512]; /* pairs of windows that cannot be looked at, "" none */
     struct mon_ring ring[MON_BURNS], period;
-    bool burning[MON_BURNS]; /* hysteresis: until the short window burns slower again */
+    bool burning[MON_BURNS];  /* hysteresis: until the short window burns slower again */
     double bad, all, first_s; /* of the whole run; when the first event was */
 };
 
@@ -34,9 +34,10 @@ int mon_budget_init(struct mon_budget *budget, const struct mon_objective *objec
                     struct tacho_error *err);
 /* Adds `all` events of which `bad` are bad, at a time that does not go back by more than a part. */
 void mon_budget_add(struct mon_budget *budget, double time_s, double bad, double all);
-/* Looks at the burn rates at a time. A window that is longer than what was counted so far counts the
- * rest of it as good: its rate says which share of the budget was used. The index of the pair that has just begun to exceed its
- * factor in both windows, or -1; *over (may be NULL): one that has just ended, or -1. */
+/* Looks at the burn rates at a time. A window that is longer than what was counted so far counts
+ * the rest of it as good: its rate says which share of the budget was used. The index of the pair
+ * that has just begun to exceed its factor in both windows, or -1; *over (may be NULL): one that
+ * has just ended, or -1. */
 int mon_budget_check(struct mon_budget *budget, double time_s, int *over);
 
 /* Share of good events in the run so far; NAN: there are none. */

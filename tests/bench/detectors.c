@@ -15,12 +15,12 @@
 #include "monitor/monitor.h"
 #include "tests/unit/monitor/mon_series.h"
 
-#define SERIES      40
-#define STEPS       10000 /* of each */
-#define TRIALS      1000
-#define BEFORE      300 /* steps before a change */
-#define PATIENCE    100 /* steps after it; a change that is found later is missed */
-#define WINDOW      128
+#define SERIES   40
+#define STEPS    10000 /* of each */
+#define TRIALS   1000
+#define BEFORE   300 /* steps before a change */
+#define PATIENCE 100 /* steps after it; a change that is found later is missed */
+#define WINDOW   128
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
@@ -157,9 +157,10 @@ static void print_delays(const double delay[TRIALS])
 static void step_times(uint64_t seed, double sd)
 {
     static double delay[TRIALS];
-    printf("\nStep time, residual sd %.1f %%: %d series of %d steps; delays of %d changes: median / "
-           "90th percentile in steps, missed after %d steps\n\n",
-           100 * sd, SERIES, STEPS, TRIALS, PATIENCE);
+    printf(
+        "\nStep time, residual sd %.1f %%: %d series of %d steps; delays of %d changes: median / "
+        "90th percentile in steps, missed after %d steps\n\n",
+        100 * sd, SERIES, STEPS, TRIALS, PATIENCE);
     printf("| rule | false alarms per 10,000 steps (95 %% bound) | +5 %% | +3 %% | +10 %% |\n"
            "|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {

@@ -34,7 +34,7 @@ for _ in range(200):
     time.sleep(0.05)
 sys.exit(3)
 PY
-"$TACHO" run --no-peak -o live -- python3 diverges.py > run.log 2>&1 &
+PYTHONPATH=$SRC/profiler/python "$TACHO" run --no-peak -o live -- python3 diverges.py > run.log 2>&1 &
 recorder=$!
 for ((i = 0; i < 200; i++)); do
     [ -s live.tacho.live/run.db ] && break

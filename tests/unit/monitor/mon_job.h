@@ -35,8 +35,8 @@ struct job {
     int64_t rank;  /* that it acts on */
     double amount; /* 0..1: how strong */
     double now_s, second_s, wait_s[JOB_RANKS];
-    struct mon_counter *busy, *available, *wait[JOB_RANKS], *clock[JOB_RANKS],
-        *throttle[JOB_RANKS], *queue[JOB_RANKS], *memory[JOB_RANKS], *loss, *norm;
+    struct mon_counter *busy, *available, *wait[JOB_RANKS], *clock[JOB_RANKS], *throttle[JOB_RANKS],
+        *queue[JOB_RANKS], *memory[JOB_RANKS], *loss, *norm;
 };
 
 static inline int64_t job_ns(double seconds)
@@ -103,8 +103,7 @@ static inline void job_phases(struct job *job, int64_t step, int64_t rank, doubl
 {
     double slower = 0;
     if (job_acts(job, step, JOB_NEIGHBOUR) ||
-        (rank == job->rank &&
-         (job_acts(job, step, JOB_RANK) || job_acts(job, step, JOB_CLOCKS))))
+        (rank == job->rank && (job_acts(job, step, JOB_RANK) || job_acts(job, step, JOB_CLOCKS))))
         slower = 0.10 + 0.25 * job->amount;
     phase[MON_PHASE_COMPUTE] = 70 * (1 + slower) * job_noise(job, 0.015);
     phase[MON_PHASE_DATA_WAIT] = 1 * job_noise(job, 0.1);
@@ -124,8 +123,8 @@ static inline void job_step(struct job *job, struct mon_monitor *monitor, int64_
         transfer *= 1.5; /* a hiccup */
     for (int64_t i = 0; i < JOB_RANKS; i++) {
         job_phases(job, index, i, phase[i]);
-        own[i] = phase[i][MON_PHASE_COMPUTE] + phase[i][MON_PHASE_DATA_WAIT] +
-                 phase[i][MON_PHASE_OTHER];
+        own[i] =
+            phase[i][MON_PHASE_COMPUTE] + phase[i][MON_PHASE_DATA_WAIT] + phase[i][MON_PHASE_OTHER];
         slowest = fmax(slowest, own[i]);
     }
     int64_t start = job_ns(job->now_s);

@@ -35,11 +35,8 @@ static void on_notice(void *ctx, const struct mon_notice *notice)
 static struct mon_symptom symptom_of(const char *code, enum mon_severity severity,
                                      enum mon_cause cause, int64_t rank)
 {
-    struct mon_symptom symptom = {.severity = severity,
-                                  .cause = cause,
-                                  .since_step = 12,
-                                  .before = NAN,
-                                  .after = NAN};
+    struct mon_symptom symptom = {
+        .severity = severity, .cause = cause, .since_step = 12, .before = NAN, .after = NAN};
     snprintf(symptom.code, sizeof symptom.code, "%s", code);
     snprintf(symptom.text, sizeof symptom.text, "what is \"seen\"");
     if (rank >= 0)

@@ -144,7 +144,7 @@ static int leaks(struct memory memory, uint64_t seed, double *at, double *low, d
     mon_trail_init(&trail, 10);
     for (int i = 0; i < 3000; i++) {
         if (mon_trail_add(&trail, i, memory_at(memory, i, &state)) && mon_growth(&trail, &growth) &&
-            mon_forecast(&trail, &growth, 24e9, &forecast)) {
+            mon_forecast(&growth, 24e9, &forecast)) {
             alarms++;
             double last = trail.place[trail.count - 1];
             *at = forecast.at + last;

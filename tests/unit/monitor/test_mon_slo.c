@@ -170,12 +170,21 @@ static void test_settings(void **state)
     assert_true(slow->relative && slow->threshold > 1.99 && slow->threshold < 2.01);
     for (size_t i = 0; i < config.slo.count; i++)
         assert_true(config.slo.objective[i].sli != MON_SLI_MFU);
-    const char *const wrong[][2] = {
-        {"step_time.target", "1"},    {"step_time.target", "110%"}, {"step_time.target", ""},
-        {"step_time.threshold", "0"}, {"health.threshold", "3"},    {"step_time.period", "soon"},
-        {"new.target", "95%"},        {"step_time.colour", "red"},  {"sink.webhook", "https://x"},
-        {"sink.mail", "x"},           {"response.dry_run", "ja"},   {"colour", "red"},
-        {"rate", "0"},                {"rate", "many"},             {"Bad-name.sli", "mfu"}};
+    const char *const wrong[][2] = {{"step_time.target", "1"},
+                                    {"step_time.target", "110%"},
+                                    {"step_time.target", ""},
+                                    {"step_time.threshold", "0"},
+                                    {"health.threshold", "3"},
+                                    {"step_time.period", "soon"},
+                                    {"new.target", "95%"},
+                                    {"step_time.colour", "red"},
+                                    {"sink.webhook", "https://x"},
+                                    {"sink.mail", "x"},
+                                    {"response.dry_run", "ja"},
+                                    {"colour", "red"},
+                                    {"rate", "0"},
+                                    {"rate", "many"},
+                                    {"Bad-name.sli", "mfu"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(set(&config, wrong[i][0], wrong[i][1]), TACHO_EUSAGE);
 }
@@ -202,8 +211,8 @@ static void test_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows), cmocka_unit_test(test_lengthened),
-        cmocka_unit_test(test_fires),   cmocka_unit_test(test_stops),
+        cmocka_unit_test(test_windows),  cmocka_unit_test(test_lengthened),
+        cmocka_unit_test(test_fires),    cmocka_unit_test(test_stops),
         cmocka_unit_test(test_settings), cmocka_unit_test(test_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,8 @@ static void on_notice(void *ctx, const struct mon_notice *notice)
         return;
     outcome->notices++;
     if (getenv("SHOW"))
-        print_message("%.1f s %s: %s; %s\n", notice->time_s, symptom->code, symptom->text, symptom->changed);
+        print_message("%.1f s %s: %s; %s\n", notice->time_s, symptom->code, symptom->text,
+                      symptom->changed);
     outcome->pages += symptom->severity == MON_PAGE;
     outcome->before += !outcome->planted;
     if (!outcome->planted || outcome->first_seen)
