@@ -3,9 +3,10 @@
  * Public header of monitor/publish/: runs that are watched as samples, and the places they go to: a
  * server, a textfile, an OTLP receiver. All of them are off unless they are named.
  *
- * How many samples there can be: 30 of a run, 5 and 4 for each objective, 2 for each kind of alert,
- * 19 of the histogram, and 5 for each rank; MON_METRICS_MOST in all. Samples of ranks come last, so
- * that those of further ranks are what is left out, and counted.
+ * How many samples there can be: 13 and a histogram of 19 for a run, 7 of phases, 4 and a burn rate
+ * for each pair of windows of an objective, one for each kind of alert, 4 of a rank, 4 of each rank
+ * and device that is sampled; MON_METRICS_MOST in all. Samples of ranks come last, so that those of
+ * further ranks are what is dropped, and counted.
  */
 #ifndef MONITOR_PUBLISH_H
 #define MONITOR_PUBLISH_H
