@@ -176,8 +176,8 @@ static void respond(struct cli_sinks *sinks, const struct mon_notice *notice,
         why = start(sinks, command, notice, place, text);
     sinks->responses += !why;
     if (why)
-        cli_say("response to %s %" PRId64 ": not run, %s: %s", symptom->code, notice->alert->id, why,
-                command);
+        cli_say("response to %s %" PRId64 ": not run, %s: %s", symptom->code, notice->alert->id,
+                why, command);
     else
         cli_say("response to %s %" PRId64 ": %s", symptom->code, notice->alert->id, command);
     json_t *record = json_pack("{s:s,s:s,s:I,s:s,s:b,s:s?}", "schema", "tacho-response/1", "code",
