@@ -229,8 +229,8 @@ int cli_watch_look(struct cli_watch_session *session, double interval_s)
     mon_phase_none(session->monitor);
     if (!rc)
         rc = col_open_each(session->reader, on_open, session);
-    rc =
-        rc ? rc : play(session, now > session->now ? now : session->now, fmax(interval_s, since_s));
+    now = now > session->now ? now : session->now;
+    rc = rc ? rc : play(session, now, fmax(interval_s, since_s));
     store_reader_rest(session->reader);
     cli_watch_read_acknowledged(session->found.run, &session->acknowledged_ns,
                                 mon_alerts(session->monitor));
