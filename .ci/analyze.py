@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Static analysis: gcc -fanalyzer, clang-tidy (.clang-tidy) and cppcheck over the sources, against a triaged baseline.
 
-  .ci/analyze.py [--changed | --list] BUILD [FILE...]
+  .ci/analyze.py [--changed | --list] [--seconds=N] BUILD [FILE...]
 
   --changed   only the files that differ from the branch point with main (on main: from the commit before), for CHANGED_LIMIT
-              seconds at most: what is left then is named, and fails nothing
+              seconds at most unless --seconds says otherwise
+  --seconds   nothing is begun after so many: how much is left then is said, and fails nothing
   --list      prints every finding as a row of the baseline and judges nothing
   BUILD       a build folder: its probe says which libraries there are, and generated files are in it
+
+What a tool said of a file is kept in BUILD/analyze, by the tool, its flags and the preprocessed source: a second run analyses only
+what has changed, and a run over all files can be done in parts.
 
 A row of .ci/analyze.tsv accepts a finding: file, tool, check, function, reason, separated by tabs. There is no line number in it,
 so that it stays valid when code moves. A finding without a row fails; a row that nothing matches in a run over all files is
@@ -16,6 +20,8 @@ named, so that it can be removed. A file that a tool does not finish within TIME
 Exit status: 0, 1 with a finding that is not in the baseline, 77 when no tool is installed.
 """
 import concurrent.futures
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -26,7 +32,7 @@ import time
 TIMEOUT = 180
 CHANGED_LIMIT = 600
 BASELINE = ".ci/analyze.tsv"
-ROOMS = ("profiler", "store", "cli", "include", "libtrain", "analyzers", "planner", "reports", "tui", "workloads")
+ROOMS = ("profiler", "store", "cli", "include", "history", "tuner", "libtrain", "analyzers", "planner", "reports", "tui", "workloads")
 DEFINITION = re.compile(r"^(?:[A-Za-z_][\w\s*]*[\s*])?([A-Za-z_]\w*)\(")
 WARNING = re.compile(r"^([^\s:][^:]*):(\d+):(?:\d+:)? (?:warning|error): (.*) \[([^\]]*)\]$")
 FAILED = re.compile(r"^([^\s:][^:]*):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$")
@@ -64,6 +70,10 @@ def tools_of(build):
     return tools
 
 
+def versions(tools):
+    return "".join(run(tool, "--version") for tool in sorted(tools))
+
+
 def function_at(path, number, cache={}):
     """The function or macro that a line belongs to: what begins in the first column before it."""
     if path not in cache:
@@ -82,10 +92,32 @@ def function_at(path, number, cache={}):
     return "-"
 
 
-def findings(tool, command, path, deadline):
-    """{row: message}: what a tool says of a file; None where it does not finish, or would begin after the deadline."""
+def kept_at(folder, command, path, flags, rules):
+    """Where the findings of a command are kept; None: the source cannot be preprocessed."""
+    source = subprocess.run(["gcc", "-E", *flags, path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    if source.returncode:
+        return None
+    of = hashlib.sha256(json.dumps([command, rules]).encode() + source.stdout).hexdigest()
+    return os.path.join(folder, of)
+
+
+def findings(tool, command, path, deadline, kept):
+    """{row: message}: what a tool says of a file, or has said; None where it does not finish, or would begin after the deadline."""
+    if kept and os.path.exists(kept):
+        with open(kept) as file:
+            return {tuple(row): text for row, text in json.load(file)}
     if time.time() > deadline:
         return None
+    found = ask(tool, command)
+    if kept and found is not None:
+        with open(kept + ".part", "w") as file:
+            json.dump(list(found.items()), file)
+        os.replace(kept + ".part", kept)
+    return found
+
+
+def ask(tool, command):
+    """Runs a tool and reads its findings."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                               timeout=TIMEOUT)
@@ -131,6 +163,8 @@ def baseline():
 
 def main():
     arguments = sys.argv[1:]
+    seconds = [argument for argument in arguments if argument.startswith("--seconds=")]
+    arguments = [argument for argument in arguments if argument not in seconds]
     mode = arguments.pop(0) if arguments and arguments[0].startswith("--") else ""
     if not arguments or mode not in ("", "--changed", "--list"):
         sys.exit(__doc__)
@@ -147,13 +181,24 @@ def main():
     names = [name for name in names if name.endswith(".c") and name.startswith(ROOMS)]
     names.sort(key=lambda name: ROOMS.index(name.split("/")[0]))
     accepted, used, new, begun = baseline(), set(), {}, time.time()
-    deadline = begun + (CHANGED_LIMIT if mode == "--changed" else float("inf"))
-    work = [(tool, make(name), name, deadline) for name in names for tool, make in tools.items()]
+    limit = CHANGED_LIMIT if mode == "--changed" else float("inf")
+    limit = float(seconds[-1].split("=")[1]) if seconds else limit
+    flags, folder, rules = flags_of(build), os.path.join(build, "analyze"), run("cat", ".clang-tidy") + versions(tools)
+    os.makedirs(folder, exist_ok=True)
+
+    def analyse(item):
+        tool, command, name = item
+        return findings(tool, command, name, begun + limit, kept_at(folder, command, name, flags, rules))
+
+    left = set()
+    work = [(tool, make(name), name) for name in names for tool, make in tools.items()]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for (tool, _, name, _), found in zip(work, pool.map(lambda item: findings(*item), work)):
+        for (tool, _, name), found in zip(work, pool.map(analyse, work)):
+            if found is None and time.time() > begun + limit:
+                left.add(name)
+                continue
             if found is None:
-                why = f"left out after {CHANGED_LIMIT} s" if time.time() > deadline else f"does not finish within {TIMEOUT} s"
-                print(f"lint-deep: {name}: {tool} {why}", flush=True)
+                print(f"lint-deep: {name}: {tool} does not finish within {TIMEOUT} s", flush=True)
                 continue
             for row, text in found.items():
                 if mode == "--list" and row not in new:
@@ -163,8 +208,10 @@ def main():
         return 0
     for text in new.values():
         print(text)
-    for row in sorted(row for row in set(accepted) - used if everything and row[1] in tools):
+    for row in sorted(row for row in set(accepted) - used if everything and not left and row[1] in tools):
         print(f"lint-deep: nothing matches this row any more: {' '.join(row)}")
+    if left:
+        print(f"lint-deep: {len(left)} files are left after {limit:.0f} s, from {next(name for name in names if name in left)} on: run it again")
     print(f"lint-deep: {len(names)} files, {', '.join(tools)}: {len(new)} new, {len(used)} accepted, {time.time() - begun:.0f} s")
     return 1 if new else 0
 

@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "history/private.h"
+#include "store/csv.h"
 
 /* Columns of the table: all but the long lists of names. */
 static const char *const kinds[] = {"step",        "rate",   "class", "work",
@@ -83,23 +84,6 @@ static int add_columns(struct history *history, struct columns *columns, struct 
     return rc;
 }
 
-static void csv_text(FILE *out, const char *text, bool last)
-{
-    bool quoted = text && strpbrk(text, ",\"\r\n");
-    if (text && *text && strchr("=+-@\t\r", *text)) /* a spreadsheet would compute it */
-        fputc('\'', out);
-    if (quoted)
-        fputc('"', out);
-    for (; text && *text; text++) {
-        if (*text == '"')
-            fputc('"', out);
-        fputc(*text, out);
-    }
-    if (quoted)
-        fputc('"', out);
-    fputs(last ? "\r\n" : ",", out);
-}
-
 static void utc(int64_t ns, char out[40])
 {
     struct tm tm;
@@ -115,8 +99,10 @@ static void csv_row(FILE *out, const struct history_entry *entry, const struct c
     utc(entry->begun_ns, begun);
     const char *const texts[] = {entry->key,       begun,         entry->recipe_text,
                                  entry->host_text, entry->commit, entry->verdict};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        csv_text(out, texts[i], false);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        store_csv_text(out, texts[i], false);
+        fputc(',', out);
+    }
     for (size_t i = 0; i < columns->count; i++)
         cell[i] = NAN;
     for (size_t i = 0; i < entry->value_count; i++) {
@@ -142,10 +128,7 @@ static void csv_head(FILE *out, const struct columns *columns)
         snprintf(name, sizeof name, *column->unit ? "%s.%s (%s)" : "%s.%s", column->kind,
                  column->name, column->unit);
         fputc(',', out);
-        if (strpbrk(name, ",\""))
-            fprintf(out, "\"%s\"", name);
-        else
-            fputs(name, out);
+        store_csv_text(out, name, false);
     }
     fputs("\r\n", out);
 }

@@ -46,6 +46,7 @@ int store_db_code(sqlite3 *db, int status)
     case SQLITE_CANTOPEN:
         return tacho_error_of_errno(os);
     case SQLITE_CORRUPT:
+    case SQLITE_TOOBIG:
         return TACHO_ECORRUPT;
     case SQLITE_NOTADB:
         return TACHO_EFORMAT;

@@ -44,13 +44,18 @@ int store_live_set(store *writer, const char *key, const void *value, size_t byt
     return store_write(writer, STORE_SQL_LIVE_SET, "tx", key, bytes ? value : "", bytes);
 }
 
-int store_live_each(store *writer,
+/* The range of keys ends with the last character that a key can have after the prefix. */
+int store_live_each(store *writer, const char *prefix,
                     int (*row)(void *ctx, const char *key, const void *value, size_t bytes),
                     void *ctx)
 {
     sqlite3_stmt *st = NULL;
-    int stop = 0, status = sqlite3_prepare_v2(
-                      writer->db, "SELECT key, value FROM live_state ORDER BY key", -1, &st, NULL);
+    int stop = 0, status = sqlite3_prepare_v2(writer->db,
+                                              "SELECT key, value FROM live_state WHERE key >= ?1 "
+                                              "AND key < ?1 || char(1114111) ORDER BY key",
+                                              -1, &st, NULL);
+    if (status == SQLITE_OK)
+        status = sqlite3_bind_text(st, 1, prefix, -1, SQLITE_STATIC);
     while (status == SQLITE_OK && (status = sqlite3_step(st)) == SQLITE_ROW) {
         const void *value = sqlite3_column_blob(st, 1); /* NULL for a blob of no bytes */
         stop = row(ctx, (const char *)sqlite3_column_text(st, 0), value ? value : "",

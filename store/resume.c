@@ -126,8 +126,10 @@ static int writer_open_existing(const struct store_place *place, const char *pat
                     : tacho_fail(err, TACHO_EEXISTS, "nothing to do: read it with 'tacho report'",
                                  "%s: already finished", path);
     }
-    if (!code && live)
+    if (!code && live) {
+        sqlite3_limit(writer->db, SQLITE_LIMIT_LENGTH, STORE_LIVE_MOST);
         code = store_exec(writer, store_live_pragmas, "cannot be opened");
+    }
     if (!code)
         code = store_writer_open(writer);
     if (!code && live)

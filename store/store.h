@@ -241,9 +241,14 @@ int store_position_each(store *writer,
                         int (*row)(void *ctx, const char *pool, int64_t segment, int64_t generation,
                                    int64_t bytes),
                         void *ctx);
-/* Free-form live state by key (open ranges, chain positions ...), any bytes; NULL value removes. */
+/* Free-form live state by key (open ranges, chain positions ...), any bytes up to STORE_LIVE_MOST;
+ * NULL value removes. */
+#define STORE_LIVE_MOST (256 << 20)
 int store_live_set(store *writer, const char *key, const void *value, size_t bytes);
-int store_live_each(store *writer,
+/* Calls `row` for each key that begins with `prefix`, in the order of the keys, until it returns
+ * non-zero, which is returned. One value is in memory at a time, valid until `row` returns; `row`
+ * may remove it. A larger value than STORE_LIVE_MOST ends it with an error, unread. */
+int store_live_each(store *writer, const char *prefix,
                     int (*row)(void *ctx, const char *key, const void *value, size_t bytes),
                     void *ctx);
 

@@ -12,9 +12,15 @@
 #define WEIGHT 1.0
 #define NOISE  1e-3
 
-int tuner_process_begin(struct tuner_process *process, const struct tuner_space *space, size_t room)
+int tuner_process_begin(struct tuner_process *process, const struct tuner_space *space,
+                        const size_t *watched, size_t watching, size_t room)
 {
-    *process = (struct tuner_process){.space = space, .noise = NOISE, .scale = 1, .room = room};
+    *process = (struct tuner_process){.space = space,
+                                      .noise = NOISE,
+                                      .scale = 1,
+                                      .room = room,
+                                      .watched = watched,
+                                      .watching = watching};
     for (size_t at = 0; at < space->dimensions; at++) {
         process->length[at] = LENGTH;
         process->weight[at] = WEIGHT;
@@ -23,7 +29,11 @@ int tuner_process_begin(struct tuner_process *process, const struct tuner_space 
     process->factor = calloc(room * room, sizeof *process->factor);
     process->solved = calloc(room, sizeof *process->solved);
     process->work = calloc(room, sizeof *process->work);
-    if (process->point && process->factor && process->solved && process->work)
+    process->column = calloc(room, sizeof *process->column);
+    process->mean = calloc(watching + 1, sizeof *process->mean);
+    process->sd = calloc(watching + 1, sizeof *process->sd);
+    if (process->point && process->factor && process->solved && process->work && process->column &&
+        process->mean && process->sd)
         return 0;
     tuner_process_clear(process);
     return TACHO_ENOMEM;
@@ -31,6 +41,11 @@ int tuner_process_begin(struct tuner_process *process, const struct tuner_space 
 
 void tuner_process_clear(struct tuner_process *process)
 {
+    for (size_t i = 0; process->column && i < process->room; i++)
+        free(process->column[i]);
+    free(process->column);
+    free(process->sd);
+    free(process->mean);
     free(process->work);
     free(process->solved);
     free(process->factor);
@@ -56,10 +71,11 @@ double tuner_process_kernel(const struct tuner_process *process, size_t first, s
     return 0.5 * (1 + distance + distance * distance / 3) * exp(-distance) + 0.5 * exp(-differing);
 }
 
-/* Factors the kernel of the points; false where it is not positive. */
-static bool factor_kernel(struct tuner_process *process)
+/* Factors the kernel of the points, of which the first rows may be known; false where it is not
+ * positive. */
+static bool factor_kernel(struct tuner_process *process, size_t known)
 {
-    for (size_t i = 0; i < process->count; i++) {
+    for (size_t i = known; i < process->count; i++) {
         double *row = process->factor + i * process->room;
         for (size_t j = 0; j <= i; j++) {
             const double *other = process->factor + j * process->room;
@@ -76,8 +92,8 @@ static bool factor_kernel(struct tuner_process *process)
     return true;
 }
 
-/* factor^-1 x in place, then, with `both`, factor^-T of that. */
-static void solve(const struct tuner_process *process, double *x, bool both)
+/* factor^-1 x, in place. */
+static void solve(const struct tuner_process *process, double *x)
 {
     for (size_t i = 0; i < process->count; i++) {
         const double *row = process->factor + i * process->room;
@@ -85,25 +101,19 @@ static void solve(const struct tuner_process *process, double *x, bool both)
             x[i] -= row[k] * x[k];
         x[i] /= row[i];
     }
-    for (size_t i = process->count; both && i > 0; i--) {
-        const double *row = process->factor + (i - 1) * process->room;
-        x[i - 1] /= row[i - 1];
-        for (size_t k = 0; k + 1 < i; k++)
-            x[k] -= row[k] * x[i - 1];
-    }
 }
 
 /* Logarithm of how unlikely the values are (with the best scale), and how far lengths and weights
  * are from where they began: both are thought to be log-normal about it. */
-static double unlikely(struct tuner_process *process, const double *value)
+static double unlikely(struct tuner_process *process, const double *value, size_t known)
 {
     double squares = 0, determinant = 0, prior = 0;
-    if (!factor_kernel(process))
+    if (!factor_kernel(process, known))
         return INFINITY;
-    memcpy(process->work, value, process->count * sizeof *value);
-    solve(process, process->work, false);
+    memcpy(process->solved, value, process->count * sizeof *value);
+    solve(process, process->solved);
     for (size_t i = 0; i < process->count; i++) {
-        squares += process->work[i] * process->work[i];
+        squares += process->solved[i] * process->solved[i];
         determinant += log(process->factor[i * process->room + i]);
     }
     for (size_t at = 0; at < process->space->dimensions; at++) {
@@ -124,7 +134,7 @@ static double climb(struct tuner_process *process, const double *value, double *
         double tried = up ? kept * factor : kept / factor;
         double old = *parameter;
         *parameter = fmin(fmax(tried, 1e-5), 50);
-        double now = unlikely(process, value);
+        double now = unlikely(process, value, 0);
         if (now < best)
             best = now;
         else
@@ -135,7 +145,7 @@ static double climb(struct tuner_process *process, const double *value, double *
 
 static void learn_parameters(struct tuner_process *process, const double *value)
 {
-    double best = unlikely(process, value);
+    double best = unlikely(process, value, 0);
     for (int sweep = 0; sweep < 2; sweep++) {
         for (size_t at = 0; at < process->space->dimensions; at++) {
             if (process->space->dimension[at].levels < 2)
@@ -151,15 +161,20 @@ static void learn_parameters(struct tuner_process *process, const double *value)
 bool tuner_process_set(struct tuner_process *process, const size_t *point, const double *value,
                        size_t count, bool learn)
 {
+    size_t known = 0;
+    while (!learn && known < process->count && known < count &&
+           process->point[known] == point[known])
+        known++;
     process->count = count;
     memcpy(process->point, point, count * sizeof *point);
     if (learn)
         learn_parameters(process, value);
-    if (isinf(unlikely(process, value)))
-        return false;
-    memcpy(process->solved, value, count * sizeof *value);
-    solve(process, process->solved, true);
-    return true;
+    if (process->columns > known)
+        process->columns = known;
+    if (!isinf(unlikely(process, value, known)))
+        return true;
+    process->count = 0; /* no row of the factor can be used again */
+    return false;
 }
 
 void tuner_process_predict(const struct tuner_process *process, size_t configuration, double *mean,
@@ -167,12 +182,56 @@ void tuner_process_predict(const struct tuner_process *process, size_t configura
 {
     double *x = process->work, variance = 1;
     *mean = 0;
-    for (size_t i = 0; i < process->count; i++) {
-        x[i] = tuner_process_kernel(process, process->point[i], configuration);
-        *mean += x[i] * process->solved[i];
-    }
-    solve(process, x, false);
     for (size_t i = 0; i < process->count; i++)
+        x[i] = tuner_process_kernel(process, process->point[i], configuration);
+    solve(process, x);
+    for (size_t i = 0; i < process->count; i++) {
+        *mean += x[i] * process->solved[i];
         variance -= x[i] * x[i];
+    }
     *sd = sqrt(fmax(variance, 1e-9) * process->scale);
+}
+
+/* factor^-1 kernel of one point more, of all that are watched. */
+static bool add_column(struct tuner_process *process)
+{
+    size_t at = process->columns, watching = process->watching;
+    const double *row = process->factor + at * process->room;
+    if (!process->column[at])
+        process->column[at] = calloc(watching + 1, sizeof(double));
+    double *column = process->column[at];
+    if (!column)
+        return false;
+    for (size_t i = 0; i < watching; i++)
+        column[i] = tuner_process_kernel(process, process->point[at], process->watched[i]);
+    for (size_t k = 0; k < at; k++) {
+        const double *other = process->column[k];
+        for (size_t i = 0; i < watching; i++)
+            column[i] -= row[k] * other[i];
+    }
+    for (size_t i = 0; i < watching; i++)
+        column[i] /= row[at];
+    process->columns++;
+    return true;
+}
+
+bool tuner_process_sweep(struct tuner_process *process)
+{
+    while (process->columns < process->count)
+        if (!add_column(process))
+            return false;
+    for (size_t i = 0; i < process->watching; i++) {
+        process->mean[i] = 0;
+        process->sd[i] = 1;
+    }
+    for (size_t k = 0; k < process->count; k++) {
+        const double *column = process->column[k];
+        for (size_t i = 0; i < process->watching; i++) {
+            process->mean[i] += column[i] * process->solved[k];
+            process->sd[i] -= column[i] * column[i];
+        }
+    }
+    for (size_t i = 0; i < process->watching; i++)
+        process->sd[i] = sqrt(fmax(process->sd[i], 1e-9) * process->scale);
+    return true;
 }

@@ -19,14 +19,19 @@ struct tuner_process {
     double scale;                    /* the signal's variance */
     size_t *point;                   /* configurations that were measured */
     size_t count, room;
-    double
-        *factor; /* Cholesky factor of the kernel of points, row by row (count entries and more) */
-    double *solved; /* factor^-T factor^-1 value */
+    double *factor; /* Cholesky factor of the kernel of points, row by row (`room` entries each) */
+    double *solved; /* factor^-1 value */
     double *work;
+    const size_t *watched; /* configurations that a sweep predicts; the caller's */
+    size_t watching;
+    double **column; /* factor^-1 kernel of each point and all that are watched */
+    size_t columns;  /* that are up to date */
+    double *mean, *sd;
 };
 
+/* `watched` must outlive it. 0 or TACHO_ENOMEM. */
 int tuner_process_begin(struct tuner_process *process, const struct tuner_space *space,
-                        size_t room);
+                        const size_t *watched, size_t watching, size_t room);
 void tuner_process_clear(struct tuner_process *process);
 /* Sets the points and their values; with `learn` the lengths, weights and the noise are moved
  * uphill of the marginal likelihood first. False: they cannot be told apart (the factor fails). */
@@ -37,5 +42,8 @@ double tuner_process_kernel(const struct tuner_process *process, size_t first, s
 /* Mean and standard deviation of the value of a configuration. */
 void tuner_process_predict(const struct tuner_process *process, size_t configuration, double *mean,
                            double *sd);
+/* Predicts all that are watched, into mean[] and sd[]; after one point more, in little time. False:
+ * no memory. */
+bool tuner_process_sweep(struct tuner_process *process);
 
 #endif

@@ -11,10 +11,15 @@
 #include "analyzers/base/stats.h"
 #include "tuner/process.h"
 
-#define SPREAD     8   /* configurations before the process is asked */
-#define DRAWN      200 /* candidates for each of them */
-#define LEARN_EACH 5   /* trials between two fits of the process */
-#define ELITES     6   /* whose neighbours are looked at */
+/* Configurations by chance before the process is asked. Few: it learns more from where it looks.
+ * Not spread as far apart as can be: that is in the corners, where block sizes are at their worst.
+ */
+#define BY_CHANCE  4
+#define LEARN_EACH 5     /* trials between two fits of the process */
+#define WATCHED    12000 /* configurations that are predicted for each trial, at most */
+/* How much less sure the search is than the process: a space of switches and block sizes has
+ * valleys that the kernel does not know, and what is sure of itself stays in the first one. */
+#define DOUBT 2.0
 
 struct trial {
     size_t configuration;
@@ -29,11 +34,26 @@ struct tuner_search {
     struct trial trial[TUNER_TRIALS];
     size_t count, learned_at;
     struct tuner_process process;
-    size_t *point; /* of the trials that worked */
-    double *value; /* their logarithms, standardized */
-    double best;   /* the smallest of them */
+    size_t *watched; /* all configurations, or of a large space as many by chance */
+    size_t watching;
+    size_t *point;         /* of the trials that worked */
+    double *value;         /* their logarithms, standardized */
+    double centre, spread; /* what they were standardized with */
+    double best;           /* the smallest of them */
     size_t worked;
 };
+
+static void watch(struct tuner_search *search)
+{
+    size_t count = search->space->count;
+    search->watching = count < WATCHED ? count : WATCHED;
+    search->watched = calloc(search->watching + 1, sizeof *search->watched);
+    for (size_t i = 0; search->watched && i < search->watching; i++) {
+        search->watched[i] = i;
+        if (count > WATCHED)
+            search->watched[i] = (size_t)(an_random(&search->random) % count);
+    }
+}
 
 struct tuner_search *tuner_search_new(const struct tuner_space *space, uint64_t seed)
 {
@@ -47,8 +67,10 @@ struct tuner_search *tuner_search_new(const struct tuner_space *space, uint64_t 
     search->tried = calloc(space->count + 1, sizeof *search->tried);
     search->point = calloc(room + 1, sizeof *search->point);
     search->value = calloc(room + 1, sizeof *search->value);
-    bool enough = search->tried && search->point && search->value &&
-                  !tuner_process_begin(&search->process, space, room + 1);
+    watch(search);
+    bool enough =
+        search->tried && search->point && search->value && search->watched &&
+        !tuner_process_begin(&search->process, space, search->watched, search->watching, room + 1);
     if (enough)
         return search;
     tuner_search_free(search);
@@ -60,6 +82,7 @@ void tuner_search_free(struct tuner_search *search)
     if (!search)
         return;
     tuner_process_clear(&search->process);
+    free(search->watched);
     free(search->value);
     free(search->point);
     free(search->tried);
@@ -75,38 +98,7 @@ static size_t draw(struct tuner_search *search)
     return at;
 }
 
-/* ---- spread ----------------------------------------------------------------------------------- */
-
-/* Of some drawn configurations the one farthest from all that were tried (sum over dimensions). */
-static size_t ask_spread(struct tuner_search *search)
-{
-    size_t best = draw(search);
-    double farthest = -1;
-    for (int i = 0; i < DRAWN; i++) {
-        size_t at = draw(search);
-        double nearest = INFINITY;
-        for (size_t k = 0; k < search->count; k++) {
-            double apart = 0;
-            for (size_t d = 0; d < search->space->dimensions; d++)
-                apart += fabs(tuner_place(search->space, at, d) -
-                              tuner_place(search->space, search->trial[k].configuration, d));
-            nearest = fmin(nearest, apart);
-        }
-        if (nearest > farthest) {
-            farthest = nearest;
-            best = at;
-        }
-    }
-    return best;
-}
-
 /* ---- the process ------------------------------------------------------------------------------ */
-
-static int by_value(const void *left, const void *right)
-{
-    const struct trial *first = left, *second = right;
-    return (first->value > second->value) - (first->value < second->value);
-}
 
 /* Fits the process to the trials that worked. */
 static bool fit(struct tuner_search *search)
@@ -124,6 +116,8 @@ static bool fit(struct tuner_search *search)
         return false;
     mean /= (double)search->worked;
     double sd = fmax(an_sd(search->value, search->worked), 1e-9);
+    search->centre = mean;
+    search->spread = sd;
     search->best = INFINITY;
     for (size_t i = 0; i < search->worked; i++) {
         search->value[i] = (search->value[i] - mean) / sd;
@@ -149,17 +143,27 @@ static double works(const struct tuner_search *search, size_t configuration)
     return good / all;
 }
 
-static double improvement(const struct tuner_search *search, size_t configuration)
+/* The candidate with the largest expected improvement so far. */
+struct choice {
+    size_t configuration; /* SIZE_MAX: none */
+    double gain;
+};
+
+/* Takes a candidate if it promises more. Its likelihood to work is looked at only then. */
+static void consider(const struct tuner_search *search, size_t configuration, double mean,
+                     double sd, struct choice *choice)
 {
-    double mean, sd;
-    tuner_process_predict(&search->process, configuration, &mean, &sd);
+    sd *= DOUBT;
     double gap = (search->best - mean) / sd;
-    double expected =
-        sd * (gap * 0.5 * erfc(-gap / sqrt(2)) + exp(-gap * gap / 2) / sqrt(2 * M_PI));
-    if (search->worked == search->count)
-        return expected;
-    double likely = works(search, configuration);
-    return expected * likely * likely;
+    double gain = sd * (gap * 0.5 * erfc(-gap / sqrt(2)) + exp(-gap * gap / 2) / sqrt(2 * M_PI));
+    if (search->tried[configuration] || !(gain > choice->gain))
+        return;
+    if (search->worked < search->count) {
+        double likely = works(search, configuration);
+        gain *= likely * likely;
+    }
+    if (gain > choice->gain)
+        *choice = (struct choice){configuration, gain};
 }
 
 static int differing(const struct tuner_space *space, size_t first, size_t second)
@@ -171,40 +175,35 @@ static int differing(const struct tuner_space *space, size_t first, size_t secon
     return count;
 }
 
-/* The best trial that has neighbours left, among the first few; SIZE_MAX: none has. */
-static size_t pick_elite(const struct tuner_search *search)
+/* In a space too large to be watched whole: what differs from the best in one dimension, too. */
+static void consider_neighbours(struct tuner_search *search, struct choice *choice)
 {
-    struct trial sorted[TUNER_TRIALS];
-    size_t count = 0;
-    for (size_t i = 0; i < search->count; i++)
-        if (!isnan(search->trial[i].value))
-            sorted[count++] = search->trial[i];
-    qsort(sorted, count, sizeof *sorted, by_value);
-    for (size_t i = 0; i < count && i < ELITES; i++)
-        for (size_t at = 0; at < search->space->count; at++)
-            if (!search->tried[at] && differing(search->space, at, sorted[i].configuration) == 1)
-                return sorted[i].configuration;
-    return SIZE_MAX;
+    size_t best = SIZE_MAX;
+    double mean, sd;
+    for (size_t i = 0; i < search->worked; i++)
+        if (search->value[i] <= search->best)
+            best = search->point[i];
+    for (size_t at = 0; best != SIZE_MAX && at < search->space->count; at++) {
+        if (search->tried[at] || differing(search->space, at, best) != 1)
+            continue;
+        tuner_process_predict(&search->process, at, &mean, &sd);
+        consider(search, at, mean, sd, choice);
+    }
 }
 
 size_t tuner_search_ask(struct tuner_search *search)
 {
     if (!search->left || search->count == TUNER_TRIALS)
         return SIZE_MAX;
-    if (search->count < SPREAD || !fit(search))
-        return ask_spread(search);
-    size_t elite = search->count % 2 ? SIZE_MAX : pick_elite(search), best = SIZE_MAX;
-    double most = -1;
-    for (size_t at = 0; at < search->space->count; at++) {
-        bool looked =
-            !search->tried[at] && (elite == SIZE_MAX || differing(search->space, at, elite) == 1);
-        double gain = looked ? improvement(search, at) : -1;
-        if (gain > most) {
-            most = gain;
-            best = at;
-        }
-    }
-    return best == SIZE_MAX ? draw(search) : best;
+    if (search->count < BY_CHANCE || !fit(search) || !tuner_process_sweep(&search->process))
+        return draw(search);
+    struct choice choice = {SIZE_MAX, -1};
+    for (size_t i = 0; i < search->watching; i++)
+        consider(search, search->watched[i], search->process.mean[i], search->process.sd[i],
+                 &choice);
+    if (search->watching < search->space->count)
+        consider_neighbours(search, &choice);
+    return choice.configuration == SIZE_MAX ? draw(search) : choice.configuration;
 }
 
 void tuner_search_tell(struct tuner_search *search, size_t configuration, double value)
@@ -253,4 +252,22 @@ void tuner_search_shares(struct tuner_search *search, double *share)
     }
     free(at);
     free(predicted);
+}
+
+void tuner_search_response(struct tuner_search *search, size_t configuration, size_t dimension,
+                           double *value)
+{
+    const struct tuner_space *space = search->space;
+    bool fitted = fit(search);
+    double mean, sd;
+    for (size_t level = 0; level < space->dimension[dimension].levels; level++)
+        value[level] = NAN;
+    for (size_t at = 0; fitted && at < space->count; at++) {
+        size_t level = space->choice[at * space->dimensions + dimension];
+        bool same = level == space->choice[configuration * space->dimensions + dimension];
+        if (differing(space, at, configuration) != !same)
+            continue;
+        tuner_process_predict(&search->process, at, &mean, &sd);
+        value[level] = exp(search->centre + search->spread * mean);
+    }
 }

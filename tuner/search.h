@@ -3,10 +3,10 @@
  * Public header of the room tuner/: which configuration to try next. Ask, measure, tell, again. The
  * smallest value wins; a configuration that fails tells the search where others are likely to fail.
  *
- * The first few are spread over the space. Then every other one has the largest expected
- * improvement (Jones, Schonlau & Welch 1998) by a Gaussian process of the logarithm of the values,
- * times the likelihood that it works; the others have it among the neighbours, which differ in one
- * dimension, of the best configurations so far. The same seed and values give the same search.
+ * The first few are drawn by chance. Then each has the largest expected improvement (Jones,
+ * Schonlau & Welch 1998) by a Gaussian process of the logarithm of the values, of which the search
+ * is less sure than the process itself, times the likelihood that it works. The same seed and
+ * values give the same search.
  */
 #ifndef TUNER_SEARCH_H
 #define TUNER_SEARCH_H
@@ -28,5 +28,9 @@ void tuner_search_tell(struct tuner_search *search, size_t configuration, double
 /* How much each dimension matters, 0..1: the share of the predicted variance that its main effect
  * has, over configurations drawn at random. share[dimensions]. */
 void tuner_search_shares(struct tuner_search *search, double *share);
+/* The value that is predicted of a configuration if only this dimension of it has another level:
+ * value[levels], NAN where the space has no such configuration or too few trials worked. */
+void tuner_search_response(struct tuner_search *search, size_t configuration, size_t dimension,
+                           double *value);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * The vocabulary of causes (causes.h), and how the cause of a range of a thread is found: from its
  * category, its role and its name. Names and categories repeat thousands of times, so what a string
- * says is remembered by its index.
+ * says is remembered by its index; a range is asked for by every range in it, so its cause is, too.
  */
 #include "analyzers/graph/causes.h"
 
@@ -11,6 +11,7 @@
 
 struct an_causes {
     uint8_t *category, *name; /* of strings */
+    uint8_t *slice;           /* cause + 1; 0: not asked for yet */
 };
 
 static bool has_any(const char *text, const char *const *words)
@@ -76,7 +77,8 @@ int an_causes_make(struct an_context *context, struct an_causes **out)
         return TACHO_ENOMEM;
     causes->category = an_arena_zero(context->scratch, context->trace->string_count + 1, 1);
     causes->name = an_arena_zero(context->scratch, context->trace->string_count + 1, 1);
-    return causes->category && causes->name ? 0 : TACHO_ENOMEM;
+    causes->slice = an_arena_zero(context->scratch, context->trace->slice.count + 1, 1);
+    return causes->category && causes->name && causes->slice ? 0 : TACHO_ENOMEM;
 }
 
 static enum an_cause cause_of_role(enum an_role role)
@@ -113,8 +115,8 @@ static enum an_cause cause_of_call(const struct an_context *context, const struc
                                                                             : AN_CAUSE_FRAMEWORK;
 }
 
-enum an_cause an_slice_cause(const struct an_context *context, const struct an_causes *causes,
-                             size_t slice)
+static enum an_cause find_cause(const struct an_context *context, const struct an_causes *causes,
+                                size_t slice)
 {
     enum an_text_kind category = an_slice_category_kind(context, causes, slice);
     if (category == AN_TEXT_API)
@@ -136,6 +138,14 @@ enum an_cause an_slice_cause(const struct an_context *context, const struct an_c
     default:
         return AN_CAUSE_FRAMEWORK;
     }
+}
+
+enum an_cause an_slice_cause(const struct an_context *context, const struct an_causes *causes,
+                             size_t slice)
+{
+    if (!causes->slice[slice])
+        causes->slice[slice] = (uint8_t)(1 + find_cause(context, causes, slice));
+    return (enum an_cause)(causes->slice[slice] - 1);
 }
 
 const char *an_cause_key(enum an_cause cause)

@@ -14,15 +14,12 @@
 #define STEPS_LEAST     3  /* of a window whose path is called steady */
 #define EXPLAINED_LEAST 90 /* per cent; below it no cause is named */
 #define OPS_MOST        200
-/* Segments to collect before those of one op are added up: runs have few ops and many segments. */
-#define OPS_MERGE 4096
 
 /* Time of one name, cause and place. */
 struct op_sum {
-    uint32_t name;
+    uint32_t name, next; /* op of the same name, index + 1; 0: none */
     uint8_t cause;
     bool host;
-    int64_t device; /* ordinal */
     int64_t count, ns;
 };
 
@@ -33,7 +30,8 @@ struct sums {
     int64_t *step_cause; /* of every step of the windows: AN_CAUSE_COUNT sums */
     size_t steps, windows;
     struct op_sum *op;
-    size_t op_count, op_room, op_merge; /* op_merge: rows at which they are merged next */
+    size_t op_count, op_room;
+    uint32_t *op_of_name; /* of each string, and of no name: the newest op, index + 1; 0: none */
     struct an_path_row *row;
     size_t row_count, row_room;
     struct an_span **span; /* of every track, malloc'ed */
@@ -89,39 +87,24 @@ static int op_order(const void *left, const void *right)
     return (int)first->host - (int)second->host;
 }
 
-/* Leaves one row of each op, with the sums of its rows. */
-static void merge_ops(struct sums *sums)
-{
-    size_t kept = 0;
-    if (sums->op_count)
-        qsort(sums->op, sums->op_count, sizeof *sums->op, op_order);
-    for (size_t i = 0; i < sums->op_count; i++) {
-        if (kept && !op_order(&sums->op[kept - 1], &sums->op[i])) {
-            sums->op[kept - 1].count += sums->op[i].count;
-            sums->op[kept - 1].ns += sums->op[i].ns;
-        } else {
-            sums->op[kept++] = sums->op[i];
-        }
-    }
-    sums->op_count = kept;
-}
-
+/* Adds a segment to the sum of its name, cause and place. A name has few of them. */
 static int add_op(struct sums *sums, const struct an_path_segment *segment)
 {
     const struct an_trace *trace = sums->context->trace;
     bool host = segment->node == AN_NONE || !an_graph_on_device(sums->graph, segment->node);
-    if (sums->op_count == sums->op_merge) {
-        merge_ops(sums);
-        sums->op_merge = 2 * sums->op_count + OPS_MERGE;
+    uint32_t name = segment->slice == AN_NONE ? AN_NONE : trace->slice.name[segment->slice],
+             *first = &sums->op_of_name[name == AN_NONE ? trace->string_count : name], at = *first;
+    while (at && (sums->op[at - 1].cause != segment->cause || sums->op[at - 1].host != host))
+        at = sums->op[at - 1].next;
+    if (!at) {
+        if (an_grow(&sums->op, &sums->op_room, sums->op_count + 1, sizeof *sums->op))
+            return TACHO_ENOMEM;
+        sums->op[sums->op_count++] =
+            (struct op_sum){.name = name, .next = *first, .cause = segment->cause, .host = host};
+        at = *first = (uint32_t)sums->op_count;
     }
-    if (an_grow(&sums->op, &sums->op_room, sums->op_count + 1, sizeof *sums->op))
-        return TACHO_ENOMEM;
-    sums->op[sums->op_count++] = (struct op_sum){
-        .name = segment->slice == AN_NONE ? AN_NONE : trace->slice.name[segment->slice],
-        .cause = segment->cause,
-        .host = host,
-        .count = 1,
-        .ns = segment->end - segment->start};
+    sums->op[at - 1].count++;
+    sums->op[at - 1].ns += segment->end - segment->start;
     return 0;
 }
 
@@ -267,7 +250,6 @@ static int ns_order(const void *left, const void *right)
  * cause. */
 static int list_ops(struct sums *sums, struct an_critical_path *path)
 {
-    merge_ops(sums);
     if (sums->op_count)
         qsort(sums->op, sums->op_count, sizeof *sums->op, ns_order);
     size_t op_count = sums->op_count < OPS_MOST ? sums->op_count : OPS_MOST;
@@ -432,7 +414,7 @@ static void sum_suspected(struct an_context *context, const struct an_graph *gra
 /* The analyzer: walks the windows of the chosen lane and fills the part of the result. */
 static int path_run(struct an_context *context)
 {
-    struct sums sums = {.context = context, .op_merge = OPS_MERGE};
+    struct sums sums = {.context = context};
     struct an_window *window = NULL;
     const char *why;
     size_t window_count, least_steps, tracks = context->trace->track_count + 1;
@@ -452,10 +434,12 @@ static int path_run(struct an_context *context)
                                                   context->gpu->device[lane->device].ordinal);
     sums.step_cause =
         an_arena_zero(context->scratch, lane->count + 1, AN_CAUSE_COUNT * sizeof *sums.step_cause);
+    sums.op_of_name =
+        an_arena_zero(context->scratch, context->trace->string_count + 1, sizeof *sums.op_of_name);
     sums.span = calloc(tracks, sizeof *sums.span);
     sums.span_count = calloc(tracks, sizeof *sums.span_count);
     sums.span_room = calloc(tracks, sizeof *sums.span_room);
-    rc = sums.step_cause && sums.span && sums.span_count && sums.span_room
+    rc = sums.step_cause && sums.op_of_name && sums.span && sums.span_count && sums.span_room
              ? walk_windows(&sums, window, window_count, least_steps)
              : TACHO_ENOMEM;
     rc = rc ? rc : fill_result(&sums, least_steps);

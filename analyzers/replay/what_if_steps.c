@@ -32,15 +32,21 @@ double an_steps_median(double *work, const double *values, size_t count)
     return an_quantile_of(work, count, 0.5);
 }
 
-/* The share of the typical step: of the medians; where steps differ by design, and of few, of the
- * sums. */
-static double share_of(const double *edited, const double *base, size_t count, bool middle,
-                       double *work)
+/* The level of steps: the median; where steps differ by design, and of few, the sum. `work` is for
+ * `count` values. */
+static double level_of(const double *steps, size_t count, bool middle, double *work)
 {
-    if (!middle)
-        return an_steps_ratio(edited, base, count);
-    double before = an_steps_median(work, base, count);
-    return before > 0 ? an_steps_median(work, edited, count) / before : 1;
+    double sum = 0;
+    if (middle)
+        return an_steps_median(work, steps, count);
+    for (size_t i = 0; i < count; i++)
+        sum += steps[i];
+    return sum;
+}
+
+static double share_of(double edited, double base)
+{
+    return base > 0 ? edited / base : 1;
 }
 
 bool an_steps_are_alike(const struct an_what_if_state *state)
@@ -70,6 +76,24 @@ static size_t run_length(const struct an_replay *replay, size_t count)
     return periods * replay->period < count ? periods * replay->period : count;
 }
 
+/* Puts a value in the place of another in a sorted list that has the other. */
+static void replace_sorted(double *sorted, size_t count, double old, double new)
+{
+    size_t place = 0;
+    for (size_t end = count; place < end;) {
+        size_t middle = place + (end - place) / 2;
+        if (sorted[middle] < old)
+            place = middle + 1;
+        else
+            end = middle;
+    }
+    for (; place + 1 < count && sorted[place + 1] < new; place++)
+        sorted[place] = sorted[place + 1];
+    for (; place > 0 && sorted[place - 1] > new; place--)
+        sorted[place] = sorted[place - 1];
+    sorted[place] = new;
+}
+
 /* The level of every `length` neighbouring edited steps as a share of the base of all steps: 95 %
  * of these shares lie in *interval. The state of the machine may last longer than a run, so a new
  * run differs from this one at least as much as parts of it differ from each other. `room` is for 2
@@ -82,12 +106,13 @@ static void neighbour_interval(const double *edited, const double *base, size_t 
     for (size_t i = 0; i < n; i++)
         before += base[i] / (double)n;
     before = middle ? an_steps_median(work, base, n) : before;
+    memcpy(work, edited, length * sizeof *work);
+    an_sort(work, length);
     for (size_t i = 0; i < count; i++) {
-        double sum = 0;
-        for (size_t j = 0; j < length; j++)
-            sum += work[j] = edited[i + j];
-        double level = middle ? an_quantile_of(work, length, 0.5) : sum / (double)length;
-        share[i] = before > 0 ? level / before : 1;
+        if (middle && i)
+            replace_sorted(work, length, edited[i - 1], edited[i + length - 1]);
+        double level = middle ? an_quantile(work, length, 0.5) : an_mean(edited + i, length);
+        share[i] = share_of(level, before);
     }
     an_sort(share, count);
     interval->low = an_quantile(share, count, 0.025);
@@ -128,8 +153,9 @@ int an_steps_intervals(const struct an_what_if_state *state, bool middle, bool a
     if (!room)
         return TACHO_ENOMEM;
     rounds = rounds < ROUNDS / 10 ? ROUNDS / 10 : rounds;
+    double *work = drawn_ns + 2 * count, base_level = level_of(base, count, middle, work);
     *out = (struct an_interval){.estimate =
-                                    share_of(edited, base, count, middle, drawn_ns + 2 * count)};
+                                    share_of(level_of(edited, count, middle, work), base_level)};
     for (size_t round = 0; round < rounds; round++) {
         for (size_t drawn = 0; drawn < count;) {
             size_t first = (size_t)(an_random(&random) % count);
@@ -138,8 +164,9 @@ int an_steps_intervals(const struct an_what_if_state *state, bool middle, bool a
                 drawn_ns[count + drawn] = base[(first + i) % count];
             }
         }
-        room[round] = share_of(drawn_ns, drawn_ns + count, count, middle, drawn_ns + 2 * count);
-        room[ROUNDS + round] = share_of(drawn_ns, base, count, middle, drawn_ns + 2 * count);
+        double level = level_of(drawn_ns, count, middle, work);
+        room[round] = share_of(level, level_of(drawn_ns + count, count, middle, work));
+        room[ROUNDS + round] = share_of(level, base_level);
     }
     an_sort(room, rounds);
     an_sort(room + ROUNDS, rounds);

@@ -408,7 +408,7 @@ static struct an_step_group group_of(const struct an_step *const *sorted, size_t
 static int group_by_tokens(struct an_context *context)
 {
     struct an_steps *steps = &context->result->steps;
-    size_t count = 0, made = 0;
+    size_t count = 0, made = 0, like_first = 0;
     const struct an_step **sorted =
         an_arena_zero(context->scratch, (size_t)steps->counted, sizeof *sorted);
     struct an_step_group *step_group =
@@ -418,6 +418,10 @@ static int group_by_tokens(struct an_context *context)
     for (size_t i = 0; i < context->step_count; i++)
         if (an_step_counted(&context->step[i]))
             sorted[count++] = &context->step[i];
+    while (like_first < count && sorted[like_first]->tokens == sorted[0]->tokens)
+        like_first++;
+    if (like_first == count)
+        return 0; /* one group, which is all steps */
     qsort(sorted, count, sizeof *sorted, tokens_order);
     for (size_t i = 0, next; i < count; i = next) {
         for (next = i + 1; next < count && sorted[next]->tokens == sorted[i]->tokens;)

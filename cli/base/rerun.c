@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "analyzers/steps/change.h"
@@ -291,8 +292,31 @@ static void become(const json_t *variables, const char *folder, const char *log)
     json_object_foreach((json_t *)variables, name, value) setenv(name, json_string_value(value), 1);
 }
 
+#define TURNS 10 /* of waiting, between two looks at a program that is watched */
+
+/* Waits for the program; with a watch it looks at it meanwhile. */
+static int wait_for(pid_t pid, struct cli_rerun_watch *watch)
+{
+    const struct timespec pause = {.tv_nsec = 50000000};
+    int status = -1;
+    for (int turn = 1;; turn++) {
+        bool looks = watch && !watch->ended;
+        pid_t gone = waitpid(pid, &status, looks ? WNOHANG : 0);
+        if (gone == pid || (gone < 0 && errno != EINTR))
+            return status;
+        if (!looks || gone < 0)
+            continue;
+        watch->ended = turn % TURNS == 0 && watch->enough(watch->ctx);
+        if (watch->ended)
+            kill(pid, SIGTERM);
+        else
+            nanosleep(&pause, NULL);
+    }
+}
+
 /* Starts the program with the words and waits for it. The status of waitpid; -1: no process. */
-static int run_words(char **words, const json_t *variables, const char *folder, const char *log)
+static int run_words(char **words, const json_t *variables, const char *folder, const char *log,
+                     struct cli_rerun_watch *watch)
 {
     sigset_t all, old;
     int status = -1;
@@ -308,8 +332,8 @@ static int run_words(char **words, const json_t *variables, const char *folder, 
     }
     child = pid > 0 ? pid : 0;
     sigprocmask(SIG_SETMASK, &old, NULL);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    if (pid > 0)
+        status = wait_for(pid, watch);
     child = 0;
     return status;
 }
@@ -320,13 +344,19 @@ static int exit_code(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int cli_rerun_start(char **words, const char *folder, const char *log, int *stopped)
+static int start_watched(char **words, const char *folder, const char *log,
+                         struct cli_rerun_watch *watch, int *stopped)
 {
-    int status = run_words(words, NULL, folder, log);
+    int status = run_words(words, NULL, folder, log, watch);
     *stopped = stopped_by;
     if (status == -1 && !stopped_by)
         return cli_error(TACHO_ENOMEM, NULL, "%s: no process could be started", words[0]);
     return exit_code(status);
+}
+
+int cli_rerun_start(char **words, const char *folder, const char *log, int *stopped)
+{
+    return start_watched(words, folder, log, NULL, stopped);
 }
 
 /* This program, for `tacho run`; "": it cannot be found. */
@@ -337,7 +367,7 @@ static void find_self(char self[PATH_MAX])
 }
 
 int cli_rerun_measure(char *const *command, const char *folder, const char *file, const char *log,
-                      int *stopped, struct an_result **result)
+                      struct cli_rerun_watch *watch, int *stopped, struct an_result **result)
 {
     char self[PATH_MAX];
     char *const head[] = {self,         (char *)"run", (char *)"--no-peak",
@@ -353,7 +383,7 @@ int cli_rerun_measure(char *const *command, const char *folder, const char *file
     memcpy(words, head, sizeof head);
     memcpy(words + fixed, command, count * sizeof *words);
     unlink(file);
-    int code = cli_rerun_start(words, folder, log, stopped);
+    int code = start_watched(words, folder, log, watch, stopped);
     struct col_found found = {0};
     snprintf(found.path, sizeof found.path, "%s", file);
     snprintf(found.run, sizeof found.run, "%s", file);
@@ -377,7 +407,7 @@ int cli_rerun_record(const struct cli_rerun *rerun, const json_t *change, const 
     for (size_t i = 0; argv && i < count; i++)
         argv[i] = (char *)json_string_value(json_array_get(words, i));
     if (argv && count && variables)
-        status = run_words(argv, variables, NULL, log);
+        status = run_words(argv, variables, NULL, log, NULL);
     free(argv);
     json_decref(words);
     json_decref(variables);

@@ -49,11 +49,18 @@ int cli_rerun_record(const struct cli_rerun *rerun, const json_t *change, const 
 /* Starts other words in a folder (NULL: this one), with the environment as it is and the streams in
  * `log`, and waits. Exit code and *stopped as above. */
 int cli_rerun_start(char **words, const char *folder, const char *log, int *stopped);
+/* Looks at a program while it runs, some times a second: it is ended (SIGTERM) once `enough`
+ * returns true, which is not asked again then. */
+struct cli_rerun_watch {
+    bool (*enough)(void *ctx);
+    void *ctx;
+    bool ended; /* it was */
+};
 /* Records a command, a list of words that ends with NULL, in a folder, reads the recording and
- * removes it: `file` is where it lies meanwhile, from that folder too. Exit code, *stopped and
- * `log` as above; *result is the caller's, NULL where there is none. */
+ * removes it: `file` is where it lies meanwhile, from that folder too. `watch` may be NULL. Exit
+ * code, *stopped and `log` as above; *result is the caller's, NULL where there is none. */
 int cli_rerun_measure(char *const *command, const char *folder, const char *file, const char *log,
-                      int *stopped, struct an_result **result);
+                      struct cli_rerun_watch *watch, int *stopped, struct an_result **result);
 void cli_rerun_end(void);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "reports/words/escape.h"
-#include "store/export/export.h"
+#include "store/csv.h"
 
 #define TABLE_WAIT  500 /* rows that decide the widths of a table */
 #define TABLE_WIDTH 60  /* columns of the screen that one value may take */
@@ -141,43 +141,24 @@ static int table_end(struct cli_sql_writer *writer)
 
 /* ---- csv (RFC 4180) -------------------------------------------------------------------------------------------------------- */
 
-/* On a terminal, control characters become visible. */
-static void csv_bytes(const struct cli_sql_writer *writer, const char *text, size_t bytes)
-{
-    char cell[16];
-    int columns;
-    if (!writer->visible)
-        fwrite(text, 1, bytes, writer->out);
-    for (size_t used; writer->visible && bytes; text += used, bytes -= used) {
-        used = rep_show(cell, text, bytes, writer->utf8, &columns);
-        fputs(cell, writer->out);
-    }
-}
-
-/* `before` is what starts the field: a quote, and ' before a formula. */
-static void csv_quoted(const struct cli_sql_writer *writer, const char *before, const char *text,
-                       size_t bytes)
-{
-    fputs(before, writer->out);
-    for (size_t length; bytes; text += length, bytes -= length) {
-        const char *mark = memchr(text, '"', bytes);
-        length = mark ? (size_t)(mark - text) + 1 : bytes;
-        csv_bytes(writer, text, length);
-        if (mark)
-            fputc('"', writer->out);
-    }
-    fputc('"', writer->out);
-}
-
-/* Prints a field, with quotes where it needs them. */
+/* A text as a cell. On a terminal, control characters become visible. */
 static void csv_field(const struct cli_sql_writer *writer, const char *text, size_t bytes)
 {
-    bool formula = !writer->raw && store_csv_is_formula(text, bytes);
-    if (formula || memchr(text, ',', bytes) || memchr(text, '"', bytes) ||
-        memchr(text, '\n', bytes) || memchr(text, '\r', bytes))
-        csv_quoted(writer, formula ? "\"'" : "\"", text, bytes);
-    else
-        csv_bytes(writer, text, bytes);
+    char cell[16], *shown = NULL;
+    size_t size = 0;
+    int columns;
+    FILE *memory = writer->visible ? open_memstream(&shown, &size) : NULL;
+    if (!memory) {
+        store_csv_write(writer->out, text, bytes, writer->raw);
+        return;
+    }
+    for (size_t used; bytes; text += used, bytes -= used) {
+        used = rep_show(cell, text, bytes, writer->utf8, &columns);
+        fputs(cell, memory);
+    }
+    fclose(memory);
+    store_csv_write(writer->out, shown, size, writer->raw);
+    free(shown);
 }
 
 static int csv_head(struct cli_sql_writer *writer)
@@ -205,8 +186,6 @@ static int csv_row(struct cli_sql_writer *writer, const struct store_cell *cells
             fprintf(writer->out, "%" PRId64, cell->integer);
         else if (cell->type == STORE_CELL_BLOB)
             hex(writer->out, cell->text, cell->bytes);
-        else if (cell->type == STORE_CELL_TEXT && !cell->bytes)
-            fputs("\"\"", writer->out); /* an empty text; nothing at all is NULL */
         else if (cell->text)
             csv_field(writer, cell->text, cell->bytes);
         fputs(i + 1 < writer->columns ? "," : "\r\n", writer->out);

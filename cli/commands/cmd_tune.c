@@ -13,30 +13,45 @@
 #include "cli/base/message.h"
 #include "cli/base/rerun.h"
 #include "cli/commands/commands.h"
-#include "cli/tune/trials.h"
+#include "cli/tune/cache.h"
+#include "cli/tune/finals.h"
 #include "cli/view/view.h"
 #include "tuner/replay.h"
 
 struct values {
-    const char *objective, *output, *replay;
-    int64_t trials, rounds, seed, evaluations;
-    double minutes;
+    const char *objective, *output, *replay, *cache;
+    int64_t trials, rounds, seed, evaluations, memory_limit;
+    double minutes, money, price, margin;
     struct cli_view view;
-    bool json, allow, dry_run;
+    bool json, allow, dry_run, whole;
 };
 
 static const struct cli_option options[] = {
-    CLI_TEXT_ROW("objective", 0, CLI_CHOICE, objective, "samples|tokens|step",
-                 "what is to be fast: samples/s, tokens/s, the step (the first that a run has)"),
+    CLI_TEXT_ROW(
+        "objective", 0, CLI_CHOICE, objective, "samples|tokens|step|memory|energy",
+        "what is to be small: the time of a sample, of a token or of a step (the first that "
+        "a run has), the peak of memory, the energy of a step"),
     CLI_NUMBER_ROW("trials", 'n', CLI_INT, trials, "N", "runs of the search (30)", 1, 1000),
     CLI_NUMBER_ROW("minutes", 0, CLI_NUMBER, minutes, "N", "begin no trial after N minutes", 0.01,
                    1e6),
+    CLI_NUMBER_ROW("money", 0, CLI_NUMBER, money, "N",
+                   "begin no run that would make all of them cost more than N", 1e-6, 1e9),
+    CLI_NUMBER_ROW("price", 0, CLI_NUMBER, price, "N", "of --money: what an hour costs", 1e-6, 1e9),
+    CLI_NUMBER_ROW("memory-limit", 0, CLI_SIZE, memory_limit, "SIZE",
+                   "memory that a run may have (the limit of its control group)", 1, 1e18),
+    CLI_NUMBER_ROW("memory-margin", 0, CLI_NUMBER, margin, "PERCENT",
+                   "of that limit, which a run must leave free (10)", 0, 90),
     CLI_NUMBER_ROW("rounds", 0, CLI_INT, rounds, "N",
-                   "runs of each of the best at the end, in turn (5)", 3, CLI_TUNE_ROUNDS),
+                   "pairs of runs of the winner and of what is set now, at the end (5)", 4,
+                   CLI_TUNE_ROUNDS),
+    CLI_FLAG_ROW("whole-trials", 0, whole,
+                 "let a trial run to its end although it is slower than the best"),
     CLI_TEXT_ROW("output", 'o', CLI_TEXT, output, "FOLDER",
                  "the folder of the search (tune); the same command goes on in it"),
     CLI_FLAG_ROW("allow-different-training", 0, allow,
                  "also parameters that change what is trained: batch, precision, optimizer"),
+    CLI_TEXT_ROW("cache", 0, CLI_TEXT, cache, "FILE",
+                 "also write the trials as a space for --replay (Kernel Tuner's T4 format)"),
     CLI_FLAG_ROW("dry-run", 0, dry_run, "only print the parameters and the command as set now"),
     CLI_TEXT_ROW("replay", 0, CLI_TEXT, replay, "CACHE",
                  "search a space that was measured once (Kernel Tuner's T4 format)"),
@@ -52,18 +67,20 @@ const struct cli_spec cli_tune_spec = {
     .usage = "[OPTION]... -- COMMAND WITH {PARAMETERS} | --replay CACHE [OPTION]...",
     .about =
         "COMMAND has {NAME:VALUES} where a value goes (quoted, for the shell has braces of its "
-        "own): "
-        "{workers:1..8},\n"
-        "{batch:1..64:log2}, {mode:fast,safe}; '=2' at the end\n"
-        "says what is set now. Each trial is a run under 'tacho run'; what fails teaches where "
-        "not to look. At the end the best\n"
-        "are run again in turn with what is set now, and the answer may be that nothing is "
-        "better.\n"
-        "Trials are kept in a folder: the same command goes on after a kill.",
+        "own): {workers:1..8},\n"
+        "{batch:1..64:log2}, {mode:fast,safe}; '=2' at the end says what is set now. Each trial is "
+        "a "
+        "run under 'tacho run'. The first\n"
+        "ones are what is set now and what its report advises; what fails teaches where not to "
+        "look; what is slower than the best\n"
+        "is ended early. At the end the best are run again in turn, and the winner in pairs with "
+        "what is set now: the answer may be\n"
+        "that nothing is better. Trials are kept in a folder: the same command goes on after a "
+        "kill.",
     .options = options,
     .examples =
-        "  tacho tune -- train gpt2-tiny --steps 50 --workers '{workers:0..4=1}' --threads "
-        "'{threads:1,2}'\n"
+        "  tacho tune -- train gpt2-tiny --steps 50 --workers '{workers:0..4=1}' --prefetch "
+        "'{prefetch:1..8:log2=4}'\n"
         "  tacho tune --minutes 30 -o search -- python3 train.py --num-workers '{workers:0..8}'\n"
         "  tacho tune --replay A100_T4.json.gz --evaluations 100 --seed 1 --json",
     .stop_at_first = true,
@@ -170,6 +187,10 @@ static char *search_name(const struct values *values, char **words)
         json_array_append_new(list, json_string(*words));
     json_array_append_new(list, json_string(values->objective ? values->objective : ""));
     json_array_append_new(list, json_integer(values->seed));
+    if (values->memory_limit) {
+        json_array_append_new(list, json_integer(values->memory_limit));
+        json_array_append_new(list, json_real(values->margin));
+    }
     char *text = json_dumps(list, JSON_COMPACT);
     json_decref(list);
     return text;
@@ -192,15 +213,15 @@ static char *command_text(const struct cli_template *command, size_t configurati
     return NULL;
 }
 
-static bool is_better(const struct cli_tuned *tuned)
+/* The median that a row shows: of its pairs, if it has some, else of its turns. */
+static double median_of(const struct cli_finalist *finalist)
 {
-    return tuned->winner && tuned->gate.state == AN_GATE_FAILED;
+    return finalist->pairs.count ? finalist->pairs.median : finalist->turns.median;
 }
 
-/* How much more a winner does in the same time: what is set now / it - 1, in per cent. */
-static double gain_of(const struct cli_tuned *tuned, size_t finalist)
+static json_t *number_json(double value)
 {
-    return 100 * (tuned->finalist[0].median / tuned->finalist[finalist].median - 1);
+    return isnan(value) ? json_null() : json_real(value);
 }
 
 static void print_finalists(const struct cli_tune *tune, const struct cli_tuned *tuned)
@@ -209,8 +230,9 @@ static void print_finalists(const struct cli_tune *tune, const struct cli_tuned 
         const struct cli_finalist *finalist = &tuned->finalist[k];
         char settings[400];
         cli_tune_settings(&tune->command.space, finalist->configuration, settings);
-        printf("  %-40s %10.4g %s  %+6.1f %%  %zu runs%s%s\n", settings, finalist->median,
-               cli_tune_unit(tune), gain_of(tuned, k), finalist->rounds, k ? "" : "  (set now)",
+        printf("  %-40s %10.4g %s  %+6.1f %%  %zu runs%s%s\n", settings, median_of(finalist),
+               cli_tune_unit(tune), cli_tune_gain(tuned, k),
+               finalist->turns.count + finalist->pairs.count, k ? "" : "  (set now)",
                finalist->failed ? "  FAILED once" : "");
     }
 }
@@ -225,42 +247,107 @@ static void print_shares(struct cli_tune *tune)
     putchar('\n');
 }
 
+#define PICTURE_LEVELS 24 /* of a parameter that is drawn, at most */
+#define PICTURE_WIDTH  40 /* columns of the longest bar */
+
+/* One parameter of a configuration drawn as bars: what is predicted for each of its values. */
+static void print_response(struct cli_tune *tune, size_t configuration, size_t at)
+{
+    const struct tuner_dimension *row = &tune->command.space.dimension[at];
+    double value[TUNER_LEVELS], most = 0;
+    if (row->levels < 2 || row->levels > PICTURE_LEVELS)
+        return;
+    tuner_search_response(tune->search, configuration, at, value);
+    for (size_t i = 0; i < row->levels; i++)
+        most = fmax(most, value[i]);
+    for (size_t i = 0; most > 0 && i < row->levels; i++) {
+        int bar = isnan(value[i]) ? 0 : (int)lround(PICTURE_WIDTH * value[i] / most);
+        printf("  %-12.12s %10s %9.4g %.*s\n", i ? "" : row->name, row->level[i], value[i], bar,
+               "########################################");
+    }
+}
+
+static void print_responses(struct cli_tune *tune, size_t configuration)
+{
+    double value[TUNER_LEVELS];
+    tuner_search_response(tune->search, configuration, 0, value);
+    if (isnan(value[tune->command.space.choice[configuration * tune->command.space.dimensions]]))
+        return; /* too few trials worked */
+    printf("predicted %s, if one parameter alone is changed:\n", cli_tune_unit(tune));
+    for (size_t at = 0; at < tune->command.space.dimensions; at++)
+        print_response(tune, configuration, at);
+}
+
+/* What the winner has other than what is set now: "  workers: 1 -> 4". */
+static void print_changes(const struct tuner_space *space, size_t start, size_t winner)
+{
+    for (size_t at = 0; at < space->dimensions; at++) {
+        const char *was = tuner_level(space, start, at), *is = tuner_level(space, winner, at);
+        if (strcmp(was, is) != 0)
+            printf("  %s: %s -> %s\n", space->dimension[at].name, was, is);
+    }
+}
+
 static void print_text(struct cli_tune *tune, const struct cli_tuned *tuned)
 {
     char *command = command_text(&tune->command, tuned->finalist[tuned->winner].configuration);
     print_finalists(tune, tuned);
-    if (is_better(tuned))
-        printf("better: %+.1f %%, p %.2g that it is not\n  %s\n", gain_of(tuned, tuned->winner),
-               tuned->gate.p, command ? command : "");
+    if (tuned->finalist[0].failed && tuned->winner)
+        printf("what is set now fails; this does not\n  %s\n", command ? command : "");
+    else if (cli_tune_is_better(tuned))
+        printf("better: %+.1f %%, p %.2g that it is not\n  %s\n",
+               cli_tune_gain(tuned, tuned->winner), tuned->gate.p, command ? command : "");
+    else if (tuned->winner && isnan(tuned->gate.p))
+        puts("not decided: the budget was spent before the runs that would decide");
     else if (tuned->winner)
         printf(
             "nothing is shown to be better than what is set now: %+.1f %%, p %.2g; more --rounds "
             "tell more\n",
-            gain_of(tuned, tuned->winner), tuned->gate.p);
+            cli_tune_gain(tuned, tuned->winner), tuned->gate.p);
     else
         puts("nothing is better than what is set now");
+    size_t winner = tuned->finalist[tuned->winner].configuration;
+    print_changes(&tune->command.space, tune->command.start, winner);
     print_shares(tune);
+    print_responses(tune, winner);
     free(command);
+}
+
+/* Of each parameter, what is predicted for each of its values while the others stay. */
+static json_t *response_json(struct cli_tune *tune, size_t configuration)
+{
+    json_t *object = json_object();
+    double value[TUNER_LEVELS];
+    for (size_t at = 0; at < tune->command.space.dimensions; at++) {
+        const struct tuner_dimension *row = &tune->command.space.dimension[at];
+        json_t *levels = json_object();
+        tuner_search_response(tune->search, configuration, at, value);
+        for (size_t i = 0; i < row->levels; i++)
+            json_object_set_new(levels, row->level[i], number_json(value[i]));
+        json_object_set_new(object, row->name, levels);
+    }
+    return object;
 }
 
 static json_t *tuned_json(struct cli_tune *tune, const struct cli_tuned *tuned)
 {
     const struct tuner_space *space = &tune->command.space;
     json_t *object = json_object(), *rows = json_array(), *shares = json_object();
-    size_t failed = 0, made = 0;
+    size_t failed = 0, made = 0, ended = 0;
     double share[TUNER_DIMENSIONS];
     for (size_t i = 0; i < tune->journal.count; i++) {
         made += !tune->journal.trial[i].confirms;
         failed += !tune->journal.trial[i].confirms && isnan(tune->journal.trial[i].value);
+        ended += tune->journal.trial[i].ended;
     }
     for (size_t k = 0; k < tuned->count; k++) {
         const struct cli_finalist *finalist = &tuned->finalist[k];
         json_t *row = json_object();
-        bool known = !isnan(finalist->median);
         json_object_set_new(row, "settings", settings_json(space, finalist->configuration));
-        json_object_set_new(row, "median", known ? json_real(finalist->median) : json_null());
-        json_object_set_new(row, "gain_pct", known ? json_real(gain_of(tuned, k)) : json_null());
-        json_object_set_new(row, "runs", json_integer((json_int_t)finalist->rounds));
+        json_object_set_new(row, "median", number_json(median_of(finalist)));
+        json_object_set_new(row, "gain_pct", number_json(cli_tune_gain(tuned, k)));
+        json_object_set_new(
+            row, "runs", json_integer((json_int_t)(finalist->turns.count + finalist->pairs.count)));
         json_object_set_new(row, "failed", json_boolean(finalist->failed));
         json_array_append_new(rows, row);
     }
@@ -273,13 +360,16 @@ static json_t *tuned_json(struct cli_tune *tune, const struct cli_tuned *tuned)
     json_object_set_new(object, "configurations", json_integer((json_int_t)space->count));
     json_object_set_new(object, "evaluations", json_integer((json_int_t)made));
     json_object_set_new(object, "failed", json_integer((json_int_t)failed));
-    json_object_set_new(object, "better", json_boolean(is_better(tuned)));
-    json_object_set_new(object, "p", tuned->winner ? json_real(tuned->gate.p) : json_null());
+    json_object_set_new(object, "ended_early", json_integer((json_int_t)ended));
+    json_object_set_new(object, "better", json_boolean(cli_tune_is_better(tuned)));
+    json_object_set_new(object, "p", tuned->winner ? number_json(tuned->gate.p) : json_null());
     json_object_set_new(object, "settings",
                         settings_json(space, tuned->finalist[tuned->winner].configuration));
     json_object_set_new(object, "command", command ? json_string(command) : json_null());
     json_object_set_new(object, "finalists", rows);
     json_object_set_new(object, "importance", shares);
+    json_object_set_new(object, "response",
+                        response_json(tune, tuned->finalist[tuned->winner].configuration));
     free(command);
     return object;
 }
@@ -360,6 +450,8 @@ static int tune_command(const struct values *values, struct cli_tune *tune, char
         cli_say("stopped; the same command goes on");
         return 128 + tune->stopped;
     }
+    if (!code && values->cache)
+        code = cli_tune_write_cache(tune, values->cache);
     if (code)
         return code;
     if (values->json)
@@ -370,7 +462,7 @@ static int tune_command(const struct values *values, struct cli_tune *tune, char
 
 int cli_tune(int argc, char **argv)
 {
-    struct values values = {.trials = 30, .rounds = 5, .seed = 1, .evaluations = 100};
+    struct values values = {.trials = 30, .rounds = 5, .seed = 1, .evaluations = 100, .margin = 10};
     int first, code = cli_parse(&cli_tune_spec, argc, argv, &values, &first);
     if (code >= 0)
         return code;
@@ -384,10 +476,17 @@ int cli_tune(int argc, char **argv)
         return cli_usage("tune",
                          "for example: tacho tune -- train gpt2-tiny --workers '{workers:1..4}'",
                          "give the command with its parameters, or --replay CACHE");
+    if ((values.money > 0) != (values.price > 0))
+        return cli_usage("tune", NULL, "--money and --price belong together");
     struct cli_tune tune = {.objective = values.objective,
                             .trials = values.trials,
                             .rounds = values.rounds,
-                            .minutes = values.minutes};
+                            .minutes = values.minutes,
+                            .money = values.money,
+                            .price = values.price,
+                            .memory_limit = values.memory_limit,
+                            .margin_pct = values.margin,
+                            .whole = values.whole};
     snprintf(tune.folder, sizeof tune.folder, "%s", values.output ? values.output : "tune");
     code = cli_template_read(argv + first, &tune.command);
     if (!code)

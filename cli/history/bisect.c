@@ -136,8 +136,8 @@ static double run_once(struct bisect *bisect)
 {
     struct an_result *result = NULL;
     double step = NAN;
-    cli_rerun_measure(bisect->command, bisect->tree, bisect->run, bisect->log, &bisect->stopped,
-                      &result);
+    cli_rerun_measure(bisect->command, bisect->tree, bisect->run, bisect->log, NULL,
+                      &bisect->stopped, &result);
     if (result && result->steps.median_ms.valid)
         step = result->steps.median_ms.value;
     if (isnan(step) && !bisect->stopped)

@@ -24,18 +24,44 @@ static int cannot(const char *path, int error)
                      path, strerror(error));
 }
 
+static double number_of(const json_t *json, const char *key)
+{
+    json_t *value = json_object_get(json, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static void set_number(json_t *json, const char *key, double value)
+{
+    json_object_set_new(json, key, isnan(value) ? json_null() : json_real(value));
+}
+
+static void take_text(const json_t *json, const char *key, char *text, size_t size)
+{
+    const char *value = json_string_value(json_object_get(json, key));
+    snprintf(text, size, "%s", value ? value : "");
+}
+
 /* A line of the file as a trial; false: it is torn or not one. */
 static bool read_trial(const char *line, struct cli_trial *trial)
 {
     json_t *json = json_loads(line, 0, NULL);
-    json_t *value = json_object_get(json, "value");
-    const char *reason = json_string_value(json_object_get(json, "reason"));
     bool valid = json_is_integer(json_object_get(json, "configuration"));
     *trial = (struct cli_trial){
         .configuration = (size_t)json_integer_value(json_object_get(json, "configuration")),
-        .value = json_is_number(value) ? json_number_value(value) : NAN,
-        .confirms = json_is_true(json_object_get(json, "confirms"))};
-    snprintf(trial->reason, sizeof trial->reason, "%s", reason ? reason : "");
+        .value = number_of(json, "value"),
+        .seconds = json_number_value(json_object_get(json, "seconds")),
+        .memory = number_of(json, "memory"),
+        .ended = json_is_true(json_object_get(json, "ended")),
+        .confirms = json_is_true(json_object_get(json, "confirms")),
+        .pairs = json_is_true(json_object_get(json, "pairs"))};
+    take_text(json, "objective", trial->objective, sizeof trial->objective);
+    take_text(json, "reason", trial->reason, sizeof trial->reason);
+    json_t *advised = json_object_get(json, "advised");
+    while (trial->advised_count < CLI_ADVISED_MOST &&
+           trial->advised_count < json_array_size(advised)) {
+        json_t *at = json_array_get(advised, trial->advised_count);
+        trial->advised[trial->advised_count++] = (size_t)json_integer_value(at);
+    }
     json_decref(json);
     return valid;
 }
@@ -113,10 +139,21 @@ int cli_journal_add(struct cli_journal *journal, const struct cli_trial *trial)
     if (journal->count == CLI_TRIALS_MOST)
         return cli_error(TACHO_ENOTSUP, NULL, "tune: more than %d trials", CLI_TRIALS_MOST);
     json_object_set_new(json, "configuration", json_integer((json_int_t)trial->configuration));
-    json_object_set_new(json, "value", isnan(trial->value) ? json_null() : json_real(trial->value));
+    set_number(json, "value", trial->value);
+    set_number(json, "seconds", trial->seconds);
+    set_number(json, "memory", trial->memory);
+    json_object_set_new(json, "ended", json_boolean(trial->ended));
     json_object_set_new(json, "confirms", json_boolean(trial->confirms));
+    json_object_set_new(json, "pairs", json_boolean(trial->pairs));
+    if (*trial->objective)
+        json_object_set_new(json, "objective", json_string(trial->objective));
     if (*trial->reason)
         json_object_set_new(json, "reason", json_string(trial->reason));
+    json_t *advised = trial->advised_count ? json_array() : NULL;
+    for (size_t i = 0; i < trial->advised_count; i++)
+        json_array_append_new(advised, json_integer((json_int_t)trial->advised[i]));
+    if (advised)
+        json_object_set_new(json, "advised", advised);
     journal->trial[journal->count++] = *trial;
     return write_line(journal, json);
 }

@@ -11,14 +11,22 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define CLI_TRIALS_MOST 4096
+#define CLI_TRIALS_MOST  4096
+#define CLI_ADVISED_MOST 6
 
 /* One run of one configuration. */
 struct cli_trial {
     size_t configuration;
-    double value;     /* NAN: it failed */
-    bool confirms;    /* one of the rounds at the end */
-    char reason[120]; /* why it failed */
+    double value;   /* NAN: it failed */
+    double seconds; /* that it took */
+    double memory;  /* bytes at its peak; NAN: not known */
+    bool ended;    /* early, for it was slower than the best; the value is of the steps till then */
+    bool confirms; /* one of the rounds at the end */
+    bool pairs;    /* one of the last of them: of the winner and of what is set now */
+    char objective[16];               /* whose value it is */
+    char reason[160];                 /* why it failed */
+    size_t advised[CLI_ADVISED_MOST]; /* of the first trial: what its report advises to try */
+    size_t advised_count;
 };
 
 struct cli_journal {

@@ -5,6 +5,7 @@
  * spreadsheet would run as a formula.
  */
 
+#include "store/csv.h"
 #include "store/export/export_private.h"
 
 static void next(FILE *out)
@@ -29,7 +30,7 @@ static void detail(FILE *out, const struct store_detail *detail, bool raw)
     }
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         next(out);
-        exp_csv_text(out, texts[i], raw);
+        store_csv_text(out, texts[i], raw);
     }
 }
 
@@ -42,19 +43,19 @@ static void row(FILE *out, const struct exp_run *run, const struct exp_slice *sl
         track->process_at != EXP_NONE ? &run->process[track->process_at] : NULL;
     exp_csv_integer(out, process ? process->rank : STORE_ABSENT);
     next(out);
-    exp_csv_text(out, process ? process->host : NULL, raw);
+    store_csv_text(out, process ? process->host : NULL, raw);
     next(out);
     exp_csv_integer(out, process ? process->pid : STORE_ABSENT);
     next(out);
-    exp_csv_text(out, process ? process->program : NULL, raw);
+    store_csv_text(out, process ? process->program : NULL, raw);
     next(out);
     exp_csv_integer(out, track->id);
     next(out);
-    exp_csv_text(out, track->kind, raw);
+    store_csv_text(out, track->kind, raw);
     next(out);
-    exp_csv_text(out, track->name, raw);
+    store_csv_text(out, track->name, raw);
     next(out);
-    exp_csv_text(out, track->device, raw);
+    store_csv_text(out, track->device, raw);
     next(out);
     exp_csv_integer(out, track->tid);
     next(out);
@@ -62,9 +63,9 @@ static void row(FILE *out, const struct exp_run *run, const struct exp_slice *sl
     next(out);
     exp_csv_integer(out, slice->end == INT64_MAX ? STORE_ABSENT : slice->end - slice->start);
     next(out);
-    exp_csv_text(out, slice->name != EXP_NONE ? run->text[slice->name] : NULL, raw);
+    store_csv_text(out, slice->name != EXP_NONE ? run->text[slice->name] : NULL, raw);
     next(out);
-    exp_csv_text(out, slice->category != EXP_NONE ? run->text[slice->category] : NULL, raw);
+    store_csv_text(out, slice->category != EXP_NONE ? run->text[slice->category] : NULL, raw);
     next(out);
     exp_csv_integer(out, slice->correlation);
     bool known = slice->detail != EXP_NONE && run->detail[slice->detail].id;

@@ -32,9 +32,6 @@ struct store_export_options {
     bool raw; /* csv: no ' before texts that a spreadsheet takes for formulas */
 };
 
-/* Would a spreadsheet take a cell with this text for a formula, and run it? */
-bool store_csv_is_formula(const char *text, size_t bytes);
-
 struct store_export_format {
     const char *name;   /* "perfetto", "folded", "csv" */
     const char *help;   /* one line */

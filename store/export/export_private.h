@@ -92,8 +92,7 @@ void exp_arg_text(struct exp_args *args, const char *name,
 /* A detail and its payload; `instant`: of an instant event. */
 void exp_args_detail(struct exp_args *args, const struct store_detail *detail, bool instant);
 
-/* CSV cells: an absent one is empty. `raw`: a formula gets no ' before it. */
-void exp_csv_text(FILE *out, const char *text, bool raw);
+/* A number as a cell of CSV; an absent one is empty. */
 void exp_csv_integer(FILE *out, int64_t value);
 
 /* The critical path (path.c): rows of CSV; events of a timeline, each with a comma before it. pid,

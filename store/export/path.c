@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "store/csv.h"
 #include "store/export/export_private.h"
 
 /* Does the segment overlap the window of the export? */
@@ -26,7 +27,7 @@ void exp_path_csv(const struct exp_run *run, const struct store_export_options *
                 export_path->end);
         exp_csv_integer(out, export_path->track);
         putc(',', out);
-        exp_csv_text(out, export_path->name, options->raw);
+        store_csv_text(out, export_path->name, options->raw);
         fprintf(out, ",%s,%s,%s,", export_path->cause, export_path->how, export_path->link);
         exp_csv_integer(out, export_path->range_start);
         putc(',', out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the formats write with: JSON strings, the members of payloads, CSV cells, the end of a
+ * What the formats write with: JSON strings, the members of payloads, numbers of CSV, the end of a
  * stream.
  */
 #include <inttypes.h>
@@ -189,29 +189,6 @@ int exp_json_member(const char **position, const char **key, size_t *key_bytes, 
 }
 
 /* ---- CSV -------------------------------------------------------------------------------------------------------------------- */
-
-bool store_csv_is_formula(const char *text, size_t bytes)
-{
-    return bytes && text[0] && strchr("=+-@\t\r", text[0]);
-}
-
-void exp_csv_text(FILE *out, const char *text, bool raw)
-{
-    if (!text)
-        return;
-    bool is_formula = !raw && store_csv_is_formula(text, strlen(text));
-    if (*text && !is_formula && !strpbrk(text, "\",\r\n")) {
-        fputs(text, out);
-        return;
-    }
-    fputs(is_formula ? "\"'" : "\"", out);
-    for (; *text; text++) {
-        if (*text == '"')
-            putc('"', out);
-        putc(*text, out);
-    }
-    putc('"', out);
-}
 
 void exp_csv_integer(FILE *out, int64_t value)
 {

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Time and memory from a finished file to both reports, for runs of 100 k and of many slices (first
- * argument: millions, default 2). Rows of four columns: what, measured, budget, verdict. The
- * figures include reading the file; it is in the page cache.
+ * argument: millions, default 2), and the processor time of the report of a file as 90 minutes at
+ * full rate under --max-size 150M leave it. Rows of four columns: what, measured, budget, verdict.
+ * The figures include reading the file; it is in the page cache.
+ *
+ *   report soak FILE    writes that file, and measures nothing
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -104,6 +108,136 @@ static void write_run(const char *path, int64_t slices)
     need(store_finish(s, &err), err.what);
 }
 
+/* ---- a file like that of a soak ----------------------------------------------------------------------------------------- */
+
+#define MINUTES      90
+#define WINDOWS      64
+#define WINDOW_STEPS 740 /* that have detail: of 42 ranges each, all with payloads of their own */
+#define RANGES       42
+#define PAYLOADS     326000 /* that the file had room for */
+#define COARSE_STEPS 200000 /* steps between windows */
+#define AGGREGATES   10     /* totals of a step, or of a range of steps */
+
+struct soak {
+    store *file;
+    int64_t process, track, name[8], step_name, category, step_detail, payload, index;
+};
+
+/* A step of RANGES ranges, two levels deep, from `start`. */
+static void write_detail(struct soak *soak, int64_t start, int64_t step_ns)
+{
+    struct store_slice slice = {
+        .track = soak->track, .category = soak->category, .correlation = STORE_ABSENT};
+    for (int64_t i = 0, ns = step_ns / (RANGES + 2); i < RANGES; i++) {
+        struct store_detail work = STORE_DETAIL_NONE;
+        work.flops = 0;
+        work.bytes_read = soak->payload < PAYLOADS ? soak->payload++ : 0;
+        work.dtype = "fp32";
+        work.schema = "tacho.work";
+        need(store_detail_intern(soak->file, &work, &slice.detail), "detail");
+        slice.start = start + (i / 2 * 2 + 1) * ns + i % 2 * (ns / 4);
+        slice.dur = i % 2 ? ns / 2 : 2 * ns - 10 - (soak->index * 7919 + i) % (ns / 2);
+        slice.name = soak->name[(soak->index + i) % 8];
+        need(store_slice_add(soak->file, &slice), "slice");
+    }
+    slice.start = start;
+    slice.dur = step_ns;
+    slice.name = soak->step_name;
+    slice.detail = soak->step_detail;
+    need(store_slice_add(soak->file, &slice), "slice");
+}
+
+/* The row of a step and its totals. */
+static void write_totals(struct soak *soak, int64_t start, int64_t step_ns)
+{
+    struct store_step step = {.process = soak->process,
+                              .index = soak->index,
+                              .start = start,
+                              .end = start + step_ns,
+                              .tokens = 64,
+                              .samples = 4};
+    need(store_step_add(soak->file, &step), "step");
+    for (int64_t i = 0; i < AGGREGATES - 2; i++) {
+        struct store_step_aggregate total = {.process = soak->process,
+                                             .step = soak->index,
+                                             .track = soak->track,
+                                             .name = soak->name[i % 8],
+                                             .category = soak->category,
+                                             .detail = STORE_ABSENT,
+                                             .count = 5,
+                                             .total = step_ns / 9,
+                                             .self = step_ns / 10,
+                                             .steps = 1};
+        need(store_step_aggregate_add(soak->file, &total), "aggregate");
+    }
+}
+
+/* Windows of detail over the whole run, and between them steps of which only totals are left. */
+static void write_soak(const char *path)
+{
+    struct tacho_error err = {0};
+    struct soak soak = {0};
+    int64_t run_ns = MINUTES * INT64_C(60000000000), window_ns = run_ns / WINDOWS,
+            gap_steps = COARSE_STEPS / WINDOWS, step_ns = 20000;
+    need(store_create(path, &soak.file, &err), err.what);
+    need(store_begin(soak.file), "begin");
+    struct store_process process = {
+        .rank = STORE_ABSENT, .pid = 1, .parent_pid = 1, .end = STORE_ABSENT, .exit_status = 0};
+    need(store_process_add(soak.file, &process), "process");
+    soak.process = process.id;
+    struct store_track track = {.process = process.id, .tid = 1, .kind = "thread", .name = "main"};
+    need(store_track_add(soak.file, &track), "track");
+    soak.track = track.id;
+    for (int i = 0; i < 8; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "op.%d", i);
+        need(store_string(soak.file, text, strlen(text), &soak.name[i]), "string");
+    }
+    need(store_string(soak.file, "step", 4, &soak.step_name), "string");
+    need(store_string(soak.file, "libtrain", 8, &soak.category), "string");
+    struct store_detail step = STORE_DETAIL_NONE;
+    step.schema = "tacho.step";
+    need(store_detail_intern(soak.file, &step, &soak.step_detail), "detail");
+    for (int64_t window = 0; window < WINDOWS; window++) {
+        int64_t start = window * window_ns;
+        for (int64_t i = 0; i < WINDOW_STEPS; i++, soak.index++, start += step_ns + 1000) {
+            write_detail(&soak, start, step_ns);
+            write_totals(&soak, start, step_ns);
+        }
+        int64_t pause = ((window + 1) * window_ns - start) / (gap_steps + 1);
+        for (int64_t i = 0; i < gap_steps; i++, start += pause) {
+            soak.index += pause / (step_ns + 1000);
+            write_totals(&soak, start, step_ns);
+        }
+        need(store_commit(soak.file), "commit");
+        need(store_begin(soak.file), "begin");
+    }
+    need(store_commit(soak.file), "commit");
+    need(store_finish(soak.file, &err), err.what);
+}
+
+/* Processor time of the text report. */
+static void measure_soak(const char *path, double budget_s)
+{
+    store_reader *reader;
+    struct an_result *result;
+    struct tacho_error err = {0};
+    struct stat status;
+    FILE *sink = fopen("/dev/null", "w");
+    clock_t begun = clock(); /* of the processor */
+    need(store_open(path, &reader, &err), err.what);
+    need(an_analyze(reader, NULL, &result, &err), err.what);
+    need(rep_write("text", result, NULL, sink), "text");
+    double seconds = (double)(clock() - begun) / CLOCKS_PER_SEC;
+    an_result_free(result);
+    store_reader_close(reader);
+    fclose(sink);
+    need(stat(path, &status) ? TACHO_EIO : 0, path);
+    printf("report of %d minutes at full rate, %.0f MB\t%.2f s of processor time\t<= %.1f s\t%s\n",
+           MINUTES, (double)status.st_size / 1e6, seconds, budget_s,
+           seconds <= budget_s ? "ok" : "OVER");
+}
+
 /* In a child of its own, so that the peak of memory is the report's. */
 static void measure(const char *path, int64_t slices, double budget_s)
 {
@@ -160,12 +294,19 @@ static void measure(const char *path, int64_t slices, double budget_s)
 int main(int argc, char **argv)
 {
     char path[] = "report-bench.tacho";
+    if (argc > 2 && !strcmp(argv[1], "soak")) {
+        write_soak(argv[2]);
+        return 0;
+    }
     const int64_t sizes[] = {100000, (argc > 1 ? atoll(argv[1]) : 2) * 1000000};
     for (int i = 0; i < 2; i++) {
         unlink(path);
         write_run(path, sizes[i]);
         measure(path, sizes[i], i ? 0 : 0.3);
     }
+    unlink(path);
+    write_soak(path);
+    measure_soak(path, 5);
     unlink(path);
     return 0;
 }

@@ -86,6 +86,7 @@ struct col_process {
     col_flag dirty, gone; /* gone: it has ended */
     col_flag has_pool;
     col_flag awaited; /* another tacho waits for it and will report how it ended */
+    col_flag resumed; /* the saved state of its pool has been loaded */
     char program[128];
     char ended[96];
 };

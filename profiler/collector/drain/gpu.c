@@ -396,7 +396,7 @@ int col_gpu_load(struct col_drain *drain, struct col_pool *pool, const void *val
     gpu->thread = load_list(&cursor, saved.threads, sizeof *gpu->thread);
     gpu->context = load_list(&cursor, saved.contexts, sizeof *gpu->context);
     gpu->priority = load_list(&cursor, saved.priorities, sizeof *gpu->priority);
-    if (cursor.bad)
+    if (cursor.bad || cursor.at != cursor.end)
         return TACHO_EVERSION;
     if ((saved.streams && !gpu->stream) || (saved.threads && !gpu->thread) ||
         (saved.contexts && !gpu->context) || (saved.priorities && !gpu->priority))

@@ -151,38 +151,12 @@ int col_forget_pool(struct col_drain *drain, struct col_pool *pool)
 
 /* ---- loading --------------------------------------------------------------------------------------------------------------- */
 
+/* A value as it is in the file: one at a time is in memory. */
 struct item {
-    char *key;
-    uint8_t *value;
+    const char *key;
+    const uint8_t *value;
     size_t bytes;
 };
-
-struct loading {
-    struct col_drain *drain;
-    struct item *item;
-    size_t count;
-    int rc;
-};
-
-/* Copies one saved item: they are loaded in an order of their own, processes before pools and pools
- * before threads. */
-static int collect(void *ctx, const char *key, const void *value, size_t bytes)
-{
-    struct loading *loading = ctx;
-    struct item *list = realloc(loading->item, (loading->count + 1) * sizeof *list);
-    if (!list)
-        return TACHO_ENOMEM;
-    loading->item = list;
-    struct item *item = &loading->item[loading->count];
-    item->key = strdup(key);
-    item->value = malloc(bytes ? bytes : 1);
-    item->bytes = bytes;
-    loading->count++;
-    if (!item->key || !item->value)
-        return TACHO_ENOMEM;
-    memcpy(item->value, value, bytes);
-    return 0;
-}
 
 /* Copies a value; TACHO_EVERSION where it has another size. */
 static int take(const struct item *item, void *to, size_t bytes)
@@ -198,6 +172,7 @@ static int load_process(struct col_drain *drain, const struct item *item)
     struct col_process saved = {0}, *process;
     int rc = take(item, &saved, sizeof saved);
     saved.program[sizeof saved.program - 1] = saved.ended[sizeof saved.ended - 1] = 0;
+    saved.resumed = 0;
     return rc ? rc : col_process_append(drain, &saved, &process);
 }
 
@@ -255,7 +230,8 @@ static int settle_missing_pool(struct col_drain *drain, const char *name,
     return rc;
 }
 
-/* Opens a pool again and restores its tracks, counters, counted losses and unwritten steps. */
+/* Opens a pool again and restores its tracks, counters, counted losses and unwritten steps. A
+ * process has one pool: after exec it is another row. */
 static int load_pool(struct col_drain *drain, const struct item *item)
 {
     const char *name = item->key + 2;
@@ -265,8 +241,9 @@ static int load_pool(struct col_drain *drain, const struct item *item)
     struct col_process *process = process_of(drain, saved.process);
     if (cursor.bad || saved.bytes_of_step != sizeof(struct col_step) || !process)
         return TACHO_EVERSION;
-    if (!col_cursor_holds(&cursor, saved.counters, sizeof(struct col_counter)))
+    if (process->resumed || !col_cursor_holds(&cursor, saved.counters, sizeof(struct col_counter)))
         return TACHO_ECORRUPT;
+    process->resumed = 1;
     struct col_counter *counter = saved.counters ? calloc(saved.counters, sizeof *counter) : NULL;
     if (saved.counters && !counter)
         return TACHO_ENOMEM;
@@ -288,7 +265,8 @@ static int load_pool(struct col_drain *drain, const struct item *item)
     pool->last_event = saved.last_event;
     pool->dirty = false;
     memcpy(pool->loss, saved.loss, sizeof pool->loss);
-    return col_steps_load(&pool->steps, &cursor);
+    rc = col_steps_load(&pool->steps, &cursor);
+    return rc == 0 && cursor.at != cursor.end ? TACHO_ECORRUPT : rc;
 }
 
 /* The pool of a key "?:POOL:REST"; NULL if its file is gone. */
@@ -439,37 +417,44 @@ static int load_position(void *ctx, const char *pool, int64_t segment, int64_t g
     return 0;
 }
 
+struct loading {
+    struct col_drain *drain;
+    int (*load)(struct col_drain *drain, const struct item *item);
+};
+
+static int load_item(void *ctx, const char *key, const void *value, size_t bytes)
+{
+    const struct loading *loading = ctx;
+    const struct item item = {.key = key, .value = value, .bytes = bytes};
+    return loading->load(loading->drain, &item);
+}
+
 /* Items are loaded kind by kind, because pools refer to processes, and threads and ranges to pools.
  */
-int col_drain_load(struct col_drain *drain, struct tacho_error *err)
+static int load_all(struct col_drain *drain)
 {
     static const struct {
         const char *prefix;
-        int (*load)(struct col_drain *drain, const struct item *i);
+        int (*load)(struct col_drain *drain, const struct item *item);
     } passes[] = {{"d", load_totals},   {"clock", load_anchors}, {"volume", load_room},
                   {"x:", load_process}, {"p:", load_pool},       {"t:", load_thread},
                   {"r:", load_range},   {"g:", load_gpu}};
-    struct loading loading = {.drain = drain};
-    drain->taken_over = true;
-    int rc = store_live_each(drain->db, collect, &loading);
-    if (rc == 0)
-        rc = col_drain_begin(drain);
-    for (size_t pass = 0; pass < sizeof passes / sizeof *passes; pass++) {
-        for (size_t i = 0; i < loading.count && rc == 0; i++)
-            if (strncmp(loading.item[i].key, passes[pass].prefix, strlen(passes[pass].prefix)) == 0)
-                rc = passes[pass].load(drain, &loading.item[i]);
+    int rc = col_drain_begin(drain);
+    for (size_t pass = 0; pass < sizeof passes / sizeof *passes && rc == 0; pass++) {
+        struct loading loading = {.drain = drain, .load = passes[pass].load};
+        rc = store_live_each(drain->db, passes[pass].prefix, load_item, &loading);
         sort_processes(drain);
     }
-    if (rc == 0)
-        rc = store_position_each(drain->db, load_position, drain);
+    return rc ? rc : store_position_each(drain->db, load_position, drain);
+}
+
+int col_drain_load(struct col_drain *drain, struct tacho_error *err)
+{
+    drain->taken_over = true;
+    int rc = load_all(drain);
     /* What goes wrong before the next round must not make ended processes look alive. */
     for (uint32_t i = 0; i < drain->pool_count && rc == 0; i++)
         col_pool_check_gone(drain, drain->pool[i]);
-    for (size_t i = 0; i < loading.count; i++) {
-        free(loading.item[i].key);
-        free(loading.item[i].value);
-    }
-    free(loading.item);
     if (rc == TACHO_EVERSION)
         return tacho_fail(err, rc, "use the tacho that recorded it",
                           "live run: its state was written by another build of tacho");

@@ -275,6 +275,8 @@ static int totals_load(struct col_totals *totals, struct col_cursor *cursor)
 {
     uint32_t count;
     col_cursor_get(cursor, &count, sizeof count);
+    if (count > COL_TOTALS_MAX)
+        return TACHO_ECORRUPT;
     for (uint32_t i = 0; i < count && !cursor->bad; i++) {
         struct col_total row;
         col_cursor_get(cursor, &row, sizeof row);

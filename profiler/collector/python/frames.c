@@ -65,7 +65,7 @@ static int threads_of(const struct col_python *python, const struct col_python_m
                       uint64_t interpreter, struct col_python_thread *thread, size_t most, int have)
 {
     const struct col_python_layout *layout = &python->layout;
-    uint64_t state, next, native = 0;
+    uint64_t state, next = 0, native = 0;
     int rc = read_word(memory, interpreter + layout->threads, &state);
     for (; rc == 0 && state && (size_t)have < most; state = next) {
         struct col_python_thread found = {.state = state};

@@ -143,7 +143,7 @@ static int code_at(struct col_python_labels *labels, int32_t pid, const struct c
         forget_codes(labels);
     struct code *code = code_place(labels, pid, address);
     *out = code;
-    if (code->pid && code->function && same_words(&code->words, &words))
+    if (code->pid && code->function && code->file && same_words(&code->words, &words))
         return 0;
     labels->codes += !code->pid;
     clear_code(code);

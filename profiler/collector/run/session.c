@@ -174,7 +174,7 @@ static int load(struct col_session *session, struct tacho_error *err)
     int rc = store_resume_at(session->live.home, session->live.db, &session->db, err);
     if (rc)
         return rc;
-    rc = store_live_each(session->db, find_setup, &search);
+    rc = store_live_each(session->db, SETUP_KEY, find_setup, &search);
     if (rc)
         return col_session_store_error(session, rc, err);
     if (!search.found)

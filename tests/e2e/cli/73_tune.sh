@@ -37,17 +37,24 @@ work, mode = found["settings"]["work"], found["settings"]["mode"]
 assert found["better"] and work in ("4", "5", "6") and mode in ("safe", "other"), found # beside 5 a step is a tenth of one with 2
 assert found["command"] == f"./program {work} {mode}", found
 assert found["evaluations"] == 16 and found["failed"] >= 1 and found["importance"]["work"] > 0.5, found
+assert found["response"]["work"]["5"] < found["response"]["work"]["1"] and len(found["response"]["mode"]) == 3, found["response"]
 first = found["finalists"][0]
-assert first["settings"] == {"work": "2", "mode": "safe"} and first["runs"] == 5, first
+# three turns or, where it is slower in each than the best, two; then five pairs with the winner
+assert first["settings"] == {"work": "2", "mode": "safe"} and first["runs"] == 8, first
+pairs = [t["configuration"] for t in lines[1:] if t.get("pairs")]
+assert len(pairs) == 10 and len(set(pairs)) == 2, pairs
+assert all(t["seconds"] > 0 for t in lines[1:]), lines[1]
 PY
 as_schema tune out
 before=$(wc -l < started)
 "${search[@]}" > out 2> err && [ "$(wc -l < started)" = "$before" ] || fail "a finished search was run again"
+"$TACHO" tune --trials 16 --rounds 5 -- "${search[@]:8}" > out 2> err || fail "a finished search as text: exit $?: $(cat err)"
+grep -q '^  work: 2 -> [456]$' out && grep -q '^predicted ms a sample, ' out && grep -q '^  work  *1 .*##' out && [ "$(wc -l < started)" = "$before" ] || fail "no picture of the response: $(cat out)"
 "$TACHO" tune --trials 13 --json -- ./program '{work:1..7=2}' > out 2> err
 [ $? = 3 ] && grep -q 'another search' err || fail "another command in the folder: $(cat err)"
 
 # nothing is better than the best
-"$TACHO" tune -o best --trials 4 --rounds 3 -- ./program '{work:5,8}' > out 2> err || fail "exit $?: $(cat err)"
+"$TACHO" tune -o best --trials 4 --rounds 4 -- ./program '{work:5,8}' > out 2> err || fail "exit $?: $(cat err)"
 grep -q '^nothing is' out || fail "the best setting is bettered: $(cat out)"
 # what is not a search of speed, or not one at all
 expect 4 "$TACHO" tune -- ./program '{batch:1,2}'

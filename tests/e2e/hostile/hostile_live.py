@@ -9,7 +9,8 @@ import struct
 import sys
 
 LIMIT = 2**63 - 1
-BYTES_MOST = 60_000_000
+TOTAL = 56  # bytes of a total in the state of a pool (struct col_total)
+PROCESS_AT = 64  # where its process is (struct saved_pool)
 
 
 def insert(db, rows):
@@ -25,11 +26,20 @@ def with_number(value, offset, form, number):
 
 
 def many_processes(db, state, chance, rows):
-    """Each with a pool that does not exist. A pool's state is as large as the recorder was slow: the time is for so many bytes."""
+    """All with pools of one process, none of which exists; where the recorder was held up for long, of 1.1 GB."""
     process, pool = state[first(state, "x:")], state[first(state, "p:")]
-    pools = min(rows // 5, BYTES_MOST // len(pool))
     insert(db, ((f"x:{1000 + i}", with_number(process, 0, "<q", 1000 + i)) for i in range(rows)))
-    insert(db, ((f"p:pool.{1000 + i}.0", with_number(pool, 0, "<q", 1000 + i)) for i in range(pools)))
+    insert(db, ((f"p:pool.{1000 + i}.0", with_number(pool, 0, "<q", 1000 + i)) for i in range(rows // 5)))
+
+
+def slow_recorder(db, state, chance, rows):
+    """Each process with a pool that does not exist, and in its state the totals of a recorder that was held up for long: 110 MB, all of which
+    become rows."""
+    process, pool = state[first(state, "x:")], state[first(state, "p:")]
+    totals = next(count for count in range((len(pool) - 4) // TOTAL, -1, -1) if struct.unpack_from("<I", pool, len(pool) - TOTAL * count - 4)[0] == count)
+    pool = pool[: len(pool) - TOTAL * totals - 4] + struct.pack("<I", 1000) + b"".join(struct.pack("<7q", 1, 1, 0, i, 1, 1, 1) for i in range(1000))
+    insert(db, ((f"x:{1000 + i}", with_number(process, 0, "<q", 1000 + i)) for i in range(rows // 50)))
+    insert(db, ((f"p:pool.{1000 + i}.0", with_number(pool, PROCESS_AT, "<q", 1000 + i)) for i in range(rows // 50)))
 
 
 def many_threads(db, state, chance, rows):
@@ -73,14 +83,14 @@ def other_sizes(db, state, chance, rows):
 
 
 def huge_value(db, state, chance, rows):
-    insert(db, [(chance.choice(sorted(state)), bytes(60_000_000))])
+    insert(db, [(chance.choice(sorted(state)), bytes(chance.choice([60_000_000, 300_000_000])))])
 
 
 def nothing(db, state, chance, rows):
     db.execute("DELETE FROM live_state WHERE key = ?", (chance.choice(sorted(state)),))
 
 
-KINDS = [many_processes, many_threads, many_ranges, many_positions, random_bytes, wild_numbers, other_sizes, huge_value, nothing]
+KINDS = [many_processes, slow_recorder, many_threads, many_ranges, many_positions, random_bytes, wild_numbers, other_sizes, huge_value, nothing]
 
 
 def main(arguments):

@@ -551,8 +551,8 @@ static void copy_store(const char *from, const char *to)
     close(target);
 }
 
-/* A collector that finds this state: it refuses it, or goes on to the end. */
-static void take_over_state(struct pool *p, const char *key, const void *value, size_t bytes)
+/* A collector that finds this state: it refuses it, or goes on to the end. Returns what it says. */
+static int take_over_state(struct pool *p, const char *key, const void *value, size_t bytes)
 {
     struct col_drain d;
     store *db;
@@ -569,6 +569,29 @@ static void take_over_state(struct pool *p, const char *key, const void *value, 
         (void)col_drain_round(&d, &more);
     col_drain_close(&d);
     store_close(db);
+    return rc;
+}
+
+/* Records a little, and keeps each value of the state of the run. Returns the file's copy. */
+static const char *keep_state(struct pool *p, struct state *kept)
+{
+    static char saved[200];
+    struct col_drain d;
+    struct tacho_error err;
+    store *db = created(p, &d);
+    event(p, 0, WIRE_PUSH, 0, 0, 0);
+    range_event(p, 1, WIRE_START, 7);
+    mark(p, 0);
+    turn(&d);
+    col_drain_close(&d);
+    store_close(db);
+    assert_int_equal(store_resume(p->db, &db, &err), 0);
+    assert_int_equal(store_live_each(db, "", keep_item, kept), 0);
+    store_close(db);
+    assert_in_range(kept->count, 5, 16);
+    snprintf(saved, sizeof saved, "%s.saved", p->db);
+    copy_store(p->db, saved);
+    return saved;
 }
 
 /* The state of a live run is a file, in which anything may be: each word of it in turn is
@@ -577,33 +600,40 @@ static void test_state(void **state)
 {
     static const uint32_t numbers[] = {UINT32_MAX, 0x27272727, 0x7fffffff};
     struct pool *p = *state;
-    struct col_drain d;
-    struct tacho_error err;
-    store *db = created(p, &d);
     struct state *kept = calloc(1, sizeof *kept);
     assert_non_null(kept);
-    event(p, 0, WIRE_PUSH, 0, 0, 0);
-    range_event(p, 1, WIRE_START, 7);
-    mark(p, 0);
-    turn(&d);
-    col_drain_close(&d);
-    store_close(db);
-    assert_int_equal(store_resume(p->db, &db, &err), 0);
-    assert_int_equal(store_live_each(db, keep_item, kept), 0);
-    store_close(db);
-    assert_in_range(kept->count, 5, 16);
-    char saved[200];
-    snprintf(saved, sizeof saved, "%s.saved", p->db);
-    copy_store(p->db, saved);
+    const char *saved = keep_state(p, kept);
     for (unsigned i = 0; i < kept->count; i++)
         for (size_t at = 0; at + 4 <= kept->item[i].bytes && at < 600; at += 4)
             for (int which = 0; which < 3; which++) {
                 uint8_t value[sizeof kept->item[0].value];
                 memcpy(value, kept->item[i].value, kept->item[i].bytes);
                 memcpy(value + at, &numbers[which], 4);
-                take_over_state(p, kept->item[i].key, value, kept->item[i].bytes);
+                (void)take_over_state(p, kept->item[i].key, value, kept->item[i].bytes);
                 copy_store(saved, p->db);
             }
+    free(kept);
+}
+
+/* More than a recorder writes is refused before it is read: bytes after the end of a pool's state,
+ * and a second pool of a process, which could be any number of them. */
+static void test_state_too_much(void **state)
+{
+    struct pool *p = *state;
+    struct state *kept = calloc(1, sizeof *kept);
+    unsigned pool = 0;
+    assert_non_null(kept);
+    const char *saved = keep_state(p, kept);
+    while (strncmp(kept->item[pool].key, "p:", 2) != 0)
+        assert_true(++pool < kept->count);
+    uint8_t value[sizeof kept->item[0].value + 8] = {0};
+    size_t bytes = kept->item[pool].bytes;
+    memcpy(value, kept->item[pool].value, bytes);
+    assert_int_equal(take_over_state(p, kept->item[pool].key, value, bytes), 0);
+    copy_store(saved, p->db);
+    assert_int_equal(take_over_state(p, kept->item[pool].key, value, bytes + 8), TACHO_ECORRUPT);
+    copy_store(saved, p->db);
+    assert_int_equal(take_over_state(p, "p:pool.99.0", value, bytes), TACHO_ECORRUPT);
     free(kept);
 }
 
@@ -639,6 +669,7 @@ int main(void)
         WITH_POOL(test_removed),
         WITH_POOL(test_waits),
         WITH_POOL(test_state),
+        WITH_POOL(test_state_too_much),
     };
     return cmocka_run_group_tests_name("col_overwritten", tests, NULL, NULL);
 }

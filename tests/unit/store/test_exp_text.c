@@ -5,6 +5,7 @@
  */
 #include "store_test.h"
 
+#include "store/csv.h"
 #include "store/export/export_private.h"
 
 static struct tacho_error err;
@@ -238,7 +239,7 @@ static void formulas(void **state)
         snprintf(want, sizeof want, i + 1 < name_count ? ",\"'%s\"," : ",%s,", names[i]);
         assert_int_equal(count(all, want), 1);
         FILE *file = open_memstream(&text, &bytes);
-        exp_csv_text(file, names[i], true);
+        store_csv_text(file, names[i], true);
         fclose(file);
         assert_int_equal(count(text, "'"), 0);
         free(text);

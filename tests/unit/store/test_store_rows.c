@@ -487,8 +487,11 @@ static void test_resume(void **state)
     OK(store_error(s), store_position_each(s, see_position, text));
     assert_string_equal(text, "pool.1.0 3 2 128;pool.3.0 0 1 9;");
     text[0] = 0;
-    OK(store_error(s), store_live_each(s, see_state, text));
+    OK(store_error(s), store_live_each(s, "", see_state, text));
     assert_string_equal(text, "a 3 2;b 0 -1;");
+    text[0] = 0;
+    OK(store_error(s), store_live_each(s, "b", see_state, text));
+    assert_string_equal(text, "b 0 -1;");
     OK(store_error(s), store_begin(s));
     assert_int_equal(intern(s, "new"), 5001);
     struct store_slice b = a;

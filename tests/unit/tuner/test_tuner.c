@@ -64,9 +64,10 @@ static void test_process(void **state)
     (void)state;
     struct tuner_space space;
     struct tuner_process process;
+    static const size_t watched[] = {3, 8};
     static const char *const texts[] = {"x:0,1,2,3,4,5,6,7,8,9,10", NULL};
     make_space(&space, texts);
-    assert_int_equal(tuner_process_begin(&process, &space, 8), 0);
+    assert_int_equal(tuner_process_begin(&process, &space, watched, 2, 8), 0);
     const size_t point[] = {0, 3, 6, 10};
     const double value[] = {1, -0.5, -1, 1.5};
     assert_true(tuner_process_set(&process, point, value, 4, true));
@@ -77,6 +78,15 @@ static void test_process(void **state)
     }
     tuner_process_predict(&process, 8, &ignored, &far);
     assert_true(far > sd);
+    /* a sweep says the same of what is watched, also after one point more */
+    for (size_t count = 3; count <= 4; count++) {
+        assert_true(tuner_process_set(&process, point, value, count, false));
+        assert_true(tuner_process_sweep(&process));
+        for (size_t i = 0; i < 2; i++) {
+            tuner_process_predict(&process, watched[i], &mean, &sd);
+            assert_true(fabs(process.mean[i] - mean) < 1e-9 && fabs(process.sd[i] - sd) < 1e-9);
+        }
+    }
     tuner_process_clear(&process);
     tuner_space_clear(&space);
 }
@@ -151,6 +161,10 @@ static void test_what_matters(void **state)
     double share[2];
     tuner_search_shares(search, share);
     assert_true(share[0] > 0.9 && share[1] < 0.05);
+    double value[6];
+    tuner_search_response(search, 0, 0, value); /* 11 to 16 by the first, the other as it is */
+    for (int i = 0; i < 6; i++)
+        assert_true(fabs(value[i] - (11 + i)) < 0.5);
     tuner_search_free(search);
     tuner_space_clear(&space);
 }
