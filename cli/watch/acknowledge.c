@@ -23,10 +23,11 @@ int cli_watch_acknowledge(const char *run, const char *id_or_code)
     error = error ? error : tacho_folder_make(folder);
     error = error ? error : state_name("tacho/watch.seen", path);
     FILE *file = error ? NULL : fopen(path, "ae");
-    if (!file)
-        return cli_error(tacho_error_of_errno(error ? error : errno),
-                         "set XDG_STATE_HOME to a folder of yours", "watch.seen: %s",
-                         error ? tacho_folder_problem(error) : strerror(errno));
+    if (!file) {
+        error = error ? error : errno;
+        return cli_error(tacho_error_of_errno(error), "set XDG_STATE_HOME to a folder of yours",
+                         "watch.seen: %s", tacho_folder_problem(error));
+    }
     fprintf(file, "%s\t%s\n", run, id_or_code);
     return fclose(file) ? cli_error(TACHO_EIO, NULL, "%s: cannot be written", path) : 0;
 }

@@ -175,8 +175,11 @@ static void respond(struct cli_sinks *sinks, const struct mon_notice *notice,
     else
         why = start(sinks, command, notice, place, text);
     sinks->responses += !why;
-    cli_say("response to %s %" PRId64 ": %s%s%s%s", symptom->code, notice->alert->id, command,
-            why ? " (not run: " : "", why ? why : "", why ? ")" : "");
+    if (why)
+        cli_say("response to %s %" PRId64 ": not run, %s: %s", symptom->code, notice->alert->id, why,
+                command);
+    else
+        cli_say("response to %s %" PRId64 ": %s", symptom->code, notice->alert->id, command);
     json_t *record = json_pack("{s:s,s:s,s:I,s:s,s:b,s:s?}", "schema", "tacho-response/1", "code",
                                symptom->code, "alert", (json_int_t)notice->alert->id, "command",
                                command, "run", !why, "why", why);

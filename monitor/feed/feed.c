@@ -161,7 +161,7 @@ static int on_slice(void *ctx, const struct store_slice *row)
     struct feed_process *process = track ? feed_process_of(feed, track->process) : NULL;
     int64_t end = an_time_add(row->start, row->dur);
     for (int i = 0; i < 2 && process; i++) {
-        struct feed_seen *seen = append(feed, i ? FEED_END : FEED_OPEN, i ? end : row->start);
+        struct feed_seen *seen = i ? append(feed, FEED_END, end) : append(feed, FEED_OPEN, row->start);
         if (!seen)
             return feed->rc;
         seen->phase = range_words[feed->detail[row->detail].phase];
