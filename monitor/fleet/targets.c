@@ -182,7 +182,9 @@ int mon_fleet_read(struct mon_fleet *fleet, const char *from, const char *token,
         return tacho_fail(err, tacho_error_of_errno(errno), "give a file with a list of watches",
                           "%s: %s", from, strerror(errno));
     }
-    int rc = call.rc ? call.rc : add_list(fleet, text ? text : call.answer, from, err);
+    int rc = call.rc;
+    if (!rc)
+        rc = add_list(fleet, text ? text : call.answer, from, err);
     for (size_t i = 0; i < fleet->node_count && !rc; i += BATCH) {
         size_t left = fleet->node_count - i;
         rc = ask(fleet, i, left < BATCH ? left : BATCH, token, seconds);

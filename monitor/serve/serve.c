@@ -145,6 +145,7 @@ static int find_refusal(const struct mon_serve *serve, struct MHD_Connection *co
     return -1;
 }
 
+/* Called by the library for a request: first with its head, then at its end. */
 static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *upload,
                               size_t *upload_size, void **context)
@@ -188,6 +189,7 @@ static struct MHD_Response *make_response(const char *text, size_t size, const c
     return NULL;
 }
 
+/* Writes the samples in one of the texts, which replaces the one before. */
 static int publish_text(struct mon_serve *serve, const struct mon_metrics *metrics,
                         enum mon_text kind)
 {
