@@ -90,7 +90,7 @@ PIE = $(if $(HARDENED),$(HARDEN_PIE))
 LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(if $(HARDENED),$(HARDEN_LDFLAGS)) $(LDFLAGS)
 
 # ---- rooms: every .c of a folder belongs to it; flags a room needs beyond the common ones stand here -----------------------------
-TACHO_ROOMS := $(shell find cli reports tuner history planner analyzers tui profiler/collector store -type d)
+TACHO_ROOMS := $(shell find cli reports monitor tuner history planner analyzers tui profiler/collector store -type d)
 TRAIN_ROOMS := $(shell find workloads libtrain -type d)
 AGENT_ROOMS := $(shell find profiler/agent -type d)
 TACHO_SRC := $(foreach d,$(TACHO_ROOMS),$(wildcard $(d)/*.c))
@@ -109,7 +109,8 @@ $(O)/obj/store/%.o: CPPFLAGS_ALL += $(SQLITE_CFLAGS)
 $(O)/obj/tui/%.o: CPPFLAGS_ALL += $(NCURSES_CFLAGS)
 $(O)/obj/store/import/%.o: CPPFLAGS_ALL += $(SIMDJSON_CFLAGS) $(ZLIB_CFLAGS)
 $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(PFM_CFLAGS) $(DW_CFLAGS)
-$(O)/obj/reports/%.o $(O)/obj/history/%.o $(O)/obj/tuner/%.o $(O)/obj/planner/%.o $(O)/obj/cli/%.o $(O)/obj/analyzers/%.o $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(JANSSON_CFLAGS)
+$(O)/obj/monitor/serve/%.o: CPPFLAGS_ALL += $(MICROHTTPD_CFLAGS)
+$(O)/obj/reports/%.o $(O)/obj/monitor/%.o $(O)/obj/history/%.o $(O)/obj/tuner/%.o $(O)/obj/planner/%.o $(O)/obj/cli/%.o $(O)/obj/analyzers/%.o $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(JANSSON_CFLAGS)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: OPT := $(if $(filter 1,$(DEBUG)),-O0,-O3)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CPPFLAGS_ALL += $(BLAS_CFLAGS) $(MPI_CFLAGS)
 $(O)/obj/tests/unit/libtrain/%.o: CFLAGS_ALL += $(OPENMP_CFLAGS)
@@ -397,7 +398,7 @@ deb: all ## Debian package for this system, in build/deb
 # ---- sources: lint, format -------------------------------------------------------------------------------------------------------
 SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) $(AGENT_ROOMS) profiler profiler/hook profiler/gemm $(UNIT_ROOMS) tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
 CXX_SOURCES := $(TACHO_CXX) $(CUDA_SRC) $(wildcard tests/gpu/*.cu tests/gpu/*.cpp tests/gpu/shim/*)
-SCRIPTS := $(sort $(filter-out %.py %.tsv,$(wildcard .ci/*)) tests/run $(shell find tests -name '*.sh'))
+SCRIPTS := $(sort $(filter-out %.py %.tsv,$(wildcard .ci/*)) tests/run $(shell find tests share -name '*.sh'))
 PY_SOURCES := $(sort $(HOOK_PY) $(HOOK_PACKAGE) $(wildcard .ci/*.py profiler/python/tacho/*.py workloads/bottlenecks/*.py) $(shell find tests -name '*.py'))
 # the checks of tests/lint that are programs, but circles.py, which reads a build; 77: a tool is missing, which the check has said
 LINTS := $(sort $(wildcard tests/lint/*.sh) $(filter-out tests/lint/circles.py,$(wildcard tests/lint/*.py)))
@@ -426,6 +427,7 @@ compile_commands.json: ## for editors (needs bear)
 
 # ---- install ---------------------------------------------------------------------------------------------------------------------
 D = $(DESTDIR)$(PREFIX)
+SHARE := $(notdir $(wildcard share/*))
 # pages of the commands and completions of shells, made from the tables of options by the program itself
 man: all ## manual pages (needs scdoc) and completions of bash, zsh and fish, in build/man and build/completion
 	@mkdir -p $(O)/man $(O)/completion
@@ -451,6 +453,7 @@ install: all man ## tacho, libtacho.so, train, tacho_nvtx.h, manual pages, compl
 	install -d "$(D)/share/doc/tacho/docs/schemas" "$(D)/share/doc/tacho/docs/howto"
 	install -m 644 $(wildcard docs/howto/*.md) "$(D)/share/doc/tacho/docs/howto/"
 	install -m 644 $(wildcard docs/schemas/*.json) "$(D)/share/doc/tacho/docs/schemas/"
+	for folder in $(SHARE); do install -d "$(D)/share/tacho/$$folder" && cp -R share/$$folder/. "$(D)/share/tacho/$$folder/" || exit 1; done
 	install -d "$(D)/share/man/man1" "$(D)/share/bash-completion/completions" "$(D)/share/zsh/site-functions" "$(D)/share/fish/vendor_completions.d"
 	for page in $(O)/man/*.1; do [ ! -f "$$page" ] || install -m 644 "$$page" "$(D)/share/man/man1/"; done
 	install -m 644 $(O)/completion/tacho.bash "$(D)/share/bash-completion/completions/tacho"
@@ -459,7 +462,7 @@ install: all man ## tacho, libtacho.so, train, tacho_nvtx.h, manual pages, compl
 uninstall: ## removes what install put under PREFIX
 	rm -f "$(D)/bin/tacho" "$(D)/lib/libtacho.so" "$(D)/lib/libtacho_gemm.so" "$(D)/include/tacho_nvtx.h"
 	rm -f "$(D)/share/bash-completion/completions/tacho" "$(D)/share/zsh/site-functions/_tacho" "$(D)/share/fish/vendor_completions.d/tacho.fish" "$(D)/share/man/man1/tacho.1" "$(D)"/share/man/man1/tacho-*.1
-	rm -rf "$(D)/libexec/tacho" "$(D)/lib/tacho-python" "$(D)/share/doc/tacho"
+	rm -rf "$(D)/libexec/tacho" "$(D)/lib/tacho-python" "$(D)/share/doc/tacho" "$(D)/share/tacho"
 
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
 -include $(patsubst %.c,$(O)/obj/%.d,$(TACHO_SRC) $(TRAIN_SRC) $(AGENT_SRC) $(HOOK_SRC) $(GEMM_SRC) $(UNIT_SRC) $(TARGET_SRC) $(BENCH_SRC) $(wildcard tests/fuzz/*.c)) $(patsubst %.cpp,$(O)/obj/%.d,$(TACHO_CXX))

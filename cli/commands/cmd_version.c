@@ -31,6 +31,11 @@ const struct cli_spec cli_version_spec = {
 #else
 #define FEATURE_PFM "no: hardware counters are not supported"
 #endif
+#ifdef HAVE_MICROHTTPD
+#define FEATURE_HTTP "yes, loaded when 'tacho watch --listen' starts"
+#else
+#define FEATURE_HTTP "no: 'tacho watch' serves nothing over HTTP"
+#endif
 #ifdef COL_UNWIND_HERE
 #define FEATURE_DW "yes"
 #elif defined(HAVE_DW)
@@ -67,6 +72,7 @@ int cli_version(int argc, char **argv)
                "libpfm4:      " FEATURE_PFM "\n"
                "libdw:        " FEATURE_DW "\n"
                "ncurses:      " FEATURE_NCURSES "\n"
+               "microhttpd:   " FEATURE_HTTP "\n"
                "CUDA:         loaded when a target runs ('tacho doctor' shows what is available)\n",
                STORE_SCHEMA_VERSION,
 #ifdef __clang__

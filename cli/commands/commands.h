@@ -15,6 +15,7 @@
     X(train) \
     X(report) \
     X(top) \
+    X(watch) \
     X(ls) \
     X(advise) \
     X(verify) \

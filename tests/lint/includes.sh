@@ -6,7 +6,7 @@ set -u
 cd "${1:-"$(dirname "$0")/../.."}" || exit 2
 
 # files of the rooms; what is generated lies in build folders, which are left out
-files=$(find analyzers cli history include libtrain planner profiler reports store tui tuner workloads \( -name '*.[ch]' -o -name '*.cu' \) 2> /dev/null | sort)
+files=$(find analyzers cli history include libtrain monitor planner profiler reports store tui tuner workloads \( -name '*.[ch]' -o -name '*.cu' \) 2> /dev/null | sort)
 if [ -z "$files" ] || [ ! -f CONTRIBUTING.md ]; then
     echo "includes: no sources or no CONTRIBUTING.md in $PWD" >&2
     exit 2

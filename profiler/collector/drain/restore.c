@@ -18,6 +18,7 @@
 
 #include "profiler/collector/drain/drain.h"
 #include "profiler/collector/drain/gpu_private.h"
+#include "profiler/collector/drain/open.h"
 
 struct saved_thread {
     uint64_t chain;
@@ -464,4 +465,50 @@ int col_drain_load(struct col_drain *drain, struct tacho_error *err)
     if (rc)
         return tacho_fail(err, rc, NULL, "live run: %s", tacho_error_text(rc));
     return 0;
+}
+
+/* ---- what is open, for those who only read --------------------------------------------------- */
+
+struct looking {
+    int (*visit)(void *ctx, const struct col_open *open);
+    void *ctx;
+};
+
+/* The saved state of a thread: its open ranges, outermost first. */
+static int on_thread(void *ctx, int columns, const struct store_cell *cells)
+{
+    const struct looking *looking = ctx;
+    struct saved_thread saved;
+    if (columns != 1 || cells->type != STORE_CELL_BLOB)
+        return 0;
+    struct col_cursor cursor = {.at = (const uint8_t *)cells->text,
+                                .end = (const uint8_t *)cells->text + cells->bytes};
+    col_cursor_get(&cursor, &saved, sizeof saved);
+    if (cursor.bad || saved.bytes_of_range != sizeof(struct col_range))
+        return 0;
+    for (uint32_t i = 0; i < saved.depth; i++) {
+        struct col_range range;
+        col_cursor_get(&cursor, &range, sizeof range);
+        if (cursor.bad)
+            return 0;
+        struct col_open open = {.track = saved.track,
+                                .start = range.start,
+                                .name = range.name,
+                                .detail = range.detail,
+                                .correlation = range.correlation,
+                                .innermost = i + 1 == saved.depth};
+        int rc = looking->visit(looking->ctx, &open);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int col_open_each(store_reader *reader, int (*visit)(void *ctx, const struct col_open *open),
+                  void *ctx)
+{
+    struct looking looking = {.visit = visit, .ctx = ctx};
+    int rc = store_query(reader, "SELECT value FROM live_state WHERE key GLOB 't:*'", NULL,
+                         on_thread, &looking);
+    return rc == TACHO_EUSAGE ? 0 : rc; /* a finished run has no such table */
 }

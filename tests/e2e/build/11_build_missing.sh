@@ -41,10 +41,10 @@ CXX="$o/no-such-cxx" .ci/probe "$o" > "$o/mk" 2> "$o/err" || rc=$?
 .ci/deps --list | grep -q '^required: .' || { echo "no package names for this system"; exit 77; }
 
 # without any optional part everything still builds and runs; without oneDNN too, where the machine has a CBLAS to fall back on
-without -lpfm -ldnnl -fopenmp -lncursesw -ldw -lmpi
+without -lpfm -ldnnl -fopenmp -lncursesw -ldw -lmpi -lmicrohttpd
 if [ $rc != 0 ]; then
     echo "no CBLAS on this machine: built with oneDNN"
-    without -lpfm -fopenmp -lncursesw -ldw -lmpi
+    without -lpfm -fopenmp -lncursesw -ldw -lmpi -lmicrohttpd
 fi
 [ $rc = 0 ] || { cat "$o/err"; exit 1; }
 [ "$(grep -c 'no libpfm' "$o/err")" = 1 ] && ! grep -q HAVE_PFM "$o/mk" || { cat "$o/err"; exit 1; }

@@ -7,7 +7,7 @@ tests/lint/includes.sh
 
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-cp -R CONTRIBUTING.md analyzers cli history include libtrain planner profiler reports store tui tuner workloads "$tree"
+cp -R CONTRIBUTING.md analyzers cli history include libtrain monitor planner profiler reports store tui tuner workloads "$tree"
 tests/lint/includes.sh "$tree" > /dev/null
 
 # plant FILE LINE: the check must fail with the file's name and pass again without the line
@@ -32,6 +32,8 @@ plant analyzers/planted.c '#include <sqlite3.h>'
 plant reports/planted.c '#include "store/store.h"'
 plant profiler/agent/planted.c '#include "profiler/collector/collector.h"'
 plant workloads/planted.c '#include "profiler/wire.h"'
+plant monitor/export/planted.c '#include "cli/base/message.h"'
+plant monitor/planted.c '#include <microhttpd.h>'
 plant store/planted.c '#include <tacho_error.h>'
 plant store/planted.c '#include "nowhere.h"'
 

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Public header of the room monitor/: what is kept of the newest steps of each rank and of the
+ * counters of the machine, and what that says about a change: which phase and which ranks moved,
+ * and what changed at the same time. A circumstance is named only if it changed when the level did.
+ */
+#ifndef MONITOR_CAUSE_H
+#define MONITOR_CAUSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the time of a step goes to, by the ranges of the thread that runs it: X(ID, words). */
+#define MON_PHASE_MAP(X) \
+    X(COMPUTE, "compute") \
+    X(COMMUNICATION, "communication") \
+    X(DATA_WAIT, "data wait") \
+    X(CHECKPOINT, "checkpoint") \
+    X(EVALUATION, "evaluation") \
+    X(COLLECTION, "garbage collection") \
+    X(OTHER, "other host work")
+enum mon_phase {
+#define MON_PHASE_ID(id, words) MON_PHASE_##id,
+    MON_PHASE_MAP(MON_PHASE_ID)
+#undef MON_PHASE_ID
+        MON_PHASE_COUNT
+};
+const char *mon_phase_words(enum mon_phase phase);
+
+/* X(ID, words, hint): why, as far as the recording says. */
+#define MON_CAUSE_MAP(X) \
+    X(UNKNOWN, "no cause seen", \
+      "look at the steps around it: 'tacho diff' of a run before and one after") \
+    X(COMPUTE, "compute takes longer on all ranks", \
+      "shapes, precision or the program changed; compare 'tacho report' of both windows") \
+    X(NEIGHBOUR, "another program takes processor time", \
+      "find it with 'top', or give the job cores of its own") \
+    X(CLOCKS, "the device's clock is lower", "see power limit, cooling and throttle reasons") \
+    X(LOADER, "steps wait longer for data", "more workers, or a look at the storage they read") \
+    X(RANK, "one rank is slower than the others", "take its node out, or swap it") \
+    X(LINK, "communication takes longer on all ranks", \
+      "look at the network: link errors, a fallback to sockets, another job on it") \
+    X(CHECKPOINT, "checkpoints take longer", "look at the storage they are written to") \
+    X(MEMORY, "memory is short", "page faults or swap: less memory a process, or more of it") \
+    X(COLLECTION, "garbage collection takes longer", "gc.freeze() after the set-up") \
+    X(LEAK, "memory grows with each step", "tacho report --explain on what holds it") \
+    X(NUMERICS, "the numbers of the training", "lower the rate, skip the batch, or go back") \
+    X(HANG, "no step ends", "see what its threads wait for") \
+    X(SILENT_RANK, "a rank is silent while others go on", "see its process and its node") \
+    X(RECORDER, "the recording stopped", "'tacho recover' keeps what there is") \
+    X(ENDED, "the run ended with an error", "see its output and its exit status") \
+    X(OBJECTIVE, "the error budget burns", "the alerts beside it say why")
+enum mon_cause {
+#define MON_CAUSE_ID(id, words, hint) MON_CAUSE_##id,
+    MON_CAUSE_MAP(MON_CAUSE_ID)
+#undef MON_CAUSE_ID
+        MON_CAUSE_COUNT
+};
+const char *mon_cause_name(enum mon_cause cause); /* "NEIGHBOUR" */
+const char *mon_cause_words(enum mon_cause cause);
+const char *mon_cause_hint(enum mon_cause cause);
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+#define MON_KEPT_STEPS   128
+#define MON_KEPT_SAMPLES 128
+#define MON_RANKS_NAMED  8
+
+struct mon_kept_step {
+    int64_t index, start, end; /* ns */
+    float ms, phase_ms[MON_PHASE_COUNT];
+    bool has_phases;
+};
+struct mon_kept_rank {
+    int64_t rank;
+    struct mon_kept_step step[MON_KEPT_STEPS]; /* ring */
+    size_t count, next;
+};
+/* A counter that is evidence (cause_evidence.c lists their names). */
+struct mon_kept_series {
+    const struct mon_evidence *evidence;
+    int64_t rank; /* -1: of the machine */
+    char device[24];
+    int64_t time[MON_KEPT_SAMPLES]; /* ring; ns */
+    double value[MON_KEPT_SAMPLES];
+    size_t count, next;
+};
+struct mon_history {
+    struct mon_kept_rank **rank; /* by rank */
+    size_t rank_count, rank_room;
+    struct mon_kept_series **series;
+    size_t series_count, series_room;
+};
+void mon_history_free(struct mon_history *history);
+/* Keeps a step of a rank. 0 or TACHO_ENOMEM. */
+int mon_history_step(struct mon_history *history, int64_t rank, const struct mon_kept_step *step);
+/* The place for a counter, or NULL: it is no evidence, or no memory. It lives as long as history.
+ * Names: docs/schema.md. */
+struct mon_kept_series *mon_history_series(struct mon_history *history, const char *name,
+                                           const char *device, int64_t rank);
+void mon_kept_add(struct mon_kept_series *series, int64_t time, double value);
+
+/* ---- what moved ------------------------------------------------------------------------------ */
+
+/* Levels before and after a time, of the samples that are kept. */
+struct mon_moved {
+    const struct mon_evidence *evidence;
+    int64_t rank;
+    double before, after;
+};
+
+/* A counter whose change is evidence. */
+struct mon_evidence {
+    const char *name, *words, *unit; /* unit of the level, after scale */
+    bool total;                      /* the counter is a sum since some time: its growth a second
+                                        is the level */
+    double scale;
+    double absolute, relative; /* a change is at least both; negative: downwards */
+    enum mon_cause cause;      /* what it speaks for; MON_CAUSE_UNKNOWN: of nothing by itself */
+};
+
+struct mon_finding {
+    enum mon_cause cause;
+    bool has_phase;
+    enum mon_phase phase;                          /* that moved most */
+    double phase_before_ms, phase_after_ms, share; /* share of the step's growth */
+    int64_t rank[MON_RANKS_NAMED];                 /* that moved, by size */
+    size_t rank_count;                             /* 0: all of them alike */
+    struct mon_moved moved[4];                     /* what changed then, the most telling first */
+    size_t moved_count;
+};
+
+/* What happened at `since` (index of the first slow step): compares the kept steps before with
+ * those after. `begin_ns`: when that step began. */
+void mon_cause_find(const struct mon_history *history, int64_t since, int64_t begin_ns,
+                    struct mon_finding *finding);
+/* The level of a kept counter in [from, to); NAN: no samples. */
+double mon_kept_level(const struct mon_kept_series *series, int64_t from, int64_t to);
+
+#endif

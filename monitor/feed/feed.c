@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps with their phases, ranges of phases and counters as one queue in the order of time. The
+ * callbacks on_*() are called by the store's reader, one row at a time.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/interval.h"
+#include "monitor/feed/feed_private.h"
+
+struct mon_feed *mon_feed_new(void)
+{
+    struct mon_feed *feed = calloc(1, sizeof *feed);
+    if (feed) {
+        feed->begun = feed->newest = STORE_ABSENT;
+        feed->next_step = feed->next_aggregate = feed->next_counter = feed->next_slice = 1;
+    }
+    return feed;
+}
+
+void mon_feed_free(struct mon_feed *feed)
+{
+    if (!feed)
+        return;
+    for (size_t i = 0; i < feed->count; i++)
+        free(feed->queue[i].step);
+    feed_free_names(feed);
+    free(feed->queue);
+    free(feed->aggregate);
+    free(feed);
+}
+
+int64_t mon_feed_begun(const struct mon_feed *feed)
+{
+    return feed->begun;
+}
+int64_t mon_feed_newest(const struct mon_feed *feed)
+{
+    return feed->newest;
+}
+int64_t mon_feed_horizon(const struct mon_feed *feed)
+{
+    return feed->horizon < feed->newest ? feed->horizon : feed->newest;
+}
+int64_t mon_feed_steps(const struct mon_feed *feed)
+{
+    return feed->steps;
+}
+
+/* Appends a row to the queue; NULL: no memory, which feed->rc says. */
+static struct feed_seen *append(struct mon_feed *feed, enum feed_kind kind, int64_t time)
+{
+    if (feed_room(feed, &feed->queue, &feed->room, feed->count, sizeof *feed->queue))
+        return NULL;
+    struct feed_seen *seen = &feed->queue[feed->count++];
+    *seen = (struct feed_seen){.kind = kind, .time = time, .order = feed->order++};
+    feed->newest = time > feed->newest ? time : feed->newest;
+    feed->table_newest = time;
+    if (feed->begun == STORE_ABSENT)
+        feed->begun = time;
+    return seen;
+}
+
+/* A process without a rank is rank 0 where it is the only one with steps, else its place among
+ * them. */
+static int64_t rank_of(const struct mon_feed *feed, const struct feed_process *process)
+{
+    int64_t place = 0;
+    if (process->rank != STORE_ABSENT)
+        return process->rank;
+    for (const struct feed_process *other = feed->process; other != process; other++)
+        place += other->steps > 0;
+    return place;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* A step: queued with its end as its time. One without an end is skipped. */
+static int on_step(void *ctx, const struct store_step *row)
+{
+    struct mon_feed *feed = ctx;
+    struct feed_process *process = feed_process_of(feed, row->process);
+    feed->next_step = row->id + 1;
+    if (process)
+        process->last_index = row->index;
+    if (!process || row->end == STORE_ABSENT || row->end < row->start)
+        return 0;
+    struct mon_step *step = calloc(1, sizeof *step);
+    struct feed_seen *seen = step ? append(feed, FEED_STEP, row->end) : NULL;
+    if (!seen) {
+        free(step);
+        return feed->rc = TACHO_ENOMEM;
+    }
+    process->steps++;
+    feed->steps++;
+    *step = (struct mon_step){.rank = rank_of(feed, process),
+                              .index = row->index,
+                              .start = row->start,
+                              .end = row->end,
+                              .tokens = row->tokens == STORE_ABSENT ? NAN : (double)row->tokens,
+                              .flops = NAN};
+    seen->step = step;
+    seen->process = row->process;
+    return --feed->left <= 0;
+}
+
+/* Totals of a step are kept until all rows of the poll are there: which thread runs the steps may
+ * be known only after others of its rows. They follow the rows of their steps, so the reading stops
+ * at the first one whose step was not read yet. */
+static int on_aggregate(void *ctx, const struct store_step_aggregate *row)
+{
+    struct mon_feed *feed = ctx;
+    struct feed_process *process = feed_process_of(feed, row->process);
+    int phase = feed_phase_of(feed, row->name, row->detail);
+    if (process && row->step > process->last_index)
+        return 1;
+    feed->next_aggregate = row->id + 1;
+    if (phase == FEED_STEP_MARK) {
+        if (process)
+            process->step_track = row->track;
+    } else if (phase != FEED_NOTHING && row->step >= 0 && row->steps <= 1) {
+        if (feed_room(feed, &feed->aggregate, &feed->aggregate_room, feed->aggregate_count,
+                      sizeof *feed->aggregate))
+            return feed->rc;
+        feed->aggregate[feed->aggregate_count++] = *row;
+    }
+    return 0;
+}
+
+static int on_counter(void *ctx, const struct store_counter *row)
+{
+    struct mon_feed *feed = ctx;
+    struct feed_track *track = feed_track_of(feed, row->track);
+    feed->next_counter = row->id + 1;
+    if (track && track->planned && row->value >= 1 && row->value < 1e15)
+        feed->planned = (int64_t)row->value;
+    else if (track && track->is_counter && (!track->played || track->counter)) {
+        struct feed_seen *seen = append(feed, FEED_VALUE, row->time);
+        if (!seen)
+            return feed->rc;
+        seen->track = (size_t)(track - feed->track);
+        seen->value = row->value;
+    }
+    return --feed->left <= 0;
+}
+
+static const char *const range_words[] = {
+    [MON_PHASE_CHECKPOINT] = "checkpoint", [MON_PHASE_EVALUATION] = "evaluation"};
+
+/* A phase: queued where it begins and where it ends. */
+static int on_slice(void *ctx, const struct store_slice *row)
+{
+    struct mon_feed *feed = ctx;
+    feed->next_slice = row->id + 1;
+    if (row->detail < 0 || (size_t)row->detail >= feed->detail_count ||
+        !feed->detail[row->detail].range || row->dur == STORE_ABSENT)
+        return --feed->left <= 0;
+    const struct feed_track *track = feed_track_of(feed, row->track);
+    struct feed_process *process = track ? feed_process_of(feed, track->process) : NULL;
+    int64_t end = an_time_add(row->start, row->dur);
+    for (int i = 0; i < 2 && process; i++) {
+        struct feed_seen *seen =
+            i ? append(feed, FEED_END, end) : append(feed, FEED_OPEN, row->start);
+        if (!seen)
+            return feed->rc;
+        seen->phase = range_words[feed->detail[row->detail].phase];
+        seen->start = row->start;
+        seen->end = end;
+        seen->rank = rank_of(feed, process);
+    }
+    return --feed->left <= 0;
+}
+
+/* ---- steps and what their time went to ------------------------------------------------------- */
+
+/* The queued steps of this poll by process and index, for the totals. */
+static int step_order(const void *left, const void *right)
+{
+    const struct feed_seen *first = *(struct feed_seen *const *)left,
+                           *second = *(struct feed_seen *const *)right;
+    return 2 * AN_COMPARE(first->process, second->process) +
+           AN_COMPARE(first->step->index, second->step->index);
+}
+
+static void add_total(struct mon_feed *feed, struct mon_step *step,
+                      const struct store_step_aggregate *row)
+{
+    int phase = feed_phase_of(feed, row->name, row->detail);
+    double flops = row->detail >= 0 ? feed->detail[row->detail].flops * (double)row->count : 0;
+    int64_t time = phase == MON_PHASE_COMPUTE ? row->self : row->total;
+    step->phase_ms[phase] += (double)time / 1e6;
+    step->has_phases = true;
+    step->flops = isnan(step->flops) ? flops : step->flops + flops;
+}
+
+/* What no phase explains is other work of the host. */
+static void close_step(struct mon_step *step)
+{
+    double rest = (double)(step->end - step->start) / 1e6;
+    for (int i = 0; i < MON_PHASE_COUNT; i++)
+        rest -= i == MON_PHASE_OTHER ? 0 : step->phase_ms[i];
+    step->phase_ms[MON_PHASE_OTHER] = fmax(rest, 0);
+    step->special =
+        step->phase_ms[MON_PHASE_CHECKPOINT] > 0 || step->phase_ms[MON_PHASE_EVALUATION] > 0;
+}
+
+/* Gives each new step its totals, of the thread that runs it. */
+static int join_totals(struct mon_feed *feed, size_t first)
+{
+    size_t count = 0;
+    struct feed_seen **steps = malloc((feed->count - first + 1) * sizeof *steps);
+    if (!steps)
+        return TACHO_ENOMEM;
+    for (size_t i = first; i < feed->count; i++)
+        if (feed->queue[i].kind == FEED_STEP)
+            steps[count++] = &feed->queue[i];
+    qsort(steps, count, sizeof *steps, step_order);
+    for (size_t i = 0; i < feed->aggregate_count && count; i++) {
+        const struct store_step_aggregate *row = &feed->aggregate[i];
+        const struct feed_process *process = feed_process_of(feed, row->process);
+        struct mon_step wanted = {.index = row->step};
+        struct feed_seen key = {.process = row->process, .step = &wanted}, *key_at = &key;
+        struct feed_seen **found = bsearch(&key_at, steps, count, sizeof *steps, step_order);
+        if (found && process && process->step_track == row->track)
+            add_total(feed, (*found)->step, row);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (steps[i]->step->has_phases)
+            close_step(steps[i]->step);
+    feed->aggregate_count = 0;
+    free(steps);
+    return 0;
+}
+
+static int time_order(const void *left, const void *right)
+{
+    const struct feed_seen *first = left, *second = right;
+    return 2 * AN_COMPARE(first->time, second->time) + AN_COMPARE(first->order, second->order);
+}
+
+/* Steps in which a phase lies are special, also where their totals were not recorded. The queue is
+ * in the order of time, and the steps of a rank do not overlap. */
+static void mark_special(struct mon_feed *feed)
+{
+    for (size_t i = feed->played; i < feed->count; i++) {
+        const struct feed_seen *phase = &feed->queue[i];
+        if (phase->kind != FEED_OPEN)
+            continue;
+        for (size_t j = i + 1; j < feed->count; j++) {
+            struct mon_step *step = feed->queue[j].step;
+            if (!step || step->rank != phase->rank)
+                continue;
+            if (step->start >= phase->end)
+                break;
+            step->special = true;
+        }
+    }
+}
+
+/* After the reading of a table: 1, there is more than the limit of this poll; then what follows in
+ * it may be as old as its last row. */
+static int limited(struct mon_feed *feed, int rc, int64_t rows)
+{
+    bool more = feed->left <= 0;
+    if (more && feed->table_newest < feed->horizon)
+        feed->horizon = feed->table_newest;
+    feed->table_newest = INT64_MAX;
+    feed->left = rows;
+    return rc < 0 ? rc : more;
+}
+
+int mon_feed_poll(struct mon_feed *feed, store_reader *reader, int64_t rows)
+{
+    size_t first = feed->count;
+    feed->rc = 0;
+    feed->left = rows;
+    feed->horizon = feed->table_newest = INT64_MAX;
+    int rc = feed_read_names(feed, reader), more = 0;
+    const char *start = mon_feed_key(feed, "start.monotonic_ns");
+    if (start && feed->begun == STORE_ABSENT)
+        feed->begun = strtoll(start, NULL, 10);
+    rc = rc ? rc : limited(feed, store_step_from(reader, feed->next_step, on_step, feed), rows);
+    more = rc > 0;
+    rc = rc < 0 ? rc : store_step_aggregate_from(reader, feed->next_aggregate, on_aggregate, feed);
+    rc = rc < 0 ? rc
+                : limited(feed, store_counter_each(reader, feed->next_counter, on_counter, feed),
+                          rows);
+    more = more || rc > 0;
+    rc = rc < 0 ? rc
+                : limited(feed, store_slice_each(reader, feed->next_slice, on_slice, feed), rows);
+    more = more || rc > 0;
+    rc = rc < 0 ? rc : join_totals(feed, first);
+    if (rc < 0)
+        return rc;
+    qsort(feed->queue + feed->played, feed->count - feed->played, sizeof *feed->queue, time_order);
+    mark_special(feed);
+    return more;
+}
+
+/* ---- playing --------------------------------------------------------------------------------- */
+
+static int play_value(struct mon_feed *feed, struct mon_monitor *monitor,
+                      const struct feed_seen *seen)
+{
+    struct feed_track *track = &feed->track[seen->track];
+    const struct feed_process *process = feed_process_of(feed, track->process);
+    if (!track->played)
+        track->counter =
+            mon_counter(monitor, track->name, track->device, process ? rank_of(feed, process) : -1);
+    track->played = true;
+    return track->counter ? mon_value(monitor, track->counter, seen->time, seen->value) : 0;
+}
+
+static int play_one(struct mon_feed *feed, struct mon_monitor *monitor,
+                    const struct feed_seen *seen)
+{
+    switch (seen->kind) {
+    case FEED_STEP:
+        return mon_step(monitor, seen->step);
+    case FEED_OPEN:
+        return mon_phase_range(monitor, seen->phase, seen->rank, seen->start, INT64_MIN);
+    case FEED_END:
+        return mon_phase_range(monitor, seen->phase, seen->rank, seen->start, seen->end);
+    case FEED_VALUE:
+        return play_value(feed, monitor, seen);
+    }
+    return 0;
+}
+
+int mon_feed_play(struct mon_feed *feed, struct mon_monitor *monitor, int64_t until)
+{
+    size_t played = feed->played;
+    int rc = 0;
+    while (played < feed->count && feed->queue[played].time <= until && !rc) {
+        rc = play_one(feed, monitor, &feed->queue[played]);
+        free(feed->queue[played].step);
+        feed->queue[played++].step = NULL;
+    }
+    feed->played = played;
+    if (played * 2 > feed->count) { /* what was played makes room */
+        memmove(feed->queue, feed->queue + played, (feed->count - played) * sizeof *feed->queue);
+        feed->count -= played;
+        feed->played = 0;
+    }
+    return rc;
+}
+
+/* ---- what is open ---------------------------------------------------------------------------- */
+
+int64_t mon_feed_rank(const struct mon_feed *feed, int64_t id)
+{
+    const struct feed_track *track = feed_track_of(feed, id);
+    const struct feed_process *process = track ? feed_process_of(feed, track->process) : NULL;
+    return process ? rank_of(feed, process) : -1;
+}
+
+void mon_feed_open(const struct mon_feed *feed, struct mon_monitor *monitor, int64_t track,
+                   int64_t detail, int64_t start)
+{
+    if (detail >= 0 && (size_t)detail < feed->detail_count && feed->detail[detail].range)
+        mon_phase_range(monitor, range_words[feed->detail[detail].phase],
+                        mon_feed_rank(feed, track), start, INT64_MIN);
+}
