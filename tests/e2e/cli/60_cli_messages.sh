@@ -79,7 +79,7 @@ chmod +x no-interpreter
     try import
     try import one
     try export
-    try export --format svg one
+    try export --format png one
     try export --format stack one
     try sql
     try sql --csv --json text.tacho 'SELECT 1'

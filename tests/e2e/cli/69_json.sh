@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
 # JSON of all commands: documents and messages are as docs/schemas says (plans: 71_plan.sh, 'verify': 67_verify.sh, calibrations:
-# 24_calibrate.sh, 'history': 72_history.sh, 'tune': 73_tune.sh); every command that prints JSON has a schema, and every schema a test;
+# 24_calibrate.sh, 'history': 72_history.sh, 'tune': 73_tune.sh, 'watch': 76_watch.sh); every command that prints JSON has a schema, and every schema a test;
 # --fields and --limit; thirty wrong invocations with --json give one object on stderr, nothing on stdout, and the exit code that it names.
 set -u
 # shellcheck source=tests/e2e/kit/cli_common.sh

@@ -65,13 +65,16 @@ responses = [row for row in rows if row["schema"] == "tacho-response/1"]
 assert [row["run"] for row in responses] == [True, False] and "limit" in responses[1]["why"], responses
 sent = [json.loads(line) for line in open("sent.jsonl") if line.strip()]
 assert any(row["code"] == "NAN" for row in sent), sent
+open("alerts.json", "w").writelines(json.dumps(alert) + "\n" for alert in alerts)
 PY
+as_schema alert alerts.json
 grep -q "	NAN$" state/tacho/watch.seen || fail "what was acknowledged is not noted"
 
 # the recording says the same, each time, and sends nothing
 cp live.tacho before && rm -f sent.jsonl responses alerts.jsonl
 "$TACHO" watch live.tacho --replay --json --config watch.conf > one.jsonl 2> err || fail "replay: exit $?: $(cat err)"
 "$TACHO" watch live.tacho --replay --json --config watch.conf > two.jsonl 2> err || fail "replay: exit $?"
+as_schema alert one.jsonl
 cmp -s one.jsonl two.jsonl || fail "two replays differ"
 grep -qE '"code":"NAN".*"since_step":(29|30|31)' one.jsonl || fail "replay: $(cat one.jsonl)"
 [ ! -e sent.jsonl ] && [ ! -e responses ] && [ ! -e alerts.jsonl ] || fail "a replay sent something"

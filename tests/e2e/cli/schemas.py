@@ -9,7 +9,8 @@ import json
 import sys
 
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None), "number": (int, float), "integer": int}
-KNOWN = {"$schema", "$id", "$defs", "title", "description", "type", "required", "properties", "additionalProperties", "items", "const", "enum"}
+KNOWN = {"$schema", "$id", "$defs", "title", "description", "type", "required", "properties", "additionalProperties", "items", "minItems", "maxItems", "const",
+         "enum"}
 REFERENCE = "#/$defs/"  # the only kind of "$ref": to a part of the same schema
 defined = {}
 
@@ -36,6 +37,8 @@ def check(value, schema, place, wrong):
     elif "const" in schema and value != schema["const"] or "enum" in schema and value not in schema["enum"]:
         wrong.append(f"{place}: {json.dumps(value)[:60]}")
     elif isinstance(value, list):
+        if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+            wrong.append(f"{place}: {len(value)} elements")
         for number, element in enumerate(value):
             check(element, schema.get("items", {}), f"{place}/{number}", wrong)
     elif isinstance(value, dict):
