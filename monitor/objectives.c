@@ -34,9 +34,10 @@ static void begin(struct mon_monitor *monitor)
         struct tacho_error err = {0};
         objective.period_s = period_of(monitor, &objective);
         monitor->absent[i] = "no event yet";
-        if (mon_budget_init(&monitor->budget[i], &objective,
-                            mon_seconds((int64_t)(monitor->reference_ms * 1e6)), &err))
-            snprintf(monitor->refused[i], sizeof monitor->refused[i], "%.120s", err.what);
+        /* a run that is too short for any burn rate still has good and bad events: budget.why says
+         * why no rate is looked at */
+        mon_budget_init(&monitor->budget[i], &objective,
+                        mon_seconds((int64_t)(monitor->reference_ms * 1e6)), &err);
     }
 }
 
@@ -154,8 +155,7 @@ void mon_count_step(struct mon_monitor *monitor, const struct mon_pending *step)
             begin(monitor);
     } else {
         for (size_t i = 0; i < monitor->config->slo.count; i++)
-            if (!*monitor->refused[i])
-                count_one(monitor, i, step);
+            count_one(monitor, i, step);
     }
     monitor->step_not_finite = false;
 }
@@ -164,7 +164,7 @@ void mon_count_loss(struct mon_monitor *monitor, int64_t time, double deviation,
 {
     for (size_t i = 0; monitor->counting && i < monitor->config->slo.count; i++) {
         const struct mon_objective *objective = &monitor->budget[i].objective;
-        if (objective->sli == MON_SLI_LOSS_HEALTH && !*monitor->refused[i])
+        if (objective->sli == MON_SLI_LOSS_HEALTH)
             add(monitor, i, time, !finite || deviation > objective->threshold, 1);
     }
 }
@@ -179,7 +179,7 @@ void mon_count_stall(struct mon_monitor *monitor, int64_t now)
     for (size_t i = 0; i < monitor->config->slo.count; i++) {
         bool time = !strcmp(mon_sli_kind(monitor->budget[i].objective.sli)->event_unit, "seconds");
         double events = time ? seconds : seconds / step_s;
-        if (!*monitor->refused[i] && !monitor->absent[i])
+        if (!monitor->absent[i])
             add(monitor, i, now, events, events);
     }
     monitor->counted_ns = now;
@@ -240,7 +240,7 @@ void mon_check_budgets(struct mon_monitor *monitor, int64_t now)
         struct mon_budget *budget = &monitor->budget[i];
         bool burns = false;
         char code[MON_NAME];
-        if (*monitor->refused[i] || monitor->absent[i])
+        if (monitor->absent[i])
             continue;
         int begun = mon_budget_check(budget, time_s, NULL);
         if (begun >= 0)
@@ -268,7 +268,7 @@ static void fill(const struct mon_monitor *monitor, size_t i, double time_s,
         return;
     state->objective = budget->objective;
     state->burn_count = budget->burn_count;
-    state->absent = *monitor->refused[i] ? monitor->refused[i] : monitor->absent[i];
+    state->absent = monitor->absent[i];
     state->why = budget->why;
     memcpy(state->burn, budget->burn, sizeof state->burn);
     if (state->absent)

@@ -100,7 +100,6 @@ struct mon_monitor {
 
     struct mon_budget budget[MON_OBJECTIVES_MOST];
     const char *absent[MON_OBJECTIVES_MOST];
-    char refused[MON_OBJECTIVES_MOST][128];
     bool counting;
     double reference_ms, reference_flops; /* medians at the end of the warm-up */
     double warm_ms[MON_WARM_UP], warm_flops[MON_WARM_UP];

@@ -265,10 +265,12 @@ static void print_objective(const struct mon_objective_state *state, FILE *out)
     if (state->absent)
         fprintf(out, "no data: %s\n", state->absent);
     else
-        fprintf(out,
-                "%8.3f %% good of %.5g %s (objective %.4g %%), %.0f %% of the error budget left\n",
-                100 * state->good, state->events, mon_sli_kind(state->objective.sli)->event_unit,
-                100 * state->objective.target, 100 * state->left);
+        fprintf(
+            out,
+            "%8.3f %% good of %.5g %s (objective %.4g %%), %.0f %% of the error budget left%s\n",
+            100 * state->good, state->events, mon_sli_kind(state->objective.sli)->event_unit,
+            100 * state->objective.target, 100 * state->left,
+            state->burn_count ? "" : "; the run is too short for burn rates");
 }
 
 void cli_watch_summary(const struct cli_watch_session *session, FILE *out)

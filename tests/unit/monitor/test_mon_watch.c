@@ -244,13 +244,44 @@ static void test_silent_rank(void **state)
     mon_free(monitor);
 }
 
+/* A run of some seconds has good and bad events, though no burn rate has a window in it. */
+static void test_short_run(void **state)
+{
+    (void)state;
+    struct outcome outcome = {.cause = MON_CAUSE_UNKNOWN};
+    struct mon_monitor *monitor = mon_new(&config, 0, on_notice, &outcome);
+    struct mon_state *seen = malloc(sizeof *seen);
+    assert_non_null(monitor);
+    assert_non_null(seen);
+    mon_set_machine(monitor, &(struct mon_machine){.planned_steps = 60});
+    for (int64_t step = 0; step < 60; step++) {
+        int64_t ms = step == 50 ? 400 : 100, start = step * 100 * 1000000;
+        mon_step(monitor, &(struct mon_step){.index = step,
+                                             .start = start,
+                                             .end = start + ms * 1000000,
+                                             .tokens = NAN,
+                                             .flops = NAN});
+        mon_tick(monitor, start + ms * 1000000);
+    }
+    mon_state(monitor, (int64_t)6000 * 1000000, seen);
+    const struct mon_objective_state *steps = &seen->objective[0];
+    assert_string_equal(steps->objective.name, "step_time");
+    assert_null(steps->absent);
+    assert_int_equal(steps->burn_count, 0);
+    assert_non_null(strstr(steps->why, "too short"));
+    assert_true(steps->events > 0 && steps->events < 60);
+    assert_close(steps->good, 1 - 1 / steps->events, 1e-9);
+    free(seen);
+    mon_free(monitor);
+}
+
 int main(void)
 {
     mon_config_init(&config);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_causes),      cmocka_unit_test(test_three_days),
         cmocka_unit_test(test_hangs),       cmocka_unit_test(test_stall_burns),
-        cmocka_unit_test(test_silent_rank),
+        cmocka_unit_test(test_silent_rank), cmocka_unit_test(test_short_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
