@@ -17,6 +17,8 @@ struct tui_ui {
     struct tui_view_state state[TUI_VIEWS_MOST];
     bool help, paused, picking; /* picking: the list of runs is shown */
     struct tui_view_state picked;
+    uint64_t picked_run; /* hash of the run that the cursor was drawn on, and where that was */
+    int picked_at;
     int help_top;
     enum tui_prompt prompt;
     char input[TUI_WORDS];

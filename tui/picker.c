@@ -11,12 +11,24 @@
 
 #include "reports/words/number.h"
 #include "reports/words/phrase.h"
+#include "tacho_hash.h"
 #include "tui/screen/view.h"
+
+/* Where the cursor is in the list as it is now: runs come and go between two pictures, and the
+ * cursor stays with its run, or moves as far from it as the keys say. */
+static int place_of(const struct tui_runs *runs, const struct tui_ui *ui)
+{
+    int cursor = ui->picked.cursor;
+    for (size_t i = 0; cursor && i < runs->count; i++)
+        if (tacho_hash_text(TACHO_HASH_BEGIN, runs->row[i].run) == ui->picked_run)
+            return (int)i + cursor - ui->picked_at;
+    return cursor;
+}
 
 const char *tui_picker_run(const struct tui_model *model, const struct tui_ui *ui)
 {
     const struct tui_runs *runs = model ? model->runs : NULL;
-    size_t at = (size_t)ui->picked.cursor;
+    size_t at = runs ? (size_t)place_of(runs, ui) : 0; /* above the first: too large as well */
     return runs && at < runs->count ? runs->row[at].run : NULL;
 }
 
@@ -57,7 +69,10 @@ void tui_picker_draw(struct tui_cells *cells, struct tui_rect area, const struct
         tui_text(cells, list, 0, 1, TUI_DIM, runs ? "no runs here" : "reading the runs");
         return;
     }
+    ui->picked.cursor = place_of(runs, ui);
     tui_state_clamp(&ui->picked, (int)runs->count, list.rows);
+    ui->picked_at = ui->picked.cursor;
+    ui->picked_run = tacho_hash_text(TACHO_HASH_BEGIN, runs->row[ui->picked_at].run);
     for (int i = 0; i < list.rows && ui->picked.top + i < (int)runs->count; i++)
         draw_run(cells, list, i, &runs->row[ui->picked.top + i],
                  ui->picked.top + i == ui->picked.cursor);

@@ -181,12 +181,12 @@ class Modules:
         self.names[id(nothing)] = (weakref.ref(nothing), name_of("hook.measure"))
         stack = getattr(self.local, "stack", [])
         self.calls, self.local.stack = [0] * len(calls), [True]  # as if inside a module
-        took = ([], [])  # with and without the hooks, in turn: whatever else runs on the machine slows both
+        took = ([], [])  # with and without the hooks, in turn; processor time: other programs take the core for longer than a range takes
         for i in range(18):
-            t = time.perf_counter()
+            t = time.thread_time()
             for _ in range(8):
                 nothing(None)
-            took[i % 2].append((time.perf_counter() - t) / 8)
+            took[i % 2].append((time.thread_time() - t) / 8)
             if i % 2:
                 self.put_back()
             else:

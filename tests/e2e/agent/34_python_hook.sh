@@ -59,7 +59,7 @@ except ValueError:
     pass
 PYTHON
 export PYTHONPATH=$TMPDIR/substitute
-record loop python3 loop.py 0.01
+record loop python3 loop.py 0.03
 [ "$(one loop 'SELECT count(*), count("end") FROM step')" = "11|10" ] || wrong "steps: $(one loop 'SELECT count(*), count("end") FROM step')"
 cat > want << 'WANT'
 DataLoader.__next__ 11
