@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timing: yes
-# patience: 3
 # Chains of operators unfused and fused: what the report of the unfused run predicts against the measured difference of the median steps.
 # Of pairs whose measured gain is at least five times the floor, |predicted - measured| is at most 25 % of it or twice the floor, and the
-# sign is right; a pair that stays in the cache predicts nothing. The floor is how far two runs of the same chain lie apart.
+# sign is right; a pair that stays in the cache predicts nothing. The floor is how far two runs of the same chain lie apart. Five pairs
+# must be judged, so it needs a machine whose runs agree: on one whose neighbours take its memory bandwidth it fails, and gates nothing.
 set -u
 # shellcheck source=tests/e2e/kit/report_common.sh
 . "$(dirname "$0")/../kit/report_common.sh"
