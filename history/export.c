@@ -7,10 +7,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <jansson.h>
 
+#include "analyzers/base/words.h"
 #include "history/private.h"
 #include "store/csv.h"
 
@@ -84,19 +84,11 @@ static int add_columns(struct history *history, struct columns *columns, struct 
     return rc;
 }
 
-static void utc(int64_t ns, char out[40])
-{
-    struct tm tm;
-    time_t seconds = (time_t)(ns / 1000000000);
-    size_t length = strftime(out, 32, "%Y-%m-%dT%H:%M:%S", gmtime_r(&seconds, &tm));
-    snprintf(out + length, 40 - length, ".%03dZ", (int)(ns / 1000000 % 1000));
-}
-
 static void csv_row(FILE *out, const struct history_entry *entry, const struct columns *columns,
                     double *cell)
 {
-    char begun[40];
-    utc(entry->begun_ns, begun);
+    char begun[AN_WORDS];
+    an_utc_print(begun, entry->begun_ns);
     const char *const texts[] = {entry->key,       begun,         entry->recipe_text,
                                  entry->host_text, entry->commit, entry->verdict};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/arena.h"
 #include "analyzers/base/stats.h"
 #include "analyzers/base/words.h"
 #include "monitor/private.h"
@@ -80,14 +81,9 @@ static struct mon_rank_seen *rank_of(struct mon_monitor *monitor, int64_t rank)
     for (size_t i = 0; i < monitor->rank_count; i++)
         if (monitor->rank[i].rank == rank)
             return &monitor->rank[i];
-    if (monitor->rank_count == monitor->rank_room) {
-        size_t room = monitor->rank_room ? 2 * monitor->rank_room : 8;
-        struct mon_rank_seen *grown = realloc(monitor->rank, room * sizeof *grown);
-        if (!grown)
-            return NULL;
-        monitor->rank = grown;
-        monitor->rank_room = room;
-    }
+    if (an_grow(&monitor->rank, &monitor->rank_room, monitor->rank_count + 1,
+                sizeof *monitor->rank))
+        return NULL;
     struct mon_rank_seen *seen = &monitor->rank[monitor->rank_count++];
     *seen = (struct mon_rank_seen){.rank = rank, .index = -1, .highest = -1};
     return seen;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/arena.h"
 #include "analyzers/base/words.h"
 #include "monitor/private.h"
 
@@ -51,14 +52,9 @@ struct mon_counter *mon_counter(struct mon_monitor *monitor, const char *name, c
             use = uses[i].use;
     if (use == MON_USE_EVIDENCE && !kept)
         return NULL;
-    if (monitor->counter_count == monitor->counter_room) {
-        size_t room = monitor->counter_room ? 2 * monitor->counter_room : 16;
-        struct mon_counter **grown = realloc(monitor->counter, room * sizeof *grown);
-        if (!grown)
-            return NULL;
-        monitor->counter = grown;
-        monitor->counter_room = room;
-    }
+    if (an_grow(&monitor->counter, &monitor->counter_room, monitor->counter_count + 1,
+                sizeof(struct mon_counter *)))
+        return NULL;
     struct mon_counter *counter = calloc(1, sizeof *counter);
     if (!counter)
         return NULL;

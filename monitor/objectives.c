@@ -177,7 +177,7 @@ void mon_count_stall(struct mon_monitor *monitor, int64_t now)
     if (!monitor->counting || !(seconds > 0))
         return;
     for (size_t i = 0; i < monitor->config->slo.count; i++) {
-        bool time = !strcmp(mon_sli_kind(monitor->budget[i].objective.sli)->event_unit, "seconds");
+        bool time = mon_sli_counts_seconds(monitor->budget[i].objective.sli);
         double events = time ? seconds : seconds / step_s;
         if (!monitor->absent[i])
             add(monitor, i, now, events, events);
@@ -229,7 +229,7 @@ static void raise_burn(struct mon_monitor *monitor, size_t i, const struct mon_b
              "objective %s (%.4g %%) burns its error budget more than %.3g times too fast over "
              "%.3g s and %.3g s; %.0f %% of the budget is left",
              objective->name, 100 * objective->target, burn->factor, burn->long_s, burn->short_s,
-             100 * mon_budget_left(budget, time_s, 0));
+             100 * mon_budget_left(budget, time_s));
     mon_raise(monitor, &symptom);
 }
 
@@ -274,7 +274,7 @@ static void fill(const struct mon_monitor *monitor, size_t i, double time_s,
     if (state->absent)
         return;
     state->good = mon_budget_good(budget);
-    state->left = mon_budget_left(budget, time_s, 0);
+    state->left = mon_budget_left(budget, time_s);
     state->events = budget->all;
     for (size_t j = 0; j < budget->burn_count; j++)
         state->rate[j] = mon_burn_rate(budget, &budget->ring[j], time_s, budget->burn[j].long_s);

@@ -11,11 +11,10 @@
 #include "monitor/progress/progress.h"
 #include "monitor/sli/budget.h"
 
-#define MON_WARM_UP       20  /* steps of the job before anything is judged */
-#define MON_PENDING       32  /* steps that not all ranks have completed */
-#define MON_RANKS_SPREAD  128 /* ranks of a step whose spread is looked at */
-#define MON_CHECKPOINTS   16
-#define MON_COUNTER_LISTS 8
+#define MON_WARM_UP      20  /* steps of the job before anything is judged */
+#define MON_PENDING      32  /* steps that not all ranks have completed */
+#define MON_RANKS_SPREAD 128 /* ranks of a step whose spread is looked at */
+#define MON_CHECKPOINTS  16
 
 /* A step of the job: all ranks that have completed it so far. */
 struct mon_pending {
@@ -58,7 +57,6 @@ struct mon_counter {
     struct mon_trail trail;
     double sum; /* of samples that one value of a slow series is made of */
     size_t held;
-    int64_t since_ns;
     bool leaking, spiking, flat, not_finite;
 };
 
@@ -135,7 +133,7 @@ void mon_clear(struct mon_monitor *monitor, const char *code, int64_t rank);
 bool mon_watched_add(struct mon_monitor *monitor, struct mon_watched *watched, double value,
                      int64_t at, bool bad_up, const char *code, int64_t rank,
                      struct mon_shift_found *found);
-/* Is a value of the series that is on the bad side for good now taken as usual? */
+/* Starts to watch a series by a rule. */
 void mon_watched_begin(struct mon_watched *watched, const struct mon_shift_rule *rule);
 
 #endif

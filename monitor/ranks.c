@@ -11,18 +11,9 @@
 
 const struct mon_kept_step *mon_kept_back(const struct mon_kept_rank *kept, size_t back)
 {
-    size_t held = kept->count < MON_KEPT_STEPS ? kept->count : MON_KEPT_STEPS;
-    if (back >= held)
+    if (back >= kept->count)
         return NULL;
     return &kept->step[(kept->next + MON_KEPT_STEPS - 1 - back) % MON_KEPT_STEPS];
-}
-
-static const struct mon_kept_rank *kept_of(const struct mon_history *history, int64_t rank)
-{
-    for (size_t i = 0; i < history->rank_count; i++)
-        if (history->rank[i] && history->rank[i]->rank == rank)
-            return history->rank[i];
-    return NULL;
 }
 
 void mon_rank_medians(const struct mon_rank_state *state, double *step_s, double *work_s)
@@ -51,7 +42,7 @@ bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
     *state = (struct mon_rank_state){.rank = seen->rank,
                                      .last_step = seen->index,
                                      .age_s = mon_seconds(now - seen->end),
-                                     .kept = kept_of(&monitor->history, seen->rank)};
+                                     .kept = mon_history_rank(&monitor->history, seen->rank)};
     return true;
 }
 

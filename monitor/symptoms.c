@@ -53,38 +53,27 @@ static int64_t step_begin(const struct mon_history *history, int64_t index, int6
     return otherwise;
 }
 
-static size_t add_words(char *text, size_t size, size_t used, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-static size_t add_words(char *text, size_t size, size_t used, const char *format, ...)
-{
-    va_list ap;
-    va_start(ap, format);
-    int added = used < size ? vsnprintf(text + used, size - used, format, ap) : 0;
-    va_end(ap);
-    return used + (size_t)(added > 0 ? added : 0);
-}
-
 /* "communication 42.1 → 47.3 ms (95 % of the growth); at the same time: SM clock 1980 → 1410 MHz".
  */
 static void changed_words(const struct mon_finding *finding, struct mon_symptom *symptom)
 {
     char before[AN_WORDS], after[AN_WORDS];
-    size_t used = 0, size = sizeof symptom->changed;
+    size_t size = sizeof symptom->changed;
     char *text = symptom->changed;
     if (finding->has_phase)
-        used = add_words(text, size, used, "%s %s -> %s (%.0f %% of the growth)",
-                         mon_phase_words(finding->phase),
-                         an_time_print(before, finding->phase_before_ms, 3),
-                         an_time_print(after, finding->phase_after_ms, 3), 100 * finding->share);
+        an_words_add(text, size, "%s %s -> %s (%.0f %% of the growth)",
+                     mon_phase_words(finding->phase),
+                     an_time_print(before, finding->phase_before_ms, 3),
+                     an_time_print(after, finding->phase_after_ms, 3), 100 * finding->share);
     else
-        used = add_words(text, size, used,
-                         "no phase accounts for it, or the recording has no totals "
-                         "of ranges");
+        an_words_add(text, size,
+                     "no phase accounts for it, or the recording has no totals "
+                     "of ranges");
     for (size_t i = 0; i < finding->moved_count; i++) {
         const struct mon_moved *moved = &finding->moved[i];
-        used = add_words(text, size, used, "%s%s %s -> %s%s", i ? ", " : "; at the same time ",
-                         moved->evidence->words, an_number_print(before, moved->before, 3),
-                         an_number_print(after, moved->after, 3), moved->evidence->unit);
+        an_words_add(text, size, "%s%s %s -> %s%s", i ? ", " : "; at the same time ",
+                     moved->evidence->words, an_number_print(before, moved->before, 3),
+                     an_number_print(after, moved->after, 3), moved->evidence->unit);
     }
     if (finding->has_phase)
         snprintf(symptom->phase, sizeof symptom->phase, "%s", mon_phase_words(finding->phase));

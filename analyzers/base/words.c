@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Numbers with a fixed number of significant digits, without an exponent and without trailing
- * zeros, and durations in the unit that fits them.
+ * zeros, durations in the unit that fits them, and times of day.
  */
 #include "analyzers/base/words.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "analyzers/base/arena.h"
 
@@ -88,4 +90,22 @@ const char *an_time_spread(struct an_arena *arena, double ms, double half)
     char text[AN_WORDS], half_text[AN_WORDS];
     return an_arena_format(arena, "%s ± %s %s", an_number_print(text, ms * scale, 3),
                            an_number_print(half_text, half * scale, 2), unit);
+}
+
+const char *an_utc_print(char text[AN_WORDS], int64_t realtime_ns)
+{
+    time_t seconds = (time_t)(realtime_ns / 1000000000);
+    struct tm tm;
+    size_t used = strftime(text, AN_WORDS, "%Y-%m-%dT%H:%M:%S", gmtime_r(&seconds, &tm));
+    snprintf(text + used, AN_WORDS - used, ".%03dZ", (int)(realtime_ns / 1000000 % 1000));
+    return text;
+}
+
+void an_words_add(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
 }

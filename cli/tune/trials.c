@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "analyzers/base/stats.h"
@@ -16,6 +15,7 @@
 #include "cli/base/run_file.h"
 #include "cli/tune/advice.h"
 #include "cli/tune/watch.h"
+#include "profiler/collector/os/clock.h"
 #include "reports/words/number.h"
 
 void cli_tune_settings(const struct tuner_space *space, size_t configuration, char text[400])
@@ -156,9 +156,7 @@ static void explain(int code, struct cli_trial *trial)
 
 static double seconds_now(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return (double)col_clock_now() / 1e9;
 }
 
 /* Begins to watch a trial; NULL: nothing is known that it could be slower than. */

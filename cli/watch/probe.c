@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzers/base/words.h"
 #include "profiler/collector/drain/open.h"
 #include "profiler/collector/os/proc.h"
 
@@ -16,7 +17,7 @@
 
 struct probe {
     char *text;
-    size_t size, used;
+    size_t size;
     char host[256];
     const struct cli_watch_probing *probing;
     int ranges; /* that were written */
@@ -28,17 +29,6 @@ struct waits {
     int threads[WAITS_MOST];
     int count;
 };
-
-__attribute__((format(printf, 2, 3))) static void add(struct probe *probe, const char *format, ...)
-{
-    va_list ap;
-    va_start(ap, format);
-    int added = probe->used < probe->size
-                    ? vsnprintf(probe->text + probe->used, probe->size - probe->used, format, ap)
-                    : 0;
-    va_end(ap);
-    probe->used += (size_t)(added > 0 ? added : 0);
-}
 
 static void count_wait(struct waits *waits, const char *name)
 {
@@ -100,21 +90,21 @@ static int visit(void *ctx, int64_t rank, int64_t pid, const char *host)
     int most = 0;
     if (*host && strcmp(host, probe->host) != 0)
         return 0;
-    add(probe, "%s", probe->used ? "; " : "");
+    an_words_add(probe->text, probe->size, "%s", *probe->text ? "; " : "");
     if (rank != STORE_ABSENT)
-        add(probe, "rank %" PRId64 " ", rank);
+        an_words_add(probe->text, probe->size, "rank %" PRId64 " ", rank);
     if (col_proc_read_stat((int32_t)pid, &stat)) {
-        add(probe, "pid %" PRId64 " is gone", pid);
+        an_words_add(probe->text, probe->size, "pid %" PRId64 " is gone", pid);
         return 0;
     }
     read_waits(pid, &waits);
     for (int i = 1; i < waits.count; i++)
         most = waits.threads[i] > waits.threads[most] ? i : most;
-    add(probe, "pid %" PRId64 " is %s", pid, state_words(stat.state));
+    an_words_add(probe->text, probe->size, "pid %" PRId64 " is %s", pid, state_words(stat.state));
     if (waits.count)
-        add(probe, ", %d of %" PRIu64 " threads: %s", waits.threads[most], stat.threads,
-            waits.name[most]);
-    return probe->used + 1 >= probe->size;
+        an_words_add(probe->text, probe->size, ", %d of %" PRIu64 " threads: %s",
+                     waits.threads[most], stat.threads, waits.name[most]);
+    return strlen(probe->text) + 1 >= probe->size;
 }
 
 static int take_name(void *ctx, int64_t id, const char *text)
@@ -134,9 +124,10 @@ static int visit_open(void *ctx, const struct col_open *open)
     if (!open->innermost || probe->ranges == RANGES_MOST)
         return 0;
     store_string_each(probe->probing->reader, open->name, take_name, name);
-    add(probe, "%srank %" PRId64 " in %s", probe->used ? "; " : "", rank, name);
+    an_words_add(probe->text, probe->size, "%srank %" PRId64 " in %s", *probe->text ? "; " : "",
+                 rank, name);
     if (open->correlation != STORE_ABSENT)
-        add(probe, ", number %" PRId64, open->correlation);
+        an_words_add(probe->text, probe->size, ", number %" PRId64, open->correlation);
     probe->ranges++;
     return 0;
 }

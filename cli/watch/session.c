@@ -10,7 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/base/message.h"
@@ -19,26 +18,13 @@
 #include "cli/watch/probe.h"
 #include "profiler/collector/drain/open.h"
 #include "profiler/collector/job/live.h"
+#include "profiler/collector/os/clock.h"
 #include "profiler/collector/os/machine.h"
 
 #define ROWS         20000 /* of a table in one read of a live run */
 #define SILENT_LOOKS 3     /* without a recorder, before that is said */
 #define GAP_LOOKS    10    /* looks that are missing: nobody watched */
 #define GAP_S        5.0
-
-static int64_t monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static int64_t realtime_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static void notify(void *ctx, const struct mon_notice *notice)
 {
@@ -131,7 +117,7 @@ static int open_monitor(struct cli_watch_session *session)
     rc = session->feed ? mon_feed_poll(session->feed, session->reader, 1) : TACHO_ENOMEM;
     int64_t begun = rc < 0 ? 0 : mon_feed_begun(session->feed);
     if (begun == STORE_ABSENT)
-        begun = monotonic_ns(); /* nothing is recorded yet */
+        begun = col_clock_now(); /* nothing is recorded yet */
     session->now = begun;
     session->monitor = rc < 0 ? NULL : mon_new(session->config, begun, notify, session);
     if (!session->monitor) {
@@ -153,7 +139,7 @@ int cli_watch_open(struct cli_watch_session *session, const char *run, bool repl
         code = cli_error(TACHO_EUSAGE, "--replay plays a recording as if it were live",
                          "%s: the run has ended", session->found.run);
     code = code ? code : open_monitor(session);
-    session->looked = monotonic_ns();
+    session->looked = col_clock_now();
     if (code || replay)
         return code;
     mon_alerts(session->monitor)->catching_up = true;
@@ -211,7 +197,7 @@ static void check_recorder(struct cli_watch_session *session)
 
 int cli_watch_look(struct cli_watch_session *session, double interval_s)
 {
-    int64_t here = monotonic_ns();
+    int64_t here = col_clock_now();
     double since_s = (double)(here - session->looked) / 1e9;
     int rc = store_reader_refresh(session->reader);
     while (!rc && (rc = mon_feed_poll(session->feed, session->reader, ROWS)) == 1)
@@ -223,7 +209,7 @@ int cli_watch_look(struct cli_watch_session *session, double interval_s)
     mon_set_machine(session->monitor, &machine);
     if (since_s > GAP_LOOKS * interval_s + GAP_S)
         mon_gap(session->monitor, session->now, now);
-    session->realtime_offset = realtime_ns() - now;
+    session->realtime_offset = col_clock_realtime() - now;
     session->looked = here;
     rc = mon_feed_play(session->feed, session->monitor, now);
     mon_phase_none(session->monitor);

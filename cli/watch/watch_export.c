@@ -5,11 +5,11 @@
 #include "cli/watch/watch_export.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "cli/base/message.h"
 #include "monitor/fleet/fleet.h"
 #include "monitor/serve/serve.h"
+#include "profiler/collector/os/clock.h"
 
 #define SCRAPE_S   15
 #define PATIENCE_S 5 /* for each watch of a fleet */
@@ -40,13 +40,6 @@ int cli_watch_fleet(const struct cli_watch_export *values)
     return rc ? cli_fail(&err) : 0;
 }
 
-static int64_t wall_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void cut_ending(char *name, const char *ending)
 {
     if (cli_has_suffix(name, ending))
@@ -62,7 +55,7 @@ int cli_watch_export_begin(struct cli_watch_export *values)
                                           .otlp = values->otlp};
     if (!values->listen && !values->textfile && !values->otlp)
         return 0;
-    if (mon_publish_open(&options, wall_now(), &values->opened, &err))
+    if (mon_publish_open(&options, col_clock_realtime(), &values->opened, &err))
         return cli_fail(&err);
     if (mon_publish_address(values->opened))
         cli_say("samples at http://%s/metrics", mon_publish_address(values->opened));
@@ -89,7 +82,7 @@ void cli_watch_export_run(struct cli_watch_export *values, size_t run, struct mo
     if (!values->opened)
         return;
     if (!values->has_begun)
-        mon_publish_begin(values->opened, wall_now());
+        mon_publish_begin(values->opened, col_clock_realtime());
     values->has_begun = true;
     mon_publish_run(values->opened, run, monitor, now, has_ended);
 }

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "analyzers/base/words.h"
 
 #define SCHEMA "tacho-alert/1"
 
@@ -55,14 +56,6 @@ static json_t *step_json(int64_t step)
     return step >= 0 ? json_integer(step) : json_null();
 }
 
-static void time_text(int64_t realtime_ns, char text[32])
-{
-    time_t seconds = (time_t)(realtime_ns / 1000000000);
-    struct tm tm;
-    size_t used = strftime(text, 32, "%Y-%m-%dT%H:%M:%S", gmtime_r(&seconds, &tm));
-    snprintf(text + used, 32 - used, ".%03dZ", (int)(realtime_ns / 1000000 % 1000));
-}
-
 static json_t *codes_json(const struct mon_alert *alert)
 {
     json_t *list = json_array();
@@ -97,23 +90,22 @@ json_t *mon_notice_json(const struct mon_notice *notice, const struct mon_place 
 {
     const struct mon_alert *alert = notice->alert;
     const struct mon_symptom *symptom = &alert->symptom;
-    char time[32];
-    time_text(place->realtime_ns, time);
-    return object("schema", json_string(SCHEMA), "time", json_string(time), "event",
-                  json_string(mon_event_name(notice->event)), "id", json_integer(alert->id), "run",
-                  text_json(place->run), "host", text_json(place->host), "code",
-                  json_string(symptom->code), "symptoms", codes_json(alert), "severity",
-                  json_string(mon_severity_name(symptom->severity)), "cause",
-                  json_string(mon_cause_name(symptom->cause)), "text", text_json(symptom->text),
-                  "changed", text_json(symptom->changed), "phase", text_json(symptom->phase),
-                  "ranks", ranks_json(symptom), "since_step", step_json(symptom->since_step),
-                  "found_step", step_json(symptom->found_step), "window_ns",
-                  json_pack("[I,I]", (json_int_t)symptom->since_ns, (json_int_t)symptom->found_ns),
-                  "before", number_json(symptom->before), "after", number_json(symptom->after),
-                  "unit", text_json(symptom->unit), "hint",
-                  json_string(mon_cause_hint(symptom->cause)), "sent", json_boolean(notice->send),
-                  "held", text_json(notice->held), "held_before", json_integer(notice->held_before),
-                  NULL);
+    char time[AN_WORDS];
+    return object(
+        "schema", json_string(SCHEMA), "time", json_string(an_utc_print(time, place->realtime_ns)),
+        "event", json_string(mon_event_name(notice->event)), "id", json_integer(alert->id), "run",
+        text_json(place->run), "host", text_json(place->host), "code", json_string(symptom->code),
+        "symptoms", codes_json(alert), "severity",
+        json_string(mon_severity_name(symptom->severity)), "cause",
+        json_string(mon_cause_name(symptom->cause)), "text", text_json(symptom->text), "changed",
+        text_json(symptom->changed), "phase", text_json(symptom->phase), "ranks",
+        ranks_json(symptom), "since_step", step_json(symptom->since_step), "found_step",
+        step_json(symptom->found_step), "window_ns",
+        json_pack("[I,I]", (json_int_t)symptom->since_ns, (json_int_t)symptom->found_ns), "before",
+        number_json(symptom->before), "after", number_json(symptom->after), "unit",
+        text_json(symptom->unit), "hint", json_string(mon_cause_hint(symptom->cause)), "sent",
+        json_boolean(notice->send), "held", text_json(notice->held), "held_before",
+        json_integer(notice->held_before), NULL);
 }
 
 static json_t *label(const char *text)
@@ -126,9 +118,7 @@ json_t *mon_notice_alertmanager(const struct mon_notice *notice, const struct mo
 {
     const struct mon_alert *alert = notice->alert;
     const struct mon_symptom *symptom = &alert->symptom;
-    char begun[32], now[32], ranks[128], window[96];
-    time_text(place->begun_ns, begun);
-    time_text(place->realtime_ns, now);
+    char begun[AN_WORDS], now[AN_WORDS], ranks[128], window[96];
     ranks_text(symptom, ranks);
     snprintf(window, sizeof window, "%" PRId64 "..%" PRId64 " ns", symptom->since_ns,
              symptom->found_ns);
@@ -139,10 +129,10 @@ json_t *mon_notice_alertmanager(const struct mon_notice *notice, const struct mo
     json_t *annotations =
         object("summary", label(symptom->text), "description", label(symptom->changed), "window",
                label(window), "hint", label(mon_cause_hint(symptom->cause)), NULL);
-    json_t *row =
-        object("labels", labels, "annotations", annotations, "startsAt", json_string(begun), NULL);
+    json_t *row = object("labels", labels, "annotations", annotations, "startsAt",
+                         json_string(an_utc_print(begun, place->begun_ns)), NULL);
     if (notice->event == MON_RESOLVED)
-        json_object_set_new(row, "endsAt", json_string(now));
+        json_object_set_new(row, "endsAt", json_string(an_utc_print(now, place->realtime_ns)));
     json_t *list = json_array();
     json_array_append_new(list, row);
     return list;

@@ -27,19 +27,15 @@ const char *mon_phase_words(enum mon_phase phase)
 }
 
 static const struct {
-    const char *name, *words, *hint;
+    const char *name, *hint;
 } causes[] = {
-#define MON_CAUSE_ROW(id, words, hint) {#id, words, hint},
+#define MON_CAUSE_ROW(id, hint) {#id, hint},
     MON_CAUSE_MAP(MON_CAUSE_ROW)
 #undef MON_CAUSE_ROW
 };
 const char *mon_cause_name(enum mon_cause cause)
 {
     return causes[cause].name;
-}
-const char *mon_cause_words(enum mon_cause cause)
-{
-    return causes[cause].words;
 }
 const char *mon_cause_hint(enum mon_cause cause)
 {

@@ -28,37 +28,32 @@ enum mon_phase {
 };
 const char *mon_phase_words(enum mon_phase phase);
 
-/* X(ID, words, hint): why, as far as the recording says. */
+/* X(ID, hint): why, as far as the recording says, and what to do then. */
 #define MON_CAUSE_MAP(X) \
-    X(UNKNOWN, "no cause seen", \
-      "look at the steps around it: 'tacho diff' of a run before and one after") \
-    X(COMPUTE, "compute takes longer on all ranks", \
-      "shapes, precision or the program changed; compare 'tacho report' of both windows") \
-    X(NEIGHBOUR, "another program takes processor time", \
-      "find it with 'top', or give the job cores of its own") \
-    X(CLOCKS, "the device's clock is lower", "see power limit, cooling and throttle reasons") \
-    X(LOADER, "steps wait longer for data", "more workers, or a look at the storage they read") \
-    X(RANK, "one rank is slower than the others", "take its node out, or swap it") \
-    X(LINK, "communication takes longer on all ranks", \
-      "look at the network: link errors, a fallback to sockets, another job on it") \
-    X(CHECKPOINT, "checkpoints take longer", "look at the storage they are written to") \
-    X(MEMORY, "memory is short", "page faults or swap: less memory a process, or more of it") \
-    X(COLLECTION, "garbage collection takes longer", "gc.freeze() after the set-up") \
-    X(LEAK, "memory grows with each step", "tacho report --explain on what holds it") \
-    X(NUMERICS, "the numbers of the training", "lower the rate, skip the batch, or go back") \
-    X(HANG, "no step ends", "see what its threads wait for") \
-    X(SILENT_RANK, "a rank is silent while others go on", "see its process and its node") \
-    X(RECORDER, "the recording stopped", "'tacho recover' keeps what there is") \
-    X(ENDED, "the run ended with an error", "see its output and its exit status") \
-    X(OBJECTIVE, "the error budget burns", "the alerts beside it say why")
+    X(UNKNOWN, "look at the steps around it: 'tacho diff' of a run before and one after") \
+    X(COMPUTE, "shapes, precision or the program changed; compare 'tacho report' of both windows") \
+    X(NEIGHBOUR, "find it with 'top', or give the job cores of its own") \
+    X(CLOCKS, "see power limit, cooling and throttle reasons") \
+    X(LOADER, "more workers, or a look at the storage they read") \
+    X(RANK, "take its node out, or swap it") \
+    X(LINK, "look at the network: link errors, a fallback to sockets, another job on it") \
+    X(CHECKPOINT, "look at the storage they are written to") \
+    X(MEMORY, "page faults or swap: less memory a process, or more of it") \
+    X(COLLECTION, "gc.freeze() after the set-up") \
+    X(LEAK, "tacho report --explain on what holds it") \
+    X(NUMERICS, "lower the rate, skip the batch, or go back") \
+    X(HANG, "see what its threads wait for") \
+    X(SILENT_RANK, "see its process and its node") \
+    X(RECORDER, "'tacho recover' keeps what there is") \
+    X(ENDED, "see its output and its exit status") \
+    X(OBJECTIVE, "the alerts beside it say why")
 enum mon_cause {
-#define MON_CAUSE_ID(id, words, hint) MON_CAUSE_##id,
+#define MON_CAUSE_ID(id, hint) MON_CAUSE_##id,
     MON_CAUSE_MAP(MON_CAUSE_ID)
 #undef MON_CAUSE_ID
         MON_CAUSE_COUNT
 };
 const char *mon_cause_name(enum mon_cause cause); /* "NEIGHBOUR" */
-const char *mon_cause_words(enum mon_cause cause);
 const char *mon_cause_hint(enum mon_cause cause);
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
@@ -95,6 +90,8 @@ struct mon_history {
 void mon_history_free(struct mon_history *history);
 /* Keeps a step of a rank. 0 or TACHO_ENOMEM. */
 int mon_history_step(struct mon_history *history, int64_t rank, const struct mon_kept_step *step);
+/* What is kept of a rank; NULL: nothing. */
+const struct mon_kept_rank *mon_history_rank(const struct mon_history *history, int64_t rank);
 /* The place for a counter, or NULL: it is no evidence, or no memory. It lives as long as history.
  * Names: docs/schema.md. */
 struct mon_kept_series *mon_history_series(struct mon_history *history, const char *name,
@@ -135,7 +132,5 @@ struct mon_finding {
  * those after. `begin_ns`: when that step began. */
 void mon_cause_find(const struct mon_history *history, int64_t since, int64_t begin_ns,
                     struct mon_finding *finding);
-/* The level of a kept counter in [from, to); NAN: no samples. */
-double mon_kept_level(const struct mon_kept_series *series, int64_t from, int64_t to);
 
 #endif

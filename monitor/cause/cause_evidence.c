@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/arena.h"
 #include "analyzers/base/interval.h"
 #include "analyzers/base/stats.h"
 #include "tacho_error.h"
@@ -34,15 +35,7 @@ static const struct mon_evidence table[] = {
 /* Appends a zeroed element to a list of pointers; NULL: no memory. */
 static void *append(void ***list, size_t *count, size_t *room, size_t size)
 {
-    if (*count == *room) {
-        size_t more = *room ? 2 * *room : 8;
-        void **grown = realloc(*list, more * sizeof *grown);
-        if (!grown)
-            return NULL;
-        *list = grown;
-        *room = more;
-    }
-    void *element = calloc(1, size);
+    void *element = an_grow(list, room, *count + 1, sizeof **list) ? NULL : calloc(1, size);
     if (element)
         (*list)[(*count)++] = element;
     return element;
@@ -59,11 +52,25 @@ void mon_history_free(struct mon_history *history)
     *history = (struct mon_history){0};
 }
 
-/* The rank's place in the sorted list; a new one is moved to it. */
-static struct mon_kept_rank *rank_of(struct mon_history *history, int64_t rank)
+/* Where a rank is in the sorted list, or would be. */
+static size_t place_of(const struct mon_history *history, int64_t rank)
 {
     size_t low = 0, high = history->rank_count;
     AN_BISECT(low, high, history->rank[middle]->rank < rank)
+    return low;
+}
+
+const struct mon_kept_rank *mon_history_rank(const struct mon_history *history, int64_t rank)
+{
+    size_t place = place_of(history, rank);
+    bool there = place < history->rank_count && history->rank[place]->rank == rank;
+    return there ? history->rank[place] : NULL;
+}
+
+/* The rank's place in the sorted list; a new one is moved to it. */
+static struct mon_kept_rank *rank_of(struct mon_history *history, int64_t rank)
+{
+    size_t low = place_of(history, rank);
     if (low < history->rank_count && history->rank[low]->rank == rank)
         return history->rank[low];
     struct mon_kept_rank *kept =
@@ -123,7 +130,8 @@ static size_t kept_at(const struct mon_kept_series *series, size_t i)
     return (series->next + MON_KEPT_SAMPLES - series->count + i) % MON_KEPT_SAMPLES;
 }
 
-double mon_kept_level(const struct mon_kept_series *series, int64_t from, int64_t to)
+/* The level of a kept counter in [from, to); NAN: no samples. */
+static double level_of(const struct mon_kept_series *series, int64_t from, int64_t to)
 {
     const struct mon_evidence *evidence = series->evidence;
     double level[MON_KEPT_SAMPLES];
@@ -163,8 +171,8 @@ void mon_evidence_find(const struct mon_history *history, int64_t from, int64_t 
             const struct mon_kept_series *series = history->series[i];
             if (series->evidence != &table[row] || finding->moved_count == most)
                 continue;
-            double before = mon_kept_level(series, from, begin);
-            double after = mon_kept_level(series, begin, to);
+            double before = level_of(series, from, begin);
+            double after = level_of(series, begin, to);
             if (isnan(before) || isnan(after) || !has_moved(series->evidence, before, after))
                 continue;
             finding->moved[finding->moved_count++] =

@@ -7,42 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/arena.h"
+#include "analyzers/base/interval.h"
 #include "analyzers/base/stats.h"
 #include "monitor/export/metric.h"
 #include "monitor/fleet/sample.h"
 
 /* ---- runs and ranks --------------------------------------------------------------------------- */
 
-/* Makes room for one more element of an array. False without memory. */
-static bool grow(void *array, size_t *room, size_t count, size_t size)
-{
-    void *before, *grown;
-    if (count < *room)
-        return true;
-    memcpy(&before, array, sizeof before);
-    size_t more = *room ? 2 * *room : 16;
-    if (!(grown = reallocarray(before, more, size)))
-        return false;
-    memcpy(array, &grown, sizeof grown);
-    *room = more;
-    return true;
-}
-
 /* The run of a name, with this node counted. NULL: there are too many, or no memory is left. */
 static struct mon_fleet_run *run_of(struct mon_fleet *fleet, const char *name, size_t node)
 {
     size_t low = 0, high = fleet->run_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (strcmp(fleet->run[middle].name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    AN_BISECT(low, high, strcmp(fleet->run[middle].name, name) < 0)
     struct mon_fleet_run *run = fleet->run ? fleet->run + low : NULL;
     if (low == fleet->run_count || strcmp(run->name, name)) {
         if (fleet->run_count >= MON_FLEET_RUNS ||
-            !grow(&fleet->run, &fleet->run_room, fleet->run_count, sizeof *fleet->run))
+            an_grow(&fleet->run, &fleet->run_room, fleet->run_count + 1, sizeof *fleet->run))
             return NULL;
         run = fleet->run + low;
         memmove(run + 1, run, (fleet->run_count++ - low) * sizeof *run);
@@ -70,7 +51,7 @@ static struct mon_fleet_rank *rank_of(struct mon_fleet *fleet, struct mon_fleet_
         if (run->rank[i - 1].rank == number)
             return &run->rank[i - 1];
     if (fleet->ranks >= MON_FLEET_RANKS || own >= MON_METRICS_MOST ||
-        !grow(&run->rank, &run->room, run->rank_count, sizeof *run->rank)) {
+        an_grow(&run->rank, &run->room, run->rank_count + 1, sizeof *run->rank)) {
         fleet->ranks_dropped++;
         return NULL;
     }

@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "analyzers/base/arena.h"
 #include "monitor/fleet/fleet.h"
 #include "monitor/http/http.h"
 #include "store/files.h"
@@ -57,14 +58,8 @@ static char *full_target(const char *target, const char *path)
 
 static int add_target(struct mon_fleet *fleet, const char *target, const char *path)
 {
-    if (fleet->node_count == fleet->node_room) {
-        size_t room = fleet->node_room ? 2 * fleet->node_room : 64;
-        struct mon_fleet_node *grown = reallocarray(fleet->node, room, sizeof *grown);
-        if (!grown)
-            return TACHO_ENOMEM;
-        fleet->node = grown;
-        fleet->node_room = room;
-    }
+    if (an_grow(&fleet->node, &fleet->node_room, fleet->node_count + 1, sizeof *fleet->node))
+        return TACHO_ENOMEM;
     if (fleet->node_count == MON_FLEET_NODES)
         return TACHO_EUSAGE;
     char *full = full_target(target, path);

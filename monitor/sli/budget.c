@@ -85,7 +85,7 @@ static bool has_events(const struct mon_budget *budget, const struct mon_ring *r
                        double window_s)
 {
     double bad, all;
-    bool seconds = mon_sli_kind(budget->objective.sli)->event_unit[1] == 'e';
+    bool seconds = mon_sli_counts_seconds(budget->objective.sli);
     ring_sum(ring, time_s, window_s, &bad, &all);
     return all >= fmin(seconds ? EVENTS_SECONDS : MON_EVENTS_LEAST, window_s);
 }
@@ -128,11 +128,11 @@ double mon_budget_good(const struct mon_budget *budget)
     return budget->all > 0 ? 1 - budget->bad / budget->all : NAN;
 }
 
-double mon_budget_left(const struct mon_budget *budget, double time_s, double begun_s)
+double mon_budget_left(const struct mon_budget *budget, double time_s)
 {
     double bad, all, period_s = budget->objective.period_s;
     ring_sum(&budget->period, time_s, period_s, &bad, &all);
-    double seen_s = fmin(time_s - begun_s, period_s);
+    double seen_s = fmin(time_s, period_s);
     if (!(all > 0) || !(seen_s > 0))
         return NAN;
     return 1 - bad / (all / seen_s * period_s * (1 - budget->objective.target));

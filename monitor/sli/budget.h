@@ -44,7 +44,7 @@ int mon_budget_check(struct mon_budget *budget, double time_s, int *over);
 double mon_budget_good(const struct mon_budget *budget);
 /* Share of the period's budget that is left: 1 untouched, below 0 overspent. It is measured
  * against as many events as the period has at the present rate. NAN: no events. */
-double mon_budget_left(const struct mon_budget *budget, double time_s, double begun_s);
+double mon_budget_left(const struct mon_budget *budget, double time_s);
 /* Burn rate in the newest `window_s` of a ring; NAN: no events. */
 double mon_burn_rate(const struct mon_budget *budget, const struct mon_ring *ring, double time_s,
                      double window_s);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analyzers/base/words.h"
+
 static const struct mon_sli_kind kinds[] = {
 #define MON_SLI_ROW(id, name, event, unit, target, threshold, relative, help) \
     {name, event, unit, target, threshold, relative, help},
@@ -18,6 +20,11 @@ static const struct mon_sli_kind kinds[] = {
 const struct mon_sli_kind *mon_sli_kind(enum mon_sli sli)
 {
     return &kinds[sli];
+}
+
+bool mon_sli_counts_seconds(enum mon_sli sli)
+{
+    return !strcmp(kinds[sli].event_unit, "seconds");
 }
 
 void mon_objective_init(struct mon_objective *objective, enum mon_sli sli)
@@ -41,18 +48,6 @@ static const struct {
     double part, budget;
     bool page;
 } pairs[MON_BURNS] = {{720, 0.02, true}, {120, 0.05, true}, {30, 0.10, false}, {10, 0.10, false}};
-
-/* Adds a sentence to a text of limited size. */
-__attribute__((format(printf, 3, 4))) static void add_words(char *text, size_t size,
-                                                            const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list ap;
-    va_start(ap, format);
-    if (used + 1 < size)
-        vsnprintf(text + used, size - used, format, ap);
-    va_end(ap);
-}
 
 static struct mon_burn make_pair(int i, double period_s, double least_s)
 {
@@ -92,8 +87,8 @@ int mon_burns(const struct mon_objective *objective, double step_s, struct mon_b
         if (!reason)
             burn[(*count)++] = pair;
         else
-            add_words(why, size, "%sburn rate %.3g over %.3g s: %s", *why ? "; " : "", pair.factor,
-                      pair.long_s, reason);
+            an_words_add(why, size, "%sburn rate %.3g over %.3g s: %s", *why ? "; " : "",
+                         pair.factor, pair.long_s, reason);
     }
     if (*count)
         return 0;

@@ -54,6 +54,8 @@ struct mon_sli_kind {
     const char *help;
 };
 const struct mon_sli_kind *mon_sli_kind(enum mon_sli sli);
+/* Are its events seconds, rather than steps or values? */
+bool mon_sli_counts_seconds(enum mon_sli sli);
 
 #define MON_NAME 64 /* bytes of a name, with its end */
 

@@ -137,6 +137,13 @@ static void place_in_order(size_t count, struct place *place)
         place[i] = (struct place){i / COLUMN_ROWS, i % COLUMN_ROWS};
 }
 
+/* The layer of an operator: its depth, of which a part of a graph may have few. */
+static size_t layer_of(const struct store_export_options *options, size_t node)
+{
+    size_t last = options->node_count - 1, depth = options->node[node].depth;
+    return depth < last ? depth : last;
+}
+
 /* In layers by depth; a wide layer takes several rows. */
 static int place_in_layers(const struct store_export_options *options, struct place *place)
 {
@@ -145,8 +152,7 @@ static int place_in_layers(const struct store_export_options *options, struct pl
         return TACHO_ENOMEM;
     size_t depths = 0;
     for (size_t i = 0; i < options->node_count; i++) {
-        size_t depth = options->node[i].depth < options->node_count ? options->node[i].depth
-                                                                    : options->node_count - 1;
+        size_t depth = layer_of(options, i);
         place[i].column = members[depth]++; /* of the layer, for now */
         depths = depth + 1 > depths ? depth + 1 : depths;
     }
@@ -156,8 +162,7 @@ static int place_in_layers(const struct store_export_options *options, struct pl
         row += rows;
     }
     for (size_t i = 0; i < options->node_count; i++) {
-        size_t depth = options->node[i].depth < options->node_count ? options->node[i].depth
-                                                                    : options->node_count - 1;
+        size_t depth = layer_of(options, i);
         place[i] = (struct place){place[i].column % LAYER_MOST,
                                   members[depth] + place[i].column / LAYER_MOST};
     }

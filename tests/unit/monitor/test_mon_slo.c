@@ -134,7 +134,7 @@ static void test_stops(void **state)
     }
     assert_true(over >= 0); /* the short window is good again */
     assert_close(mon_budget_good(&budget), 1 - budget.bad / budget.all, 1e-12);
-    assert_true(mon_budget_left(&budget, 100, 0) < 1);
+    assert_true(mon_budget_left(&budget, 100) < 1);
 }
 
 static int set(struct mon_config *config, const char *name, const char *value)
