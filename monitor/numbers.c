@@ -72,7 +72,7 @@ static struct mon_symptom symptom_of(const struct mon_monitor *monitor,
                                      enum mon_severity severity, enum mon_cause cause)
 {
     struct mon_symptom symptom = mon_symptom_of(monitor, code, severity, cause);
-    symptom.since_step = monitor->last_step + 1;
+    symptom.since_step = mon_step_at(monitor, counter->rank, counter->time);
     if (counter->rank >= 0 && monitor->rank_count > 1)
         symptom.rank[symptom.rank_count++] = counter->rank;
     return symptom;
@@ -284,6 +284,7 @@ static void add_slow(struct mon_monitor *monitor, struct mon_counter *counter, d
 int mon_value(struct mon_monitor *monitor, struct mon_counter *counter, int64_t time, double value)
 {
     monitor->now_ns = time > monitor->now_ns ? time : monitor->now_ns;
+    counter->time = time;
     if (counter->kept)
         mon_kept_add(counter->kept, time, value);
     switch (counter->use) {

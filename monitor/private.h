@@ -51,7 +51,7 @@ enum mon_counter_use {
 struct mon_counter {
     enum mon_counter_use use;
     char name[48], device[24];
-    int64_t rank;
+    int64_t rank, time;           /* of the newest value, ns */
     struct mon_kept_series *kept; /* NULL: no evidence */
     struct mon_watched watched;
     struct mon_trail trail;
@@ -119,6 +119,9 @@ void mon_count_stall(struct mon_monitor *monitor, int64_t now);
 void mon_check_budgets(struct mon_monitor *monitor, int64_t now);
 
 /* symptoms.c */
+/* The step of the job in which a time of a rank lies. Values of a live run may be read after the
+ * steps that followed them. */
+int64_t mon_step_at(const struct mon_monitor *monitor, int64_t rank, int64_t time);
 /* A symptom of which only the code and the severity are known. */
 struct mon_symptom mon_symptom_of(const struct mon_monitor *monitor, const char *code,
                                   enum mon_severity severity, enum mon_cause cause);

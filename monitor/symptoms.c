@@ -43,6 +43,16 @@ struct mon_symptom mon_symptom_of(const struct mon_monitor *monitor, const char 
     return symptom;
 }
 
+int64_t mon_step_at(const struct mon_monitor *monitor, int64_t rank, int64_t time)
+{
+    const struct mon_kept_rank *kept = mon_history_rank(&monitor->history, rank);
+    int64_t index = monitor->last_step + 1;
+    for (size_t i = 0; kept && i < kept->count; i++)
+        if (kept->step[i].end > time && kept->step[i].index < index)
+            index = kept->step[i].index;
+    return index;
+}
+
 /* When a step began, by the first rank that has it; `otherwise` if none has. */
 static int64_t step_begin(const struct mon_history *history, int64_t index, int64_t otherwise)
 {

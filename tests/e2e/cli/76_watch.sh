@@ -52,15 +52,14 @@ wait $watcher || fail "watch: exit $?: $(cat err)"
 wait $recorder
 grep -q ' page NAN ' out || fail "no alert on the terminal: $(cat out err)"
 grep -q '% good of' out || fail "no summary: $(cat out)"
-# live, a loss is counted to the step that is known by then: on a busy machine some steps later; the replay below is exact
-[ -e responses ] && grep -qE '^NAN firing (29|3[0-4])$' responses || fail "response: $(cat responses err)"
+[ -e responses ] && grep -qE '^NAN firing (29|30|31)$' responses || fail "response: $(cat responses err)"
 [ ! -e dry ] || fail "more responses than the limit"
 python3 - << 'PY' || fail "the log: $(cat alerts.jsonl)"
 import json
 rows = [json.loads(line) for line in open("alerts.jsonl")]
 alerts = [row for row in rows if row["schema"] == "tacho-alert/1"]
 nan = [row for row in alerts if row["code"] == "NAN"]
-assert len(nan) == 1 and 29 <= nan[0]["since_step"] <= 34 and nan[0]["severity"] == "page" and nan[0]["cause"] == "NUMERICS", nan
+assert len(nan) == 1 and 29 <= nan[0]["since_step"] <= 31 and nan[0]["severity"] == "page" and nan[0]["cause"] == "NUMERICS", nan
 assert any(row["code"] == "RUN_FAILED" and "exit 3" in row["text"] for row in alerts), alerts
 responses = [row for row in rows if row["schema"] == "tacho-response/1"]
 assert [row["run"] for row in responses] == [True, False] and "limit" in responses[1]["why"], responses

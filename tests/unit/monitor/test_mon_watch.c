@@ -275,6 +275,31 @@ static void test_short_run(void **state)
     mon_free(monitor);
 }
 
+static void keep_since(void *ctx, const struct mon_notice *notice)
+{
+    *(int64_t *)ctx = notice->alert->symptom.since_step;
+}
+
+/* A loss that is read after the steps that followed it belongs to the step in which it was. */
+static void test_late_loss(void **state)
+{
+    (void)state;
+    int64_t since = -1, ms = 1000000;
+    struct mon_monitor *monitor = mon_new(&config, 0, keep_since, &since);
+    assert_non_null(monitor);
+    struct mon_counter *loss = mon_counter(monitor, "loss", NULL, 0);
+    assert_non_null(loss);
+    for (int64_t step = 0; step < 40; step++)
+        mon_step(monitor, &(struct mon_step){.index = step,
+                                             .start = step * 100 * ms,
+                                             .end = (step + 1) * 100 * ms,
+                                             .tokens = NAN,
+                                             .flops = NAN});
+    mon_value(monitor, loss, 3050 * ms, NAN);
+    assert_int_equal(since, 30);
+    mon_free(monitor);
+}
+
 int main(void)
 {
     mon_config_init(&config);
@@ -282,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_causes),      cmocka_unit_test(test_three_days),
         cmocka_unit_test(test_hangs),       cmocka_unit_test(test_stall_burns),
         cmocka_unit_test(test_silent_rank), cmocka_unit_test(test_short_run),
+        cmocka_unit_test(test_late_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
