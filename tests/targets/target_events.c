@@ -34,7 +34,7 @@
 #define NAMES       8
 
 static struct options {
-    long threads, events, seed, forks, deep, unique, rate, steps, spawn, spin;
+    long threads, events, seed, forks, deep, unique, rate, steps, values, spawn, spin;
     long uid;
     int exec, osexit, signals, long_names, forever, hold, close_fds, marks;
     const char *crash, *log, *journal;
@@ -219,6 +219,8 @@ static void steps(struct worker *w)
         tacho_nvtx_push_step(&nvtx, step_name, &step);
         for (long n = 0; n < w->events / (opt.steps ? opt.steps : 1);)
             n += range(w, 8, 0);
+        for (long n = 0; n < opt.values; n++)
+            tacho_nvtx_sample(&nvtx, counter_id, (double)w->books.counters++);
         tacho_nvtx_pop(&nvtx);
         range_done(w, from);
         w->books.steps++;
@@ -375,15 +377,31 @@ static void finish(char **argv)
     leave();
 }
 
-static const struct option long_options[] = {
-    {"threads", 1, 0, 't'},      {"events", 1, 0, 'e'},  {"seed", 1, 0, 's'},
-    {"fork", 1, 0, 'f'},         {"deep", 1, 0, 'd'},    {"marks", 0, 0, 'm'},
-    {"unique-names", 1, 0, 'u'}, {"rate", 1, 0, 'r'},    {"steps", 1, 0, 'S'},
-    {"spawn", 1, 0, 'p'},        {"spin", 1, 0, 'w'},    {"exec", 0, 0, 'x'},
-    {"executed", 0, 0, 'X'},     {"osexit", 0, 0, 'o'},  {"signal-handler", 0, 0, 'i'},
-    {"long-names", 0, 0, 'l'},   {"forever", 0, 0, 'F'}, {"uid", 1, 0, 'U'},
-    {"close-fds", 0, 0, 'C'},    {"crash", 1, 0, 'c'},   {"log", 1, 0, 'L'},
-    {"journal", 1, 0, 'J'},      {"help", 0, 0, 'h'},    {0, 0, 0, 0}};
+static const struct option long_options[] = {{"threads", 1, 0, 't'},
+                                             {"events", 1, 0, 'e'},
+                                             {"seed", 1, 0, 's'},
+                                             {"fork", 1, 0, 'f'},
+                                             {"deep", 1, 0, 'd'},
+                                             {"marks", 0, 0, 'm'},
+                                             {"unique-names", 1, 0, 'u'},
+                                             {"rate", 1, 0, 'r'},
+                                             {"steps", 1, 0, 'S'},
+                                             {"spawn", 1, 0, 'p'},
+                                             {"spin", 1, 0, 'w'},
+                                             {"exec", 0, 0, 'x'},
+                                             {"executed", 0, 0, 'X'},
+                                             {"osexit", 0, 0, 'o'},
+                                             {"signal-handler", 0, 0, 'i'},
+                                             {"long-names", 0, 0, 'l'},
+                                             {"forever", 0, 0, 'F'},
+                                             {"uid", 1, 0, 'U'},
+                                             {"close-fds", 0, 0, 'C'},
+                                             {"crash", 1, 0, 'c'},
+                                             {"log", 1, 0, 'L'},
+                                             {"journal", 1, 0, 'J'},
+                                             {"values", 1, 0, 'V'},
+                                             {"help", 0, 0, 'h'},
+                                             {0, 0, 0, 0}};
 
 static const char usage[] =
     "target_events [OPTIONS]: records NVTX events of all kinds and keeps its own books\n"
@@ -393,6 +411,7 @@ static const char usage[] =
     "  --seed N           of the random nesting (1)\n"
     "  --steps N          first N tacho.step ranges on the main thread, --events ranges spread "
     "over them\n"
+    "  --values N         counter samples in each step\n"
     "  --fork N           then N children, each recording --events with the parent's handles\n"
     "  --spawn N          then N threads one after another, 4 at a time, 3 events each\n"
     "  --exec             then run itself again in the same process\n"
@@ -446,6 +465,9 @@ static void parse(int argc, char **argv)
             break;
         case 'S':
             opt.steps = n;
+            break;
+        case 'V':
+            opt.values = n;
             break;
         case 'p':
             opt.spawn = n;

@@ -166,6 +166,7 @@ struct agent_process {
     /* pause.c */
     struct agent_thread *_Atomic pause_owner;
     uint32_t pause_domain, pause_depth;
+    _Atomic uint32_t pause_values; /* of counters that this pause has recorded */
     uint64_t random;
     _Atomic uint64_t steps;
     /* cupti.c: device work is recorded in this very process, not in its parent. nccl.c: its slots
@@ -334,6 +335,8 @@ bool agent_pause_decide(struct agent_thread *thread, uint32_t domain, uint32_t d
 void agent_pause_begin(struct agent_thread *thread, bool recorded);
 /* While paused: whether this pop ends the pause. */
 bool agent_pause_end(struct agent_thread *thread, uint32_t domain, uint32_t depth);
+/* A value of a counter is recorded although recording is paused: one of the first of its pause. */
+bool agent_pause_keeps(void);
 /* Ends the pause of a thread that goes away. */
 void agent_pause_abandon(struct agent_thread *thread);
 /* Adds what a pause skipped on this thread, or on all, to the loss table. */

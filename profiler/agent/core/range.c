@@ -207,7 +207,7 @@ void agent_single(struct agent_thread *thread, uint32_t kind, uint32_t domain, u
 {
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
     bool done = true;
-    if (agent_paused())
+    if (agent_paused() && !(kind == WIRE_COUNTER && agent_pause_keeps()))
         agent_skip(thread);
     else if (kind == WIRE_COUNTER)
         done = agent_append(thread, WIRE_COUNTER, domain, event->value_type, time, event, &reason);

@@ -103,6 +103,10 @@ if [ "$paused" -lt 90 ] || [ "$paused" -gt 200 ]; then
     echo "pause: $paused of 290 steps paused at probability 0.5"
     fail=1
 fi
+# values of counters, a loss among them, are recorded in a paused step too: up to 64 of each, and the rest is counted as lost
+run values TACHO_PAUSE=1 -- "$bin/target_events" --threads 0 --events 0 --steps 20 --values 100
+adds_up values
+expect values "counter values" "$(field values thread 10)" $((10 * 100 + 10 * 64))
 # Whether a signal hits the recorder is chance: what counts is that the sum is right.
 run handler -- "$bin/target_events" --threads 2 --events 200000 --signal-handler
 awk -F '\t' '$1 == "loss" && $3 == "SIGNAL"' "$TMPDIR/handler/dump" | grep -q . && adds_up handler
