@@ -125,6 +125,15 @@ struct tacho_work {
     uint8_t reserved[5];
 };
 
+/* One op that also names its operands: a registered text (tacho_nvtx_name), one for each set of
+ * operands that occurs, of words with a space between: 'r' (read), 'w' (written over) or 'u' (read
+ * and written), the address in hexadecimal, '+', the bytes in hexadecimal: "r7f00a000+1000
+ * w7f00c000+400". Memory that is written over holds another tensor from then on. NULL: not said. */
+struct tacho_operation {
+    struct tacho_work work;
+    nvtxStringHandle_t operands;
+};
+
 /* One optimizer update. tokens and samples are what this process consumed in it, padding excluded.
  */
 struct tacho_step {
@@ -155,13 +164,22 @@ struct tacho_range {
  * to free. */
 struct tacho_nvtx {
     nvtxDomainHandle_t domain;
-    uint64_t work, step, comm, range; /* schema ids, 0 when no tool is attached */
+    uint64_t work, operation, step, comm, range; /* schema ids, 0 when no tool is attached */
 };
 
 #define TACHO_FIELD(owner, field, ftype) \
     { \
         .type = (ftype), .name = #field, .offset = offsetof(struct owner, field) \
     }
+#define TACHO_WORK_FIELDS \
+    TACHO_FIELD(tacho_work, flops, NVTX_PAYLOAD_ENTRY_TYPE_UINT64), \
+        TACHO_FIELD(tacho_work, bytes_read, NVTX_PAYLOAD_ENTRY_TYPE_UINT64), \
+        TACHO_FIELD(tacho_work, bytes_written, NVTX_PAYLOAD_ENTRY_TYPE_UINT64), \
+        TACHO_FIELD(tacho_work, model_flops, NVTX_PAYLOAD_ENTRY_TYPE_UINT64), \
+        TACHO_FIELD(tacho_work, palm_flops, NVTX_PAYLOAD_ENTRY_TYPE_UINT64), \
+        TACHO_FIELD(tacho_work, dtype, NVTX_PAYLOAD_ENTRY_TYPE_UINT8), \
+        TACHO_FIELD(tacho_work, pass, NVTX_PAYLOAD_ENTRY_TYPE_UINT8), \
+        TACHO_FIELD(tacho_work, kind, NVTX_PAYLOAD_ENTRY_TYPE_UINT8)
 
 static inline uint64_t tacho_nvtx_schema(nvtxDomainHandle_t domain, const char *name,
                                          const nvtxPayloadSchemaEntry_t *entries, size_t count,
@@ -180,19 +198,15 @@ static inline uint64_t tacho_nvtx_schema(nvtxDomainHandle_t domain, const char *
     return nvtxPayloadSchemaRegister(domain, &schema);
 }
 
-/* Creates the domain and registers the four schemas. Call once a process, before threads use `t`;
- * idempotent by name. */
+/* Creates the domain and registers the schemas; that of an operation is tacho.work too. Call once a
+ * process, before threads use `t`; idempotent by name. */
 static inline void tacho_nvtx_open(struct tacho_nvtx *nvtx, const char *domain_name)
 {
-    static const nvtxPayloadSchemaEntry_t work[] = {
-        TACHO_FIELD(tacho_work, flops, NVTX_PAYLOAD_ENTRY_TYPE_UINT64),
-        TACHO_FIELD(tacho_work, bytes_read, NVTX_PAYLOAD_ENTRY_TYPE_UINT64),
-        TACHO_FIELD(tacho_work, bytes_written, NVTX_PAYLOAD_ENTRY_TYPE_UINT64),
-        TACHO_FIELD(tacho_work, model_flops, NVTX_PAYLOAD_ENTRY_TYPE_UINT64),
-        TACHO_FIELD(tacho_work, palm_flops, NVTX_PAYLOAD_ENTRY_TYPE_UINT64),
-        TACHO_FIELD(tacho_work, dtype, NVTX_PAYLOAD_ENTRY_TYPE_UINT8),
-        TACHO_FIELD(tacho_work, pass, NVTX_PAYLOAD_ENTRY_TYPE_UINT8),
-        TACHO_FIELD(tacho_work, kind, NVTX_PAYLOAD_ENTRY_TYPE_UINT8),
+    static const nvtxPayloadSchemaEntry_t work[] = {TACHO_WORK_FIELDS};
+    static const nvtxPayloadSchemaEntry_t operation[] = {
+        TACHO_WORK_FIELDS,
+        TACHO_FIELD(tacho_operation, operands,
+                    NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE),
     };
     static const nvtxPayloadSchemaEntry_t step[] = {
         TACHO_FIELD(tacho_step, index, NVTX_PAYLOAD_ENTRY_TYPE_UINT64),
@@ -214,6 +228,9 @@ static inline void tacho_nvtx_open(struct tacho_nvtx *nvtx, const char *domain_n
     nvtx->domain = nvtxDomainCreateA(domain_name);
     nvtx->work = tacho_nvtx_schema(nvtx->domain, "tacho.work", work, sizeof work / sizeof *work,
                                    sizeof(struct tacho_work));
+    nvtx->operation =
+        tacho_nvtx_schema(nvtx->domain, "tacho.work", operation,
+                          sizeof operation / sizeof *operation, sizeof(struct tacho_operation));
     nvtx->step = tacho_nvtx_schema(nvtx->domain, "tacho.step", step, sizeof step / sizeof *step,
                                    sizeof(struct tacho_step));
     nvtx->comm = tacho_nvtx_schema(nvtx->domain, "tacho.comm", comm, sizeof comm / sizeof *comm,
@@ -221,6 +238,7 @@ static inline void tacho_nvtx_open(struct tacho_nvtx *nvtx, const char *domain_n
     nvtx->range = tacho_nvtx_schema(nvtx->domain, "tacho.range", range,
                                     sizeof range / sizeof *range, sizeof(struct tacho_range));
 }
+#undef TACHO_WORK_FIELDS
 #undef TACHO_FIELD
 
 /* Registers a name once; the handle makes a push cheap. NULL when no tool is attached, which push
@@ -254,6 +272,12 @@ static inline void tacho_nvtx_push_work(const struct tacho_nvtx *nvtx, nvtxStrin
                                         const struct tacho_work *work)
 {
     tacho_nvtx_push(nvtx, name, nvtx->work, work, sizeof *work);
+}
+
+static inline void tacho_nvtx_push_operation(const struct tacho_nvtx *nvtx, nvtxStringHandle_t name,
+                                             const struct tacho_operation *operation)
+{
+    tacho_nvtx_push(nvtx, name, nvtx->operation, operation, sizeof *operation);
 }
 
 static inline void tacho_nvtx_push_step(const struct tacho_nvtx *nvtx, nvtxStringHandle_t name,

@@ -152,7 +152,8 @@ static int read_steps(struct flow *flow, struct fusion *fusion, const struct an_
         dataflow_absent(flow->context, "no operator of the steps says what it reads and writes");
     if (rc || !source)
         return rc;
-    flow->context->result->dataflow.source = source->words;
+    flow->context->result->dataflow.source =
+        flow->named ? "the memory that the program names for each operator" : source->words;
     return show_step(flow, fusion);
 }
 

@@ -93,6 +93,35 @@ int flow_edge_add(struct flow *flow, const struct flow_edge *edge)
     return rc;
 }
 
+int flow_edge_once(struct flow *flow, const struct flow_edge *edge)
+{
+    for (size_t i = flow->edge_count; i > 0 && flow->edge[i - 1].to == edge->to; i--) {
+        struct flow_edge *known = &flow->edge[i - 1];
+        if (known->from != edge->from)
+            continue;
+        if (edge->how == FLOW_TENSOR && known->bytes < edge->bytes)
+            *known = *edge;
+        return 0;
+    }
+    return flow_edge_add(flow, edge);
+}
+
+int flow_mark_only(struct flow *flow)
+{
+    uint32_t *readers = calloc(flow->count + 1, sizeof *readers);
+    if (!readers)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < flow->edge_count; i++)
+        readers[flow->edge[i].from]++;
+    for (size_t i = 0; i < flow->edge_count; i++) {
+        struct flow_edge *edge = &flow->edge[i];
+        edge->only = edge->how == FLOW_TENSOR &&
+                     (readers[edge->from] == 1 || flow->tensor[edge->tensor].reads == 1);
+    }
+    free(readers);
+    return 0;
+}
+
 double flow_rate(const struct flow_op *op)
 {
     return op->ns > 0 ? (double)flow_bytes(op) / (double)op->ns * 1e9 : 0;
@@ -137,5 +166,5 @@ void flow_clear(struct flow *flow)
     free(flow->use);
     free(flow->tensor);
     free(flow->edge);
-    *flow = (struct flow){.context = flow->context, .written = flow->written};
+    *flow = (struct flow){.context = flow->context, .written = flow->written, .names = flow->names};
 }

@@ -64,8 +64,9 @@ struct flow_tensor {
 struct flow_edge {
     uint32_t from, to;
     enum flow_how how;
-    int64_t bytes; /* STORE_ABSENT: not known */
-    bool only;     /* nothing else reads what it passes on; with FLOW_SIZE: not known, false */
+    uint32_t tensor; /* FLOW_TENSOR: the largest that is passed on */
+    int64_t bytes;   /* STORE_ABSENT: not known */
+    bool only;       /* nothing else reads what it passes on; with FLOW_SIZE: not known, false */
 };
 
 struct flow {
@@ -80,7 +81,11 @@ struct flow {
     struct flow_edge *edge; /* by `to` */
     size_t edge_count, edge_room;
     bool on_device, backward; /* backward: some operator has that pass */
-    int64_t *written; /* bytes that calls of each cost write (launched.c); kept by flow_clear */
+    bool named;               /* the program named the memory of its operands */
+    /* Kept by flow_clear: bytes that calls of each cost write (launched.c), and the texts that name
+     * operands (operands.c). */
+    int64_t *written;
+    struct flow_names *names;
 };
 
 /* A kind of trace. `read` adds the operators of flow->step, with uses and edges; none: the trace is
@@ -101,6 +106,14 @@ bool flow_has_effects(const char *name);
 /* Adds an operator; NULL: no memory. It stays valid until the next one is added. */
 struct flow_op *flow_op_add(struct flow *flow, const struct flow_op *op);
 int flow_edge_add(struct flow *flow, const struct flow_edge *edge);
+/* Adds the edge unless its ends have one already, which then passes on the larger tensor: edges of
+ * one `to` are neighbours. */
+int flow_edge_once(struct flow *flow, const struct flow_edge *edge);
+/* Marks edges whose tensor has no other reader, once all are there. */
+int flow_mark_only(struct flow *flow);
+/* Tensors and edges from the memory that the program names for its operators (operands.c); sets
+ * flow->named, false if it names none, and then adds nothing. */
+int flow_edges_by_operands(struct flow *flow);
 /* Edges between neighbours of one track where the first writes as much as an operand of the second
  * has, for sources that know sizes only (sizes.c). */
 int flow_edges_by_size(struct flow *flow);

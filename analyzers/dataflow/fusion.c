@@ -5,9 +5,9 @@
  *
  * A chain is legal if its operators go over the same elements, at most one of them reduces rows, a
  * product comes first or not at all (what follows is its epilogue), and nothing between them
- * changes what an earlier one reads. Where tensors are known, what is passed on has no other
- * reader. Where only sizes are known, another reader cannot be excluded: in a step with a backward
- * pass a forward result is likely kept for it, so of such an edge only the read is saved.
+ * changes what an earlier one reads. What others read later is written all the same, so that only
+ * the read is saved. Where only sizes are known, another reader cannot be excluded: in a step with
+ * a backward pass a forward result is likely kept for it.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #define ROWS_MOST   20
 #define LENGTH_MOST 8
 #define GROUPS_MOST 1024 /* different chains that are told apart */
-#define KEPT        "what the backward pass reads again is still written"
+#define KEPT        "what is read again later is still written"
 
 /* Chains of one list of names and bytes. */
 struct group {
@@ -93,14 +93,17 @@ static bool is_disturbed(const struct flow *flow, uint32_t from, uint32_t to)
     return false;
 }
 
-#define BETWEEN_MOST 64 /* operators between two of a chain */
+#define BETWEEN_MOST 64   /* operators between two of a chain */
+#define BESIDE       0.06 /* statistics of rows, as a share of the result beside them */
 
 /* Do both ends of an edge go over the same elements? What is passed on is all that the first one
- * writes; an element-wise one writes as much, a reduction has no larger operand. */
+ * writes, but for statistics of rows; an element-wise one writes as much, a reduction has no larger
+ * operand. */
 static bool same_elements(const struct flow *flow, const struct flow_edge *edge)
 {
     const struct flow_op *to = &flow->op[edge->to];
-    if (flow->op[edge->from].written != edge->bytes)
+    int64_t beside = flow->op[edge->from].written - edge->bytes;
+    if (beside < 0 || (double)beside > BESIDE * (double)edge->bytes)
         return false;
     for (size_t i = 0; i < to->uses && to->kind == FLOW_REDUCTION; i++)
         if (flow->use[to->first_use + i].bytes > edge->bytes)
@@ -108,8 +111,10 @@ static bool same_elements(const struct flow *flow, const struct flow_edge *edge)
     return to->kind == FLOW_REDUCTION || to->written == edge->bytes;
 }
 
-/* Can the edge join its ends into one kernel? */
-static bool joins(const struct flow *flow, const struct flow_edge *edge, const struct chain *chain)
+/* Can the edge join its ends into one kernel? `first`: it leads to the first that reads what its
+ * beginning writes, so that nothing waits for that in between. */
+static bool joins(const struct flow *flow, const struct flow_edge *edge, bool first,
+                  const struct chain *chain)
 {
     bool reduced = false, product = false;
     for (size_t i = 0; i < chain->length; i++) {
@@ -120,8 +125,9 @@ static bool joins(const struct flow *flow, const struct flow_edge *edge, const s
         return false;
     if (edge->how == FLOW_SIZE)
         return edge->to == edge->from + 1;
-    return edge->how == FLOW_TENSOR && edge->only && edge->to - edge->from <= BETWEEN_MOST &&
-           same_elements(flow, edge) && !is_disturbed(flow, edge->from, edge->to);
+    return edge->how == FLOW_TENSOR && (edge->only || first) &&
+           edge->to - edge->from <= BETWEEN_MOST && same_elements(flow, edge) &&
+           !is_disturbed(flow, edge->from, edge->to);
 }
 
 /* Finds the chain that begins at an operator that no chain has. */
@@ -134,7 +140,7 @@ static void find_chain(const struct flow *flow, const uint32_t *first_edge, cons
         found = false;
         for (uint32_t i = first_edge[last]; i < first_edge[last + 1] && !found; i++) {
             const struct flow_edge *edge = &flow->edge[i];
-            found = !taken[edge->to] && joins(flow, edge, chain);
+            found = !taken[edge->to] && joins(flow, edge, i == first_edge[last], chain);
             if (found) {
                 chain->edge[chain->length] = i;
                 chain->op[chain->length++] = edge->to;
@@ -169,7 +175,8 @@ static void add_edge(const struct fusion *fusion, const struct flow *flow,
                      const struct flow_edge *edge, struct saving *saving)
 {
     const struct flow_op *from = &flow->op[edge->from], *to = &flow->op[edge->to];
-    bool kept = edge->how == FLOW_SIZE && flow->backward && !strcmp(from->pass, "forward");
+    bool kept =
+        edge->how == FLOW_SIZE ? flow->backward && !strcmp(from->pass, "forward") : !edge->only;
     double bytes = (double)edge->bytes;
     saving->how = edge->how > saving->how ? edge->how : saving->how;
     if (flow_in_cache(&fusion->price, from, to, flow->on_device)) {

@@ -125,7 +125,8 @@ static int read_launched(struct flow *flow)
     flow->on_device = true;
     if (flow->count)
         qsort(flow->op, flow->count, sizeof *flow->op, track_order);
-    return rc ? rc : flow_edges_by_size(flow);
+    rc = rc ? rc : flow_edges_by_operands(flow);
+    return rc || flow->named ? rc : flow_edges_by_size(flow);
 }
 
 const struct flow_source flow_launched = {

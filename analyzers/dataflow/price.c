@@ -91,6 +91,12 @@ static void device_ns(const struct flow_price *price, double rate, double bytes,
     out[1] = out[2] = fmax(out[1], bytes / rate * 1e9);
 }
 
+/* Time of bytes by the measured rates. A plain store fetches what it writes over. */
+static double plain_ns(const struct flow_price *price, double read, double written)
+{
+    return 1e9 * ((read + written) / price->read + written / price->write);
+}
+
 void flow_byte_ns(const struct flow_price *price, const struct flow_op *op, double bytes,
                   bool writes, double out[3])
 {
@@ -99,8 +105,10 @@ void flow_byte_ns(const struct flow_price *price, const struct flow_op *op, doub
         device_ns(price, rate, bytes, out);
         return;
     }
-    double plain = bytes / price->read * 1e9, share = bytes / rate * 1e9;
-    plain += writes ? bytes / price->write * 1e9 : 0;
+    double all = plain_ns(price, op->read > 0 ? (double)op->read : 0,
+                          op->written > 0 ? (double)op->written : 0),
+           plain = plain_ns(price, writes ? 0 : bytes, writes ? bytes : 0),
+           share = all > 0 ? plain * (double)op->ns / all : plain;
     out[1] = fmin(plain, share);
     out[2] = share;
     out[0] = share > HIDDEN_FROM * plain ? 0 : fmin(bytes / price->roof * 1e9, out[1]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operators of a program that declares its work (payload tacho.work) and computes on the thread
- * that runs the steps: innermost ranges with bytes.
+ * that runs the steps: innermost ranges with bytes, and with the memory of their operands where the
+ * program names it.
  */
 #include <string.h>
 
@@ -58,7 +59,8 @@ static int read_ranges(struct flow *flow)
         if (!flow_op_add(flow, &op))
             return TACHO_ENOMEM;
     }
-    return flow->count ? flow_edges_by_size(flow) : 0;
+    int rc = flow->count ? flow_edges_by_operands(flow) : 0;
+    return rc || !flow->count || flow->named ? rc : flow_edges_by_size(flow);
 }
 
 const struct flow_source flow_ranges = {

@@ -210,15 +210,6 @@ static int make_tensors(struct reading *reading)
     return 0;
 }
 
-/* Adds the edge unless its ends have one already: edges of one `to` are neighbours. */
-static int add_edge(struct flow *flow, const struct flow_edge *edge)
-{
-    for (size_t i = flow->edge_count; i > 0 && flow->edge[i - 1].to == edge->to; i--)
-        if (flow->edge[i - 1].from == edge->from)
-            return 0;
-    return flow_edge_add(flow, edge);
-}
-
 /* Edges from the last writer of what an operator reads; of what it needs besides. */
 static int add_edges(struct reading *reading, uint32_t index, uint32_t *writer)
 {
@@ -230,8 +221,11 @@ static int add_edges(struct reading *reading, uint32_t index, uint32_t *writer)
     for (size_t i = 0; i < op->uses && !rc; i++) {
         const struct flow_use *use = &flow->use[op->first_use + i];
         if (!use->writes && writer[use->tensor] != AN_NONE)
-            rc = add_edge(flow, &(struct flow_edge){writer[use->tensor], index, FLOW_TENSOR,
-                                                    use->bytes, false});
+            rc = flow_edge_once(flow, &(struct flow_edge){.from = writer[use->tensor],
+                                                          .to = index,
+                                                          .how = FLOW_TENSOR,
+                                                          .tensor = use->tensor,
+                                                          .bytes = use->bytes});
     }
     for (size_t i = 0; i < op->uses; i++)
         if (flow->use[op->first_use + i].writes)
@@ -240,24 +234,12 @@ static int add_edges(struct reading *reading, uint32_t index, uint32_t *writer)
         const struct place *found = /* by the id, its first member */
             bsearch(&id, reading->node, reading->node_count, sizeof *found, an_number_order);
         if (found && found->at < index)
-            rc = add_edge(
-                flow, &(struct flow_edge){found->at, index, FLOW_DEPENDENCY, STORE_ABSENT, false});
+            rc = flow_edge_once(flow, &(struct flow_edge){.from = found->at,
+                                                          .to = index,
+                                                          .how = FLOW_DEPENDENCY,
+                                                          .bytes = STORE_ABSENT});
     }
     return rc;
-}
-
-/* An operator's result has one reader if one edge leads away from it. */
-static int mark_only(struct flow *flow)
-{
-    uint32_t *readers = calloc(flow->count + 1, sizeof *readers);
-    if (!readers)
-        return TACHO_ENOMEM;
-    for (size_t i = 0; i < flow->edge_count; i++)
-        readers[flow->edge[i].from]++;
-    for (size_t i = 0; i < flow->edge_count; i++)
-        flow->edge[i].only = flow->edge[i].how == FLOW_TENSOR && readers[flow->edge[i].from] == 1;
-    free(readers);
-    return 0;
 }
 
 static int read_recorded(struct flow *flow)
@@ -275,7 +257,7 @@ static int read_recorded(struct flow *flow)
         for (uint32_t i = 0; i < flow->count && !rc; i++)
             rc = add_edges(&reading, i, writer);
     }
-    rc = rc ? rc : mark_only(flow);
+    rc = rc ? rc : flow_mark_only(flow);
     free(writer);
     free(reading.use);
     free(reading.node);

@@ -3,7 +3,8 @@
  * Work that need not be done: operators of one name that read the same tensors, unchanged in
  * between, and give the same (common subexpressions); and operators whose results nothing in the
  * recording uses (dead work). Random numbers, communication, copies out and operators in place are
- * neither. A result of the step's end, such as a metric that is printed, looks like dead work.
+ * neither, nor is what a step computes once more on purpose (pass "recompute"). A result of the
+ * step's end, such as a metric that is printed, looks like dead work.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,8 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 static bool is_pure(const struct flow *flow, const struct flow_op *op)
 {
     bool reads = false, writes = false;
+    if (!strcmp(op->pass, "recompute"))
+        return false;
     for (size_t i = 0; i < op->uses; i++) {
         const struct flow_use *use = &flow->use[op->first_use + i];
         reads |= !use->writes;

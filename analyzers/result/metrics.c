@@ -7,7 +7,7 @@
 #define WORK       "tacho.work ranges in steps; on accelerators operators with recorded shapes"
 #define PROC       "samples of /proc"
 #define FLOW       "operators of a step that say what they read and write"
-#define TENSORS    "operators that name their tensors (payload graph.op)"
+#define TENSORS    "operators that name their tensors (graph.op, tacho.operands)"
 #define CGROUP     "samples of control groups"
 #define PSI        "samples of memory.pressure (PSI)"
 #define END        PROC ", the kernel's account at the end"

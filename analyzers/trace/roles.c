@@ -96,3 +96,10 @@ enum an_role an_slice_role(const struct an_trace *trace, size_t slice)
                ? (enum an_role)trace->name_role[name]
                : role;
 }
+
+int64_t an_slice_sequence(const struct an_trace *trace, size_t slice)
+{
+    return an_trace_role(trace, trace->slice.detail[slice]) == AN_ROLE_WORK
+               ? STORE_ABSENT
+               : trace->slice.correlation[slice];
+}

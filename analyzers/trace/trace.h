@@ -215,6 +215,10 @@ enum an_role an_trace_role(const struct an_trace *trace, uint32_t detail);
 /* Role of a range on a thread: its payload's; in traces of other tools, else by its name
  * (roles.c). */
 enum an_role an_slice_role(const struct an_trace *trace, size_t slice);
+
+/* The number that an operator shares with its backward; STORE_ABSENT: none. The correlation of a
+ * range with tacho.work is that of its operands. */
+int64_t an_slice_sequence(const struct an_trace *trace, size_t slice);
 /* Is a slice inferred (trace_waits.c) rather than in the file? Inferred slices have the last string
  * as their name. */
 static inline bool an_slice_inferred(const struct an_trace *trace, size_t slice)

@@ -145,7 +145,7 @@ static int find_gradients(struct coster *coster)
     struct an_pair *work = NULL;
     coster->gradients_known = true;
     for (size_t i = 0; i < trace->slice.count; i++) {
-        const struct an_detail *detail = trace->slice.correlation[i] == STORE_ABSENT
+        const struct an_detail *detail = an_slice_sequence(trace, i) == STORE_ABSENT
                                              ? NULL
                                              : an_trace_detail(trace, trace->slice.detail[i]);
         if (!detail || strcmp(detail->pass, "backward") || !*detail->payload)
@@ -199,7 +199,7 @@ static int cost_in_context(struct coster *coster, uint32_t slice, int op,
     if (!coster->gradients_known && find_gradients(coster))
         return TACHO_ENOMEM;
     for (int levels = LEVELS_UP; levels && outer != AN_NONE && !context.output; levels--) {
-        if (slices->correlation[outer] != STORE_ABSENT && op_of(coster, outer) >= 0)
+        if (an_slice_sequence(coster->trace, outer) != STORE_ABSENT && op_of(coster, outer) >= 0)
             context.output = gradient_of(coster, slice, slices->correlation[outer]);
         outer = slices->parent[outer];
     }

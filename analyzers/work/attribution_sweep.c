@@ -192,7 +192,7 @@ static void op_state(struct an_sweep *sweep, size_t i, const struct an_detail *d
     } else if (kind == NAME_ENGINE || is_backward) {
         frame->backward = true;
         frame->recompute = frame->grad = false;
-    } else if (frame->backward && sweep->trace->slice.correlation[i] != STORE_ABSENT) {
+    } else if (frame->backward && an_slice_sequence(sweep->trace, i) != STORE_ABSENT) {
         frame->grad = true;
     }
     if (detail && !strcmp(detail->pass, "recompute"))
@@ -271,10 +271,10 @@ static int push_op(struct an_sweep *sweep, size_t *depth, size_t i, uint32_t tra
         return rc;
     frame_make(sweep, *depth, i, &frame);
     op_state(sweep, i, detail, &frame);
-    if (sweep->trace->slice.correlation[i] != STORE_ABSENT && detail &&
+    if (an_slice_sequence(sweep->trace, i) != STORE_ABSENT && detail &&
         !strcmp(detail->pass, "backward"))
         frame.at[BACKWARD] = (int32_t)*depth;
-    else if (sweep->trace->slice.correlation[i] != STORE_ABSENT &&
+    else if (an_slice_sequence(sweep->trace, i) != STORE_ABSENT &&
              forward_add(sweep, i, track, &frame))
         return TACHO_ENOMEM;
     return frame_push(sweep, depth, &frame, OP, AN_NONE);

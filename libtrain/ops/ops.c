@@ -6,10 +6,12 @@
  */
 #include "libtrain/ops/ops.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "libtrain/ops/device.h"
 #include "libtrain/ops/kernels.h"
+#include "libtrain/ops/operands.h"
 #include "libtrain/ops/scan.h"
 #include "libtrain/speak/trace.h"
 #include "tacho_nvtx.h"
@@ -76,8 +78,11 @@ void lt_op_work(enum lt_op_id op, const struct lt_context *context, const union 
 void lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_args *args)
 {
     struct tacho_work work;
+    struct lt_operand operand[LT_OPERANDS_MOST];
+    bool named = lt_trace_wants_operands(context->trace);
     lt_op_work(op, context, args, &work);
-    lt_trace_op_begin(context->trace, (int)op, &work);
+    lt_trace_op_begin(context->trace, (int)op, &work, operand,
+                      named ? lt_op_operands(op, context, args, operand) : 0);
     if (context->device)
         context->device->run(context->device, op, context->dtype, args);
     else

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "libtrain/speak/operands.h"
 #include "libtrain/speak/timers.h"
 #include "tacho_nvtx.h"
 
@@ -17,7 +18,8 @@ struct lt_trace {
     struct tacho_nvtx nvtx;
     nvtxStringHandle_t range[LT_RANGE_COUNT];
     uint64_t counter[LT_COUNTER_COUNT];
-    struct lt_timers *timers; /* NULL: off */
+    struct lt_timers *timers;     /* NULL: off */
+    struct lt_operands *operands; /* NULL: no tool is attached */
     int ops;
     const char **names; /* ops, then ranges: the ids of the timers */
     nvtxStringHandle_t op[];
@@ -81,6 +83,11 @@ int lt_trace_create(struct lt_trace **out, const char *const *op_names, int ops,
     }
     for (int i = 0; i < LT_COUNTER_COUNT; i++)
         trace->counter[i] = tacho_nvtx_counter(&trace->nvtx, counter_names[i]);
+    if (trace->nvtx.operation) {
+        trace->operands = lt_operands_new();
+        if (!trace->operands)
+            goto fail;
+    }
     if (timers) {
         rc = lt_timers_create(&trace->timers, trace->names, ops + LT_RANGE_COUNT);
         if (rc)
@@ -90,6 +97,7 @@ int lt_trace_create(struct lt_trace **out, const char *const *op_names, int ops,
     *out = trace;
     return 0;
 fail:
+    lt_operands_free(trace->operands);
     free(trace->names);
     free(trace);
     return rc;
@@ -100,6 +108,7 @@ void lt_trace_destroy(struct lt_trace *trace)
     if (!trace)
         return;
     lt_timers_destroy(trace->timers);
+    lt_operands_free(trace->operands);
     free(trace->names);
     free(trace);
 }
@@ -138,13 +147,25 @@ void lt_trace_add(struct lt_trace *trace, const void *from)
 /* Here and below the engine's clock is read just before NVTX is called, at both ends, and the books
  * are kept outside of what was read: a tool that reads its clock inside the call sees the range
  * shifted a little, not longer or shorter. */
-void lt_trace_op_begin(struct lt_trace *trace, int op, const struct tacho_work *work)
+void lt_trace_op_begin(struct lt_trace *trace, int op, const struct tacho_work *work,
+                       const struct lt_operand *operand, size_t operands)
 {
     if (!trace)
         return;
+    struct tacho_operation operation = {.work = *work};
+    if (operands)
+        operation.operands = lt_operands_text(trace->operands, &trace->nvtx, operand, operands);
     if (trace->timers)
         lt_timers_begin(trace->timers, op, LT_CLASS_COMPUTE, work, NULL);
-    tacho_nvtx_push_work(&trace->nvtx, trace->op[op], work);
+    if (operation.operands)
+        tacho_nvtx_push_operation(&trace->nvtx, trace->op[op], &operation);
+    else
+        tacho_nvtx_push_work(&trace->nvtx, trace->op[op], work);
+}
+
+bool lt_trace_wants_operands(const struct lt_trace *trace)
+{
+    return trace && trace->operands;
 }
 
 void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes, uint64_t samples)

@@ -11,6 +11,7 @@
 #ifndef LT_TRACE_H
 #define LT_TRACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -96,6 +97,15 @@ struct lt_timers_step {
     uint64_t bytes_read, bytes_written;
 };
 
+/* A piece of memory that an operation reads, writes over, or both. */
+enum lt_operand_use { LT_OPERAND_READ = 1, LT_OPERAND_WRITTEN = 2 };
+struct lt_operand {
+    const void *at;
+    uint64_t bytes;
+    unsigned how; /* bits of enum lt_operand_use */
+};
+#define LT_OPERANDS_MOST 12 /* of one operation */
+
 struct lt_trace;
 
 /* `op_names`: `ops` static strings, indexed by what lt_trace_op_begin is given. `timers`: keep the
@@ -119,8 +129,13 @@ size_t lt_trace_lane_bytes(const struct lt_trace *trace);
 void lt_trace_save(struct lt_trace *trace, void *target);
 void lt_trace_add(struct lt_trace *trace, const void *from);
 
-/* All of these accept trace == NULL and then do nothing. */
-void lt_trace_op_begin(struct lt_trace *trace, int op, const struct tacho_work *work);
+/* Is a tool attached that is told the operands of operations? */
+bool lt_trace_wants_operands(const struct lt_trace *trace);
+
+/* All of these accept trace == NULL and then do nothing. `operand`: what the operation reads and
+ * writes; none: not said. */
+void lt_trace_op_begin(struct lt_trace *trace, int op, const struct tacho_work *work,
+                       const struct lt_operand *operand, size_t operands);
 void lt_trace_op_end(struct lt_trace *trace);
 void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes, uint64_t samples);
 void lt_trace_end(struct lt_trace *trace);

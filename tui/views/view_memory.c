@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: what is held for what, the peak compared with the capacity of the machine, and whether
- * it grows.
+ * Memory: what is held for what, now and over the run, the peak compared with the capacity of the
+ * machine, and whether it grows.
  */
 #include <math.h>
 #include <stdlib.h>
 
 #include "reports/sections/sections.h"
 #include "tui/screen/draw.h"
+#include "tui/views/memory_timeline.h"
 #include "tui/views/view_list.h"
 
-enum { CAPACITY, WORDS, TAGS, CURVES, PANELS };
+enum { CAPACITY, WORDS, TAGS, TIMELINE, CURVES, PANELS };
 
 static const char *const curves[] = {"memory.total", "rss", "gpu_memory_used",
                                      "gpu_memory_allocated", "memory_available"};
@@ -115,8 +116,8 @@ static void draw_words(struct tui_cells *cells, struct tui_rect area, const stru
         tui_sections(cells, area, model->result, words, state);
 }
 
-/* Lays out the panels: capacity, words, memory by category, curves. A panel without data has no
- * rows. */
+/* Lays out the panels: capacity, words, memory by category, that over time, curves. A panel without
+ * data has no rows. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                  struct tui_view_state *state)
 {
@@ -131,6 +132,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         [CAPACITY] = {2, 3, 100, draw_capacity, {0}},
         [WORDS] = {2, 4, 80, draw_words, {0}},
         [TAGS] = {3, (int)memory->tag_count + 2, 70, draw_tags, {0}},
+        [TIMELINE] = {5, 14, 65, tui_memory_timeline, {0}},
         [CURVES] = {2, curve_count + 1, 60, draw_curves, {0}},
     };
     if (!memory->reason)
@@ -139,6 +141,8 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         panel[CAPACITY].least = panel[CAPACITY].most = 0;
     if (memory->reason || !memory->tag_count)
         panel[TAGS].least = panel[TAGS].most = 0;
+    if (!tui_memory_timeline_known(model))
+        panel[TIMELINE].least = panel[TIMELINE].most = 0;
     if (!curve_count)
         panel[CURVES].least = panel[CURVES].most = 0;
     tui_panels_draw(cells, area, panel, PANELS, model, state);
@@ -148,6 +152,6 @@ const struct tui_view tui_view_memory = {
     .key = '7',
     .name = "memory",
     .brief = "mem",
-    .help = "memory by category, how much is free, whether it grows",
+    .help = "memory by category, now and over the run, how much is free, whether it grows",
     .texts = true,
     .draw = draw};

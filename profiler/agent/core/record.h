@@ -78,13 +78,15 @@ AGENT_INLINE void agent_copy(char *to, const char *from, size_t n)
 {
     volatile agent_word *w = (volatile agent_word *)(void *)to;
     const volatile agent_word *r = (const volatile agent_word *)(const void *)from;
-    if (agent_likely(n == 48)) { /* tacho.work */
+    if (agent_likely(n == 48 || n == 56)) { /* tacho.work, without operands or with them */
         w[0] = r[0];
         w[1] = r[1];
         w[2] = r[2];
         w[3] = r[3];
         w[4] = r[4];
         w[5] = r[5];
+        if (n == 56)
+            w[6] = r[6];
         return;
     }
     size_t i = 0;

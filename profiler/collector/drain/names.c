@@ -9,13 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tacho_hash.h"
+
 #define CACHE_SETS 2048u /* of 2 */
 
 struct cache_entry {
     const struct col_pool *pool;
     uint64_t key; /* schema, size, paused */
     uint64_t data[WIRE_PAYLOAD_MAX / 8];
-    int64_t detail;
+    int64_t detail, operands;
 };
 
 struct col_payload_cache {
@@ -161,12 +163,43 @@ static const struct col_schema *pool_schema(struct col_pool *pool, uint32_t aren
     return schema;
 }
 
-/* The detail of a payload. Its bytes are looked up in a two-way cache first: most payloads repeat,
- * and decoding and storing one costs far more than hashing it. `decoded` is the payload if it has
- * been decoded already, else NULL. */
-static int cached_detail(struct col_drain *drain, const struct col_pool *pool, uint64_t key,
+#define OPERANDS_BIT ((int64_t)1 << 30) /* no launch has such a number */
+
+/* The number of a text that names operands (docs/schema.md); a detail has both. It follows from the
+ * text alone, so that it is the same in every process and after files were merged. Absent: another
+ * text. */
+static int operands_number(struct col_drain *drain, struct col_pool *pool, uint32_t arena,
+                           int64_t *number)
+{
+    char json[WIRE_STRING_MAX + 64];
+    struct store_detail detail;
+    uint32_t bytes = 0;
+    const char *text = col_map_text(&pool->map, arena, WIRE_TEXT_NAME, &bytes);
+    *number = STORE_ABSENT;
+    if (!text || !bytes || bytes > WIRE_STRING_MAX)
+        return 0;
+    for (uint32_t i = 0; i < bytes; i++)
+        if (!text[i] || !strchr("rwu0123456789abcdef+ ", text[i]))
+            return 0;
+    uint64_t hash = tacho_hash_bytes(TACHO_HASH_BEGIN, text, bytes);
+    int64_t found = (int64_t)((hash ^ hash >> 32) & (OPERANDS_BIT - 1)) | OPERANDS_BIT;
+    snprintf(json, sizeof json, "{\"number\":%lld,\"operands\":\"%.*s\"}", (long long)found,
+             (int)bytes, text);
+    col_detail_clear(&detail);
+    detail.schema = "tacho.operands";
+    detail.payload = json;
+    int64_t id;
+    int rc = store_detail_intern(drain->db, &detail, &id);
+    *number = rc ? STORE_ABSENT : found;
+    return rc;
+}
+
+/* The detail of a payload, and the number of the operands that it names. Its bytes are looked up in
+ * a two-way cache first: most payloads repeat, and decoding and storing one costs far more than
+ * hashing it. `decoded` is the payload if it has been decoded already, else NULL. */
+static int cached_detail(struct col_drain *drain, struct col_pool *pool, uint64_t key,
                          const uint64_t *data, uint32_t words, const struct col_schema *schema,
-                         struct col_payload *decoded, uint32_t bytes, int64_t *detail)
+                         struct col_payload *decoded, uint32_t bytes, struct col_extra *extra)
 {
     uint64_t hash = key * 0x9e3779b97f4a7c15ull ^ (uint64_t)(uintptr_t)pool;
     for (uint32_t i = 0; i < words; i++)
@@ -174,28 +207,32 @@ static int cached_detail(struct col_drain *drain, const struct col_pool *pool, u
     struct cache_entry *set = drain->cache->entry[(hash >> 20) % CACHE_SETS];
     for (int i = 0; i < 2; i++)
         if (set[i].key == key && set[i].pool == pool && memcmp(set[i].data, data, words * 8) == 0) {
-            *detail = set[i].detail;
+            extra->detail = set[i].detail;
+            if (set[i].operands != STORE_ABSENT)
+                extra->correlation = set[i].operands;
             return 0;
         }
     if (drain->volume.no_detail) {
-        *detail = STORE_ABSENT;
         col_count_cut(drain, COL_CUT_DETAIL, drain->last_commit);
         return 0;
     }
     struct col_payload local;
+    int64_t operands = STORE_ABSENT;
     if (!decoded) {
         decoded = &local;
         col_payload_decode(schema, data, bytes, decoded);
     }
-    int rc = store_detail_intern(drain->db, &decoded->detail, detail);
+    int rc = store_detail_intern(drain->db, &decoded->detail, &extra->detail);
+    if (!rc && decoded->operands)
+        rc = operands_number(drain, pool, decoded->operands, &operands);
     if (rc)
         return rc;
+    if (operands != STORE_ABSENT)
+        extra->correlation = operands;
     set[1] = set[0];
-    set[0].pool = pool;
-    set[0].key = key;
-    memset(set[0].data, 0, sizeof set[0].data);
+    set[0] = (struct cache_entry){
+        .pool = pool, .key = key, .detail = extra->detail, .operands = operands};
     memcpy(set[0].data, data, words * 8);
-    set[0].detail = *detail;
     return 0;
 }
 
@@ -226,7 +263,7 @@ int col_event_extra(struct col_drain *drain, struct col_pool *pool, const struct
     const struct col_schema *schema = pool_schema(pool, event->schema);
     uint64_t key = (uint64_t)event->schema << 32 | (uint64_t)bytes << 8 | 1;
     if (!schema || (schema->kind != COL_SCHEMA_STEP && schema->kind != COL_SCHEMA_COMM))
-        return cached_detail(drain, pool, key, data, words, schema, NULL, bytes, &extra->detail);
+        return cached_detail(drain, pool, key, data, words, schema, NULL, bytes, extra);
     struct col_payload decoded;
     col_payload_decode(schema, data, bytes, &decoded);
     extra->correlation = decoded.correlation;
@@ -240,5 +277,5 @@ int col_event_extra(struct col_drain *drain, struct col_pool *pool, const struct
         }
     }
     col_payload_normalize(schema, data, bytes);
-    return cached_detail(drain, pool, key, data, words, schema, &decoded, bytes, &extra->detail);
+    return cached_detail(drain, pool, key, data, words, schema, &decoded, bytes, extra);
 }

@@ -22,6 +22,7 @@
     X(WORK, dtype, DTYPE) \
     X(WORK, pass, PASS) \
     X(WORK, kind, WORK_KIND) \
+    X(WORK, operands, OPERANDS) \
     X(STEP, index, INDEX) \
     X(STEP, tokens, TOKENS) \
     X(STEP, samples, SAMPLES) \
@@ -43,6 +44,7 @@ enum target {
     TARGET_DTYPE,
     TARGET_PASS,
     TARGET_WORK_KIND,
+    TARGET_OPERANDS,
     TARGET_INDEX,
     TARGET_TOKENS,
     TARGET_SAMPLES,
@@ -382,6 +384,7 @@ static void payload_clear(struct col_payload *out)
 {
     col_detail_clear(&out->detail);
     out->correlation = out->index = out->tokens = out->samples = STORE_ABSENT;
+    out->operands = 0;
     out->json[0] = 0;
 }
 
@@ -417,6 +420,16 @@ static void nccl_columns(const struct col_schema *schema, const uint8_t *data, s
     }
 }
 
+/* The arena id in a field that is a registered string; 0: none. */
+static uint32_t read_string_id(const struct col_field *field, const uint8_t *data, size_t size)
+{
+    uint64_t handle = 0;
+    if (field->type == NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE &&
+        field->offset <= size && sizeof handle <= size - field->offset)
+        memcpy(&handle, data + field->offset, sizeof handle);
+    return handle <= UINT32_MAX ? (uint32_t)handle : 0;
+}
+
 /* An unknown layout is kept as hexadecimal text, so that at least equal payloads can be
  * distinguished from different ones. */
 void col_payload_decode(const struct col_schema *schema, const void *data, size_t size,
@@ -442,6 +455,8 @@ void col_payload_decode(const struct col_schema *schema, const void *data, size_
     }
     for (unsigned i = 0; i < schema->count; i++) {
         struct scalar scalar;
+        if (schema->field[i].target == TARGET_OPERANDS)
+            out->operands = read_string_id(&schema->field[i], data, size);
         if (!read_scalar(&schema->field[i], data, size, &scalar))
             continue;
         if (schema->field[i].target >= 0)

@@ -51,6 +51,7 @@ struct col_payload {
     struct store_detail detail;
     int64_t correlation;            /* tacho.comm sequence; else absent */
     int64_t index, tokens, samples; /* tacho.step; else absent */
+    uint32_t operands;              /* tacho.work: arena id of the text that names them; 0: none */
     char json[640];
 };
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
 # Operators as a graph: execution traces with tensors against a count by brute force and with planted work that need not be; chains of
-# ranges with tacho.work; graphs as DOT and SVG.
+# ranges with tacho.work, and ranges that name the memory of their operands, as the engine's do; graphs as DOT and SVG.
 set -u
 # shellcheck source=tests/e2e/kit/report_common.sh
 . "$(dirname "$0")/../kit/report_common.sh"
@@ -11,6 +11,9 @@ command -v sqlite3 > /dev/null || { echo "needs the program sqlite3"; exit 77; }
 work_folder
 export XDG_CACHE_HOME=$PWD/cache TACHO_HISTORY=off
 python3 "$here/dataflow_exact.py" "$TACHO" drawn "${ROUNDS:-20}" "${SEED:-1}" || fail "a graph is not what was drawn"
+
+python3 "$here/dataflow_exact.py" "$TACHO" run "$((${ROUNDS:-20} / 5))" "${SEED:-1}" "$BUILD/tests/targets/target_operands" ||
+    fail "the graph of a run is not what was drawn"
 
 figure() { # FILE EXPRESSION: of `flow`, the dataflow of its JSON report
     "$TACHO" report "$1" --json --fields dataflow > report.json 2> err || fail "$1: $(cat err)"
@@ -49,6 +52,18 @@ sqlite3 large.tacho < calibrated.sql
 figure large.tacho "rows[0]['lives_in'] == 'memory' and 0 < rows[0]['gain_low_ms'] <= rows[0]['gain_ms'] <= rows[0]['gain_high_ms']"
 "$TACHO" report large.tacho --section=dataflow > out 2> err || fail "the section: $(cat err)"
 grep -q 'residual, rmsnorm' out || fail "the section has no candidate: $(cat out)"
+
+# the engine names its tensors: forward, backward and update of a block, each by what it reads
+"$TACHO" run -o engine.tacho --overhead 0 --no-peak --no-counters -- "$TRAIN" gpt2-tiny --layers 2 --steps 6 --batch 2 --seq 32 --log-every 0 \
+    > out 2> err || fail "the engine: $(cat out err)"
+figure engine.tacho "flow['edges'] > flow['operators'] > 30 and flow['inferred_edges'] == 0 and 'memory' in flow['source']"
+figure engine.tacho "0 < flow['live_bound_bytes'] <= flow['pool_bytes'] <= 1.15 * flow['live_bound_bytes'] < flow['tensor_bytes']"
+figure engine.tacho "0 < flow['longest_path_us'] <= flow['two_streams_us'] <= flow['serial_us'] and not flow['dead'] and not flow['repeated']"
+figure engine.tacho "{'residual.forward, layernorm.forward'} <= {r['operators'] for r in rows} and {r['known_by'] for r in rows} == {'tensor'}"
+"$TACHO" sql engine.tacho "SELECT count(DISTINCT correlation), count(correlation), count(*) FROM slice JOIN detail d ON d.id = slice.detail
+    WHERE schema = 'tacho.work'" > out
+"$TACHO" sql engine.tacho "SELECT count(*) FROM detail WHERE schema = 'tacho.work'" > details
+[ "$(grep -o '[0-9]*' details | tail -n 1)" -lt 40 ] || fail "the operands are in the details: $(cat details)"
 
 # graphs
 "$TACHO" export drawn/0.json --format dot -o graph.dot 2> err || fail "dot: $(cat err)"
