@@ -268,8 +268,9 @@ $(O)/tests/bench/%: $(O)/obj/tests/bench/%.o $(O)/libtacho.a
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(O)/libtacho.a $(TACHO_LIBS)
-# libFuzzer targets: tests/fuzz/fuzz_*.c, with clang only
-FUZZ := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+# libFuzzer targets: tests/fuzz/fuzz_*.c, and one for each importer that is import_file.c with seeds of its own; with clang only
+FUZZ_IMPORTS := $(addprefix $(O)/tests/fuzz/fuzz_,ascend ascend_csv chakra inspector kineto log perfetto pickle pprof rocprof tfevents workers xla_json xplane)
+FUZZ := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c)) $(FUZZ_IMPORTS)
 # NULL + 0, the end of an array that has nothing in it, is no find (and defined from C2y on)
 FUZZ_CFLAGS := -fno-sanitize=pointer-overflow
 FUZZ_FLAGS := -DSTORE_IMPORT_WINDOW=16384u -DKINETO_FRAME_WINDOW=2048u -DKINETO_BATCH_ROWS=16
@@ -278,6 +279,10 @@ $(O)/tests/fuzz/fuzz_lt_%: $(O)/obj/tests/fuzz/fuzz_lt_%.o $(call obj,$(FUZZ_LT_
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ -lm -lpthread
+$(FUZZ_IMPORTS): $(O)/tests/fuzz/%: $(O)/obj/tests/fuzz/import_file.o $(O)/libtacho.a
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $< $(O)/libtacho.a $(TACHO_LIBS)
 $(O)/tests/fuzz/%: $(O)/obj/tests/fuzz/%.o $(O)/libtacho.a
 	@mkdir -p $(@D)
 	@echo "  LD      $@"

@@ -45,5 +45,11 @@ fuzz_inspector)
     ;;
 fuzz_perfetto) cp "$made"/profiles/*.pftrace "$2" ;;
 fuzz_pprof) gzip -dc "$made"/profiles/cpu.pb.gz > "$2/cpu" ;;
+fuzz_workers)
+    python3 tests/e2e/import/workers.py write "$made/workers.json" "$made/truth" || exit 1
+    head -c 6000 "$made/workers.json" > "$2/cut"
+    printf '%s' '[{"ph":"M","name":"thread_name","pid":0,"tid":0,"args":{"name":"PP rank 0, TP rank 0, compute"}},{"ph":"X","name":"forward-compute",
+"pid":0,"tid":0,"ts":1,"dur":5,"args":{"step":1,"model_chunk":0,"mb_id":0,"seq_id":0}}]' > "$2/one"
+    ;;
 fuzz_pickle) cp "$made"/*.pickle "$made"/hang/nccl* "$2" ;;
 esac

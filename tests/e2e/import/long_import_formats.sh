@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 5400
 # Every shared file of another producer, and a made one of each format that has none, unpacked and cut off at 1,000 random places each:
-# it is read as far as it goes, or refused with a hint; no crash, no endless run, no file of a failed import.
+# it is read as far as it goes, or refused with a hint; no crash, no endless run, no file of a failed import. Those of Kineto and Nsight
+# have scripts of their own (long_import_truncation.sh, long_import_nsight.sh); with these two every row of store/import/importers.c is cut.
 set -u
 cd "$(dirname "$0")/../../.." || exit 1
 TACHO=${TACHO:-$PWD/build/tacho}
@@ -11,7 +12,8 @@ command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 [ -f "$public/jax_te_fused.xplane.pb" ] || { echo "needs the folder of shared traces ($public)"; exit 77; }
 work=$(mktemp -d "${TMPDIR:-/tmp}/tacho-import-XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
-for maker in logs profiles; do python3 "tests/e2e/import/$maker.py" make "$work/$maker" || exit 1; done
+for maker in formats logs profiles; do python3 "tests/e2e/import/$maker.py" make "$work/$maker" || exit 1; done
+python3 tests/e2e/import/workers.py write "$work/workers.json" "$work/truth" || exit 1
 mkdir "$work/graphs" && tar xzf "$public/chakra_json_trace.tar.gz" -C "$work/graphs" || exit 1
 python3 - "$TACHO" "$public" "$work" "${ROUNDS:-1000}" << 'END'
 import gzip, os, random, subprocess, sys
@@ -21,7 +23,8 @@ names = ["jax_te_fused.xplane.pb", "jax_te_fused.trace.json.gz", "rocprofv3_908_
          "ascend_kernel_details.csv.gz", "cs336_mem_fullstep.pickle.gz", "xprof_tpu.xplane.pb.gz"]
 names += [os.path.join(work, name) for name in (
     "graphs/jsonData/chakra.0.json", "logs/graph.et", "logs/megatron.log", "logs/json_lines.log", "logs/events.out.tfevents.1.node",
-    "logs/marker.log", "logs/inspector/node-1-pid71.log", "profiles/sdk.pftrace", "profiles/cpu.pb.gz")]
+    "logs/marker.log", "logs/inspector/node-1-pid71.log", "profiles/sdk.pftrace", "profiles/cpu.pb.gz", "workers.json",
+    "formats/old_results.db", "formats/new_results.db", "formats/hang/nccl_trace_rank_2", "formats/oom4.pickle")]
 for name in names:
     data = (gzip.open if name.endswith(".gz") else open)(os.path.join(public, name), "rb").read()
     read = refused = 0
