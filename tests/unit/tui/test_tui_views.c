@@ -7,6 +7,7 @@
 
 #include "tests/unit/reports/rep_golden.h"
 #include "tui/views.h"
+#include "tui/views/memory_timeline.h"
 #include "tui/views/step_change.h"
 #include "tui/views/view_list.h"
 #include "tui_fixture.h"
@@ -499,14 +500,92 @@ static void test_tree_folds(void **state)
     fx_close(&fx);
 }
 
+/* Letters of a category in each column of the screen. */
+static void count_letters(char letter, int *of_column)
+{
+    for (int x = 0; x < sc.columns; x++)
+        of_column[x] = 0;
+    for (int y = 1; y < sc.rows - 1; y++)
+        for (int x = 0; x < sc.columns; x++)
+            of_column[x] += sc.cell[y * sc.columns + x].glyph == (uint32_t)letter;
+}
+
+/* Categories over time, one above the other: 200 of parameters, and activations that grow from 0
+ * to 800; another process, totals and the peak are not among them. */
+static void test_memory_over_time(void **state)
+{
+    static double time_s[100], value[5][100];
+    static const char *const names[] = {"memory.parameters", "memory.activations", "memory.total",
+                                        "memory.peak", "memory.parameters"};
+    struct tui_series series[5];
+    struct tui_model model = {.last_index = -1, .series = series, .series_count = 5};
+    struct tui_view_state s = fresh;
+    int parameters[80], activations[80];
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        time_s[i] = i;
+        value[0][i] = 200;
+        value[1][i] = 800.0 * i / 99;
+        value[2][i] = value[3][i] = 200 + value[1][i];
+        value[4][i] = 5000;
+    }
+    for (int k = 0; k < 5; k++)
+        series[k] = (struct tui_series){.name = names[k],
+                                        .unit = "bytes",
+                                        .device = "cpu",
+                                        .host = "host",
+                                        .rank = k == 4,
+                                        .time_s = time_s,
+                                        .value = value[k],
+                                        .count = 100};
+    assert_true(tui_memory_timeline_known(&model));
+    sc.glyphs = TUI_ASCII;
+    assert_int_equal(tui_cells_resize(&sc, 12, 80), 0);
+    struct tui_rect all = {0, 0, 12, 80};
+    tui_memory_timeline(&sc, all, &model, &s);
+    count_letters('P', parameters);
+    count_letters('A', activations);
+    for (int x = 0; x < 80; x++) {
+        assert_int_equal(parameters[x], 2);
+        assert_true(activations[x] >= (x ? activations[x - 1] : 0));
+    }
+    assert_int_equal(activations[0], 0);
+    assert_int_equal(activations[79], 8);
+    char *text = tui_dump(&sc);
+    assert_non_null(strstr(text, "at most 1 kB"));
+    assert_true(strstr(text, "P parameters") && strstr(text, "A activations"));
+    assert_null(strstr(text, "total"));
+    free(text);
+    for (int rows = 1; rows < 9; rows++)
+        for (int columns = 1; columns < 60; columns += 7) {
+            struct tui_rect inside = {2, 3, rows, columns};
+            assert_int_equal(tui_cells_resize(&sc, rows + 4, columns + 6), 0);
+            tui_memory_timeline(&sc, inside, &model, &s);
+            tui_check_surface(&sc, &inside);
+        }
+    series[0].name = "memory.allocated"; /* as a memory snapshot has them */
+    series[2].name = "memory.reserved";
+    series[1].count = series[3].count = 0;
+    assert_true(tui_memory_timeline_known(&model));
+    assert_int_equal(tui_cells_resize(&sc, 12, 80), 0);
+    tui_memory_timeline(&sc, all, &model, &s);
+    count_letters('A', parameters);
+    count_letters('R', activations);
+    assert_true(parameters[79] == 2 && activations[79] == 8);
+    series[0].name = series[2].name = series[4].name = "rss";
+    assert_false(tui_memory_timeline_known(&model));
+    tui_cells_free(&sc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_screens), cmocka_unit_test(test_golden_gpu),
-        cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_size),
-        cmocka_unit_test(test_hostile_names),  cmocka_unit_test(test_table_state),
-        cmocka_unit_test(test_first_screen),   cmocka_unit_test(test_step_change),
-        cmocka_unit_test(test_slow_rank),      cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_views_table),    cmocka_unit_test(test_tree_folds)};
+        cmocka_unit_test(test_golden_screens),  cmocka_unit_test(test_golden_gpu),
+        cmocka_unit_test(test_nothing_known),   cmocka_unit_test(test_every_size),
+        cmocka_unit_test(test_hostile_names),   cmocka_unit_test(test_table_state),
+        cmocka_unit_test(test_first_screen),    cmocka_unit_test(test_step_change),
+        cmocka_unit_test(test_slow_rank),       cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_views_table),     cmocka_unit_test(test_tree_folds),
+        cmocka_unit_test(test_memory_over_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
