@@ -52,7 +52,8 @@ struct store_slice {
     int64_t track, start, dur;
     int64_t name, category; /* string ids */
     int64_t detail;         /* detail id or absent */
-    /* Sequence number (tacho.comm), correlation id (CUDA), NVTX range id (start/end); else absent.
+    /* Sequence number (tacho.comm), number of operands (tacho.work), correlation id (CUDA), NVTX
+     * range id (start/end); else absent.
      */
     int64_t correlation;
 };

@@ -168,8 +168,8 @@ def main():
             path = f"{folder}/{i}.tacho"
             with open(f"{folder}/{i}.txt", "w") as f:
                 f.write("\n".join(g.lines()) + "\n")
-            subprocess.run([tacho, "run", "-q", "-o", path, "--overhead", "0", "--no-peak", "--no-counters", "--", program,
-                            f"{folder}/{i}.txt", "4"], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([tacho, "run", "-o", path, "--overhead", "0", "--no-peak", "--no-counters", "--", program,
+                            f"{folder}/{i}.txt", "4"], check=True, capture_output=True)
         else:
             g.write(path)
         wrong = check(tacho, path, g, want, not program)
