@@ -184,6 +184,30 @@ static void test_work(void **state)
     data[1] = 200; /* a type of a newer header */
     col_payload_decode(&s, data, sizeof data, &p);
     assert_null(p.detail.dtype);
+    assert_int_equal(p.operands, 0);
+}
+
+/* The text that names the operands is an entry of the arena; it is no part of the detail. */
+static void test_operands(void **state)
+{
+    (void)state;
+    struct col_schema s = schema("tacho.work\t56\nflops\t18\t0\noperands\t80\t48\n");
+    struct tacho_operation operation = {.work = {.flops = 5},
+                                        .operands = (nvtxStringHandle_t)(uintptr_t)77};
+    struct col_payload p;
+    col_payload_decode(&s, &operation, sizeof operation, &p);
+    assert_int_equal(p.operands, 77);
+    assert_int_equal(p.detail.flops, 5);
+    assert_null(p.detail.payload);
+    assert_true(p.correlation == STORE_ABSENT);
+    col_payload_decode(&s, &operation, sizeof operation.work, &p); /* cut short */
+    assert_int_equal(p.operands, 0);
+    operation.operands = (nvtxStringHandle_t)(uintptr_t)UINT64_MAX; /* no entry has this number */
+    col_payload_decode(&s, &operation, sizeof operation, &p);
+    assert_int_equal(p.operands, 0);
+    s = schema("tacho.work\t56\noperands\t18\t48\n"); /* a number, not a text */
+    col_payload_decode(&s, &operation, sizeof operation, &p);
+    assert_int_equal(p.operands, 0);
 }
 
 static void test_step_and_comm(void **state)
@@ -312,7 +336,7 @@ int main(void)
         cmocka_unit_test(test_stat),     cmocka_unit_test(test_other_proc),
         cmocka_unit_test(test_work),     cmocka_unit_test(test_step_and_comm),
         cmocka_unit_test(test_foreign),  cmocka_unit_test(test_affinity),
-        cmocka_unit_test(test_hookless),
+        cmocka_unit_test(test_hookless), cmocka_unit_test(test_operands),
     };
     return cmocka_run_group_tests_name("col_text", tests, NULL, NULL);
 }
