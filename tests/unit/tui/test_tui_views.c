@@ -552,7 +552,7 @@ static void test_memory_over_time(void **state)
     assert_int_equal(activations[0], 0);
     assert_int_equal(activations[79], 8);
     char *text = tui_dump(&sc);
-    assert_non_null(strstr(text, "at most 1 kB"));
+    assert_non_null(strstr(text, "at most 1000 B"));
     assert_true(strstr(text, "P parameters") && strstr(text, "A activations"));
     assert_null(strstr(text, "total"));
     free(text);
