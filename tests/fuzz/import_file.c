@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A whole import of a file of another producer, through both threads into a file in memory: a target
- * for each importer of files that are read as a stream (FUZZ_IMPORTS in the Makefile). Its seeds
- * (run.sh) say which importer is meant.
+ * A whole import of a file of another producer, through both threads into a file in memory: a
+ * target for each importer of files that are read as a stream (FUZZ_IMPORTS in the Makefile). Its
+ * seeds (run.sh) say which importer is meant.
  */
 #include "fuzz_import.h"
 
