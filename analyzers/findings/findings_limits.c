@@ -14,6 +14,7 @@
 
 #define STALLED_LEAST 2.0 /* % of the steps' time, for all tasks at once */
 #define SOME_LEAST    5.0 /* the same for some task */
+#define HORIZON_MS    (7 * 24 * 3600e3)
 
 /* ---- CPU_QUOTA ------------------------------------------------------------------------------- */
 
@@ -257,6 +258,15 @@ static void time_left(struct an_context *context, const struct an_leak *leak,
                     leak->steps_left.value, *words ? ", in " : "", words);
 }
 
+/* Does the run end for want of memory within HORIZON_MS? Then it is the first thing to mend,
+ * although it costs no time until then. */
+static bool ends_run(const struct an_context *context, const struct an_leak *leak)
+{
+    const struct an_value *step = &context->result->steps.mean_ms;
+    return leak->steps_left.valid && step->valid &&
+           leak->steps_left.value * step->value < HORIZON_MS;
+}
+
 void an_findings_leak(struct an_findings_list *findings)
 {
     struct an_context *context = findings->context;
@@ -274,6 +284,7 @@ void an_findings_leak(struct an_findings_list *findings)
                     an_bytes_text(context, leak->high.value), leak->first_step, leak->last_step);
     an_finding_evidence(finding, "it grows in the first, the second and the last third of them");
     time_left(context, leak, finding);
+    finding->fault = ends_run(context, leak);
     finding->action =
         an_command_framework(context) == AN_FRAMEWORK_TORCH
             ? "find what keeps objects of each step: a list of losses (append loss.item()), "

@@ -736,9 +736,9 @@ struct an_finding {
     /* What to change in the command or the environment, as analyzers/steps/change.h has it; NULL:
      * no option does it. */
     const char *setting;
-    const char *what_if;      /* the same as an edit of the dependency graph; NULL: there is none */
-    bool fault;               /* a wrong setting whose cost is not known: goes before the others */
-    bool bound;               /* of the edit: it takes away all that the change could at best */
+    const char *what_if; /* the same as an edit of the dependency graph; NULL: there is none */
+    bool fault; /* a wrong setting whose cost is not known, or what ends the run: goes first */
+    bool bound; /* of the edit: it takes away all that the change could at best */
     struct an_what_if replay; /* what_if replayed, with the gain above; edit NULL: it was not */
     bool while_others; /* the gain spans the replay with what other programs took, and without it */
 };

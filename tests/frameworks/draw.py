@@ -37,7 +37,12 @@ def spin(ms):
 
 class Rows(torch.utils.data.Dataset):
     def __init__(self, count):
-        self.count = count
+        self.count, self.kept, self.mapped = count, {}, None
+        if draw["data"] == "mapped":  # 64 MiB at most, which no process allocates
+            path, size = os.path.join(folder, "rows"), count * draw["inputs"]
+            with open(path, "wb") as file:
+                file.truncate(4 * size)
+            self.mapped = torch.from_file(path, shared=True, size=size).view(count, draw["inputs"])
 
     def __len__(self):
         return self.count
@@ -45,6 +50,13 @@ class Rows(torch.utils.data.Dataset):
     def __getitem__(self, index):
         if draw["cause"] == "slow_loader":
             time.sleep(milliseconds / 1e3 / ROWS)
+        if self.mapped is not None:
+            return self.mapped[index], index % 10
+        if draw["data"] == "cached":  # a cache that is full after a third of the steps
+            index %= self.count // 3
+            if index not in self.kept:
+                self.kept[index] = torch.full((draw["inputs"],), float(index % 7))
+            return self.kept[index], index % 10
         return torch.full((draw["inputs"],), float(index % 7)), index % 10
 
 
@@ -77,14 +89,16 @@ def convolution():
 
 
 def batches():
-    if draw["cause"] == "slow_loader":
-        workers = 0 if planted else 2
+    if draw["cause"] == "slow_loader" or draw["data"] in ("mapped", "cached", "workers"):
+        workers = 2 if draw["data"] == "workers" or (draw["cause"] == "slow_loader" and not planted) else 0
         yield from torch.utils.data.DataLoader(Rows(ROWS * (STEPS + WARM)), batch_size=ROWS, num_workers=workers)
         return
     for i in range(STEPS + WARM):
         rows = ROWS
         if cause == "recompile":
             rows += i // 6
+        if draw["data"] == "lengths":
+            rows -= torch.randint(0, ROWS // 2, ()).item()
         if cause == "uneven" and rank == 1:
             rows *= 3
         yield torch.randn(rows, draw["inputs"]), torch.randint(0, 10, (rows,))
@@ -115,13 +129,16 @@ def main():
         for k in range(micro):
             quiet = micro > 1 and not planted and k < micro - 1
             with net.no_sync() if quiet else contextlib.nullcontext():
-                functional.cross_entropy(run(x), y).backward()
+                loss = functional.cross_entropy(run(x), y)
+                loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         if cause == "garbage":
             gc.collect()
         if cause == "leak":
             kept.append(torch.ones(draw["leak"]))
+        if draw["data"] == "losses":
+            kept.append(loss.item())
         if cause == "checkpoint" and i % draw["every"] == 0:
             torch.save([net.state_dict(), optimizer.state_dict()], os.path.join(folder, "saved"))
         if cause == "evaluation" and i % draw["every"] == 0:

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs drawn by seed, each with one planted cause among fourteen: does tacho name it first, and does its gain hold?
 
-usage: tests/frameworks/draws.py BUILD [--seed N] [--count N] [--pairs N] [--out FILE] [--cause NAME] [--report]
+usage: tests/frameworks/draws.py BUILD [--seed N] [--count N] [--pairs N] [--out FILE] [--cause NAME] [--only NAME] [--seconds N] [--report]
 
 Each draw is a program (draw.py) that is recorded once with its cause. The truth are pairs of runs without tacho, with the cause and
 without it, in turn; two runs with the cause in a row are the A/A comparison. Results are lines of JSON in FILE (default:
 BUILD/draws-SEED.jsonl); draws that are there are not run again, so the series can be interrupted. --report prints the summary only.
---pairs 0 looks at the first finding only. A machine that does other things meanwhile makes the pairs noisy: the summary says how many draws had OTHER_PROGRAMS in front.
+--pairs 0 looks at the first finding only. --cause: of the draws those of one cause; --only: all draws are of it, for instance
+`--only healthy --count 30 --pairs 0`: mapped data, caches, changing shapes and workers in turn, none of which is a leak.
+--seconds: no draw begins later. A machine that does other things meanwhile makes the pairs noisy: the summary says how many draws had OTHER_PROGRAMS in front.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 300
@@ -41,6 +44,8 @@ CAUSES = {
 }
 RANKS = ("ddp_microstep", "ddp_buffers", "straggler", "uneven")
 WITHOUT_GAIN = ("leak", "healthy")
+# what a healthy program reads and keeps
+DATA = ("made", "mapped", "cached", "lengths", "workers", "losses")
 
 
 def make_draw(seed, number, cause):
@@ -59,10 +64,13 @@ def make_draw(seed, number, cause):
     draw["milliseconds"] = r.choice((5, 10, 20, 40))
     draw["heap"] = r.choice((50000, 100000, 200000))
     draw["leak"] = r.choice((60000, 120000))  # elements kept a step
-    if cause == "leak":
+    if cause in WITHOUT_GAIN:
         draw["steps"] = 600  # growth is judged over 3 s at least
     draw["every"] = r.choice((4, 8, 10))
     draw["evaluations"] = r.choice((20, 40))
+    draw["data"] = "made"
+    if cause == "healthy":
+        draw["data"] = DATA[number % len(DATA)]
     return draw
 
 
@@ -79,7 +87,7 @@ def run_program(python, draw, how, recorder=()):
 
 
 def record(build, python, draw):
-    """The findings of one recording, first to last."""
+    """The findings of one recording, first to last, its verdict, and whether memory grows (None: not known)."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.tacho")
         tacho = os.path.join(build, "tacho")
@@ -87,11 +95,12 @@ def record(build, python, draw):
         done = subprocess.run([tacho, "report", path, "--json"], capture_output=True, text=True, timeout=LIMIT, check=True)
         report = json.loads(done.stdout)
         keep = ("id", "claim", "gain_pct", "listed")
-        return [{key: f[key] for key in keep} for f in report["findings"]], report["verdict"]
+        leak = report["leak"]["found"] if report["leak"] else None
+        return [{key: f[key] for key in keep} for f in report["findings"]], report["verdict"], leak
 
 
 def measure(build, python, draw, pairs):
-    findings, verdict = record(build, python, draw)
+    findings, verdict, leak = record(build, python, draw)
     gains, noise = [], []
     if draw["cause"] not in WITHOUT_GAIN:
         for _ in range(pairs):
@@ -100,7 +109,7 @@ def measure(build, python, draw, pairs):
             second = run_program(python, draw, "planted")
             gains += [100 * (first / fixed - 1), 100 * (second / fixed - 1)]
             noise.append(100 * (first / second - 1))
-    return {"draw": draw, "findings": findings, "verdict": verdict, "gains": gains, "noise": noise}
+    return {"draw": draw, "findings": findings, "verdict": verdict, "leak": leak, "gains": gains, "noise": noise}
 
 
 def interval_of(values):
@@ -121,7 +130,7 @@ def judge(result):
     if wanted is None:
         row["right"] = not ranked
     else:
-        row["right"] = row["first"] in wanted or (cause == "leak" and row["named"])
+        row["right"] = row["first"] in wanted
     mine = next((f for f in found if f["id"] in (wanted or ())), None)
     gain = mine["gain_pct"] if mine else {"low": None, "high": None}
     row["low"], row["high"] = gain["low"], gain["high"]
@@ -150,6 +159,9 @@ def summary(results):
     print("%d draws, %d of them beside other programs" % (len(rows), sum(row["loaded"] for row in rows)))
     print("cause first: %d of %d (%.0f %%); named anywhere: %d" % (
         sum(row["right"] for row in rows), len(rows), 100 * sum(row["right"] for row in rows) / max(1, len(rows)), sum(row["named"] for row in rows)))
+    for leaks, words in ((True, "that leak"), (False, "that do not")):
+        looked = [result for result in results if (result["draw"]["cause"] == "leak") == leaks and result["leak"] is not None]
+        print("programs %s: growth judged in %d, LEAK in %d" % (words, len(looked), sum(result["leak"] for result in looked)))
     if not gained:
         return
     print("intervals: given in %d of %d; %d hold the mean, %d meet its 90 %% interval; median width %s points" % (
@@ -166,12 +178,15 @@ def main():
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--out")
-    parser.add_argument("--cause")
+    parser.add_argument("--cause", choices=CAUSES)
+    parser.add_argument("--only", choices=CAUSES)
+    parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
     build = os.path.abspath(options.build)
     python = os.environ.get("TORCH_PYTHON") or os.path.join(build, "frameworks", "bin", "python")
-    path = options.out or os.path.join(build, "draws-%d.jsonl" % options.seed)
+    path = options.out or os.path.join(build, "draws-%s%d.jsonl" % (options.only + "-" if options.only else "", options.seed))
+    begun = time.monotonic()
     if not os.access(python, os.X_OK):
         print("no PyTorch in %s: make frameworks" % python)
         sys.exit(77)
@@ -181,10 +196,10 @@ def main():
             results = [json.loads(line) for line in file if line.endswith("}\n")]
     done = {result["draw"]["seed"] for result in results}
     order = random.Random(options.seed)
-    causes = [list(CAUSES)[i % len(CAUSES)] for i in range(options.count)]
+    causes = [options.only or list(CAUSES)[i % len(CAUSES)] for i in range(options.count)]
     order.shuffle(causes)
     for number, cause in enumerate(causes):
-        if options.report or number in done or (options.cause and cause != options.cause):
+        if options.report or number in done or (options.cause and cause != options.cause) or time.monotonic() - begun > options.seconds:
             continue
         try:
             result = measure(build, python, make_draw(options.seed, number, cause), options.pairs)
@@ -199,4 +214,5 @@ def main():
     summary(sorted(results, key=lambda result: result["draw"]["seed"]))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -117,12 +117,16 @@ class Finder:
 
 
 def prepare(folder):
+    if sys.version_info < (3, 7):  # no clock of a thread, no word of a fork: such a program is left alone
+        return
     _folder.append(folder)
     sys.meta_path.insert(0, Finder(folder))
 
 
 def recorder():
     """For the module `tacho` of the program: what records its marks; None: the library cannot be opened."""
+    if not _folder:
+        return None
     try:
         _begin(_folder[0])
         return importlib.import_module(".marks", __name__)

@@ -123,8 +123,28 @@ class Modules:
             self.key = second.id
         except TypeError:  # PyTorch before 2.1
             patched.register_module_forward_hook(after)
+            self.leave_by_exceptions(patched.Module)
         except (AttributeError, KeyError):  # its tables are elsewhere
             pass
+
+    def leave_by_exceptions(self, kind):
+        """PyTorch before 2.1 calls no hook of a module that an exception leaves: its ranges end here."""
+        inner, local = kind._call_impl, self.local
+
+        def call(module, *arguments, **keywords):
+            depth = len(getattr(local, "stack", ()))
+            try:
+                return inner(module, *arguments, **keywords)
+            except BaseException:
+                stack = getattr(local, "stack", ())
+                while len(stack) > depth:
+                    if stack.pop():
+                        lib.pop()
+                if not stack:
+                    self.inside.discard(threading.get_ident())
+                raise
+
+        kind._call_impl = kind.__call__ = call
 
     def take_out(self):
         for table, key, _ in self.hooks:

@@ -23,7 +23,7 @@ class Module:
             raise ValueError("no batch")
         return x
 
-    def __call__(self, x):
+    def _call_impl(self, x):
         result = None
         for h in _before:
             h(self, (x,))
@@ -33,6 +33,8 @@ class Module:
             for h in _after:
                 h(self, (x,), result)
         return result
+
+    __call__ = _call_impl
 
 
 def register_module_forward_pre_hook(hook):
