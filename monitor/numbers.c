@@ -73,7 +73,7 @@ static struct mon_symptom symptom_of(const struct mon_monitor *monitor,
 {
     struct mon_symptom symptom = mon_symptom_of(monitor, code, severity, cause);
     symptom.since_step = mon_step_at(monitor, counter->rank, counter->time);
-    if (counter->rank >= 0 && monitor->rank_count > 1)
+    if (counter->rank >= 0 && monitor->history.rank_count > 1)
         symptom.rank[symptom.rank_count++] = counter->rank;
     return symptom;
 }
@@ -279,6 +279,13 @@ static void add_slow(struct mon_monitor *monitor, struct mon_counter *counter, d
              clock ? "SM clock (MHz)" : "temperature (C)", counter->device,
              an_number_print(before, found.before, 4), an_number_print(after, found.after, 4));
     mon_raise(monitor, &symptom);
+}
+
+void mon_counter_belongs(struct mon_counter *counter, int64_t rank)
+{
+    counter->rank = rank;
+    if (counter->kept)
+        counter->kept->rank = rank;
 }
 
 int mon_value(struct mon_monitor *monitor, struct mon_counter *counter, int64_t time, double value)

@@ -79,12 +79,9 @@ static void changed_words(const struct mon_finding *finding, struct mon_symptom 
         an_words_add(text, size,
                      "no phase accounts for it, or the recording has no totals "
                      "of ranges");
-    for (size_t i = 0; i < finding->moved_count; i++) {
-        const struct mon_moved *moved = &finding->moved[i];
-        an_words_add(text, size, "%s%s %s -> %s%s", i ? ", " : "; at the same time ",
-                     moved->evidence->words, an_number_print(before, moved->before, 3),
-                     an_number_print(after, moved->after, 3), moved->evidence->unit);
-    }
+    if (finding->moved_count)
+        an_words_add(text, size, "; at the same time ");
+    mon_moved_words(finding, text, size);
     if (finding->has_phase)
         snprintf(symptom->phase, sizeof symptom->phase, "%s", mon_phase_words(finding->phase));
 }
