@@ -88,10 +88,10 @@ static int put_of(const struct health_process *process, const char *name, const 
 static int look_process(struct col_health *health, struct health_process *process, health_put *put,
                         void *ctx)
 {
-    char path[64], text[1024];
+    char path[HEALTH_PATH], text[1024];
     struct col_proc_stat stat;
     int rc = 0, node = -1;
-    snprintf(path, sizeof path, "%.24s/%d/stat", health->roots.proc, (int)process->pid);
+    snprintf(path, sizeof path, "%s/%d/stat", health->roots.proc, (int)process->pid);
     long length = health->nodes.count > 1 ? col_proc_read(path, text, sizeof text) : 0;
     if (length > 0 && !col_proc_parse_stat(text, &stat))
         node = health_node_of(&health->nodes, stat.cpu);

@@ -130,8 +130,8 @@ static void expand(const struct col_health *health, int32_t pid, const char *pat
 void health_find_nccl(const struct col_health *health, struct health_process *process)
 {
     static char environment[ENVIRONMENT]; /* one collector a process */
-    char path[64];
-    snprintf(path, sizeof path, "%.24s/%d/environ", health->roots.proc, (int)process->pid);
+    char path[HEALTH_PATH];
+    snprintf(path, sizeof path, "%s/%d/environ", health->roots.proc, (int)process->pid);
     long length = col_proc_read(path, environment, sizeof environment);
     const char *pattern =
         length > 0 ? variable(environment, (size_t)length, "NCCL_DEBUG_FILE") : NULL;

@@ -178,7 +178,7 @@ static void test_nodes(void **state)
 {
     (void)state;
     static const char stat[] = "500 (a (b) c) S 1 1 1 0 -1 0 10 0 2 0 5 6 0 0 20 0 3 0 99 0 7 0 0 "
-                               "0 0 0 0 0 0 0 0 0 0 0 0 17 %d 0 0 0 0 0\n";
+                               "0 0 0 0 0 0 0 0 0 0 0 17 %d 0 0 0 0 0\n";
     char text[256];
     put("sys/devices/system/node/node0/cpulist", "0-1\n");
     put("sys/devices/system/node/node1/cpulist", "2,3\n");

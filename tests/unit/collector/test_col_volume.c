@@ -11,7 +11,7 @@
 #define ROUND     20    /* steps between two turns */
 #define SLICES    12    /* of a step, and as many totals */
 #define COUNTERS  10
-#define MOST      (12ll << 20)
+#define MOST      (24ll << 20)
 #define SLOW_STEP 9000 /* one that takes much longer than any other */
 
 struct lapse {
