@@ -36,8 +36,8 @@ struct mon_monitor *mon_new(const struct mon_config *config, int64_t begun_ns, m
     monitor->available_bytes = monitor->loss = monitor->grad_norm = NAN;
     mon_alerts_init(&monitor->alerts, config, notify, ctx);
     mon_progress_init(&monitor->progress, 0);
-    mon_watched_begin(&monitor->step_time, &mon_shift_time);
-    mon_watched_begin(&monitor->throughput, &mon_shift_time);
+    mon_watched_begin(&monitor->step_time, &mon_shift_time, true);
+    mon_watched_begin(&monitor->throughput, &mon_shift_time, false);
     return monitor;
 }
 
@@ -91,7 +91,7 @@ static void watch_throughput(struct mon_monitor *monitor, const struct mon_pendi
     monitor->tokens_last = step->tokens;
     monitor->ranks_last = step->ranks;
     if (monitor->tokens_vary && !step->special &&
-        mon_watched_add(monitor, &monitor->throughput, monitor->tokens_per_s, step->index, false,
+        mon_watched_add(monitor, &monitor->throughput, monitor->tokens_per_s, step->index,
                         "THROUGHPUT", -1, &found))
         mon_defer_shift(monitor, 1, &found);
 }
@@ -101,7 +101,7 @@ static void watch_step_time(struct mon_monitor *monitor, const struct mon_pendin
     struct mon_shift_found found;
     if (step->special || monitor->tokens_vary)
         return;
-    if (mon_watched_add(monitor, &monitor->step_time, step->ms, step->index, true, "STEP_TIME", -1,
+    if (mon_watched_add(monitor, &monitor->step_time, step->ms, step->index, "STEP_TIME", -1,
                         &found))
         mon_defer_shift(monitor, 0, &found);
 }

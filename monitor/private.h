@@ -29,7 +29,7 @@ struct mon_pending {
 /* A series with a detector, and the alert that it may have raised. */
 struct mon_watched {
     struct mon_shift shift;
-    bool firing, up;
+    bool firing;
     double clear_level; /* on its good side for long enough: the alert is over */
     size_t firing_values;
 };
@@ -140,12 +140,11 @@ void mon_defer_shift(struct mon_monitor *monitor, int which, const struct mon_sh
 void mon_raise_deferred(struct mon_monitor *monitor);
 void mon_raise(struct mon_monitor *monitor, const struct mon_symptom *symptom);
 void mon_clear(struct mon_monitor *monitor, const char *code, int64_t rank);
-/* Adds a value to a watched series: raises and clears `code`. `bad_up`: upwards is bad. True: it
- * moved in the bad direction just now. */
+/* Adds a value to a watched series and clears `code` once it is over. True: it moved in the bad
+ * direction just now. */
 bool mon_watched_add(struct mon_monitor *monitor, struct mon_watched *watched, double value,
-                     int64_t at, bool bad_up, const char *code, int64_t rank,
-                     struct mon_shift_found *found);
-/* Starts to watch a series by a rule. */
-void mon_watched_begin(struct mon_watched *watched, const struct mon_shift_rule *rule);
+                     int64_t at, const char *code, int64_t rank, struct mon_shift_found *found);
+/* Starts to watch a series by a rule; bad_up: upwards is bad. */
+void mon_watched_begin(struct mon_watched *watched, const struct mon_shift_rule *rule, bool bad_up);
 
 #endif

@@ -150,23 +150,22 @@ void mon_raise_deferred(struct mon_monitor *monitor)
     }
 }
 
-void mon_watched_begin(struct mon_watched *watched, const struct mon_shift_rule *rule)
+void mon_watched_begin(struct mon_watched *watched, const struct mon_shift_rule *rule, bool bad_up)
 {
-    *watched = (struct mon_watched){.up = false};
-    mon_shift_init(&watched->shift, rule);
+    *watched = (struct mon_watched){.firing = false};
+    mon_shift_init(&watched->shift, rule, bad_up);
 }
 
 /* Is the series back, or has it been on its new level for so long that this is the usual one? */
 static bool is_over(const struct mon_watched *watched)
 {
     double now = mon_shift_recent(&watched->shift, CLEAR_VALUES);
-    bool back = watched->up ? now < watched->clear_level : now > watched->clear_level;
+    bool back = watched->shift.bad_up ? now < watched->clear_level : now > watched->clear_level;
     return (back && watched->firing_values >= CLEAR_VALUES) || watched->firing_values > ACCEPTED;
 }
 
 bool mon_watched_add(struct mon_monitor *monitor, struct mon_watched *watched, double value,
-                     int64_t at, bool bad_up, const char *code, int64_t rank,
-                     struct mon_shift_found *found)
+                     int64_t at, const char *code, int64_t rank, struct mon_shift_found *found)
 {
     bool moved = mon_shift_add(&watched->shift, value, at, found);
     if (watched->firing) {
@@ -176,12 +175,11 @@ bool mon_watched_add(struct mon_monitor *monitor, struct mon_watched *watched, d
             mon_clear(monitor, code, rank);
         }
     }
-    if (!moved || found->up != bad_up)
+    if (!moved || found->up != watched->shift.bad_up)
         return false;
     if (!watched->firing)
         watched->clear_level = (found->before + found->after) / 2;
     watched->firing = true;
-    watched->up = bad_up;
     watched->firing_values = 0;
     return true;
 }

@@ -111,7 +111,7 @@ static bool detector_fires(struct detector *detector, double value, int64_t step
 static struct detector detector_begin(const struct rule *rule)
 {
     struct detector detector = {.rule = rule};
-    mon_shift_init(&detector.shift, &mon_shift_time);
+    mon_shift_init(&detector.shift, &mon_shift_time, true);
     return detector;
 }
 
