@@ -16,7 +16,7 @@
 #define HIGH        0.5    /* of the limit: the window waits */
 
 const struct mon_shift_rule mon_shift_time = {.allowance = 0.6,
-                                              .limit = 5.25,
+                                              .limit = 5.5,
                                               .clip = 1.8,
                                               .effect = 0.010,
                                               .effect_deviations = 0.8,
