@@ -23,7 +23,6 @@ while not os.path.exists("stop"):
     step += 1
 PY
 "$TACHO" run --no-peak -o run -- python3 train.py > run.log 2>&1 &
-recorder=$!
 trap 'kill $watcher 2> /dev/null; touch "$work/here/stop"; wait; cd /; rm -rf "$work"' EXIT
 watcher=''
 for ((i = 0; i < 200; i++)); do [ -s run.tacho.live/run.db ] && break; sleep 0.05; done
