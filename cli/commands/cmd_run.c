@@ -189,7 +189,7 @@ int cli_run(int argc, char **argv)
     struct cli_companion companion = {.config = values.watch_config};
     if (values.watch || values.watch_config) {
         static struct mon_config config; /* what is wrong in it is said before the run */
-        if (cli_watch_settings(values.watch_config, &config))
+        if (cli_watch_settings(values.watch_config, false, &config))
             return 125;
         settings.live = cli_companion_start;
         settings.live_ctx = &companion;

@@ -146,7 +146,7 @@ int cli_watch(int argc, char **argv)
         code = cli_watch_find(first < argc ? argv[first] : NULL, false, &found);
         return code ? code : cli_watch_acknowledge(found.run, values.acknowledge);
     }
-    if ((code = cli_watch_settings(values.config, &config)))
+    if ((code = cli_watch_settings(values.config, true, &config)))
         return code;
     if (values.export.rules)
         return cli_watch_rules(&values.export, &config.slo);

@@ -7,7 +7,7 @@
 #include "cli/base/message.h"
 #include "tacho_folder.h"
 
-int cli_watch_settings(const char *file, struct mon_config *config)
+int cli_watch_settings(const char *file, bool says, struct mon_config *config)
 {
     char path[PATH_MAX];
     struct tacho_error err = {0};
@@ -24,7 +24,7 @@ int cli_watch_settings(const char *file, struct mon_config *config)
         objective.period_s = objective.period_s > 0 ? objective.period_s : MON_PERIOD_DAYS_30;
         if (mon_burns(&objective, 0, burn, &count, why, sizeof why, &err))
             return cli_fail(&err);
-        if (*why && file)
+        if (*why && file && says)
             cli_say("objective %s: excluded: %s", objective.name, why);
     }
     return 0;
