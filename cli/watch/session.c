@@ -138,6 +138,11 @@ int cli_watch_open(struct cli_watch_session *session, const char *run, bool repl
     if (!code && !replay && !session->found.live)
         code = cli_error(TACHO_EUSAGE, "--replay plays a recording as if it were live",
                          "%s: the run has ended", session->found.run);
+    if (!code && !replay &&
+        !col_live_locked(session->found.run)) /* of an earlier boot, or killed */
+        code =
+            cli_error(TACHO_EUSAGE, "'tacho recover' finishes it",
+                      "%s: the run has ended: no recorder writes it any more", session->found.run);
     code = code ? code : open_monitor(session);
     session->looked = col_clock_now();
     if (code || replay)
