@@ -31,12 +31,13 @@ struct mon_monitor *mon_new(const struct mon_config *config, int64_t begun_ns, m
     monitor->begun_ns = monitor->now_ns = begun_ns;
     monitor->last_step = -1;
     monitor->last_end = monitor->counted_ns = monitor->checkpoint_end = INT64_MIN;
+    monitor->restarted_ns = INT64_MIN;
     monitor->tokens_last = monitor->tokens_per_s = monitor->mfu = monitor->straggler = NAN;
     monitor->available_bytes = monitor->loss = monitor->grad_norm = NAN;
     mon_alerts_init(&monitor->alerts, config, notify, ctx);
     mon_progress_init(&monitor->progress, 0);
-    mon_watched_begin(&monitor->step_time, &mon_shift_time);
-    mon_watched_begin(&monitor->throughput, &mon_shift_time);
+    mon_watched_begin(&monitor->step_time, &mon_shift_time, true);
+    mon_watched_begin(&monitor->throughput, &mon_shift_time, false);
     return monitor;
 }
 
@@ -47,7 +48,8 @@ void mon_free(struct mon_monitor *monitor)
     for (size_t i = 0; i < monitor->counter_count; i++)
         free(monitor->counter[i]);
     free(monitor->counter);
-    free(monitor->rank);
+    free(monitor->group);
+    mon_progress_free(&monitor->progress);
     mon_history_free(&monitor->history);
     free(monitor);
 }
@@ -76,19 +78,6 @@ static void see(struct mon_monitor *monitor, int64_t time)
 
 /* ---- steps of the job ------------------------------------------------------------------------ */
 
-static struct mon_rank_seen *rank_of(struct mon_monitor *monitor, int64_t rank)
-{
-    for (size_t i = 0; i < monitor->rank_count; i++)
-        if (monitor->rank[i].rank == rank)
-            return &monitor->rank[i];
-    if (an_grow(&monitor->rank, &monitor->rank_room, monitor->rank_count + 1,
-                sizeof *monitor->rank))
-        return NULL;
-    struct mon_rank_seen *seen = &monitor->rank[monitor->rank_count++];
-    *seen = (struct mon_rank_seen){.rank = rank, .index = -1, .highest = -1};
-    return seen;
-}
-
 /* Tokens a second only say more than the step time where steps differ in their tokens. */
 static void watch_throughput(struct mon_monitor *monitor, const struct mon_pending *step)
 {
@@ -102,7 +91,7 @@ static void watch_throughput(struct mon_monitor *monitor, const struct mon_pendi
     monitor->tokens_last = step->tokens;
     monitor->ranks_last = step->ranks;
     if (monitor->tokens_vary && !step->special &&
-        mon_watched_add(monitor, &monitor->throughput, monitor->tokens_per_s, step->index, false,
+        mon_watched_add(monitor, &monitor->throughput, monitor->tokens_per_s, step->index,
                         "THROUGHPUT", -1, &found))
         mon_defer_shift(monitor, 1, &found);
 }
@@ -112,7 +101,7 @@ static void watch_step_time(struct mon_monitor *monitor, const struct mon_pendin
     struct mon_shift_found found;
     if (step->special || monitor->tokens_vary)
         return;
-    if (mon_watched_add(monitor, &monitor->step_time, step->ms, step->index, true, "STEP_TIME", -1,
+    if (mon_watched_add(monitor, &monitor->step_time, step->ms, step->index, "STEP_TIME", -1,
                         &found))
         mon_defer_shift(monitor, 0, &found);
 }
@@ -179,7 +168,7 @@ static void join(struct mon_pending *pending, const struct mon_step *step, bool 
 
 int mon_step(struct mon_monitor *monitor, const struct mon_step *step)
 {
-    struct mon_rank_seen *seen = rank_of(monitor, step->rank);
+    struct mon_kept_rank *seen = mon_history_rank_of(&monitor->history, step->rank);
     if (!seen)
         return TACHO_ENOMEM;
     struct mon_kept_step kept = {.index = step->index,
@@ -194,14 +183,42 @@ int mon_step(struct mon_monitor *monitor, const struct mon_step *step)
     seen->index = step->index;
     seen->highest = step->index > seen->highest ? step->index : seen->highest;
     seen->end = step->end;
-    if (!step->special && mon_history_step(&monitor->history, step->rank, &kept))
-        return TACHO_ENOMEM;
+    if (!step->special)
+        mon_kept_step_add(seen, &kept);
     struct mon_pending *pending = pending_of(monitor, step, repeated);
     if (pending)
         join(pending, step, repeated);
-    while (monitor->pending_count && monitor->pending[0].ranks >= monitor->rank_count)
+    while (monitor->pending_count && monitor->pending[0].ranks >= monitor->history.rank_count)
         complete_first(monitor);
     return 0;
+}
+
+/* Ranks are started one after the other: that is one restart. What some ranks had completed, and
+ * others had not, is done again. */
+void mon_process_began(struct mon_monitor *monitor, int64_t rank, int64_t time)
+{
+    const struct mon_kept_rank *known = mon_history_rank(&monitor->history, rank);
+    if (!known || known->index < 0)
+        return;
+    struct mon_symptom symptom = mon_symptom_of(monitor, "RESTARTED", MON_INFO, MON_CAUSE_ENDED);
+    see(monitor, time);
+    struct mon_kept_rank *seen = mon_history_rank_of(&monitor->history, rank);
+    seen->end = time;
+    monitor->pending_count = 0;
+    mon_progress_restart(&monitor->progress, rank, mon_seconds(time - monitor->begun_ns));
+    bool said = monitor->restarted_ns > monitor->last_end;
+    monitor->restarted_ns = time;
+    if (said)
+        return;
+    symptom.since_step = monitor->last_step + 1;
+    symptom.since_ns = monitor->last_end;
+    symptom.found_ns = time;
+    snprintf(symptom.text, sizeof symptom.text,
+             "the job was started again, %.3g s after its last step; the last one that is complete "
+             "is %" PRId64,
+             mon_seconds(time - monitor->last_end), monitor->last_step);
+    mon_raise(monitor, &symptom);
+    mon_clear(monitor, "RESTARTED", -1);
 }
 
 /* ---- phases ---------------------------------------------------------------------------------- */
@@ -242,11 +259,10 @@ int mon_phase_range(struct mon_monitor *monitor, const char *kind, int64_t rank,
     double start_s = mon_seconds(start - monitor->begun_ns);
     if (end == INT64_MIN) {
         see(monitor, start);
-        mon_progress_open(&monitor->progress, kind, start_s);
-        return 0;
+        return mon_progress_open(&monitor->progress, rank, kind, start_s);
     }
     see(monitor, end);
-    mon_progress_open(&monitor->progress, NULL, 0);
+    mon_progress_close(&monitor->progress, rank);
     mon_progress_phase(&monitor->progress, kind, start_s, mon_seconds(end - monitor->begun_ns));
     if (!strcmp(kind, "checkpoint")) {
         monitor->checkpoint_end = end > monitor->checkpoint_end ? end : monitor->checkpoint_end;
@@ -255,42 +271,64 @@ int mon_phase_range(struct mon_monitor *monitor, const char *kind, int64_t rank,
     return 0;
 }
 
-void mon_phase_none(struct mon_monitor *monitor)
-{
-    mon_progress_open(&monitor->progress, NULL, 0);
-}
-
 /* ---- time ------------------------------------------------------------------------------------ */
+
+/* The step that the furthest rank has completed; -1: none. */
+static int64_t furthest_of(const struct mon_history *history)
+{
+    int64_t furthest = -1;
+    for (size_t i = 0; i < history->rank_count; i++)
+        furthest = history->rank[i]->index > furthest ? history->rank[i]->index : furthest;
+    return furthest;
+}
 
 /* The ranks that have completed fewer steps than the furthest one: those that others wait for. */
 static void behind(const struct mon_monitor *monitor, int64_t steps, struct mon_symptom *symptom)
 {
-    int64_t furthest = -1;
-    for (size_t i = 0; i < monitor->rank_count; i++)
-        furthest = monitor->rank[i].index > furthest ? monitor->rank[i].index : furthest;
-    for (size_t i = 0; i < monitor->rank_count && symptom->rank_count < MON_RANKS_NAMED; i++)
-        if (monitor->rank[i].index <= furthest - steps)
-            symptom->rank[symptom->rank_count++] = monitor->rank[i].rank;
+    const struct mon_history *history = &monitor->history;
+    int64_t furthest = furthest_of(history);
+    for (size_t i = 0; i < history->rank_count && symptom->rank_count < MON_RANKS_NAMED; i++)
+        if (history->rank[i]->index <= furthest - steps)
+            symptom->rank[symptom->rank_count++] = history->rank[i]->rank;
+}
+
+/* What counters, collectives and processes say of a run that stands still since a time. */
+static void stall_words(struct mon_monitor *monitor, struct mon_symptom *symptom)
+{
+    struct mon_finding finding;
+    char *text = symptom->changed;
+    size_t size = sizeof symptom->changed;
+    mon_groups_words(monitor, text, size);
+    mon_cause_of_stop(&monitor->history, symptom->since_ns, symptom->since_ns, monitor->now_ns + 1,
+                      &finding);
+    if (finding.cause != MON_CAUSE_UNKNOWN)
+        symptom->cause = finding.cause;
+    if (finding.moved_count)
+        an_words_add(text, size, "%sat the same time ", *text ? "; " : "");
+    mon_moved_words(&finding, text, size);
+    if (monitor->probe)
+        monitor->probe(monitor->probe_ctx, text, size);
 }
 
 static void raise_stall(struct mon_monitor *monitor, double time_s)
 {
     struct mon_symptom symptom = mon_symptom_of(monitor, "STALLED", MON_PAGE, MON_CAUSE_HANG);
     const struct mon_progress *progress = &monitor->progress;
+    const struct mon_phase_open *open = mon_progress_current(progress);
     char idle[AN_WORDS], bound[AN_WORDS];
     double idle_s = mon_progress_idle(progress, time_s);
     symptom.since_step = monitor->last_step + 1;
     symptom.since_ns = monitor->now_ns - (int64_t)(idle_s * 1e9);
-    behind(monitor, 1, &symptom);
+    mon_groups_behind(monitor, &symptom);
+    if (!symptom.rank_count)
+        behind(monitor, 1, &symptom);
     snprintf(symptom.text, sizeof symptom.text,
              "%s for %s (%s are allowed); the last step that is complete is %" PRId64,
-             *progress->open ? "a phase goes on" : "no step has ended",
-             an_time_print(idle, 1e3 * idle_s, 3),
+             open ? "a phase goes on" : "no step has ended", an_time_print(idle, 1e3 * idle_s, 3),
              an_time_print(bound, 1e3 * mon_progress_bound(progress), 3), monitor->last_step);
-    if (*progress->open)
-        snprintf(symptom.phase, sizeof symptom.phase, "%s", progress->open);
-    if (monitor->probe)
-        monitor->probe(monitor->probe_ctx, symptom.changed, sizeof symptom.changed);
+    if (open)
+        snprintf(symptom.phase, sizeof symptom.phase, "%s", open->kind);
+    stall_words(monitor, &symptom);
     mon_raise(monitor, &symptom);
 }
 
@@ -298,11 +336,9 @@ static void raise_stall(struct mon_monitor *monitor, double time_s)
 static void check_silent(struct mon_monitor *monitor, double time_s)
 {
     double bound = mon_progress_bound(&monitor->progress);
-    int64_t furthest = monitor->last_step;
-    for (size_t i = 0; i < monitor->rank_count; i++)
-        furthest = monitor->rank[i].index > furthest ? monitor->rank[i].index : furthest;
-    for (size_t i = 0; i < monitor->rank_count; i++) {
-        struct mon_rank_seen *seen = &monitor->rank[i];
+    int64_t furthest = furthest_of(&monitor->history);
+    for (size_t i = 0; i < monitor->history.rank_count; i++) {
+        struct mon_kept_rank *seen = monitor->history.rank[i];
         double idle = time_s - mon_seconds(seen->end - monitor->begun_ns);
         bool silent = furthest - seen->index >= SILENT_STEPS && idle > bound;
         char code[MON_NAME];
@@ -351,8 +387,10 @@ void mon_gap(struct mon_monitor *monitor, int64_t from, int64_t to)
     monitor->counted_ns = to > monitor->counted_ns ? to : monitor->counted_ns;
     if (monitor->checkpoint_end != INT64_MIN)
         monitor->checkpoint_end += to - from;
-    for (size_t i = 0; i < monitor->rank_count; i++)
-        monitor->rank[i].end = to > monitor->rank[i].end ? to : monitor->rank[i].end;
+    for (size_t i = 0; i < monitor->history.rank_count; i++) {
+        struct mon_kept_rank *seen = monitor->history.rank[i];
+        seen->end = to > seen->end ? to : seen->end;
+    }
     symptom.since_ns = from;
     symptom.found_ns = to;
     snprintf(symptom.text, sizeof symptom.text, "no watch was running for %.3g s",

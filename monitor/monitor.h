@@ -43,25 +43,43 @@ struct mon_step {
 };
 int mon_step(struct mon_monitor *monitor, const struct mon_step *step);
 
-/* A phase between steps or in one (checkpoint, evaluation): `end` absent (INT64_MIN): it is open.
- */
+/* A phase of a rank between steps or in one (checkpoint, evaluation): `end` absent (INT64_MIN): it
+ * is open. 0 or TACHO_ENOMEM. */
 int mon_phase_range(struct mon_monitor *monitor, const char *kind, int64_t rank, int64_t start,
                     int64_t end);
-/* No phase is open. */
-void mon_phase_none(struct mon_monitor *monitor);
+
+/* A process of a rank began, which is the first one, or the job was started again: then the info
+ * RESTARTED is raised, and the time until its first step is its start. */
+void mon_process_began(struct mon_monitor *monitor, int64_t rank, int64_t time);
 
 /* A counter; the same place every time. NULL: of no interest, or no memory. Names are those of
  * docs/schema.md; device may be NULL; rank -1: of the machine. */
 struct mon_counter;
 struct mon_counter *mon_counter(struct mon_monitor *monitor, const char *name, const char *device,
                                 int64_t rank);
+/* A counter of the machine turned out to be of the device of this rank. */
+void mon_counter_belongs(struct mon_counter *counter, int64_t rank);
 int mon_value(struct mon_monitor *monitor, struct mon_counter *counter, int64_t time, double value);
+
+/* A collective that a rank started. Numbers grow within a communicator. The text of STALLED says
+ * for each communicator and rank which one was started last and which one is over. 0 or
+ * TACHO_ENOMEM. */
+struct mon_collective {
+    int64_t rank, communicator, number;
+    int64_t start, end; /* ns; end INT64_MIN: not over */
+    const char *name;   /* "all_reduce" */
+};
+int mon_collective(struct mon_monitor *monitor, const struct mon_collective *collective);
+
+/* No phase and no collective is open on any rank: what is open is said again after it. */
+void mon_open_none(struct mon_monitor *monitor);
 
 /* It is `now`: what is judged by time is judged. */
 void mon_tick(struct mon_monitor *monitor, int64_t now);
 /* Between these times nobody watched, or the machine slept: no lack of progress. */
 void mon_gap(struct mon_monitor *monitor, int64_t from, int64_t to);
-/* What its threads do, for the text of STALLED; asked for when it is raised. May be NULL. */
+/* What its threads do, appended to the text of STALLED; asked for when it is raised. May be NULL.
+ */
 void mon_set_probe(struct mon_monitor *monitor, void (*probe)(void *ctx, char *text, size_t size),
                    void *ctx);
 /* The recorder ended without the run's end; or the run ended, as `how` says ("exit 1"). */

@@ -61,7 +61,8 @@ struct mon_counter *mon_counter(struct mon_monitor *monitor, const char *name, c
     *counter = (struct mon_counter){.use = use, .rank = rank, .kept = kept};
     snprintf(counter->name, sizeof counter->name, "%s", name);
     snprintf(counter->device, sizeof counter->device, "%s", device ? device : "");
-    mon_watched_begin(&counter->watched, use == MON_USE_SLOW ? &mon_shift_slow : &mon_shift_loss);
+    mon_watched_begin(&counter->watched, use == MON_USE_SLOW ? &mon_shift_slow : &mon_shift_loss,
+                      strcmp(name, "gpu_clock_sm") != 0);
     mon_trail_init(&counter->trail, use == MON_USE_LOSS ? LOSS_STRIDE : MEMORY_STRIDE);
     return monitor->counter[monitor->counter_count++] = counter;
 }
@@ -73,7 +74,7 @@ static struct mon_symptom symptom_of(const struct mon_monitor *monitor,
 {
     struct mon_symptom symptom = mon_symptom_of(monitor, code, severity, cause);
     symptom.since_step = mon_step_at(monitor, counter->rank, counter->time);
-    if (counter->rank >= 0 && monitor->rank_count > 1)
+    if (counter->rank >= 0 && monitor->history.rank_count > 1)
         symptom.rank[symptom.rank_count++] = counter->rank;
     return symptom;
 }
@@ -171,7 +172,7 @@ static void add_number(struct mon_monitor *monitor, struct mon_counter *counter,
         return;
     }
     *(loss ? &monitor->loss : &monitor->grad_norm) = value;
-    if (mon_watched_add(monitor, &counter->watched, value, monitor->last_step + 1, true, code,
+    if (mon_watched_add(monitor, &counter->watched, value, monitor->last_step + 1, code,
                         counter->rank, &found))
         check_rise(monitor, counter, &found, code);
     double deviation = counter->watched.shift.deviation;
@@ -267,7 +268,7 @@ static void add_slow(struct mon_monitor *monitor, struct mon_counter *counter, d
     counter->sum = 0;
     counter->held = 0;
     snprintf(code, sizeof code, "%s_%.20s", clock ? "CLOCK" : "TEMPERATURE", counter->device);
-    if (!mon_watched_add(monitor, &counter->watched, value, monitor->last_step + 1, !clock, code,
+    if (!mon_watched_add(monitor, &counter->watched, value, monitor->last_step + 1, code,
                          counter->rank, &found))
         return;
     struct mon_symptom symptom =
@@ -279,6 +280,13 @@ static void add_slow(struct mon_monitor *monitor, struct mon_counter *counter, d
              clock ? "SM clock (MHz)" : "temperature (C)", counter->device,
              an_number_print(before, found.before, 4), an_number_print(after, found.after, 4));
     mon_raise(monitor, &symptom);
+}
+
+void mon_counter_belongs(struct mon_counter *counter, int64_t rank)
+{
+    counter->rank = rank;
+    if (counter->kept)
+        counter->kept->rank = rank;
 }
 
 int mon_value(struct mon_monitor *monitor, struct mon_counter *counter, int64_t time, double value)

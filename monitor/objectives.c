@@ -297,7 +297,7 @@ void mon_state(const struct mon_monitor *monitor, int64_t now, struct mon_state 
             monitor->checkpoint_end == INT64_MIN ? NAN : mon_seconds(now - monitor->checkpoint_end),
         .straggler_share = monitor->straggler,
         .stalled = monitor->progress.stalled,
-        .ranks = monitor->rank_count,
+        .ranks = monitor->history.rank_count,
         .objective_count = monitor->config->slo.count,
     };
     for (size_t i = 0; i < state->objective_count; i++)

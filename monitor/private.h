@@ -29,15 +29,17 @@ struct mon_pending {
 /* A series with a detector, and the alert that it may have raised. */
 struct mon_watched {
     struct mon_shift shift;
-    bool firing, up;
+    bool firing;
     double clear_level; /* on its good side for long enough: the alert is over */
     size_t firing_values;
 };
 
-struct mon_rank_seen {
-    int64_t rank, index, end; /* of its newest step */
-    int64_t highest;          /* index so far */
-    bool silent;
+/* The newest collective of a rank in a communicator. */
+struct mon_group {
+    int64_t communicator, rank;
+    int64_t number, before; /* before: the newest one that is surely over, -1 */
+    int64_t start, end;     /* ns; end INT64_MIN: open as far as is known */
+    char name[24];
 };
 
 enum mon_counter_use {
@@ -77,10 +79,11 @@ struct mon_monitor {
 
     struct mon_pending pending[MON_PENDING];
     size_t pending_count;
-    struct mon_rank_seen *rank; /* in the order they came */
-    size_t rank_count, rank_room;
+    struct mon_group *group; /* by communicator and rank */
+    size_t group_count, group_room;
     int64_t steps, last_step, last_end; /* of the job; last_end INT64_MIN: none */
     int64_t counted_ns;                 /* until then seconds were counted */
+    int64_t restarted_ns;               /* INT64_MIN: never */
     struct mon_watched step_time, throughput;
     double tokens_last, tokens_per_s, mfu, straggler;
     size_t ranks_last;
@@ -118,6 +121,12 @@ void mon_count_loss(struct mon_monitor *monitor, int64_t time, double deviation,
 void mon_count_stall(struct mon_monitor *monitor, int64_t now);
 void mon_check_budgets(struct mon_monitor *monitor, int64_t now);
 
+/* groups.c */
+/* "communicator 7: all_reduce 17 started by 3 of 4 ranks, completed by none; rank 3 ..." */
+void mon_groups_words(const struct mon_monitor *monitor, char *text, size_t size);
+/* Names the ranks that have not started what others of their communicator wait for. */
+void mon_groups_behind(const struct mon_monitor *monitor, struct mon_symptom *symptom);
+
 /* symptoms.c */
 /* The step of the job in which a time of a rank lies. Values of a live run may be read after the
  * steps that followed them. */
@@ -131,12 +140,11 @@ void mon_defer_shift(struct mon_monitor *monitor, int which, const struct mon_sh
 void mon_raise_deferred(struct mon_monitor *monitor);
 void mon_raise(struct mon_monitor *monitor, const struct mon_symptom *symptom);
 void mon_clear(struct mon_monitor *monitor, const char *code, int64_t rank);
-/* Adds a value to a watched series: raises and clears `code`. `bad_up`: upwards is bad. True: it
- * moved in the bad direction just now. */
+/* Adds a value to a watched series and clears `code` once it is over. True: it moved in the bad
+ * direction just now. */
 bool mon_watched_add(struct mon_monitor *monitor, struct mon_watched *watched, double value,
-                     int64_t at, bool bad_up, const char *code, int64_t rank,
-                     struct mon_shift_found *found);
-/* Starts to watch a series by a rule. */
-void mon_watched_begin(struct mon_watched *watched, const struct mon_shift_rule *rule);
+                     int64_t at, const char *code, int64_t rank, struct mon_shift_found *found);
+/* Starts to watch a series by a rule; bad_up: upwards is bad. */
+void mon_watched_begin(struct mon_watched *watched, const struct mon_shift_rule *rule, bool bad_up);
 
 #endif

@@ -36,13 +36,13 @@ void mon_rank_medians(const struct mon_rank_state *state, double *step_s, double
 bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
                  struct mon_rank_state *state)
 {
-    if (i >= monitor->rank_count)
+    if (i >= monitor->history.rank_count)
         return false;
-    const struct mon_rank_seen *seen = &monitor->rank[i];
+    const struct mon_kept_rank *seen = monitor->history.rank[i];
     *state = (struct mon_rank_state){.rank = seen->rank,
                                      .last_step = seen->index,
                                      .age_s = mon_seconds(now - seen->end),
-                                     .kept = mon_history_rank(&monitor->history, seen->rank)};
+                                     .kept = seen};
     return true;
 }
 

@@ -7,14 +7,13 @@
 
 #include "monitor/monitor.h"
 
-/* A rank as it is now. `kept` holds its newest steps, and may be NULL; it lives until the next
- * observation. */
+/* A rank as it is now. `kept` holds its newest steps; it lives until the next observation. */
 struct mon_rank_state {
     int64_t rank, last_step;
     double age_s; /* since its newest step was complete */
     const struct mon_kept_rank *kept;
 };
-/* The i-th rank in the order in which they came. False: there are no more. */
+/* The i-th rank by number. False: there are no more. */
 bool mon_rank_at(const struct mon_monitor *monitor, size_t i, int64_t now,
                  struct mon_rank_state *state);
 

@@ -79,12 +79,9 @@ static void changed_words(const struct mon_finding *finding, struct mon_symptom 
         an_words_add(text, size,
                      "no phase accounts for it, or the recording has no totals "
                      "of ranges");
-    for (size_t i = 0; i < finding->moved_count; i++) {
-        const struct mon_moved *moved = &finding->moved[i];
-        an_words_add(text, size, "%s%s %s -> %s%s", i ? ", " : "; at the same time ",
-                     moved->evidence->words, an_number_print(before, moved->before, 3),
-                     an_number_print(after, moved->after, 3), moved->evidence->unit);
-    }
+    if (finding->moved_count)
+        an_words_add(text, size, "; at the same time ");
+    mon_moved_words(finding, text, size);
     if (finding->has_phase)
         snprintf(symptom->phase, sizeof symptom->phase, "%s", mon_phase_words(finding->phase));
 }
@@ -153,23 +150,22 @@ void mon_raise_deferred(struct mon_monitor *monitor)
     }
 }
 
-void mon_watched_begin(struct mon_watched *watched, const struct mon_shift_rule *rule)
+void mon_watched_begin(struct mon_watched *watched, const struct mon_shift_rule *rule, bool bad_up)
 {
-    *watched = (struct mon_watched){.up = false};
-    mon_shift_init(&watched->shift, rule);
+    *watched = (struct mon_watched){.firing = false};
+    mon_shift_init(&watched->shift, rule, bad_up);
 }
 
 /* Is the series back, or has it been on its new level for so long that this is the usual one? */
 static bool is_over(const struct mon_watched *watched)
 {
     double now = mon_shift_recent(&watched->shift, CLEAR_VALUES);
-    bool back = watched->up ? now < watched->clear_level : now > watched->clear_level;
+    bool back = watched->shift.bad_up ? now < watched->clear_level : now > watched->clear_level;
     return (back && watched->firing_values >= CLEAR_VALUES) || watched->firing_values > ACCEPTED;
 }
 
 bool mon_watched_add(struct mon_monitor *monitor, struct mon_watched *watched, double value,
-                     int64_t at, bool bad_up, const char *code, int64_t rank,
-                     struct mon_shift_found *found)
+                     int64_t at, const char *code, int64_t rank, struct mon_shift_found *found)
 {
     bool moved = mon_shift_add(&watched->shift, value, at, found);
     if (watched->firing) {
@@ -179,12 +175,11 @@ bool mon_watched_add(struct mon_monitor *monitor, struct mon_watched *watched, d
             mon_clear(monitor, code, rank);
         }
     }
-    if (!moved || found->up != bad_up)
+    if (!moved || found->up != watched->shift.bad_up)
         return false;
     if (!watched->firing)
         watched->clear_level = (found->before + found->after) / 2;
     watched->firing = true;
-    watched->up = bad_up;
     watched->firing_values = 0;
     return true;
 }

@@ -9,6 +9,7 @@
 #include "store/db.h"
 #include "store/reader.h"
 #include "store/writer.h"
+#include "tacho_clock.h"
 
 /* Says what is wrong with a query: its SQL, its rights, or the file. */
 static int query_fail(store_reader *reader, sqlite3_stmt *st, int status)
@@ -29,17 +30,10 @@ static int query_fail(store_reader *reader, sqlite3_stmt *st, int status)
     return store_db_fail(&reader->error, reader->db, status, reader->path, "cannot be read");
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 static int is_late(void *context)
 {
     const store_reader *reader = context;
-    return now_ns() > reader->deadline_ns;
+    return tacho_now_ns() > reader->deadline_ns;
 }
 
 void store_query_limit(store_reader *reader, int64_t ms)
@@ -121,7 +115,7 @@ int store_query(store_reader *reader, const char *sql,
 {
     int code = 0;
     sqlite3_set_authorizer(reader->db, authorize, NULL);
-    reader->deadline_ns = now_ns() + reader->limit_ms * 1000000;
+    reader->deadline_ns = tacho_now_ns() + reader->limit_ms * 1000000;
     if (reader->limit_ms)
         sqlite3_progress_handler(reader->db, 10000, is_late, reader);
     while (!code && *sql) {

@@ -71,6 +71,26 @@ double an_sd(const double *values, size_t count)
     return sqrt(sum / (double)(count - 1));
 }
 
+double an_known_mean(double first, double first_weight, double second, double second_weight)
+{
+    if (isnan(first))
+        return second;
+    if (isnan(second))
+        return first;
+    return (first * first_weight + second * second_weight) / (first_weight + second_weight);
+}
+
+size_t an_halve_points(double *place, double *value, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i += 2, kept++) {
+        bool two = i + 1 < count;
+        place[kept] = two ? (place[i] + place[i + 1]) / 2 : place[i];
+        value[kept] = two ? an_known_mean(value[i], 1, value[i + 1], 1) : value[i];
+    }
+    return kept;
+}
+
 double an_mad(const double *values, size_t count, double centre, double *work)
 {
     for (size_t i = 0; i < count; i++)

@@ -24,6 +24,12 @@ double an_sd(const double *values, size_t count);
 /* Median of |x - centre|; `work` has room for n. */
 double an_mad(const double *values, size_t count, double centre, double *work);
 
+/* Weighted mean of those of two values that are known; NAN: none is. */
+double an_known_mean(double first, double first_weight, double second, double second_weight);
+/* Merges neighbouring points pairwise into their means, so that a series of half as many points
+ * covers the same places; an odd last one stays. How many there are then. */
+size_t an_halve_points(double *place, double *value, size_t count);
+
 struct an_interval {
     double estimate, low, high;
 };

@@ -14,28 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/throttle.h"
 #include "analyzers/counters/counted.h"
 #include "analyzers/counters/sampled.h"
 
 #define COVERED_LEAST 0.5 /* of the window: below it a mean says nothing of it */
 #define GPUS          64
-
-/* Bits of nvmlClocksEventReasons (NVML API reference); fault: not chosen by a user. */
-static const struct {
-    uint64_t bit;
-    const char *name;
-    bool fault;
-} reasons[] = {
-    {0x002, "clocks set by an application", false},
-    {0x004, "power cap", false},
-    {0x008, "hardware slowdown", true},
-    {0x010, "sync boost group", false},
-    {0x020, "heat (software)", true},
-    {0x040, "heat (hardware)", true},
-    {0x080, "power brake", true},
-    {0x100, "display clocks", false},
-};
-#define REASONS (sizeof reasons / sizeof *reasons)
 
 struct window {
     struct an_span *span;
@@ -274,15 +258,15 @@ static int fill_throttling(struct an_context *context, const struct window *wind
         hardware->throttled_pct = why_not_sampled(context, hardware->gpu, "gpu_throttle_reasons");
         return 0;
     }
-    struct an_throttle *rows = an_arena_zero(context->arena, REASONS, sizeof *rows);
+    struct an_throttle *rows = an_arena_zero(context->arena, AN_THROTTLE_REASONS, sizeof *rows);
     if (!rows)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < REASONS; i++) {
-        double pct = share_of_bits(context, window, track, reasons[i].bit);
-        any |= reasons[i].bit;
+    for (size_t i = 0; i < AN_THROTTLE_REASONS; i++) {
+        const struct an_throttle_reason *reason = &an_throttle_reasons[i];
+        double pct = share_of_bits(context, window, track, reason->bit);
+        any |= reason->bit;
         if (pct > 0)
-            rows[hardware->reason_count++] =
-                (struct an_throttle){reasons[i].name, pct, reasons[i].fault};
+            rows[hardware->reason_count++] = (struct an_throttle){reason->name, pct, reason->fault};
     }
     qsort(rows, hardware->reason_count, sizeof *rows, reason_order);
     hardware->reasons = rows;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cli/base/message.h"
+#include "tacho_clock.h"
 
 #define QUIET_MS   500
 #define REDRAW_MS  100
@@ -26,13 +27,6 @@ static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
 static volatile sig_atomic_t asked; /* the signal, 0: none */
 static struct sigaction before[STOPS];
 
-static int64_t now_ms(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
-}
-
 /* The first signal asks the work to stop; the default action of the next one ends the program. */
 static void on_stop(int number)
 {
@@ -43,7 +37,7 @@ static void on_stop(int number)
 void cli_progress_begin(struct cli_progress *progress, const char *what)
 {
     *progress = (struct cli_progress){
-        .what = what, .begun = now_ms(), .terminal = isatty(STDERR_FILENO) == 1};
+        .what = what, .begun = tacho_now_ns() / 1000000, .terminal = isatty(STDERR_FILENO) == 1};
     asked = 0;
     for (size_t i = 0; i < STOPS; i++) {
         sigaction(stops[i], NULL, &before[i]);
@@ -59,7 +53,7 @@ int cli_progress_step(void *ctx, int64_t done, int64_t total)
         return 1;
     if (!progress->terminal)
         return 0;
-    int64_t now = now_ms();
+    int64_t now = tacho_now_ns() / 1000000;
     if (now - progress->begun < QUIET_MS || now - progress->shown < REDRAW_MS)
         return 0;
     progress->shown = now;

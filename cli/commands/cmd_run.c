@@ -10,6 +10,8 @@
 #include "cli/base/run_file.h"
 #include "cli/commands/commands.h"
 #include "cli/history/git_commit.h"
+#include "cli/watch/companion.h"
+#include "cli/watch/settings.h"
 #include "store/store.h"
 
 struct values {
@@ -21,6 +23,8 @@ struct values {
     double duration;
     const char *counters, *unwind;
     bool gpu_memory;
+    const char *watch_config;
+    bool watch;
     bool no_command, no_counters, no_hook, no_peak, report, gemm_shapes, separate, stacks;
 };
 
@@ -28,6 +32,9 @@ static const struct cli_option options[] = {
     CLI_TEXT_ROW("output", 'o', CLI_TEXT, output, "FILE",
                  "record into FILE (PROGRAM-YYYYMMDD-HHMMSS.tacho); never overwritten"),
     CLI_FLAG_ROW("report", 0, report, "print the report on standard output at the end"),
+    CLI_FLAG_ROW("watch", 0, watch, "watch the run while it goes on: 'tacho watch' beside it"),
+    CLI_TEXT_ROW("watch-config", 0, CLI_TEXT, watch_config, "FILE",
+                 "settings of that watch ($XDG_CONFIG_HOME/tacho/watch.conf); implies --watch"),
     CLI_TEXT_ROW("steps", 0, CLI_RANGE, steps, "A:B",
                  "keep details of steps A to B only; totals cover all steps"),
     CLI_NUMBER_ROW("every", 0, CLI_INT, every, "N", "keep details of every Nth step only", 1, 1e9),
@@ -179,9 +186,18 @@ int cli_run(int argc, char **argv)
         return 125;
     }
     set_options(&values, &settings);
+    struct cli_companion companion = {.config = values.watch_config};
+    if (values.watch || values.watch_config) {
+        static struct mon_config config; /* what is wrong in it is said before the run */
+        if (cli_watch_settings(values.watch_config, false, &config))
+            return 125;
+        settings.live = cli_companion_start;
+        settings.live_ctx = &companion;
+    }
     char commit[65]; /* before the run: it may last for days, in which the folder changes */
     bool has_commit = cli_git_commit(commit);
     code = col_run(&settings, &result, &err);
+    cli_companion_end(&companion);
     if (code)
         cli_fail(&err);
     if (!code || result.started)

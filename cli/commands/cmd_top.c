@@ -15,12 +15,13 @@
 #include "cli/base/top_source.h"
 #include "cli/commands/commands.h"
 #include "cli/view/view.h"
+#include "cli/watch/fleet_view.h"
 
 #define SCHEMA      "tacho-top/1"
 #define PATIENCE_MS 50 /* of a file that says nothing, before the screen comes */
 
 struct values {
-    const char *view, *theme, *glyphs, *size, *color, *marker, *against;
+    const char *view, *theme, *glyphs, *size, *color, *marker, *against, *fleet, *token_file;
     int64_t frames;
     double interval, peak, flops;
     bool batch, json, mouse, no_mouse, no_color;
@@ -48,6 +49,9 @@ static const struct cli_option options[] = {
                    "peak of one device in FLOP/s, for MFU: 990T", 1, 1e21),
     CLI_NUMBER_ROW("flops-per-step", 0, CLI_NUMBER, flops, "FLOP",
                    "model FLOPs of one step over all ranks, for MFU", 1, 1e24),
+    CLI_TEXT_ROW("fleet", 0, CLI_TEXT, fleet, "FILE|URL",
+                 "the runs of many watches instead: a row for each run (docs/monitor-export.md)"),
+    CLI_TEXT_ROW("token-file", 0, CLI_TEXT, token_file, "FILE", "for --fleet: a token to send"),
     CLI_MARKER_ROW,
     CLI_COLOR_ROW,
     CLI_NO_COLOR_ROW,
@@ -67,6 +71,7 @@ const struct cli_spec cli_top_spec = {
     .examples = "  tacho top\n"
                 "  tacho top train-20260101-120000.tacho --view timeline\n"
                 "  tacho top --batch -n 1 --size 50x200\n"
+                "  tacho top --fleet nodes.json\n"
                 "  tacho top --json --interval 10 | jq -c '[.time, .report.verdict_class, "
                 ".report.budget.input_pct]'",
     .most = 1,
@@ -224,6 +229,19 @@ static int set_options(const struct values *values, struct tui_options *settings
     return code ? code : parse_size(values->size, settings);
 }
 
+/* --fleet: many runs, by what their watches export. */
+static int show_fleet(const struct values *values, bool has_run)
+{
+    if (values->json || has_run)
+        return cli_usage("top", "RUN and --json are about one run", "--fleet shows many runs");
+    return cli_fleet_view(
+        &(struct cli_fleet_view){.from = values->fleet,
+                                 .token_file = values->token_file,
+                                 .interval_s = values->interval,
+                                 .frames = values->frames,
+                                 .screen = !values->batch && isatty(STDOUT_FILENO)});
+}
+
 int cli_top(int argc, char **argv)
 {
     struct values values = {.interval = 1};
@@ -235,6 +253,8 @@ int cli_top(int argc, char **argv)
         return code;
     if (values.batch && values.json)
         return cli_usage("top", NULL, "only one of --batch and --json");
+    if (values.fleet)
+        return show_fleet(&values, first < argc);
     if (cli_is_remote(first < argc ? argv[first] : NULL))
         return cli_remote_run(argv[first], argc, argv);
     if ((code = set_options(&values, &settings)))

@@ -3,7 +3,6 @@
  * tacho watch: watches live runs without a screen: objectives, detectors, alerts.
  */
 #include <inttypes.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,9 +12,10 @@
 #include "cli/base/message.h"
 #include "cli/commands/commands.h"
 #include "cli/watch/acknowledge.h"
+#include "cli/watch/fleet_view.h"
 #include "cli/watch/session.h"
+#include "cli/watch/settings.h"
 #include "cli/watch/watch_export.h"
-#include "tacho_folder.h"
 
 #define RUNS_MOST 64
 
@@ -71,32 +71,6 @@ static volatile sig_atomic_t stop;
 static void on_signal(int number)
 {
     stop = number;
-}
-
-/* The user's file, the one in the configuration folder, or the defaults. A target that no burn rate
- * of a period reaches is said now, not when it would have been an alert. 0 or an exit code. */
-static int read_config(const struct values *values, struct mon_config *config)
-{
-    char path[PATH_MAX];
-    struct tacho_error err = {0};
-    mon_config_init(config);
-    const char *file = values->config;
-    if (!file && !tacho_config_name("tacho/watch.conf", path, sizeof path) && !access(path, F_OK))
-        file = path;
-    if (file && mon_config_read(config, file, &err))
-        return cli_fail(&err);
-    for (size_t i = 0; i < config->slo.count; i++) {
-        struct mon_objective objective = config->slo.objective[i];
-        struct mon_burn burn[MON_BURNS];
-        char why[512];
-        size_t count;
-        objective.period_s = objective.period_s > 0 ? objective.period_s : MON_PERIOD_DAYS_30;
-        if (mon_burns(&objective, 0, burn, &count, why, sizeof why, &err))
-            return cli_fail(&err);
-        if (*why && file)
-            cli_say("objective %s: excluded: %s", objective.name, why);
-    }
-    return 0;
 }
 
 /* Looks at all runs until they are over, a signal comes, or enough looks were made. */
@@ -166,12 +140,13 @@ int cli_watch(int argc, char **argv)
     if (code >= 0)
         return code;
     if (values.export.fleet)
-        return cli_watch_fleet(&values.export);
+        return cli_fleet_view(&(struct cli_fleet_view){
+            .from = values.export.fleet, .token_file = values.export.token_file, .frames = 1});
     if (values.acknowledge) {
         code = cli_watch_find(first < argc ? argv[first] : NULL, false, &found);
         return code ? code : cli_watch_acknowledge(found.run, values.acknowledge);
     }
-    if ((code = read_config(&values, &config)))
+    if ((code = cli_watch_settings(values.config, true, &config)))
         return code;
     if (values.export.rules)
         return cli_watch_rules(&values.export, &config.slo);

@@ -135,7 +135,6 @@ static int visit_open(void *ctx, const struct col_open *open)
 void cli_watch_probe(void *probing, char *text, size_t size)
 {
     struct probe probe = {.text = text, .size = size, .probing = probing};
-    *text = 0;
     if (gethostname(probe.host, sizeof probe.host - 1))
         *probe.host = 0;
     col_open_each(probe.probing->reader, visit_open, &probe);

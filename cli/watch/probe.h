@@ -14,7 +14,7 @@ struct cli_watch_probing {
     store_reader *reader; /* in the middle of a look */
 };
 
-/* `probing` is a struct cli_watch_probing. Writes the innermost range that is open on each thread
+/* `probing` is a struct cli_watch_probing. Appends the innermost range that is open on each thread
  * of a rank, and for each process on this machine its state and what most of its threads wait for.
  */
 void cli_watch_probe(void *probing, char *text, size_t size);

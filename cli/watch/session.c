@@ -138,6 +138,11 @@ int cli_watch_open(struct cli_watch_session *session, const char *run, bool repl
     if (!code && !replay && !session->found.live)
         code = cli_error(TACHO_EUSAGE, "--replay plays a recording as if it were live",
                          "%s: the run has ended", session->found.run);
+    if (!code && !replay &&
+        !col_live_locked(session->found.run)) /* of an earlier boot, or killed */
+        code =
+            cli_error(TACHO_EUSAGE, "'tacho recover' finishes it",
+                      "%s: the run has ended: no recorder writes it any more", session->found.run);
     code = code ? code : open_monitor(session);
     session->looked = col_clock_now();
     if (code || replay)
@@ -175,8 +180,11 @@ static int64_t file_now(const struct cli_watch_session *session, int64_t here)
 static int on_open(void *ctx, const struct col_open *open)
 {
     struct cli_watch_session *session = ctx;
-    mon_feed_open(session->feed, session->monitor, open->track, open->detail, open->start);
-    return 0;
+    return mon_feed_open(session->feed, session->monitor,
+                         &(struct mon_feed_range){.track = open->track,
+                                                  .detail = open->detail,
+                                                  .start = open->start,
+                                                  .number = open->correlation});
 }
 
 static void check_recorder(struct cli_watch_session *session)
@@ -212,7 +220,7 @@ int cli_watch_look(struct cli_watch_session *session, double interval_s)
     session->realtime_offset = col_clock_realtime() - now;
     session->looked = here;
     rc = mon_feed_play(session->feed, session->monitor, now);
-    mon_phase_none(session->monitor);
+    mon_open_none(session->monitor);
     if (!rc)
         rc = col_open_each(session->reader, on_open, session);
     now = now > session->now ? now : session->now;

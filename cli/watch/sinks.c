@@ -19,7 +19,7 @@
 
 #define REQUEST_S 3.0
 
-enum { SINK_LOG, SINK_COMMAND, SINK_WEBHOOK, SINK_ALERTMANAGER, SINK_RESPONSE };
+enum { SINK_LOG, SINK_COMMAND, SINK_MAIL, SINK_WEBHOOK, SINK_ALERTMANAGER, SINK_RESPONSE };
 
 int cli_sinks_open(struct cli_sinks *sinks, const struct mon_config *config)
 {
@@ -97,6 +97,7 @@ static void set_environment(const struct mon_notice *notice, const struct mon_pl
     setenv("TACHO_EVENT", mon_event_name(notice->event), 1);
     setenv("TACHO_STEP", number, 1);
     setenv("TACHO_RANK", rank, 1);
+    setenv("TACHO_SEVERITY", mon_severity_name(symptom->severity), 1);
 }
 
 /* Starts a command of the user with the notice on its stdin; it is not waited for. NULL, or why it
@@ -121,6 +122,26 @@ static const char *start(struct cli_sinks *sinks, const char *command,
     }
     sinks->child[at] = child;
     return NULL;
+}
+
+/* A mail by a program that is called as mail(1) and Slurm's MailProg are. */
+static void send_mail(struct cli_sinks *sinks, const struct mon_notice *notice,
+                      const struct mon_place *place, const char *text)
+{
+    static const char tail[] = " -s \"[tacho] $TACHO_EVENT $TACHO_SEVERITY $TACHO_CODE\" ";
+    const struct mon_config *config = sinks->config;
+    char command[2 * MON_VALUE + sizeof tail], body[3000];
+    char *address = cli_shell_word(config->mail);
+    if (!address)
+        return;
+    snprintf(command, sizeof command, "%s%s%s", *config->mailer ? config->mailer : "mail", tail,
+             address);
+    free(address);
+    snprintf(body, sizeof body, "%s\n\nrun: %s\nhost: %s\nhint: %s\n", text, place->run,
+             place->host, mon_cause_hint(notice->alert->symptom.cause));
+    const char *why = start(sinks, command, notice, place, body);
+    if (why)
+        failed(sinks, SINK_MAIL, config->mail, why);
 }
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
@@ -191,13 +212,11 @@ static void respond(struct cli_sinks *sinks, const struct mon_notice *notice,
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 static void print_line(const struct cli_sinks *sinks, const struct mon_notice *notice,
-                       const char *json)
+                       const char *text, const char *json)
 {
-    char text[1400];
     if (sinks->json) {
         puts(json);
     } else if (notice->send) {
-        mon_notice_text(notice, text, sizeof text);
         char *shown = cli_printable(text);
         printf("%10.1f s  %s\n", notice->time_s, shown ? shown : "");
         free(shown);
@@ -209,20 +228,25 @@ void cli_sinks_send(struct cli_sinks *sinks, const struct mon_notice *notice,
                     const struct mon_place *place)
 {
     const struct mon_config *config = sinks->config;
+    bool sends = notice->send && !sinks->replay;
+    char words[2048];
     json_t *json = mon_notice_json(notice, place);
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    mon_notice_text(notice, words, sizeof words);
     if (text) {
-        print_line(sinks, notice, text);
+        print_line(sinks, notice, words, text);
         if (!sinks->replay)
             append_line(sinks, json);
-        if (notice->send && !sinks->replay && *config->command) {
+        if (sends && *config->mail)
+            send_mail(sinks, notice, place, words);
+        if (sends && *config->command) {
             const char *why = start(sinks, config->command, notice, place, text);
             if (why)
                 failed(sinks, SINK_COMMAND, config->command, why);
         }
-        if (notice->send && !sinks->replay && *config->webhook)
+        if (sends && *config->webhook)
             post(sinks, SINK_WEBHOOK, config->webhook, "", json_incref(json));
-        if (notice->send && !sinks->replay && *config->alertmanager)
+        if (sends && *config->alertmanager)
             post(sinks, SINK_ALERTMANAGER, config->alertmanager, "/api/v2/alerts",
                  mon_notice_alertmanager(notice, place));
         if (notice->send)

@@ -7,12 +7,9 @@
 #include <string.h>
 
 #include "cli/base/message.h"
-#include "monitor/fleet/fleet.h"
-#include "monitor/serve/serve.h"
 #include "profiler/collector/os/clock.h"
 
-#define SCRAPE_S   15
-#define PATIENCE_S 5 /* for each watch of a fleet */
+#define SCRAPE_S 15
 
 int cli_watch_rules(const struct cli_watch_export *values, const struct mon_slo *slo)
 {
@@ -21,22 +18,6 @@ int cli_watch_rules(const struct cli_watch_export *values, const struct mon_slo 
     int rc = mon_rules_write(values->rules, slo, scrape_s, stdout, &err);
     if (rc == TACHO_EIO)
         return 0; /* closing stdout will say so */
-    return rc ? cli_fail(&err) : 0;
-}
-
-int cli_watch_fleet(const struct cli_watch_export *values)
-{
-    struct tacho_error err = {0};
-    struct mon_fleet fleet;
-    char token[MON_TOKEN_MOST] = "";
-    int rc = values->token_file ? mon_token_read(values->token_file, token, &err) : 0;
-    if (rc)
-        return cli_fail(&err);
-    rc = mon_fleet_read(&fleet, values->fleet, *token ? token : NULL, PATIENCE_S, &err);
-    if (!rc)
-        mon_fleet_print(&fleet, stdout);
-    mon_fleet_free(&fleet);
-    explicit_bzero(token, sizeof token);
     return rc ? cli_fail(&err) : 0;
 }
 

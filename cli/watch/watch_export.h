@@ -37,8 +37,6 @@ struct cli_watch_export {
 
 /* --rules, for the objectives of a configuration. */
 int cli_watch_rules(const struct cli_watch_export *values, const struct mon_slo *slo);
-/* --fleet. */
-int cli_watch_fleet(const struct cli_watch_export *values);
 
 /* Opens what the options name and says where it listens. */
 int cli_watch_export_begin(struct cli_watch_export *values);

@@ -34,8 +34,8 @@ struct mon_symptom {
     int64_t since_ns, found_ns;     /* on the clock of the file; window of the evidence */
     double before, after;           /* NAN: it has none */
     char unit[16];
-    char text[256], changed[512]; /* what is seen; what changed then, or why that is not known */
-    char phase[24];               /* that moved most, "" not known */
+    char text[256], changed[1024]; /* what is seen; what changed then, or why that is not known */
+    char phase[24];                /* that moved most, "" not known */
 };
 
 struct mon_alert {

@@ -149,18 +149,33 @@ static bool speaks_for(const struct mon_finding *finding, enum mon_cause cause)
     return false;
 }
 
+/* The first of some causes that a counter speaks for; UNKNOWN: none. */
+static enum mon_cause first_of(const struct mon_finding *finding, const enum mon_cause *wanted,
+                               size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (speaks_for(finding, wanted[i]))
+            return wanted[i];
+    return MON_CAUSE_UNKNOWN;
+}
+
+/* What stops a job, or makes its communication slow. */
+static const enum mon_cause faults[] = {MON_CAUSE_DEVICE_ERROR, MON_CAUSE_NET_FALLBACK,
+                                        MON_CAUSE_LINK_DEGRADED};
+
 /* From what moved to a cause: a phase that has one by itself first, then the circumstances, then
- * the ranks. */
+ * the ranks. Faults of links explain communication, and compute that waits for copies. */
 static enum mon_cause decide(const struct mon_finding *finding)
 {
     static const enum mon_cause circumstances[] = {MON_CAUSE_CLOCKS, MON_CAUSE_MEMORY,
-                                                   MON_CAUSE_NEIGHBOUR};
+                                                   MON_CAUSE_NEIGHBOUR, MON_CAUSE_NUMA};
+    enum mon_cause fault = first_of(finding, faults, sizeof faults / sizeof *faults);
     if (finding->has_phase)
         switch (finding->phase) {
         case MON_PHASE_DATA_WAIT:
             return MON_CAUSE_LOADER;
         case MON_PHASE_COMMUNICATION:
-            return MON_CAUSE_LINK;
+            return fault == MON_CAUSE_UNKNOWN ? MON_CAUSE_LINK : fault;
         case MON_PHASE_CHECKPOINT:
             return MON_CAUSE_CHECKPOINT;
         case MON_PHASE_COLLECTION:
@@ -168,9 +183,12 @@ static enum mon_cause decide(const struct mon_finding *finding)
         default:
             break;
         }
-    for (size_t i = 0; i < sizeof circumstances / sizeof *circumstances; i++)
-        if (speaks_for(finding, circumstances[i]))
-            return circumstances[i];
+    if (fault == MON_CAUSE_DEVICE_ERROR)
+        return fault;
+    enum mon_cause circumstance =
+        first_of(finding, circumstances, sizeof circumstances / sizeof *circumstances);
+    if (circumstance != MON_CAUSE_UNKNOWN || fault != MON_CAUSE_UNKNOWN)
+        return circumstance != MON_CAUSE_UNKNOWN ? circumstance : fault;
     if (finding->rank_count)
         return MON_CAUSE_RANK;
     if (!finding->has_phase && speaks_for(finding, MON_CAUSE_LOADER))
@@ -213,4 +231,12 @@ void mon_cause_find(const struct mon_history *history, int64_t since, int64_t be
             over_ranks(growth, count, offsetof(struct growth, phase) + (size_t)j * sizeof(double));
     find_phase(&of, step, finding->rank_count > 0, finding);
     finding->cause = decide(finding);
+}
+
+void mon_cause_of_stop(const struct mon_history *history, int64_t from, int64_t begin, int64_t to,
+                       struct mon_finding *finding)
+{
+    *finding = (struct mon_finding){.cause = MON_CAUSE_UNKNOWN};
+    mon_evidence_find(history, from, begin, to, finding);
+    finding->cause = first_of(finding, faults, sizeof faults / sizeof *faults);
 }

@@ -38,6 +38,12 @@ const char *mon_phase_words(enum mon_phase phase);
     X(RANK, "take its node out, or swap it") \
     X(LINK, "look at the network: link errors, a fallback to sockets, another job on it") \
     X(CHECKPOINT, "look at the storage they are written to") \
+    X(LINK_DEGRADED, \
+      "a link runs narrower or slower: reseat the card, look at the cable and its counters") \
+    X(NET_FALLBACK, \
+      "NCCL uses sockets: look at NCCL_IB_DISABLE, NCCL_NET and the ports of the HCA") \
+    X(DEVICE_ERROR, "drain the node, reset the device, look at 'nvidia-smi -q'") \
+    X(NUMA, "bind each rank to the cores and the memory of its device's node: numactl, --bind-to") \
     X(MEMORY, "page faults or swap: less memory a process, or more of it") \
     X(COLLECTION, "gc.freeze() after the set-up") \
     X(LEAK, "tacho report --explain on what holds it") \
@@ -69,13 +75,16 @@ struct mon_kept_step {
 };
 struct mon_kept_rank {
     int64_t rank;
-    struct mon_kept_step step[MON_KEPT_STEPS]; /* ring */
+    int64_t index, end; /* of its newest step; -1: none yet */
+    int64_t highest;    /* index so far */
+    bool silent;
+    struct mon_kept_step step[MON_KEPT_STEPS]; /* ring: those without a checkpoint in them */
     size_t count, next;
 };
 /* A counter that is evidence (cause_evidence.c lists their names). */
 struct mon_kept_series {
     const struct mon_evidence *evidence;
-    int64_t rank; /* -1: of the machine */
+    int64_t rank; /* -1: of the machine, or not known yet */
     char device[24];
     int64_t time[MON_KEPT_SAMPLES]; /* ring; ns */
     double value[MON_KEPT_SAMPLES];
@@ -88,8 +97,9 @@ struct mon_history {
     size_t series_count, series_room;
 };
 void mon_history_free(struct mon_history *history);
-/* Keeps a step of a rank. 0 or TACHO_ENOMEM. */
-int mon_history_step(struct mon_history *history, int64_t rank, const struct mon_kept_step *step);
+/* The place for a rank, a new one where it was not seen before. NULL: no memory. */
+struct mon_kept_rank *mon_history_rank_of(struct mon_history *history, int64_t rank);
+void mon_kept_step_add(struct mon_kept_rank *kept, const struct mon_kept_step *step);
 /* What is kept of a rank; NULL: nothing. */
 const struct mon_kept_rank *mon_history_rank(const struct mon_history *history, int64_t rank);
 /* The place for a counter, or NULL: it is no evidence, or no memory. It lives as long as history.
@@ -103,15 +113,25 @@ void mon_kept_add(struct mon_kept_series *series, int64_t time, double value);
 /* Levels before and after a time, of the samples that are kept. */
 struct mon_moved {
     const struct mon_evidence *evidence;
-    int64_t rank;
+    int64_t rank;       /* -1: of the machine */
+    const char *device; /* of the series, "": none */
     double before, after;
+};
+
+/* How the values of a counter become a level. */
+enum mon_evidence_kind {
+    MON_EVIDENCE_LEVEL, /* the median of the samples */
+    MON_EVIDENCE_TOTAL, /* a sum since some time: its growth a second */
+    MON_EVIDENCE_HELD,  /* written when it changes: the newest value */
+    MON_EVIDENCE_PLACE, /* the median; any other place is a change */
+    MON_EVIDENCE_BITS,  /* reasons (analyzers/base/throttle.h) that most samples have */
+    MON_EVIDENCE_EVENT  /* an error with that number */
 };
 
 /* A counter whose change is evidence. */
 struct mon_evidence {
     const char *name, *words, *unit; /* unit of the level, after scale */
-    bool total;                      /* the counter is a sum since some time: its growth a second
-                                        is the level */
+    enum mon_evidence_kind kind;
     double scale;
     double absolute, relative; /* a change is at least both; negative: downwards */
     enum mon_cause cause;      /* what it speaks for; MON_CAUSE_UNKNOWN: of nothing by itself */
@@ -132,5 +152,11 @@ struct mon_finding {
  * those after. `begin_ns`: when that step began. */
 void mon_cause_find(const struct mon_history *history, int64_t since, int64_t begin_ns,
                     struct mon_finding *finding);
+/* The same where no step came any more: only what the counters say, from `from` on, of a change at
+ * `begin` as it was at `to`; ns. */
+void mon_cause_of_stop(const struct mon_history *history, int64_t from, int64_t begin, int64_t to,
+                       struct mon_finding *finding);
+/* Appends "SM clock of gpu:2 (rank 2) 1980 -> 1410 MHz, Xid of pci:... 79" to a text. */
+void mon_moved_words(const struct mon_finding *finding, char *text, size_t size);
 
 #endif

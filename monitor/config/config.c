@@ -170,6 +170,15 @@ static int set_objective(struct mon_slo *slo, const char *name, const char *valu
 
 /* ---- alerts ---------------------------------------------------------------------------------- */
 
+/* A word that no mailer takes for an option or for several addresses. */
+static bool is_address(const char *text)
+{
+    const char *end = text;
+    while (isgraph((unsigned char)*end) && !strchr(",;|<>", *end))
+        end++;
+    return *text != '-' && !*end;
+}
+
 static int set_sink(struct mon_config *config, const char *name, const char *value,
                     const char *where, struct tacho_error *err)
 {
@@ -177,10 +186,9 @@ static int set_sink(struct mon_config *config, const char *name, const char *val
         const char *name;
         char *field;
         bool url;
-    } sinks[] = {{"log", config->log, false},
-                 {"command", config->command, false},
-                 {"webhook", config->webhook, true},
-                 {"alertmanager", config->alertmanager, true},
+    } sinks[] = {{"log", config->log, false},        {"command", config->command, false},
+                 {"mail", config->mail, false},      {"mailer", config->mailer, false},
+                 {"webhook", config->webhook, true}, {"alertmanager", config->alertmanager, true},
                  {"token", config->token, false}};
     for (size_t i = 0; i < sizeof sinks / sizeof *sinks; i++) {
         if (strcmp(name + strlen("sink."), sinks[i].name) != 0)
@@ -191,10 +199,13 @@ static int set_sink(struct mon_config *config, const char *name, const char *val
                           sinks[i].url ? "an address is http://HOST:PORT/PATH; give https to a "
                                          "command, such as curl"
                                        : NULL);
+        if (sinks[i].field == config->mail && !is_address(value))
+            return refuse(err, where, name, value, "one address: you@example.org");
         snprintf(sinks[i].field, MON_VALUE, "%s", value);
         return 0;
     }
-    return tacho_fail(err, TACHO_EUSAGE, "log, command, webhook, alertmanager or token",
+    return tacho_fail(err, TACHO_EUSAGE,
+                      "log, command, mail, mailer, webhook, alertmanager or token",
                       "%s: unknown setting '%s'", where, name);
 }
 

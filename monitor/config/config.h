@@ -8,9 +8,9 @@
  *     step_time.threshold = 1.25x     x: of the run's own median; else in the unit of the SLI
  *     step_time.period = 30d          s, m, h, d; run
  *     slow.sli = step_time            a second objective of an SLI; its other lines follow this one
- *     sink.log = FILE                 also sink.command, sink.webhook, sink.alertmanager,
- * sink.token response.CODE = COMMAND         with response.limit and response.dry_run silence =
- * CODE                  any number of them; CODE* for all that begin so rate = 12 notices an hour,
+ *     sink.log = FILE                 also .command, .mail, .mailer, .webhook, .alertmanager,
+ * .token response.CODE = COMMAND         with response.limit and response.dry_run silence = CODE
+ * any number of them; CODE* for all that begin so rate = 12                       notices an hour,
  * at most
  *
  * Nothing is sent or started unless a line says so.
@@ -37,6 +37,8 @@ struct mon_config {
     struct mon_slo slo;
     char log[MON_VALUE];          /* "": none, like all that follow */
     char command[MON_VALUE];      /* run for each notice, with the notice as JSON on its stdin */
+    char mail[MON_VALUE];         /* address that notices are sent to */
+    char mailer[MON_VALUE];       /* program that sends them: MAILER -s SUBJECT ADDRESS */
     char webhook[MON_VALUE];      /* http://HOST:PORT/PATH */
     char alertmanager[MON_VALUE]; /* http://HOST:PORT */
     char token[MON_VALUE];        /* file of a token that both get as "Authorization: Bearer" */

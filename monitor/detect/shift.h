@@ -3,13 +3,16 @@
  * Public header of the room monitor/: finds where the level of a series moves while it grows, one
  * value at a time, in constant memory.
  *
- * Each value is compared with a robust centre and spread (median and median absolute deviation) of
- * a trailing window that ends some values ago. Its deviation, clipped so that one outlier says no
- * more than any other, is summed beyond an allowance (CUSUM, Page 1954). The sum's last zero says
- * since when the level is another one. A sum above the limit counts only if the mean of the clipped
- * deviations and the median since then show a least effect: the sums of a slow wander come from
- * many small deviations, those of changes that matter do not. While a sum is high, the window
- * learns nothing. After an alarm it learns the new level.
+ * Each value is compared with a robust centre and spread (mean of the middle half, median absolute
+ * deviation) of a trailing window that ends some values ago; the centre may be one that follows
+ * the values instead, which estimates a wander with less noise. The spread is smoothed, and
+ * outlives a change of the level. While the window has few values the limit is higher, and so it is
+ * for a move in the good direction, after which the window begins anew for nothing. Its deviation,
+ * clipped so that one outlier says no more than any other, is summed beyond an allowance (CUSUM,
+ * Page 1954). The sum's last zero says since when the level is another one. A sum above the limit
+ * counts only if the mean of the clipped deviations and the median since then show a least effect:
+ * the sums of a slow wander come from many small deviations, those of changes that matter do not.
+ * While a sum is high, the window learns nothing. After an alarm it learns the new level.
  *
  * A value that is known to be special (a step with a checkpoint or an evaluation in it) is not
  * added: the mask of seasons is the caller's.
@@ -33,6 +36,11 @@ struct mon_shift_rule {
     double spread;            /* the least spread, in the unit of the values */
     size_t gap;               /* newest values that the window does not have yet */
     size_t warm_up;           /* values before the first comparison */
+    double memory; /* looks at the window that the spread is smoothed over; 1: it is not */
+    double follow; /* share of its deviation by which a value moves the centre, once there are many;
+                      0: the centre is that of the window */
+    double young;  /* the limit is higher by this share over the number of values in the window */
+    double good;   /* and by this factor for moves in the good direction */
     bool logarithm; /* values are compared by their logarithms, so that `effect` and `spread` are
                        shares; values that are not above 0 are skipped */
 };
@@ -56,6 +64,7 @@ struct mon_shift {
     double centre, spread; /* NAN until the warm-up is over */
     double deviation;      /* of the newest value, not clipped; NAN: not compared */
     struct mon_shift_sum up, down;
+    bool bad_up;           /* the bad direction */
     size_t added, blocked; /* values added; of them, how long the window has learned nothing */
 };
 
@@ -67,7 +76,8 @@ struct mon_shift_found {
     double before, after, spread;
 };
 
-void mon_shift_init(struct mon_shift *shift, const struct mon_shift_rule *rule);
+/* bad_up: upwards is the bad direction. */
+void mon_shift_init(struct mon_shift *shift, const struct mon_shift_rule *rule, bool bad_up);
 /* Adds a value with its place in the series (a step's index, or a time), which grows. True: the
  * level moved, as *found says; the detector then learns the new level. Values that are not finite
  * are skipped. */

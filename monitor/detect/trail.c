@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "monitor/detect/trail.h"
 
+#include "analyzers/base/stats.h"
+
 void mon_trail_init(struct mon_trail *trail, size_t stride)
 {
     *trail = (struct mon_trail){.stride = stride};
-}
-
-/* Merges neighbours, so that there is room for as many points again. */
-static void halve(struct mon_trail *trail)
-{
-    trail->count /= 2;
-    for (size_t i = 0; i < trail->count; i++) {
-        trail->place[i] = (trail->place[2 * i] + trail->place[2 * i + 1]) / 2;
-        trail->value[i] = (trail->value[2 * i] + trail->value[2 * i + 1]) / 2;
-    }
-    trail->stride *= 2;
 }
 
 bool mon_trail_add(struct mon_trail *trail, double place, double value)
@@ -23,8 +14,10 @@ bool mon_trail_add(struct mon_trail *trail, double place, double value)
     trail->value_sum += value;
     if (++trail->held < trail->stride)
         return false;
-    if (trail->count == MON_TRAIL_POINTS)
-        halve(trail);
+    if (trail->count == MON_TRAIL_POINTS) {
+        trail->count = an_halve_points(trail->place, trail->value, trail->count);
+        trail->stride *= 2;
+    }
     if (trail->held < trail->stride) /* the stride has just doubled */
         return false;
     trail->place[trail->count] = trail->place_sum / (double)trail->held;

@@ -63,18 +63,6 @@ static struct feed_seen *append(struct mon_feed *feed, enum feed_kind kind, int6
     return seen;
 }
 
-/* A process without a rank is rank 0 where it is the only one with steps, else its place among
- * them. */
-static int64_t rank_of(const struct mon_feed *feed, const struct feed_process *process)
-{
-    int64_t place = 0;
-    if (process->rank != STORE_ABSENT)
-        return process->rank;
-    for (const struct feed_process *other = feed->process; other != process; other++)
-        place += other->steps > 0;
-    return place;
-}
-
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* A step: queued with its end as its time. One without an end is skipped. */
@@ -95,7 +83,7 @@ static int on_step(void *ctx, const struct store_step *row)
     }
     process->steps++;
     feed->steps++;
-    *step = (struct mon_step){.rank = rank_of(feed, process),
+    *step = (struct mon_step){.rank = feed_rank_of(feed, process),
                               .index = row->index,
                               .start = row->start,
                               .end = row->end,
@@ -150,17 +138,10 @@ static const char *const range_words[] = {
     [MON_PHASE_CHECKPOINT] = "checkpoint", [MON_PHASE_EVALUATION] = "evaluation"};
 
 /* A phase: queued where it begins and where it ends. */
-static int on_slice(void *ctx, const struct store_slice *row)
+static int on_phase(struct mon_feed *feed, const struct store_slice *row, int64_t rank)
 {
-    struct mon_feed *feed = ctx;
-    feed->next_slice = row->id + 1;
-    if (row->detail < 0 || (size_t)row->detail >= feed->detail_count ||
-        !feed->detail[row->detail].range || row->dur == STORE_ABSENT)
-        return --feed->left <= 0;
-    const struct feed_track *track = feed_track_of(feed, row->track);
-    struct feed_process *process = track ? feed_process_of(feed, track->process) : NULL;
     int64_t end = an_time_add(row->start, row->dur);
-    for (int i = 0; i < 2 && process; i++) {
+    for (int i = 0; i < 2; i++) {
         struct feed_seen *seen =
             i ? append(feed, FEED_END, end) : append(feed, FEED_OPEN, row->start);
         if (!seen)
@@ -168,9 +149,65 @@ static int on_slice(void *ctx, const struct store_slice *row)
         seen->phase = range_words[feed->detail[row->detail].phase];
         seen->start = row->start;
         seen->end = end;
-        seen->rank = rank_of(feed, process);
+        seen->rank = rank;
     }
-    return --feed->left <= 0;
+    return 0;
+}
+
+/* The collective that a new one on a track takes the place of; NULL: it gets a place of its own. */
+static struct feed_seen *superseded(struct mon_feed *feed, struct feed_track *track,
+                                    int64_t communicator, int64_t start)
+{
+    struct feed_newest *newest = NULL;
+    for (size_t i = 0; i < track->newest_count; i++)
+        if (track->newest[i].communicator == communicator)
+            newest = &track->newest[i];
+    if (newest && start >= newest->since && start - newest->since < FEED_COALESCE_NS)
+        return &feed->queue[newest->at];
+    if (!newest && track->newest_count < FEED_COMMUNICATORS)
+        newest = &track->newest[track->newest_count++];
+    if (newest)
+        *newest = (struct feed_newest){communicator, start, feed->count};
+    return NULL;
+}
+
+/* A collective: queued when it starts. */
+static int on_collective(struct mon_feed *feed, const struct store_slice *row,
+                         struct feed_track *track, int64_t rank)
+{
+    const struct feed_detail *detail = &feed->detail[row->detail];
+    struct feed_seen *seen = superseded(feed, track, detail->communicator, row->start);
+    if (!seen && !(seen = append(feed, FEED_COLLECTIVE, row->start)))
+        return feed->rc;
+    feed->newest = row->start > feed->newest ? row->start : feed->newest;
+    feed->table_newest = row->start;
+    seen->time = seen->start = row->start;
+    seen->end = row->dur == STORE_ABSENT ? INT64_MIN : an_time_add(row->start, row->dur);
+    seen->phase = detail->collective;
+    seen->rank = rank;
+    seen->communicator = detail->communicator;
+    seen->number = row->correlation;
+    return 0;
+}
+
+static int on_slice(void *ctx, const struct store_slice *row)
+{
+    struct mon_feed *feed = ctx;
+    const struct feed_detail *detail = row->detail >= 0 && (size_t)row->detail < feed->detail_count
+                                           ? &feed->detail[row->detail]
+                                           : NULL;
+    bool phase = detail && detail->range && row->dur != STORE_ABSENT;
+    bool collective =
+        detail && detail->communicator != STORE_ABSENT && row->correlation != STORE_ABSENT;
+    struct feed_track *track = phase || collective ? feed_track_of(feed, row->track) : NULL;
+    const struct feed_process *process = track ? feed_process_of(feed, track->process) : NULL;
+    int rc = 0;
+    feed->next_slice = row->id + 1;
+    if (process && phase)
+        rc = on_phase(feed, row, feed_rank_of(feed, process));
+    else if (process && collective)
+        rc = on_collective(feed, row, track, feed_rank_of(feed, process));
+    return rc ? rc : --feed->left <= 0;
 }
 
 /* ---- steps and what their time went to ------------------------------------------------------- */
@@ -259,6 +296,22 @@ static void mark_special(struct mon_feed *feed)
     }
 }
 
+/* Queues the begin of processes that were read first in this poll. */
+static int queue_processes(struct mon_feed *feed)
+{
+    for (size_t i = 0; i < feed->process_count; i++) {
+        struct feed_process *process = &feed->process[i];
+        if (process->queued || process->start == STORE_ABSENT)
+            continue;
+        process->queued = true;
+        struct feed_seen *seen = append(feed, FEED_BEGAN, process->start);
+        if (!seen)
+            return feed->rc;
+        seen->process = process->id;
+    }
+    return 0;
+}
+
 /* After the reading of a table: 1, there is more than the limit of this poll; then what follows in
  * it may be as old as its last row. */
 static int limited(struct mon_feed *feed, int rc, int64_t rows)
@@ -281,6 +334,7 @@ int mon_feed_poll(struct mon_feed *feed, store_reader *reader, int64_t rows)
     const char *start = mon_feed_key(feed, "start.monotonic_ns");
     if (start && feed->begun == STORE_ABSENT)
         feed->begun = strtoll(start, NULL, 10);
+    rc = rc ? rc : queue_processes(feed);
     rc = rc ? rc : limited(feed, store_step_from(reader, feed->next_step, on_step, feed), rows);
     more = rc > 0;
     rc = rc < 0 ? rc : store_step_aggregate_from(reader, feed->next_aggregate, on_aggregate, feed);
@@ -295,7 +349,10 @@ int mon_feed_poll(struct mon_feed *feed, store_reader *reader, int64_t rows)
     if (rc < 0)
         return rc;
     qsort(feed->queue + feed->played, feed->count - feed->played, sizeof *feed->queue, time_order);
+    for (size_t i = 0; i < feed->track_count; i++)
+        feed->track[i].newest_count = 0; /* places in the queue are others now */
     mark_special(feed);
+    feed_resolve_devices(feed);
     return more;
 }
 
@@ -307,10 +364,32 @@ static int play_value(struct mon_feed *feed, struct mon_monitor *monitor,
     struct feed_track *track = &feed->track[seen->track];
     const struct feed_process *process = feed_process_of(feed, track->process);
     if (!track->played)
-        track->counter =
-            mon_counter(monitor, track->name, track->device, process ? rank_of(feed, process) : -1);
+        track->counter = mon_counter(monitor, track->name, track->device,
+                                     process ? feed_rank_of(feed, process) : -1);
     track->played = true;
+    if (track->counter && track->rank >= 0)
+        mon_counter_belongs(track->counter, track->rank);
     return track->counter ? mon_value(monitor, track->counter, seen->time, seen->value) : 0;
+}
+
+/* A process that takes the place of one that ran steps and has ended. Workers of a loader have the
+ * rank of their program, which lives on. */
+static void play_begin(struct mon_feed *feed, struct mon_monitor *monitor,
+                       const struct feed_seen *seen)
+{
+    const struct feed_process *process = feed_process_of(feed, seen->process);
+    int64_t rank = process ? feed_rank_of(feed, process) : -1;
+    bool takes_place = false;
+    for (size_t i = 0; process && i < feed->process_count; i++) {
+        const struct feed_process *other = &feed->process[i];
+        if (other == process || !other->steps || feed_rank_of(feed, other) != rank)
+            continue;
+        if (other->start < process->start && !feed_has_ended(other, process->start))
+            return;
+        takes_place = takes_place || feed_has_ended(other, process->start);
+    }
+    if (takes_place)
+        mon_process_began(monitor, rank, seen->time);
 }
 
 static int play_one(struct mon_feed *feed, struct mon_monitor *monitor,
@@ -325,6 +404,16 @@ static int play_one(struct mon_feed *feed, struct mon_monitor *monitor,
         return mon_phase_range(monitor, seen->phase, seen->rank, seen->start, seen->end);
     case FEED_VALUE:
         return play_value(feed, monitor, seen);
+    case FEED_BEGAN:
+        play_begin(feed, monitor, seen);
+        return 0;
+    case FEED_COLLECTIVE:
+        return mon_collective(monitor, &(struct mon_collective){.rank = seen->rank,
+                                                                .communicator = seen->communicator,
+                                                                .number = seen->number,
+                                                                .start = seen->start,
+                                                                .end = seen->end,
+                                                                .name = seen->phase});
     }
     return 0;
 }
@@ -353,13 +442,24 @@ int64_t mon_feed_rank(const struct mon_feed *feed, int64_t id)
 {
     const struct feed_track *track = feed_track_of(feed, id);
     const struct feed_process *process = track ? feed_process_of(feed, track->process) : NULL;
-    return process ? rank_of(feed, process) : -1;
+    return process ? feed_rank_of(feed, process) : -1;
 }
 
-void mon_feed_open(const struct mon_feed *feed, struct mon_monitor *monitor, int64_t track,
-                   int64_t detail, int64_t start)
+int mon_feed_open(const struct mon_feed *feed, struct mon_monitor *monitor,
+                  const struct mon_feed_range *range)
 {
-    if (detail >= 0 && (size_t)detail < feed->detail_count && feed->detail[detail].range)
-        mon_phase_range(monitor, range_words[feed->detail[detail].phase],
-                        mon_feed_rank(feed, track), start, INT64_MIN);
+    if (range->detail < 0 || (size_t)range->detail >= feed->detail_count)
+        return 0;
+    const struct feed_detail *detail = &feed->detail[range->detail];
+    int64_t rank = mon_feed_rank(feed, range->track);
+    if (detail->range)
+        return mon_phase_range(monitor, range_words[detail->phase], rank, range->start, INT64_MIN);
+    if (detail->communicator == STORE_ABSENT || range->number == STORE_ABSENT || rank < 0)
+        return 0;
+    return mon_collective(monitor, &(struct mon_collective){.rank = rank,
+                                                            .communicator = detail->communicator,
+                                                            .number = range->number,
+                                                            .start = range->start,
+                                                            .end = INT64_MIN,
+                                                            .name = detail->collective});
 }

@@ -22,11 +22,15 @@ int mon_feed_poll(struct mon_feed *feed, store_reader *reader, int64_t rows);
 /* Hands over what was read, up to a time (ns on the clock of the file). 0 or TACHO_ENOMEM. */
 int mon_feed_play(struct mon_feed *feed, struct mon_monitor *monitor, int64_t until);
 
-/* A range that is open now on a track, with its payload: a checkpoint or an evaluation has bounds
- * of its own. Call it for those that are open before each tick of a live run, after
- * mon_phase_none(). */
-void mon_feed_open(const struct mon_feed *feed, struct mon_monitor *monitor, int64_t track,
-                   int64_t detail, int64_t start);
+/* A range that is open now: ids of its track and payload, its number (of a collective) or
+ * STORE_ABSENT. A checkpoint or an evaluation has bounds of its own; a collective is what its rank
+ * waits in. Call it for those that are open before each tick of a live run, after mon_open_none().
+ * 0 or TACHO_ENOMEM. */
+struct mon_feed_range {
+    int64_t track, detail, start, number;
+};
+int mon_feed_open(const struct mon_feed *feed, struct mon_monitor *monitor,
+                  const struct mon_feed_range *range);
 /* The rank that a track belongs to; -1: of none, or a track that is not known. */
 int64_t mon_feed_rank(const struct mon_feed *feed, int64_t track);
 /* Value of a key of the run, NULL: none. Valid until the next poll. */

@@ -12,9 +12,19 @@ enum { FEED_NOTHING = -1, FEED_STEP_MARK = -2 }; /* beside the phases of a detai
 
 struct feed_process {
     int64_t id, rank, pid, steps;
+    int64_t start, end; /* STORE_ABSENT: it has not ended, as far as was read */
+    bool queued;        /* that it began */
     int64_t last_index; /* of the newest row of step that was read */
     int64_t step_track; /* the thread that runs its steps; STORE_ABSENT: not known yet */
     char *host;
+};
+/* The newest collective of a track in a communicator that is in the queue: those that follow it
+ * within FEED_COALESCE_NS take its place, so that the queue does not grow with their number. */
+#define FEED_COMMUNICATORS 4
+#define FEED_COALESCE_NS   500000000
+struct feed_newest {
+    int64_t communicator, since;
+    size_t at; /* in the queue */
 };
 struct feed_track {
     int64_t id, process;
@@ -22,10 +32,15 @@ struct feed_track {
     char *name, *device;
     struct mon_counter *counter; /* once it was played */
     bool played;
+    int64_t rank; /* that the device of a counter of the machine belongs to; -1: not known yet */
+    struct feed_newest newest[FEED_COMMUNICATORS]; /* of this poll */
+    size_t newest_count;
 };
 struct feed_detail {
-    signed char phase; /* enum mon_phase, or FEED_* */
-    bool range;        /* a checkpoint or an evaluation: its slices are phases of the run */
+    signed char phase;      /* enum mon_phase, or FEED_* */
+    bool range;             /* a checkpoint or an evaluation: its slices are phases of the run */
+    int64_t communicator;   /* of a collective; STORE_ABSENT: it is none */
+    const char *collective; /* its name; owned by the feed */
     double flops;
 };
 struct feed_key {
@@ -33,16 +48,17 @@ struct feed_key {
 };
 
 /* One thing that was seen. A step is queued when it ends, an open phase when it begins. */
-enum feed_kind { FEED_STEP, FEED_OPEN, FEED_END, FEED_VALUE };
+enum feed_kind { FEED_STEP, FEED_OPEN, FEED_END, FEED_VALUE, FEED_COLLECTIVE, FEED_BEGAN };
 struct feed_seen {
     int64_t time, order; /* order: as it was read, where times are equal */
     enum feed_kind kind;
     size_t track; /* value: index of the track */
     double value;
-    const char *phase;        /* "checkpoint"; static */
-    int64_t start, end, rank; /* of a phase */
-    struct mon_step *step;    /* owned */
-    int64_t process;          /* of a step */
+    const char *phase;        /* "checkpoint", static; or the name of a collective */
+    int64_t start, end, rank; /* of a phase, a collective; end INT64_MIN: it has none */
+    int64_t communicator, number;
+    struct mon_step *step; /* owned */
+    int64_t process;       /* of a step */
 };
 
 struct mon_feed {
@@ -56,6 +72,9 @@ struct mon_feed {
     size_t string_count, string_room;
     struct feed_key *key;
     size_t key_count, key_room;
+    size_t keys_resolved; /* keys that there were when devices were given their ranks */
+    char **collective;    /* names, each once */
+    size_t collective_count, collective_room;
     struct feed_seen *queue;
     size_t count, room, played;             /* of the queue; the first ones were handed over */
     struct store_step_aggregate *aggregate; /* of one poll */
@@ -76,6 +95,12 @@ struct feed_process *feed_process_of(const struct mon_feed *feed, int64_t id);
 struct feed_track *feed_track_of(const struct mon_feed *feed, int64_t id);
 /* What a row of this name and detail is: a phase, FEED_STEP_MARK or FEED_NOTHING. */
 int feed_phase_of(const struct mon_feed *feed, int64_t name, int64_t detail);
+/* Finds the ranks of devices by the keys of the run. */
+void feed_resolve_devices(struct mon_feed *feed);
+bool feed_has_ended(const struct feed_process *process, int64_t time);
+/* A process without a rank is rank 0 where it is the only one with steps, else its place among
+ * those that run beside it: one that begins after another one has ended takes its place. */
+int64_t feed_rank_of(const struct mon_feed *feed, const struct feed_process *process);
 void feed_free_names(struct mon_feed *feed);
 
 #endif

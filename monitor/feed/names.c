@@ -39,11 +39,30 @@ int feed_phase_of(const struct mon_feed *feed, int64_t name, int64_t detail)
     return feed->detail[detail].phase;
 }
 
+bool feed_has_ended(const struct feed_process *process, int64_t time)
+{
+    return process->end != STORE_ABSENT && process->end <= time;
+}
+
+int64_t feed_rank_of(const struct mon_feed *feed, const struct feed_process *process)
+{
+    int64_t place = 0;
+    if (process->rank != STORE_ABSENT)
+        return process->rank;
+    for (const struct feed_process *other = feed->process; other != process; other++)
+        place += other->steps > 0 && !feed_has_ended(other, process->start);
+    return place;
+}
+
 static int on_process(void *ctx, const struct store_process *row)
 {
     struct mon_feed *feed = ctx;
-    if (feed->process_count && row->id <= feed->process[feed->process_count - 1].id)
+    if (feed->process_count && row->id <= feed->process[feed->process_count - 1].id) {
+        struct feed_process *known = feed_process_of(feed, row->id);
+        if (known)
+            known->end = row->end;
         return 0;
+    }
     if (feed_room(feed, &feed->process, &feed->process_room, feed->process_count,
                   sizeof *feed->process))
         return feed->rc;
@@ -51,6 +70,8 @@ static int on_process(void *ctx, const struct store_process *row)
     *process = (struct feed_process){.id = row->id,
                                      .rank = row->rank,
                                      .pid = row->pid,
+                                     .start = row->start,
+                                     .end = row->end,
                                      .last_index = -1,
                                      .step_track = STORE_ABSENT,
                                      .host = strdup(row->host ? row->host : "")};
@@ -66,10 +87,12 @@ static int on_track(void *ctx, const struct store_track *row)
     if (feed_room(feed, &feed->track, &feed->track_room, feed->track_count, sizeof *feed->track))
         return feed->rc;
     struct feed_track *track = &feed->track[feed->track_count++];
+    feed->keys_resolved = 0;
     bool is_counter = !strcmp(row->kind, "counter") && row->name;
     *track = (struct feed_track){.id = row->id,
                                  .process = row->process,
                                  .is_counter = is_counter,
+                                 .rank = -1,
                                  .planned = is_counter && !strcmp(row->name, "steps_planned"),
                                  .name = is_counter ? strdup(row->name) : NULL,
                                  .device = row->device ? strdup(row->device) : NULL};
@@ -82,10 +105,23 @@ static bool is_text(const char *text, const char *word)
     return text && !strcmp(text, word);
 }
 
-/* What time with such a payload is spent on. */
-static struct feed_detail classify(const struct store_detail *row)
+/* The one copy of a name of a collective; NULL: no memory. */
+static const char *collective_name(struct mon_feed *feed, const char *name)
 {
-    struct feed_detail detail = {.phase = FEED_NOTHING};
+    for (size_t i = 0; i < feed->collective_count; i++)
+        if (!strcmp(feed->collective[i], name))
+            return feed->collective[i];
+    if (feed_room(feed, &feed->collective, &feed->collective_room, feed->collective_count,
+                  sizeof *feed->collective) ||
+        !(feed->collective[feed->collective_count] = strdup(name)))
+        return NULL;
+    return feed->collective[feed->collective_count++];
+}
+
+/* What time with such a payload is spent on. */
+static struct feed_detail classify(struct mon_feed *feed, const struct store_detail *row)
+{
+    struct feed_detail detail = {.phase = FEED_NOTHING, .communicator = STORE_ABSENT};
     if (is_text(row->schema, "tacho.step"))
         detail.phase = FEED_STEP_MARK;
     else if (is_text(row->schema, "tacho.work"))
@@ -100,6 +136,11 @@ static struct feed_detail classify(const struct store_detail *row)
         detail.phase = MON_PHASE_EVALUATION;
     detail.range = detail.phase == MON_PHASE_CHECKPOINT || detail.phase == MON_PHASE_EVALUATION;
     detail.flops = row->model_flops == STORE_ABSENT ? 0 : (double)row->model_flops;
+    if (detail.phase == MON_PHASE_COMMUNICATION)
+        detail.collective =
+            collective_name(feed, row->collective ? row->collective : "a collective");
+    if (detail.collective)
+        detail.communicator = row->communicator;
     return detail;
 }
 
@@ -112,9 +153,10 @@ static int on_detail(void *ctx, const struct store_detail *row)
         if (feed_room(feed, &feed->detail, &feed->detail_room, feed->detail_count,
                       sizeof *feed->detail))
             return feed->rc;
-        feed->detail[feed->detail_count++] = (struct feed_detail){.phase = FEED_NOTHING};
+        feed->detail[feed->detail_count++] =
+            (struct feed_detail){.phase = FEED_NOTHING, .communicator = STORE_ABSENT};
     }
-    feed->detail[row->id] = classify(row);
+    feed->detail[row->id] = classify(feed, row);
     return 0;
 }
 
@@ -179,6 +221,9 @@ void feed_free_names(struct mon_feed *feed)
         free(feed->track[i].name);
         free(feed->track[i].device);
     }
+    for (size_t i = 0; i < feed->collective_count; i++)
+        free(feed->collective[i]);
+    free(feed->collective);
     free_keys(feed);
     free(feed->process);
     free(feed->track);
@@ -193,6 +238,50 @@ const char *mon_feed_key(const struct mon_feed *feed, const char *key)
         if (!strcmp(feed->key[i].key, key))
             return feed->key[i].value;
     return NULL;
+}
+
+/* The process whose device has a uuid, by "device.P.gpu:M.uuid"; NULL: none says so. */
+static const struct feed_process *owner_of(const struct mon_feed *feed, const char *uuid)
+{
+    for (size_t i = 0; i < feed->key_count; i++) {
+        const char *key = feed->key[i].key;
+        if (!strncmp(key, "device.", 7) && strstr(key, ".uuid") &&
+            !strcmp(feed->key[i].value, uuid))
+            return feed_process_of(feed, strtoll(key + 7, NULL, 10));
+    }
+    return NULL;
+}
+
+/* The number that NVML gives to a device "gpu:N", or to one on the bus ("pci:0000:3b:00.0"); -1:
+ * none. */
+static int64_t nvml_number(const struct mon_feed *feed, const char *device)
+{
+    if (!strncmp(device, "gpu:", 4))
+        return strtoll(device + 4, NULL, 10);
+    for (size_t i = 0; i < feed->key_count && !strncmp(device, "pci:", 4); i++) {
+        const char *key = feed->key[i].key, *end = strstr(key, ".pci");
+        if (!strncmp(key, "nvml.", 5) && end && !end[4] && !strcmp(feed->key[i].value, device + 4))
+            return strtoll(key + 5, NULL, 10);
+    }
+    return -1;
+}
+
+void feed_resolve_devices(struct mon_feed *feed)
+{
+    if (feed->keys_resolved == feed->key_count)
+        return;
+    feed->keys_resolved = feed->key_count;
+    for (size_t i = 0; i < feed->track_count; i++) {
+        struct feed_track *track = &feed->track[i];
+        char key[48];
+        if (!track->is_counter || !track->device || track->rank >= 0 ||
+            feed_process_of(feed, track->process))
+            continue;
+        snprintf(key, sizeof key, "nvml.%lld.uuid", (long long)nvml_number(feed, track->device));
+        const char *uuid = mon_feed_key(feed, key);
+        const struct feed_process *owner = uuid ? owner_of(feed, uuid) : NULL;
+        track->rank = owner ? feed_rank_of(feed, owner) : -1;
+    }
 }
 
 /* The least of the memories that the run names for its devices. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "monitor/http/http.h"
+#include "tacho_clock.h"
 
 #define AT_ONCE   64
 #define HOST_MOST 256
@@ -30,13 +31,6 @@ struct flow {
     char *request;
     size_t request_size, sent, room;
 };
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* ---- address and request ---------------------------------------------------------------------- */
 
@@ -144,7 +138,7 @@ static void flow_begin(struct flow *flow, struct mon_http *call, double seconds)
 {
     struct place place;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    *flow = (struct flow){.call = call, .fd = -1, .deadline = now_s() + seconds};
+    *flow = (struct flow){.call = call, .fd = -1, .deadline = tacho_now_s() + seconds};
     if (!split_url(call->url, &place)) {
         flow_fail(flow, TACHO_EUSAGE, "not an address of the form http://HOST:PORT/PATH");
         return;
@@ -235,7 +229,7 @@ static void flow_receive(struct flow *flow)
 /* What poll() said of the socket of a request. */
 static void flow_go_on(struct flow *flow, short events)
 {
-    if (now_s() > flow->deadline)
+    if (tacho_now_s() > flow->deadline)
         flow_fail(flow, TACHO_EIO, "no answer in time");
     else if (!flow->is_connected && events & (POLLERR | POLLHUP))
         flow_connect(flow);

@@ -13,6 +13,7 @@
 
 #include "monitor/export/export.h"
 #include "monitor/serve/private.h"
+#include "tacho_clock.h"
 
 #ifdef HAVE_MICROHTTPD
 #include <dlfcn.h>
@@ -81,20 +82,13 @@ static const struct {
 };
 enum refusal { FOREIGN, NO_TOKEN, NO_METHOD, NO_PAGE, NOT_YET, HAS_BODY };
 
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* ---- clients ---------------------------------------------------------------------------------- */
 
 /* Ends the connections that are too old: the library, which owns them, then closes them. With the
  * lock. */
 static void cut_off(struct mon_serve *serve)
 {
-    double oldest = now_s() - MON_SERVE_SECONDS;
+    double oldest = tacho_now_s() - MON_SERVE_SECONDS;
     for (size_t i = 0; i < MON_SERVE_CLIENTS; i++)
         if (serve->client[i].fd >= 0 && serve->client[i].since < oldest)
             shutdown(serve->client[i].fd, SHUT_RDWR);
@@ -114,7 +108,7 @@ static void watch_client(void *ctx, struct MHD_Connection *connection, void **so
             if (serve->client[i].fd < 0)
                 client = &serve->client[i];
         if (client) /* as many as the library lets in */
-            *client = (struct client){info->connect_fd, now_s()};
+            *client = (struct client){info->connect_fd, tacho_now_s()};
         *socket_context = client;
     } else if (code == MHD_CONNECTION_NOTIFY_CLOSED && client) {
         client->fd = -1;

@@ -75,6 +75,11 @@ struct col_options {
      * the target runs. May be NULL. The terminal may be gone; SIGPIPE is ignored during the run. */
     void (*message)(void *ctx, const char *text);
     void *message_ctx;
+    /* Called once the target runs, where this process records it, with the live folder. Returns the
+     * pid of a process that the caller started beside the run (`tacho run --watch`) and that is no
+     * part of it: it is neither sampled nor waited for; 0: none. May be NULL. */
+    int32_t (*live)(void *ctx, const char *folder);
+    void *live_ctx;
 };
 
 /* Sets every field to its default. */

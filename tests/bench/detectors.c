@@ -4,6 +4,8 @@
  * that people use, on series drawn by seed (tests/unit/monitor/mon_series.h). Prints Markdown.
  *
  *     build/tests/bench/detectors [SEED]     other seeds than those the rules were chosen on
+ *     build/tests/bench/detectors --series SEED FILE...     series of real runs (public_logs.sh),
+ * in which changes are planted by seed
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -13,7 +15,7 @@
 
 #include "monitor/detect/shift.h"
 #include "monitor/monitor.h"
-#include "tests/unit/monitor/mon_series.h"
+#include "tests/unit/monitor/mon_job.h"
 
 #define SERIES   40
 #define STEPS    10000 /* of each */
@@ -109,7 +111,7 @@ static bool detector_fires(struct detector *detector, double value, int64_t step
 static struct detector detector_begin(const struct rule *rule)
 {
     struct detector detector = {.rule = rule};
-    mon_shift_init(&detector.shift, &mon_shift_time);
+    mon_shift_init(&detector.shift, &mon_shift_time, true);
     return detector;
 }
 
@@ -306,13 +308,231 @@ static void numbers(uint64_t seed)
     spike_rules(seed);
 }
 
+/* ---- a job as a whole ------------------------------------------------------------------------- */
+
+#define WEEK_S (7 * 86400.0)
+
+/* All that a watch says of a run: by code. */
+struct said {
+    int64_t pages, notices, step_time, loss, other;
+};
+
+static void on_said(void *ctx, const struct mon_notice *notice)
+{
+    struct said *said = ctx;
+    const char *code = notice->alert->symptom.code;
+    if (notice->event != MON_FIRING)
+        return;
+    said->notices++;
+    said->pages += notice->alert->symptom.severity == MON_PAGE;
+    said->step_time += !strcmp(code, "STEP_TIME");
+    said->loss += !strncmp(code, "LOSS", 4) || !strcmp(code, "PLATEAU");
+    said->other += strcmp(code, "STEP_TIME") && strncmp(code, "LOSS", 4) && strcmp(code, "PLATEAU");
+}
+
+/* A week of a job of four ranks with steps of two seconds, in which nothing happens: what is sent
+ * after symptoms of a cause were grouped. */
+static void week(uint64_t seed)
+{
+    static struct mon_config config;
+    struct said said = {0};
+    mon_config_init(&config);
+    struct mon_monitor *monitor = mon_new(&config, 0, on_said, &said);
+    struct job job = job_begin(monitor, seed);
+    job.scale = 20;
+    for (int64_t step = 0; job.now_s < WEEK_S; step++)
+        job_step(&job, monitor, step);
+    mon_free(monitor);
+    printf("\nA week of a job of four ranks, a step of 2 s, nothing planted: %" PRId64
+           " alerts of all series, of them %" PRId64 " pages\n",
+           said.notices, said.pages);
+}
+
+/* ---- series of real runs ---------------------------------------------------------------------- */
+
+#define PLANTS 40 /* changes that are planted in a series, one at a time */
+
+struct recorded {
+    double *ms, *loss; /* ms: NAN where an evaluation lies before the step */
+    size_t steps;
+};
+
+static struct recorded read_series(const char *path)
+{
+    struct recorded recorded = {.steps = 0};
+    size_t room = 0;
+    char line[128], first[64];
+    double loss;
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%63s %lf", first, &loss) != 2)
+            continue;
+        if (recorded.steps == room) {
+            room = room ? 2 * room : 4096;
+            recorded.ms = realloc(recorded.ms, room * sizeof(double));
+            recorded.loss = realloc(recorded.loss, room * sizeof(double));
+            if (!recorded.ms || !recorded.loss)
+                abort();
+        }
+        recorded.ms[recorded.steps] = strcmp(first, "-") ? strtod(first, NULL) : NAN;
+        recorded.loss[recorded.steps++] = loss;
+    }
+    if (file)
+        fclose(file);
+    return recorded;
+}
+
+static int64_t alarms_of(const struct rule *rule, const struct recorded *recorded)
+{
+    int64_t alarms = 0;
+    struct detector detector = detector_begin(rule);
+    for (size_t step = 0; step < recorded->steps; step++)
+        alarms += !isnan(recorded->ms[step]) &&
+                  detector_fires(&detector, recorded->ms[step], (int64_t)step);
+    return alarms;
+}
+
+/* Steps until a change at `at` is found; PATIENCE + 1: it is missed. Masked steps count. */
+static double delay_of(const struct rule *rule, const struct recorded *recorded, size_t at,
+                       double level)
+{
+    struct detector detector = detector_begin(rule);
+    for (size_t step = at < 600 ? 0 : at - 600; step < at + PATIENCE; step++) {
+        bool after = step >= at;
+        if (step == at)
+            detector.past.quiet = 0;
+        double ms = recorded->ms[step] * (after ? level : 1);
+        if (!isnan(ms) && detector_fires(&detector, ms, (int64_t)step) && after)
+            return (double)(step - at) + 1;
+    }
+    return PATIENCE + 1;
+}
+
+static void real_rule(const struct rule *rule, const struct recorded *series, size_t count,
+                      uint64_t seed)
+{
+    static const double levels[] = {1.05, 1.03, 1.10};
+    double *delay = malloc(count * PLANTS * sizeof *delay), steps = 0;
+    int64_t alarms = 0;
+    for (size_t i = 0; i < count; i++) {
+        alarms += alarms_of(rule, &series[i]);
+        steps += (double)series[i].steps;
+    }
+    printf("| %s | %.2f (%.2f) |", rule->name, (double)alarms * 1e4 / steps,
+           series_poisson_upper(alarms) * 1e4 / steps);
+    for (size_t j = 0; delay && j < sizeof levels / sizeof *levels; j++) {
+        uint64_t state = seed;
+        size_t missed = 0;
+        for (size_t i = 0; i < count * PLANTS; i++) {
+            const struct recorded *of = &series[i / PLANTS];
+            size_t at = BEFORE + an_random(&state) % (of->steps - BEFORE - PATIENCE);
+            delay[i] = delay_of(rule, of, at, levels[j]);
+            missed += delay[i] > PATIENCE;
+        }
+        an_sort(delay, count * PLANTS);
+        printf(" %.0f / %.0f, %.1f %% |", an_quantile(delay, count * PLANTS, 0.5),
+               an_quantile(delay, count * PLANTS, 0.9),
+               100 * (double)missed / (double)(count * PLANTS));
+    }
+    printf("\n");
+    fflush(stdout);
+    free(delay);
+}
+
+/* Robust standard deviation of the differences to the median of the 64 steps before. */
+static double residual_sd(const struct recorded *recorded)
+{
+    double last[64] = {0}, sorted[64], *off = malloc(recorded->steps * sizeof *off);
+    size_t held = 0, count = 0;
+    for (size_t i = 0; off && i < recorded->steps; i++) {
+        if (isnan(recorded->ms[i]))
+            continue;
+        memcpy(sorted, last, sizeof sorted);
+        if (held >= 64)
+            off[count++] = recorded->ms[i] / an_quantile_of(sorted, 64, 0.5) - 1;
+        last[held++ % 64] = recorded->ms[i];
+    }
+    double *scratch = malloc((count + 1) * sizeof *scratch);
+    double sd = scratch && count ? 1.4826 * an_mad(off, count, 0, scratch) : NAN;
+    free(scratch);
+    free(off);
+    return sd;
+}
+
+/* A whole watch of each run, with its losses. */
+static void real_watch(const struct recorded *series, size_t count)
+{
+    static struct mon_config config;
+    struct said said = {0};
+    double hours = 0, last_ms = NAN;
+    mon_config_init(&config);
+    for (size_t i = 0; i < count; i++) {
+        struct mon_monitor *monitor = mon_new(&config, 0, on_said, &said);
+        struct mon_counter *loss = mon_counter(monitor, "loss", NULL, 0);
+        int64_t now = 0;
+        mon_set_machine(monitor, &(struct mon_machine){.planned_steps = (int64_t)series[i].steps});
+        for (size_t step = 0; step < series[i].steps; step++) {
+            double ms = series[i].ms[step];
+            last_ms = isnan(ms) ? last_ms : ms;
+            int64_t end = now + (int64_t)((isnan(ms) ? last_ms : ms) * 1e6);
+            mon_value(monitor, loss, end, series[i].loss[step]);
+            mon_step(monitor, &(struct mon_step){.index = (int64_t)step,
+                                                 .start = now,
+                                                 .end = end,
+                                                 .special = isnan(ms),
+                                                 .tokens = NAN,
+                                                 .flops = NAN});
+            mon_tick(monitor, now = end);
+        }
+        hours += (double)now / 3.6e12;
+        mon_free(monitor);
+    }
+    printf("\nA watch of these runs, %.1f hours: %" PRId64 " alerts, of them %" PRId64
+           " of the step time, %" PRId64 " of the loss, %" PRId64 " others; %" PRId64 " pages\n",
+           hours, said.notices, said.step_time, said.loss, said.other, said.pages);
+}
+
+static int real_runs(uint64_t seed, char **files, size_t count)
+{
+    struct recorded *series = calloc(count, sizeof *series);
+    double *sd = calloc(count, sizeof *sd), steps = 0;
+    for (size_t i = 0; series && sd && i < count; i++) {
+        series[i] = read_series(files[i]);
+        if (series[i].steps < 2 * (BEFORE + PATIENCE)) {
+            fprintf(stderr, "detectors: %s: no series, or too short\n", files[i]);
+            return 1;
+        }
+        steps += (double)series[i].steps;
+        sd[i] = residual_sd(&series[i]);
+    }
+    an_sort(sd, count);
+    printf("%zu runs, %.0f steps; residual sd of a run: median %.2f %%, greatest %.2f %%; seed "
+           "%" PRIu64
+           "\n\n| rule | alarms per 10,000 steps (95 %% bound) | +5 %% | +3 %% | +10 %% |\n"
+           "|---|---|---|---|---|\n",
+           count, steps, 100 * an_quantile(sd, count, 0.5), 100 * sd[count - 1], seed);
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        real_rule(&rules[i], series, count, seed);
+    real_watch(series, count);
+    for (size_t i = 0; i < count; i++) {
+        free(series[i].ms);
+        free(series[i].loss);
+    }
+    free(series);
+    free(sd);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 3 && !strcmp(argv[1], "--series"))
+        return real_runs(strtoull(argv[2], NULL, 10), argv + 3, (size_t)argc - 3);
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000000;
     printf("Seeds from %" PRIu64 " on.\n", seed);
     step_times(seed, 0.024);
     step_times(seed, 0.016);
     step_times(seed, 0.008);
     numbers(seed);
+    week(seed);
     return 0;
 }

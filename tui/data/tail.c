@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/stats.h"
+
 #define VALUES_MOST  262144 /* points of all series together */
 #define SERIES_LEAST 32     /* points of one, where there are many */
 
@@ -198,27 +200,11 @@ static size_t values_most(const struct tui_tail *tail)
     return most < SERIES_LEAST ? SERIES_LEAST : most;
 }
 
-/* Mean of those that are known. */
-static double known_mean(double first, double first_weight, double second, double second_weight)
-{
-    if (isnan(first))
-        return second;
-    if (isnan(second))
-        return first;
-    return (first * first_weight + second * second_weight) / (first_weight + second_weight);
-}
-
 /* Merges neighbouring points of a track pairwise and doubles the stride, so that a track stays
  * bounded while its picture covers the whole run. */
 static void halve_values(struct track *track)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < track->count; i += 2, kept++) {
-        bool two = i + 1 < track->count;
-        track->time[kept] = two ? (track->time[i] + track->time[i + 1]) / 2 : track->time[i];
-        track->value[kept] =
-            two ? known_mean(track->value[i], 1, track->value[i + 1], 1) : track->value[i];
-    }
+    size_t kept = an_halve_points(track->time, track->value, track->count);
     track->held = track->count % 2 ? track->held : track->stride + track->held;
     track->count = kept;
     track->stride *= 2;
@@ -230,7 +216,8 @@ static int add_value(struct tui_tail *tail, struct track *track, double time, do
     if (track->count && track->held < track->stride) {
         double held = (double)track->held;
         track->time[track->count - 1] = (track->time[track->count - 1] * held + time) / (held + 1);
-        track->value[track->count - 1] = known_mean(track->value[track->count - 1], held, value, 1);
+        track->value[track->count - 1] =
+            an_known_mean(track->value[track->count - 1], held, value, 1);
         track->held++;
         return 0;
     }

@@ -116,8 +116,10 @@ static int on_pop(struct col_drain *drain, struct col_pool *pool, struct col_thr
             return rc;
         range->detail = extra.detail;
     }
-    if (range->step != STORE_ABSENT)
+    if (range->step != STORE_ABSENT) {
         col_steps_close(&pool->steps, range->step, event->time, true, drain->round);
+        col_volume_step(drain, event->time - range->start);
+    }
     rc = col_end_range(drain, pool, thread->track, range, event->time);
     if (i > 0 && event->time > range->start)
         thread->stack[i - 1].child += event->time - range->start;

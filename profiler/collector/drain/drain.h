@@ -55,6 +55,7 @@ struct col_volume {
 struct col_window {
     int64_t from, to; /* ns; to: INT64_MAX while it is recorded */
     int64_t first[STORE_GROWING_COUNTER], last[STORE_GROWING_COUNTER];
+    int64_t worst; /* ns that its slowest step took */
 };
 
 /* The rows of a table by how often they were thinned. Those of age i begin at id first[i] and end
@@ -220,6 +221,7 @@ struct col_drain {
     uint32_t pool_count;
     struct col_process **process;
     uint32_t process_count;
+    int32_t companion; /* runs beside the target and is no part of the run; 0: none */
     struct col_payload_cache *cache;
     struct col_buffer scratch;
     struct col_buffer piece; /* of a segment, while it is decoded */
@@ -314,6 +316,9 @@ bool col_volume_held(struct col_drain *drain);
 /* Keeps the file below --max-size: opens and closes windows of full detail and thins older rows, in
  * the open transaction. `whole`: a round has ended, so a window may begin or end. */
 int col_volume_turn(struct col_drain *drain, bool whole);
+/* A step ended that took so long, ns: of windows of which some have to go, the one with the slowest
+ * step stays. */
+void col_volume_step(struct col_drain *drain, int64_t duration);
 
 /* ---- decode.c ---------------------------------------------------------------------------------------------------------- */
 

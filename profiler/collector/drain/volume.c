@@ -2,9 +2,10 @@
  *
  * Keeps the file of a run below --max-size, however long the run lasts.
  *
- * Full detail is stored in windows. When the file is nearly full, every second window goes, and
- * from then on the pauses between windows are twice as long: the windows that stay are spread
- * evenly over the whole run, beginning with its start. Totals of old steps are merged into ranges
+ * Full detail is stored in windows. When the file is nearly full, half of the windows go, and from
+ * then on the pauses between windows are twice as long. The first one stays, and of each two that
+ * follow the one with the slowest step: the windows that stay are spread over the whole run and
+ * hold what was worst in it. Totals of old steps are merged into ranges
  * of 2, 4, 8 ... steps, except those of steps in windows; of old counter samples, and of steps
  * where these alone fill the file, every second one goes. Of each table the most numerous age is
  * thinned first, so a row is coarser the older it is. Pages that become free are used again, so the
@@ -76,21 +77,42 @@ static void windows_join(struct col_room *room)
         struct col_window both = *left;
         both.to = right->to;
         memcpy(both.last, right->last, sizeof both.last);
+        both.worst = right->worst > left->worst ? right->worst : left->worst;
         room->window[i] = both;
     }
     room->windows /= 2;
     room->least = room->least ? room->least * 2 : 2 * 80000000;
 }
 
-/* Every second window goes, from the second one on; its rows are removed by slices_turn. */
+/* The window with the slowest step of those from..to; of equal ones the last. */
+static uint32_t worst_window(const struct col_room *room, uint32_t from, uint32_t to)
+{
+    uint32_t worst = to;
+    for (uint32_t i = to; i-- > from;)
+        worst = room->window[i].worst > room->window[worst].worst ? i : worst;
+    return worst;
+}
+
+/* Half of the windows go: of each pair after the first window one, and one of an odd last one, too.
+ * Their rows are removed by slices_turn. */
 static void windows_halve(struct col_room *room)
 {
-    for (uint32_t i = 1; 2 * i < room->windows; i++)
-        room->window[i] = room->window[2 * i];
-    room->windows = (room->windows + 1) / 2;
+    uint32_t kept = (room->windows + 1) / 2;
+    for (uint32_t i = 1; i < kept; i++) {
+        uint32_t last = i + 1 == kept ? room->windows - 1 : 2 * i;
+        room->window[i] = room->window[worst_window(room, 2 * i - 1, last)];
+    }
+    room->windows = kept;
     room->level++;
     const struct col_window *last = &room->window[room->windows - 1];
     room->opens = next_opens(room, last, last->to);
+}
+
+void col_volume_step(struct col_drain *drain, int64_t duration)
+{
+    struct col_room *room = &drain->room;
+    if (window_open(room) && duration > room->window[room->windows - 1].worst)
+        room->window[room->windows - 1].worst = duration;
 }
 
 static int window_begin(struct col_drain *drain, int64_t now)

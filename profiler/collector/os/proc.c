@@ -48,20 +48,21 @@ int col_proc_parse_stat(const char *text, struct col_proc_stat *out)
         return TACHO_EFORMAT;
     out->pid = (int32_t)strtol(text, NULL, 10);
     snprintf(out->comm, sizeof out->comm, "%.*s", (int)(close - open - 1), open + 1);
-    unsigned long long field[22] = {0}; /* fields 4.. of proc(5) */
+    unsigned long long field[36] = {0}; /* fields 4.. of proc(5) */
     const char *cursor = close + 1;
     char state = 0;
     int used = 0;
     if (sscanf(cursor, " %c%n", &state, &used) != 1)
         return TACHO_EFORMAT;
     cursor += used;
-    for (int i = 0; i < 21; i++) {
-        char *end;
-        field[i] = strtoull(cursor, &end, 10);
+    int fields = 0;
+    for (char *end; fields < 36; cursor = end, fields++) {
+        field[fields] = strtoull(cursor, &end, 10);
         if (end == cursor)
-            return TACHO_EFORMAT;
-        cursor = end;
+            break;
     }
+    if (fields < 21)
+        return TACHO_EFORMAT;
     out->state = state;
     out->parent = (int32_t)field[0];
     out->group = (int32_t)field[1];
@@ -73,6 +74,7 @@ int col_proc_parse_stat(const char *text, struct col_proc_stat *out)
     out->threads = field[16];
     out->start_ticks = field[18];
     out->rss_pages = (int64_t)field[20];
+    out->cpu = fields == 36 ? (int64_t)field[35] : -1;
     return 0;
 }
 

@@ -17,6 +17,7 @@ struct col_proc_stat {
     char comm[64];
     uint64_t minor_faults, major_faults, user_ticks, system_ticks, threads, start_ticks;
     int64_t rss_pages;
+    int64_t cpu; /* that its first thread ran on last; -1: not said */
 };
 
 /* Parses /proc/PID/stat. The name may hold blanks and brackets: fields are counted from the LAST

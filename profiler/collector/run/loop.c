@@ -82,8 +82,8 @@ static void count_straggler(void *ctx, int32_t child)
 {
     struct straggler *straggler = ctx;
     struct col_proc_stat stat;
-    if (child == straggler->session->child || col_proc_read_stat(child, &stat) != 0 ||
-        stat.state == 'Z')
+    if (child == straggler->session->child || child == straggler->session->drain.companion ||
+        col_proc_read_stat(child, &stat) != 0 || stat.state == 'Z')
         return;
     straggler->count += stat.session == straggler->session->terminal_session;
     straggler->daemons += stat.session != straggler->session->terminal_session;
@@ -213,6 +213,8 @@ static void turn(struct col_session *session, bool *more)
             rc = col_system_sample(session->system, &session->drain);
         if (rc == 0 && session->nvml)
             rc = col_nvml_sample(session->nvml, &session->drain);
+        if (rc == 0 && session->health)
+            rc = col_health_sample(session->health, &session->drain);
         if (rc == 0 && session->perf && session->samples++ % 5 == 0)
             rc = col_perf_sample(session->perf, &session->drain);
     }

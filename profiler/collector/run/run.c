@@ -143,6 +143,8 @@ static int lead(struct col_session *session, const char *library, struct tacho_e
         process->rank = session->peers.job.rank;
     if (failed)
         col_session_failed(session, failed);
+    if (options->live)
+        session->drain.companion = options->live(options->live_ctx, session->live.folder);
     col_session_open_samplers(session);
     return col_session_conclude(session, err);
 }

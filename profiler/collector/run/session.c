@@ -137,7 +137,9 @@ void col_session_open_samplers(struct col_session *session)
         session->python = col_python_samples_open(session->options->stacks_hz);
     if (session->options->sample_ms <= 0)
         return;
+    static const struct col_health_roots roots = {"/sys", "/proc", "/dev/kmsg"};
     col_system_open(&session->system);
+    session->health = col_health_open(&roots);
     if (session->options->gpu != COL_GPU_OFF)
         session->nvml = col_nvml_open(session->options->sample_ms);
 }
@@ -224,6 +226,8 @@ static void drop(struct col_session *session)
         col_python_samples_reset(session->python);
     if (session->nvml)
         col_nvml_reset(session->nvml);
+    if (session->health)
+        col_health_reset(session->health);
 }
 
 /* Repeats what was known about the child but not committed: its row, and how it ended. */
@@ -463,6 +467,8 @@ void col_session_free(struct col_session *session)
     session->python = NULL;
     col_nvml_close(session->nvml);
     session->nvml = NULL;
+    col_health_close(session->health);
+    session->health = NULL;
     session->system = NULL;
     session->perf = NULL;
     if (session->drain.cache)

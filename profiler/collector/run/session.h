@@ -24,6 +24,7 @@
 #include "profiler/collector/python/samples.h"
 #include "profiler/collector/run/hookless.h"
 #include "profiler/collector/run/unrecorded.h"
+#include "profiler/collector/samplers/health.h"
 #include "profiler/collector/samplers/nvml.h"
 #include "profiler/collector/samplers/perf.h"
 #include "profiler/collector/samplers/system.h"
@@ -43,6 +44,7 @@ struct col_session {
     struct col_stacks *stacks;         /* NULL: not asked for */
     struct col_python_samples *python; /* NULL: not asked for */
     struct col_nvml *nvml;             /* NULL: no GPU driver */
+    struct col_health *health;         /* NULL: nothing is sampled */
     pid_t child;                       /* 0: recovery */
     pid_t terminal_session;
     bool child_done, reserve_used;

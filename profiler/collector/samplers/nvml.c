@@ -4,9 +4,6 @@
  * take 20 ms; the collector takes what has been queued in each turn. The library is loaded at run
  * time and spoken to by its published interface, of which this file declares what it uses.
  */
-#include "profiler/collector/samplers/nvml.h"
-
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,83 +12,14 @@
 #include <time.h>
 
 #include "profiler/collector/os/clock.h"
+#include "profiler/collector/samplers/nvml_private.h"
 
-#define DEVICES     64
-#define QUEUE       16384u /* readings between two turns of the collector */
-#define GPM_METRICS 512u   /* room: NVML's own array has grown from 98 to 333 */
-
-enum { NVML_OK = 0, NVML_NOT_SUPPORTED = 3, NVML_NO_PERMISSION = 4, NVML_FUNCTION_NOT_FOUND = 13 };
-enum { FIELD_MEMORY_TEMPERATURE = 82, FIELD_NVLINK_TX = 138, FIELD_NVLINK_RX = 139 };
-
-/* ---- the interface, as much of it as is used --------------------------------------------------------------------------------- */
-
-typedef void *device_t;
-struct nvml_memory {
-    unsigned long long total, free, used;
-};
-struct nvml_utilization {
-    unsigned gpu, memory;
-};
-struct nvml_field {
-    unsigned id, scope;
-    long long time, latency;
-    unsigned type;
-    int result;
-    union {
-        double f64;
-        unsigned u32;
-        unsigned long u;
-        unsigned long long u64;
-        long long i64;
-        int i32;
-    } value;
-};
-struct gpm_support {
-    unsigned version, supported;
-};
-struct gpm_metric {
-    unsigned id;
-    int result;
-    double value;
-    const char *texts[3];
-};
-struct gpm_request {
-    unsigned version, count;
-    void *before, *after;
-    struct gpm_metric metric[GPM_METRICS];
-};
-
-/* name of the field, symbol, older symbol or NULL, arguments */
-#define NVML_FUNCTIONS(X) \
-    X(init, "nvmlInit_v2", "nvmlInit", (void)) \
-    X(shutdown, "nvmlShutdown", NULL, (void)) \
-    X(count, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount", (unsigned *n)) \
-    X(handle, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex", \
-      (unsigned i, device_t *d)) \
-    X(name, "nvmlDeviceGetName", NULL, (device_t d, char *text, unsigned size)) \
-    X(uuid, "nvmlDeviceGetUUID", NULL, (device_t d, char *text, unsigned size)) \
-    X(power, "nvmlDeviceGetPowerUsage", NULL, (device_t d, unsigned *mw)) \
-    X(limit, "nvmlDeviceGetEnforcedPowerLimit", NULL, (device_t d, unsigned *mw)) \
-    X(energy, "nvmlDeviceGetTotalEnergyConsumption", NULL, (device_t d, unsigned long long *mj)) \
-    X(clock, "nvmlDeviceGetClockInfo", NULL, (device_t d, int which, unsigned *mhz)) \
-    X(max_clock, "nvmlDeviceGetMaxClockInfo", NULL, (device_t d, int which, unsigned *mhz)) \
-    X(reasons, "nvmlDeviceGetCurrentClocksEventReasons", \
-      "nvmlDeviceGetCurrentClocksThrottleReasons", (device_t d, unsigned long long *bits)) \
-    X(temperature, "nvmlDeviceGetTemperature", NULL, (device_t d, int sensor, unsigned *c)) \
-    X(memory, "nvmlDeviceGetMemoryInfo", NULL, (device_t d, struct nvml_memory * m)) \
-    X(utilization, "nvmlDeviceGetUtilizationRates", NULL, \
-      (device_t d, struct nvml_utilization * u)) \
-    X(pcie, "nvmlDeviceGetPcieThroughput", NULL, (device_t d, int which, unsigned *kib)) \
-    X(fields, "nvmlDeviceGetFieldValues", NULL, (device_t d, int n, struct nvml_field *f)) \
-    X(gpm_support, "nvmlGpmQueryDeviceSupport", NULL, (device_t d, struct gpm_support * s)) \
-    X(gpm_alloc, "nvmlGpmSampleAlloc", NULL, (void **sample)) \
-    X(gpm_free, "nvmlGpmSampleFree", NULL, (void *sample)) \
-    X(gpm_get, "nvmlGpmSampleGet", NULL, (device_t d, void *sample)) \
-    X(gpm_metrics, "nvmlGpmMetricsGet", NULL, (struct gpm_request * r))
+#define DEVICES 64
+#define QUEUE   16384u /* readings between two turns of the collector */
 
 struct gpu {
     device_t handle;
-    char name[96], uuid[96];
+    char name[96], uuid[96], pci[40];
     unsigned limit_mw, max_sm_mhz;
     bool named; /* its run keys are written */
     bool gpm;
@@ -109,10 +37,7 @@ struct reading {
 };
 
 struct col_nvml {
-    void *library;
-#define FIELD(name, symbol, older, arguments) int(*name) arguments;
-    NVML_FUNCTIONS(FIELD)
-#undef FIELD
+    struct nvml_library library;
     struct gpu gpu[DEVICES];
     unsigned gpus;
     int64_t interval_ns;
@@ -137,174 +62,41 @@ static const struct {
 #undef ROW
 };
 
-/* Loads the library and looks up its functions, by older names where it lacks the newer ones. */
-static bool library_load(struct col_nvml *nvml)
-{
-    nvml->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!nvml->library)
-        nvml->library = dlopen("libnvidia-ml.so", RTLD_NOW | RTLD_LOCAL);
-    if (!nvml->library)
-        return false;
-#define LOOK_UP(name, symbol, older, arguments) \
-    { \
-        const char *old_ = older; \
-        nvml->name = (int(*) arguments)(uintptr_t)dlsym(nvml->library, symbol); \
-        if (!nvml->name && old_) \
-            nvml->name = (int(*) arguments)(uintptr_t)dlsym(nvml->library, old_); \
-    }
-    NVML_FUNCTIONS(LOOK_UP)
-#undef LOOK_UP
-    return nvml->init && nvml->count && nvml->handle;
-}
-
 /* Reads what does not change about a GPU, and prepares GPM where it is supported. */
 static void gpu_open(struct col_nvml *nvml, struct gpu *gpu)
 {
     struct gpm_support support = {.version = 1};
     for (int metric = 0; metric < COL_NVML_METRICS; metric++)
         gpu->result[metric] = gpu->reported[metric] = -1;
-    if (!nvml->name || nvml->name(gpu->handle, gpu->name, sizeof gpu->name))
+    if (!nvml->library.name || nvml->library.name(gpu->handle, gpu->name, sizeof gpu->name))
         gpu->name[0] = 0;
-    if (!nvml->uuid || nvml->uuid(gpu->handle, gpu->uuid, sizeof gpu->uuid))
+    if (!nvml->library.uuid || nvml->library.uuid(gpu->handle, gpu->uuid, sizeof gpu->uuid))
         gpu->uuid[0] = 0;
-    if (!nvml->limit || nvml->limit(gpu->handle, &gpu->limit_mw))
+    struct nvml_pci pci;
+    if (nvml->library.pci && nvml->library.pci(gpu->handle, &pci) == NVML_OK)
+        snprintf(gpu->pci, sizeof gpu->pci, "%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
+    if (!nvml->library.limit || nvml->library.limit(gpu->handle, &gpu->limit_mw))
         gpu->limit_mw = 0;
-    if (!nvml->max_clock || nvml->max_clock(gpu->handle, 1, &gpu->max_sm_mhz))
+    if (!nvml->library.max_clock || nvml->library.max_clock(gpu->handle, 1, &gpu->max_sm_mhz))
         gpu->max_sm_mhz = 0;
-    gpu->gpm = nvml->gpm_support && nvml->gpm_alloc && nvml->gpm_get && nvml->gpm_metrics &&
-               nvml->gpm_support(gpu->handle, &support) == NVML_OK && support.supported &&
-               nvml->gpm_alloc(&gpu->gpm_sample[0]) == NVML_OK &&
-               nvml->gpm_alloc(&gpu->gpm_sample[1]) == NVML_OK;
+    gpu->gpm = nvml->library.gpm_support && nvml->library.gpm_alloc && nvml->library.gpm_get &&
+               nvml->library.gpm_metrics &&
+               nvml->library.gpm_support(gpu->handle, &support) == NVML_OK && support.supported &&
+               nvml->library.gpm_alloc(&gpu->gpm_sample[0]) == NVML_OK &&
+               nvml->library.gpm_alloc(&gpu->gpm_sample[1]) == NVML_OK;
 }
 
 /* Initialises NVML and opens all GPUs. */
 static bool library_start(struct col_nvml *nvml)
 {
     unsigned count = 0;
-    if (nvml->init() != NVML_OK || nvml->count(&count) != NVML_OK)
+    if (nvml->library.init() != NVML_OK || nvml->library.count(&count) != NVML_OK)
         return false;
     for (unsigned i = 0; i < count && nvml->gpus < DEVICES; i++)
-        if (nvml->handle(i, &nvml->gpu[nvml->gpus].handle) == NVML_OK)
+        if (nvml->library.handle(i, &nvml->gpu[nvml->gpus].handle) == NVML_OK)
             gpu_open(nvml, &nvml->gpu[nvml->gpus++]);
     nvml->request = calloc(1, sizeof *nvml->request);
     return nvml->request != NULL;
-}
-
-/* ---- readings ------------------------------------------------------------------------------------------------------------------- */
-
-/* The value of a field, by the type that NVML gives with it. */
-static double field_value(const struct nvml_field *field)
-{
-    switch (field->type) {
-    case 0:
-        return field->value.f64;
-    case 1:
-        return field->value.u32;
-    case 2:
-        return (double)field->value.u;
-    case 3:
-        return (double)field->value.u64;
-    case 4:
-        return (double)field->value.i64;
-    case 5:
-        return field->value.i32;
-    default:
-        return NAN;
-    }
-}
-
-static int read_field(struct col_nvml *nvml, device_t device, unsigned id, unsigned scope,
-                      double *value)
-{
-    struct nvml_field field = {.id = id, .scope = scope};
-    if (!nvml->fields)
-        return NVML_FUNCTION_NOT_FOUND;
-    int rc = nvml->fields(device, 1, &field);
-    *value = field_value(&field);
-    return rc ? rc : field.result;
-}
-
-/* The next functions adapt NVML's getters, which differ in their types, to a double. A function
- * that the library lacks counts as not supported. */
-static int read_u32(int (*query)(device_t, unsigned *), device_t device, double *value)
-{
-    unsigned answer = 0;
-    int rc = query ? query(device, &answer) : NVML_FUNCTION_NOT_FOUND;
-    *value = answer;
-    return rc;
-}
-
-static int read_u32_of(int (*query)(device_t, int, unsigned *), device_t device, int which,
-                       double *value)
-{
-    unsigned answer = 0;
-    int rc = query ? query(device, which, &answer) : NVML_FUNCTION_NOT_FOUND;
-    *value = answer;
-    return rc;
-}
-
-static int read_u64(int (*query)(device_t, unsigned long long *), device_t device, double *value)
-{
-    unsigned long long answer = 0;
-    int rc = query ? query(device, &answer) : NVML_FUNCTION_NOT_FOUND;
-    *value = (double)answer;
-    return rc;
-}
-
-static int read_utilization(struct col_nvml *nvml, device_t device, bool memory, double *value)
-{
-    struct nvml_utilization share = {0};
-    int rc = nvml->utilization ? nvml->utilization(device, &share) : NVML_FUNCTION_NOT_FOUND;
-    *value = memory ? share.memory : share.gpu;
-    return rc;
-}
-
-static int read_memory(struct col_nvml *nvml, device_t device, double *value)
-{
-    struct nvml_memory bytes = {0};
-    int rc = nvml->memory ? nvml->memory(device, &bytes) : NVML_FUNCTION_NOT_FOUND;
-    *value = (double)bytes.used;
-    return rc;
-}
-
-/* Reads a metric other than those of GPM. Returns NVML's code. */
-static int read_metric(struct col_nvml *nvml, const struct gpu *gpu, enum col_nvml_metric metric,
-                       double *value)
-{
-    const unsigned all_links = 0xffffffffu;
-    device_t device = gpu->handle;
-    switch (metric) {
-    case COL_NVML_POWER:
-        return read_u32(nvml->power, device, value);
-    case COL_NVML_ENERGY:
-        return read_u64(nvml->energy, device, value);
-    case COL_NVML_CLOCK_SM:
-        return read_u32_of(nvml->clock, device, 1, value);
-    case COL_NVML_CLOCK_MEMORY:
-        return read_u32_of(nvml->clock, device, 2, value);
-    case COL_NVML_THROTTLE:
-        return read_u64(nvml->reasons, device, value);
-    case COL_NVML_TEMPERATURE:
-        return read_u32_of(nvml->temperature, device, 0, value);
-    case COL_NVML_TEMPERATURE_MEMORY:
-        return read_field(nvml, device, FIELD_MEMORY_TEMPERATURE, 0, value);
-    case COL_NVML_MEMORY:
-        return read_memory(nvml, device, value);
-    case COL_NVML_UTILIZATION:
-        return read_utilization(nvml, device, false, value);
-    case COL_NVML_UTILIZATION_MEMORY:
-        return read_utilization(nvml, device, true, value);
-    case COL_NVML_PCIE_TX:
-        return read_u32_of(nvml->pcie, device, 0, value);
-    case COL_NVML_PCIE_RX:
-        return read_u32_of(nvml->pcie, device, 1, value);
-    case COL_NVML_NVLINK_TX:
-        return read_field(nvml, device, FIELD_NVLINK_TX, all_links, value);
-    case COL_NVML_NVLINK_RX:
-        return read_field(nvml, device, FIELD_NVLINK_RX, all_links, value);
-    default:
-        return NVML_NOT_SUPPORTED;
-    }
 }
 
 /* Queues a reading and notes the result of the metric. A full queue drops readings, which are
@@ -341,7 +133,7 @@ static void look_gpm(struct col_nvml *nvml, unsigned device)
     struct gpu *gpu = &nvml->gpu[device];
     int rc = gpu->gpm ? NVML_OK : NVML_NOT_SUPPORTED;
     if (rc == NVML_OK)
-        rc = nvml->gpm_get(gpu->handle, gpu->gpm_sample[1]);
+        rc = nvml->library.gpm_get(gpu->handle, gpu->gpm_sample[1]);
     bool pair = gpu->gpm_before;
     if (rc == NVML_OK && pair) {
         *nvml->request = (struct gpm_request){.version = 1,
@@ -350,7 +142,7 @@ static void look_gpm(struct col_nvml *nvml, unsigned device)
                                               .after = gpu->gpm_sample[1]};
         for (unsigned i = 0; i < count; i++)
             nvml->request->metric[i].id = wanted[i].id;
-        rc = nvml->gpm_metrics(nvml->request);
+        rc = nvml->library.gpm_metrics(nvml->request);
     }
     for (unsigned i = 0; i < count && (rc != NVML_OK || pair); i++)
         if (rc)
@@ -377,7 +169,8 @@ static void look(struct col_nvml *nvml)
                 metric_table[metric].every * (nvml->gpu[i].result[metric] > 0 ? 100 : 1);
             if (nvml->looks % every)
                 continue;
-            int rc = read_metric(nvml, &nvml->gpu[i], (enum col_nvml_metric)metric, &value);
+            int rc = nvml_read(&nvml->library, nvml->gpu[i].handle, (enum col_nvml_metric)metric,
+                               &value);
             put(nvml, i, (enum col_nvml_metric)metric, rc, value);
         }
         if (nvml->looks % metric_table[COL_NVML_SM_ACTIVE].every == 0)
@@ -422,7 +215,7 @@ struct col_nvml *col_nvml_open(int sample_ms)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&nvml->wake, &attr);
     pthread_condattr_destroy(&attr);
-    if (library_load(nvml))
+    if (nvml_load(&nvml->library))
         nvml->started = pthread_create(&nvml->thread, NULL, thread_main, nvml) == 0;
     if (nvml->started)
         return nvml;
@@ -443,10 +236,10 @@ void col_nvml_close(struct col_nvml *nvml)
     }
     for (unsigned i = 0; i < nvml->gpus; i++)
         for (int k = 0; k < 2; k++)
-            if (nvml->gpu[i].gpm_sample[k] && nvml->gpm_free)
-                nvml->gpm_free(nvml->gpu[i].gpm_sample[k]);
-    if (nvml->ready && nvml->shutdown)
-        nvml->shutdown();
+            if (nvml->gpu[i].gpm_sample[k] && nvml->library.gpm_free)
+                nvml->library.gpm_free(nvml->gpu[i].gpm_sample[k]);
+    if (nvml->ready && nvml->library.shutdown)
+        nvml->library.shutdown();
     pthread_cond_destroy(&nvml->wake);
     pthread_mutex_destroy(&nvml->lock);
     free(nvml->request);
@@ -493,6 +286,7 @@ static int report_gpu(struct col_nvml *nvml, struct col_drain *drain, unsigned i
             snprintf(clock, sizeof clock, "%u", gpu->max_sm_mhz);
         set_key(&keys, i, "name", gpu->name);
         set_key(&keys, i, "uuid", gpu->uuid);
+        set_key(&keys, i, "pci", gpu->pci);
         set_key(&keys, i, "power_limit_w", limit);
         set_key(&keys, i, "max_clock_sm_mhz", clock);
         gpu->named = keys.rc == 0;
@@ -564,7 +358,7 @@ int col_nvml_look(void (*row)(void *ctx, int device, const char *name, const cha
         return -1;
     pthread_mutex_init(&nvml->lock, NULL);
     pthread_cond_init(&nvml->wake, NULL);
-    bool loaded = library_load(nvml);
+    bool loaded = nvml_load(&nvml->library);
     *why = loaded ? "it does not start: is the driver loaded?" : "libnvidia-ml.so.1 was not found";
     nvml->ready = loaded && library_start(nvml);
     int count = nvml->ready ? (int)nvml->gpus : -1;

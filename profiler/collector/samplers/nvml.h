@@ -5,10 +5,10 @@
  * units (GPM). libnvidia-ml is loaded at run time; no header of it is needed. A thread of its own
  * asks, because some answers take 20 ms.
  *
- * Tracks belong to the machine; their device is gpu:N as NVML counts (by bus). Run keys nvml.N.name
- * and nvml.N.uuid identify it; the uuid is the one of device.P.gpu:M.uuid. A metric that a GPU does
- * not report has no track, and a run key with the reason: nvml.N.METRIC = "not supported",
- * "denied" ...
+ * Tracks belong to the machine; their device is gpu:N as NVML counts (by bus). Run keys
+ * nvml.N.name, nvml.N.pci and nvml.N.uuid identify it; the uuid is the one of device.P.gpu:M.uuid.
+ * A metric that a GPU does not report has no track, and a run key with the reason: nvml.N.METRIC =
+ * "not supported", "denied" ...
  */
 #ifndef COL_NVML_H
 #define COL_NVML_H
@@ -32,6 +32,9 @@
     X(PCIE_RX, "gpu_pcie_rx", "bytes/s", 10, 1024) \
     X(NVLINK_TX, "gpu_nvlink_tx", "bytes", 5, 1024) /* since the driver was loaded */ \
     X(NVLINK_RX, "gpu_nvlink_rx", "bytes", 5, 1024) \
+    X(NVLINK_ACTIVE, "gpu_nvlink_active", "links", 10, 1) \
+    X(ECC, "gpu_ecc_uncorrected", "errors", 10, 1) /* since the driver was loaded */ \
+    X(REMAPPED, "gpu_remapped_rows", "rows", 10, 1) \
     X(SM_ACTIVE, "gpu_sm_active", "%", 5, 1) /* this and the next ones: GPM */ \
     X(SM_OCCUPANCY, "gpu_sm_occupancy", "%", 5, 1) \
     X(TENSOR_ACTIVE, "gpu_tensor_active", "%", 5, 1) \

@@ -489,7 +489,9 @@ static int sample_others(struct col_system *system, struct col_drain *drain)
             add_to_tree(&tree, drain->process[i]->pid);
     for (unsigned i = 0; i < tree.count; i++) {
         struct col_proc_stat stat;
-        bool own_track = false;
+        bool own_track = tree.pid[i] == drain->companion;
+        if (own_track)
+            continue;
         col_proc_children(tree.pid[i], add_to_tree, &tree);
         for (unsigned k = 0; k < system->process_count; k++)
             own_track |= system->process[k]->pid == tree.pid[i];

@@ -25,6 +25,12 @@ expect all memory "$(value all gpu:0 gpu_memory_used)" "10737418240.0 bytes"
 expect all "memory temperature" "$(value all gpu:0 gpu_temperature_memory)" "61.0 C"
 expect all nvlink "$(value all gpu:0 gpu_nvlink_rx)" "1024000.0 bytes"
 expect all "tensor units" "$(value all gpu:0 gpu_tensor_active)" "25.0 %"
+# faults: links that are up, errors that ECC could not correct, remapped rows; the place on the bus
+expect all "links that are up" "$(value all gpu:0 gpu_nvlink_active)" "12.0 links"
+expect all "ECC errors" "$(value all gpu:0 gpu_ecc_uncorrected)" "2.0 errors"
+expect all "remapped rows" "$(value all gpu:0 gpu_remapped_rows)" "4.0 rows"
+expect all "links of one that has none" "$(ask all "SELECT value FROM run WHERE key = 'nvml.1.gpu_nvlink_active'")" "not supported"
+expect all "place on the bus" "$(ask all "SELECT value FROM run WHERE key = 'nvml.1.pci'")" "0000:c1:00.0"
 # a counter of energy: 300 W
 watts=$(ask all "SELECT round((max(value) - min(value)) / (max(time) - min(time)) * 1e9) FROM counter JOIN track ON track.id = track WHERE name = 'gpu_energy'")
 expect all "energy a second" "$watts" 300.0

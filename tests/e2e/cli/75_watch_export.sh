@@ -57,7 +57,7 @@ for ((i = 0; i < 300; i++)); do ask > metrics; grep -q '^tacho_last_step_index{r
 grep -q '^tacho_last_step_index{run="live"} [1-9]' metrics || fail "no steps: $(cat metrics watch.err)"
 [ "$(ask text/plain '' '')" = "status 401" ] || fail "no token is needed"
 [ "$(ask text/plain evil.example)" = "status 421" ] || fail "a foreign name is accepted"
-! grep -r "$token" watch.out watch.err metrics live.prom > /dev/null || fail "the token was written"
+! grep -r "$token" watch.out watch.err metrics live.prom live.json "/proc/$watcher/cmdline" live.tacho.live/run.db > /dev/null || fail "the token was written"
 if command -v promtool > /dev/null; then
     promtool check metrics < metrics > check 2>&1 || fail "$(cat check)"
     promtool check metrics < live.prom > check 2>&1 || fail "$(cat check)"
@@ -84,9 +84,38 @@ fi
 expect 0 "$TACHO" watch --fleet nodes --token-file token
 grep -q '^1 run, .* 1 of 2 watches answer' "$work/out" && grep -q '^live  *1 ' "$work/out" && grep -q '^silent  http://127.0.0.1:1/metrics: ' "$work/out" || fail "$(cat "$work/out")"
 expect 3 "$TACHO" watch --fleet no-such-list
+expect 0 "$TACHO" top --fleet nodes --token-file token --batch -n 2 --interval 0.1
+[ "$(grep -c '^live  *1 ' "$work/out")" = 2 ] || fail "top --fleet: $(cat "$work/out")"
+expect 2 "$TACHO" top --fleet nodes --json
+python3 - << 'PY' || fail "top --fleet on a terminal"
+import fcntl, os, pty, select, struct, termios, time
+pid, terminal = pty.fork()
+if not pid:
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 4, 60, 0, 0))
+    os.execv(os.environ["TACHO"], ["tacho", "top", "--fleet", "nodes", "--token-file", "token", "--interval", "0.2"])
+shown, until = b"", time.time() + 30
+def read_more():
+    global shown
+    if select.select([terminal], [], [], 0.1)[0]:
+        shown += os.read(terminal, 65536)
+while shown.count(b"q ends") < 2 and time.time() < until:
+    read_more()
+os.write(terminal, b"q")
+while time.time() < until:
+    try:
+        read_more()
+    except OSError: # the other end is closed
+        break
+status = os.waitpid(pid, 0)[1]
+assert status == 0, status
+assert shown.count(b"q ends") >= 2 and b"live" in shown and b"more lines" in shown, shown
+assert shown.startswith(b"\x1b[?1049h") and shown.endswith(b"\x1b[?1049l"), shown[-80:]
+PY
 # what many clients that never end their requests leave of it: a scrape comes through, and its memory is bounded
-python3 - "${at#http://}" << 'PY'
-import resource, socket, sys
+python3 - "${at#http://}" << 'PY' || fail "the run stands still while there are many clients"
+import resource, socket, sqlite3, sys, time
+def steps():
+    return sqlite3.connect("file:live.tacho.live/run.db?mode=ro", uri=True).execute("SELECT count(*) FROM step").fetchone()[0]
 host, port = sys.argv[1].rsplit(":", 1)
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 1200), hard))
@@ -100,8 +129,13 @@ for _ in range(min(hard, 1200) - 100):
         client.send(b"GET /metrics HTTP/1.1\r\nHost: loc")
     except OSError:
         pass
-import time
-time.sleep(1)
+assert len(clients) >= 1000 or hard < 1200, len(clients)
+before = steps()
+for _ in range(50):
+    time.sleep(0.2)
+    if steps() >= before + 20:
+        break
+assert steps() >= before + 20, (before, steps())
 PY
 for ((i = 0; i < 60; i++)); do ask > metrics 2> /dev/null; grep -q '^tacho_watch_memory_bytes ' metrics && break; sleep 0.5; done
 memory=$(sed -n 's/^tacho_watch_memory_bytes \([0-9]*\).*/\1/p' metrics)

@@ -34,6 +34,7 @@ struct job {
     int64_t at;    /* step from which on it acts */
     int64_t rank;  /* that it acts on */
     double amount; /* 0..1: how strong */
+    double scale;  /* of the time of a step: 1 is 100 ms */
     double now_s, second_s, wait_s[JOB_RANKS];
     struct mon_counter *busy, *available, *wait[JOB_RANKS], *clock[JOB_RANKS], *throttle[JOB_RANKS],
         *queue[JOB_RANKS], *memory[JOB_RANKS], *loss, *norm;
@@ -51,7 +52,8 @@ static inline double job_noise(struct job *job, double sd)
 
 static inline struct job job_begin(struct mon_monitor *monitor, uint64_t seed)
 {
-    struct job job = {.state = seed * 104729 + 11, .incident = JOB_NONE, .at = INT64_MAX};
+    struct job job = {
+        .state = seed * 104729 + 11, .incident = JOB_NONE, .at = INT64_MAX, .scale = 1};
     job.busy = mon_counter(monitor, "cpu_busy", NULL, -1);
     job.available = mon_counter(monitor, "memory_available", NULL, -1);
     job.loss = mon_counter(monitor, "loss", NULL, 0);
@@ -110,13 +112,15 @@ static inline void job_phases(struct job *job, int64_t step, int64_t rank, doubl
     if (job_acts(job, step, JOB_LOADER))
         phase[MON_PHASE_DATA_WAIT] += 8 + 40 * job->amount;
     phase[MON_PHASE_OTHER] = 14 * job_noise(job, 0.02);
+    for (int i = 0; i < MON_PHASE_COUNT; i++)
+        phase[i] *= job->scale;
 }
 
 /* A step of all ranks: each waits in its communication for the slowest. */
 static inline void job_step(struct job *job, struct mon_monitor *monitor, int64_t index)
 {
     double phase[JOB_RANKS][MON_PHASE_COUNT] = {{0}}, own[JOB_RANKS], slowest = 0;
-    double transfer = 15 * job_noise(job, 0.03);
+    double transfer = 15 * job->scale * job_noise(job, 0.03);
     if (job_acts(job, index, JOB_LINK))
         transfer *= 1.6 + 2 * job->amount;
     if (series_uniform(&job->state) < 0.01)

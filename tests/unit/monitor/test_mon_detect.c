@@ -33,7 +33,7 @@ static void test_false_alarms(void **state)
     for (uint64_t i = 0; i < SERIES; i++) {
         struct series series = series_begin(SEED + i, 0.024);
         struct mon_shift shift;
-        mon_shift_init(&shift, &mon_shift_time);
+        mon_shift_init(&shift, &mon_shift_time, true);
         for (int64_t step = 0; step < STEPS; step++)
             alarms += mon_shift_add(&shift, series_step(&series, 1), step, &found) && found.up;
     }
@@ -49,7 +49,7 @@ static double delay_of(double sd, double level, double *missed)
     for (uint64_t i = 0; i < TRIALS; i++) {
         struct series series = series_begin(SEED + 1000 + i, sd);
         struct mon_shift shift;
-        mon_shift_init(&shift, &mon_shift_time);
+        mon_shift_init(&shift, &mon_shift_time, true);
         for (int64_t step = 0; step < BEFORE; step++)
             mon_shift_add(&shift, series_step(&series, 1), step, &found);
         delay[i] = LATEST + 1;
@@ -82,7 +82,7 @@ static void test_since(void **state)
     struct mon_shift shift;
     bool moved = false;
     series.hiccups = 0;
-    mon_shift_init(&shift, &mon_shift_time);
+    mon_shift_init(&shift, &mon_shift_time, true);
     for (int64_t step = 0; step < 200; step++)
         assert_false(mon_shift_add(&shift, series_step(&series, 1), step, &found));
     for (int64_t step = 200; step < 230 && !moved; step++)

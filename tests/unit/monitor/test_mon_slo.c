@@ -179,7 +179,7 @@ static void test_settings(void **state)
                                     {"new.target", "95%"},
                                     {"step_time.colour", "red"},
                                     {"sink.webhook", "https://x"},
-                                    {"sink.mail", "x"},
+                                    {"sink.pager", "x"},
                                     {"response.dry_run", "ja"},
                                     {"colour", "red"},
                                     {"rate", "0"},
