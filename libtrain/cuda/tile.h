@@ -19,10 +19,11 @@
 
 template <class T> struct shape;
 template <> struct shape<lt_bf16> {
-    static constexpr int k = 16, halves = 2, columns = 64; /* columns: of a tile in shared memory */
+    /* columns: of a tile in shared memory; together: right factors that are read at once */
+    static constexpr int k = 16, halves = 2, columns = 64, together = 2;
 };
 template <> struct shape<float> {
-    static constexpr int k = 8, halves = 1, columns = 32;
+    static constexpr int k = 8, halves = 1, columns = 32, together = 1;
 };
 
 template <class T> struct left {
@@ -164,45 +165,39 @@ __device__ inline void load_matrices(right<lt_bf16> to[2], const lt_bf16 *row)
     memcpy(to, part, sizeof part);
 }
 
-/* The right factors of two steps whose columns are rows of the tile: terms run along the row. */
+/* The right factor whose column is a row of the tile: terms run along the row. */
 template <int D>
-__device__ inline void along_two(right<float> part[2], const float *from, int column_block,
-                                 int step)
+__device__ inline void along(right<float> *part, const float *from, int column_block, int step)
 {
-    const float *row = from + (8 * column_block + lane_group()) * tile<float, D>::row;
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-        part[i].at[0] = load<float, 2>(row + (step + i) * shape<float>::k + 2 * lane_pair());
+    part->at[0] = load<float, 2>(from + (8 * column_block + lane_group()) * tile<float, D>::row +
+                                 step * shape<float>::k + 2 * lane_pair());
 }
 
-/* The right factors of two blocks of columns of the tile: terms run from row to row. */
+/* The right factor whose column is a column of the tile: terms run from row to row. */
 template <int D>
-__device__ inline void across_two(right<float> part[2], const float *from, int column_block,
-                                  int step)
+__device__ inline void across(right<float> *part, const float *from, int column_block, int step)
 {
-    const float *row = from + (step * shape<float>::k + 2 * lane_pair()) * tile<float, D>::row;
 #pragma unroll
     for (int i = 0; i < 2; i++)
-#pragma unroll
-        for (int j = 0; j < 2; j++)
-            part[i].at[0].at[j] =
-                row[j * tile<float, D>::row + 8 * (column_block + i) + lane_group()];
+        part->at[0].at[i] =
+            from[(step * shape<float>::k + 2 * lane_pair() + i) * tile<float, D>::row +
+                 8 * column_block + lane_group()];
 }
 
-/* Matrices: the halves of the terms of one step, then those of the next one. */
+/* The same of this step and the next one; matrices: the halves of the terms of both. */
 template <int D>
-__device__ inline void along_two(right<lt_bf16> part[2], const lt_bf16 *from, int column_block,
-                                 int step)
+__device__ inline void along(right<lt_bf16> part[2], const lt_bf16 *from, int column_block,
+                             int step)
 {
     const int lane = (int)threadIdx.x % lanes;
     load_matrices<false>(part, from + (8 * column_block + lane % 8) * tile<lt_bf16, D>::row +
                                    step * shape<lt_bf16>::k + lane / 8 * 8);
 }
 
-/* Matrices: the halves of the terms in one block, then in the next one. */
+/* The same of this block of columns and the next one; matrices: the halves of the terms in both. */
 template <int D>
-__device__ inline void across_two(right<lt_bf16> part[2], const lt_bf16 *from, int column_block,
-                                  int step)
+__device__ inline void across(right<lt_bf16> part[2], const lt_bf16 *from, int column_block,
+                              int step)
 {
     const int lane = (int)threadIdx.x % lanes;
     load_matrices<true>(part, from +
@@ -218,11 +213,12 @@ __device__ inline void products(float (*s)[4], const left<T> *x, const T *from)
     for (int i = 0; i < COLUMNS / 8; i++) {
         s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0;
 #pragma unroll
-        for (int step = 0; step < D / shape<T>::k; step += 2) {
-            right<T> b[2];
-            along_two<D>(b, from, i, step);
-            multiply(s[i], x[step], b[0]);
-            multiply(s[i], x[step + 1], b[1]);
+        for (int step = 0; step < D / shape<T>::k; step += shape<T>::together) {
+            right<T> b[shape<T>::together];
+            along<D>(b, from, i, step);
+#pragma unroll
+            for (int j = 0; j < shape<T>::together; j++)
+                multiply(s[i], x[step + j], b[j]);
         }
     }
 }
@@ -241,11 +237,12 @@ __device__ inline void accumulate(float (*sum)[4], const float (*s)[4], const T 
             for (int i = 0; i < 4; i++)
                 a.at[2 * half + i / 2].at[i % 2] = put<T>(s[step * shape<T>::halves + half][i]);
 #pragma unroll
-        for (int i = 0; i < D / 8; i += 2) {
-            right<T> b[2];
-            across_two<D>(b, from, i, step);
-            multiply(sum[i], a, b[0]);
-            multiply(sum[i + 1], a, b[1]);
+        for (int i = 0; i < D / 8; i += shape<T>::together) {
+            right<T> b[shape<T>::together];
+            across<D>(b, from, i, step);
+#pragma unroll
+            for (int j = 0; j < shape<T>::together; j++)
+                multiply(sum[i + j], a, b[j]);
         }
     }
 }
