@@ -145,7 +145,7 @@ defect_10() {
     record host-older -- -- --steps 2 --host 4
     expect host-older losses "$(ask host-older "SELECT count(*) FROM loss WHERE source IN ('agent', 'cupti')")" 0
     # ... several subscribers: while the agent counts the launches of a profiler that it was not told of, a third tool may come
-    record several FAKE_KINETO=new FAKE_CUPTI=joins FAKE_CUPTI_VERSION=130301 -- -- --steps 75 --kernels 5 --ms 100 --kineto 3:100
+    record several FAKE_KINETO=new FAKE_CUPTI=joins FAKE_CUPTI_VERSION=130301 -- -- --steps 95 --kernels 5 --ms 100 --kineto 15:200
     expect several "another tool" "$(noted several "joined with") $(kineto several "joined with")" "1 0"
 }
 
