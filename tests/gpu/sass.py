@@ -81,6 +81,9 @@ def main():
     if "--bless" in sys.argv:
         with open(snapshot, "w", encoding="utf-8") as f:
             f.write("\n".join(rows) + "\n")
+    if not os.path.exists(snapshot):
+        print(f"no {os.path.basename(snapshot)} yet: counts not compared (BLESS=1 make test FILTER=30_cuda_build writes it)")
+        return failed or not found
     with open(snapshot, encoding="utf-8") as f:
         want = f.read().splitlines()
     if want[0] != compiler:
