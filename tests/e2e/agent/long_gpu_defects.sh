@@ -48,13 +48,12 @@ make_again
 defect 1_2 "the subscription is held from the start" agent/gpu/cupti.c '/int rc = subscribe(false);/{n;d}'
 defect 1_2 "buffers that CUPTI holds at a hand-over are left there" agent/gpu/cupti.c \
     '/^static void give_up/,/^}/{s/i < HAND_OVER_TRIES/false/;/agent_capture_end();/d;/flush(CUPTI_FLUSH_FORCED)/d}'
-defect 3 "queries are recorded" agent/gpu/cupti_capture.c '/if (cupti->ActivityEnableAllSyncRecords)/,+1d'
 defect 3 "queries become rows" collector/drain/gpu_rows.c 's/(record->kind == COL_CUPTI_SYNC && record->result) ||//'
 defect 4 "wrong ids of graph launches are kept" agent/gpu/cupti_capture.c 's/relaxed_store(&gpu->graph_ids_until, .*/return;/'
 defect 5 "CUPTI's memory on the device has no limit" agent/gpu/cupti_capture.c 's/^    limit_device_memory();/    (void)limit_device_memory;/'
 defect 6 "sizes of records end at 13.0" collector/pool/cupti.c '/{COL_CUPTI_[A-Z0-9_]*, 130[1-5]00, /d'
 defect 6 "a library without a version is refused" agent/gpu/cupti.c 's/        gpu->cupti_version = 0;/        return CUPTI_UNKNOWN;/'
-defect 7 "each thread has a buffer" agent/gpu/cupti_capture.c '/SetAttribute(CUPTI_ATTR_PER_THREAD_BUFFER/d'
+defect 7 "each thread has a buffer" agent/gpu/cupti_capture.c 's/cupti->ActivitySetAttribute(CUPTI_ATTR_PER_THREAD_BUFFER.*/(void)no;/'
 defect 8 "a CUPTI that is newer than the driver is the only one tried" agent/gpu/cupti.c \
     's/if (rc != CUPTI_NOT_INITIALIZED && rc != CUPTI_UNKNOWN)/if (i < CUPTI_REJECTED_MOST)/'
 defect 8 "error 15 is not explained" collector/drain/gpu_report.c 's/newer than the driver; set/set/'
