@@ -216,6 +216,14 @@ $(O)/libtrain_cuda.so: $(CUDA_OBJ)
 	@echo "  NVCC    $@"
 	$(Q)"$$(cat $(O)/cuda/nvcc)" -shared -cudart static -o $@ $(CUDA_OBJ) -ldl -lrt -lpthread
 
+# machine code as text, for tests/gpu/sass.py
+cuda-sass: $(patsubst %.o,%.sass,$(CUDA_OBJ)) ## what `make cuda` compiled, disassembled, in build/cuda/*.sass (cuobjdump from PyPI)
+$(O)/cuda/cuobjdump: .ci/cuda
+	$(Q)mkdir -p $(@D) && .ci/cuda "$(O)/cuda" cuobjdump > $@
+$(O)/cuda/%.sass: $(O)/cuda/%.o $(O)/cuda/cuobjdump
+	@echo "  SASS    $@"
+	$(Q)tool=$$(realpath "$$(cat $(O)/cuda/cuobjdump)") && PATH="$$(dirname "$$tool"):$$PATH" "$$tool" -sass $< > $@
+
 # ---- tests, benchmarks: tests/unit/*.c are cmocka programs, tests/targets/*.c are programs to be profiled ------------------------
 UNIT_ROOMS := $(shell find tests/unit -type d)
 UNIT_SRC := $(foreach d,$(UNIT_ROOMS),$(wildcard $(d)/*.c))
@@ -317,7 +325,7 @@ $(O)/frameworks/.done: Makefile
 check-frameworks: all frameworks ## programs of PyTorch, JAX, Lightning and transformers, as people write them (10 minutes)
 	$(Q)tests/frameworks/run.py "$(O)" '$(FILTER)'
 # the same sources for the processor: kernels as fibers, a late queue, plain products (tests/gpu/shim)
-SHIM := $(O)/tests/cuda/libtrain_cuda.so $(O)/tests/cuda/libcublasLt.so.13
+SHIM := $(O)/tests/cuda/libtrain_cuda.so $(O)/tests/cuda/libcublasLt.so.13 $(O)/tests/cuda/libnccl.so.2
 SHIM_CXXFLAGS = -std=gnu++17 -O2 -g -U_FORTIFY_SOURCE -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unknown-pragmas -Wno-clobbered -Itests/gpu/shim -I. -Iinclude $(if $(SAN),-fsanitize=$(SAN)) -shared
 $(O)/tests/cuda/libcudart_shim.so: tests/gpu/shim/fibers.cpp tests/gpu/shim/runtime.cpp tests/gpu/shim/cuda_runtime.h $(O)/flags
 	@mkdir -p $(@D)
@@ -326,6 +334,9 @@ $(O)/tests/cuda/libcudart_shim.so: tests/gpu/shim/fibers.cpp tests/gpu/shim/runt
 $(O)/tests/cuda/libcublasLt.so.13: tests/gpu/shim/cublaslt.cpp libtrain/cuda/blas.h $(O)/tests/cuda/libcudart_shim.so
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(SHIM_CXXFLAGS) -O3 -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $< -L$(@D) -lcudart_shim
+$(O)/tests/cuda/libnccl.so.2: tests/gpu/shim/nccl.cpp libtrain/cuda/nccl.h $(O)/tests/cuda/libcudart_shim.so
+	@echo "  LD      $@"
+	$(Q)$(CXX) $(SHIM_CXXFLAGS) -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' -o $@ $< -L$(@D) -lcudart_shim
 $(O)/tests/cuda/obj/%.o: libtrain/cuda/%.cu $(CUDA_HEADERS) tests/gpu/shim/cuda_runtime.h $(O)/flags
 	@mkdir -p $(@D)
 	@echo "  CXX     $<"
@@ -333,7 +344,12 @@ $(O)/tests/cuda/obj/%.o: libtrain/cuda/%.cu $(CUDA_HEADERS) tests/gpu/shim/cuda_
 $(O)/tests/cuda/libtrain_cuda.so: $(patsubst libtrain/cuda/%.cu,$(O)/tests/cuda/obj/%.o,$(CUDA_SRC)) $(O)/tests/cuda/libcudart_shim.so
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(SHIM_CXXFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $(filter %.o,$^) -L$(@D) -lcudart_shim -ldl
-unit-programs: $(UNIT) $(TARGETS) $(FAKES) $(SHIM)
+# what a step on a GPU should take, by kernel: the engine's operations and the planner's times
+$(O)/tests/gpu/step_model: $(O)/obj/tests/gpu/step_model.o $(O)/libtrain.a $(O)/libtacho.a
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -Wl,--as-needed -o $@ $^ $(TRAIN_LIBS) $(TACHO_LIBS)
+unit-programs: $(UNIT) $(TARGETS) $(FAKES) $(SHIM) $(O)/tests/gpu/step_model
 # what tests/gpu/run.sh takes to a machine with a GPU: a folder of its own, stripped, with the libraries that tacho needs and a bare
 # machine lacks (not the C and C++ runtimes: the programs that are recorded bring theirs); work runs without the toolkit
 NVCC ?= $(firstword $(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/bin/nvcc) nvcc)
@@ -341,9 +357,11 @@ GPU_KIT_MIB := 24
 # train for a machine that has none of its libraries: on a GPU it needs neither GEMMs of the processor nor MPI
 $(O)/gpu/train: all $(O)/libtrain_cuda.so
 	@mkdir -p $(@D)
-	$(Q)$(MAKE) --no-print-directory O=$(O)/gpu-train MARCH=x86-64-v2 HAVE_CFLAGS=-DLT_GEMM_PLAIN BLAS_LIBS= BLAS_CFLAGS= MPI_LIBS= MPI_CFLAGS= $(O)/gpu-train/train
+	$(Q)$(MAKE) --no-print-directory O=$(O)/gpu-train MARCH=x86-64-v2 HAVE_CFLAGS=-DLT_GEMM_PLAIN BLAS_LIBS= BLAS_CFLAGS= MPI_LIBS= MPI_CFLAGS= $(O)/gpu-train/train $(O)/gpu-train/libtrain.a
 	$(Q)strip -o $@ $(O)/gpu-train/train && strip -o $(@D)/libtrain_cuda.so $(O)/libtrain_cuda.so
-gpu-tests: all $(O)/gpu/work $(O)/gpu/train ## the folder build/gpu, all that tests/gpu/run.sh needs beside this tree on a machine with a GPU
+$(O)/gpu/step_model: $(O)/gpu/train $(O)/obj/tests/gpu/step_model.o $(O)/libtacho.a
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -Wl,--as-needed -s -o $@ $(O)/obj/tests/gpu/step_model.o $(O)/gpu-train/libtrain.a $(O)/libtacho.a $(OPENMP_LIBS) $(TACHO_LIBS)
+gpu-tests: all $(O)/gpu/work $(O)/gpu/train $(O)/gpu/step_model ## the folder build/gpu, all that tests/gpu/run.sh needs beside this tree on a machine with a GPU
 	$(Q)mkdir -p $(O)/gpu/lib $(O)/gpu/tacho-python/tacho_hook
 	$(Q)for file in tacho libtacho.so libtacho_gemm.so tacho-python/libtacho_hook.so; do strip -o $(O)/gpu/$$file $(O)/$$file || exit 1; done
 	$(Q)cp $(HOOK_PY) $(O)/gpu/tacho-python/ && cp $(HOOK_PACKAGE) $(O)/gpu/tacho-python/tacho_hook/
@@ -402,7 +420,7 @@ deb: all ## Debian package for this system, in build/deb
 	$(Q).ci/deb "$(O)" "$(VERSION)"
 
 # ---- sources: lint, format -------------------------------------------------------------------------------------------------------
-SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) $(AGENT_ROOMS) profiler profiler/hook profiler/gemm $(UNIT_ROOMS) tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
+SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) $(AGENT_ROOMS) profiler profiler/hook profiler/gemm $(UNIT_ROOMS) tests/targets tests/bench tests/fuzz tests/gpu,$(wildcard $(d)/*.[ch])))
 CXX_SOURCES := $(TACHO_CXX) $(CUDA_SRC) $(wildcard tests/gpu/*.cu tests/gpu/*.cpp tests/gpu/shim/*)
 SCRIPTS := $(sort $(filter-out %.py %.tsv,$(wildcard .ci/*)) tests/run $(shell find tests share -name '*.sh'))
 PY_SOURCES := $(sort $(HOOK_PY) $(HOOK_PACKAGE) $(wildcard .ci/*.py profiler/python/tacho/*.py workloads/bottlenecks/*.py) $(shell find tests -name '*.py'))
@@ -483,4 +501,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: check-aarch64 screens man frameworks check-frameworks bench-engine bench-advice dist deb coverage gpu-tests cuda fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+.PHONY: check-aarch64 screens man frameworks check-frameworks bench-engine bench-advice dist deb coverage gpu-tests cuda cuda-sass fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force

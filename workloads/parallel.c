@@ -93,6 +93,7 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
     struct lt_parallel_config config = {.bucket_bytes = options->bucket_mib * (1 << 20),
                                         .overlap = !options->no_overlap,
                                         .sharded = options->zero > 0 || options->layout ||
+                                                   strcmp(options->device, "cpu") != 0 ||
                                                    strcmp(options->compress, "none") != 0,
                                         .slow_link = (int)options->slow_link};
     struct lt_layout layout;
@@ -202,6 +203,14 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
     if (place->ranks == 1)
         return;
     double gradients = (double)model->parameters.trainable * (double)lt_dtype_bytes(dtype);
+    if (strcmp(options->device, "cpu") != 0) { /* there gradients travel in fp32 */
+        printf(
+            "%d ranks (%s), %d on this machine; %.2f MiB of gradients per rank and step, reduced "
+            "by NCCL during backward\n",
+            place->ranks, place->library, place->local_ranks,
+            (double)model->parameters.trainable * sizeof(float) / (1 << 20));
+        return;
+    }
     printf(
         "%d ranks (%s), %d on this machine of %d cores; %.2f MiB of gradients per rank and step, ",
         place->ranks, place->library, place->local_ranks, place->machine_cores,

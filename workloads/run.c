@@ -196,8 +196,12 @@ static int open_device(struct lt_context *context, const struct options *options
     if (strcmp(options->device, "cuda") != 0)
         return tacho_fail(err, TACHO_EUSAGE, "cpu or cuda", "--device %s: unknown",
                           options->device);
-    if (lt_parallel_ranks(parallel) > 1)
-        return tacho_fail(err, TACHO_ENOTSUP, "start one rank", "--device cuda: one rank only");
+    if (lt_parallel_ranks(parallel) > 1 &&
+        (options->zero || options->layout || strcmp(options->compress, "none") != 0 ||
+         strcmp(options->all_reduce, "library") != 0))
+        return tacho_fail(err, TACHO_ENOTSUP, "leave these options out",
+                          "--device cuda: ranks only sum their gradients, by NCCL: no --zero, "
+                          "--layout, --compress or --all-reduce");
     if (config->optimizer.kind != LT_OPTIMIZER_ADAMW || config->optimizer.lookahead_every > 0 ||
         config->clip_kind != LT_CLIP_NORM)
         return tacho_fail(err, TACHO_ENOTSUP,
@@ -209,7 +213,8 @@ static int open_device(struct lt_context *context, const struct options *options
         return tacho_fail(err, TACHO_ENOTSUP, "leave it out, or --device cuda",
                           "--device cuda: %s looks at values in the host's memory",
                           config->watch_every > 0 ? "--watch" : "--inject nan or inf");
-    return lt_device_open(&context->device, err);
+    int number = parallel ? lt_parallel_place(parallel)->local_rank : 0;
+    return lt_device_open(&context->device, number, err);
 }
 
 /* What the run will hold: the model's part by its closed form, the optimizer's from the layout of

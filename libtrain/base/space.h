@@ -14,7 +14,7 @@ struct lt_space {
     void *(*take)(struct lt_space *space, size_t bytes);
     void (*give)(struct lt_space *space, void *base);
     /* Copies from and to the host, done when they return. Earlier work on the device comes first.
-     */
+     * NULL: nothing is kept there, of a device that only counts; values are not made. */
     void (*write)(struct lt_space *space, void *to, const void *from, size_t bytes);
     void (*read)(struct lt_space *space, void *to, const void *from, size_t bytes);
 };

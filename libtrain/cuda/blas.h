@@ -19,8 +19,18 @@ enum {
     BLAS_TRANSPOSED = 1,    /* CUBLAS_OP_T */
     BLAS_DESC_TRANSA = 3,   /* CUBLASLT_MATMUL_DESC_TRANSA */
     BLAS_DESC_TRANSB = 4,
-    BLAS_PREF_WORKSPACE = 1, /* CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES */
-    BLAS_PREF_ALIGNMENT = 5  /* CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES; then those of B, C, D */
+    BLAS_DESC_EPILOGUE = 7,    /* uint32_t: what is done to a result before it is stored */
+    BLAS_DESC_BIAS = 8,        /* pointer: a number for each row of the result (of BGRADB: for */
+    BLAS_DESC_AUX = 11,        /* each column); pointer: a second matrix that is written, read */
+    BLAS_DESC_AUX_STRIDE = 12, /* int64_t: a multiple of 8 */
+    BLAS_EPILOGUE_NONE = 1,    /* CUBLASLT_EPILOGUE_DEFAULT */
+    BLAS_EPILOGUE_BIAS = 4,    /* the bias is added */
+    BLAS_EPILOGUE_GELU =
+        164, /* GELU_AUX_BIAS: ... the sum is the second matrix, the result its GELU */
+    BLAS_EPILOGUE_DGELU = 192,  /* the result times GELU's slope at the second matrix */
+    BLAS_EPILOGUE_BGRADB = 512, /* the sums of the right factor's columns are left in the bias */
+    BLAS_PREF_WORKSPACE = 1,    /* CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES */
+    BLAS_PREF_ALIGNMENT = 5 /* CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES; then those of B, C, D */
 };
 
 typedef struct blas_handle_data *blas_handle;

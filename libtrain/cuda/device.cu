@@ -14,11 +14,13 @@ struct device {
     struct cuda_queue queue; /* its fail finds the device by this member's place */
     cudaEvent_t marks[LT_DEVICE_MARKS];
     cudaGraphExec_t graph;
+    struct cuda_comm *comm; /* of several ranks */
     char failure[256];
-    /* a residual that waits for the next operation: a layernorm of its sum takes it along */
+    /* an operation that waits for the next one, which may take it along */
     int waiting;
+    enum lt_op_id waiting_op;
     enum lt_dtype waiting_dtype;
-    struct lt_residual residual;
+    union lt_args waiting_args;
 };
 
 static struct device *of(struct lt_device *base)
@@ -100,36 +102,62 @@ static int device_has(enum lt_op_id op, const union lt_args *args, char *why, si
     return 1;
 }
 
-/* Launches the residual that waits. */
+/* Launches the operation that waits. */
 static void settle(struct device *device)
 {
-    union lt_args args = {};
     if (!device->waiting)
         return;
     device->waiting = 0;
-    args.residual_forward = device->residual;
-    cuda_residual_forward(&device->queue, device->waiting_dtype, &args);
+    rows[row_of(device->waiting_op)].launch(&device->queue, device->waiting_dtype,
+                                            &device->waiting_args);
 }
 
-/* A residual is put off until the next operation is known. Its sum, which the layernorm reads, is
- * left in its place either way. */
+/* Does this operation do the waiting one's work in its own pass? What the waiting one leaves, and
+ * others read later, is left in its place either way. */
+static int takes_along(struct device *device, enum lt_op_id op, const union lt_args *args)
+{
+    const union lt_args *first = &device->waiting_args;
+    const struct lt_layernorm *layernorm = &args->layernorm_forward;
+    const struct lt_gelu *gelu = &args->gelu_forward, *slope = &args->gelu_backward;
+    const struct lt_matmul *forward = &first->matmul_forward, *back = &first->matmul_backward;
+    if (device->waiting_op == LT_OP_RESIDUAL_FORWARD && op == LT_OP_LAYERNORM_FORWARD &&
+        layernorm->in == first->residual_forward.out &&
+        layernorm->rows * layernorm->c == first->residual_forward.count) {
+        cuda_residual_layernorm(&device->queue, device->waiting_dtype, &first->residual_forward,
+                                layernorm);
+        return 1;
+    }
+    if (device->waiting_op == LT_OP_MATMUL_FORWARD && op == LT_OP_GELU_FORWARD &&
+        gelu->in == forward->out && gelu->count == forward->rows * forward->n)
+        return !cuda_matmul_gelu(&device->queue, device->waiting_dtype, forward, gelu);
+    if (device->waiting_op == LT_OP_MATMUL_BACKWARD && op == LT_OP_GELU_BACKWARD &&
+        slope->dout == back->din && slope->din == back->din && slope->count == back->rows * back->k)
+        return !cuda_matmul_gelu_backward(&device->queue, device->waiting_dtype, back, slope);
+    return 0;
+}
+
+static int may_wait(enum lt_op_id op)
+{
+    return op == LT_OP_RESIDUAL_FORWARD || op == LT_OP_MATMUL_FORWARD ||
+           op == LT_OP_MATMUL_BACKWARD;
+}
+
+/* 1: nothing is left to launch now, because the waiting operation and this one were launched
+ * together, or this one waits. */
 static int fused(struct device *device, enum lt_op_id op, enum lt_dtype dtype,
                  const union lt_args *args)
 {
-    const struct lt_layernorm *layernorm = &args->layernorm_forward;
-    if (device->waiting && op == LT_OP_LAYERNORM_FORWARD && dtype == device->waiting_dtype &&
-        layernorm->in == device->residual.out &&
-        layernorm->rows * layernorm->c == device->residual.count) {
+    if (device->waiting && dtype == device->waiting_dtype && takes_along(device, op, args)) {
         device->waiting = 0;
-        cuda_residual_layernorm(&device->queue, dtype, &device->residual, layernorm);
         return 1;
     }
     settle(device);
-    if (op != LT_OP_RESIDUAL_FORWARD)
+    if (!may_wait(op))
         return 0;
     device->waiting = 1;
+    device->waiting_op = op;
     device->waiting_dtype = dtype;
-    device->residual = args->residual_forward;
+    device->waiting_args = *args;
     return 1;
 }
 
@@ -248,6 +276,7 @@ static void device_capture(struct lt_device *base)
 {
     struct device *device = of(base);
     settle(device);
+    device->queue.tune = 0; /* to wait would spoil it */
     failed(device, "capturing a step",
            cudaStreamBeginCapture(device->queue.stream, cudaStreamCaptureModeThreadLocal));
 }
@@ -271,6 +300,34 @@ static void device_replay(struct lt_device *base)
     failed(of(base), "a captured step", cudaGraphLaunch(of(base)->graph, of(base)->queue.stream));
 }
 
+/* ---- several ranks --------------------------------------------------------------------------- */
+
+static int device_identity(struct lt_device *, void *id, char *why, size_t size)
+{
+    return cuda_comm_identity(id, why, size);
+}
+
+static int device_join(struct lt_device *base, const void *id, int rank, int ranks, char *why,
+                       size_t size)
+{
+    of(base)->comm = cuda_comm_open(id, rank, ranks, why, size);
+    return of(base)->comm ? 0 : -1;
+}
+
+static void device_reduce(struct lt_device *base, const struct lt_device_array *pieces,
+                          size_t count, int doubles)
+{
+    struct device *device = of(base);
+    settle(device);
+    cuda_comm_reduce(&device->queue, device->comm, pieces, count, doubles);
+}
+
+static void device_reduced(struct lt_device *base)
+{
+    settle(of(base));
+    cuda_comm_join(&of(base)->queue, of(base)->comm);
+}
+
 static const char *device_failure(const struct lt_device *base)
 {
     const struct device *device = (const struct device *)base;
@@ -285,6 +342,7 @@ static void device_close(struct lt_device *base)
     cudaStreamSynchronize(device->queue.stream);
     if (device->graph)
         cudaGraphExecDestroy(device->graph);
+    cuda_comm_close(device->comm);
     for (cudaEvent_t mark : device->marks)
         cudaEventDestroy(mark);
     cuda_products_close(device->queue.products);
@@ -327,14 +385,20 @@ static void fill(struct device *device)
     base->capture = device_capture;
     base->captured = device_captured;
     base->replay = device_replay;
+    base->identity = device_identity;
+    base->join = device_join;
+    base->reduce = device_reduce;
+    base->reduced = device_reduced;
     base->available = device_available;
     base->failure = device_failure;
     base->close = device_close;
+    const char *tune = getenv("LT_CUDA_TUNE");
+    device->queue.tune = tune ? atoi(tune) : 0;
     device->queue.fail = queue_failed;
 }
 
 extern "C" __attribute__((visibility("default"))) int
-lt_cuda_open(struct lt_device **out, unsigned long layout, char *why, size_t size)
+lt_cuda_open(struct lt_device **out, unsigned long layout, char *why, size_t size, int number)
 {
     struct cudaDeviceProp properties;
     int count = 0, least = 8; /* compute capability 8.0: the tensor cores' bf16 */
@@ -344,7 +408,9 @@ lt_cuda_open(struct lt_device **out, unsigned long layout, char *why, size_t siz
     }
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess && count > 0)
-        error = cudaGetDeviceProperties(&properties, 0);
+        error = cudaSetDevice(number % count);
+    if (error == cudaSuccess && count > 0)
+        error = cudaGetDeviceProperties(&properties, number % count);
     if (error != cudaSuccess || count < 1) {
         snprintf(why, size, "no device: %s", cudaGetErrorString(error));
         return -1;

@@ -22,6 +22,7 @@ struct cuda_queue {
     void *workspace;
     struct lt_late *late;
     struct cuda_products *products;
+    int tune; /* algorithms of a new product that are timed, on this queue; at most 1: none is */
     void (*fail)(struct cuda_queue *queue, const char *what, const char *why);
 };
 
@@ -37,6 +38,14 @@ void cuda_residual_layernorm(struct cuda_queue *queue, enum lt_dtype dtype,
                              const struct lt_residual *residual,
                              const struct lt_layernorm *layernorm);
 
+/* A linear layer whose output a GELU reads; the gradient of a linear layer's input, which a GELU's
+ * backward turns into its own in its place. Both as one product, where cuBLASLt has that: 0, or -1,
+ * and nothing was done. */
+int cuda_matmul_gelu(struct cuda_queue *queue, enum lt_dtype dtype, const struct lt_matmul *matmul,
+                     const struct lt_gelu *gelu);
+int cuda_matmul_gelu_backward(struct cuda_queue *queue, enum lt_dtype dtype,
+                              const struct lt_matmul *matmul, const struct lt_gelu *gelu);
+
 /* out[rows,n] += bias[n]. */
 void cuda_bias(struct cuda_queue *queue, enum lt_dtype dtype, void *out, const float *bias,
                int64_t rows, int64_t n);
@@ -45,6 +54,19 @@ void cuda_bias(struct cuda_queue *queue, enum lt_dtype dtype, void *out, const f
  * its in, mean and rstd. */
 void cuda_columns(struct cuda_queue *queue, enum lt_dtype dtype, float *dbias, const void *dout,
                   const struct lt_layernorm *layernorm, int64_t rows, int64_t n, int add);
+
+struct cuda_comm;
+
+/* What makes several ranks one group: rank 0 makes an identity of LT_DEVICE_ID_BYTES, all open the
+ * group with it (which waits for them). 0, and NULL: with the reason in why[size]. */
+int cuda_comm_identity(void *id, char *why, size_t size);
+struct cuda_comm *cuda_comm_open(const void *id, int rank, int ranks, char *why, size_t size);
+void cuda_comm_close(struct cuda_comm *comm);
+/* The pieces, of floats or doubles, become sums over the ranks, after what is on the queue now. */
+void cuda_comm_reduce(struct cuda_queue *queue, struct cuda_comm *comm,
+                      const struct lt_device_array *pieces, size_t count, int doubles);
+/* What is put on the queue from now on comes after all sums. */
+void cuda_comm_join(struct cuda_queue *queue, struct cuda_comm *comm);
 
 /* Channels of a head that the attention kernels are made for. */
 int cuda_attention_has(int64_t channels);

@@ -13,14 +13,17 @@
 #ifndef LT_CUDA_TILE_H
 #define LT_CUDA_TILE_H
 
+#include <string.h>
+
 #include "libtrain/cuda/kernel.h"
 
 template <class T> struct shape;
 template <> struct shape<lt_bf16> {
-    static constexpr int k = 16, halves = 2, columns = 64; /* columns: of a tile in shared memory */
+    /* columns: of a tile in shared memory; together: right factors that are read at once */
+    static constexpr int k = 16, halves = 2, columns = 64, together = 2;
 };
 template <> struct shape<float> {
-    static constexpr int k = 8, halves = 1, columns = 32;
+    static constexpr int k = 8, halves = 1, columns = 32, together = 1;
 };
 
 template <class T> struct left {
@@ -134,31 +137,72 @@ __device__ inline void load_left(left<T> *to, const T *x, int64_t stride, int64_
     }
 }
 
-/* The right factor whose column is a row of the tile: terms run along the row. */
-template <class T, int D>
-__device__ inline right<T> along(const T *from, int column_block, int step)
+/* Four matrices of 8 x 8 elements in shared memory: lanes 8 i to 8 i + 7 name the rows of matrix i.
+ * Of each a lane gets two elements: of row `group` columns 2 pair and 2 pair + 1; turned: of column
+ * `group` those rows (PTX ISA, "ldmatrix"). */
+template <bool TURNED>
+__device__ inline void load_matrices(right<lt_bf16> to[2], const lt_bf16 *row)
 {
-    right<T> part;
-#pragma unroll
-    for (int half = 0; half < shape<T>::halves; half++)
-        part.at[half] = load<T, 2>(from + (8 * column_block + lane_group()) * tile<T, D>::row +
-                                   step * shape<T>::k + 8 * half + 2 * lane_pair());
-    return part;
+    uint32_t part[4];
+#ifdef __CUDACC__
+    unsigned at = (unsigned)__cvta_generic_to_shared(row);
+    if (TURNED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(part[0]), "=r"(part[1]), "=r"(part[2]), "=r"(part[3])
+                     : "r"(at));
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(part[0]), "=r"(part[1]), "=r"(part[2]), "=r"(part[3])
+                     : "r"(at));
+#else
+    const lt_bf16 *const *rows = (const lt_bf16 *const *)shim_gather(&row, sizeof row);
+    const int group = lane_group(), pair = 2 * lane_pair();
+    for (int i = 0; i < 4; i++)
+        part[i] = TURNED
+                      ? rows[8 * i + pair][group] | (uint32_t)rows[8 * i + pair + 1][group] << 16
+                      : rows[8 * i + group][pair] | (uint32_t)rows[8 * i + group][pair + 1] << 16;
+#endif
+    memcpy(to, part, sizeof part);
+}
+
+/* The right factor whose column is a row of the tile: terms run along the row. */
+template <int D>
+__device__ inline void along(right<float> *part, const float *from, int column_block, int step)
+{
+    part->at[0] = load<float, 2>(from + (8 * column_block + lane_group()) * tile<float, D>::row +
+                                 step * shape<float>::k + 2 * lane_pair());
 }
 
 /* The right factor whose column is a column of the tile: terms run from row to row. */
-template <class T, int D>
-__device__ inline right<T> across(const T *from, int column_block, int step)
+template <int D>
+__device__ inline void across(right<float> *part, const float *from, int column_block, int step)
 {
-    right<T> part;
 #pragma unroll
-    for (int half = 0; half < shape<T>::halves; half++)
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-            part.at[half].at[i] =
-                from[(step * shape<T>::k + 8 * half + 2 * lane_pair() + i) * tile<T, D>::row +
-                     8 * column_block + lane_group()];
-    return part;
+    for (int i = 0; i < 2; i++)
+        part->at[0].at[i] =
+            from[(step * shape<float>::k + 2 * lane_pair() + i) * tile<float, D>::row +
+                 8 * column_block + lane_group()];
+}
+
+/* The same of this step and the next one; matrices: the halves of the terms of both. */
+template <int D>
+__device__ inline void along(right<lt_bf16> part[2], const lt_bf16 *from, int column_block,
+                             int step)
+{
+    const int lane = (int)threadIdx.x % lanes;
+    load_matrices<false>(part, from + (8 * column_block + lane % 8) * tile<lt_bf16, D>::row +
+                                   step * shape<lt_bf16>::k + lane / 8 * 8);
+}
+
+/* The same of this block of columns and the next one; matrices: the halves of the terms in both. */
+template <int D>
+__device__ inline void across(right<lt_bf16> part[2], const lt_bf16 *from, int column_block,
+                              int step)
+{
+    const int lane = (int)threadIdx.x % lanes;
+    load_matrices<true>(part, from +
+                                  (step * shape<lt_bf16>::k + lane % 16) * tile<lt_bf16, D>::row +
+                                  8 * (column_block + lane / 16));
 }
 
 /* s[16 x COLUMNS] = x (16 rows of D terms) times the rows of the tile. */
@@ -169,8 +213,13 @@ __device__ inline void products(float (*s)[4], const left<T> *x, const T *from)
     for (int i = 0; i < COLUMNS / 8; i++) {
         s[i][0] = s[i][1] = s[i][2] = s[i][3] = 0;
 #pragma unroll
-        for (int step = 0; step < D / shape<T>::k; step++)
-            multiply(s[i], x[step], along<T, D>(from, i, step));
+        for (int step = 0; step < D / shape<T>::k; step += shape<T>::together) {
+            right<T> b[shape<T>::together];
+            along<D>(b, from, i, step);
+#pragma unroll
+            for (int j = 0; j < shape<T>::together; j++)
+                multiply(s[i], x[step + j], b[j]);
+        }
     }
 }
 
@@ -188,8 +237,13 @@ __device__ inline void accumulate(float (*sum)[4], const float (*s)[4], const T 
             for (int i = 0; i < 4; i++)
                 a.at[2 * half + i / 2].at[i % 2] = put<T>(s[step * shape<T>::halves + half][i]);
 #pragma unroll
-        for (int i = 0; i < D / 8; i++)
-            multiply(sum[i], a, across<T, D>(from, i, step));
+        for (int i = 0; i < D / 8; i += shape<T>::together) {
+            right<T> b[shape<T>::together];
+            across<D>(b, from, i, step);
+#pragma unroll
+            for (int j = 0; j < shape<T>::together; j++)
+                multiply(sum[i + j], a, b[j]);
+        }
     }
 }
 

@@ -54,6 +54,7 @@ static struct lt_matmul linear(const struct gpt2 *model, const float *weights, c
     int64_t element = i * outputs * inputs;
     return (struct lt_matmul){.weight = weight(model, weights, element),
                               .bias = biases + i * outputs,
+                              .rounded_bias = weight(model, biases, i * outputs),
                               .dweight = gradient(model, weights, element),
                               .dbias = gradient(model, biases, i * outputs),
                               .rows = model->model.b * model->model.t,

@@ -251,6 +251,8 @@ static int initialise_in(struct gpt2 *model, uint64_t seed)
         initialise(model, seed);
         return 0;
     }
+    if (!space->write)
+        return 0;
     int rc = lt_arena_create(&copy, LT_MEMORY_WORKSPACE, &values, 1);
     if (rc == 0) {
         initialise(model, seed);

@@ -11,6 +11,8 @@ static void refresh_in(const struct lt_parameters *parameters)
     float value[PIECE];
     uint16_t shadow[PIECE];
     struct lt_space *space = parameters->space;
+    if (!space->write)
+        return;
     for (size_t at = 0; at < parameters->count; at += PIECE) {
         size_t count = parameters->count - at < PIECE ? parameters->count - at : PIECE;
         space->read(space, value, parameters->value + at, count * sizeof *value);

@@ -41,7 +41,7 @@ static void *open_library(void)
     return dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 }
 
-int lt_device_open(struct lt_device **out, struct tacho_error *err)
+int lt_device_open(struct lt_device **out, int number, struct tacho_error *err)
 {
     char why[256] = "";
     void *library = open_library();
@@ -54,7 +54,7 @@ int lt_device_open(struct lt_device **out, struct tacho_error *err)
         return tacho_fail(err, TACHO_ENOTSUP, "`make cuda` builds one",
                           "cuda: %s is another library", LIBRARY);
     /* The library stays: threads of the driver may still be in it when the device is closed. */
-    if (opener(out, LT_DEVICE_LAYOUT, why, sizeof why))
+    if (opener(out, LT_DEVICE_LAYOUT, why, sizeof why, number))
         return tacho_fail(err, TACHO_ENOTSUP, "`train` without --device computes on the processor",
                           "cuda: %s", why);
     return 0;

@@ -30,7 +30,14 @@ struct lt_late {
     double loss, squares;
 };
 
-#define LT_DEVICE_MARKS 2
+#define LT_DEVICE_MARKS    2
+#define LT_DEVICE_ID_BYTES 128
+
+/* Numbers in the device's memory. */
+struct lt_device_array {
+    void *x;
+    size_t count;
+};
 
 struct lt_device {
     struct lt_space space; /* first */
@@ -59,24 +66,37 @@ struct lt_device {
     int (*captured)(struct lt_device *device);
     void (*replay)(struct lt_device *device);
 
+    /* Several ranks, each with a device. One of them makes an identity of LT_DEVICE_ID_BYTES, all
+     * join with it, which waits for them: 0, or -1 with the reason in why[size]. reduce: the
+     * pieces, of floats or (doubles) of doubles, become their sums over the ranks, made after what
+     * is on the queue now and beside what comes then; reduced: what comes then is done after all
+     * sums. */
+    int (*identity)(struct lt_device *device, void *id, char *why, size_t size);
+    int (*join)(struct lt_device *device, const void *id, int rank, int ranks, char *why,
+                size_t size);
+    void (*reduce)(struct lt_device *device, const struct lt_device_array *pieces, size_t count,
+                   int doubles);
+    void (*reduced)(struct lt_device *device);
+
     /* Bytes that are free on the device. */
     int64_t (*available)(struct lt_device *device);
     const char *(*failure)(const struct lt_device *device); /* NULL: all is well */
     void (*close)(struct lt_device *device);
 };
 
-/* What the library exports as lt_cuda_open. layout: LT_DEVICE_LAYOUT of the caller. 0; -1 with the
- * reason in why[size]. */
-typedef int lt_device_opener(struct lt_device **out, unsigned long layout, char *why, size_t size);
+/* What the library exports as lt_cuda_open. layout: LT_DEVICE_LAYOUT of the caller; number: which
+ * device, of as many as there are in turn. 0; -1 with the reason in why[size]. */
+typedef int lt_device_opener(struct lt_device **out, unsigned long layout, char *why, size_t size,
+                             int number);
 
 /* Changes when the operations or their arguments do; a library with another one is refused. */
 #define LT_DEVICE_LAYOUT \
     ((unsigned long)(sizeof(union lt_args) << 20 | sizeof(struct lt_device) << 8 | LT_OP_COUNT))
 
-/* Opens the first device. $LT_CUDA_LIBRARY names the library, else it is looked for beside the
+/* Opens device `number`. $LT_CUDA_LIBRARY names the library, else it is looked for beside the
  * program and where the loader looks. The caller ends it with lt_device_close. TACHO_ENOTSUP with
  * words in *err. */
-int lt_device_open(struct lt_device **out, struct tacho_error *err);
+int lt_device_open(struct lt_device **out, int number, struct tacho_error *err);
 
 /* Accepts NULL. */
 void lt_device_close(struct lt_device *device);

@@ -116,10 +116,11 @@ struct lt_layernorm {
 /* out[rows,n] = in[rows,k] * weight[n,k]^T + bias[n] (bias may be NULL). Backward: din = dout *
  * weight; dweight = dout^T * in and dbias = column sums of dout, added to what is there if
  * `accumulate`, else overwriting it. din == NULL: nothing below learns, so the input's gradient is
- * neither computed nor counted. add: it is added to what din holds. */
+ * neither computed nor counted. add: it is added to what din holds. rounded_bias: the bias as
+ * elements, or NULL; a device that has its bias there may add that instead. */
 struct lt_matmul {
     void *out;
-    const void *in, *weight;
+    const void *in, *weight, *rounded_bias;
     const float *bias;
     const void *dout;
     void *din;

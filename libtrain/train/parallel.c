@@ -187,6 +187,20 @@ int lt_parallel_agree(struct lt_parallel *parallel, int rc, struct tacho_error *
     return err->code;
 }
 
+/* The checksum of this rank's weights, wherever they lie. */
+static uint64_t sum_of(struct lt_parallel *parallel)
+{
+    const struct lt_parameters *parameters = parallel->parameters;
+    size_t bytes = parameters->count * sizeof *parameters->value;
+    if (!parameters->space)
+        return lt_checkpoint_sum(parameters->value, bytes);
+    float *copy = need(parallel, bytes);
+    parameters->space->read(parameters->space, copy, parameters->value, bytes);
+    uint64_t sum = lt_checkpoint_sum(copy, bytes);
+    free(copy);
+    return sum;
+}
+
 int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_error *err)
 {
     int ranks = lt_parallel_ranks(parallel), differs = -1;
@@ -194,9 +208,7 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
         return 0;
     int stride = parallel->config.replicas ? parallel->config.stride : 1;
     int peers = parallel->config.replicas ? parallel->config.replicas * stride : ranks;
-    const struct lt_parameters *parameters = parallel->parameters;
-    uint64_t mine =
-        lt_checkpoint_sum(parameters->value, parameters->count * sizeof *parameters->value);
+    uint64_t mine = sum_of(parallel);
     uint64_t *all = need(parallel, (size_t)ranks * sizeof *all);
     gather(parallel, &mine, all, sizeof mine);
     for (int i = 1; i < ranks && differs < 0; i++)

@@ -24,6 +24,18 @@ void lt_run_report(const struct run *run, const struct lt_progress *progress)
         run->hooks->progress(run->hooks->arg, progress);
 }
 
+int lt_run_signalled(const struct run *run)
+{
+    return run->hooks->stop ? *run->hooks->stop : 0;
+}
+
+void lt_run_send_status(struct run *run, double loss, int code)
+{
+    run->news =
+        (struct lt_parallel_status){.loss = loss, .code = code, .stop = lt_run_signalled(run)};
+    lt_parallel_send(run->parallel, &run->news);
+}
+
 /* Is the whole model divided among several ranks? Then there are fewer replicas of it than ranks.
  */
 const struct lt_layout *lt_run_layout(const struct run *run)

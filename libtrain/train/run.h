@@ -52,6 +52,11 @@ void lt_run_report(const struct run *run, const struct lt_progress *progress);
 const struct lt_layout *lt_run_layout(const struct run *run);
 int lt_run_replicas(const struct run *run);
 
+/* The signal that asks this rank to stop, or 0. */
+int lt_run_signalled(const struct run *run);
+/* Tells the other ranks of this one's step. */
+void lt_run_send_status(struct run *run, double loss, int code);
+
 /* Begins the step: its context, its range; what is known of it before it is made. */
 struct lt_progress lt_run_begin_step(struct run *run);
 /* Clipping and the optimizer's update, unless the gradient is not finite. Returns its norm before
@@ -60,6 +65,8 @@ double lt_run_update(struct run *run, double rate);
 /* Counters of a step that began at `start`, and a progress line where one is due. */
 void lt_run_log(struct run *run, struct lt_progress *progress, double start);
 
+/* Makes the devices of all ranks one group; all ranks call it, with what each has come to. */
+int lt_run_join_devices(struct run *run, int rc, struct tacho_error *err);
 /* One update on the device. The step before it is reported when this one is on the queue, so that
  * the device is never without work. */
 int lt_run_device_step(struct run *run, struct tacho_error *err);

@@ -1,25 +1,112 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps on a device: launched or captured, and reported when the next one has begun.
+ * Steps on a device: launched or captured, and reported when the next one has begun. Several ranks
+ * add up their gradients on their devices, as backward finishes them.
  */
+#include <stdlib.h>
+
+#include "libtrain/base/fail.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/device_step.h"
 #include "libtrain/train/run.h"
+
+/* ---- several ranks --------------------------------------------------------------------------- */
+
+#define BUCKET_FLOATS ((size_t)2 << 20) /* gradients that are sent together */
+#define BUCKET_PIECES 64
+
+/* Gradients that are final and were not sent yet. */
+struct bucket {
+    struct lt_device *device;
+    float *gradients;
+    struct lt_device_array piece[BUCKET_PIECES];
+    size_t pieces, floats;
+};
+
+static void send(struct bucket *bucket)
+{
+    if (bucket->pieces)
+        bucket->device->reduce(bucket->device, bucket->piece, bucket->pieces, 0);
+    bucket->pieces = bucket->floats = 0;
+}
+
+/* For lt_context.ready. What was announced before is sent first, because the operation of this
+ * piece may still wait for the next one, which takes it along. */
+static void ready(void *arg, size_t first, size_t count)
+{
+    struct bucket *bucket = arg;
+    float *x = bucket->gradients + first;
+    if (bucket->floats >= BUCKET_FLOATS || bucket->pieces == BUCKET_PIECES)
+        send(bucket);
+    bucket->piece[bucket->pieces++] = (struct lt_device_array){x, count};
+    bucket->floats += count;
+}
+
+/* The rest of the gradients and the loss; what comes then has the sums. */
+static void send_rest(struct bucket *bucket)
+{
+    struct lt_device *device = bucket->device;
+    const struct lt_device_array loss = {&device->late->loss, 1};
+    send(bucket);
+    device->reduce(device, &loss, 1, 1);
+    device->reduced(device);
+}
+
+int lt_run_join_devices(struct run *run, int rc, struct tacho_error *err)
+{
+    struct lt_device *device = run->context.device;
+    int rank = lt_parallel_rank(run->parallel), ranks = lt_parallel_ranks(run->parallel);
+    enum { DOUBLES = LT_DEVICE_ID_BYTES / sizeof(double) };
+    double id[DOUBLES] = {0}, *all = calloc((size_t)ranks * DOUBLES, sizeof *all);
+    char why[256] = "";
+    if (!all && rc == 0)
+        rc = lt_no_memory(err);
+    if (rc == 0 && rank == 0 && device->identity(device, id, why, sizeof why))
+        rc = tacho_fail(err, TACHO_ENOTSUP, "set LT_NCCL to a libnccl.so.2", "cuda: %s", why);
+    rc = lt_parallel_agree(run->parallel, rc, err);
+    if (rc == 0) {
+        lt_parallel_gather(run->parallel, id, DOUBLES, all);
+        if (device->join(device, all, rank, ranks, why, sizeof why))
+            rc = tacho_fail(err, TACHO_ENOTSUP, "one device for each rank of a machine", "cuda: %s",
+                            why);
+    }
+    free(all);
+    return rc;
+}
+
+/* Has every rank its batches? A step that failed on any rank is launched on none. */
+static int agree(struct run *run, int rc, struct tacho_error *err)
+{
+    if (lt_parallel_ranks(run->parallel) == 1)
+        return rc;
+    lt_run_send_status(run, 0, rc);
+    return lt_parallel_finish(run->parallel, rc, &run->news, err);
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
 
 /* Puts the operations of a step on the device's queue. */
 static void launch_operations(struct run *run, double rate)
 {
     const struct lt_batch *batches = lt_device_steps_batches(run->device);
-    for (int i = 0; i < run->config->micro_steps; i++) {
+    struct lt_context context = run->context;
+    struct bucket bucket = {.device = context.device, .gradients = run->model->parameters.grad};
+    int several = lt_parallel_ranks(run->parallel) > 1, count = run->config->micro_steps,
+        parts = count * lt_run_replicas(run);
+    for (int i = 0; i < count; i++) {
+        context.ready = several && i == count - 1 ? ready : NULL;
+        context.ready_arg = &bucket;
         lt_trace_begin(run->trace, LT_RANGE_MICRO_STEP, 0, (uint64_t)run->model->b);
         lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
-        run->model->ops->forward(run->model, &run->context, &batches[i], run->config->micro_steps);
+        run->model->ops->forward(run->model, &context, &batches[i], parts);
         lt_trace_end(run->trace);
         lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);
-        run->model->ops->backward(run->model, &run->context, &batches[i], i == 0);
+        run->model->ops->backward(run->model, &context, &batches[i], i == 0);
         lt_trace_end(run->trace);
         lt_trace_end(run->trace);
     }
+    if (several)
+        send_rest(&bucket);
     lt_run_update(run, rate);
 }
 
@@ -49,7 +136,7 @@ static int report_launched(struct run *run, struct tacho_error *err)
         return 0;
     run->waiting = 0;
     int rc = lt_device_steps_result(run->device, &progress->loss, &progress->grad_norm, err);
-    progress->loss /= run->config->micro_steps;
+    progress->loss /= run->config->micro_steps * lt_run_replicas(run);
     rc = rc ? rc : lt_run_check_loss(run, progress, err);
     rc = rc ? rc : lt_run_judge(run, progress, err);
     if (rc == 0)
@@ -80,6 +167,7 @@ int lt_run_device_step(struct run *run, struct tacho_error *err)
         if (rc == 0)
             lt_device_steps_send(run->device, i, &batch);
     }
+    rc = agree(run, rc, err);
     if (rc == 0) {
         lt_device_steps_begin(run->device, &terms, config->clip);
         launch_step(run, rate);

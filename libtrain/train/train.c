@@ -18,16 +18,11 @@
 #include "libtrain/train/device_step.h"
 #include "tacho_nvtx.h"
 
-static int signalled(const struct run *run)
-{
-    return run->hooks->stop ? *run->hooks->stop : 0;
-}
-
 /* Several ranks stop by the signals they exchanged in the last step, so that all stop after the
  * same one. */
 static int stopping(const struct run *run)
 {
-    return lt_parallel_ranks(run->parallel) > 1 ? run->news.stop : signalled(run);
+    return lt_parallel_ranks(run->parallel) > 1 ? run->news.stop : lt_run_signalled(run);
 }
 
 static int replica(const struct run *run)
@@ -36,12 +31,6 @@ static int replica(const struct run *run)
 }
 
 /* ---- one step ------------------------------------------------------------------------------------------------------------ */
-
-static void send_status(struct run *run, double loss, int code)
-{
-    run->news = (struct lt_parallel_status){.loss = loss, .code = code, .stop = signalled(run)};
-    lt_parallel_send(run->parallel, &run->news);
-}
 
 /* The next batch. Where the model is divided, messages travel from its first use on, so all ranks
  * go on or none does. */
@@ -100,7 +89,7 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
     if (!isfinite(own))
         lt_run_origin(run);
     if (last)
-        send_status(run, *loss / (double)run->config->micro_steps, 0);
+        lt_run_send_status(run, *loss / (double)run->config->micro_steps, 0);
     if (last && lt_watch_due(run->watch, run->step))
         context.scan = lt_watch_scan(run->watch);
     backward(run, &context, &batch, index);
@@ -124,7 +113,7 @@ static int piped_steps(struct run *run, double *loss, struct tacho_error *err)
         return rc;
     *loss = lt_pipeline_step(run->division.pipeline, &run->context, run->division.shard,
                              count * lt_run_replicas(run));
-    send_status(run, *loss * (double)lt_run_layout(run)->pp / (double)count, 0);
+    lt_run_send_status(run, *loss * (double)lt_run_layout(run)->pp / (double)count, 0);
     return 0;
 }
 
@@ -150,7 +139,7 @@ static int train_step(struct run *run, struct tacho_error *err)
         return rc;
     }
     if (rc)
-        send_status(run, 0, rc);
+        lt_run_send_status(run, 0, rc);
     rc = lt_parallel_finish(run->parallel, rc, &run->news, err);
     progress.loss = run->news.loss;
     rc = rc ? rc : lt_run_check_loss(run, &progress, err);
@@ -428,6 +417,8 @@ static int open_run(struct run *run, struct tacho_error *err)
     if (rc == 0 && run->context.device)
         rc = lt_device_steps_open(&run->device, run->context.device, run->model,
                                   config->micro_steps, err);
+    if (run->context.device && lt_parallel_ranks(run->parallel) > 1)
+        rc = lt_run_join_devices(run, rc, err);
     return rc;
 }
 

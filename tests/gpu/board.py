@@ -35,9 +35,10 @@ def size(count, least=1):
 def version():
     """What tacho calls itself, and a digest of the programs: rows of another build are not taken over."""
     digest = hashlib.sha256()
-    for name in ("tacho", "libtacho.so", "libtacho_gemm.so"):
-        with open(os.path.join(KIT, name), "rb") as f:
-            digest.update(f.read())
+    for name in ("tacho", "libtacho.so", "libtacho_gemm.so", "train", "libtrain_cuda.so"):
+        if os.path.exists(os.path.join(KIT, name)):
+            with open(os.path.join(KIT, name), "rb") as f:
+                digest.update(f.read())
     said = subprocess.run([TACHO, "version"], capture_output=True, text=True, check=False).stdout.strip()
     return f"{said} (build {digest.hexdigest()[:12]})"
 

@@ -96,7 +96,7 @@ def nccl(board):
     if status or "calls" not in own:
         not_here(board, ("12",), own, status, err, "NCCL")
         return
-    rows = ask(path, "SELECT t.kind AS kind, count(*) AS n FROM slice JOIN track t ON t.id = track JOIN string n ON n.id = name "
+    rows = ask(path, "SELECT t.kind AS kind, count(*) AS n FROM slice JOIN track t ON t.id = track JOIN string n ON n.id = slice.name "
                      "WHERE replace(lower(n.text), '_', '') LIKE '%allreduce%' GROUP BY 1")
     loaded = "PROFILER/Plugin" in own.get("said", "") or "tacho" in own.get("said", "") or any(r["kind"] == "comm" for r in rows)
     board.row("12", "NCCL's profiler plugin, one rank", f"NCCL {own.get('nccl')}, plugin {'loaded' if loaded else 'not seen'}; rows of {calls} calls: "

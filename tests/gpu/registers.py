@@ -46,16 +46,21 @@ def table(found, compiler):
     return lines + sorted("\t".join([names[k], *(str(rows.get(a, "-")) for a in archs)]) for k, rows in found.items())
 
 
+def compiler_of(folder):
+    """The compiler that built the folder, as the first line of a snapshot names it."""
+    with open(os.path.join(folder, "nvcc"), encoding="utf-8") as f:
+        nvcc = f.read().strip()
+    said = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=True).stdout
+    return "nvcc " + re.search(r"release ([\d.]+), V([\d.]+)", said)[2]
+
+
 def main():
     folder, snapshot = sys.argv[1:3]
     if not glob.glob(os.path.join(folder, "*.ptxas")):
         print(f"no {folder}/*.ptxas: `make cuda` was not run")
         return 77
-    with open(os.path.join(folder, "nvcc"), encoding="utf-8") as f:
-        nvcc = f.read().strip()
-    said = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=True).stdout
     found, spilling = read(folder)
-    rows = table(found, "nvcc " + re.search(r"release ([\d.]+), V([\d.]+)", said)[2])
+    rows = table(found, compiler_of(folder))
     if "--bless" in sys.argv:
         with open(snapshot, "w", encoding="utf-8") as f:
             f.write("\n".join(rows) + "\n")

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops of PyTorch for tests/gpu. Prints one line of JSON with the program's own books.
 
-    torch_loop.py MODE STEPS
+    torch_loop.py MODE STEPS [MODEL BATCH]
 
 plain: steps of GPT-2 124M. both: these, then ten with torch.profiler. inside: torch.profiler over four steps in the middle, as users do.
 compile: the same with torch.compile and CUDA graphs, on a smaller model. loader: batches from workers that fork after CUDA is up.
-nccl: STEPS calls of all_reduce with one rank.
+nccl: STEPS calls of all_reduce with one rank. fast: a step of MODEL (gpt2-124M, gpt2-1558M) as PyTorch does it best: torch.compile, flash
+attention, fused AdamW, clipping by the norm; the mean of STEPS steps that are waited for once.
 
 $TORCH_LOOP_DEVICE=cpu runs a tiny model on the processor, to try the script out.
 """
@@ -27,6 +28,7 @@ if not CPU and not torch.cuda.is_available():
     print(json.dumps({"missing": "a GPU that PyTorch can use"}))
     sys.exit(0)
 WARM_UP = 5
+SHAPES = {"gpt2-124M": (50304, 768, 12, 12, 1024), "gpt2-1558M": (50304, 1600, 25, 48, 1024)}  # vocabulary, width, heads, layers, context
 PROFILED = 4
 
 
@@ -72,24 +74,27 @@ def synchronize():
 class Loop:
     """A model, its optimizer, and one batch."""
 
-    def __init__(self, layers, batch, compiled=False):
+    def __init__(self, shape, batch, compiled=None):
         torch.manual_seed(1)
-        shape = (512, 64, 4, 2, 64) if CPU else (50304, 768, 12, layers, 1024)
+        shape = (512, 64, 4, 2, 64) if CPU else shape
         self.vocabulary, context = shape[0], shape[4]
         self.model = GPT2(*shape).to(DEVICE)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=not CPU)
-        self.call = torch.compile(self.model, mode="reduce-overhead") if compiled else self.model
+        self.call = torch.compile(self.model, mode=compiled) if compiled else self.model
         self.ids = torch.randint(0, self.vocabulary, (2 if CPU else batch, context + 1), device=DEVICE)
 
-    def step(self):
+    def step(self, clip=None, wait=True):
         begin = time.perf_counter()
         with torch.autocast(DEVICE, dtype=torch.bfloat16):
             logits = self.call(self.ids[:, :-1])
             loss = torch.nn.functional.cross_entropy(logits.view(-1, self.vocabulary), self.ids[:, 1:].reshape(-1))
         loss.backward()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        synchronize()
+        if wait:
+            synchronize()
         return time.perf_counter() - begin
 
     def steps(self, count):
@@ -117,7 +122,7 @@ def profiled(loop, count):
 
 
 def plain(steps, then_profiled=0):
-    loop = Loop(12, 16)
+    loop = Loop(SHAPES["gpt2-124M"], 16)
     loop.steps(WARM_UP)
     step_ms, window = loop.steps(steps)
     out = {"steps": steps, "step_ms": step_ms, "window_ns": window}
@@ -125,7 +130,7 @@ def plain(steps, then_profiled=0):
 
 
 def inside(steps, compiled=False):
-    loop = Loop(4 if compiled else 12, 8, compiled)
+    loop = Loop((50304, 768, 12, 4, 1024), 8, "reduce-overhead") if compiled else Loop(SHAPES["gpt2-124M"], 8)
     loop.steps(WARM_UP)
     half = max(steps // 2, 1)
     _, before = loop.steps(half)
@@ -160,6 +165,19 @@ def loader(steps, workers=4):
     return {"steps": steps, "workers": workers}
 
 
+def fast(steps, model, batch):
+    torch.set_float32_matmul_precision("high")
+    loop = Loop(SHAPES[model], batch, "default")
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH if CPU else torch.nn.attention.SDPBackend.FLASH_ATTENTION):
+        for _ in range(WARM_UP):
+            loop.step(clip=1.0)
+        begin = time.perf_counter()
+        for _ in range(steps):
+            loop.step(clip=1.0, wait=False)
+        synchronize()
+    return {"steps": steps, "step_ms": (time.perf_counter() - begin) / steps * 1e3}
+
+
 def nccl(calls):
     with tempfile.TemporaryDirectory() as folder:
         os.environ["NCCL_DEBUG_FILE"] = os.path.join(folder, "nccl")
@@ -180,7 +198,8 @@ def nccl(calls):
 def main():
     mode, steps = sys.argv[1], int(sys.argv[2])
     modes = {"plain": lambda: plain(steps), "both": lambda: plain(steps, 10), "inside": lambda: inside(steps),
-             "compile": lambda: inside(steps, compiled=True), "loader": lambda: loader(steps), "nccl": lambda: nccl(steps)}
+             "compile": lambda: inside(steps, compiled=True), "loader": lambda: loader(steps), "nccl": lambda: nccl(steps),
+             "fast": lambda: fast(steps, sys.argv[3], int(sys.argv[4]))}
     out = {"mode": mode, "torch": torch.__version__, "gpu": "none" if CPU else torch.cuda.get_device_name()}
     print(json.dumps({**out, **modes[mode]()}))
 

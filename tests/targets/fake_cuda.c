@@ -40,6 +40,7 @@ EXPORT int cuCtxSynchronize(void);
 EXPORT void fake_cuda_set_tool(fake_tool f);
 EXPORT void fake_cuda_call(struct fake_call *c);
 EXPORT uint64_t fake_cuda_launches(void);
+EXPORT uint64_t fake_cuda_operations(void);
 
 int cuInit(unsigned flags)
 {
@@ -104,12 +105,17 @@ void fake_cuda_set_tool(fake_tool f)
     atomic_store(&tool, f);
 }
 
-/* Kernels launched so far. */
-static _Atomic uint64_t launches;
+/* Kernels launched so far, and what they told of their operations. */
+static _Atomic uint64_t launches, operations;
 
 uint64_t fake_cuda_launches(void)
 {
     return atomic_load(&launches);
+}
+
+uint64_t fake_cuda_operations(void)
+{
+    return atomic_load(&operations);
 }
 
 void fake_cuda_call(struct fake_call *c)
@@ -117,6 +123,7 @@ void fake_cuda_call(struct fake_call *c)
     fake_tool f = atomic_load(&tool);
     atomic_store(&context, 1);
     atomic_fetch_add(&launches, c->what == FAKE_LAUNCH);
+    atomic_fetch_add(&operations, c->operations);
     if (f)
         f(c);
 }

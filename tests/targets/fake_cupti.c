@@ -16,12 +16,14 @@
  *     allsync       cuptiActivityEnableAllSyncRecords is refused
  *     mig           the device is a slice
  *     deaf          calls of cuDriverGetVersion are never recorded
+ *     joins         another tool subscribes when the first callback is enabled
  *
- * What the real one is strict about: there is one subscriber, and a second one gets 39; a buffer
- * with a record that is not complete comes back from a forced flush only; buffers belong to threads
- * from 13.0 on, unless the attribute says otherwise; a buffer goes to whoever has registered
- * callbacks by then; queries of events are recorded with their result unless that is turned off;
- * before 13.1 update 1 the ids of graph launches are wrong once all kinds were off.
+ * What the real one is strict about: there is one subscriber, and a second one gets 39 (from 13.3
+ * on there may be several, if the first and the next one say so); a buffer with a record that is
+ * not complete comes back from a forced flush only; buffers belong to threads from 13.0 on, unless
+ * the attribute says otherwise; a buffer goes to whoever has registered callbacks by then; queries
+ * of events are recorded with their result unless that is turned off; before 13.1 update 1 the ids
+ * of graph launches are wrong once all kinds were off.
  *
  * Each record is logged to $FAKE_LOG as it is written: "pid owner kind correlation start end stream
  * bytes name"; owner is `tool`, or `other` while the stand-in for torch.profiler has the records.
@@ -58,7 +60,7 @@ static struct {
     complete_fn complete;
     _Atomic(callback_fn) callback;
     void *user;
-    bool subscribed, shared, quiet_queries;
+    bool subscribed, several, shared, quiet_queries;
     unsigned session; /* times that recording began with no kind enabled */
     _Atomic uint64_t kinds;
     _Atomic bool muted[1024], driver[1024], callbacks[1024];
@@ -605,33 +607,59 @@ int cuptiGetCallbackName(int domain, uint32_t cbid, const char **name)
     return 1;
 }
 
-int cuptiSubscribe(void **s, callback_fn f, void *user)
+/* `several`: this subscriber says that there may be others. */
+static int subscribe(void **s, callback_fn f, void *user, bool several)
 {
     int rc = fault_number("subscribe");
     if (too_new())
         return 15;
-    if (rc || fake.subscribed)
-        return rc ? rc : 39;
+    if (rc)
+        return rc;
+    if (fake.subscribed)
+        return fake.several && several ? 0 : 39;
     fake.subscribed = true;
+    fake.several = several;
     fake.callback = f;
     fake.user = user;
     *s = &fake;
     return 0;
 }
 
+int cuptiSubscribe(void **s, callback_fn f, void *user)
+{
+    return subscribe(s, f, user, false);
+}
+
+struct subscriber_params {
+    size_t size;
+    const char *name;
+    char *old;
+    size_t old_size;
+    uint8_t several; /* from 13.3 on, in a struct that is so long */
+};
+
 int cuptiSubscribe_v2(void **s, callback_fn f, void *user, void *params)
 {
-    struct {
-        size_t size;
-        const char *name;
-        char *old;
-        size_t old_size;
-    } *p = params;
+    const struct subscriber_params *p = params;
     const char *holder = fault("holder");
-    int rc = cuptiSubscribe(s, f, user);
+    bool long_enough = p && p->size >= sizeof *p && version() >= 130300;
+    int rc = subscribe(s, f, user, long_enough && p->several);
     if (rc && p && p->old && holder)
         snprintf(p->old, p->old_size, "CUPTI for %.*s", (int)strcspn(holder, " "), holder);
     return rc;
+}
+
+/* Another tool of the process, which lets others be there, too. */
+static void join_once(void)
+{
+    static bool joined;
+    struct subscriber_params params = {.size = sizeof params, .name = "other", .several = 1};
+    void *unused = NULL;
+    if (joined || !fault("joins"))
+        return;
+    joined = true;
+    log_note("kineto", (unsigned long long)cuptiSubscribe_v2(&unused, NULL, NULL, &params),
+             "joined with");
 }
 
 int cuptiUnsubscribe(void *s)
@@ -650,6 +678,7 @@ int cuptiEnableCallback(uint32_t on, void *s, int domain, uint32_t cbid)
         return 1;
     if (domain == 1 && cbid < 1024)
         fake.callbacks[cbid] = on != 0;
+    join_once();
     return 0;
 }
 

@@ -33,6 +33,7 @@ struct fake_call {
     uint32_t nodes;      /* of a graph; 0 = four */
     uint32_t host_ns;    /* that the call takes its thread */
     uint64_t start, end; /* of a kernel or copy, CLOCK_REALTIME ns; 0 = now, and short */
+    uint64_t operations; /* of the matrix units, in a kernel; 0 = not told */
 };
 
 typedef void (*fake_tool)(struct fake_call *c);

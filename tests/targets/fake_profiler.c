@@ -3,7 +3,8 @@
  * A substitute for CUPTI's profiler interfaces, part of the substitute libcupti: a chip FX1 that
  * knows every metric, samples up to seven in a pass, counts three a pass. A sample comes each 5 ms;
  * metric i of sample n is 1000 i + n; metric i of a range is i + 0.5 for each kernel that was
- * launched in it, in the pass that counts the metric. A range without kernels is not in the data.
+ * launched in it, in the pass that counts the metric; metric 0 is what the kernels tell of their
+ * operations, where they do. A range without kernels is not in the data.
  * Calls in an order that the real one refuses are refused. FAKE_PROFILER: "denied" (enabling
  * fails), "busy", "few" (the chip knows one metric), "none", "overflow", "late" (starting the
  * second session fails).
@@ -37,6 +38,7 @@ struct image {
     struct {
         char name[16];
         uint64_t kernels[PASSES];
+        uint64_t operations; /* in the first pass, which counts metric 0 */
     } range[RANGES];
 };
 static struct {
@@ -47,7 +49,7 @@ static struct {
     size_t ranges_a_pass;
     uint8_t *data;
     char name[16];
-    uint64_t launches; /* when the range was pushed */
+    uint64_t launches, operations; /* when the range was pushed */
 } device;
 static struct image counted; /* what the hardware holds until it is decoded */
 
@@ -142,6 +144,13 @@ DEFINE(ProfilerHostGetNumOfPasses, profiler_host_passes)
     memcpy(&p->passes, p->image, sizeof p->passes);
     return 0;
 }
+static double counted_value(const struct image *m, size_t range, size_t metric)
+{
+    if (metric == 0 && m->range[range].operations)
+        return (double)m->range[range].operations;
+    return ((double)metric + 0.5) * (double)m->range[range].kernels[metric / PASS_RANGE];
+}
+
 DEFINE(ProfilerHostEvaluateToGpuValues, profiler_host_evaluate)
 {
     struct image m;
@@ -152,7 +161,7 @@ DEFINE(ProfilerHostEvaluateToGpuValues, profiler_host_evaluate)
     for (size_t i = 0; i < p->count; i++) {
         p->values[i] = h->type == PROFILER_PM_SAMPLING
                            ? 1000.0 * (double)i + (double)(m.first + p->range)
-                           : ((double)i + 0.5) * (double)m.range[p->range].kernels[i / PASS_RANGE];
+                           : counted_value(&m, p->range, i);
         note(h->type == PROFILER_PM_SAMPLING ? "pm"
              : device.ranges_a_pass == 1     ? "range"
                                              : "part",
@@ -244,12 +253,11 @@ DEFINE(PmSamplingCounterDataGetSampleInfo, profiler_pm_sample)
 
 /* ---- range profiler ---- */
 
-static uint64_t launches(void)
+/* A number that the substitute driver keeps. */
+static uint64_t of_driver(const char *name)
 {
-    static uint64_t (*ask)(void);
-    void *cuda = ask ? NULL : dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (cuda)
-        ask = (uint64_t(*)(void))(uintptr_t)dlsym(cuda, "fake_cuda_launches");
+    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    uint64_t (*ask)(void) = cuda ? (uint64_t(*)(void))(uintptr_t)dlsym(cuda, name) : NULL;
     return ask ? ask() : 0;
 }
 
@@ -302,14 +310,15 @@ DEFINE(RangeProfilerPushRange, profiler_range_push)
     if (!device.counting || device.pushed || strlen(p->name) >= sizeof device.name)
         return 1;
     strcpy(device.name, p->name);
-    device.launches = launches();
+    device.launches = of_driver("fake_cuda_launches");
+    device.operations = of_driver("fake_cuda_operations");
     device.pushed = 1;
     return 0;
 }
 DEFINE(RangeProfilerPopRange, profiler_range_object)
 {
     int ok = device.pushed && p->profiler == &device;
-    uint64_t kernels = launches() - device.launches;
+    uint64_t kernels = of_driver("fake_cuda_launches") - device.launches;
     size_t i = 0;
     device.pushed = 0;
     while (i < counted.ranges && strcmp(counted.range[i].name, device.name) != 0)
@@ -320,6 +329,8 @@ DEFINE(RangeProfilerPopRange, profiler_range_object)
         strcpy(counted.range[counted.ranges++].name, device.name);
     if (i < counted.ranges)
         counted.range[i].kernels[device.pass] += kernels;
+    if (i < counted.ranges && device.pass == 0)
+        counted.range[i].operations += of_driver("fake_cuda_operations") - device.operations;
     return 0;
 }
 DEFINE(RangeProfilerStop, profiler_range_stop)

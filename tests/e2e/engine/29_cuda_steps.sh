@@ -32,6 +32,12 @@ for dtype in fp32 bf16; do
 done
 run eager --device cuda --dtype bf16 --steps 5 --no-graph || bad "without a graph"
 cmp -s <(lines graph.bf16) <(lines eager) || bad "a captured step differs from a launched one"
+# without epilogues, because the library has none or because they are not wanted
+SHIM_EPILOGUES=none SHIM_LAUNCHES=passes run plain --device cuda --dtype bf16 --steps 5 || bad "without epilogues: $(tail -2 plain)"
+LT_CUDA_EPILOGUES=off run off --device cuda --dtype bf16 --steps 5 || bad "with epilogues off: $(tail -2 off)"
+cmp -s <(lines plain) <(lines off) || bad "epilogues that are missing are not those that are off"
+grep -q '^gelu_din 20$' passes && grep -q '^bias_add 80$' passes || bad "not made in passes: $(cat passes)"
+near plain reference.bf16 5e-3 || bad "bf16 without epilogues differs from the reference"
 grep -q '^.*fp32, cuda (Substitute GPU' graph.fp32 || bad "the device is not named"
 # fp32 sums in another order: a unit of the last digit that is printed; bf16 rounds products before their bias is added
 near graph.fp32 reference.fp32 2e-4 || bad "fp32 differs from the reference"

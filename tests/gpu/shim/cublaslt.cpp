@@ -3,16 +3,22 @@
  * A substitute libcublasLt for the tests of libtrain/cuda: products by plain loops, put on the
  * queue of the substitute runtime. It refuses what the real one refuses of the little that is asked
  * of it (other types, extents that do not fit), and matrices that are not aligned as was promised
- * when the algorithm was asked for, at which the real one may fail or not.
+ * when the algorithm was asked for, at which the real one may fail or not. $SHIM_EPILOGUES=none: it
+ * has no algorithm with an epilogue.
+ *
+ * There are three algorithms: 42, which it proposes first; 43, which does not run; 44, which takes
+ * a third of the time of 42.
  */
 #include "libtrain/cuda/blas.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <vector>
 
 #include "libtrain/base/dtype.h"
+#include "libtrain/ops/kernels.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -23,6 +29,9 @@ struct blas_handle_data {
 };
 struct blas_desc_data {
     int turned[2];
+    uint32_t epilogue;
+    void *bias, *aux;
+    int64_t aux_stride;
 };
 struct blas_layout_data {
     int type;
@@ -55,9 +64,39 @@ static std::vector<float> floats(const struct blas_layout_data &layout, const vo
     return values;
 }
 
+static void set(const struct blas_layout_data &layout, void *base, int64_t i, float value)
+{
+    if (layout.type == BLAS_BF16)
+        ((lt_bf16 *)base)[i] = lt_bf16_round(value);
+    else
+        ((float *)base)[i] = value;
+}
+
+/* What the epilogue makes of an element of the result. */
+static float finish(const struct blas_desc_data &x, const struct blas_layout_data &d, int64_t row,
+                    int64_t column, float value)
+{
+    const struct blas_layout_data vector = {d.type, d.rows, 1, d.rows},
+                                  matrix = {d.type, d.rows, d.columns, x.aux_stride};
+    if (x.epilogue & BLAS_EPILOGUE_BIAS)
+        value += at(vector, x.bias, row, 0);
+    if (x.epilogue == BLAS_EPILOGUE_GELU) {
+        set(matrix, x.aux, column * x.aux_stride + row, value);
+        float cube = value * value * value;
+        return 0.5f * value * (1 + tanhf(LT_GELU_SCALE * (value + LT_GELU_CUBIC * cube)));
+    }
+    if (x.epilogue == BLAS_EPILOGUE_DGELU) {
+        float y = at(matrix, x.aux, row, column),
+              t = tanhf(LT_GELU_SCALE * (y + LT_GELU_CUBIC * y * y * y));
+        return value * (0.5f * (1 + t) +
+                        0.5f * y * (1 - t * t) * LT_GELU_SCALE * (1 + 3 * LT_GELU_CUBIC * y * y));
+    }
+    return value;
+}
+
 /* d[m,n] = a b, or += with add: a by rows, b by columns, both over k terms. */
 static void product(const std::vector<float> &a, const std::vector<float> &b, int64_t k, bool add,
-                    const struct blas_layout_data &d, void *to)
+                    const struct blas_desc_data &how, const struct blas_layout_data &d, void *to)
 {
     for (int64_t column = 0; column < d.columns; column++)
         for (int64_t row = 0; row < d.rows; row++) {
@@ -73,11 +112,14 @@ static void product(const std::vector<float> &a, const std::vector<float> &b, in
                 total += part;
             if (add)
                 total += at(d, to, row, column);
-            if (d.type == BLAS_BF16)
-                ((lt_bf16 *)to)[column * d.stride + row] = lt_bf16_round(total);
-            else
-                ((float *)to)[column * d.stride + row] = total;
+            set(d, to, column * d.stride + row, finish(how, d, row, column, total));
         }
+    for (int64_t column = 0; how.epilogue == BLAS_EPILOGUE_BGRADB && column < d.columns; column++) {
+        float sum = 0;
+        for (int64_t i = 0; i < k; i++)
+            sum += b[(size_t)(column * k + i)];
+        set(d, how.bias, column, sum);
+    }
 }
 
 EXPORT int cublasLtCreate(blas_handle *handle)
@@ -100,6 +142,7 @@ EXPORT size_t cublasLtGetVersion(void)
 EXPORT int cublasLtMatmulDescCreate(blas_desc *desc, int compute, int scale)
 {
     *desc = new struct blas_desc_data();
+    (*desc)->epilogue = BLAS_EPILOGUE_NONE;
     return compute == BLAS_COMPUTE_FP32 && scale == BLAS_FP32 ? OK : NOT_SUPPORTED;
 }
 
@@ -112,10 +155,22 @@ EXPORT int cublasLtMatmulDescDestroy(blas_desc desc)
 EXPORT int cublasLtMatmulDescSetAttribute(blas_desc desc, int attribute, const void *from,
                                           size_t size)
 {
-    if ((attribute != BLAS_DESC_TRANSA && attribute != BLAS_DESC_TRANSB) || size != sizeof(int))
-        return INVALID;
-    memcpy(&desc->turned[attribute - BLAS_DESC_TRANSA], from, size);
-    return OK;
+    const struct {
+        int attribute;
+        void *to;
+        size_t size;
+    } known[] = {{BLAS_DESC_TRANSA, &desc->turned[0], sizeof desc->turned[0]},
+                 {BLAS_DESC_TRANSB, &desc->turned[1], sizeof desc->turned[1]},
+                 {BLAS_DESC_EPILOGUE, &desc->epilogue, sizeof desc->epilogue},
+                 {BLAS_DESC_BIAS, &desc->bias, sizeof desc->bias},
+                 {BLAS_DESC_AUX, &desc->aux, sizeof desc->aux},
+                 {BLAS_DESC_AUX_STRIDE, &desc->aux_stride, sizeof desc->aux_stride}};
+    for (const auto &one : known)
+        if (one.attribute == attribute && one.size == size) {
+            memcpy(one.to, from, size);
+            return OK;
+        }
+    return INVALID;
 }
 
 EXPORT int cublasLtMatrixLayoutCreate(blas_layout *layout, int type, uint64_t rows,
@@ -165,6 +220,24 @@ static int64_t terms(const struct blas_layout_data &layout, bool rows)
     return rows ? layout.rows : layout.columns;
 }
 
+/* Is there an algorithm with this epilogue, and has it what it reads and writes? */
+static bool finishes(const struct blas_desc_data &x, const struct blas_layout_data &a,
+                     const struct blas_layout_data &d)
+{
+    const char *none = getenv("SHIM_EPILOGUES");
+    bool bias = x.epilogue == BLAS_EPILOGUE_BIAS || x.epilogue == BLAS_EPILOGUE_GELU ||
+                x.epilogue == BLAS_EPILOGUE_BGRADB,
+         aux = x.epilogue == BLAS_EPILOGUE_GELU || x.epilogue == BLAS_EPILOGUE_DGELU;
+    if (x.epilogue == BLAS_EPILOGUE_NONE)
+        return true;
+    if ((!bias && !aux) || (none && !strcmp(none, "none")))
+        return false;
+    if (x.epilogue == BLAS_EPILOGUE_BGRADB)
+        return x.bias && d.type == BLAS_FP32;
+    return d.type == a.type && !bias == !x.bias && !aux == !x.aux &&
+           (!aux || (x.aux_stride % 8 == 0 && x.aux_stride >= d.rows));
+}
+
 EXPORT int cublasLtMatmulAlgoGetHeuristic(blas_handle, blas_desc desc, blas_layout a, blas_layout b,
                                           blas_layout c, blas_layout d, blas_preference preference,
                                           int wanted, struct blas_choice *choices, int *found)
@@ -175,13 +248,17 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(blas_handle, blas_desc desc, blas_layo
                    terms(*a, !desc->turned[0]) == d->rows &&
                    terms(*b, desc->turned[1]) == d->columns;
     *found = 0;
+    if (types && extents && !finishes(*desc, *a, *d))
+        return NOT_SUPPORTED;
     if (!types || !extents || wanted < 1)
         return types && extents ? INVALID : NOT_SUPPORTED;
-    choices[0] = {};
-    choices[0].algorithm.data[0] = 42;
-    for (int i = 0; i < 4; i++)
-        choices[0].algorithm.data[i + 1] = preference->alignment[i];
-    *found = 1;
+    for (; *found < 3 && *found < wanted; ++*found) {
+        struct blas_choice *choice = &choices[*found];
+        *choice = {};
+        choice->algorithm.data[0] = (uint64_t)(42 + *found);
+        for (int i = 0; i < 4; i++)
+            choice->algorithm.data[i + 1] = preference->alignment[i];
+    }
     return OK;
 }
 
@@ -198,13 +275,23 @@ EXPORT int cublasLtMatmul(blas_handle, blas_desc desc, const void *alpha, const 
     for (int i = 0; i < 4; i++)
         if ((uintptr_t)matrices[i] % algorithm->data[i + 1])
             return INVALID;
-    if (*(const float *)alpha != 1 || (!add && *(const float *)beta != 0) || c != d ||
-        algorithm->data[0] != 42)
+    if ((uintptr_t)x.bias % 16 || (uintptr_t)x.aux % 16 || !finishes(x, left, out) ||
+        (add && x.epilogue != BLAS_EPILOGUE_NONE))
         return INVALID;
+    if (*(const float *)alpha != 1 || (!add && *(const float *)beta != 0) || c != d ||
+        algorithm->data[0] < 42 || algorithm->data[0] > 44)
+        return INVALID;
+    if (algorithm->data[0] == 43)
+        return NOT_SUPPORTED;
+    uint64_t ns = algorithm->data[0] == 44 ? 10000 : 30000;
     shim_enqueue(stream, [=] {
+        uint64_t begin = shim_now();
         /* a turned factor stands by rows already */
         product(floats(left, a, !x.turned[0]), floats(right, b, x.turned[1]),
-                terms(left, x.turned[0]), add, out, d);
+                terms(left, x.turned[0]), add, x, out, d);
+        shim_takes(stream, ns);
+        shim_note(ns == 10000 ? "algorithm 44" : "algorithm 42");
+        shim_done("matmul", begin);
     });
     return OK;
 }

@@ -69,6 +69,14 @@ typedef struct shim_graph *cudaGraphExec_t;
 
 /* Puts work on the queue, or into the step that is being captured. */
 SHIM void shim_enqueue(cudaStream_t stream, std::function<void()> work);
+/* Notes that such an operation is done from `begin` (CLOCK_REALTIME ns) to now: shim/runtime.cpp.
+ */
+SHIM void shim_done(const char *name, uint64_t begin);
+SHIM uint64_t shim_now(void);
+extern "C" SHIM uint64_t shim_times(const char *name); /* how often that was done, or noted */
+/* What is worked on takes so long by the queue's own clock, which events read. */
+SHIM void shim_takes(cudaStream_t stream, uint64_t ns);
+SHIM void shim_note(const char *what);
 /* A launch that the hardware would refuse is cudaGetLastError's. */
 SHIM bool shim_launchable(const char *name, dim3 grid, dim3 block, size_t shared);
 /* Runs all blocks of a kernel, one after the other. */
@@ -80,8 +88,11 @@ static inline void shim_launch(void (*kernel)(P...), const char *name, dim3 grid
                                size_t shared, cudaStream_t stream, A... args)
 {
     if (shim_launchable(name, grid, block, shared))
-        shim_enqueue(stream,
-                     [=] { shim_run(name, grid, block, shared, [=] { kernel((P)args...); }); });
+        shim_enqueue(stream, [=] {
+            uint64_t begin = shim_now();
+            shim_run(name, grid, block, shared, [=] { kernel((P)args...); });
+            shim_done(name, begin);
+        });
 }
 
 #define LAUNCH(kernel, grid, block, bytes, stream, ...) \
@@ -96,12 +107,14 @@ enum cudaError_t {
     cudaErrorInvalidConfiguration = 9,
     cudaErrorNoDevice = 100,
     cudaErrorStreamCaptureUnsupported = 900,
-    cudaErrorStreamCaptureInvalidated = 901
+    cudaErrorStreamCaptureInvalidated = 901,
+    cudaErrorStreamCaptureUnjoined = 904
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
 enum {
     cudaStreamNonBlocking = 1,
     cudaStreamCaptureModeThreadLocal = 1,
+    cudaEventDefault = 0,
     cudaEventDisableTiming = 2
 };
 
@@ -126,6 +139,8 @@ SHIM cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaM
 SHIM cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 SHIM cudaError_t cudaStreamDestroy(cudaStream_t stream);
 SHIM cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+SHIM cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+SHIM cudaError_t cudaSetDevice(int device);
 SHIM cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode);
 SHIM cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
 SHIM cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t graph,
@@ -136,6 +151,7 @@ SHIM cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 SHIM cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 SHIM cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 SHIM cudaError_t cudaEventSynchronize(cudaEvent_t event);
+SHIM cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end);
 SHIM cudaError_t cudaEventDestroy(cudaEvent_t event);
 }
 

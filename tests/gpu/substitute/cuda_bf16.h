@@ -131,7 +131,7 @@ static inline uint64_t substitute_ns(int, __nv_bfloat16 *, size_t elements)
 
 /* Also called by the substitute cuBLAS. A launch costs the host ten microseconds. */
 extern "C" __attribute__((visibility("default"), used)) inline void
-substitute_launch(cudaStream_t stream, const char *name, uint64_t ns)
+substitute_launch(cudaStream_t stream, const char *name, uint64_t ns, uint64_t operations = 0)
 {
     if (stream->capturing) {
         stream->graph.nodes++;
@@ -141,6 +141,7 @@ substitute_launch(cudaStream_t stream, const char *name, uint64_t ns)
     fake_call call = substitute_op(stream, FAKE_LAUNCH, ns);
     call.kernel = name;
     call.host_ns = 10000;
+    call.operations = operations;
     substitute_call(call);
 }
 

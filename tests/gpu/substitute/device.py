@@ -12,7 +12,8 @@ class Call(ctypes.Structure):
 
     _fields_ = [("what", ctypes.c_int), ("driver", ctypes.c_int), ("stream", ctypes.c_uint32), ("event", ctypes.c_uint32),
                 ("bytes", ctypes.c_uint64), ("kernel", ctypes.c_char_p), ("graph_node", ctypes.c_uint64), ("endless", ctypes.c_int),
-                ("nodes", ctypes.c_uint32), ("host_ns", ctypes.c_uint32), ("start", ctypes.c_uint64), ("end", ctypes.c_uint64)]
+                ("nodes", ctypes.c_uint32), ("host_ns", ctypes.c_uint32), ("start", ctypes.c_uint64), ("end", ctypes.c_uint64),
+                ("operations", ctypes.c_uint64)]
 
 
 KERNELS = [b"ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn", b"_Z9vectorAddPKfS0_Pfi", b"layer_norm_kernel"]

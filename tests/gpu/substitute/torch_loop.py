@@ -2,6 +2,7 @@
 """Stands for tests/gpu/torch_loop.py in a rehearsal: the same modes and books, kernels of the substitute driver."""
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -46,11 +47,19 @@ def loader(steps):
             return {"steps": steps, "workers": 4}
 
 
+def nccl(calls):
+    """The program that plays NCCL towards its profiler plugin (tests/targets/target_nccl.c)."""
+    player = os.path.join(os.path.dirname(os.path.abspath(__file__)), "target_nccl")
+    subprocess.run([player, "5", str(calls)], check=True, stdout=subprocess.DEVNULL)
+    return {"calls": calls, "nccl": "played", "said": ""}
+
+
 def main():
     mode, steps = sys.argv[1], int(sys.argv[2])
     modes = {"plain": lambda: plain(steps), "both": lambda: plain(steps, 10), "inside": lambda: inside(steps),
-             "compile": lambda: inside(steps, graph=True), "loader": lambda: loader(steps)}
-    print(json.dumps(modes[mode]() if mode in modes else {"missing": "NCCL in a rehearsal"}))
+             "compile": lambda: inside(steps, graph=True), "loader": lambda: loader(steps), "nccl": lambda: nccl(steps),
+             "fast": lambda: {"steps": steps, "step_ms": 1e6}}
+    print(json.dumps(modes[mode]()))
 
 
 main()

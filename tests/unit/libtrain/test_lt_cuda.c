@@ -7,6 +7,8 @@
  */
 #include "lt_support.h"
 
+#include <dlfcn.h>
+
 #include "libtrain/models/gpt2.h"
 #include "libtrain/ops/device.h"
 #include "libtrain/train/train.h"
@@ -175,7 +177,9 @@ static void layernorm(enum lt_dtype dtype, int64_t rows, int64_t c, int added)
     drop(away.dout);
 }
 
-static void matmul(enum lt_dtype dtype, int64_t rows, int64_t n, int64_t k, int accumulate)
+/* rounded: the bias is there in the element type, too, and is added by the product. */
+static void matmul(enum lt_dtype dtype, int64_t rows, int64_t n, int64_t k, int accumulate,
+                   int rounded)
 {
     struct lt_matmul here = {.rows = rows,
                              .n = n,
@@ -186,6 +190,8 @@ static void matmul(enum lt_dtype dtype, int64_t rows, int64_t n, int64_t k, int 
     BOTH(in, elements(dtype, rows * k, 1, 1), size_of(dtype, rows * k));
     BOTH(weight, elements(dtype, n * k, 2, 1), size_of(dtype, n * k));
     BOTH(bias, normals(n, 3, 1), size_of(LT_DTYPE_FP32, n));
+    if (rounded)
+        BOTH(rounded_bias, typed(dtype, here.bias, n), size_of(dtype, n));
     BOTH(dout, elements(dtype, rows * n, 4, 1), size_of(dtype, rows * n));
     BOTH(out, elements(dtype, rows * n, 5, 1), size_of(dtype, rows * n));
     BOTH(din, elements(dtype, rows * k, 6, 1), size_of(dtype, rows * k));
@@ -199,7 +205,73 @@ static void matmul(enum lt_dtype dtype, int64_t rows, int64_t n, int64_t k, int 
     same("matmul din", dtype, here.din, away.din, rows * k, NEAR);
     same_floats("matmul dweight", here.dweight, away.dweight, n * k, NEAR);
     same_floats("matmul dbias", here.dbias, away.dbias, n, NEAR);
-    const void *rest[] = {away.in, away.weight, away.bias, away.dout};
+    const void *rest[] = {away.in, away.weight, away.bias, away.dout, away.rounded_bias};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest - !rounded; i++)
+        drop(rest[i]);
+}
+
+/* How often the substitute runtime has done that. */
+static unsigned long long times(const char *name)
+{
+    static uint64_t (*ask)(const char *name);
+    void *shim = ask ? NULL : dlopen("libcudart_shim.so", RTLD_NOW | RTLD_NOLOAD);
+    if (shim)
+        ask = (uint64_t(*)(const char *))(uintptr_t)dlsym(shim, "shim_times");
+    assert_non_null(ask);
+    return ask(name);
+}
+
+/* A linear layer and its GELU, forward, and the gradient of a linear layer's input and that of the
+ * GELU before it: one product each, if `whole`; n is a width of 8 then. */
+static void matmul_gelu(enum lt_dtype dtype, int64_t rows, int64_t n, int64_t k, int whole)
+{
+    int64_t wide = rows * n;
+    unsigned long long passes = times("gelu_out") + times("gelu_din") + times("bias_add");
+    struct lt_matmul here = {.rows = rows, .n = n, .k = k}, away = here, back = {0};
+    BOTH(in, elements(dtype, rows * k, 1, 1), size_of(dtype, rows * k));
+    BOTH(weight, elements(dtype, n * k, 2, 0.3f), size_of(dtype, n * k));
+    BOTH(bias, normals(n, 3, 1), size_of(LT_DTYPE_FP32, n));
+    BOTH(rounded_bias, typed(dtype, here.bias, n), size_of(dtype, n));
+    BOTH(out, elements(dtype, wide, 4, 1), size_of(dtype, wide));
+    struct lt_gelu gelu_here = {.in = here.out, .out = elements(dtype, wide, 5, 1), .count = wide},
+                   gelu_away = {.in = away.out,
+                                .out = there(gelu_here.out, size_of(dtype, wide)),
+                                .count = wide};
+    run(LT_OP_MATMUL_FORWARD, dtype, &(union lt_args){.matmul_forward = away});
+    run(LT_OP_GELU_FORWARD, dtype, &(union lt_args){.gelu_forward = gelu_away});
+    run_reference(LT_OP_MATMUL_FORWARD, dtype, &(union lt_args){.matmul_forward = here});
+    run_reference(LT_OP_GELU_FORWARD, dtype, &(union lt_args){.gelu_forward = gelu_here});
+    /* backward: the layer behind the GELU, of k outputs and n inputs. The reference goes on from
+     * what the device has: a sum over roundings would be far off. */
+    void *seen = pool_bytes(size_of(dtype, wide));
+    device->space.read(&device->space, seen, gelu_away.out, size_of(dtype, wide));
+    struct lt_matmul next = {.rows = rows,
+                             .n = k,
+                             .k = n,
+                             .in = seen,
+                             .weight = here.weight,
+                             .dout = here.in,
+                             .din = elements(dtype, wide, 6, 1),
+                             .dweight = normals(n * k, 7, 1),
+                             .dbias = normals(k, 8, 1)};
+    back = next;
+    back.in = gelu_away.out, back.weight = away.weight, back.dout = away.in;
+    back.din = there(next.din, size_of(dtype, wide));
+    back.dweight = there(next.dweight, size_of(LT_DTYPE_FP32, n * k));
+    back.dbias = there(next.dbias, size_of(LT_DTYPE_FP32, k));
+    gelu_here.dout = gelu_here.din = next.din, gelu_away.dout = gelu_away.din = back.din;
+    run(LT_OP_MATMUL_BACKWARD, dtype, &(union lt_args){.matmul_backward = back});
+    run(LT_OP_GELU_BACKWARD, dtype, &(union lt_args){.gelu_backward = gelu_away});
+    run_reference(LT_OP_MATMUL_BACKWARD, dtype, &(union lt_args){.matmul_backward = next});
+    run_reference(LT_OP_GELU_BACKWARD, dtype, &(union lt_args){.gelu_backward = gelu_here});
+    same("the sum before a gelu", dtype, here.out, away.out, wide, NEAR);
+    same("gelu of a product", dtype, gelu_here.out, gelu_away.out, wide, NEAR);
+    same("din through a gelu", dtype, next.din, back.din, wide, NEAR);
+    same_floats("dweight behind a gelu", next.dweight, back.dweight, n * k, NEAR);
+    same_floats("dbias behind a gelu", next.dbias, back.dbias, k, NEAR);
+    passes = times("gelu_out") + times("gelu_din") + times("bias_add") - passes;
+    assert_int_equal(passes, whole ? 0 : 2); /* the bias is added by the product either way */
+    const void *rest[] = {away.in, away.weight, away.bias, away.rounded_bias};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         drop(rest[i]);
 }
@@ -362,8 +434,19 @@ static void ops_matmul(void **state)
     (void)state;
     for (int d = 0; d < DTYPES; d++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-            for (int accumulate = 0; accumulate < 2; accumulate++)
-                matmul((enum lt_dtype)d, shapes[i][0], shapes[i][1], shapes[i][2], accumulate);
+            for (int how = 0; how < 4; how++)
+                matmul((enum lt_dtype)d, shapes[i][0], shapes[i][1], shapes[i][2], how & 1,
+                       how & 2);
+}
+
+static void ops_matmul_gelu(void **state)
+{
+    (void)state;
+    for (int d = 0; d < DTYPES; d++) {
+        matmul_gelu((enum lt_dtype)d, 65, 48, 33, 1);
+        matmul_gelu((enum lt_dtype)d, 3, 64, 128, 1);
+        matmul_gelu((enum lt_dtype)d, 7, 12, 16, 0);
+    }
 }
 
 static void ops_attention(void **state)
@@ -428,6 +511,27 @@ static void residual_alone(void **state)
         drop(away.a);
         drop(away.b);
     }
+}
+
+/* With $LT_CUDA_TUNE the fastest algorithm of a product is kept, and what it adds to is added to
+ * once. */
+static void the_fastest_algorithm(void **state)
+{
+    struct tacho_error err = {0};
+    struct lt_device *plain = device;
+    (void)state;
+    unsigned long long slow = times("algorithm 42"), fast = times("algorithm 44");
+    setenv("LT_CUDA_TUNE", "8", 1);
+    assert_int_equal(lt_device_open(&device, 0, &err), 0);
+    unsetenv("LT_CUDA_TUNE");
+    matmul(LT_DTYPE_BF16, 65, 16, 33, 1, 0); /* three products */
+    assert_int_equal(times("algorithm 42") - slow, 3 * 4);
+    assert_int_equal(times("algorithm 44") - fast, 3 * (4 + 1));
+    matmul(LT_DTYPE_BF16, 65, 16, 33, 1, 0);
+    assert_int_equal(times("algorithm 42") - slow, 3 * 4);
+    assert_int_equal(times("algorithm 44") - fast, 3 * (4 + 2));
+    lt_device_close(device);
+    device = plain;
 }
 
 /* What the device has not is said before it is asked for. */
@@ -611,7 +715,7 @@ static void fails(const struct lt_gpt2_config *shape, enum lt_optimizer_kind kin
     struct lt_train_config config = plan_of(3);
     struct lt_part part = lt_source_whole(source);
     struct lt_device *own = NULL;
-    assert_int_equal(lt_device_open(&own, &err), 0);
+    assert_int_equal(lt_device_open(&own, 0, &err), 0);
     struct lt_context x = {.device = own};
     assert_int_equal(make(&model, &own->space, shape, (struct lt_gpt2_mode){0}, &err), 0);
     config.optimizer = lt_optimizer_defaults(kind);
@@ -635,9 +739,10 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(ops_embedding),      TEST(ops_layernorm),
-        TEST(ops_matmul),         TEST(ops_attention),
-        TEST(ops_elementwise),    TEST(ops_classifier),
-        TEST(ops_optimizer),      TEST(residual_alone),
+        TEST(ops_matmul),         TEST(ops_matmul_gelu),
+        TEST(ops_attention),      TEST(ops_elementwise),
+        TEST(ops_classifier),     TEST(ops_optimizer),
+        TEST(residual_alone),     TEST(the_fastest_algorithm),
         TEST(what_is_not_there),  TEST(steps_equal_the_reference),
         TEST(graph_equals_eager), TEST(checkpoints_change_sides),
         TEST(failures_are_said),
@@ -661,7 +766,7 @@ int main(int argc, char **argv)
 #endif
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    if (lt_device_open(&device, &err)) {
+    if (lt_device_open(&device, 0, &err)) {
         fprintf(stderr, "%s\n", err.what);
         return 1;
     }
