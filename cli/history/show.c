@@ -30,16 +30,17 @@ static void print_guess(struct history *history, const struct history_entry *ent
     struct history_guess guess;
     if (history_guess(history, entry->id, &guess, NULL))
         return;
+    double median = guess.by_process ? guess.process_pct : guess.nearest_pct;
+    printf("%-12s run %" PRId64 ", of another recipe\n", "most similar", guess.from);
     printf("%-12s %.4g ms ", "guess", guess.step_ms);
     if (guess.by_process)
         printf("by a model of %zu recipes", guess.recipes);
     else
-        printf("by run %" PRId64 ", the most similar of another recipe, scaled by FLOPs",
-               guess.from);
-    double median = guess.by_process ? guess.process_pct : guess.nearest_pct;
-    printf("; such guesses of recipes that were left out miss by %.0f %% in the median, by %.0f %% "
-           "in one of ten\n",
-           median, guess.p90_pct);
+        fputs("by the most similar run, scaled by FLOPs", stdout);
+    printf(
+        "; guesses of recipes that are left out miss by %.3g %% in the median, by %.3g %% in one "
+        "of ten\n",
+        median, guess.p90_pct);
 }
 
 /* The kinds of values in the order in which they are printed; others follow by name. */
