@@ -76,7 +76,7 @@ static int read_recipes(struct history *history, const char *host, struct known_
         "SELECT run.id, recipe.hash, ' ' || recipe.text, flops.value, step.value FROM host"
         " JOIN run ON run.host = host.id JOIN recipe ON recipe.id = run.recipe"
         " JOIN value AS step ON step.run = run.id AND step.name ="
-        " (SELECT id FROM name WHERE kind = 'step' AND name = 'mean')"
+        " (SELECT id FROM name WHERE kind = 'step' AND name = 'median')"
         " JOIN value AS flops ON flops.run = run.id AND flops.name ="
         " (SELECT id FROM name WHERE kind = 'work' AND name = 'executed FLOPs')"
         " WHERE host.hash = ?1 AND flops.value > 0 AND step.value > 0"

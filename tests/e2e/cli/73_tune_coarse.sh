@@ -8,7 +8,7 @@ set -u
 work_folder tune
 target=$BUILD/tests/targets/target_ranks # its steps sleep
 
-"$TACHO" tune --coarse 10 --objective step --trials 2 --rounds 4 --json -- "$target" --steps 300 --work-us '{us:5000,2500}' > out 2> err ||
+"$TACHO" tune --coarse 10 --objective step --trials 2 --rounds 4 --json -- "$target" --rank 0 --ranks 1 --steps 300 --work-us '{us:5000,2500}' > out 2> err ||
     fail "exit $?: $(cat err)"
 as_schema tune out
 python3 - << 'PY' || fail "coarse trials: $(cat out err tune/trials.jsonl)"

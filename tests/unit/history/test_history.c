@@ -271,7 +271,7 @@ static void test_imports(void **state)
 static void enter_recipe(struct history *history, const char *text, double flops, double ms)
 {
     static int64_t begun;
-    const struct history_value values[] = {{"step", "mean", "ms", ms},
+    const struct history_value values[] = {{"step", "median", "ms", ms},
                                            {"work", "executed FLOPs", "FLOP", flops}};
     struct history_entry entry = {.begun_ns = ++begun * 1000000000,
                                   .recipe_text = text,
