@@ -179,7 +179,7 @@ static void consider(const struct tuner_search *search, size_t configuration, do
     sd *= DOUBT;
     double gap = (choice->target - mean) / sd;
     double gain = sd * (gap * 0.5 * erfc(-gap / sqrt(2)) + exp(-gap * gap / 2) / sqrt(2 * M_PI));
-    if (search->tried[configuration] || !(gain > choice->gain))
+    if (!(gain > choice->gain))
         return;
     if (search->worked < search->count) {
         double likely = works(search, configuration);
@@ -200,25 +200,39 @@ static size_t differing(const struct tuner_space *space, size_t first, size_t se
     return count;
 }
 
+/* Does the search not look aside, or is a configuration there? */
+static bool may_try(const struct tuner_search *search, size_t at)
+{
+    const struct aside *aside = &search->aside;
+    const uint16_t *choice = search->space->choice + at * search->space->dimensions;
+    return !search->tried[at] && (!aside->on || choice[aside->dimension] != aside->level);
+}
+
 /* What differs from a configuration in one dimension. */
 static void consider_neighbours(const struct tuner_search *search, size_t of, struct choice *choice)
 {
     double mean, sd;
     for (size_t at = 0; at < search->space->count; at++) {
-        if (search->tried[at] || differing(search->space, at, of) != 1)
+        if (!may_try(search, at) || differing(search->space, at, of) != 1)
             continue;
         tuner_process_predict(&search->process, at, &mean, &sd);
         consider(search, at, mean, sd, choice);
     }
 }
 
+static void consider_watched(const struct tuner_search *search, struct choice *choice)
+{
+    for (size_t i = 0; i < search->watching; i++)
+        if (may_try(search, search->watched[i]))
+            consider(search, search->watched[i], search->process.mean[i], search->process.sd[i],
+                     choice);
+}
+
 /* The configuration with the largest expected improvement on the best; SIZE_MAX: none. */
 static size_t ask_anywhere(const struct tuner_search *search)
 {
     struct choice choice = {SIZE_MAX, -1, search->best};
-    for (size_t i = 0; i < search->watching; i++)
-        consider(search, search->watched[i], search->process.mean[i], search->process.sd[i],
-                 &choice);
+    consider_watched(search, &choice);
     if (search->watching < search->space->count)
         consider_neighbours(search, search->best_at, &choice);
     return choice.configuration;
@@ -226,17 +240,12 @@ static size_t ask_anywhere(const struct tuner_search *search)
 
 /* ---- aside ------------------------------------------------------------------------------------ */
 
-static bool is_aside(const struct tuner_search *search, size_t at)
-{
-    const struct aside *aside = &search->aside;
-    return search->space->choice[at * search->space->dimensions + aside->dimension] != aside->level;
-}
-
 /* Takes a trial that is the best aside so far. */
 static bool take_aside(struct tuner_search *search, size_t configuration, double value)
 {
     struct aside *aside = &search->aside;
-    if (isnan(value) || value >= aside->value || !is_aside(search, configuration))
+    const uint16_t *choice = search->space->choice + configuration * search->space->dimensions;
+    if (isnan(value) || value >= aside->value || choice[aside->dimension] == aside->level)
         return false;
     aside->at = configuration;
     aside->value = value;
@@ -248,14 +257,12 @@ static bool take_aside(struct tuner_search *search, size_t configuration, double
 static size_t ask_aside(const struct tuner_search *search)
 {
     const struct aside *aside = &search->aside;
-    bool known = !isnan(aside->value);
-    double target = known ? (log(aside->value) - search->centre) / search->spread : search->best;
-    struct choice choice = {SIZE_MAX, -1, target};
-    for (size_t i = 0; i < search->watching; i++) {
-        size_t at = search->watched[i];
-        bool near = !known || differing(search->space, at, aside->at) == 1;
-        if (near && is_aside(search, at))
-            consider(search, at, search->process.mean[i], search->process.sd[i], &choice);
+    struct choice choice = {SIZE_MAX, -1, search->best};
+    if (isnan(aside->value)) {
+        consider_watched(search, &choice);
+    } else {
+        choice.target = (log(aside->value) - search->centre) / search->spread;
+        consider_neighbours(search, aside->at, &choice);
     }
     return choice.configuration;
 }
@@ -310,8 +317,10 @@ size_t tuner_search_ask(struct tuner_search *search)
         return draw(search);
     turn(search);
     size_t next = search->aside.on ? ask_aside(search) : SIZE_MAX;
-    if (search->aside.on && next == SIZE_MAX)
-        search->idle = IDLE; /* all of its neighbours were tried */
+    if (search->aside.on && next == SIZE_MAX) { /* all of its neighbours were tried */
+        search->aside.on = false;
+        search->idle = PATIENCE;
+    }
     if (next == SIZE_MAX)
         next = ask_anywhere(search);
     return next == SIZE_MAX ? draw(search) : next;
