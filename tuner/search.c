@@ -22,7 +22,7 @@
 #define DOUBT 2.0
 
 /* A search that stands still looks aside (struct aside). */
-#define PATIENCE 15 /* trials without a better one before that */
+#define PATIENCE 20 /* trials without a better one before that */
 #define IDLE     8  /* trials without a better one of its own after which it ends */
 
 struct trial {
