@@ -9,9 +9,8 @@
 #include "analyzers/base/stats.h"
 
 #define LEAST   12 /* steps after the warm-up */
-#define SETTLED 30 /* of which a mean is believed: few steps look alike by chance, and then stop \
-                    */
-#define SHARP 40   /* steps at which the interval is narrowest beside one for that count alone */
+#define SETTLED 30 /* of which a mean is believed: few steps may look alike by chance */
+#define SHARP   40 /* steps at which the interval is narrowest beside one for that count alone */
 
 size_t tuner_stop_warm_up(const double *cost, size_t count)
 {
