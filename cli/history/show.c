@@ -37,10 +37,9 @@ static void print_guess(struct history *history, const struct history_entry *ent
         printf("by a model of %zu recipes", guess.recipes);
     else
         fputs("by the most similar run, scaled by FLOPs", stdout);
-    printf(
-        "; guesses of recipes that are left out miss by %.3g %% in the median, by %.3g %% in one "
-        "of ten\n",
-        median, guess.p90_pct);
+    printf("; guesses of excluded recipes miss by %.3g %% in the median, by %.3g %% in one "
+           "of ten\n",
+           median, guess.p90_pct);
 }
 
 /* The kinds of values in the order in which they are printed; others follow by name. */
