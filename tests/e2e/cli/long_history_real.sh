@@ -24,6 +24,7 @@ for ((run = 1; run <= 60; run++)); do
         echo $run > other && git add job other && git commit -q -m "commit at run $run"
         [ $run = "$changed" ] && planted=$(git rev-parse HEAD)
     fi
+    rm -f run.tacho
     expect 0 "$TACHO" run --no-peak -o run.tacho -- ./job
 done
 [ "$(sqlite3 "$TACHO_HISTORY" 'SELECT count(*) FROM run')" = 60 ] || fail "runs were not entered"
