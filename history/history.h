@@ -148,22 +148,20 @@ void history_trend_clear(struct history_trend *trend);
 
 /* ---- prediction ------------------------------------------------------------------------------ */
 
-/* The step of a run, guessed from the most similar one (docs/history.md has the measure): on the
- * same kind of host, scaled by FLOPs. */
+/* The step of a run, guessed from the runs of all other recipes on the same kind of host
+ * (docs/history.md has the method). How far such guesses are off is what it is for the known
+ * recipes, each guessed from all others: |guess / measured - 1|. */
 struct history_guess {
     double step_ms;
-    int64_t from; /* id of that run */
-};
-/* How far such guesses are off: each run is guessed from those of other recipes. */
-struct history_errors {
-    size_t runs;                /* that could be guessed */
-    double median_pct, p90_pct; /* of |guess / measured - 1|; NAN without runs */
+    bool by_process; /* by the Gaussian process; else the most similar run, scaled by FLOPs */
+    int64_t from;    /* id of the most similar run */
+    size_t recipes;  /* that are known, with its own */
+    double nearest_pct, process_pct; /* medians of both ways; NAN: too few recipes */
+    double p90_pct;                  /* of the way that was taken */
 };
 /* TACHO_ENOTFOUND: no other run of such a host has FLOPs. */
 int history_guess(struct history *history, int64_t id, struct history_guess *guess,
                   struct tacho_error *err);
-int history_guess_errors(struct history *history, const char *host, struct history_errors *errors,
-                         struct tacho_error *err);
 
 /* ---- exchange ------------------------------------------------------------------------------ */
 

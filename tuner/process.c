@@ -192,6 +192,21 @@ void tuner_process_predict(const struct tuner_process *process, size_t configura
     *sd = sqrt(fmax(variance, 1e-9) * process->scale);
 }
 
+void tuner_process_left_out(const struct tuner_process *process, size_t point, double value,
+                            double *mean, double *sd)
+{
+    double *column = process->work, inverse = 0, weighted = 0; /* of the inverse of the kernel */
+    memset(column, 0, process->count * sizeof *column);
+    column[point] = 1;
+    solve(process, column);
+    for (size_t i = point; i < process->count; i++) {
+        inverse += column[i] * column[i];
+        weighted += column[i] * process->solved[i];
+    }
+    *mean = value - weighted / inverse;
+    *sd = sqrt(process->scale / inverse);
+}
+
 /* factor^-1 kernel of one point more, of all that are watched. */
 static bool add_column(struct tuner_process *process)
 {

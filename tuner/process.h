@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to tuner/: a Gaussian process over the configurations of a space. Its kernel is half a
- * Matern 5/2 with a length for each dimension (Rasmussen & Williams 2006, 4.17): settings that lie
- * near each other are alike; and half an exponential of the number of dimensions that differ,
- * weighted: settings that share a choice are alike wherever the other choices lie, which is how
- * switches and block sizes act. Values have mean 0.
+ * Public header of the room tuner/: a Gaussian process over the configurations of a space. Its
+ * kernel is half a Matern 5/2 with a length for each dimension (Rasmussen & Williams 2006, 4.17):
+ * settings that lie near each other are alike; and half an exponential of the number of dimensions
+ * that differ, weighted: settings that share a choice are alike wherever the other choices lie,
+ * which is how switches and block sizes act. Values have mean 0.
  */
 #ifndef TUNER_PROCESS_H
 #define TUNER_PROCESS_H
@@ -42,6 +42,10 @@ double tuner_process_kernel(const struct tuner_process *process, size_t first, s
 /* Mean and standard deviation of the value of a configuration. */
 void tuner_process_predict(const struct tuner_process *process, size_t configuration, double *mean,
                            double *sd);
+/* What all other points say of a point whose value is this one (Rasmussen & Williams 2006, 5.12).
+ */
+void tuner_process_left_out(const struct tuner_process *process, size_t point, double value,
+                            double *mean, double *sd);
 /* Predicts all that are watched, into mean[] and sd[]; after one point more, in little time. False:
  * no memory. */
 bool tuner_process_sweep(struct tuner_process *process);

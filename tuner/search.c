@@ -21,9 +21,25 @@
  * valleys that the kernel does not know, and what is sure of itself stays in the first one. */
 #define DOUBT 2.0
 
+/* A search that stands still looks aside (struct aside). */
+#define PATIENCE 20 /* trials without a better one before that */
+#define IDLE     8  /* trials without a better one of its own after which it ends */
+
 struct trial {
     size_t configuration;
     double value; /* NAN: failed */
+};
+
+/* What if one choice were otherwise? One dimension is held away from the level that the best has;
+ * from the best configuration that is known there the search goes downhill, to the neighbour that
+ * promises most. A valley that is worse than the rest at most of its places, and that expected
+ * improvement therefore leaves out, is found so. */
+struct aside {
+    bool on;
+    size_t dimension;
+    uint16_t level; /* of it, which is left out */
+    size_t at;      /* the best there so far */
+    double value;   /* of that; NAN: nothing there has worked yet */
 };
 
 struct tuner_search {
@@ -33,6 +49,11 @@ struct tuner_search {
     size_t left;
     struct trial trial[TUNER_TRIALS];
     size_t count, learned_at;
+    size_t best_at; /* configuration; of no trial that worked: SIZE_MAX */
+    double least;   /* its value */
+    size_t idle;    /* trials since it, or since the best aside */
+    struct aside aside;
+    size_t asides; /* so far */
     struct tuner_process process;
     size_t *watched; /* all configurations, or of a large space as many by chance */
     size_t watching;
@@ -63,6 +84,7 @@ struct tuner_search *tuner_search_new(const struct tuner_space *space, uint64_t 
     size_t room = space->count < TUNER_TRIALS ? space->count : TUNER_TRIALS;
     search->space = space;
     search->random = seed;
+    search->best_at = SIZE_MAX;
     search->left = space->count;
     search->tried = calloc(space->count + 1, sizeof *search->tried);
     search->point = calloc(room + 1, sizeof *search->point);
@@ -147,6 +169,7 @@ static double works(const struct tuner_search *search, size_t configuration)
 struct choice {
     size_t configuration; /* SIZE_MAX: none */
     double gain;
+    double target; /* the value that is to be improved on, as those of the process */
 };
 
 /* Takes a candidate if it promises more. Its likelihood to work is looked at only then. */
@@ -154,41 +177,136 @@ static void consider(const struct tuner_search *search, size_t configuration, do
                      double sd, struct choice *choice)
 {
     sd *= DOUBT;
-    double gap = (search->best - mean) / sd;
+    double gap = (choice->target - mean) / sd;
     double gain = sd * (gap * 0.5 * erfc(-gap / sqrt(2)) + exp(-gap * gap / 2) / sqrt(2 * M_PI));
-    if (search->tried[configuration] || !(gain > choice->gain))
+    if (!(gain > choice->gain))
         return;
     if (search->worked < search->count) {
         double likely = works(search, configuration);
         gain *= likely * likely;
     }
-    if (gain > choice->gain)
-        *choice = (struct choice){configuration, gain};
+    if (gain > choice->gain) {
+        choice->configuration = configuration;
+        choice->gain = gain;
+    }
 }
 
-static int differing(const struct tuner_space *space, size_t first, size_t second)
+static size_t differing(const struct tuner_space *space, size_t first, size_t second)
 {
-    int count = 0;
+    size_t count = 0;
     for (size_t d = 0; d < space->dimensions; d++)
         count += space->choice[first * space->dimensions + d] !=
                  space->choice[second * space->dimensions + d];
     return count;
 }
 
-/* In a space too large to be watched whole: what differs from the best in one dimension, too. */
-static void consider_neighbours(struct tuner_search *search, struct choice *choice)
+/* Does the search not look aside, or is a configuration there? */
+static bool may_try(const struct tuner_search *search, size_t at)
 {
-    size_t best = SIZE_MAX;
+    const struct aside *aside = &search->aside;
+    const uint16_t *choice = search->space->choice + at * search->space->dimensions;
+    return !search->tried[at] && (!aside->on || choice[aside->dimension] != aside->level);
+}
+
+/* What differs from a configuration in one dimension. */
+static void consider_neighbours(const struct tuner_search *search, size_t of, struct choice *choice)
+{
     double mean, sd;
-    for (size_t i = 0; i < search->worked; i++)
-        if (search->value[i] <= search->best)
-            best = search->point[i];
-    for (size_t at = 0; best != SIZE_MAX && at < search->space->count; at++) {
-        if (search->tried[at] || differing(search->space, at, best) != 1)
+    for (size_t at = 0; at < search->space->count; at++) {
+        if (!may_try(search, at) || differing(search->space, at, of) != 1)
             continue;
         tuner_process_predict(&search->process, at, &mean, &sd);
         consider(search, at, mean, sd, choice);
     }
+}
+
+static void consider_watched(const struct tuner_search *search, struct choice *choice)
+{
+    for (size_t i = 0; i < search->watching; i++)
+        if (may_try(search, search->watched[i]))
+            consider(search, search->watched[i], search->process.mean[i], search->process.sd[i],
+                     choice);
+}
+
+/* The configuration with the largest expected improvement on the best; SIZE_MAX: none. */
+static size_t ask_anywhere(const struct tuner_search *search)
+{
+    struct choice choice = {SIZE_MAX, -1, search->best};
+    consider_watched(search, &choice);
+    if (search->watching < search->space->count)
+        consider_neighbours(search, search->best_at, &choice);
+    return choice.configuration;
+}
+
+/* ---- aside ------------------------------------------------------------------------------------ */
+
+/* Takes a trial that is the best aside so far. */
+static bool take_aside(struct tuner_search *search, size_t configuration, double value)
+{
+    struct aside *aside = &search->aside;
+    const uint16_t *choice = search->space->choice + configuration * search->space->dimensions;
+    if (isnan(value) || value >= aside->value || choice[aside->dimension] == aside->level)
+        return false;
+    aside->at = configuration;
+    aside->value = value;
+    return true;
+}
+
+/* The neighbour of the best aside that promises most; where nothing has worked there, what promises
+ * most of all that is aside. SIZE_MAX: all of them were tried. */
+static size_t ask_aside(const struct tuner_search *search)
+{
+    const struct aside *aside = &search->aside;
+    struct choice choice = {SIZE_MAX, -1, search->best};
+    if (isnan(aside->value)) {
+        consider_watched(search, &choice);
+    } else {
+        choice.target = (log(aside->value) - search->centre) / search->spread;
+        consider_neighbours(search, aside->at, &choice);
+    }
+    return choice.configuration;
+}
+
+/* The dimensions that tell configurations apart, those with few levels first: what has one of two
+ * levels is half of the space. How many. */
+static size_t order_dimensions(const struct tuner_space *space, size_t order[TUNER_DIMENSIONS])
+{
+    size_t count = 0;
+    for (size_t d = 0; d < space->dimensions; d++) {
+        size_t at = count, levels = space->dimension[d].levels;
+        if (levels < 2)
+            continue;
+        for (; at > 0 && space->dimension[order[at - 1]].levels > levels; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+        count++;
+    }
+    return count;
+}
+
+static void begin_aside(struct tuner_search *search, size_t dimension)
+{
+    const uint16_t *best = search->space->choice + search->best_at * search->space->dimensions;
+    search->aside =
+        (struct aside){.on = true, .dimension = dimension, .level = best[dimension], .value = NAN};
+    for (size_t i = 0; i < search->count; i++)
+        take_aside(search, search->trial[i].configuration, search->trial[i].value);
+    search->asides++;
+}
+
+/* Where the search stands still it looks aside, in each dimension once, or until that has found
+ * what is better than all else; then it looks everywhere again. */
+static void turn(struct tuner_search *search)
+{
+    size_t order[TUNER_DIMENSIONS], count = order_dimensions(search->space, order);
+    bool was_on = search->aside.on;
+    if (!count || search->idle < (was_on ? IDLE : PATIENCE))
+        return;
+    bool over = was_on && (search->aside.value <= search->least || search->asides % count == 0);
+    search->aside.on = false;
+    search->idle = 0;
+    if (!over)
+        begin_aside(search, order[search->asides % count]);
 }
 
 size_t tuner_search_ask(struct tuner_search *search)
@@ -197,13 +315,27 @@ size_t tuner_search_ask(struct tuner_search *search)
         return SIZE_MAX;
     if (search->count < BY_CHANCE || !fit(search) || !tuner_process_sweep(&search->process))
         return draw(search);
-    struct choice choice = {SIZE_MAX, -1};
-    for (size_t i = 0; i < search->watching; i++)
-        consider(search, search->watched[i], search->process.mean[i], search->process.sd[i],
-                 &choice);
-    if (search->watching < search->space->count)
-        consider_neighbours(search, &choice);
-    return choice.configuration == SIZE_MAX ? draw(search) : choice.configuration;
+    turn(search);
+    size_t next = search->aside.on ? ask_aside(search) : SIZE_MAX;
+    if (search->aside.on && next == SIZE_MAX) { /* all of its neighbours were tried */
+        search->aside.on = false;
+        search->idle = PATIENCE;
+    }
+    if (next == SIZE_MAX)
+        next = ask_anywhere(search);
+    return next == SIZE_MAX ? draw(search) : next;
+}
+
+/* Keeps what is the best so far, of all and aside. */
+static void keep_best(struct tuner_search *search, size_t configuration, double value)
+{
+    bool best = !isnan(value) && (search->best_at == SIZE_MAX || value < search->least);
+    if (best) {
+        search->best_at = configuration;
+        search->least = value;
+    }
+    bool better = search->aside.on ? take_aside(search, configuration, value) : best;
+    search->idle = better ? 0 : search->idle + 1;
 }
 
 void tuner_search_tell(struct tuner_search *search, size_t configuration, double value)
@@ -214,6 +346,7 @@ void tuner_search_tell(struct tuner_search *search, size_t configuration, double
         value = NAN;
     search->left -= !search->tried[configuration];
     search->tried[configuration] = true;
+    keep_best(search, configuration, value);
     search->trial[search->count++] = (struct trial){configuration, value};
 }
 
@@ -265,7 +398,7 @@ void tuner_search_response(struct tuner_search *search, size_t configuration, si
     for (size_t at = 0; fitted && at < space->count; at++) {
         size_t level = space->choice[at * space->dimensions + dimension];
         bool same = level == space->choice[configuration * space->dimensions + dimension];
-        if (differing(space, at, configuration) != !same)
+        if (differing(space, at, configuration) != (size_t)!same)
             continue;
         tuner_process_predict(&search->process, at, &mean, &sd);
         value[level] = exp(search->centre + search->spread * mean);

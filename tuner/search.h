@@ -5,8 +5,10 @@
  *
  * The first few are drawn by chance. Then each has the largest expected improvement (Jones,
  * Schonlau & Welch 1998) by a Gaussian process of the logarithm of the values, of which the search
- * is less sure than the process itself, times the likelihood that it works. The same seed and
- * values give the same search.
+ * is less sure than the process itself, times the likelihood that it works. A search that finds
+ * nothing better for a while asks what if one choice were otherwise: it holds one dimension away
+ * from the level that the best has, and goes downhill there. The same seed and values give the same
+ * search.
  */
 #ifndef TUNER_SEARCH_H
 #define TUNER_SEARCH_H

@@ -8,8 +8,9 @@
 
 #include "analyzers/base/stats.h"
 
-#define LEAST 12 /* steps after the warm-up */
-#define SHARP 40 /* steps at which the interval is narrowest beside one for that count alone */
+#define LEAST   12 /* steps after the warm-up */
+#define SETTLED 30 /* of which a mean is believed: few steps may look alike by chance */
+#define SHARP   40 /* steps at which the interval is narrowest beside one for that count alone */
 
 size_t tuner_stop_warm_up(const double *cost, size_t count)
 {
@@ -46,4 +47,12 @@ bool tuner_stop_is_worse(const double *cost, size_t count, double leader, double
     double mean, low;
     tuner_stop_bound(cost, count, error, &mean, &low);
     return low > leader * (1 + TUNER_STOP_MARGIN);
+}
+
+bool tuner_stop_is_known(const double *cost, size_t count, double precision, double error)
+{
+    double mean, low;
+    tuner_stop_bound(cost, count, error / 2, &mean, &low); /* half of it on each side */
+    size_t left = count - tuner_stop_warm_up(cost, count);
+    return left >= SETTLED && mean - low <= precision * mean;
 }

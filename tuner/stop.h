@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Public header of the room tuner/: whether a trial that is still running can be ended, because its
- * steps are already slower than those of the best trial so far.
+ * steps are already slower than those of the best trial so far, or because their mean is known well
+ * enough.
  */
 #ifndef TUNER_STOP_H
 #define TUNER_STOP_H
@@ -25,5 +26,7 @@ void tuner_stop_bound(const double *cost, size_t count, double error, double *me
 /* Is the trial with these costs of its steps (> 0, in their order) slower than `leader`, the cost
  * of a step of the best trial? */
 bool tuner_stop_is_worse(const double *cost, size_t count, double leader, double error);
+/* Is their mean known to such a share of itself (0.05: to 5 %)? */
+bool tuner_stop_is_known(const double *cost, size_t count, double precision, double error);
 
 #endif

@@ -387,7 +387,8 @@ int cli_rerun_measure(char *const *command, const char *folder, const char *file
     struct col_found found = {0};
     snprintf(found.path, sizeof found.path, "%s", file);
     snprintf(found.run, sizeof found.run, "%s", file);
-    if (!code && !*stopped)
+    bool came_to_end = !code || (watch && watch->ended);
+    if (came_to_end && !*stopped)
         cli_run_analyze(&found, &(struct an_options){0}, result);
     unlink(file);
     free(words);

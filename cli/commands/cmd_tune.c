@@ -21,7 +21,7 @@
 struct values {
     const char *objective, *output, *replay, *cache;
     int64_t trials, rounds, seed, evaluations, memory_limit;
-    double minutes, money, price, margin;
+    double minutes, money, price, margin, coarse;
     struct cli_view view;
     bool json, allow, dry_run, whole;
 };
@@ -46,6 +46,10 @@ static const struct cli_option options[] = {
                    CLI_TUNE_ROUNDS),
     CLI_FLAG_ROW("whole-trials", 0, whole,
                  "let a trial run to its end although it is slower than the best"),
+    CLI_NUMBER_ROW("coarse", 0, CLI_NUMBER, coarse, "PERCENT",
+                   "end a trial once the mean of its steps is known to so many per cent; the runs "
+                   "at the end to a third of that, the pairs run whole",
+                   0.1, 50),
     CLI_TEXT_ROW("output", 'o', CLI_TEXT, output, "FOLDER",
                  "the folder of the search (tune); the same command goes on in it"),
     CLI_FLAG_ROW("allow-different-training", 0, allow,
@@ -333,12 +337,13 @@ static json_t *tuned_json(struct cli_tune *tune, const struct cli_tuned *tuned)
 {
     const struct tuner_space *space = &tune->command.space;
     json_t *object = json_object(), *rows = json_array(), *shares = json_object();
-    size_t failed = 0, made = 0, ended = 0;
+    size_t failed = 0, made = 0, ended = 0, known = 0;
     double share[TUNER_DIMENSIONS];
     for (size_t i = 0; i < tune->journal.count; i++) {
         made += !tune->journal.trial[i].confirms;
         failed += !tune->journal.trial[i].confirms && isnan(tune->journal.trial[i].value);
         ended += tune->journal.trial[i].ended;
+        known += tune->journal.trial[i].known;
     }
     for (size_t k = 0; k < tuned->count; k++) {
         const struct cli_finalist *finalist = &tuned->finalist[k];
@@ -361,6 +366,7 @@ static json_t *tuned_json(struct cli_tune *tune, const struct cli_tuned *tuned)
     json_object_set_new(object, "evaluations", json_integer((json_int_t)made));
     json_object_set_new(object, "failed", json_integer((json_int_t)failed));
     json_object_set_new(object, "ended_early", json_integer((json_int_t)ended));
+    json_object_set_new(object, "known_early", json_integer((json_int_t)known));
     json_object_set_new(object, "better", json_boolean(cli_tune_is_better(tuned)));
     json_object_set_new(object, "p", tuned->winner ? number_json(tuned->gate.p) : json_null());
     json_object_set_new(object, "settings",
@@ -486,7 +492,8 @@ int cli_tune(int argc, char **argv)
                             .price = values.price,
                             .memory_limit = values.memory_limit,
                             .margin_pct = values.margin,
-                            .whole = values.whole};
+                            .whole = values.whole,
+                            .coarse_pct = values.coarse};
     snprintf(tune.folder, sizeof tune.folder, "%s", values.output ? values.output : "tune");
     code = cli_template_read(argv + first, &tune.command);
     if (!code)

@@ -28,15 +28,18 @@ static void print_text(const char *title, const char *text)
 static void print_guess(struct history *history, const struct history_entry *entry)
 {
     struct history_guess guess;
-    struct history_errors errors = {0};
     if (history_guess(history, entry->id, &guess, NULL))
         return;
-    printf("%-12s %.4g ms by run %" PRId64 ", the most similar of another recipe, scaled by FLOPs",
-           "guess", guess.step_ms, guess.from);
-    if (!history_guess_errors(history, entry->host, &errors, NULL) && errors.runs)
-        printf("; such guesses miss by %.0f %% in the median (%zu runs)", errors.median_pct,
-               errors.runs);
-    putchar('\n');
+    double median = guess.by_process ? guess.process_pct : guess.nearest_pct;
+    printf("%-12s run %" PRId64 ", of another recipe\n", "most similar", guess.from);
+    printf("%-12s %.4g ms ", "guess", guess.step_ms);
+    if (guess.by_process)
+        printf("by a model of %zu recipes", guess.recipes);
+    else
+        fputs("by the most similar run, scaled by FLOPs", stdout);
+    printf("; guesses of excluded recipes miss by %.3g %% in the median, by %.3g %% in one "
+           "of ten\n",
+           median, guess.p90_pct);
 }
 
 /* The kinds of values in the order in which they are printed; others follow by name. */

@@ -52,6 +52,7 @@ static bool read_trial(const char *line, struct cli_trial *trial)
         .seconds = json_number_value(json_object_get(json, "seconds")),
         .memory = number_of(json, "memory"),
         .ended = json_is_true(json_object_get(json, "ended")),
+        .known = json_is_true(json_object_get(json, "known")),
         .confirms = json_is_true(json_object_get(json, "confirms")),
         .pairs = json_is_true(json_object_get(json, "pairs"))};
     take_text(json, "objective", trial->objective, sizeof trial->objective);
@@ -143,6 +144,7 @@ int cli_journal_add(struct cli_journal *journal, const struct cli_trial *trial)
     set_number(json, "seconds", trial->seconds);
     set_number(json, "memory", trial->memory);
     json_object_set_new(json, "ended", json_boolean(trial->ended));
+    json_object_set_new(json, "known", json_boolean(trial->known));
     json_object_set_new(json, "confirms", json_boolean(trial->confirms));
     json_object_set_new(json, "pairs", json_boolean(trial->pairs));
     if (*trial->objective)

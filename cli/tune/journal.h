@@ -21,6 +21,7 @@ struct cli_trial {
     double seconds; /* that it took */
     double memory;  /* bytes at its peak; NAN: not known */
     bool ended;    /* early, for it was slower than the best; the value is of the steps till then */
+    bool known;    /* ended because its mean was known well enough */
     bool confirms; /* one of the rounds at the end */
     bool pairs;    /* one of the last of them: of the winner and of what is set now */
     char objective[16];               /* whose value it is */

@@ -18,7 +18,8 @@
 static int usage(const char *parameter, const char *what)
 {
     return cli_usage("tune",
-                     "for example {workers:1..8}, {batch:1..64:log2}, {mode:fast,safe=safe}",
+                     "for example {workers:1..8}, {batch:1..64:log2} and {64/batch}, "
+                     "{mode:fast,safe=safe}",
                      "{%.100s}: %s", parameter, what);
 }
 
@@ -63,6 +64,35 @@ static int add_values(struct cli_template *out, size_t at, const char *parameter
     return code;
 }
 
+/* Dimension of a name; SIZE_MAX: it is not known. */
+static size_t find_dimension(const struct cli_template *command, const char *name)
+{
+    for (size_t at = 0; at < command->space.dimensions; at++)
+        if (!strcmp(command->space.dimension[at].name, name))
+            return at;
+    return SIZE_MAX;
+}
+
+/* "64/NAME": 64 divided by a value of that parameter; 0: it does not divide it. */
+static long long quotient(const char *parameter, const char *level)
+{
+    char *end;
+    long long product = strtoll(parameter, NULL, 10), value = strtoll(level, &end, 10);
+    return end != level && !*end && value > 0 && product % value == 0 ? product / value : 0;
+}
+
+static int hold_product(struct cli_template *out, const char *parameter)
+{
+    size_t at = find_dimension(out, strchr(parameter, '/') + 1);
+    if (at == SIZE_MAX)
+        return usage(parameter, "the parameter after the / must come before it, with its values");
+    for (size_t i = 0; i < out->space.dimension[at].levels; i++)
+        if (!quotient(parameter, out->space.dimension[at].level[i]))
+            return usage(parameter, "each value of the parameter must divide the number");
+    out->held[at] = true;
+    return 0;
+}
+
 /* Takes "NAME:VALUES=NOW" apart. start[]: the level of each dimension that is set now, by its text.
  */
 static int add_parameter(struct cli_template *out, const char *parameter,
@@ -92,15 +122,23 @@ static int add_parameter(struct cli_template *out, const char *parameter,
     return code;
 }
 
+#define NAME_OF_PARAMETER "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-0123456789"
+
+static bool is_quotient(const char *parameter)
+{
+    return parameter[strspn(parameter, "0123456789")] == '/';
+}
+
 /* The next {...} of a word, without braces, as a copy; *rest is what follows. NULL: none, or braces
  * that hold no name (JSON and shell words stay as they are). */
 static char *next_parameter(const char *word, const char **open, const char **rest)
 {
     for (*open = strchr(word, '{'); *open; *open = strchr(*open + 1, '{')) {
         const char *close = strchr(*open, '}');
-        size_t name = strspn(*open + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-"
-                                        "0123456789");
-        if (close && name && strchr(":}", (*open)[1 + name])) {
+        size_t digits = strspn(*open + 1, "0123456789"),
+               begin = digits && (*open)[1 + digits] == '/' ? digits + 1 : 0;
+        size_t name = strspn(*open + 1 + begin, NAME_OF_PARAMETER);
+        if (close && name && strchr(begin ? "}" : ":}", (*open)[1 + begin + name])) {
             *rest = close + 1;
             return strndup(*open + 1, (size_t)(close - *open - 1));
         }
@@ -130,7 +168,8 @@ int cli_template_read(char **words, struct cli_template *out)
         const char *open, *rest = words[out->words];
         char *parameter;
         while (!code && (parameter = next_parameter(rest, &open, &rest)) != NULL) {
-            code = add_parameter(out, parameter, start);
+            code = is_quotient(parameter) ? hold_product(out, parameter)
+                                          : add_parameter(out, parameter, start);
             free(parameter);
         }
     }
@@ -159,6 +198,20 @@ void cli_template_clear(struct cli_template *command)
 
 /* ---- a configuration as words ----------------------------------------------------------------- */
 
+static void put_value(const struct cli_template *command, const char *parameter,
+                      size_t configuration, FILE *out)
+{
+    bool divides = is_quotient(parameter);
+    size_t at = find_dimension(command, divides ? strchr(parameter, '/') + 1 : parameter);
+    if (at == SIZE_MAX)
+        return;
+    const char *level = tuner_level(&command->space, configuration, at);
+    if (divides)
+        fprintf(out, "%lld", quotient(parameter, level));
+    else
+        fputs(level, out);
+}
+
 /* A word with its parameters replaced. */
 static char *fill_word(const struct cli_template *command, const char *word, size_t configuration)
 {
@@ -173,9 +226,7 @@ static char *fill_word(const struct cli_template *command, const char *word, siz
          from = rest) {
         parameter[strcspn(parameter, ":")] = 0;
         fwrite(from, 1, (size_t)(open - from), out);
-        for (size_t at = 0; at < command->space.dimensions; at++)
-            if (!strcmp(command->space.dimension[at].name, parameter))
-                fputs(tuner_level(&command->space, configuration, at), out);
+        put_value(command, parameter, configuration, out);
         free(parameter);
     }
     fputs(rest, out);
@@ -211,7 +262,7 @@ const char *cli_template_changes(const struct cli_template *command)
                                         "bf16",  "type",  "optimizer", "accumulate", "lr"};
     for (size_t at = 0; at < command->space.dimensions; at++)
         for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-            if (strcasestr(command->space.dimension[at].name, words[i]))
+            if (!command->held[at] && strcasestr(command->space.dimension[at].name, words[i]))
                 return command->space.dimension[at].name;
     return NULL;
 }

@@ -159,16 +159,21 @@ static double seconds_now(void)
     return (double)col_clock_now() / 1e9;
 }
 
-/* Begins to watch a trial; NULL: nothing is known that it could be slower than. */
+#define FINER 3 /* times: the turns at the end are to be known better than the search */
+
+/* Begins to watch a trial; NULL: it runs to its end. */
 static struct cli_rerun_watch *watch_trial(const struct cli_tune *tune,
                                            const struct cli_trial *trial, const char *file,
                                            struct cli_watch *watch, struct cli_rerun_watch *looks)
 {
     const struct objective *objective = objective_now(tune);
-    *watch = (struct cli_watch){.file = file, .leader = leader_of(tune)};
-    *looks = (struct cli_rerun_watch){.enough = cli_watch_is_worse, .ctx = watch};
-    if (tune->whole || trial->confirms || !objective || objective->watched == 'x' ||
-        isnan(watch->leader))
+    double precision = trial->pairs ? 0 : tune->coarse_pct / 100;
+    *watch = (struct cli_watch){.file = file,
+                                .leader = tune->whole || trial->confirms ? NAN : leader_of(tune),
+                                .precision = trial->confirms ? precision / FINER : precision};
+    *looks = (struct cli_rerun_watch){.enough = cli_watch_is_enough, .ctx = watch};
+    bool idle = isnan(watch->leader) && !(precision > 0);
+    if (idle || !objective || objective->watched == 'x')
         return NULL;
     watch->unit = objective->watched;
     watch->error = ERROR / (double)tune->trials;
@@ -176,8 +181,8 @@ static struct cli_rerun_watch *watch_trial(const struct cli_tune *tune,
 }
 
 /* What a program that has come to its end gave. */
-static void read_trial(struct cli_tune *tune, int code, const struct an_result *result,
-                       struct cli_trial *trial)
+static void read_outcome(struct cli_tune *tune, int code, const struct an_result *result,
+                         struct cli_trial *trial)
 {
     trial->value = result ? objective_of(tune, result) : NAN;
     if (code)
@@ -185,8 +190,6 @@ static void read_trial(struct cli_tune *tune, int code, const struct an_result *
     else if (isnan(trial->value))
         snprintf(trial->reason, sizeof trial->reason, "no %s in the recording",
                  tune->objective ? tune->objective : "steps");
-    if (result)
-        judge_memory(tune, result, trial);
 }
 
 /* Records the command of a configuration and reads what it gave. */
@@ -209,11 +212,15 @@ static int run_trial(struct cli_tune *tune, struct cli_trial *trial)
                           &tune->stopped, &result);
     trial->seconds = seconds_now() - begun;
     trial->memory = NAN;
-    trial->ended = looks.ended && !tune->stopped; /* whatever the program made of the signal */
-    if (trial->ended)
+    bool ended = looks.ended && !tune->stopped; /* whatever the program made of the signal */
+    trial->known = ended && watch.known;
+    trial->ended = ended && !watch.known;
+    if (ended)
         trial->value = cli_watch_mean(&watch);
     else
-        read_trial(tune, code, result, trial);
+        read_outcome(tune, code, result, trial);
+    if (result)
+        judge_memory(tune, result, trial);
     if (!tune->journal.count && result)
         cli_tune_advice(&tune->command, words, result, trial);
     cli_watch_clear(&watch);
@@ -235,7 +242,8 @@ static void say_trial(const struct cli_tune *tune, const struct cli_trial *trial
         cli_say("%s %s: ended early, slower than the best: %.4g %s", place, settings, trial->value,
                 cli_tune_unit(tune));
     else
-        cli_say("%s %s: %.4g %s", place, settings, trial->value, cli_tune_unit(tune));
+        cli_say("%s %s: %.4g %s%s", place, settings, trial->value, cli_tune_unit(tune),
+                trial->known ? " (known well enough)" : "");
 }
 
 int cli_tune_trial(struct cli_tune *tune, const char *place, struct cli_trial *trial)

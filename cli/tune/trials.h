@@ -23,7 +23,8 @@ struct cli_tune {
     double money, price;  /* 0: no limit; what an hour of the machine costs */
     int64_t memory_limit; /* bytes; 0: the limit of the control group, if a run names one */
     double margin_pct;    /* of that limit, which stays free */
-    bool whole;           /* no trial is ended early */
+    bool whole;           /* no trial is ended because it is slower than the best */
+    double coarse_pct;    /* a trial is ended once its mean is known so well; 0: it is not */
     char folder[PATH_MAX];
     struct cli_template command;
     struct cli_journal journal;

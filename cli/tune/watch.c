@@ -42,7 +42,7 @@ static double units_a_step(const struct cli_watch *watch)
     return watch->count ? watch->units / (double)watch->count : 0;
 }
 
-bool cli_watch_is_worse(void *ctx)
+bool cli_watch_is_enough(void *ctx)
 {
     struct cli_watch *watch = ctx;
     struct tacho_error err = {0};
@@ -58,8 +58,13 @@ bool cli_watch_is_worse(void *ctx)
     if (rc || watch->apart)
         return false;
     double units = units_a_step(watch);
-    return units > 0 &&
-           tuner_stop_is_worse(watch->ms, watch->count, watch->leader * units, watch->error);
+    if (!(units > 0))
+        return false;
+    if (tuner_stop_is_worse(watch->ms, watch->count, watch->leader * units, watch->error))
+        return true;
+    watch->known = watch->precision > 0 &&
+                   tuner_stop_is_known(watch->ms, watch->count, watch->precision, watch->error);
+    return watch->known;
 }
 
 double cli_watch_mean(const struct cli_watch *watch)

@@ -5,6 +5,9 @@
  *     tuners CACHE table                             the space: a line of levels and the value
  *     tuners CACHE tacho|random|greedy N FIRST LAST  a line for each of these seeds: best after
  *                                                    1..N evaluations / the optimum
+ *     tuners CACHE stop N FIRST LAST                 searches of which each trial is its recorded
+ *                                                    repetitions, and is ended when they are slower
+ *                                                    than the best: how often that hit the best
  *
  * `greedy` starts anywhere, takes the first neighbour (one dimension differs) that is faster, and
  * starts again where none is.
@@ -14,9 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+#include <zlib.h>
+
 #include "analyzers/base/stats.h"
 #include "tuner/replay.h"
 #include "tuner/search.h"
+#include "tuner/stop.h"
 
 #define MOST 1024 /* evaluations */
 
@@ -149,6 +156,112 @@ static int search(const struct tuner_replay *replay, char **words)
     return 0;
 }
 
+/* ---- early ends ------------------------------------------------------------------------------- */
+
+#define REPEATS 256 /* of a configuration, at most */
+
+/* The repetitions of one configuration. */
+struct repeats {
+    double cost[REPEATS];
+    size_t count;
+};
+
+static size_t read_part(void *buffer, size_t bytes, void *file)
+{
+    int got = gzread(file, buffer, (unsigned)bytes);
+    return got < 0 ? (size_t)-1 : (size_t)got;
+}
+
+/* The repetitions of each configuration of a cache, in its order; NULL: it has none. */
+static struct repeats *read_repeats(const char *path, size_t count)
+{
+    gzFile file = gzopen(path, "rb");
+    json_t *json = file ? json_load_callback(read_part, file, 0, NULL) : NULL;
+    const json_t *results = json_object_get(json, "results");
+    struct repeats *repeats = calloc(count, sizeof *repeats);
+    size_t all = 0;
+    for (size_t i = 0; repeats && i < count; i++) {
+        json_t *times = json_object_get(json_object_get(json_array_get(results, i), "times"),
+                                        "runtimes"),
+               *time;
+        size_t k;
+        json_array_foreach(times, k, time) if (k < REPEATS) repeats[i].cost[repeats[i].count++] =
+            json_number_value(time);
+        all += repeats[i].count;
+    }
+    json_decref(json);
+    if (file)
+        gzclose(file);
+    if (all)
+        return repeats;
+    free(repeats);
+    return NULL;
+}
+
+/* What a number of searches came to. */
+struct stopped {
+    size_t ended, run, recorded; /* trials; repetitions of all trials */
+    bool best_ended;             /* of the last search */
+};
+
+/* Runs the repetitions of a trial until it is ended; the mean of those that were run. */
+static double run_trial(const struct repeats *trial, double leader, double error,
+                        struct stopped *out, bool *ended)
+{
+    size_t count = 1;
+    while (count < trial->count && !tuner_stop_is_worse(trial->cost, count, leader, error))
+        count++;
+    *ended = count < trial->count;
+    out->ended += *ended;
+    out->run += count;
+    out->recorded += trial->count;
+    return an_mean(trial->cost, count);
+}
+
+/* One search. Its best setting is the one with the smallest mean of all repetitions. */
+static void search_and_stop(const struct tuner_replay *replay, const struct repeats *repeats,
+                            size_t most, uint64_t seed, struct stopped *out)
+{
+    struct tuner_search *search = tuner_search_new(&replay->space, seed);
+    double leader = INFINITY, best = INFINITY;
+    out->best_ended = false;
+    for (size_t i = 0, at; search && i < most; i++) {
+        if ((at = tuner_search_ask(search)) == SIZE_MAX)
+            break;
+        const struct repeats *trial = &repeats[at];
+        bool ended = false, works = !isnan(replay->value[at]) && trial->count > 0;
+        double value = works ? run_trial(trial, leader, 0.05 / (double)most, out, &ended) : NAN;
+        double whole = works ? an_mean(trial->cost, trial->count) : INFINITY;
+        tuner_search_tell(search, at, value);
+        leader = ended ? leader : fmin(leader, value); /* of a number and NAN the number */
+        if (whole < best) {
+            best = whole;
+            out->best_ended = ended;
+        }
+    }
+    tuner_search_free(search);
+}
+
+static int stop_early(const char *path, const struct tuner_replay *replay, char **words)
+{
+    size_t most = (size_t)atol(words[1]), lost = 0;
+    uint64_t first = (uint64_t)atol(words[2]), last = (uint64_t)atol(words[3]);
+    struct repeats *repeats = read_repeats(path, replay->space.count);
+    struct stopped out = {0};
+    if (!repeats)
+        return 1;
+    for (uint64_t seed = first; seed <= last; seed++) {
+        search_and_stop(replay, repeats, most, seed, &out);
+        lost += out.best_ended;
+    }
+    printf("%zu of %llu searches ended their best setting; %zu trials were ended, and %.0f %% of "
+           "the repetitions were run\n",
+           lost, (unsigned long long)(last - first + 1), out.ended,
+           100 * (double)out.run / (double)out.recorded);
+    free(repeats);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct tuner_replay replay;
@@ -165,6 +278,8 @@ int main(int argc, char **argv)
     int code = 0;
     if (table)
         print_table(&replay);
+    else if (!strcmp(argv[2], "stop"))
+        code = stop_early(argv[1], &replay, argv + 2);
     else
         code = search(&replay, argv + 2);
     tuner_replay_clear(&replay);

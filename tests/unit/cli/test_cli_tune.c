@@ -54,8 +54,40 @@ static void test_findings(void **state)
     assert_string_equal(text, "");
 }
 
+/* A micro-batch is tuned at a fixed global batch: what is trained stays the same. */
+static void test_held_product(void **state)
+{
+    (void)state;
+    char *command[] = {(char *)"train", (char *)"{batch:1..8:log2=2}", (char *)"x{16/batch}y",
+                       (char *)"{\"a\":8/b}", NULL};
+    struct cli_template template;
+    assert_int_equal(cli_template_read(command, &template), 0);
+    assert_int_equal(template.space.count, 4);
+    assert_null(cli_template_changes(&template));
+    char **words = cli_template_words(&template, template.start);
+    assert_string_equal(words[1], "2");
+    assert_string_equal(words[2], "x8y");
+    assert_string_equal(words[3], "{\"a\":8/b}");
+    cli_template_free(words);
+    cli_template_clear(&template);
+    static const char *const refused[][2] = {{"{16/batch}", "{batch:1,2}"}, /* not known yet */
+                                             {"{batch:1,3}", "{16/batch}"},
+                                             {"{batch:1,a}", "{16/batch}"},
+                                             {"{batch:1,2}", "{16/bath}"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char *wrong[] = {(char *)refused[i][0], (char *)refused[i][1], NULL};
+        assert_int_equal(cli_template_read(wrong, &template), 2);
+        cli_template_clear(&template);
+    }
+    command[2] = NULL;
+    assert_int_equal(cli_template_read(command, &template), 0);
+    assert_string_equal(cli_template_changes(&template), "batch");
+    cli_template_clear(&template);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_findings)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_findings),
+                                       cmocka_unit_test(test_held_product)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -268,33 +268,66 @@ static void test_imports(void **state)
     history_close(history);
 }
 
+static void enter_recipe(struct history *history, const char *text, double flops, double ms)
+{
+    static int64_t begun;
+    const struct history_value values[] = {{"step", "median", "ms", ms},
+                                           {"work", "executed FLOPs", "FLOP", flops}};
+    struct history_entry entry = {.begun_ns = ++begun * 1000000000,
+                                  .recipe_text = text,
+                                  .host_text = "a processor, 2 cores",
+                                  .values = values,
+                                  .value_count = 2};
+    snprintf(entry.key, sizeof entry.key, "r%d", (int)begun);
+    history_hash(entry.recipe_text, entry.recipe);
+    history_hash(entry.host_text, entry.host);
+    assert_int_equal(history_enter(history, &entry, NULL), 0);
+}
+
 static void test_guess(void **state)
 {
     (void)state;
     struct history *history = open_history(true);
     struct history_guess guess;
-    struct history_errors errors;
-    char host[HISTORY_HASH];
-    enter(history, 1, NULL, 20, 5);
+    enter_recipe(history, "train gpt2-tiny", 1e9, 30);
     assert_int_equal(history_guess(history, 1, &guess, NULL), TACHO_ENOTFOUND);
-    const struct history_value values[] = {{"step", "mean", "ms", 63},
-                                           {"work", "executed FLOPs", "FLOP", 2e9}};
-    struct history_entry entry = {.begun_ns = 5,
-                                  .key = "5",
-                                  .recipe_text = "train gpt2-tiny --batch 16",
-                                  .host_text = "a processor, 2 cores",
-                                  .values = values,
-                                  .value_count = 2};
-    history_hash(entry.recipe_text, entry.recipe);
-    history_hash(entry.host_text, entry.host);
-    assert_int_equal(history_enter(history, &entry, NULL), 0);
+    enter_recipe(history, "train gpt2-tiny --batch 16", 2e9, 63);
     assert_int_equal(history_guess(history, 2, &guess, NULL), 0);
     assert_int_equal(guess.from, 1);
-    assert_true(fabs(guess.step_ms - 60) < 1e-9);
-    history_hash(entry.host_text, host);
-    assert_int_equal(history_guess_errors(history, host, &errors, NULL), 0);
-    assert_int_equal(errors.runs, 2);
-    assert_true(fabs(errors.median_pct - 100 * (63.0 / 60 - 1 + 1 - 60 / 63.0) / 2) < 0.2);
+    assert_true(fabs(guess.step_ms - 60) < 1e-9 && !guess.by_process);
+    assert_int_equal(guess.recipes, 2);
+    assert_true(isnan(guess.process_pct)); /* of two recipes nothing can be learned */
+    assert_true(fabs(guess.nearest_pct - 100 * (63.0 / 60 - 1 + 1 - 60 / 63.0) / 2) < 0.2);
+    history_close(history);
+}
+
+/* Runs of mixed recipes: what an option costs is learned from other recipes that have it. The most
+ * similar run by words and FLOPs is often one with the other number of threads. */
+static void test_model(void **state)
+{
+    (void)state;
+    struct history *history = open_history(true);
+    struct history_guess guess;
+    uint64_t random = 3;
+    char text[200];
+    int within = 0;
+    for (int i = 0; i < 40; i++) {
+        int threads = 1 + (int)(an_random(&random) % 2), batch = 1 + (int)(an_random(&random) % 40);
+        bool recompute = an_random(&random) % 2, llama = an_random(&random) % 2;
+        double flops = 1e9 * batch * (llama ? 1.2 : 1) * (recompute ? 1.3 : 1);
+        double ms = flops / 1e8 * (threads == 1 ? 1.8 : 1) * (llama ? 1.4 : 1);
+        snprintf(text, sizeof text, "OMP_NUM_THREADS=%d train %s --batch %d%s --seed %d", threads,
+                 llama ? "llama-tiny" : "gpt2-tiny", batch, recompute ? " --recompute block" : "",
+                 i);
+        enter_recipe(history, text, flops, ms * exp(0.02 * noise(&random)));
+        if (i < 30)
+            continue;
+        assert_int_equal(history_guess(history, i + 1, &guess, NULL), 0); /* the newest: held out */
+        assert_true(guess.by_process && guess.process_pct < 0.5 * guess.nearest_pct);
+        within += fabs(guess.step_ms / ms - 1) < 0.1;
+    }
+    assert_in_range(within, 8, 10);
+    assert_true(guess.process_pct < 10 && guess.p90_pct > guess.process_pct);
     history_close(history);
 }
 
@@ -323,6 +356,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_exchange, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_imports, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_guess, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_model, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_foreign_files, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

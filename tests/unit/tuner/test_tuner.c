@@ -126,6 +126,42 @@ static void test_finds_the_best(void **state)
     assert_in_range(trials_until(1.0 + 1e-9, 3, 10), 1, 336 / 5);
 }
 
+static const char *const valleys[] = {"x:1,2,3,4,5,6,7,8,9,10,11,12", "y:1,2,3,4,5,6,7,8,9,10",
+                                      "flag:0,1", "z:1,2,3,4,5,6", NULL};
+
+/* Two valleys: with the flag a setting is worse almost everywhere, and at one place the best. */
+static double valley_ms(const struct tuner_space *space, size_t at)
+{
+    double x = atof(tuner_level(space, at, 0)), y = atof(tuner_level(space, at, 1)),
+           z = atof(tuner_level(space, at, 3));
+    if (atoi(tuner_level(space, at, 2)))
+        return 8 + 6 * fmin(fabs(x - 10) + fabs(y - 2) + fabs(z - 5), 7);
+    return 10 + 0.2 * ((x - 3) * (x - 3) + (y - 7) * (y - 7) + (z - 2) * (z - 2));
+}
+
+static void test_finds_the_other_valley(void **state)
+{
+    (void)state;
+    struct tuner_space space;
+    make_space(&space, valleys);
+    int found = 0;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct tuner_search *search = tuner_search_new(&space, seed);
+        double best = INFINITY;
+        for (int i = 0; i < 120; i++) {
+            size_t next = tuner_search_ask(search);
+            double value = valley_ms(&space, next);
+            tuner_search_tell(search, next, value);
+            best = fmin(best, value);
+        }
+        found += best < 10;
+        tuner_search_free(search);
+    }
+    print_message("%d of 10 searches found the other valley\n", found);
+    assert_in_range(found, 8, 10);
+    tuner_space_clear(&space);
+}
+
 static void test_ends(void **state)
 {
     (void)state;
@@ -173,8 +209,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_space),          cmocka_unit_test(test_process),
-        cmocka_unit_test(test_finds_the_best), cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_what_matters),
+        cmocka_unit_test(test_finds_the_best), cmocka_unit_test(test_finds_the_other_valley),
+        cmocka_unit_test(test_ends),           cmocka_unit_test(test_what_matters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

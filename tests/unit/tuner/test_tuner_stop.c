@@ -70,6 +70,33 @@ static void test_bound(void **state)
     assert_false(tuner_stop_is_worse(cost, STEPS, 10, 0.01));
 }
 
+/* Steps that differ by 8 % tell their mean to 5 % long before they tell it to 2 %, and it is right.
+ */
+static void test_known(void **state)
+{
+    (void)state;
+    static double cost[4000];
+    int wrong = 0;
+    size_t few = 0, many = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        uint64_t random = seed;
+        size_t coarse = 0, fine = 0;
+        double mean, low;
+        make_run(cost, 4000, 10, &random);
+        while (coarse < 4000 && !tuner_stop_is_known(cost, coarse, 0.05, 0.05))
+            coarse++;
+        tuner_stop_bound(cost, coarse, 0.05, &mean, &low);
+        wrong += fabs(mean / (10 * 1.0232) - 1) > 0.05; /* exp(0.08^2 / 2), and one of 50 twice */
+        for (fine = coarse; fine < 4000 && !tuner_stop_is_known(cost, fine, 0.02, 0.05);)
+            fine += 10;
+        assert_true(coarse >= 12 && fine < 4000);
+        few += coarse;
+        many += fine;
+    }
+    assert_true(few < 100 * 100 && many > 5 * few);
+    assert_in_range(wrong, 0, 5);
+}
+
 /* The interval holds at every count at once: the means of a long run, looked at after each step. */
 static void test_any_time(void **state)
 {
@@ -130,9 +157,8 @@ static void test_searches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_warm_up),
-        cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_any_time),
+        cmocka_unit_test(test_warm_up),  cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_known),    cmocka_unit_test(test_any_time),
         cmocka_unit_test(test_searches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
