@@ -156,6 +156,9 @@ static int gpt2_name(size_t i, const char **name, const char **help, char *defau
 static int gpt2_run(const char *name, const struct options *options,
                     const volatile sig_atomic_t *stop, struct tacho_error *err)
 {
+    int rc = recipe_no_experts(name, options, err);
+    if (rc)
+        return rc;
     if (options->hidden || options->groups)
         return tacho_fail(
             err, TACHO_EUSAGE, "leave it out, or choose --channels and --heads", "%s: %s", name,
@@ -172,7 +175,7 @@ static int gpt2_run(const char *name, const struct options *options,
                                .divide = divide,
                                .arg = &gpt2};
     gpt2.stage = lt_gpt2_whole(&gpt2.shape);
-    int rc = recipe_mode(&gpt2.mode.dtype, &gpt2.mode.recompute, options, err);
+    rc = recipe_mode(&gpt2.mode.dtype, &gpt2.mode.recompute, options, err);
     return rc ? rc : recipe_train(&plan, err);
 }
 

@@ -75,7 +75,6 @@ static int64_t or_default(int64_t given, int64_t standard)
 static int mlp_run(const char *name, const struct options *options,
                    const volatile sig_atomic_t *stop, struct tacho_error *err)
 {
-    (void)name;
     if (options->channels || options->heads || options->groups || options->vocab || options->seq)
         return tacho_fail(err, TACHO_EUSAGE, "--hidden, --layers and --batch shape it",
                           "mlp: --channels, --heads, --groups, --vocab and --seq are for text");
@@ -94,7 +93,8 @@ static int mlp_run(const char *name, const struct options *options,
                                .describe = describe,
                                .memory = memory,
                                .arg = &mlp_plan};
-    return recipe_train(&plan, err);
+    int rc = recipe_no_experts(name, options, err);
+    return rc ? rc : recipe_train(&plan, err);
 }
 
 const struct recipe recipe_mlp = {mlp_name, mlp_run};

@@ -22,7 +22,9 @@ struct options_list {
 
 /* 0 (or NULL) in a field of shape: the recipe's own value. */
 struct options {
-    int64_t layers, channels, heads, groups, seq, batch, vocab, hidden;
+    int64_t layers, channels, heads, groups, seq, batch, vocab, hidden, experts, choices;
+    double capacity, balance; /* NAN: the recipe's own */
+    double memory;            /* MiB; 0: what it takes */
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
         workers, prefetch, seed;
     int64_t slow_link, zero, compress_after;

@@ -36,10 +36,14 @@ static void print_begin(const struct lt_progress *progress, const struct lt_trai
 static void print_step(const struct lt_progress *progress, const struct lt_train_config *config)
 {
     uint64_t units = progress->tokens ? progress->tokens : progress->samples;
-    printf("step %5lld/%lld  loss %.4f  norm %.3f  lr %.2e  %9.2f ms  %8.0f %s\n",
+    printf("step %5lld/%lld  loss %.4f  norm %.3f  lr %.2e  %9.2f ms  %8.0f %s",
            (long long)progress->step, (long long)config->schedule.steps, progress->loss,
            progress->grad_norm, progress->rate, 1e3 * progress->seconds,
            (double)units / progress->seconds, progress->tokens ? "tok/s" : "samples/s");
+    if (progress->routing.imbalance > 0)
+        printf("  imbalance %.2f, %.1f %% dropped", progress->routing.imbalance,
+               100 * progress->routing.dropped);
+    printf("\n");
 }
 
 /* The hook of the training loop on rank 0: one line for each event, at once, so that a reader of
@@ -170,6 +174,15 @@ int recipe_mode(enum lt_dtype *dtype, enum lt_recompute *recompute, const struct
                       options->recompute);
 }
 
+int recipe_no_experts(const char *name, const struct options *options, struct tacho_error *err)
+{
+    if (!options->experts && !options->choices && isnan(options->capacity) &&
+        isnan(options->balance))
+        return 0;
+    return tacho_fail(err, TACHO_EUSAGE, "choose a moe or llama model",
+                      "%s: --experts, --choices, --capacity and --balance are for moe", name);
+}
+
 /* Backend and type by name. */
 static int make_context(struct lt_context *context, const struct options *options,
                         struct tacho_error *err)
@@ -241,6 +254,37 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
         out->tag[LT_MEMORY_LOADER] += lt_loader_memory(&input->held_out, &look);
     out->tag[LT_MEMORY_WORKSPACE] +=
         lt_parallel_buffer_bytes(config->parallel, gradients / 4, lt_dtype_on_wire(context->dtype));
+}
+
+/* A run while it is prepared: what recipe_train must close again. */
+struct training {
+    struct lt_train_config config;
+    struct lt_context context;
+    struct input input;
+    struct lt_parallel *parallel;
+    struct lt_model *model;
+    struct lt_memory_plan memory;
+    struct lt_resident before; /* of the process, without the model */
+    struct lt_sent_table sent;
+};
+
+/* --memory: what the activations may take is what the rest leaves. */
+static int budget_activations(struct training *run, const struct recipe_plan *plan,
+                              struct tacho_error *err)
+{
+    double mib = 1 << 20, most = plan->options->memory;
+    if (!(most > 0))
+        return 0;
+    if (!plan->budget)
+        return tacho_fail(err, TACHO_EUSAGE, "leave it out, or choose a llama, moe or resnet model",
+                          "--memory: this recipe has no blocks to choose among");
+    plan_memory(&run->memory, plan, &run->config, &run->context, &run->input);
+    double rest =
+        (double)(lt_memory_plan_total(&run->memory) - run->memory.tag[LT_MEMORY_ACTIVATIONS]);
+    if (!(most * mib > rest))
+        return tacho_fail(err, TACHO_EUSAGE, "give more, or a smaller model",
+                          "--memory %g: all but activations takes %.1f MiB", most, rest / mib);
+    return plan->budget(plan->arg, run->input.source, (uint64_t)(most * mib - rest), err);
 }
 
 /* Better words now than the kernel's killer later. All ranks of a machine share its memory. */
@@ -330,18 +374,6 @@ static int check_outputs(const struct options *options, const struct lt_parallel
     return rc || !options->timers ? rc : lt_output_check(options->timers, "--timers", err);
 }
 
-/* A run while it is prepared: what recipe_train must close again. */
-struct training {
-    struct lt_train_config config;
-    struct lt_context context;
-    struct input input;
-    struct lt_parallel *parallel;
-    struct lt_model *model;
-    struct lt_memory_plan memory;
-    struct lt_resident before; /* of the process, without the model */
-    struct lt_sent_table sent;
-};
-
 /* Tells the recipe which stage it is to make. */
 static int divide(const struct recipe_plan *plan, const struct lt_train_config *config,
                   struct tacho_error *err)
@@ -379,6 +411,7 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
         rc = input_loader(&config->loader, options, err);
     if (rc == 0)
         rc = input_open(&run->input, options, plan->seq, plan->vocab, err);
+    rc = rc ? rc : budget_activations(run, plan, err);
     if (rc == 0) {
         plan_memory(&run->memory, plan, config, &run->context, &run->input);
         rc = check_memory(&run->memory, run->context.device, run->parallel, err);

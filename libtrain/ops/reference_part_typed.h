@@ -74,6 +74,6 @@ void TYPED(lt_reference_classifier_join)(const union lt_args *args)
         a->losses[r] = (float)(max + log(sum) - hit);
         for (int64_t i = 0; a->backward && i < a->v; i++)
             x[i] = PUT(
-                (float)((double)a->scale * (exp((double)GET(x[i]) - max) / sum - (i == target))));
+                (REAL)((double)a->scale * (exp((double)GET(x[i]) - max) / sum - (i == target))));
     }
 }

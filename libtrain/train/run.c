@@ -132,6 +132,11 @@ void lt_run_log(struct run *run, struct lt_progress *progress, double start)
     else
         lt_trace_count(run->trace, LT_COUNTER_SAMPLES_PER_SECOND,
                        (double)progress->samples / progress->seconds);
+    if (run->model->ops->routing) {
+        run->model->ops->routing(run->model, &progress->routing);
+        lt_trace_count(run->trace, LT_COUNTER_EXPERT_IMBALANCE, progress->routing.imbalance);
+        lt_trace_count(run->trace, LT_COUNTER_CHOICES_DROPPED, progress->routing.dropped);
+    }
     count_memory(run);
     if (run->config->log_every > 0 && (progress->step % run->config->log_every == 0 ||
                                        progress->step + 1 == run->config->schedule.steps))

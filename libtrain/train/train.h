@@ -63,6 +63,7 @@ struct lt_progress {
     double accuracy;     /* EVALUATION: share of samples put into the right class; NAN: not for this
                             model */
     const char *warning; /* START: what does not work as asked; NULL: nothing */
+    struct lt_routing routing; /* STEP: of this rank's last micro-batch; imbalance 0: no mixture */
 };
 
 struct lt_train_hooks {
