@@ -73,8 +73,8 @@ static const struct row rows[] = {
     TEXT_ROW("recompute", "NAME", TEXT, recompute, "none",
              "none, or block: keep only the inputs of blocks, recompute the rest"),
     {"memory", "MIB", NUMBER, AT(memory), "0", 0, BIG,
-     "llama, moe, resnet: recompute the blocks that must be, and no more, so that all of the "
-     "prediction fits; 0: no bound"},
+     "recompute the blocks that must be, and no others, so that all of the prediction fits; 0: "
+     "as --recompute says"},
     TEXT_ROW("optimizer", "NAME", TEXT, optimizer, "adamw",
              "sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, nadam, radam, lion, lamb, "
              "lars, adafactor, muon, adamw8 (moments of a byte) or schedule-free"),

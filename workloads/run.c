@@ -268,6 +268,9 @@ struct training {
     struct lt_sent_table sent;
 };
 
+/* What arrays take beyond their closed forms: cache lines and pages. */
+#define ROUNDING 65536.0
+
 /* --memory: what the activations may take is what the rest leaves. */
 static int budget_activations(struct training *run, const struct recipe_plan *plan,
                               struct tacho_error *err)
@@ -276,7 +279,7 @@ static int budget_activations(struct training *run, const struct recipe_plan *pl
     if (!(most > 0))
         return 0;
     if (!plan->budget)
-        return tacho_fail(err, TACHO_EUSAGE, "leave it out, or choose a llama, moe or resnet model",
+        return tacho_fail(err, TACHO_EUSAGE, "leave it out, or choose another model",
                           "--memory: this recipe has no blocks to choose among");
     plan_memory(&run->memory, plan, &run->config, &run->context, &run->input);
     double rest =

@@ -16,10 +16,10 @@ static const struct lt_gpt2_config small = {"small", "", 2, 24, 3, 40, 9, 9, 2};
 static const struct lt_gpt2_mode fp32; /* activations in fp32, all of them kept */
 
 /* Every way in which a model can be computed. */
-static const struct lt_gpt2_mode modes[] = {{LT_DTYPE_FP32, LT_RECOMPUTE_NONE},
-                                            {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK},
-                                            {LT_DTYPE_BF16, LT_RECOMPUTE_NONE},
-                                            {LT_DTYPE_BF16, LT_RECOMPUTE_BLOCK}};
+static const struct lt_gpt2_mode modes[] = {
+    {LT_DTYPE_FP32, LT_RECOMPUTE_NONE, 0}, {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK, 0},
+    {LT_DTYPE_BF16, LT_RECOMPUTE_NONE, 0}, {LT_DTYPE_BF16, LT_RECOMPUTE_BLOCK, 0},
+    {LT_DTYPE_FP32, LT_RECOMPUTE_NONE, 3}, {LT_DTYPE_FP32, LT_RECOMPUTE_NONE, 2}};
 #define MODES (sizeof modes / sizeof *modes)
 
 static struct lt_model *make(const struct lt_gpt2_config *k, struct lt_gpt2_mode mode, int64_t b,
@@ -220,7 +220,8 @@ static void flops_of(const uint64_t *shape, int backend, struct lt_gpt2_mode mod
     lt_model_destroy(m);
     uint64_t n = b * t,
              pairs = backend == LT_BACKEND_REFERENCE ? t * (t + 1) / 2 : blocked_pairs(t);
-    uint64_t again = mode.recompute == LT_RECOMPUTE_BLOCK ? l - 1 : 0;
+    uint64_t kept = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l, most = (uint64_t)mode.kept,
+             again = l - (most && most < l ? most : kept);
     uint64_t matrix = 6 * (12 * l * c * c + v * c) * n * micro;
     uint64_t recomputed = again * (2 * (3 + 1 + 4) * c * c * n + 4 * c * pairs * b) * micro;
     uint64_t issued = matrix + 14 * l * c * pairs * b * micro + recomputed;
