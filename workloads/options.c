@@ -83,7 +83,11 @@ static const struct row rows[] = {
     {"lr", "X", NUMBER, AT(lr), "6e-4", 0, 1e3, "highest learning rate"},
     {"min-lr", "X", NUMBER, AT(min_lr), "6e-5", 0, 1e3, "learning rate at the last step"},
     TEXT_ROW("schedule", "NAME", TEXT, schedule, "cosine",
-             "of the rate: cosine, linear, constant, inverse-sqrt, wsd or one-cycle"),
+             "of the rate: cosine, linear, constant, inverse-sqrt, wsd or one-cycle; range: from "
+             "--min-lr up to --lr, and a rate is suggested at the end"),
+    TEXT_ROW("scale-lr", "RULE=BATCH", TEXT, scale_lr, NULL,
+             "--lr and --min-lr are for that many samples an update; linear or sqrt: times "
+             "samples / BATCH, or its root"),
     {"warmup", "N", COUNT, AT(warmup), "10", 0, BIG, "steps of linear warm-up before the schedule"},
     {"weight-decay", "X", NUMBER, AT(weight_decay), "0.1", 0, 1e3,
      "on matrices, not on layernorm and bias"},
@@ -152,6 +156,8 @@ static const struct row rows[] = {
     TITLE_ROW("evaluation and checkpoints"),
     {"eval-every", "N", COUNT, AT(eval_every), "0", 0, BIG, "steps between evaluations; 0: none"},
     {"eval-batches", "N", COUNT, AT(eval_batches), "4", 1, BIG, "batches per evaluation"},
+    {"patience", "N", COUNT, AT(patience), "0", 0, BIG,
+     "end after that many evaluations without a better loss; 0: never"},
     {"eval-share", "X", NUMBER, AT(eval_share), "0.1", 0, 0.9,
      "share of the text, at its end, held out for evaluation"},
     TEXT_ROW("checkpoint", "FILE", TEXT, checkpoint, NULL,

@@ -70,6 +70,19 @@ static void print_progress(void *arg, const struct lt_progress *progress)
         printf("checkpoint after step %lld  %s  %.2f ms\n", (long long)progress->step,
                config->checkpoint, 1e3 * progress->seconds);
         break;
+    case LT_EVENT_PATIENCE:
+        printf("stopped after step %lld: %lld evaluations in a row without a loss below %.4f\n",
+               (long long)progress->step, (long long)progress->evaluated, progress->loss);
+        break;
+    case LT_EVENT_RANGE:
+        if (isnan(progress->rate))
+            printf("range test: %lld steps, too few or without a fall; give more --steps, or "
+                   "another --min-lr\n",
+                   (long long)progress->step);
+        else
+            printf("range test: %lld steps; the loss falls fastest at --lr %.2g\n",
+                   (long long)progress->step, progress->rate);
+        break;
     }
     fflush(stdout);
 }
@@ -128,8 +141,17 @@ static int configure(struct lt_train_config *out, const struct options *options,
     int schedule = lt_schedule_find(options->schedule), clip = lt_clip_find(options->clip_by);
     if (schedule < 0)
         return tacho_fail(err, TACHO_EUSAGE,
-                          "cosine, linear, constant, inverse-sqrt, wsd or one-cycle",
+                          "cosine, linear, constant, inverse-sqrt, wsd, one-cycle or range",
                           "--schedule %s: unknown", options->schedule);
+    if (schedule == LT_SCHEDULE_RANGE &&
+        (!(options->min_lr > 0) || options->min_lr >= options->lr || options->resume ||
+         strcmp(options->device, "cpu") != 0))
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "--min-lr above 0 and below --lr, no --resume, on the CPU",
+                          "--schedule range: not with these options");
+    if (options->patience && !options->eval_every)
+        return tacho_fail(err, TACHO_EUSAGE, "say how often: --eval-every N",
+                          "--patience: no evaluations");
     if (clip < 0)
         return tacho_fail(err, TACHO_EUSAGE, "norm, layer or value", "--clip-by %s: unknown",
                           options->clip_by);
@@ -143,6 +165,7 @@ static int configure(struct lt_train_config *out, const struct options *options,
                                     .clip_kind = (enum lt_clip_kind)clip,
                                     .eval_every = options->eval_every,
                                     .eval_batches = options->eval_batches,
+                                    .patience = options->patience,
                                     .checkpoint_every = options->checkpoint_every,
                                     .checkpoint = options->checkpoint,
                                     .resume = options->resume,
@@ -254,6 +277,28 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
         out->tag[LT_MEMORY_LOADER] += lt_loader_memory(&input->held_out, &look);
     out->tag[LT_MEMORY_WORKSPACE] +=
         lt_parallel_buffer_bytes(config->parallel, gradients / 4, lt_dtype_on_wire(context->dtype));
+}
+
+/* --scale-lr: rates that are for another number of samples an update (Goyal et al. 2017: linear;
+ * Krizhevsky 2014: the root). */
+static int scale_rates(struct lt_train_config *config, const struct options *options, int64_t batch,
+                       struct tacho_error *err)
+{
+    const char *rule = options->scale_lr, *number = rule ? strchr(rule, '=') : NULL;
+    char *end = NULL;
+    if (!rule)
+        return 0;
+    int linear = strncmp(rule, "linear=", 7) == 0, root = strncmp(rule, "sqrt=", 5) == 0;
+    double for_batch = number ? strtod(number + 1, &end) : 0;
+    if ((!linear && !root) || end == number + 1 || *end || !(for_batch >= 1))
+        return tacho_fail(err, TACHO_EUSAGE, "linear=BATCH or sqrt=BATCH, of at least 1",
+                          "--scale-lr %s: not a rule", rule);
+    int64_t micro = config->micro_steps_all ? config->micro_steps_all : config->micro_steps;
+    double factor = (double)(batch * micro) / for_batch;
+    factor = root ? sqrt(factor) : factor;
+    config->schedule.peak *= factor;
+    config->schedule.floor *= factor;
+    return 0;
 }
 
 /* A run while it is prepared: what recipe_train must close again. */
@@ -406,6 +451,7 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
     if (rc == 0)
         rc = parallel_micro_steps(run->parallel, options, config->division.layout.dp,
                                   &config->micro_steps, &config->micro_steps_all, err);
+    rc = rc ? rc : scale_rates(config, options, plan->batch, err);
     if (rc == 0 && config->division.layout.pp * config->division.layout.tp > 1)
         rc = divide(plan, config, err);
     if (rc == 0)
