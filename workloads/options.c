@@ -75,6 +75,9 @@ static const struct row rows[] = {
     {"memory", "MIB", NUMBER, AT(memory), "0", 0, BIG,
      "recompute the blocks that must be, and no others, so that all of the prediction fits; 0: "
      "as --recompute says"},
+    TEXT_ROW("offload", "WHAT=FOLDER", LIST, offload, NULL,
+             "optimizer or activations lie in a file there, which the kernel pages; may be "
+             "repeated"),
     TEXT_ROW("optimizer", "NAME", TEXT, optimizer, "adamw",
              "sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, nadam, radam, lion, lamb, "
              "lars, adafactor, muon, adamw8 (moments of a byte) or schedule-free"),

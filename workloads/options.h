@@ -35,7 +35,7 @@ struct options {
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress, *layout,
         *pipeline, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io, *inject,
         *loss_scale, *scale_lr;
-    struct options_list data, slow;
+    struct options_list data, slow, offload;
     int pin, no_shuffle, no_overlap, no_graph, sequence;
     int help, version, check;
     const char *recipe; /* NULL: none given */

@@ -15,6 +15,7 @@
 #include "libtrain/train/train.h"
 #include "workloads/injection.h"
 #include "workloads/input.h"
+#include "workloads/offload.h"
 #include "workloads/parallel.h"
 #include "workloads/recipe.h"
 
@@ -309,6 +310,7 @@ struct training {
     struct lt_parallel *parallel;
     struct lt_model *model;
     struct lt_memory_plan memory;
+    uint64_t offloaded;        /* bytes in files, which are not in `memory` */
     struct lt_resident before; /* of the process, without the model */
     struct lt_sent_table sent;
 };
@@ -327,6 +329,9 @@ static int budget_activations(struct training *run, const struct recipe_plan *pl
         return tacho_fail(err, TACHO_EUSAGE, "leave it out, or choose another model",
                           "--memory: this recipe has no blocks to choose among");
     plan_memory(&run->memory, plan, &run->config, &run->context, &run->input);
+    int rc = offload_plan(plan->options, &run->memory, &run->offloaded, err);
+    if (rc)
+        return rc;
     double rest =
         (double)(lt_memory_plan_total(&run->memory) - run->memory.tag[LT_MEMORY_ACTIVATIONS]);
     if (!(most * mib > rest))
@@ -356,12 +361,14 @@ static double mib(double bytes)
     return bytes / (1 << 20);
 }
 
-static void print_memory(const struct lt_memory_plan *plan)
+static void print_memory(const struct lt_memory_plan *plan, uint64_t offloaded)
 {
     printf("memory: %.1f MiB predicted:", mib((double)lt_memory_plan_total(plan)));
     for (int i = 0; i < LT_MEMORY_COUNT; i++)
         printf("%s %s %.1f", i ? "," : "", lt_memory_name((enum lt_memory_tag)i),
                mib((double)plan->tag[i]));
+    if (offloaded)
+        printf("; %.1f MiB in files", mib((double)offloaded));
     printf("\n");
 }
 
@@ -463,8 +470,10 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
     rc = rc ? rc : budget_activations(run, plan, err);
     if (rc == 0) {
         plan_memory(&run->memory, plan, config, &run->context, &run->input);
-        rc = check_memory(&run->memory, run->context.device, run->parallel, err);
+        rc = offload_plan(options, &run->memory, &run->offloaded, err);
     }
+    if (rc == 0)
+        rc = check_memory(&run->memory, run->context.device, run->parallel, err);
     return lt_parallel_agree(run->parallel, rc, err);
 }
 
@@ -490,7 +499,7 @@ static int train(struct training *run, const struct recipe_plan *plan, struct ta
         print_start(plan->options, run->context.device);
         parallel_print(run->parallel, plan->options, &run->config.division, run->model,
                        run->context.dtype);
-        print_memory(&run->memory);
+        print_memory(&run->memory, run->offloaded);
         fflush(stdout);
     }
     int rc = lt_train(run->model, &run->input.train,
@@ -520,6 +529,7 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
 {
     struct training run = {0};
     int rc = configure(&run.config, plan->options, err);
+    rc = rc ? rc : offload_open(plan->options, err);
     if (rc == 0)
         rc = make_context(&run.context, plan->options, err);
     if (rc == 0)

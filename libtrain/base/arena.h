@@ -31,6 +31,7 @@ struct lt_arena {
     size_t bytes; /* mapped, and entered in the book of memory.h */
     enum lt_memory_tag tag;
     struct lt_space *space; /* NULL: the host's memory */
+    int offloaded;          /* it lies in a file */
 };
 
 /* Floats that a tensor of `count` floats occupies in an arena. */
@@ -50,6 +51,12 @@ int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct
 /* The same in the memory of a device (NULL: the host's); `space` must outlive the arena. */
 int lt_arena_create_in(struct lt_arena *arena, struct lt_space *space, enum lt_memory_tag tag,
                        const struct lt_tensor *table, size_t tensors);
+
+/* Arenas of that purpose that are made from now on in the host's memory lie in files without a name
+ * in `folder`, whose text must stay (NULL: in memory again). The kernel writes their pages to the
+ * disk and reads them as it has room for them; so they are not entered in the book. TACHO_EIO: no
+ * such file can be made there. */
+int lt_arena_offload(enum lt_memory_tag tag, const char *folder);
 
 /* Accepts an empty arena. */
 void lt_arena_destroy(struct lt_arena *arena);

@@ -45,6 +45,16 @@ text=(gpt2-tiny --layers 1 --channels 32 --heads 2 --seq 32 --data "$SRC/LICENSE
 paste -d ' ' <(lines whole) <(lines first rest) | awk '{ d = $2 - $4; if ($1 != $3 || d > 5e-4 || d < -5e-4) bad = 1 } END { exit bad || NR != 20 }' ||
     fail "another micro-batch: $(paste -d ' ' <(lines whole) <(lines first rest) | tail -n 2)"
 
+# the optimizer's state and the activations in files: the same bits, and not in memory
+plain=(llama-tiny --layers 2 --batch 2 --seq 64 --steps 4 --data "$SRC/LICENSE" --log-every 0)
+"$TRAIN" "${plain[@]}" --checkpoint here > here.out || fail "without --offload"
+"$TRAIN" "${plain[@]}" --checkpoint there --offload optimizer="$TMPDIR" --offload activations="$TMPDIR" --timers timers > there.out || { cat there.out; fail "--offload"; }
+cmp -s here there || fail "--offload changes bits"
+grep -q '^memory: .*optimizer 0.0, activations 0.0.*; [0-9.]* MiB in files' there.out || { cat there.out; fail "--offload: the prediction"; }
+tr -d '\n' < timers | grep -q '"optimizer":0,"activations":0' || fail "--offload: the timers"
+held() { sed -n 's/^memory: \([0-9.]*\) MiB at its peak.*/\1/p' "$1"; }
+awk -v a="$(held here.out)" -v b="$(held there.out)" 'BEGIN { exit !(b > 0 && b < 0.7 * a) }' || fail "--offload: $(held here.out) MiB without, $(held there.out) with"
+
 refuse() { # CODE PATTERN ARGUMENTS
     local want=$1 pattern=$2
     shift 2
@@ -54,4 +64,6 @@ refuse() { # CODE PATTERN ARGUMENTS
 }
 refuse 2 'not with these options' mlp --schedule range --min-lr 0
 refuse 2 'no evaluations' mlp --patience 2
+refuse 2 'not understood' mlp --offload weights="$TMPDIR"
+refuse 3 'no file for --offload' mlp --offload optimizer=/proc/none
 refuse 2 'not a rule' mlp --scale-lr cubic=3
