@@ -145,11 +145,31 @@ static inline double moved(const struct scalar *s, void *array, int is_float, in
     return value;
 }
 
+/* Operations whose slopes have been compared. */
+static char checked[LT_OP_COUNT];
+
+/* Every operation of forward among [first, last] has been checked, but for `but`, whose gradient is
+ * none or that of its output. */
+static inline void assert_checked(enum lt_op_id first, enum lt_op_id last, enum lt_op_id but)
+{
+    static const char *const passes[LT_OP_COUNT] = {
+#define ROW(id, function, name, pass, kind) [LT_OP_##id] = #pass,
+        LT_OP_MAP(ROW)
+#undef ROW
+    };
+    for (enum lt_op_id op = first; op <= last; op++)
+        if (strcmp(passes[op], "FORWARD") == 0 && op != but && !checked[op])
+            fail_msg("%s: its gradient is not checked", lt_op_names()[op]);
+}
+
 /* gradient[i] must be d evaluate / d array[i]; TRIES elements drawn at random. */
 static inline void check_slope(const struct lt_context *context, const char *what,
                                const struct scalar *s, void *array, int is_float,
                                const float *gradient, int64_t n)
 {
+    checked[s->op] = 1;
+    if (s->op == LT_OP_CLASSIFIER_JOIN)
+        checked[LT_OP_CLASSIFIER_PART] = 1;
     double largest = 0, h = s->floats ? STEP_FLOATS : STEP;
     for (int64_t i = 0; i < n; i++)
         largest = fmax(largest, fabs((double)gradient[i]));

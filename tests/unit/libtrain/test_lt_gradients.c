@@ -369,8 +369,8 @@ static void classifier_part(const struct lt_context *x)
     X(rope) \
     X(rope_turns_by_distance) \
     X(swiglu) \
-    X(matmul) X(attention) X(causal) X(gelu) X(residual) X(classifier) X(embedding_part) \
-        X(classifier_part)
+    X(matmul) \
+    X(attention) X(causal) X(gelu) X(residual) X(classifier) X(embedding_part) X(classifier_part)
 
 #define RUN(name) \
     static void gradient_##name(void **state) \
@@ -381,10 +381,18 @@ static void classifier_part(const struct lt_context *x)
 CHECKS(RUN)
 #undef RUN
 
+/* The last test: an operation without a check is found. */
+static void all_checked(void **state)
+{
+    (void)state;
+    assert_checked(0, LT_OP_CLASSIFIER, LT_OP_RESIDUAL_FORWARD);
+    assert_checked(LT_OP_EMBEDDING_PART_FORWARD, LT_OP_CLASSIFIER_JOIN, LT_OP_COUNT);
+}
+
 int main(void)
 {
 #define ROW(name) cmocka_unit_test_teardown(gradient_##name, pool_free),
-    const struct CMUnitTest tests[] = {CHECKS(ROW)};
+    const struct CMUnitTest tests[] = {CHECKS(ROW) cmocka_unit_test(all_checked)};
 #undef ROW
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);

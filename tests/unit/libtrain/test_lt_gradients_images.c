@@ -424,11 +424,19 @@ static void backends_conv(void **state)
 CHECKS(RUN)
 #undef RUN
 
+/* The last test: an operation without a check is found. */
+static void all_checked(void **state)
+{
+    (void)state;
+    assert_checked(LT_OP_IMAGE_FORWARD, LT_OP_COMBINE_BACKWARD, LT_OP_IMAGE_FORWARD);
+}
+
 int main(void)
 {
 #define ROW(name) cmocka_unit_test_teardown(gradient_##name, pool_free),
     const struct CMUnitTest tests[] = {CHECKS(ROW)
-                                           cmocka_unit_test_teardown(backends_conv, pool_free)};
+                                           cmocka_unit_test_teardown(backends_conv, pool_free),
+                                       cmocka_unit_test(all_checked)};
 #undef ROW
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);
