@@ -114,8 +114,8 @@ static int add_swiglu(struct lt_net *net, const struct lt_llama_config *config,
 {
     int64_t experts = config->experts;
     if (!experts) {
-        int up = lt_net_linear(net, in, at->up, LT_NET_NONE, i);
-        return lt_net_linear(net, lt_net_swiglu(net, up), at->down, LT_NET_NONE, i);
+        int up = lt_net_linear(net, in, at->up, i, LT_NET_NONE, 0);
+        return lt_net_linear(net, lt_net_swiglu(net, up), at->down, i, LT_NET_NONE, 0);
     }
     const struct lt_net_mixture mixture = {.experts = experts,
                                            .k = config->choices,
@@ -123,7 +123,7 @@ static int add_swiglu(struct lt_net *net, const struct lt_llama_config *config,
                                                lt_llama_capacity(config, lt_net_rows(net, in)),
                                            .balance = (float)config->balance};
     struct lt_net_routes routes =
-        lt_net_route(net, lt_net_linear(net, in, at->router, LT_NET_NONE, i), mixture);
+        lt_net_route(net, lt_net_linear(net, in, at->router, i, LT_NET_NONE, 0), mixture);
     int up = lt_net_experts(net, lt_net_dispatch(net, in, &routes), at->up, i * experts, &routes);
     int down = lt_net_experts(net, lt_net_swiglu(net, up), at->down, i * experts, &routes);
     return lt_net_combine(net, down, &routes);
@@ -135,11 +135,11 @@ static int add_block(struct lt_net *net, const struct lt_llama_config *config,
 {
     lt_net_begin_block(net);
     int normed = lt_net_rmsnorm(net, stream, at->norm1, i);
-    int qkv = lt_net_linear(net, normed, at->qkv, LT_NET_NONE, i);
+    int qkv = lt_net_linear(net, normed, at->qkv, i, LT_NET_NONE, 0);
     int turned = lt_net_rope(net, qkv, config->heads, config->groups, ROPE_BASE);
     int heads = lt_net_attention(net, turned, config->heads);
     int middle =
-        lt_net_residual(net, stream, lt_net_linear(net, heads, at->projection, LT_NET_NONE, i));
+        lt_net_residual(net, stream, lt_net_linear(net, heads, at->projection, i, LT_NET_NONE, 0));
     int second = add_swiglu(net, config, at, lt_net_rmsnorm(net, middle, at->norm2, i), i);
     int out = lt_net_residual(net, middle, second);
     lt_net_end_block(net, out);
@@ -161,8 +161,8 @@ static int build(struct lt_net **out, const struct lt_llama_config *config, stru
     int stream = lt_net_embedding(net, at.word);
     for (int64_t i = 0; i < config->layers; i++)
         stream = add_block(net, config, &at, stream, i);
-    lt_net_classifier(
-        net, lt_net_linear(net, lt_net_rmsnorm(net, stream, at.last, 0), at.head, LT_NET_NONE, 0));
+    lt_net_classifier(net, lt_net_linear(net, lt_net_rmsnorm(net, stream, at.last, 0), at.head, 0,
+                                         LT_NET_NONE, 0));
     rc = lt_net_finish(net);
     if (rc) {
         lt_net_fail(net, rc, config->name, err);

@@ -90,8 +90,9 @@ int64_t lt_net_rows(const struct lt_net *net, int value);
 
 /* The operations (ops.h). `weight` and `bias` are tensors, `i` says which matrix of them. */
 int lt_net_embedding(struct lt_net *net, int word);
-/* bias: a tensor, of which matrix i is added, or LT_NET_NONE. */
-int lt_net_linear(struct lt_net *net, int in, int weight, int bias, int64_t i);
+/* bias: a tensor, of which vector j is added, or LT_NET_NONE. */
+int lt_net_linear(struct lt_net *net, int in, int weight, int64_t i, int bias, int64_t j);
+int lt_net_gelu(struct lt_net *net, int in);
 int lt_net_rmsnorm(struct lt_net *net, int in, int weight, int64_t i);
 /* From queries, keys and values of `groups` heads to those of `heads` heads, turned. */
 int lt_net_rope(struct lt_net *net, int in, int64_t heads, int64_t groups, double base);

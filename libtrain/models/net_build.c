@@ -153,28 +153,46 @@ int lt_net_embedding(struct lt_net *net, int word)
     return out;
 }
 
-int lt_net_linear(struct lt_net *net, int in, int weight, int bias, int64_t i)
+int lt_net_linear(struct lt_net *net, int in, int weight, int64_t i, int bias, int64_t j)
 {
     const struct lt_net_tensor *matrix = &net->tensor[weight].shape;
     int64_t n = matrix->rows, k = matrix->columns, rows = net->value[in].rows;
     struct lt_matmul args = {.rows = rows, .n = n, .k = k};
-    int out = elements(net, rows, n);
+    int learns = net->value[in].gradient != NET_NONE, out = elements(net, rows, n), count = 6;
     net->model.parameters.matrix += (uint64_t)(n * k);
-    const struct net_use uses[] = {
+    struct net_use uses[10] = {
         VALUE(matmul_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
         VALUE(matmul_forward.out, VALUE, out, NET_WRITE),
         VALUE(matmul_forward.dout, GRADIENT, out, NET_BACK_READ),
-        VALUE(matmul_forward.din, GRADIENT, in, NET_BACK_WRITE),
-        VALUE(matmul_forward.add, ADD, in, 0),
         VALUE(matmul_forward.accumulate, ACCUMULATE, 0, 0),
         TENSOR(matmul_forward.weight, WEIGHT, weight, i * n * k, n * k),
         TENSOR(matmul_forward.dweight, SLOPE, weight, i * n * k, n * k),
-        TENSOR(matmul_forward.bias, PARAMETER, bias, i * n, n),
-        TENSOR(matmul_forward.dbias, SLOPE, bias, i * n, n),
     };
+    if (learns) {
+        uses[count++] = (struct net_use)VALUE(matmul_forward.din, GRADIENT, in, NET_BACK_WRITE);
+        uses[count++] = (struct net_use)VALUE(matmul_forward.add, ADD, in, 0);
+    }
+    if (bias != NET_NONE) {
+        uses[count++] = (struct net_use)TENSOR(matmul_forward.bias, PARAMETER, bias, j * n, n);
+        uses[count++] = (struct net_use)TENSOR(matmul_forward.dbias, SLOPE, bias, j * n, n);
+    }
     add_node(net, LT_OP_MATMUL_FORWARD, LT_OP_MATMUL_BACKWARD,
-             (union lt_args){.matmul_forward = args}, uses,
-             (int)(sizeof uses / sizeof *uses) - (bias == NET_NONE ? 2 : 0));
+             (union lt_args){.matmul_forward = args}, uses, count);
+    return out;
+}
+
+int lt_net_gelu(struct lt_net *net, int in)
+{
+    int64_t rows = net->value[in].rows, width = net->value[in].width;
+    struct lt_gelu args = {.count = rows * width};
+    int out = elements(net, rows, width);
+    const struct net_use uses[] = {
+        VALUE(gelu_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
+        VALUE(gelu_forward.out, VALUE, out, NET_WRITE),
+        VALUE(gelu_forward.dout, GRADIENT, out, NET_BACK_READ),
+        VALUE(gelu_forward.din, GRADIENT, in, NET_BACK_WRITE),
+    };
+    NODE(net, LT_OP_GELU_FORWARD, LT_OP_GELU_BACKWARD, gelu_forward, args, uses);
     return out;
 }
 

@@ -261,7 +261,8 @@ static int build(struct lt_net **out, const struct lt_resnet_config *config,
         for (int64_t i = 0; i < stage.blocks; i++)
             map = add_block(net, config, &stage, &at.stage[s], map, i);
     }
-    lt_net_classifier(net, lt_net_linear(net, lt_net_avgpool(net, map), at.last, at.last_bias, 0));
+    lt_net_classifier(net,
+                      lt_net_linear(net, lt_net_avgpool(net, map), at.last, 0, at.last_bias, 0));
     rc = lt_net_finish(net);
     if (rc) {
         lt_net_fail(net, rc, config->name, err);

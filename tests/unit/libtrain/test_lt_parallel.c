@@ -80,7 +80,7 @@ static void mlp_tells_once(void **state)
         struct lt_model *m = NULL;
         struct lt_batch batch = {.features = normals(5 * shapes[i].features, 1, 1),
                                  .targets = words(5, 2, shapes[i].classes)};
-        assert_int_equal(lt_mlp_create(&m, &shapes[i], 5, 7, &err), 0);
+        assert_int_equal(lt_mlp_create(&m, &shapes[i], (struct lt_net_mode){0}, 5, 7, &err), 0);
         told_by(m, LT_DTYPE_FP32, &batch);
     }
 }
