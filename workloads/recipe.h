@@ -58,7 +58,7 @@ struct recipe_plan {
     int (*divide)(void *arg, const struct lt_layout *layout, int in_flight,
                   struct tacho_error *err);
     /* Before `memory` and `create`, after a first call of `memory`: activations may take so many
-     * bytes. TACHO_EUSAGE where they cannot. NULL: the recipe has no choice. */
+     * bytes. TACHO_EUSAGE where they cannot. */
     int (*budget)(void *arg, const struct lt_source *source, uint64_t bytes,
                   struct tacho_error *err);
     void *arg;

@@ -325,9 +325,6 @@ static int budget_activations(struct training *run, const struct recipe_plan *pl
     double mib = 1 << 20, most = plan->options->memory;
     if (!(most > 0))
         return 0;
-    if (!plan->budget)
-        return tacho_fail(err, TACHO_EUSAGE, "leave it out, or choose another model",
-                          "--memory: this recipe has no blocks to choose among");
     plan_memory(&run->memory, plan, &run->config, &run->context, &run->input);
     int rc = offload_plan(plan->options, &run->memory, &run->offloaded, err);
     if (rc)
