@@ -71,6 +71,7 @@ struct tensors {
     int word, qkv, projection, up, down, head, norm1, norm2, last, router;
 };
 
+/* Tensors with weight decay come first; a router only in a mixture. */
 static struct tensors add_tensors(struct lt_net *net, const struct lt_llama_config *config)
 {
     int64_t l = config->layers, c = config->channels, f = config->hidden, v = config->vocab,

@@ -28,6 +28,7 @@ struct tensors {
     int first, middle, last, hidden_bias, last_bias;
 };
 
+/* Tensors with weight decay come first; a layer counts from 1. */
 static struct tensors add_tensors(struct lt_net *net, const struct lt_mlp_config *config)
 {
     int64_t f = config->features, w = config->hidden, l = config->layers, k = config->classes;

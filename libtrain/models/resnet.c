@@ -64,16 +64,19 @@ static int convs_of(const struct lt_resnet_config *config)
 static struct conv conv_of(const struct lt_resnet_config *config, const struct stage *stage,
                            int64_t i, int j)
 {
-    const struct lt_net_window dot = {1, 1, 0};
-    int64_t in = i ? stage->out : stage->in, stride = i ? 1 : stage->stride;
-    int last = convs_of(config) - 1;
-    if (j > last)
-        return (struct conv){in, stage->out, {1, stride, 0}};
-    if (!config->bottleneck)
-        return (struct conv){j ? stage->out : in, stage->out, {3, j ? 1 : stride, 1}};
-    if (j == 1)
-        return (struct conv){stage->narrow, stage->narrow, {3, stride, 1}};
-    return (struct conv){j ? stage->narrow : in, j ? stage->out : stage->narrow, dot};
+    int64_t stride = i ? 1 : stage->stride;
+    struct conv conv = {
+        .in = i ? stage->out : stage->in, .out = stage->out, .window = {1, stride, 0}};
+    if (j == convs_of(config))
+        return conv;
+    conv.window.stride = 1;
+    if (j > 0)
+        conv.in = config->bottleneck ? stage->narrow : stage->out;
+    if (j < convs_of(config) - 1)
+        conv.out = stage->narrow;
+    if (!config->bottleneck || j == 1)
+        conv.window = (struct lt_net_window){3, j == config->bottleneck ? stride : 1, 1};
+    return conv;
 }
 
 static int has_shortcut(const struct stage *stage)
@@ -210,8 +213,8 @@ static struct lt_net_map add_normed(struct lt_net *net, const struct lt_resnet_c
                                     struct lt_net_map in, int64_t i, int j)
 {
     struct conv conv = conv_of(config, stage, i, j);
-    struct lt_net_map map =
-        lt_net_conv(net, in, i ? at->rest[j] : at->first[j], i ? i - 1 : 0, conv.window);
+    struct lt_net_map map = i ? lt_net_conv(net, in, at->rest[j], i - 1, conv.window)
+                              : lt_net_conv(net, in, at->first[j], 0, conv.window);
     map.value = lt_net_batchnorm(net, map.value, at->weight[j], at->bias[j], i);
     return map;
 }
@@ -237,6 +240,7 @@ static struct lt_net_map add_block(struct lt_net *net, const struct lt_resnet_co
     return map;
 }
 
+/* The whole list, placed but without memory. */
 static int build(struct lt_net **out, const struct lt_resnet_config *config,
                  struct lt_net_mode mode, int64_t b, struct tacho_error *err)
 {

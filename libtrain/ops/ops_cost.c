@@ -269,23 +269,32 @@ void lt_cost_conv_backward(const struct lt_context *context, const union lt_args
 {
     const struct lt_conv *conv = &args->conv_backward;
     uint64_t weight = lt_u(conv->n * conv->k * conv->k * conv->c), seen = windows(conv),
-             in = lt_u(conv->b * conv->h * conv->w * conv->c), input = conv->din ? 1 : 0;
-    work_of(work, context, 2 * (1 + input) * seen * weight,
-            (struct traffic){seen * lt_u(conv->n) + in + input * (weight + (conv->add ? in : 0)),
-                             conv->accumulate ? weight : 0},
-            (struct traffic){input * in, weight});
-    work->model_flops = work->palm_flops = work->flops;
+             in = lt_u(conv->b * conv->h * conv->w * conv->c), flops = 2 * seen * weight;
+    struct traffic read = {seen * lt_u(conv->n) + in, conv->accumulate ? weight : 0},
+                   written = {0, weight};
+    if (conv->din) { /* a second product, which reads the weight and writes the input's gradient */
+        flops *= 2;
+        read.elements += weight + (conv->add ? in : 0);
+        written.elements = in;
+    }
+    work_of(work, context, flops, read, written);
+    work->model_flops = work->palm_flops = flops;
 }
 
+/* Mean 1, variance 3, unless they are the running ones; normalise 2, scale and shift 2. */
 void lt_cost_batchnorm_forward(const struct lt_context *context, const union lt_args *args,
                                struct tacho_work *work)
 {
     const struct lt_batchnorm *norm = &args->batchnorm_forward;
-    uint64_t n = lt_u(norm->rows * norm->c), c = lt_u(norm->c), update = norm->update ? 2 * c : 0;
-    /* mean 1, variance 3; normalise 2, scale and shift 2 */
-    work_of(work, context, (norm->evaluation ? 4 : 8) * n,
-            (struct traffic){n, 2 * c + update + (norm->evaluation ? 2 * c : 0)},
-            (struct traffic){n, 2 * c + update});
+    uint64_t n = lt_u(norm->rows * norm->c), c = lt_u(norm->c), flops = 8 * n;
+    struct traffic read = {n, 2 * c}, written = {n, 2 * c};
+    if (norm->evaluation)
+        flops = 4 * n;
+    if (norm->evaluation || norm->update)
+        read.words += 2 * c;
+    if (norm->update)
+        written.words += 2 * c;
+    work_of(work, context, flops, read, written);
 }
 
 void lt_cost_batchnorm_backward(const struct lt_context *context, const union lt_args *args,
@@ -320,8 +329,10 @@ static void maxpool_cost(struct tacho_work *work, const struct lt_context *conte
              out = lt_u(pool->b * lt_conv_out(pool->h, pool->k, pool->stride, pool->pad) *
                         lt_conv_out(pool->w, pool->k, pool->stride, pool->pad) * pool->c);
     struct traffic narrow = {out, out}, wide = {in, 0};
-    work_of(work, context, forward ? out * lt_u(pool->k * pool->k) : out, forward ? wide : narrow,
-            forward ? narrow : wide);
+    if (forward)
+        work_of(work, context, out * lt_u(pool->k * pool->k), wide, narrow);
+    else
+        work_of(work, context, out, narrow, wide);
 }
 
 void lt_cost_maxpool_forward(const struct lt_context *context, const union lt_args *args,
@@ -398,12 +409,16 @@ static void experts_cost(struct tacho_work *work, const struct lt_context *conte
                          const struct lt_experts *a, int backward)
 {
     uint64_t slots = lt_u(a->experts * a->capacity), layer = lt_u(a->n * a->k),
-             weight = lt_u(a->experts) * layer, in = slots * lt_u(a->k), out = slots * lt_u(a->n);
-    uint64_t products = backward ? 2 : 1;
-    work_of(work, context, 2 * products * slots * layer,
-            (struct traffic){in + weight + (backward ? out : 0),
-                             backward && a->accumulate ? weight : 0},
-            (struct traffic){backward ? in : out, backward ? weight : 0});
+             weight = lt_u(a->experts) * layer, in = slots * lt_u(a->k), out = slots * lt_u(a->n),
+             products = 1;
+    struct traffic read = {in + weight, 0}, written = {out, 0};
+    if (backward) {
+        products = 2;
+        read.elements += out;
+        read.words = a->accumulate ? weight : 0;
+        written = (struct traffic){in, weight};
+    }
+    work_of(work, context, 2 * products * slots * layer, read, written);
     work->model_flops = work->palm_flops = 2 * products * lt_u(a->routed) * layer;
 }
 
