@@ -197,7 +197,9 @@ static void net_destroy(struct lt_model *model)
 struct lt_model *lt_net_model(struct lt_net *net)
 {
     net->ops.correct = net->model.t ? NULL : net_correct;
-    net->ops.routing = net->balance > 0 ? net_routing : NULL;
+    for (int i = 0; i < net->nodes; i++)
+        if (net->node[i].forward == LT_OP_ROUTE_FORWARD)
+            net->ops.routing = net_routing;
     return &net->model;
 }
 

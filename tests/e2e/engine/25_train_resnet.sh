@@ -46,7 +46,7 @@ refuse() { # CODE PATTERN ARGUMENTS
     local code=$?
     [ $code = "$want" ] && grep -q "$pattern" err && grep -q '^hint: ' err || { cat err; fail "$*: exit $code, not $want with '$pattern'"; }
 }
-refuse 2 'activations take at least [0-9.]* MiB' "${big[@]}" --memory 20
+refuse 2 'activations take at least [0-9.]* MiB' "${big[@]}" --memory "$(awk -v b="$(peak least)" 'BEGIN { print 0.9 * b }')"
 refuse 2 'all but activations takes' "${big[@]}" --memory 1
 refuse 2 'are for other models' resnet-tiny --layers 3
 refuse 2 'are for moe' resnet-tiny --experts 4
