@@ -145,7 +145,7 @@ static int budget(void *arg, const struct lt_source *source, uint64_t bytes,
                   struct tacho_error *err)
 {
     struct gpt2_plan *plan = arg;
-    struct lt_memory_plan needed;
+    struct lt_memory_plan needed = {0};
     struct lt_parameters parameters;
     for (plan->mode.kept = plan->stage.layers; plan->mode.kept > 0; plan->mode.kept--) {
         memory(arg, source, &needed, &parameters);
