@@ -105,7 +105,8 @@ static int fit(struct lt_net *net, const struct net_block_cost *block)
         rc = rc ? rc : lt_net_place(net);
         if (rc || fits(net))
             return rc;
-        room -= net->floats - budget < room ? net->floats - budget : room;
+        size_t over = net->floats > budget ? net->floats - budget : 1; /* 1: pages do not fit */
+        room -= over < room ? over : room;
     }
     memset(net->remade, 1, (size_t)net->blocks - 1);
     return lt_net_place(net);
