@@ -18,7 +18,7 @@ loss() { sed -n "s|^step *$2/.*loss \([0-9.]*\).*|\1|p" "$1"; }
 echo "loss $(loss even 0) -> $(loss even 79); the busiest of 8 experts over the mean: $(mean even 1), $(mean even 2) % of the choices dropped;" \
     "with room for all $(mean room 1), and without the balance's loss $(mean free 1)"
 awk -v a="$(loss even 0)" -v b="$(loss even 79)" 'BEGIN { exit !(a > 5 && b > 0 && b < 3.5) }' || fail "it does not learn"
-awk -v a="$(mean room 1)" -v b="$(mean free 1)" 'BEGIN { exit !(a >= 1 && a < 1.6 && b > a + 0.1) }' || fail "the balance's loss does not balance"
+awk -v a="$(mean room 1)" -v b="$(mean free 1)" 'BEGIN { exit !(a >= 1 && a < 2 && b > a + 0.5) }' || fail "the balance's loss does not balance"
 awk -v a="$(mean even 2)" -v b="$(mean room 2)" 'BEGIN { exit !(a > 0 && a < 25 && b == 0) }' || fail "dropped choices"
 "$TRAIN" "${small[@]}" --steps 31 --balance 0.05 --checkpoint part > /dev/null || fail "part"
 "$TRAIN" "${small[@]}" --steps 80 --balance 0.05 --checkpoint part --resume part --recompute block > /dev/null || fail "resume"
