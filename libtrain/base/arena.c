@@ -114,6 +114,11 @@ static void *take_file(const char *folder, size_t bytes)
 
 /* ---- memory ------------------------------------------------------------------------------------ */
 
+size_t lt_arena_floats(size_t bytes)
+{
+    return bytes / PAGE * (PAGE / sizeof(float));
+}
+
 /* Pages of the host, backed and zeroed; NULL: none left. */
 static void *take_pages(size_t bytes, size_t count)
 {

@@ -42,6 +42,8 @@ static inline size_t lt_arena_padded(size_t count)
 
 /* Bytes that an arena of `count` carved floats maps: rounded up to pages of 4 KiB. */
 size_t lt_arena_bytes(size_t count);
+/* The most floats for which an arena maps at most so many bytes. */
+size_t lt_arena_floats(size_t bytes);
 
 /* Fills *arena and the slots of the table; the memory is entered under `tag`. 0 or TACHO_ENOMEM
  * (then *arena is empty). */

@@ -93,20 +93,19 @@ static int search(struct lt_net *net, const struct net_block_cost *block, size_t
 
 static int fits(const struct lt_net *net)
 {
-    return lt_arena_bytes(net->floats) <= net->mode.budget;
+    return net->floats <= lt_arena_floats((size_t)net->mode.budget);
 }
 
 /* Repeats the search until the places fit, too. */
 static int fit(struct lt_net *net, const struct net_block_cost *block)
 {
-    size_t budget = (size_t)net->mode.budget / sizeof(float), room = budget;
+    size_t budget = lt_arena_floats((size_t)net->mode.budget), room = budget;
     for (int i = 0; i < REPEATS; i++) {
         int rc = search(net, block, room);
         rc = rc ? rc : lt_net_place(net);
         if (rc || fits(net))
             return rc;
-        size_t over = net->floats > budget ? net->floats - budget : 1; /* 1: pages do not fit */
-        room -= over < room ? over : room;
+        room -= net->floats - budget < room ? net->floats - budget : room;
     }
     memset(net->remade, 1, (size_t)net->blocks - 1);
     return lt_net_place(net);
