@@ -111,7 +111,8 @@ static int fit(struct lt_net *net, const struct net_block_cost *block)
     return lt_net_place(net);
 }
 
-int lt_net_choose(struct lt_net *net)
+/* Fills net->remade for the mode, and places everything. */
+static int choose(struct lt_net *net)
 {
     size_t blocks = (size_t)net->blocks;
     int all = net->mode.recompute == LT_RECOMPUTE_BLOCK && !net->mode.budget;
@@ -128,4 +129,16 @@ int lt_net_choose(struct lt_net *net)
         free(block);
     }
     return rc == 0 && !fits(net) ? TACHO_EUSAGE : rc;
+}
+
+int lt_net_finish(struct lt_net *net)
+{
+    net->remade = calloc(1, (size_t)net->blocks + 1);
+    int rc = net->remade ? net->error : TACHO_ENOMEM;
+    rc = rc ? rc : lt_net_order_gradients(net);
+    rc = rc ? rc : choose(net);
+    for (int i = 0; rc == 0 && i < net->uses; i++)
+        if (net->use[i].what == NET_SCRATCH && (size_t)net->use[i].count > net->scratch)
+            net->scratch = (size_t)net->use[i].count;
+    return rc;
 }

@@ -136,9 +136,11 @@ static void live(const struct lt_net *net, struct lt_lifetime *lifetimes)
 
 /* In the order of backward: the first operation that writes a gradient overwrites what is there,
  * the next ones add. One that cannot add must be the first. */
-static int order_gradients(struct lt_net *net, char *written)
+int lt_net_order_gradients(struct lt_net *net)
 {
-    for (int i = net->nodes - 1; i >= 0; i--) {
+    char *written = calloc(1, (size_t)net->values + 1);
+    int rc = written ? 0 : TACHO_ENOMEM;
+    for (int i = net->nodes - 1; rc == 0 && i >= 0; i--) {
         struct net_node *node = &net->node[i];
         int flag = 0;
         EACH_USE(net, node, use)
@@ -151,11 +153,12 @@ static int order_gradients(struct lt_net *net, char *written)
             if (use->what != NET_GRADIENT || !(use->how & NET_BACK_WRITE))
                 continue;
             if (written[gradient_of(net, use->id)] && !flag)
-                return TACHO_EINTERNAL;
+                rc = TACHO_EINTERNAL;
             written[gradient_of(net, use->id)] = 1;
         }
     }
-    return 0;
+    free(written);
+    return rc;
 }
 
 /* What a placement works on. */
@@ -250,22 +253,6 @@ int lt_net_block_costs(struct lt_net *net, struct net_block_cost *out)
     if (rc == 0)
         sum_kept(net, placing.needed, out);
     end_placing(&placing);
-    return rc;
-}
-
-int lt_net_finish(struct lt_net *net)
-{
-    char *written = calloc(1, (size_t)net->values + 1);
-    net->remade = calloc(1, (size_t)net->blocks + 1);
-    int rc = written && net->remade ? net->error : TACHO_ENOMEM;
-    if (rc == 0)
-        rc = order_gradients(net, written);
-    if (rc == 0)
-        rc = lt_net_choose(net);
-    for (int i = 0; rc == 0 && i < net->uses; i++)
-        if (net->use[i].what == NET_SCRATCH && (size_t)net->use[i].count > net->scratch)
-            net->scratch = (size_t)net->use[i].count;
-    free(written);
     return rc;
 }
 

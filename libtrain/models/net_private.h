@@ -98,9 +98,9 @@ extern const struct lt_model_ops lt_net_ops;
 /* Places everything for the blocks in net->remade (net_place.c). 0 or TACHO_ENOMEM. */
 int lt_net_place(struct lt_net *net);
 
-/* Fills net->remade for the mode and places everything (net_budget.c). 0, TACHO_ENOMEM, or
- * TACHO_EUSAGE where even the least does not fit into the budget. */
-int lt_net_choose(struct lt_net *net);
+/* Says to each operation whether it adds its gradients (net_place.c). 0, TACHO_ENOMEM, or
+ * TACHO_EINTERNAL for a list against the order of net.h. */
+int lt_net_order_gradients(struct lt_net *net);
 
 /* Of the list as it is placed: floats that are needed at the same time as block i is run backward
  * (i = blocks: what comes after the blocks), the most of them; and floats of block i that wait from
