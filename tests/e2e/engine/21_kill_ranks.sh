@@ -32,10 +32,10 @@ for case in "1 4 0" "2 2 1" "4 1 0"; do
     cp cut from
     ranks "$count" --accumulate "$micro" --zero "$zero" --resume from --checkpoint end > rest.out 2> err || wrong "$count ranks: $(cat err)"
     cmp -s whole end || wrong "$count ranks: the resumed run ends elsewhere"
-    lines rest.out > tail
-    [ -s tail ] || wrong "$count ranks: no lines"
-    lines whole.out | tail -n "$(wc -l < tail)" | diff tail - > d || wrong "$count ranks: another loss curve: $(head -3 d)"
-    echo "killed after step $made; $count rank(s) went on from step $(head -n 1 tail | cut -d ' ' -f 1): the same curve, the same weights"
+    lines rest.out > resumed
+    [ -s resumed ] || wrong "$count ranks: no lines"
+    lines whole.out | tail -n "$(wc -l < resumed)" | diff resumed - > d || wrong "$count ranks: another loss curve: $(head -3 d)"
+    echo "killed after step $made; $count rank(s) went on from step $(head -n 1 resumed | cut -d ' ' -f 1): the same curve, the same weights"
 done
 
 # torn: every place where a file can end, by name; foreign: another model's
