@@ -26,7 +26,7 @@ const struct lt_llama_config lt_llama_configs[] = {
          64, 4, 0, 0),
     SIZE("llama-1.1B", "the shape of TinyLlama: 22 layers, 2048 channels, 32 heads in 4 groups", 22,
          2048, 32, 4, 5632, 32000, 64, 4, 0, 0),
-    SIZE("moe-tiny", "a mixture of 8 experts, 2 a token: 2.1 M parameters, bytes as tokens", 4, 128,
+    SIZE("moe-tiny", "a mixture of 8 experts, 2 a token: 2.4 M parameters, bytes as tokens", 4, 128,
          4, 2, 176, 256, 128, 8, 8, 2),
     SIZE("moe-8x125M", "llama-125M with 8 experts in each layer, 2 a token", 12, 768, 12, 4, 2048,
          32000, 64, 4, 8, 2),
@@ -63,6 +63,13 @@ static int check(const struct lt_llama_config *config, int64_t b, int64_t t,
         return tacho_fail(err, TACHO_EUSAGE, "choose --heads as a multiple of --groups",
                           "%s: %lld heads do not divide among %lld groups", config->name,
                           (long long)config->heads, (long long)config->groups);
+    if (config->experts && (config->experts < 2 || config->experts > 4096 || config->choices < 1 ||
+                            config->choices > config->experts || !(config->capacity > 0) ||
+                            config->capacity > (double)config->experts || !(config->balance >= 0)))
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "--experts at least 2, --choices and --capacity above 0 and at most as "
+                          "many, --balance not negative",
+                          "%s: impossible mixture of experts", config->name);
     return 0;
 }
 
