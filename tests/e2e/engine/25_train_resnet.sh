@@ -10,13 +10,16 @@ export XDG_CACHE_HOME=$TMPDIR/cache
 export OMP_NUM_THREADS=1 # small products: a second thread would only wait
 mkdir cache
 
-learn=(resnet-tiny --channels 8 --batch 32 --steps 40 --lr 1e-2 --min-lr 1e-3 --eval-every 40 --eval-batches 10 --log-every 1)
+# running statistics need some dozens of steps until an evaluation can use them
+"$TRAIN" resnet-tiny --channels 8 --batch 32 --steps 120 --lr 1e-2 --min-lr 1e-3 --eval-every 120 --eval-batches 10 --log-every 1 > fp32 || { cat fp32; fail "it failed"; }
+accuracy=$(sed -n 's/^evaluation after step 119 .*accuracy \([0-9.]*\) %.*/\1/p' fp32)
+echo "accuracy on held-out digits: ${accuracy:-none} %"
+awk -v a="${accuracy:-0}" 'BEGIN { exit !(a > 60 && a <= 100) }' || { tail -3 fp32; fail "it does not learn"; }
+loss() { sed -n "s|^step *$2/.*loss \([0-9.]*\).*|\1|p" "$1"; }
 for dtype in fp32 bf16; do
-    "$TRAIN" "${learn[@]}" --dtype $dtype > $dtype || { cat $dtype; fail "$dtype failed"; }
-    accuracy=$(sed -n 's/^evaluation after step 39 .*accuracy \([0-9.]*\) %.*/\1/p' $dtype)
-    echo "$dtype: accuracy on held-out digits ${accuracy:-none} %"
-    awk -v a="${accuracy:-0}" 'BEGIN { exit !(a > 75 && a <= 100) }' || { tail -3 $dtype; fail "$dtype does not learn"; }
+    "$TRAIN" resnet-tiny --channels 4 --batch 8 --steps 3 --log-every 1 --no-shuffle --dtype $dtype > short.$dtype || { cat short.$dtype; fail "$dtype failed"; }
 done
+awk -v a="$(loss short.fp32 2)" -v b="$(loss short.bf16 2)" 'BEGIN { exit !(a > 0 && b > 0 && a - b < 0.1 && b - a < 0.1) }' || fail "bf16 learns otherwise: $(loss short.fp32 2), $(loss short.bf16 2)"
 grep -q 'images of 28 x 28 x 1, from 8 channels on, 10 classes' fp32 || fail "the first line"
 grep -q 'tok/s' fp32 && fail "images have no tokens"
 
