@@ -39,7 +39,7 @@ cmp -s kept again || fail "recomputation changes bits"
 between=$(awk -v a="$(peak most)" -v b="$(peak least)" 'BEGIN { print (a + b) / 2 }')
 "$TRAIN" "${big[@]}" --memory "$between" --checkpoint some > out || { cat out; fail "--memory $between"; }
 echo "peak: $(peak most) MiB, all recomputed $(peak least), asked for $between: $(peak out)"
-awk -v got="$(peak out)" -v most="$between" -v least="$(peak least)" 'BEGIN { exit !(got > 0 && got <= most && got > least) }' || fail "--memory $between: $(peak out) MiB"
+awk -v got="$(peak out)" -v most="$between" -v least="$(peak least)" 'BEGIN { exit !(got > 0 && got <= most && got >= least) }' || fail "--memory $between: $(peak out) MiB"
 cmp -s kept some || fail "--memory changes bits"
 
 refuse() { # CODE PATTERN ARGUMENTS
