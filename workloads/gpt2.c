@@ -140,6 +140,24 @@ static void memory(void *arg, const struct lt_source *source, struct lt_memory_p
         out->tag[LT_MEMORY_WORKSPACE] += lt_parts_bytes(plan->stage.ranks, boundary_of(plan));
 }
 
+/* As many blocks are kept as fit; which ones is the same to a chain of equal blocks. */
+static int budget(void *arg, const struct lt_source *source, uint64_t bytes,
+                  struct tacho_error *err)
+{
+    struct gpt2_plan *plan = arg;
+    struct lt_memory_plan needed = {0};
+    struct lt_parameters parameters;
+    for (plan->mode.kept = plan->stage.layers; plan->mode.kept > 0; plan->mode.kept--) {
+        memory(arg, source, &needed, &parameters);
+        if (needed.tag[LT_MEMORY_ACTIVATIONS] <= bytes)
+            return 0;
+    }
+    return tacho_fail(err, TACHO_EUSAGE, "give more --memory, or a smaller model, --batch or --seq",
+                      "%s: activations take at least %.1f MiB, the budget leaves %.1f MiB",
+                      plan->shape.name, (double)needed.tag[LT_MEMORY_ACTIVATIONS] / (1 << 20),
+                      (double)bytes / (1 << 20));
+}
+
 static int gpt2_name(size_t i, const char **name, const char **help, char *defaults, size_t size)
 {
     const struct lt_gpt2_config *config = &lt_gpt2_configs[i];
@@ -156,6 +174,9 @@ static int gpt2_name(size_t i, const char **name, const char **help, char *defau
 static int gpt2_run(const char *name, const struct options *options,
                     const volatile sig_atomic_t *stop, struct tacho_error *err)
 {
+    int rc = recipe_no_experts(name, options, err);
+    if (rc)
+        return rc;
     if (options->hidden || options->groups)
         return tacho_fail(
             err, TACHO_EUSAGE, "leave it out, or choose --channels and --heads", "%s: %s", name,
@@ -170,9 +191,10 @@ static int gpt2_run(const char *name, const struct options *options,
                                .describe = describe,
                                .memory = memory,
                                .divide = divide,
+                               .budget = budget,
                                .arg = &gpt2};
     gpt2.stage = lt_gpt2_whole(&gpt2.shape);
-    int rc = recipe_mode(&gpt2.mode.dtype, &gpt2.mode.recompute, options, err);
+    rc = recipe_mode(&gpt2.mode.dtype, &gpt2.mode.recompute, options, err);
     return rc ? rc : recipe_train(&plan, err);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recipe of all llama-* names: the shape comes from the named size and from the options.
+ * The recipe of all llama-* and moe-* names: the shape comes from the named size and from the
+ * options.
  */
 #include "libtrain/models/llama.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,13 +20,16 @@ static struct lt_llama_config shape(const char *name, const struct options *opti
     struct lt_llama_config config = *row;
     const struct {
         int64_t *value, given;
-    } given[] = {{&config.layers, options->layers}, {&config.channels, options->channels},
-                 {&config.heads, options->heads},   {&config.groups, options->groups},
-                 {&config.hidden, options->hidden}, {&config.vocab, options->vocab},
-                 {&config.seq, options->seq},       {&config.batch, options->batch}};
+    } given[] = {{&config.layers, options->layers},   {&config.channels, options->channels},
+                 {&config.heads, options->heads},     {&config.groups, options->groups},
+                 {&config.hidden, options->hidden},   {&config.vocab, options->vocab},
+                 {&config.seq, options->seq},         {&config.batch, options->batch},
+                 {&config.experts, options->experts}, {&config.choices, options->choices}};
     for (size_t i = 0; i < sizeof given / sizeof *given; i++)
         if (given[i].given)
             *given[i].value = given[i].given;
+    config.capacity = isnan(options->capacity) ? config.capacity : options->capacity;
+    config.balance = isnan(options->balance) ? config.balance : options->balance;
     return config;
 }
 
@@ -57,6 +62,10 @@ static void describe(void *arg, const struct lt_model *model)
            config->name, (long long)config->layers, (long long)config->channels,
            (long long)config->heads, (long long)config->groups, (long long)config->hidden,
            (long long)config->vocab, 1e-6 * (double)model->parameters.trainable);
+    if (config->experts)
+        printf("each layer: %lld experts, %lld a token, room for %lld rows each; balance %g\n",
+               (long long)config->experts, (long long)config->choices,
+               (long long)lt_llama_capacity(config, model->b * model->t), config->balance);
     printf("a step: %lld x %lld x %lld tokens, %.3f model GFLOP; ",
            (long long)plan->options->accumulate, (long long)model->b, (long long)model->t,
            1e-9 * (double)flops.model);
@@ -72,6 +81,18 @@ static void memory(void *arg, const struct lt_source *source, struct lt_memory_p
     if (lt_llama_memory(&plan->shape, plan->mode, plan->shape.batch, plan->shape.seq, out,
                         parameters, &err))
         *parameters = (struct lt_parameters){0};
+}
+
+static int budget(void *arg, const struct lt_source *source, uint64_t bytes,
+                  struct tacho_error *err)
+{
+    struct llama_plan *plan = arg;
+    struct lt_memory_plan needed;
+    struct lt_parameters parameters;
+    (void)source;
+    plan->mode.budget = bytes;
+    return lt_llama_memory(&plan->shape, plan->mode, plan->shape.batch, plan->shape.seq, &needed,
+                           &parameters, err);
 }
 
 static int llama_name(size_t i, const char **name, const char **help, char *defaults, size_t size)
@@ -101,7 +122,14 @@ static int llama_run(const char *name, const struct options *options,
                                .create = create,
                                .describe = describe,
                                .memory = memory,
+                               .budget = budget,
                                .arg = &llama};
+    if (!llama.shape.experts &&
+        (options->choices || !isnan(options->capacity) || !isnan(options->balance)))
+        return tacho_fail(err, TACHO_EUSAGE, "give --experts too, or choose a moe model",
+                          "%s: has no experts", name);
+    if (llama.shape.experts && !llama.shape.choices)
+        llama.shape.choices = llama.shape.experts < 2 ? 1 : 2;
     int rc = recipe_mode(&llama.mode.dtype, &llama.mode.recompute, options, err);
     if (rc == 0)
         rc = lt_llama_memory(&llama.shape, llama.mode, llama.shape.batch, llama.shape.seq, &needed,

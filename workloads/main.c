@@ -15,7 +15,8 @@
 #include "workloads/recipe.h"
 
 /* One row a family of names. */
-static const struct recipe *const recipes[] = {&recipe_gpt2, &recipe_llama, &recipe_mlp};
+static const struct recipe *const recipes[] = {&recipe_gpt2, &recipe_llama, &recipe_mlp,
+                                               &recipe_resnet};
 #define RECIPES (sizeof recipes / sizeof *recipes)
 
 /* What is no training has its own options. */
@@ -78,10 +79,11 @@ static void print_help(void)
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-24s%s\n", commands[i].name, commands[i].help);
     options_print(stdout);
-    printf("\nOnly gpt2-tiny and llama-tiny have one token per byte value; the others keep "
-           "vocabularies of 50257 and 32000, so that their shapes are the real ones.\n"
-           "Environment: OMP_NUM_THREADS (default: the cores this process may run on), "
-           "OMP_WAIT_POLICY, GOMP_SPINCOUNT.\n");
+    printf(
+        "\nOnly gpt2-tiny, llama-tiny and moe-tiny have one token per byte value; the others keep "
+        "vocabularies of 50257 and 32000, so that their shapes are the real ones.\n"
+        "Environment: OMP_NUM_THREADS (default: the cores this process may run on), "
+        "OMP_WAIT_POLICY, GOMP_SPINCOUNT.\n");
 }
 
 /* The family that has a recipe of this name; NULL: none has. */

@@ -6,7 +6,6 @@
 #include "libtrain/models/mlp.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "workloads/recipe.h"
 
@@ -16,6 +15,7 @@
 
 struct mlp_plan {
     struct lt_mlp_config shape;
+    struct lt_net_mode mode;
     int64_t batch;
     const struct options *options;
 };
@@ -27,11 +27,10 @@ static int create(void *arg, const struct lt_source *source, const struct lt_con
     struct mlp_plan *plan = arg;
     if (context->device)
         return tacho_fail(err, TACHO_ENOTSUP, "leave out --device", "mlp: not for a device");
-    if (context->dtype != LT_DTYPE_FP32)
-        return tacho_fail(err, TACHO_ENOTSUP, "give --dtype fp32", "mlp: computes in fp32 only");
     plan->shape.features = source->width;
     plan->shape.classes = source->classes;
-    return lt_mlp_create(out, &plan->shape, plan->batch, (uint64_t)plan->options->seed, err);
+    return lt_mlp_create(out, &plan->shape, plan->mode, plan->batch, (uint64_t)plan->options->seed,
+                         err);
 }
 
 static void describe(void *arg, const struct lt_model *model)
@@ -46,14 +45,27 @@ static void describe(void *arg, const struct lt_model *model)
            1e-9 * (double)lt_mlp_flops(config, model->b, plan->options->accumulate));
 }
 
+/* A shape that is not possible is refused by `create`. */
 static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out,
                    struct lt_parameters *parameters)
 {
     struct mlp_plan *plan = arg;
+    struct tacho_error err = {0};
     plan->shape.features = source->width;
     plan->shape.classes = source->classes;
-    lt_mlp_memory(&plan->shape, plan->batch, out);
-    lt_mlp_parameters(&plan->shape, parameters);
+    if (lt_mlp_memory(&plan->shape, plan->mode, plan->batch, out, parameters, &err))
+        *parameters = (struct lt_parameters){0};
+}
+
+static int budget(void *arg, const struct lt_source *source, uint64_t bytes,
+                  struct tacho_error *err)
+{
+    struct mlp_plan *plan = arg;
+    struct lt_memory_plan needed;
+    struct lt_parameters parameters;
+    (void)source;
+    plan->mode.budget = bytes;
+    return lt_mlp_memory(&plan->shape, plan->mode, plan->batch, &needed, &parameters, err);
 }
 
 static int mlp_name(size_t i, const char **name, const char **help, char *defaults, size_t size)
@@ -75,14 +87,9 @@ static int64_t or_default(int64_t given, int64_t standard)
 static int mlp_run(const char *name, const struct options *options,
                    const volatile sig_atomic_t *stop, struct tacho_error *err)
 {
-    (void)name;
     if (options->channels || options->heads || options->groups || options->vocab || options->seq)
         return tacho_fail(err, TACHO_EUSAGE, "--hidden, --layers and --batch shape it",
                           "mlp: --channels, --heads, --groups, --vocab and --seq are for text");
-    if (strcmp(options->recompute, "none") != 0)
-        return tacho_fail(err, TACHO_EUSAGE, "leave it out",
-                          "mlp: --recompute %s: has no blocks to compute again",
-                          options->recompute);
     struct mlp_plan mlp_plan = {.shape = {.hidden = or_default(options->hidden, HIDDEN),
                                           .layers = or_default(options->layers, LAYERS)},
                                 .batch = or_default(options->batch, BATCH),
@@ -93,8 +100,11 @@ static int mlp_run(const char *name, const struct options *options,
                                .create = create,
                                .describe = describe,
                                .memory = memory,
+                               .budget = budget,
                                .arg = &mlp_plan};
-    return recipe_train(&plan, err);
+    int rc = recipe_no_experts(name, options, err);
+    rc = rc ? rc : recipe_mode(&mlp_plan.mode.dtype, &mlp_plan.mode.recompute, options, err);
+    return rc ? rc : recipe_train(&plan, err);
 }
 
 const struct recipe recipe_mlp = {mlp_name, mlp_run};

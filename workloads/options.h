@@ -22,9 +22,11 @@ struct options_list {
 
 /* 0 (or NULL) in a field of shape: the recipe's own value. */
 struct options {
-    int64_t layers, channels, heads, groups, seq, batch, vocab, hidden;
+    int64_t layers, channels, heads, groups, seq, batch, vocab, hidden, experts, choices;
+    double capacity, balance; /* NAN: the recipe's own */
+    double memory;            /* MiB; 0: what it takes */
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
-        workers, prefetch, seed;
+        workers, prefetch, seed, patience;
     int64_t slow_link, zero, compress_after;
     double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density;
     double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
@@ -32,8 +34,8 @@ struct options {
     const char *backend, *device, *checkpoint, *resume, *timers;
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress, *layout,
         *pipeline, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io, *inject,
-        *loss_scale;
-    struct options_list data, slow;
+        *loss_scale, *scale_lr;
+    struct options_list data, slow, offload;
     int pin, no_shuffle, no_overlap, no_graph, sequence;
     int help, version, check;
     const char *recipe; /* NULL: none given */

@@ -22,7 +22,7 @@ struct recipe {
                struct tacho_error *err);
 };
 
-extern const struct recipe recipe_gpt2, recipe_llama, recipe_mlp;
+extern const struct recipe recipe_gpt2, recipe_llama, recipe_mlp, recipe_resnet;
 
 /* Prints the words of an error and its hint, and takes the words away: of an error without them
  * another rank has the words, or they are printed (run.c). */
@@ -57,12 +57,19 @@ struct recipe_plan {
      * of in_flight micro-batches. NULL: the recipe has no stages. */
     int (*divide)(void *arg, const struct lt_layout *layout, int in_flight,
                   struct tacho_error *err);
+    /* Before `memory` and `create`, after a first call of `memory`: activations may take so many
+     * bytes. TACHO_EUSAGE where they cannot. */
+    int (*budget)(void *arg, const struct lt_source *source, uint64_t bytes,
+                  struct tacho_error *err);
     void *arg;
 };
 
 /* Type and recomputation from the options. TACHO_EUSAGE with words in *err. */
 int recipe_mode(enum lt_dtype *dtype, enum lt_recompute *recompute, const struct options *options,
                 struct tacho_error *err);
+
+/* TACHO_EUSAGE where the options shape a mixture of experts. */
+int recipe_no_experts(const char *name, const struct options *options, struct tacho_error *err);
 
 /* 0 or a negative code with words in *err. */
 int recipe_train(const struct recipe_plan *plan, struct tacho_error *err);

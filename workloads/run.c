@@ -15,6 +15,7 @@
 #include "libtrain/train/train.h"
 #include "workloads/injection.h"
 #include "workloads/input.h"
+#include "workloads/offload.h"
 #include "workloads/parallel.h"
 #include "workloads/recipe.h"
 
@@ -36,10 +37,14 @@ static void print_begin(const struct lt_progress *progress, const struct lt_trai
 static void print_step(const struct lt_progress *progress, const struct lt_train_config *config)
 {
     uint64_t units = progress->tokens ? progress->tokens : progress->samples;
-    printf("step %5lld/%lld  loss %.4f  norm %.3f  lr %.2e  %9.2f ms  %8.0f %s\n",
+    printf("step %5lld/%lld  loss %.4f  norm %.3f  lr %.2e  %9.2f ms  %8.0f %s",
            (long long)progress->step, (long long)config->schedule.steps, progress->loss,
            progress->grad_norm, progress->rate, 1e3 * progress->seconds,
            (double)units / progress->seconds, progress->tokens ? "tok/s" : "samples/s");
+    if (progress->routing.imbalance > 0)
+        printf("  imbalance %.2f, %.1f %% dropped", progress->routing.imbalance,
+               100 * progress->routing.dropped);
+    printf("\n");
 }
 
 /* The hook of the training loop on rank 0: one line for each event, at once, so that a reader of
@@ -65,6 +70,19 @@ static void print_progress(void *arg, const struct lt_progress *progress)
     case LT_EVENT_CHECKPOINT:
         printf("checkpoint after step %lld  %s  %.2f ms\n", (long long)progress->step,
                config->checkpoint, 1e3 * progress->seconds);
+        break;
+    case LT_EVENT_PATIENCE:
+        printf("stopped after step %lld: %lld evaluations in a row without a loss below %.4f\n",
+               (long long)progress->step, (long long)progress->evaluated, progress->loss);
+        break;
+    case LT_EVENT_RANGE:
+        if (isnan(progress->rate))
+            printf("range test: %lld steps, too few or without a fall; give more --steps, or "
+                   "another --min-lr\n",
+                   (long long)progress->step);
+        else
+            printf("range test: %lld steps; the loss falls fastest at --lr %.2g\n",
+                   (long long)progress->step, progress->rate);
         break;
     }
     fflush(stdout);
@@ -124,8 +142,17 @@ static int configure(struct lt_train_config *out, const struct options *options,
     int schedule = lt_schedule_find(options->schedule), clip = lt_clip_find(options->clip_by);
     if (schedule < 0)
         return tacho_fail(err, TACHO_EUSAGE,
-                          "cosine, linear, constant, inverse-sqrt, wsd or one-cycle",
+                          "cosine, linear, constant, inverse-sqrt, wsd, one-cycle or range",
                           "--schedule %s: unknown", options->schedule);
+    if (schedule == LT_SCHEDULE_RANGE &&
+        (!(options->min_lr > 0) || options->min_lr >= options->lr || options->resume ||
+         strcmp(options->device, "cpu") != 0))
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "--min-lr above 0 and below --lr, no --resume, on the CPU",
+                          "--schedule range: not with these options");
+    if (options->patience && !options->eval_every)
+        return tacho_fail(err, TACHO_EUSAGE, "say how often: --eval-every N",
+                          "--patience: no evaluations");
     if (clip < 0)
         return tacho_fail(err, TACHO_EUSAGE, "norm, layer or value", "--clip-by %s: unknown",
                           options->clip_by);
@@ -139,6 +166,7 @@ static int configure(struct lt_train_config *out, const struct options *options,
                                     .clip_kind = (enum lt_clip_kind)clip,
                                     .eval_every = options->eval_every,
                                     .eval_batches = options->eval_batches,
+                                    .patience = options->patience,
                                     .checkpoint_every = options->checkpoint_every,
                                     .checkpoint = options->checkpoint,
                                     .resume = options->resume,
@@ -168,6 +196,15 @@ int recipe_mode(enum lt_dtype *dtype, enum lt_recompute *recompute, const struct
         }
     return tacho_fail(err, TACHO_EUSAGE, "none or block", "--recompute %s: unknown",
                       options->recompute);
+}
+
+int recipe_no_experts(const char *name, const struct options *options, struct tacho_error *err)
+{
+    if (!options->experts && !options->choices && isnan(options->capacity) &&
+        isnan(options->balance))
+        return 0;
+    return tacho_fail(err, TACHO_EUSAGE, "choose a moe or llama model",
+                      "%s: --experts, --choices, --capacity and --balance are for moe", name);
 }
 
 /* Backend and type by name. */
@@ -248,6 +285,63 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
         lt_parallel_buffer_bytes(config->parallel, gradients / 4, lt_dtype_on_wire(context->dtype));
 }
 
+/* --scale-lr: rates that are for another number of samples an update (Goyal et al. 2017: linear;
+ * Krizhevsky 2014: the root). */
+static int scale_rates(struct lt_train_config *config, const struct options *options, int64_t batch,
+                       struct tacho_error *err)
+{
+    const char *rule = options->scale_lr, *number = rule ? strchr(rule, '=') : NULL;
+    char *end = NULL;
+    if (!rule)
+        return 0;
+    int linear = strncmp(rule, "linear=", 7) == 0, root = strncmp(rule, "sqrt=", 5) == 0;
+    double for_batch = number ? strtod(number + 1, &end) : 0;
+    if ((!linear && !root) || end == number + 1 || *end || !(for_batch >= 1))
+        return tacho_fail(err, TACHO_EUSAGE, "linear=BATCH or sqrt=BATCH, of at least 1",
+                          "--scale-lr %s: not a rule", rule);
+    int64_t micro = config->micro_steps_all ? config->micro_steps_all : config->micro_steps;
+    double factor = (double)(batch * micro) / for_batch;
+    factor = root ? sqrt(factor) : factor;
+    config->schedule.peak *= factor;
+    config->schedule.floor *= factor;
+    return 0;
+}
+
+/* A run while it is prepared: what recipe_train must close again. */
+struct training {
+    struct lt_train_config config;
+    struct lt_context context;
+    struct input input;
+    struct lt_parallel *parallel;
+    struct lt_model *model;
+    struct lt_memory_plan memory;
+    uint64_t offloaded;        /* bytes in files, which are not in `memory` */
+    struct lt_resident before; /* of the process, without the model */
+    struct lt_sent_table sent;
+};
+
+/* What arrays take beyond their closed forms: cache lines and pages. */
+#define ROUNDING 65536.0
+
+/* --memory: what the activations may take is what the rest leaves. */
+static int budget_activations(struct training *run, const struct recipe_plan *plan,
+                              struct tacho_error *err)
+{
+    double mib = 1 << 20, most = plan->options->memory;
+    if (!(most > 0))
+        return 0;
+    plan_memory(&run->memory, plan, &run->config, &run->context, &run->input);
+    int rc = offload_plan(plan->options, &run->memory, &run->offloaded, err);
+    if (rc)
+        return rc;
+    double rest =
+        (double)(lt_memory_plan_total(&run->memory) - run->memory.tag[LT_MEMORY_ACTIVATIONS]);
+    if (!(most * mib > rest))
+        return tacho_fail(err, TACHO_EUSAGE, "give more, or a smaller model",
+                          "--memory %g: all but activations takes %.1f MiB", most, rest / mib);
+    return plan->budget(plan->arg, run->input.source, (uint64_t)(most * mib - rest), err);
+}
+
 /* Better words now than the kernel's killer later. All ranks of a machine share its memory. */
 static int check_memory(const struct lt_memory_plan *plan, struct lt_device *device,
                         const struct lt_parallel *parallel, struct tacho_error *err)
@@ -269,12 +363,14 @@ static double mib(double bytes)
     return bytes / (1 << 20);
 }
 
-static void print_memory(const struct lt_memory_plan *plan)
+static void print_memory(const struct lt_memory_plan *plan, uint64_t offloaded)
 {
     printf("memory: %.1f MiB predicted:", mib((double)lt_memory_plan_total(plan)));
     for (int i = 0; i < LT_MEMORY_COUNT; i++)
         printf("%s %s %.1f", i ? "," : "", lt_memory_name((enum lt_memory_tag)i),
                mib((double)plan->tag[i]));
+    if (offloaded)
+        printf("; %.1f MiB in files", mib((double)offloaded));
     printf("\n");
 }
 
@@ -335,18 +431,6 @@ static int check_outputs(const struct options *options, const struct lt_parallel
     return rc || !options->timers ? rc : lt_output_check(options->timers, "--timers", err);
 }
 
-/* A run while it is prepared: what recipe_train must close again. */
-struct training {
-    struct lt_train_config config;
-    struct lt_context context;
-    struct input input;
-    struct lt_parallel *parallel;
-    struct lt_model *model;
-    struct lt_memory_plan memory;
-    struct lt_resident before; /* of the process, without the model */
-    struct lt_sent_table sent;
-};
-
 /* Tells the recipe which stage it is to make. */
 static int divide(const struct recipe_plan *plan, const struct lt_train_config *config,
                   struct tacho_error *err)
@@ -376,6 +460,7 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
     if (rc == 0)
         rc = parallel_micro_steps(run->parallel, options, config->division.layout.dp,
                                   &config->micro_steps, &config->micro_steps_all, err);
+    rc = rc ? rc : scale_rates(config, options, plan->batch, err);
     if (rc == 0 && config->division.layout.pp * config->division.layout.tp > 1)
         rc = divide(plan, config, err);
     if (rc == 0)
@@ -384,10 +469,13 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
         rc = input_loader(&config->loader, options, err);
     if (rc == 0)
         rc = input_open(&run->input, options, plan->seq, plan->vocab, err);
+    rc = rc ? rc : budget_activations(run, plan, err);
     if (rc == 0) {
         plan_memory(&run->memory, plan, config, &run->context, &run->input);
-        rc = check_memory(&run->memory, run->context.device, run->parallel, err);
+        rc = offload_plan(options, &run->memory, &run->offloaded, err);
     }
+    if (rc == 0)
+        rc = check_memory(&run->memory, run->context.device, run->parallel, err);
     return lt_parallel_agree(run->parallel, rc, err);
 }
 
@@ -413,7 +501,7 @@ static int train(struct training *run, const struct recipe_plan *plan, struct ta
         print_start(plan->options, run->context.device);
         parallel_print(run->parallel, plan->options, &run->config.division, run->model,
                        run->context.dtype);
-        print_memory(&run->memory);
+        print_memory(&run->memory, run->offloaded);
         fflush(stdout);
     }
     int rc = lt_train(run->model, &run->input.train,
@@ -443,6 +531,7 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
 {
     struct training run = {0};
     int rc = configure(&run.config, plan->options, err);
+    rc = rc ? rc : offload_open(plan->options, err);
     if (rc == 0)
         rc = make_context(&run.context, plan->options, err);
     if (rc == 0)

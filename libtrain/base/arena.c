@@ -6,10 +6,15 @@
  */
 #include "libtrain/base/arena.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "tacho_error.h"
 
@@ -64,6 +69,56 @@ size_t lt_arena_bytes(size_t count)
     return (count * sizeof(float) + PAGE - 1) / PAGE * PAGE;
 }
 
+/* ---- files in the place of memory -------------------------------------------------------------- */
+
+static const char *folders[LT_MEMORY_COUNT];
+
+/* A file without a name; where the file system does not make such, one whose name is taken away. */
+static int open_nameless(const char *folder)
+{
+    char path[PATH_MAX];
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0 || snprintf(path, sizeof path, "%s/train-XXXXXX", folder) >= (int)sizeof path)
+        return fd;
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(path);
+    return fd;
+}
+
+int lt_arena_offload(enum lt_memory_tag tag, const char *folder)
+{
+    int fd = folder ? open_nameless(folder) : -1;
+    if (folder && fd < 0)
+        return TACHO_EIO;
+    if (fd >= 0)
+        close(fd);
+    folders[tag] = folder;
+    return 0;
+}
+
+/* Zeros that lie in a file; the disk's room is taken now. NULL: there is none. */
+static void *take_file(const char *folder, size_t bytes)
+{
+    int fd = open_nameless(folder);
+    void *base = MAP_FAILED;
+    if (fd >= 0 && posix_fallocate(fd, 0, (off_t)bytes) == 0)
+        base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    if (base == MAP_FAILED)
+        return NULL;
+    list_replace(NULL, base, bytes);
+    return base;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+size_t lt_arena_floats(size_t bytes)
+{
+    return bytes / PAGE * (PAGE / sizeof(float));
+}
+
 /* Pages of the host, backed and zeroed; NULL: none left. */
 static void *take_pages(size_t bytes, size_t count)
 {
@@ -98,12 +153,22 @@ int lt_arena_create_in(struct lt_arena *arena, struct lt_space *space, enum lt_m
     if (count > (SIZE_MAX - 2 * HUGE_PAGE) / sizeof(float))
         return TACHO_ENOMEM;
     size_t bytes = lt_arena_bytes(count);
-    void *base = space ? space->take(space, bytes) : take_pages(bytes, count);
+    const char *folder = space ? NULL : folders[tag];
+    void *base = NULL;
+    if (space)
+        base = space->take(space, bytes);
+    else
+        base = folder ? take_file(folder, bytes) : take_pages(bytes, count);
     if (!base)
         return TACHO_ENOMEM;
-    *arena =
-        (struct lt_arena){.base = base, .count = count, .bytes = bytes, .tag = tag, .space = space};
-    lt_memory_add(tag, (int64_t)bytes);
+    *arena = (struct lt_arena){.base = base,
+                               .count = count,
+                               .bytes = bytes,
+                               .tag = tag,
+                               .space = space,
+                               .offloaded = folder != NULL};
+    if (!folder)
+        lt_memory_add(tag, (int64_t)bytes);
     float *next = arena->base;
     for (size_t i = 0; i < tensors; i++) {
         *table[i].slot = next;
@@ -121,7 +186,8 @@ void lt_arena_destroy(struct lt_arena *arena)
             list_replace(arena->base, NULL, 0);
             munmap(arena->base, arena->bytes);
         }
-        lt_memory_add(arena->tag, -(int64_t)arena->bytes);
+        if (!arena->offloaded)
+            lt_memory_add(arena->tag, -(int64_t)arena->bytes);
     }
     *arena = (struct lt_arena){0};
 }

@@ -31,6 +31,7 @@ struct lt_arena {
     size_t bytes; /* mapped, and entered in the book of memory.h */
     enum lt_memory_tag tag;
     struct lt_space *space; /* NULL: the host's memory */
+    int offloaded;          /* it lies in a file */
 };
 
 /* Floats that a tensor of `count` floats occupies in an arena. */
@@ -41,6 +42,8 @@ static inline size_t lt_arena_padded(size_t count)
 
 /* Bytes that an arena of `count` carved floats maps: rounded up to pages of 4 KiB. */
 size_t lt_arena_bytes(size_t count);
+/* The most floats for which an arena maps at most so many bytes. */
+size_t lt_arena_floats(size_t bytes);
 
 /* Fills *arena and the slots of the table; the memory is entered under `tag`. 0 or TACHO_ENOMEM
  * (then *arena is empty). */
@@ -50,6 +53,12 @@ int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct
 /* The same in the memory of a device (NULL: the host's); `space` must outlive the arena. */
 int lt_arena_create_in(struct lt_arena *arena, struct lt_space *space, enum lt_memory_tag tag,
                        const struct lt_tensor *table, size_t tensors);
+
+/* Arenas of that purpose that are made from now on in the host's memory lie in files without a name
+ * in `folder`, whose text must stay (NULL: in memory again). The kernel writes their pages to the
+ * disk and reads them as it has room for them; so they are not entered in the book. TACHO_EIO: no
+ * such file can be made there. */
+int lt_arena_offload(enum lt_memory_tag tag, const char *folder);
 
 /* Accepts an empty arena. */
 void lt_arena_destroy(struct lt_arena *arena);

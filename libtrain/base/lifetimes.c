@@ -78,7 +78,7 @@ static size_t place(struct lt_lifetime *arrays, int count, enum order order, int
     return whole;
 }
 
-static size_t live_at(const struct lt_lifetime *arrays, int count, int time)
+size_t lt_lifetimes_live(const struct lt_lifetime *arrays, int count, int time)
 {
     size_t floats = 0;
     for (int i = 0; i < count; i++)
@@ -94,7 +94,7 @@ static size_t most_live(const struct lt_lifetime *arrays, int count)
     size_t most = 0;
     for (int i = 0; i < count; i++)
         for (int j = 0; j < arrays[i].spans; j++) {
-            size_t live = live_at(arrays, count, arrays[i].span[j].from);
+            size_t live = lt_lifetimes_live(arrays, count, arrays[i].span[j].from);
             most = live > most ? live : most;
         }
     return most;

@@ -27,4 +27,7 @@ struct lt_lifetime {
  * *live, unless it is NULL, is the lower bound: the most that is needed at one time. */
 size_t lt_lifetimes_place(struct lt_lifetime *arrays, int count, int *order, size_t *live);
 
+/* Floats that are needed at `time`. */
+size_t lt_lifetimes_live(const struct lt_lifetime *arrays, int count, int time);
+
 #endif

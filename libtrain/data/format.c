@@ -106,6 +106,8 @@ int lt_format_idx(const char *path, const unsigned char *head, size_t head_bytes
             return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: dimension %d is %llu", path, i + 1,
                               (unsigned long long)side);
         out->each *= side;
+        if (out->dimensions == 3)
+            out->side[i - 1] = side;
     }
     if (out->count == 0)
         return tacho_fail(err, TACHO_EFORMAT, hint, "%s: has no samples", path);

@@ -39,6 +39,7 @@ void lt_format_shard_header(unsigned char *head, uint64_t tokens);
 struct lt_idx {
     int dimensions;       /* 1: labels; 2 and more: the first counts samples */
     uint64_t count, each; /* samples, bytes a sample */
+    uint64_t side[2];     /* rows and columns, where there are three dimensions; else 0 */
     size_t offset;        /* of the first value */
 };
 

@@ -58,7 +58,9 @@ struct lt_source {
     size_t raw_bytes;  /* most that a sample has */
     size_t item_bytes; /* of a decoded sample */
     int64_t t, width;  /* tokens a sample, or floats a sample; the other is 0 */
-    int64_t classes;   /* tokens, or labels, are 0 .. classes - 1 */
+    /* Of images: rows and columns of pixels, values a pixel; 0 where that is not known. */
+    int64_t rows, columns, channels;
+    int64_t classes; /* tokens, or labels, are 0 .. classes - 1 */
 };
 
 /* Samples first .. first + samples of a source, which must outlive it: what one loader draws from.

@@ -130,7 +130,10 @@ static void describe(struct idx *idx, struct lt_dataset *data, const struct lt_i
                            .identity = lt_source_hash(0, cut, sizeof cut),
                            .raw_bytes = (size_t)images->each + 1,
                            .item_bytes = (size_t)images->each * sizeof(float) + sizeof(int32_t),
-                           .width = (int64_t)images->each};
+                           .width = (int64_t)images->each,
+                           .rows = (int64_t)images->side[0],
+                           .columns = (int64_t)images->side[1],
+                           .channels = images->side[0] ? 1 : 0};
 }
 
 int lt_source_open_idx(struct lt_source **out, struct lt_dataset *data, struct tacho_error *err)

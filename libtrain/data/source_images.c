@@ -113,6 +113,9 @@ static int look_at_first(struct images *images, struct tacho_error *err)
         images->rows = pnm.height;
         images->channels = pnm.channels;
         images->base.width = rc ? 0 : (int64_t)pnm.width * pnm.height * pnm.channels;
+        images->base.rows = pnm.height;
+        images->base.columns = pnm.width;
+        images->base.channels = pnm.channels;
         return rc;
     }
     images->base.width = (int64_t)file.bytes;

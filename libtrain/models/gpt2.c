@@ -27,10 +27,17 @@ static const void *weight(const struct gpt2 *model, const float *tensor, int64_t
                : (const void *)(tensor + element);
 }
 
-/* Where the inner activations of block i lie. */
+/* The first block whose inner activations are kept. */
+static int64_t first_kept(const struct gpt2 *model)
+{
+    return model->config.layers - lt_gpt2_kept(model->mode, model->config.layers);
+}
+
+/* Where the inner activations of block i lie. Those that are not kept pass through the place of the
+ * first kept block, which comes after them in forward and before them in backward. */
 static int64_t place(const struct gpt2 *model, int64_t i)
 {
-    return model->mode.recompute == LT_RECOMPUTE_BLOCK ? 0 : i;
+    return i > first_kept(model) ? i - first_kept(model) : 0;
 }
 
 /* The gradient of the given element of a parameter: values and gradients have one layout. */
@@ -466,12 +473,12 @@ static void block_backward(struct gpt2 *model, const struct lt_context *context,
     layernorm_backward(model, context, block.ln1);
 }
 
-/* Forward leaves the last block's activations where backward looks for them; those of the others
- * are made once more. */
+/* Forward leaves the activations of the kept blocks where backward looks for them; those of the
+ * others are made once more. */
 static void block_again(struct gpt2 *model, const struct lt_context *context, int64_t i)
 {
     struct lt_context again = *context;
-    if (model->mode.recompute == LT_RECOMPUTE_NONE)
+    if (i >= first_kept(model))
         return;
     again.recompute = 1;
     block_forward(model, &again, i);
@@ -537,8 +544,7 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *conte
     for (int64_t i = last; i >= 0; i--) {
         own.layer = (int)i + 1;
         lt_model_use(&own, i + 1);
-        if (i < last)
-            block_again(gpt2, &own, i);
+        block_again(gpt2, &own, i);
         block_backward(gpt2, &own, i, !first);
     }
     own.layer = 0;

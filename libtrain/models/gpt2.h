@@ -20,12 +20,22 @@ struct lt_gpt2_config {
 extern const struct lt_gpt2_config lt_gpt2_configs[];
 
 /* How a model is computed: the type of activations and GEMMs (weights, gradients and sums stay
- * fp32), and whether the inner activations of blocks are kept or made again in backward. {0}: fp32,
- * kept. */
+ * fp32), and whether the inner activations of blocks are kept or made again in backward; kept: of
+ * so many blocks, the last ones, they are kept whatever `recompute` says; 0: it decides. {0}: fp32,
+ * all kept. */
 struct lt_gpt2_mode {
     enum lt_dtype dtype;
     enum lt_recompute recompute;
+    int64_t kept;
 };
+
+/* Of `layers` blocks, how many keep their inner activations. */
+static inline int64_t lt_gpt2_kept(struct lt_gpt2_mode mode, int64_t layers)
+{
+    if (mode.kept > 0)
+        return mode.kept < layers ? mode.kept : layers;
+    return mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : layers;
+}
 
 /* Which part of the model a rank has: blocks [first, first + layers), the embedding, the head with
  * the last layernorm and the loss; how many micro-batches' activations are kept. Of `ranks` ranks

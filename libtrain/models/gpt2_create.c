@@ -132,7 +132,7 @@ static size_t activation_table(struct lt_tensor *table, const struct gpt2 *model
            s = model->stage.ranks > 1 ? f * (size_t)(model->stage.ranks + 1) : 0;
     size_t b = (size_t)model->model.b, t = (size_t)model->model.t, n = b * t,
            m = n / (size_t)lt_gpt2_row_ranks(&model->stage),
-           k = model->mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l;
+           k = (size_t)lt_gpt2_kept(model->mode, (int64_t)l);
     size_t slots = (size_t)model->slots,
            scratch_floats =
                lt_attention_scratch(model->mode.dtype, model->model.t, (int64_t)(a / h));
@@ -333,9 +333,8 @@ struct lt_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_backe
     uint64_t l = (uint64_t)config->layers, c = (uint64_t)config->channels, u = (uint64_t)t;
     uint64_t sequences = (uint64_t)(b * micro_steps), pairs = lt_attention_pairs(backend, t);
     uint64_t matrix = 6 * (12 * l * c * c + (uint64_t)config->vocab * c) * sequences * u;
-    uint64_t again = mode.recompute == LT_RECOMPUTE_BLOCK
-                         ? (l - 1) * (16 * c * c * u + 4 * c * pairs) * sequences
-                         : 0;
+    uint64_t again = (l - (uint64_t)lt_gpt2_kept(mode, config->layers)) *
+                     (16 * c * c * u + 4 * c * pairs) * sequences;
     return (struct lt_flops){.model = matrix + 6 * l * c * u * (u + 1) * sequences,
                              .palm = matrix + 12 * l * c * u * u * sequences,
                              .issued = matrix + 14 * l * c * pairs * sequences + again,

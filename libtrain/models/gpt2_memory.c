@@ -21,7 +21,7 @@ void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mo
              copy = f && !e ? w * c : 0;
     uint64_t parameters =
         e * (w * c + positions * c) + l * (12 * a * c + 6 * c + 7 * a) + f * 2 * c;
-    uint64_t kept = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l,
+    uint64_t kept = (uint64_t)lt_gpt2_kept(mode, stage->layers),
              element = lt_dtype_bytes(mode.dtype);
     parameters += copy;
     *out = (struct lt_memory_plan){0};

@@ -9,17 +9,36 @@
 
 #define ROPE_BASE  10000.0
 #define DEVIATION  0.02f
-#define OPERATIONS 11 /* of a block; besides them there are four */
+#define OPERATIONS 15 /* of a block; besides them there are four */
 
+#define SIZE(name_, help_, l, c, h, g, f, v, t, b, e, k) \
+    { \
+        .name = (name_), .help = (help_), .layers = (l), .channels = (c), .heads = (h), \
+        .groups = (g), .hidden = (f), .vocab = (v), .seq = (t), .batch = (b), .experts = (e), \
+        .choices = (k), .capacity = CAPACITY, .balance = BALANCE \
+    }
+#define CAPACITY 1.25
+#define BALANCE  0.01
 const struct lt_llama_config lt_llama_configs[] = {
-    {"llama-tiny", "0.80 M parameters, bytes as tokens; a step takes milliseconds", 4, 128, 4, 2,
-     352, 256, 128, 8},
-    {"llama-125M", "12 layers, 768 channels, 12 heads in 4 groups", 12, 768, 12, 4, 2048, 32000, 64,
-     4},
-    {"llama-1.1B", "the shape of TinyLlama: 22 layers, 2048 channels, 32 heads in 4 groups", 22,
-     2048, 32, 4, 5632, 32000, 64, 4},
+    SIZE("llama-tiny", "0.80 M parameters, bytes as tokens; a step takes milliseconds", 4, 128, 4,
+         2, 352, 256, 128, 8, 0, 0),
+    SIZE("llama-125M", "12 layers, 768 channels, 12 heads in 4 groups", 12, 768, 12, 4, 2048, 32000,
+         64, 4, 0, 0),
+    SIZE("llama-1.1B", "the shape of TinyLlama: 22 layers, 2048 channels, 32 heads in 4 groups", 22,
+         2048, 32, 4, 5632, 32000, 64, 4, 0, 0),
+    SIZE("moe-tiny", "a mixture of 8 experts, 2 a token: 2.4 M parameters, bytes as tokens", 4, 128,
+         4, 2, 176, 256, 128, 8, 8, 2),
+    SIZE("moe-8x125M", "llama-125M with 8 experts in each layer, 2 a token", 12, 768, 12, 4, 2048,
+         32000, 64, 4, 8, 2),
     {0},
 };
+
+int64_t lt_llama_capacity(const struct lt_llama_config *config, int64_t rows)
+{
+    double even = (double)(rows * config->choices) / (double)config->experts;
+    int64_t room = (int64_t)ceil(config->capacity * even);
+    return room < 1 ? 1 : room;
+}
 
 /* Refuses shapes that cannot be computed, before memory is asked for. */
 static int check(const struct lt_llama_config *config, int64_t b, int64_t t,
@@ -44,37 +63,78 @@ static int check(const struct lt_llama_config *config, int64_t b, int64_t t,
         return tacho_fail(err, TACHO_EUSAGE, "choose --heads as a multiple of --groups",
                           "%s: %lld heads do not divide among %lld groups", config->name,
                           (long long)config->heads, (long long)config->groups);
+    if (config->experts && (config->experts < 2 || config->experts > 4096 || config->choices < 1 ||
+                            config->choices > config->experts || !(config->capacity > 0) ||
+                            config->capacity > (double)config->experts || !(config->balance >= 0)))
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "--experts at least 2, --choices and --capacity above 0 and at most as "
+                          "many, --balance not negative",
+                          "%s: impossible mixture of experts", config->name);
     return 0;
 }
 
-/* The tensors of parameters, by their numbers. */
+/* The tensors of parameters, by their numbers; router: of a mixture. */
 struct tensors {
-    int word, qkv, projection, up, down, head, norm1, norm2, last;
+    int word, qkv, projection, up, down, head, norm1, norm2, last, router;
 };
 
+/* Tensors with weight decay come first; a router only in a mixture. */
 static struct tensors add_tensors(struct lt_net *net, const struct lt_llama_config *config)
 {
     int64_t l = config->layers, c = config->channels, f = config->hidden, v = config->vocab,
-            kept = config->groups * (c / config->heads);
+            kept = config->groups * (c / config->heads), e = config->experts ? config->experts : 1;
     float residual = DEVIATION / sqrtf(2.0f * (float)l);
     struct tensors at = {0};
     const struct {
         int *number;
-        struct lt_net_tensor tensor;
+        int64_t repeat, rows, columns, each;
+        enum lt_weight_role role;
+        float deviation;
     } rows[] = {
-        {&at.word, {1, v, c, LT_WEIGHT_OUTER, DEVIATION, 0}},
-        {&at.qkv, {l, c + 2 * kept, c, LT_WEIGHT_HIDDEN, DEVIATION, 0}},
-        {&at.projection, {l, c, c, LT_WEIGHT_HIDDEN, residual, 0}},
-        {&at.up, {l, 2 * f, c, LT_WEIGHT_HIDDEN, DEVIATION, 0}},
-        {&at.down, {l, c, f, LT_WEIGHT_HIDDEN, residual, 0}},
-        {&at.head, {1, v, c, LT_WEIGHT_OUTER, DEVIATION, 0}},
-        {&at.norm1, {l, 1, c, LT_WEIGHT_VECTOR, 0, 1}},
-        {&at.norm2, {l, 1, c, LT_WEIGHT_VECTOR, 0, 1}},
-        {&at.last, {1, 1, c, LT_WEIGHT_VECTOR, 0, 1}},
+        {&at.word, 1, v, c, 0, LT_WEIGHT_OUTER, DEVIATION},
+        {&at.qkv, l, c + 2 * kept, c, 0, LT_WEIGHT_HIDDEN, DEVIATION},
+        {&at.projection, l, c, c, 0, LT_WEIGHT_HIDDEN, residual},
+        {&at.router, config->experts ? l : 0, e, c, 0, LT_WEIGHT_OUTER, DEVIATION},
+        {&at.up, l * e, 2 * f, c, e, LT_WEIGHT_HIDDEN, DEVIATION},
+        {&at.down, l * e, c, f, e, LT_WEIGHT_HIDDEN, residual},
+        {&at.head, 1, v, c, 0, LT_WEIGHT_OUTER, DEVIATION},
+        {&at.norm1, l, 1, c, 0, LT_WEIGHT_VECTOR, 0},
+        {&at.norm2, l, 1, c, 0, LT_WEIGHT_VECTOR, 0},
+        {&at.last, 1, 1, c, 0, LT_WEIGHT_VECTOR, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        *rows[i].number = lt_net_parameter(net, rows[i].tensor);
+        if (rows[i].repeat)
+            *rows[i].number =
+                lt_net_parameter(net, (struct lt_net_tensor){.repeat = rows[i].repeat,
+                                                             .rows = rows[i].rows,
+                                                             .columns = rows[i].columns,
+                                                             .role = rows[i].role,
+                                                             .deviation = rows[i].deviation,
+                                                             .constant = 1,
+                                                             .layer = rows[i].each > 1,
+                                                             .each = (int)rows[i].each});
     return at;
+}
+
+/* The second half of block i: SwiGLU, or a mixture of experts with one each. */
+static int add_swiglu(struct lt_net *net, const struct lt_llama_config *config,
+                      const struct tensors *at, int in, int64_t i)
+{
+    int64_t experts = config->experts;
+    if (!experts) {
+        int up = lt_net_linear(net, in, at->up, i, LT_NET_NONE, 0);
+        return lt_net_linear(net, lt_net_swiglu(net, up), at->down, i, LT_NET_NONE, 0);
+    }
+    const struct lt_net_mixture mixture = {.experts = experts,
+                                           .k = config->choices,
+                                           .capacity =
+                                               lt_llama_capacity(config, lt_net_rows(net, in)),
+                                           .balance = (float)config->balance};
+    struct lt_net_routes routes =
+        lt_net_route(net, lt_net_linear(net, in, at->router, i, LT_NET_NONE, 0), mixture);
+    int up = lt_net_experts(net, lt_net_dispatch(net, in, &routes), at->up, i * experts, &routes);
+    int down = lt_net_experts(net, lt_net_swiglu(net, up), at->down, i * experts, &routes);
+    return lt_net_combine(net, down, &routes);
 }
 
 /* One block; returns the residual stream after it. */
@@ -82,13 +142,14 @@ static int add_block(struct lt_net *net, const struct lt_llama_config *config,
                      const struct tensors *at, int stream, int64_t i)
 {
     lt_net_begin_block(net);
-    int qkv = lt_net_linear(net, lt_net_rmsnorm(net, stream, at->norm1, i), at->qkv, i);
+    int normed = lt_net_rmsnorm(net, stream, at->norm1, i);
+    int qkv = lt_net_linear(net, normed, at->qkv, i, LT_NET_NONE, 0);
     int turned = lt_net_rope(net, qkv, config->heads, config->groups, ROPE_BASE);
     int heads = lt_net_attention(net, turned, config->heads);
-    int middle = lt_net_residual(net, stream, lt_net_linear(net, heads, at->projection, i));
-    int up = lt_net_linear(net, lt_net_rmsnorm(net, middle, at->norm2, i), at->up, i);
-    int down = lt_net_linear(net, lt_net_swiglu(net, up), at->down, i);
-    int out = lt_net_residual(net, middle, down);
+    int middle =
+        lt_net_residual(net, stream, lt_net_linear(net, heads, at->projection, i, LT_NET_NONE, 0));
+    int second = add_swiglu(net, config, at, lt_net_rmsnorm(net, middle, at->norm2, i), i);
+    int out = lt_net_residual(net, middle, second);
     lt_net_end_block(net, out);
     return out;
 }
@@ -108,12 +169,13 @@ static int build(struct lt_net **out, const struct lt_llama_config *config, stru
     int stream = lt_net_embedding(net, at.word);
     for (int64_t i = 0; i < config->layers; i++)
         stream = add_block(net, config, &at, stream, i);
-    lt_net_classifier(net, lt_net_linear(net, lt_net_rmsnorm(net, stream, at.last, 0), at.head, 0));
+    lt_net_classifier(net, lt_net_linear(net, lt_net_rmsnorm(net, stream, at.last, 0), at.head, 0,
+                                         LT_NET_NONE, 0));
     rc = lt_net_finish(net);
     if (rc) {
+        lt_net_fail(net, rc, config->name, err);
         lt_net_destroy(net);
-        return tacho_fail(err, rc, NULL, "%s: the list of operations cannot be placed",
-                          config->name);
+        return rc;
     }
     *out = net;
     return 0;
@@ -137,8 +199,9 @@ int lt_llama_create(struct lt_model **out, const struct lt_llama_config *config,
                     struct lt_net_mode mode, int64_t b, int64_t t, uint64_t seed,
                     struct tacho_error *err)
 {
-    const int64_t shape[LT_SHAPE_CAP] = {config->layers, config->channels, config->heads,
-                                         config->groups, config->hidden,   config->vocab};
+    const int64_t shape[LT_SHAPE_CAP] = {config->layers,  config->channels, config->heads,
+                                         config->groups,  config->hidden,   config->vocab,
+                                         config->experts, config->choices};
     struct lt_net *net = NULL;
     int rc = build(&net, config, mode, b, t, err);
     if (rc)
@@ -153,20 +216,32 @@ int lt_llama_create(struct lt_model **out, const struct lt_llama_config *config,
     return 0;
 }
 
+/* With a mixture, w1 parameters of the experts' first layers and w2 of the second ones are counted
+ * for each choice in the model, and for each place in what is issued. A model's blocks are made
+ * again but for the last one, without their second layers. */
 struct lt_flops lt_llama_flops(const struct lt_llama_config *config, enum lt_backend backend,
                                struct lt_net_mode mode, int64_t b, int64_t t, int64_t micro_steps)
 {
     uint64_t l = (uint64_t)config->layers, c = (uint64_t)config->channels,
              f = (uint64_t)config->hidden, u = (uint64_t)t,
-             kept = (uint64_t)(config->groups * (config->channels / config->heads));
-    uint64_t sequences = (uint64_t)(b * micro_steps), pairs = lt_attention_pairs(backend, t);
-    uint64_t first = c * (c + 2 * kept) + c * c + 2 * f * c, block = first + f * c;
-    uint64_t matrix = 6 * (l * block + (uint64_t)config->vocab * c) * sequences * u;
+             kept = (uint64_t)(config->groups * (config->channels / config->heads)),
+             e = (uint64_t)config->experts;
+    uint64_t sequences = (uint64_t)(b * micro_steps), pairs = lt_attention_pairs(backend, t),
+             rows = sequences * u, routed = rows, places = rows;
+    uint64_t dense = c * (c + 2 * kept) + c * c + e * c, up = 2 * f * c, down = f * c,
+             head = (uint64_t)config->vocab * c;
+    if (e) {
+        routed = rows * (uint64_t)config->choices;
+        places = (uint64_t)(micro_steps * lt_llama_capacity(config, b * t)) * e;
+    }
+    uint64_t model = 6 * ((l * dense + head) * rows + l * (up + down) * routed),
+             issued = 6 * ((l * dense + head) * rows + l * (up + down) * places);
     uint64_t again = mode.recompute == LT_RECOMPUTE_BLOCK
-                         ? (l - 1) * (2 * first * u + 4 * c * pairs) * sequences
+                         ? (l - 1) * (2 * (dense * rows + (up + (e ? down : 0)) * places) +
+                                      4 * c * pairs * sequences)
                          : 0;
-    return (struct lt_flops){.model = matrix + 6 * l * c * u * (u + 1) * sequences,
-                             .palm = matrix + 12 * l * c * u * u * sequences,
-                             .issued = matrix + 14 * l * c * pairs * sequences + again,
+    return (struct lt_flops){.model = model + 6 * l * c * u * (u + 1) * sequences,
+                             .palm = model + 12 * l * c * u * u * sequences,
+                             .issued = issued + 14 * l * c * pairs * sequences + again,
                              .recomputed = again};
 }

@@ -17,7 +17,15 @@ struct lt_llama_config {
     int64_t hidden; /* width between the two linear layers of SwiGLU */
     int64_t vocab;
     int64_t seq, batch; /* defaults for the sequence length and the micro-batch */
+    /* A mixture of experts in place of each SwiGLU (Jiang et al. 2024): 0 experts, none. `choices`
+     * of them for each token; each has room for `capacity` times an even share of the choices, and
+     * the loss of their balance counts `balance` times. */
+    int64_t experts, choices;
+    double capacity, balance;
 };
+
+/* Rows that each expert has room for, of `rows` tokens. */
+int64_t lt_llama_capacity(const struct lt_llama_config *config, int64_t rows);
 
 /* The named sizes, ended by a row without a name. */
 extern const struct lt_llama_config lt_llama_configs[];

@@ -16,7 +16,7 @@
 #include "libtrain/ops/ops.h"
 #include "tacho_error.h"
 
-#define LT_WEIGHT_CAP 24
+#define LT_WEIGHT_CAP 72
 
 /* Flat arrays of the same layout: values, gradients and, where the model computes in bf16 or fp16,
  * the rounded copy of the values that its GEMMs read (the optimizer keeps it up to date). The first
@@ -108,6 +108,12 @@ struct lt_stage_ops {
     struct lt_slice (*whole)(const struct lt_model *model, struct lt_parameters *out);
 };
 
+/* How a mixture spread the rows of the last forward, as the mean over its layers: the choices of
+ * the expert with the most over the mean of all; the share of the choices that found no place. */
+struct lt_routing {
+    double imbalance, dropped;
+};
+
 struct lt_model_ops {
     const char *name;
     int tells_use; /* forward and backward call lt_model_use */
@@ -123,6 +129,8 @@ struct lt_model_ops {
     /* Samples of the last forward, an evaluation, whose most likely class is the right one; NULL:
      * not for this model. */
     int64_t (*correct)(const struct lt_model *model, const struct lt_batch *batch);
+    /* NULL: no mixture of experts. */
+    void (*routing)(const struct lt_model *model, struct lt_routing *out);
     void (*destroy)(struct lt_model *model);
     const struct lt_stage_ops *stage; /* NULL: the model cannot be divided into stages */
 };
@@ -133,6 +141,10 @@ struct lt_model {
     /* micro-batch, sequence length, words; of images t is 0 and vocab the classes */
     int64_t b, t, vocab;
     int64_t shape[LT_SHAPE_CAP]; /* what a checkpoint must agree in; unused places are 0 */
+    /* What forward moves and no gradient: running statistics. A part of checkpoints; each rank has
+     * its own. */
+    float *state;
+    size_t states;
 };
 
 /* Writes the whole shadow from the values: after they were initialised or read from a file. Nothing

@@ -52,6 +52,11 @@ static double net_forward(struct lt_model *model, const struct lt_context *conte
     set_batch(net, batch);
     last->scale = lt_loss_share(&own, last->rows * parts);
     last->backward = !own.evaluation;
+    float balance = net->balance * last->scale * (float)last->rows;
+    int update = !own.evaluation;
+    set(net, NET_BALANCE, &balance, sizeof balance);
+    set(net, NET_EVALUATION, &own.evaluation, sizeof own.evaluation);
+    set(net, NET_UPDATE, &update, sizeof update);
     for (int i = 0; i < net->nodes; i++)
         run(&own, net->node[i].forward, &net->node[i]);
     return lt_mean_loss(last->losses, last->rows);
@@ -110,7 +115,8 @@ static void net_backward(struct lt_model *model, const struct lt_context *contex
 {
     struct lt_net *net = (struct lt_net *)model;
     struct lt_context own = own_context(net, context);
-    int accumulate = !first;
+    int accumulate = !first, update = 0;
+    set(net, NET_UPDATE, &update, sizeof update);
     set(net, NET_TOKENS, &batch->tokens, sizeof batch->tokens);
     set(net, NET_ACCUMULATE, &accumulate, sizeof accumulate);
     if (first)
@@ -125,6 +131,47 @@ static void net_backward(struct lt_model *model, const struct lt_context *contex
     }
 }
 
+/* Images whose largest logit is that of their label. */
+static int64_t net_correct(const struct lt_model *model, const struct lt_batch *batch)
+{
+    const struct lt_net *net = (const struct lt_net *)model;
+    const struct lt_classifier *last = &net->node[net->nodes - 1].args.classifier;
+    int64_t correct = 0;
+    for (int64_t i = 0; i < last->rows; i++) {
+        int64_t best = 0;
+        for (int64_t j = 1; j < last->v; j++)
+            if (lt_element_get(last->logits, i * last->v + j, net->mode.dtype) >
+                lt_element_get(last->logits, i * last->v + best, net->mode.dtype))
+                best = j;
+        correct += best == batch->targets[i];
+    }
+    return correct;
+}
+
+/* The mean over the routers of the list. */
+static void net_routing(const struct lt_model *model, struct lt_routing *out)
+{
+    const struct lt_net *net = (const struct lt_net *)model;
+    int routers = 0;
+    *out = (struct lt_routing){0};
+    for (int i = 0; i < net->nodes; i++) {
+        const struct lt_route *route = &net->node[i].args.route_forward;
+        double choices = (double)(route->rows * route->k), most = 0, dropped = 0;
+        if (net->node[i].forward != LT_OP_ROUTE_FORWARD)
+            continue;
+        for (int64_t e = 0; e < route->experts; e++) {
+            double load = (double)route->load[e];
+            most = load > most ? load : most;
+            dropped += load > (double)route->capacity ? load - (double)route->capacity : 0;
+        }
+        routers++;
+        out->imbalance += most * (double)route->experts / choices;
+        out->dropped += dropped / choices;
+    }
+    out->imbalance /= routers;
+    out->dropped /= routers;
+}
+
 void lt_net_destroy(struct lt_net *net)
 {
     if (!net)
@@ -134,6 +181,8 @@ void lt_net_destroy(struct lt_net *net)
     lt_arena_destroy(&net->shadow_arena);
     lt_arena_destroy(&net->activation_arena);
     lt_arena_destroy(&net->workspace_arena);
+    lt_arena_destroy(&net->state_arena);
+    free(net->remade);
     free(net->node);
     free(net->value);
     free(net->use);
@@ -147,6 +196,10 @@ static void net_destroy(struct lt_model *model)
 
 struct lt_model *lt_net_model(struct lt_net *net)
 {
+    net->ops.correct = net->model.t ? NULL : net_correct;
+    for (int i = 0; i < net->nodes; i++)
+        if (net->node[i].forward == LT_OP_ROUTE_FORWARD)
+            net->ops.routing = net_routing;
     return &net->model;
 }
 

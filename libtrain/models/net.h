@@ -15,7 +15,8 @@
  *
  * Order. Gradients are added up in the order of the list, from its end, so that a run is repeated
  * bit by bit. Where two operations read a value, the earlier one adds its gradient to that of the
- * later one; only linear layers and RMSNorm can be that earlier one. The sum of a residual
+ * later one; only linear layers, convolutions, RMSNorm and a mixture's dispatch can be that earlier
+ * one. The sum of a residual
  * connection has one gradient with its two terms, so nothing after it may read these.
  *
  * An error while a list is built is kept and returned by lt_net_finish.
@@ -28,18 +29,47 @@
 
 struct lt_net;
 
-/* How a model is computed. */
+/* How a model is computed. budget: bytes that activations may take, 0: any number; then blocks are
+ * chosen to be made again, those whose FLOPs are the fewest that fit, whatever `recompute` says. */
 struct lt_net_mode {
     enum lt_dtype dtype;
     enum lt_recompute recompute;
+    uint64_t budget;
 };
 
+#define LT_NET_NONE (-1)
+
 /* `repeat` matrices of rows x columns (a vector: one row); their initial values are normal with
- * that deviation, or where it is 0 the constant. */
+ * that deviation, or where it is 0 the constant. layer and each: as in struct lt_weight. */
 struct lt_net_tensor {
     int64_t repeat, rows, columns;
     enum lt_weight_role role;
     float deviation, constant;
+    int layer, each;
+};
+
+/* A value whose rows are the pixels of b images of h x w, and its columns their channels. */
+struct lt_net_map {
+    int value;
+    int64_t h, w;
+};
+
+/* A window that moves over an image: k x k pixels, `stride` apart, `pad` pixels over the edge. */
+struct lt_net_window {
+    int64_t k, stride, pad;
+};
+
+/* A mixture of experts: each row goes to the `k` best of `experts`, of `capacity` rows each; the
+ * loss of their balance counts `balance` times. */
+struct lt_net_mixture {
+    int64_t experts, k, capacity;
+    float balance;
+};
+
+/* The choices of a router, values. */
+struct lt_net_routes {
+    struct lt_net_mixture mixture;
+    int gate, gate_slope, slot;
 };
 
 /* An empty list for micro-batches of b samples of t tokens (0: images) with `classes` answers. The
@@ -56,21 +86,44 @@ int lt_net_parameter(struct lt_net *net, struct lt_net_tensor tensor);
 void lt_net_begin_block(struct lt_net *net);
 void lt_net_end_block(struct lt_net *net, int out);
 
+int64_t lt_net_rows(const struct lt_net *net, int value);
+
 /* The operations (ops.h). `weight` and `bias` are tensors, `i` says which matrix of them. */
 int lt_net_embedding(struct lt_net *net, int word);
-int lt_net_linear(struct lt_net *net, int in, int weight, int64_t i);
+/* bias: a tensor, of which vector j is added, or LT_NET_NONE. */
+int lt_net_linear(struct lt_net *net, int in, int weight, int64_t i, int bias, int64_t j);
+int lt_net_gelu(struct lt_net *net, int in);
 int lt_net_rmsnorm(struct lt_net *net, int in, int weight, int64_t i);
 /* From queries, keys and values of `groups` heads to those of `heads` heads, turned. */
 int lt_net_rope(struct lt_net *net, int in, int64_t heads, int64_t groups, double base);
 int lt_net_attention(struct lt_net *net, int in, int64_t heads);
 int lt_net_swiglu(struct lt_net *net, int in);
 int lt_net_residual(struct lt_net *net, int a, int b);
+/* The batch's features: images of h x w pixels of c channels. */
+struct lt_net_map lt_net_image(struct lt_net *net, int64_t h, int64_t w, int64_t c);
+struct lt_net_map lt_net_conv(struct lt_net *net, struct lt_net_map in, int weight, int64_t i,
+                              struct lt_net_window window);
+int lt_net_batchnorm(struct lt_net *net, int in, int weight, int bias, int64_t i);
+int lt_net_relu(struct lt_net *net, int in);
+struct lt_net_map lt_net_maxpool(struct lt_net *net, struct lt_net_map in,
+                                 struct lt_net_window window);
+int lt_net_avgpool(struct lt_net *net, struct lt_net_map in);
+/* A router by its logits; rows to the slots of experts; a layer of each expert, whose matrices are
+ * those from i on; and back to rows. */
+struct lt_net_routes lt_net_route(struct lt_net *net, int logits, struct lt_net_mixture mixture);
+int lt_net_dispatch(struct lt_net *net, int in, const struct lt_net_routes *routes);
+int lt_net_experts(struct lt_net *net, int in, int weight, int64_t i,
+                   const struct lt_net_routes *routes);
+int lt_net_combine(struct lt_net *net, int in, const struct lt_net_routes *routes);
 /* Ends the list: the loss of these logits. */
 void lt_net_classifier(struct lt_net *net, int logits);
 
 /* Ends building: places everything. 0, TACHO_ENOMEM, or TACHO_EINTERNAL for a list that cannot be
- * run (too long, or against the order above). After it, the two below are known. */
+ * run (too long, or against the order above), or TACHO_EUSAGE where no choice of blocks fits into
+ * the budget. After it, the two below are known. */
 int lt_net_finish(struct lt_net *net);
+/* Says why that failed. Returns rc. */
+int lt_net_fail(const struct lt_net *net, int rc, const char *name, struct tacho_error *err);
 /* Bytes of the model by purpose. *share, unless it is NULL: how much more than what is needed at
  * one time the activations take, 0: nothing. */
 void lt_net_memory(const struct lt_net *net, struct lt_memory_plan *out, double *share);

@@ -7,8 +7,8 @@
 #include "libtrain/models/net_private.h"
 #include "tacho_error.h"
 
-#define VALUES_A_NODE 2
-#define USES_A_NODE   12
+#define VALUES_A_NODE 5
+#define USES_A_NODE   16
 
 struct lt_net *lt_net_create(const char *name, struct lt_net_mode mode, int64_t b, int64_t t,
                              int64_t classes, int operations)
@@ -31,6 +31,11 @@ struct lt_net *lt_net_create(const char *name, struct lt_net_mode mode, int64_t 
         return net;
     lt_net_destroy(net);
     return NULL;
+}
+
+int64_t lt_net_rows(const struct lt_net *net, int value)
+{
+    return net->value[value].rows;
 }
 
 static void fail(struct lt_net *net)
@@ -105,7 +110,9 @@ int lt_net_parameter(struct lt_net *net, struct lt_net_tensor tensor)
     struct lt_weight weight = {.repeat = tensor.repeat,
                                .rows = tensor.rows,
                                .columns = tensor.columns,
-                               .role = tensor.role};
+                               .role = tensor.role,
+                               .layer = tensor.layer,
+                               .each = tensor.each};
     int decays = tensor.role != LT_WEIGHT_VECTOR;
     if (decays && net->model.parameters.decayed < net->model.parameters.count)
         fail(net);
@@ -146,24 +153,46 @@ int lt_net_embedding(struct lt_net *net, int word)
     return out;
 }
 
-int lt_net_linear(struct lt_net *net, int in, int weight, int64_t i)
+int lt_net_linear(struct lt_net *net, int in, int weight, int64_t i, int bias, int64_t j)
 {
     const struct lt_net_tensor *matrix = &net->tensor[weight].shape;
     int64_t n = matrix->rows, k = matrix->columns, rows = net->value[in].rows;
     struct lt_matmul args = {.rows = rows, .n = n, .k = k};
-    int out = elements(net, rows, n);
+    int learns = net->value[in].gradient != NET_NONE, out = elements(net, rows, n), count = 6;
     net->model.parameters.matrix += (uint64_t)(n * k);
-    const struct net_use uses[] = {
+    struct net_use uses[10] = {
         VALUE(matmul_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
         VALUE(matmul_forward.out, VALUE, out, NET_WRITE),
         VALUE(matmul_forward.dout, GRADIENT, out, NET_BACK_READ),
-        VALUE(matmul_forward.din, GRADIENT, in, NET_BACK_WRITE),
-        VALUE(matmul_forward.add, ADD, in, 0),
         VALUE(matmul_forward.accumulate, ACCUMULATE, 0, 0),
         TENSOR(matmul_forward.weight, WEIGHT, weight, i * n * k, n * k),
         TENSOR(matmul_forward.dweight, SLOPE, weight, i * n * k, n * k),
     };
-    NODE(net, LT_OP_MATMUL_FORWARD, LT_OP_MATMUL_BACKWARD, matmul_forward, args, uses);
+    if (learns) {
+        uses[count++] = (struct net_use)VALUE(matmul_forward.din, GRADIENT, in, NET_BACK_WRITE);
+        uses[count++] = (struct net_use)VALUE(matmul_forward.add, ADD, in, 0);
+    }
+    if (bias != NET_NONE) {
+        uses[count++] = (struct net_use)TENSOR(matmul_forward.bias, PARAMETER, bias, j * n, n);
+        uses[count++] = (struct net_use)TENSOR(matmul_forward.dbias, SLOPE, bias, j * n, n);
+    }
+    add_node(net, LT_OP_MATMUL_FORWARD, LT_OP_MATMUL_BACKWARD,
+             (union lt_args){.matmul_forward = args}, uses, count);
+    return out;
+}
+
+int lt_net_gelu(struct lt_net *net, int in)
+{
+    int64_t rows = net->value[in].rows, width = net->value[in].width;
+    struct lt_gelu args = {.count = rows * width};
+    int out = elements(net, rows, width);
+    const struct net_use uses[] = {
+        VALUE(gelu_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
+        VALUE(gelu_forward.out, VALUE, out, NET_WRITE),
+        VALUE(gelu_forward.dout, GRADIENT, out, NET_BACK_READ),
+        VALUE(gelu_forward.din, GRADIENT, in, NET_BACK_WRITE),
+    };
+    NODE(net, LT_OP_GELU_FORWARD, LT_OP_GELU_BACKWARD, gelu_forward, args, uses);
     return out;
 }
 
@@ -264,6 +293,237 @@ int lt_net_residual(struct lt_net *net, int a, int b)
         VALUE(residual_forward.out, VALUE, out, NET_WRITE),
     };
     NODE(net, LT_OP_RESIDUAL_FORWARD, NET_NONE, residual_forward, args, uses);
+    return out;
+}
+
+/* ---- images ------------------------------------------------------------------------------------ */
+
+struct lt_net_map lt_net_image(struct lt_net *net, int64_t h, int64_t w, int64_t c)
+{
+    struct lt_image args = {.count = net->model.b * h * w * c};
+    int out = elements(net, net->model.b * h * w, c);
+    const struct net_use uses[] = {
+        VALUE(image_forward.out, VALUE, out, NET_WRITE),
+        VALUE(image_forward.in, FEATURES, 0, NET_READ),
+    };
+    net->value[out].gradient = NET_NONE; /* nothing below learns */
+    NODE(net, LT_OP_IMAGE_FORWARD, NET_NONE, image_forward, args, uses);
+    return (struct lt_net_map){out, h, w};
+}
+
+struct lt_net_map lt_net_conv(struct lt_net *net, struct lt_net_map in, int weight, int64_t i,
+                              struct lt_net_window window)
+{
+    const struct net_value *value = &net->value[in.value];
+    int64_t n = net->tensor[weight].shape.rows, taps = net->tensor[weight].shape.columns;
+    struct lt_conv args = {.b = net->model.b,
+                           .h = in.h,
+                           .w = in.w,
+                           .c = value->width,
+                           .n = n,
+                           .k = window.k,
+                           .stride = window.stride,
+                           .pad = window.pad};
+    int learns = value->gradient != NET_NONE;
+    struct lt_net_map out = {.h = lt_conv_out(in.h, window.k, window.stride, window.pad),
+                             .w = lt_conv_out(in.w, window.k, window.stride, window.pad)};
+    int64_t scratch = (int64_t)lt_conv_scratch(net->mode.dtype, &args);
+    if (out.h < 1 || out.w < 1 || taps != window.k * window.k * value->width)
+        fail(net);
+    out.value = elements(net, args.b * out.h * out.w, n);
+    net->model.parameters.matrix += (uint64_t)(n * taps);
+    const struct net_use uses[] = {
+        VALUE(conv_forward.in, VALUE, in.value, NET_READ | NET_BACK_READ),
+        VALUE(conv_forward.out, VALUE, out.value, NET_WRITE),
+        VALUE(conv_forward.dout, GRADIENT, out.value, NET_BACK_READ),
+        VALUE(conv_forward.accumulate, ACCUMULATE, 0, 0),
+        TENSOR(conv_forward.weight, WEIGHT, weight, i * n * taps, n * taps),
+        TENSOR(conv_forward.dweight, SLOPE, weight, i * n * taps, n * taps),
+        TENSOR(conv_forward.scratch, SCRATCH, 0, 0, scratch),
+        VALUE(conv_forward.din, GRADIENT, in.value, NET_BACK_WRITE),
+        VALUE(conv_forward.add, ADD, in.value, 0),
+    };
+    add_node(net, LT_OP_CONV_FORWARD, LT_OP_CONV_BACKWARD, (union lt_args){.conv_forward = args},
+             uses, (int)(sizeof uses / sizeof *uses) - (learns ? 0 : 2));
+    return out;
+}
+
+int lt_net_batchnorm(struct lt_net *net, int in, int weight, int bias, int64_t i)
+{
+    int64_t rows = net->value[in].rows, c = net->value[in].width, state = (int64_t)net->states;
+    struct lt_batchnorm args = {.rows = rows, .c = c};
+    int out = elements(net, rows, c), mean = statistics(net, 1, c), rstd = statistics(net, 1, c);
+    net->states += 2 * (size_t)c;
+    const struct net_use uses[] = {
+        VALUE(batchnorm_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
+        VALUE(batchnorm_forward.out, VALUE, out, NET_WRITE),
+        VALUE(batchnorm_forward.mean, VALUE, mean, NET_WRITE | NET_BACK_READ),
+        VALUE(batchnorm_forward.rstd, VALUE, rstd, NET_WRITE | NET_BACK_READ),
+        VALUE(batchnorm_forward.dout, GRADIENT, out, NET_BACK_READ),
+        VALUE(batchnorm_forward.din, GRADIENT, in, NET_BACK_WRITE),
+        VALUE(batchnorm_forward.update, UPDATE, 0, 0),
+        VALUE(batchnorm_forward.evaluation, EVALUATION, 0, 0),
+        TENSOR(batchnorm_forward.running_mean, STATE, 0, state, c),
+        TENSOR(batchnorm_forward.running_variance, STATE, 1, state + c, c),
+        TENSOR(batchnorm_forward.weight, PARAMETER, weight, i * c, c),
+        TENSOR(batchnorm_forward.bias, PARAMETER, bias, i * c, c),
+        TENSOR(batchnorm_forward.dweight, SLOPE, weight, i * c, c),
+        TENSOR(batchnorm_forward.dbias, SLOPE, bias, i * c, c),
+        TENSOR(batchnorm_forward.scratch, SCRATCH, 0, 0, (int64_t)lt_batchnorm_scratch(c)),
+    };
+    NODE(net, LT_OP_BATCHNORM_FORWARD, LT_OP_BATCHNORM_BACKWARD, batchnorm_forward, args, uses);
+    return out;
+}
+
+int lt_net_relu(struct lt_net *net, int in)
+{
+    int64_t rows = net->value[in].rows, width = net->value[in].width;
+    struct lt_relu args = {.count = rows * width};
+    int out = elements(net, rows, width);
+    const struct net_use uses[] = {
+        VALUE(relu_forward.in, VALUE, in, NET_READ),
+        VALUE(relu_forward.out, VALUE, out, NET_WRITE | NET_BACK_READ),
+        VALUE(relu_forward.dout, GRADIENT, out, NET_BACK_READ),
+        VALUE(relu_forward.din, GRADIENT, in, NET_BACK_WRITE),
+    };
+    NODE(net, LT_OP_RELU_FORWARD, LT_OP_RELU_BACKWARD, relu_forward, args, uses);
+    return out;
+}
+
+struct lt_net_map lt_net_maxpool(struct lt_net *net, struct lt_net_map in,
+                                 struct lt_net_window window)
+{
+    int64_t c = net->value[in.value].width;
+    struct lt_maxpool args = {.b = net->model.b,
+                              .h = in.h,
+                              .w = in.w,
+                              .c = c,
+                              .k = window.k,
+                              .stride = window.stride,
+                              .pad = window.pad};
+    struct lt_net_map out = {.h = lt_conv_out(in.h, window.k, window.stride, window.pad),
+                             .w = lt_conv_out(in.w, window.k, window.stride, window.pad)};
+    if (out.h < 1 || out.w < 1 || window.pad >= window.k)
+        fail(net);
+    int64_t rows = net->model.b * out.h * out.w;
+    out.value = elements(net, rows, c);
+    int where = statistics(net, rows, c);
+    const struct net_use uses[] = {
+        VALUE(maxpool_forward.in, VALUE, in.value, NET_READ),
+        VALUE(maxpool_forward.out, VALUE, out.value, NET_WRITE),
+        VALUE(maxpool_forward.where, VALUE, where, NET_WRITE | NET_BACK_READ),
+        VALUE(maxpool_forward.dout, GRADIENT, out.value, NET_BACK_READ),
+        VALUE(maxpool_forward.din, GRADIENT, in.value, NET_BACK_WRITE),
+    };
+    NODE(net, LT_OP_MAXPOOL_FORWARD, LT_OP_MAXPOOL_BACKWARD, maxpool_forward, args, uses);
+    return out;
+}
+
+int lt_net_avgpool(struct lt_net *net, struct lt_net_map in)
+{
+    int64_t c = net->value[in.value].width;
+    struct lt_avgpool args = {.b = net->model.b, .pixels = in.h * in.w, .c = c};
+    int out = elements(net, args.b, c);
+    const struct net_use uses[] = {
+        VALUE(avgpool_forward.in, VALUE, in.value, NET_READ),
+        VALUE(avgpool_forward.out, VALUE, out, NET_WRITE),
+        VALUE(avgpool_forward.dout, GRADIENT, out, NET_BACK_READ),
+        VALUE(avgpool_forward.din, GRADIENT, in.value, NET_BACK_WRITE),
+    };
+    NODE(net, LT_OP_AVGPOOL_FORWARD, LT_OP_AVGPOOL_BACKWARD, avgpool_forward, args, uses);
+    return out;
+}
+
+/* ---- a mixture of experts ---------------------------------------------------------------------- */
+
+/* The load is looked at after the step, so nothing takes its place. */
+struct lt_net_routes lt_net_route(struct lt_net *net, int logits, struct lt_net_mixture mixture)
+{
+    int64_t rows = net->value[logits].rows, e = mixture.experts;
+    struct lt_route args = {
+        .rows = rows, .experts = e, .k = mixture.k, .capacity = mixture.capacity};
+    struct lt_net_routes routes = {.mixture = mixture,
+                                   .gate = statistics(net, rows, mixture.k),
+                                   .gate_slope = statistics(net, rows, mixture.k),
+                                   .slot = statistics(net, rows, mixture.k)};
+    int share = statistics(net, rows, e), load = statistics(net, 1, e);
+    net->value[load].fixed = 1;
+    net->value[load].block = NET_NONE;
+    net->balance = mixture.balance;
+    const struct net_use uses[] = {
+        VALUE(route_forward.in, VALUE, logits, NET_READ),
+        VALUE(route_forward.gate, VALUE, routes.gate, NET_WRITE | NET_BACK_READ),
+        VALUE(route_forward.slot, VALUE, routes.slot, NET_WRITE | NET_BACK_READ),
+        VALUE(route_forward.share, VALUE, share, NET_WRITE | NET_BACK_READ),
+        VALUE(route_forward.load, VALUE, load, NET_WRITE | NET_BACK_READ),
+        VALUE(route_forward.dgate, VALUE, routes.gate_slope, NET_BACK_READ),
+        VALUE(route_forward.din, GRADIENT, logits, NET_BACK_WRITE),
+        VALUE(route_forward.balance, BALANCE, 0, 0),
+    };
+    NODE(net, LT_OP_ROUTE_FORWARD, LT_OP_ROUTE_BACKWARD, route_forward, args, uses);
+    return routes;
+}
+
+int lt_net_dispatch(struct lt_net *net, int in, const struct lt_net_routes *routes)
+{
+    int64_t rows = net->value[in].rows, c = net->value[in].width,
+            slots = routes->mixture.experts * routes->mixture.capacity;
+    struct lt_dispatch args = {.rows = rows, .k = routes->mixture.k, .slots = slots, .c = c};
+    int out = elements(net, slots, c);
+    const struct net_use uses[] = {
+        VALUE(dispatch_forward.in, VALUE, in, NET_READ),
+        VALUE(dispatch_forward.out, VALUE, out, NET_WRITE),
+        VALUE(dispatch_forward.slot, VALUE, routes->slot, NET_READ | NET_BACK_READ),
+        VALUE(dispatch_forward.dout, GRADIENT, out, NET_BACK_READ),
+        VALUE(dispatch_forward.din, GRADIENT, in, NET_BACK_WRITE),
+        VALUE(dispatch_forward.add, ADD, in, 0),
+    };
+    NODE(net, LT_OP_DISPATCH_FORWARD, LT_OP_DISPATCH_BACKWARD, dispatch_forward, args, uses);
+    return out;
+}
+
+int lt_net_experts(struct lt_net *net, int in, int weight, int64_t i,
+                   const struct lt_net_routes *routes)
+{
+    const struct lt_net_mixture *mixture = &routes->mixture;
+    int64_t n = net->tensor[weight].shape.rows, k = net->tensor[weight].shape.columns,
+            count = mixture->experts * n * k;
+    struct lt_experts args = {.experts = mixture->experts,
+                              .capacity = mixture->capacity,
+                              .n = n,
+                              .k = k,
+                              .routed = net->value[routes->gate].rows * mixture->k};
+    int out = elements(net, net->value[in].rows, n);
+    net->model.parameters.matrix += (uint64_t)count;
+    const struct net_use uses[] = {
+        VALUE(experts_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
+        VALUE(experts_forward.out, VALUE, out, NET_WRITE),
+        VALUE(experts_forward.dout, GRADIENT, out, NET_BACK_READ),
+        VALUE(experts_forward.din, GRADIENT, in, NET_BACK_WRITE),
+        VALUE(experts_forward.accumulate, ACCUMULATE, 0, 0),
+        TENSOR(experts_forward.weight, WEIGHT, weight, i * n * k, count),
+        TENSOR(experts_forward.dweight, SLOPE, weight, i * n * k, count),
+    };
+    NODE(net, LT_OP_EXPERTS_FORWARD, LT_OP_EXPERTS_BACKWARD, experts_forward, args, uses);
+    return out;
+}
+
+int lt_net_combine(struct lt_net *net, int in, const struct lt_net_routes *routes)
+{
+    int64_t rows = net->value[routes->gate].rows, c = net->value[in].width;
+    struct lt_combine args = {
+        .rows = rows, .k = routes->mixture.k, .slots = net->value[in].rows, .c = c};
+    int out = elements(net, rows, c);
+    const struct net_use uses[] = {
+        VALUE(combine_forward.in, VALUE, in, NET_READ | NET_BACK_READ),
+        VALUE(combine_forward.out, VALUE, out, NET_WRITE),
+        VALUE(combine_forward.slot, VALUE, routes->slot, NET_READ | NET_BACK_READ),
+        VALUE(combine_forward.gate, VALUE, routes->gate, NET_READ | NET_BACK_READ),
+        VALUE(combine_forward.dgate, VALUE, routes->gate_slope, NET_BACK_WRITE),
+        VALUE(combine_forward.dout, GRADIENT, out, NET_BACK_READ),
+        VALUE(combine_forward.din, GRADIENT, in, NET_BACK_WRITE),
+    };
+    NODE(net, LT_OP_COMBINE_FORWARD, LT_OP_COMBINE_BACKWARD, combine_forward, args, uses);
     return out;
 }
 

@@ -13,10 +13,7 @@
 #include "libtrain/models/net_private.h"
 #include "libtrain/ops/random.h"
 #include "tacho_error.h"
-
-#define EACH_USE(net, node, use) \
-    for (const struct net_use *use = (net)->use + (node)->first_use, *end_ = use + (node)->uses; \
-         use < end_; use++)
+#include "tacho_nvtx.h"
 
 static int forward_time(const struct lt_net *net, int node)
 {
@@ -50,8 +47,7 @@ static size_t floats_of(const struct lt_net *net, int id)
 /* Whether the inner values of a block are made again. */
 static int is_again(const struct lt_net *net, int block)
 {
-    return net->mode.recompute == LT_RECOMPUTE_BLOCK && block != NET_NONE &&
-           block < net->blocks - 1;
+    return block != NET_NONE && net->remade[block];
 }
 
 /* From the end of each block: an operation is made again if backward, or another one that is made
@@ -109,7 +105,7 @@ static void live_value(const struct lt_net *net, struct lt_lifetime *lifetime,
         if (node->again)
             extend(lifetime, again, again_time(net, i));
     }
-    if (use->how & NET_BACK_READ)
+    if (use->how & (NET_BACK_READ | NET_BACK_WRITE))
         extend(lifetime, again, backward_time(net, i));
 }
 
@@ -140,9 +136,11 @@ static void live(const struct lt_net *net, struct lt_lifetime *lifetimes)
 
 /* In the order of backward: the first operation that writes a gradient overwrites what is there,
  * the next ones add. One that cannot add must be the first. */
-static int order_gradients(struct lt_net *net, char *written)
+int lt_net_order_gradients(struct lt_net *net)
 {
-    for (int i = net->nodes - 1; i >= 0; i--) {
+    char *written = calloc(1, (size_t)net->values + 1);
+    int rc = written ? 0 : TACHO_ENOMEM;
+    for (int i = net->nodes - 1; rc == 0 && i >= 0; i--) {
         struct net_node *node = &net->node[i];
         int flag = 0;
         EACH_USE(net, node, use)
@@ -155,38 +153,117 @@ static int order_gradients(struct lt_net *net, char *written)
             if (use->what != NET_GRADIENT || !(use->how & NET_BACK_WRITE))
                 continue;
             if (written[gradient_of(net, use->id)] && !flag)
-                return TACHO_EINTERNAL;
+                rc = TACHO_EINTERNAL;
             written[gradient_of(net, use->id)] = 1;
         }
     }
+    free(written);
+    return rc;
+}
+
+/* What a placement works on. */
+struct placing {
+    struct lt_lifetime *lifetimes;
+    char *needed;
+    int *order;
+};
+
+static int begin_placing(struct placing *placing, struct lt_net *net)
+{
+    size_t values = (size_t)net->values;
+    *placing = (struct placing){.lifetimes = calloc(2 * values, sizeof *placing->lifetimes),
+                                .needed = calloc(1, values),
+                                .order = calloc(2 * values, sizeof *placing->order)};
+    if (!placing->lifetimes || !placing->needed || !placing->order)
+        return TACHO_ENOMEM;
+    for (int i = 0; i < net->nodes; i++)
+        net->node[i].again = 0;
+    mark_again(net, placing->needed);
+    live(net, placing->lifetimes);
     return 0;
 }
 
-int lt_net_finish(struct lt_net *net)
+static void end_placing(struct placing *placing)
 {
-    size_t values = (size_t)net->values;
-    struct lt_lifetime *lifetimes = calloc(2 * values, sizeof *lifetimes);
-    char *flags = calloc(2, values);
-    int *order = calloc(2 * values, sizeof *order);
-    int rc = lifetimes && flags && order ? net->error : TACHO_ENOMEM;
-    if (rc == 0)
-        rc = order_gradients(net, flags);
+    free(placing->lifetimes);
+    free(placing->needed);
+    free(placing->order);
+}
+
+int lt_net_place(struct lt_net *net)
+{
+    struct placing placing;
+    int rc = begin_placing(&placing, net);
     if (rc == 0) {
-        mark_again(net, flags + values);
-        live(net, lifetimes);
-        net->floats = lt_lifetimes_place(lifetimes, 2 * net->values, order, &net->live);
+        const struct lt_lifetime *lifetimes = placing.lifetimes;
+        net->floats =
+            lt_lifetimes_place(placing.lifetimes, 2 * net->values, placing.order, &net->live);
         for (int i = 0; i < net->values; i++) {
             net->value[i].at = lifetimes[i].at;
             net->value[i].slope = lifetimes[net->value[i].in_place ? i : net->values + i].at;
         }
-        for (int i = 0; i < net->uses; i++)
-            if (net->use[i].what == NET_SCRATCH && (size_t)net->use[i].count > net->scratch)
-                net->scratch = (size_t)net->use[i].count;
     }
-    free(lifetimes);
-    free(flags);
-    free(order);
+    end_placing(&placing);
     return rc;
+}
+
+/* The block that runs at `time`, forward or backward; between blocks the next one of the list, and
+ * after the last one their number. */
+static int block_at(const struct lt_net *net, int time)
+{
+    int count = net->nodes, node = time / count;
+    if (time >= count * count)
+        node = 2 * count - (time + count) / count;
+    while (node < count && net->node[node].block == NET_NONE)
+        node++;
+    return node < count ? net->node[node].block : net->blocks;
+}
+
+/* What waits in a block that is not made again: what backward reads. */
+static void sum_kept(struct lt_net *net, char *counted, struct net_block_cost *out)
+{
+    memset(counted, 0, (size_t)net->values);
+    for (int i = 0; i < net->uses; i++) {
+        const struct net_use *use = &net->use[i];
+        if (use->what != NET_VALUE || !(use->how & NET_BACK_READ) || counted[use->id] ||
+            net->value[use->id].block == NET_NONE)
+            continue;
+        counted[use->id] = 1;
+        out[net->value[use->id].block].kept += floats_of(net, use->id);
+    }
+}
+
+int lt_net_block_costs(struct lt_net *net, struct net_block_cost *out)
+{
+    struct placing placing;
+    struct lt_context context = {.backend = LT_BACKEND_CPU, .dtype = net->mode.dtype};
+    struct tacho_work work;
+    int rc = begin_placing(&placing, net);
+    for (int i = 0; rc == 0 && i < 2 * net->values; i++)
+        for (int j = 0; j < placing.lifetimes[i].spans; j++) {
+            int time = placing.lifetimes[i].span[j].from, block = block_at(net, time);
+            size_t there = lt_lifetimes_live(placing.lifetimes, 2 * net->values, time);
+            out[block].live = there > out[block].live ? there : out[block].live;
+        }
+    for (int i = 0; rc == 0 && i < net->nodes; i++)
+        if (net->node[i].again) {
+            lt_op_work((enum lt_op_id)net->node[i].forward, &context, &net->node[i].args, &work);
+            out[net->node[i].block].flops += work.flops;
+        }
+    if (rc == 0)
+        sum_kept(net, placing.needed, out);
+    end_placing(&placing);
+    return rc;
+}
+
+int lt_net_fail(const struct lt_net *net, int rc, const char *name, struct tacho_error *err)
+{
+    double mib = 1 << 20, least = (double)lt_arena_bytes(net->floats);
+    if (rc == TACHO_EUSAGE)
+        return tacho_fail(err, rc, "give more --memory, or a smaller model, --batch or --seq",
+                          "%s: activations take at least %.1f MiB, the budget leaves %.1f MiB",
+                          name, least / mib, (double)net->mode.budget / mib);
+    return tacho_fail(err, rc, NULL, "%s: the list of operations cannot be placed", name);
 }
 
 void lt_net_memory(const struct lt_net *net, struct lt_memory_plan *out, double *share)
@@ -194,7 +271,8 @@ void lt_net_memory(const struct lt_net *net, struct lt_memory_plan *out, double 
     size_t count = net->model.parameters.count, element = lt_dtype_bytes(net->mode.dtype);
     *out = (struct lt_memory_plan){0};
     out->tag[LT_MEMORY_PARAMETERS] =
-        (sizeof(float) + (net->mode.dtype == LT_DTYPE_FP32 ? 0 : element)) * count;
+        (sizeof(float) + (net->mode.dtype == LT_DTYPE_FP32 ? 0 : element)) * count +
+        sizeof(float) * net->states;
     out->tag[LT_MEMORY_GRADIENTS] = sizeof(float) * count;
     out->tag[LT_MEMORY_ACTIVATIONS] = sizeof(float) * net->floats;
     out->tag[LT_MEMORY_WORKSPACE] = sizeof(float) * net->scratch;
@@ -228,6 +306,8 @@ static void *target_of(const struct lt_net *net, const struct net_use *use)
         return parameters->grad + element;
     case NET_SCRATCH:
         return net->workspace_arena.base;
+    case NET_STATE:
+        return net->state_arena.base + use->element;
     default:
         return NULL;
     }
@@ -264,6 +344,9 @@ static void initialise(struct lt_net *net, uint64_t seed)
         for (int64_t j = 0; shape->deviation <= 0 && j < count; j++)
             values[j] = shape->constant;
     }
+    for (int i = 0; i < net->uses; i++) /* running means are 0 at first, variances 1 */
+        for (int64_t j = 0; net->use[i].what == NET_STATE && j < net->use[i].count; j++)
+            net->state_arena.base[net->use[i].element + j] = (float)net->use[i].id;
     if (net->turns != NET_NONE)
         lt_rope_turns(net->activation_arena.base + net->value[net->turns].at, net->model.t,
                       net->value[net->turns].width, net->base);
@@ -278,8 +361,11 @@ int lt_net_allocate(struct lt_net *net, uint64_t seed, const int64_t shape[LT_SH
     rc = rc ? rc : arena(&net->grad_arena, LT_MEMORY_GRADIENTS, parameters->count);
     rc = rc ? rc : arena(&net->activation_arena, LT_MEMORY_ACTIVATIONS, net->floats);
     rc = rc ? rc : arena(&net->workspace_arena, LT_MEMORY_WORKSPACE, net->scratch);
+    rc = rc ? rc : arena(&net->state_arena, LT_MEMORY_PARAMETERS, net->states);
     if (rc)
         return rc;
+    net->model.state = net->state_arena.base;
+    net->model.states = net->states;
     parameters->value = net->value_arena.base;
     parameters->grad = net->grad_arena.base;
     parameters->shadow = (uint16_t *)(void *)net->shadow_arena.base;

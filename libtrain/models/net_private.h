@@ -12,7 +12,7 @@
 
 #include "libtrain/models/net.h"
 
-#define NET_NONE (-1)
+#define NET_NONE LT_NET_NONE
 
 /* What a member of the arguments is. FLAGS: an int. */
 enum net_what {
@@ -25,6 +25,10 @@ enum net_what {
     NET_TOKENS,    /* of the batch, as the next two */
     NET_TARGETS,
     NET_FEATURES,
+    NET_STATE,      /* floats of the model's state from `element` on */
+    NET_EVALUATION, /* flag: this is an evaluation */
+    NET_UPDATE,     /* flag: this is the first forward of a step, which moves running statistics */
+    NET_BALANCE,    /* a float: factor of the balance of experts */
     NET_ACCUMULATE, /* flag: gradients of parameters are added to what is there */
     NET_ADD         /* flag: the gradient of value `id` is added to what is there */
 };
@@ -77,10 +81,34 @@ struct lt_net {
     int blocks, block;            /* block: the one being built, or NET_NONE */
     int turns, losses, logits;    /* values; NET_NONE */
     double base;                  /* of the turns */
+    float balance;                /* factor of the loss of a mixture's balance */
     size_t floats, live, scratch; /* of activations, needed at one time, of the workspace */
-    struct lt_arena value_arena, grad_arena, shadow_arena, activation_arena, workspace_arena;
+    size_t states;                /* floats of the model's state */
+    char *remade;                 /* a flag a block: its inner values are made again */
+    struct lt_arena value_arena, grad_arena, shadow_arena, activation_arena, workspace_arena,
+        state_arena;
 };
 
+#define EACH_USE(net, node, use) \
+    for (const struct net_use *use = (net)->use + (node)->first_use, *end_ = use + (node)->uses; \
+         use < end_; use++)
+
 extern const struct lt_model_ops lt_net_ops;
+
+/* Places everything for the blocks in net->remade (net_place.c). 0 or TACHO_ENOMEM. */
+int lt_net_place(struct lt_net *net);
+
+/* Says to each operation whether it adds its gradients (net_place.c). 0, TACHO_ENOMEM, or
+ * TACHO_EINTERNAL for a list against the order of net.h. */
+int lt_net_order_gradients(struct lt_net *net);
+
+/* Of the list as it is placed: floats that are needed at the same time as block i is run backward
+ * (i = blocks: what comes after the blocks), the most of them; and floats of block i that wait from
+ * its forward to its backward, and the FLOPs of making them again, if it is not remade. */
+struct net_block_cost {
+    size_t live, kept;
+    uint64_t flops;
+};
+int lt_net_block_costs(struct lt_net *net, struct net_block_cost *out);
 
 #endif

@@ -28,13 +28,6 @@ void TYPED(lt_cpu_embedding_part_forward)(const union lt_args *args)
     }
 }
 
-static void TYPED(add_columns)(float *sum, const ELEMENT *x, int64_t count)
-{
-#pragma omp simd
-    for (int64_t c = 0; c < count; c++)
-        sum[c] += GET(x[c]);
-}
-
 /* Threads take columns, as tokens repeat. */
 void TYPED(lt_cpu_embedding_part_backward)(const union lt_args *args)
 {
@@ -46,8 +39,8 @@ void TYPED(lt_cpu_embedding_part_backward)(const union lt_args *args)
             const ELEMENT *dout = (const ELEMENT *)a->dout + i * a->c + c0;
             int64_t row = TYPED(row_of)(a->tokens[i], a->first, a->v);
             if (row >= 0)
-                TYPED(add_columns)(a->dword + row * a->c + c0, dout, count);
-            TYPED(add_columns)(a->dposition + i % a->t * a->c + c0, dout, count);
+                TYPED(add_row)(a->dword + row * a->c + c0, dout, count);
+            TYPED(add_row)(a->dposition + i % a->t * a->c + c0, dout, count);
         }
     }
 }

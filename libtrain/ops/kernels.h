@@ -13,6 +13,9 @@
 #define LT_ADAMW8_BLOCK    256   /* elements that share a magnitude */
 #define LT_LAYERNORM_EPS   1e-5f
 #define LT_RMSNORM_EPS     1e-5f /* of Llama 2 */
+#define LT_BATCHNORM_EPS   1e-5f
+#define LT_BATCHNORM_PARTS 32        /* parts of the rows that are summed apart */
+#define LT_CONV_COLUMNS    (4 << 20) /* bytes of the columns of some images; at least of one */
 #define LT_GELU_CUBIC      0.044715f
 #define LT_GELU_SCALE      0.797884561f /* sqrt(2 / pi) */
 
@@ -35,6 +38,32 @@
                             struct tacho_work *work);
 LT_OP_MAP(LT_DECLARE)
 #undef LT_DECLARE
+
+static inline uint64_t lt_u(int64_t count)
+{
+    return (uint64_t)count;
+}
+
+/* The running statistics of column c, a tenth of the way to those of this batch. */
+static inline void lt_batchnorm_run(const struct lt_batchnorm *norm, int64_t c, float mean,
+                                    float variance)
+{
+    if (!norm->update)
+        return;
+    norm->running_mean[c] += 0.1f * (mean - norm->running_mean[c]);
+    norm->running_variance[c] += 0.1f * (variance - norm->running_variance[c]);
+}
+
+/* The expert of a choice, from its slot (struct lt_route). */
+static inline int64_t lt_route_chosen(const struct lt_route *route, int32_t slot)
+{
+    return slot >= 0 ? slot / route->capacity : -1 - (int64_t)slot;
+}
+
+/* slot[r,:] = the k largest of `logits`, as numbers of experts. For both backends. */
+void lt_route_choose(const struct lt_route *route, int64_t r, const float *logits);
+/* Numbers of experts in all of slot[rows,k] become slots; counts the choices in `load`. */
+void lt_route_places(const struct lt_route *route);
 
 /* AdamW with moments of a byte, for both backends; it is not written twice. */
 void lt_adamw8(const struct lt_update *update, int parallel);

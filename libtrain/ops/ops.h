@@ -69,6 +69,25 @@ enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
     X(SWIGLU_FORWARD, swiglu_forward, "swiglu.forward", FORWARD, OTHER) \
     X(SWIGLU_BACKWARD, swiglu_backward, "swiglu.backward", BACKWARD, OTHER) \
     X(CLASSIFIER, classifier, "classifier.fused", FORWARD, OTHER) \
+    X(IMAGE_FORWARD, image_forward, "image.forward", FORWARD, OTHER) \
+    X(CONV_FORWARD, conv_forward, "conv.forward", FORWARD, MATRIX) \
+    X(CONV_BACKWARD, conv_backward, "conv.backward", BACKWARD, MATRIX) \
+    X(BATCHNORM_FORWARD, batchnorm_forward, "batchnorm.forward", FORWARD, OTHER) \
+    X(BATCHNORM_BACKWARD, batchnorm_backward, "batchnorm.backward", BACKWARD, OTHER) \
+    X(RELU_FORWARD, relu_forward, "relu.forward", FORWARD, OTHER) \
+    X(RELU_BACKWARD, relu_backward, "relu.backward", BACKWARD, OTHER) \
+    X(MAXPOOL_FORWARD, maxpool_forward, "maxpool.forward", FORWARD, OTHER) \
+    X(MAXPOOL_BACKWARD, maxpool_backward, "maxpool.backward", BACKWARD, OTHER) \
+    X(AVGPOOL_FORWARD, avgpool_forward, "avgpool.forward", FORWARD, OTHER) \
+    X(AVGPOOL_BACKWARD, avgpool_backward, "avgpool.backward", BACKWARD, OTHER) \
+    X(ROUTE_FORWARD, route_forward, "route.forward", FORWARD, OTHER) \
+    X(ROUTE_BACKWARD, route_backward, "route.backward", BACKWARD, OTHER) \
+    X(DISPATCH_FORWARD, dispatch_forward, "dispatch.forward", FORWARD, OTHER) \
+    X(DISPATCH_BACKWARD, dispatch_backward, "dispatch.backward", BACKWARD, OTHER) \
+    X(EXPERTS_FORWARD, experts_forward, "experts.forward", FORWARD, MATRIX) \
+    X(EXPERTS_BACKWARD, experts_backward, "experts.backward", BACKWARD, MATRIX) \
+    X(COMBINE_FORWARD, combine_forward, "combine.forward", FORWARD, OTHER) \
+    X(COMBINE_BACKWARD, combine_backward, "combine.backward", BACKWARD, OTHER) \
     X(EMBEDDING_PART_FORWARD, embedding_part_forward, "embedding.part", FORWARD, OTHER) \
     X(EMBEDDING_PART_BACKWARD, embedding_part_backward, "embedding.part.backward", BACKWARD, \
       OTHER) \
@@ -213,6 +232,129 @@ struct lt_classifier {
     int backward;
 };
 
+/* out = in, floats as elements: the images of a batch. */
+struct lt_image {
+    void *out;
+    const float *in;
+    int64_t count;
+};
+
+/* Images of b x h x w pixels of c channels, channels last. out[b,oh,ow,n], oh = (h + 2 pad - k) /
+ * stride + 1, likewise ow (lt_conv_out): a k x k convolution without a bias; weight[n,k,k,c].
+ * Backward: din overwritten, or added to if `add`; NULL: nothing below learns. dweight overwritten
+ * unless `accumulate`. scratch: lt_conv_scratch floats, the columns of a few images at a time. */
+struct lt_conv {
+    void *out;
+    const void *in, *weight;
+    const void *dout;
+    void *din;
+    float *dweight, *scratch;
+    int64_t b, h, w, c, n, k, stride, pad;
+    int accumulate, add;
+};
+
+/* out = (in - mean) rstd weight + bias, with mean and variance of each of c columns over all rows
+ * (Ioffe and Szegedy 2015); eps = 1e-5. mean and rstd (c each) are written by forward and read by
+ * backward. If `update`, forward moves the running mean and variance (unbiased) by a tenth of the
+ * way to this batch's; if `evaluation`, it uses them in place of the batch's. Backward overwrites
+ * din and ADDS into dweight and dbias. scratch: lt_batchnorm_scratch floats. */
+struct lt_batchnorm {
+    void *out;
+    float *mean, *rstd, *running_mean, *running_variance;
+    const void *in;
+    const float *weight, *bias;
+    const void *dout;
+    void *din;
+    float *dweight, *dbias, *scratch;
+    int64_t rows, c;
+    int update, evaluation;
+};
+
+/* out = max(in, 0). Backward reads `out`, overwrites din, and may work in place (din == dout). */
+struct lt_relu {
+    void *out;
+    const void *in;
+    const void *dout;
+    void *din;
+    int64_t count;
+};
+
+/* Shapes as lt_conv's: the largest of each k x k window, the first one of equals; where[b,oh,ow,c]:
+ * the pixel of the image that it was. Backward overwrites din. pad < k. */
+struct lt_maxpool {
+    void *out;
+    int32_t *where;
+    const void *in;
+    const void *dout;
+    void *din;
+    int64_t b, h, w, c, k, stride, pad;
+};
+
+/* out[b,c] = the mean over the pixels of in[b,pixels,c]. Backward overwrites din. */
+struct lt_avgpool {
+    void *out;
+    const void *in;
+    const void *dout;
+    void *din;
+    int64_t b, pixels, c;
+};
+
+/* Which of `experts` a row goes to: the k largest of its logits in[rows,experts] (of equal ones the
+ * first). gate[rows,k]: the softmax over these k. An expert has `capacity` places, which the first
+ * choices of all rows take before the second ones, in the order of the rows (Lepikhin et al. 2020);
+ * slot[rows,k]: expert * capacity + place, or -1 - expert where all were taken. load[experts]:
+ * choices, those without a place included. share[rows,experts]: the softmax over all logits.
+ * Backward overwrites din from dgate, and adds the gradient of `balance` experts sum_e f_e p_e,
+ * with f_e the share of the choices and p_e the mean of share[:,e] (Fedus et al. 2021): it is least
+ * where both are even. */
+struct lt_route {
+    float *gate, *share, *load;
+    int32_t *slot;
+    const void *in;
+    const float *dgate;
+    void *din;
+    int64_t rows, experts, k, capacity;
+    float balance;
+};
+
+/* out[slots,c]: each row of in[rows,c] in its k slots, zeros in slots without a row. Backward: din
+ * = the sums over the slots of a row, added to what is there if `add`. */
+struct lt_dispatch {
+    void *out;
+    const void *in;
+    const int32_t *slot;
+    const void *dout;
+    void *din;
+    int64_t rows, k, slots, c;
+    int add;
+};
+
+/* A linear layer without bias for each expert: rows [e capacity, (e + 1) capacity) of out[slots,n]
+ * = those of in[slots,k] * weight[e,n,k]^T. Backward as lt_matmul's. routed: the rows that a step's
+ * model FLOPs count, one for each choice. */
+struct lt_experts {
+    void *out;
+    const void *in, *weight;
+    const void *dout;
+    void *din;
+    float *dweight;
+    int64_t experts, capacity, n, k, routed;
+    int accumulate;
+};
+
+/* out[rows,c] = sum over the k choices of gate[rows,k] * in[slot], without those that have none.
+ * Backward overwrites din[slots,c] and dgate[rows,k]. */
+struct lt_combine {
+    void *out;
+    const void *in;
+    const int32_t *slot;
+    const float *gate;
+    const void *dout;
+    void *din;
+    float *dgate;
+    int64_t rows, k, slots, c;
+};
+
 /* The embedding of a rank that has words [first, first + v) of the vocabulary: other tokens look up
  * zeros. Added up over the ranks, of which all but one have position NULL, `out` is that of the
  * whole. Backward is told dout of the whole, and adds into dword, and into dposition on every rank.
@@ -284,6 +426,16 @@ union lt_args {
     struct lt_swiglu swiglu_forward, swiglu_backward;
     struct lt_residual residual_forward;
     struct lt_classifier classifier;
+    struct lt_image image_forward;
+    struct lt_conv conv_forward, conv_backward;
+    struct lt_batchnorm batchnorm_forward, batchnorm_backward;
+    struct lt_relu relu_forward, relu_backward;
+    struct lt_maxpool maxpool_forward, maxpool_backward;
+    struct lt_avgpool avgpool_forward, avgpool_backward;
+    struct lt_route route_forward, route_backward;
+    struct lt_dispatch dispatch_forward, dispatch_backward;
+    struct lt_experts experts_forward, experts_backward;
+    struct lt_combine combine_forward, combine_backward;
     struct lt_embedding_part embedding_part_forward, embedding_part_backward;
     struct lt_classifier_part classifier_part, classifier_join;
     struct lt_norm norm;
@@ -354,6 +506,15 @@ uint64_t lt_attention_pairs(enum lt_backend backend, int64_t t);
 size_t lt_attention_scratch(enum lt_dtype dtype, int64_t t, int64_t head_channels);
 /* Fills turn[t,d] of struct lt_rope for heads of d channels. */
 void lt_rope_turns(float *turn, int64_t t, int64_t d, double base);
+/* Rows (or columns) of the result of a k x k window over `size` pixels. */
+static inline int64_t lt_conv_out(int64_t size, int64_t k, int64_t stride, int64_t pad)
+{
+    return (size + 2 * pad - k) / stride + 1;
+}
+
+/* Floats of scratch; 0 where the input is read as it is (1 x 1, stride 1). */
+size_t lt_conv_scratch(enum lt_dtype dtype, const struct lt_conv *conv);
+size_t lt_batchnorm_scratch(int64_t c);
 size_t lt_norm_partials(int64_t count);
 /* Floats of scratch that an update needs for a tensor of repeat matrices of rows x columns. */
 size_t lt_update_scratch(enum lt_op_id op, int64_t rows, int64_t columns);

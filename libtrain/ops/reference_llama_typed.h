@@ -15,7 +15,7 @@ void TYPED(lt_reference_rmsnorm_forward)(const union lt_args *args)
             squares += (double)GET(x[c]) * (double)GET(x[c]);
         double rstd = 1 / sqrt(squares / (double)a->c + (double)LT_RMSNORM_EPS);
         for (int64_t c = 0; c < a->c; c++)
-            out[c] = PUT((float)((double)GET(x[c]) * rstd * (double)a->weight[c]));
+            out[c] = PUT((REAL)((double)GET(x[c]) * rstd * (double)a->weight[c]));
         a->rstd[r] = (float)rstd;
     }
 }
@@ -34,7 +34,7 @@ void TYPED(lt_reference_rmsnorm_backward)(const union lt_args *args)
         for (int64_t c = 0; c < a->c; c++) {
             double hat = (double)GET(x[c]) * rstd, g = (double)GET(dy[c]) * (double)a->weight[c],
                    gradient = rstd * (g - hat * sum / (double)a->c);
-            din[c] = PUT((float)(gradient + (a->add ? (double)GET(din[c]) : 0)));
+            din[c] = PUT((REAL)(gradient + (a->add ? (double)GET(din[c]) : 0)));
             a->dweight[c] += (float)((double)GET(dy[c]) * hat);
         }
     }
@@ -45,8 +45,8 @@ static void TYPED(turn_head)(ELEMENT *out, const double *in, const float *turn, 
 {
     for (int64_t i = 0; i < d / 2; i++) {
         double cosine = (double)turn[i], sine = sign * (double)turn[d / 2 + i];
-        out[i] = PUT((float)(in[i] * cosine - in[d / 2 + i] * sine));
-        out[d / 2 + i] = PUT((float)(in[d / 2 + i] * cosine + in[i] * sine));
+        out[i] = PUT((REAL)(in[i] * cosine - in[d / 2 + i] * sine));
+        out[d / 2 + i] = PUT((REAL)(in[d / 2 + i] * cosine + in[i] * sine));
     }
 }
 
@@ -91,7 +91,7 @@ void TYPED(lt_reference_rope_backward)(const union lt_args *args)
             const ELEMENT *dout = (const ELEMENT *)a->dout + r * 3 * a->c + place.first * d;
             TYPED(sum_heads)(head, dout, place.copies, d);
             for (int64_t i = 0; !place.turns && i < d; i++)
-                din[i] = PUT((float)head[i]);
+                din[i] = PUT((REAL)head[i]);
             if (place.turns)
                 TYPED(turn_head)(din, head, a->turn + r % a->t * d, d, -1);
         }
@@ -104,7 +104,7 @@ void TYPED(lt_reference_swiglu_forward)(const union lt_args *args)
         for (int64_t i = 0; i < a->f; i++) {
             const ELEMENT *in = (const ELEMENT *)a->in + r * 2 * a->f;
             double gate = (double)GET(in[i]), up = (double)GET(in[a->f + i]);
-            ((ELEMENT *)a->out)[r * a->f + i] = PUT((float)(gate / (1 + exp(-gate)) * up));
+            ((ELEMENT *)a->out)[r * a->f + i] = PUT((REAL)(gate / (1 + exp(-gate)) * up));
         }
 }
 
@@ -119,7 +119,7 @@ void TYPED(lt_reference_swiglu_backward)(const union lt_args *args)
             double gate = (double)GET(in[i]), up = (double)GET(in[a->f + i]),
                    s = 1 / (1 + exp(-gate)),
                    dout = (double)GET(((const ELEMENT *)a->dout)[r * a->f + i]);
-            din[i] = PUT((float)(dout * up * s * (1 + gate * (1 - s))));
-            din[a->f + i] = PUT((float)(dout * gate * s));
+            din[i] = PUT((REAL)(dout * up * s * (1 + gate * (1 - s))));
+            din[a->f + i] = PUT((REAL)(dout * gate * s));
         }
 }

@@ -18,7 +18,7 @@ void TYPED(lt_reference_embedding_part_forward)(const union lt_args *args)
     for (int64_t i = 0; i < a->b * a->t; i++) {
         int64_t row = TYPED(row_of)(a->tokens[i], a->first, a->v);
         for (int64_t c = 0; c < a->c; c++) {
-            float sum = row >= 0 ? GET(word[row * a->c + c]) : 0;
+            REAL sum = row >= 0 ? GET(word[row * a->c + c]) : 0;
             sum += position ? GET(position[i % a->t * a->c + c]) : 0;
             out[i * a->c + c] = PUT(sum);
         }
@@ -74,6 +74,6 @@ void TYPED(lt_reference_classifier_join)(const union lt_args *args)
         a->losses[r] = (float)(max + log(sum) - hit);
         for (int64_t i = 0; a->backward && i < a->v; i++)
             x[i] = PUT(
-                (float)((double)a->scale * (exp((double)GET(x[i]) - max) / sum - (i == target))));
+                (REAL)((double)a->scale * (exp((double)GET(x[i]) - max) / sum - (i == target))));
     }
 }

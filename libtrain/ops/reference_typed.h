@@ -42,8 +42,8 @@ void TYPED(lt_reference_layernorm_forward)(const union lt_args *args)
             variance += ((double)GET(x[c]) - mean) * ((double)GET(x[c]) - mean);
         double rstd = 1 / sqrt(variance / (double)a->c + (double)LT_LAYERNORM_EPS);
         for (int64_t c = 0; c < a->c; c++)
-            out[c] = PUT((float)(((double)GET(x[c]) - mean) * rstd * (double)a->weight[c] +
-                                 (double)a->bias[c]));
+            out[c] = PUT((REAL)(((double)GET(x[c]) - mean) * rstd * (double)a->weight[c] +
+                                (double)a->bias[c]));
         a->mean[r] = (float)mean;
         a->rstd[r] = (float)rstd;
     }
@@ -66,7 +66,7 @@ void TYPED(lt_reference_layernorm_backward)(const union lt_args *args)
             double hat = ((double)GET(x[c]) - mean) * rstd,
                    g = (double)GET(dy[c]) * (double)a->weight[c];
             double gradient = rstd * (g - sum / (double)a->c - hat * sum_hat / (double)a->c);
-            din[c] = PUT((float)((double)GET(din[c]) + gradient));
+            din[c] = PUT((REAL)((double)GET(din[c]) + gradient));
             a->dweight[c] += (float)((double)GET(dy[c]) * hat);
             a->dbias[c] += GET(dy[c]);
         }
@@ -83,7 +83,7 @@ void TYPED(lt_reference_matmul_forward)(const union lt_args *args)
             double sum = a->bias ? (double)a->bias[n] : 0;
             for (int64_t k = 0; k < a->k; k++)
                 sum += (double)GET(in[r * a->k + k]) * (double)GET(weight[n * a->k + k]);
-            out[r * a->n + n] = PUT((float)sum);
+            out[r * a->n + n] = PUT((REAL)sum);
         }
 }
 
@@ -97,7 +97,7 @@ void TYPED(lt_reference_matmul_backward)(const union lt_args *args)
             double sum = a->add ? (double)GET(din[r * a->k + k]) : 0;
             for (int64_t n = 0; n < a->n; n++)
                 sum += (double)GET(dout[r * a->n + n]) * (double)GET(weight[n * a->k + k]);
-            din[r * a->k + k] = PUT((float)sum);
+            din[r * a->k + k] = PUT((REAL)sum);
         }
     for (int64_t n = 0; n < a->n; n++) {
         double bias = a->dbias && a->accumulate ? (double)a->dbias[n] : 0;
@@ -149,7 +149,7 @@ void TYPED(lt_reference_attention_forward)(const union lt_args *args)
                 for (int64_t j = 0; j <= i; j++)
                     o += exp(TYPED(attention_score)(q + i * row, k + j * row, d) - max) / sum *
                          (double)GET(v[j * row + c]);
-                out[i * a->c + c] = PUT((float)o);
+                out[i * a->c + c] = PUT((REAL)o);
             }
         }
     }
@@ -189,7 +189,7 @@ static void TYPED(attention_backward_channels)(const struct TYPED(reference_head
                 sum[0][c] += ds * (double)GET(h->k[j * h->row + from + c]);
         }
         for (int64_t c = 0; c < n; c++)
-            dq[i * h->row + from + c] = PUT((float)sum[0][c]);
+            dq[i * h->row + from + c] = PUT((REAL)sum[0][c]);
     }
     for (int64_t j = 0; j < t; j++) {
         memset(sum, 0, sizeof sum);
@@ -201,8 +201,8 @@ static void TYPED(attention_backward_channels)(const struct TYPED(reference_head
             }
         }
         for (int64_t c = 0; c < n; c++) {
-            dk[j * h->row + from + c] = PUT((float)sum[0][c]);
-            dv[j * h->row + from + c] = PUT((float)sum[1][c]);
+            dk[j * h->row + from + c] = PUT((REAL)sum[0][c]);
+            dv[j * h->row + from + c] = PUT((REAL)sum[1][c]);
         }
     }
 }
@@ -238,8 +238,8 @@ void TYPED(lt_reference_gelu_forward)(const union lt_args *args)
     for (int64_t i = 0; i < a->count; i++) {
         double x = (double)GET(in[i]);
         out[i] = PUT(
-            (float)(0.5 * x *
-                    (1 + tanh((double)LT_GELU_SCALE * (x + (double)LT_GELU_CUBIC * x * x * x)))));
+            (REAL)(0.5 * x *
+                   (1 + tanh((double)LT_GELU_SCALE * (x + (double)LT_GELU_CUBIC * x * x * x)))));
     }
 }
 
@@ -251,8 +251,8 @@ void TYPED(lt_reference_gelu_backward)(const union lt_args *args)
     for (int64_t i = 0; i < a->count; i++) {
         double x = (double)GET(in[i]), s = (double)LT_GELU_SCALE, g = (double)LT_GELU_CUBIC;
         double t = tanh(s * (x + g * x * x * x));
-        din[i] = PUT((float)((double)GET(dout[i]) *
-                             (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * s * (1 + 3 * g * x * x))));
+        din[i] = PUT((REAL)((double)GET(dout[i]) *
+                            (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * s * (1 + 3 * g * x * x))));
     }
 }
 
@@ -278,7 +278,7 @@ void TYPED(lt_reference_classifier)(const union lt_args *args)
             sum += exp((double)GET(x[i]) - max);
         a->losses[r] = (float)(max + log(sum) - (double)GET(x[a->targets[r]]));
         for (int64_t i = 0; a->backward && i < a->v; i++)
-            x[i] = PUT((float)((double)a->scale *
-                               (exp((double)GET(x[i]) - max) / sum - (i == a->targets[r]))));
+            x[i] = PUT((REAL)((double)a->scale *
+                              (exp((double)GET(x[i]) - max) / sum - (i == a->targets[r]))));
     }
 }

@@ -32,6 +32,99 @@ static int slopes(struct lt_written out[LT_OUTPUTS], struct lt_written input,
     return count;
 }
 
+static int64_t conv_outputs(const struct lt_conv *conv)
+{
+    return conv->b * lt_conv_out(conv->h, conv->k, conv->stride, conv->pad) *
+           lt_conv_out(conv->w, conv->k, conv->stride, conv->pad) * conv->n;
+}
+
+static int64_t maxpool_outputs(const struct lt_maxpool *pool)
+{
+    return pool->b * lt_conv_out(pool->h, pool->k, pool->stride, pool->pad) *
+           lt_conv_out(pool->w, pool->k, pool->stride, pool->pad) * pool->c;
+}
+
+/* The operations of images and of a mixture of experts, forward. */
+static int other_forward_outputs(enum lt_op_id op, const union lt_args *args,
+                                 struct lt_written *out)
+{
+    const struct lt_route *route = &args->route_forward;
+    switch (op) {
+    case LT_OP_IMAGE_FORWARD:
+        return one(out, args->image_forward.out, args->image_forward.count);
+    case LT_OP_CONV_FORWARD:
+        return one(out, args->conv_forward.out, conv_outputs(&args->conv_forward));
+    case LT_OP_BATCHNORM_FORWARD:
+        return one(out, args->batchnorm_forward.out,
+                   args->batchnorm_forward.rows * args->batchnorm_forward.c);
+    case LT_OP_RELU_FORWARD:
+        return one(out, args->relu_forward.out, args->relu_forward.count);
+    case LT_OP_MAXPOOL_FORWARD:
+        return one(out, args->maxpool_forward.out, maxpool_outputs(&args->maxpool_forward));
+    case LT_OP_AVGPOOL_FORWARD:
+        return one(out, args->avgpool_forward.out,
+                   args->avgpool_forward.b * args->avgpool_forward.c);
+    case LT_OP_ROUTE_FORWARD:
+        return slopes(out, OUT(route->gate, route->rows * route->k, 1),
+                      OUT(route->share, route->rows * route->experts, 1), OUT(NULL, 0, 0));
+    case LT_OP_DISPATCH_FORWARD:
+        return one(out, args->dispatch_forward.out,
+                   args->dispatch_forward.slots * args->dispatch_forward.c);
+    case LT_OP_EXPERTS_FORWARD:
+        return one(out, args->experts_forward.out,
+                   args->experts_forward.experts * args->experts_forward.capacity *
+                       args->experts_forward.n);
+    case LT_OP_COMBINE_FORWARD:
+        return one(out, args->combine_forward.out,
+                   args->combine_forward.rows * args->combine_forward.c);
+    default:
+        return 0;
+    }
+}
+
+/* And backward. */
+static int other_backward_outputs(enum lt_op_id op, const union lt_args *args,
+                                  struct lt_written *out)
+{
+    const struct lt_conv *conv = &args->conv_backward;
+    const struct lt_batchnorm *norm = &args->batchnorm_backward;
+    const struct lt_maxpool *pool = &args->maxpool_backward;
+    const struct lt_experts *experts = &args->experts_backward;
+    const struct lt_combine *combine = &args->combine_backward;
+    switch (op) {
+    case LT_OP_CONV_BACKWARD:
+        return slopes(out, OUT(conv->din, conv->b * conv->h * conv->w * conv->c, 0),
+                      OUT(conv->dweight, conv->n * conv->k * conv->k * conv->c, 1),
+                      OUT(NULL, 0, 0));
+    case LT_OP_BATCHNORM_BACKWARD:
+        return slopes(out, OUT(norm->din, norm->rows * norm->c, 0), OUT(norm->dweight, norm->c, 1),
+                      OUT(norm->dbias, norm->c, 1));
+    case LT_OP_RELU_BACKWARD:
+        return one(out, args->relu_backward.din, args->relu_backward.count);
+    case LT_OP_MAXPOOL_BACKWARD:
+        return one(out, pool->din, pool->b * pool->h * pool->w * pool->c);
+    case LT_OP_AVGPOOL_BACKWARD:
+        return one(out, args->avgpool_backward.din,
+                   args->avgpool_backward.b * args->avgpool_backward.pixels *
+                       args->avgpool_backward.c);
+    case LT_OP_ROUTE_BACKWARD:
+        return one(out, args->route_backward.din,
+                   args->route_backward.rows * args->route_backward.experts);
+    case LT_OP_DISPATCH_BACKWARD:
+        return one(out, args->dispatch_backward.din,
+                   args->dispatch_backward.rows * args->dispatch_backward.c);
+    case LT_OP_EXPERTS_BACKWARD:
+        return slopes(out, OUT(experts->din, experts->experts * experts->capacity * experts->k, 0),
+                      OUT(experts->dweight, experts->experts * experts->n * experts->k, 1),
+                      OUT(NULL, 0, 0));
+    case LT_OP_COMBINE_BACKWARD:
+        return slopes(out, OUT(combine->din, combine->slots * combine->c, 0),
+                      OUT(combine->dgate, combine->rows * combine->k, 1), OUT(NULL, 0, 0));
+    default:
+        return 0;
+    }
+}
+
 /* The operations of forward, and their main output. */
 static int forward_outputs(enum lt_op_id op, const union lt_args *args, struct lt_written *out)
 {
@@ -80,7 +173,7 @@ static int forward_outputs(enum lt_op_id op, const union lt_args *args, struct l
                       OUT(part->backward ? part->logits : NULL, part->rows * part->v, 0),
                       OUT(NULL, 0, 0));
     default:
-        return 0;
+        return other_forward_outputs(op, args, out);
     }
 }
 
@@ -125,7 +218,7 @@ static int backward_outputs(enum lt_op_id op, const union lt_args *args, struct 
     case LT_OP_GELU_BACKWARD:
         return one(out, args->gelu_backward.din, args->gelu_backward.count);
     default:
-        return 0;
+        return other_backward_outputs(op, args, out);
     }
 }
 

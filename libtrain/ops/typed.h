@@ -8,7 +8,9 @@
  *     ELEMENT       the type in memory,
  *     GET(x)        the float that an element stands for,
  *     PUT(x)        the element nearest to a float,
- *     DTYPE         its enum lt_dtype.
+ *     DTYPE         its enum lt_dtype,
+ *     REAL          the type that PUT takes: float. (Tests include the reference's templates once
+ *                   more, for doubles.)
  *
  * Arithmetic is in float (the reference: in double) for all types.
  */
@@ -23,6 +25,7 @@
 #define ELEMENT        TYPED(lt)
 #define GET            TYPED(lt_get)
 #define PUT            TYPED(lt_put)
+#define REAL           TYPED(lt_real)
 #define DTYPE          ((enum lt_dtype)TYPED(lt_dtype))
 
 enum {
@@ -30,6 +33,8 @@ enum {
     lt_dtype_bf16 = LT_DTYPE_BF16,
     lt_dtype_fp16 = LT_DTYPE_FP16
 };
+
+typedef float lt_real_fp32, lt_real_bf16, lt_real_fp16;
 
 static inline float lt_get_fp32(lt_fp32 x)
 {

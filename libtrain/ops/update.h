@@ -70,11 +70,14 @@ struct lt_update_terms {
 enum lt_weight_role { LT_WEIGHT_VECTOR, LT_WEIGHT_OUTER, LT_WEIGHT_HIDDEN };
 
 /* A parameter tensor in the flat arrays: `repeat` matrices of rows x columns, one behind the other,
- * from element `first` on. A vector has one row. Matrices of layers are output x input. */
+ * from element `first` on. A vector has one row. Matrices of layers are output x input. `each`
+ * matrices (0: one) belong to a layer, the first ones to layer `layer`, from 1; 0: to layer 1, or
+ * to none if there is one matrix. */
 struct lt_weight {
     size_t first;
     int64_t repeat, rows, columns;
     enum lt_weight_role role;
+    int layer, each;
 };
 
 /* Arguments of every update. Flat arrays of `count` elements, of which the first `decayed` shrink;

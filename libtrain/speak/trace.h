@@ -69,7 +69,9 @@ struct tacho_comm;
     X(MEMORY_PEAK, "memory.peak") \
     X(STEPS_PLANNED, "steps_planned") \
     X(LOSS_SCALE, "loss_scale") \
-    X(OVERFLOWS, "overflows")
+    X(OVERFLOWS, "overflows") \
+    X(EXPERT_IMBALANCE, "expert_imbalance") \
+    X(CHOICES_DROPPED, "choices_dropped")
 
 #define LT_ENUM_RANGE(id, name, kind) LT_RANGE_##id,
 enum lt_range { LT_RANGE_MAP(LT_ENUM_RANGE) LT_RANGE_COUNT };

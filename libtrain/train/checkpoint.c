@@ -127,22 +127,35 @@ static int move_part(int fd, struct lt_space *space, void *array, void *piece, s
     return 0;
 }
 
-/* Both directions go through the arrays the same way. */
-static int move_arrays(int fd, const struct lt_parameters *parameters,
-                       const struct lt_optimizer *optimizer, struct sum *sum, int writing)
+static int move_array(int fd, struct lt_space *space, float *array, size_t floats, void *piece,
+                      struct sum *sum, int writing)
 {
-    void *piece = parameters->space ? malloc(CHUNK) : NULL;
-    int rc = parameters->space && !piece ? -1 : 0;
-    for (int i = -1; rc == 0 && i < LT_OPTIMIZER_STATES; i++) {
-        char *cursor = (char *)(i < 0 ? parameters->value : optimizer->state[i]);
-        size_t floats = i < 0 ? parameters->count : optimizer->floats[i];
-        for (size_t left = floats * sizeof(float); rc == 0 && left > 0;) {
-            size_t part = left < CHUNK ? left : CHUNK;
-            rc = move_part(fd, parameters->space, cursor, piece, part, sum, writing);
-            cursor += part;
-            left -= part;
-        }
+    char *cursor = (char *)array;
+    int rc = 0;
+    for (size_t left = floats * sizeof(float); rc == 0 && left > 0;) {
+        size_t part = left < CHUNK ? left : CHUNK;
+        rc = move_part(fd, space, cursor, piece, part, sum, writing);
+        cursor += part;
+        left -= part;
     }
+    return rc;
+}
+
+/* Both directions go through the arrays the same way: the values, the optimizer's, the model's
+ * state. */
+static int move_arrays(int fd, const struct lt_model *model, const struct lt_optimizer *optimizer,
+                       struct sum *sum, int writing)
+{
+    const struct lt_parameters *parameters = &model->parameters;
+    struct lt_space *space = parameters->space;
+    void *piece = space ? malloc(CHUNK) : NULL;
+    int rc = space && !piece ? -1 : 0;
+    if (rc == 0)
+        rc = move_array(fd, space, parameters->value, parameters->count, piece, sum, writing);
+    for (int i = 0; rc == 0 && i < LT_OPTIMIZER_STATES; i++)
+        rc = move_array(fd, space, optimizer->state[i], optimizer->floats[i], piece, sum, writing);
+    if (rc == 0)
+        rc = move_array(fd, space, model->state, model->states, piece, sum, writing);
     int kept = errno; /* of what failed: the callers say it */
     free(piece);
     errno = kept;
@@ -151,7 +164,7 @@ static int move_arrays(int fd, const struct lt_parameters *parameters,
 
 uint64_t lt_checkpoint_bytes(const struct lt_model *model, const struct lt_optimizer *optimizer)
 {
-    uint64_t floats = model->parameters.count;
+    uint64_t floats = model->parameters.count + model->states;
     for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
         floats += optimizer->floats[i];
     return floats * sizeof(float);
@@ -189,8 +202,7 @@ static int write_file(int fd, const struct lt_model *model, const struct lt_opti
     label_of(optimizer, header.optimizer);
     memcpy(header.shape, model->shape, sizeof header.shape);
     header.sum = header_sum(&header);
-    if (write_all(fd, &header, sizeof header) ||
-        move_arrays(fd, &model->parameters, optimizer, &sum, 1))
+    if (write_all(fd, &header, sizeof header) || move_arrays(fd, model, optimizer, &sum, 1))
         return -1;
     uint64_t end = sum_end(&sum);
     return write_all(fd, &end, sizeof end);
@@ -289,7 +301,7 @@ int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optim
     rc = check_header(path, &header, model, optimizer, err);
     if (rc)
         goto out;
-    if (move_arrays(fd, &model->parameters, optimizer, &sum, 0) || read_all(fd, &end, sizeof end)) {
+    if (move_arrays(fd, model, optimizer, &sum, 0) || read_all(fd, &end, sizeof end)) {
         rc = failed_read(path, err);
         goto out;
     }

@@ -5,10 +5,11 @@
  *
  * Writing is atomic: FILE.tmp beside the file, fsync, rename, fsync of the folder. Whatever
  * interrupts it, FILE is the old one or the new one, whole. Layout, version 3: struct header
- * (checked by a sum of its own), the values and then each array of the optimizer's state as float32
- * in the model's order, a 64-bit sum over them. The bf16 copy of the values is not in it, because
- * it follows from them. Native byte order; a file of another one is refused as foreign. Version 1
- * did not say which optimizer it belongs to, version 2 had no loss scale; both are refused.
+ * (checked by a sum of its own), the values, each array of the optimizer's state and the model's
+ * own state (running statistics) as float32 in the model's order, a 64-bit sum over them. The bf16
+ * copy of the values is not in it, because it follows from them. Native byte order; a file of
+ * another one is refused as foreign. Version 1 did not say which optimizer it belongs to, version 2
+ * had no loss scale; both are refused.
  */
 #ifndef LT_CHECKPOINT_H
 #define LT_CHECKPOINT_H

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "libtrain/speak/trace.h"
+#include "libtrain/train/range_test.h"
 #include "tacho_nvtx.h"
 
 double lt_run_seconds(void)
@@ -144,6 +145,13 @@ void lt_run_log(struct run *run, struct lt_progress *progress, double start)
     else
         lt_trace_count(run->trace, LT_COUNTER_SAMPLES_PER_SECOND,
                        (double)progress->samples / progress->seconds);
+    if (run->model->ops->routing) {
+        run->model->ops->routing(run->model, &progress->routing);
+        lt_trace_count(run->trace, LT_COUNTER_EXPERT_IMBALANCE, progress->routing.imbalance);
+        lt_trace_count(run->trace, LT_COUNTER_CHOICES_DROPPED, progress->routing.dropped);
+    }
+    if (run->range && lt_range_test_add(run->range, progress->rate, progress->loss))
+        run->enough = 1;
     count_memory(run);
     if (run->config->log_every > 0 && (progress->step % run->config->log_every == 0 ||
                                        progress->step + 1 == run->config->schedule.steps))

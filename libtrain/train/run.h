@@ -35,7 +35,11 @@ struct run {
     struct lt_batch batch;  /* of the last micro-step */
     enum lt_counter bad;    /* the counter of `bad_value`, where that is not finite */
     double bad_value;
-    char origin[96]; /* where the first value that is not finite was written; "" */
+    struct lt_range_test *range; /* NULL: no range test */
+    double best;                 /* loss of an evaluation of this run */
+    int64_t waited;              /* evaluations since then */
+    int enough;                  /* the run ends after this step */
+    char origin[96];             /* where the first value that is not finite was written; "" */
 
     struct lt_device_steps *device; /* NULL: on the host */
     struct lt_progress launched;    /* the last step there, while `waiting` for its result */

@@ -71,6 +71,13 @@ static double one_cycle(const struct lt_schedule *schedule, double x, int64_t st
     return half_cosine(schedule->peak, begin / CYCLE_FALL, ((double)step - turn) / (last - turn));
 }
 
+static double range(const struct lt_schedule *schedule, double x, int64_t step)
+{
+    double last = (double)(schedule->steps > 1 ? schedule->steps - 1 : 1);
+    (void)x;
+    return schedule->floor * pow(schedule->peak / schedule->floor, (double)step / last);
+}
+
 static const struct {
     const char *name;
     double (*rate)(const struct lt_schedule *schedule, double x, int64_t step);
@@ -84,9 +91,10 @@ double lt_schedule_rate(const struct lt_schedule *schedule, int64_t step)
 {
     int64_t last = schedule->steps - 1, warmup = schedule->warmup;
     step = step < last || last < 0 ? step : last;
-    if (schedule->kind != LT_SCHEDULE_ONE_CYCLE && step < warmup)
+    int warms = schedule->kind != LT_SCHEDULE_ONE_CYCLE && schedule->kind != LT_SCHEDULE_RANGE;
+    if (warms && step < warmup)
         return schedule->peak * (double)(step + 1) / (double)warmup;
-    if (schedule->kind != LT_SCHEDULE_ONE_CYCLE && last <= warmup)
+    if (warms && last <= warmup)
         return schedule->peak;
     return kinds[schedule->kind].rate(schedule, (double)(step - warmup) / (double)(last - warmup),
                                       step);

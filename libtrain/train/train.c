@@ -16,6 +16,7 @@
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
 #include "libtrain/train/device_step.h"
+#include "libtrain/train/range_test.h"
 #include "tacho_nvtx.h"
 
 /* Several ranks stop by the signals they exchanged in the last step, so that all stop after the
@@ -219,6 +220,15 @@ static void report_evaluation(struct run *run, const struct lt_progress *progres
     if (!isnan(progress->accuracy))
         lt_trace_count(run->trace, LT_COUNTER_EVAL_ACCURACY, progress->accuracy);
     lt_run_report(run, progress);
+    run->waited = progress->loss < run->best ? 0 : run->waited + 1;
+    run->best = fmin(run->best, progress->loss);
+    if (run->config->patience > 0 && run->waited >= run->config->patience) {
+        run->enough = 1;
+        lt_run_report(run, &(struct lt_progress){.event = LT_EVENT_PATIENCE,
+                                                 .step = progress->step,
+                                                 .loss = run->best,
+                                                 .evaluated = run->waited});
+    }
 }
 
 /* Have the ranks the same weights? Sharded ones are there once. */
@@ -305,7 +315,7 @@ static int due(int64_t every, const struct run *run)
 /* Does something follow the step that was just launched for which its result must be known? */
 static int settles(const struct run *run)
 {
-    return stopping(run) || run->step == run->config->schedule.steps ||
+    return stopping(run) || run->enough || run->step == run->config->schedule.steps ||
            due(run->config->eval_every, run) || due(run->config->checkpoint_every, run);
 }
 
@@ -324,7 +334,7 @@ static int loop(struct run *run, struct tacho_error *err)
             rc = evaluate(run, err);
         /* asked once a step: a signal that comes later ends the run after the next step, with its
          * checkpoint */
-        last = run->step == run->config->schedule.steps || stopping(run);
+        last = run->step == run->config->schedule.steps || stopping(run) || run->enough;
         if (rc == 0 && run->config->checkpoint && (last || due(run->config->checkpoint_every, run)))
             rc = checkpoint(run, err);
     }
@@ -412,6 +422,10 @@ static int open_run(struct run *run, struct tacho_error *err)
         rc = lt_parallel_attach(run->parallel, parameters, lt_dtype_on_wire(run->context.dtype),
                                 run->trace, err);
     rc = rc ? rc : lt_run_check(run, err);
+    if (rc == 0 && config->schedule.kind == LT_SCHEDULE_RANGE) {
+        run->range = lt_range_test_create(config->schedule.steps);
+        rc = run->range ? 0 : lt_no_memory(err);
+    }
     if (rc == 0 && lt_watch_create(&run->watch, parameters, config->watch_every, run->trace))
         rc = lt_no_memory(err);
     if (rc == 0 && run->context.device)
@@ -447,7 +461,8 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
                       .evaluation = *context,
                       .trace = context->trace,
                       .seed = config->seed,
-                      .parallel = config->parallel};
+                      .parallel = config->parallel,
+                      .best = INFINITY};
     run.evaluation.evaluation = 1;
     run.scaling = lt_scaling_start(&config->scaling);
     int rc = lt_parallel_agree(run.parallel, open_run(&run, err), err);
@@ -457,12 +472,17 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
     }
     if (rc == 0)
         lt_division_measure(&run.division);
+    if (rc == 0 && run.range)
+        lt_run_report(&run, &(struct lt_progress){.event = LT_EVENT_RANGE,
+                                                  .step = run.step,
+                                                  .rate = lt_range_test_rate(run.range)});
     lt_device_steps_close(run.device);
     lt_parallel_detach(run.parallel);
     lt_loader_destroy(run.loader);
     lt_optimizer_destroy(&run.optimizer);
     lt_division_close(&run.division);
     lt_watch_destroy(run.watch);
+    lt_range_test_destroy(run.range);
     free(run.partial);
     return rc;
 }

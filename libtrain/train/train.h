@@ -37,8 +37,9 @@ struct lt_train_config {
     struct lt_scaling_config scaling; /* for fp16 */
     struct lt_optimizer_config optimizer;
     int64_t eval_every, eval_batches; /* 0: never */
-    int64_t checkpoint_every;         /* 0: at the end only */
-    const char *checkpoint, *resume;  /* NULL: none */
+    int64_t patience;         /* evaluations without a better loss that end the run; 0: none do */
+    int64_t checkpoint_every; /* 0: at the end only */
+    const char *checkpoint, *resume; /* NULL: none */
     int64_t log_every;
     int64_t watch_every; /* steps between counters by layer (watch.h), 0: none */
     struct lt_injection injection;
@@ -50,7 +51,16 @@ struct lt_train_config {
     struct lt_division_config division;
 };
 
-enum lt_event { LT_EVENT_START, LT_EVENT_STEP, LT_EVENT_EVALUATION, LT_EVENT_CHECKPOINT };
+/* RANGE: the end of a range test, with the rate that it suggests, NAN: none. PATIENCE: evaluations
+ * have ended the run. */
+enum lt_event {
+    LT_EVENT_START,
+    LT_EVENT_STEP,
+    LT_EVENT_EVALUATION,
+    LT_EVENT_CHECKPOINT,
+    LT_EVENT_RANGE,
+    LT_EVENT_PATIENCE
+};
 
 /* What the caller may want to show. Fields that an event does not have are 0. */
 struct lt_progress {
@@ -63,6 +73,7 @@ struct lt_progress {
     double accuracy;     /* EVALUATION: share of samples put into the right class; NAN: not for this
                             model */
     const char *warning; /* START: what does not work as asked; NULL: nothing */
+    struct lt_routing routing; /* STEP: of this rank's last micro-batch; imbalance 0: no mixture */
 };
 
 struct lt_train_hooks {

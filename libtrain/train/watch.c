@@ -35,10 +35,14 @@ struct matrix {
 static struct matrix matrix_of(const struct lt_weight *weight, int64_t index)
 {
     int64_t count = weight->rows * weight->columns;
+    int layer = 0;
+    if (weight->layer || weight->repeat > 1)
+        layer =
+            (weight->layer ? weight->layer : 1) + (int)index / (weight->each ? weight->each : 1);
     return (struct matrix){.first = weight->first + (size_t)(index * count),
                            .count = count,
                            .stride = (count + SAMPLES - 1) / SAMPLES,
-                           .layer = weight->repeat > 1 ? (int)index + 1 : 0};
+                           .layer = layer};
 }
 
 #define EACH_MATRIX(watch, matrix) \

@@ -77,6 +77,12 @@ expect 3 'c: damaged' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$di
 for name in gpt2-tiny gpt2-124M gpt2-1558M; do
     grep -q "^  $name " "$dir/help" || { echo "FAIL: --help does not list $name"; fails=$((fails + 1)); }
 done
+sed -n 's/^  \(--[a-z0-9-]*\)[ [].*/\1/p' "$dir/help" | sort -u > "$dir/options"
+[ "$(wc -l < "$dir/options")" -ge 60 ] || { echo "FAIL: --help lists few options"; fails=$((fails + 1)); }
+while read -r option; do
+    case $option in --help) continue ;; esac
+    grep -qF -e "\`$option" -e "$option " -e "$option\`" "$SRC/docs/engine.md" || { echo "FAIL: docs/engine.md does not name $option"; fails=$((fails + 1)); }
+done < "$dir/options"
 sed -n 's/^  \(--[a-z0-9-]*\) .*(default \([^ /)]*\)).*/\1 \2/p' "$dir/help" > "$dir/defaults"
 [ "$(wc -l < "$dir/defaults")" -ge 15 ] || { echo "FAIL: --help lists few defaults"; fails=$((fails + 1)); }
 read -r -d '' -a defaults < "$dir/defaults"

@@ -43,8 +43,14 @@ if [ -n "${EVERY_SIZE:-}" ]; then # long_train_memory.sh
     check "adamw, recompute" gpt2-350M --layers 12 --batch 2 --seq 64 --recompute block
     check "sgd" gpt2-350M --batch 1 --seq 64 --optimizer sgd
     check "momentum" gpt2-350M --layers 12 --batch 1 --seq 64 --optimizer momentum
+    check "llama, bf16" llama-125M --batch 2 --seq 128 --dtype bf16
+    check "mixture" moe-8x125M --layers 3 --batch 2 --seq 64
+    check "bound" gpt2-124M --batch 8 --seq 256 --memory 2900
+    peak=$(sed -n 's/^memory: \([0-9.]*\) MiB at its peak.*/\1/p' out)
+    awk -v p="${peak:-9999}" 'BEGIN { exit !(p <= 2900) }' || fail "--memory 2900: $peak MiB at its peak"
 fi
 data= # digits
+[ -z "${EVERY_SIZE:-}" ] || check "resnet18" resnet18 --batch 192
 check "mlp" mlp --hidden 8192 --layers 2 --batch 16
 data=$text
 # smaller ones are held exactly as predicted; the 10 to 50 MiB of the library and of code are more than 2 % there

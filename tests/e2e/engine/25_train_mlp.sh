@@ -57,8 +57,12 @@ refuse() { # CODE PATTERN ARGUMENTS
     [ $code = "$want" ] && grep -q "$pattern" err && grep -q '^hint: ' err || { cat err; fail "$*: exit $code, not $want with '$pattern'"; }
 }
 refuse 2 'are for text' mlp --seq 64
-refuse 2 'no blocks' mlp --recompute block
-refuse 4 'fp32 only' mlp --dtype bf16
+for mode in "--dtype bf16" "--dtype fp16" "--recompute block"; do
+    read -ra options <<< "$mode"
+    "$TRAIN" mlp --steps 60 --hidden 64 --lr 2e-3 "${options[@]}" --eval-every 60 --eval-batches 20 --log-every 1 > mode || { cat mode; fail "$mode"; }
+    accuracy=$(sed -n 's/^evaluation after step 59 .*accuracy \([0-9.]*\) %.*/\1/p' mode)
+    awk -v a="${accuracy:-0}" 'BEGIN { exit !(a > 70 && a <= 100) }' || { tail -3 mode; fail "$mode does not learn"; }
+done
 refuse 2 'optimizer nonsense: unknown' mlp --optimizer nonsense
 refuse 2 'schedule nonsense: unknown' mlp --schedule nonsense
 refuse 2 'clip-by nonsense: unknown' mlp --clip-by nonsense

@@ -10,6 +10,13 @@
 
 #include "libtrain/train/train.h"
 
+/* A Llama-style shape: layers, channels, heads, groups, hidden, vocabulary, tokens, batch. */
+#define LLAMA(name_, l, c, h, g, f, v, t, b) \
+    { \
+        .name = (name_), .help = "", .layers = (l), .channels = (c), .heads = (h), .groups = (g), \
+        .hidden = (f), .vocab = (v), .seq = (t), .batch = (b) \
+    }
+
 static inline double slope(struct lt_model *m, const struct lt_context *x, const int32_t *tokens,
                            const int32_t *targets, const float *direction, const float *start,
                            double h)

@@ -196,7 +196,7 @@ static void no_disk_in_memory(void **state)
 }
 
 /* Every operation of the list has arguments here; a new type of arguments needs a maker in
- * calibrate_ops.c. */
+ * calibrate_making.c. */
 static void every_operation_is_measured(void **state)
 {
     struct lt_calibration c = {0};

@@ -1,133 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gradient of every operation, in every backend and element type, against central differences.
- * The differences are those of the reference backend's fp32 forward, whatever is checked, at inputs
- * that both types have: so a bf16 gradient may differ by its own roundings, and by those of the
- * statistics that its forward left for it.
+ * The gradient of every operation of the language models, in every backend and element type,
+ * against differences in double (lt_differences.h), at inputs that all types have: so a bf16
+ * gradient may differ by its own roundings, and by those of the statistics that its forward left
+ * for it. test_lt_gradients_images.c has the other operations.
  */
-#include "lt_support.h"
-
-#include "libtrain/ops/ops.h"
-
-#define STEP \
-    1e-2 /* of the differences: their error is about STEP^2 / 6 plus 1e-7 / STEP of rounding */
-#define SLOPE_NEAR 2e-3
-#define TRIES      40
-
-static const struct lt_context reference = {.backend = LT_BACKEND_REFERENCE};
-
-/* Tolerance of the type: fp32 that of the differences; in bf16 each rounding is 2^-9, and a
- * gradient goes through a few. */
-static double near_of(const struct lt_context *x)
-{
-    return x->dtype == LT_DTYPE_FP32 ? SLOPE_NEAR : SLOPE_NEAR + 3 * 0x1p-9;
-}
-
-/* Normal numbers that both types have. */
-static float *inputs(int64_t n, uint64_t key, float deviation)
-{
-    float *x = normals(n, key, deviation);
-    for (int64_t i = 0; i < n; i++)
-        x[i] = lt_bf16_float(lt_bf16_round(x[i]));
-    return x;
-}
-
-/* One scalar, sum of probe * output, as a function of the arrays in args, by the fp32 reference. */
-struct scalar {
-    enum lt_op_id op;
-    const union lt_args *args;
-    const float *output, *probe;
-    int64_t outputs;
-};
-
-static double evaluate(const struct scalar *s)
-{
-    double sum = 0;
-    lt_op(&reference, s->op, s->args);
-    for (int64_t i = 0; i < s->outputs; i++)
-        sum += (double)s->probe[i] * s->output[i];
-    return sum;
-}
-
-/* gradient[i] must be d evaluate / d x[i]; TRIES elements drawn at random. x is one of the inputs.
- */
-static void check_slope(const struct lt_context *context, const char *what, const struct scalar *s,
-                        float *x, const float *gradient, int64_t n)
-{
-    double largest = 0;
-    for (int64_t i = 0; i < n; i++)
-        largest = fmax(largest, fabs((double)gradient[i]));
-    assert_true(largest > 0);
-    for (uint64_t k = 0; k < TRIES; k++) {
-        int64_t i = (int64_t)(lt_random_bits(99, k) % (uint64_t)n);
-        float kept = x[i];
-        x[i] = kept + (float)STEP;
-        double up = evaluate(s), high = x[i];
-        x[i] = kept - (float)STEP;
-        double slope = (up - evaluate(s)) / (high - (double)x[i]);
-        x[i] = kept;
-        if (!(fabs(slope - (double)gradient[i]) <= near_of(context) * (largest + fabs(slope))))
-            fail_msg("%s, %s, %s: gradient %lld is %.6g, differences say %.6g", what,
-                     lt_backend_name(context->backend), lt_dtype_name(context->dtype), (long long)i,
-                     (double)gradient[i], slope);
-    }
-    evaluate(s);
-}
-
-/* A backward that was run twice and adds has left twice what it left once. */
-static void assert_doubled(const struct lt_context *x, const char *what, const void *twice,
-                           float *once, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        once[i] *= 2;
-    assert_near(what, floats(x->dtype, twice, n), once, n,
-                x->dtype == LT_DTYPE_FP32 ? 1e-6 : 0x1p-8);
-}
-
-static void for_each_context(void (*check)(const struct lt_context *))
-{
-    for (int b = 0; b < LT_BACKEND_COUNT; b++)
-        for (int d = 0; d < LT_DTYPE_COUNT; d++)
-            check(&(struct lt_context){.backend = (enum lt_backend)b, .dtype = (enum lt_dtype)d});
-}
+#include "lt_differences.h"
 
 static void embedding(const struct lt_context *x)
 {
     int64_t b = 2, t = 5, c = 3, v = 7, n = b * t * c;
     float *word = inputs(v * c, 2, 1), *position = inputs(t * c, 3, 1), *dout = inputs(n, 4, 1),
-          *out = zeros(n);
+          *with;
+    double *out = zero_doubles(n), *words_in_double = doubles(word, v * c),
+           *positions = doubles(position, t * c);
     union lt_args a = {
         .embedding_forward = {
             .b = b, .t = t, .c = c, .v = v, .tokens = words(b * t, 1, v), .out = out}};
     union lt_args back = a;
-    a.embedding_forward.word = word;
-    a.embedding_forward.position = position;
+    a.embedding_forward.word = words_in_double;
+    a.embedding_forward.position = positions;
     struct lt_embedding *g = &back.embedding_backward;
     g->dout = typed(x->dtype, dout, n);
     g->dword = zeros(v * c);
     g->dposition = zeros(t * c);
     lt_op(x, LT_OP_EMBEDDING_BACKWARD, &back);
-    struct scalar s = {LT_OP_EMBEDDING_FORWARD, &a, out, dout, n};
-    check_slope(x, "embedding words", &s, word, g->dword, v * c);
-    check_slope(x, "embedding positions", &s, position, g->dposition, t * c);
-    float *with = copy_of(g->dword, v * c);
+    struct scalar s = {LT_OP_EMBEDDING_FORWARD, &a, out, dout, n, 0};
+    check_elements(x, "embedding words", &s, words_in_double, g->dword, v * c);
+    check_elements(x, "embedding positions", &s, positions, g->dposition, t * c);
+    with = copy_of(g->dword, v * c);
     memset(g->dword, 0, (size_t)(v * c) * sizeof *with);
     a.embedding_forward.position = NULL;
     g->dposition = NULL;
     lt_op(x, LT_OP_EMBEDDING_BACKWARD, &back);
     assert_memory_equal(g->dword, with, (size_t)(v * c) * sizeof *with);
-    check_slope(x, "embedding without positions", &s, word, g->dword, v * c);
+    check_elements(x, "embedding without positions", &s, words_in_double, g->dword, v * c);
 }
 
 static void layernorm(const struct lt_context *x)
 {
     int64_t rows = 4, c = 9, n = rows * c;
-    float *in = inputs(n, 1, 1.5f), *weight = normals(c, 2, 1), *bias = normals(c, 3, 1),
+    float *in = inputs(n, 1, 1.5f), *weight = inputs(c, 2, 1), *bias = inputs(c, 3, 1),
           *dout = inputs(n, 4, 1);
-    union lt_args a = {.layernorm_forward = {.out = zeros(n),
+    union lt_args a = {.layernorm_forward = {.out = zero_doubles(n),
                                              .mean = zeros(rows),
                                              .rstd = zeros(rows),
-                                             .in = in,
+                                             .in = doubles(in, n),
                                              .weight = weight,
                                              .bias = bias,
                                              .rows = rows,
@@ -145,10 +63,10 @@ static void layernorm(const struct lt_context *x)
     lt_op(x, LT_OP_LAYERNORM_FORWARD, &own);
     lt_op(x, LT_OP_LAYERNORM_BACKWARD, &own);
     float *once = floats(x->dtype, g->din, n);
-    struct scalar s = {LT_OP_LAYERNORM_FORWARD, &a, a.layernorm_forward.out, dout, n};
-    check_slope(x, "layernorm input", &s, in, once, n);
-    check_slope(x, "layernorm weight", &s, weight, g->dweight, c);
-    check_slope(x, "layernorm bias", &s, bias, g->dbias, c);
+    struct scalar s = {LT_OP_LAYERNORM_FORWARD, &a, a.layernorm_forward.out, dout, n, 0};
+    check_elements(x, "layernorm input", &s, a.layernorm_forward.in, once, n);
+    check_floats(x, "layernorm weight", &s, weight, g->dweight, c);
+    check_floats(x, "layernorm bias", &s, bias, g->dbias, c);
     lt_op(x, LT_OP_LAYERNORM_BACKWARD, &own);
     assert_doubled(x, "layernorm adds into din", g->din, once, n);
 }
@@ -156,10 +74,10 @@ static void layernorm(const struct lt_context *x)
 static void rmsnorm(const struct lt_context *x)
 {
     int64_t rows = 4, c = 9, n = rows * c;
-    float *in = inputs(n, 1, 1.5f), *weight = normals(c, 2, 1), *dout = inputs(n, 4, 1);
-    union lt_args a = {.rmsnorm_forward = {.out = zeros(n),
+    float *in = inputs(n, 1, 1.5f), *weight = inputs(c, 2, 1), *dout = inputs(n, 4, 1);
+    union lt_args a = {.rmsnorm_forward = {.out = zero_doubles(n),
                                            .rstd = zeros(rows),
-                                           .in = in,
+                                           .in = doubles(in, n),
                                            .weight = weight,
                                            .rows = rows,
                                            .c = c}};
@@ -174,9 +92,9 @@ static void rmsnorm(const struct lt_context *x)
     lt_op(x, LT_OP_RMSNORM_FORWARD, &own);
     lt_op(x, LT_OP_RMSNORM_BACKWARD, &own);
     float *once = floats(x->dtype, g->din, n);
-    struct scalar s = {LT_OP_RMSNORM_FORWARD, &a, a.rmsnorm_forward.out, dout, n};
-    check_slope(x, "rmsnorm input", &s, in, once, n);
-    check_slope(x, "rmsnorm weight", &s, weight, g->dweight, c);
+    struct scalar s = {LT_OP_RMSNORM_FORWARD, &a, a.rmsnorm_forward.out, dout, n, 0};
+    check_elements(x, "rmsnorm input", &s, a.rmsnorm_forward.in, once, n);
+    check_floats(x, "rmsnorm weight", &s, weight, g->dweight, c);
     g->add = 1;
     lt_op(x, LT_OP_RMSNORM_BACKWARD, &own);
     assert_doubled(x, "rmsnorm adds into din", g->din, once, n);
@@ -190,8 +108,8 @@ static void rope(const struct lt_context *x)
                 wide = 3 * b * t * c;
         float *in = inputs(narrow, 1, 1), *dout = inputs(wide, 2, 1), *turn = zeros(t * d);
         lt_rope_turns(turn, t, d, 100);
-        union lt_args a = {.rope_forward = {.out = zeros(wide),
-                                            .in = in,
+        union lt_args a = {.rope_forward = {.out = zero_doubles(wide),
+                                            .in = doubles(in, narrow),
                                             .turn = turn,
                                             .b = b,
                                             .t = t,
@@ -202,8 +120,9 @@ static void rope(const struct lt_context *x)
         back.rope_backward.dout = typed(x->dtype, dout, wide);
         back.rope_backward.din = typed(x->dtype, normals(narrow, 3, 1), narrow);
         lt_op(x, LT_OP_ROPE_BACKWARD, &back);
-        struct scalar s = {LT_OP_ROPE_FORWARD, &a, a.rope_forward.out, dout, wide};
-        check_slope(x, "rope", &s, in, floats(x->dtype, back.rope_backward.din, narrow), narrow);
+        struct scalar s = {LT_OP_ROPE_FORWARD, &a, a.rope_forward.out, dout, wide, 0};
+        check_elements(x, "rope", &s, a.rope_forward.in,
+                       floats(x->dtype, back.rope_backward.din, narrow), narrow);
     }
 }
 
@@ -239,24 +158,26 @@ static void swiglu(const struct lt_context *x)
 {
     int64_t rows = 3, f = 20, n = rows * f;
     float *in = inputs(2 * n, 1, 2), *dout = inputs(n, 2, 1);
-    union lt_args a = {.swiglu_forward = {.out = zeros(n), .in = in, .rows = rows, .f = f}};
+    union lt_args a = {
+        .swiglu_forward = {.out = zero_doubles(n), .in = doubles(in, 2 * n), .rows = rows, .f = f}};
     union lt_args back = a;
     back.swiglu_backward.in = typed(x->dtype, in, 2 * n);
     back.swiglu_backward.dout = typed(x->dtype, dout, n);
     back.swiglu_backward.din = typed(x->dtype, zeros(2 * n), 2 * n);
     lt_op(x, LT_OP_SWIGLU_BACKWARD, &back);
-    struct scalar s = {LT_OP_SWIGLU_FORWARD, &a, a.swiglu_forward.out, dout, n};
-    check_slope(x, "swiglu", &s, in, floats(x->dtype, back.swiglu_backward.din, 2 * n), 2 * n);
+    struct scalar s = {LT_OP_SWIGLU_FORWARD, &a, a.swiglu_forward.out, dout, n, 0};
+    check_elements(x, "swiglu", &s, a.swiglu_forward.in,
+                   floats(x->dtype, back.swiglu_backward.din, 2 * n), 2 * n);
 }
 
 static void matmul(const struct lt_context *x)
 {
     int64_t rows = 4, n = 5, k = 7;
-    float *in = inputs(rows * k, 1, 1), *weight = inputs(n * k, 2, 1), *bias = normals(n, 3, 1),
+    float *in = inputs(rows * k, 1, 1), *weight = inputs(n * k, 2, 1), *bias = inputs(n, 3, 1),
           *dout = inputs(rows * n, 4, 1);
-    union lt_args a = {.matmul_forward = {.out = zeros(rows * n),
-                                          .in = in,
-                                          .weight = weight,
+    union lt_args a = {.matmul_forward = {.out = zero_doubles(rows * n),
+                                          .in = doubles(in, rows * k),
+                                          .weight = doubles(weight, n * k),
                                           .bias = bias,
                                           .rows = rows,
                                           .n = n,
@@ -270,11 +191,11 @@ static void matmul(const struct lt_context *x)
     g->dweight = zeros(n * k);
     g->dbias = zeros(n);
     lt_op(x, LT_OP_MATMUL_BACKWARD, &own);
-    struct scalar s = {LT_OP_MATMUL_FORWARD, &a, a.matmul_forward.out, dout, rows * n};
+    struct scalar s = {LT_OP_MATMUL_FORWARD, &a, a.matmul_forward.out, dout, rows * n, 0};
     float *once = floats(x->dtype, g->din, rows * k);
-    check_slope(x, "matmul input", &s, in, once, rows * k);
-    check_slope(x, "matmul weight", &s, weight, g->dweight, n * k);
-    check_slope(x, "matmul bias", &s, bias, g->dbias, n);
+    check_elements(x, "matmul input", &s, a.matmul_forward.in, once, rows * k);
+    check_elements(x, "matmul weight", &s, a.matmul_forward.weight, g->dweight, n * k);
+    check_floats(x, "matmul bias", &s, bias, g->dbias, n);
     g->add = 1;
     lt_op(x, LT_OP_MATMUL_BACKWARD, &own);
     assert_doubled(x, "matmul adds into din", g->din, once, rows * k);
@@ -284,9 +205,13 @@ static void attention(const struct lt_context *x)
 {
     int64_t b = 2, t = 6, h = 2, c = 8, n = b * t * c;
     float *qkv = inputs(3 * n, 1, 1), *dout = inputs(n, 2, 1);
-    union lt_args a = {
-        .attention_forward = {
-            .out = zeros(n), .lse = zeros(b * h * t), .qkv = qkv, .b = b, .t = t, .c = c, .h = h}};
+    union lt_args a = {.attention_forward = {.out = zero_doubles(n),
+                                             .lse = zeros(b * h * t),
+                                             .qkv = doubles(qkv, 3 * n),
+                                             .b = b,
+                                             .t = t,
+                                             .c = c,
+                                             .h = h}};
     union lt_args own = a;
     struct lt_attention *g = &own.attention_backward;
     g->qkv = typed(x->dtype, qkv, 3 * n);
@@ -298,8 +223,9 @@ static void attention(const struct lt_context *x)
     g->dqkv = typed(x->dtype, normals(3 * n, 3, 1), 3 * n); /* must be overwritten */
     lt_op(x, LT_OP_ATTENTION_FORWARD, &own);
     lt_op(x, LT_OP_ATTENTION_BACKWARD, &own);
-    struct scalar s = {LT_OP_ATTENTION_FORWARD, &a, a.attention_forward.out, dout, n};
-    check_slope(x, "attention qkv", &s, qkv, floats(x->dtype, g->dqkv, 3 * n), 3 * n);
+    struct scalar s = {LT_OP_ATTENTION_FORWARD, &a, a.attention_forward.out, dout, n, 0};
+    check_elements(x, "attention qkv", &s, a.attention_forward.qkv,
+                   floats(x->dtype, g->dqkv, 3 * n), 3 * n);
 }
 
 /* A change of tokens 4, 5, 6 is seen by none before. */
@@ -332,14 +258,15 @@ static void gelu(const struct lt_context *x)
 {
     int64_t n = 64;
     float *in = inputs(n, 1, 2), *dout = inputs(n, 2, 1);
-    union lt_args a = {.gelu_forward = {.out = zeros(n), .in = in, .count = n}};
+    union lt_args a = {.gelu_forward = {.out = zero_doubles(n), .in = doubles(in, n), .count = n}};
     union lt_args back = {.gelu_backward = {.in = typed(x->dtype, in, n),
                                             .dout = typed(x->dtype, dout, n),
                                             .din = typed(x->dtype, zeros(n), n),
                                             .count = n}};
     lt_op(x, LT_OP_GELU_BACKWARD, &back);
-    struct scalar s = {LT_OP_GELU_FORWARD, &a, a.gelu_forward.out, dout, n};
-    check_slope(x, "gelu", &s, in, floats(x->dtype, back.gelu_backward.din, n), n);
+    struct scalar s = {LT_OP_GELU_FORWARD, &a, a.gelu_forward.out, dout, n, 0};
+    check_elements(x, "gelu", &s, a.gelu_forward.in, floats(x->dtype, back.gelu_backward.din, n),
+                   n);
 }
 
 /* Its gradient is handed to both sides as it is; what can be wrong is the forward. */
@@ -363,7 +290,7 @@ static void classifier(const struct lt_context *x)
 {
     int64_t rows = 5, v = 11;
     float *logits = inputs(rows * v, 1, 2), *losses = zeros(rows), *probe = zeros(rows);
-    union lt_args a = {.classifier = {.logits = logits,
+    union lt_args a = {.classifier = {.logits = doubles(logits, rows * v),
                                       .losses = losses,
                                       .targets = words(rows, 2, v),
                                       .rows = rows,
@@ -376,10 +303,63 @@ static void classifier(const struct lt_context *x)
     back.classifier.scale = 1.0f / (float)rows;
     back.classifier.backward = 1;
     lt_op(x, LT_OP_CLASSIFIER, &back);
-    struct scalar s = {LT_OP_CLASSIFIER, &a, losses, probe, rows};
-    check_slope(x, "classifier", &s, logits, floats(x->dtype, back.classifier.logits, rows * v),
-                rows * v);
+    struct scalar s = {LT_OP_CLASSIFIER, &a, losses, probe, rows, 1};
+    check_elements(x, "classifier", &s, a.classifier.logits,
+                   floats(x->dtype, back.classifier.logits, rows * v), rows * v);
     assert_near("losses with and without gradient", back.classifier.losses, losses, rows, 1e-6);
+}
+
+/* A rank that has words 3, 4, 5 of 7. */
+static void embedding_part(const struct lt_context *x)
+{
+    int64_t b = 2, t = 5, c = 3, v = 3, n = b * t * c;
+    float *word = inputs(v * c, 2, 1), *position = inputs(t * c, 3, 1), *dout = inputs(n, 4, 1);
+    union lt_args a = {.embedding_part_forward = {.out = zero_doubles(n),
+                                                  .word = doubles(word, v * c),
+                                                  .position = doubles(position, t * c),
+                                                  .tokens = words(b * t, 1, 7),
+                                                  .b = b,
+                                                  .t = t,
+                                                  .c = c,
+                                                  .v = v,
+                                                  .first = 3}};
+    union lt_args back = a;
+    struct lt_embedding_part *g = &back.embedding_part_backward;
+    g->dout = typed(x->dtype, dout, n);
+    g->dword = zeros(v * c);
+    g->dposition = zeros(t * c);
+    lt_op(x, LT_OP_EMBEDDING_PART_BACKWARD, &back);
+    struct scalar s = {LT_OP_EMBEDDING_PART_FORWARD, &a, a.embedding_part_forward.out, dout, n, 0};
+    check_elements(x, "embedding part, words", &s, a.embedding_part_forward.word, g->dword, v * c);
+    check_elements(x, "embedding part, positions", &s, a.embedding_part_forward.position,
+                   g->dposition, t * c);
+}
+
+/* One rank's part, joined with itself alone: it has all words of the targets. */
+static void classifier_part(const struct lt_context *x)
+{
+    int64_t rows = 5, v = 11;
+    float *logits = inputs(rows * v, 1, 2), *probe = zeros(rows);
+    union lt_args a = {.classifier_part = {.logits = doubles(logits, rows * v),
+                                           .losses = zeros(rows),
+                                           .stats = zeros(3 * rows),
+                                           .targets = words(rows, 2, v),
+                                           .rows = rows,
+                                           .v = v,
+                                           .ranks = 1}};
+    for (int64_t r = 0; r < rows; r++)
+        probe[r] = 1.0f / (float)rows;
+    union lt_args back = a;
+    back.classifier_part.logits = typed(x->dtype, logits, rows * v);
+    back.classifier_part.losses = zeros(rows);
+    back.classifier_part.stats = zeros(3 * rows);
+    back.classifier_part.scale = 1.0f / (float)rows;
+    back.classifier_part.backward = 1;
+    lt_op(x, LT_OP_CLASSIFIER_PART, &back);
+    lt_op(x, LT_OP_CLASSIFIER_JOIN, &back);
+    struct scalar s = {LT_OP_CLASSIFIER_JOIN, &a, a.classifier_part.losses, probe, rows, 1};
+    check_elements(x, "classifier of a part", &s, a.classifier_part.logits,
+                   floats(x->dtype, back.classifier_part.logits, rows * v), rows * v);
 }
 
 #define CHECKS(X) \
@@ -388,7 +368,9 @@ static void classifier(const struct lt_context *x)
     X(rmsnorm) \
     X(rope) \
     X(rope_turns_by_distance) \
-    X(swiglu) X(matmul) X(attention) X(causal) X(gelu) X(residual) X(classifier)
+    X(swiglu) \
+    X(matmul) \
+    X(attention) X(causal) X(gelu) X(residual) X(classifier) X(embedding_part) X(classifier_part)
 
 #define RUN(name) \
     static void gradient_##name(void **state) \
@@ -399,10 +381,18 @@ static void classifier(const struct lt_context *x)
 CHECKS(RUN)
 #undef RUN
 
+/* The last test: an operation without a check is found. */
+static void all_checked(void **state)
+{
+    (void)state;
+    assert_checked(0, LT_OP_CLASSIFIER, LT_OP_RESIDUAL_FORWARD);
+    assert_checked(LT_OP_EMBEDDING_PART_FORWARD, LT_OP_CLASSIFIER_JOIN, LT_OP_COUNT);
+}
+
 int main(void)
 {
 #define ROW(name) cmocka_unit_test_teardown(gradient_##name, pool_free),
-    const struct CMUnitTest tests[] = {CHECKS(ROW)};
+    const struct CMUnitTest tests[] = {CHECKS(ROW) cmocka_unit_test(all_checked)};
 #undef ROW
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);

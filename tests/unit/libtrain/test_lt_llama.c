@@ -9,12 +9,12 @@
 #include "libtrain/base/lifetimes.h"
 #include "libtrain/models/llama.h"
 
-static const struct lt_llama_config small = {"small", "", 2, 24, 4, 2, 20, 40, 9, 2};
+static const struct lt_llama_config small = LLAMA("small", 2, 24, 4, 2, 20, 40, 9, 2);
 
 static const struct lt_net_mode modes[] = {
-    {LT_DTYPE_FP32, LT_RECOMPUTE_NONE}, {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK},
-    {LT_DTYPE_BF16, LT_RECOMPUTE_NONE}, {LT_DTYPE_BF16, LT_RECOMPUTE_BLOCK},
-    {LT_DTYPE_FP16, LT_RECOMPUTE_NONE}, {LT_DTYPE_FP16, LT_RECOMPUTE_BLOCK}};
+    {LT_DTYPE_FP32, LT_RECOMPUTE_NONE, 0}, {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK, 0},
+    {LT_DTYPE_BF16, LT_RECOMPUTE_NONE, 0}, {LT_DTYPE_BF16, LT_RECOMPUTE_BLOCK, 0},
+    {LT_DTYPE_FP16, LT_RECOMPUTE_NONE, 0}, {LT_DTYPE_FP16, LT_RECOMPUTE_BLOCK, 0}};
 #define MODES (sizeof modes / sizeof *modes)
 
 static struct lt_model *make(const struct lt_llama_config *k, struct lt_net_mode mode, int64_t b,
@@ -45,7 +45,7 @@ static void model_gradient(void **state)
 static void backends_and_modes_agree(void **state)
 {
     (void)state;
-    static const struct lt_llama_config odd = {"odd", "", 3, 60, 6, 3, 50, 97, 70, 3};
+    static const struct lt_llama_config odd = LLAMA("odd", 3, 60, 6, 3, 50, 97, 70, 3);
     const int32_t *tokens = words(210, 1, odd.vocab), *targets = words(210, 2, odd.vocab);
     const struct lt_batch batch = {.tokens = tokens, .targets = targets};
     float *want = NULL, *last = NULL;
@@ -109,10 +109,9 @@ static void accumulation(void **state)
 static void impossible_shapes(void **state)
 {
     (void)state;
-    static const struct lt_llama_config bad[] = {{"heads", "", 2, 24, 5, 5, 20, 40, 9, 2},
-                                                 {"odd head", "", 2, 12, 4, 4, 20, 40, 9, 2},
-                                                 {"groups", "", 2, 24, 4, 3, 20, 40, 9, 2},
-                                                 {"layers", "", 0, 24, 4, 2, 20, 40, 9, 2}};
+    static const struct lt_llama_config bad[] = {
+        LLAMA("heads", 2, 24, 5, 5, 20, 40, 9, 2), LLAMA("odd head", 2, 12, 4, 4, 20, 40, 9, 2),
+        LLAMA("groups", 2, 24, 4, 3, 20, 40, 9, 2), LLAMA("layers", 0, 24, 4, 2, 20, 40, 9, 2)};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct tacho_error err = {0};
         struct lt_model *m = NULL;
@@ -129,9 +128,9 @@ static void flops_of(const uint64_t *shape, int backend, struct lt_net_mode mode
 {
     uint64_t l = shape[0], c = shape[1], f = shape[4], v = shape[5], b = shape[6], t = shape[7],
              micro = shape[8], n = b * t, kept = shape[3] * (c / shape[2]);
-    struct lt_llama_config k = {
-        "shape",           "",         (int64_t)l, (int64_t)c, (int64_t)shape[2],
-        (int64_t)shape[3], (int64_t)f, (int64_t)v, (int64_t)t, (int64_t)b};
+    struct lt_llama_config k =
+        LLAMA("shape", (int64_t)l, (int64_t)c, (int64_t)shape[2], (int64_t)shape[3], (int64_t)f,
+              (int64_t)v, (int64_t)t, (int64_t)b);
     if (backend == LT_BACKEND_REFERENCE && l * c * c * n * micro > 200000)
         return; /* slow, and its counts are the same functions */
     struct lt_model *m = make(&k, mode, (int64_t)b, (int64_t)t);
@@ -202,9 +201,9 @@ static double bytes_needed(const struct lt_llama_config *k, struct lt_net_mode m
 static void memory_is_a_closed_form(void **state)
 {
     (void)state;
-    static const struct lt_llama_config shapes[] = {{"tiny", "", 4, 128, 4, 2, 352, 256, 128, 8},
-                                                    {"words", "", 3, 64, 4, 1, 176, 5000, 64, 4},
-                                                    {"wide", "", 2, 64, 2, 2, 1024, 256, 64, 4}};
+    static const struct lt_llama_config shapes[] = {LLAMA("tiny", 4, 128, 4, 2, 352, 256, 128, 8),
+                                                    LLAMA("words", 3, 64, 4, 1, 176, 5000, 64, 4),
+                                                    LLAMA("wide", 2, 64, 2, 2, 1024, 256, 64, 4)};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (size_t j = 0; j < MODES; j++) {
             const struct lt_llama_config *k = &shapes[i];

@@ -143,7 +143,10 @@ static void gpt2_closed_form_of(struct lt_gpt2_mode mode)
          * row; its input; logits */
         uint64_t l = (uint64_t)s[0], c = (uint64_t)s[1], h = (uint64_t)s[2], v = (uint64_t)s[3],
                  n = (uint64_t)(s[5] * s[6]);
-        uint64_t blocks = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l, size = half ? 2 : 4;
+        uint64_t blocks = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l, most = (uint64_t)mode.kept,
+                 size = half ? 2 : 4;
+        if (most)
+            blocks = most < l ? most : l;
         uint64_t block = size * n * c * (1 + 3 + 1 + 1 + 1 + 4 + 4) + 4 * (4 * n + n * h);
         uint64_t rest = size * (n * c * (l + 1 /* last stream */ + 1 /* final */) + n * v) +
                         4 * (2 * n + n /* losses */);
@@ -160,7 +163,8 @@ static void gpt2_closed_form(void **state)
     (void)state;
     for (int d = 0; d < LT_DTYPE_COUNT; d++)
         for (int r = 0; r < LT_RECOMPUTE_COUNT; r++)
-            gpt2_closed_form_of((struct lt_gpt2_mode){(enum lt_dtype)d, (enum lt_recompute)r});
+            gpt2_closed_form_of((struct lt_gpt2_mode){(enum lt_dtype)d, (enum lt_recompute)r, 0});
+    gpt2_closed_form_of((struct lt_gpt2_mode){LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK, 2});
 }
 
 /* A whole run with each optimizer: its state is held while it lasts; afterwards nothing is. */

@@ -16,10 +16,10 @@ static const struct lt_gpt2_config small = {"small", "", 2, 24, 3, 40, 9, 9, 2};
 static const struct lt_gpt2_mode fp32; /* activations in fp32, all of them kept */
 
 /* Every way in which a model can be computed. */
-static const struct lt_gpt2_mode modes[] = {{LT_DTYPE_FP32, LT_RECOMPUTE_NONE},
-                                            {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK},
-                                            {LT_DTYPE_BF16, LT_RECOMPUTE_NONE},
-                                            {LT_DTYPE_BF16, LT_RECOMPUTE_BLOCK}};
+static const struct lt_gpt2_mode modes[] = {{LT_DTYPE_FP32, LT_RECOMPUTE_NONE, 0},
+                                            {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK, 0},
+                                            {LT_DTYPE_BF16, LT_RECOMPUTE_NONE, 0},
+                                            {LT_DTYPE_BF16, LT_RECOMPUTE_BLOCK, 0}};
 #define MODES (sizeof modes / sizeof *modes)
 
 static struct lt_model *make(const struct lt_gpt2_config *k, struct lt_gpt2_mode mode, int64_t b,
@@ -220,7 +220,8 @@ static void flops_of(const uint64_t *shape, int backend, struct lt_gpt2_mode mod
     lt_model_destroy(m);
     uint64_t n = b * t,
              pairs = backend == LT_BACKEND_REFERENCE ? t * (t + 1) / 2 : blocked_pairs(t);
-    uint64_t again = mode.recompute == LT_RECOMPUTE_BLOCK ? l - 1 : 0;
+    uint64_t kept = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l, most = (uint64_t)mode.kept,
+             again = l - (most && most < l ? most : kept);
     uint64_t matrix = 6 * (12 * l * c * c + v * c) * n * micro;
     uint64_t recomputed = again * (2 * (3 + 1 + 4) * c * c * n + 4 * c * pairs * b) * micro;
     uint64_t issued = matrix + 14 * l * c * pairs * b * micro + recomputed;
@@ -241,6 +242,25 @@ static void flops_of(const uint64_t *shape, int backend, struct lt_gpt2_mode mod
     assert_true(s.matrix_flops >= s.model_flops);
 }
 
+/* However many of four blocks keep their activations: the same gradient, bit by bit. */
+static void some_blocks_are_kept(void **state)
+{
+    (void)state;
+    static const struct lt_gpt2_config chain = {"chain", "", 4, 24, 3, 40, 9, 9, 2};
+    const int32_t *tokens = words(18, 1, 40), *targets = words(18, 2, 40);
+    struct lt_context x = {.backend = LT_BACKEND_CPU};
+    const float *want = NULL;
+    for (int64_t kept = 0; kept <= 5; kept++) {
+        struct lt_model *m = make(&chain, (struct lt_gpt2_mode){.kept = kept}, 2, 9);
+        size_t count = m->parameters.count;
+        m->ops->forward(m, &x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
+        m->ops->backward(m, &x, &(struct lt_batch){.tokens = tokens}, 1);
+        want = want ? want : copy_of(m->parameters.grad, (int64_t)count);
+        assert_memory_equal(m->parameters.grad, want, count * sizeof *want);
+        lt_model_destroy(m);
+    }
+}
+
 static void flops_are_closed_forms(void **state)
 {
     (void)state;
@@ -257,6 +277,8 @@ static void flops_are_closed_forms(void **state)
         for (int backend = 0; backend < LT_BACKEND_COUNT; backend++)
             for (size_t j = 0; j < MODES; j++)
                 flops_of(shapes[i], backend, modes[j], path);
+    for (int64_t kept = 1; kept <= 4; kept++)
+        flops_of(shapes[3], LT_BACKEND_CPU, (struct lt_gpt2_mode){.kept = kept}, path);
     unlink(path);
     rmdir(folder);
 }
@@ -302,11 +324,11 @@ static void records_know_the_type(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(model_gradient),         TEST(backends_agree),
-        TEST(accumulation),           TEST(evaluation_changes_nothing),
-        TEST(impossible_shapes),      TEST(parameter_counts),
-        TEST(flops_are_closed_forms), TEST(modes_learn_alike),
-        TEST(records_know_the_type),
+        TEST(model_gradient),       TEST(backends_agree),
+        TEST(accumulation),         TEST(evaluation_changes_nothing),
+        TEST(impossible_shapes),    TEST(parameter_counts),
+        TEST(some_blocks_are_kept), TEST(flops_are_closed_forms),
+        TEST(modes_learn_alike),    TEST(records_know_the_type),
     };
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,12 +2,14 @@
  *
  * The optimizers' formulas in double against trajectories of optax (tests/golden/
  * optimizer_reference.txt, written by optimizer_reference.py), on a problem that both build from
- * the same numbers; the codes of adamw8 against those of bitsandbytes; the schedules.
+ * the same numbers; the codes of adamw8 against those of bitsandbytes; the schedules and the range
+ * test.
  */
 #include "lt_support.h"
 
 #include "libtrain/ops/kernels.h"
 #include "libtrain/train/optimizer.h"
+#include "libtrain/train/range_test.h"
 #include "libtrain/train/schedule.h"
 
 #define REAL           double
@@ -290,6 +292,9 @@ static void schedules(void **state)
         {LT_SCHEDULE_ONE_CYCLE, 30, 0.0029984896058535731},
         {LT_SCHEDULE_ONE_CYCLE, 60, 0.0017678402708565862},
         {LT_SCHEDULE_ONE_CYCLE, 99, 1.2e-08},
+        {LT_SCHEDULE_RANGE, 0, 0.0002},
+        {LT_SCHEDULE_RANGE, 50, 0.0007852636241256507},
+        {LT_SCHEDULE_RANGE, 99, 0.003},
     };
     struct lt_schedule schedule = {.peak = 3e-3, .floor = 2e-4, .warmup = 7, .steps = 100};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -309,6 +314,33 @@ static void schedules(void **state)
             }
 }
 
+/* Losses that fall fastest at a rate of 1e-3, and leave above 0.1; in between they are noisy. The
+ * test ends where they have left, and suggests that rate within the width of its smoothing. */
+static void range_test(void **state)
+{
+    (void)state;
+    struct lt_schedule schedule = {
+        .kind = LT_SCHEDULE_RANGE, .peak = 10, .floor = 1e-6, .steps = 400};
+    struct lt_range_test *test = lt_range_test_create(schedule.steps);
+    int64_t made = 0;
+    for (int over = 0; !over && made < schedule.steps; made++) {
+        double rate = lt_schedule_rate(&schedule, made), x = log(rate / 1e-3),
+               noise = 0.02 * (double)lt_random_normal(3, (uint64_t)made),
+               loss = 5 - 3 / (1 + exp(-2 * x)) + (rate > 0.1 ? 20 * (rate - 0.1) : 0) + noise;
+        over = lt_range_test_add(test, rate, loss);
+    }
+    double rate = lt_range_test_rate(test), last = lt_schedule_rate(&schedule, made - 1);
+    assert_true(rate > 5e-4 && rate < 4e-3);
+    assert_true(last > 0.1 && last < 0.5);
+    lt_range_test_destroy(test);
+    test = lt_range_test_create(40); /* never falls */
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(lt_range_test_add(test, 1e-3 * (i + 1), 2 + 0.01 * i), 0);
+    assert_true(isnan(lt_range_test_rate(test)));
+    assert_int_equal(lt_range_test_add(test, 1, 2), 1); /* no place is left */
+    lt_range_test_destroy(test);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, pool_free)
 
 int main(void)
@@ -317,6 +349,7 @@ int main(void)
         TEST(trajectories),
         TEST(codes),
         TEST(schedules),
+        TEST(range_test),
     };
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,9 +60,9 @@ static void gpt2_tells_once(void **state)
     static const struct lt_gpt2_config shapes[] = {{"odd", "", 3, 20, 4, 37, 11, 9, 2},
                                                    {"one", "", 1, 8, 1, 16, 5, 5, 1},
                                                    {"wide", "", 2, 48, 3, 300, 64, 40, 3}};
-    static const struct lt_gpt2_mode modes[] = {{LT_DTYPE_FP32, LT_RECOMPUTE_NONE},
-                                                {LT_DTYPE_BF16, LT_RECOMPUTE_NONE},
-                                                {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK}};
+    static const struct lt_gpt2_mode modes[] = {{LT_DTYPE_FP32, LT_RECOMPUTE_NONE, 0},
+                                                {LT_DTYPE_BF16, LT_RECOMPUTE_NONE, 0},
+                                                {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK, 0}};
     for (size_t i = 0; i < 9; i++) {
         const struct lt_gpt2_config *k = &shapes[i % 3];
         int64_t n = k->batch * k->seq;
@@ -80,7 +80,7 @@ static void mlp_tells_once(void **state)
         struct lt_model *m = NULL;
         struct lt_batch batch = {.features = normals(5 * shapes[i].features, 1, 1),
                                  .targets = words(5, 2, shapes[i].classes)};
-        assert_int_equal(lt_mlp_create(&m, &shapes[i], 5, 7, &err), 0);
+        assert_int_equal(lt_mlp_create(&m, &shapes[i], (struct lt_net_mode){0}, 5, 7, &err), 0);
         told_by(m, LT_DTYPE_FP32, &batch);
     }
 }

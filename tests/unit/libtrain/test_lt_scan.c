@@ -63,7 +63,7 @@ static void faults_are_traced(void **state)
 {
     (void)state;
     static const struct lt_gpt2_config gpt2 = {"small", "", 2, 24, 3, 40, 9, 9, 2};
-    static const struct lt_llama_config llama = {"small", "", 2, 24, 4, 2, 20, 40, 9, 2};
+    static const struct lt_llama_config llama = LLAMA("small", 2, 24, 4, 2, 20, 40, 9, 2);
     static const char *const of_gpt2[] = {"layernorm.forward",  "matmul.forward",
                                           "attention.forward",  "gelu.forward",
                                           "residual.forward",   "layernorm.backward",

@@ -90,6 +90,9 @@ static void note(void *arg, const struct lt_progress *p)
     case LT_EVENT_CHECKPOINT:
         r->checkpoints++;
         break;
+    case LT_EVENT_RANGE:
+    case LT_EVENT_PATIENCE:
+        fail_msg("nothing asked for it");
     }
 }
 

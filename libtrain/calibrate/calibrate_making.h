@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to calibrate_*.c: the arguments that operations are measured with.
+ */
+#ifndef LT_CALIBRATE_MAKING_H
+#define LT_CALIBRATE_MAKING_H
+
+#include "libtrain/ops/ops.h"
+
+/* Hands out memory for the operands of one shape; with base NULL it only counts. */
+struct making {
+    char *base;
+    size_t used;
+    size_t element; /* bytes of an activation */
+    enum lt_op_id op;
+    enum lt_dtype dtype;
+    char shape[64];
+};
+
+/* Fills the arguments of the i-th shape; returns 0 after the last. */
+typedef int (*lt_make)(void *args, int i, struct making *making);
+
+/* Of each operation: the name of its pass in LT_OP_MAP, and who makes its arguments; NULL: nobody.
+ */
+struct lt_maker {
+    const char *pass;
+    lt_make make;
+};
+extern const struct lt_maker lt_makers[LT_OP_COUNT];
+
+#endif

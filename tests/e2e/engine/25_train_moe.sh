@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# parallel: yes
+# train moe-tiny: a mixture of experts learns real text, spreads its rows more evenly with the loss of their balance than without, says both in
+# its lines and as counters, resumes bit by bit, and says what it is not for.
+set -u
+fail() { echo "FAIL: $*"; exit 1; }
+cd "$TMPDIR" || exit 1
+export OMP_NUM_THREADS=1
+data=(--data "$SRC/LICENSE" --data "$SRC/docs")
+small=(moe-tiny --layers 2 --channels 64 --hidden 96 --seq 64 --batch 4 --schedule constant --warmup 0 --lr 3e-3 "${data[@]}" --log-every 1 --workers 0)
+# the mean of the last ten lines
+mean() { tail -n "+1" "$1" | sed -n "s/^step.* imbalance \([0-9.]*\), \([0-9.]*\) % dropped\$/\1 \2/p" | tail -n 10 | awk -v at="$2" '{ sum += $at } END { print NR == 10 ? sum / 10 : "none" }'; }
+loss() { sed -n "s|^step *$2/.*loss \([0-9.]*\).*|\1|p" "$1"; }
+"$TRAIN" "${small[@]}" --steps 80 --balance 0.05 --checkpoint whole > even || { cat even; fail "it failed"; }
+"$TRAIN" "${small[@]}" --steps 80 --balance 0 --capacity 8 > free || { cat free; fail "without balance"; }
+"$TRAIN" "${small[@]}" --steps 80 --balance 0.05 --capacity 8 > room || { cat room; fail "with room for all"; }
+echo "loss $(loss even 0) -> $(loss even 79); the busiest of 8 experts over the mean: $(mean even 1), $(mean even 2) % of the choices dropped;" \
+    "with room for all $(mean room 1), and without the balance's loss $(mean free 1)"
+awk -v a="$(loss even 0)" -v b="$(loss even 79)" 'BEGIN { exit !(a > 5 && b > 0 && b < 3.5) }' || fail "it does not learn"
+awk -v a="$(mean room 1)" -v b="$(mean free 1)" 'BEGIN { exit !(a >= 1 && a < 2 && b > a + 0.5) }' || fail "the balance's loss does not balance"
+awk -v a="$(mean even 2)" -v b="$(mean room 2)" 'BEGIN { exit !(a > 0 && a < 25 && b == 0) }' || fail "dropped choices"
+"$TRAIN" "${small[@]}" --steps 31 --balance 0.05 --checkpoint part > /dev/null || fail "part"
+"$TRAIN" "${small[@]}" --steps 80 --balance 0.05 --checkpoint part --resume part --recompute block > /dev/null || fail "resume"
+cmp -s whole part || fail "the resumed run ends elsewhere"
+grep -q 'each layer: 8 experts, 2 a token, room for 80 rows each; balance 0.05' even || { head -3 even; fail "the first lines"; }
+
+if command -v sqlite3 > /dev/null; then
+    "$TACHO" run --no-counters -o run.tacho -- "$TRAIN" "${small[@]}" --steps 6 > log 2>&1 || { cat log; fail "under tacho"; }
+    sqlite3 -readonly run.tacho "SELECT t.name, count(*), min(c.value) >= 0 FROM counter c JOIN track t ON t.id = c.track
+        WHERE t.name IN ('expert_imbalance', 'choices_dropped') GROUP BY 1 ORDER BY 1" > rows
+    grep -qE '^choices_dropped\|[4-6]\|1$' rows && grep -qE '^expert_imbalance\|[4-6]\|1$' rows || { cat rows; fail "counters"; }
+fi
+
+refuse() { # CODE PATTERN ARGUMENTS
+    local want=$1 pattern=$2
+    shift 2
+    "$TRAIN" "$@" > err 2>&1
+    local code=$?
+    [ $code = "$want" ] && grep -q "$pattern" err && grep -q '^hint: ' err || { cat err; fail "$*: exit $code, not $want with '$pattern'"; }
+}
+refuse 2 'impossible mixture' moe-tiny --choices 9 "${data[@]}"
+refuse 2 'has no experts' llama-tiny --choices 2 "${data[@]}"
+refuse 2 'are for moe' gpt2-tiny --experts 4 "${data[@]}"
+refuse 3 'holds another model' "${small[@]}" --experts 4 --resume whole
+for name in moe-tiny moe-8x125M; do "$TRAIN" --help | grep -q "^  $name " || fail "$name is not in the help"; done
