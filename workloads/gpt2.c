@@ -57,11 +57,34 @@ static int create(void *arg, const struct lt_source *source, const struct lt_con
                                 plan->shape.seq, (uint64_t)plan->options->seed, err);
 }
 
+/* Chunks of as many blocks each, those of a stage as far apart as there are stages. */
+static int divide_chunks(struct gpt2_plan *plan, const struct lt_layout *layout,
+                         const struct lt_staging *staging, struct tacho_error *err)
+{
+    int64_t all = (int64_t)layout->pp * staging->chunks, each = plan->shape.layers / all;
+    if (plan->shape.layers % all)
+        return tacho_fail(err, TACHO_EUSAGE, "choose --layers or --chunks so that they do",
+                          "%s: %d chunks in each of %d stages do not divide %lld layers",
+                          plan->shape.name, staging->chunks, layout->pp,
+                          (long long)plan->shape.layers);
+    plan->stage.first = layout->stage * each;
+    plan->stage.layers = staging->chunks * each;
+    plan->stage.chunks = staging->chunks;
+    plan->stage.stride = layout->pp * each;
+    return 0;
+}
+
 /* The part of the model that a rank of this layout has. */
-static int divide(void *arg, const struct lt_layout *layout, int in_flight, struct tacho_error *err)
+static int divide(void *arg, const struct lt_layout *layout, const struct lt_staging *staging,
+                  int in_flight, struct tacho_error *err)
 {
     struct gpt2_plan *plan = arg;
     struct lt_layout_blocks blocks = lt_layout_blocks(layout, layout->stage, plan->shape.layers);
+    int split = layout->pp > 1 && lt_stages_split(staging->kind);
+    if (split && (layout->tp > 1 || plan->mode.recompute != LT_RECOMPUTE_NONE))
+        return tacho_fail(err, TACHO_EUSAGE, "use --pipeline 1f1b, or leave it out",
+                          "--pipeline %s: not with %s", lt_stages_name(staging->kind),
+                          layout->tp > 1 ? "tp in --layout" : "--recompute block");
     if (plan->shape.layers < layout->pp)
         return tacho_fail(err, TACHO_EUSAGE, "use fewer stages, or --layers",
                           "%s: %lld layers do not make %d stages", plan->shape.name,
@@ -71,6 +94,7 @@ static int divide(void *arg, const struct lt_layout *layout, int in_flight, stru
                                          .embeds = layout->stage == 0,
                                          .answers = layout->stage == layout->pp - 1,
                                          .in_flight = layout->pp > 1 ? in_flight : 1,
+                                         .split = split,
                                          .rank = layout->part,
                                          .ranks = layout->tp,
                                          .sequence = plan->options->sequence};
@@ -83,7 +107,7 @@ static int divide(void *arg, const struct lt_layout *layout, int in_flight, stru
         return tacho_fail(err, TACHO_EUSAGE, "the heads are divided among them",
                           "%s: %d ranks do not divide %lld heads", plan->shape.name, layout->tp,
                           (long long)plan->shape.heads);
-    return 0;
+    return staging->chunks > 1 && layout->pp > 1 ? divide_chunks(plan, layout, staging, err) : 0;
 }
 
 static void describe(void *arg, const struct lt_model *model)
@@ -117,8 +141,8 @@ static size_t stage_buffers(const struct gpt2_plan *plan)
     size_t words =
         (size_t)(config->vocab * config->channels) * sizeof(float) / (size_t)plan->stage.ranks;
     return lt_pipeline_bytes(boundary_of(plan) / (size_t)lt_gpt2_row_ranks(&plan->stage),
-                             plan->stage.embeds ? words : 0, (int)plan->options->accumulate,
-                             tokens);
+                             plan->stage.in_flight, plan->stage.embeds ? words : 0,
+                             (int)plan->options->accumulate, tokens);
 }
 
 static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out,

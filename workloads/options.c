@@ -129,7 +129,9 @@ static const struct row rows[] = {
     FLAG_ROW("sequence-parallel", sequence,
              "ranks that divide layers (tp) divide the tokens between them too"),
     TEXT_ROW("pipeline", "NAME", TEXT, pipeline, "1f1b",
-             "order of the passes of a stage: gpipe or 1f1b; --accumulate says the micro-batches"),
+             "order of the passes of a stage: gpipe, 1f1b, interleaved (with --chunks) or zb-h1 "
+             "(weights' gradients apart); --accumulate says the micro-batches"),
+    {"chunks", "N", COUNT, AT(chunks), "2", 2, 64, "interleaved: chunks of blocks of each stage"},
     FLAG_ROW("no-overlap", no_overlap, "reduce after backward, on the step's thread"),
     TEXT_ROW(
         "slow-rank", "RANK[:STAGE]=SECONDS", TEXT, slow_rank, NULL,

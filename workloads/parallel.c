@@ -128,6 +128,25 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
     return 0;
 }
 
+/* Where passes over a micro-batch are apart, its gradient cannot be made alone. */
+static int check_schedule(const struct options *options, const struct lt_division_config *division,
+                          struct tacho_error *err)
+{
+    const struct lt_staging *staging = &division->staging;
+    int apart = staging->kind == LT_STAGES_INTERLEAVED || staging->kind == LT_STAGES_ZB_H1;
+    if (division->layout.pp == 1)
+        return 0;
+    if (apart && (options->zero == 2 || division->ordered))
+        return tacho_fail(err, TACHO_EUSAGE, "use --pipeline 1f1b, or --zero 1 with ring",
+                          "--pipeline %s: not with --zero 2 or --all-reduce ordered",
+                          options->pipeline);
+    if (staging->chunks > 1 && options->accumulate % division->layout.pp)
+        return tacho_fail(err, TACHO_EUSAGE, "choose --accumulate as a multiple of the stages",
+                          "--pipeline interleaved: %d stages do not divide %lld micro-batches",
+                          division->layout.pp, (long long)options->accumulate);
+    return 0;
+}
+
 /* What a division of the model cannot be given with. */
 static int check_division(const struct options *options, const struct lt_division_config *division,
                           struct tacho_error *err)
@@ -142,7 +161,7 @@ static int check_division(const struct options *options, const struct lt_divisio
     if (division->layout.pp > 1 && options->zero == 3)
         return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
                           "--zero 3: not with stages of a pipeline");
-    return 0;
+    return check_schedule(options, division, err);
 }
 
 int parallel_division(const struct lt_parallel *parallel, const struct options *options,
@@ -154,14 +173,15 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     if (rc)
         return rc;
     if (schedule < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "gpipe or 1f1b", "--pipeline %s: unknown",
-                          options->pipeline);
+        return tacho_fail(err, TACHO_EUSAGE, "gpipe, 1f1b, interleaved or zb-h1",
+                          "--pipeline %s: unknown", options->pipeline);
     if (codec < 0)
         return tacho_fail(err, TACHO_EUSAGE, "none, bf16, int8, 1bit or topk",
                           "--compress %s: unknown", options->compress);
     out->shard.codec = (struct lt_codec){(enum lt_codec_kind)codec, options->density};
     out->shard.coded_after = (uint64_t)options->compress_after;
-    out->schedule = (enum lt_stages)schedule;
+    out->staging.kind = (enum lt_stages)schedule;
+    out->staging.chunks = schedule == LT_STAGES_INTERLEAVED ? (int)options->chunks : 1;
     out->sequence = options->sequence;
     if (options->sequence && out->layout.tp == 1)
         return tacho_fail(err, TACHO_EUSAGE, "divide layers: --layout tp2",

@@ -36,6 +36,9 @@ int bpe_command(int argc, char **argv, struct tacho_error *err);
 
 /* What all recipes that train a model have in common (run.c): input, context, ranks, the loop,
  * progress lines on stdout. */
+struct lt_layout;
+struct lt_staging;
+
 struct recipe_plan {
     const struct options *options;
     const volatile sig_atomic_t *stop;
@@ -55,8 +58,8 @@ struct recipe_plan {
                    struct lt_parameters *parameters);
     /* Before the two above: they are to be of one stage of a pipeline, which keeps the activations
      * of in_flight micro-batches. NULL: the recipe has no stages. */
-    int (*divide)(void *arg, const struct lt_layout *layout, int in_flight,
-                  struct tacho_error *err);
+    int (*divide)(void *arg, const struct lt_layout *layout, const struct lt_staging *staging,
+                  int in_flight, struct tacho_error *err);
     void *arg;
 };
 

@@ -347,17 +347,18 @@ static int divide(const struct recipe_plan *plan, const struct lt_train_config *
                   struct tacho_error *err)
 {
     const struct lt_division_config *division = &config->division;
-    struct lt_pass *pass = calloc(2 * (size_t)config->micro_steps, sizeof *pass);
-    if (!pass)
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    lt_stages_passes(division->schedule, division->layout.pp, division->layout.stage,
-                     config->micro_steps, pass);
-    int in_flight = lt_stages_in_flight(pass, 2 * (size_t)config->micro_steps);
+    struct lt_staging staging = division->staging;
+    staging.stages = division->layout.pp;
+    staging.micro = config->micro_steps;
+    struct lt_pass *pass = calloc(lt_stages_count(&staging), sizeof *pass);
+    int in_flight = pass ? lt_stages_passes(&staging, division->layout.stage, pass) : TACHO_ENOMEM;
     free(pass);
+    if (in_flight < 0)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     if (!plan->divide)
         return tacho_fail(err, TACHO_EUSAGE, "use --layout dpN, or a gpt2 model",
                           "--layout: this recipe cannot be divided");
-    return plan->divide(plan->arg, &division->layout, in_flight, err);
+    return plan->divide(plan->arg, &division->layout, &staging, in_flight, err);
 }
 
 /* Opens the data and looks whether the run fits, before any rank takes memory for it. */

@@ -42,6 +42,12 @@ struct lt_group {
      * Sending and receiving go on together, so that a ring of exchanges cannot block. */
     void (*exchange)(void *arg, int to, const void *out, size_t out_bytes, int from, void *in,
                      size_t in_bytes);
+    /* Messages for which the sender does not wait, told apart by a tag from 1 on. post begins to
+     * send; `out` stays as it is until settle has returned. take waits for a message. NULL: there
+     * are none. */
+    void *(*post)(void *arg, int to, int tag, const void *out, size_t bytes);
+    void (*settle)(void *arg, void *posted);
+    void (*take)(void *arg, int from, int tag, void *in, size_t bytes);
     void *arg;
     /* What this rank has sent so far. */
     uint64_t bytes, messages;

@@ -127,8 +127,9 @@ static size_t activation_table(struct lt_tensor *table, const struct gpt2 *model
                                struct activations *at)
 {
     const struct lt_gpt2_config *config = &model->config;
-    size_t l = (size_t)config->layers, c = (size_t)config->channels, w = (size_t)config->vocab,
-           h = (size_t)config->heads, f = (size_t)model->stage.answers, a = (size_t)model->own,
+    size_t l = (size_t)lt_gpt2_chunk(&model->stage), c = (size_t)config->channels,
+           w = (size_t)config->vocab, z = model->stage.split ? l : 0, h = (size_t)config->heads,
+           f = (size_t)model->stage.answers, a = (size_t)model->own,
            s = model->stage.ranks > 1 ? f * (size_t)(model->stage.ranks + 1) : 0;
     size_t b = (size_t)model->model.b, t = (size_t)model->model.t, n = b * t,
            m = n / (size_t)lt_gpt2_row_ranks(&model->stage),

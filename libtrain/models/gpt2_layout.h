@@ -41,7 +41,8 @@
  * are kept: all of them, or the one that is being worked on. KEPT are those of a micro-batch from
  * its forward pass to its backward pass, PASSING those of one pass. h are the heads of this rank; s
  * is 1 more than the ranks that divide the vocabulary, or 0; m the rows of the residual stream that
- * this rank has. */
+ * this rank has. z is the number of blocks whose linear layers' output gradients are kept for a
+ * weights pass: all of them, or none. l: of a chunk. */
 #define KEPT(X) \
     X(stream, E, (l + 1) * m * c) \
     X(ln1, E, k *n *c) \
@@ -60,7 +61,11 @@
     X(final_mean, F, f *m) \
     X(final_rstd, F, f *m) \
     X(logits, E, f *n *w) \
-    X(losses, F, f *n)
+    X(losses, F, f *n) \
+    X(dqkv_kept, E, z * 3 * n * a) \
+    X(dprojection_kept, E, z *n *c) \
+    X(dup_kept, E, z * 4 * n * a) \
+    X(ddown_kept, E, z *n *c)
 #define PASSING(X) \
     X(branch, E, n *c) \
     X(dstream, E, m *c) \
@@ -94,6 +99,7 @@ struct gpt2 {
     struct lt_arena value_arena, grad_arena, shadow_arena, activation_arena, workspace_arena;
     struct parameters value, grad;
     struct activations act;     /* of the selected micro-batch */
+    int chunk;                  /* the selected one */
     struct activations *flight; /* of each that may be in flight */
     /* Of a last stage that does not embed: the word embedding. */
     struct lt_arena copy_arena, copy_grad_arena, copy_shadow_arena;
@@ -102,6 +108,10 @@ struct gpt2 {
 
 extern const struct lt_model_ops lt_gpt2_ops;
 extern const struct lt_stage_ops lt_gpt2_stage_ops;
+
+/* The weights' gradients of the selected micro-batch and chunk, which backward has left out;
+ * `first` overwrites what the arrays hold. Announces all gradients. */
+void lt_gpt2_weights(struct lt_model *model, const struct lt_context *context, int first);
 
 /* The first word of this rank, and how many a rank of that stage has. */
 int64_t lt_gpt2_first_word(const struct gpt2 *model);

@@ -92,9 +92,12 @@ enum lt_boundary { LT_BOUNDARY_INPUT, LT_BOUNDARY_OUTPUT, LT_BOUNDARY_GRADIENT }
 /* A model that is a part of one: a stage of a pipeline, a part of its layers. Its forward reads
  * INPUT unless it is the first stage, and returns 0 unless it is the last; its backward reads
  * GRADIENT unless it is the last. Activations of as many micro-batches as were asked for when it
- * was made are kept in slots. */
+ * was made are kept in slots. A stage may have several chunks of blocks; each is as a stage. */
 struct lt_stage_ops {
-    void (*select)(struct lt_model *model, int slot);
+    void (*select)(struct lt_model *model, int slot, int chunk);
+    /* Of a model made for it: the gradients of matrices and their biases, from what backward left;
+     * `first` overwrites what the arrays hold. It announces all gradients of the chunk. */
+    void (*weights)(struct lt_model *model, const struct lt_context *context, int first);
     size_t (*boundary_bytes)(const struct lt_model *model);
     void *(*boundary)(struct lt_model *model, enum lt_boundary which);
     /* The tensor that the first and the last stage both use: values and gradient, *count elements;

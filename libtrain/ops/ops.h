@@ -116,7 +116,8 @@ struct lt_layernorm {
 /* out[rows,n] = in[rows,k] * weight[n,k]^T + bias[n] (bias may be NULL). Backward: din = dout *
  * weight; dweight = dout^T * in and dbias = column sums of dout, added to what is there if
  * `accumulate`, else overwriting it. din == NULL: nothing below learns, so the input's gradient is
- * neither computed nor counted. add: it is added to what din holds. */
+ * neither computed nor counted. dweight == NULL: that of the weight is not, and dbias is NULL too.
+ * add: it is added to what din holds. */
 struct lt_matmul {
     void *out;
     const void *in, *weight;

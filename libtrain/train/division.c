@@ -41,6 +41,8 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
         .config = *config, .parallel = parallel, .model = model, .micro_steps = micro_steps};
     if (!config->shard.stage)
         return 0;
+    out->config.staging.stages = config->layout.pp;
+    out->config.staging.micro = micro_steps;
     int rc = check(config, optimizer, model, err);
     if (rc)
         return rc;
@@ -58,8 +60,8 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
     rc = lt_shard_create(&out->shard, &out->config.shard, &out->replicas, &model->parameters, trace,
                          err);
     if (rc == 0 && config->layout.pp > 1)
-        rc = lt_pipeline_create(&out->pipeline, config->schedule, &config->layout, micro_steps,
-                                world, model, trace, err);
+        rc = lt_pipeline_create(&out->pipeline, &out->config.staging, &config->layout, world, model,
+                                trace, err);
     return rc;
 }
 
@@ -82,24 +84,21 @@ static void simulate(const struct lt_division *division, int micro,
 {
     const struct lt_layout *layout = &division->config.layout;
     double busy = 0, stages = layout->pp;
-    double *forward = calloc(2 * (size_t)layout->pp, sizeof *forward),
-           *backward = forward ? forward + layout->pp : NULL;
-    if (!forward)
+    struct lt_stage_times *passes = calloc((size_t)layout->pp, sizeof *passes);
+    if (!passes)
         return;
     for (int i = 0; i < layout->pp; i++) {
         const struct lt_pipeline_times *times = &all[lt_layout_rank(layout, i, 0, 0)];
-        forward[i] = times->forward;
-        backward[i] = times->backward;
-        busy += micro * (times->forward + times->backward);
+        passes[i] = times->passes;
+        busy += micro * (passes[i].forward + passes[i].backward + passes[i].weights);
         table->measured = times->step > table->measured ? times->step : table->measured;
     }
-    table->simulated =
-        lt_stages_makespan(division->config.schedule, layout->pp, micro, forward, backward);
+    table->simulated = lt_stages_makespan(&division->config.staging, passes);
     if (table->measured > 0 && table->simulated > 0) {
         table->measured_bubble = 1 - busy / (stages * table->measured);
         table->simulated_bubble = 1 - busy / (stages * table->simulated);
     }
-    free(forward);
+    free(passes);
 }
 
 /* What was sent; how long passes took. */
@@ -112,8 +111,8 @@ void lt_division_measure(struct lt_division *division)
                                  *all = calloc(ranks, sizeof *all);
         if (!all)
             return;
-        lt_parallel_gather(division->parallel, &own.forward, sizeof own / sizeof own.forward,
-                           &all->forward);
+        lt_parallel_gather(division->parallel, &own.passes.forward, sizeof own / sizeof own.step,
+                           &all->passes.forward);
         if (own.step > 0)
             simulate(division, division->micro_steps, all, table);
         free(all);

@@ -34,7 +34,7 @@ struct lt_sent_table {
 
 struct lt_division_config {
     struct lt_layout layout;
-    enum lt_stages schedule;
+    struct lt_staging staging;    /* of a pipeline; stages and micro-batches are filled here */
     int sequence;                 /* ranks that divide layers divide the residual stream too */
     struct lt_shard_config shard; /* its stage 0: nothing is divided */
     /* Sums and norm of the gradient are those of one rank bit by bit (also where nothing is

@@ -201,6 +201,60 @@ void lt_mpi_exchange(void *arg, int to, const void *out, size_t out_bytes, int f
     }
 }
 
+/* A message under way, in parts that an int counts. */
+struct posted {
+    int count;
+    MPI_Request request[];
+};
+
+/* Begins to send or receive all parts. */
+static struct posted *begin(int sends, int peer, int tag, char *data, size_t bytes)
+{
+    const size_t most = (size_t)1 << 30;
+    size_t parts = bytes ? (bytes + most - 1) / most : 1;
+    struct posted *posted = malloc(sizeof *posted + parts * sizeof *posted->request);
+    if (!posted) {
+        fprintf(stderr, "train: out of memory for a message\n");
+        MPI_Abort(MPI_COMM_WORLD, tacho_error_exit(TACHO_ENOMEM));
+    }
+    posted->count = (int)parts;
+    for (size_t i = 0; i < parts; i++) {
+        size_t left = bytes - i * most, size = left < most ? left : most;
+        if (sends)
+            MPI_Isend(data + i * most, (int)size, MPI_BYTE, peer, tag, mpi.gradients,
+                      &posted->request[i]);
+        else
+            MPI_Irecv(data + i * most, (int)size, MPI_BYTE, peer, tag, mpi.gradients,
+                      &posted->request[i]);
+    }
+    return posted;
+}
+
+/* A peer that waits already gets the message here; the library moves nothing between its calls. */
+void *lt_mpi_post(void *arg, int to, int tag, const void *out, size_t bytes)
+{
+    struct posted *posted = begin(1, to, tag, (char *)(uintptr_t)out, bytes);
+    int done = 0;
+    (void)arg;
+    for (int looks = 0; !done && looks < LOOKS; looks++)
+        MPI_Testall(posted->count, posted->request, &done, MPI_STATUSES_IGNORE);
+    return posted;
+}
+
+void lt_mpi_settle(void *arg, void *posted)
+{
+    struct posted *message = posted;
+    (void)arg;
+    if (message)
+        wait_for(message->request, message->count);
+    free(message);
+}
+
+void lt_mpi_take(void *arg, int from, int tag, void *in, size_t bytes)
+{
+    lt_mpi_settle(arg, begin(0, from, tag, in, bytes));
+}
+
 void lt_mpi_gather(const void *mine, void *all, size_t bytes)
 {
     meet(mpi.control);
@@ -240,6 +294,22 @@ void lt_mpi_exchange(void *arg, int to, const void *out, size_t out_bytes, int f
                      size_t in_bytes)
 {
     (void)arg, (void)to, (void)out, (void)out_bytes, (void)from, (void)in, (void)in_bytes;
+}
+
+void *lt_mpi_post(void *arg, int to, int tag, const void *out, size_t bytes)
+{
+    (void)arg, (void)to, (void)tag, (void)out, (void)bytes;
+    return NULL;
+}
+
+void lt_mpi_settle(void *arg, void *posted)
+{
+    (void)arg, (void)posted;
+}
+
+void lt_mpi_take(void *arg, int from, int tag, void *in, size_t bytes)
+{
+    (void)arg, (void)from, (void)tag, (void)in, (void)bytes;
 }
 
 void lt_mpi_gather(const void *mine, void *all, size_t bytes)
