@@ -132,6 +132,8 @@ static const struct row rows[] = {
              "order of the passes of a stage: gpipe, 1f1b, interleaved (with --chunks) or zb-h1 "
              "(weights' gradients apart); --accumulate says the micro-batches"),
     {"chunks", "N", COUNT, AT(chunks), "2", 2, 64, "interleaved: chunks of blocks of each stage"},
+    {"assert-equal", "N", COUNT, AT(assert_equal), "0", 0, BIG,
+     "steps between comparisons of the ranks' weights; 0: at checkpoints and at the end"},
     FLAG_ROW("no-overlap", no_overlap, "reduce after backward, on the step's thread"),
     TEXT_ROW(
         "slow-rank", "RANK[:STAGE]=SECONDS", TEXT, slow_rank, NULL,
@@ -157,7 +159,8 @@ static const struct row rows[] = {
     TEXT_ROW(
         "inject", "FAULT", TEXT, inject, NULL,
         "nan=STEP:LAYER:OPERATION or inf=... writes such a value there; rate=STEP:FACTOR raises "
-        "the learning rate from that step on (to imitate a fault)"),
+        "the learning rate from that step on; of several ranks skip=STEP:RANK:CALL leaves out a "
+        "call of communication, halve=... makes it with half of its bytes (to imitate a fault)"),
     TITLE_ROW("the rest"),
     TEXT_ROW("backend", "NAME", TEXT, backend, "cpu",
              "cpu, or reference: plain C, one thread, for checks"),

@@ -88,13 +88,15 @@ int parallel_micro_steps(const struct lt_parallel *parallel, const struct option
     return 0;
 }
 
-int parallel_open(struct lt_parallel **out, const struct options *options, struct tacho_error *err)
+int parallel_open(struct lt_parallel **out, const struct options *options,
+                  const struct lt_board_plan *plan, struct tacho_error *err)
 {
     struct lt_parallel_config config = {.bucket_bytes = options->bucket_mib * (1 << 20),
                                         .overlap = !options->no_overlap,
                                         .sharded = options->zero > 0 || options->layout ||
                                                    strcmp(options->compress, "none") != 0,
-                                        .slow_link = (int)options->slow_link};
+                                        .slow_link = (int)options->slow_link,
+                                        .plan = *plan};
     struct lt_layout layout;
     int rc = slow_rank(&config, options->slow_rank, err);
     int kind = lt_all_reduce_find(options->all_reduce);

@@ -10,6 +10,7 @@
 #include "libtrain/data/source.h"
 #include "libtrain/models/model.h"
 #include "libtrain/parallel/layout.h"
+#include "libtrain/parallel/stages.h"
 #include "workloads/options.h"
 
 /* A family of names. */
@@ -36,9 +37,6 @@ int bpe_command(int argc, char **argv, struct tacho_error *err);
 
 /* What all recipes that train a model have in common (run.c): input, context, ranks, the loop,
  * progress lines on stdout. */
-struct lt_layout;
-struct lt_staging;
-
 struct recipe_plan {
     const struct options *options;
     const volatile sig_atomic_t *stop;

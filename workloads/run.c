@@ -143,6 +143,7 @@ static int configure(struct lt_train_config *out, const struct options *options,
                                     .checkpoint = options->checkpoint,
                                     .resume = options->resume,
                                     .log_every = options->log_every,
+                                    .assert_every = options->assert_equal,
                                     .watch_every = options->watch,
                                     .no_graph = options->no_graph,
                                     .seed = (uint64_t)options->seed};
@@ -442,7 +443,7 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     if (rc == 0)
         rc = make_context(&run.context, plan->options, err);
     if (rc == 0)
-        rc = parallel_open(&run.parallel, plan->options, err);
+        rc = parallel_open(&run.parallel, plan->options, &run.config.injection.call, err);
     if (rc == 0)
         rc = open_device(&run.context, plan->options, &run.config, run.parallel, err);
     if (rc == 0)

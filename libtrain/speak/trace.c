@@ -20,6 +20,8 @@ struct lt_trace {
     struct lt_timers *timers; /* NULL: off */
     int ops;
     const char **names; /* ops, then ranges: the ids of the timers */
+    void (*watch)(void *arg, const struct tacho_comm *comm);
+    void *watch_arg;
     nvtxStringHandle_t op[];
 };
 
@@ -158,10 +160,21 @@ void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes,
     tacho_nvtx_push_range(&trace->nvtx, trace->range[range], &payload);
 }
 
+void lt_trace_watch(struct lt_trace *trace, void (*watch)(void *arg, const struct tacho_comm *comm),
+                    void *arg)
+{
+    if (!trace)
+        return;
+    trace->watch = watch;
+    trace->watch_arg = arg;
+}
+
 void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range, const struct tacho_comm *comm)
 {
     if (!trace)
         return;
+    if (trace->watch)
+        trace->watch(trace->watch_arg, comm);
     if (trace->timers)
         lt_timers_begin(trace->timers, trace->ops + (int)range, LT_CLASS_COMM, NULL, NULL);
     tacho_nvtx_push_comm(&trace->nvtx, trace->range[range], comm);

@@ -126,6 +126,9 @@ void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes,
 void lt_trace_end(struct lt_trace *trace);
 void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range,
                          const struct tacho_comm *comm); /* lt_trace_end ends it */
+/* `watch` is called before each of these calls, on its thread; NULL: no more. */
+void lt_trace_watch(struct lt_trace *trace, void (*watch)(void *arg, const struct tacho_comm *comm),
+                    void *arg);
 void lt_trace_step_begin(struct lt_trace *trace, const struct tacho_step *step);
 void lt_trace_step_end(struct lt_trace *trace);
 void lt_trace_count(struct lt_trace *trace, enum lt_counter counter, double value);

@@ -17,6 +17,7 @@
 #include "libtrain/parallel/worker.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
+#include "libtrain/train/watchdog.h"
 #include "tacho_nvtx.h"
 
 struct lt_parallel {
@@ -35,6 +36,7 @@ struct lt_parallel {
     /* of the step; job 0 sends the news, job k the k-th bucket counted from 1 */
     struct lt_parallel_status mine, all;
     struct lt_worker *worker; /* with overlap */
+    struct lt_watchdog *watchdog;
 };
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------------- */
@@ -50,6 +52,8 @@ int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *
     if (rc)
         return rc;
     lt_parallel_configure(parallel, config);
+    if (lt_watchdog_open(&parallel->watchdog, &parallel->place, &config->plan))
+        return lt_no_memory(err);
     parallel->group = (struct lt_group){.rank = parallel->place.rank,
                                         .ranks = parallel->place.ranks,
                                         .exchange = lt_mpi_exchange,
@@ -75,6 +79,7 @@ void lt_parallel_close(struct lt_parallel *parallel)
     if (!parallel)
         return;
     lt_parallel_detach(parallel);
+    lt_watchdog_close(parallel->watchdog);
     lt_mpi_close();
     free(parallel);
 }
@@ -135,7 +140,7 @@ static void gather(struct lt_parallel *parallel, const void *mine, void *all, si
  * way back. */
 static void *need(struct lt_parallel *parallel, size_t bytes)
 {
-    void *memory = malloc(bytes);
+    void *memory = calloc(1, bytes);
     if (!memory) {
         fprintf(stderr, "train: rank %d: out of memory\n", parallel->place.rank);
         lt_mpi_abort(tacho_error_exit(TACHO_ENOMEM));
@@ -216,6 +221,18 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
         differs / peers * peers + differs % stride);
     lt_parallel_silence(parallel, err);
     return rc;
+}
+
+void lt_parallel_saved(struct lt_parallel *parallel, const char *path, int64_t steps)
+{
+    if (parallel)
+        lt_watchdog_saved(parallel->watchdog, path, steps);
+}
+
+void lt_parallel_step(struct lt_parallel *parallel, int64_t step)
+{
+    if (parallel)
+        lt_watchdog_step(parallel->watchdog, step);
 }
 
 /* ---- a step: jobs, done in order by the progress thread, or by the step's thread at the end ------------------------------ */
@@ -413,6 +430,7 @@ int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters 
     p->parameters = parameters;
     p->trace = trace;
     p->dtype = dtype;
+    lt_watchdog_attach(p->watchdog, trace);
     if (p->place.ranks == 1 || p->config.sharded)
         return 0;
     size_t trainable = (size_t)parameters->trainable;
@@ -439,6 +457,7 @@ void lt_parallel_detach(struct lt_parallel *parallel)
     if (!p)
         return;
     lt_worker_destroy(p->worker);
+    lt_watchdog_attach(p->watchdog, NULL);
     p->worker = NULL;
     lt_memory_add(LT_MEMORY_WORKSPACE, -(int64_t)p->buffer_bytes);
     free(p->buffer);

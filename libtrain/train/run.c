@@ -154,6 +154,7 @@ struct lt_progress lt_run_begin_step(struct run *run)
                                    .tokens = all * (uint64_t)run->model->t,
                                    .samples = all};
     lt_run_context(run);
+    lt_parallel_step(run->parallel, run->step);
     lt_trace_step_begin(run->trace, &step);
     return progress;
 }

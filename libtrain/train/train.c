@@ -300,8 +300,10 @@ static int checkpoint(struct run *run, struct tacho_error *err)
         rc = write_state(run, &state, err);
     rc = lt_parallel_agree(run->parallel, rc, err);
     progress.seconds = lt_run_seconds() - start;
-    if (rc == 0)
+    if (rc == 0) {
+        lt_parallel_saved(run->parallel, run->config->checkpoint, run->step);
         lt_run_report(run, &progress);
+    }
     lt_trace_end(run->trace);
     return rc;
 }
@@ -336,6 +338,8 @@ static int loop(struct run *run, struct tacho_error *err)
         /* asked once a step: a signal that comes later ends the run after the next step, with its
          * checkpoint */
         last = run->step == run->config->schedule.steps || stopping(run);
+        if (rc == 0 && due(run->config->assert_every, run))
+            rc = check_weights(run, err);
         if (rc == 0 && run->config->checkpoint && (last || due(run->config->checkpoint_every, run)))
             rc = checkpoint(run, err);
     }
@@ -375,6 +379,7 @@ static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
     for (int64_t i = 0; i < run->step; i++)
         lt_optimizer_remember(&run->optimizer, lt_schedule_rate(&run->config->schedule, i));
     *position = state.position;
+    lt_parallel_saved(run->parallel, path, run->step);
     return 0;
 }
 

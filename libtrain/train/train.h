@@ -20,12 +20,14 @@
 #include "libtrain/train/schedule.h"
 
 /* A fault on purpose, for tests of tools: in step `step` an operation writes a value that is not
- * finite (fault.op; scan.h), or from that step on the learning rate is multiplied by `rate`. */
+ * finite (fault.op; scan.h), or from that step on the learning rate is multiplied by `rate`, or a
+ * rank leaves out a call or makes it with half of its bytes. */
 struct lt_injection {
-    enum { LT_INJECT_NONE, LT_INJECT_VALUE, LT_INJECT_RATE } kind;
+    enum { LT_INJECT_NONE, LT_INJECT_VALUE, LT_INJECT_RATE, LT_INJECT_CALL } kind;
     int64_t step;
     double rate;
     struct lt_fault fault;
+    struct lt_board_plan call; /* given to lt_parallel_open */
 };
 
 struct lt_train_config {
@@ -40,7 +42,8 @@ struct lt_train_config {
     int64_t checkpoint_every;         /* 0: at the end only */
     const char *checkpoint, *resume;  /* NULL: none */
     int64_t log_every;
-    int64_t watch_every; /* steps between counters by layer (watch.h), 0: none */
+    int64_t assert_every; /* steps between comparisons of the ranks' weights, 0: none */
+    int64_t watch_every;  /* steps between counters by layer (watch.h), 0: none */
     struct lt_injection injection;
     struct lt_loader_options loader;
     uint64_t seed; /* order of the samples; a checkpoint's own seed wins */
