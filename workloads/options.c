@@ -132,6 +132,11 @@ static const struct row rows[] = {
              "order of the passes of a stage: gpipe, 1f1b, interleaved (with --chunks) or zb-h1 "
              "(weights' gradients apart); --accumulate says the micro-batches"),
     {"chunks", "N", COUNT, AT(chunks), "2", 2, 64, "interleaved: chunks of blocks of each stage"},
+    TEXT_ROW("simulate-compute", "TIMES", TEXT, simulate, NULL,
+             "passes also sleep, so that more ranks than cores take the time of their own cores: "
+             "forward=SECONDS,backward=SECONDS of a micro-batch; weights=SECONDS of backward (half "
+             "of it), rankN=FACTOR, stageN=FACTOR, link=SECONDS a bucket, rotate=SECONDS of "
+             "another rank in each step"),
     {"assert-equal", "N", COUNT, AT(assert_equal), "0", 0, BIG,
      "steps between comparisons of the ranks' weights; 0: at checkpoints and at the end"},
     FLAG_ROW("no-overlap", no_overlap, "reduce after backward, on the step's thread"),

@@ -31,7 +31,7 @@ struct options {
     int64_t lookahead, watch, loss_scale_window;
     const char *backend, *device, *checkpoint, *resume, *timers;
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress, *layout,
-        *pipeline, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io, *inject,
+        *pipeline, *simulate, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io, *inject,
         *loss_scale;
     struct options_list data, slow;
     int pin, no_shuffle, no_overlap, no_graph, sequence;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "libtrain/speak/trace.h"
+#include "workloads/simulated.h"
 
 /* The number of a rank at the beginning of a text; -1: none is there. *end: what follows it. */
 static int rank_in(const char *text, const char **end)
@@ -98,6 +99,7 @@ int parallel_open(struct lt_parallel **out, const struct options *options,
                                         .slow_link = (int)options->slow_link,
                                         .plan = *plan};
     struct lt_layout layout;
+    struct lt_simulated simulated;
     int rc = slow_rank(&config, options->slow_rank, err);
     int kind = lt_all_reduce_find(options->all_reduce);
     if (rc)
@@ -112,6 +114,9 @@ int parallel_open(struct lt_parallel **out, const struct options *options,
         return rc;
     rc = lt_layout_parse(&layout, options->layout, lt_parallel_rank(*out), lt_parallel_ranks(*out),
                          err);
+    if (rc == 0)
+        rc = simulated_parse(&simulated, &config.link_seconds, options->simulate, &layout,
+                             lt_parallel_rank(*out), err);
     rc = lt_parallel_agree(*out, rc, err);
     if (rc)
         return rc;

@@ -17,6 +17,7 @@
 #include "workloads/input.h"
 #include "workloads/parallel.h"
 #include "workloads/recipe.h"
+#include "workloads/simulated.h"
 
 static void print_begin(const struct lt_progress *progress, const struct lt_train_config *config)
 {
@@ -373,6 +374,9 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
     if (rc == 0)
         rc = parallel_micro_steps(run->parallel, options, config->division.layout.dp,
                                   &config->micro_steps, &config->micro_steps_all, err);
+    if (rc == 0)
+        rc = simulated_parse(&config->simulated, NULL, options->simulate, &config->division.layout,
+                             lt_parallel_rank(run->parallel), err);
     if (rc == 0 && config->division.layout.pp * config->division.layout.tp > 1)
         rc = divide(plan, config, err);
     if (rc == 0)

@@ -320,6 +320,9 @@ struct lt_context {
      * unit before no more, until they say so again (model.h, lt_model_use). NULL: not wanted. */
     void (*use)(void *arg, int unit);
     void *use_arg;
+    /* Seconds that a forward, a backward and a weights pass sleep (speak/simulated.h); NULL: they
+     * only compute. */
+    const double *simulated;
     /* The ranks among which layers are divided (model.h); NULL: this one has them whole. */
     const struct lt_tensor_group *tensor;
 };

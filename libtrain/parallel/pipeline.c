@@ -5,6 +5,7 @@
 #include "libtrain/parallel/pipeline.h"
 
 #include "libtrain/base/fail.h"
+#include "libtrain/speak/simulated.h"
 #include "libtrain/speak/trace.h"
 #include "tacho_nvtx.h"
 #include <stdlib.h>
@@ -311,6 +312,8 @@ static double make_pass(struct lt_pipeline *pipeline, const struct lt_context *c
     lt_trace_begin(pipeline->trace, LT_RANGE_MICRO_STEP, 0,
                    pass.kind == LT_PASS_FORWARD && pass.chunk == 0 ? (uint64_t)pipeline->model->b
                                                                    : 0);
+    if (context->simulated)
+        lt_simulate(pipeline->trace, pass.kind != LT_PASS_FORWARD, context->simulated[pass.kind]);
     if (pass.kind == LT_PASS_FORWARD)
         loss = forward(pipeline, context, &batch, parts);
     else

@@ -149,6 +149,15 @@ void lt_trace_op_begin(struct lt_trace *trace, int op, const struct tacho_work *
     tacho_nvtx_push_work(&trace->nvtx, trace->op[op], work);
 }
 
+void lt_trace_work_begin(struct lt_trace *trace, enum lt_range range, const struct tacho_work *work)
+{
+    if (!trace)
+        return;
+    if (trace->timers)
+        lt_timers_begin(trace->timers, trace->ops + (int)range, LT_CLASS_COMPUTE, work, NULL);
+    tacho_nvtx_push_work(&trace->nvtx, trace->range[range], work);
+}
+
 void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes, uint64_t samples)
 {
     if (!trace)

@@ -9,12 +9,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "libtrain/base/fail.h"
 #include "libtrain/base/memory.h"
 #include "libtrain/parallel/buckets.h"
 #include "libtrain/parallel/worker.h"
+#include "libtrain/speak/simulated.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
 #include "libtrain/train/watchdog.h"
@@ -286,6 +286,8 @@ static void reduce(struct lt_parallel *parallel, const struct lt_bucket *bucket)
         lt_trace_end(parallel->trace);
     }
     lt_trace_comm_begin(parallel->trace, LT_RANGE_ALL_REDUCE, &comm);
+    if (parallel->config.link_seconds > 0)
+        lt_sleep(parallel->config.link_seconds);
     for (int i = 1; i < parallel->config.slow_link; i++)
         sum(parallel, buffer, parallel->scratch, bucket->count);
     sum(parallel, buffer, buffer, bucket->count);
@@ -329,11 +331,8 @@ void lt_parallel_sleep(const struct lt_parallel *parallel, enum lt_slow_stage st
 {
     if (!lt_parallel_is_slow(parallel, stage))
         return;
-    struct timespec time = {.tv_sec = (time_t)parallel->config.slow_seconds};
-    time.tv_nsec = (long)(1e9 * (parallel->config.slow_seconds - (double)time.tv_sec));
     lt_trace_begin(parallel->trace, LT_RANGE_SLEEP, 0, 0);
-    while (nanosleep(&time, &time)) {
-    }
+    lt_sleep(parallel->config.slow_seconds);
     lt_trace_end(parallel->trace);
 }
 

@@ -51,6 +51,7 @@ struct lt_parallel_config {
     double slow_seconds;
     enum lt_slow_stage slow_stage;
     int slow_link;             /* each bucket is sent so many times, at least 1 */
+    double link_seconds;       /* that each bucket takes longer */
     struct lt_board_plan plan; /* of a call that is made wrong on purpose */
 };
 

@@ -19,6 +19,7 @@ struct run {
     const struct lt_train_config *config;
     const struct lt_train_hooks *hooks;
     struct lt_context context, evaluation;
+    double simulated[LT_PASS_KINDS]; /* of this step */
     struct lt_trace *trace;
     struct lt_loader *loader;
     struct lt_optimizer optimizer;

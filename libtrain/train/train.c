@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "libtrain/base/fail.h"
+#include "libtrain/speak/simulated.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
 #include "libtrain/train/device_step.h"
@@ -66,6 +67,8 @@ static void backward(struct run *run, struct lt_context *context, const struct l
     lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);
     if (!index)
         lt_parallel_sleep(run->parallel, LT_SLOW_BACKWARD);
+    if (context->simulated)
+        lt_simulate(run->trace, 1, context->simulated[LT_PASS_BACKWARD]);
     run->model->ops->backward(run->model, context, batch, index == 0 || apart);
     lt_trace_end(run->trace);
     if (shard)
@@ -92,6 +95,10 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
     lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
     if (!index)
         lt_parallel_sleep(run->parallel, LT_SLOW_FORWARD);
+    if (!index && run->step % lt_parallel_ranks(run->parallel) == lt_parallel_rank(run->parallel))
+        lt_simulate(run->trace, 0, run->config->simulated.rotate);
+    if (context.simulated)
+        lt_simulate(run->trace, 0, context.simulated[LT_PASS_FORWARD]);
     double own = run->model->ops->forward(run->model, &context, &batch,
                                           run->config->micro_steps * lt_run_replicas(run));
     *loss += own;

@@ -30,6 +30,13 @@ struct lt_injection {
     struct lt_board_plan call; /* given to lt_parallel_open */
 };
 
+/* Passes that sleep (lt_context.simulated): seconds over one micro-batch, of which `weights` is the
+ * part of backward that a weights pass makes; on this rank all of them times factor. In step k rank
+ * k % ranks sleeps `rotate` longer in its first forward pass. */
+struct lt_simulated {
+    double forward, backward, weights, factor, rotate;
+};
+
 struct lt_train_config {
     struct lt_schedule schedule; /* its steps: all updates, those before a resume included */
     int micro_steps;             /* batches added up for one update */
@@ -45,6 +52,7 @@ struct lt_train_config {
     int64_t assert_every; /* steps between comparisons of the ranks' weights, 0: none */
     int64_t watch_every;  /* steps between counters by layer (watch.h), 0: none */
     struct lt_injection injection;
+    struct lt_simulated simulated;
     struct lt_loader_options loader;
     uint64_t seed; /* order of the samples; a checkpoint's own seed wins */
     int no_graph;  /* on a device: each operation of each step is launched by itself */
