@@ -52,18 +52,20 @@ static struct lt_board_line *line_of(struct lt_desk *desk, uint64_t communicator
 
 /* ---- what a rank writes ----------------------------------------------------------------------- */
 
-/* Has the other rank made as many calls until that step began? Only where both have noted it. */
-static int counts_differ(struct lt_desk *own, struct lt_desk *other, int64_t step)
+/* Has the other rank made other calls until that step began? Only where both have noted it. */
+static int has_differed(struct lt_desk *own, struct lt_desk *other, int64_t step)
 {
     int turn = (int)(step & 1);
     if (own->before_step[turn] != step || other->before_step[turn] != step)
         return 0;
     for (size_t i = 0; i < LT_BOARD_LINES; i++) {
         const struct lt_board_line *line = &own->line[i], *there;
-        if (!line->used || !line->before[turn])
+        if (!line->used || !line->before[turn].calls)
             continue;
         there = line_of(other, line->communicator, 0);
-        if (there && there->before[turn] && there->before[turn] != line->before[turn])
+        if (there && there->before[turn].calls &&
+            (there->before[turn].calls != line->before[turn].calls ||
+             there->before[turn].sum != line->before[turn].sum))
             return 1;
     }
     return 0;
@@ -73,13 +75,15 @@ int lt_board_step(struct lt_board *board, int64_t step)
 {
     struct lt_desk *own = board->desk[board->rank];
     int turn = (int)(step & 1);
-    for (size_t i = 0; i < LT_BOARD_LINES; i++)
-        own->line[i].before[turn] = own->line[i].calls;
+    for (size_t i = 0; i < LT_BOARD_LINES; i++) {
+        own->line[i].before[turn].calls = own->line[i].calls;
+        own->line[i].before[turn].sum = own->line[i].sum;
+    }
     __atomic_store_n(&own->before_step[turn], step, __ATOMIC_RELEASE);
     own->begun[own->steps % LT_BOARD_STEPS] = (struct lt_board_step){step, own->calls};
     __atomic_store_n(&own->steps, own->steps + 1, __ATOMIC_RELEASE);
     for (int i = 0; step > 0 && i < board->ranks; i++)
-        if (i != board->rank && board->desk[i] && counts_differ(own, board->desk[i], step - 1))
+        if (i != board->rank && board->desk[i] && has_differed(own, board->desk[i], step - 1))
             return i;
     return -1;
 }
@@ -130,6 +134,7 @@ enum lt_call_fault lt_board_call(struct lt_board *board, struct lt_call call, in
     if (!line)
         return fault;
     line->last = call;
+    line->sum = (line->sum ^ call.op ^ call.bytes << 8) * 1099511628211u; /* as FNV-1a */
     __atomic_store_n(&line->calls, line->calls + 1, __ATOMIC_RELEASE);
     *differs = other_call(board, line);
     return fault;
@@ -241,13 +246,16 @@ static void tell(int rank, int64_t step, uint64_t index, const struct calls *now
                  const struct calls *before, char *text, size_t size)
 {
     char wanted[128] = "nothing", made[128] = "nothing";
-    int has = index < now->count, had = index < before->count;
+    int has = index < now->count, had = index < before->count, later = 0;
     if (had)
         describe(call_at(before, index), wanted, sizeof wanted);
     if (has)
         describe(call_at(now, index), made, sizeof made);
-    if (had && (!has || (index + 1 < before->count &&
-                         same(call_at(now, index), call_at(before, index + 1)))))
+    if (had && index + 1 < now->count) /* it was made after the next one */
+        later = same(call_at(now, index + 1), call_at(before, index));
+    if (had && !later &&
+        (!has ||
+         (index + 1 < before->count && same(call_at(now, index), call_at(before, index + 1)))))
         snprintf(text, size, "rank %d left out call %llu of step %lld: %s", rank,
                  (unsigned long long)index, (long long)step, wanted);
     else

@@ -41,10 +41,13 @@ struct lt_desk {
         uint64_t first; /* number of its first call */
     } begun[LT_BOARD_STEPS];
     uint64_t steps; /* begun */
-    /* Of each communicator: calls so far and the last one; the calls so far when the last two steps
-     * began. */
+    /* Of each communicator: calls so far, a checksum of all of them, and the last one; the first
+     * two when the last two steps began. */
     struct lt_board_line {
-        uint64_t communicator, calls, before[2];
+        uint64_t communicator, calls, sum;
+        struct {
+            uint64_t calls, sum;
+        } before[2];
         struct lt_call last;
         int used;
     } line[LT_BOARD_LINES];
@@ -66,8 +69,8 @@ struct lt_board {
     struct lt_board_plan plan;
 };
 
-/* A step of this rank begins. Returns a rank that has, until the step before the last one, made
- * another number of calls on a communicator that both have; -1: none has. */
+/* A step of this rank begins. Returns a rank that has, until the last step began, made other calls
+ * than this one on a communicator that both have; -1: none has. */
 int lt_board_step(struct lt_board *board, int64_t step);
 
 /* This rank is about to make a call. *differs: a rank whose call of that number is another one, or
