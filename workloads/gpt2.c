@@ -54,7 +54,8 @@ static int create(void *arg, const struct lt_source *source, const struct lt_con
                           "%s: on cuda: %s", plan->shape.name, why);
     stage.space = context->device ? &context->device->space : NULL;
     return lt_gpt2_create_stage(out, &plan->shape, plan->mode, &stage, plan->shape.batch,
-                                plan->shape.seq, (uint64_t)plan->options->seed, err);
+                                plan->shape.seq / lt_gpt2_contexts(&stage),
+                                (uint64_t)plan->options->seed, err);
 }
 
 /* Chunks of as many blocks each, those of a stage as far apart as there are stages. */
@@ -97,16 +98,23 @@ static int divide(void *arg, const struct lt_layout *layout, const struct lt_sta
                                          .split = split,
                                          .rank = layout->part,
                                          .ranks = layout->tp,
+                                         .context = layout->context,
+                                         .contexts = layout->cp,
                                          .sequence = plan->options->sequence};
     int64_t tokens = plan->shape.batch * plan->shape.seq;
     if (plan->stage.sequence && tokens % layout->tp)
         return tacho_fail(err, TACHO_EUSAGE, "choose --batch and --seq so that they do",
                           "--sequence-parallel: %d ranks do not divide %lld tokens", layout->tp,
                           (long long)tokens);
-    if (plan->shape.heads % layout->tp)
+    int heads = layout->tp * layout->cp; /* one of them is 1 */
+    if (plan->shape.heads % heads)
         return tacho_fail(err, TACHO_EUSAGE, "the heads are divided among them",
-                          "%s: %d ranks do not divide %lld heads", plan->shape.name, layout->tp,
+                          "%s: %d ranks do not divide %lld heads", plan->shape.name, heads,
                           (long long)plan->shape.heads);
+    if (plan->shape.seq % layout->cp)
+        return tacho_fail(err, TACHO_EUSAGE, "choose --seq so that they do",
+                          "%s: %d ranks do not divide sequences of %lld tokens", plan->shape.name,
+                          layout->cp, (long long)plan->shape.seq);
     return staging->chunks > 1 && layout->pp > 1 ? divide_chunks(plan, layout, staging, err) : 0;
 }
 
@@ -129,7 +137,7 @@ static size_t boundary_of(const struct gpt2_plan *plan)
 {
     const struct lt_gpt2_config *config = &plan->shape;
     return (size_t)(config->batch * config->seq * config->channels) *
-           lt_dtype_bytes(plan->mode.dtype);
+           lt_dtype_bytes(plan->mode.dtype) / (size_t)lt_gpt2_contexts(&plan->stage);
 }
 
 /* What a stage needs beside the model: batches of a step, the gradient of its output and, in the
@@ -156,12 +164,15 @@ static void memory(void *arg, const struct lt_source *source, struct lt_memory_p
     /* a device has scratch of its own, beside what is counted here */
     int threads = strcmp(plan->options->device, "cpu") == 0 ? lt_threads() : 0;
     lt_gpt2_stage_parameters(&config, &plan->stage, parameters);
-    lt_gpt2_stage_memory(&plan->shape, plan->mode, &plan->stage, plan->shape.batch, plan->shape.seq,
-                         threads, out);
+    lt_gpt2_stage_memory(&plan->shape, plan->mode, &plan->stage, plan->shape.batch,
+                         plan->shape.seq / lt_gpt2_contexts(&plan->stage), threads, out);
     if (plan->stage.layers < plan->shape.layers)
         out->tag[LT_MEMORY_WORKSPACE] += stage_buffers(plan);
     if (plan->stage.ranks > 1)
         out->tag[LT_MEMORY_WORKSPACE] += lt_parts_bytes(plan->stage.ranks, boundary_of(plan));
+    if (plan->stage.contexts > 1)
+        out->tag[LT_MEMORY_WORKSPACE] +=
+            lt_parts_turn_bytes(plan->stage.contexts, boundary_of(plan));
 }
 
 static int gpt2_name(size_t i, const char **name, const char **help, char *defaults, size_t size)

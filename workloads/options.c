@@ -115,7 +115,8 @@ static const struct row rows[] = {
      "share among the ranks: 1 the optimizer's state, 2 gradients too, 3 parameters too; 0: "
      "nothing"},
     TEXT_ROW("layout", "FACTORS", TEXT, layout, NULL,
-             "replicas, ranks that divide layers, stages of a pipeline: dp2.tp2.pp2 for 8 ranks "
+             "replicas, ranks that divide layers, stages of a pipeline: dp2.tp2.pp2 for 8 ranks; "
+             "or dp2.cp4, cp: ranks that divide sequences "
              "(default: "
              "replicas)"),
     TEXT_ROW(

@@ -120,7 +120,7 @@ int parallel_open(struct lt_parallel **out, const struct options *options,
     rc = lt_parallel_agree(*out, rc, err);
     if (rc)
         return rc;
-    config.replicas = layout.dp;
+    config.replicas = lt_layout_copies(&layout);
     config.stride = layout.tp;
     lt_parallel_configure(*out, &config);
     if (lt_parallel_ranks(*out) == 1) {
@@ -196,7 +196,8 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     out->ordered = strcmp(options->all_reduce, "ordered") == 0;
     out->shard.stage = (int)options->zero;
     out->shard.kind = out->ordered ? LT_ALL_REDUCE_ORDERED : LT_ALL_REDUCE_RING;
-    out->shard.overlap = lt_parallel_overlaps(parallel) && out->layout.pp * out->layout.tp == 1;
+    out->shard.overlap =
+        lt_parallel_overlaps(parallel) && out->layout.pp * out->layout.tp * out->layout.cp == 1;
     if (!out->shard.stage &&
         (options->layout || codec > 0 || (ranks == 1 && out->ordered && options->accumulate > 1)))
         out->shard.stage = 1; /* as many bytes as an all-reduce sends */
@@ -223,7 +224,7 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
                     enum lt_dtype dtype)
 {
     const struct lt_mpi_place *place = lt_parallel_place(parallel);
-    int divided = division->layout.pp * division->layout.tp > 1,
+    int divided = division->layout.pp * division->layout.tp * division->layout.cp > 1,
         overlaps = lt_parallel_overlaps(parallel) && !divided;
     int threads = lt_threads() + overlaps;
     if (place->ranks == 1)
@@ -234,7 +235,10 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
         place->ranks, place->library, place->local_ranks, place->machine_cores,
         gradients / (1 << 20));
     print_way(options, division);
-    if (divided)
+    if (division->layout.cp > 1)
+        printf(" over %d replica%s, sequences divided among %d ranks\n", division->layout.dp,
+               tacho_plural(division->layout.dp), division->layout.cp);
+    else if (divided)
         printf(" over %d replica%s, %d stage%s (%s), layers divided among %d rank%s\n",
                division->layout.dp, tacho_plural(division->layout.dp), division->layout.pp,
                tacho_plural(division->layout.pp), options->pipeline, division->layout.tp,

@@ -230,8 +230,9 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
     plan->memory(plan->arg, input->source, out, &parameters);
     uint64_t gradients = out->tag[LT_MEMORY_GRADIENTS];
     if (division->shard.stage) {
-        size_t own = lt_shard_memory(&division->shard, &parameters, division->layout.replica,
-                                     division->layout.dp, context->dtype, out);
+        size_t own =
+            lt_shard_memory(&division->shard, &parameters, lt_layout_copy(&division->layout),
+                            lt_layout_copies(&division->layout), context->dtype, out);
         parameters = (struct lt_parameters){.count = own};
     }
     lt_optimizer_sizes(&config->optimizer, &parameters, floats, &scratch);
@@ -377,7 +378,8 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
     if (rc == 0)
         rc = simulated_parse(&config->simulated, NULL, options->simulate, &config->division.layout,
                              lt_parallel_rank(run->parallel), err);
-    if (rc == 0 && config->division.layout.pp * config->division.layout.tp > 1)
+    if (rc == 0 &&
+        config->division.layout.pp * config->division.layout.tp * config->division.layout.cp > 1)
         rc = divide(plan, config, err);
     if (rc == 0)
         rc = check_outputs(options, run->parallel, err);

@@ -47,6 +47,40 @@ static void join_gradient(const struct gpt2 *model, const struct lt_context *con
     join_rows(model, context, model->act.branch);
 }
 
+/* Attention between the tokens of this rank and, where ranks divide sequences, its heads. Backward
+ * leaves the gradient where the linear layer below reads it. */
+static void attend(const struct gpt2 *model, const struct lt_context *context,
+                   const struct lt_gpt2_block *block)
+{
+    const struct lt_tensor_group *group = context->tensor;
+    struct lt_turn three = lt_gpt2_turn(model, 3), one = lt_gpt2_turn(model, 1);
+    int turns = lt_gpt2_contexts(&model->stage) > 1;
+    if (turns)
+        group->turn(group->arg, model->mode.dtype, &three, 1, block->qkv.out,
+                    (void *)(uintptr_t)block->attention.qkv);
+    OP(context, ATTENTION_FORWARD, attention_forward, block->attention);
+    if (turns)
+        group->turn(group->arg, model->mode.dtype, &one, 0, block->attention.out,
+                    (void *)(uintptr_t)block->projection.in);
+}
+
+static void attend_backward(const struct gpt2 *model, const struct lt_context *context,
+                            const struct lt_gpt2_block *block)
+{
+    const struct lt_tensor_group *group = context->tensor;
+    struct lt_turn three = lt_gpt2_turn(model, 3), one = lt_gpt2_turn(model, 1);
+    struct lt_attention attention = block->attention;
+    int turns = lt_gpt2_contexts(&model->stage) > 1;
+    attention.dout = turns ? model->act.branch : model->act.dbranch;
+    attention.dqkv = turns ? (void *)model->act.dqkv_heads : (void *)(uintptr_t)block->qkv.dout;
+    if (turns)
+        group->turn(group->arg, model->mode.dtype, &one, 1, model->act.dbranch, model->act.branch);
+    OP(context, ATTENTION_BACKWARD, attention_backward, attention);
+    if (turns)
+        group->turn(group->arg, model->mode.dtype, &three, 0, attention.dqkv,
+                    (void *)(uintptr_t)block->qkv.dout);
+}
+
 /* A linear layer whose inputs are divided: the bias is added once. */
 static void divided_forward(const struct gpt2 *model, const struct lt_context *context,
                             struct lt_matmul args)
@@ -72,7 +106,7 @@ static void block_forward(struct gpt2 *model, const struct lt_context *context, 
     OP(context, LAYERNORM_FORWARD, layernorm_forward, block.ln1);
     join_rows(model, context, (void *)(uintptr_t)block.qkv.in);
     OP(context, MATMUL_FORWARD, matmul_forward, block.qkv);
-    OP(context, ATTENTION_FORWARD, attention_forward, block.attention);
+    attend(model, context, &block);
     divided_forward(model, context, block.projection);
     OP(context, RESIDUAL_FORWARD, residual_forward, residual);
     OP(context, LAYERNORM_FORWARD, layernorm_forward, block.ln2);
@@ -242,8 +276,6 @@ static void block_backward(struct gpt2 *model, const struct lt_context *context,
                            int accumulate)
 {
     struct lt_gpt2_block block = lt_gpt2_block(model, i);
-    block.attention.dout = model->act.dbranch;
-    block.attention.dqkv = (void *)(uintptr_t)block.qkv.dout;
     join_gradient(model, context);
     keep_stream(model, &block.down);
     linear_backward(model, context, block.down, accumulate);
@@ -254,7 +286,7 @@ static void block_backward(struct gpt2 *model, const struct lt_context *context,
     join_gradient(model, context);
     keep_stream(model, &block.projection);
     linear_backward(model, context, block.projection, accumulate);
-    OP(context, ATTENTION_BACKWARD, attention_backward, block.attention);
+    attend_backward(model, context, &block);
     linear_backward(model, context, block.qkv, accumulate);
     sum_parts(model, context, block.qkv.din);
     layernorm_backward(model, context, block.ln1);

@@ -39,6 +39,9 @@ struct lt_gpt2_stage {
     int in_flight;       /* of one chunk each */
     int split;           /* backward leaves the weights' gradients to a pass of their own */
     int rank, ranks;
+    /* Of `contexts` ranks that divide each sequence, number `context` has its share of the tokens,
+     * which is what the model is made for; 0: one. They divide the heads. */
+    int context, contexts;
     int sequence; /* they divide the rows of the residual stream too, and ranks divides these */
     struct lt_space *space; /* a device's memory for all it holds; NULL: the host's */
 };
@@ -47,6 +50,12 @@ struct lt_gpt2_stage {
 static inline int64_t lt_gpt2_chunk(const struct lt_gpt2_stage *stage)
 {
     return stage->chunks > 1 ? stage->layers / stage->chunks : stage->layers;
+}
+
+/* The ranks that divide each sequence. */
+static inline int lt_gpt2_contexts(const struct lt_gpt2_stage *stage)
+{
+    return stage->contexts > 1 ? stage->contexts : 1;
 }
 
 /* The ranks that divide the rows of the residual stream. */

@@ -98,19 +98,29 @@ static struct lt_layernorm layernorm(const struct gpt2 *model, const float *weig
                                  .c = c};
 }
 
-/* The arguments of attention, for both directions, with activations at place i. */
+struct lt_turn lt_gpt2_turn(const struct gpt2 *model, int64_t groups)
+{
+    return (struct lt_turn){.b = model->model.b,
+                            .t = model->model.t,
+                            .groups = groups,
+                            .width = model->own / lt_gpt2_contexts(&model->stage)};
+}
+
+/* The arguments of attention, for both directions, with activations at place i. Where ranks divide
+ * sequences, it has all tokens of some heads. */
 static struct lt_attention attention_args(struct gpt2 *model, int64_t i)
 {
     int64_t b = model->model.b, t = model->model.t, n = b * t, c = model->own,
-            h = model->config.heads;
-    return (struct lt_attention){.out = lt_gpt2_at(model, model->act.attention, i * n * c),
+            h = model->config.heads, contexts = lt_gpt2_contexts(&model->stage);
+    float *out = contexts > 1 ? model->act.attention_heads : model->act.attention;
+    return (struct lt_attention){.out = lt_gpt2_at(model, out, i * n * c),
                                  .lse = model->act.lse + i * b * h * t,
                                  .qkv = lt_gpt2_at(model, model->act.qkv, i * 3 * n * c),
                                  .scratch = model->act.scratch,
                                  .b = b,
-                                 .t = t,
-                                 .c = c,
-                                 .h = h,
+                                 .t = t * contexts,
+                                 .c = c / contexts,
+                                 .h = h / contexts,
                                  .slots = model->slots};
 }
 
@@ -143,13 +153,15 @@ static void attention_half(struct lt_gpt2_block *block, struct gpt2 *model, int6
     block->ln1.rstd = activations->ln1_rstd + q * m;
     block->qkv = linear(model, parameters->qkv_weight, parameters->qkv_bias, i, 3 * a, c);
     block->qkv.in = lt_gpt2_at(model, activations->ln1, q * n * c);
-    block->qkv.out = lt_gpt2_at(model, activations->qkv, q * 3 * n * a);
+    block->qkv.out = lt_gpt2_contexts(&model->stage) > 1
+                         ? (void *)activations->dqkv
+                         : lt_gpt2_at(model, activations->qkv, q * 3 * n * a);
     block->qkv.dout = slope(model, activations->dqkv_kept, q * 3 * n * a, activations->dqkv);
     block->qkv.din = activations->dbranch;
     block->attention = attention_args(model, q);
     block->projection =
         linear(model, parameters->projection_weight, parameters->projection_bias, i, c, a);
-    block->projection.in = block->attention.out;
+    block->projection.in = lt_gpt2_at(model, activations->attention, q * n * a);
     block->projection.out = activations->branch;
     block->projection.dout = dout;
     block->projection.din = activations->dbranch;
@@ -227,15 +239,16 @@ struct lt_matmul lt_gpt2_head(struct gpt2 *model)
 
 struct lt_embedding lt_gpt2_embedding(const struct gpt2 *model, const struct lt_batch *batch)
 {
+    int64_t before = model->stage.context * model->model.t * model->config.channels;
     return (struct lt_embedding){.out = model->act.stream,
                                  .word = weight(model, model->value.word, 0),
-                                 .position = weight(model, model->value.position, 0),
+                                 .position = weight(model, model->value.position, before),
                                  .tokens = batch->tokens,
                                  .order = batch->order,
                                  .starts = batch->starts,
                                  .dout = model->act.dstream,
                                  .dword = model->grad.word,
-                                 .dposition = model->grad.position,
+                                 .dposition = model->grad.position + before,
                                  .b = model->model.b,
                                  .t = model->model.t,
                                  .c = model->config.channels,

@@ -35,6 +35,10 @@ struct lt_gpt2_block {
     struct lt_gelu gelu;
 };
 
+/* Where ranks divide sequences: attention's tensors as arrays of heads, `groups` of them (3: query,
+ * key and value). */
+struct lt_turn lt_gpt2_turn(const struct gpt2 *model, int64_t groups);
+
 struct lt_gpt2_block lt_gpt2_block(struct gpt2 *model, int64_t i);
 
 /* What is there once: the layernorm after the last block, the LM head (a product with the word

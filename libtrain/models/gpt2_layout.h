@@ -42,7 +42,8 @@
  * its forward pass to its backward pass, PASSING those of one pass. h are the heads of this rank; s
  * is 1 more than the ranks that divide the vocabulary, or 0; m the rows of the residual stream that
  * this rank has. z is the number of blocks whose linear layers' output gradients are kept for a
- * weights pass: all of them, or none. l: of a chunk. */
+ * weights pass: all of them, or none. l: of a chunk. y is k where ranks divide sequences, else 0,
+ * and x is 1 or 0. */
 #define KEPT(X) \
     X(stream, E, (l + 1) * m * c) \
     X(ln1, E, k *n *c) \
@@ -51,6 +52,7 @@
     X(qkv, E, k * 3 * n * a) \
     X(lse, F, k *b *h *t) \
     X(attention, E, k *n *a) \
+    X(attention_heads, E, y *n *a) \
     X(middle, E, k *m *c) \
     X(ln2, E, k *n *c) \
     X(ln2_mean, F, k *m) \
@@ -72,6 +74,7 @@
     X(dbranch, E, n *c) \
     X(dwide, E, 4 * n * a) \
     X(dqkv, E, 3 * n * a) \
+    X(dqkv_heads, E, x * 3 * n * a) \
     X(stats, F, s * 3 * n)
 #define WORKSPACE(X) X(scratch, F, slots *scratch_floats)
 

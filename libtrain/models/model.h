@@ -71,6 +71,14 @@ struct lt_flops {
 
 struct lt_model;
 
+/* An array of heads that ranks divide, between two forms: each rank has some tokens of all heads,
+ * tokens[b][t][groups][ranks][width], or all tokens of some heads,
+ * heads[b][ranks][t][groups][width]. t: tokens of a rank in each of b sequences; groups: 3 for
+ * query, key and value; width: channels of a rank's heads. */
+struct lt_turn {
+    int64_t b, t, groups, width;
+};
+
 /* The ranks that have parts of the same layers (Shoeybi et al. 2019); rank 0 adds the biases of
  * sums. sum: data[count] of the given type becomes the sum over the ranks, the same bits on all of
  * them. gather: count floats of each, in the order of ranks. */
@@ -82,6 +90,10 @@ struct lt_tensor_group {
      * undefined; and of which every rank gets the shares of the others. */
     void (*scatter)(void *arg, enum lt_dtype dtype, void *data, size_t count);
     void (*join)(void *arg, enum lt_dtype dtype, void *data, size_t count);
+    /* From tokens to heads, or back: each rank sends every other one its part (Jacobs et al. 2023).
+     */
+    void (*turn)(void *arg, enum lt_dtype dtype, const struct lt_turn *shape, int to_heads,
+                 const void *from, void *to);
     void *arg;
 };
 

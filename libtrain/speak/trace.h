@@ -41,6 +41,7 @@ struct tacho_comm;
     X(REDUCE_SCATTER, "reduce_scatter", NONE) \
     X(SEND, "send", NONE) \
     X(RECV, "recv", NONE) \
+    X(ALL_TO_ALL, "all_to_all", NONE) \
     X(REDUCE, "reduce", NONE) \
     X(BROADCAST, "broadcast", NONE) \
     X(PACK, "pack", HOST) \

@@ -25,10 +25,47 @@ static int check(const struct lt_division_config *config, const struct lt_optimi
     if (config->shard.stage == 3 && !model->ops->tells_use)
         return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
                           "--zero 3: %s does not say when it uses its parameters", name);
-    if (config->layout.pp * config->layout.tp > 1 && !model->ops->stage)
+    if (config->layout.pp * config->layout.tp * config->layout.cp > 1 && !model->ops->stage)
         return tacho_fail(err, TACHO_EUSAGE, "use --layout dpN, or a gpt2 model",
                           "--layout: %s cannot be divided", name);
     return 0;
+}
+
+/* The ranks that divide layers or sequences; a batch of which this one takes its tokens. */
+static int open_dividers(struct lt_division *division, struct lt_trace *trace)
+{
+    const struct lt_layout *layout = &division->config.layout;
+    const struct lt_model *model = division->model;
+    if (layout->tp * layout->cp == 1)
+        return 0;
+    size_t boundary = model->ops->stage->boundary_bytes(model),
+           scratch = lt_parts_turn_bytes(layout->cp, boundary);
+    if (layout->tp > 1)
+        scratch = lt_parts_bytes(layout->tp,
+                                 (division->config.sequence ? (size_t)layout->tp : 1) * boundary);
+    if (layout->cp > 1) {
+        division->tokens = malloc(2 * (size_t)(model->b * model->t) * sizeof *division->tokens);
+        if (!division->tokens)
+            return TACHO_ENOMEM;
+    }
+    return lt_parts_open(&division->dividers, &division->parts, scratch,
+                         PARTS + (uint64_t)division->part_axis.first, trace);
+}
+
+void lt_division_batch(const struct lt_division *division, struct lt_batch *batch)
+{
+    const struct lt_layout *layout = &division->config.layout;
+    const struct lt_model *model = division->model;
+    if (!division->tokens)
+        return;
+    int32_t *tokens = division->tokens, *targets = tokens + model->b * model->t;
+    for (int64_t i = 0; i < model->b; i++) {
+        int64_t from = (i * layout->cp + layout->context) * model->t;
+        memcpy(tokens + i * model->t, batch->tokens + from, (size_t)model->t * sizeof *tokens);
+        memcpy(targets + i * model->t, batch->targets + from, (size_t)model->t * sizeof *targets);
+    }
+    batch->tokens = tokens;
+    batch->targets = targets;
 }
 
 int lt_division_open(struct lt_division *out, const struct lt_division_config *config,
@@ -50,11 +87,7 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
     out->parts = lt_layout_parts(&config->layout, world, &out->part_axis);
     out->config.shard.communicators =
         4 * (uint64_t)(config->layout.stage * config->layout.tp + config->layout.part);
-    if (config->layout.tp > 1)
-        rc = lt_parts_open(&out->dividers, &out->parts,
-                           (config->sequence ? (size_t)config->layout.tp : 1) *
-                               model->ops->stage->boundary_bytes(model),
-                           PARTS + (uint64_t)out->part_axis.first, trace);
+    rc = open_dividers(out, trace);
     if (rc)
         return lt_no_memory(err);
     rc = lt_shard_create(&out->shard, &out->config.shard, &out->replicas, &model->parameters, trace,
@@ -130,7 +163,7 @@ void lt_division_measure(struct lt_division *division)
         add_row(table, "tied embedding", sent.tied, formula.tied);
     }
     if (table && division->dividers.group)
-        add_row(table, "parts of layers",
+        add_row(table, division->config.layout.cp > 1 ? "parts of sequences" : "parts of layers",
                 (struct lt_group_sent){division->parts.bytes, division->parts.messages},
                 division->dividers.formula);
 }
@@ -138,6 +171,8 @@ void lt_division_measure(struct lt_division *division)
 void lt_division_close(struct lt_division *division)
 {
     lt_parts_close(&division->dividers);
+    free(division->tokens);
+    division->tokens = NULL;
     lt_pipeline_destroy(division->pipeline);
     lt_shard_destroy(division->shard);
     division->pipeline = NULL;

@@ -52,6 +52,8 @@ void lt_run_report(const struct run *run, const struct lt_progress *progress);
 /* How the ranks are divided (NULL: they are not), and how many copies of the model they make. */
 const struct lt_layout *lt_run_layout(const struct run *run);
 int lt_run_replicas(const struct run *run);
+/* Ranks that divide each sequence. */
+int lt_run_contexts(const struct run *run);
 
 /* Begins the step: its context, its range; what is known of it before it is made. */
 struct lt_progress lt_run_begin_step(struct run *run);

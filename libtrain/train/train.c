@@ -49,6 +49,8 @@ static void send_status(struct run *run, double loss, int code)
 static int next_batch(struct run *run, struct lt_batch *batch, struct tacho_error *err)
 {
     int rc = lt_loader_next(run->loader, batch, err);
+    if (rc == 0)
+        lt_division_batch(&run->division, batch);
     return run->division.shard ? lt_parallel_agree(run->parallel, rc, err) : rc;
 }
 
@@ -100,7 +102,8 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
     if (context.simulated)
         lt_simulate(run->trace, 0, context.simulated[LT_PASS_FORWARD]);
     double own = run->model->ops->forward(run->model, &context, &batch,
-                                          run->config->micro_steps * lt_run_replicas(run));
+                                          run->config->micro_steps * lt_run_replicas(run) *
+                                              lt_run_contexts(run));
     *loss += own;
     run->batch = batch;
     lt_trace_end(run->trace);
@@ -195,6 +198,7 @@ static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made
         rc = lt_loader_next(loader, &batch, err);
         if (rc)
             break;
+        lt_division_batch(&run->division, &batch);
         struct evaluated *result = &seen[(*made)++];
         if (run->division.pipeline)
             result->loss = lt_pipeline_evaluate(run->division.pipeline, &run->evaluation, &batch);
@@ -210,19 +214,22 @@ static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made
 }
 
 /* The mean of p->evaluated batches; batch i is number i / copies of replica i % copies. The last
- * stage has the losses, and each of those ranks that divide its layers. */
+ * stage has the losses, and each of those ranks that divide its layers; of those that divide
+ * sequences each has its tokens'. */
 static void mean_of(const struct run *run, struct lt_progress *progress,
                     const struct evaluated *all, int64_t share)
 {
     const struct lt_layout *layout = lt_run_layout(run);
-    int64_t copies = lt_run_replicas(run), stride = share;
+    int64_t copies = lt_run_replicas(run), stride = share, contexts = lt_run_contexts(run);
     double correct = 0;
     if (layout) {
         all += lt_layout_rank(layout, layout->pp - 1, 0, 0) * share;
-        stride *= layout->tp;
+        stride *= layout->tp * contexts;
     }
     for (int64_t i = 0; i < progress->evaluated; i++) {
-        progress->loss += all[i % copies * stride + i / copies].loss;
+        for (int64_t j = 0; j < contexts; j++)
+            progress->loss +=
+                all[i % copies * stride + j * share + i / copies].loss / (double)contexts;
         correct += all[i % copies * stride + i / copies].correct;
     }
     progress->loss /= (double)progress->evaluated;
