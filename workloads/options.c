@@ -110,7 +110,10 @@ static const struct row rows[] = {
      "gradients reduced at a time; 0: all at once"},
     TEXT_ROW("all-reduce", "NAME", TEXT, all_reduce, "library",
              "how gradients are summed: library (MPI's own), or messages of the engine: ring, "
-             "tree, doubling, or ordered (the bits of one rank that adds in the order of ranks)"),
+             "tree, doubling, hierarchical, or ordered (the bits of one rank that adds in the "
+             "order of ranks)"),
+    {"node-ranks", "N", COUNT, AT(near), "0", 0, 1 << 20,
+     "hierarchical: so many ranks sum within a machine first (0: those that are on one)"},
     {"zero", "STAGE", COUNT, AT(zero), "0", 0, 3,
      "share among the ranks: 1 the optimizer's state, 2 gradients too, 3 parameters too; 0: "
      "nothing"},

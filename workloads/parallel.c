@@ -105,9 +105,11 @@ int parallel_open(struct lt_parallel **out, const struct options *options,
     if (rc)
         return rc;
     if (kind < 0 && strcmp(options->all_reduce, "library") != 0)
-        return tacho_fail(err, TACHO_EUSAGE, "library, ring, tree, doubling or ordered",
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "library, ring, tree, doubling, hierarchical or ordered",
                           "--all-reduce %s: unknown", options->all_reduce);
     config.own_messages = kind >= 0;
+    config.near = (int)options->near;
     config.all_reduce = kind < 0 ? LT_ALL_REDUCE_RING : (enum lt_all_reduce)kind;
     rc = lt_parallel_open(out, &config, err);
     if (rc)
@@ -159,7 +161,8 @@ static int check_division(const struct options *options, const struct lt_divisio
                           struct tacho_error *err)
 {
     const char *kind = options->all_reduce;
-    if (strcmp(kind, "tree") == 0 || strcmp(kind, "doubling") == 0)
+    if (strcmp(kind, "tree") == 0 || strcmp(kind, "doubling") == 0 ||
+        strcmp(kind, "hierarchical") == 0)
         return tacho_fail(err, TACHO_EUSAGE, "use ring or ordered",
                           "--zero, --layout: --all-reduce %s has no reduce-scatter", kind);
     if (options->uneven || options->slow_link > 1)

@@ -32,7 +32,7 @@ static void sum(void *arg, enum lt_dtype dtype, void *data, size_t count)
     struct lt_parts *parts = arg;
     struct lt_group *group = parts->group;
     struct lt_group_sent one =
-        lt_group_formula(LT_ALL_REDUCE_RING, group->rank, group->ranks, dtype, count);
+        lt_group_formula(LT_ALL_REDUCE_RING, group->rank, group->ranks, 0, dtype, count);
     begin(parts, LT_RANGE_ALL_REDUCE, TACHO_COMM_ALL_REDUCE, count * lt_dtype_bytes(dtype));
     lt_group_all_reduce(group, LT_ALL_REDUCE_RING, dtype, data, count, parts->scratch);
     end(parts);

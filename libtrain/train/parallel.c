@@ -54,12 +54,14 @@ int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *
     lt_parallel_configure(parallel, config);
     if (lt_watchdog_open(&parallel->watchdog, &parallel->place, &config->plan))
         return lt_no_memory(err);
-    parallel->group = (struct lt_group){.rank = parallel->place.rank,
-                                        .ranks = parallel->place.ranks,
-                                        .exchange = lt_mpi_exchange,
-                                        .post = lt_mpi_post,
-                                        .settle = lt_mpi_settle,
-                                        .take = lt_mpi_take};
+    parallel->group =
+        (struct lt_group){.rank = parallel->place.rank,
+                          .ranks = parallel->place.ranks,
+                          .near = config->near ? config->near : parallel->place.local_ranks,
+                          .exchange = lt_mpi_exchange,
+                          .post = lt_mpi_post,
+                          .settle = lt_mpi_settle,
+                          .take = lt_mpi_take};
     if (config->slow_rank >= parallel->place.ranks)
         rc = tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them",
                         "--slow-rank %d: there %s %d rank%s", config->slow_rank,

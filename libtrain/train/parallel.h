@@ -44,6 +44,7 @@ struct lt_parallel_config {
     double bucket_bytes; /* of the buffer that travels; 0: all gradients at once */
     int own_messages;    /* buckets travel by messages of the engine's own, not by the library's */
     enum lt_all_reduce all_reduce; /* how, if so */
+    int near; /* ranks that count as those of one machine, to `hierarchical`; 0: as it is */
     int overlap;
     int sharded;          /* gradients travel by shard.h; here only the messages of a step do */
     int replicas, stride; /* so many ranks have the same weights, every stride-th; 0: all ranks */
