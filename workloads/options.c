@@ -122,12 +122,12 @@ static const struct row rows[] = {
              "or dp2.cp4, cp: ranks that divide sequences "
              "(default: "
              "replicas)"),
-    TEXT_ROW(
-        "compress", "NAME", TEXT, compress, "none",
-        "gradients travel as bf16, int8, 1bit or topk (with --density); what is lost is added to "
-        "the next gradient, but for bf16"),
+    TEXT_ROW("compress", "NAME", TEXT, compress, "none",
+             "gradients travel as bf16, int8, 1bit, topk or randk (with --density); what is lost "
+             "is added to "
+             "the next gradient, but for bf16"),
     {"density", "X", NUMBER, AT(density), "0.01", 1e-6, 1,
-     "topk: share of the elements that is sent"},
+     "topk, randk: share of the elements that is sent"},
     {"compress-after", "N", COUNT, AT(compress_after), "0", 0, BIG,
      "steps in which gradients travel as they are, first"},
     FLAG_ROW("sequence-parallel", sequence,

@@ -186,7 +186,7 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
         return tacho_fail(err, TACHO_EUSAGE, "gpipe, 1f1b, interleaved or zb-h1",
                           "--pipeline %s: unknown", options->pipeline);
     if (codec < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "none, bf16, int8, 1bit or topk",
+        return tacho_fail(err, TACHO_EUSAGE, "none, bf16, int8, 1bit, topk or randk",
                           "--compress %s: unknown", options->compress);
     out->shard.codec = (struct lt_codec){(enum lt_codec_kind)codec, options->density};
     out->shard.coded_after = (uint64_t)options->compress_after;
@@ -294,6 +294,9 @@ void parallel_print_sent(const struct lt_parallel *parallel, const struct option
         printf("%s: gradients took %.4f of the %llu bytes that floats take\n", options->compress,
                (double)table->row[0].sent.bytes / (double)table->gradients_as_floats,
                (unsigned long long)table->gradients_as_floats);
+    if (table->gradients_as_floats && table->row[0].sent.bytes >= table->gradients_as_floats)
+        if (strcmp(options->compress, "none") != 0)
+            printf("%s: it does not pay: floats take fewer bytes\n", options->compress);
     if (table->rows == 0 && sent.messages)
         printf("gradients: rank 0 sent %llu bytes in %llu messages (%s)\n",
                (unsigned long long)sent.bytes, (unsigned long long)sent.messages,

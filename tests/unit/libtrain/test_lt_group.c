@@ -393,6 +393,26 @@ static void codecs(void **state)
             assert_true(back[j] == rows[i].back[j]);
     }
     assert_int_equal(lt_codec_bytes(&(struct lt_codec){LT_CODEC_INT8, 0}, 9), 13);
+    /* each element as often as the others */
+    float many[40], some[40], often[40] = {0};
+    char message[96];
+    struct lt_codec tenth = {LT_CODEC_RANDOM_K, 0.1};
+    assert_int_equal(lt_codec_bytes(&tenth, 40), 24);
+    for (int draw = 0; draw < 4000; draw++) {
+        int kept = 0;
+        for (int i = 0; i < 40; i++)
+            many[i] = (float)(1 + i) + (float)draw / 4000;
+        lt_codec_encode(&tenth, many, 40, message, NULL);
+        lt_codec_decode(&tenth, message, 40, some);
+        for (int i = 0; i < 40; i++) {
+            assert_true(some[i] == 0 || some[i] == many[i]);
+            kept += some[i] != 0;
+            often[i] += some[i] != 0;
+        }
+        assert_int_equal(kept, 4);
+    }
+    for (int i = 0; i < 40; i++)
+        assert_true(fabsf(often[i] - 400) < 100); /* five deviations */
     assert_int_equal(lt_codec_find("1bit"), LT_CODEC_ONE_BIT);
     assert_int_equal(lt_codec_find("zip"), -1);
 }
