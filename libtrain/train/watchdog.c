@@ -16,7 +16,7 @@
 #include "tacho_nvtx.h"
 
 #define LOOK_NS  50000000LL   /* between looks at the other processes */
-#define STUCK_NS 2000000000LL /* in which nothing moves, before ranks count as stuck */
+#define STUCK_NS 5000000000LL /* in which no GiB moves, before ranks count as stuck */
 #define LONG_NS  60000000000LL
 
 struct lt_watchdog {
@@ -147,6 +147,7 @@ static void waits(void *arg, int waiting)
         watchdog->since = watchdog->looked = watchdog->checked = now;
         watchdog->seen = 0;
         __atomic_store_n(&own->waiting, 1, __ATOMIC_RELEASE);
+        lt_board_stuck(&watchdog->board, &watchdog->seen); /* what is now, to compare with */
     }
     if (now - watchdog->looked > LOOK_NS)
         look(watchdog, now);
