@@ -114,6 +114,12 @@ static const struct row rows[] = {
              "order of ranks)"),
     {"node-ranks", "N", COUNT, AT(near), "0", 0, 1 << 20,
      "hierarchical: so many ranks sum within a machine first (0: those that are on one)"},
+    {"local-steps", "N", COUNT, AT(local_steps), "0", 0, BIG,
+     "ranks train by themselves for N steps, then take the mean of their weights; 0: never"},
+    {"outer-lr", "X", NUMBER, AT(outer_lr), "1", 0, 10,
+     "--local-steps: of an outer step towards the mean (DiLoCo: 0.7); 1: the mean"},
+    {"outer-momentum", "X", NUMBER, AT(outer_momentum), "0", 0, 0.999999,
+     "--local-steps: Nesterov's, of the outer steps (DiLoCo: 0.9)"},
     {"zero", "STAGE", COUNT, AT(zero), "0", 0, 3,
      "share among the ranks: 1 the optimizer's state, 2 gradients too, 3 parameters too; 0: "
      "nothing"},

@@ -25,8 +25,9 @@ struct options {
     int64_t layers, channels, heads, groups, seq, batch, vocab, hidden;
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
         workers, prefetch, seed;
-    int64_t slow_link, near, assert_equal, zero, compress_after, chunks;
-    double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density;
+    int64_t slow_link, near, local_steps, assert_equal, zero, compress_after, chunks;
+    double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density, outer_lr,
+        outer_momentum;
     double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
     int64_t lookahead, watch, loss_scale_window;
     const char *backend, *device, *checkpoint, *resume, *timers;

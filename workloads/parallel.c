@@ -95,6 +95,7 @@ int parallel_open(struct lt_parallel **out, const struct options *options,
     struct lt_parallel_config config = {.bucket_bytes = options->bucket_mib * (1 << 20),
                                         .overlap = !options->no_overlap,
                                         .sharded = options->zero > 0 || options->layout ||
+                                                   options->local_steps > 0 ||
                                                    strcmp(options->compress, "none") != 0,
                                         .slow_link = (int)options->slow_link,
                                         .plan = *plan};
@@ -174,6 +175,28 @@ static int check_division(const struct options *options, const struct lt_divisio
     return check_schedule(options, division, err);
 }
 
+/* Weights that differ between the ranks are neither evaluated nor kept. */
+static int check_local(const struct options *options, const struct lt_division_config *division,
+                       struct tacho_error *err)
+{
+    const int64_t with[] = {options->steps, options->eval_every, options->checkpoint_every,
+                            options->assert_equal};
+    if (!options->local_steps)
+        return 0;
+    if (division->shard.stage || division->ordered || options->uneven || options->slow_link > 1)
+        return tacho_fail(err, TACHO_EUSAGE, "leave one of them out",
+                          "--local-steps: not with --zero, --layout, --compress, --all-reduce "
+                          "ordered, --uneven or --slow-link");
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
+        if (with[i] % options->local_steps)
+            return tacho_fail(err, TACHO_EUSAGE,
+                              "choose --steps, --eval-every, --checkpoint-every and --assert-equal "
+                              "as multiples of it",
+                              "--local-steps %lld: ranks have different weights after %lld steps",
+                              (long long)options->local_steps, (long long)with[i]);
+    return 0;
+}
+
 int parallel_division(const struct lt_parallel *parallel, const struct options *options,
                       struct lt_division_config *out, struct tacho_error *err)
 {
@@ -204,7 +227,8 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     if (!out->shard.stage &&
         (options->layout || codec > 0 || (ranks == 1 && out->ordered && options->accumulate > 1)))
         out->shard.stage = 1; /* as many bytes as an all-reduce sends */
-    return out->shard.stage ? check_division(options, out, err) : 0;
+    rc = out->shard.stage ? check_division(options, out, err) : 0;
+    return rc ? rc : check_local(options, out, err);
 }
 
 /* How gradients travel, as the middle of the line about the ranks. */
@@ -214,6 +238,8 @@ static void print_way(const struct options *options, const struct lt_division_co
                                          "its state, gradients and parameters"};
     if (division->shard.stage)
         printf("%s sharded (ZeRO %d)", shared[division->shard.stage], division->shard.stage);
+    else if (options->local_steps)
+        printf("weights averaged every %lld steps,", (long long)options->local_steps);
     else if (options->bucket_mib > 0)
         printf("reduced %g MiB at a time", options->bucket_mib);
     else

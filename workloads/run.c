@@ -146,6 +146,9 @@ static int configure(struct lt_train_config *out, const struct options *options,
                                     .log_every = options->log_every,
                                     .assert_every = options->assert_equal,
                                     .watch_every = options->watch,
+                                    .local = {.every = options->local_steps,
+                                              .rate = options->outer_lr,
+                                              .momentum = options->outer_momentum},
                                     .no_graph = options->no_graph,
                                     .seed = (uint64_t)options->seed};
     int rc = injection_parse(&out->injection, options->inject, err);
@@ -235,6 +238,7 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
                             lt_layout_copies(&division->layout), context->dtype, out);
         parameters = (struct lt_parameters){.count = own};
     }
+    lt_local_memory(&config->local, lt_parallel_ranks(config->parallel), parameters.count, out);
     lt_optimizer_sizes(&config->optimizer, &parameters, floats, &scratch);
     for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
         out->tag[LT_MEMORY_OPTIMIZER] += floats[i] * sizeof(float);

@@ -135,9 +135,11 @@ static void simulate(const struct lt_division *division, int micro,
 }
 
 /* What was sent; how long passes took. */
-void lt_division_measure(struct lt_division *division)
+void lt_division_measure(struct lt_division *division, struct lt_group_sent local)
 {
     struct lt_sent_table *table = division->config.sent;
+    if (table && local.messages)
+        add_row(table, "parameters", lt_parallel_sent(division->parallel), local);
     if (table && division->pipeline) {
         size_t ranks = (size_t)lt_parallel_ranks(division->parallel);
         struct lt_pipeline_times own = lt_pipeline_times(division->pipeline),

@@ -68,8 +68,9 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
 const struct lt_tensor_group *lt_division_tensor(const struct lt_division *division);
 /* Of a batch of whole sequences, the tokens of this rank; valid until the next call. */
 void lt_division_batch(const struct lt_division *division, struct lt_batch *batch);
-/* Fills config.sent. All ranks call it at the end of a run that has not failed. */
-void lt_division_measure(struct lt_division *division);
+/* Fills config.sent; local: what local.h sent by its formula. All ranks call it at the end of a run
+ * that has not failed. */
+void lt_division_measure(struct lt_division *division, struct lt_group_sent local);
 void lt_division_close(struct lt_division *division);
 
 /* State for what this rank updates. */

@@ -30,6 +30,7 @@ struct run {
     int64_t step;
     struct lt_parallel *parallel;
     struct lt_division division;
+    struct lt_local local;
     struct lt_parallel_status news; /* of this rank, then of all */
     struct lt_scaling scaling;
     struct lt_watch *watch; /* NULL: nothing is counted by layer */

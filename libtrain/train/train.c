@@ -60,7 +60,7 @@ static void backward(struct run *run, struct lt_context *context, const struct l
 {
     struct lt_shard *shard = run->division.shard;
     int last = index + 1 == run->config->micro_steps, apart = shard && lt_shard_apart(shard);
-    if (last && lt_parallel_ranks(run->parallel) > 1 && !shard) {
+    if (last && lt_parallel_ranks(run->parallel) > 1 && !shard && !run->config->local.every) {
         context->ready = lt_parallel_ready;
         context->ready_arg = run->parallel;
     }
@@ -75,6 +75,12 @@ static void backward(struct run *run, struct lt_context *context, const struct l
     lt_trace_end(run->trace);
     if (shard)
         lt_shard_end(shard);
+}
+
+/* Ranks whose gradients make one mean. */
+static int sharers(const struct run *run)
+{
+    return run->config->local.every ? 1 : lt_run_replicas(run) * lt_run_contexts(run);
 }
 
 /* One batch: forward, and backward with the news of the step sent in between. */
@@ -102,8 +108,7 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
     if (context.simulated)
         lt_simulate(run->trace, 0, context.simulated[LT_PASS_FORWARD]);
     double own = run->model->ops->forward(run->model, &context, &batch,
-                                          run->config->micro_steps * lt_run_replicas(run) *
-                                              lt_run_contexts(run));
+                                          run->config->micro_steps * sharers(run));
     *loss += own;
     run->batch = batch;
     lt_trace_end(run->trace);
@@ -167,7 +172,10 @@ static int train_step(struct run *run, struct tacho_error *err)
     if (rc == 0) {
         progress.rate = lt_run_rate(run);
         progress.grad_norm = lt_run_update(run, progress.rate);
+        lt_local_step(&run->local, run->step);
         rc = lt_run_judge(run, &progress, err);
+        if (run->config->local.every) /* each has judged its own gradient */
+            rc = lt_parallel_agree(run->parallel, rc, err);
     }
     if (rc == 0)
         lt_run_log(run, &progress, start);
@@ -336,6 +344,12 @@ static int settles(const struct run *run)
            due(run->config->eval_every, run) || due(run->config->checkpoint_every, run);
 }
 
+/* Do all ranks have the same weights, as far as they are to? */
+static int is_together(const struct run *run)
+{
+    return !run->config->local.every || run->step % run->config->local.every == 0;
+}
+
 /* Steps until the schedule's end or a signal, with the evaluations and checkpoints that are due. */
 static int loop(struct run *run, struct tacho_error *err)
 {
@@ -351,7 +365,7 @@ static int loop(struct run *run, struct tacho_error *err)
             rc = evaluate(run, err);
         /* asked once a step: a signal that comes later ends the run after the next step, with its
          * checkpoint */
-        last = run->step == run->config->schedule.steps || stopping(run);
+        last = run->step == run->config->schedule.steps || (stopping(run) && is_together(run));
         if (rc == 0 && due(run->config->assert_every, run))
             rc = check_weights(run, err);
         if (rc == 0 && run->config->checkpoint && (last || due(run->config->checkpoint_every, run)))
@@ -394,6 +408,7 @@ static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
         lt_optimizer_remember(&run->optimizer, lt_schedule_rate(&run->config->schedule, i));
     *position = state.position;
     lt_parallel_saved(run->parallel, path, run->step);
+    lt_local_restart(&run->local);
     return 0;
 }
 
@@ -419,6 +434,9 @@ static int open_optimizer(struct run *run, struct tacho_error *err)
         rc = tacho_fail(err, TACHO_EUSAGE, "use --clip-by norm or value",
                         "--clip-by layer: no rank has the gradient of a whole layer");
     run->context.tensor = run->evaluation.tensor = lt_division_tensor(&run->division);
+    if (rc == 0 && run->parallel)
+        rc = lt_local_open(&run->local, &config->local, lt_parallel_group(run->parallel),
+                           &run->model->parameters, run->trace);
     if (rc)
         return rc;
     return lt_division_optimizer(&run->division, &run->optimizer, &config->optimizer, err);
@@ -484,11 +502,12 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
         rc = loop(&run, err);
     }
     if (rc == 0)
-        lt_division_measure(&run.division);
+        lt_division_measure(&run.division, run.local.formula);
     lt_device_steps_close(run.device);
     lt_parallel_detach(run.parallel);
     lt_loader_destroy(run.loader);
     lt_optimizer_destroy(&run.optimizer);
+    lt_local_close(&run.local);
     lt_division_close(&run.division);
     lt_watch_destroy(run.watch);
     free(run.partial);

@@ -14,6 +14,7 @@
 #include "libtrain/ops/scan.h"
 #include "libtrain/train/clipping.h"
 #include "libtrain/train/division.h"
+#include "libtrain/train/local.h"
 #include "libtrain/train/optimizer.h"
 #include "libtrain/train/parallel.h"
 #include "libtrain/train/scaling.h"
@@ -59,6 +60,7 @@ struct lt_train_config {
     /* NULL: one rank. Rank 0 writes the checkpoints; evaluations are divided among the ranks. */
     struct lt_parallel *parallel;
     struct lt_division_config division;
+    struct lt_local_config local; /* several ranks, none of whose model is divided */
 };
 
 enum lt_event { LT_EVENT_START, LT_EVENT_STEP, LT_EVENT_EVALUATION, LT_EVENT_CHECKPOINT };
