@@ -7,6 +7,7 @@
 set -u
 . "$(dirname "$0")/../kit/ranks_common.sh"
 . "$SRC/tests/e2e/kit/sends_common.sh"
+command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 train=("$TRAIN" gpt2-tiny --layers 4 --channels 36 --heads 3 --data "$SRC/LICENSE" --seq 16 --batch 2 --seed 3 --log-every 1 --steps 10 --accumulate 4)
 
 # sent STAGES CHUNKS STEPS: "BYTES MESSAGES" of every rank: a boundary has 2 x 16 x 36 floats, the word embedding 256 x 36
@@ -47,6 +48,19 @@ large=("$TRAIN" gpt2-tiny --layers 8 --channels 128 --heads 4 --data "$SRC/LICEN
 for schedule in interleaved zb-h1; do
     mpirun -np 2 --oversubscribe "${large[@]}" --pipeline $schedule > out 2> err || wrong "$schedule: $(cat err)"
     awk '/ MiB at its peak/ { p = $7; gsub(/[(+]/, "", p); seen = 1 } END { exit !seen || p > 2 || p < -2 }' out || wrong "$schedule: memory: $(grep memory out)"
+done
+
+# ---- compute that is waiting: each pass sleeps as long as it is told, this rank twice as long, another one's factor is not its own
+"${train[@]}" --steps 2 --accumulate 2 --simulate-compute forward=0.01,backward=0.02,rank0=2,rank1=9 --timers times > out 2> err || wrong "simulated: $(cat err)"
+python3 - << 'P' || wrong "simulated passes are not those that were asked for"
+import json, sys
+names = {n["name"]: n for n in next(t for t in json.load(open("times"))["threads"] if t["name"] == "main")["names"]}
+forward, backward = names["simulated.forward"], names["simulated.backward"]
+sys.exit(not (forward["count"] == backward["count"] == 4 and 80e6 <= forward["ns"] < 320e6 and 160e6 <= backward["ns"] < 700e6))
+P
+for times in forward forward=x forward=1,fast=2 forward=0.01,weights=1 "" rank0; do
+    "${train[@]}" --simulate-compute "$times" > out 2> err
+    [ $? = 2 ] && grep -q "^train: --simulate-compute $times: not understood" err && grep -q '^hint: ' err || wrong "--simulate-compute '$times': $(cat err)"
 done
 
 refused() { # WORDS RANKS ARGUMENTS
