@@ -241,21 +241,27 @@ static int64_t deviation(const struct lt_desk *desk, int64_t step, struct calls 
     return (int64_t)i;
 }
 
+/* From that call on, does the step go on as the one before from the next call on? */
+static int is_left_out(const struct calls *now, const struct calls *before, uint64_t index)
+{
+    if (index >= before->count || (now->whole && now->count >= before->count))
+        return 0;
+    for (uint64_t i = index; i < now->count && i + 1 < before->count; i++)
+        if (!same(call_at(now, i), call_at(before, i + 1)))
+            return 0;
+    return 1;
+}
+
 /* What a rank did at the place where its step differs from the one before. */
 static void tell(int rank, int64_t step, uint64_t index, const struct calls *now,
                  const struct calls *before, char *text, size_t size)
 {
     char wanted[128] = "nothing", made[128] = "nothing";
-    int has = index < now->count, had = index < before->count, later = 0;
-    if (had)
+    if (index < before->count)
         describe(call_at(before, index), wanted, sizeof wanted);
-    if (has)
+    if (index < now->count)
         describe(call_at(now, index), made, sizeof made);
-    if (had && index + 1 < now->count) /* it was made after the next one */
-        later = same(call_at(now, index + 1), call_at(before, index));
-    if (had && !later &&
-        (!has ||
-         (index + 1 < before->count && same(call_at(now, index), call_at(before, index + 1)))))
+    if (is_left_out(now, before, index))
         snprintf(text, size, "rank %d left out call %llu of step %lld: %s", rank,
                  (unsigned long long)index, (long long)step, wanted);
     else

@@ -267,6 +267,29 @@ static double forward(struct lt_pipeline *pipeline, const struct lt_context *con
     return loss;
 }
 
+/* The announcement of the tied gradient, kept back until the last stage's part of it is added. */
+struct late {
+    const struct lt_context *context; /* as the shard has filled it */
+    size_t tied, count;               /* its first element; as announced */
+};
+
+static void ready_late(void *arg, size_t first, size_t count)
+{
+    struct late *late = arg;
+    if (first == late->tied)
+        late->count = count;
+    else
+        late->context->ready(late->context->ready_arg, first, count);
+}
+
+/* The last pass of a step over the first chunk: afterwards the tied gradient is whole. */
+static void finish_tied(struct lt_pipeline *pipeline, const struct late *late)
+{
+    take_tied(pipeline, 0);
+    if (late->count)
+        late->context->ready(late->context->ready_arg, late->tied, late->count);
+}
+
 /* The last of the passes that add to the gradient of a micro-batch's chunk. */
 static int closes(const struct lt_pipeline *pipeline, struct lt_pass pass)
 {
@@ -280,17 +303,27 @@ static int closes(const struct lt_pipeline *pipeline, struct lt_pass pass)
 static void backward(struct lt_pipeline *pipeline, const struct lt_context *context,
                      struct lt_shard *shard, struct lt_pass pass)
 {
-    struct lt_context own = *context;
+    struct lt_context own = *context, filled;
     struct lt_batch batch = batch_of(pipeline, pass.micro);
     int apart = lt_shard_apart(shard), first = pass.micro == 0,
-        last = pass.micro == pipeline->micro - 1, closing = closes(pipeline, pass);
+        last = pass.micro == pipeline->micro - 1, closing = closes(pipeline, pass),
+        tied = closing && pass.chunk == 0 && is_first(pipeline) && last && !apart;
+    size_t floats = 0;
+    float *gradient = tied ? tied_gradient(pipeline, &floats) : NULL;
+    struct late late = {.context = &filled};
     if (pass.kind == LT_PASS_BACKWARD && first && pass.chunk == 0 && !apart)
         begin_tied(pipeline);
-    if (closing && pass.chunk == 0 && (apart || last))
-        take_tied(pipeline, apart);
+    if (closing && pass.chunk == 0 && apart)
+        take_tied(pipeline, 1);
     if (closing) {
         lt_shard_begin(shard, &own, first && pass.chunk == pipeline->staging.chunks - 1, last);
         lt_shard_turn(shard);
+    }
+    filled = own;
+    if (gradient) {
+        late.tied = (size_t)(gradient - pipeline->model->parameters.grad);
+        own.ready = ready_late;
+        own.ready_arg = &late;
     }
     lt_trace_begin(pipeline->trace, LT_RANGE_BACKWARD, 0, 0);
     if (pass.kind == LT_PASS_WEIGHTS)
@@ -298,6 +331,8 @@ static void backward(struct lt_pipeline *pipeline, const struct lt_context *cont
     else
         pipeline->model->ops->backward(pipeline->model, &own, &batch, first || apart);
     lt_trace_end(pipeline->trace);
+    if (gradient)
+        finish_tied(pipeline, &late);
     if (closing)
         lt_shard_end(shard);
 }

@@ -9,7 +9,7 @@
  * next chunk of the first one.
  *
  * A word embedding that is also the LM head belongs to the first stage; the last stage has a copy.
- * Its gradient goes to the first stage before that one's last pass that adds to it (`ordered`:
+ * Its gradient goes to the first stage after that one's last pass that adds to it (`ordered`:
  * before each backward pass, so that bits are those of one rank), and the new values come back
  * after the update.
  *
