@@ -29,8 +29,10 @@ for codec in bf16 int8 1bit topk randk; do
     cat sent.0 sent.1 > counts
     sent $codec 2 60 0 | diff counts - > d || wrong "$codec: counted, by formula: $(cat d)"
     ! grep 'by formula' out | grep -v 'sent \([0-9]*\) bytes in \([0-9]*\) messages; by formula \1 in \2$' || wrong "$codec: counted, by formula: $(grep formula out)"
-    # without a codec the loss falls from 5.5 to about 3; what one loses in a step comes later
-    awk -v got="$(loss out)" -v want="$whole" 'BEGIN { exit !(got > 0 && got < want + 0.6 && want < 3.6) }' || wrong "$codec: loss $(loss out), without it $whole"
+    # without a codec the loss falls from 5.5 to about 3; what one loses in a step comes later, with random elements much later
+    margin=0.6
+    [ $codec != randk ] || margin=1.6
+    awk -v got="$(loss out)" -v want="$whole" -v margin=$margin 'BEGIN { exit !(got > 0 && got < want + margin && want < 3.6) }' || wrong "$codec: loss $(loss out), without it $whole"
     grep -q "^$codec: gradients took 0" out || wrong "$codec: does not say what it saves: $(cat out)"
 done
 # by its own figures: of two ranks the largest elements with their indices pay below a density of a half
