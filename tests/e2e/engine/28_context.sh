@@ -38,8 +38,8 @@ for case in "2 2" "4 1"; do
     cat $(seq -f 'sent.%g' 0 $((contexts - 1))) > counts
     sent "$contexts" "$micro" 2 | diff counts - > d || wrong "cp$contexts: counted, by formula: $(cat d)"
 done
-counted 2 --layout cp2 --accumulate 2 --steps 10 --checkpoint half
-"${train[@]}" --accumulate 2 --resume half --checkpoint rest > out || wrong "one rank does not continue cp2"
+counted 2 --layout cp2 --accumulate 2 --steps 10 --eval-every 10 --checkpoint half
+"${train[@]}" --accumulate 2 --eval-every 10 --resume half --checkpoint rest > out || wrong "one rank does not continue cp2"
 near one rest
 
 large=("$TRAIN" gpt2-tiny --layers 4 --channels 128 --heads 4 --data "$SRC/LICENSE" --seq 64 --batch 4 --steps 1 --workers 0 --layout cp2)

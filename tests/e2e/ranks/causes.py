@@ -38,7 +38,7 @@ def plan(kind, draw):
     if kind == "link":
         return 8, simulated(f",link={share * STEP:.5f}") + ["--no-overlap", "--bucket-mib", "0"], {"link": 1}, share
     if kind == "uneven":
-        rank, micro = draw.randrange(8), 16
+        rank, micro = draw.randrange(8), 8
         more = max(1, round(share * micro))
         times = f"forward={FORWARD / micro},backward={BACKWARD / micro}"
         options = ["--accumulate", str(micro), "--uneven", f"{rank}={more}", "--simulate-compute", times]
