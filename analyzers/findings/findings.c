@@ -232,9 +232,18 @@ static void move_to_front(struct an_findings_list *findings, size_t place)
     findings->found[0] = first;
 }
 
+/* The share of the step that a ceiling takes away: its gain is share / (1 - share). */
+static double share_of_ceiling(const struct an_finding *finding)
+{
+    double gain = an_value_or_0(finding->gain.high);
+    return gain / (100 + gain);
+}
+
 /* Moves the finding that the verdict names to the front of those that are listed alike: it limits
- * the run, whatever bounds the others have. Gains that are expected are compared instead. Where the
- * ranks wait for one rank, the finding about that rank goes before the one with most to gain. */
+ * the run, whatever bounds the others have, unless it explains so little of that class that its own
+ * bound is less than half of the first one's. Gains that are expected are compared instead. Where
+ * the ranks wait for one rank, the finding about that rank goes before the one with most to gain.
+ */
 static void verdict_first(struct an_findings_list *findings)
 {
     const struct an_budget *budget = &findings->context->result->budget;
@@ -254,15 +263,10 @@ static void verdict_first(struct an_findings_list *findings)
     if (best == findings->count || findings->found[0].fault)
         return;
     bool of_rank = one_rank && explains[best_place].class == AN_CLASS_COMM;
-    if (of_rank || !findings->found[0].gain.expected.valid)
+    const struct an_finding *named = &findings->found[best], *first = findings->found;
+    bool explains_enough = 2 * share_of_ceiling(named) >= share_of_ceiling(first);
+    if (of_rank || (!first->gain.expected.valid && explains_enough))
         move_to_front(findings, best);
-}
-
-/* The share of the step that a ceiling takes away: its gain is share / (1 - share). */
-static double share_of_ceiling(const struct an_finding *finding)
-{
-    double gain = an_value_or_0(finding->gain.high);
-    return gain / (100 + gain);
 }
 
 /* Exposed communication of DistributedDataParallel or FSDP that is mostly one of its habits: that

@@ -29,17 +29,16 @@ static const char *class_words(const struct an_kernel_bounds *bounds)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i][0], bounds->class))
             return words[i][1];
-    if (!strcmp(bounds->class, "MIXED"))
-        return "have the most frequent bound";
     return memory ? "reach neither roof, most of that where memory is the nearer one"
                   : "reach neither roof, most of that where arithmetic is the nearer one";
 }
 
-/* "memory-bound 31 %, latency-bound 4 %": the bounds with time, the largest first. */
+/* "memory-bound 31 %, latency-bound 4 %": the bounds with time, the largest first. What the class
+ * itself says is not said again where its bound is unknown. */
 static const char *share_words(struct an_context *context)
 {
     const struct an_kernel_bounds *bounds = &context->result->bounds;
-    bool named[AN_BOUND_COUNT] = {false};
+    bool named[AN_BOUND_COUNT] = {[AN_BOUND_UNKNOWN] = !strcmp(bounds->class, "UNKNOWN")};
     const char *text = "";
     for (;;) {
         int most = -1;
@@ -86,12 +85,22 @@ const char *an_verdict_pace(struct an_context *context)
 void an_verdict_device(struct an_context *context)
 {
     struct an_kernel_bounds *bounds = &context->result->bounds;
-    const char *why = "";
     if (bounds->reason || !bounds->class)
         return;
+    const char *why = "", *shares = share_words(context), *claim;
     if (bounds->unknown && bound_pct(bounds, AN_BOUND_UNKNOWN) >= NAMED_PCT)
-        why = an_finding_text(context, "; unknown because %s", bounds->unknown);
+        why = an_finding_text(context, "unknown because %s", bounds->unknown);
+    if (*shares && *why)
+        shares = an_finding_text(context, "%s; %s", shares, why);
+    else if (*why)
+        shares = why;
+    if (!strcmp(bounds->class, "MIXED"))
+        claim = an_finding_text(context, "the most frequent bound has %.1f %% of the time",
+                                bounds->class_pct.value);
+    else
+        claim = an_finding_text(context, "those with %.1f %% of the time %s",
+                                bounds->class_pct.value, class_words(bounds));
     bounds->sentence =
-        an_finding_text(context, "Kernels %s: %.1f %% of their time %s (%s%s).", bounds->class,
-                        bounds->class_pct.value, class_words(bounds), share_words(context), why);
+        *shares ? an_finding_text(context, "Kernels %s: %s (%s).", bounds->class, claim, shares)
+                : an_finding_text(context, "Kernels %s: %s.", bounds->class, claim);
 }

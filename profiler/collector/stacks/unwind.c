@@ -74,7 +74,8 @@ struct frame {
 
 enum step {
     STEP_ON,
-    STEP_LAST,    /* there is no caller */
+    STEP_LAST,    /* there is no caller: the tables say so */
+    STEP_ZERO,    /* the return address is 0, as below the first frame of a thread; or chance */
     STEP_OUTSIDE, /* of the bytes */
     STEP_BLIND,   /* no tables */
     STEP_WRONG,
@@ -354,7 +355,7 @@ static enum step step(const struct sample *sample, struct frame *frame)
     if (!(caller.known >> COL_UNWIND_RIP & 1))
         return STEP_WRONG;
     if (!caller.reg[COL_UNWIND_RIP])
-        return STEP_LAST;
+        return STEP_ZERO;
     caller.exact = row->signal;
     *frame = caller;
     return STEP_ON;
@@ -392,12 +393,15 @@ static bool pass_trampoline(const struct sample *sample, struct frame *frame)
 /* How many frames do the tables lead on from a guessed frame, with a call before every return
  * address? UINT_MAX: to the outermost one. 0: the guess is wrong. Where the stack continues beyond
  * the copied bytes, the frames within them count. A guess that is the outermost frame itself may be
- * a stale word in the room of the function, so it counts as the least that is believed. */
+ * a stale word in the room of the function, so it counts as the least that is believed; it is wrong
+ * where only a 0 says that it is the outermost one, because rooms are full of zeros. */
 static unsigned leads_on(const struct sample *sample, struct frame frame, unsigned most)
 {
     for (unsigned frames = 0; frames < most; frames++) {
         enum step next = step(sample, &frame);
-        if (next == STEP_LAST)
+        if (next == STEP_ZERO && frames < TRIAL_LEAST)
+            return 0;
+        if (next == STEP_LAST || next == STEP_ZERO)
             return frames ? UINT_MAX : TRIAL_LEAST;
         if (next == STEP_OUTSIDE)
             return sample->full && frames >= TRIAL_LEAST ? frames : 0;
@@ -446,8 +450,9 @@ static bool try_caller(const struct sample *sample, const struct frame *frame, u
 /* Finds the caller of code without tables by search, nearest word of the stack first. Code that is
  * generated at run time is called through a pointer, so return addresses of indirect calls are
  * tried first; a direct call is possible too, of a function that ends with a jump into such code.
- */
-static bool search_caller(const struct sample *sample, struct frame *frame)
+ * STEP_BLIND: there is none. STEP_OUTSIDE: there is none near, but the stack continues, and kernels
+ * that keep a tile of a matrix on it have frames larger than what is copied. */
+static enum step search_caller(const struct sample *sample, struct frame *frame)
 {
     uint64_t from = frame->reg[COL_UNWIND_RSP], address, second[GUESSES_MAX];
     size_t words = frame->exact ? sample->bytes / sizeof address : CALLER_WORDS, seconds = 0,
@@ -472,10 +477,12 @@ static bool search_caller(const struct sample *sample, struct frame *frame)
     for (size_t i = 0; !done && i < seconds; i++)
         done = read_word(sample, second[i], &address) &&
                try_caller(sample, frame, second[i], address, &best);
+    bool outside = sample->full && frame->exact && guesses < GUESSES_MAX &&
+                   col_mappings_find(sample->unwind->maps, sample->pid, frame->reg[COL_UNWIND_RIP]);
     if (!done && best.frames < TRIAL_LEAST)
-        return false;
+        return outside ? STEP_OUTSIDE : STEP_BLIND;
     *frame = best.frame;
-    return true;
+    return STEP_ON;
 }
 
 /* ---- a sample ----------------------------------------------------------------------------------------------------------------- */
@@ -497,8 +504,8 @@ size_t col_unwind(struct col_unwind *unwind, int32_t pid, const uint64_t reg[COL
         uint64_t pc = frame.reg[COL_UNWIND_RIP];
         ip[count++] = pc - !frame.exact;
         enum step next = step(&sample, &frame);
-        if (next == STEP_BLIND && search_caller(&sample, &frame))
-            next = STEP_ON;
+        if (next == STEP_BLIND)
+            next = search_caller(&sample, &frame);
         if (next == STEP_ON) {
             /* That was the frame of a signal: the kernel set its address, no call did. */
             if (frame.exact)
@@ -511,7 +518,7 @@ size_t col_unwind(struct col_unwind *unwind, int32_t pid, const uint64_t reg[COL
             frame.reg[COL_UNWIND_RSP] - sample.base > sample.bytes - sample.bytes / 4)
             next = STEP_OUTSIDE;
         *end = next == STEP_OUTSIDE && full ? COL_UNWIND_CUT : COL_UNWIND_STUCK;
-        if (next == STEP_LAST)
+        if (next == STEP_LAST || next == STEP_ZERO)
             *end = COL_UNWIND_WHOLE;
         return count;
     }

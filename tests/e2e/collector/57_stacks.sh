@@ -105,13 +105,20 @@ PY
         python3 - t.folded << 'PY' || fail "stacks of the engine: $(head -c 300 t.folded)"
 import sys
 lines = [line.rsplit(" ", 1) for line in open(sys.argv[1])]
+stacks = [(s.split(";")[2:], int(ns)) for s, ns in lines]
 # threads begin in the C library, which need not have that function's name
-whole = sum(int(ns) for s, ns in lines if s.split(";")[2] in ("_start", "__GI___clone3", "__clone3", "clone3", "clone", "[libc.so.6]"))
-total = sum(int(ns) for s, ns in lines)
-made = [s.split(";")[2:] for s, ns in lines if "jit_brgemm" in s]
-assert whole >= 0.7 * total, (whole, total)
-assert sum(len(s) > 2 for s in made) >= 0.9 * len(made), made[:3]
-print("note: %.0f %% of the engine's time has its callers; %d stacks end in kernels made at run time" % (100 * whole / total, len(made)))
+begins = ("_start", "__GI___clone3", "__clone3", "clone3", "clone", "[libc.so.6]")
+whole = sum(ns for s, ns in stacks if s[0] in begins)
+cut = sum(ns for s, ns in stacks if s[0] == "[truncated]")
+total = sum(ns for s, ns in stacks)
+made = [(s, ns) for s, ns in stacks if "jit_brgemm" in s[-1]]
+# kernels for AVX2 keep a tile on the stack that may be larger than what is copied of it, and that is said
+tiles = sum(ns for s, ns in stacks if "jit_avx_gemm" in s[-1])
+assert whole >= 0.7 * (total - tiles), (whole, total, tiles)
+assert whole + cut >= 0.9 * total, (whole, cut, total)
+assert sum(len(s) > 2 for s, ns in made) >= 0.9 * len(made), made[:3]
+print("note: %.0f %% of the engine's time has its callers, %.0f %% is cut; %d stacks end in kernels made at run time"
+      % (100 * whole / total, 100 * cut / total, len(made)))
 PY
     fi
 fi

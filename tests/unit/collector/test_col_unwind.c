@@ -471,6 +471,34 @@ static void test_without_tables(void **state)
     check("trampoline", in_trampoline);
 }
 
+/* A kernel made at run time may keep a tile of a matrix on the stack, mostly zeros, with a stale
+ * return address in it. That is no caller: the frame is larger than what was copied. */
+static void test_large_room(void **state)
+{
+    struct col_mappings maps = {0};
+    uint64_t ip[FRAMES], stale;
+    enum col_unwind_end end;
+    struct shot *x = shot;
+    (void)state;
+    take(in_kernel);
+    col_mappings_learn(&maps, getpid());
+    struct col_unwind *u = col_unwind_new(&maps);
+    while (x < shot + TAKEN - 1 && is_file(path_at(&maps, x->reg[COL_UNWIND_RIP])))
+        x++;
+    assert_false(is_file(path_at(&maps, x->reg[COL_UNWIND_RIP])));
+    assert_true(col_unwind(u, getpid(), x->reg, x->stack, x->bytes, false, ip, FRAMES, &end) > 1);
+    stale = ip[1] + 1;
+    memset(x->stack, 0, sizeof x->stack);
+    memcpy(x->stack + 160, &stale, sizeof stale);
+    for (int full = 0; full < 2; full++) {
+        assert_int_equal(
+            col_unwind(u, getpid(), x->reg, x->stack, sizeof x->stack, full, ip, FRAMES, &end), 1);
+        assert_int_equal(end, full ? COL_UNWIND_CUT : COL_UNWIND_STUCK);
+    }
+    col_unwind_free(u);
+    col_mappings_free(&maps);
+}
+
 /* A stack that is deeper than what was copied of it is said to be so. */
 static void test_cut(void **state)
 {
@@ -616,11 +644,9 @@ static void test_damaged_tables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_without_tables),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_damaged_tables),
+        cmocka_unit_test(test_functions),  cmocka_unit_test(test_without_tables),
+        cmocka_unit_test(test_large_room), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_rows),       cmocka_unit_test(test_damaged_tables),
     };
     FILE *f = fopen("/proc/self/maps", "r");
     char line[512];
