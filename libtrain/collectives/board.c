@@ -121,7 +121,7 @@ enum lt_call_fault lt_board_call(struct lt_board *board, struct lt_call call, in
         fault = plan->fault;
         describe(&call, words, sizeof words);
         fprintf(stderr, "injected: rank %d %s call %llu of step %lld: %s\n", board->rank,
-                fault == LT_CALL_SKIP ? "leaves out" : "halves", (unsigned long long)plan->call,
+                fault == LT_CALL_SKIP ? "skips" : "halves", (unsigned long long)plan->call,
                 (long long)plan->step, words);
         board->plan.fault = LT_CALL_RIGHT; /* once */
         if (fault == LT_CALL_SKIP)
@@ -262,7 +262,7 @@ static void tell(int rank, int64_t step, uint64_t index, const struct calls *now
     if (index < now->count)
         describe(call_at(now, index), made, sizeof made);
     if (is_left_out(now, before, index))
-        snprintf(text, size, "rank %d left out call %llu of step %lld: %s", rank,
+        snprintf(text, size, "rank %d skipped call %llu of step %lld: %s", rank,
                  (unsigned long long)index, (long long)step, wanted);
     else
         snprintf(text, size, "rank %d: call %llu of step %lld was %s; in the step before: %s", rank,

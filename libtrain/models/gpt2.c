@@ -255,7 +255,7 @@ static void linear_backward(const struct gpt2 *model, const struct lt_context *c
                             struct lt_matmul args, int accumulate)
 {
     args.accumulate = accumulate;
-    if (model->stage.split) /* lt_gpt2_weights makes them */
+    if (model->stage.split) /* gpt2_weights makes them */
         args.dweight = args.dbias = NULL;
     OP(context, MATMUL_BACKWARD, matmul_backward, args);
     if (!model->stage.split)
@@ -390,7 +390,8 @@ static void linear_weights(const struct gpt2 *model, const struct lt_context *co
         linear_announce(model, context, &args);
 }
 
-void lt_gpt2_weights(struct lt_model *model, const struct lt_context *context, int first)
+/* What backward has left out, of the selected micro-batch and chunk. */
+static void gpt2_weights(struct lt_model *model, const struct lt_context *context, int first)
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
     struct lt_context own = own_context(gpt2, context);
@@ -433,5 +434,6 @@ const struct lt_model_ops lt_gpt2_ops = {.name = "gpt2",
                                          .tells_use = 1,
                                          .forward = gpt2_forward,
                                          .backward = gpt2_backward,
+                                         .weights = gpt2_weights,
                                          .destroy = gpt2_destroy,
                                          .stage = &lt_gpt2_stage_ops};

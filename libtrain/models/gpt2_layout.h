@@ -112,10 +112,6 @@ struct gpt2 {
 extern const struct lt_model_ops lt_gpt2_ops;
 extern const struct lt_stage_ops lt_gpt2_stage_ops;
 
-/* The weights' gradients of the selected micro-batch and chunk, which backward has left out;
- * `first` overwrites what the arrays hold. Announces all gradients. */
-void lt_gpt2_weights(struct lt_model *model, const struct lt_context *context, int first);
-
 /* The first word of this rank, and how many a rank of that stage has. */
 int64_t lt_gpt2_first_word(const struct gpt2 *model);
 int64_t lt_gpt2_words(const struct lt_gpt2_config *config, const struct lt_gpt2_stage *stage);

@@ -69,7 +69,6 @@ static struct lt_slice whole(const struct lt_model *model, struct lt_parameters 
 }
 
 const struct lt_stage_ops lt_gpt2_stage_ops = {.select = select_slot,
-                                               .weights = lt_gpt2_weights,
                                                .boundary_bytes = boundary_bytes,
                                                .boundary = boundary,
                                                .tied = tied,

@@ -107,9 +107,6 @@ enum lt_boundary { LT_BOUNDARY_INPUT, LT_BOUNDARY_OUTPUT, LT_BOUNDARY_GRADIENT }
  * was made are kept in slots. A stage may have several chunks of blocks; each is as a stage. */
 struct lt_stage_ops {
     void (*select)(struct lt_model *model, int slot, int chunk);
-    /* Of a model made for it: the gradients of matrices and their biases, from what backward left;
-     * `first` overwrites what the arrays hold. It announces all gradients of the chunk. */
-    void (*weights)(struct lt_model *model, const struct lt_context *context, int first);
     size_t (*boundary_bytes)(const struct lt_model *model);
     void *(*boundary)(struct lt_model *model, enum lt_boundary which);
     /* The tensor that the first and the last stage both use: values and gradient, *count elements;
@@ -139,6 +136,10 @@ struct lt_model_ops {
      * not for this model. */
     int64_t (*correct)(const struct lt_model *model, const struct lt_batch *batch);
     void (*destroy)(struct lt_model *model);
+    /* Of a stage made for it: the gradients of matrices and their biases, from what backward left;
+     * `first` overwrites what the arrays hold. It announces all gradients of the chunk. NULL: not
+     * for this model. */
+    void (*weights)(struct lt_model *model, const struct lt_context *context, int first);
     const struct lt_stage_ops *stage; /* NULL: the model cannot be divided into stages */
 };
 

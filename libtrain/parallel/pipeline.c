@@ -327,7 +327,7 @@ static void backward(struct lt_pipeline *pipeline, const struct lt_context *cont
     }
     lt_trace_begin(pipeline->trace, LT_RANGE_BACKWARD, 0, 0);
     if (pass.kind == LT_PASS_WEIGHTS)
-        pipeline->ops->weights(pipeline->model, &own, first || apart);
+        pipeline->model->ops->weights(pipeline->model, &own, first || apart);
     else
         pipeline->model->ops->backward(pipeline->model, &own, &batch, first || apart);
     lt_trace_end(pipeline->trace);

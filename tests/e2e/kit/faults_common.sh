@@ -38,11 +38,11 @@ planted() {
     shift 3
     timeout 60 mpirun -np "$ranks" "${train[@]}" --steps 20 --inject "$kind=$where" "$@" > out 2> err && wrong "$kind=$where $*: exit code 0: $(cat err)"
     took=$(awk -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
-    wanted=$(sed -n "s/^injected: rank $rank \(leaves out\|halves\) call $call of step $step: //p" err)
+    wanted=$(sed -n "s/^injected: rank $rank \(skips\|halves\) call $call of step $step: //p" err)
     [ -n "$wanted" ] || { wrong "$kind=$where $*: nothing was injected: $(cat err)"; return; }
     if [ "$kind" = skip ]; then
         # one of several equal calls in a row cannot be told from the others
-        grep -q "^train: .*: rank $rank left out call [0-9]* of step $step: $wanted" err || wrong "skip=$where $*: $(grep -a 'injected\|train:' err)"
+        grep -q "^train: .*: rank $rank skipped call [0-9]* of step $step: $wanted" err || wrong "skip=$where $*: $(grep -a 'injected\|train:' err)"
     else
         grep -q "^train: .*: rank $rank: call $call of step $step was .*; in the step before: $wanted" err || wrong "halve=$where $*: $(grep -a 'injected\|train:' err)"
     fi

@@ -99,7 +99,7 @@ static void check_wrong(int ranks, int rank, int64_t bad, enum wrong wrong, int 
     for (int i = 0; i < ranks; i++) {
         assert_int_equal(lt_board_judge(&job.board[i], text, sizeof text), rank);
         snprintf(words, sizeof words,
-                 wrong == LEAVES_OUT ? "left out call %d of step %d:" : "call %d of step %d ",
+                 wrong == LEAVES_OUT ? "skipped call %d of step %d:" : "call %d of step %d ",
                  wrong == SWAPS ? at / 2 * 2 : at, (int)bad);
         assert_non_null(strstr(text, words));
     }
