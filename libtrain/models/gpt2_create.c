@@ -128,7 +128,7 @@ static size_t activation_table(struct lt_tensor *table, const struct gpt2 *model
 {
     const struct lt_gpt2_config *config = &model->config;
     size_t l = (size_t)lt_gpt2_chunk(&model->stage), c = (size_t)config->channels,
-           w = (size_t)config->vocab, z = model->stage.split ? l : 0, h = (size_t)config->heads,
+           w = (size_t)config->vocab, z = l * (model->stage.split != 0), h = (size_t)config->heads,
            f = (size_t)model->stage.answers, a = (size_t)model->own,
            s = model->stage.ranks > 1 ? f * (size_t)(model->stage.ranks + 1) : 0;
     size_t b = (size_t)model->model.b, t = (size_t)model->model.t, n = b * t,

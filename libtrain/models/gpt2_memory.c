@@ -23,7 +23,7 @@ void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mo
     uint64_t parameters =
         e * (w * c + positions * c) + l * (12 * a * c + 6 * c + 7 * a) + f * 2 * c;
     uint64_t kept = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : chunk,
-             split = stage->split ? chunk : 0, element = lt_dtype_bytes(mode.dtype);
+             split = chunk * (stage->split != 0), element = lt_dtype_bytes(mode.dtype);
     parameters += copy;
     *out = (struct lt_memory_plan){0};
     out->tag[LT_MEMORY_PARAMETERS] = (mode.dtype == LT_DTYPE_FP32 ? 4 : 4 + element) * parameters;
