@@ -156,7 +156,8 @@ static void slices(void **state)
         for (int stage = 0; stage < (all->repeat > 1 ? 2 : 1); stage++)
             for (int rank = 0; rank < ranks; rank++) {
                 struct lt_weight own = *all;
-                struct lt_slice slice = {all->repeat / 2 * stage, rank, ranks};
+                struct lt_slice slice = {
+                    .first = all->repeat / 2 * stage, .rank = rank, .ranks = ranks};
                 struct owners owners = {.times = times};
                 own.repeat = all->repeat > 1 ? all->repeat / 2 : 1;
                 if (all->rows == 11)
