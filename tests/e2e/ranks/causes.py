@@ -28,13 +28,8 @@ def plan(kind, draw):
         rank = draw.randrange(8)
         return 8, simulated(f",rank{rank}={1 + share:.4f}"), {"rank": rank}, share
     if kind == "stage":
-        stages, micro = 4, 8
-        stage = draw.randrange(stages)
-        # a stage that takes f times as long makes a step (m f + p - 1) instead of m + p - 1 passes
-        factor = 1 + share * (micro + stages - 1) / micro
-        layout = ["--layout", "dp2.pp4", "--layers", "4", "--accumulate", str(micro)]
-        times = f"forward={FORWARD / 4},backward={BACKWARD / 4},stage{stage}={factor:.4f}"
-        return 8, layout + ["--simulate-compute", times], {"stage": stage}, share
+        rank, where = draw.randrange(8), draw.choice(("input", "forward", "backward", "optimizer"))
+        return 8, simulated() + ["--slow-rank", f"{rank}:{where}={share * STEP:.5f}"], {"stage": (rank, where)}, share
     if kind == "link":
         return 8, simulated(f",link={share * STEP:.5f}") + ["--no-overlap", "--bucket-mib", "0"], {"link": 1}, share
     if kind == "uneven":
@@ -67,13 +62,16 @@ def accused(report):
     ranks, ids = report["ranks"], {finding["id"] for finding in report["findings"]}
     found = set()
     straggler, even, data = ranks["straggler"] or {}, ranks.get("even") or {}, ranks.get("data") or {}
+    frontier = ranks["frontier"] or {}
     if "STRAGGLER" in ids or (straggler.get("says") or "none") != "none":
         found.add(("rank", straggler.get("rank")))
     if "UNEVEN_DATA" in ids:
         found.discard(("rank", straggler.get("rank")))
         found.add(("uneven", data.get("rank")))
+    if "SLOW_STAGE" in ids:
+        found.add(("stage", (frontier.get("rank"), frontier.get("stage"))))
     if "PIPELINE_IMBALANCE" in ids:
-        found.add(("stage", even.get("slow_stage")))
+        found.add(("pipeline", even.get("slow_stage")))
     if "RANK_JITTER" in ids:
         found.add(("rotate", 1))
     if "EXPOSED_COMM" in ids:
@@ -82,12 +80,15 @@ def accused(report):
 
 
 def judge(report, want):
-    """Is the planted cause among what is accused, and is no rank, stage or link accused that is innocent? Waiting for a slow rank is
-    exposed communication too, and a slow link makes no rank slow."""
+    """Is the planted cause among what is accused, and is no rank or stage accused that is innocent? A rank that is slow is so in a stage
+    of its step; waiting for it is exposed communication too, and a slow link makes no rank slow."""
     found = accused(report)
     (cause,) = want.items()
-    strict = found - {("link", 1)} if cause[0] != "link" else found
-    return strict == {cause}, found
+    rank = cause[1][0] if cause[0] == "stage" else cause[1]
+    harmless = {("link", 1)} if cause[0] != "link" else set()
+    if cause[0] in ("rank", "stage"):
+        harmless |= {x for x in found if x[0] == "rank" and x[1] == rank or x[0] == "stage" and cause[0] == "rank" and x[1][0] == rank}
+    return cause in found and not found - harmless - {cause}, found
 
 
 def main():
