@@ -10,7 +10,7 @@ set -u
 . "$(dirname "$0")/../kit/ranks_common.sh"
 . "$SRC/tests/e2e/kit/faults_common.sh"
 RANDOM=${SEED:-1}
-strategies=("2 --all-reduce ring" "3 --all-reduce library" "4 --all-reduce ordered" "2 --zero 1" "2 --zero 2" "3 --zero 3" "2 --layout pp2 --accumulate 4"
+strategies=("2 --all-reduce ring --bucket-mib 0.05" "3 --all-reduce library --bucket-mib 0.05" "4 --all-reduce ordered --bucket-mib 0.05" "2 --zero 1" "2 --zero 2" "3 --zero 3" "2 --layout pp2 --accumulate 4"
     "2 --layout pp2 --accumulate 4 --pipeline interleaved" "2 --layout pp2 --accumulate 4 --pipeline zb-h1" "2 --layout tp2" "4 --layout tp2.pp2 --accumulate 2"
     "4 --layout dp2.tp2 --sequence-parallel" "4 --layout dp2.pp2 --accumulate 2")
 draw() { read -r ranks options <<< "${strategies[$((RANDOM % ${#strategies[@]}))]}"; }
@@ -19,7 +19,7 @@ for ((i = 0; i < ${KILLS:-30}; i++)); do
     draw
     killed "$ranks" $((RANDOM % ranks)) $options
     awk -v t="$took" 'BEGIN { exit t > 5 }' || wrong "$options: the job ended $took s after the kill"
-    slowest=$(awk -v a="$slowest" -v b="$took" 'BEGIN { print a > b ? a : b }')
+    slowest=$(awk -v a="$slowest" -v b="$took" 'BEGIN { print (a > b ? a : b) }')
     mpirun -np "$ranks" "${train[@]}" $options --steps $((steps + 4)) --resume saved --checkpoint rest > out 2> err || wrong "$options: no resume: $(cat err)"
     mpirun -np "$ranks" "${train[@]}" $options --steps $((steps + 4)) --checkpoint whole > out 2> err || wrong "$options: $(cat err)"
     cmp rest whole || wrong "$options: a resumed run ends with other weights"
