@@ -54,14 +54,38 @@ static int create(void *arg, const struct lt_source *source, const struct lt_con
                           "%s: on cuda: %s", plan->shape.name, why);
     stage.space = context->device ? &context->device->space : NULL;
     return lt_gpt2_create_stage(out, &plan->shape, plan->mode, &stage, plan->shape.batch,
-                                plan->shape.seq, (uint64_t)plan->options->seed, err);
+                                plan->shape.seq / lt_gpt2_contexts(&stage),
+                                (uint64_t)plan->options->seed, err);
+}
+
+/* Chunks of as many blocks each, those of a stage as far apart as there are stages. */
+static int divide_chunks(struct gpt2_plan *plan, const struct lt_layout *layout,
+                         const struct lt_staging *staging, struct tacho_error *err)
+{
+    int64_t all = (int64_t)layout->pp * staging->chunks, each = plan->shape.layers / all;
+    if (plan->shape.layers % all)
+        return tacho_fail(err, TACHO_EUSAGE, "choose --layers or --chunks so that they do",
+                          "%s: %d chunks in each of %d stages do not divide %lld layers",
+                          plan->shape.name, staging->chunks, layout->pp,
+                          (long long)plan->shape.layers);
+    plan->stage.first = layout->stage * each;
+    plan->stage.layers = staging->chunks * each;
+    plan->stage.chunks = staging->chunks;
+    plan->stage.stride = layout->pp * each;
+    return 0;
 }
 
 /* The part of the model that a rank of this layout has. */
-static int divide(void *arg, const struct lt_layout *layout, int in_flight, struct tacho_error *err)
+static int divide(void *arg, const struct lt_layout *layout, const struct lt_staging *staging,
+                  int in_flight, struct tacho_error *err)
 {
     struct gpt2_plan *plan = arg;
     struct lt_layout_blocks blocks = lt_layout_blocks(layout, layout->stage, plan->shape.layers);
+    int split = layout->pp > 1 && lt_stages_split(staging->kind);
+    if (split && (layout->tp > 1 || plan->mode.recompute != LT_RECOMPUTE_NONE))
+        return tacho_fail(err, TACHO_EUSAGE, "use --pipeline 1f1b, or leave it out",
+                          "--pipeline %s: not with %s", lt_stages_name(staging->kind),
+                          layout->tp > 1 ? "tp in --layout" : "--recompute block");
     if (plan->shape.layers < layout->pp)
         return tacho_fail(err, TACHO_EUSAGE, "use fewer stages, or --layers",
                           "%s: %lld layers do not make %d stages", plan->shape.name,
@@ -71,19 +95,27 @@ static int divide(void *arg, const struct lt_layout *layout, int in_flight, stru
                                          .embeds = layout->stage == 0,
                                          .answers = layout->stage == layout->pp - 1,
                                          .in_flight = layout->pp > 1 ? in_flight : 1,
+                                         .split = split,
                                          .rank = layout->part,
                                          .ranks = layout->tp,
+                                         .context = layout->context,
+                                         .contexts = layout->cp,
                                          .sequence = plan->options->sequence};
     int64_t tokens = plan->shape.batch * plan->shape.seq;
     if (plan->stage.sequence && tokens % layout->tp)
         return tacho_fail(err, TACHO_EUSAGE, "choose --batch and --seq so that they do",
                           "--sequence-parallel: %d ranks do not divide %lld tokens", layout->tp,
                           (long long)tokens);
-    if (plan->shape.heads % layout->tp)
+    int heads = layout->tp * layout->cp; /* one of them is 1 */
+    if (plan->shape.heads % heads)
         return tacho_fail(err, TACHO_EUSAGE, "the heads are divided among them",
-                          "%s: %d ranks do not divide %lld heads", plan->shape.name, layout->tp,
+                          "%s: %d ranks do not divide %lld heads", plan->shape.name, heads,
                           (long long)plan->shape.heads);
-    return 0;
+    if (plan->shape.seq % layout->cp)
+        return tacho_fail(err, TACHO_EUSAGE, "choose --seq so that they do",
+                          "%s: %d ranks do not divide sequences of %lld tokens", plan->shape.name,
+                          layout->cp, (long long)plan->shape.seq);
+    return staging->chunks > 1 && layout->pp > 1 ? divide_chunks(plan, layout, staging, err) : 0;
 }
 
 static void describe(void *arg, const struct lt_model *model)
@@ -105,7 +137,7 @@ static size_t boundary_of(const struct gpt2_plan *plan)
 {
     const struct lt_gpt2_config *config = &plan->shape;
     return (size_t)(config->batch * config->seq * config->channels) *
-           lt_dtype_bytes(plan->mode.dtype);
+           lt_dtype_bytes(plan->mode.dtype) / (size_t)lt_gpt2_contexts(&plan->stage);
 }
 
 /* What a stage needs beside the model: batches of a step, the gradient of its output and, in the
@@ -117,8 +149,8 @@ static size_t stage_buffers(const struct gpt2_plan *plan)
     size_t words =
         (size_t)(config->vocab * config->channels) * sizeof(float) / (size_t)plan->stage.ranks;
     return lt_pipeline_bytes(boundary_of(plan) / (size_t)lt_gpt2_row_ranks(&plan->stage),
-                             plan->stage.embeds ? words : 0, (int)plan->options->accumulate,
-                             tokens);
+                             plan->stage.in_flight, plan->stage.embeds ? words : 0,
+                             (int)plan->options->accumulate, tokens);
 }
 
 static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out,
@@ -132,12 +164,15 @@ static void memory(void *arg, const struct lt_source *source, struct lt_memory_p
     /* a device has scratch of its own, beside what is counted here */
     int threads = strcmp(plan->options->device, "cpu") == 0 ? lt_threads() : 0;
     lt_gpt2_stage_parameters(&config, &plan->stage, parameters);
-    lt_gpt2_stage_memory(&plan->shape, plan->mode, &plan->stage, plan->shape.batch, plan->shape.seq,
-                         threads, out);
+    lt_gpt2_stage_memory(&plan->shape, plan->mode, &plan->stage, plan->shape.batch,
+                         plan->shape.seq / lt_gpt2_contexts(&plan->stage), threads, out);
     if (plan->stage.layers < plan->shape.layers)
         out->tag[LT_MEMORY_WORKSPACE] += stage_buffers(plan);
     if (plan->stage.ranks > 1)
         out->tag[LT_MEMORY_WORKSPACE] += lt_parts_bytes(plan->stage.ranks, boundary_of(plan));
+    if (plan->stage.contexts > 1)
+        out->tag[LT_MEMORY_WORKSPACE] +=
+            lt_parts_turn_bytes(plan->stage.contexts, boundary_of(plan));
 }
 
 /* As many blocks are kept as fit; which ones is the same to a chain of equal blocks. */

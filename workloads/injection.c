@@ -37,6 +37,19 @@ static int parse_rate(struct lt_injection *out, const char *text)
     return 0;
 }
 
+static int parse_call(struct lt_injection *out, const char *text, enum lt_call_fault fault)
+{
+    long long step, call;
+    int rank, end = 0;
+    if (sscanf(text, "%lld:%d:%lld%n", &step, &rank, &call, &end) != 3 || text[end] || step < 0 ||
+        rank < 0 || call < 0)
+        return -1;
+    *out = (struct lt_injection){
+        .kind = LT_INJECT_CALL,
+        .call = {.fault = fault, .step = step, .rank = rank, .call = (uint64_t)call}};
+    return 0;
+}
+
 int injection_parse(struct lt_injection *out, const char *text, struct tacho_error *err)
 {
     int rc = -1;
@@ -49,10 +62,14 @@ int injection_parse(struct lt_injection *out, const char *text, struct tacho_err
         rc = parse_value(out, text + 4, (float)INFINITY);
     else if (!strncmp(text, "rate=", 5))
         rc = parse_rate(out, text + 5);
-    return rc ? tacho_fail(
-                    err, TACHO_EUSAGE,
-                    "nan=STEP:LAYER:OPERATION, inf=STEP:LAYER:OPERATION or rate=STEP:FACTOR; "
-                    "operations have the names of their ranges, as in nan=40:2:gelu.forward",
-                    "--inject %s: not a fault", text)
+    else if (!strncmp(text, "skip=", 5))
+        rc = parse_call(out, text + 5, LT_CALL_SKIP);
+    else if (!strncmp(text, "halve=", 6))
+        rc = parse_call(out, text + 6, LT_CALL_SHRINK);
+    return rc ? tacho_fail(err, TACHO_EUSAGE,
+                           "nan=STEP:LAYER:OPERATION, inf=STEP:LAYER:OPERATION, rate=STEP:FACTOR, "
+                           "skip=STEP:RANK:CALL or halve=STEP:RANK:CALL; "
+                           "operations have the names of their ranges, as in nan=40:2:gelu.forward",
+                           "--inject %s: not a fault", text)
               : 0;
 }

@@ -127,26 +127,45 @@ static const struct row rows[] = {
      "gradients reduced at a time; 0: all at once"},
     TEXT_ROW("all-reduce", "NAME", TEXT, all_reduce, "library",
              "how gradients are summed: library (MPI's own), or messages of the engine: ring, "
-             "tree, doubling, or ordered (the bits of one rank that adds in the order of ranks)"),
+             "tree, doubling, hierarchical, or ordered (the bits of one rank that adds in the "
+             "order of ranks)"),
+    {"node-ranks", "N", COUNT, AT(near), "0", 0, 1 << 20,
+     "hierarchical: so many ranks sum within a machine first (0: those that are on one)"},
+    {"local-steps", "N", COUNT, AT(local_steps), "0", 0, BIG,
+     "ranks train by themselves for N steps, then take the mean of their weights; 0: never"},
+    {"outer-lr", "X", NUMBER, AT(outer_lr), "1", 0, 10,
+     "--local-steps: of an outer step towards the mean (DiLoCo: 0.7); 1: the mean"},
+    {"outer-momentum", "X", NUMBER, AT(outer_momentum), "0", 0, 0.999999,
+     "--local-steps: Nesterov's, of the outer steps (DiLoCo: 0.9)"},
     {"zero", "STAGE", COUNT, AT(zero), "0", 0, 3,
      "share among the ranks: 1 the optimizer's state, 2 gradients too, 3 parameters too; 0: "
      "nothing"},
     TEXT_ROW("layout", "FACTORS", TEXT, layout, NULL,
-             "replicas, ranks that divide layers, stages of a pipeline: dp2.tp2.pp2 for 8 ranks "
+             "replicas, ranks that divide layers, stages of a pipeline: dp2.tp2.pp2 for 8 ranks; "
+             "or dp2.cp4, cp: ranks that divide sequences "
              "(default: "
              "replicas)"),
-    TEXT_ROW(
-        "compress", "NAME", TEXT, compress, "none",
-        "gradients travel as bf16, int8, 1bit or topk (with --density); what is lost is added to "
-        "the next gradient, but for bf16"),
+    TEXT_ROW("compress", "NAME", TEXT, compress, "none",
+             "gradients travel as bf16, int8, 1bit, topk or randk (with --density); what is lost "
+             "is added to "
+             "the next gradient, but for bf16"),
     {"density", "X", NUMBER, AT(density), "0.01", 1e-6, 1,
-     "topk: share of the elements that is sent"},
+     "topk, randk: share of the elements that is sent"},
     {"compress-after", "N", COUNT, AT(compress_after), "0", 0, BIG,
      "steps in which gradients travel as they are, first"},
     FLAG_ROW("sequence-parallel", sequence,
              "ranks that divide layers (tp) divide the tokens between them too"),
     TEXT_ROW("pipeline", "NAME", TEXT, pipeline, "1f1b",
-             "order of the passes of a stage: gpipe or 1f1b; --accumulate says the micro-batches"),
+             "order of the passes of a stage: gpipe, 1f1b, interleaved (with --chunks) or zb-h1 "
+             "(weights' gradients apart); --accumulate says the micro-batches"),
+    {"chunks", "N", COUNT, AT(chunks), "2", 2, 64, "interleaved: chunks of blocks of each stage"},
+    TEXT_ROW("simulate-compute", "TIMES", TEXT, simulate, NULL,
+             "passes also sleep, so that more ranks than cores take the time of their own cores: "
+             "forward=SECONDS,backward=SECONDS of a micro-batch; weights=SECONDS of backward (half "
+             "of it), rankN=FACTOR, stageN=FACTOR, link=SECONDS a bucket, rotate=SECONDS of "
+             "another rank in each step"),
+    {"assert-equal", "N", COUNT, AT(assert_equal), "0", 0, BIG,
+     "steps between comparisons of the ranks' weights; 0: at checkpoints and at the end"},
     FLAG_ROW("no-overlap", no_overlap, "reduce after backward, on the step's thread"),
     TEXT_ROW(
         "slow-rank", "RANK[:STAGE]=SECONDS", TEXT, slow_rank, NULL,
@@ -174,7 +193,8 @@ static const struct row rows[] = {
     TEXT_ROW(
         "inject", "FAULT", TEXT, inject, NULL,
         "nan=STEP:LAYER:OPERATION or inf=... writes such a value there; rate=STEP:FACTOR raises "
-        "the learning rate from that step on (to imitate a fault)"),
+        "the learning rate from that step on; of several ranks skip=STEP:RANK:CALL leaves out a "
+        "call of communication, halve=... makes it with half of its bytes (to imitate a fault)"),
     TITLE_ROW("the rest"),
     TEXT_ROW("backend", "NAME", TEXT, backend, "cpu",
              "cpu, or reference: plain C, one thread, for checks"),

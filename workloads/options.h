@@ -27,13 +27,14 @@ struct options {
     double memory;            /* MiB; 0: what it takes */
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
         workers, prefetch, seed, patience;
-    int64_t slow_link, zero, compress_after;
-    double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density;
+    int64_t slow_link, near, local_steps, assert_equal, zero, compress_after, chunks;
+    double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density, outer_lr,
+        outer_momentum;
     double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
     int64_t lookahead, watch, loss_scale_window;
     const char *backend, *device, *checkpoint, *resume, *timers;
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress, *layout,
-        *pipeline, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io, *inject,
+        *pipeline, *simulate, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io, *inject,
         *loss_scale, *scale_lr;
     struct options_list data, slow, offload;
     int pin, no_shuffle, no_overlap, no_graph, sequence;

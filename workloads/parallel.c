@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "libtrain/speak/trace.h"
+#include "workloads/simulated.h"
 
 /* The number of a rank at the beginning of a text; -1: none is there. *end: what follows it. */
 static int rank_in(const char *text, const char **end)
@@ -88,33 +89,41 @@ int parallel_micro_steps(const struct lt_parallel *parallel, const struct option
     return 0;
 }
 
-int parallel_open(struct lt_parallel **out, const struct options *options, struct tacho_error *err)
+int parallel_open(struct lt_parallel **out, const struct options *options,
+                  const struct lt_board_plan *plan, struct tacho_error *err)
 {
-    struct lt_parallel_config config = {.bucket_bytes = options->bucket_mib * (1 << 20),
-                                        .overlap = !options->no_overlap,
-                                        .sharded = options->zero > 0 || options->layout ||
-                                                   strcmp(options->device, "cpu") != 0 ||
-                                                   strcmp(options->compress, "none") != 0,
-                                        .slow_link = (int)options->slow_link};
+    struct lt_parallel_config config = {
+        .bucket_bytes = options->bucket_mib * (1 << 20),
+        .overlap = !options->no_overlap,
+        .sharded = options->zero > 0 || options->layout || strcmp(options->device, "cpu") != 0 ||
+                   options->local_steps > 0 || strcmp(options->compress, "none") != 0,
+        .slow_link = (int)options->slow_link,
+        .plan = *plan};
     struct lt_layout layout;
+    struct lt_simulated simulated;
     int rc = slow_rank(&config, options->slow_rank, err);
     int kind = lt_all_reduce_find(options->all_reduce);
     if (rc)
         return rc;
     if (kind < 0 && strcmp(options->all_reduce, "library") != 0)
-        return tacho_fail(err, TACHO_EUSAGE, "library, ring, tree, doubling or ordered",
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "library, ring, tree, doubling, hierarchical or ordered",
                           "--all-reduce %s: unknown", options->all_reduce);
     config.own_messages = kind >= 0;
+    config.near = (int)options->near;
     config.all_reduce = kind < 0 ? LT_ALL_REDUCE_RING : (enum lt_all_reduce)kind;
     rc = lt_parallel_open(out, &config, err);
     if (rc)
         return rc;
     rc = lt_layout_parse(&layout, options->layout, lt_parallel_rank(*out), lt_parallel_ranks(*out),
                          err);
+    if (rc == 0)
+        rc = simulated_parse(&simulated, &config.link_seconds, options->simulate, &layout,
+                             lt_parallel_rank(*out), err);
     rc = lt_parallel_agree(*out, rc, err);
     if (rc)
         return rc;
-    config.replicas = layout.dp;
+    config.replicas = lt_layout_copies(&layout);
     config.stride = layout.tp;
     lt_parallel_configure(*out, &config);
     if (lt_parallel_ranks(*out) == 1) {
@@ -129,12 +138,32 @@ int parallel_open(struct lt_parallel **out, const struct options *options, struc
     return 0;
 }
 
+/* Where passes over a micro-batch are apart, its gradient cannot be made alone. */
+static int check_schedule(const struct options *options, const struct lt_division_config *division,
+                          struct tacho_error *err)
+{
+    const struct lt_staging *staging = &division->staging;
+    int apart = staging->kind == LT_STAGES_INTERLEAVED || staging->kind == LT_STAGES_ZB_H1;
+    if (division->layout.pp == 1)
+        return 0;
+    if (apart && (options->zero == 2 || division->ordered))
+        return tacho_fail(err, TACHO_EUSAGE, "use --pipeline 1f1b, or --zero 1 with ring",
+                          "--pipeline %s: not with --zero 2 or --all-reduce ordered",
+                          options->pipeline);
+    if (staging->chunks > 1 && options->accumulate % division->layout.pp)
+        return tacho_fail(err, TACHO_EUSAGE, "choose --accumulate as a multiple of the stages",
+                          "--pipeline interleaved: %d stages do not divide %lld micro-batches",
+                          division->layout.pp, (long long)options->accumulate);
+    return 0;
+}
+
 /* What a division of the model cannot be given with. */
 static int check_division(const struct options *options, const struct lt_division_config *division,
                           struct tacho_error *err)
 {
     const char *kind = options->all_reduce;
-    if (strcmp(kind, "tree") == 0 || strcmp(kind, "doubling") == 0)
+    if (strcmp(kind, "tree") == 0 || strcmp(kind, "doubling") == 0 ||
+        strcmp(kind, "hierarchical") == 0)
         return tacho_fail(err, TACHO_EUSAGE, "use ring or ordered",
                           "--zero, --layout: --all-reduce %s has no reduce-scatter", kind);
     if (options->uneven || options->slow_link > 1)
@@ -143,6 +172,28 @@ static int check_division(const struct options *options, const struct lt_divisio
     if (division->layout.pp > 1 && options->zero == 3)
         return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
                           "--zero 3: not with stages of a pipeline");
+    return check_schedule(options, division, err);
+}
+
+/* Weights that differ between the ranks are neither evaluated nor kept. */
+static int check_local(const struct options *options, const struct lt_division_config *division,
+                       struct tacho_error *err)
+{
+    const int64_t with[] = {options->steps, options->eval_every, options->checkpoint_every,
+                            options->assert_equal};
+    if (!options->local_steps)
+        return 0;
+    if (division->shard.stage || division->ordered || options->uneven || options->slow_link > 1)
+        return tacho_fail(err, TACHO_EUSAGE, "leave one of them out",
+                          "--local-steps: not with --zero, --layout, --compress, --all-reduce "
+                          "ordered, --uneven or --slow-link");
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
+        if (with[i] % options->local_steps)
+            return tacho_fail(err, TACHO_EUSAGE,
+                              "choose --steps, --eval-every, --checkpoint-every and --assert-equal "
+                              "as multiples of it",
+                              "--local-steps %lld: ranks have different weights after %lld steps",
+                              (long long)options->local_steps, (long long)with[i]);
     return 0;
 }
 
@@ -155,14 +206,15 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     if (rc)
         return rc;
     if (schedule < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "gpipe or 1f1b", "--pipeline %s: unknown",
-                          options->pipeline);
+        return tacho_fail(err, TACHO_EUSAGE, "gpipe, 1f1b, interleaved or zb-h1",
+                          "--pipeline %s: unknown", options->pipeline);
     if (codec < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "none, bf16, int8, 1bit or topk",
+        return tacho_fail(err, TACHO_EUSAGE, "none, bf16, int8, 1bit, topk or randk",
                           "--compress %s: unknown", options->compress);
     out->shard.codec = (struct lt_codec){(enum lt_codec_kind)codec, options->density};
     out->shard.coded_after = (uint64_t)options->compress_after;
-    out->schedule = (enum lt_stages)schedule;
+    out->staging.kind = (enum lt_stages)schedule;
+    out->staging.chunks = schedule == LT_STAGES_INTERLEAVED ? (int)options->chunks : 1;
     out->sequence = options->sequence;
     if (options->sequence && out->layout.tp == 1)
         return tacho_fail(err, TACHO_EUSAGE, "divide layers: --layout tp2",
@@ -170,11 +222,13 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     out->ordered = strcmp(options->all_reduce, "ordered") == 0;
     out->shard.stage = (int)options->zero;
     out->shard.kind = out->ordered ? LT_ALL_REDUCE_ORDERED : LT_ALL_REDUCE_RING;
-    out->shard.overlap = lt_parallel_overlaps(parallel) && out->layout.pp * out->layout.tp == 1;
+    out->shard.overlap =
+        lt_parallel_overlaps(parallel) && out->layout.pp * out->layout.tp * out->layout.cp == 1;
     if (!out->shard.stage &&
         (options->layout || codec > 0 || (ranks == 1 && out->ordered && options->accumulate > 1)))
         out->shard.stage = 1; /* as many bytes as an all-reduce sends */
-    return out->shard.stage ? check_division(options, out, err) : 0;
+    rc = out->shard.stage ? check_division(options, out, err) : 0;
+    return rc ? rc : check_local(options, out, err);
 }
 
 /* How gradients travel, as the middle of the line about the ranks. */
@@ -184,6 +238,8 @@ static void print_way(const struct options *options, const struct lt_division_co
                                          "its state, gradients and parameters"};
     if (division->shard.stage)
         printf("%s sharded (ZeRO %d)", shared[division->shard.stage], division->shard.stage);
+    else if (options->local_steps)
+        printf("weights averaged every %lld steps,", (long long)options->local_steps);
     else if (options->bucket_mib > 0)
         printf("reduced %g MiB at a time", options->bucket_mib);
     else
@@ -197,7 +253,7 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
                     enum lt_dtype dtype)
 {
     const struct lt_mpi_place *place = lt_parallel_place(parallel);
-    int divided = division->layout.pp * division->layout.tp > 1,
+    int divided = division->layout.pp * division->layout.tp * division->layout.cp > 1,
         overlaps = lt_parallel_overlaps(parallel) && !divided;
     int threads = lt_threads() + overlaps;
     if (place->ranks == 1)
@@ -216,7 +272,10 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
         place->ranks, place->library, place->local_ranks, place->machine_cores,
         gradients / (1 << 20));
     print_way(options, division);
-    if (divided)
+    if (division->layout.cp > 1)
+        printf(" over %d replica%s, sequences divided among %d ranks\n", division->layout.dp,
+               tacho_plural(division->layout.dp), division->layout.cp);
+    else if (divided)
         printf(" over %d replica%s, %d stage%s (%s), layers divided among %d rank%s\n",
                division->layout.dp, tacho_plural(division->layout.dp), division->layout.pp,
                tacho_plural(division->layout.pp), options->pipeline, division->layout.tp,
@@ -269,6 +328,9 @@ void parallel_print_sent(const struct lt_parallel *parallel, const struct option
         printf("%s: gradients took %.4f of the %llu bytes that floats take\n", options->compress,
                (double)table->row[0].sent.bytes / (double)table->gradients_as_floats,
                (unsigned long long)table->gradients_as_floats);
+    if (table->gradients_as_floats && table->row[0].sent.bytes >= table->gradients_as_floats)
+        if (strcmp(options->compress, "none") != 0)
+            printf("%s: it does not pay: floats take fewer bytes\n", options->compress);
     if (table->rows == 0 && sent.messages)
         printf("gradients: rank 0 sent %llu bytes in %llu messages (%s)\n",
                (unsigned long long)sent.bytes, (unsigned long long)sent.messages,

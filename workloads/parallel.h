@@ -9,9 +9,10 @@
 #include "workloads/options.h"
 
 /* Joins the other ranks, if a launcher started several, and gives OpenMP this rank's share of the
- * cores. The caller closes *out, also after an error. TACHO_EUSAGE for an invalid option, and
- * the errors of lt_parallel_open. */
-int parallel_open(struct lt_parallel **out, const struct options *options, struct tacho_error *err);
+ * cores. plan: a call made wrong on purpose, or none. The caller closes *out, also after an error.
+ * TACHO_EUSAGE for an invalid option, and the errors of lt_parallel_open. */
+int parallel_open(struct lt_parallel **out, const struct options *options,
+                  const struct lt_board_plan *plan, struct tacho_error *err);
 
 /* --uneven: micro-batches of this rank, and of all ranks together, in a step. TACHO_EUSAGE with
  * words in *err. */

@@ -10,6 +10,7 @@
 #include "libtrain/data/source.h"
 #include "libtrain/models/model.h"
 #include "libtrain/parallel/layout.h"
+#include "libtrain/parallel/stages.h"
 #include "workloads/options.h"
 
 /* A family of names. */
@@ -55,8 +56,8 @@ struct recipe_plan {
                    struct lt_parameters *parameters);
     /* Before the two above: they are to be of one stage of a pipeline, which keeps the activations
      * of in_flight micro-batches. NULL: the recipe has no stages. */
-    int (*divide)(void *arg, const struct lt_layout *layout, int in_flight,
-                  struct tacho_error *err);
+    int (*divide)(void *arg, const struct lt_layout *layout, const struct lt_staging *staging,
+                  int in_flight, struct tacho_error *err);
     /* Before `memory` and `create`, after a first call of `memory`: activations may take so many
      * bytes. TACHO_EUSAGE where they cannot. */
     int (*budget)(void *arg, const struct lt_source *source, uint64_t bytes,

@@ -18,6 +18,7 @@
 #include "workloads/offload.h"
 #include "workloads/parallel.h"
 #include "workloads/recipe.h"
+#include "workloads/simulated.h"
 
 static void print_begin(const struct lt_progress *progress, const struct lt_train_config *config)
 {
@@ -171,7 +172,11 @@ static int configure(struct lt_train_config *out, const struct options *options,
                                     .checkpoint = options->checkpoint,
                                     .resume = options->resume,
                                     .log_every = options->log_every,
+                                    .assert_every = options->assert_equal,
                                     .watch_every = options->watch,
+                                    .local = {.every = options->local_steps,
+                                              .rate = options->outer_lr,
+                                              .momentum = options->outer_momentum},
                                     .no_graph = options->no_graph,
                                     .seed = (uint64_t)options->seed};
     int rc = injection_parse(&out->injection, options->inject, err);
@@ -270,10 +275,12 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
     plan->memory(plan->arg, input->source, out, &parameters);
     uint64_t gradients = out->tag[LT_MEMORY_GRADIENTS];
     if (division->shard.stage) {
-        size_t own = lt_shard_memory(&division->shard, &parameters, division->layout.replica,
-                                     division->layout.dp, context->dtype, out);
+        size_t own =
+            lt_shard_memory(&division->shard, &parameters, lt_layout_copy(&division->layout),
+                            lt_layout_copies(&division->layout), context->dtype, out);
         parameters = (struct lt_parameters){.count = own};
     }
+    lt_local_memory(&config->local, lt_parallel_ranks(config->parallel), parameters.count, out);
     lt_optimizer_sizes(&config->optimizer, &parameters, floats, &scratch);
     for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
         out->tag[LT_MEMORY_OPTIMIZER] += floats[i] * sizeof(float);
@@ -436,17 +443,18 @@ static int divide(const struct recipe_plan *plan, const struct lt_train_config *
                   struct tacho_error *err)
 {
     const struct lt_division_config *division = &config->division;
-    struct lt_pass *pass = calloc(2 * (size_t)config->micro_steps, sizeof *pass);
-    if (!pass)
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    lt_stages_passes(division->schedule, division->layout.pp, division->layout.stage,
-                     config->micro_steps, pass);
-    int in_flight = lt_stages_in_flight(pass, 2 * (size_t)config->micro_steps);
+    struct lt_staging staging = division->staging;
+    staging.stages = division->layout.pp;
+    staging.micro = config->micro_steps;
+    struct lt_pass *pass = calloc(lt_stages_count(&staging), sizeof *pass);
+    int in_flight = pass ? lt_stages_passes(&staging, division->layout.stage, pass) : TACHO_ENOMEM;
     free(pass);
+    if (in_flight < 0)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     if (!plan->divide)
         return tacho_fail(err, TACHO_EUSAGE, "use --layout dpN, or a gpt2 model",
                           "--layout: this recipe cannot be divided");
-    return plan->divide(plan->arg, &division->layout, in_flight, err);
+    return plan->divide(plan->arg, &division->layout, &staging, in_flight, err);
 }
 
 /* Opens the data and looks whether the run fits, before any rank takes memory for it. */
@@ -461,7 +469,11 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
         rc = parallel_micro_steps(run->parallel, options, config->division.layout.dp,
                                   &config->micro_steps, &config->micro_steps_all, err);
     rc = rc ? rc : scale_rates(config, options, plan->batch, err);
-    if (rc == 0 && config->division.layout.pp * config->division.layout.tp > 1)
+    if (rc == 0)
+        rc = simulated_parse(&config->simulated, NULL, options->simulate, &config->division.layout,
+                             lt_parallel_rank(run->parallel), err);
+    if (rc == 0 &&
+        config->division.layout.pp * config->division.layout.tp * config->division.layout.cp > 1)
         rc = divide(plan, config, err);
     if (rc == 0)
         rc = check_outputs(options, run->parallel, err);
@@ -535,7 +547,7 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     if (rc == 0)
         rc = make_context(&run.context, plan->options, err);
     if (rc == 0)
-        rc = parallel_open(&run.parallel, plan->options, err);
+        rc = parallel_open(&run.parallel, plan->options, &run.config.injection.call, err);
     if (rc == 0)
         rc = open_device(&run.context, plan->options, &run.config, run.parallel, err);
     if (rc == 0)

@@ -205,6 +205,61 @@ static void top_k_decode(const struct lt_codec *codec, const void *message, size
         x[in[i].index] = in[i].value;
 }
 
+/* ---- random k ------------------------------------------------------------------------------------ */
+
+static size_t random_k_bytes(const struct lt_codec *codec, size_t count)
+{
+    return count ? sizeof(uint64_t) + top_k_count(codec, count) * sizeof(float) : 0;
+}
+
+/* A number that differs for each key and place (splitmix64). */
+static uint64_t mixed(uint64_t key, uint64_t place)
+{
+    uint64_t x = key + (place + 1) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* The element that is drawn from the stretch. */
+static size_t drawn(uint64_t key, size_t count, size_t wanted, size_t stretch)
+{
+    size_t first = count * stretch / wanted, size = count * (stretch + 1) / wanted - first;
+    return first + (size_t)(mixed(key, stretch) % size);
+}
+
+/* The key comes from the gradient's own bits, so a run can be repeated. */
+static void random_k_encode(const struct lt_codec *codec, const float *x, size_t count,
+                            void *message, void *scratch)
+{
+    size_t wanted = top_k_count(codec, count);
+    uint64_t key = 0;
+    float *out = (float *)(void *)((char *)message + sizeof key);
+    (void)scratch;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        key = mixed(key, bits);
+    }
+    if (count)
+        memcpy(message, &key, sizeof key);
+    for (size_t i = 0; i < wanted; i++)
+        out[i] = x[drawn(key, count, wanted, i)];
+}
+
+static void random_k_decode(const struct lt_codec *codec, const void *message, size_t count,
+                            float *x)
+{
+    uint64_t key = 0;
+    const float *in = (const float *)(const void *)((const char *)message + sizeof key);
+    size_t wanted = top_k_count(codec, count);
+    if (count)
+        memcpy(&key, message, sizeof key);
+    memset(x, 0, count * sizeof *x);
+    for (size_t i = 0; i < wanted; i++)
+        x[drawn(key, count, wanted, i)] = in[i];
+}
+
 /* ---- the table ----------------------------------------------------------------------------------- */
 
 static const struct {

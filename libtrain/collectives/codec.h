@@ -6,8 +6,11 @@
  *   bf16:  rounded to nearest even, 2 bytes an element.
  *   int8:  a scale, the largest magnitude / 127, then a byte an element.
  *   1bit:  the mean of what is positive or 0 and the mean of what is negative, then a bit an
- * element (Seide et al. 2014). topk:  the elements of largest magnitude, ceil(density count) of
- * them, each with its index: 8 bytes an element (Aji and Heafield 2017).
+ * element (Seide et al. 2014).
+ *   topk:  the elements of largest magnitude, ceil(density count) of them, each with its index: 8
+ * bytes an element (Aji and Heafield 2017).
+ *   randk: as many elements, one drawn from each of so many equal stretches by a key that is in the
+ * message: 8 bytes and 4 an element (Stich et al. 2018).
  */
 #ifndef LT_CODEC_H
 #define LT_CODEC_H
@@ -18,14 +21,15 @@
 #define LT_CODEC_MAP(X) \
     X(NONE, none, "none", 0) \
     X(BF16, bf16, "bf16", 0) \
-    X(INT8, int8, "int8", 1) X(ONE_BIT, one_bit, "1bit", 1) X(TOP_K, top_k, "topk", 1)
+    X(INT8, int8, "int8", 1) \
+    X(ONE_BIT, one_bit, "1bit", 1) X(TOP_K, top_k, "topk", 1) X(RANDOM_K, random_k, "randk", 1)
 #define LT_ENUM_CODEC(id, function, name, feedback) LT_CODEC_##id,
 enum lt_codec_kind { LT_CODEC_MAP(LT_ENUM_CODEC) LT_CODEC_COUNT };
 #undef LT_ENUM_CODEC
 
 struct lt_codec {
     enum lt_codec_kind kind;
-    double density; /* topk: share of the elements that is sent */
+    double density; /* topk, randk: share of the elements that is sent */
 };
 
 /* Kind called `name`, or -1. */

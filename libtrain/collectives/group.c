@@ -104,6 +104,47 @@ static void ring(struct lt_group *group, const struct array *array, void *scratc
     gather(group, array);
 }
 
+/* ---- hierarchical ---------------------------------------------------------------------------- */
+
+/* Every stride-th rank of a group, as a group. */
+struct slice {
+    struct lt_group *group;
+    int first, stride;
+};
+
+static void slice_exchange(void *arg, int to, const void *out, size_t out_bytes, int from, void *in,
+                           size_t in_bytes)
+{
+    const struct slice *slice = arg;
+    lt_group_exchange(slice->group, to < 0 ? to : slice->first + to * slice->stride, out, out_bytes,
+                      from < 0 ? from : slice->first + from * slice->stride, in, in_bytes);
+}
+
+static int machines(int ranks, int near)
+{
+    return near > 0 && ranks % near == 0 ? ranks / near : 1;
+}
+
+static void hierarchical(struct lt_group *group, const struct array *array, void *scratch)
+{
+    int count = machines(group->ranks, group->near), near = group->ranks / count;
+    struct slice inside = {group, group->rank / near * near, 1},
+                 between = {group, group->rank % near, near};
+    struct lt_group machine = {.rank = group->rank % near,
+                               .ranks = near,
+                               .exchange = slice_exchange,
+                               .arg = &inside},
+                    others = {.rank = group->rank / near,
+                              .ranks = count,
+                              .exchange = slice_exchange,
+                              .arg = &between};
+    struct chunk own = chunk_of(array, near, machine.rank);
+    struct array part = {own.data, own.count, array->element, array->dtype};
+    scatter(&machine, array, scratch);
+    ring(&others, &part, scratch);
+    gather(&machine, array);
+}
+
 /* ---- tree ------------------------------------------------------------------------------------ */
 
 /* The lowest bit of a rank, which is where it meets its parent; of the root, a power of two that is
@@ -239,6 +280,7 @@ size_t lt_group_scratch(enum lt_all_reduce kind, int ranks, enum lt_dtype dtype,
         return chunk * bytes * (size_t)ranks;
     case LT_ALL_REDUCE_TREE:
     case LT_ALL_REDUCE_DOUBLING:
+    case LT_ALL_REDUCE_HIERARCHICAL: /* a chunk of a machine's ranks, which may be few */
     case LT_ALL_REDUCE_COUNT:
         break;
     }
@@ -397,7 +439,17 @@ static struct lt_group_sent doubling_formula(int rank, int ranks, size_t count)
     return (struct lt_group_sent){messages * count, messages};
 }
 
-struct lt_group_sent lt_group_formula(enum lt_all_reduce kind, int rank, int ranks,
+/* Hierarchical: a ring of the machine's ranks, and one of the machines for this rank's chunk. */
+static struct lt_group_sent hierarchical_formula(int rank, int ranks, int near, size_t count)
+{
+    int outer = machines(ranks, near), inner = ranks / outer, place = rank % inner;
+    size_t own = lt_group_chunk(count, inner, place + 1) - lt_group_chunk(count, inner, place);
+    struct lt_group_sent inside = ring_formula(place, inner, count),
+                         between = ring_formula(rank / inner, outer, own);
+    return (struct lt_group_sent){inside.bytes + between.bytes, inside.messages + between.messages};
+}
+
+struct lt_group_sent lt_group_formula(enum lt_all_reduce kind, int rank, int ranks, int near,
                                       enum lt_dtype dtype, size_t count)
 {
     struct lt_group_sent sent = {0};
@@ -407,6 +459,8 @@ struct lt_group_sent lt_group_formula(enum lt_all_reduce kind, int rank, int ran
         sent = tree_formula(rank, ranks, count);
     else if (kind == LT_ALL_REDUCE_DOUBLING)
         sent = doubling_formula(rank, ranks, count);
+    else if (kind == LT_ALL_REDUCE_HIERARCHICAL)
+        sent = hierarchical_formula(rank, ranks, near, count);
     else
         sent = ring_formula(rank, ranks, count);
     sent.bytes *= lt_dtype_bytes(dtype);

@@ -27,21 +27,34 @@
  *   their array to a partner and get the sum back (Thakur et al. 2005).
  * ordered: each rank gets its chunk of all others, adds them in the order of ranks, and sends the
  *   sum around the ring: bytes as ring, and the bits of one process that adds the ranks' arrays one
- *   after the other. */
+ *   after the other.
+ * hierarchical: of the `near` ranks of a machine each sums a chunk, which then goes around the ring
+ *   of the machines, and comes back to the others: a rank sends 2 S (near - 1) / near within its
+ *   machine and 2 (S / near) (n - 1) / n between n machines. As ring where near does not divide the
+ *   ranks. */
 #define LT_ALL_REDUCE_MAP(X) \
     X(RING, ring, "ring") \
-    X(TREE, tree, "tree") X(DOUBLING, doubling, "doubling") X(ORDERED, ordered, "ordered")
+    X(TREE, tree, "tree") \
+    X(DOUBLING, doubling, "doubling") \
+    X(ORDERED, ordered, "ordered") X(HIERARCHICAL, hierarchical, "hierarchical")
 #define LT_ENUM_ALL_REDUCE(id, function, name) LT_ALL_REDUCE_##id,
 enum lt_all_reduce { LT_ALL_REDUCE_MAP(LT_ENUM_ALL_REDUCE) LT_ALL_REDUCE_COUNT };
 #undef LT_ENUM_ALL_REDUCE
 
 struct lt_group {
     int rank, ranks;
+    int near; /* so many ranks with neighbouring numbers are on one machine; 0: not known */
     /* Sends `out` to rank `to` while `in` is received from rank `from`; of a rank below 0, that
      * half is left out. Messages between two ranks arrive in the order in which they were sent.
      * Sending and receiving go on together, so that a ring of exchanges cannot block. */
     void (*exchange)(void *arg, int to, const void *out, size_t out_bytes, int from, void *in,
                      size_t in_bytes);
+    /* Messages for which the sender does not wait, told apart by a tag from 1 on. post begins to
+     * send; `out` stays as it is until settle has returned. take waits for a message. NULL: there
+     * are none. */
+    void *(*post)(void *arg, int to, int tag, const void *out, size_t bytes);
+    void (*settle)(void *arg, void *posted);
+    void (*take)(void *arg, int from, int tag, void *in, size_t bytes);
     void *arg;
     /* What this rank has sent so far. */
     uint64_t bytes, messages;
@@ -99,7 +112,7 @@ static inline size_t lt_group_chunk(size_t count, int ranks, int index)
 struct lt_group_sent {
     uint64_t bytes, messages;
 };
-struct lt_group_sent lt_group_formula(enum lt_all_reduce kind, int rank, int ranks,
+struct lt_group_sent lt_group_formula(enum lt_all_reduce kind, int rank, int ranks, int near,
                                       enum lt_dtype dtype, size_t count);
 
 /* Kind called `name`, or -1. */

@@ -1,195 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GPT-2, forward and backward; gpt2_create.c makes the model. The arguments of a block's operations
- * are put together in one place for both directions, so that forward and backward only say the
- * order of the operations.
+ * GPT-2, forward and backward: the order of the operations. gpt2_create.c makes the model,
+ * gpt2_block.c the operations' arguments, in one place for both directions.
  *
- * Symbols as in gpt2_layout.h: c channels, n = b t tokens; q is the place of a block's activations.
+ * Symbols as in gpt2_layout.h: c channels, n = b t tokens.
  */
-#include "libtrain/models/gpt2_layout.h"
+#include "libtrain/models/gpt2_block.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The given element of a tensor of activations. */
-static void *at(const struct gpt2 *model, float *tensor, int64_t element)
-{
-    return (char *)tensor + (size_t)element * lt_dtype_bytes(model->mode.dtype);
-}
-
-/* The given element of a parameter as GEMMs and look-ups read it: in bf16, of the rounded copy.
- */
-static const void *weight(const struct gpt2 *model, const float *tensor, int64_t element)
-{
-    const struct lt_parameters *parameters = &model->model.parameters;
-    return parameters->shadow
-               ? (const void *)(parameters->shadow + (tensor - parameters->value) + element)
-               : (const void *)(tensor + element);
-}
-
-/* The first block whose inner activations are kept. */
-static int64_t first_kept(const struct gpt2 *model)
-{
-    return model->config.layers - lt_gpt2_kept(model->mode, model->config.layers);
-}
-
-/* Where the inner activations of block i lie. Those that are not kept pass through the place of the
- * first kept block, which comes after them in forward and before them in backward. */
-static int64_t place(const struct gpt2 *model, int64_t i)
-{
-    return i > first_kept(model) ? i - first_kept(model) : 0;
-}
-
-/* The gradient of the given element of a parameter: values and gradients have one layout. */
-static float *gradient(const struct gpt2 *model, const float *tensor, int64_t element)
-{
-    const struct lt_parameters *parameters = &model->model.parameters;
-    return parameters->grad + (tensor - parameters->value) + element;
-}
-
 /* Runs operation `id` with these arguments, whose member of union lt_args is `member`. */
 #define OP(context, id, member, args) \
     lt_op((context), LT_OP_##id, &(union lt_args){.member = (args)})
-
-/* ---- the operations of a block --------------------------------------------------------------- */
-
-/* What both directions of a linear layer of block i share; its parameters are those of all blocks,
- * one after the other. The caller adds what the layer reads and writes. */
-static struct lt_matmul linear(const struct gpt2 *model, const float *weights, const float *biases,
-                               int64_t i, int64_t outputs, int64_t inputs)
-{
-    int64_t element = i * outputs * inputs;
-    return (struct lt_matmul){.weight = weight(model, weights, element),
-                              .bias = biases + i * outputs,
-                              .rounded_bias = weight(model, biases, i * outputs),
-                              .dweight = gradient(model, weights, element),
-                              .dbias = gradient(model, biases, i * outputs),
-                              .rows = model->model.b * model->model.t,
-                              .n = outputs,
-                              .k = inputs};
-}
-
-/* Where ranks divide the tokens of the residual stream: the rows of this one, and where they lie in
- * an array of all rows. */
-static int64_t own_rows(const struct gpt2 *model)
-{
-    return model->model.b * model->model.t / lt_gpt2_row_ranks(&model->stage);
-}
-
-static void *own_part(const struct gpt2 *model, void *rows)
-{
-    int64_t before = model->stage.sequence ? model->stage.rank * own_rows(model) : 0;
-    return at(model, rows, before * model->config.channels);
-}
-
-/* The same of a layernorm, whose backward adds into the gradient of the residual stream. */
-static struct lt_layernorm layernorm(const struct gpt2 *model, const float *weights,
-                                     const float *biases, int64_t i)
-{
-    int64_t c = model->config.channels;
-    return (struct lt_layernorm){.weight = weights + i * c,
-                                 .bias = biases + i * c,
-                                 .dweight = gradient(model, weights, i * c),
-                                 .dbias = gradient(model, biases, i * c),
-                                 .dout = own_part(model, model->act.dbranch),
-                                 .din = model->act.dstream,
-                                 .rows = own_rows(model),
-                                 .c = c};
-}
-
-/* The arguments of attention, for both directions, with activations at place i. */
-static struct lt_attention attention_args(struct gpt2 *model, int64_t i)
-{
-    int64_t b = model->model.b, t = model->model.t, n = b * t, c = model->own,
-            h = model->config.heads;
-    return (struct lt_attention){.out = at(model, model->act.attention, i * n * c),
-                                 .lse = model->act.lse + i * b * h * t,
-                                 .qkv = at(model, model->act.qkv, i * 3 * n * c),
-                                 .scratch = model->act.scratch,
-                                 .b = b,
-                                 .t = t,
-                                 .c = c,
-                                 .h = h,
-                                 .slots = model->slots};
-}
-
-/* The operations of one block, with all that both directions read and write. */
-struct block {
-    struct lt_layernorm ln1, ln2;
-    struct lt_matmul qkv, projection, up, down;
-    struct lt_attention attention;
-    struct lt_gelu gelu;
-};
-
-/* Where the gradient of the residual stream is whole when matrices read it: in itself, or in memory
- * that is only used forward. */
-static void *stream_gradient(const struct gpt2 *model)
-{
-    return model->stage.sequence ? model->act.branch : model->act.dstream;
-}
-
-/* The attention half of block i: its input is the stream before it, its output the branch. */
-static void attention_half(struct block *block, struct gpt2 *model, int64_t i)
-{
-    const struct parameters *parameters = &model->value;
-    const struct activations *activations = &model->act;
-    int64_t n = model->model.b * model->model.t, c = model->config.channels, a = model->own,
-            q = place(model, i), m = own_rows(model);
-    block->ln1 = layernorm(model, parameters->ln1_weight, parameters->ln1_bias, i);
-    block->ln1.in = at(model, activations->stream, i * m * c);
-    block->ln1.out = own_part(model, at(model, activations->ln1, q * n * c));
-    block->ln1.mean = activations->ln1_mean + q * m;
-    block->ln1.rstd = activations->ln1_rstd + q * m;
-    block->qkv = linear(model, parameters->qkv_weight, parameters->qkv_bias, i, 3 * a, c);
-    block->qkv.in = at(model, activations->ln1, q * n * c);
-    block->qkv.out = at(model, activations->qkv, q * 3 * n * a);
-    block->qkv.dout = activations->dqkv;
-    block->qkv.din = activations->dbranch;
-    block->attention = attention_args(model, q);
-    block->projection =
-        linear(model, parameters->projection_weight, parameters->projection_bias, i, c, a);
-    block->projection.in = block->attention.out;
-    block->projection.out = activations->branch;
-    block->projection.dout = stream_gradient(model);
-    block->projection.din = activations->dbranch;
-}
-
-/* The MLP half: its input is the stream between the two halves. */
-static void mlp_half(struct block *block, struct gpt2 *model, int64_t i)
-{
-    const struct parameters *parameters = &model->value;
-    const struct activations *activations = &model->act;
-    int64_t n = model->model.b * model->model.t, c = model->config.channels, wide = 4 * model->own,
-            q = place(model, i), m = own_rows(model);
-    block->ln2 = layernorm(model, parameters->ln2_weight, parameters->ln2_bias, i);
-    block->ln2.in = at(model, activations->middle, q * m * c);
-    block->ln2.out = own_part(model, at(model, activations->ln2, q * n * c));
-    block->ln2.mean = activations->ln2_mean + q * m;
-    block->ln2.rstd = activations->ln2_rstd + q * m;
-    block->up = linear(model, parameters->up_weight, parameters->up_bias, i, wide, c);
-    block->up.in = at(model, activations->ln2, q * n * c);
-    block->up.out = at(model, activations->up, q * wide * n);
-    block->up.dout = activations->dwide;
-    block->up.din = activations->dbranch;
-    block->gelu = (struct lt_gelu){.in = block->up.out,
-                                   .out = at(model, activations->gelu, q * wide * n),
-                                   .dout = activations->dwide,
-                                   .din = activations->dwide,
-                                   .count = wide * n};
-    block->down = linear(model, parameters->down_weight, parameters->down_bias, i, c, wide);
-    block->down.in = block->gelu.out;
-    block->down.out = activations->branch;
-    block->down.dout = stream_gradient(model);
-    block->down.din = activations->dwide;
-}
-
-static struct block block_of(struct gpt2 *model, int64_t i)
-{
-    struct block block;
-    attention_half(&block, model, i);
-    mlp_half(&block, model, i);
-    return block;
-}
 
 /* ---- parts of layers ---------------------------------------------------------------------------- */
 
@@ -216,12 +39,46 @@ static void join_rows(const struct gpt2 *model, const struct lt_context *context
 /* The gradient of the residual stream as stream_gradient says. */
 static void join_gradient(const struct gpt2 *model, const struct lt_context *context)
 {
-    size_t elements = (size_t)(own_rows(model) * model->config.channels);
+    size_t elements = (size_t)(lt_gpt2_own_rows(model) * model->config.channels);
     if (!model->stage.sequence)
         return;
-    memcpy(own_part(model, model->act.branch), model->act.dstream,
+    memcpy(lt_gpt2_own_part(model, model->act.branch), model->act.dstream,
            elements * lt_dtype_bytes(model->mode.dtype));
     join_rows(model, context, model->act.branch);
+}
+
+/* Attention between the tokens of this rank and, where ranks divide sequences, its heads. Backward
+ * leaves the gradient where the linear layer below reads it. */
+static void attend(const struct gpt2 *model, const struct lt_context *context,
+                   const struct lt_gpt2_block *block)
+{
+    const struct lt_tensor_group *group = context->tensor;
+    struct lt_turn three = lt_gpt2_turn(model, 3), one = lt_gpt2_turn(model, 1);
+    int turns = lt_gpt2_contexts(&model->stage) > 1;
+    if (turns)
+        group->turn(group->arg, model->mode.dtype, &three, 1, block->qkv.out,
+                    (void *)(uintptr_t)block->attention.qkv);
+    OP(context, ATTENTION_FORWARD, attention_forward, block->attention);
+    if (turns)
+        group->turn(group->arg, model->mode.dtype, &one, 0, block->attention.out,
+                    (void *)(uintptr_t)block->projection.in);
+}
+
+static void attend_backward(const struct gpt2 *model, const struct lt_context *context,
+                            const struct lt_gpt2_block *block)
+{
+    const struct lt_tensor_group *group = context->tensor;
+    struct lt_turn three = lt_gpt2_turn(model, 3), one = lt_gpt2_turn(model, 1);
+    struct lt_attention attention = block->attention;
+    int turns = lt_gpt2_contexts(&model->stage) > 1;
+    attention.dout = turns ? model->act.branch : model->act.dbranch;
+    attention.dqkv = turns ? (void *)model->act.dqkv_heads : (void *)(uintptr_t)block->qkv.dout;
+    if (turns)
+        group->turn(group->arg, model->mode.dtype, &one, 1, model->act.dbranch, model->act.branch);
+    OP(context, ATTENTION_BACKWARD, attention_backward, attention);
+    if (turns)
+        group->turn(group->arg, model->mode.dtype, &three, 0, attention.dqkv,
+                    (void *)(uintptr_t)block->qkv.dout);
 }
 
 /* A linear layer whose inputs are divided: the bias is added once. */
@@ -239,16 +96,17 @@ static void divided_forward(const struct gpt2 *model, const struct lt_context *c
 /* In a recompute pass: what block_backward reads of the block, from the block's input. */
 static void block_forward(struct gpt2 *model, const struct lt_context *context, int64_t i)
 {
-    struct block block = block_of(model, i);
+    struct lt_gpt2_block block = lt_gpt2_block(model, i);
     int64_t count = block.ln1.rows * block.ln1.c;
-    struct lt_residual residual = {.out = at(model, model->act.middle, place(model, i) * count),
-                                   .a = block.ln1.in,
-                                   .b = own_part(model, block.projection.out),
-                                   .count = count};
+    struct lt_residual residual = {
+        .out = lt_gpt2_at(model, model->act.middle, lt_gpt2_place(model, i) * count),
+        .a = block.ln1.in,
+        .b = lt_gpt2_own_part(model, block.projection.out),
+        .count = count};
     OP(context, LAYERNORM_FORWARD, layernorm_forward, block.ln1);
     join_rows(model, context, (void *)(uintptr_t)block.qkv.in);
     OP(context, MATMUL_FORWARD, matmul_forward, block.qkv);
-    OP(context, ATTENTION_FORWARD, attention_forward, block.attention);
+    attend(model, context, &block);
     divided_forward(model, context, block.projection);
     OP(context, RESIDUAL_FORWARD, residual_forward, residual);
     OP(context, LAYERNORM_FORWARD, layernorm_forward, block.ln2);
@@ -258,73 +116,10 @@ static void block_forward(struct gpt2 *model, const struct lt_context *context, 
     if (context->recompute)
         return; /* backward reads what is above only */
     residual.a = block.ln2.in;
-    residual.b = own_part(model, block.down.out);
-    residual.out = at(model, model->act.stream, (i + 1) * count);
+    residual.b = lt_gpt2_own_part(model, block.down.out);
+    residual.out = lt_gpt2_at(model, model->act.stream, (i + 1 - lt_gpt2_begin(model)) * count);
     divided_forward(model, context, block.down);
     OP(context, RESIDUAL_FORWARD, residual_forward, residual);
-}
-
-/* The layernorm after the last block. */
-static struct lt_layernorm final_layernorm(struct gpt2 *model)
-{
-    const struct activations *activations = &model->act;
-    struct lt_layernorm last =
-        layernorm(model, model->value.final_weight, model->value.final_bias, 0);
-    last.in = at(model, activations->stream, model->config.layers * last.rows * last.c);
-    last.out = own_part(model, activations->final);
-    last.mean = activations->final_mean;
-    last.rstd = activations->final_rstd;
-    return last;
-}
-
-/* The LM head: a product with the word embedding, without a bias. */
-static struct lt_matmul head_of(struct gpt2 *model)
-{
-    struct lt_matmul head = linear(model, model->value.word, model->value.word, 0,
-                                   model->config.vocab, model->config.channels);
-    if (model->copy) {
-        head.weight = model->copy_shadow ? (const void *)model->copy_shadow : model->copy;
-        head.dweight = model->copy_grad;
-    }
-    head.bias = head.dbias = NULL;
-    head.in = model->act.final;
-    head.out = model->act.logits;
-    head.dout = model->act.logits;
-    head.din = model->act.dbranch;
-    return head;
-}
-
-static struct lt_embedding embedding_of(const struct gpt2 *model, const struct lt_batch *batch)
-{
-    return (struct lt_embedding){.out = model->act.stream,
-                                 .word = weight(model, model->value.word, 0),
-                                 .position = weight(model, model->value.position, 0),
-                                 .tokens = batch->tokens,
-                                 .order = batch->order,
-                                 .starts = batch->starts,
-                                 .dout = model->act.dstream,
-                                 .dword = model->grad.word,
-                                 .dposition = model->grad.position,
-                                 .b = model->model.b,
-                                 .t = model->model.t,
-                                 .c = model->config.channels,
-                                 .v = model->config.vocab};
-}
-
-static struct lt_embedding_part part_of(const struct gpt2 *model, const struct lt_embedding *whole)
-{
-    return (struct lt_embedding_part){.out = whole->out,
-                                      .word = whole->word,
-                                      .position = whole->position,
-                                      .tokens = whole->tokens,
-                                      .dout = whole->dout,
-                                      .dword = whole->dword,
-                                      .dposition = whole->dposition,
-                                      .b = whole->b,
-                                      .t = whole->t,
-                                      .c = whole->c,
-                                      .v = whole->v,
-                                      .first = lt_gpt2_first_word(model)};
 }
 
 /* The caller's context with the type that the model's memory was made for. */
@@ -364,8 +159,8 @@ static double answer(struct gpt2 *gpt2, const struct lt_context *context,
                      const struct lt_batch *batch, int parts)
 {
     int64_t n = gpt2->model.b * gpt2->model.t;
-    struct lt_layernorm last = final_layernorm(gpt2);
-    struct lt_matmul head = head_of(gpt2);
+    struct lt_layernorm last = lt_gpt2_final_layernorm(gpt2);
+    struct lt_matmul head = lt_gpt2_head(gpt2);
     struct lt_classifier classifier = {.logits = gpt2->act.logits,
                                        .losses = gpt2->act.losses,
                                        .targets = batch->targets,
@@ -388,13 +183,13 @@ static double answer(struct gpt2 *gpt2, const struct lt_context *context,
 static void embed(const struct gpt2 *gpt2, const struct lt_context *context,
                   const struct lt_batch *batch)
 {
-    struct lt_embedding embedding = embedding_of(gpt2, batch);
+    struct lt_embedding embedding = lt_gpt2_embedding(gpt2, batch);
     if (gpt2->stage.ranks == 1) {
         OP(context, EMBEDDING_FORWARD, embedding_forward, embedding);
         return;
     }
-    struct lt_embedding_part part = part_of(gpt2, &embedding);
-    size_t elements = (size_t)(own_rows(gpt2) * gpt2->config.channels);
+    struct lt_embedding_part part = lt_gpt2_embedding_part(gpt2, &embedding);
+    size_t elements = (size_t)(lt_gpt2_own_rows(gpt2) * gpt2->config.channels);
     if (gpt2->stage.rank > 0)
         part.position = NULL;
     if (gpt2->stage.sequence)
@@ -402,7 +197,7 @@ static void embed(const struct gpt2 *gpt2, const struct lt_context *context,
     OP(context, EMBEDDING_PART_FORWARD, embedding_part_forward, part);
     sum_parts(gpt2, context, part.out);
     if (gpt2->stage.sequence)
-        memcpy(gpt2->act.stream, own_part(gpt2, part.out),
+        memcpy(gpt2->act.stream, lt_gpt2_own_part(gpt2, part.out),
                elements * lt_dtype_bytes(gpt2->mode.dtype));
 }
 
@@ -412,20 +207,28 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
     struct lt_context own = own_context(gpt2, context);
+    int64_t begin = lt_gpt2_begin(gpt2), end = begin + lt_gpt2_chunk(&gpt2->stage);
     own.layer = 0;
     lt_model_use(&own, 0);
-    if (gpt2->stage.embeds)
+    if (lt_gpt2_embeds(gpt2))
         embed(gpt2, &own, batch);
-    for (int64_t i = 0; i < gpt2->config.layers; i++) {
+    for (int64_t i = begin; i < end; i++) {
         own.layer = (int)i + 1;
         lt_model_use(&own, i + 1);
         block_forward(gpt2, &own, i);
     }
     own.layer = 0;
-    return gpt2->stage.answers ? answer(gpt2, &own, batch, parts) : 0;
+    return lt_gpt2_answers(gpt2) ? answer(gpt2, &own, batch, parts) : 0;
 }
 
 /* ---- backward --------------------------------------------------------------------------------- */
+
+static void layernorm_announce(const struct gpt2 *model, const struct lt_context *context,
+                               const struct lt_layernorm *args)
+{
+    lt_model_ready(&model->model, context, args->dweight, (size_t)args->c);
+    lt_model_ready(&model->model, context, args->dbias, (size_t)args->c);
+}
 
 /* These two announce that the gradients they leave are final: every parameter is used once, but for
  * the tied word embedding. */
@@ -438,17 +241,33 @@ static void layernorm_backward(const struct gpt2 *model, const struct lt_context
         group->sum(group->arg, LT_DTYPE_FP32, args.dweight, (size_t)args.c);
         group->sum(group->arg, LT_DTYPE_FP32, args.dbias, (size_t)args.c);
     }
-    lt_model_ready(&model->model, context, args.dweight, (size_t)args.c);
-    lt_model_ready(&model->model, context, args.dbias, (size_t)args.c);
+    layernorm_announce(model, context, &args);
+}
+
+static void linear_announce(const struct gpt2 *model, const struct lt_context *context,
+                            const struct lt_matmul *args)
+{
+    lt_model_ready(&model->model, context, args->dweight, (size_t)(args->n * args->k));
+    lt_model_ready(&model->model, context, args->dbias, (size_t)args->n);
 }
 
 static void linear_backward(const struct gpt2 *model, const struct lt_context *context,
                             struct lt_matmul args, int accumulate)
 {
     args.accumulate = accumulate;
+    if (model->stage.split) /* gpt2_weights makes them */
+        args.dweight = args.dbias = NULL;
     OP(context, MATMUL_BACKWARD, matmul_backward, args);
-    lt_model_ready(&model->model, context, args.dweight, (size_t)(args.n * args.k));
-    lt_model_ready(&model->model, context, args.dbias, (size_t)args.n);
+    if (!model->stage.split)
+        linear_announce(model, context, &args);
+}
+
+/* For the weights pass: the gradient of the output of the linear layer that comes next. */
+static void keep_stream(const struct gpt2 *model, const struct lt_matmul *next)
+{
+    size_t bytes = (size_t)(next->rows * next->n) * lt_dtype_bytes(model->mode.dtype);
+    if (model->stage.split)
+        memcpy((void *)(uintptr_t)next->dout, model->act.dstream, bytes);
 }
 
 /* dstream holds the gradient of the block's output and becomes that of its input; layernorm's
@@ -456,18 +275,18 @@ static void linear_backward(const struct gpt2 *model, const struct lt_context *c
 static void block_backward(struct gpt2 *model, const struct lt_context *context, int64_t i,
                            int accumulate)
 {
-    struct block block = block_of(model, i);
-    block.attention.dout = model->act.dbranch;
-    block.attention.dqkv = model->act.dqkv;
+    struct lt_gpt2_block block = lt_gpt2_block(model, i);
     join_gradient(model, context);
+    keep_stream(model, &block.down);
     linear_backward(model, context, block.down, accumulate);
     OP(context, GELU_BACKWARD, gelu_backward, block.gelu);
     linear_backward(model, context, block.up, accumulate);
     sum_parts(model, context, block.up.din);
     layernorm_backward(model, context, block.ln2);
     join_gradient(model, context);
+    keep_stream(model, &block.projection);
     linear_backward(model, context, block.projection, accumulate);
-    OP(context, ATTENTION_BACKWARD, attention_backward, block.attention);
+    attend_backward(model, context, &block);
     linear_backward(model, context, block.qkv, accumulate);
     sum_parts(model, context, block.qkv.din);
     layernorm_backward(model, context, block.ln1);
@@ -478,7 +297,7 @@ static void block_backward(struct gpt2 *model, const struct lt_context *context,
 static void block_again(struct gpt2 *model, const struct lt_context *context, int64_t i)
 {
     struct lt_context again = *context;
-    if (i >= first_kept(model))
+    if (i >= lt_gpt2_first_kept(model))
         return;
     again.recompute = 1;
     block_forward(model, &again, i);
@@ -499,57 +318,100 @@ static void zero(const struct lt_context *context, float *from, int64_t count)
 /* From the logits' gradient to that of the blocks' output. */
 static void answer_backward(struct gpt2 *gpt2, const struct lt_context *context, int first)
 {
-    struct lt_matmul head = head_of(gpt2);
-    zero(context, gpt2->act.dstream, words(gpt2, own_rows(gpt2) * gpt2->config.channels));
+    struct lt_matmul head = lt_gpt2_head(gpt2);
+    zero(context, gpt2->act.dstream, words(gpt2, lt_gpt2_own_rows(gpt2) * gpt2->config.channels));
     head.accumulate = !first;
+    if (gpt2->stage.split)
+        head.dweight = NULL;
     OP(context, MATMUL_BACKWARD, matmul_backward, head);
     sum_parts(gpt2, context, head.din);
-    layernorm_backward(gpt2, context, final_layernorm(gpt2));
+    layernorm_backward(gpt2, context, lt_gpt2_final_layernorm(gpt2));
 }
 
-static void embed_backward(struct gpt2 *gpt2, const struct lt_context *context,
-                           const struct lt_batch *batch)
+static void embed_announce(const struct gpt2 *gpt2, const struct lt_context *context)
 {
-    struct lt_embedding embedding = embedding_of(gpt2, batch);
     int64_t c = gpt2->config.channels;
-    struct lt_embedding_part part = part_of(gpt2, &embedding);
-    join_gradient(gpt2, context);
-    part.dout = stream_gradient(gpt2);
-    if (gpt2->stage.ranks > 1)
-        OP(context, EMBEDDING_PART_BACKWARD, embedding_part_backward, part);
-    else
-        OP(context, EMBEDDING_BACKWARD, embedding_backward, embedding);
     lt_model_ready(&gpt2->model, context, gpt2->grad.position,
                    (size_t)(gpt2->config.positions * c));
     /* the LM head's product and the look-up have both added to it */
     lt_model_ready(&gpt2->model, context, gpt2->grad.word, (size_t)(gpt2->config.vocab * c));
 }
 
+static void embed_backward(struct gpt2 *gpt2, const struct lt_context *context,
+                           const struct lt_batch *batch)
+{
+    struct lt_embedding embedding = lt_gpt2_embedding(gpt2, batch);
+    struct lt_embedding_part part = lt_gpt2_embedding_part(gpt2, &embedding);
+    join_gradient(gpt2, context);
+    part.dout = lt_gpt2_stream_gradient(gpt2);
+    if (gpt2->stage.ranks > 1)
+        OP(context, EMBEDDING_PART_BACKWARD, embedding_part_backward, part);
+    else
+        OP(context, EMBEDDING_BACKWARD, embedding_backward, embedding);
+    embed_announce(gpt2, context);
+}
+
 /* The first micro-step overwrites the weights' gradients, so only those that are always added to
- * are zeroed: positions, vectors (they lie together at the end of the array), and the residual
- * stream's. */
+ * are zeroed: positions, vectors (they lie together at the end of the array, those of all chunks,
+ * of which the last one comes first), and the residual stream's. */
 static void gpt2_backward(struct lt_model *model, const struct lt_context *context,
                           const struct lt_batch *batch, int first)
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
     struct lt_context own = own_context(gpt2, context);
-    int64_t last = gpt2->config.layers - 1;
-    if (first && gpt2->stage.embeds)
+    int64_t begin = lt_gpt2_begin(gpt2), last = begin + lt_gpt2_chunk(&gpt2->stage) - 1;
+    if (first && lt_gpt2_embeds(gpt2))
         zero(&own, gpt2->grad.position, gpt2->config.positions * gpt2->config.channels);
-    if (first)
+    if (first && gpt2->chunk + 1 >= gpt2->stage.chunks)
         zero(&own, gpt2->grad.ln1_weight,
              (int64_t)(model->parameters.count - model->parameters.decayed));
-    if (gpt2->stage.answers)
+    if (lt_gpt2_answers(gpt2))
         answer_backward(gpt2, &own, first);
-    for (int64_t i = last; i >= 0; i--) {
+    for (int64_t i = last; i >= begin; i--) {
         own.layer = (int)i + 1;
         lt_model_use(&own, i + 1);
         block_again(gpt2, &own, i);
         block_backward(gpt2, &own, i, !first);
     }
     own.layer = 0;
-    if (gpt2->stage.embeds)
+    if (lt_gpt2_embeds(gpt2))
         embed_backward(gpt2, &own, batch);
+}
+
+/* One linear layer's part of a weights pass. */
+static void linear_weights(const struct gpt2 *model, const struct lt_context *context,
+                           struct lt_matmul args, int first)
+{
+    args.din = NULL;
+    args.accumulate = !first;
+    OP(context, MATMUL_BACKWARD, matmul_backward, args);
+    if (args.dbias) /* the head's weight belongs to the first stage */
+        linear_announce(model, context, &args);
+}
+
+/* What backward has left out, of the selected micro-batch and chunk. */
+static void gpt2_weights(struct lt_model *model, const struct lt_context *context, int first)
+{
+    struct gpt2 *gpt2 = (struct gpt2 *)model;
+    struct lt_context own = own_context(gpt2, context);
+    int64_t begin = lt_gpt2_begin(gpt2), end = begin + lt_gpt2_chunk(&gpt2->stage);
+    if (lt_gpt2_answers(gpt2)) {
+        struct lt_layernorm last = lt_gpt2_final_layernorm(gpt2);
+        linear_weights(gpt2, &own, lt_gpt2_head(gpt2), first);
+        layernorm_announce(gpt2, &own, &last);
+    }
+    for (int64_t i = end - 1; i >= begin; i--) {
+        struct lt_gpt2_block block = lt_gpt2_block(gpt2, i);
+        own.layer = (int)i + 1;
+        linear_weights(gpt2, &own, block.down, first);
+        linear_weights(gpt2, &own, block.up, first);
+        layernorm_announce(gpt2, &own, &block.ln2);
+        linear_weights(gpt2, &own, block.projection, first);
+        linear_weights(gpt2, &own, block.qkv, first);
+        layernorm_announce(gpt2, &own, &block.ln1);
+    }
+    if (lt_gpt2_embeds(gpt2))
+        embed_announce(gpt2, &own);
 }
 
 static void gpt2_destroy(struct lt_model *model)
@@ -571,5 +433,6 @@ const struct lt_model_ops lt_gpt2_ops = {.name = "gpt2",
                                          .tells_use = 1,
                                          .forward = gpt2_forward,
                                          .backward = gpt2_backward,
+                                         .weights = gpt2_weights,
                                          .destroy = gpt2_destroy,
                                          .stage = &lt_gpt2_stage_ops};

@@ -43,12 +43,30 @@ static inline int64_t lt_gpt2_kept(struct lt_gpt2_mode mode, int64_t layers)
  * matrix and columns of its second one, and of the vocabulary; ranks divides heads. */
 struct lt_gpt2_stage {
     int64_t first, layers;
-    int embeds, answers;
-    int in_flight;
+    int chunks;          /* the blocks are so many equal chunks, worked on one at a time; 0: one */
+    int64_t stride;      /* blocks from the first one of a chunk to that of the next */
+    int embeds, answers; /* the first chunk does, the last one does */
+    int in_flight;       /* of one chunk each */
+    int split;           /* backward leaves the weights' gradients to a pass of their own */
     int rank, ranks;
+    /* Of `contexts` ranks that divide each sequence, number `context` has its share of the tokens,
+     * which is what the model is made for; 0: one. They divide the heads. */
+    int context, contexts;
     int sequence; /* they divide the rows of the residual stream too, and ranks divides these */
     struct lt_space *space; /* a device's memory for all it holds; NULL: the host's */
 };
+
+/* The blocks of a chunk. */
+static inline int64_t lt_gpt2_chunk(const struct lt_gpt2_stage *stage)
+{
+    return stage->chunks > 1 ? stage->layers / stage->chunks : stage->layers;
+}
+
+/* The ranks that divide each sequence. */
+static inline int lt_gpt2_contexts(const struct lt_gpt2_stage *stage)
+{
+    return stage->contexts > 1 ? stage->contexts : 1;
+}
 
 /* The ranks that divide the rows of the residual stream. */
 static inline int lt_gpt2_row_ranks(const struct lt_gpt2_stage *stage)

@@ -127,15 +127,17 @@ static size_t activation_table(struct lt_tensor *table, const struct gpt2 *model
                                struct activations *at)
 {
     const struct lt_gpt2_config *config = &model->config;
-    size_t l = (size_t)config->layers, c = (size_t)config->channels, w = (size_t)config->vocab,
-           h = (size_t)config->heads, f = (size_t)model->stage.answers, a = (size_t)model->own,
+    size_t l = (size_t)lt_gpt2_chunk(&model->stage), c = (size_t)config->channels,
+           w = (size_t)config->vocab, z = l * (model->stage.split != 0), h = (size_t)config->heads,
+           f = (size_t)model->stage.answers, a = (size_t)model->own,
            s = model->stage.ranks > 1 ? f * (size_t)(model->stage.ranks + 1) : 0;
     size_t b = (size_t)model->model.b, t = (size_t)model->model.t, n = b * t,
            m = n / (size_t)lt_gpt2_row_ranks(&model->stage),
-           k = (size_t)lt_gpt2_kept(model->mode, (int64_t)l);
+           k = (size_t)lt_gpt2_kept(model->mode, (int64_t)l),
+           contexts = (size_t)lt_gpt2_contexts(&model->stage), x = contexts > 1, y = x * k;
     size_t slots = (size_t)model->slots,
            scratch_floats =
-               lt_attention_scratch(model->mode.dtype, model->model.t, (int64_t)(a / h));
+               lt_attention_scratch(model->mode.dtype, (int64_t)(contexts * t), (int64_t)(a / h));
     size_t size = lt_dtype_bytes(model->mode.dtype);
 #define COUNT_E(count) (((count)*size + sizeof(float) - 1) / sizeof(float))
 #define COUNT_F(count) (count)
@@ -300,8 +302,8 @@ int lt_gpt2_create_stage(struct lt_model **out, const struct lt_gpt2_config *con
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", config->name);
     model->model = (struct lt_model){.ops = &lt_gpt2_ops, .b = b, .t = t, .vocab = config->vocab};
     model->whole = *config;
-    if (config->positions < t)
-        model->whole.positions = t;
+    if (config->positions < t * lt_gpt2_contexts(stage))
+        model->whole.positions = t * lt_gpt2_contexts(stage);
     model->config = model->whole;
     model->config.layers = stage->layers;
     model->config.heads = config->heads / stage->ranks;

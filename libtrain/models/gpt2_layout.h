@@ -41,7 +41,9 @@
  * are kept: all of them, or the one that is being worked on. KEPT are those of a micro-batch from
  * its forward pass to its backward pass, PASSING those of one pass. h are the heads of this rank; s
  * is 1 more than the ranks that divide the vocabulary, or 0; m the rows of the residual stream that
- * this rank has. */
+ * this rank has. z is the number of blocks whose linear layers' output gradients are kept for a
+ * weights pass: all of them, or none. l: of a chunk. y is k where ranks divide sequences, else 0,
+ * and x is 1 or 0. */
 #define KEPT(X) \
     X(stream, E, (l + 1) * m * c) \
     X(ln1, E, k *n *c) \
@@ -50,6 +52,7 @@
     X(qkv, E, k * 3 * n * a) \
     X(lse, F, k *b *h *t) \
     X(attention, E, k *n *a) \
+    X(attention_heads, E, y *n *a) \
     X(middle, E, k *m *c) \
     X(ln2, E, k *n *c) \
     X(ln2_mean, F, k *m) \
@@ -60,13 +63,18 @@
     X(final_mean, F, f *m) \
     X(final_rstd, F, f *m) \
     X(logits, E, f *n *w) \
-    X(losses, F, f *n)
+    X(losses, F, f *n) \
+    X(dqkv_kept, E, z * 3 * n * a) \
+    X(dprojection_kept, E, z *n *c) \
+    X(dup_kept, E, z * 4 * n * a) \
+    X(ddown_kept, E, z *n *c)
 #define PASSING(X) \
     X(branch, E, n *c) \
     X(dstream, E, m *c) \
     X(dbranch, E, n *c) \
     X(dwide, E, 4 * n * a) \
     X(dqkv, E, 3 * n * a) \
+    X(dqkv_heads, E, x * 3 * n * a) \
     X(stats, F, s * 3 * n)
 #define WORKSPACE(X) X(scratch, F, slots *scratch_floats)
 
@@ -94,6 +102,7 @@ struct gpt2 {
     struct lt_arena value_arena, grad_arena, shadow_arena, activation_arena, workspace_arena;
     struct parameters value, grad;
     struct activations act;     /* of the selected micro-batch */
+    int chunk;                  /* the selected one */
     struct activations *flight; /* of each that may be in flight */
     /* Of a last stage that does not embed: the word embedding. */
     struct lt_arena copy_arena, copy_grad_arena, copy_shadow_arena;

@@ -11,30 +11,32 @@ void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mo
 {
     uint64_t l = (uint64_t)stage->layers, c = (uint64_t)config->channels,
              h = (uint64_t)config->heads, e = stage->embeds != 0, f = stage->answers != 0;
-    uint64_t v = (uint64_t)config->vocab,
-             positions = (uint64_t)(config->positions < t ? t : config->positions);
+    uint64_t v = (uint64_t)config->vocab, contexts = (uint64_t)lt_gpt2_contexts(stage),
+             all = contexts * (uint64_t)t, turns = contexts > 1,
+             positions = (uint64_t)config->positions < all ? all : (uint64_t)config->positions;
     uint64_t n = (uint64_t)(b * t), m = n / (uint64_t)lt_gpt2_row_ranks(stage),
              flights = (uint64_t)stage->in_flight, ranks = (uint64_t)stage->ranks, a = c / ranks,
-             s = ranks > 1 ? f * (ranks + 1) : 0;
+             s = ranks > 1 ? f * (ranks + 1) : 0, chunk = (uint64_t)lt_gpt2_chunk(stage);
     uint64_t w = lt_share(v, stage->ranks, stage->rank + 1) -
                  lt_share(v, stage->ranks, stage->rank),
              copy = f && !e ? w * c : 0;
     uint64_t parameters =
         e * (w * c + positions * c) + l * (12 * a * c + 6 * c + 7 * a) + f * 2 * c;
-    uint64_t kept = (uint64_t)lt_gpt2_kept(mode, stage->layers),
-             element = lt_dtype_bytes(mode.dtype);
+    uint64_t kept = (uint64_t)lt_gpt2_kept(mode, (int64_t)chunk),
+             split = chunk * (stage->split != 0), element = lt_dtype_bytes(mode.dtype);
     parameters += copy;
     *out = (struct lt_memory_plan){0};
     out->tag[LT_MEMORY_PARAMETERS] = (mode.dtype == LT_DTYPE_FP32 ? 4 : 4 + element) * parameters;
     out->tag[LT_MEMORY_GRADIENTS] = 4 * parameters;
     out->tag[LT_MEMORY_ACTIVATIONS] =
-        flights * (element * (m * c * (l + 1 + kept) + n * c * (2 * kept + f) + n * a * 12 * kept +
-                              f * n * w) +
-                   4 * (m * (4 * kept + 2 * f) + f * n + kept * n * h / ranks)) +
-        element * (n * (2 * c + 7 * a) + m * c) + 4 * s * 3 * n;
+        flights *
+            (element * (m * c * (chunk + 1 + kept) + n * c * (2 * kept + f) +
+                        n * a * (12 + turns) * kept + f * n * w + split * n * (7 * a + 2 * c)) +
+             4 * (m * (4 * kept + 2 * f) + f * n + kept * n * h / ranks)) +
+        element * (n * (2 * c + (7 + 3 * turns) * a) + m * c) + 4 * s * 3 * n;
     out->tag[LT_MEMORY_WORKSPACE] =
         4 * (uint64_t)threads *
-        lt_attention_scratch(mode.dtype, t, config->channels / config->heads);
+        lt_attention_scratch(mode.dtype, (int64_t)all, config->channels / config->heads);
 }
 
 void lt_gpt2_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mode mode, int64_t b,

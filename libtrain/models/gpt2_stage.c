@@ -4,10 +4,11 @@
  */
 #include "libtrain/models/gpt2_layout.h"
 
-static void select_slot(struct lt_model *model, int slot)
+static void select_slot(struct lt_model *model, int slot, int chunk)
 {
     struct gpt2 *gpt2 = (struct gpt2 *)model;
     gpt2->act = gpt2->flight[slot];
+    gpt2->chunk = chunk;
 }
 
 static size_t boundary_bytes(const struct lt_model *model)
@@ -24,7 +25,7 @@ static void *boundary(struct lt_model *model, enum lt_boundary which)
     if (which == LT_BOUNDARY_GRADIENT)
         return gpt2->act.dstream;
     if (which == LT_BOUNDARY_OUTPUT)
-        stream += (size_t)gpt2->config.layers * boundary_bytes(model);
+        stream += (size_t)lt_gpt2_chunk(&gpt2->stage) * boundary_bytes(model);
     return stream;
 }
 
@@ -60,7 +61,11 @@ static struct lt_slice whole(const struct lt_model *model, struct lt_parameters 
 {
     const struct gpt2 *gpt2 = (const struct gpt2 *)model;
     lt_gpt2_parameters(&gpt2->whole, out);
-    return (struct lt_slice){gpt2->stage.first, gpt2->stage.rank, gpt2->stage.ranks};
+    return (struct lt_slice){.first = gpt2->stage.first,
+                             .rank = gpt2->stage.rank,
+                             .ranks = gpt2->stage.ranks,
+                             .each = gpt2->stage.chunks > 1 ? lt_gpt2_chunk(&gpt2->stage) : 0,
+                             .stride = gpt2->stage.stride};
 }
 
 const struct lt_stage_ops lt_gpt2_stage_ops = {.select = select_slot,

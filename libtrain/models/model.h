@@ -71,6 +71,14 @@ struct lt_flops {
 
 struct lt_model;
 
+/* An array of heads that ranks divide, between two forms: each rank has some tokens of all heads,
+ * tokens[b][t][groups][ranks][width], or all tokens of some heads,
+ * heads[b][ranks][t][groups][width]. t: tokens of a rank in each of b sequences; groups: 3 for
+ * query, key and value; width: channels of a rank's heads. */
+struct lt_turn {
+    int64_t b, t, groups, width;
+};
+
 /* The ranks that have parts of the same layers (Shoeybi et al. 2019); rank 0 adds the biases of
  * sums. sum: data[count] of the given type becomes the sum over the ranks, the same bits on all of
  * them. gather: count floats of each, in the order of ranks. */
@@ -82,6 +90,10 @@ struct lt_tensor_group {
      * undefined; and of which every rank gets the shares of the others. */
     void (*scatter)(void *arg, enum lt_dtype dtype, void *data, size_t count);
     void (*join)(void *arg, enum lt_dtype dtype, void *data, size_t count);
+    /* From tokens to heads, or back: each rank sends every other one its part (Jacobs et al. 2023).
+     */
+    void (*turn)(void *arg, enum lt_dtype dtype, const struct lt_turn *shape, int to_heads,
+                 const void *from, void *to);
     void *arg;
 };
 
@@ -92,9 +104,9 @@ enum lt_boundary { LT_BOUNDARY_INPUT, LT_BOUNDARY_OUTPUT, LT_BOUNDARY_GRADIENT }
 /* A model that is a part of one: a stage of a pipeline, a part of its layers. Its forward reads
  * INPUT unless it is the first stage, and returns 0 unless it is the last; its backward reads
  * GRADIENT unless it is the last. Activations of as many micro-batches as were asked for when it
- * was made are kept in slots. */
+ * was made are kept in slots. A stage may have several chunks of blocks; each is as a stage. */
 struct lt_stage_ops {
-    void (*select)(struct lt_model *model, int slot);
+    void (*select)(struct lt_model *model, int slot, int chunk);
     size_t (*boundary_bytes)(const struct lt_model *model);
     void *(*boundary)(struct lt_model *model, enum lt_boundary which);
     /* The tensor that the first and the last stage both use: values and gradient, *count elements;
@@ -132,6 +144,10 @@ struct lt_model_ops {
     /* NULL: no mixture of experts. */
     void (*routing)(const struct lt_model *model, struct lt_routing *out);
     void (*destroy)(struct lt_model *model);
+    /* Of a stage made for it: the gradients of matrices and their biases, from what backward left;
+     * `first` overwrites what the arrays hold. It announces all gradients of the chunk. NULL: not
+     * for this model. */
+    void (*weights)(struct lt_model *model, const struct lt_context *context, int first);
     const struct lt_stage_ops *stage; /* NULL: the model cannot be divided into stages */
 };
 

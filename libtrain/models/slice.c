@@ -31,11 +31,16 @@ void lt_slice_runs(const struct lt_weight *own, const struct lt_weight *all, int
     size_t own_group = lines.own / groups, all_group = lines.all / groups, offset = 0;
     if (lines.own < lines.all)
         offset = lines.unit * lt_share(all_group / lines.unit, slice->ranks, slice->rank);
-    for (size_t matrix = 0; matrix < (size_t)own->repeat; matrix++)
+    for (size_t matrix = 0; matrix < (size_t)own->repeat; matrix++) {
+        size_t place = skip + matrix;
+        if (slice->each > 0)
+            place = skip + matrix / (size_t)slice->each * (size_t)slice->stride +
+                    matrix % (size_t)slice->each;
         for (size_t line = 0; line < lines.lines; line++)
             for (size_t group = 0; group < groups; group++)
                 run(arg, own->first + (matrix * lines.lines + line) * lines.own + group * own_group,
-                    all->first + ((matrix + skip) * lines.lines + line) * lines.all +
-                        group * all_group + offset,
+                    all->first + (place * lines.lines + line) * lines.all + group * all_group +
+                        offset,
                     own_group);
+    }
 }

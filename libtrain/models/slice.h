@@ -11,6 +11,9 @@
 struct lt_slice {
     int64_t first;   /* block of the whole model with which the rank begins */
     int rank, ranks; /* among which matrices are divided, by share.h */
+    /* Where the rank's blocks do not lie together: after so many of them the next one is `stride`
+     * blocks behind the first of these. 0: they do. */
+    int64_t each, stride;
 };
 
 /* Calls run for each stretch of elements that lie together in both: from[, count) of the rank's

@@ -256,6 +256,8 @@ void TYPED(lt_cpu_matmul_backward)(const union lt_args *args)
                                      .add = a->add,
                                      .in = DTYPE,
                                      .out = DTYPE});
+    if (!a->dweight)
+        return;
     lt_gemm(&(struct lt_product){.m = a->n,
                                  .n = a->k,
                                  .k = a->rows,

@@ -135,8 +135,9 @@ struct lt_layernorm {
 /* out[rows,n] = in[rows,k] * weight[n,k]^T + bias[n] (bias may be NULL). Backward: din = dout *
  * weight; dweight = dout^T * in and dbias = column sums of dout, added to what is there if
  * `accumulate`, else overwriting it. din == NULL: nothing below learns, so the input's gradient is
- * neither computed nor counted. add: it is added to what din holds. rounded_bias: the bias as
- * elements, or NULL; a device that has its bias there may add that instead. */
+ * neither computed nor counted. dweight == NULL: that of the weight is not, and dbias is NULL too.
+ * add: it is added to what din holds. rounded_bias: the bias as elements, or NULL; a device that
+ * has its bias there may add that instead. */
 struct lt_matmul {
     void *out;
     const void *in, *weight, *rounded_bias;
@@ -472,6 +473,9 @@ struct lt_context {
      * unit before no more, until they say so again (model.h, lt_model_use). NULL: not wanted. */
     void (*use)(void *arg, int unit);
     void *use_arg;
+    /* Seconds that a forward, a backward and a weights pass sleep (speak/simulated.h); NULL: they
+     * only compute. */
+    const double *simulated;
     /* The ranks among which layers are divided (model.h); NULL: this one has them whole. */
     const struct lt_tensor_group *tensor;
 };

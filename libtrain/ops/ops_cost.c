@@ -89,14 +89,13 @@ void lt_cost_matmul_backward(const struct lt_context *context, const union lt_ar
 {
     const struct lt_matmul *matmul = &args->matmul_backward;
     uint64_t in = lt_u(matmul->rows * matmul->k), out = lt_u(matmul->rows * matmul->n);
-    uint64_t weight = lt_u(matmul->n * matmul->k), gradients = weight;
-    uint64_t flops = 2 * lt_u(matmul->rows) * weight;
-    struct traffic read = {out + in, 0}, written = {0, 0};
+    uint64_t weight = lt_u(matmul->n * matmul->k), gradients = matmul->dweight ? weight : 0;
+    uint64_t product = 2 * lt_u(matmul->rows) * weight, flops = matmul->dweight ? product : 0;
+    struct traffic read = {out + (matmul->dweight ? in : 0), 0}, written = {0, 0};
     if (matmul->dbias)
         gradients += lt_u(matmul->n);
-    if (matmul
-            ->din) { /* a second product, which reads the weight and writes the input's gradient */
-        flops *= 2;
+    if (matmul->din) { /* a product that reads the weight and writes the input's gradient */
+        flops += product;
         read.elements += weight + (matmul->add ? in : 0);
         written.elements = in;
     }

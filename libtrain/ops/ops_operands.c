@@ -7,39 +7,7 @@
 #include "libtrain/ops/operands.h"
 
 #include "libtrain/ops/kernels.h"
-
-enum { READS = LT_OPERAND_READ, WRITES = LT_OPERAND_WRITTEN, UPDATES = READS | WRITES };
-
-struct list {
-    struct lt_operand *operand;
-    size_t count, width; /* width: bytes of an element of the context's type */
-    enum lt_op_id op;
-};
-
-/* An operand that is there twice, as the gradient of an operation in place, is one. */
-static void add(struct list *list, unsigned how, const void *at, int64_t bytes)
-{
-    if (!at || bytes <= 0)
-        return;
-    for (size_t i = 0; i < list->count; i++)
-        if (list->operand[i].at == at && list->operand[i].bytes == (uint64_t)bytes) {
-            list->operand[i].how |= how;
-            return;
-        }
-    if (list->count < LT_OPERANDS_MOST)
-        list->operand[list->count++] = (struct lt_operand){at, (uint64_t)bytes, how};
-}
-
-/* Elements of the context's type; words of four bytes. */
-static void typed(struct list *list, unsigned how, const void *at, int64_t count)
-{
-    add(list, how, at, count * (int64_t)list->width);
-}
-
-static void words(struct list *list, unsigned how, const void *at, int64_t count)
-{
-    add(list, how, at, count * (int64_t)sizeof(float));
-}
+#include "libtrain/ops/operands_list.h"
 
 static void embedding_forward(struct list *list, const union lt_args *args)
 {
@@ -118,7 +86,8 @@ static void matmul_backward(struct list *list, const union lt_args *args)
     const struct lt_matmul *matmul = &args->matmul_backward;
     unsigned gradient = matmul->accumulate ? UPDATES : WRITES;
     typed(list, READS, matmul->dout, matmul->rows * matmul->n);
-    typed(list, READS, matmul->in, matmul->rows * matmul->k);
+    if (matmul->dweight)
+        typed(list, READS, matmul->in, matmul->rows * matmul->k);
     if (matmul->din)
         typed(list, READS, matmul->weight, matmul->n * matmul->k);
     typed(list, matmul->add ? UPDATES : WRITES, matmul->din, matmul->rows * matmul->k);
@@ -310,7 +279,10 @@ static void (*const rows[LT_OP_COUNT])(struct list *list, const union lt_args *a
     [LT_OP_SWIGLU_FORWARD] = swiglu_forward,
     [LT_OP_SWIGLU_BACKWARD] = swiglu_backward,
     [LT_OP_CLASSIFIER] = classifier,
-    [LT_OP_EMBEDDING_PART_FORWARD] = embedding_part_forward,
+#define NET_ROW(id, function) [LT_OP_##id] = lt_operands_##function,
+    LT_OPERANDS_NET(NET_ROW)
+#undef NET_ROW
+        [LT_OP_EMBEDDING_PART_FORWARD] = embedding_part_forward,
     [LT_OP_EMBEDDING_PART_BACKWARD] = embedding_part_backward,
     [LT_OP_CLASSIFIER_PART] = classifier_part,
     [LT_OP_CLASSIFIER_JOIN] = classifier_join,

@@ -99,7 +99,7 @@ void TYPED(lt_reference_matmul_backward)(const union lt_args *args)
                 sum += (double)GET(dout[r * a->n + n]) * (double)GET(weight[n * a->k + k]);
             din[r * a->k + k] = PUT((REAL)sum);
         }
-    for (int64_t n = 0; n < a->n; n++) {
+    for (int64_t n = 0; a->dweight && n < a->n; n++) {
         double bias = a->dbias && a->accumulate ? (double)a->dbias[n] : 0;
         for (int64_t r = 0; r < a->rows; r++)
             bias += (double)GET(dout[r * a->n + n]);

@@ -19,6 +19,8 @@ static int read_factor(struct lt_layout *layout, const char **text)
         factor = &layout->pp;
     else if (strncmp(name, "tp", 2) == 0)
         factor = &layout->tp;
+    else if (strncmp(name, "cp", 2) == 0)
+        factor = &layout->cp;
     if (!factor || *factor || name[2] < '1' || name[2] > '9')
         return 0;
     long value = strtol(name + 2, &end, 10);
@@ -39,18 +41,23 @@ int lt_layout_parse(struct lt_layout *out, const char *text, int rank, int ranks
         sound = read_factor(out, &rest);
     if (!sound)
         return tacho_fail(err, TACHO_EUSAGE,
-                          "factors dp (replicas), tp (parts of layers) and pp (stages), joined by "
-                          "dots: dp2.tp2.pp2",
+                          "factors dp (replicas), tp (parts of layers), pp (stages) and cp (parts "
+                          "of sequences), joined by dots: dp2.tp2.pp2",
                           "--layout %s: not understood", text);
     if (!text)
         out->dp = ranks;
     out->dp = out->dp ? out->dp : 1;
     out->pp = out->pp ? out->pp : 1;
     out->tp = out->tp ? out->tp : 1;
-    out->part = rank % out->tp;
-    out->replica = rank / out->tp % out->dp;
-    out->stage = rank / out->tp / out->dp;
-    int64_t needed = (int64_t)out->dp * out->pp * out->tp;
+    out->cp = out->cp ? out->cp : 1;
+    if (out->cp > 1 && out->pp * out->tp > 1)
+        return tacho_fail(err, TACHO_EUSAGE, "use dp beside cp", "--layout %s: not cp with %s",
+                          text, out->pp > 1 ? "pp" : "tp");
+    out->context = rank % out->cp;
+    out->part = rank / out->cp % out->tp;
+    out->replica = rank / out->cp / out->tp % out->dp;
+    out->stage = rank / out->cp / out->tp / out->dp;
+    int64_t needed = (int64_t)out->dp * out->pp * out->tp * out->cp;
     if (needed == ranks)
         return 0;
     return tacho_fail(err, TACHO_EUSAGE, "the factors multiply to the ranks that mpirun -np starts",
@@ -82,14 +89,21 @@ struct lt_group lt_layout_replicas(const struct lt_layout *layout, const struct 
 {
     *axis =
         (struct lt_axis){world, lt_layout_rank(layout, layout->stage, 0, layout->part), layout->tp};
-    return (struct lt_group){
-        .rank = layout->replica, .ranks = layout->dp, .exchange = exchange, .arg = axis};
+    return (struct lt_group){.rank = lt_layout_copy(layout),
+                             .ranks = lt_layout_copies(layout),
+                             .exchange = exchange,
+                             .arg = axis};
 }
 
 struct lt_group lt_layout_parts(const struct lt_layout *layout, const struct lt_group *world,
                                 struct lt_axis *axis)
 {
     *axis = (struct lt_axis){world, lt_layout_rank(layout, layout->stage, layout->replica, 0), 1};
+    if (layout->cp > 1) {
+        axis->first = layout->replica * layout->cp;
+        return (struct lt_group){
+            .rank = layout->context, .ranks = layout->cp, .exchange = exchange, .arg = axis};
+    }
     return (struct lt_group){
         .rank = layout->part, .ranks = layout->tp, .exchange = exchange, .arg = axis};
 }

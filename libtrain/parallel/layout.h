@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to libtrain: how the ranks of a job divide a model: dp replicas, each of which is a
- * pipeline of pp stages, whose layers tp ranks divide. Ranks that divide layers are neighbours,
- * then come the replicas of a stage, then the stages: rank = (stage dp + replica) tp + part.
+ * pipeline of pp stages, whose layers tp ranks divide, or whose sequences cp ranks divide. Ranks
+ * that divide layers are neighbours, then come the replicas of a stage, then the stages: rank =
+ * (stage dp + replica) tp + part. With cp, whose ranks have the same parameters, each replica is cp
+ * neighbours: rank = replica cp + context.
  */
 #ifndef LT_LAYOUT_H
 #define LT_LAYOUT_H
@@ -11,9 +13,19 @@
 #include "tacho_error.h"
 
 struct lt_layout {
-    int dp, pp, tp;
-    int replica, stage, part; /* of this rank */
+    int dp, pp, tp, cp;
+    int replica, stage, part, context; /* of this rank */
 };
+
+/* The ranks that have the same parameters, and which of them this one is. */
+static inline int lt_layout_copies(const struct lt_layout *layout)
+{
+    return layout->dp * layout->cp;
+}
+static inline int lt_layout_copy(const struct lt_layout *layout)
+{
+    return layout->replica * layout->cp + layout->context;
+}
 
 /* The rank of one of them. */
 static inline int lt_layout_rank(const struct lt_layout *layout, int stage, int replica, int part)
@@ -21,8 +33,9 @@ static inline int lt_layout_rank(const struct lt_layout *layout, int stage, int 
     return (stage * layout->dp + replica) * layout->tp + part;
 }
 
-/* "dp2.tp2.pp2", factors in any order, missing ones are 1; NULL: all ranks are replicas.
- * TACHO_EUSAGE with words in *err for a text that is no layout, or not one of so many ranks. */
+/* "dp2.tp2.pp2" or "dp2.cp2", factors in any order, missing ones are 1; NULL: all ranks are
+ * replicas. TACHO_EUSAGE with words in *err for a text that is no layout, or not one of so many
+ * ranks. */
 int lt_layout_parse(struct lt_layout *out, const char *text, int rank, int ranks,
                     struct tacho_error *err);
 
@@ -32,8 +45,8 @@ struct lt_layout_blocks {
 };
 struct lt_layout_blocks lt_layout_blocks(const struct lt_layout *layout, int stage, int64_t blocks);
 
-/* The ranks that have the same part as this one in their replica, as a group; and those that have
- * parts of the same layers. axis and world are borrowed. */
+/* The ranks that have the same parameters as this one, as a group; and those that have parts of the
+ * same layers, or of the same sequences. axis and world are borrowed. */
 struct lt_axis {
     const struct lt_group *world;
     int first, stride; /* rank of its rank 0, and from one to the next */

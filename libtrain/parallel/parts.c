@@ -32,7 +32,7 @@ static void sum(void *arg, enum lt_dtype dtype, void *data, size_t count)
     struct lt_parts *parts = arg;
     struct lt_group *group = parts->group;
     struct lt_group_sent one =
-        lt_group_formula(LT_ALL_REDUCE_RING, group->rank, group->ranks, dtype, count);
+        lt_group_formula(LT_ALL_REDUCE_RING, group->rank, group->ranks, 0, dtype, count);
     begin(parts, LT_RANGE_ALL_REDUCE, TACHO_COMM_ALL_REDUCE, count * lt_dtype_bytes(dtype));
     lt_group_all_reduce(group, LT_ALL_REDUCE_RING, dtype, data, count, parts->scratch);
     end(parts);
@@ -80,27 +80,73 @@ static void join(void *arg, enum lt_dtype dtype, void *data, size_t count)
     count_half(parts, dtype, count, (parts->group->rank + 1) % parts->group->ranks);
 }
 
+/* Copies the part that one rank has of an array in one of its two forms, into a message or from it.
+ */
+static void copy_part(const struct lt_turn *shape, const struct lt_group *group, int peer,
+                      int heads, size_t element, char *array, char *message, int packs)
+{
+    size_t bytes = (size_t)shape->width * element;
+    int64_t ranks = group->ranks;
+    for (int64_t b = 0; b < shape->b; b++)
+        for (int64_t t = 0; t < shape->t; t++)
+            for (int64_t g = 0; g < shape->groups; g++) {
+                int64_t place = heads ? ((b * ranks + peer) * shape->t + t) * shape->groups + g
+                                      : ((b * shape->t + t) * shape->groups + g) * ranks + peer;
+                char *there = array + (size_t)place * bytes;
+                memcpy(packs ? message : there, packs ? there : message, bytes);
+                message += bytes;
+            }
+}
+
+static void turn(void *arg, enum lt_dtype dtype, const struct lt_turn *shape, int to_heads,
+                 const void *from, void *to)
+{
+    struct lt_parts *parts = arg;
+    struct lt_group *group = parts->group;
+    size_t element = lt_dtype_bytes(dtype), ranks = (size_t)group->ranks,
+           bytes = (size_t)(shape->b * shape->t * shape->groups * shape->width) * element;
+    char *out = parts->scratch, *in = out + bytes, *source = (char *)(uintptr_t)from;
+    begin(parts, LT_RANGE_ALL_TO_ALL, TACHO_COMM_ALL_TO_ALL, bytes * ranks);
+    for (int k = 0; k < group->ranks; k++) {
+        int next = (group->rank + k) % group->ranks,
+            before = (group->rank + group->ranks - k) % group->ranks;
+        copy_part(shape, group, next, !to_heads, element, source, k ? out : in, 1);
+        if (k)
+            lt_group_exchange(group, next, out, bytes, before, in, bytes);
+        copy_part(shape, group, before, to_heads, element, to, in, 0);
+    }
+    end(parts);
+    parts->formula.bytes += (ranks - 1) * bytes;
+    parts->formula.messages += ranks - 1;
+}
+
+/* One part of queries, keys and values that goes, and one that comes. */
+size_t lt_parts_turn_bytes(int ranks, size_t boundary)
+{
+    return 2 * 3 * boundary / (size_t)ranks;
+}
+
 /* A chunk of a sum. */
 size_t lt_parts_bytes(int ranks, size_t boundary)
 {
     return lt_group_scratch(LT_ALL_REDUCE_RING, ranks, LT_DTYPE_BF16, boundary / sizeof(uint16_t));
 }
 
-int lt_parts_open(struct lt_parts *parts, struct lt_group *group, size_t boundary,
+int lt_parts_open(struct lt_parts *parts, struct lt_group *group, size_t scratch_bytes,
                   uint64_t communicator, struct lt_trace *trace)
 {
-    *parts =
-        (struct lt_parts){.hooks = {.rank = group->rank,
-                                    .ranks = group->ranks,
-                                    .sum = sum,
-                                    .gather = gather,
-                                    .scatter = scatter,
-                                    .join = join,
-                                    .arg = parts},
-                          .group = group,
-                          .trace = trace,
-                          .communicator = communicator,
-                          .scratch_bytes = lt_parts_bytes(group->ranks, boundary) + sizeof(float)};
+    *parts = (struct lt_parts){.hooks = {.rank = group->rank,
+                                         .ranks = group->ranks,
+                                         .sum = sum,
+                                         .gather = gather,
+                                         .scatter = scatter,
+                                         .join = join,
+                                         .turn = turn,
+                                         .arg = parts},
+                               .group = group,
+                               .trace = trace,
+                               .communicator = communicator,
+                               .scratch_bytes = scratch_bytes + sizeof(float)};
     parts->scratch = malloc(parts->scratch_bytes + 1);
     if (!parts->scratch)
         return TACHO_ENOMEM;

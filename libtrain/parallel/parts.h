@@ -9,6 +9,12 @@
  * and one before the last layernorm; and a gather of 12 bytes a token for the loss. Where
  * the rows of the residual stream are divided too (Korthikanti et al. 2022), a sum is two calls of
  * half the bytes, in other places, and layernorms' gradients are summed.
+ *
+ * Or the ranks that have parts of the same sequences (Jacobs et al. 2023, Ulysses): each has all
+ * parameters and T / N tokens of each sequence, and attention is made with all tokens and H / N of
+ * the heads. Queries, keys and values turn from tokens to heads, the result turns back; backward
+ * the same. With A bytes of activations of a rank's tokens, that is 4 A (N - 1) / N a block and
+ * direction, in 2 (N - 1) messages.
  */
 #ifndef LT_PARTS_H
 #define LT_PARTS_H
@@ -28,12 +34,13 @@ struct lt_parts {
     struct lt_group_sent formula; /* of the sums and gathers so far */
 };
 
-/* Bytes of its scratch, for activations of so many bytes at a boundary. */
+/* Bytes of its scratch, for activations of so many bytes at a boundary: for sums, or for turns. */
 size_t lt_parts_bytes(int ranks, size_t boundary);
+size_t lt_parts_turn_bytes(int ranks, size_t boundary);
 
-/* Sums of at most `boundary` bytes. group and trace are borrowed. TACHO_ENOMEM.
+/* With so many bytes of scratch. group and trace are borrowed. TACHO_ENOMEM.
  * `parts` must stay where it is. */
-int lt_parts_open(struct lt_parts *parts, struct lt_group *group, size_t boundary,
+int lt_parts_open(struct lt_parts *parts, struct lt_group *group, size_t scratch_bytes,
                   uint64_t communicator, struct lt_trace *trace);
 /* Accepts one that was never opened, all zero. */
 void lt_parts_close(struct lt_parts *parts);

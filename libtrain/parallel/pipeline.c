@@ -1,37 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A stage at work: passes in the order of the schedule, an exchange between each two of them.
+ * A stage at work: passes in the order of the schedule, each when its input is there.
  */
 #include "libtrain/parallel/pipeline.h"
 
 #include "libtrain/base/fail.h"
+#include "libtrain/speak/simulated.h"
 #include "libtrain/speak/trace.h"
 #include "tacho_nvtx.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* Communicators of the pairs of stages: four for each rank, that of the lower stage. */
+/* Communicators of the pairs of stages: as many for each rank as there are ways, that of the lower
+ * stage. ROUND: between the last stage and the next chunk of the first one. */
 #define LINKS 1024u
-enum way { FORWARD_WAY, BACKWARD_WAY, TIED_UP, TIED_DOWN, WAYS };
+enum way { FORWARD_WAY, BACKWARD_WAY, TIED_UP, TIED_DOWN, FORWARD_ROUND, BACKWARD_ROUND, WAYS };
 
 struct lt_pipeline {
     struct lt_layout layout;
+    struct lt_staging staging;
     const struct lt_group *world;
     struct lt_model *model;
     const struct lt_stage_ops *ops;
     struct lt_trace *trace;
-    int micro, in_flight;
-    struct lt_pass *pass;      /* 2 micro */
+    int micro, slots;
+    struct lt_pass *pass;
+    size_t passes;
     int32_t *tokens, *targets; /* of all micro-batches of a step */
     size_t samples;            /* tokens of a micro-batch */
-    char *landing;             /* gradient of this stage's output, on its way here */
-    float *tied;               /* the copy's gradient, at the first stage */
+    /* What is on its way to a neighbour: of each slot its output; gradients, copied here one after
+     * the other, so many that the oldest one has always been taken. */
+    void **forwards, **backwards;
+    char *going;
+    size_t gradients;
+    float *tied; /* the copy's gradient, at the first stage */
     size_t bytes;
-    uint64_t sequence[2 * WAYS]; /* of the four links to the next stage, and to the one before */
+    uint64_t sequence[2 * WAYS]; /* of the links to the next stage, and to the one before */
     struct lt_pipeline_sent sent;
-    uint64_t steps, tied_up;     /* counted for the formula */
-    int64_t pass_ns[2], step_ns; /* without the first step; forward, backward */
+    uint64_t steps, tied_up;                 /* counted for the formula */
+    int64_t pass_ns[LT_PASS_KINDS], step_ns; /* without the first step */
 };
 
 static int is_first(const struct lt_pipeline *pipeline)
@@ -75,7 +83,7 @@ static void open_half(struct lt_pipeline *pipeline, const struct half *half, int
                               .ranks = 2};
     enum lt_range range = sends ? LT_RANGE_SEND : LT_RANGE_RECV;
     comm.op = sends ? TACHO_COMM_SEND : TACHO_COMM_RECV;
-    if (half->way >= TIED_UP) { /* between the ends of the pipeline, not along it */
+    if (half->way == TIED_UP || half->way == TIED_DOWN) { /* between the ends, not along it */
         range = half->way == TIED_UP ? LT_RANGE_REDUCE : LT_RANGE_BROADCAST;
         comm.op = half->way == TIED_UP ? TACHO_COMM_REDUCE : TACHO_COMM_BROADCAST;
     }
@@ -124,48 +132,76 @@ static int64_t now_ns(void)
 
 /* ---- passes ------------------------------------------------------------------------------------- */
 
-static void select_slot(struct lt_pipeline *pipeline, int micro)
+static void select_slot(struct lt_pipeline *pipeline, struct lt_pass pass)
 {
-    pipeline->ops->select(pipeline->model, micro % pipeline->in_flight);
+    pipeline->ops->select(pipeline->model, pass.slot, pass.chunk);
 }
 
-/* What a pass leaves for a neighbour. */
-static struct half result_of(struct lt_pipeline *pipeline, struct lt_pass pass)
+/* The neighbour in the direction of a pass, or against it: beyond the ends is the next chunk, or
+ * the one before, of the other end. */
+static struct half neighbour(const struct lt_pipeline *pipeline, struct lt_pass pass, int against)
 {
-    const struct lt_stage_ops *ops = pipeline->ops;
-    struct half half = {.stage = pipeline->layout.stage + 1,
-                        .way = FORWARD_WAY,
-                        .bytes = ops->boundary_bytes(pipeline->model)};
-    if (pass.backward ? is_first(pipeline) : is_last(pipeline))
-        return nothing;
-    if (pass.backward) {
-        half.stage = pipeline->layout.stage - 1;
-        half.way = BACKWARD_WAY;
+    int stages = pipeline->layout.pp, up = (pass.kind == LT_PASS_BACKWARD) == (against != 0);
+    int stage = pipeline->layout.stage + (up ? 1 : -1), chunk = pass.chunk;
+    struct half half = {.way = pass.kind == LT_PASS_BACKWARD ? BACKWARD_WAY : FORWARD_WAY,
+                        .bytes = pipeline->ops->boundary_bytes(pipeline->model)};
+    if (stage < 0 || stage == stages) {
+        chunk += up ? 1 : -1;
+        stage = up ? 0 : stages - 1;
+        half.way = pass.kind == LT_PASS_BACKWARD ? BACKWARD_ROUND : FORWARD_ROUND;
     }
-    select_slot(pipeline, pass.micro);
-    half.data =
-        ops->boundary(pipeline->model, pass.backward ? LT_BOUNDARY_GRADIENT : LT_BOUNDARY_OUTPUT);
+    if (pass.kind == LT_PASS_WEIGHTS || chunk < 0 || chunk == pipeline->staging.chunks)
+        return nothing;
+    half.stage = stage;
     return half;
 }
 
-/* Where a pass finds what a neighbour sends it. */
-static struct half input_of(struct lt_pipeline *pipeline, struct lt_pass pass)
+/* Waits until the pass has what a neighbour sends it, in the place where it reads it. */
+static void take_input(struct lt_pipeline *pipeline, struct lt_pass pass)
 {
-    const struct lt_stage_ops *ops = pipeline->ops;
-    struct half half = {.stage = pipeline->layout.stage - 1,
-                        .way = FORWARD_WAY,
-                        .bytes = ops->boundary_bytes(pipeline->model)};
-    if (pass.backward ? is_last(pipeline) : is_first(pipeline))
-        return nothing;
-    if (pass.backward) {
-        half.stage = pipeline->layout.stage + 1;
-        half.way = BACKWARD_WAY;
-        half.data = pipeline->landing;
-        return half;
+    struct half in = neighbour(pipeline, pass, 1);
+    if (in.stage < 0)
+        return;
+    enum lt_boundary place =
+        pass.kind == LT_PASS_BACKWARD ? LT_BOUNDARY_GRADIENT : LT_BOUNDARY_INPUT;
+    in.data = pipeline->ops->boundary(pipeline->model, place);
+    lt_trace_begin(pipeline->trace, LT_RANGE_COMM_WAIT, 0, 0);
+    open_half(pipeline, &in, 0);
+    pipeline->world->take(pipeline->world->arg, peer(pipeline, &in), 1 + (int)in.way, in.data,
+                          in.bytes);
+    lt_trace_end(pipeline->trace);
+    lt_trace_end(pipeline->trace);
+}
+
+static void settle(struct lt_pipeline *pipeline, void **posted)
+{
+    pipeline->world->settle(pipeline->world->arg, *posted);
+    *posted = NULL;
+}
+
+/* Hands what a pass has left to a neighbour, without waiting for it. */
+static void post_result(struct lt_pipeline *pipeline, struct lt_pass pass)
+{
+    struct half out = neighbour(pipeline, pass, 0);
+    if (out.stage < 0)
+        return;
+    void **posted = &pipeline->forwards[pass.slot];
+    lt_trace_begin(pipeline->trace, LT_RANGE_COMM_WAIT, 0, 0);
+    open_half(pipeline, &out, 1);
+    if (pass.kind == LT_PASS_BACKWARD) {
+        size_t turn = pipeline->gradients++ % ((size_t)pipeline->slots + 1);
+        posted = &pipeline->backwards[turn];
+        settle(pipeline, posted);
+        out.data = pipeline->going + turn * out.bytes;
+        memcpy(out.data, pipeline->ops->boundary(pipeline->model, LT_BOUNDARY_GRADIENT), out.bytes);
+    } else {
+        out.data = pipeline->ops->boundary(pipeline->model, LT_BOUNDARY_OUTPUT);
     }
-    select_slot(pipeline, pass.micro);
-    half.data = ops->boundary(pipeline->model, LT_BOUNDARY_INPUT);
-    return half;
+    *posted = pipeline->world->post(pipeline->world->arg, peer(pipeline, &out), 1 + (int)out.way,
+                                    out.data, out.bytes);
+    lt_trace_end(pipeline->trace);
+    lt_trace_end(pipeline->trace);
+    count(&pipeline->sent.activations, out);
 }
 
 static struct lt_batch batch_of(const struct lt_pipeline *pipeline, int micro)
@@ -199,7 +235,7 @@ static void send_tied(struct lt_pipeline *pipeline)
 
 /* The first stage begins with it (`apart`), or with zeros to which it is added in the end. Its
  * backward pass adds to what is there. */
-static void take_tied(struct lt_pipeline *pipeline, int micro, int apart)
+static void take_tied(struct lt_pipeline *pipeline, int apart)
 {
     size_t floats = 0;
     float *gradient = tied_gradient(pipeline, &floats);
@@ -209,13 +245,17 @@ static void take_tied(struct lt_pipeline *pipeline, int micro, int apart)
                       .bytes = floats * sizeof *gradient};
     if (!gradient || !is_first(pipeline))
         return;
-    if (!apart && micro == 0)
-        memset(gradient, 0, in.bytes);
-    if (apart || micro == pipeline->micro - 1)
-        exchange(pipeline, nothing, in);
-    if (!apart && micro == pipeline->micro - 1)
-        for (size_t i = 0; i < floats; i++)
-            gradient[i] += pipeline->tied[i];
+    exchange(pipeline, nothing, in);
+    for (size_t i = 0; !apart && i < floats; i++)
+        gradient[i] += pipeline->tied[i];
+}
+
+static void begin_tied(struct lt_pipeline *pipeline)
+{
+    size_t floats = 0;
+    float *gradient = tied_gradient(pipeline, &floats);
+    if (gradient && is_first(pipeline))
+        memset(gradient, 0, floats * sizeof *gradient);
 }
 
 static double forward(struct lt_pipeline *pipeline, const struct lt_context *context,
@@ -227,62 +267,124 @@ static double forward(struct lt_pipeline *pipeline, const struct lt_context *con
     return loss;
 }
 
-/* One backward pass, with all that belongs to it: the gradient of the output, the tied gradient,
- * the reduction over the replicas. */
-static void backward(struct lt_pipeline *pipeline, const struct lt_context *context,
-                     struct lt_shard *shard, int micro)
+/* The announcement of the tied gradient, kept back until the last stage's part of it is added. */
+struct late {
+    const struct lt_context *context; /* as the shard has filled it */
+    size_t tied, count;               /* its first element; as announced */
+};
+
+static void ready_late(void *arg, size_t first, size_t count)
 {
-    struct lt_context own = *context;
-    struct lt_batch batch = batch_of(pipeline, micro);
-    int apart = lt_shard_apart(shard), last = micro == pipeline->micro - 1;
-    take_tied(pipeline, micro, apart);
-    select_slot(pipeline, micro);
-    if (!is_last(pipeline))
-        memcpy(pipeline->ops->boundary(pipeline->model, LT_BOUNDARY_GRADIENT), pipeline->landing,
-               pipeline->ops->boundary_bytes(pipeline->model));
-    lt_shard_begin(shard, &own, micro == 0, last);
-    lt_shard_turn(shard);
+    struct late *late = arg;
+    if (first == late->tied)
+        late->count = count;
+    else
+        late->context->ready(late->context->ready_arg, first, count);
+}
+
+/* The last pass of a step over the first chunk: afterwards the tied gradient is whole. */
+static void finish_tied(struct lt_pipeline *pipeline, const struct late *late)
+{
+    take_tied(pipeline, 0);
+    if (late->count)
+        late->context->ready(late->context->ready_arg, late->tied, late->count);
+}
+
+/* The last of the passes that add to the gradient of a micro-batch's chunk. */
+static int closes(const struct lt_pipeline *pipeline, struct lt_pass pass)
+{
+    return pass.kind ==
+           (lt_stages_split(pipeline->staging.kind) ? LT_PASS_WEIGHTS : LT_PASS_BACKWARD);
+}
+
+/* A backward or weights pass. The one that closes a micro-batch's gradient has all that belongs to
+ * it: the tied gradient, and the reduction over the replicas. The first chunk has the embedding,
+ * the last one is the first to be closed. */
+static void backward(struct lt_pipeline *pipeline, const struct lt_context *context,
+                     struct lt_shard *shard, struct lt_pass pass)
+{
+    struct lt_context own = *context, filled;
+    struct lt_batch batch = batch_of(pipeline, pass.micro);
+    int apart = lt_shard_apart(shard), first = pass.micro == 0,
+        last = pass.micro == pipeline->micro - 1, closing = closes(pipeline, pass),
+        tied = closing && pass.chunk == 0 && is_first(pipeline) && last && !apart;
+    size_t floats = 0;
+    float *gradient = tied ? tied_gradient(pipeline, &floats) : NULL;
+    struct late late = {.context = &filled};
+    if (pass.kind == LT_PASS_BACKWARD && first && pass.chunk == 0 && !apart)
+        begin_tied(pipeline);
+    if (closing && pass.chunk == 0 && apart)
+        take_tied(pipeline, 1);
+    if (closing) {
+        lt_shard_begin(shard, &own, first && pass.chunk == pipeline->staging.chunks - 1, last);
+        lt_shard_turn(shard);
+    }
+    filled = own;
+    if (gradient) {
+        late.tied = (size_t)(gradient - pipeline->model->parameters.grad);
+        own.ready = ready_late;
+        own.ready_arg = &late;
+    }
     lt_trace_begin(pipeline->trace, LT_RANGE_BACKWARD, 0, 0);
-    pipeline->model->ops->backward(pipeline->model, &own, &batch, micro == 0 || apart);
+    if (pass.kind == LT_PASS_WEIGHTS)
+        pipeline->model->ops->weights(pipeline->model, &own, first || apart);
+    else
+        pipeline->model->ops->backward(pipeline->model, &own, &batch, first || apart);
     lt_trace_end(pipeline->trace);
-    lt_shard_end(shard);
+    if (gradient)
+        finish_tied(pipeline, &late);
+    if (closing)
+        lt_shard_end(shard);
+}
+
+/* One pass, from the moment when its input is there. */
+static double make_pass(struct lt_pipeline *pipeline, const struct lt_context *context,
+                        struct lt_shard *shard, int parts, struct lt_pass pass)
+{
+    struct lt_batch batch = batch_of(pipeline, pass.micro);
+    double loss = 0;
+    int64_t start = now_ns();
+    lt_trace_begin(pipeline->trace, LT_RANGE_MICRO_STEP, 0,
+                   pass.kind == LT_PASS_FORWARD && pass.chunk == 0 ? (uint64_t)pipeline->model->b
+                                                                   : 0);
+    if (context->simulated)
+        lt_simulate(pipeline->trace, pass.kind != LT_PASS_FORWARD, context->simulated[pass.kind]);
+    if (pass.kind == LT_PASS_FORWARD)
+        loss = forward(pipeline, context, &batch, parts);
+    else
+        backward(pipeline, context, shard, pass);
+    lt_trace_end(pipeline->trace);
+    if (pipeline->steps > 1)
+        pipeline->pass_ns[pass.kind] += now_ns() - start;
+    return loss;
 }
 
 double lt_pipeline_step(struct lt_pipeline *pipeline, const struct lt_context *context,
                         struct lt_shard *shard, int parts)
 {
-    struct lt_pass *pass = pipeline->pass;
-    int passes = 2 * pipeline->micro, apart = lt_shard_apart(shard);
+    int apart = lt_shard_apart(shard);
     double loss = 0;
-    int64_t begin = now_ns(), end;
+    int64_t begin = now_ns();
     pipeline->steps++;
-    exchange(pipeline, nothing, input_of(pipeline, pass[0]));
-    for (int i = 0; i < passes; i++) {
-        struct lt_batch batch = batch_of(pipeline, pass[i].micro);
-        struct half out, in = nothing;
-        int64_t start = now_ns();
-        lt_trace_begin(pipeline->trace, LT_RANGE_MICRO_STEP, 0,
-                       pass[i].backward ? 0 : (uint64_t)pipeline->model->b);
-        if (pass[i].backward) {
-            backward(pipeline, context, shard, pass[i].micro);
-        } else {
-            select_slot(pipeline, pass[i].micro);
-            loss += forward(pipeline, context, &batch, parts);
-        }
-        lt_trace_end(pipeline->trace);
-        if (pipeline->steps > 1)
-            pipeline->pass_ns[pass[i].backward] += now_ns() - start;
-        out = result_of(pipeline, pass[i]);
-        if (i + 1 < passes)
-            in = input_of(pipeline, pass[i + 1]);
-        count(&pipeline->sent.activations, out);
-        exchange(pipeline, out, in);
-        if (pass[i].backward && (apart || pass[i].micro == pipeline->micro - 1))
+    for (size_t i = 0; i < pipeline->passes; i++) {
+        struct lt_pass pass = pipeline->pass[i];
+        select_slot(pipeline, pass);
+        if (pass.kind == LT_PASS_FORWARD) /* what was written there before has gone */
+            settle(pipeline, &pipeline->forwards[pass.slot]);
+        take_input(pipeline, pass);
+        loss += make_pass(pipeline, context, shard, parts, pass);
+        post_result(pipeline, pass);
+        if (apart && closes(pipeline, pass))
             send_tied(pipeline);
     }
-    end = now_ns();
+    if (!apart)
+        send_tied(pipeline);
+    for (int i = 0; i <= pipeline->slots; i++) {
+        settle(pipeline, &pipeline->forwards[i]);
+        settle(pipeline, &pipeline->backwards[i]);
+    }
     if (pipeline->steps > 1)
-        pipeline->step_ns += end - begin;
+        pipeline->step_ns += now_ns() - begin;
     return loss;
 }
 
@@ -308,11 +410,20 @@ void lt_pipeline_updated(struct lt_pipeline *pipeline)
 double lt_pipeline_evaluate(struct lt_pipeline *pipeline, const struct lt_context *context,
                             const struct lt_batch *batch)
 {
-    struct lt_pass pass = {.backward = 0, .micro = 0};
-    exchange(pipeline, nothing, input_of(pipeline, pass));
-    select_slot(pipeline, 0);
-    double loss = pipeline->model->ops->forward(pipeline->model, context, batch, 1);
-    exchange(pipeline, result_of(pipeline, pass), nothing);
+    double loss = 0;
+    for (int chunk = 0; chunk < pipeline->staging.chunks; chunk++) {
+        struct lt_pass pass = {.kind = LT_PASS_FORWARD, .chunk = chunk};
+        struct half out = neighbour(pipeline, pass, 0);
+        select_slot(pipeline, pass);
+        take_input(pipeline, pass);
+        loss += pipeline->model->ops->forward(pipeline->model, context, batch, 1);
+        post_result(pipeline, pass);
+        settle(pipeline, &pipeline->forwards[0]);
+        if (out.stage >= 0) { /* no step counts it */
+            pipeline->sent.activations.bytes -= out.bytes;
+            pipeline->sent.activations.messages--;
+        }
+    }
     return loss;
 }
 
@@ -321,16 +432,19 @@ struct lt_pipeline_times lt_pipeline_times(const struct lt_pipeline *pipeline)
     double steps = (double)pipeline->steps - 1, passes = steps * (double)pipeline->micro * 1e9;
     if (pipeline->steps < 2)
         return (struct lt_pipeline_times){0};
-    return (struct lt_pipeline_times){(double)pipeline->pass_ns[0] / passes,
-                                      (double)pipeline->pass_ns[1] / passes,
-                                      (double)pipeline->step_ns / steps / 1e9};
+    return (struct lt_pipeline_times){
+        .passes = {.forward = (double)pipeline->pass_ns[LT_PASS_FORWARD] / passes,
+                   .backward = (double)pipeline->pass_ns[LT_PASS_BACKWARD] / passes,
+                   .weights = (double)pipeline->pass_ns[LT_PASS_WEIGHTS] / passes},
+        .step = (double)pipeline->step_ns / steps / 1e9};
 }
 
 struct lt_pipeline_sent lt_pipeline_sent(const struct lt_pipeline *pipeline,
                                          struct lt_pipeline_sent *formula)
 {
-    uint64_t sides = (uint64_t)!is_first(pipeline) + (uint64_t)!is_last(pipeline), up = 0;
-    uint64_t messages = pipeline->steps * (uint64_t)pipeline->micro * sides;
+    uint64_t chunks = (uint64_t)pipeline->staging.chunks, up = 0,
+             sides = 2 * chunks - (uint64_t)is_first(pipeline) - (uint64_t)is_last(pipeline),
+             messages = pipeline->steps * (uint64_t)pipeline->micro * sides;
     size_t floats = 0;
     if (tied_gradient(pipeline, &floats) == NULL)
         floats = 0;
@@ -344,13 +458,35 @@ struct lt_pipeline_sent lt_pipeline_sent(const struct lt_pipeline *pipeline,
 
 /* ---- creation ----------------------------------------------------------------------------------- */
 
-size_t lt_pipeline_bytes(size_t boundary, size_t tied, int micro, int64_t tokens)
+size_t lt_pipeline_bytes(size_t boundary, int slots, size_t tied, int micro, int64_t tokens)
 {
-    return boundary + tied + 2 * (size_t)micro * (size_t)tokens * sizeof(int32_t);
+    return boundary * ((size_t)slots + 1) + tied +
+           2 * (size_t)micro * (size_t)tokens * sizeof(int32_t);
 }
 
-int lt_pipeline_create(struct lt_pipeline **out, enum lt_stages kind,
-                       const struct lt_layout *layout, int micro, const struct lt_group *world,
+/* Its arrays; `tied` floats at the first stage. */
+static int allocate(struct lt_pipeline *pipeline, size_t tied, struct tacho_error *err)
+{
+    size_t tokens = (size_t)pipeline->micro * pipeline->samples,
+           slots = (size_t)pipeline->slots + 1,
+           boundary = pipeline->ops->boundary_bytes(pipeline->model);
+    pipeline->tokens = malloc(tokens * sizeof *pipeline->tokens);
+    pipeline->targets = malloc(tokens * sizeof *pipeline->targets);
+    pipeline->forwards = calloc(2 * slots, sizeof *pipeline->forwards);
+    pipeline->going = malloc(slots * boundary);
+    pipeline->tied = malloc(tied * sizeof *pipeline->tied + 1);
+    if (!pipeline->tokens || !pipeline->targets || !pipeline->forwards || !pipeline->going ||
+        !pipeline->tied)
+        return lt_no_memory(err);
+    pipeline->backwards = pipeline->forwards + slots;
+    pipeline->bytes = lt_pipeline_bytes(boundary, pipeline->slots, tied * sizeof *pipeline->tied,
+                                        pipeline->micro, (int64_t)pipeline->samples);
+    lt_memory_add(LT_MEMORY_WORKSPACE, (int64_t)pipeline->bytes);
+    return 0;
+}
+
+int lt_pipeline_create(struct lt_pipeline **out, const struct lt_staging *staging,
+                       const struct lt_layout *layout, const struct lt_group *world,
                        struct lt_model *model, struct lt_trace *trace, struct tacho_error *err)
 {
     struct lt_pipeline *pipeline = calloc(1, sizeof *pipeline);
@@ -359,30 +495,22 @@ int lt_pipeline_create(struct lt_pipeline **out, enum lt_stages kind,
     if (!pipeline)
         return lt_no_memory(err);
     *pipeline = (struct lt_pipeline){.layout = *layout,
+                                     .staging = *staging,
                                      .world = world,
                                      .model = model,
                                      .ops = model->ops->stage,
                                      .trace = trace,
-                                     .micro = micro,
+                                     .micro = staging->micro,
+                                     .passes = lt_stages_count(staging),
                                      .samples = (size_t)(model->b * model->t)};
-    size_t tokens = (size_t)micro * pipeline->samples,
-           boundary = pipeline->ops->boundary_bytes(model);
+    pipeline->pass = calloc(pipeline->passes, sizeof *pipeline->pass);
+    pipeline->slots =
+        pipeline->pass ? lt_stages_passes(staging, layout->stage, pipeline->pass) : TACHO_ENOMEM;
+    if (pipeline->slots < 0)
+        return lt_no_memory(err);
     if (!is_first(pipeline) || !tied_gradient(pipeline, &tied))
         tied = 0;
-    pipeline->pass = calloc(2 * (size_t)micro, sizeof *pipeline->pass);
-    pipeline->tokens = malloc(tokens * sizeof *pipeline->tokens);
-    pipeline->targets = malloc(tokens * sizeof *pipeline->targets);
-    pipeline->landing = malloc(boundary);
-    pipeline->tied = malloc(tied * sizeof *pipeline->tied + 1);
-    if (!pipeline->pass || !pipeline->tokens || !pipeline->targets || !pipeline->landing ||
-        !pipeline->tied)
-        return lt_no_memory(err);
-    pipeline->bytes = lt_pipeline_bytes(boundary, tied * sizeof *pipeline->tied, micro,
-                                        (int64_t)pipeline->samples);
-    lt_memory_add(LT_MEMORY_WORKSPACE, (int64_t)pipeline->bytes);
-    lt_stages_passes(kind, layout->pp, layout->stage, micro, pipeline->pass);
-    pipeline->in_flight = lt_stages_in_flight(pipeline->pass, 2 * (size_t)micro);
-    return 0;
+    return allocate(pipeline, tied, err);
 }
 
 void lt_pipeline_destroy(struct lt_pipeline *pipeline)
@@ -393,7 +521,8 @@ void lt_pipeline_destroy(struct lt_pipeline *pipeline)
     free(pipeline->pass);
     free(pipeline->tokens);
     free(pipeline->targets);
-    free(pipeline->landing);
+    free(pipeline->forwards);
+    free(pipeline->going);
     free(pipeline->tied);
     free(pipeline);
 }

@@ -3,18 +3,19 @@
  * Private to libtrain: a stage of a pipeline at work. The model of a rank is that stage (model.h,
  * struct lt_stage_ops); activations go to the next stage, their gradients to the one before.
  *
- * After each pass one exchange sends its result and receives what the next pass needs, so that
- * neighbours that send to each other cannot block. A stage waits in ranges `send` and `recv`, with
- * tacho.comm: the waiting is the bubble. Each direction of each pair of stages has a communicator
- * of its own.
+ * A pass waits for its input in a range `recv`, and hands its result over in a range `send`,
+ * without waiting for the receiver; both have tacho.comm. The waiting is the bubble. Each direction
+ * of each pair of stages has a communicator of its own; so has the way from the last stage to the
+ * next chunk of the first one.
  *
  * A word embedding that is also the LM head belongs to the first stage; the last stage has a copy.
- * Its gradient goes to the first stage before that one's last backward pass (`ordered`: before each
- * one, so that bits are those of one rank), and the new values come back after the update.
+ * Its gradient goes to the first stage after that one's last pass that adds to it (`ordered`:
+ * before each backward pass, so that bits are those of one rank), and the new values come back
+ * after the update.
  *
- * A rank sends in a step of m micro-batches, A bytes of activations at a boundary and W bytes of
- * fp32 words: m A forward (not the last stage), m A backward (not the first); the last stage W, or
- * m W if `ordered`; the first stage W.
+ * A rank sends in a step of m micro-batches, v chunks, A bytes of activations at a boundary and W
+ * bytes of fp32 words: v m A forward (the last stage (v - 1) m A), v m A backward (the first stage
+ * (v - 1) m A); the last stage W, or m W if `ordered`; the first stage W.
  */
 #ifndef LT_PIPELINE_H
 #define LT_PIPELINE_H
@@ -27,14 +28,15 @@ struct lt_pipeline;
 
 /* model, group (all ranks) and trace are borrowed. TACHO_ENOMEM with words in *err; the caller
  * frees, also after an error. */
-int lt_pipeline_create(struct lt_pipeline **out, enum lt_stages kind,
-                       const struct lt_layout *layout, int micro, const struct lt_group *world,
+int lt_pipeline_create(struct lt_pipeline **out, const struct lt_staging *staging,
+                       const struct lt_layout *layout, const struct lt_group *world,
                        struct lt_model *model, struct lt_trace *trace, struct tacho_error *err);
 /* Accepts NULL. */
 void lt_pipeline_destroy(struct lt_pipeline *pipeline);
 
-/* Bytes of its buffers, for a model whose boundary and tied tensor have so many. */
-size_t lt_pipeline_bytes(size_t boundary, size_t tied, int micro, int64_t tokens);
+/* Bytes of its buffers, for a model whose boundary and tied tensor have so many, and so many
+ * micro-batches in flight. */
+size_t lt_pipeline_bytes(size_t boundary, int slots, size_t tied, int micro, int64_t tokens);
 
 /* Keeps a copy of micro-batch number `micro` of the next step. */
 void lt_pipeline_batch(struct lt_pipeline *pipeline, int micro, const struct lt_batch *batch);
@@ -52,10 +54,11 @@ void lt_pipeline_updated(struct lt_pipeline *pipeline);
 double lt_pipeline_evaluate(struct lt_pipeline *pipeline, const struct lt_context *context,
                             const struct lt_batch *batch);
 
-/* Means over the steps so far but the first, in seconds: a forward and a backward pass of this
- * stage, and all passes of a step with their waiting. 0: there was no second step. */
+/* Means over the steps so far but the first, in seconds: this stage's passes over a micro-batch,
+ * and all passes of a step with their waiting. 0: there was no second step. */
 struct lt_pipeline_times {
-    double forward, backward, step;
+    struct lt_stage_times passes;
+    double step;
 };
 struct lt_pipeline_times lt_pipeline_times(const struct lt_pipeline *pipeline);
 

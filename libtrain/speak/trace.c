@@ -22,6 +22,8 @@ struct lt_trace {
     struct lt_operands *operands; /* NULL: no tool is attached */
     int ops;
     const char **names; /* ops, then ranges: the ids of the timers */
+    void (*watch)(void *arg, const struct tacho_comm *comm);
+    void *watch_arg;
     nvtxStringHandle_t op[];
 };
 
@@ -168,6 +170,15 @@ bool lt_trace_wants_operands(const struct lt_trace *trace)
     return trace && trace->operands;
 }
 
+void lt_trace_work_begin(struct lt_trace *trace, enum lt_range range, const struct tacho_work *work)
+{
+    if (!trace)
+        return;
+    if (trace->timers)
+        lt_timers_begin(trace->timers, trace->ops + (int)range, LT_CLASS_COMPUTE, work, NULL);
+    tacho_nvtx_push_work(&trace->nvtx, trace->range[range], work);
+}
+
 void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes, uint64_t samples)
 {
     if (!trace)
@@ -179,10 +190,21 @@ void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes,
     tacho_nvtx_push_range(&trace->nvtx, trace->range[range], &payload);
 }
 
+void lt_trace_watch(struct lt_trace *trace, void (*watch)(void *arg, const struct tacho_comm *comm),
+                    void *arg)
+{
+    if (!trace)
+        return;
+    trace->watch = watch;
+    trace->watch_arg = arg;
+}
+
 void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range, const struct tacho_comm *comm)
 {
     if (!trace)
         return;
+    if (trace->watch)
+        trace->watch(trace->watch_arg, comm);
     if (trace->timers)
         lt_timers_begin(trace->timers, trace->ops + (int)range, LT_CLASS_COMM, NULL, NULL);
     tacho_nvtx_push_comm(&trace->nvtx, trace->range[range], comm);

@@ -42,11 +42,14 @@ struct tacho_comm;
     X(REDUCE_SCATTER, "reduce_scatter", NONE) \
     X(SEND, "send", NONE) \
     X(RECV, "recv", NONE) \
+    X(ALL_TO_ALL, "all_to_all", NONE) \
     X(REDUCE, "reduce", NONE) \
     X(BROADCAST, "broadcast", NONE) \
     X(PACK, "pack", HOST) \
     X(UNPACK, "unpack", HOST) \
     X(SLEEP, "sleep", HOST) \
+    X(SIMULATED_FORWARD, "simulated.forward", NONE) \
+    X(SIMULATED_BACKWARD, "simulated.backward", NONE) \
     X(PIN, "pin", PIN) \
     X(COMM_POST, "comm_post", COMM_POST)
 
@@ -143,6 +146,12 @@ void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes,
 void lt_trace_end(struct lt_trace *trace);
 void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range,
                          const struct tacho_comm *comm); /* lt_trace_end ends it */
+/* Work that is no operation. */
+void lt_trace_work_begin(struct lt_trace *trace, enum lt_range range,
+                         const struct tacho_work *work); /* lt_trace_end ends it */
+/* `watch` is called before each of these calls, on its thread; NULL: no more. */
+void lt_trace_watch(struct lt_trace *trace, void (*watch)(void *arg, const struct tacho_comm *comm),
+                    void *arg);
 void lt_trace_step_begin(struct lt_trace *trace, const struct tacho_step *step);
 void lt_trace_step_end(struct lt_trace *trace);
 void lt_trace_count(struct lt_trace *trace, enum lt_counter counter, double value);

@@ -25,10 +25,47 @@ static int check(const struct lt_division_config *config, const struct lt_optimi
     if (config->shard.stage == 3 && !model->ops->tells_use)
         return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
                           "--zero 3: %s does not say when it uses its parameters", name);
-    if (config->layout.pp * config->layout.tp > 1 && !model->ops->stage)
+    if (config->layout.pp * config->layout.tp * config->layout.cp > 1 && !model->ops->stage)
         return tacho_fail(err, TACHO_EUSAGE, "use --layout dpN, or a gpt2 model",
                           "--layout: %s cannot be divided", name);
     return 0;
+}
+
+/* The ranks that divide layers or sequences; a batch of which this one takes its tokens. */
+static int open_dividers(struct lt_division *division, struct lt_trace *trace)
+{
+    const struct lt_layout *layout = &division->config.layout;
+    const struct lt_model *model = division->model;
+    if (layout->tp * layout->cp == 1)
+        return 0;
+    size_t boundary = model->ops->stage->boundary_bytes(model),
+           scratch = lt_parts_turn_bytes(layout->cp, boundary);
+    if (layout->tp > 1)
+        scratch = lt_parts_bytes(layout->tp,
+                                 (division->config.sequence ? (size_t)layout->tp : 1) * boundary);
+    if (layout->cp > 1) {
+        division->tokens = malloc(2 * (size_t)(model->b * model->t) * sizeof *division->tokens);
+        if (!division->tokens)
+            return TACHO_ENOMEM;
+    }
+    return lt_parts_open(&division->dividers, &division->parts, scratch,
+                         PARTS + (uint64_t)division->part_axis.first, trace);
+}
+
+void lt_division_batch(const struct lt_division *division, struct lt_batch *batch)
+{
+    const struct lt_layout *layout = &division->config.layout;
+    const struct lt_model *model = division->model;
+    if (!division->tokens)
+        return;
+    int32_t *tokens = division->tokens, *targets = tokens + model->b * model->t;
+    for (int64_t i = 0; i < model->b; i++) {
+        int64_t from = (i * layout->cp + layout->context) * model->t;
+        memcpy(tokens + i * model->t, batch->tokens + from, (size_t)model->t * sizeof *tokens);
+        memcpy(targets + i * model->t, batch->targets + from, (size_t)model->t * sizeof *targets);
+    }
+    batch->tokens = tokens;
+    batch->targets = targets;
 }
 
 int lt_division_open(struct lt_division *out, const struct lt_division_config *config,
@@ -41,6 +78,8 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
         .config = *config, .parallel = parallel, .model = model, .micro_steps = micro_steps};
     if (!config->shard.stage)
         return 0;
+    out->config.staging.stages = config->layout.pp;
+    out->config.staging.micro = micro_steps;
     int rc = check(config, optimizer, model, err);
     if (rc)
         return rc;
@@ -48,18 +87,14 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
     out->parts = lt_layout_parts(&config->layout, world, &out->part_axis);
     out->config.shard.communicators =
         4 * (uint64_t)(config->layout.stage * config->layout.tp + config->layout.part);
-    if (config->layout.tp > 1)
-        rc = lt_parts_open(&out->dividers, &out->parts,
-                           (config->sequence ? (size_t)config->layout.tp : 1) *
-                               model->ops->stage->boundary_bytes(model),
-                           PARTS + (uint64_t)out->part_axis.first, trace);
+    rc = open_dividers(out, trace);
     if (rc)
         return lt_no_memory(err);
     rc = lt_shard_create(&out->shard, &out->config.shard, &out->replicas, &model->parameters, trace,
                          err);
     if (rc == 0 && config->layout.pp > 1)
-        rc = lt_pipeline_create(&out->pipeline, config->schedule, &config->layout, micro_steps,
-                                world, model, trace, err);
+        rc = lt_pipeline_create(&out->pipeline, &out->config.staging, &config->layout, world, model,
+                                trace, err);
     return rc;
 }
 
@@ -82,38 +117,37 @@ static void simulate(const struct lt_division *division, int micro,
 {
     const struct lt_layout *layout = &division->config.layout;
     double busy = 0, stages = layout->pp;
-    double *forward = calloc(2 * (size_t)layout->pp, sizeof *forward),
-           *backward = forward ? forward + layout->pp : NULL;
-    if (!forward)
+    struct lt_stage_times *passes = calloc((size_t)layout->pp, sizeof *passes);
+    if (!passes)
         return;
     for (int i = 0; i < layout->pp; i++) {
         const struct lt_pipeline_times *times = &all[lt_layout_rank(layout, i, 0, 0)];
-        forward[i] = times->forward;
-        backward[i] = times->backward;
-        busy += micro * (times->forward + times->backward);
+        passes[i] = times->passes;
+        busy += micro * (passes[i].forward + passes[i].backward + passes[i].weights);
         table->measured = times->step > table->measured ? times->step : table->measured;
     }
-    table->simulated =
-        lt_stages_makespan(division->config.schedule, layout->pp, micro, forward, backward);
+    table->simulated = lt_stages_makespan(&division->config.staging, passes);
     if (table->measured > 0 && table->simulated > 0) {
         table->measured_bubble = 1 - busy / (stages * table->measured);
         table->simulated_bubble = 1 - busy / (stages * table->simulated);
     }
-    free(forward);
+    free(passes);
 }
 
 /* What was sent; how long passes took. */
-void lt_division_measure(struct lt_division *division)
+void lt_division_measure(struct lt_division *division, struct lt_group_sent local)
 {
     struct lt_sent_table *table = division->config.sent;
+    if (table && local.messages)
+        add_row(table, "parameters", lt_parallel_sent(division->parallel), local);
     if (table && division->pipeline) {
         size_t ranks = (size_t)lt_parallel_ranks(division->parallel);
         struct lt_pipeline_times own = lt_pipeline_times(division->pipeline),
                                  *all = calloc(ranks, sizeof *all);
         if (!all)
             return;
-        lt_parallel_gather(division->parallel, &own.forward, sizeof own / sizeof own.forward,
-                           &all->forward);
+        lt_parallel_gather(division->parallel, &own.passes.forward, sizeof own / sizeof own.step,
+                           &all->passes.forward);
         if (own.step > 0)
             simulate(division, division->micro_steps, all, table);
         free(all);
@@ -131,7 +165,7 @@ void lt_division_measure(struct lt_division *division)
         add_row(table, "tied embedding", sent.tied, formula.tied);
     }
     if (table && division->dividers.group)
-        add_row(table, "parts of layers",
+        add_row(table, division->config.layout.cp > 1 ? "parts of sequences" : "parts of layers",
                 (struct lt_group_sent){division->parts.bytes, division->parts.messages},
                 division->dividers.formula);
 }
@@ -139,6 +173,8 @@ void lt_division_measure(struct lt_division *division)
 void lt_division_close(struct lt_division *division)
 {
     lt_parts_close(&division->dividers);
+    free(division->tokens);
+    division->tokens = NULL;
     lt_pipeline_destroy(division->pipeline);
     lt_shard_destroy(division->shard);
     division->pipeline = NULL;

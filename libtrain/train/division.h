@@ -34,7 +34,7 @@ struct lt_sent_table {
 
 struct lt_division_config {
     struct lt_layout layout;
-    enum lt_stages schedule;
+    struct lt_staging staging;    /* of a pipeline; stages and micro-batches are filled here */
     int sequence;                 /* ranks that divide layers divide the residual stream too */
     struct lt_shard_config shard; /* its stage 0: nothing is divided */
     /* Sums and norm of the gradient are those of one rank bit by bit (also where nothing is
@@ -51,7 +51,8 @@ struct lt_division {
     int micro_steps;
     struct lt_axis replica_axis, part_axis;
     struct lt_group replicas, parts;
-    struct lt_parts dividers; /* opened where layers are divided */
+    struct lt_parts dividers; /* opened where layers or sequences are divided */
+    int32_t *tokens; /* of a batch, this rank's, and their targets; NULL: it has all of them */
     struct lt_shard *shard;
     struct lt_pipeline *pipeline;
 };
@@ -65,8 +66,11 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
                      struct lt_trace *trace, struct tacho_error *err);
 /* What lt_context.tensor is to be. */
 const struct lt_tensor_group *lt_division_tensor(const struct lt_division *division);
-/* Fills config.sent. All ranks call it at the end of a run that has not failed. */
-void lt_division_measure(struct lt_division *division);
+/* Of a batch of whole sequences, the tokens of this rank; valid until the next call. */
+void lt_division_batch(const struct lt_division *division, struct lt_batch *batch);
+/* Fills config.sent; local: what local.h sent by its formula. All ranks call it at the end of a run
+ * that has not failed. */
+void lt_division_measure(struct lt_division *division, struct lt_group_sent local);
 void lt_division_close(struct lt_division *division);
 
 /* State for what this rank updates. */

@@ -27,12 +27,30 @@ void lt_run_origin(struct run *run)
         lt_watch_origin(run->model, &run->context, &run->batch, run->origin, sizeof run->origin);
 }
 
+/* What passes of this step are to sleep. */
+static void simulate(struct run *run)
+{
+    const struct lt_simulated *simulated = &run->config->simulated;
+    int split = run->division.pipeline && lt_stages_split(run->config->division.staging.kind),
+        chunks = run->division.pipeline ? run->config->division.staging.chunks : 1;
+    double weights = split ? simulated->weights : 0;
+    if (simulated->forward <= 0 && simulated->backward <= 0)
+        return;
+    run->simulated[LT_PASS_FORWARD] = simulated->forward;
+    run->simulated[LT_PASS_BACKWARD] = simulated->backward - weights;
+    run->simulated[LT_PASS_WEIGHTS] = weights;
+    for (int i = 0; i < LT_PASS_KINDS; i++)
+        run->simulated[i] *= simulated->factor / chunks;
+    run->context.simulated = run->simulated;
+}
+
 void lt_run_context(struct run *run)
 {
     const struct lt_injection *injection = &run->config->injection;
     int now = injection->kind == LT_INJECT_VALUE && injection->step == run->step;
     run->context.loss_scale = run->scaling.scale;
     run->context.fault = now ? &injection->fault : NULL;
+    simulate(run);
 }
 
 double lt_run_rate(const struct run *run)

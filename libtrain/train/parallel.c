@@ -9,14 +9,15 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "libtrain/base/fail.h"
 #include "libtrain/base/memory.h"
 #include "libtrain/parallel/buckets.h"
 #include "libtrain/parallel/worker.h"
+#include "libtrain/speak/simulated.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
+#include "libtrain/train/watchdog.h"
 #include "tacho_nvtx.h"
 
 struct lt_parallel {
@@ -35,6 +36,7 @@ struct lt_parallel {
     /* of the step; job 0 sends the news, job k the k-th bucket counted from 1 */
     struct lt_parallel_status mine, all;
     struct lt_worker *worker; /* with overlap */
+    struct lt_watchdog *watchdog;
 };
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------------- */
@@ -50,8 +52,16 @@ int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *
     if (rc)
         return rc;
     lt_parallel_configure(parallel, config);
-    parallel->group = (struct lt_group){
-        .rank = parallel->place.rank, .ranks = parallel->place.ranks, .exchange = lt_mpi_exchange};
+    if (lt_watchdog_open(&parallel->watchdog, &parallel->place, &config->plan))
+        return lt_no_memory(err);
+    parallel->group =
+        (struct lt_group){.rank = parallel->place.rank,
+                          .ranks = parallel->place.ranks,
+                          .near = config->near ? config->near : parallel->place.local_ranks,
+                          .exchange = lt_mpi_exchange,
+                          .post = lt_mpi_post,
+                          .settle = lt_mpi_settle,
+                          .take = lt_mpi_take};
     if (config->slow_rank >= parallel->place.ranks)
         rc = tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them",
                         "--slow-rank %d: there %s %d rank%s", config->slow_rank,
@@ -71,6 +81,7 @@ void lt_parallel_close(struct lt_parallel *parallel)
     if (!parallel)
         return;
     lt_parallel_detach(parallel);
+    lt_watchdog_close(parallel->watchdog);
     lt_mpi_close();
     free(parallel);
 }
@@ -131,7 +142,7 @@ static void gather(struct lt_parallel *parallel, const void *mine, void *all, si
  * way back. */
 static void *need(struct lt_parallel *parallel, size_t bytes)
 {
-    void *memory = malloc(bytes);
+    void *memory = calloc(1, bytes);
     if (!memory) {
         fprintf(stderr, "train: rank %d: out of memory\n", parallel->place.rank);
         lt_mpi_abort(tacho_error_exit(TACHO_ENOMEM));
@@ -226,6 +237,18 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
     return rc;
 }
 
+void lt_parallel_saved(struct lt_parallel *parallel, const char *path, int64_t steps)
+{
+    if (parallel)
+        lt_watchdog_saved(parallel->watchdog, path, steps);
+}
+
+void lt_parallel_step(struct lt_parallel *parallel, int64_t step)
+{
+    if (parallel)
+        lt_watchdog_step(parallel->watchdog, step);
+}
+
 /* ---- a step: jobs, done in order by the progress thread, or by the step's thread at the end ------------------------------ */
 
 /* All ranks learn the mean loss, the first error and the highest signal of the step. */
@@ -277,6 +300,8 @@ static void reduce(struct lt_parallel *parallel, const struct lt_bucket *bucket)
         lt_trace_end(parallel->trace);
     }
     lt_trace_comm_begin(parallel->trace, LT_RANGE_ALL_REDUCE, &comm);
+    if (parallel->config.link_seconds > 0)
+        lt_sleep(parallel->config.link_seconds);
     for (int i = 1; i < parallel->config.slow_link; i++)
         sum(parallel, buffer, parallel->scratch, bucket->count);
     sum(parallel, buffer, buffer, bucket->count);
@@ -320,11 +345,8 @@ void lt_parallel_sleep(const struct lt_parallel *parallel, enum lt_slow_stage st
 {
     if (!lt_parallel_is_slow(parallel, stage))
         return;
-    struct timespec time = {.tv_sec = (time_t)parallel->config.slow_seconds};
-    time.tv_nsec = (long)(1e9 * (parallel->config.slow_seconds - (double)time.tv_sec));
     lt_trace_begin(parallel->trace, LT_RANGE_SLEEP, 0, 0);
-    while (nanosleep(&time, &time)) {
-    }
+    lt_sleep(parallel->config.slow_seconds);
     lt_trace_end(parallel->trace);
 }
 
@@ -421,6 +443,7 @@ int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters 
     p->parameters = parameters;
     p->trace = trace;
     p->dtype = dtype;
+    lt_watchdog_attach(p->watchdog, trace);
     if (p->place.ranks == 1 || p->config.sharded)
         return 0;
     size_t trainable = (size_t)parameters->trainable;
@@ -447,6 +470,7 @@ void lt_parallel_detach(struct lt_parallel *parallel)
     if (!p)
         return;
     lt_worker_destroy(p->worker);
+    lt_watchdog_attach(p->watchdog, NULL);
     p->worker = NULL;
     lt_memory_add(LT_MEMORY_WORKSPACE, -(int64_t)p->buffer_bytes);
     free(p->buffer);

@@ -22,6 +22,7 @@
 
 #include <signal.h>
 
+#include "libtrain/collectives/board.h"
 #include "libtrain/collectives/group.h"
 #include "libtrain/models/model.h"
 #include "libtrain/parallel/shard.h"
@@ -43,13 +44,16 @@ struct lt_parallel_config {
     double bucket_bytes; /* of the buffer that travels; 0: all gradients at once */
     int own_messages;    /* buckets travel by messages of the engine's own, not by the library's */
     enum lt_all_reduce all_reduce; /* how, if so */
+    int near; /* ranks that count as those of one machine, to `hierarchical`; 0: as it is */
     int overlap;
     int sharded;          /* gradients travel by shard.h; here only the messages of a step do */
     int replicas, stride; /* so many ranks have the same weights, every stride-th; 0: all ranks */
     int slow_rank;        /* sleeps slow_seconds once in each step, in slow_stage; -1: none does */
     double slow_seconds;
     enum lt_slow_stage slow_stage;
-    int slow_link; /* each bucket is sent so many times, at least 1 */
+    int slow_link;             /* each bucket is sent so many times, at least 1 */
+    double link_seconds;       /* that each bucket takes longer */
+    struct lt_board_plan plan; /* of a call that is made wrong on purpose */
 };
 
 struct lt_parallel;
@@ -97,6 +101,10 @@ void lt_parallel_gather(struct lt_parallel *parallel, const double *mine, size_t
 void lt_parallel_add(struct lt_parallel *parallel, const struct lt_exact *mine,
                      struct lt_exact *all);
 
+/* For what is said when a rank dies: a checkpoint of so many steps is there. path is borrowed.
+ * Accepts NULL. */
+void lt_parallel_saved(struct lt_parallel *parallel, const char *path, int64_t steps);
+
 /* ---- in the training loop, from the thread of the steps ---------------------------------------------------------------- */
 
 /* Bytes of the buffers that lt_parallel_attach makes for so many gradients; 0 for one rank. */
@@ -111,6 +119,9 @@ int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters 
 
 /* Stops the progress thread; accepts one that was never attached. */
 void lt_parallel_detach(struct lt_parallel *parallel);
+
+/* A step begins: calls count from here. Accepts NULL. */
+void lt_parallel_step(struct lt_parallel *parallel, int64_t step);
 
 /* What one rank says of its step, and what all have said. */
 struct lt_parallel_status {

@@ -55,7 +55,11 @@ static void alone(struct lt_mpi_place *place)
 
 static struct {
     int open;
-    MPI_Comm gradients, control;
+    MPI_Comm gradients, control, local;
+    MPI_Win shared;
+    void (*waits)(void *arg, int waiting);
+    void *waits_arg;
+    enum lt_call_fault fault;
     MPI_Op bf16_sum;
     int ranks;
 } mpi;
@@ -79,10 +83,20 @@ static void wait_for(MPI_Request *requests, int count)
         MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
         if (done || looks < LOOKS)
             continue;
+        if (mpi.waits)
+            mpi.waits(mpi.waits_arg, 1);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < LONGEST_NS)
             pause.tv_nsec += pause.tv_nsec / 8;
     }
+    if (mpi.waits)
+        mpi.waits(mpi.waits_arg, 0);
+}
+
+/* What is left of so many bytes, or of a call, where it is made wrong on purpose. */
+static size_t kept(size_t bytes)
+{
+    return mpi.fault == LT_CALL_SHRINK ? bytes / 2 : bytes;
 }
 
 /* Waits until all ranks are here. */
@@ -114,7 +128,42 @@ static void look_around(struct lt_mpi_place *place)
     }
     place->sharers += place->sharers == 0; /* the mask is unknown */
     free(all);
-    MPI_Comm_free(&local);
+    mpi.local = local;
+}
+
+int lt_mpi_share(size_t bytes, void **by_rank)
+{
+    int size = 0, unit;
+    void *own = NULL;
+    MPI_Aint there;
+    MPI_Group near, all;
+    MPI_Comm_size(mpi.local, &size);
+    MPI_Comm_set_errhandler(mpi.local, MPI_ERRORS_RETURN);
+    if (MPI_Win_allocate_shared((MPI_Aint)bytes, 1, MPI_INFO_NULL, mpi.local, &own, &mpi.shared))
+        return TACHO_ENOTSUP;
+    memset(own, 0, bytes);
+    MPI_Comm_group(mpi.local, &near);
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    for (int i = 0; i < size; i++) {
+        int rank = 0;
+        MPI_Group_translate_ranks(near, 1, &i, all, &rank);
+        MPI_Win_shared_query(mpi.shared, i, &there, &unit, &by_rank[rank]);
+    }
+    MPI_Group_free(&near);
+    MPI_Group_free(&all);
+    MPI_Barrier(mpi.local);
+    return 0;
+}
+
+void lt_mpi_watch(void (*waits)(void *arg, int waiting), void *arg)
+{
+    mpi.waits = waits;
+    mpi.waits_arg = arg;
+}
+
+void lt_mpi_fault(enum lt_call_fault fault)
+{
+    mpi.fault = fault;
 }
 
 int lt_mpi_open(struct lt_mpi_place *place, struct tacho_error *err)
@@ -152,7 +201,10 @@ void lt_mpi_close(void)
 {
     if (!mpi.open)
         return;
+    if (mpi.shared)
+        MPI_Win_free(&mpi.shared);
     if (mpi.bf16_sum) {
+        MPI_Comm_free(&mpi.local);
         MPI_Op_free(&mpi.bf16_sum);
         MPI_Comm_free(&mpi.control);
         MPI_Comm_free(&mpi.gradients);
@@ -171,6 +223,9 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
         type = MPI_UINT16_T;
         sum = mpi.bf16_sum;
     }
+    if (mpi.fault == LT_CALL_SKIP)
+        return;
+    count = kept(count);
     meet(mpi.gradients);
     for (size_t first = 0; first < count; first += most) {
         const void *source = from == to ? MPI_IN_PLACE : (const char *)from + first * size;
@@ -185,6 +240,10 @@ void lt_mpi_exchange(void *arg, int to, const void *out, size_t out_bytes, int f
     const size_t most = (size_t)1 << 30; /* an MPI count is an int */
     int sends = to >= 0, receives = from >= 0;
     (void)arg;
+    if (mpi.fault == LT_CALL_SKIP)
+        return;
+    out_bytes = kept(out_bytes);
+    in_bytes = kept(in_bytes);
     for (size_t first = 0; sends || receives; first += most) {
         MPI_Request requests[2];
         int count = 0;
@@ -201,8 +260,67 @@ void lt_mpi_exchange(void *arg, int to, const void *out, size_t out_bytes, int f
     }
 }
 
+/* A message under way, in parts that an int counts. */
+struct posted {
+    int count;
+    MPI_Request request[];
+};
+
+/* Begins to send or receive all parts. */
+static struct posted *begin(int sends, int peer, int tag, char *data, size_t bytes)
+{
+    const size_t most = (size_t)1 << 30;
+    size_t parts = bytes ? (bytes + most - 1) / most : 1;
+    struct posted *posted = malloc(sizeof *posted + parts * sizeof *posted->request);
+    if (!posted) {
+        fprintf(stderr, "train: out of memory for a message\n");
+        MPI_Abort(MPI_COMM_WORLD, tacho_error_exit(TACHO_ENOMEM));
+    }
+    posted->count = (int)parts;
+    for (size_t i = 0; i < parts; i++) {
+        size_t left = bytes - i * most, size = left < most ? left : most;
+        if (sends)
+            MPI_Isend(data + i * most, (int)size, MPI_BYTE, peer, tag, mpi.gradients,
+                      &posted->request[i]);
+        else
+            MPI_Irecv(data + i * most, (int)size, MPI_BYTE, peer, tag, mpi.gradients,
+                      &posted->request[i]);
+    }
+    return posted;
+}
+
+/* A peer that waits already gets the message here; the library moves nothing between its calls. */
+void *lt_mpi_post(void *arg, int to, int tag, const void *out, size_t bytes)
+{
+    int done = 0;
+    (void)arg;
+    if (mpi.fault == LT_CALL_SKIP)
+        return NULL;
+    struct posted *posted = begin(1, to, tag, (char *)(uintptr_t)out, kept(bytes));
+    for (int looks = 0; !done && looks < LOOKS; looks++)
+        MPI_Testall(posted->count, posted->request, &done, MPI_STATUSES_IGNORE);
+    return posted;
+}
+
+void lt_mpi_settle(void *arg, void *posted)
+{
+    struct posted *message = posted;
+    (void)arg;
+    if (message)
+        wait_for(message->request, message->count);
+    free(message);
+}
+
+void lt_mpi_take(void *arg, int from, int tag, void *in, size_t bytes)
+{
+    if (mpi.fault != LT_CALL_SKIP)
+        lt_mpi_settle(arg, begin(0, from, tag, in, kept(bytes)));
+}
+
 void lt_mpi_gather(const void *mine, void *all, size_t bytes)
 {
+    if (mpi.fault == LT_CALL_SKIP)
+        return;
     meet(mpi.control);
     MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, mpi.control);
 }
@@ -230,6 +348,22 @@ void lt_mpi_close(void)
 {
 }
 
+int lt_mpi_share(size_t bytes, void **by_rank)
+{
+    (void)bytes, (void)by_rank;
+    return TACHO_ENOTSUP;
+}
+
+void lt_mpi_watch(void (*waits)(void *arg, int waiting), void *arg)
+{
+    (void)waits, (void)arg;
+}
+
+void lt_mpi_fault(enum lt_call_fault fault)
+{
+    (void)fault;
+}
+
 void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
 {
     if (from != to)
@@ -240,6 +374,22 @@ void lt_mpi_exchange(void *arg, int to, const void *out, size_t out_bytes, int f
                      size_t in_bytes)
 {
     (void)arg, (void)to, (void)out, (void)out_bytes, (void)from, (void)in, (void)in_bytes;
+}
+
+void *lt_mpi_post(void *arg, int to, int tag, const void *out, size_t bytes)
+{
+    (void)arg, (void)to, (void)tag, (void)out, (void)bytes;
+    return NULL;
+}
+
+void lt_mpi_settle(void *arg, void *posted)
+{
+    (void)arg, (void)posted;
+}
+
+void lt_mpi_take(void *arg, int from, int tag, void *in, size_t bytes)
+{
+    (void)arg, (void)from, (void)tag, (void)in, (void)bytes;
 }
 
 void lt_mpi_gather(const void *mine, void *all, size_t bytes)

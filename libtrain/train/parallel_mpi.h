@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "libtrain/base/dtype.h"
+#include "libtrain/collectives/board.h"
 #include "tacho_error.h"
 
 /* The place of this rank in the job and on its machine. */
@@ -46,6 +47,23 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count);
  * arg is not looked at. */
 void lt_mpi_exchange(void *arg, int to, const void *out, size_t out_bytes, int from, void *in,
                      size_t in_bytes);
+
+/* The three others of a group, of messages with tags. */
+void *lt_mpi_post(void *arg, int to, int tag, const void *out, size_t bytes);
+void lt_mpi_settle(void *arg, void *posted);
+void lt_mpi_take(void *arg, int from, int tag, void *in, size_t bytes);
+
+/* Memory of `bytes`, all zero, of each rank on this machine, which all of them can read and write;
+ * by_rank[ranks]: NULL of ranks elsewhere. To be called once, by all ranks. TACHO_ENOTSUP where the
+ * library has none. */
+int lt_mpi_share(size_t bytes, void **by_rank);
+
+/* While a call waits for other ranks, waits(arg, 1) is called at least every few milliseconds, and
+ * waits(arg, 0) at its end. NULL: no more. */
+void lt_mpi_watch(void (*waits)(void *arg, int waiting), void *arg);
+
+/* What is to be done wrong on purpose from now on, until it is told otherwise. */
+void lt_mpi_fault(enum lt_call_fault fault);
 
 /* `bytes` of each rank, in the order of ranks, on a communicator of its own. all: ranks * bytes. */
 void lt_mpi_gather(const void *mine, void *all, size_t bytes);

@@ -42,13 +42,18 @@ void lt_run_send_status(struct run *run, double loss, int code)
 const struct lt_layout *lt_run_layout(const struct run *run)
 {
     const struct lt_layout *layout = &run->config->division.layout;
-    return layout->pp * layout->tp > 1 ? layout : NULL;
+    return layout->pp * layout->tp * layout->cp > 1 ? layout : NULL;
 }
 
 /* Copies of the whole model, each of which has its own samples; which one this rank belongs to. */
 int lt_run_replicas(const struct run *run)
 {
     return lt_run_layout(run) ? lt_run_layout(run)->dp : lt_parallel_ranks(run->parallel);
+}
+
+int lt_run_contexts(const struct run *run)
+{
+    return lt_run_layout(run) ? lt_run_layout(run)->cp : 1;
 }
 
 static double gradient_norm(struct run *run)
@@ -167,13 +172,14 @@ struct lt_progress lt_run_begin_step(struct run *run)
                               .tokens = samples * (uint64_t)run->model->t,
                               .samples = samples};
     int64_t each = (int64_t)lt_run_replicas(run) * run->config->micro_steps,
-            micro = run->config->micro_steps_all;
+            micro = run->config->micro_steps_all, contexts = lt_run_contexts(run);
     uint64_t all = (uint64_t)(run->model->b * (micro ? micro : each));
     struct lt_progress progress = {.event = LT_EVENT_STEP,
                                    .step = run->step,
-                                   .tokens = all * (uint64_t)run->model->t,
+                                   .tokens = all * (uint64_t)(run->model->t * contexts),
                                    .samples = all};
     lt_run_context(run);
+    lt_parallel_step(run->parallel, run->step);
     lt_trace_step_begin(run->trace, &step);
     return progress;
 }

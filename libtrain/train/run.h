@@ -19,6 +19,7 @@ struct run {
     const struct lt_train_config *config;
     const struct lt_train_hooks *hooks;
     struct lt_context context, evaluation;
+    double simulated[LT_PASS_KINDS]; /* of this step */
     struct lt_trace *trace;
     struct lt_loader *loader;
     struct lt_optimizer optimizer;
@@ -29,6 +30,7 @@ struct run {
     int64_t step;
     struct lt_parallel *parallel;
     struct lt_division division;
+    struct lt_local local;
     struct lt_parallel_status news; /* of this rank, then of all */
     struct lt_scaling scaling;
     struct lt_watch *watch; /* NULL: nothing is counted by layer */
@@ -55,6 +57,8 @@ void lt_run_report(const struct run *run, const struct lt_progress *progress);
 /* How the ranks are divided (NULL: they are not), and how many copies of the model they make. */
 const struct lt_layout *lt_run_layout(const struct run *run);
 int lt_run_replicas(const struct run *run);
+/* Ranks that divide each sequence. */
+int lt_run_contexts(const struct run *run);
 
 /* The signal that asks this rank to stop, or 0. */
 int lt_run_signalled(const struct run *run);

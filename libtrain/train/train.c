@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "libtrain/base/fail.h"
+#include "libtrain/speak/simulated.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/checkpoint.h"
 #include "libtrain/train/device_step.h"
@@ -38,6 +39,8 @@ static int replica(const struct run *run)
 static int next_batch(struct run *run, struct lt_batch *batch, struct tacho_error *err)
 {
     int rc = lt_loader_next(run->loader, batch, err);
+    if (rc == 0)
+        lt_division_batch(&run->division, batch);
     return run->division.shard ? lt_parallel_agree(run->parallel, rc, err) : rc;
 }
 
@@ -47,7 +50,7 @@ static void backward(struct run *run, struct lt_context *context, const struct l
 {
     struct lt_shard *shard = run->division.shard;
     int last = index + 1 == run->config->micro_steps, apart = shard && lt_shard_apart(shard);
-    if (last && lt_parallel_ranks(run->parallel) > 1 && !shard) {
+    if (last && lt_parallel_ranks(run->parallel) > 1 && !shard && !run->config->local.every) {
         context->ready = lt_parallel_ready;
         context->ready_arg = run->parallel;
     }
@@ -56,10 +59,18 @@ static void backward(struct run *run, struct lt_context *context, const struct l
     lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);
     if (!index)
         lt_parallel_sleep(run->parallel, LT_SLOW_BACKWARD);
+    if (context->simulated)
+        lt_simulate(run->trace, 1, context->simulated[LT_PASS_BACKWARD]);
     run->model->ops->backward(run->model, context, batch, index == 0 || apart);
     lt_trace_end(run->trace);
     if (shard)
         lt_shard_end(shard);
+}
+
+/* Ranks whose gradients make one mean. */
+static int sharers(const struct run *run)
+{
+    return run->config->local.every ? 1 : lt_run_replicas(run) * lt_run_contexts(run);
 }
 
 /* One batch: forward, and backward with the news of the step sent in between. */
@@ -82,8 +93,12 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
     lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
     if (!index)
         lt_parallel_sleep(run->parallel, LT_SLOW_FORWARD);
+    if (!index && run->step % lt_parallel_ranks(run->parallel) == lt_parallel_rank(run->parallel))
+        lt_simulate(run->trace, 0, run->config->simulated.rotate);
+    if (context.simulated)
+        lt_simulate(run->trace, 0, context.simulated[LT_PASS_FORWARD]);
     double own = run->model->ops->forward(run->model, &context, &batch,
-                                          run->config->micro_steps * lt_run_replicas(run));
+                                          run->config->micro_steps * sharers(run));
     *loss += own;
     run->batch = batch;
     lt_trace_end(run->trace);
@@ -147,7 +162,10 @@ static int train_step(struct run *run, struct tacho_error *err)
     if (rc == 0) {
         progress.rate = lt_run_rate(run);
         progress.grad_norm = lt_run_update(run, progress.rate);
+        lt_local_step(&run->local, run->step);
         rc = lt_run_judge(run, &progress, err);
+        if (run->config->local.every) /* each has judged its own gradient */
+            rc = lt_parallel_agree(run->parallel, rc, err);
     }
     if (rc == 0)
         lt_run_log(run, &progress, start);
@@ -178,6 +196,7 @@ static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made
         rc = lt_loader_next(loader, &batch, err);
         if (rc)
             break;
+        lt_division_batch(&run->division, &batch);
         struct evaluated *result = &seen[(*made)++];
         if (run->division.pipeline)
             result->loss = lt_pipeline_evaluate(run->division.pipeline, &run->evaluation, &batch);
@@ -193,19 +212,22 @@ static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made
 }
 
 /* The mean of p->evaluated batches; batch i is number i / copies of replica i % copies. The last
- * stage has the losses, and each of those ranks that divide its layers. */
+ * stage has the losses, and each of those ranks that divide its layers; of those that divide
+ * sequences each has its tokens'. */
 static void mean_of(const struct run *run, struct lt_progress *progress,
                     const struct evaluated *all, int64_t share)
 {
     const struct lt_layout *layout = lt_run_layout(run);
-    int64_t copies = lt_run_replicas(run), stride = share;
+    int64_t copies = lt_run_replicas(run), stride = share, contexts = lt_run_contexts(run);
     double correct = 0;
     if (layout) {
         all += lt_layout_rank(layout, layout->pp - 1, 0, 0) * share;
-        stride *= layout->tp;
+        stride *= layout->tp * contexts;
     }
     for (int64_t i = 0; i < progress->evaluated; i++) {
-        progress->loss += all[i % copies * stride + i / copies].loss;
+        for (int64_t j = 0; j < contexts; j++)
+            progress->loss +=
+                all[i % copies * stride + j * share + i / copies].loss / (double)contexts;
         correct += all[i % copies * stride + i / copies].correct;
     }
     progress->loss /= (double)progress->evaluated;
@@ -299,8 +321,10 @@ static int checkpoint(struct run *run, struct tacho_error *err)
         rc = write_state(run, &state, err);
     rc = lt_parallel_agree(run->parallel, rc, err);
     progress.seconds = lt_run_seconds() - start;
-    if (rc == 0)
+    if (rc == 0) {
+        lt_parallel_saved(run->parallel, run->config->checkpoint, run->step);
         lt_run_report(run, &progress);
+    }
     lt_trace_end(run->trace);
     return rc;
 }
@@ -319,6 +343,12 @@ static int settles(const struct run *run)
            due(run->config->eval_every, run) || due(run->config->checkpoint_every, run);
 }
 
+/* Do all ranks have the same weights, as far as they are to? */
+static int is_together(const struct run *run)
+{
+    return !run->config->local.every || run->step % run->config->local.every == 0;
+}
+
 /* Steps until the schedule's end or a signal, with the evaluations and checkpoints that are due. */
 static int loop(struct run *run, struct tacho_error *err)
 {
@@ -334,7 +364,10 @@ static int loop(struct run *run, struct tacho_error *err)
             rc = evaluate(run, err);
         /* asked once a step: a signal that comes later ends the run after the next step, with its
          * checkpoint */
-        last = run->step == run->config->schedule.steps || stopping(run) || run->enough;
+        last = run->step == run->config->schedule.steps || run->enough ||
+               (stopping(run) && is_together(run));
+        if (rc == 0 && due(run->config->assert_every, run))
+            rc = check_weights(run, err);
         if (rc == 0 && run->config->checkpoint && (last || due(run->config->checkpoint_every, run)))
             rc = checkpoint(run, err);
     }
@@ -374,6 +407,8 @@ static int resume(struct run *run, uint64_t *position, struct tacho_error *err)
     for (int64_t i = 0; i < run->step; i++)
         lt_optimizer_remember(&run->optimizer, lt_schedule_rate(&run->config->schedule, i));
     *position = state.position;
+    lt_parallel_saved(run->parallel, path, run->step);
+    lt_local_restart(&run->local);
     return 0;
 }
 
@@ -399,6 +434,9 @@ static int open_optimizer(struct run *run, struct tacho_error *err)
         rc = tacho_fail(err, TACHO_EUSAGE, "use --clip-by norm or value",
                         "--clip-by layer: no rank has the gradient of a whole layer");
     run->context.tensor = run->evaluation.tensor = lt_division_tensor(&run->division);
+    if (rc == 0 && run->parallel)
+        rc = lt_local_open(&run->local, &config->local, lt_parallel_group(run->parallel),
+                           &run->model->parameters, run->trace);
     if (rc)
         return rc;
     return lt_division_optimizer(&run->division, &run->optimizer, &config->optimizer, err);
@@ -471,7 +509,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
         rc = loop(&run, err);
     }
     if (rc == 0)
-        lt_division_measure(&run.division);
+        lt_division_measure(&run.division, run.local.formula);
     if (rc == 0 && run.range)
         lt_run_report(&run, &(struct lt_progress){.event = LT_EVENT_RANGE,
                                                   .step = run.step,
@@ -480,6 +518,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
     lt_parallel_detach(run.parallel);
     lt_loader_destroy(run.loader);
     lt_optimizer_destroy(&run.optimizer);
+    lt_local_close(&run.local);
     lt_division_close(&run.division);
     lt_watch_destroy(run.watch);
     lt_range_test_destroy(run.range);

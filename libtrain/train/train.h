@@ -14,18 +14,28 @@
 #include "libtrain/ops/scan.h"
 #include "libtrain/train/clipping.h"
 #include "libtrain/train/division.h"
+#include "libtrain/train/local.h"
 #include "libtrain/train/optimizer.h"
 #include "libtrain/train/parallel.h"
 #include "libtrain/train/scaling.h"
 #include "libtrain/train/schedule.h"
 
 /* A fault on purpose, for tests of tools: in step `step` an operation writes a value that is not
- * finite (fault.op; scan.h), or from that step on the learning rate is multiplied by `rate`. */
+ * finite (fault.op; scan.h), or from that step on the learning rate is multiplied by `rate`, or a
+ * rank leaves out a call or makes it with half of its bytes. */
 struct lt_injection {
-    enum { LT_INJECT_NONE, LT_INJECT_VALUE, LT_INJECT_RATE } kind;
+    enum { LT_INJECT_NONE, LT_INJECT_VALUE, LT_INJECT_RATE, LT_INJECT_CALL } kind;
     int64_t step;
     double rate;
     struct lt_fault fault;
+    struct lt_board_plan call; /* given to lt_parallel_open */
+};
+
+/* Passes that sleep (lt_context.simulated): seconds over one micro-batch, of which `weights` is the
+ * part of backward that a weights pass makes; on this rank all of them times factor. In step k rank
+ * k % ranks sleeps `rotate` longer in its first forward pass. */
+struct lt_simulated {
+    double forward, backward, weights, factor, rotate;
 };
 
 struct lt_train_config {
@@ -41,14 +51,17 @@ struct lt_train_config {
     int64_t checkpoint_every; /* 0: at the end only */
     const char *checkpoint, *resume; /* NULL: none */
     int64_t log_every;
-    int64_t watch_every; /* steps between counters by layer (watch.h), 0: none */
+    int64_t assert_every; /* steps between comparisons of the ranks' weights, 0: none */
+    int64_t watch_every;  /* steps between counters by layer (watch.h), 0: none */
     struct lt_injection injection;
+    struct lt_simulated simulated;
     struct lt_loader_options loader;
     uint64_t seed; /* order of the samples; a checkpoint's own seed wins */
     int no_graph;  /* on a device: each operation of each step is launched by itself */
     /* NULL: one rank. Rank 0 writes the checkpoints; evaluations are divided among the ranks. */
     struct lt_parallel *parallel;
     struct lt_division_config division;
+    struct lt_local_config local; /* several ranks, none of whose model is divided */
 };
 
 /* RANGE: the end of a range test, with the rate that it suggests, NAN: none. PATIENCE: evaluations

@@ -16,7 +16,7 @@ for ranks in 2 3; do
     counted $ranks
     lines out > library
     [ "$(cat sent.0)" = "0 0" ] || wrong "the library's all-reduce went through MPI_Isend: $(cat sent.0)"
-    for kind in ring tree doubling ordered; do
+    for kind in ring tree doubling ordered hierarchical; do
         counted $ranks --all-reduce $kind
         paste -d ' ' library <(lines out) | awk '{ d = $2 - $5; e = $3 - $6; if ($1 != $4 || d * d > 1e-6 || e * e > 1e-5) bad = 1 } END { exit bad || NR != 4 }' ||
             wrong "$kind, $ranks ranks: other losses: $(lines out | paste library -)"
@@ -26,7 +26,7 @@ for ranks in 2 3; do
         # bytes of all ranks in 4 steps: 2 S (N - 1), of doubling S log2 N a rank (3 ranks: S there and back, and S log2 2 of two ranks)
         s=$((4 * 4 * parameters)) buckets=4
         case $kind-$ranks in
-        ring-* | ordered-*) want="$((2 * s * (ranks - 1))) $((buckets * 2 * (ranks - 1) * ranks))" ;;
+        ring-* | ordered-* | hierarchical-*) want="$((2 * s * (ranks - 1))) $((buckets * 2 * (ranks - 1) * ranks))" ;;
         tree-*) want="$((2 * s * (ranks - 1))) $((buckets * 2 * (ranks - 1)))" ;;
         doubling-2) want="$((2 * s)) $((buckets * 2))" ;;
         doubling-3) want="$((4 * s)) $((buckets * 4))" ;;
@@ -34,6 +34,10 @@ for ranks in 2 3; do
         [ "$all" = "$want" ] || wrong "$kind, $ranks ranks: sent '$all', by the formula '$want'"
     done
 done
+# of four ranks, two on a machine: a chunk within it, half of the chunk between them, in 2 + 2 messages
+counted 4 --all-reduce hierarchical --node-ranks 2
+all=$(cat sent.* | awk '{ b += $1; m += $2 } END { print b, m }')
+[ "$all" = "$((4 * 4 * 4 * parameters * 3 / 2)) $((4 * 4 * 4))" ] || wrong "hierarchical, two machines: sent '$all'"
 counted 3 --all-reduce ordered --checkpoint whole
 counted 3 --all-reduce ordered --checkpoint parts --bucket-mib 0.01 --no-overlap
 cmp whole parts || wrong "other buckets change the sums of 'ordered'"

@@ -84,5 +84,5 @@ refused() { # WORDS ARGUMENTS
 }
 refused 'needs 2 ranks, there is 1' --layout pp2
 refused 'not understood' --layout pp2.pp2
-refused 'gpipe or 1f1b' --pipeline interleaved
+refused 'nonsense: unknown' --pipeline nonsense
 exit $bad

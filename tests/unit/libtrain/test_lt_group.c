@@ -156,8 +156,11 @@ static void run(struct rank *ranks, int count, struct rank like)
         ranks[i].post = post;
         ranks[i].residual = zeros((int64_t)like.count);
         ranks[i].given = zeros((int64_t)like.count);
-        ranks[i].group =
-            (struct lt_group){.rank = i, .ranks = count, .exchange = exchange, .arg = &ranks[i]};
+        ranks[i].group = (struct lt_group){.rank = i,
+                                           .ranks = count,
+                                           .near = like.group.near,
+                                           .exchange = exchange,
+                                           .arg = &ranks[i]};
         ranks[i].data = typed(like.dtype, normals((int64_t)like.count, 100 + (uint64_t)i, 1),
                               (int64_t)like.count);
     }
@@ -190,17 +193,20 @@ static float *sum_in_order(enum lt_dtype dtype, int ranks, size_t count)
 static const size_t counts[] = {1, 2, 7, 64, 1000, 4097};
 
 /* One all-reduce: bits, sums, bytes and messages of every rank. */
-static void check_all_reduce(enum lt_all_reduce kind, enum lt_dtype dtype, int ranks, size_t count)
+static void check_all_reduce(enum lt_all_reduce kind, enum lt_dtype dtype, int ranks, int near,
+                             size_t count)
 {
     struct rank all[MOST];
-    run(all, ranks, (struct rank){.kind = kind, .dtype = dtype, .count = count, .root = -1});
+    run(all, ranks,
+        (struct rank){
+            .group = {.near = near}, .kind = kind, .dtype = dtype, .count = count, .root = -1});
     const float *want = sum_in_order(dtype, ranks, count);
     float *got = floats(dtype, all[0].data, (int64_t)count);
     if (kind == LT_ALL_REDUCE_ORDERED)
         assert_memory_equal(got, want, count * sizeof *got);
     assert_near("sum", got, want, (int64_t)count, dtype == LT_DTYPE_BF16 ? 0.05 : 1e-6);
     for (int i = 0; i < ranks; i++) {
-        struct lt_group_sent sent = lt_group_formula(kind, i, ranks, dtype, count);
+        struct lt_group_sent sent = lt_group_formula(kind, i, ranks, near, dtype, count);
         assert_memory_equal(all[i].data, all[0].data, count * lt_dtype_bytes(dtype));
         assert_int_equal(all[i].group.bytes, sent.bytes);
         assert_int_equal(all[i].group.messages, sent.messages);
@@ -214,7 +220,21 @@ static void all_reduces(void **state)
         for (int dtype = 0; dtype <= LT_DTYPE_BF16; dtype++) /* no other travels */
             for (int ranks = 1; ranks <= MOST; ranks++)
                 for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-                    check_all_reduce((enum lt_all_reduce)kind, (enum lt_dtype)dtype, ranks,
+                    check_all_reduce((enum lt_all_reduce)kind, (enum lt_dtype)dtype, ranks, 0,
+                                     counts[i]);
+                    pool_free(NULL);
+                }
+}
+
+/* Also with as many ranks on a machine as do not divide them. */
+static void hierarchies(void **state)
+{
+    (void)state;
+    for (int dtype = 0; dtype <= LT_DTYPE_BF16; dtype++)
+        for (int ranks = 2; ranks <= MOST; ranks++)
+            for (int near = 1; near <= ranks; near++)
+                for (size_t i = 0; i < sizeof counts / sizeof *counts; i += 2) {
+                    check_all_reduce(LT_ALL_REDUCE_HIERARCHICAL, (enum lt_dtype)dtype, ranks, near,
                                      counts[i]);
                     pool_free(NULL);
                 }
@@ -230,15 +250,24 @@ static void formulas(void **state)
         for (int rank = 0; rank < ranks; rank++) {
             uint64_t size = (uint64_t)ranks;
             struct lt_group_sent ring =
-                lt_group_formula(LT_ALL_REDUCE_RING, rank, ranks, LT_DTYPE_FP32, count);
+                lt_group_formula(LT_ALL_REDUCE_RING, rank, ranks, 0, LT_DTYPE_FP32, count);
             assert_int_equal(ring.bytes, 2 * bytes * (size - 1) / size);
             assert_int_equal(ring.messages, 2 * (size - 1));
-            tree += lt_group_formula(LT_ALL_REDUCE_TREE, rank, ranks, LT_DTYPE_FP32, count).bytes;
+            tree +=
+                lt_group_formula(LT_ALL_REDUCE_TREE, rank, ranks, 0, LT_DTYPE_FP32, count).bytes;
             assert_int_equal(
-                lt_group_formula(LT_ALL_REDUCE_DOUBLING, rank, ranks, LT_DTYPE_FP32, count).bytes,
+                lt_group_formula(LT_ALL_REDUCE_DOUBLING, rank, ranks, 0, LT_DTYPE_FP32, count)
+                    .bytes,
                 bytes * (uint64_t)log);
         }
         assert_int_equal(tree, 2 * bytes * (uint64_t)(ranks - 1));
+        for (int near = 1; near <= ranks; near *= 2) {
+            uint64_t g = (uint64_t)near, n = (uint64_t)(ranks / near);
+            assert_int_equal(
+                lt_group_formula(LT_ALL_REDUCE_HIERARCHICAL, 0, ranks, near, LT_DTYPE_FP32, count)
+                    .bytes,
+                2 * bytes * (g - 1) / g + 2 * (bytes / g) * (n - 1) / n);
+        }
     }
 }
 
@@ -364,6 +393,26 @@ static void codecs(void **state)
             assert_true(back[j] == rows[i].back[j]);
     }
     assert_int_equal(lt_codec_bytes(&(struct lt_codec){LT_CODEC_INT8, 0}, 9), 13);
+    /* each element as often as the others */
+    float many[40], some[40], often[40] = {0};
+    char message[96];
+    struct lt_codec tenth = {LT_CODEC_RANDOM_K, 0.1};
+    assert_int_equal(lt_codec_bytes(&tenth, 40), 24);
+    for (int draw = 0; draw < 4000; draw++) {
+        int kept = 0;
+        for (int i = 0; i < 40; i++)
+            many[i] = (float)(1 + i) + (float)draw / 4000;
+        lt_codec_encode(&tenth, many, 40, message, NULL);
+        lt_codec_decode(&tenth, message, 40, some);
+        for (int i = 0; i < 40; i++) {
+            assert_true(some[i] == 0 || some[i] == many[i]);
+            kept += some[i] != 0;
+            often[i] += some[i] != 0;
+        }
+        assert_int_equal(kept, 4);
+    }
+    for (int i = 0; i < 40; i++)
+        assert_true(fabsf(often[i] - 400) < 100); /* five deviations */
     assert_int_equal(lt_codec_find("1bit"), LT_CODEC_ONE_BIT);
     assert_int_equal(lt_codec_find("zip"), -1);
 }
@@ -414,9 +463,9 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(all_reduces), TEST(formulas),   TEST(halves_and_broadcasts),
-        TEST(sums_go_on),  TEST(coded_sums), TEST(codecs),
-        TEST(exact_sums),  TEST(names),
+        TEST(all_reduces), TEST(hierarchies), TEST(formulas), TEST(halves_and_broadcasts),
+        TEST(sums_go_on),  TEST(coded_sums),  TEST(codecs),   TEST(exact_sums),
+        TEST(names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

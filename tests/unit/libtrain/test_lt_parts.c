@@ -156,7 +156,8 @@ static void slices(void **state)
         for (int stage = 0; stage < (all->repeat > 1 ? 2 : 1); stage++)
             for (int rank = 0; rank < ranks; rank++) {
                 struct lt_weight own = *all;
-                struct lt_slice slice = {all->repeat / 2 * stage, rank, ranks};
+                struct lt_slice slice = {
+                    .first = all->repeat / 2 * stage, .rank = rank, .ranks = ranks};
                 struct owners owners = {.times = times};
                 own.repeat = all->repeat > 1 ? all->repeat / 2 : 1;
                 if (all->rows == 11)
@@ -173,12 +174,43 @@ static void slices(void **state)
     }
 }
 
+/* Blocks that do not lie together: each one's place in the whole, for chunks of two of three ranks.
+ */
+struct placed {
+    size_t from[8], to[8], count;
+};
+
+static void place(void *arg, size_t from, size_t to, size_t count)
+{
+    struct placed *placed = arg;
+    assert_int_equal(count, 6);
+    placed->from[placed->count] = from;
+    placed->to[placed->count++] = to;
+}
+
+static void chunks(void **state)
+{
+    (void)state;
+    struct lt_weight own = {.first = 0, .repeat = 4, .rows = 2, .columns = 3},
+                     all = {.first = 100, .repeat = 12, .rows = 2, .columns = 3};
+    struct lt_slice slice = {.first = 2, .ranks = 1, .each = 2, .stride = 6};
+    static const size_t blocks[] = {2, 3, 8, 9};
+    struct placed placed = {.count = 0};
+    lt_slice_runs(&own, &all, 0, &slice, place, &placed);
+    assert_int_equal(placed.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(placed.from[i], 6 * i);
+        assert_int_equal(placed.to[i], 100 + 6 * blocks[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(embeddings, pool_free),
         cmocka_unit_test_teardown(classifiers, pool_free),
         cmocka_unit_test_teardown(slices, pool_free),
+        cmocka_unit_test(chunks),
     };
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);

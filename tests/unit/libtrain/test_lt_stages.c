@@ -10,41 +10,100 @@
 #include "libtrain/parallel/layout.h"
 #include "libtrain/parallel/stages.h"
 
-enum { STAGES = 8, MICRO = 32 };
+enum { STAGES = 8, MICRO = 32, CHUNKS = 4 };
 
-/* Every micro-batch once forward and once backward, backward after forward, both in order. */
-static void check_passes(enum lt_stages kind, int stages, int stage, int micro)
+/* What a schedule promises: micro-batches in flight at a stage; and how long a step takes where
+ * every stage takes these for its passes. */
+static int promised_in_flight(const struct lt_staging *staging, int stage)
 {
-    struct lt_pass pass[2 * MICRO];
-    int next[2] = {0, 0};
-    lt_stages_passes(kind, stages, stage, micro, pass);
-    for (int i = 0; i < 2 * micro; i++) {
-        assert_int_equal(pass[i].micro, next[pass[i].backward]);
-        next[pass[i].backward]++;
-        assert_true(next[1] <= next[0]);
-    }
-    int want = micro;
-    if (kind == LT_STAGES_ONE_F_ONE_B && stages - stage < micro)
-        want = stages - stage;
-    assert_int_equal(lt_stages_in_flight(pass, 2 * (size_t)micro), want);
+    int micro = staging->micro, stages = staging->stages, chunks = staging->chunks,
+        ahead = micro * chunks;
+    if (staging->kind == LT_STAGES_ONE_F_ONE_B)
+        ahead = stages - stage;
+    if (staging->kind == LT_STAGES_ZB_H1)
+        ahead = stages;
+    if (staging->kind == LT_STAGES_INTERLEAVED && micro > stages)
+        ahead = 2 * (stages - stage - 1) + (chunks - 1) * stages + 1;
+    return ahead < micro * chunks ? ahead : micro * chunks;
 }
 
-/* (m + p - 1)(F + B), for p of 2, 4, 8 and m of p, 2 p, 4 p, and every m in between. */
+static double closed_form(const struct lt_staging *staging, const struct lt_stage_times *times)
+{
+    double all = times->forward + times->backward + times->weights, bubble = all;
+    if (staging->kind == LT_STAGES_ZB_H1)
+        bubble -= 2 * times->weights;
+    return staging->micro * all + (staging->stages - 1) * bubble / staging->chunks;
+}
+
+/* Every micro-batch once in each kind of pass and chunk, backward after forward, weights after
+ * backward, each chunk's in the order of micro-batches; slots that are free when they are taken. */
+static void check_passes(const struct lt_staging *staging, int stage)
+{
+    struct lt_pass pass[3 * MICRO * CHUNKS];
+    int next[LT_PASS_KINDS][CHUNKS] = {{0}}, holder[MICRO * CHUNKS] = {0};
+    int frees = lt_stages_split(staging->kind) ? LT_PASS_WEIGHTS : LT_PASS_BACKWARD;
+    int want = promised_in_flight(staging, stage);
+    assert_int_equal(lt_stages_passes(staging, stage, pass), want);
+    for (size_t i = 0; i < lt_stages_count(staging); i++) {
+        int kind = (int)pass[i].kind, chunk = pass[i].chunk;
+        int own = 1 + pass[i].micro * staging->chunks + chunk;
+        assert_int_equal(pass[i].micro, next[kind][chunk]++);
+        if (kind > 0)
+            assert_true(next[kind][chunk] <= next[kind - 1][chunk]);
+        assert_in_range(pass[i].slot, 0, want - 1);
+        assert_int_equal(holder[pass[i].slot], kind == LT_PASS_FORWARD ? 0 : own);
+        holder[pass[i].slot] = kind == frees ? 0 : own;
+    }
+    for (int kind = 0; kind <= frees; kind++)
+        for (int chunk = 0; chunk < staging->chunks; chunk++)
+            assert_int_equal(next[kind][chunk], staging->micro);
+}
+
+/* Makespans are the closed forms, for p of 1 to 8 and m of p, 2 p, 4 p; of schedules without chunks
+ * every m from p on. W is at most F and at most B, which zb-h1's form asks for. */
 static void makespans(void **state)
 {
     (void)state;
+    static const struct lt_stage_times kinds[] = {{3, 5, 2}, {1, 1, 1}, {2, 4, 2}};
+    struct lt_stage_times times[STAGES];
+    struct lt_staging all = {0};
     for (int kind = 0; kind < LT_STAGES_COUNT; kind++)
-        for (int stages = 1; stages <= STAGES; stages++)
-            for (int micro = 1; micro <= 4 * stages && micro <= MICRO; micro++) {
-                double forward[STAGES], backward[STAGES];
-                for (int i = 0; i < stages; i++) {
-                    check_passes((enum lt_stages)kind, stages, i, micro);
-                    forward[i] = 3;
-                    backward[i] = 5;
+        for (all.stages = 1; all.stages <= STAGES; all.stages++)
+            for (all.micro = all.stages; all.micro <= 4 * all.stages; all.micro++)
+                for (all.chunks = 1; all.chunks <= CHUNKS; all.chunks *= 2) {
+                    all.kind = (enum lt_stages)kind;
+                    if ((all.chunks > 1) != (all.kind == LT_STAGES_INTERLEAVED) ||
+                        (all.chunks > 1 && all.micro % all.stages))
+                        continue;
+                    for (int i = 0; i < all.stages; i++)
+                        check_passes(&all, i);
+                    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+                        for (int i = 0; i < all.stages; i++)
+                            times[i] = kinds[k];
+                        assert_true(fabs(lt_stages_makespan(&all, times) -
+                                         closed_form(&all, times)) < 1e-9);
+                    }
                 }
-                assert_true(lt_stages_makespan((enum lt_stages)kind, stages, micro, forward,
-                                               backward) == (micro + stages - 1) * 8.0);
-            }
+}
+
+/* With fewer micro-batches than stages, every schedule without chunks is gpipe or better. */
+static void few_micro_batches(void **state)
+{
+    (void)state;
+    struct lt_stage_times times[STAGES];
+    for (int i = 0; i < STAGES; i++)
+        times[i] = (struct lt_stage_times){3, 4, 1};
+    struct lt_staging all = {.stages = STAGES, .chunks = 1};
+    for (all.micro = 1; all.micro < STAGES; all.micro++) {
+        all.kind = LT_STAGES_GPIPE;
+        assert_true(lt_stages_makespan(&all, times) == (all.micro + STAGES - 1) * 8.0);
+        all.kind = LT_STAGES_ONE_F_ONE_B;
+        assert_true(lt_stages_makespan(&all, times) == (all.micro + STAGES - 1) * 8.0);
+        all.kind = LT_STAGES_ZB_H1;
+        assert_true(lt_stages_makespan(&all, times) <= (all.micro + STAGES - 1) * 8.0);
+        for (int i = 0; i < STAGES; i++)
+            check_passes(&all, i);
+    }
 }
 
 /* One stage that takes longer keeps the others waiting: its own passes, and the way of the first
@@ -53,11 +112,11 @@ static void slow_stage(void **state)
 {
     (void)state;
     for (int slow = 0; slow < 4; slow++) {
-        double forward[4] = {1, 1, 1, 1}, backward[4] = {2, 2, 2, 2};
-        forward[slow] = 4, backward[slow] = 8;
+        struct lt_stage_times times[4] = {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}};
+        struct lt_staging all = {LT_STAGES_GPIPE, 4, 16, 1};
+        times[slow] = (struct lt_stage_times){4, 4, 4};
         double others = 3 * 3.0;
-        assert_true(lt_stages_makespan(LT_STAGES_GPIPE, 4, 16, forward, backward) ==
-                    16 * 12 + others);
+        assert_true(lt_stages_makespan(&all, times) == 16 * 12 + others);
     }
 }
 
@@ -88,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(makespans),
+        cmocka_unit_test(few_micro_batches),
         cmocka_unit_test(slow_stage),
         cmocka_unit_test(layouts),
     };
