@@ -10,7 +10,7 @@
 
 #include "libtrain/base/output.h"
 #include "libtrain/ops/device.h"
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/train.h"
 #include "workloads/injection.h"

@@ -356,8 +356,8 @@ static int print_result(const struct session *session)
         return 0; /* the two commands have been said */
     rep_verify_text(&verify, stdout);
     char *word = cli_shell_word(session->folder.name);
-    printf("           tacho diff %s/before-*.tacho -- %s/after-*.tacho\n", word ? word : "?",
-           word ? word : "?");
+    const char *folder = word ? word : "?";
+    printf("           tacho diff %s/before-*.tacho -- %s/after-*.tacho\n", folder, folder);
     free(word);
     return 0;
 }
@@ -388,8 +388,10 @@ int cli_verify(int argc, char **argv)
     }
     session->values = &values;
     code = cli_view_check("verify", &values.view, values.json);
-    code = code ? code : load(session, first < argc ? argv[first] : "latest");
-    code = code ? code : choose(session, first + 1 < argc ? argv[first + 1] : NULL);
+    if (!code)
+        code = load(session, first < argc ? argv[first] : "latest");
+    if (!code)
+        code = choose(session, first + 1 < argc ? argv[first + 1] : NULL);
     if (!code)
         say_plan(session);
     if (!code && values.dry_run)

@@ -254,8 +254,8 @@ int cli_history_trend(struct history *history, const struct cli_history_options 
         filter.host = shown.last->host;
     find_unit(&shown, &filter);
     if (history_trend_read(history, &filter, &shown.trend, &err))
-        code = cli_error(err.code ? err.code : TACHO_ENOMEM, err.hint, "%s",
-                         err.code ? err.what : "history: out of memory");
+        code = err.code ? cli_error(err.code, err.hint, "%s", err.what)
+                        : cli_error(TACHO_ENOMEM, NULL, "history: out of memory");
     else if (!shown.trend.count)
         code = cli_error(TACHO_ENOTFOUND, "'tacho history show' lists what a run has",
                          "no run of recipe %.8s has %s", filter.recipe, asked.metric);

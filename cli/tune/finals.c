@@ -143,7 +143,8 @@ static int run_pairs(struct cli_tune *tune, struct cli_tuned *tuned)
     tuned->winner = leader_of(tuned);
     for (size_t round = 0; tuned->winner && round < (size_t)tune->rounds; round++) {
         struct cli_finalist *winner = &tuned->finalist[tuned->winner];
-        struct cli_finalist *const pair[] = {round % 2 ? winner : now, round % 2 ? now : winner};
+        struct cli_finalist *const turns[] = {now, winner, now};
+        struct cli_finalist *const *pair = turns + round % 2;
         for (size_t i = 0; i < 2 && goes_on(tune, code); i++)
             if (!pair[i]->failed && pair[i]->pairs.count <= round)
                 code = run_finalist(tune, pair[i], true, round);

@@ -11,7 +11,7 @@
 
 #include "libtrain/base/arena.h"
 #include "libtrain/calibrate/calibrate.h"
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 #include "libtrain/ops/ops.h"
 
 #define FLOPS_MOST    1.25e9 /* of a call and thread: larger ones take time, as efficient */

@@ -17,7 +17,7 @@
 
 #include "libtrain/base/arena.h"
 #include "libtrain/calibrate/calibrate.h"
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 #include "libtrain/ops/ops.h"
 
 static const char *const way_names[LT_GEMM_WAY_COUNT] = {

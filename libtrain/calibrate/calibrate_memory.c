@@ -18,7 +18,7 @@
 
 #include "libtrain/base/arena.h"
 #include "libtrain/calibrate/calibrate.h"
-#include "libtrain/ops/openmp.h"
+#include "libtrain/base/openmp.h"
 #include "libtrain/ops/ops.h"
 
 #define LANES       8  /* doubles of a vector */

@@ -11,7 +11,7 @@
 #include "libtrain/base/arena.h"
 #include "libtrain/calibrate/calibrate.h"
 #include "libtrain/calibrate/calibrate_making.h"
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 #include "tacho_nvtx.h"
 
 #define MOST ((size_t)1 << 30) /* bytes of all sets of operands */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 #include "libtrain/ops/ops.h"
 
 static const struct {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "libtrain/base/exact.h"
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 #include "libtrain/ops/kernels.h"
 #include "libtrain/ops/vector.h"
 

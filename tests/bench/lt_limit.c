@@ -20,7 +20,7 @@
 
 #include "libtrain/calibrate/calibrate.h"
 #include "libtrain/calibrate/calibrate_gemm.h"
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 #include "libtrain/ops/ops.h"
 
 #define L 12

@@ -11,7 +11,7 @@
 
 #include "libtrain/calibrate/calibrate.h"
 #include "libtrain/calibrate/calibrate_gemm.h"
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 #include "libtrain/ops/ops.h"
 
 #define ENOUGH_SECONDS 0.02

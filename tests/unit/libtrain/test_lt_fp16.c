@@ -4,7 +4,7 @@
  */
 #include "lt_support.h"
 
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 #include "libtrain/train/scaling.h"
 
 /* The value of a pattern of bits by the definition of binary16. */

@@ -8,7 +8,7 @@
 
 #include "lt_support.h"
 
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 
 /* Types of operands and of the result, and how near the result must be: fp32 sums in another order;
  * one bf16 rounding. */

@@ -292,6 +292,7 @@ static void records_know_the_type(void **state)
                                            .n = 20,
                                            .k = 30,
                                            .bias = (float[1]){0},
+                                           .dweight = (float[1]){0},
                                            .dbias = (float[1]){0},
                                            .din = (float[1]){0},
                                            .accumulate = 1}};

@@ -13,7 +13,7 @@ command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 train=("$TRAIN" gpt2-tiny --layers 4 --channels 48 --heads 4 --vocab 259 --data "$SRC/LICENSE" --seq 16 --batch 1 --seed 3 --log-every 1
     --steps 20 --optimizer sgd --lr 0.1 --min-lr 0.1 --warmup 0)
 # near A B: the parameters of two checkpoints, tensor by tensor
-near() { python3 "$SRC/tests/e2e/engine/weights_near.py" "$1" "$2" 1e-6; }
+near() { python3 "$SRC/tests/e2e/parallel/weights_near.py" "$1" "$2" 1e-6; }
 
 # sent TP PP MICRO-BATCHES STEPS SEQUENCE: "BYTES MESSAGES" of every rank by the formula. A sum around a ring of n elements: all chunks but
 # the own and all but the next one's; with divided rows these are two calls, and the layernorms' gradients are summed once a step; the

@@ -6,7 +6,7 @@
 #ifndef LT_GEMM_LIBRARY_H
 #define LT_GEMM_LIBRARY_H
 
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 
 /* 0 when the product is made; -1, with c as it was, when the library does not have it. */
 int lt_gemm_library_run(const struct lt_product *product);

@@ -4,11 +4,11 @@
  * kernel for the type on this CPU. fp16 is emulated: no library multiplies it on most CPUs. The
  * loops are correct and slow; lt_gemm_fast says beforehand which of the two it will be.
  */
-#include "libtrain/ops/gemm.h"
+#include "libtrain/gemm/gemm.h"
 
 #include <stdlib.h>
 
-#include "libtrain/ops/gemm_library.h"
+#include "libtrain/gemm/gemm_library.h"
 
 /* A stride of 1 between columns is the library's untransposed operand, one between rows its
  * transposed one. */

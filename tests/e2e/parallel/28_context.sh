@@ -11,7 +11,7 @@ set -u
 command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 sgd=(--optimizer sgd --lr 0.1 --min-lr 0.1 --warmup 0)
 train=("$TRAIN" gpt2-tiny --layers 2 --channels 32 --heads 4 --data "$SRC/LICENSE" --seq 16 --batch 2 --seed 3 --log-every 1 --steps 20 "${sgd[@]}")
-near() { python3 "$SRC/tests/e2e/engine/weights_near.py" "$1" "$2" 1e-6 || wrong "weights: $1 and $2"; }
+near() { python3 "$SRC/tests/e2e/parallel/weights_near.py" "$1" "$2" 1e-6 || wrong "weights: $1 and $2"; }
 
 # sent CONTEXTS MICRO-BATCHES STEPS: "BYTES MESSAGES" of every rank: for each block, micro-batch and direction 4 arrays of its tokens' activations
 # turn, in two calls; gradients and parameters as in 28_zero.sh

@@ -52,7 +52,7 @@ while read -r ranks dp exact layers micro layout options; do
     if [ "$exact" = 1 ]; then
         cmp one many || wrong "$layout, $layers layers, $micro micro-batches, $options: other bits"
     else
-        python3 "$SRC/tests/e2e/engine/weights_near.py" one many 1e-6 || wrong "$layout, $layers layers, $micro micro-batches, $options"
+        python3 "$SRC/tests/e2e/parallel/weights_near.py" one many 1e-6 || wrong "$layout, $layers layers, $micro micro-batches, $options"
     fi
     ! grep 'by formula' out | grep -v 'sent \([0-9]*\) bytes in \([0-9]*\) messages; by formula \1 in \2$' || wrong "$layout $options: $(grep formula out)"
     rm -f one many

@@ -4,7 +4,7 @@
  * plain loops of gemm.c multiply. A device does not need them.
  */
 #if defined(LT_GEMM_PLAIN)
-#include "libtrain/ops/gemm_library.h"
+#include "libtrain/gemm/gemm_library.h"
 
 int lt_gemm_library_run(const struct lt_product *product)
 {

@@ -10,7 +10,7 @@ set -u
 command -v python3 > /dev/null || { echo "needs python3"; exit 77; }
 train=("$TRAIN" gpt2-tiny --layers 2 --channels 36 --heads 3 --data "$SRC/LICENSE" --seq 16 --batch 4 --seed 3 --log-every 1 --steps 12
     --optimizer sgd --lr 0.1 --min-lr 0.1 --warmup 0 --clip 0 --weight-decay 0)
-near() { python3 "$SRC/tests/e2e/engine/weights_near.py" "$1" "$2" "$3" || wrong "$4"; }
+near() { python3 "$SRC/tests/e2e/parallel/weights_near.py" "$1" "$2" "$3" || wrong "$4"; }
 counted 3 --checkpoint summed
 counted 3 --local-steps 1 --checkpoint mean
 near summed mean 1e-6 "a mean after each step is not the summed gradient"
@@ -28,7 +28,7 @@ done
 counted 3 --local-steps 12 --checkpoint whole
 counted 3 --local-steps 12 --outer-lr 0.5 --checkpoint half
 mpirun -np 3 "${train[@]}" --lr 0 --min-lr 0 --checkpoint start > out 2> err || wrong "start: $(cat err)"
-python3 - "$SRC/tests/e2e/engine/weights_near.py" << 'P' || wrong "an outer step of 0.5 is not half of the way"
+python3 - "$SRC/tests/e2e/parallel/weights_near.py" << 'P' || wrong "an outer step of 0.5 is not half of the way"
 import sys
 source = open(sys.argv[1], encoding="utf-8").read().rsplit("main()", 1)[0]
 names = {}

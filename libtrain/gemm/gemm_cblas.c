@@ -6,7 +6,7 @@
 #if !defined(HAVE_DNNL) && !defined(LT_GEMM_PLAIN)
 #include <cblas.h>
 
-#include "libtrain/ops/gemm_library.h"
+#include "libtrain/gemm/gemm_library.h"
 
 static void add_bias(const struct lt_product *product)
 {
