@@ -100,7 +100,7 @@ if [ -z "${SAN:-}" ]; then
     done
     kill -TERM $watcher
     wait $watcher
-    python3 - << 'PY' || fail "the clock was not set: $(tail -n 3 alerts.jsonl)"
+    python3 - << 'PY' || fail "a notice that no one asked for: $(grep "\"sent\":true" alerts.jsonl | grep -v -e "\"NAN\"" -e "\"GAP\"")"
 import json, datetime
 rows = [json.loads(line) for line in open("alerts.jsonl")]
 assert len({row["code"] for row in rows if row["sent"]} - {"NAN", "GAP"}) == 0, [row["code"] for row in rows]
