@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "libtrain/base/output.h"
-#include "libtrain/ops/device.h"
 #include "libtrain/gemm/gemm.h"
+#include "libtrain/ops/device.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/train.h"
 #include "workloads/injection.h"

@@ -17,8 +17,8 @@
 #endif
 
 #include "libtrain/base/arena.h"
-#include "libtrain/calibrate/calibrate.h"
 #include "libtrain/base/openmp.h"
+#include "libtrain/calibrate/calibrate.h"
 #include "libtrain/ops/ops.h"
 
 #define LANES       8  /* doubles of a vector */

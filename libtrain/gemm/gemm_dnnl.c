@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libtrain/gemm/gemm_library.h"
 #include "libtrain/base/openmp.h"
+#include "libtrain/gemm/gemm_library.h"
 
 #define BUCKETS 256
 #define NARROW  1024 /* columns */

@@ -3,9 +3,9 @@
  * The cpu backend but for attention and the optimizer: the templates cpu_*typed.h, once for each
  * element type.
  */
+#include "libtrain/base/openmp.h"
 #include "libtrain/gemm/gemm.h"
 #include "libtrain/ops/kernels.h"
-#include "libtrain/base/openmp.h"
 #include "libtrain/ops/typed.h"
 #include "libtrain/ops/vector.h"
 

@@ -3,9 +3,9 @@
  * The cpu backend's attention: cpu_attention_typed.h, once for each element type, and the closed
  * forms of its scratch memory and of the query-key pairs that it multiplies.
  */
+#include "libtrain/base/openmp.h"
 #include "libtrain/gemm/gemm.h"
 #include "libtrain/ops/kernels.h"
-#include "libtrain/base/openmp.h"
 #include "libtrain/ops/typed.h"
 #include "libtrain/ops/vector.h"
 
