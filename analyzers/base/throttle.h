@@ -21,7 +21,7 @@ extern const struct an_throttle_reason an_throttle_reasons[AN_THROTTLE_REASONS];
 
 /* The reasons that are in `after` and not in `before`. */
 uint64_t an_throttle_new(uint64_t before, uint64_t after);
-/* The name of the gravest of these; "none" where there is none. */
+/* The name of the most severe of these; "none": there is none. */
 const char *an_throttle_words(uint64_t before, uint64_t after);
 
 #endif

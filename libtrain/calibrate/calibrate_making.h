@@ -20,7 +20,7 @@ struct making {
 /* Fills the arguments of the i-th shape; returns 0 after the last. */
 typedef int (*lt_make)(void *args, int i, struct making *making);
 
-/* Of each operation: the name of its pass in LT_OP_MAP, and who makes its arguments; NULL: nobody.
+/* Of each operation: the name of its pass in LT_OP_MAP, and who makes its arguments; NULL: none.
  */
 struct lt_maker {
     const char *pass;

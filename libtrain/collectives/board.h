@@ -32,7 +32,7 @@ struct lt_desk {
     int64_t process; /* its id; 0: it has not begun */
     int left;        /* it ended as it should */
     int waiting;     /* inside of a call, for others */
-    int said;        /* of the lowest rank: somebody has said what is wrong */
+    int said;        /* of the lowest rank: a rank has printed what is wrong */
     uint64_t moved;  /* messages that came or went */
     uint64_t calls;  /* begun */
     struct lt_call call[LT_BOARD_CALLS];

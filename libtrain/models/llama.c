@@ -171,14 +171,7 @@ static int build(struct lt_net **out, const struct lt_llama_config *config, stru
         stream = add_block(net, config, &at, stream, i);
     lt_net_classifier(net, lt_net_linear(net, lt_net_rmsnorm(net, stream, at.last, 0), at.head, 0,
                                          LT_NET_NONE, 0));
-    rc = lt_net_finish(net);
-    if (rc) {
-        lt_net_fail(net, rc, config->name, err);
-        lt_net_destroy(net);
-        return rc;
-    }
-    *out = net;
-    return 0;
+    return lt_net_finish(net, config->name, out, err);
 }
 
 int lt_llama_memory(const struct lt_llama_config *config, struct lt_net_mode mode, int64_t b,
@@ -187,12 +180,9 @@ int lt_llama_memory(const struct lt_llama_config *config, struct lt_net_mode mod
 {
     struct lt_net *net = NULL;
     int rc = build(&net, config, mode, b, t, err);
-    if (rc)
-        return rc;
-    lt_net_memory(net, out, NULL);
-    *parameters = *lt_net_parameters(net);
-    lt_net_destroy(net);
-    return 0;
+    if (rc == 0)
+        lt_net_measure(net, out, parameters);
+    return rc;
 }
 
 int lt_llama_create(struct lt_model **out, const struct lt_llama_config *config,

@@ -78,14 +78,7 @@ static int build(struct lt_net **out, const struct lt_mlp_config *config, struct
         lt_net_end_block(net, value);
     }
     lt_net_classifier(net, lt_net_linear(net, value, at.last, 0, at.last_bias, 0));
-    rc = lt_net_finish(net);
-    if (rc) {
-        lt_net_fail(net, rc, "mlp", err);
-        lt_net_destroy(net);
-        return rc;
-    }
-    *out = net;
-    return 0;
+    return lt_net_finish(net, "mlp", out, err);
 }
 
 int lt_mlp_memory(const struct lt_mlp_config *config, struct lt_net_mode mode, int64_t b,
@@ -94,12 +87,9 @@ int lt_mlp_memory(const struct lt_mlp_config *config, struct lt_net_mode mode, i
 {
     struct lt_net *net = NULL;
     int rc = build(&net, config, mode, b, err);
-    if (rc)
-        return rc;
-    lt_net_memory(net, out, NULL);
-    *parameters = *lt_net_parameters(net);
-    lt_net_destroy(net);
-    return 0;
+    if (rc == 0)
+        lt_net_measure(net, out, parameters);
+    return rc;
 }
 
 int lt_mlp_create(struct lt_model **out, const struct lt_mlp_config *config,

@@ -11,7 +11,7 @@
  * no backward reads is overwritten as soon as the last operation has read it. With
  * LT_RECOMPUTE_BLOCK the values inside of a block are needed twice: while forward passes, and from
  * the time at which they are made again. All sizes are known before anything is allocated
- * (lt_net_memory).
+ * (lt_net_measure).
  *
  * Order. Gradients are added up in the order of the list, from its end, so that a run is repeated
  * bit by bit. Where two operations read a value, the earlier one adds its gradient to that of the
@@ -118,17 +118,15 @@ int lt_net_combine(struct lt_net *net, int in, const struct lt_net_routes *route
 /* Ends the list: the loss of these logits. */
 void lt_net_classifier(struct lt_net *net, int logits);
 
-/* Ends building: places everything. 0, TACHO_ENOMEM, or TACHO_EINTERNAL for a list that cannot be
- * run (too long, or against the order above), or TACHO_EUSAGE where no choice of blocks fits into
- * the budget. After it, the two below are known. */
-int lt_net_finish(struct lt_net *net);
-/* Says why that failed. Returns rc. */
-int lt_net_fail(const struct lt_net *net, int rc, const char *name, struct tacho_error *err);
-/* Bytes of the model by purpose. *share, unless it is NULL: how much more than what is needed at
- * one time the activations take, 0: nothing. */
-void lt_net_memory(const struct lt_net *net, struct lt_memory_plan *out, double *share);
-/* The layout of the parameters, without arrays until lt_net_allocate. */
-const struct lt_parameters *lt_net_parameters(const struct lt_net *net);
+/* Ends building: places everything. 0 with the list in *out; else it is destroyed, and *err says of
+ * `name` why: TACHO_ENOMEM, TACHO_EINTERNAL for a list that cannot be run (too long, or against the
+ * order above), or TACHO_EUSAGE where no choice of blocks fits into the budget. */
+int lt_net_finish(struct lt_net *net, const char *name, struct lt_net **out,
+                  struct tacho_error *err);
+/* Of a finished list: bytes of the model by purpose, and the layout of its parameters, without
+ * arrays. Destroys the list, which was made only for that. */
+void lt_net_measure(struct lt_net *net, struct lt_memory_plan *out,
+                    struct lt_parameters *parameters);
 
 /* Takes the memory, touches it, and fills the parameters from `seed`. TACHO_ENOMEM. `shape` is what
  * a checkpoint must agree in. After it, the model can run. */

@@ -131,7 +131,19 @@ static int choose(struct lt_net *net)
     return rc == 0 && !fits(net) ? TACHO_EUSAGE : rc;
 }
 
-int lt_net_finish(struct lt_net *net)
+/* Says why a list could not be placed. Returns rc. */
+static int fail(const struct lt_net *net, int rc, const char *name, struct tacho_error *err)
+{
+    double mib = 1 << 20, least = (double)lt_arena_bytes(net->floats);
+    if (rc == TACHO_EUSAGE)
+        return tacho_fail(err, rc, "give more --memory, or a smaller model, --batch or --seq",
+                          "%s: activations take at least %.1f MiB, the budget leaves %.1f MiB",
+                          name, least / mib, (double)net->mode.budget / mib);
+    return tacho_fail(err, rc, NULL, "%s: the list of operations cannot be placed", name);
+}
+
+int lt_net_finish(struct lt_net *net, const char *name, struct lt_net **out,
+                  struct tacho_error *err)
 {
     net->remade = calloc(1, (size_t)net->blocks + 1);
     int rc = net->remade ? net->error : TACHO_ENOMEM;
@@ -140,5 +152,11 @@ int lt_net_finish(struct lt_net *net)
     for (int i = 0; rc == 0 && i < net->uses; i++)
         if (net->use[i].what == NET_SCRATCH && (size_t)net->use[i].count > net->scratch)
             net->scratch = (size_t)net->use[i].count;
-    return rc;
+    if (rc) {
+        rc = fail(net, rc, name, err);
+        lt_net_destroy(net);
+        return rc;
+    }
+    *out = net;
+    return 0;
 }

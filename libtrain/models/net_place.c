@@ -196,8 +196,7 @@ int lt_net_place(struct lt_net *net)
     int rc = begin_placing(&placing, net);
     if (rc == 0) {
         const struct lt_lifetime *lifetimes = placing.lifetimes;
-        net->floats =
-            lt_lifetimes_place(placing.lifetimes, 2 * net->values, placing.order, &net->live);
+        net->floats = lt_lifetimes_place(placing.lifetimes, 2 * net->values, placing.order, NULL);
         for (int i = 0; i < net->values; i++) {
             net->value[i].at = lifetimes[i].at;
             net->value[i].slope = lifetimes[net->value[i].in_place ? i : net->values + i].at;
@@ -256,17 +255,8 @@ int lt_net_block_costs(struct lt_net *net, struct net_block_cost *out)
     return rc;
 }
 
-int lt_net_fail(const struct lt_net *net, int rc, const char *name, struct tacho_error *err)
-{
-    double mib = 1 << 20, least = (double)lt_arena_bytes(net->floats);
-    if (rc == TACHO_EUSAGE)
-        return tacho_fail(err, rc, "give more --memory, or a smaller model, --batch or --seq",
-                          "%s: activations take at least %.1f MiB, the budget leaves %.1f MiB",
-                          name, least / mib, (double)net->mode.budget / mib);
-    return tacho_fail(err, rc, NULL, "%s: the list of operations cannot be placed", name);
-}
-
-void lt_net_memory(const struct lt_net *net, struct lt_memory_plan *out, double *share)
+void lt_net_measure(struct lt_net *net, struct lt_memory_plan *out,
+                    struct lt_parameters *parameters)
 {
     size_t count = net->model.parameters.count, element = lt_dtype_bytes(net->mode.dtype);
     *out = (struct lt_memory_plan){0};
@@ -276,13 +266,8 @@ void lt_net_memory(const struct lt_net *net, struct lt_memory_plan *out, double 
     out->tag[LT_MEMORY_GRADIENTS] = sizeof(float) * count;
     out->tag[LT_MEMORY_ACTIVATIONS] = sizeof(float) * net->floats;
     out->tag[LT_MEMORY_WORKSPACE] = sizeof(float) * net->scratch;
-    if (share)
-        *share = net->live ? (double)net->floats / (double)net->live - 1 : 0;
-}
-
-const struct lt_parameters *lt_net_parameters(const struct lt_net *net)
-{
-    return &net->model.parameters;
+    *parameters = net->model.parameters;
+    lt_net_destroy(net);
 }
 
 /* ---- pointers -------------------------------------------------------------------------------- */

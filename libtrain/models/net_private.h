@@ -78,13 +78,13 @@ struct lt_net {
     int values, nodes, uses, cap; /* cap: of nodes */
     struct net_tensor tensor[LT_WEIGHT_CAP];
     int tensors;
-    int blocks, block;            /* block: the one being built, or NET_NONE */
-    int turns, losses, logits;    /* values; NET_NONE */
-    double base;                  /* of the turns */
-    float balance;                /* factor of the loss of a mixture's balance */
-    size_t floats, live, scratch; /* of activations, needed at one time, of the workspace */
-    size_t states;                /* floats of the model's state */
-    char *remade;                 /* a flag a block: its inner values are made again */
+    int blocks, block;         /* block: the one being built, or NET_NONE */
+    int turns, losses, logits; /* values; NET_NONE */
+    double base;               /* of the turns */
+    float balance;             /* factor of the loss of a mixture's balance */
+    size_t floats, scratch;    /* of activations, of the workspace */
+    size_t states;             /* floats of the model's state */
+    char *remade;              /* a flag a block: its inner values are made again */
     struct lt_arena value_arena, grad_arena, shadow_arena, activation_arena, workspace_arena,
         state_arena;
 };

@@ -267,14 +267,7 @@ static int build(struct lt_net **out, const struct lt_resnet_config *config,
     }
     lt_net_classifier(net,
                       lt_net_linear(net, lt_net_avgpool(net, map), at.last, 0, at.last_bias, 0));
-    rc = lt_net_finish(net);
-    if (rc) {
-        lt_net_fail(net, rc, config->name, err);
-        lt_net_destroy(net);
-        return rc;
-    }
-    *out = net;
-    return 0;
+    return lt_net_finish(net, config->name, out, err);
 }
 
 int lt_resnet_memory(const struct lt_resnet_config *config, struct lt_net_mode mode, int64_t b,
@@ -283,12 +276,9 @@ int lt_resnet_memory(const struct lt_resnet_config *config, struct lt_net_mode m
 {
     struct lt_net *net = NULL;
     int rc = build(&net, config, mode, b, err);
-    if (rc)
-        return rc;
-    lt_net_memory(net, out, NULL);
-    *parameters = *lt_net_parameters(net);
-    lt_net_destroy(net);
-    return 0;
+    if (rc == 0)
+        lt_net_measure(net, out, parameters);
+    return rc;
 }
 
 int lt_resnet_create(struct lt_model **out, const struct lt_resnet_config *config,
