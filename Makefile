@@ -365,7 +365,7 @@ gpu-tests: all $(O)/gpu/work $(O)/gpu/train $(O)/gpu/step_model ## the folder bu
 	$(Q)mkdir -p $(O)/gpu/lib $(O)/gpu/tacho-python/tacho_hook
 	$(Q)for file in tacho libtacho.so libtacho_gemm.so tacho-python/libtacho_hook.so; do strip -o $(O)/gpu/$$file $(O)/$$file || exit 1; done
 	$(Q)cp $(HOOK_PY) $(O)/gpu/tacho-python/ && cp $(HOOK_PACKAGE) $(O)/gpu/tacho-python/tacho_hook/
-	$(Q)ldd $(O)/tacho | awk '$$2 == "=>" && $$3 ~ "^/" && $$1 !~ /^lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so/ { print $$3 }' | xargs -r cp -L -t $(O)/gpu/lib
+	$(Q)ldd $(O)/tacho $(O)/gpu/train | awk '$$2 == "=>" && $$3 ~ "^/" && $$1 !~ /^lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so/ { print $$3 }' | xargs -r cp -L -t $(O)/gpu/lib
 	$(Q)mib=$$(du -sm --apparent-size $(O)/gpu | cut -f1); echo "  KIT     $(O)/gpu: $$mib MiB to carry"; [ "$$mib" -le $(GPU_KIT_MIB) ] || { echo "gpu-tests: more than $(GPU_KIT_MIB) MiB"; exit 1; }
 $(O)/gpu/work: tests/gpu/work.cu
 	@mkdir -p $(@D)

@@ -23,6 +23,7 @@ TACHO, WORK = os.path.join(KIT, "tacho"), os.path.join(REHEARSAL or KIT, "work")
 ARCHIVE = os.path.join(OUT, "gpu-results.tar.gz")
 TIMED_OUT = 124
 KEPT_FILES, KEPT_BYTES = 5, 12 << 20  # recordings of checks that failed
+KEEP = os.environ.get("TACHO_GPU_KEEP", "")  # a folder for the recordings of all checks
 LOG_BYTES = 2 << 20
 STARTED = time.monotonic()
 
@@ -119,6 +120,8 @@ class Board:
         failed = any(r[0] in numbers and r[3] == "FAIL" for r in self.rows)
         for file in sorted(os.listdir(self.folder)):
             path = self.file(file)
+            if KEEP and file.endswith(".tacho") and os.path.isfile(path):
+                shutil.copy(path, KEEP)
             if file.endswith(".tacho") and failed and len(self.kept) < KEPT_FILES and \
                     os.path.getsize(path) + sum(map(os.path.getsize, self.kept)) <= KEPT_BYTES:
                 self.kept.append(shutil.copy(path, os.path.join(self.folder, "kept-" + file[:-6])))
