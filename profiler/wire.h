@@ -341,7 +341,8 @@ enum wire_counters {
     X(START, "starting") \
     X(DECODE, "reading") \
     X(DIFFER, "the steps have different ranges: a pass is a step, and they must be alike") \
-    X(MANY, "more than 127 ranges directly in a step")
+    X(MANY, "more than 127 ranges directly in a step") \
+    X(BEYOND, "CUPTI wrote beyond the memory that it had asked for")
 enum wire_counters_stage {
 #define WIRE_COUNTERS_STAGE_ENUM(name, text) WIRE_COUNTERS_STAGE_##name,
     WIRE_COUNTERS_STAGE_MAP(WIRE_COUNTERS_STAGE_ENUM)

@@ -5,9 +5,11 @@
  * metric i of sample n is 1000 i + n; metric i of a range is i + 0.5 for each kernel that was
  * launched in it, in the pass that counts the metric; metric 0 is what the kernels tell of their
  * operations, where they do. A range without kernels is not in the data.
- * Calls in an order that the real one refuses are refused. FAKE_PROFILER: "denied" (enabling
- * fails), "busy", "few" (the chip knows one metric), "none", "overflow", "late" (starting the
- * second session fails).
+ * Calls in an order that the real one refuses are refused. As in the real one, what the libraries
+ * make at their first use is destroyed at exit: a call that comes later finds its heap corrupted.
+ * FAKE_PROFILER: "denied" (enabling
+ * fails), "busy", "few" (the chip knows one metric), "none", "overflow", "beyond" (a
+ * sample is written beyond the image), "late" (starting the second session fails).
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -77,6 +79,25 @@ static void note(const char *kind, size_t metric, double value)
     fclose(f);
 }
 
+/* Which uses have been made; 0x80: they are destroyed. */
+static unsigned uses;
+
+static void destroy(void)
+{
+    uses |= 0x80;
+}
+
+static void use(unsigned which)
+{
+    if (uses & 0x80) {
+        fprintf(stderr, "CUPTI is used after its objects were destroyed\n");
+        abort();
+    }
+    if (!(uses & which))
+        atexit(destroy);
+    uses |= which;
+}
+
 #define DEFINE(name, type) \
     EXPORT int cupti##name(struct type *p); \
     int cupti##name(struct type *p)
@@ -99,6 +120,7 @@ DEFINE(ProfilerGetCounterAvailability, profiler_availability)
 }
 DEFINE(ProfilerHostInitialize, profiler_host_open)
 {
+    use(1);
     struct host *h = calloc(1, sizeof *h);
     h->type = p->type;
     p->host = h;
@@ -106,6 +128,7 @@ DEFINE(ProfilerHostInitialize, profiler_host_open)
 }
 DEFINE(ProfilerHostDeinitialize, profiler_host_close)
 {
+    use(1);
     free(p->host);
     return 0;
 }
@@ -153,6 +176,7 @@ static double counted_value(const struct image *m, size_t range, size_t metric)
 
 DEFINE(ProfilerHostEvaluateToGpuValues, profiler_host_evaluate)
 {
+    use(2);
     struct image m;
     const struct host *h = p->host;
     memcpy(&m, p->data, sizeof m);
@@ -174,6 +198,7 @@ DEFINE(ProfilerHostEvaluateToGpuValues, profiler_host_evaluate)
 
 DEFINE(PmSamplingGetCounterAvailability, profiler_pm_availability)
 {
+    use(4);
     p->image_bytes = 8;
     return is("busy") ? CUPTI_HARDWARE_BUSY : 0;
 }
@@ -187,6 +212,7 @@ DEFINE(PmSamplingEnable, profiler_pm_enable)
 }
 DEFINE(PmSamplingDisable, profiler_pm_sampler)
 {
+    use(8);
     device.enabled = device.started = 0;
     return p->sampler == &device ? 0 : 1;
 }
@@ -211,6 +237,7 @@ DEFINE(PmSamplingCounterDataImageInitialize, profiler_pm_data)
 }
 DEFINE(PmSamplingStart, profiler_pm_sampler)
 {
+    use(8);
     device.begun = now();
     device.read = 0;
     device.started = device.configured;
@@ -218,10 +245,12 @@ DEFINE(PmSamplingStart, profiler_pm_sampler)
 }
 DEFINE(PmSamplingStop, profiler_pm_sampler)
 {
+    use(8);
     return p->sampler == &device && device.started ? 0 : 1;
 }
 DEFINE(PmSamplingDecodeData, profiler_pm_decode)
 {
+    use(16);
     struct image m;
     memcpy(&m, p->data, sizeof m);
     if (!device.started || m.magic != MAGIC || m.samples)
@@ -232,6 +261,7 @@ DEFINE(PmSamplingDecodeData, profiler_pm_decode)
     m.time = device.begun + (m.first + 1) * INTERVAL;
     device.read = all;
     memcpy(p->data, &m, sizeof m);
+    p->data[p->data_bytes] = is("beyond") != 0;
     p->overflow = is("overflow") != 0;
     return 0;
 }

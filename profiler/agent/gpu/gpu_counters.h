@@ -36,8 +36,11 @@ extern struct profiler_functions gpu_functions;
 /* gpu_counters_thread.c. Starts the thread if anything was asked for. CUPTI was found; CUDA may be
  * in the middle of its initialisation. */
 void agent_counters_start(void);
-/* The process ends: the last samples. Waits for the thread, a second at most. */
+/* The process ends: the last samples. Waits for the thread, five seconds at most. */
 void agent_counters_end(void);
+/* CUPTI was used for counting in a way in which it had not been before: counting ends before what
+ * its libraries made for that is destroyed at exit. */
+void gpu_counters_used(void);
 
 /* gpu_counters.c. Looks up the driver's functions; the clocks of gpu_counters_time start here. */
 void gpu_counters_open(void);

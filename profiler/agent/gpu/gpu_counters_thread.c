@@ -4,6 +4,7 @@
  * and hands the values of gpu_pm.c and gpu_range.c over ten times a second.
  */
 #include <linux/futex.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -11,7 +12,8 @@
 
 #include "profiler/agent/gpu/gpu_counters.h"
 
-#define TICK_NS 100000000
+#define TICK_NS    100000000
+#define END_WAIT_S 5
 
 static struct {
     _Atomic uint32_t stop, done; /* futexes */
@@ -63,6 +65,19 @@ static void *counters_main(void *arg)
     return NULL;
 }
 
+static void at_exit(void)
+{
+    if (agent_cuda_live())
+        agent_counters_end();
+}
+
+/* At exit, what CUPTI's libraries made at their first use is destroyed before whatever was
+ * registered earlier runs. */
+void gpu_counters_used(void)
+{
+    atexit(at_exit);
+}
+
 static void begin(enum wire_counters which, const char *word)
 {
     if (agent_cupti_option(word))
@@ -88,10 +103,9 @@ void agent_counters_start(void)
 /* A thread that does not answer within the timeout is left to the end of the process. */
 void agent_counters_end(void)
 {
-    struct timespec timeout = {.tv_sec = 1};
-    if (!state.started)
+    struct timespec timeout = {.tv_sec = END_WAIT_S};
+    if (!state.started || atomic_exchange(&state.stop, 1))
         return;
-    atomic_store_explicit(&state.stop, 1, memory_order_release);
     syscall(SYS_futex, &state.stop, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     if (!atomic_load_explicit(&state.done, memory_order_acquire))
         syscall(SYS_futex, &state.done, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);

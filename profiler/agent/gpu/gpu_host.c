@@ -7,8 +7,46 @@
 #include "profiler/agent/gpu/gpu_host.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define PAGE ((size_t)4096)
+#define ROOM ((size_t)64 << 10) /* beyond the end of an image */
+
+static size_t image_pages(size_t bytes)
+{
+    return (bytes + PAGE - 1) / PAGE * PAGE + ROOM;
+}
+
+bool gpu_image_make(struct gpu_image *image, size_t bytes)
+{
+    size_t inner = image_pages(bytes);
+    char *map = mmap(NULL, inner + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *image = (struct gpu_image){0};
+    if (map == MAP_FAILED)
+        return false;
+    if (mprotect(map + PAGE, inner, PROT_READ | PROT_WRITE)) {
+        munmap(map, inner + 2 * PAGE);
+        return false;
+    }
+    *image = (struct gpu_image){.at = (uint8_t *)map + PAGE, .bytes = bytes};
+    return true;
+}
+
+void gpu_image_free(struct gpu_image *image)
+{
+    if (image->at)
+        munmap(image->at - PAGE, image_pages(image->bytes) + 2 * PAGE);
+    *image = (struct gpu_image){0};
+}
+
+bool gpu_image_kept(const struct gpu_image *image)
+{
+    size_t pages = image->at ? image_pages(image->bytes) : 0, i = image->bytes;
+    while (i < pages && !image->at[i])
+        i++;
+    return i >= pages;
+}
 
 bool gpu_host_functions(struct profiler_functions *functions, void *library)
 {
@@ -45,7 +83,7 @@ static void object_close(const struct profiler_functions *functions, void *objec
 
 /* Makes the configuration of `count` metrics in a fresh object. 0, or CUPTI's result; *image
  * belongs to the caller. */
-static int configure(const struct gpu_host *host, void *object, uint8_t **image, size_t *bytes,
+static int configure(const struct gpu_host *host, void *object, struct gpu_image *image,
                      size_t *passes)
 {
     const char *names[GPU_HOST_METRICS];
@@ -57,20 +95,20 @@ static int configure(const struct gpu_host *host, void *object, uint8_t **image,
     struct profiler_host_config_bytes size = {
         .size = PROFILER_SIZE(profiler_host_config_bytes, bytes), .host = object};
     int rc = host->functions->ProfilerHostConfigAddMetrics(&add);
-    *image = NULL;
     if (rc || (rc = host->functions->ProfilerHostGetConfigImageSize(&size)))
         return rc;
-    *image = malloc(size.bytes ? size.bytes : 1);
+    if (!gpu_image_make(image, size.bytes))
+        return -1;
     struct profiler_host_config config = {.size = PROFILER_SIZE(profiler_host_config, image),
                                           .host = object,
                                           .bytes = size.bytes,
-                                          .image = *image};
-    struct profiler_host_passes count = {
-        .size = PROFILER_SIZE(profiler_host_passes, passes), .bytes = size.bytes, .image = *image};
-    rc = *image ? host->functions->ProfilerHostGetConfigImage(&config) : -1;
+                                          .image = image->at};
+    struct profiler_host_passes count = {.size = PROFILER_SIZE(profiler_host_passes, passes),
+                                         .bytes = size.bytes,
+                                         .image = image->at};
+    rc = host->functions->ProfilerHostGetConfigImage(&config);
     if (!rc)
         rc = host->functions->ProfilerHostGetNumOfPasses(&count);
-    *bytes = size.bytes;
     *passes = count.passes;
     return rc;
 }
@@ -85,33 +123,32 @@ static bool known(const struct gpu_host *host, const char *name)
 }
 
 /* Tries the names of a metric one by one at the end of the list. */
-static int take(struct gpu_host *host, int type, const char *chip, const uint8_t *availability,
-                const struct gpu_metric *metric, size_t most_passes)
+static int take(struct gpu_host *host, int type, const char *chip, const struct gpu_metric *metric,
+                size_t most_passes)
 {
     for (size_t i = 0;
          i < GPU_METRIC_CANDIDATES && metric->candidate[i] && host->count < GPU_HOST_METRICS; i++) {
         void *object = NULL;
-        uint8_t *image = NULL;
-        size_t bytes = 0, passes = 0;
+        struct gpu_image image = {0};
+        size_t passes = 0;
         if (!known(host, metric->candidate[i]))
             continue;
         host->metric[host->count] = metric;
         host->name[host->count++] = metric->candidate[i];
-        int rc = object_open(host->functions, type, chip, availability, &object);
-        int refused = rc ? rc : configure(host, object, &image, &bytes, &passes);
+        int rc = object_open(host->functions, type, chip, host->availability.at, &object);
+        int refused = rc ? rc : configure(host, object, &image, &passes);
         if (refused || !passes || (most_passes && passes > most_passes)) {
             object_close(host->functions, object);
-            free(image);
+            gpu_image_free(&image);
             host->count--;
             if (rc)
                 return rc;
             continue;
         }
         object_close(host->functions, host->object);
-        free(host->config);
+        gpu_image_free(&host->config);
         host->object = object;
         host->config = image;
-        host->config_bytes = bytes;
         host->passes = passes;
         return 0;
     }
@@ -119,13 +156,13 @@ static int take(struct gpu_host *host, int type, const char *chip, const uint8_t
 }
 
 int gpu_host_open(struct gpu_host *host, const struct profiler_functions *functions, int type,
-                  const char *chip, const uint8_t *availability, const struct gpu_metric *wanted,
+                  const char *chip, struct gpu_image availability, const struct gpu_metric *wanted,
                   size_t count, size_t most_passes)
 {
-    *host = (struct gpu_host){.functions = functions};
-    int rc = object_open(functions, type, chip, availability, &host->object);
+    *host = (struct gpu_host){.functions = functions, .availability = availability};
+    int rc = object_open(functions, type, chip, availability.at, &host->object);
     for (size_t i = 0; i < count && !rc; i++)
-        rc = take(host, type, chip, availability, &wanted[i], most_passes);
+        rc = take(host, type, chip, &wanted[i], most_passes);
     return rc;
 }
 
@@ -133,7 +170,8 @@ void gpu_host_close(struct gpu_host *host)
 {
     if (host->functions)
         object_close(host->functions, host->object);
-    free(host->config);
+    gpu_image_free(&host->config);
+    gpu_image_free(&host->availability);
     *host = (struct gpu_host){0};
 }
 

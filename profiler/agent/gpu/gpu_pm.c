@@ -2,7 +2,6 @@
  *
  * Sampling of a whole device over time. Everything here runs on the counters' thread.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "profiler/agent/gpu/gpu_counters.h"
@@ -16,8 +15,8 @@
 struct sampler {
     struct gpu_host host;
     void *object; /* CUPTI's; NULL: not sampled */
-    uint8_t *data;
-    size_t data_bytes;
+    struct gpu_image data;
+    bool read; /* a sample was */
     uint32_t counter[GPU_HOST_METRICS];
 };
 static struct sampler sampler[GPU_DEVICES];
@@ -30,7 +29,7 @@ static bool fail(struct sampler *state, enum wire_counters_stage stage, int erro
     if (state->object && gpu_functions.PmSamplingDisable)
         gpu_functions.PmSamplingDisable(&disable);
     gpu_host_close(&state->host);
-    free(state->data);
+    gpu_image_free(&state->data);
     *state = (struct sampler){0};
     gpu_counters_fail(WIRE_COUNTERS_PM, stage, error);
     return false;
@@ -52,6 +51,7 @@ static bool complete(void)
 static int open_host(struct sampler *state, int device, enum wire_counters_stage *stage)
 {
     const char *chip;
+    struct gpu_image image;
     struct profiler_pm_availability free_ones = {
         .size = PROFILER_SIZE(profiler_pm_availability, image), .device = (size_t)device};
     *stage = WIRE_COUNTERS_STAGE_CHIP;
@@ -61,17 +61,18 @@ static int open_host(struct sampler *state, int device, enum wire_counters_stage
     *stage = WIRE_COUNTERS_STAGE_AVAILABLE;
     if ((rc = gpu_functions.PmSamplingGetCounterAvailability(&free_ones)))
         return rc;
-    free_ones.image = malloc(free_ones.image_bytes ? free_ones.image_bytes : 1);
-    rc = free_ones.image ? gpu_functions.PmSamplingGetCounterAvailability(&free_ones) : -1;
-    if (!rc) {
-        *stage = WIRE_COUNTERS_STAGE_METRICS;
-        rc = gpu_host_open(&state->host, &gpu_functions, PROFILER_PM_SAMPLING, chip,
-                           free_ones.image, gpu_pm_metrics, GPU_PM_METRICS, 1);
+    if (!gpu_image_make(&image, free_ones.image_bytes))
+        return -1;
+    free_ones.image = image.at;
+    if ((rc = gpu_functions.PmSamplingGetCounterAvailability(&free_ones))) {
+        gpu_image_free(&image);
+        return rc;
     }
-    free(free_ones.image);
-    if (!rc && !state->host.count)
-        rc = -1;
-    return rc;
+    gpu_counters_used();
+    *stage = WIRE_COUNTERS_STAGE_METRICS;
+    rc = gpu_host_open(&state->host, &gpu_functions, PROFILER_PM_SAMPLING, chip, image,
+                       gpu_pm_metrics, GPU_PM_METRICS, 1);
+    return rc || state->host.count ? rc : -1;
 }
 
 /* Sampling by time where the chip can do it, else by cycles of its clock; keeping the latest
@@ -80,8 +81,8 @@ static int configure(struct sampler *state)
 {
     struct profiler_pm_config config = {.size = PROFILER_SIZE(profiler_pm_config, append),
                                         .sampler = state->object,
-                                        .bytes = state->host.config_bytes,
-                                        .image = state->host.config,
+                                        .bytes = state->host.config.bytes,
+                                        .image = state->host.config.at,
                                         .hardware_bytes = HARDWARE_BYTES,
                                         .interval = INTERVAL_NS,
                                         .trigger = PROFILER_TRIGGER_TIME,
@@ -104,8 +105,8 @@ static int reset(struct sampler *state)
 {
     struct profiler_pm_data image = {.size = PROFILER_SIZE(profiler_pm_data, data),
                                      .sampler = state->object,
-                                     .bytes = state->data_bytes,
-                                     .data = state->data};
+                                     .bytes = state->data.bytes,
+                                     .data = state->data.at};
     return gpu_functions.PmSamplingCounterDataImageInitialize(&image);
 }
 
@@ -122,9 +123,7 @@ static int make_image(struct sampler *state)
     int rc = gpu_functions.PmSamplingGetCounterDataSize(&size);
     if (rc)
         return rc;
-    state->data_bytes = size.bytes;
-    state->data = malloc(size.bytes ? size.bytes : 1);
-    return state->data ? reset(state) : -1;
+    return gpu_image_make(&state->data, size.bytes) ? reset(state) : -1;
 }
 
 bool gpu_pm_look(int device)
@@ -137,6 +136,7 @@ bool gpu_pm_look(int device)
     if (!complete())
         return fail(state, WIRE_COUNTERS_STAGE_LIBRARY, 0);
     int rc = open_host(state, device, &stage);
+    gpu_counters_used();
     if (rc)
         return fail(state, stage, rc);
     if ((rc = gpu_functions.PmSamplingEnable(&enable)))
@@ -154,6 +154,7 @@ bool gpu_pm_look(int device)
     relaxed_store(&counters->metrics, (uint32_t)state->host.count);
     relaxed_store(&counters->passes, (uint32_t)state->host.passes);
     atomic_store_explicit(&counters->state, WIRE_COUNTERS_ON, memory_order_release);
+    gpu_counters_used();
     return true;
 }
 
@@ -162,12 +163,12 @@ static int read_sample(struct sampler *state, size_t index)
 {
     struct profiler_pm_sample sample = {.size = PROFILER_SIZE(profiler_pm_sample, end),
                                         .sampler = state->object,
-                                        .data = state->data,
-                                        .data_bytes = state->data_bytes,
+                                        .data = state->data.at,
+                                        .data_bytes = state->data.bytes,
                                         .index = index};
     double value[GPU_HOST_METRICS];
     int rc = gpu_functions.PmSamplingCounterDataGetSampleInfo(&sample);
-    if (rc || (rc = gpu_host_values(&state->host, state->data, state->data_bytes, index, value)))
+    if (rc || (rc = gpu_host_values(&state->host, state->data.at, state->data.bytes, index, value)))
         return rc;
     uint64_t time = gpu_counters_time(sample.end);
     for (size_t i = 0; i < state->host.count; i++)
@@ -182,11 +183,11 @@ static void read_device(struct sampler *state)
 {
     struct profiler_pm_decode decode = {.size = PROFILER_SIZE(profiler_pm_decode, overflow),
                                         .sampler = state->object,
-                                        .data = state->data,
-                                        .data_bytes = state->data_bytes};
+                                        .data = state->data.at,
+                                        .data_bytes = state->data.bytes};
     struct profiler_pm_info info = {.size = PROFILER_SIZE(profiler_pm_info, completed),
-                                    .data = state->data,
-                                    .data_bytes = state->data_bytes};
+                                    .data = state->data.at,
+                                    .data_bytes = state->data.bytes};
     int rc = gpu_functions.PmSamplingDecodeData(&decode);
     if (!rc)
         rc = gpu_functions.PmSamplingGetCounterDataInfo(&info);
@@ -196,6 +197,12 @@ static void read_device(struct sampler *state)
         relaxed_add(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].overflows, 1);
     if (rc || (rc = reset(state)))
         fail(state, WIRE_COUNTERS_STAGE_DECODE, rc);
+    else if (!gpu_image_kept(&state->data))
+        fail(state, WIRE_COUNTERS_STAGE_BEYOND, 0);
+    else if (info.completed && !state->read) {
+        state->read = true;
+        gpu_counters_used();
+    }
 }
 
 void gpu_pm_read(void)
@@ -219,7 +226,7 @@ void gpu_pm_stop(void)
         if (state->object)
             gpu_functions.PmSamplingDisable(&stop);
         gpu_host_close(&state->host);
-        free(state->data);
+        gpu_image_free(&state->data);
         *state = (struct sampler){0};
     }
 }

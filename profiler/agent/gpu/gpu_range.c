@@ -28,8 +28,7 @@ static struct {
     uint32_t seen, tries;
     struct gpu_host host;
     void *profiler; /* CUPTI's */
-    uint8_t *data;
-    size_t data_bytes;
+    struct gpu_image data;
     int device;
     const struct agent_thread *_Atomic thread; /* that runs the steps */
     struct gpu_plan plan;
@@ -57,8 +56,7 @@ static void release(void)
     if (range.profiler)
         gpu_functions.RangeProfilerDisable(&object);
     range.profiler = NULL;
-    free(range.data);
-    range.data = NULL;
+    gpu_image_free(&range.data);
 }
 
 static void end_all(void)
@@ -96,6 +94,7 @@ static bool complete(void)
 static int open_host(void *context, enum wire_counters_stage *stage)
 {
     const char *chip;
+    struct gpu_image image = {0};
     struct profiler_availability counters = {.size = PROFILER_SIZE(profiler_availability, image),
                                              .context = context};
     *stage = WIRE_COUNTERS_STAGE_CHIP;
@@ -106,18 +105,19 @@ static int open_host(void *context, enum wire_counters_stage *stage)
     if (gpu_functions.ProfilerGetCounterAvailability) {
         if ((rc = gpu_functions.ProfilerGetCounterAvailability(&counters)))
             return rc;
-        counters.image = malloc(counters.image_bytes ? counters.image_bytes : 1);
-        rc = counters.image ? gpu_functions.ProfilerGetCounterAvailability(&counters) : -1;
+        if (!gpu_image_make(&image, counters.image_bytes))
+            return -1;
+        counters.image = image.at;
+        rc = gpu_functions.ProfilerGetCounterAvailability(&counters);
     }
-    if (!rc) {
-        *stage = WIRE_COUNTERS_STAGE_METRICS;
-        rc = gpu_host_open(&range.host, &gpu_functions, PROFILER_RANGE, chip, counters.image,
-                           gpu_range_metrics, GPU_RANGE_METRICS, 0);
+    if (rc) {
+        gpu_image_free(&image);
+        return rc;
     }
-    free(counters.image);
-    if (!rc && !range.host.count)
-        rc = -1;
-    return rc;
+    *stage = WIRE_COUNTERS_STAGE_METRICS;
+    rc = gpu_host_open(&range.host, &gpu_functions, PROFILER_RANGE, chip, image, gpu_range_metrics,
+                       GPU_RANGE_METRICS, 0);
+    return rc || range.host.count ? rc : -1;
 }
 
 /* ---- a session: passes over a step in so many pieces ----------------------------------------------------------------------- */
@@ -137,13 +137,13 @@ static int make_image(size_t pieces)
     int rc = gpu_functions.RangeProfilerGetCounterDataSize(&size);
     if (rc)
         return rc;
-    range.data_bytes = size.bytes;
-    range.data = calloc(size.bytes ? size.bytes : 1, 1);
+    if (!gpu_image_make(&range.data, size.bytes))
+        return -1;
     struct profiler_range_data image = {.size = PROFILER_SIZE(profiler_range_data, data),
                                         .profiler = range.profiler,
                                         .bytes = size.bytes,
-                                        .data = range.data};
-    return range.data ? gpu_functions.RangeProfilerCounterDataImageInitialize(&image) : -1;
+                                        .data = range.data.at};
+    return gpu_functions.RangeProfilerCounterDataImageInitialize(&image);
 }
 
 /* User ranges and user replay: the passes are steps of the program, nothing is run again by
@@ -152,10 +152,10 @@ static int configure(size_t pieces)
 {
     struct profiler_range_config config = {.size = PROFILER_SIZE(profiler_range_config, level),
                                            .profiler = range.profiler,
-                                           .bytes = range.host.config_bytes,
-                                           .image = range.host.config,
-                                           .data_bytes = range.data_bytes,
-                                           .data = range.data,
+                                           .bytes = range.host.config.bytes,
+                                           .image = range.host.config.at,
+                                           .data_bytes = range.data.bytes,
+                                           .data = range.data.at,
                                            .range = PROFILER_USER_RANGE,
                                            .replay = PROFILER_USER_REPLAY,
                                            .ranges_a_pass = pieces,
@@ -223,6 +223,7 @@ static int open_session(void *context, size_t pieces, enum wire_counters_stage *
         *stage = WIRE_COUNTERS_STAGE_START;
         rc = start_pass();
     }
+    gpu_counters_used();
     return rc;
 }
 
@@ -232,8 +233,8 @@ static int read_values(double (*value)[GPU_HOST_METRICS], size_t pieces)
     struct profiler_range_decode decode = {.size = PROFILER_SIZE(profiler_range_decode, dropped),
                                            .profiler = range.profiler};
     struct profiler_range_info info = {.size = PROFILER_SIZE(profiler_range_info, total),
-                                       .data = range.data,
-                                       .data_bytes = range.data_bytes};
+                                       .data = range.data.at,
+                                       .data_bytes = range.data.bytes};
     int rc = gpu_functions.RangeProfilerDecodeData(&decode);
     if (!rc && decode.dropped)
         rc = -1;
@@ -241,16 +242,16 @@ static int read_values(double (*value)[GPU_HOST_METRICS], size_t pieces)
         rc = gpu_functions.RangeProfilerGetCounterDataInfo(&info);
     for (size_t i = 0; i < info.total && !rc; i++) {
         struct profiler_range_name name = {.size = PROFILER_SIZE(profiler_range_name, name),
-                                           .data = range.data,
-                                           .data_bytes = range.data_bytes,
+                                           .data = range.data.at,
+                                           .data_bytes = range.data.bytes,
                                            .index = i,
                                            .delimiter = "/"};
         rc = gpu_functions.RangeProfilerCounterDataGetRangeInfo(&name);
         size_t piece = rc || !name.name ? pieces : (size_t)strtoul(name.name, NULL, 10);
         if (!rc)
-            rc = piece < pieces
-                     ? gpu_host_values(&range.host, range.data, range.data_bytes, i, value[piece])
-                     : -1;
+            rc = piece < pieces ? gpu_host_values(&range.host, range.data.at, range.data.bytes, i,
+                                                  value[piece])
+                                : -1;
     }
     return rc;
 }

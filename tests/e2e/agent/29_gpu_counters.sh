@@ -147,6 +147,10 @@ expect few key "$(key few counters.sampled | sed 's/ [0-9]* samples/ N samples/'
 record overflow overflow sampled --steps 5 --kernels 5 --ms 60
 expect overflow loss "$(ask overflow "SELECT reason FROM loss WHERE source = 'counters.sampled'")" "samples overwritten before they were read"
 
+# what CUPTI writes beyond its memory is not the program's, and ends the sampling
+record beyond beyond sampled --steps 5 --kernels 5 --ms 60
+expect beyond key "$(key beyond counters.sampled)" "failed: CUPTI wrote beyond the memory that it had asked for"
+
 # a program that forks, and one that is killed
 record fork '' sampled --steps 5 --kernels 5 --ms 40 --fork 2
 expect fork tracks "$(ask fork "SELECT count(*) FROM track WHERE name LIKE 'pm_%'")" 7

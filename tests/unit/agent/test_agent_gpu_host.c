@@ -77,8 +77,8 @@ static void test_sampling(void **state)
     need_cupti();
     for (size_t i = 0; i < chip_count; i++) {
         struct gpu_host h;
-        if (gpu_host_open(&h, &f, PROFILER_PM_SAMPLING, chips[i], NULL, gpu_pm_metrics,
-                          GPU_PM_METRICS, 1) == 0 &&
+        if (gpu_host_open(&h, &f, PROFILER_PM_SAMPLING, chips[i], (struct gpu_image){0},
+                          gpu_pm_metrics, GPU_PM_METRICS, 1) == 0 &&
             h.count)
             assert_int_equal(h.passes, 1);
         printf("# %s: %zu of %zu sampled:", chips[i], h.count, GPU_PM_METRICS);
@@ -99,8 +99,8 @@ static void test_main_chips(void **state)
         struct gpu_host h;
         if (!have(main_chips[i]))
             continue;
-        assert_int_equal(gpu_host_open(&h, &f, PROFILER_PM_SAMPLING, main_chips[i], NULL,
-                                       gpu_pm_metrics, GPU_PM_METRICS, 1),
+        assert_int_equal(gpu_host_open(&h, &f, PROFILER_PM_SAMPLING, main_chips[i],
+                                       (struct gpu_image){0}, gpu_pm_metrics, GPU_PM_METRICS, 1),
                          0);
         if (!taken(&h, "pm_sm_active") || !taken(&h, "pm_tensor_active") ||
             !taken(&h, "pm_dram_read") || !taken(&h, "pm_dram_write"))
@@ -110,7 +110,7 @@ static void test_main_chips(void **state)
                 "GH100")) /* the machine that tests run on when there is one: all of the table */
             assert_int_equal(h.count, GPU_PM_METRICS);
         gpu_host_close(&h);
-        assert_int_equal(gpu_host_open(&h, &f, PROFILER_RANGE, main_chips[i], NULL,
+        assert_int_equal(gpu_host_open(&h, &f, PROFILER_RANGE, main_chips[i], (struct gpu_image){0},
                                        gpu_range_metrics, GPU_RANGE_METRICS, 0),
                          0);
         printf("# %s: %zu of %zu counted, %zu passes\n", main_chips[i], h.count, GPU_RANGE_METRICS,
@@ -155,8 +155,8 @@ static void test_unknown_chip(void **state)
     struct gpu_host h;
     (void)state;
     need_cupti();
-    assert_int_not_equal(gpu_host_open(&h, &f, PROFILER_PM_SAMPLING, "XX999", NULL, gpu_pm_metrics,
-                                       GPU_PM_METRICS, 1),
+    assert_int_not_equal(gpu_host_open(&h, &f, PROFILER_PM_SAMPLING, "XX999", (struct gpu_image){0},
+                                       gpu_pm_metrics, GPU_PM_METRICS, 1),
                          0);
     assert_int_equal(h.count, 0);
     gpu_host_close(&h);
