@@ -20,7 +20,8 @@
  *
  * What the real one is strict about: there is one subscriber, and a second one gets 39 (from 13.3
  * on there may be several, if the first and the next one say so); a buffer with a record that is
- * not complete comes back from a forced flush only; buffers belong to threads from 13.0 on, unless
+ * not complete comes back from a forced flush only; after the last record stands a mark, which is
+ * no kind, in a buffer that has not come back; buffers belong to threads from 13.0 on, unless
  * the attribute says otherwise; a buffer goes to whoever has registered callbacks by then; queries
  * of events are recorded with their result unless that is turned off; before 13.1 update 1 the ids
  * of graph launches are wrong once all kinds were off.
@@ -43,6 +44,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
 
 #include "fake_gpu.h"
 
@@ -73,6 +77,7 @@ static struct {
     uint32_t correlation, event_record;
     unsigned kernels;
     int log;
+    double rate; /* of CUPTI's clock, a ns, once somebody changed it */
     bool foreign;
 } fake = {.log = -1};
 
@@ -105,6 +110,39 @@ static uint64_t now(void)
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The clock that the stand-in for torch.profiler makes CUPTI's: counts otherwise than ns. */
+static uint64_t ticks(void)
+{
+#if defined(__x86_64__)
+    return __rdtsc();
+#else
+    return (now() & 0xffffffffffffull) * 2;
+#endif
+}
+
+static uint64_t loaded_real, loaded_ticks; /* both clocks when the library was loaded */
+
+__attribute__((constructor)) static void note_clocks(void)
+{
+    loaded_real = now();
+    loaded_ticks = ticks();
+}
+
+/* Makes the other clock CUPTI's, for good. */
+static void change_clock(void)
+{
+    if (fake.rate == 0)
+        fake.rate = (double)(ticks() - loaded_ticks) / (double)(now() - loaded_real);
+}
+
+/* A time as it stands in records: CUPTI's clock is CLOCK_REALTIME until somebody changes it. */
+static uint64_t stamp(uint64_t real)
+{
+    return fake.rate == 0 || !real
+               ? real
+               : loaded_ticks + (uint64_t)((double)(real - loaded_real) * fake.rate);
 }
 
 /* ---- records ---- */
@@ -239,6 +277,8 @@ static uint8_t *room(size_t bytes)
         return NULL;
     uint8_t *r = s->at + s->used;
     s->used += bytes;
+    if (s->size - s->used >= 4)
+        put32(s->at, s->used, 0x7fffffff);
     return r;
 }
 
@@ -260,8 +300,8 @@ static void put_other_api(const struct fake_call *c, uint32_t correlation, uint6
     if (!r)
         return;
     put32(r, 4, cbid);
-    put64(r, 8, start);
-    put64(r, 16, now());
+    put64(r, 8, stamp(start));
+    put64(r, 16, stamp(now()));
     put32(r, 28, (uint32_t)syscall(SYS_gettid));
     put32(r, 32, correlation);
 }
@@ -282,8 +322,8 @@ static void put_api(const struct fake_call *c, uint32_t correlation, uint64_t st
     if (!r)
         return;
     put32(r, 4, cbid);
-    put64(r, 8, start);
-    put64(r, 16, end);
+    put64(r, 8, stamp(start));
+    put64(r, 16, stamp(end));
     put32(r, 24, (uint32_t)getpid());
     put32(r, 28, (uint32_t)syscall(SYS_gettid));
     put32(r, 32, correlation);
@@ -305,8 +345,8 @@ static void put_kernel(const struct fake_call *c, uint32_t correlation)
         slot_of_thread()->incomplete = true;
     }
     r[6] = 32; /* registers */
-    put64(r, 16, start);
-    put64(r, 24, end);
+    put64(r, 16, stamp(start));
+    put64(r, 24, stamp(end));
     put32(r, 40, 0);
     put32(r, 44, 1);
     put32(r, 48, c->stream);
@@ -339,8 +379,8 @@ static void put_memory(const struct fake_call *c, uint32_t correlation)
         r[50] = 3;
     }
     put64(r, 8, c->bytes);
-    put64(r, 16, start);
-    put64(r, 24, end);
+    put64(r, 16, stamp(start));
+    put64(r, 24, stamp(end));
     put32(r, 32, 0);
     put32(r, 36, 1);
     put32(r, 40, c->stream);
@@ -365,8 +405,8 @@ static void put_wait(const struct fake_call *c, uint32_t correlation, uint64_t s
     }
     uint64_t end = now();
     put32(r, 4, c->what == FAKE_WAIT ? 2 : 3);
-    put64(r, 8, start);
-    put64(r, 16, end);
+    put64(r, 8, stamp(start));
+    put64(r, 16, stamp(end));
     put32(r, 24, correlation);
     put32(r, 28, 1);
     put32(r, 32, c->stream);
@@ -383,8 +423,8 @@ static void put_query(const struct fake_call *c, uint32_t correlation, uint64_t 
     if (!r)
         return;
     put32(r, 4, 1);
-    put64(r, 8, start);
-    put64(r, 16, now());
+    put64(r, 8, stamp(start));
+    put64(r, 16, stamp(now()));
     put32(r, 24, correlation);
     put32(r, 28, 1);
     put32(r, 32, c->stream);
@@ -411,8 +451,8 @@ static void put_graph(const struct fake_call *c, uint32_t correlation)
         return;
     uint64_t start = c->start ? c->start : now(), end = c->end ? c->end : start + 5000;
     put32(r, 4, correlation);
-    put64(r, 8, start);
-    put64(r, 16, end);
+    put64(r, 8, stamp(start));
+    put64(r, 16, stamp(end));
     put32(r, 28, 7);
     put32(r, 32, 1);
     put32(r, 36, c->stream);
@@ -429,7 +469,7 @@ static void put_allocation(const struct fake_call *c, uint32_t correlation)
     put32(r, 8, 3);
     put32(r, 12, correlation);
     put64(r, 24, (uint64_t)(bytes < 0 ? -bytes : bytes));
-    put64(r, 32, now());
+    put64(r, 32, stamp(now()));
     put32(r, 56, 1);
 }
 
@@ -449,8 +489,8 @@ static void put_host(const struct fake_call *c, uint32_t correlation)
         put64(r, 24, c->graph_node);
     }
     put32(r, kind == 56 ? 36 : 24, (uint32_t)syscall(SYS_gettid));
-    put64(r, kind == 56 ? 40 : 32, start);
-    put64(r, kind == 56 ? 48 : 40, end);
+    put64(r, kind == 56 ? 40 : 32, stamp(start));
+    put64(r, kind == 56 ? 48 : 40, stamp(end));
     log_record(kind, correlation, start, end, c->stream, 0, "-");
 }
 
@@ -585,7 +625,7 @@ static bool too_new(void)
 
 int cuptiGetTimestamp(uint64_t *t)
 {
-    *t = now();
+    *t = fake.rate == 0 ? now() : ticks();
     return 0;
 }
 
@@ -740,6 +780,8 @@ int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, uint8_t **at)
     memcpy(&kind, buffer + from, 4);
     if (kind == 0)
         return 21;
+    if (kind == 0x7fffffff)
+        return 12;
     if (from + record_bytes(kind) > valid)
         return 12;
     *at = buffer + from;
@@ -844,7 +886,8 @@ int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *id)
 
 /* $FAKE_KINETO: "" the one until August 2026, which subscribes at its first use, keeps the
  * subscription, and records no device work in this process if that fails; "new", which does not
- * subscribe; "jax", which subscribes for the time of a session. */
+ * subscribe; "jax", which subscribes for the time of a session. All but the last make the time
+ * stamp counter CUPTI's clock, and leave it so. */
 static struct {
     int state; /* 0 not used yet, 1 it works, -1 it was refused */
     unsigned long long kernels;
@@ -903,6 +946,8 @@ static void kineto_begin(const char *how)
         return;
     }
     uint64_t before = fake.kinds;
+    if (strcmp(how, "jax") != 0)
+        change_clock();
     cuptiActivityRegisterCallbacks(other_request, other_complete);
     for (size_t i = 0; i < sizeof kineto_kinds / sizeof *kineto_kinds; i++)
         cuptiActivityEnable(kineto_kinds[i]);

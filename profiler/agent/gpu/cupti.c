@@ -176,6 +176,7 @@ static void take_back(void)
     agent_cuda.cupti.ActivityRegisterCallbacks(agent_buffer_request, agent_buffer_complete);
     flush(CUPTI_FLUSH_FORCED);
     agent_buffer_reclaim();
+    agent_buffer_anchor(); /* the other profiler may have changed CUPTI's clock */
     agent_capture_restart();
     atomic_store_explicit(&gpu->gap[(gaps - 1) % WIRE_GPU_GAPS].t1,
                           (int64_t)agent_clock_monotonic(), memory_order_release);

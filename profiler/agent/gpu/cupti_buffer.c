@@ -28,8 +28,9 @@ struct agent_cuda agent_cuda;
 /* Only around the walk over a buffer; the request path never takes it (CUPTI holds locks of its own
  * there). */
 static pthread_mutex_t walk_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER; /* takes no other */
-static _Atomic(uint8_t *) scratch[SCRATCHES];                 /* all that were made */
+static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER;   /* takes no other */
+static pthread_mutex_t anchor_lock = PTHREAD_MUTEX_INITIALIZER; /* takes no other */
+static _Atomic(uint8_t *) scratch[SCRATCHES];                   /* all that were made */
 static _Atomic uint32_t scratch_lent[SCRATCHES];
 /* For the flush thread: how far a lent buffer was filled. */
 static uint32_t written[WIRE_GPU_BUFFERS * 64u];
@@ -554,7 +555,9 @@ void agent_buffer_anchor(void)
             best = anchor;
         }
     }
+    pthread_mutex_lock(&anchor_lock);
     uint32_t anchors = relaxed_load(&gpu->anchors);
     gpu->anchor[anchors % WIRE_GPU_ANCHORS] = best;
     atomic_store_explicit(&gpu->anchors, anchors + 1, memory_order_release);
+    pthread_mutex_unlock(&anchor_lock);
 }

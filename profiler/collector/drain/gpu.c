@@ -15,6 +15,7 @@
 /* Zeroed after the last record of a buffer: CUPTI may have written a little more. */
 #define SLACK      (64u << 10)
 #define MOST_BYTES (1ull << 40) /* of a file; more is damage */
+#define WAIT_AGAIN 30u          /* anchors between two times that buffers wait for the clock */
 
 /* ---- the file -------------------------------------------------------------------------------------------------------------- */
 
@@ -121,6 +122,11 @@ static int gpu_open(struct col_drain *drain, struct col_pool *pool)
         return rc;
     }
     memcpy(gpu->name, name, sizeof name);
+    if (drain->clock.count) {
+        const struct col_anchor *earlier = &drain->clock.ring[drain->clock.first];
+        gpu->clock.tsc = (int64_t)(earlier->tsc & INT64_MAX);
+        gpu->clock.tsc_at = earlier->monotonic;
+    }
     pool->gpu = gpu;
     return 0;
 }
@@ -209,18 +215,36 @@ static uint64_t offset_of(const struct col_gpu *gpu, uint32_t index)
     return gpu->buffers_offset + (uint64_t)index * gpu->buffer_bytes;
 }
 
-/* Does something stand where the records end? After the last one of a buffer that CUPTI had not
- * given back there are zeros. */
-static bool has_rest(const uint8_t *buffer, size_t offset, size_t valid)
+/* Records in a row of loss what stands where the records end: nothing, or CUPTI's mark; zeros only
+ * in a buffer that CUPTI had not given back. */
+static int lose_rest(struct col_drain *drain, const uint8_t *buffer, size_t offset, size_t valid,
+                     enum col_gpu_origin origin)
 {
+    char reason[96];
     uint32_t kind = 0;
-    if (valid - offset < sizeof kind)
-        return false;
-    memcpy(&kind, buffer + offset, sizeof kind);
-    return kind != 0;
+    if (valid - offset >= sizeof kind)
+        memcpy(&kind, buffer + offset, sizeof kind);
+    bool end = kind ? kind == COL_CUPTI_END : origin == COL_GPU_SALVAGED || offset == valid;
+    snprintf(reason, sizeof reason, "rest of a buffer not read: a record of unknown size (kind %u)",
+             kind);
+    return end ? 0 : col_drain_loss_uncounted(drain, "cupti", reason);
 }
 
-/* Reads the records of a buffer up to `valid` bytes. */
+/* Another profiler has changed CUPTI's clock, and the agent has not read it twice since. */
+static bool must_wait(struct col_gpu *gpu, uint32_t valid, const uint8_t *buffer)
+{
+    struct col_cupti_record record;
+    size_t offset = 0;
+    bool known = true;
+    while (known && offset < valid &&
+           col_cupti_next(gpu->bytes, buffer, valid, &offset, &record) > 0)
+        known = col_gpu_clock_knows(&gpu->clock, record.start);
+    if (!known && (!gpu->awaited || gpu->clock.seen > gpu->awaited + WAIT_AGAIN))
+        gpu->awaited = gpu->clock.seen + 2;
+    return !known && gpu->clock.seen < gpu->awaited;
+}
+
+/* Reads the records of a buffer up to `valid` bytes. 1: it has to wait for the clock. */
 static int read_buffer(struct col_drain *drain, struct col_pool *pool, uint32_t index,
                        uint32_t valid, enum col_gpu_origin origin)
 {
@@ -228,7 +252,7 @@ static int read_buffer(struct col_drain *drain, struct col_pool *pool, uint32_t 
     const uint8_t *buffer;
     struct col_cupti_record record;
     size_t offset = 0;
-    int rc = 0, more = 0;
+    int rc = 0;
     if (valid > gpu->buffer_bytes)
         valid = gpu->buffer_bytes;
     if (!col_buffer_room(&drain->piece, gpu->buffer_bytes))
@@ -238,15 +262,14 @@ static int read_buffer(struct col_drain *drain, struct col_pool *pool, uint32_t 
         rc = col_drain_lose(drain, "device work not read: its file was cut short");
         valid = 0;
     }
+    if (!pool->gone && !gpu->ending && must_wait(gpu, valid, buffer))
+        return 1;
     while (rc == 0 && offset < valid &&
-           (more = col_cupti_next(gpu->bytes, buffer, valid, &offset, &record)) > 0)
+           col_cupti_next(gpu->bytes, buffer, valid, &offset, &record) > 0)
         rc = col_gpu_row(drain, pool, &record, origin);
     drain->bytes_since_commit += offset;
-    bool rest =
-        origin == COL_GPU_SALVAGED ? has_rest(buffer, offset, valid) : more < 0 || offset < valid;
-    if (rc == 0 && rest)
-        rc = col_drain_loss_uncounted(drain, "cupti",
-                                      "rest of a buffer not read: a record of unknown size");
+    if (rc == 0)
+        rc = lose_rest(drain, buffer, offset, valid, origin);
     gpu->read[index] = gpu->directory[index].generation;
     gpu->dirty = true;
     return rc ? rc
@@ -264,8 +287,12 @@ int col_gpu_read(struct col_drain *drain, struct col_pool *pool)
         uint32_t i = gpu->todo[gpu->todo_at++].buffer;
         int rc = read_buffer(drain, pool, i, gpu->directory[i].valid,
                              gpu->directory[i].forced ? COL_GPU_FORCED : COL_GPU_COMPLETE);
-        if (rc)
+        if (rc < 0)
             return rc;
+        if (rc > 0) {
+            gpu->todo_at--;
+            return 0;
+        }
         gpu->release[gpu->release_count++] = i;
     }
     return 0;
@@ -294,7 +321,11 @@ int col_gpu_stop(struct col_drain *drain, struct col_pool *pool)
     struct col_gpu *gpu = pool->gpu;
     if (!gpu)
         return 0;
-    return col_gpu_report_gaps(drain, gpu, pool->last_event ? pool->last_event : col_clock_now());
+    gpu->ending = true;
+    int rc = col_gpu_read(drain, pool);
+    return rc ? rc
+              : col_gpu_report_gaps(drain, gpu,
+                                    pool->last_event ? pool->last_event : col_clock_now());
 }
 
 /* Reads the buffers that CUPTI held when the process ended. Their records may be incomplete. */

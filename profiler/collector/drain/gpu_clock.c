@@ -2,7 +2,8 @@
  *
  * Converts CUPTI's clock to CLOCK_MONOTONIC, piecewise linear between anchors. Within an era the
  * rate of CUPTI's clock is constant; an anchor whose slope departs from that of its era begins a
- * new one.
+ * new one. Where CUPTI's clock has become the time stamp counter, an earlier reading of that
+ * counter gives its rate at once.
  */
 #include <string.h>
 
@@ -12,6 +13,11 @@ __extension__ typedef __int128 wide;
 
 /* A record may be this much older or newer than the anchors of its era. */
 #define SLACK_NS 5000000000ll
+#define APART_NS 1000000 /* anchors closer than this give no slope */
+/* Of the time stamp counter, between two readings in an anchor. */
+#define SAME_TICKS (1 << 20)
+#define READING_NS 10000000000ll /* a reading of it is kept for so long */
+#define NO_ERA     UINT32_MAX
 
 /* Ticks of CUPTI's clock a nanosecond after an anchor; 0 where no time passed. */
 static double rate(const struct col_gpu_clock *clock, uint32_t i)
@@ -50,26 +56,54 @@ static void forget_oldest(struct col_gpu_clock *clock)
             clock->era[kept++] = clock->era[i] > drop ? clock->era[i] - drop : 0;
     }
     clock->eras = kept;
+    clock->in_ns = false;
 }
 
-void col_gpu_clock_add(struct col_gpu_clock *clock, int64_t cupti, int64_t monotonic)
+/* The newest anchor begins an era. */
+static void begin_era(struct col_gpu_clock *clock)
 {
-    if (clock->count && monotonic - clock->monotonic[clock->count - 1] < 1000000 &&
-        cupti >= clock->cupti[clock->count - 1])
-        return; /* too close for a slope */
-    if (clock->count == WIRE_GPU_ANCHORS)
-        forget_oldest(clock);
-    clock->cupti[clock->count] = cupti;
-    clock->monotonic[clock->count++] = monotonic;
     if (!clock->eras)
-        clock->eras = 1, clock->era[0] = 0;
-    if (!breaks(clock))
-        return;
+        clock->in_ns = !clock->ticks;
     if (clock->eras == COL_GPU_ERAS) {
         memmove(clock->era, clock->era + 1, (COL_GPU_ERAS - 1) * sizeof *clock->era);
         clock->eras--;
+        clock->in_ns = false;
     }
     clock->era[clock->eras++] = clock->count - 1;
+}
+
+/* The newest anchor, which begins an era, counts as the time stamp counter does: an earlier reading
+ * of that is an anchor of the era, too. */
+static void add_reading(struct col_gpu_clock *clock)
+{
+    uint32_t last = clock->count - 1;
+    if (!clock->tsc || clock->monotonic[last] - clock->tsc_at < APART_NS)
+        return;
+    clock->cupti[clock->count] = clock->cupti[last];
+    clock->monotonic[clock->count++] = clock->monotonic[last];
+    clock->cupti[last] = clock->tsc;
+    clock->monotonic[last] = clock->tsc_at;
+}
+
+void col_gpu_clock_add(struct col_gpu_clock *clock, int64_t cupti, int64_t monotonic, int64_t tsc)
+{
+    if (clock->count && monotonic - clock->monotonic[clock->count - 1] < APART_NS &&
+        cupti >= clock->cupti[clock->count - 1])
+        return;
+    if (clock->count + 1 >= WIRE_GPU_ANCHORS)
+        forget_oldest(clock);
+    clock->cupti[clock->count] = cupti;
+    clock->monotonic[clock->count++] = monotonic;
+    clock->ticks = tsc && cupti > tsc - SAME_TICKS && cupti < tsc + SAME_TICKS;
+    bool begins = !clock->eras || breaks(clock);
+    if (begins)
+        begin_era(clock);
+    if (begins && clock->ticks)
+        add_reading(clock);
+    if (!clock->tsc || monotonic - clock->tsc_at > READING_NS) {
+        clock->tsc = tsc;
+        clock->tsc_at = monotonic;
+    }
 }
 
 void col_gpu_clock_read(struct col_gpu_clock *clock, const struct wire_gpu *gpu)
@@ -80,7 +114,8 @@ void col_gpu_clock_read(struct col_gpu_clock *clock, const struct wire_gpu *gpu)
     for (; clock->seen != taken; clock->seen++) {
         const struct wire_gpu_anchor *anchor = &gpu->anchor[clock->seen % WIRE_GPU_ANCHORS];
         if (anchor->cupti <= INT64_MAX)
-            col_gpu_clock_add(clock, (int64_t)anchor->cupti, anchor->monotonic);
+            col_gpu_clock_add(clock, (int64_t)anchor->cupti, anchor->monotonic,
+                              (int64_t)(anchor->tsc & INT64_MAX));
     }
 }
 
@@ -89,22 +124,32 @@ static uint32_t era_end(const struct col_gpu_clock *clock, uint32_t era)
     return era + 1 < clock->eras ? clock->era[era + 1] : clock->count;
 }
 
-static uint32_t era_of(const struct col_gpu_clock *clock, int64_t time)
+/* The era that a time lies in, if its rate is known: that of the first one is, too, with a single
+ * anchor, because CUPTI's own clock counts ns. NO_ERA: none. */
+static uint32_t era_of(const struct col_gpu_clock *clock, uint64_t time)
 {
+    int64_t at = time > INT64_MAX ? INT64_MAX : (int64_t)time;
     for (uint32_t era = clock->eras; era-- > 0;) {
         uint32_t first = clock->era[era], end = era_end(clock, era);
-        if (time >= clock->cupti[first] - SLACK_NS && time <= clock->cupti[end - 1] + SLACK_NS)
+        bool known = end - first > 1 || (era == 0 && clock->in_ns);
+        if (known && at >= clock->cupti[first] - SLACK_NS && at <= clock->cupti[end - 1] + SLACK_NS)
             return era;
     }
-    return clock->eras - 1;
+    return NO_ERA;
+}
+
+bool col_gpu_clock_knows(const struct col_gpu_clock *clock, uint64_t time)
+{
+    return !time || era_of(clock, time) != NO_ERA;
 }
 
 int64_t col_gpu_clock_ns(const struct col_gpu_clock *clock, uint64_t time)
 {
-    if (!clock->count || time > INT64_MAX)
+    uint32_t era = era_of(clock, time);
+    if (era == NO_ERA)
         return STORE_ABSENT;
     int64_t ticks_at = (int64_t)time;
-    uint32_t era = era_of(clock, ticks_at), low = clock->era[era], high = era_end(clock, era) - 1;
+    uint32_t low = clock->era[era], high = era_end(clock, era) - 1;
     if (high == low)
         return clock->monotonic[low] + (ticks_at - clock->cupti[low]);
     while (high - low > 1) {

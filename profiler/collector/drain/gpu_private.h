@@ -28,11 +28,16 @@ struct col_gpu_clock {
     uint32_t count;                   /* kept, oldest first */
     uint32_t seen;                    /* anchors taken over from the file so far */
     uint32_t era[COL_GPU_ERAS], eras; /* indexes where eras begin */
+    int64_t tsc, tsc_at;              /* a reading of the time stamp counter, and when; 0 = none */
+    bool in_ns;                       /* the first era is CUPTI's own clock */
+    bool ticks; /* the newest anchor shows that CUPTI's clock is the time stamp counter */
 };
 void col_gpu_clock_read(struct col_gpu_clock *clock, const struct wire_gpu *gpu);
-/* One anchor; they come in order. */
-void col_gpu_clock_add(struct col_gpu_clock *clock, int64_t cupti, int64_t monotonic);
-/* STORE_ABSENT without an anchor. */
+/* One anchor; they come in order. tsc 0: not known. */
+void col_gpu_clock_add(struct col_gpu_clock *clock, int64_t cupti, int64_t monotonic, int64_t tsc);
+/* Can the time be converted? An era needs two anchors. 0 is no time, which is known. */
+bool col_gpu_clock_knows(const struct col_gpu_clock *clock, uint64_t time);
+/* STORE_ABSENT where it cannot. */
 int64_t col_gpu_clock_ns(const struct col_gpu_clock *clock, uint64_t time);
 
 /* ---- a process's device work ---- */
@@ -93,13 +98,16 @@ struct col_gpu {
     int64_t category[16]; /* enum in gpu_rows.c */
     int64_t memory_track, memory;
     uint32_t gaps_reported;                     /* gaps whose end is in the file */
+    uint32_t awaited;                           /* how many anchors a buffer waited for last */
     bool ids_reported;                          /* that ids of graph launches are not kept */
     bool state_reported, dirty, salvaged, lost; /* lost: the file was cut short */
+    bool ending;                                /* nothing more will come */
 };
 
 /* Notes which buffers are to be read, and opens the file once it is there. */
 int col_gpu_note(struct col_drain *drain, struct col_pool *pool);
-/* Reads them, until COL_COMMIT_BYTES are read (drain->unfinished). */
+/* Reads them, until COL_COMMIT_BYTES are read (drain->unfinished). A buffer with a time that cannot
+ * be converted yet waits, and so do those after it: for two anchors, or the end of the process. */
 int col_gpu_read(struct col_drain *drain, struct col_pool *pool);
 /* The process is gone and everything noted is read: reads what CUPTI still held, and reports how
  * recording ended. */

@@ -161,8 +161,14 @@ static bool times(struct col_drain *drain, struct col_pool *pool,
     row->end = col_gpu_clock_ns(&pool->gpu->clock, record->end);
     if (record->start && record->end && row->start != STORE_ABSENT)
         return true;
-    int64_t when = record->start && row->start != STORE_ABSENT ? row->start : STORE_ABSENT;
-    *rc = lose(drain, reason[origin], when);
+    bool other = record->start && row->start == STORE_ABSENT;
+    int64_t when = record->start ? row->start : STORE_ABSENT;
+    *rc = lose(
+        drain,
+        other ? "record of an unknown clock: CUPTI's was changed, and not read twice before the "
+                "process ended"
+              : reason[origin],
+        when);
     return false;
 }
 

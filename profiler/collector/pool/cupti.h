@@ -51,6 +51,8 @@ enum col_cupti_kind {
     COL_CUPTI_HOST_LAUNCH = 58, /* a function of the host on a stream, from 13.1 on */
     COL_CUPTI_KINDS = 64
 };
+/* In place of a kind, where the records end in a buffer that CUPTI has not given back. */
+#define COL_CUPTI_END 0x7fffffffu
 
 /* One record, whatever its kind. STORE_ABSENT in what it does not have. Times are CUPTI's own. */
 struct col_cupti_record {
@@ -87,8 +89,8 @@ struct col_cupti_record {
 void col_cupti_bytes(uint32_t version, uint32_t bytes[COL_CUPTI_KINDS]);
 
 /* Takes apart the record at buffer + *offset and steps over it. 1: a record; 0: nothing more (the
- * end, or a record that is not complete); -1: not a record, or of a kind whose size is not known:
- * nothing after it can be read. */
+ * end, CUPTI's mark of it, or a record that is not complete); -1: not a record, or of a kind whose
+ * size is not known: nothing after it can be read. */
 int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer, size_t valid,
                    size_t *offset, struct col_cupti_record *record);
 

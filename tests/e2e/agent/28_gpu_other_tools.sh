@@ -18,6 +18,14 @@ noted() { # NAME WHAT: how often
 attribute() { # NAME NUMBER: what CUPTI's attribute was first set to
     awk -F '\t' -v a="$2" '$2 == "set" && $3 == a { print $4; exit }' "$1.log"
 }
+# CUPTI's clock is another one once torch.profiler was there: all kernels have the times that the log has, but for an offset
+on_time() { # NAME
+    awk -F '\t' '$3 == 10 && $2 == "tool" { print substr($5, 5) }' "$1.log" | sort -n > "$1.want"
+    ask "$1" "SELECT start FROM slice JOIN string ON string.id = category WHERE text = 'kernel' ORDER BY start" > "$1.got"
+    paste "$1.got" "$1.want" | awk '{ d = $1 - $2; if (NR == 1 || d < least) least = d; if (NR == 1 || d > most) most = d }
+        END { if (!NR || most - least > 5000000) { print NR " kernels, " most - least " ns apart"; exit 1 } }' ||
+        bad "$1" "kernels are not where they were"
+}
 key() { ask "$1" "SELECT value FROM run WHERE key = '$2'"; }
 
 # 1, 2: torch.profiler until August 2026 subscribes at its first use, and without a subscription it records nothing in this process
@@ -29,6 +37,7 @@ defect_1_2() {
         expect "told-$how" "kinds left on for it" "$(kineto "told-$how" "kinds that were on")" 0
         expect "told-$how" "buffers that it does not know" "$(noted "told-$how" "unknown buffer")" 0
         expect "told-$how" kernels "$(rows "told-$how" kernel)" 240
+        on_time "told-$how"
         expect "told-$how" gap "$(losses "told-$how" '%another profiler of the process%')" 1
         expect "told-$how" "other losses" "$(ask "told-$how" "SELECT count(*) FROM loss WHERE source IN ('agent', 'cupti') AND reason NOT LIKE '%another profiler%'")" 0
     done
@@ -36,6 +45,7 @@ defect_1_2() {
     record before -- -- --steps 9 --kernels 20 --kineto -1:4 --tell
     expect before "kernels of the other profiler" "$(kineto before kernels)" 80
     expect before kernels "$(rows before kernel)" 100
+    on_time before
     expect before gap "$(losses before '%another profiler of the process%')" 1
     # ... and where it had come and gone: the subscription that it keeps is no reason to record nothing
     record gone -- -- --steps 3 --kernels 20 --kineto -1:-1 --tell

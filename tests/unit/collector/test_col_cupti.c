@@ -230,8 +230,10 @@ static void unknown_kinds(void **state)
                      -1); /* kind 0: nothing was written there */
     put32(buffer, 0, 55);
     assert_int_equal(col_cupti_next(bytes, buffer, 64, &at, &r), -1);
-    put32(buffer, 0, 0x7fffffff);
+    put32(buffer, 0, 0x7ffffffe);
     assert_int_equal(col_cupti_next(bytes, buffer, 64, &at, &r), -1);
+    put32(buffer, 0, COL_CUPTI_END);
+    assert_int_equal(col_cupti_next(bytes, buffer, 64, &at, &r), 0);
     assert_int_equal(at, 0);
     /* one of which the agent has seen the size is stepped over */
     put32(buffer, 0, 55);
@@ -349,6 +351,14 @@ static void the_real_library(void **state)
         }
     }
     assert_int_equal(at, used);
+    put32(buffer, used, COL_CUPTI_END);
+    at = 0;
+    for (uint8_t *theirs = NULL; next(buffer, used + 64, &theirs) == 0;) {
+        struct col_cupti_record r;
+        assert_int_equal(theirs - buffer, at);
+        assert_int_equal(col_cupti_next(bytes, buffer, used + 64, &at, &r), 1);
+    }
+    assert_int_equal(at, used);
 }
 
 static void clock_with_eras(void **state)
@@ -358,30 +368,58 @@ static void clock_with_eras(void **state)
     const int64_t s = 1000000000, real = 1700000000 * s;
     assert_int_equal(col_gpu_clock_ns(c, 5), STORE_ABSENT);
     /* CLOCK_REALTIME, one anchor: an offset */
-    col_gpu_clock_add(c, real, 100 * s);
+    col_gpu_clock_add(c, real, 100 * s, 0);
     assert_int_equal(col_gpu_clock_ns(c, (uint64_t)(real + 5)), 100 * s + 5);
     /* slewed by 100 ppm */
     for (int i = 1; i <= 10; i++)
-        col_gpu_clock_add(c, real + i * s + i * 100000, 100 * s + i * s);
+        col_gpu_clock_add(c, real + i * s + i * 100000, 100 * s + i * s, 0);
     assert_in_range(col_gpu_clock_ns(c, (uint64_t)(real + 4 * s + 400000 + s / 2 + 50000)),
                     104 * s + s / 2 - 1, 104 * s + s / 2 + 1);
     assert_in_range(col_gpu_clock_ns(c, (uint64_t)(real + 10 * s + 1000000 + 1000)), 110 * s + 998,
                     110 * s + 1001);
     /* somebody makes it a counter of 2.6 GHz */
     for (int i = 0; i <= 5; i++)
-        col_gpu_clock_add(c, 7 * s + i * 2600000000ll, 111 * s + i * s);
+        col_gpu_clock_add(c, 7 * s + i * 2600000000ll, 111 * s + i * s, 0);
     assert_int_equal(c->eras, 2);
     assert_in_range(col_gpu_clock_ns(c, (uint64_t)(7 * s + 2600000000ll + 1300000000)),
                     112 * s + s / 2 - 2, 112 * s + s / 2 + 2);
     /* records of the time before still find their era */
     assert_in_range(col_gpu_clock_ns(c, (uint64_t)(real + 9 * s + 900000)), 109 * s - 1,
                     109 * s + 1);
+    /* a time of no era is not known, nor is one of an era with a single anchor */
+    assert_int_equal(col_gpu_clock_ns(c, (uint64_t)(real + 60 * s)), STORE_ABSENT);
+    assert_false(col_gpu_clock_knows(c, (uint64_t)(real + 60 * s)));
     /* more anchors than are kept */
     for (int i = 6; i < 3000; i++)
-        col_gpu_clock_add(c, 7 * s + i * 2600000000ll, 111 * s + i * s);
+        col_gpu_clock_add(c, 7 * s + i * 2600000000ll, 111 * s + i * s, 0);
     assert_in_range(col_gpu_clock_ns(c, (uint64_t)(7 * s + 2900 * 2600000000ll)), 3011 * s - 2,
                     3011 * s + 2);
     free(c);
+}
+
+/* As Kineto does it: CUPTI's clock becomes the time stamp counter, of 2.6 GHz. */
+static void clock_of_ticks(void **state)
+{
+    (void)state;
+    const int64_t s = 1000000000, real = 1700000000 * s, tsc = 50 * s;
+    for (int known = 0; known < 2; known++) {
+        struct col_gpu_clock *c = calloc(1, sizeof *c);
+        for (int i = 0; i < 3; i++)
+            col_gpu_clock_add(c, real + i * s, 100 * s + i * s, known ? tsc + i * 26 * s / 10 : 0);
+        int64_t at = tsc + 3 * 26 * s / 10, late = at + 13 * s / 10, early = at - 13 * s / 10;
+        assert_false(col_gpu_clock_knows(c, (uint64_t)at));
+        col_gpu_clock_add(c, at, 103 * s, known ? at + 70 : 0);
+        assert_int_equal(c->eras, 2);
+        assert_int_equal(col_gpu_clock_knows(c, (uint64_t)at), known);
+        assert_int_equal(col_gpu_clock_ns(c, (uint64_t)late),
+                         known ? 103 * s + s / 2 : STORE_ABSENT);
+        col_gpu_clock_add(c, at + 26 * s / 10, 104 * s, 0);
+        assert_int_equal(c->eras, 2);
+        assert_int_equal(col_gpu_clock_ns(c, (uint64_t)late), 103 * s + s / 2);
+        assert_int_equal(col_gpu_clock_ns(c, (uint64_t)early), 102 * s + s / 2);
+        assert_int_equal(col_gpu_clock_ns(c, (uint64_t)(real + s / 2)), 100 * s + s / 2);
+        free(c);
+    }
 }
 
 static void demangled(void **state)
@@ -401,9 +439,13 @@ static void demangled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts_of_all_versions), cmocka_unit_test(truncated),
-        cmocka_unit_test(unknown_kinds),           cmocka_unit_test(the_real_library),
-        cmocka_unit_test(clock_with_eras),         cmocka_unit_test(demangled),
+        cmocka_unit_test(layouts_of_all_versions),
+        cmocka_unit_test(truncated),
+        cmocka_unit_test(unknown_kinds),
+        cmocka_unit_test(the_real_library),
+        cmocka_unit_test(clock_with_eras),
+        cmocka_unit_test(clock_of_ticks),
+        cmocka_unit_test(demangled),
     };
     return cmocka_run_group_tests_name("collector: CUPTI records", tests, NULL, NULL);
 }
