@@ -53,6 +53,20 @@ def torch_loop(board):
               f"{again.get('step_ms', 0):.2f} ms without, {traced['step_ms']:.2f} ms with)", verdict)
 
 
+def cost_of_kinds(board):
+    """Where the cost of line 2 comes from: blocks of recorded steps in one process, each beside the blocks without before and after it."""
+    names = {"10": "kernels", "10,5": "kernels and runtime calls", "": "all of the default"}
+    _, own, status, err = board.record("kinds", [sys.executable, TORCH, "blocks", str(size(12, 4))], PLAIN, {"TACHO_GPU_KINDS": "/".join(names)})
+    if status or "blocks_ms" not in own:
+        not_here(board, ("2c",), own, status, err, "PyTorch")
+        return
+    on, off = own["blocks_ms"][1::2], own["blocks_ms"][::2]
+    for kind, name in enumerate(names.values()):
+        pairs = [100 * (2 * ms / (off[i] + off[i + 1]) - 1) for i, ms in enumerate(on) if i % len(names) == kind]
+        board.row("2c", f"slowdown of the same step, with {name}", ", ".join(f"{x:+.2f} %" for x in pairs) + f" in {len(pairs)} blocks, step "
+                  f"{min(off):.2f} to {max(off):.2f} ms without", "printed")
+
+
 def compare_inside(board, number, what, mode, steps):
     """torch.profiler inside tacho run: both have the kernels of their steps, and the time between is a row."""
     path, own, status, err = board.record("torch-" + mode, [sys.executable, TORCH, mode, str(steps)], PLAIN)
@@ -112,7 +126,7 @@ def jax_loop(board):
         return
     before, after = kernels(path, own["before_ns"])["n"], kernels(path, own["after_ns"])["n"]
     gaps = [r for r in losses(path) if "another profiler" in r["reason"]]
-    others = [r for r in losses(path) if "another profiler" not in r["reason"]]
+    others = [r for r in losses(path) if "another profiler" not in r["reason"] and " cut at " not in r["reason"]]  # XLA's long names
     board.row("14", "JAX, with its own profiler in between", f"{before} and {after} kernels in {own['steps']} steps each, trace of JAX "
               f"{own['trace_bytes']} bytes, gap rows {len(gaps)}, lost besides {short(others)}",
               "ok" if before >= own["steps"] and own["trace_bytes"] > 1000 and not others else "FAIL")

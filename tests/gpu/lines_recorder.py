@@ -74,8 +74,8 @@ def graphs(board):
     path, own = own_job(board, "9", "graph-nodes", "graph", steps, nodes)
     if path:
         k = kernels(path)["n"]
-        linked = one(path, "SELECT count(*) AS n FROM slice k JOIN string c ON c.id = k.category WHERE c.text = 'kernel' AND EXISTS (SELECT 1 FROM "
-                           "slice l JOIN string n ON n.id = l.name WHERE l.correlation = k.correlation AND n.text LIKE '%GraphLaunch%')")
+        linked = one(path, "SELECT count(*) AS n FROM slice k JOIN string c ON c.id = k.category WHERE c.text = 'kernel' AND k.correlation IN "
+                           "(SELECT l.correlation FROM slice l JOIN string n ON n.id = l.name WHERE n.text LIKE '%GraphLaunch%')")
         board.row("9", "kernels of a CUDA graph", f"{k} of {own['kernels']}, {linked} with the launch of their graph, lost "
                   f"{short(losses(path))}", "ok" if k == own["kernels"] == linked else "FAIL")
     path, own = own_job(board, "9", "graph-whole", "graph", steps, nodes, options=(*PLAIN, "--cuda-graphs", "whole"))
@@ -85,9 +85,9 @@ def graphs(board):
     path, own = own_job(board, "9", "graph-windows", "graph", steps, nodes, options=(*PLAIN, "--every", "2"))
     if path:
         k, lost = kernels(path)["n"], losses(path)
-        wrong = one(path, "SELECT count(*) AS n FROM slice k JOIN string c ON c.id = k.category JOIN slice l ON l.correlation = k.correlation "
-                          "JOIN string lc ON lc.id = l.category JOIN string n ON n.id = l.name WHERE c.text = 'kernel' AND lc.text IN "
-                          "('runtime', 'driver') AND n.text NOT LIKE '%GraphLaunch%'")
+        wrong = one(path, "SELECT count(*) AS n FROM slice k JOIN string c ON c.id = k.category WHERE c.text = 'kernel' AND k.correlation IN (SELECT "
+                          "l.correlation FROM slice l JOIN string lc ON lc.id = l.category JOIN string n ON n.id = l.name WHERE lc.text IN "
+                          "('runtime', 'driver') AND n.text NOT LIKE '%GraphLaunch%')")
         version = one(path, "SELECT value FROM run WHERE key = 'cupti.version'", "?")
         board.row("9", "a CUDA graph in every second step", f"CUPTI {version}: {k} kernels of {own['kernels'] // 2}, {wrong} with a wrong launch, "
                   f"lost {short(lost)}", "ok" if near(k, own["kernels"] / 2, 0.02) and not wrong else "FAIL")
@@ -96,7 +96,7 @@ def graphs(board):
 def replay(board):
     """Thirty million kernels of a graph, or as many as there is time for: what CUPTI keeps on the device stays below its limit. Writing
     and analysing the rows takes longer than the kernels. `run.sh KIT OUT 9b` gives it all of the time."""
-    seconds = max(int(board.left() / 4), 2)
+    seconds = max(int(board.left() / 2.5), 2)
     path, own, status, err = board.record("replay", [WORK, "replay", "20" if REHEARSAL else "30000", str(size(1000)), str(seconds)], (*PLAIN, "--max-size", "0"))
     if status or "kernels" not in own:
         board.row("9b", "a graph replayed", f"status {status}: {err.strip()[-200:]}", "FAIL")

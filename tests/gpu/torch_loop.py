@@ -4,12 +4,14 @@
     torch_loop.py MODE STEPS [MODEL BATCH]
 
 plain: steps of GPT-2 124M. both: these, then ten with torch.profiler. inside: torch.profiler over four steps in the middle, as users do.
+blocks: steps with and without recording of the device, by turns.
 compile: the same with torch.compile and CUDA graphs, on a smaller model. loader: batches from workers that fork after CUDA is up.
 nccl: STEPS calls of all_reduce with one rank. fast: a step of MODEL (gpt2-124M, gpt2-1558M) as PyTorch does it best: torch.compile, flash
 attention, fused AdamW, clipping by the norm; the mean of STEPS steps that are waited for once.
 
 $TORCH_LOOP_DEVICE=cpu runs a tiny model on the processor, to try the script out.
 """
+import ctypes
 import json
 import os
 import statistics
@@ -140,6 +142,22 @@ def inside(steps, compiled=False):
     return {**books, "before_ns": before, "before_steps": half, "after_ns": after, "after_steps": half}
 
 
+def blocks(steps, count=19):
+    """Blocks of steps, in turn without and with recording of the device; the first two steps of a block are not counted. $TACHO_GPU_KINDS
+    has three lists, and the first of them has been in use since CUDA was initialized: so the first block with recording has it again."""
+    loop = Loop(SHAPES["gpt2-124M"], 16)
+    loop.steps(WARM_UP)
+    tell = ctypes.CDLL(os.environ["NVTX_INJECTION64_PATH"]).tacho_device_profiler
+    took = []
+    for turn in (0, 1, 0, 1, 0):  # past the second and third list
+        tell(1 - turn)
+    for block in range(count):
+        tell(1 - block % 2)
+        loop.steps(2)
+        took.append(loop.steps(steps)[0])
+    return {"steps": steps, "blocks_ms": took}
+
+
 class Rows(torch.utils.data.Dataset):
     def __len__(self):
         return 1 << 20
@@ -199,7 +217,7 @@ def main():
     mode, steps = sys.argv[1], int(sys.argv[2])
     modes = {"plain": lambda: plain(steps), "both": lambda: plain(steps, 10), "inside": lambda: inside(steps),
              "compile": lambda: inside(steps, compiled=True), "loader": lambda: loader(steps), "nccl": lambda: nccl(steps),
-             "fast": lambda: fast(steps, sys.argv[3], int(sys.argv[4]))}
+             "blocks": lambda: blocks(steps), "fast": lambda: fast(steps, sys.argv[3], int(sys.argv[4]))}
     out = {"mode": mode, "torch": torch.__version__, "gpu": "none" if CPU else torch.cuda.get_device_name()}
     print(json.dumps({**out, **modes[mode]()}))
 

@@ -23,7 +23,8 @@
  * not complete comes back from a forced flush only; after the last record stands a mark, which is
  * no kind, in a buffer that has not come back; buffers belong to threads from 13.0 on, unless
  * the attribute says otherwise; a buffer goes to whoever has registered callbacks by then; queries
- * of events are recorded with their result unless that is turned off; before 13.1 update 1 the ids
+ * of events are recorded with their result unless that is turned off; once all calls of the driver
+ * were recorded and no longer are, single ones cannot be turned on; before 13.1 update 1 the ids
  * of graph launches are wrong once all kinds were off.
  *
  * Each record is logged to $FAKE_LOG as it is written: "pid owner kind correlation start end stream
@@ -78,7 +79,7 @@ static struct {
     unsigned kernels;
     int log;
     double rate; /* of CUPTI's clock, a ns, once somebody changed it */
-    bool foreign;
+    bool foreign, no_single_calls;
 } fake = {.log = -1};
 
 static __thread unsigned external_depth;
@@ -743,6 +744,8 @@ int cuptiActivityEnable(int kind)
     if (kind == 5)
         for (size_t i = 0; i < sizeof fake.muted / sizeof *fake.muted; i++)
             fake.muted[i] = false;
+    for (size_t i = 0; kind == 4 && i < sizeof fake.driver / sizeof *fake.driver; i++)
+        fake.driver[i] = true;
     if (fresh && kind == 37)
         put_objects();
     pthread_mutex_unlock(&fake.lock);
@@ -752,6 +755,9 @@ int cuptiActivityEnable(int kind)
 int cuptiActivityDisable(int kind)
 {
     fake.kinds &= ~((uint64_t)1 << kind);
+    for (size_t i = 0; kind == 4 && i < sizeof fake.driver / sizeof *fake.driver; i++)
+        fake.driver[i] = false;
+    fake.no_single_calls |= kind == 4;
     return 0;
 }
 
@@ -860,7 +866,7 @@ int cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t on)
 
 int cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t on)
 {
-    if (cbid < 1024)
+    if (cbid < 1024 && !(on && fake.no_single_calls && !(fake.kinds >> 4 & 1)))
         fake.driver[cbid] = on != 0;
     return 0;
 }

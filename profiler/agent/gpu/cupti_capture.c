@@ -21,6 +21,8 @@
 static struct {
     pthread_mutex_t window; /* enabling and disabling kinds */
     bool chosen[WIRE_GPU_KINDS];
+    bool handed_over; /* another profiler had the records */
+    bool turns;       /* there are several lists of kinds */
     _Atomic bool enabled, paused;
 } state = {.window = PTHREAD_MUTEX_INITIALIZER};
 
@@ -87,17 +89,29 @@ static bool bounded(void)
 
 /* ---- kinds ---- */
 
-/* Fills state.chosen: the kinds of the table, or those that $TACHO_GPU_KINDS lists, and the
- * options. */
+/* $TACHO_GPU_KINDS, which serves to measure the cost of each kind. Of several lists, with slashes
+ * between them, each time that recording begins takes the next one. */
+static const char *list_of_kinds(void)
+{
+    const char *text = getenv(WIRE_ENV_GPU_KINDS), *list = text ? text : "";
+    uint32_t lists = 1;
+    for (const char *at = list; *at; at++)
+        lists += *at == '/';
+    state.turns = lists > 1;
+    for (uint32_t turn = relaxed_load(&agent_cuda.gpu->windows) % lists; turn; list++)
+        turn -= *list == '/';
+    return list;
+}
+
+/* Fills state.chosen: the kinds of the table, or those that are listed, and the options. */
 static void choose_kinds(void)
 {
     for (size_t i = 0; i < KINDS; i++)
         state.chosen[kind_table[i].kind] = kind_table[i].on != 0;
-    /* a list of kinds serves to measure the cost of each */
-    const char *list = getenv(WIRE_ENV_GPU_KINDS);
-    for (size_t i = 0; list && *list && i < KINDS; i++)
+    const char *list = list_of_kinds();
+    for (size_t i = 0; *list && *list != '/' && i < KINDS; i++)
         state.chosen[kind_table[i].kind] = false;
-    while (list && *list) {
+    while (*list) {
         char *end;
         unsigned long kind = strtoul(list, &end, 10);
         if (end == list)
@@ -111,6 +125,30 @@ static void choose_kinds(void)
     state.chosen[CUPTI_KIND_MEMORY2] |= agent_cupti_option("memory");
     state.chosen[CUPTI_KIND_GRAPH_TRACE] = agent_cupti_option("whole-graphs");
     agent_cuda.gpu->whole_graphs = state.chosen[CUPTI_KIND_GRAPH_TRACE];
+}
+
+/* Once another profiler had the records, CUPTI 13.0 enables no single calls of the driver any more:
+ * then all are enabled, and those that are not wanted disabled. */
+static void apply_driver(const uint32_t *wanted, size_t count, uint8_t enable)
+{
+    const struct cupti *cupti = &agent_cuda.cupti;
+    for (size_t i = 0; i < count && !state.handed_over; i++)
+        cupti->ActivityEnableDriverApi(wanted[i], enable);
+    if (!state.handed_over)
+        return;
+    if (!enable) {
+        cupti->ActivityDisable(CUPTI_KIND_DRIVER);
+        return;
+    }
+    if (cupti->ActivityEnable(CUPTI_KIND_DRIVER))
+        return;
+    for (uint32_t call = 1; call < WIRE_GPU_APIS; call++) {
+        size_t i = 0;
+        while (i < count && wanted[i] != call)
+            i++;
+        if (i == count)
+            cupti->ActivityEnableDriverApi(call, 0);
+    }
 }
 
 /* Of the API calls only those are recorded that launch or move something: calls that programs
@@ -127,10 +165,8 @@ static void apply_apis(uint8_t enable)
     for (size_t i = 0;
          enable && cupti->ActivityEnableRuntimeApi && i < sizeof muted / sizeof *muted; i++)
         cupti->ActivityEnableRuntimeApi(muted[i], 0);
-    for (size_t i = 0; state.chosen[CUPTI_KIND_RUNTIME] && cupti->ActivityEnableDriverApi &&
-                       i < sizeof driver / sizeof *driver;
-         i++)
-        cupti->ActivityEnableDriverApi(driver[i], enable);
+    if (state.chosen[CUPTI_KIND_RUNTIME] && cupti->ActivityEnableDriverApi)
+        apply_driver(driver, sizeof driver / sizeof *driver, enable);
 }
 
 /* All kinds are off for the first time: see WIRE_GPU_GRAPH_IDS_OK. */
@@ -146,6 +182,8 @@ static void note_session_end(void)
 static int enable_kinds(void)
 {
     agent_nccl_detail(bounded());
+    if (state.turns)
+        choose_kinds();
     int kernels = 0;
     for (size_t i = 0; i < KINDS; i++) {
         int kind = kind_table[i].kind;
@@ -325,6 +363,7 @@ void agent_capture_restart(void)
     pthread_mutex_lock(&state.window);
     agent_capture_configure();
     state.enabled = false;
+    state.handed_over = true;
     note_session_end();
     atomic_store_explicit(&agent_cuda.taken, 0, memory_order_release);
     if (wanted((int64_t)relaxed_load(&agent_cuda.gpu->step) - 1) == 1)

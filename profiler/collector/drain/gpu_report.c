@@ -159,7 +159,8 @@ int col_gpu_report_gaps(struct col_drain *drain, struct col_gpu *gpu, int64_t no
             break;
         rc = col_drain_loss(
             drain, "cupti",
-            "device work not recorded: another profiler of the process (torch.profiler) had it",
+            "device work not recorded: another profiler of the process (torch.profiler, "
+            "jax.profiler) had it",
             STORE_ABSENT, atomic_load_explicit(&gap->t0, memory_order_acquire), end ? end : now);
         gpu->gaps_reported++;
         gpu->dirty = true;

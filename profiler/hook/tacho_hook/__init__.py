@@ -53,6 +53,7 @@ PATCHES = {
     "torch._dynamo.callback": ("phases", "patch_compilation"),
     "torch._dynamo.convert_frame": ("phases", "patch_recompilation"),
     "jax": ("jitted", "patch_jax"),
+    "jax._src.profiler": ("jitted", "patch_jax_profiler"),
     "jax._src.array": ("jitted", "patch_array"),
     "jax._src.dispatch": ("jitted", "patch_dispatch"),
     **{module: ("rules", "patch_framework") for module in FRAMEWORKS},

@@ -50,6 +50,13 @@ def open_library(folder, domain):
         setattr(lib, f.__name__, f)
 
 
+def device_profiler():
+    """The agent's function that is told when another profiler takes the recording of device work (1), and when it has ended (0)."""
+    announce = ctypes.PyDLL(os.environ.get("NVTX_INJECTION64_PATH", "")).tacho_device_profiler
+    announce.restype, announce.argtypes = None, [ctypes.c_int]
+    return announce
+
+
 def name_of(text):
     handle = _names.get(text)
     if handle is None:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is cut out of steps or stops them: checkpoints, compilation, collections, PyTorch's own profiler."""
 
-import ctypes
 import functools
 import os
 import sys
 
 from .flops import counts
-from .library import ROLE_CHECKPOINT, ROLE_COMPILE, ROLE_HOST, around, lib, name_of
+from .library import ROLE_CHECKPOINT, ROLE_COMPILE, ROLE_HOST, around, device_profiler, lib, name_of
 from .modules import modules
 from .steps import steps
 from .values import put_back, take_out
@@ -109,9 +108,7 @@ def patch_recompilation(module):
 
 def patch_profiler(module):
     """PyTorch's own profiler takes the recording of device work away from tacho while it runs: this tells the agent when."""
-    agent = ctypes.PyDLL(os.environ.get("NVTX_INJECTION64_PATH", ""))
-    announce = agent.tacho_device_profiler
-    announce.restype, announce.argtypes = None, [ctypes.c_int]
+    announce = device_profiler()
 
     def announced(attribute, before, after):
         inner = getattr(module.profile, attribute)

@@ -38,6 +38,8 @@ defect_1_2() {
         expect "told-$how" "buffers that it does not know" "$(noted "told-$how" "unknown buffer")" 0
         expect "told-$how" kernels "$(rows "told-$how" kernel)" 240
         on_time "told-$how"
+        expect "told-$how" "launches by the driver" "$(ask "told-$how" "SELECT count(*) FROM slice JOIN string ON string.id = name
+            WHERE text = 'cuLaunchKernel'")" 48
         expect "told-$how" gap "$(losses "told-$how" '%another profiler of the process%')" 1
         expect "told-$how" "other losses" "$(ask "told-$how" "SELECT count(*) FROM loss WHERE source IN ('agent', 'cupti') AND reason NOT LIKE '%another profiler%'")" 0
     done

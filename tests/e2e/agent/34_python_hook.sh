@@ -94,8 +94,8 @@ record short python3 loop.py 0
 [ "$(one short "SELECT count(*) FROM slice x JOIN string s ON s.id = x.name WHERE s.text = 'a.inner (Module)'")" -lt 12 ] || wrong "short steps: $(ranges short)"
 [ "$(one short "SELECT min(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'hook.module_depth'")" = 1.0 ] || wrong "short steps: no word"
 
-# ---- torch.profiler: the agent is told before it starts and after it has stopped
-cat > profiler.py << 'PYTHON'
+# ---- torch.profiler and jax.profiler: the agent is told before it starts and after it has stopped
+cat > agent_told.py << 'PYTHON'
 import ctypes
 told = []
 class Agent:  # the agent in the hook's eyes
@@ -105,6 +105,9 @@ class Agent:  # the agent in the hook's eyes
         def tell(active): told.append(active)
         return tell
 real, ctypes.PyDLL = ctypes.PyDLL, lambda path: Agent(path) if path.endswith("libtacho.so") else real(path)
+PYTHON
+cat > profiler.py << 'PYTHON'
+from agent_told import told
 import torch
 with torch.autograd.profiler.profile(): told.append("inside")
 with torch.autograd.profiler.profile(enabled=False): pass
@@ -112,6 +115,32 @@ print(told)
 PYTHON
 record profiler python3 profiler.py
 [ "$(cat profiler.out)" = "[1, 1, 'inside', 0]" ] || wrong "torch.profiler: $(cat profiler.out)"
+mkdir -p made/jax/_src
+echo "from . import profiler" > made/jax/__init__.py
+echo "from jax._src.profiler import start_trace, stop_trace, trace" > made/jax/profiler.py
+cat > made/jax/_src/profiler.py << 'PYTHON'
+import contextlib
+from agent_told import told
+def start_trace(folder):
+    told.append("begins")
+    if not folder: raise ValueError
+def stop_trace(): told.append("ends")
+@contextlib.contextmanager
+def trace(folder):
+    start_trace(folder)
+    yield
+    stop_trace()
+PYTHON
+cat > jax_profiler.py << 'PYTHON'
+from agent_told import told
+import jax
+with jax.profiler.trace("folder"): told.append("inside")
+try: jax.profiler.start_trace("")
+except ValueError: pass
+print(told)
+PYTHON
+PYTHONPATH=$TMPDIR/made record jax_profiler python3 jax_profiler.py
+[ "$(cat jax_profiler.out)" = "[1, 'begins', 'inside', 'ends', 0, 1, 'begins', 0]" ] || wrong "jax.profiler: $(cat jax_profiler.out)"
 
 # ---- torch.distributed: calls that block on the CPU, with their bytes as nccl-tests counts them; other calls are left alone
 cat > collectives.py << 'PYTHON'

@@ -58,7 +58,7 @@ def main():
     mode, steps = sys.argv[1], int(sys.argv[2])
     modes = {"plain": lambda: plain(steps), "both": lambda: plain(steps, 10), "inside": lambda: inside(steps),
              "compile": lambda: inside(steps, graph=True), "loader": lambda: loader(steps), "nccl": lambda: nccl(steps),
-             "fast": lambda: {"steps": steps, "step_ms": 1e6}}
+             "blocks": lambda: {"blocks_ms": [3.0, 3.1] * 9 + [3.0]}, "fast": lambda: {"steps": steps, "step_ms": 1e6}}
     print(json.dumps(modes[mode]()))
 
 
