@@ -78,6 +78,20 @@ void gpu_counters_used(void)
     atexit(at_exit);
 }
 
+/* A first use on the program's own thread, which cannot end meanwhile. */
+static void warm_up(void)
+{
+    struct profiler_host_chips chips = {.size = PROFILER_SIZE(profiler_host_chips, names)};
+    struct gpu_host host = {0};
+    if (!gpu_functions.ProfilerHostGetSupportedChips ||
+        gpu_functions.ProfilerHostGetSupportedChips(&chips) || !chips.count)
+        return;
+    gpu_host_open(&host, &gpu_functions, PROFILER_PM_SAMPLING, chips.names[chips.count - 1],
+                  (struct gpu_image){0}, gpu_pm_metrics, 1, 1);
+    gpu_host_close(&host);
+    gpu_counters_used();
+}
+
 static void begin(enum wire_counters which, const char *word)
 {
     if (agent_cupti_option(word))
@@ -97,6 +111,7 @@ void agent_counters_start(void)
         return;
     }
     gpu_counters_open();
+    warm_up();
     state.started = agent_background(counters_main, 1u << 20);
 }
 

@@ -35,6 +35,13 @@ static bool fail(struct sampler *state, enum wire_counters_stage stage, int erro
     return false;
 }
 
+/* The result of a call that was the first of its kind, perhaps. */
+static int used(int rc)
+{
+    gpu_counters_used();
+    return rc;
+}
+
 /* Whether this CUPTI has all functions that sampling needs. */
 static bool complete(void)
 {
@@ -55,11 +62,11 @@ static int open_host(struct sampler *state, int device, enum wire_counters_stage
     struct profiler_pm_availability free_ones = {
         .size = PROFILER_SIZE(profiler_pm_availability, image), .device = (size_t)device};
     *stage = WIRE_COUNTERS_STAGE_CHIP;
-    int rc = gpu_counters_chip(WIRE_COUNTERS_PM, device, &chip);
+    int rc = used(gpu_counters_chip(WIRE_COUNTERS_PM, device, &chip));
     if (rc)
         return rc;
     *stage = WIRE_COUNTERS_STAGE_AVAILABLE;
-    if ((rc = gpu_functions.PmSamplingGetCounterAvailability(&free_ones)))
+    if ((rc = used(gpu_functions.PmSamplingGetCounterAvailability(&free_ones))))
         return rc;
     if (!gpu_image_make(&image, free_ones.image_bytes))
         return -1;
@@ -68,7 +75,6 @@ static int open_host(struct sampler *state, int device, enum wire_counters_stage
         gpu_image_free(&image);
         return rc;
     }
-    gpu_counters_used();
     *stage = WIRE_COUNTERS_STAGE_METRICS;
     rc = gpu_host_open(&state->host, &gpu_functions, PROFILER_PM_SAMPLING, chip, image,
                        gpu_pm_metrics, GPU_PM_METRICS, 1);
@@ -135,18 +141,17 @@ bool gpu_pm_look(int device)
     enum wire_counters_stage stage;
     if (!complete())
         return fail(state, WIRE_COUNTERS_STAGE_LIBRARY, 0);
-    int rc = open_host(state, device, &stage);
-    gpu_counters_used();
+    int rc = used(open_host(state, device, &stage));
     if (rc)
         return fail(state, stage, rc);
-    if ((rc = gpu_functions.PmSamplingEnable(&enable)))
+    if ((rc = used(gpu_functions.PmSamplingEnable(&enable))))
         return fail(state, WIRE_COUNTERS_STAGE_ENABLE, rc);
     state->object = enable.sampler;
-    if ((rc = configure(state)) || (rc = make_image(state)))
+    if ((rc = used(configure(state))) || (rc = used(make_image(state))))
         return fail(state, WIRE_COUNTERS_STAGE_CONFIG, rc);
     struct profiler_pm_sampler start = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler),
                                         .sampler = state->object};
-    if ((rc = gpu_functions.PmSamplingStart(&start)))
+    if ((rc = used(gpu_functions.PmSamplingStart(&start))))
         return fail(state, WIRE_COUNTERS_STAGE_START, rc);
     for (size_t i = 0; i < state->host.count; i++)
         state->counter[i] =
@@ -154,7 +159,6 @@ bool gpu_pm_look(int device)
     relaxed_store(&counters->metrics, (uint32_t)state->host.count);
     relaxed_store(&counters->passes, (uint32_t)state->host.passes);
     atomic_store_explicit(&counters->state, WIRE_COUNTERS_ON, memory_order_release);
-    gpu_counters_used();
     return true;
 }
 
@@ -189,20 +193,22 @@ static void read_device(struct sampler *state)
                                     .data = state->data.at,
                                     .data_bytes = state->data.bytes};
     int rc = gpu_functions.PmSamplingDecodeData(&decode);
+    if (!state->read)
+        gpu_counters_used();
     if (!rc)
         rc = gpu_functions.PmSamplingGetCounterDataInfo(&info);
-    for (size_t i = 0; i < info.completed && !rc; i++)
+    for (size_t i = 0; i < info.completed && !rc; i++) {
         rc = read_sample(state, i);
+        if (!state->read)
+            gpu_counters_used();
+        state->read = true;
+    }
     if (decode.overflow)
         relaxed_add(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].overflows, 1);
     if (rc || (rc = reset(state)))
         fail(state, WIRE_COUNTERS_STAGE_DECODE, rc);
     else if (!gpu_image_kept(&state->data))
         fail(state, WIRE_COUNTERS_STAGE_BEYOND, 0);
-    else if (info.completed && !state->read) {
-        state->read = true;
-        gpu_counters_used();
-    }
 }
 
 void gpu_pm_read(void)
