@@ -75,7 +75,7 @@ def page_of(board):
         mine = [r for r in board.rows if r[0] == number] or [[number, LINES[number], "not yet run on a GPU", "open", ""]]
         text += ["| " + " | ".join(str(x).replace("|", "/").replace("\n", " ") for x in r) + " |" for r in mine]
     if board.doctor:
-        text += ["", "Driver, versions and what this machine permits, as `tacho doctor` says:", "", "```", board.doctor, "```"]
+        text += ["", "Driver, versions and what this machine permits, as `tacho doctor` says:", "", "```", *(x.rstrip() for x in board.doctor.splitlines()), "```"]
     return "\n".join(text) + "\n"
 
 

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-from board import PROGRAMS, ask, books, kernels, losses, near, one, short, size
+from board import PROGRAMS, ask, books, kernels, losses, near, one, rows_of, short, size
 
 PLAIN = ("--overhead", "0")
 TORCH, JAX = os.path.join(PROGRAMS, "torch_loop.py"), os.path.join(PROGRAMS, "jax_loop.py")
@@ -76,9 +76,11 @@ def compare_inside(board, number, what, mode, steps):
     gaps = [r for r in losses(path) if "another profiler" in r["reason"]]
     others = [r for r in losses(path) if "another profiler" not in r["reason"] and "CUDA graph launches" not in r["reason"]]
     before, after = kernels(path, own["before_ns"]), kernels(path, own["after_ns"])
+    calls = [rows_of(path, "driver", own[when])["n"] for when in ("before_ns", "after_ns")]
     theirs = own["kernels"] / own["profiled_steps"]
     mine = [before["n"] / own["before_steps"], after["n"] / own["after_steps"]]
-    board.row(number, what, f"kernels of a step: torch.profiler {theirs:.1f}, tacho {mine[0]:.1f} before and {mine[1]:.1f} after, gap rows "
+    board.row(number, what, f"kernels of a step: torch.profiler {theirs:.1f}, tacho {mine[0]:.1f} before and {mine[1]:.1f} after, driver "
+              f"calls {calls[0]} and {calls[1]}, gap rows "
               f"{len(gaps)}, lost besides {short(others)}",
               "ok" if gaps and not others and near(mine[0], theirs, 0.01) and near(mine[1], theirs, 0.01) else "FAIL")
 

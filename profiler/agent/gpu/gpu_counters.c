@@ -6,10 +6,17 @@
 #include "profiler/agent/gpu/gpu_counters.h"
 
 #include <dlfcn.h>
+#include <linux/futex.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define END_WAIT_S 5
 
 struct gpu_driver gpu_driver;
 struct profiler_functions gpu_functions;
+struct gpu_thread gpu_thread;
 
 static struct {
     uint64_t pool, monotonic;
@@ -67,4 +74,28 @@ void gpu_counters_open(void)
     SYMBOL(current_device, "cuCtxGetDevice");
     SYMBOL(synchronize, "cuCtxSynchronize");
 #undef SYMBOL
+}
+
+/* A thread that does not answer within the timeout is left to the end of the process. */
+void agent_counters_end(void)
+{
+    struct timespec timeout = {.tv_sec = END_WAIT_S};
+    if (!gpu_thread.started || atomic_exchange(&gpu_thread.stop, 1))
+        return;
+    syscall(SYS_futex, &gpu_thread.stop, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    if (!atomic_load_explicit(&gpu_thread.done, memory_order_acquire))
+        syscall(SYS_futex, &gpu_thread.done, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
+}
+
+static void at_exit(void)
+{
+    if (agent_cuda_live())
+        agent_counters_end();
+}
+
+/* At exit, what CUPTI's libraries made at their first use is destroyed before whatever was
+ * registered earlier runs. */
+void gpu_counters_used(void)
+{
+    atexit(at_exit);
 }

@@ -33,14 +33,14 @@ struct gpu_driver {
 extern struct gpu_driver gpu_driver;
 extern struct profiler_functions gpu_functions;
 
+extern struct gpu_thread {
+    _Atomic uint32_t stop, done; /* futexes */
+    bool started;
+} gpu_thread;
+
 /* gpu_counters_thread.c. Starts the thread if anything was asked for. CUPTI was found; CUDA may be
  * in the middle of its initialisation. */
 void agent_counters_start(void);
-/* The process ends: the last samples. Waits for the thread, five seconds at most. */
-void agent_counters_end(void);
-/* CUPTI was used for counting in a way in which it had not been before: counting ends before what
- * its libraries made for that is destroyed at exit. */
-void gpu_counters_used(void);
 
 /* gpu_counters.c. Looks up the driver's functions; the clocks of gpu_counters_time start here. */
 void gpu_counters_open(void);
@@ -51,6 +51,11 @@ void gpu_counters_fail(enum wire_counters which, enum wire_counters_stage stage,
 int gpu_counters_chip(enum wire_counters which, int device, const char **chip);
 /* Time of the pool's clock for a time that CUPTI gave, which counts as cuptiGetTimestamp does. */
 uint64_t gpu_counters_time(uint64_t cupti);
+/* The process ends: the last samples. Waits for the thread, five seconds at most. */
+void agent_counters_end(void);
+/* CUPTI was used for counting in a way in which it had not been before: counting ends before what
+ * its libraries made for that is destroyed at exit. */
+void gpu_counters_used(void);
 
 /* gpu_pm.c, on the thread: starts where a context has come to be, reads what there is, stops.
  * False: it failed for good. */

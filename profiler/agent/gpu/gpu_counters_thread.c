@@ -4,7 +4,6 @@
  * and hands the values of gpu_pm.c and gpu_range.c over ten times a second.
  */
 #include <linux/futex.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -12,13 +11,7 @@
 
 #include "profiler/agent/gpu/gpu_counters.h"
 
-#define TICK_NS    100000000
-#define END_WAIT_S 5
-
-static struct {
-    _Atomic uint32_t stop, done; /* futexes */
-    bool started;
-} state;
+#define TICK_NS 100000000
 
 static bool asked(enum wire_counters which)
 {
@@ -48,9 +41,9 @@ static void *counters_main(void *arg)
     bool seen[GPU_DEVICES] = {false};
     (void)arg;
     prctl(PR_SET_NAME, "tacho-counters");
-    while (!atomic_load_explicit(&state.stop, memory_order_acquire)) {
+    while (!atomic_load_explicit(&gpu_thread.stop, memory_order_acquire)) {
         struct timespec pause = {.tv_nsec = TICK_NS};
-        syscall(SYS_futex, &state.stop, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
+        syscall(SYS_futex, &gpu_thread.stop, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
         if (asked(WIRE_COUNTERS_PM)) {
             look_for_devices(seen);
             gpu_pm_read();
@@ -60,22 +53,9 @@ static void *counters_main(void *arg)
     }
     gpu_pm_stop();
     gpu_range_stop();
-    atomic_store_explicit(&state.done, 1, memory_order_release);
-    syscall(SYS_futex, &state.done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    atomic_store_explicit(&gpu_thread.done, 1, memory_order_release);
+    syscall(SYS_futex, &gpu_thread.done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     return NULL;
-}
-
-static void at_exit(void)
-{
-    if (agent_cuda_live())
-        agent_counters_end();
-}
-
-/* At exit, what CUPTI's libraries made at their first use is destroyed before whatever was
- * registered earlier runs. */
-void gpu_counters_used(void)
-{
-    atexit(at_exit);
 }
 
 /* A first use on the program's own thread, which cannot end meanwhile. */
@@ -112,16 +92,5 @@ void agent_counters_start(void)
     }
     gpu_counters_open();
     warm_up();
-    state.started = agent_background(counters_main, 1u << 20);
-}
-
-/* A thread that does not answer within the timeout is left to the end of the process. */
-void agent_counters_end(void)
-{
-    struct timespec timeout = {.tv_sec = END_WAIT_S};
-    if (!state.started || atomic_exchange(&state.stop, 1))
-        return;
-    syscall(SYS_futex, &state.stop, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-    if (!atomic_load_explicit(&state.done, memory_order_acquire))
-        syscall(SYS_futex, &state.done, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
+    gpu_thread.started = agent_background(counters_main, 1u << 20);
 }
