@@ -80,8 +80,7 @@ __global__ void __launch_bounds__(threads)
             lse[blockIdx.y * t + row] = most[lower] + logf(total);
         sum[lower] = 1 / total;
     }
-    store_rows<T, D>(out + head_at(t, heads, D), c, query, t,
-                     o, sum);
+    store_rows<T, D>(out + head_at(t, heads, D), c, query, t, o, sum);
 }
 
 /* delta = dO.O of each row of each head, by as many lanes as a row has packs. */

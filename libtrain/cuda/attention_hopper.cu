@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Causal attention of attention.cu for bf16 heads of 64 channels on Hopper: 64 rows are one group of
- * four warps, whose products read both factors, or the right one, from shared memory (warpgroup.h).
- * The tiles of the other side arrive while earlier ones are worked on. Exponentials are powers of
- * two; of the tiles only the one on the diagonal needs a mask, because a key that a query sees
- * stands before it: rows beyond the sequence are zeros and are not stored.
+ * Causal attention of attention.cu for bf16 heads of 64 channels on Hopper: 64 rows are one group
+ * of four warps, whose products read both factors, or the right one, from shared memory
+ * (warpgroup.h). The tiles of the other side arrive while earlier ones are worked on. Exponentials
+ * are powers of two; of the tiles only the one on the diagonal needs a mask, because a key that a
+ * query sees stands before it: rows beyond the sequence are zeros and are not stored.
  */
 #include "libtrain/cuda/attention.h"
 #include "libtrain/cuda/warpgroup.h"
 
 static const int forward_groups = 2, forward_stages = 3, backward_stages = 2;
-static const float log2_e = 1.44269504088896340736f;
 
 /* Scores become powers of two, of `scale` times the score less the largest seen so far; what was
  * summed before shrinks to that. row: this lane's upper row less the tile's first key. */
@@ -209,24 +208,35 @@ static const size_t aligned = 1024; /* what shared_tiles may pass over */
 
 void hopper_attention_forward(struct cuda_queue *queue, const struct lt_attention *a)
 {
-    const size_t bytes = aligned + (forward_groups * tile_elements + forward_stages * stage_elements) * sizeof(lt_bf16);
+    const size_t bytes =
+        aligned +
+        (forward_groups * tile_elements + forward_stages * stage_elements) * sizeof(lt_bf16);
     dim3 grid(blocks_of(a->t, forward_groups * group_rows), (unsigned)(a->b * a->h));
     float scale = 1 / sqrtf((float)(a->c / a->h));
-    cudaFuncSetAttribute((const void *)hopper_out, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    LAUNCH(hopper_out, grid, forward_groups * group_threads, bytes, queue->stream, (lt_bf16 *)a->out, a->lse, (const lt_bf16 *)a->qkv, (int)a->t, (int)a->c, (int)a->h, scale);
+    cudaFuncSetAttribute((const void *)hopper_out, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         (int)bytes);
+    LAUNCH(hopper_out, grid, forward_groups * group_threads, bytes, queue->stream,
+           (lt_bf16 *)a->out, a->lse, (const lt_bf16 *)a->qkv, (int)a->t, (int)a->c, (int)a->h,
+           scale);
 }
 
 template <bool KEYS>
 static void launch_dqkv(struct cuda_queue *queue, const struct lt_attention *a, const float *delta)
 {
-    const size_t bytes = aligned + (2 * tile_elements + backward_stages * stage_elements) * sizeof(lt_bf16) + backward_stages * 128 * sizeof(float);
+    const size_t bytes = aligned +
+                         (2 * tile_elements + backward_stages * stage_elements) * sizeof(lt_bf16) +
+                         backward_stages * 128 * sizeof(float);
     dim3 grid(blocks_of(a->t, group_rows), (unsigned)(a->b * a->h));
     float scale = 1 / sqrtf((float)(a->c / a->h));
-    cudaFuncSetAttribute((const void *)hopper_dqkv<KEYS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    LAUNCH((hopper_dqkv<KEYS>), grid, group_threads, bytes, queue->stream, (lt_bf16 *)a->dqkv, (const lt_bf16 *)a->qkv, (const lt_bf16 *)a->dout, (const float *)a->lse, delta, (int)a->t, (int)a->c, (int)a->h, scale);
+    cudaFuncSetAttribute((const void *)hopper_dqkv<KEYS>,
+                         cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    LAUNCH((hopper_dqkv<KEYS>), grid, group_threads, bytes, queue->stream, (lt_bf16 *)a->dqkv,
+           (const lt_bf16 *)a->qkv, (const lt_bf16 *)a->dout, (const float *)a->lse, delta,
+           (int)a->t, (int)a->c, (int)a->h, scale);
 }
 
-void hopper_attention_backward(struct cuda_queue *queue, const struct lt_attention *a, const float *delta)
+void hopper_attention_backward(struct cuda_queue *queue, const struct lt_attention *a,
+                               const float *delta)
 {
     launch_dqkv<true>(queue, a, delta);
     launch_dqkv<false>(queue, a, delta);

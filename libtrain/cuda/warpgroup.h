@@ -120,7 +120,8 @@ __device__ inline void hold(float (*sum)[4])
             asm volatile("" : "+f"(sum[i][j])::"memory");
 }
 
-/* Waits for the group's batches of products but the last LEFT; these are sums of one that is done. */
+/* Waits for the group's batches of products but the last LEFT; these are sums of one that is done.
+ */
 template <int LEFT> __device__ inline void products_done(float (*sum)[4])
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
@@ -189,11 +190,6 @@ __device__ inline void round_left(left<lt_bf16> *to, const float (*s)[4])
         }
 }
 
-__device__ inline float power_of_two(float x)
-{
-    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
-    return x;
-}
 #else
 /* The same one after the other; what is begun is done at once. */
 template <int LEFT> inline void products_done(float (*)[4])
@@ -234,12 +230,7 @@ inline void round_left(left<lt_bf16> *to, const float (*s)[4])
 {
     for (int k = 0; k < 16; k++)
         to[k / 4].at[k % 4].at[0] = put<lt_bf16>(s[k / 2][k % 2 * 2]),
-        to[k / 4].at[k % 4].at[1] = put<lt_bf16>(s[k / 2][k % 2 * 2 + 1]);
-}
-
-inline float power_of_two(float x)
-{
-    return exp2f(x);
+                         to[k / 4].at[k % 4].at[1] = put<lt_bf16>(s[k / 2][k % 2 * 2 + 1]);
 }
 #endif
 

@@ -84,7 +84,8 @@ extern "C" SHIM uint64_t shim_times(const char *name); /* how often that was don
 SHIM void shim_takes(cudaStream_t stream, uint64_t ns);
 SHIM void shim_note(const char *what);
 /* A launch that the hardware would refuse is cudaGetLastError's. */
-SHIM bool shim_launchable(const void *kernel, const char *name, dim3 grid, dim3 block, size_t shared);
+SHIM bool shim_launchable(const void *kernel, const char *name, dim3 grid, dim3 block,
+                          size_t shared);
 /* Runs all blocks of a kernel, one after the other. */
 SHIM void shim_run(const char *name, dim3 grid, dim3 block, size_t shared,
                    const std::function<void()> &thread);
