@@ -44,8 +44,10 @@
     X(column_partials, "sums over rows") \
     X(column_totals, "sums over rows") \
     X(hopper_out, "attention forward") \
+    X(attention_out, "attention forward") \
     X(attention_delta, "attention backward") \
     X(hopper_dqkv, "attention backward") \
+    X(attention_dqkv, "attention backward") \
     X(layernorm_out, "layernorm, residual") \
     X(layernorm_din, "layernorm, residual") \
     X(residual_out, "layernorm, residual") \
@@ -166,21 +168,28 @@ static double attends(const struct counter *counter, const struct lt_attention *
     return flops / (share * an_accelerator_peak(&counter->machine->device, "bf16"));
 }
 
+/* The kernels of Hopper are for heads of 64 channels; what others take is not known. */
+static bool is_wide(const struct lt_attention *a)
+{
+    return a->c / a->h == 64;
+}
+
 static void attention_forward(struct counter *counter, const union lt_args *args)
 {
     const struct lt_attention *a = &args->attention_forward;
-    add(counter, KERNEL_hopper_out, 4 * pairs(a), 8 * elements(a),
-        attends(counter, a, ATTENTION_FORWARD));
+    add(counter, is_wide(a) ? KERNEL_hopper_out : KERNEL_attention_out, 4 * pairs(a),
+        8 * elements(a), attends(counter, a, ATTENTION_FORWARD));
 }
 
 /* The probabilities are made once for dk and dv and once for dq: four products and three. */
 static void attention_backward(struct counter *counter, const union lt_args *args)
 {
     const struct lt_attention *a = &args->attention_backward;
+    enum kernel kernel = is_wide(a) ? KERNEL_hopper_dqkv : KERNEL_attention_dqkv;
     double seconds = 2.5 * attends(counter, a, ATTENTION_BACKWARD);
     moves(counter, KERNEL_attention_delta, 4 * elements(a));
-    add(counter, KERNEL_hopper_dqkv, 8 * pairs(a), 12 * elements(a), seconds * 0.61);
-    add(counter, KERNEL_hopper_dqkv, 6 * pairs(a), 10 * elements(a), seconds * 0.39);
+    add(counter, kernel, 8 * pairs(a), 12 * elements(a), seconds * 0.61);
+    add(counter, kernel, 6 * pairs(a), 10 * elements(a), seconds * 0.39);
 }
 
 static void layernorm_backward(struct counter *counter, const union lt_args *args)
