@@ -7,37 +7,9 @@
  * dq and once for dk and dv, so that no two blocks add to one place and results are the same bits
  * each time.
  */
-#include "libtrain/cuda/launch.h"
-#include "libtrain/cuda/tile.h"
+#include "libtrain/cuda/attention.h"
 
 static const int block_rows = 64, threads = 128;
-
-/* One head of one sequence. */
-template <class T> struct head {
-    const T *q, *k, *v;
-    int64_t row, t; /* elements between rows of q, k, v; their number */
-};
-
-template <class T>
-__device__ inline head<T> head_of(const T *qkv, int64_t t, int64_t c, int64_t heads, int D)
-{
-    int64_t sequence = blockIdx.y / heads, index = blockIdx.y % heads;
-    const T *q = qkv + sequence * t * 3 * c + index * D;
-    return {q, q + c, q + 2 * c, 3 * c, t};
-}
-
-/* Largest value, or sum, over the four lanes that share a row. */
-__device__ inline float row_max(float x)
-{
-    x = fmaxf(x, __shfl_xor_sync(whole_warp, x, 1));
-    return fmaxf(x, __shfl_xor_sync(whole_warp, x, 2));
-}
-
-__device__ inline float row_sum(float x)
-{
-    x += __shfl_xor_sync(whole_warp, x, 1);
-    return x + __shfl_xor_sync(whole_warp, x, 2);
-}
 
 /* From scores s to exponentials of scale s less the running maximum; what was summed before is
  * shrunk to it. from: the tile's first key; query: of the warp's first row. */
@@ -108,25 +80,29 @@ __global__ void __launch_bounds__(threads)
             lse[blockIdx.y * t + row] = most[lower] + logf(total);
         sum[lower] = 1 / total;
     }
-    store_rows<T, D>(out + (blockIdx.y / heads * t * heads + blockIdx.y % heads) * D, c, query, t,
-                     o, sum);
+    store_rows<T, D>(out + head_at(t, heads, D), c, query, t, o, sum);
 }
 
-/* delta = dO.O of each row of each head. A warp for each. */
-template <class T>
+/* delta = dO.O of each row of each head, by as many lanes as a row has packs. */
+template <class T, int D>
 __global__ void attention_delta(float *delta, const T *out, const T *dout, int64_t b, int64_t t,
-                                int64_t c, int64_t heads)
+                                int64_t heads)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.y + threadIdx.y, d = c / heads;
+    const int N = 16 / sizeof(T), packs = D / N;
+    int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / packs, token = i / heads;
     float sum = 0;
-    if (i >= b * t * heads)
-        return;
-    int64_t token = i / heads, index = i % heads, at = token * c + index * d;
-    for (int64_t j = threadIdx.x; j < d; j += lanes)
-        sum += get(out[at + j]) * get(dout[at + j]);
-    sum = warp_sum(sum);
-    if (threadIdx.x == 0)
-        delta[(token / t * heads + index) * t + token % t] = sum;
+    if (token < b * t) {
+        int64_t at = i * D + threadIdx.x % packs * N;
+        pack<T, N> one = load<T, N>(out + at), two = load<T, N>(dout + at);
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            sum += get(one.at[j]) * get(two.at[j]);
+    }
+#pragma unroll
+    for (int j = packs / 2; j > 0; j /= 2)
+        sum += __shfl_xor_sync(whole_warp, sum, j);
+    if (token < b * t && threadIdx.x % packs == 0)
+        delta[(token / t * heads + i % heads) * t + token % t] = sum;
 }
 
 /* Of scores s and of dp = dO.v: s becomes p, dp becomes p (dp - delta) scale; 0 where a query does
@@ -158,7 +134,7 @@ __global__ void __launch_bounds__(threads)
     const int COLUMNS = shape<T>::columns;
     T *one = shared_memory<T>(), *two = one + COLUMNS * tile<T, D>::row;
     head<T> a = head_of(qkv, t, c, heads, D);
-    const T *slope = dout + (blockIdx.y / heads * t * heads + blockIdx.y % heads) * D;
+    const T *slope = dout + head_at(t, heads, D);
     T *to = dqkv + (a.q - qkv);
     int64_t first = (int64_t)(KEYS ? blockIdx.x : gridDim.x - 1 - blockIdx.x) * block_rows,
             row = first + threadIdx.x / lanes * 16,
@@ -223,6 +199,13 @@ static bool fits(struct cuda_queue *queue, const struct lt_attention &a)
     return false;
 }
 
+/* Is this attention one of attention_hopper.cu? */
+static bool by_groups(const struct cuda_queue *queue, enum lt_dtype dtype,
+                      const struct lt_attention &a)
+{
+    return queue->warpgroups && dtype == LT_DTYPE_BF16 && a.c / a.h == 64;
+}
+
 void cuda_attention_forward(struct cuda_queue *queue, enum lt_dtype dtype,
                             const union lt_args *args)
 {
@@ -231,6 +214,10 @@ void cuda_attention_forward(struct cuda_queue *queue, enum lt_dtype dtype,
     dim3 grid(blocks_of(a.t, block_rows), (unsigned)(a.b * a.h));
     if (!fits(queue, a))
         return;
+    if (by_groups(queue, dtype, a)) {
+        hopper_attention_forward(queue, &a);
+        return;
+    }
     by_type(dtype, [&](auto element) {
         typedef decltype(element) T;
         by_channels(a.c / a.h, [&](auto channels) {
@@ -251,10 +238,14 @@ void cuda_attention_backward(struct cuda_queue *queue, enum lt_dtype dtype,
         return;
     by_type(dtype, [&](auto element) {
         typedef decltype(element) T;
-        LAUNCH((attention_delta<T>), blocks_of(a.b * a.t * a.h, 4), dim3(lanes, 4), 0,
-               queue->stream, delta, (const T *)a.out, (const T *)a.dout, a.b, a.t, a.c, a.h);
         by_channels(a.c / a.h, [&](auto channels) {
             const int D = decltype(channels)::value;
+            LAUNCH((attention_delta<T, D>), blocks_of(a.b * a.t * a.c * sizeof(T) / 16, 256), 256,
+                   0, queue->stream, delta, (const T *)a.out, (const T *)a.dout, a.b, a.t, a.h);
+            if (by_groups(queue, dtype, a)) {
+                hopper_attention_backward(queue, &a, delta);
+                return;
+            }
             LAUNCH((attention_dqkv<T, D, true>), grid, threads, (tile_bytes<T, D>()), queue->stream,
                    (T *)a.dqkv, (const T *)a.qkv, (const T *)a.dout, (const float *)a.lse,
                    (const float *)delta, a.t, a.c, a.h, scale);

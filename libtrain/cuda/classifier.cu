@@ -1,45 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Softmax and cross-entropy: a block for each row, which reads its logits once for the loss and
- * once more, from the cache, to write their gradient in their place. Probabilities are never
- * stored.
+ * once more, from the cache, to write their gradient in their place. Blocks are large, so that the
+ * rows in work at one time (three a multiprocessor, 100 kB each in GPT-2) fit in it. Probabilities
+ * are never stored.
  */
 #include "libtrain/cuda/kernel.h"
 #include "libtrain/cuda/launch.h"
 
-static const int threads = 256;
+static const int threads = 256, row_threads = 512;
+
+/* The largest of a pack, and the sum of its exponentials beside that of what came before. */
+template <class T, int N>
+__device__ inline void sum_pack(const pack<T, N> &value, float *most, float *sum)
+{
+    float higher = *most, part = 0;
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        higher = fmaxf(higher, get(value.at[j]));
+    float base = higher * log2_e, shrink = power_of_two(*most * log2_e - base);
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        part += power_of_two(get(value.at[j]) * log2_e - base);
+    *sum = *sum * shrink + part;
+    *most = higher;
+}
 
 template <class T, int N>
-__global__ void classifier_row(T *logits, float *losses, const int32_t *targets, int64_t v,
-                               float scale, int backward)
+__global__ void __launch_bounds__(row_threads, 3)
+    classifier_row(T *logits, float *losses, const int32_t *targets, int64_t v, float scale,
+                   int backward)
 {
     float *scratch = shared_memory<float>();
     T *x = logits + blockIdx.x * v;
-    int64_t target = targets[blockIdx.x];
+    int target = targets[blockIdx.x], end = (int)v, first = (int)threadIdx.x * N;
     float most = -INFINITY, sum = 0, wanted = get(x[target]);
-    for (int64_t i = (int64_t)threadIdx.x * N; i < v; i += (int64_t)threads * N) {
-        pack<T, N> value = load<T, N>(x + i);
-        float higher = most;
-        for (int j = 0; j < N; j++)
-            higher = fmaxf(higher, get(value.at[j]));
-        sum *= fast_exp(most - higher);
-        for (int j = 0; j < N; j++)
-            sum += fast_exp(get(value.at[j]) - higher);
-        most = higher;
-    }
+    for (int i = first; i < end; i += row_threads * N)
+        sum_pack(load<T, N>(x + i), &most, &sum);
     float top = block_max(most, scratch);
     /* all threads have come here, so `wanted` was read before anything is overwritten */
-    float total = block_sum(sum * fast_exp(most - top), scratch + threads / lanes);
+    float total = block_sum(sum * fast_exp(most - top), scratch + row_threads / lanes),
+          loss = top + logf(total); /* less what is wanted */
     if (threadIdx.x == 0)
-        losses[blockIdx.x] = top + logf(total) - wanted;
+        losses[blockIdx.x] = loss - wanted;
     if (!backward)
         return;
-    for (int64_t i = (int64_t)threadIdx.x * N; i < v; i += (int64_t)threads * N) {
+    for (int i = first; i < end; i += row_threads * N) {
         pack<T, N> value = load<T, N>(x + i);
-        for (int j = 0; j < N; j++) {
-            float hit = i + j == target ? 1.0f : 0.0f;
-            value.at[j] = put<T>(scale * (fast_exp(get(value.at[j]) - top) / total - hit));
-        }
+        float slope[N];
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            slope[j] = scale * power_of_two(get(value.at[j]) * log2_e - loss * log2_e);
+        if (i <= target && target < i + N)
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                slope[j] -= i + j == target ? scale : 0;
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            value.at[j] = put<T>(slope[j]);
         store(x + i, value);
     }
 }
@@ -62,8 +80,8 @@ void cuda_classifier(struct cuda_queue *queue, enum lt_dtype dtype, const union 
         typedef decltype(element) T;
         by_width<T>(a.v, [&](auto width) {
             const int N = decltype(width)::value;
-            LAUNCH((classifier_row<T, N>), (unsigned)a.rows, threads,
-                   2 * sizeof(float) * threads / lanes, queue->stream, (T *)a.logits, a.losses,
+            LAUNCH((classifier_row<T, N>), (unsigned)a.rows, row_threads,
+                   2 * sizeof(float) * row_threads / lanes, queue->stream, (T *)a.logits, a.losses,
                    a.targets, a.v, a.scale, a.backward);
         });
     });

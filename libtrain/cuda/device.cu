@@ -434,6 +434,8 @@ lt_cuda_open(struct lt_device **out, unsigned long layout, char *why, size_t siz
         return -1;
     }
     fill(device);
+    const char *groups = getenv("LT_CUDA_WARPGROUPS");
+    device->queue.warpgroups = properties.major == 9 && !(groups && !strcmp(groups, "off"));
     size_t version = cuda_products_version(device->queue.products);
     snprintf(device->base.name, sizeof device->base.name, "%s, compute %d.%d, cuBLASLt %zu.%zu",
              properties.name, properties.major, properties.minor, version / 10000,

@@ -77,6 +77,19 @@ __device__ inline float fast_exp(float x)
 #endif
 }
 
+static const float log2_e = 1.44269504088896340736f;
+
+/* 2^x: exponentials of a scaled and shifted number cost one instruction less this way. */
+__device__ inline float power_of_two(float x)
+{
+#ifdef __CUDACC__
+    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+    return x;
+#else
+    return exp2f(x);
+#endif
+}
+
 /* ---- a block ---- */
 
 /* The block's shared memory, as large as its launch says; it holds anything at first. */

@@ -37,6 +37,12 @@ SHIM void shim_barrier(void);
  * until the lane gives something again but one. */
 SHIM const void *shim_gather(const void *mine, size_t bytes);
 
+/* A copy to shared memory (from NULL: zeros) that is made when its batch is waited for: all of this
+ * thread's batches but the last `left`. */
+SHIM void shim_copy_later(void *to, const void *from, size_t bytes);
+SHIM void shim_copies_closed(void);
+SHIM void shim_copies_done(int left);
+
 static inline void __syncthreads(void)
 {
     shim_barrier();
@@ -78,7 +84,8 @@ extern "C" SHIM uint64_t shim_times(const char *name); /* how often that was don
 SHIM void shim_takes(cudaStream_t stream, uint64_t ns);
 SHIM void shim_note(const char *what);
 /* A launch that the hardware would refuse is cudaGetLastError's. */
-SHIM bool shim_launchable(const char *name, dim3 grid, dim3 block, size_t shared);
+SHIM bool shim_launchable(const void *kernel, const char *name, dim3 grid, dim3 block,
+                          size_t shared);
 /* Runs all blocks of a kernel, one after the other. */
 SHIM void shim_run(const char *name, dim3 grid, dim3 block, size_t shared,
                    const std::function<void()> &thread);
@@ -87,7 +94,7 @@ template <class... P, class... A>
 static inline void shim_launch(void (*kernel)(P...), const char *name, dim3 grid, dim3 block,
                                size_t shared, cudaStream_t stream, A... args)
 {
-    if (shim_launchable(name, grid, block, shared))
+    if (shim_launchable((const void *)kernel, name, grid, block, shared))
         shim_enqueue(stream, [=] {
             uint64_t begin = shim_now();
             shim_run(name, grid, block, shared, [=] { kernel((P)args...); });
@@ -110,6 +117,7 @@ enum cudaError_t {
     cudaErrorStreamCaptureInvalidated = 901,
     cudaErrorStreamCaptureUnjoined = 904
 };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
 enum {
     cudaStreamNonBlocking = 1,
@@ -127,6 +135,7 @@ extern "C" {
 SHIM cudaError_t cudaGetDeviceCount(int *count);
 SHIM cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device);
 SHIM cudaError_t cudaGetLastError(void);
+SHIM cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute which, int value);
 SHIM const char *cudaGetErrorString(cudaError_t error);
 SHIM cudaError_t cudaMalloc(void **pointer, size_t bytes);
 SHIM cudaError_t cudaFree(void *pointer);

@@ -40,9 +40,16 @@ struct fiber {
     void *fake; /* of the address sanitizer */
 };
 
+struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
 struct thread {
     state now;
     fiber *on;
+    std::vector<std::vector<copy>> batches; /* of copies that are begun; the last one is open */
 };
 
 struct warp {
@@ -232,6 +239,32 @@ const void *shim_gather(const void *mine, size_t bytes)
     return given;
 }
 
+void shim_copy_later(void *to, const void *from, size_t bytes)
+{
+    auto &batches = threads[(size_t)current].batches;
+    if (batches.empty())
+        batches.emplace_back();
+    batches.back().push_back({to, from, bytes});
+}
+
+void shim_copies_closed(void)
+{
+    threads[(size_t)current].batches.emplace_back();
+}
+
+void shim_copies_done(int left)
+{
+    auto &batches = threads[(size_t)current].batches;
+    while ((int)batches.size() - 1 > left) {
+        for (const copy &one : batches.front())
+            if (one.from)
+                memcpy(one.to, one.from, one.bytes);
+            else
+                memset(one.to, 0, one.bytes);
+        batches.erase(batches.begin());
+    }
+}
+
 void *shim_shared(void)
 {
     return shared;
@@ -259,7 +292,7 @@ static void run_block(size_t bytes)
     ahead = draw(2);
     unstarted.clear();
     for (size_t i = 0; i < count; i++) {
-        threads[i] = {UNSTARTED, nullptr};
+        threads[i] = {UNSTARTED, nullptr, {}};
         unstarted.push_back((int)i);
     }
     for (warp &own : warps)

@@ -219,11 +219,22 @@ void shim_enqueue(cudaStream_t stream, work next)
     stream->asked++;
 }
 
-bool shim_launchable(const char *name, dim3 grid, dim3 block, size_t shared)
+static std::map<const void *, size_t> most_shared; /* of kernels that asked for more than 48 KiB */
+
+cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute, int value)
 {
+    if (value < 0 || value > 227 << 10) /* Hopper's most */
+        return refuse(cudaErrorInvalidValue);
+    most_shared[kernel] = (size_t)value;
+    return cudaSuccess;
+}
+
+bool shim_launchable(const void *kernel, const char *name, dim3 grid, dim3 block, size_t shared)
+{
+    auto most = most_shared.find(kernel);
     size_t size = (size_t)block.x * block.y * block.z;
     if (size && size <= 1024 && grid.x && grid.y && grid.z && grid.x < 1u << 31 && grid.y < 65536 &&
-        grid.z < 65536 && shared <= 48 << 10)
+        grid.z < 65536 && shared <= (most == most_shared.end() ? 48 << 10 : most->second))
         return true;
     fprintf(stderr, "%s: %u %u %u blocks of %zu threads with %zu bytes: no such launch\n", name,
             grid.x, grid.y, grid.z, size, shared);

@@ -452,11 +452,28 @@ static void ops_matmul_gelu(void **state)
 static void ops_attention(void **state)
 {
     static const int64_t shapes[][4] = {{1, 1, 32, 1},  {2, 3, 64, 2},   {2, 64, 32, 1},
-                                        {1, 65, 64, 2}, {1, 130, 64, 1}, {1, 70, 128, 2}};
+                                        {1, 65, 64, 2}, {1, 130, 64, 1}, {2, 200, 128, 2}};
     (void)state;
     for (int d = 0; d < DTYPES; d++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             attention((enum lt_dtype)d, shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3]);
+}
+
+/* The same on a device that is not Hopper. */
+static void ops_attention_by_warps(void **state)
+{
+    struct tacho_error err = {0};
+    struct lt_device *hopper = device;
+    unsigned long long groups = times("hopper_out");
+    setenv("LT_CUDA_WARPGROUPS", "off", 1);
+    assert_int_equal(lt_device_open(&device, 0, &err), 0);
+    unsetenv("LT_CUDA_WARPGROUPS");
+    ops_attention(state);
+    assert_int_equal(times("hopper_out"), groups);
+    lt_device_close(device);
+    device = hopper;
+    attention(LT_DTYPE_BF16, 1, 70, 128, 2);
+    assert_int_equal(times("hopper_out"), groups + 1);
 }
 
 static void ops_elementwise(void **state)
@@ -740,7 +757,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(ops_embedding),      TEST(ops_layernorm),
         TEST(ops_matmul),         TEST(ops_matmul_gelu),
-        TEST(ops_attention),      TEST(ops_elementwise),
+        TEST(ops_attention),      TEST(ops_attention_by_warps),
+        TEST(ops_elementwise),
         TEST(ops_classifier),     TEST(ops_optimizer),
         TEST(residual_alone),     TEST(the_fastest_algorithm),
         TEST(what_is_not_there),  TEST(steps_equal_the_reference),
