@@ -614,6 +614,27 @@ static void test_name_that_all_devices_have(void **state)
     }
 }
 
+/* The launches of nearly no kernel are in the file: a step of the device begins with the first
+ * kernel that starts in that of the host. */
+static void test_few_launches(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    kernel(r, -200, -190, -180, GEMM);
+    for (int i = 0; i < 8; i++) {
+        marker(r, i, i * 100, i * 100 + 100);
+        for (int k = 0; k < 4; k++)
+            gpu_kernel_ns(r->f, r->stream, i * 100 + 10 + k * 20, i * 100 + 25 + k * 20, GEMM,
+                          FX_NONE);
+    }
+    const struct an_result *x = fx_analyze(r->f);
+    assert_int_equal(x->steps.count, 8);
+    assert_int_equal(x->steps.counted, 6);
+    assert_near(x->steps.median_ms.value, 100e-6, 1e-15);
+    fx_close(r->f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -637,6 +658,7 @@ int main(void)
         cmocka_unit_test(test_phases),
         cmocka_unit_test(test_compilation),
         cmocka_unit_test(test_random_budgets),
+        cmocka_unit_test(test_few_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
