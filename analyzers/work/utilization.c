@@ -43,10 +43,12 @@ static int gather_all(struct an_flops_gather *gather)
     for (size_t k = context->lane_count; k--;)
         gather->first_lane[context->lane[k].process == AN_NONE ? trace->process_count
                                                                : context->lane[k].process] = k;
-    if (context->calls && context->calls->shapes)
+    bool of_calls = context->calls && context->calls->shapes;
+    if (of_calls)
         an_flops_of_calls(gather);
     else
         an_flops_of_ranges(gather);
+    an_flops_of_replays(gather, of_calls);
     for (size_t i = 0; i < context->step_count; i++) {
         struct an_lane_flops *lane_flops = &gather->lane[context->step[i].lane];
         if (!an_step_detailed(&context->step[i]))

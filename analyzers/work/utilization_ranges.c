@@ -43,10 +43,8 @@ static struct an_step *step_of(const struct an_flops_gather *gather, uint32_t pr
 
 /* Adds a range of matrix work: its executed FLOPs, and how much of its time has known FLOPs. */
 static void gather_hardware(struct an_flops_gather *gather, const struct an_detail *detail,
-                            size_t i, struct an_flops *sum)
+                            double ns, struct an_flops *sum)
 {
-    const struct an_trace *trace = gather->context->trace;
-    double ns = trace->slice.dur[i] == AN_OPEN ? 0 : (double)trace->slice.dur[i];
     gather->hardware++;
     gather->hardware_ns += ns;
     gather->covered_ns += detail->flops != STORE_ABSENT ? ns : 0;
@@ -57,9 +55,9 @@ static void gather_hardware(struct an_flops_gather *gather, const struct an_deta
         an_flops_add(&sum->again, detail->flops);
 }
 
-/* Adds what a range of work computes to a step and its element type. Parts of another range of work
- * are counted with it. */
-static void gather_work(struct an_flops_gather *gather, struct an_step *step, size_t i)
+/* Adds what a range of work that takes `ns` computes to a step and its element type. Parts of
+ * another range of work are counted with it. */
+static void gather_work(struct an_flops_gather *gather, struct an_step *step, size_t i, int64_t ns)
 {
     const struct an_trace *trace = gather->context->trace;
     const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
@@ -72,7 +70,7 @@ static void gather_work(struct an_flops_gather *gather, struct an_step *step, si
     an_flops_add(&sum->model, detail->model_flops);
     an_flops_add(&sum->palm, detail->palm_flops);
     if (detail->hardware)
-        gather_hardware(gather, detail, i, sum);
+        gather_hardware(gather, detail, (double)ns, sum);
     if (detail->hardware || detail->model_flops > 0) {
         struct an_flops *by =
             &gather->lane[step->lane].by_dtype[an_flops_dtype(gather, detail->dtype)];
@@ -101,16 +99,15 @@ static void gather_slice(struct an_flops_gather *gather, uint32_t process, size_
     struct an_step *step = step_of(gather, process, i);
     if (!step)
         return;
-    gather_work(gather, step, i);
+    int64_t ns = trace->slice.dur[i] == AN_OPEN ? 0 : trace->slice.dur[i];
+    gather_work(gather, step, i, ns);
     const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
     if (!detail->hardware || is_counted_above(trace, i))
         return;
     struct an_flops_rate *rate = &gather->rate[trace->slice.detail[i]];
-    int64_t ns = trace->slice.dur[i];
     rate->calls++;
     an_flops_add(&rate->flops, detail->flops);
-    if (ns != AN_OPEN)
-        rate->ns = an_time_add(rate->ns, ns);
+    rate->ns = an_time_add(rate->ns, ns);
 }
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
@@ -130,35 +127,65 @@ static struct an_step *step_of_launch(const struct an_flops_gather *gather, uint
     return NULL;
 }
 
+/* Adds the time of the kernels of a launch for which the capture has FLOPs: of products where it
+ * has some of products, of attention where it has some of attention. */
+static void cover_replay(struct an_flops_gather *gather, size_t launch, bool product,
+                         bool attention, bool counted)
+{
+    const struct an_devices *devices = gather->context->gpu;
+    for (uint32_t k = devices->launch_first[launch]; k < devices->launch_first[launch + 1]; k++) {
+        uint32_t op = devices->launch_op[k];
+        double ns = (double)an_time_sub(devices->op.end[op], devices->op.start[op]);
+        bool is_attention = devices->op.class[op] == AN_DEVICE_ATTENTION;
+        if (!is_attention && devices->op.class[op] != AN_DEVICE_MATRIX)
+            continue;
+        gather->hardware_ns += counted ? 0 : ns;
+        if (is_attention)
+            gather->covered_ns += attention ? ns : 0;
+        else
+            gather->covered_ns += product ? ns : 0;
+    }
+}
+
 /* Adds the work that was captured to the step that a launch of its graph lies in. */
 static void gather_replay(struct an_flops_gather *gather, const struct an_capture *capture,
-                          size_t launch)
+                          size_t launch, bool counted)
 {
     const struct an_trace *trace = gather->context->trace;
     const struct an_track *track = &trace->track[capture->track];
-    struct an_step *step = step_of_launch(gather, capture->process, launch);
+    bool product = false, attention = false;
+    struct an_step *step =
+        step_of_launch(gather, capture->process, gather->context->gpu->launch_slice[launch]);
+    if (!step)
+        return;
     for (size_t i = an_slice_seek(trace, track, capture->start);
-         step && i < an_slice_seek(trace, track, capture->end); i++)
-        if (is_work(trace, i))
-            gather_work(gather, step, i);
+         i < an_slice_seek(trace, track, capture->end); i++) {
+        if (!is_work(trace, i))
+            continue;
+        const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
+        bool known = detail->hardware && detail->flops != STORE_ABSENT;
+        product = product || (known && strcmp(detail->kind, "attention") != 0);
+        attention = attention || (known && !strcmp(detail->kind, "attention"));
+        gather_work(gather, step, i, 0);
+    }
+    cover_replay(gather, launch, product, attention, counted);
 }
 
-static void gather_replays(struct an_flops_gather *gather)
+void an_flops_of_replays(struct an_flops_gather *gather, bool counted)
 {
     const struct an_trace *trace = gather->context->trace;
     const struct an_devices *devices = gather->context->gpu;
     size_t launch = 0;
-    for (size_t k = 0; k < trace->track_count; k++)
+    for (size_t k = 0; devices && devices->capture_count && k < trace->track_count; k++)
         for (; launch < devices->launch_count &&
                devices->launch_slice[launch] < an_track_end(&trace->track[k]);
              launch++) {
-            size_t call = devices->launch_slice[launch];
-            if (an_slice_api(trace, call).kind != AN_API_GRAPH)
+            if (an_slice_api(trace, devices->launch_slice[launch]).kind != AN_API_GRAPH)
                 continue;
             const struct an_capture *capture =
                 an_device_replayed(devices, trace->track[k].process, launch);
             if (capture)
-                gather_replay(gather, capture, call);
+                gather_replay(gather, capture, launch, counted);
         }
 }
 
@@ -169,6 +196,4 @@ void an_flops_of_ranges(struct an_flops_gather *gather)
         for (size_t i = trace->track[k].slice_first;
              i < trace->track[k].slice_first + trace->track[k].slice_count; i++)
             gather_slice(gather, trace->track[k].process, i);
-    if (gather->context->gpu && gather->context->gpu->capture_count)
-        gather_replays(gather);
 }
