@@ -139,6 +139,9 @@ int64_t an_device_launch_time(const struct an_devices *devices, size_t op);
  * by_launch_known[d]. */
 size_t an_device_launch_seek(const struct an_devices *devices, size_t device, int64_t time);
 
+/* Is the launch of more than a few of a device's ops in the file? */
+bool an_device_is_launched(const struct an_devices *devices, const struct an_device *device);
+
 /* Was a call of a process at `time` captured into a graph? */
 bool an_device_captured(const struct an_devices *devices, uint32_t process, int64_t time);
 /* The capture whose graph a launch runs: of those before it the only one with as many launching

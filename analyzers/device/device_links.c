@@ -195,16 +195,22 @@ static void count_lost(struct builder *builder, const struct an_track *track, si
     }
 }
 
+bool an_device_is_launched(const struct an_devices *devices, const struct an_device *device)
+{
+    size_t known = 0;
+    for (size_t i = device->first; i < an_device_end(device); i++)
+        known += devices->op.launch[i] != AN_NONE;
+    return known >= (device->count + KNOWN_LEAST - 1) / KNOWN_LEAST;
+}
+
 /* Lists the ops of a device with their times of launch: those whose launch is in the file, or all
  * of them where that is so for nearly none. Then an op's own start stands for its launch. Returns
  * how many there are. */
 static size_t list_launched(struct builder *builder, const struct an_device *device)
 {
     const struct an_devices *devices = builder->devices;
-    size_t known = 0, count = 0;
-    for (size_t i = device->first; i < an_device_end(device); i++)
-        known += devices->op.launch[i] != AN_NONE;
-    bool all = known < (device->count + KNOWN_LEAST - 1) / KNOWN_LEAST;
+    size_t count = 0;
+    bool all = !an_device_is_launched(devices, device);
     for (size_t i = device->first; i < an_device_end(device); i++)
         if (all || devices->op.launch[i] != AN_NONE)
             builder->pair[count++] =
