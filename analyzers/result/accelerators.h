@@ -168,7 +168,7 @@ const char *an_bound_text(enum an_bound bound);
 
 /* Kinds of work of a kernel by its name alone (device/family.h): name, key, text. */
 #define AN_FAMILY_MAP(X) \
-    X(MATRIX, "matrix", "matrix products") \
+    X(MATRIX, "matrix", "GEMMs") \
     X(ATTENTION, "attention", "attention") \
     X(NORM, "norm", "norms") \
     X(LOSS, "loss", "softmax and loss") \
