@@ -66,8 +66,11 @@ struct an_device_ops {
     uint32_t *slice;  /* its row in an_trace.slice: name, detail, correlation */
     uint32_t *track;  /* its stream: index into an_trace.track */
     uint32_t *launch; /* slice of the host call that launched it, AN_NONE: not in the file */
-    uint8_t *class;   /* enum an_device_class */
-    uint8_t *known;   /* 0: no pattern matched its name */
+    /* Slice of the call that was captured for it, where a launch of a graph launched it; AN_NONE:
+     * not known. NULL where nothing was captured. */
+    uint32_t *origin;
+    uint8_t *class; /* enum an_device_class */
+    uint8_t *known; /* 0: no pattern matched its name */
 };
 
 /* When a device did what, as normalised sets: exact in ns. `opaque` holds graphs that were recorded
