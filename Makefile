@@ -489,7 +489,7 @@ uninstall: ## removes what install put under PREFIX
 	rm -rf "$(D)/libexec/tacho" "$(D)/lib/tacho-python" "$(D)/share/doc/tacho" "$(D)/share/tacho"
 
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
--include $(patsubst %.c,$(O)/obj/%.d,$(TACHO_SRC) $(TRAIN_SRC) $(AGENT_SRC) $(HOOK_SRC) $(GEMM_SRC) $(UNIT_SRC) $(TARGET_SRC) $(BENCH_SRC) $(wildcard tests/fuzz/*.c)) $(patsubst %.cpp,$(O)/obj/%.d,$(TACHO_CXX))
+-include $(patsubst %.c,$(O)/obj/%.d,$(TACHO_SRC) $(TRAIN_SRC) $(AGENT_SRC) $(HOOK_SRC) $(GEMM_SRC) $(UNIT_SRC) $(TARGET_SRC) $(BENCH_SRC) $(wildcard tests/fuzz/*.c) tests/gpu/step_model.c) $(patsubst %.cpp,$(O)/obj/%.d,$(TACHO_CXX))
 endif
 
 deps: ## installs what the build needs (Debian packages, NVTX headers); done by itself when something is missing

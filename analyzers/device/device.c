@@ -440,6 +440,7 @@ static int build(struct builder *builder)
     builder->devices->name_class = builder->name_class;
     classify(builder);
     rc = claim_copies(builder);
+    rc = rc ? rc : an_builder_origins(builder);
     return rc ? rc : an_devices_split(builder->devices);
 }
 

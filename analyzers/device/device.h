@@ -66,8 +66,11 @@ struct an_device_ops {
     uint32_t *slice;  /* its row in an_trace.slice: name, detail, correlation */
     uint32_t *track;  /* its stream: index into an_trace.track */
     uint32_t *launch; /* slice of the host call that launched it, AN_NONE: not in the file */
-    uint8_t *class;   /* enum an_device_class */
-    uint8_t *known;   /* 0: no pattern matched its name */
+    /* Slice of the call that was captured for it, where a launch of a graph launched it; AN_NONE:
+     * not known. NULL where nothing was captured. */
+    uint32_t *origin;
+    uint8_t *class; /* enum an_device_class */
+    uint8_t *known; /* 0: no pattern matched its name */
 };
 
 /* When a device did what, as normalised sets: exact in ns. `opaque` holds graphs that were recorded
@@ -83,14 +86,25 @@ struct an_device_split {
     int64_t unseen_graphs, unseen_ns;
 };
 
+/* A thread that captured a stream into a graph. What any thread of the process launched then was
+ * captured too, or made the capture fail. */
+struct an_capture {
+    uint32_t process, track;
+    int64_t start, end;
+    int64_t launches; /* launching calls: nodes of the graph that run on the device */
+};
+
 struct an_devices {
     const struct an_trace *trace;
     struct an_arena *scratch; /* freed when the analysis ends */
     struct an_device *device;
     size_t device_count;
     struct an_device_ops op;
-    int64_t untimed;       /* device rows without a usable time */
-    int64_t launches_lost; /* launching calls whose device op is not in the file */
+    int64_t untimed; /* device rows without a usable time */
+    /* Launching calls whose device op is not in the file; captured ones have none. */
+    int64_t launches_lost;
+    struct an_capture *capture; /* by process and start */
+    size_t capture_count;
     /* The same links the other way: launching host slices in order of track and start, and the ops
      * they launched */
     uint32_t *launch_slice; /* host slices that launched something, ascending */
@@ -98,8 +112,8 @@ struct an_devices {
     uint32_t *launch_op;    /* indexes of ops */
     size_t launch_count;
     /* Ops of device d in the order in which the host launched them: by_launch[device.first] and the
-     * next by_launch_known[d]. An op without a launch in the file is excluded, unless no op of its
-     * device has one: then they are in order of start. */
+     * next by_launch_known[d]. An op without a launch in the file is excluded, unless nearly no op
+     * of its device has one: then its start stands for its launch. */
     uint32_t *by_launch;
     size_t *by_launch_known;
     /* What the table of classes says of a kernel's name, by index of an_trace.string; entries of
@@ -127,6 +141,16 @@ int64_t an_device_launch_time(const struct an_devices *devices, size_t op);
 /* First place in by_launch of device d whose op was launched at or after `time`; at most first +
  * by_launch_known[d]. */
 size_t an_device_launch_seek(const struct an_devices *devices, size_t device, int64_t time);
+
+/* Is the launch of more than a few of a device's ops in the file? */
+bool an_device_is_launched(const struct an_devices *devices, const struct an_device *device);
+
+/* Was a call of a process at `time` captured into a graph? */
+bool an_device_captured(const struct an_devices *devices, uint32_t process, int64_t time);
+/* The capture whose graph a launch runs: of those before it the only one with as many launching
+ * calls as the launch has ops. NULL: none, or several. `launch`: an index of launch_slice. */
+const struct an_capture *an_device_replayed(const struct an_devices *devices, uint32_t process,
+                                            size_t launch);
 
 /* The index after the last op of a device. */
 static inline size_t an_device_end(const struct an_device *device)

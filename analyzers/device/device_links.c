@@ -9,6 +9,8 @@
 
 #include "analyzers/device/device_private.h"
 
+#define KNOWN_LEAST 20 /* one op of so many has its launch in the file */
+
 /* Sorts pairs by process, then by correlation: two stable passes. With one process the first one
  * is enough. */
 static int pairs_by_correlation(struct builder *builder, size_t count, bool ops)
@@ -175,28 +177,50 @@ static int invert_launches(struct builder *builder)
 }
 
 /* Counts launching calls without an op. A call inside another launching call is part of that
- * one. */
-static void count_lost(struct builder *builder)
+ * one, and one that was captured into a graph runs with the graph. */
+static void count_lost(struct builder *builder, const struct an_track *track, size_t *launch)
 {
     const struct an_trace *trace = builder->trace;
     struct an_devices *devices = builder->devices;
-    size_t launch = 0;
-    for (size_t i = 0; i < trace->slice.count; i++) {
-        while (launch < devices->launch_count && devices->launch_slice[launch] < i)
-            launch++;
+    for (size_t i = track->slice_first; i < an_track_end(track); i++) {
+        while (*launch < devices->launch_count && devices->launch_slice[*launch] < i)
+            ++*launch;
         if (an_row_of(builder, i) != ROW_CALL || !an_api_launches(an_slice_api(trace, i)))
             continue;
         uint32_t parent = trace->slice.parent[i];
-        bool inside = parent != AN_NONE && an_row_of(builder, parent) == ROW_CALL;
+        bool inside = parent != AN_NONE && an_row_of(builder, parent) == ROW_CALL,
+             linked = *launch < devices->launch_count && devices->launch_slice[*launch] == i;
         devices->launches_lost +=
-            !inside && (launch == devices->launch_count || devices->launch_slice[launch] != i);
+            !inside && !linked && !an_builder_captured(builder, track->process, i);
     }
+}
+
+bool an_device_is_launched(const struct an_devices *devices, const struct an_device *device)
+{
+    size_t known = 0;
+    for (size_t i = device->first; i < an_device_end(device); i++)
+        known += devices->op.launch[i] != AN_NONE;
+    return known >= (device->count + KNOWN_LEAST - 1) / KNOWN_LEAST;
+}
+
+/* Lists the ops of a device with their times of launch: those whose launch is in the file, or all
+ * of them where that is so for nearly none. Then an op's own start stands for its launch. Returns
+ * how many there are. */
+static size_t list_launched(struct builder *builder, const struct an_device *device)
+{
+    const struct an_devices *devices = builder->devices;
+    size_t count = 0;
+    bool all = !an_device_is_launched(devices, device);
+    for (size_t i = device->first; i < an_device_end(device); i++)
+        if (all || devices->op.launch[i] != AN_NONE)
+            builder->pair[count++] =
+                (struct an_pair){an_pair_key(an_device_launch_time(devices, i)), (uint32_t)i, 0};
+    return count;
 }
 
 /* Sorts the ops of each device by their launches. */
 static int order_launches(struct builder *builder)
 {
-    const struct an_trace *trace = builder->trace;
     struct an_devices *devices = builder->devices;
     devices->by_launch =
         an_arena_zero(builder->scratch, devices->op.count, sizeof *devices->by_launch);
@@ -206,17 +230,11 @@ static int order_launches(struct builder *builder)
         return TACHO_ENOMEM;
     for (size_t number = 0; number < devices->device_count; number++) {
         const struct an_device *device = &devices->device[number];
-        size_t count = 0;
-        for (size_t i = device->first; i < an_device_end(device); i++)
-            if (devices->op.launch[i] != AN_NONE)
-                builder->pair[count++] = (struct an_pair){
-                    an_pair_key(trace->slice.start[devices->op.launch[i]]), (uint32_t)i, 0};
-        for (size_t i = device->first; !count && i < an_device_end(device); i++)
-            devices->by_launch[i] = (uint32_t)i;
+        size_t count = list_launched(builder, device);
         an_pairs_sort(builder->pair, builder->work, count);
         for (size_t i = 0; i < count; i++)
             devices->by_launch[device->first + i] = builder->pair[i].value;
-        devices->by_launch_known[number] = count ? count : device->count;
+        devices->by_launch_known[number] = count;
     }
     return 0;
 }
@@ -226,7 +244,9 @@ int an_builder_links(struct builder *builder)
     int rc = link_ops(builder);
     rc = rc ? rc : invert_launches(builder);
     rc = rc ? rc : order_launches(builder);
-    if (!rc)
-        count_lost(builder);
+    rc = rc ? rc : an_builder_captures(builder);
+    size_t launch = 0;
+    for (size_t k = 0; k < builder->trace->track_count && !rc; k++)
+        count_lost(builder, &builder->trace->track[k], &launch);
     return rc;
 }

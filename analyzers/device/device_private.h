@@ -41,6 +41,12 @@ static inline enum row an_row_of(const struct builder *builder, size_t slice)
 
 /* Gives builder->pair and builder->work room for `count` pairs. */
 int an_builder_scratch(struct builder *builder, size_t count);
+/* Finds the captures of streams. */
+int an_builder_captures(struct builder *builder);
+/* Was a launching call captured? Then it is counted with its capture. */
+bool an_builder_captured(struct builder *builder, uint32_t process, size_t call);
+/* Fills op.origin, from the captures, links and classes. */
+int an_builder_origins(struct builder *builder);
 /* Fills op.launch, the links the other way, and launches_lost. */
 int an_builder_links(struct builder *builder);
 

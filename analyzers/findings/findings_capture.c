@@ -80,13 +80,22 @@ static void incomplete_claim(struct an_context *context, double lost, double alo
 }
 
 /* How to record without losing rows. */
-static void incomplete_action(const struct an_context *context, struct an_finding *finding)
+static void incomplete_action(const struct an_context *context, double lost,
+                              struct an_finding *finding)
 {
-    finding->action = is_nsight(context)
-                          ? "start nsys before the program uses the device, and end the capture "
-                            "between steps after a synchronise call"
-                          : "give torch.profiler.schedule more warm-up steps, and synchronise the "
-                            "device before the profiler stops";
+    if (is_nsight(context))
+        finding->action = "start nsys before the program uses the device, and end the capture "
+                          "between steps after a synchronise call";
+    else if (an_trace_key(context->trace, "source"))
+        finding->action = "give torch.profiler.schedule more warm-up steps, and synchronise the "
+                          "device before the profiler stops";
+    else if (lost >= LOST_PCT)
+        finding->action = "let the program synchronise the device before it ends; where the "
+                          "report says that buffers were full, raise TACHO_GPU_MIB or record some "
+                          "steps only (--steps)";
+    else
+        finding->action = "record again without another profiler of the device in the program: "
+                          "it takes the records of the launching calls";
 }
 
 /* Looks at launches without a kernel and device ops without a launch: the recording lost rows, so
@@ -113,7 +122,7 @@ static void incomplete_capture(struct an_findings_list *findings)
     if (quality->ops_without_launch.valid)
         an_finding_note(context, finding, "%" PRId64 " of %.0f device ops without a launch",
                         quality->ops_without_launch.value, ops);
-    incomplete_action(context, finding);
+    incomplete_action(context, lost, finding);
     an_finding_no_gain(finding);
     finding->verify = "report the new recording: trust/capture counts no such rows";
     finding->wrong_when = "the capture window was cut on purpose: steps inside it are complete "
@@ -133,8 +142,11 @@ static void no_steps(struct an_findings_list *findings)
                         "costs, cannot be determined");
     an_finding_evidence(finding, context->result->steps.reason ? context->result->steps.reason
                                                                : context->result->budget.reason);
-    finding->action = "mark steps and record several: prof.step() of torch.profiler, or an NVTX "
-                      "range named step around each update";
+    finding->action = "mark each update with an NVTX range named step, or with tacho.step of "
+                      "include/tacho_nvtx.h, and record several";
+    if (an_trace_key(context->trace, "source"))
+        finding->action = "mark steps and record several: prof.step() of torch.profiler, or an "
+                          "NVTX range named step around each update";
     an_finding_no_gain(finding);
     finding->effort = "one line of code, another recording";
     finding->verify = "report the new recording: it has a step budget";
@@ -229,8 +241,11 @@ static void first_iteration_texts(struct an_context *context, struct an_finding 
     an_finding_note(context, finding, "longest: %.60s, %s",
                     an_trace_name(trace, trace->slice.name[longest]),
                     an_time_words(context->arena, (double)trace->slice.dur[longest] / 1e6, 3));
-    finding->action = "capture later: torch.profiler.schedule(wait=10, warmup=2, active=5) with "
-                      "prof.step() in the loop; nsys profile --delay, or a capture range";
+    finding->action = "record later steps: tacho run --steps 10:19";
+    if (an_trace_key(trace, "source"))
+        finding->action =
+            "capture later: torch.profiler.schedule(wait=10, warmup=2, active=5) with "
+            "prof.step() in the loop; nsys profile --delay, or a capture range";
     an_finding_no_gain(finding);
     finding->verify = "report the new recording: this finding is gone and the steps are shorter";
     finding->wrong_when = "the start is what you want to look at";

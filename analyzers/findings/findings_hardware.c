@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyzers/findings/findings_private.h"
+#include "analyzers/hardware/accelerators.h"
 
 #define HELD_LEAST 10.0 /* % of the steps' time */
 
@@ -18,6 +19,15 @@ static bool is_held_by(const struct an_gpu_hardware *hardware, const char *word)
             hardware->reasons[i].pct >= HELD_LEAST)
             return true;
     return false;
+}
+
+/* Does the device get all the power of its data sheet, so that no setting gives it more? */
+static bool has_all_power(const struct an_gpu_hardware *hardware)
+{
+    struct an_accelerator sheet;
+    return is_held_by(hardware, "power cap") && hardware->power_limit_w.valid &&
+           an_accelerator_named(hardware->name, &sheet) && sheet.watts > 0 &&
+           hardware->power_limit_w.value >= sheet.watts;
 }
 
 /* What to do follows from the reason that the driver gives: heat or power supply, clocks that were
@@ -34,6 +44,11 @@ static const char *throttled_action(struct an_context *context,
                                "reset the clocks: nvidia-smi -i %" PRId64
                                " -rgc; nvidia-smi -i %" PRId64 " -rac",
                                hardware->gpu, hardware->gpu);
+    if (has_all_power(hardware))
+        return an_finding_text(context,
+                               "nothing to set: the limit of %.0f W is that of the data sheet, and "
+                               "the work draws it; compare runs at equal clocks (nvidia-smi -lgc)",
+                               hardware->power_limit_w.value);
     return an_finding_text(
         context,
         "raise the power limit as far as the machine allows: nvidia-smi -i %" PRId64 " -pl WATTS",
@@ -69,16 +84,27 @@ static const struct an_gpu_hardware *slowest_gpu(const struct an_result *result,
     return slowest;
 }
 
+/* Mean power in the steps: by the counter of energy where there is one, because the driver reports
+ * a mean over the second before. */
+static struct an_value power_of(const struct an_result *result,
+                                const struct an_gpu_hardware *hardware)
+{
+    bool counted = result->hardware_gpu_count == 1 && hardware->energy_source &&
+                   !strcmp(hardware->energy_source, "energy counter");
+    return counted && result->energy.power_w.valid ? result->energy.power_w : hardware->power_w;
+}
+
 /* What limits the clock, the clock itself, power and temperature. */
 static void throttled_evidence(struct an_context *context, const struct an_gpu_hardware *slowest,
                                struct an_finding *finding)
 {
+    struct an_value power = power_of(context->result, slowest);
     an_finding_evidence(finding, reason_list(context, slowest));
     an_finding_note(context, finding, "mean SM clock %.0f MHz, highest %.0f MHz (%s)",
                     slowest->clock_sm_mhz.value, slowest->clock_sm_max_mhz.value,
                     an_window_text(context));
-    if (slowest->power_w.valid)
-        an_finding_note(context, finding, "power %.0f W%s", slowest->power_w.value,
+    if (power.valid)
+        an_finding_note(context, finding, "power %.0f W%s", power.value,
                         slowest->power_limit_w.valid
                             ? an_finding_text(context, " of %.0f W", slowest->power_limit_w.value)
                             : "");
@@ -115,4 +141,9 @@ void an_findings_throttled(struct an_findings_list *findings)
                           "may not be reachable under load";
     throttled_evidence(context, slowest, finding);
     an_finding_ceiling(finding, 1, removed, "nothing was replayed");
+    if (has_all_power(slowest)) {
+        an_finding_no_gain(finding);
+        finding->method = "no gain: no setting of the device raises its clock";
+        finding->effort = "none";
+    }
 }

@@ -11,9 +11,10 @@
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 
-#define WAVES_FEW      8.0 /* with more waves the last one matters little */
-#define WAVE_LEAST_PCT 80.0
-#define COMPILED_PCT   50.0 /* of the kernels' time: the model is compiled already */
+#define WAVES_FEW       8.0 /* with more waves the last one matters little */
+#define WAVE_LEAST_PCT  80.0
+#define NAMED_LEAST_PCT 5.0  /* of the kernels' time that only names show */
+#define COMPILED_PCT    50.0 /* of the kernels' time: the model is compiled already */
 
 /* Is the model compiled already? Then advice to compile it does not fit. */
 bool an_is_compiled(const struct an_result *result)
@@ -124,6 +125,36 @@ static void fusion(struct an_findings_list *findings)
     finding->verify = "run again and compare kernel_bounds: `tacho report --json`";
     finding->wrong_when = "an operator of a chain does not read what the one before it writes, or "
                           "other code needs the tensors between them";
+}
+
+/* Looks at element-wise kernels that no operator explains: by their names they only read and write
+ * memory, which a fused kernel does once. How much of it stays is not known. */
+static void fusion_by_name(struct an_findings_list *findings)
+{
+    struct an_context *context = findings->context;
+    const struct an_kernel_bounds *bounds = &context->result->bounds;
+    double removed = (double)bounds->unknown_family_ns[AN_FAMILY_ELEMENTWISE],
+           pct = an_percent(removed, (double)bounds->total_ns);
+    if (pct < NAMED_LEAST_PCT || bounds->chain_count || an_is_compiled(context->result) ||
+        !matters(context, removed))
+        return;
+    struct an_finding *finding = an_findings_add(
+        findings, "FUSION",
+        an_finding_text(context,
+                        "%.1f %% of the kernels' time are element-wise kernels, casts and copies: "
+                        "by their names each only reads and writes memory",
+                        pct));
+    an_finding_evidence(finding, bounds->sentence);
+    finding->action = fusion_action(context->result);
+    finding->effort = "one line of code, and time to compile";
+    an_finding_ceiling(finding, whole_ns(context->result), removed, FINDINGS_NOT_REPLAYED);
+    finding->bound = true;
+    finding->what_if = scale_edit(context, AN_DEVICE_OTHER, removed);
+    finding->method = "ceiling: none of these kernels is left, their work is part of others; their "
+                      "bytes are not known, so neither is what a fused kernel still moves";
+    an_finding_at_most_medium(finding);
+    finding->verify = "run again and compare kernel_bounds: `tacho report --json`";
+    finding->wrong_when = "few of them follow each other, or other code needs what is between them";
 }
 
 /* ---- GEMMs ------------------------------------------------------------------------- */
@@ -268,6 +299,7 @@ int an_findings_kernels(struct an_findings_list *findings)
 {
     if (!findings->context->result->bounds.reason) {
         fusion(findings);
+        fusion_by_name(findings);
         low_efficiency_gemm(findings);
     }
     return small_kernels(findings);

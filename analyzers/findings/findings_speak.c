@@ -81,11 +81,18 @@ static const struct {
     {"CUDA runtime", "profile with host_tracer_level 2 (jax.profiler.ProfileOptions)"},
 };
 
+/* Advice on how to record is that of the profiler of JAX only where that one recorded. */
+static bool is_recorded(const struct an_context *context, const char *action)
+{
+    return !an_trace_key(context->trace, "source") && strstr(action, "jax.profiler");
+}
+
 static void speak_jax(struct an_findings_list *findings)
 {
     for (size_t i = 0; i < findings->count; i++)
         for (size_t k = 0; k < sizeof jax_actions / sizeof *jax_actions; k++)
-            if (!strcmp(findings->found[i].id, jax_actions[k].id))
+            if (!strcmp(findings->found[i].id, jax_actions[k].id) &&
+                !is_recorded(findings->context, jax_actions[k].action))
                 findings->found[i].action = jax_actions[k].action;
 }
 
@@ -164,10 +171,13 @@ void an_findings_speak(struct an_findings_list *findings)
 
 const char *an_findings_to_check(const struct an_context *context, const char *to_check)
 {
+    if (!an_trace_key(context->trace, "source") && strstr(to_check, "record_shapes") &&
+        an_command_framework(context) == AN_FRAMEWORK_TORCH)
+        return "tacho run --gemm-shapes; or torch.profiler with record_shapes=True";
     if (an_command_framework(context) != AN_FRAMEWORK_JAX)
         return to_check;
     for (size_t k = 0; k < sizeof jax_checks / sizeof *jax_checks; k++)
-        if (strstr(to_check, jax_checks[k].words))
+        if (strstr(to_check, jax_checks[k].words) && !is_recorded(context, jax_checks[k].to_check))
             return jax_checks[k].to_check;
     return to_check;
 }

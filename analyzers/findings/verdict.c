@@ -144,12 +144,14 @@ bool an_op_is_work(const struct an_op *op)
     return false;
 }
 
-/* Largest op by self time among those that are work. */
+/* Largest op by self time among those that are work. On a device another op may be larger where
+ * more time than that of the largest was launched by none. */
 static const char *op_words(struct an_context *context)
 {
     const struct an_attribution *attribution = &context->result->attribution[0];
     if (context->gpu && !attribution->reason && attribution->row_count &&
-        attribution->rows[0].share_pct.valid)
+        attribution->rows[0].share_pct.valid &&
+        attribution->rows[0].device_ns > attribution->unattributed_ns)
         return an_finding_text(context, "; largest op: %.60s, %.0f %% of device time",
                                attribution->rows[0].name, attribution->rows[0].share_pct.value);
     if (context->gpu)

@@ -9,7 +9,8 @@
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/graph/causes.h"
 
-#define NAMED_PCT 1.0  /* of the kernels' time: less is not named */
+#define NAMED_PCT 1.0 /* of the kernels' time: less is not named */
+#define FAMILIES  5
 #define PACE_PCT  50.0 /* of the critical path: with less on the device the host sets the pace */
 
 static double bound_pct(const struct an_kernel_bounds *bounds, enum an_bound bound)
@@ -17,14 +18,41 @@ static double bound_pct(const struct an_kernel_bounds *bounds, enum an_bound bou
     return an_percent((double)bounds->ns[bound], (double)bounds->total_ns);
 }
 
-/* What the class says in words. */
-static const char *class_words(const struct an_kernel_bounds *bounds)
+/* "are by name GEMMs 41 %, attention 10 %": the kinds of work of kernels whose bound is
+ * not known, in % of the time of all kernels. */
+static const char *family_words(struct an_context *context)
 {
+    const struct an_kernel_bounds *bounds = &context->result->bounds;
+    const int64_t *ns = bounds->unknown_family_ns;
+    bool named[AN_FAMILY_COUNT] = {false};
+    const char *text = "are by name";
+    if (2 * ns[AN_FAMILY_OTHER] > bounds->ns[AN_BOUND_UNKNOWN])
+        return "have no known place under the roofline";
+    for (int count = 0; count < FAMILIES; count++) {
+        int most = -1;
+        for (int family = 0; family < AN_FAMILY_COUNT; family++)
+            if (!named[family] && (most < 0 || ns[family] > ns[most]))
+                most = family;
+        double pct = an_percent((double)ns[most], (double)bounds->total_ns);
+        if (pct < NAMED_PCT)
+            break;
+        named[most] = true;
+        text = an_finding_text(context, "%s%s %s %.0f %%", text, count ? "," : "",
+                               an_family_text((enum an_family)most), pct);
+    }
+    return text;
+}
+
+/* What the class says in words. */
+static const char *class_words(struct an_context *context)
+{
+    const struct an_kernel_bounds *bounds = &context->result->bounds;
     static const char *const words[][2] = {
         {"MEMORY-BOUND", "reach 60 % of the memory's bandwidth or more"},
         {"COMPUTE-BOUND", "reach 60 % of the arithmetic peak of their type or more"},
-        {"LATENCY-BOUND", "are shorter than 10 us or have fewer blocks than the device has SMs"},
-        {"UNKNOWN", "have no known place under the roofline"}};
+        {"LATENCY-BOUND", "are shorter than 10 us or have fewer blocks than the device has SMs"}};
+    if (!strcmp(bounds->class, "UNKNOWN"))
+        return family_words(context);
     bool memory = bounds->ns[AN_BOUND_BELOW_MEMORY] >= bounds->ns[AN_BOUND_BELOW_COMPUTE];
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i][0], bounds->class))
@@ -99,7 +127,7 @@ void an_verdict_device(struct an_context *context)
                                 bounds->class_pct.value);
     else
         claim = an_finding_text(context, "those with %.1f %% of the time %s",
-                                bounds->class_pct.value, class_words(bounds));
+                                bounds->class_pct.value, class_words(context));
     bounds->sentence =
         *shares ? an_finding_text(context, "Kernels %s: %s (%s).", bounds->class, claim, shares)
                 : an_finding_text(context, "Kernels %s: %s.", bounds->class, claim);

@@ -166,6 +166,27 @@ enum an_bound {
 const char *an_bound_key(enum an_bound bound); /* static storage, as is the text */
 const char *an_bound_text(enum an_bound bound);
 
+/* Kinds of work of a kernel by its name alone (device/family.h): name, key, text. */
+#define AN_FAMILY_MAP(X) \
+    X(MATRIX, "matrix", "GEMMs") \
+    X(ATTENTION, "attention", "attention") \
+    X(NORM, "norm", "norms") \
+    X(LOSS, "loss", "softmax and loss") \
+    X(ELEMENTWISE, "elementwise", "element-wise work") \
+    X(REDUCTION, "reduction", "reductions") \
+    X(INDEX, "index", "embedding and indexing") \
+    X(OPTIMIZER, "optimizer", "optimizer") \
+    X(COMPILED, "compiled", "fused by a compiler") \
+    X(OTHER, "other", "others")
+enum an_family {
+#define AN_FAMILY_ENUM(name, key, text) AN_FAMILY_##name,
+    AN_FAMILY_MAP(AN_FAMILY_ENUM)
+#undef AN_FAMILY_ENUM
+        AN_FAMILY_COUNT
+};
+const char *an_family_key(enum an_family family); /* static storage, as is the text */
+const char *an_family_text(enum an_family family);
+
 /* Kernels of one name with one bound. Shares of the roofs are weighted by time. */
 struct an_bound_row {
     const char *name;
@@ -200,7 +221,8 @@ struct an_kernel_bounds {
     const char *sentence;      /* the second level of the verdict */
     const char *unknown;       /* why the largest part of unknown is; NULL: nothing is unknown */
     int64_t unknown_ns;        /* that part */
-    int64_t compiled_ns;       /* kernels that a compiler of the framework made */
+    int64_t family_ns[AN_FAMILY_COUNT], unknown_family_ns[AN_FAMILY_COUNT]; /* of unknown bound */
+    int64_t compiled_ns;             /* kernels that a compiler of the framework made */
     const struct an_bound_row *rows; /* by time, largest first */
     size_t row_count;
     const struct an_gemm_row *gemms; /* by the time above the roof, largest first */

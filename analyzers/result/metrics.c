@@ -1407,7 +1407,7 @@ const struct an_metric an_metrics[] = {
     {"trust/capture", "", "quality of the capture of the accelerator",
      "an accelerator or a foreign trace", "null without"},
     {"trust/capture/launches_without_op", "calls",
-     "launching calls whose device op is not in the file", LINKED,
+     "launching calls whose device op is not in the file; not those captured into a graph", LINKED,
      "the recording lost kernels, or ended before they ran"},
     {"trust/capture/ops_without_launch", "ops", "device ops whose launch is not in the file",
      LINKED, "they count in every device time; their origin is not known"},

@@ -39,6 +39,26 @@ const char *an_bound_key(enum an_bound bound)
     return bound < AN_BOUND_COUNT ? keys[bound] : "";
 }
 
+const char *an_family_key(enum an_family family)
+{
+    static const char *const keys[] = {
+#define FAMILY_KEY(name, key, text) key,
+        AN_FAMILY_MAP(FAMILY_KEY)
+#undef FAMILY_KEY
+    };
+    return keys[family];
+}
+
+const char *an_family_text(enum an_family family)
+{
+    static const char *const texts[] = {
+#define FAMILY_TEXT(name, key, text) text,
+        AN_FAMILY_MAP(FAMILY_TEXT)
+#undef FAMILY_TEXT
+    };
+    return texts[family];
+}
+
 const char *an_bound_text(enum an_bound bound)
 {
     static const char *const texts[] = {

@@ -78,7 +78,7 @@ static int64_t last_end(const struct an_context *context, size_t device, int64_t
 }
 
 /* Sets the times of the steps of a lane on its device. It walks backwards, because a step ends
- * where the next one starts. */
+ * where the next one starts; before one of which no kernel is in the file, at its own last op. */
 static void place_steps(struct an_context *context, const struct an_lane *lane)
 {
     struct an_step *next = NULL;
@@ -92,6 +92,7 @@ static void place_steps(struct an_context *context, const struct an_lane *lane)
         if (start == STORE_ABSENT) {
             step->excluded = ended ? "no kernel" : NULL; /* without an end it is excluded as that */
             step->start = step->host_start;
+            next = NULL;
             continue;
         }
         step->start = start;
@@ -100,6 +101,18 @@ static void place_steps(struct an_context *context, const struct an_lane *lane)
         step->end = end > start ? end : STORE_ABSENT;
         next = step;
     }
+}
+
+/* Says that steps are not exact where their kernels could not be told by their launches. */
+static void note_launches(struct an_context *context, const struct an_lane *lane)
+{
+    if (lane->track == AN_NONE ||
+        an_device_is_launched(context->gpu, &context->gpu->device[lane->device]))
+        return;
+    context->result->steps.confidence = AN_LOW;
+    context->result->steps.note =
+        "the launches of nearly all kernels are not in the file: a step begins with the first "
+        "kernel that starts in it, though the host may have launched that one in an earlier step";
 }
 
 static bool has_device(const struct an_context *context, uint32_t process)
@@ -167,6 +180,7 @@ int an_steps_project(struct an_context *context)
             continue;
         lane->rank = devices->device[lane->device].rank;
         place_steps(context, lane);
+        note_launches(context, lane);
     }
     return 0;
 }

@@ -44,20 +44,22 @@ static size_t host_step_at(const struct an_context *context, uint32_t process, i
     return context->step_count;
 }
 
-/* Counts a launch without a device op, and marks its step. A call inside a call is part of it. */
+/* Counts a launch without a device op, and marks its step. A call inside a call is part of it, and
+ * one that was captured runs with its graph. */
 static void lost_launch(const struct an_context *context, struct survey *survey, size_t i,
                         uint32_t process)
 {
     enum an_api_kind kind = an_slice_api(context->trace, i).kind;
     uint32_t parent = context->trace->slice.parent[i];
+    int64_t start = context->trace->slice.start[i];
 
     if ((kind != AN_API_KERNEL && kind != AN_API_GRAPH) ||
-        (parent != AN_NONE && an_category_is_call(an_slice_category(context->trace, parent))))
+        (parent != AN_NONE && an_category_is_call(an_slice_category(context->trace, parent))) ||
+        an_device_captured(context->gpu, process, start))
         return;
     survey->kernels_lost++;
-    survey->early +=
-        survey->first_op != STORE_ABSENT && context->trace->slice.start[i] < survey->first_op;
-    size_t step = host_step_at(context, process, context->trace->slice.start[i]);
+    survey->early += survey->first_op != STORE_ABSENT && start < survey->first_op;
+    size_t step = host_step_at(context, process, start);
     if (step < context->step_count)
         survey->cut[step] = 1;
 }
@@ -311,8 +313,7 @@ static void problems(struct an_context *context, const struct survey *survey, in
                    "CAPTURE: %" PRId64
                    " launches of kernels or graphs have no device op in the file, %" PRId64
                    " of them before the first op: the device's work is incomplete (longer warm-up: "
-                   "schedule(warmup=...); fewer activities; no fork after start); launches "
-                   "captured into a graph count too",
+                   "schedule(warmup=...); fewer activities; no fork after start)",
                    survey->kernels_lost, survey->early);
     if (orphans)
         an_problem(context,

@@ -19,6 +19,9 @@ enum an_by { AN_BY_OP, AN_BY_MODULE, AN_BY_LINE, AN_BY_ANNOTATION, AN_BY_COUNT }
 struct an_call {
     uint32_t slice, process;
     uint32_t cost; /* index into an_calls.cost */
+    /* Slice of the call that launched the graph which it was captured into, AN_NONE: it was not
+     * captured. The slice of the call is there once, each launch of the graph is a call. */
+    uint32_t replay;
     uint32_t step; /* of c->step, where the call began in a counted step with all its parts;
                       AN_NONE: in none */
     uint32_t row[AN_BY_COUNT]; /* rows of the tables, AN_NONE: none */

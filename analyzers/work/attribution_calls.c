@@ -117,8 +117,8 @@ int an_attribution_calls(struct an_context *context)
         size_t device = first < context->calls->first[i + 1]
                             ? device_of(context, context->calls->op[first])
                             : context->gpu->device_count;
-        call->step =
-            step_at(context, call->process, device, context->trace->slice.start[call->slice]);
+        uint32_t begun = call->replay == AN_NONE ? call->slice : call->replay;
+        call->step = step_at(context, call->process, device, context->trace->slice.start[begun]);
         call->dtype = dtype_of(context, i, tf32[device]);
     }
     return 0;

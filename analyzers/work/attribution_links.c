@@ -12,13 +12,65 @@
 
 #define SAME_NUMBER_MOST 64 /* latest operators of one sequence number that are looked at */
 
+/* Sorts the ops by the call that made them, and those of one captured call by their launch. */
+static size_t sort_by_origin(const struct an_sweep *sweep, struct an_pair *pair,
+                             struct an_pair *work)
+{
+    const struct an_device_ops *ops = &sweep->devices->op;
+    size_t count = 0;
+    for (size_t i = 0; i < ops->count; i++)
+        if (ops->launch[i] != AN_NONE)
+            pair[count++] = (struct an_pair){ops->launch[i], (uint32_t)i, ops->launch[i]};
+    an_pairs_sort(pair, work, count);
+    for (size_t i = 0; i < count; i++)
+        if (ops->origin[pair[i].value] != AN_NONE)
+            pair[i].key = ops->origin[pair[i].value];
+    an_pairs_sort(pair, work, count);
+    return count;
+}
+
+/* The links where ops of graphs have origins. */
+static int link_origins(struct an_sweep *sweep)
+{
+    size_t room = sweep->devices->op.count + 1;
+    struct an_arena *scratch = sweep->context->scratch;
+    struct an_sweep_links *links = &sweep->links;
+    struct an_pair *pair = an_arena_zero(scratch, room, sizeof *pair),
+                   *work = an_arena_zero(scratch, room, sizeof *work);
+    links->slice = an_arena_zero(scratch, room, sizeof *links->slice);
+    links->first = an_arena_zero(scratch, room, sizeof *links->first);
+    links->op = an_arena_zero(scratch, room, sizeof *links->op);
+    if (!pair || !work || !links->slice || !links->first || !links->op)
+        return TACHO_ENOMEM;
+    size_t count = sort_by_origin(sweep, pair, work);
+    for (size_t i = 0; i < count; i++) {
+        if (!i || pair[i].key != pair[i - 1].key || pair[i].extra != pair[i - 1].extra) {
+            links->slice[links->count] = (uint32_t)pair[i].key;
+            links->first[links->count++] = (uint32_t)i;
+        }
+        links->op[i] = pair[i].value;
+    }
+    links->first[links->count] = (uint32_t)count;
+    return 0;
+}
+
+int an_sweep_link(struct an_sweep *sweep)
+{
+    const struct an_devices *devices = sweep->devices;
+    if (devices->op.origin)
+        return link_origins(sweep);
+    sweep->links = (struct an_sweep_links){devices->launch_slice, devices->launch_first,
+                                           devices->launch_op, devices->launch_count};
+    return 0;
+}
+
 /* Adds the device ops of a launch to a row. */
 static void add_device(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch)
 {
     struct an_by_row *by_row = row == AN_NONE ? NULL : &sweep->by[by].row[row];
-    for (uint32_t k = sweep->devices->launch_first[launch];
-         by_row && k < sweep->devices->launch_first[launch + 1]; k++) {
-        uint32_t op = sweep->devices->launch_op[k];
+    const struct an_sweep_links *links = &sweep->links;
+    for (uint32_t k = links->first[launch]; by_row && k < links->first[launch + 1]; k++) {
+        uint32_t op = links->op[k];
         by_row->kernels++;
         by_row->device_ns =
             an_time_add(by_row->device_ns,
@@ -162,9 +214,8 @@ int an_sweep_resolve(struct an_sweep *sweep)
         if (!sweep_pending->annotated && track)
             an_sweep_add_launch(
                 sweep, AN_BY_ANNOTATION,
-                marked_at(
-                    sweep, track - 1,
-                    sweep->trace->slice.start[sweep->devices->launch_slice[sweep_pending->launch]]),
+                marked_at(sweep, track - 1,
+                          sweep->trace->slice.start[sweep->links.slice[sweep_pending->launch]]),
                 sweep_pending->launch, sweep_pending->call);
     }
     return 0;

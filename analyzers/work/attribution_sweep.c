@@ -303,27 +303,57 @@ static int open_slice(struct an_sweep *sweep, size_t *depth, size_t i, uint32_t 
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* The call of the operator on the stack, made at its first launch. */
-static int call_of(struct an_sweep *sweep, int32_t op, uint32_t process, uint32_t *call)
+/* Appends `count` calls of an operator. */
+static int add_calls(struct an_sweep *sweep, const struct an_sweep_frame *frame, uint32_t process,
+                     size_t count)
+{
+    struct an_calls *calls = sweep->calls;
+    if (an_grow(&calls->call, &sweep->call_room, calls->count + count, sizeof *calls->call))
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        calls->call[calls->count++] = (struct an_call){.slice = frame->slice,
+                                                       .process = process,
+                                                       .cost = AN_NONE,
+                                                       .replay = AN_NONE,
+                                                       .row = {AN_NONE, AN_NONE, AN_NONE, AN_NONE},
+                                                       .recompute = frame->recompute,
+                                                       .unclear = frame->grad && !frame->recompute};
+    return 0;
+}
+
+/* Finds the links of one host call, of which `number` is the first one that is looked at. */
+static void find_group(struct an_sweep *sweep, size_t number)
+{
+    const struct an_sweep_links *links = &sweep->links;
+    if (sweep->group_count && number < sweep->group + sweep->group_count)
+        return;
+    sweep->group = number;
+    sweep->group_count = 1;
+    while (number + sweep->group_count < links->count &&
+           links->slice[number + sweep->group_count] == links->slice[number])
+        sweep->group_count++;
+}
+
+/* The call of the operator on the stack, made at its first launch: of a captured operator the one
+ * of the launch of its graph that link `number` belongs to. */
+static int call_of(struct an_sweep *sweep, int32_t op, uint32_t process, size_t number,
+                   uint32_t *call)
 {
     *call = AN_NONE;
+    find_group(sweep, number);
     if (op < 0)
         return 0;
     struct an_sweep_frame *frame = &sweep->stack[op];
-    if (frame->call == AN_NONE) {
-        if (an_grow(&sweep->calls->call, &sweep->call_room, sweep->calls->count + 1,
-                    sizeof *sweep->calls->call))
-            return TACHO_ENOMEM;
+    if (frame->call == AN_NONE || frame->calls != sweep->group_count) {
         frame->call = (uint32_t)sweep->calls->count;
-        sweep->calls->call[sweep->calls->count++] =
-            (struct an_call){.slice = frame->slice,
-                             .process = process,
-                             .cost = AN_NONE,
-                             .row = {AN_NONE, AN_NONE, AN_NONE, AN_NONE},
-                             .recompute = frame->recompute,
-                             .unclear = frame->grad && !frame->recompute};
+        frame->calls = (uint32_t)sweep->group_count;
+        if (add_calls(sweep, frame, process, frame->calls))
+            return TACHO_ENOMEM;
     }
-    *call = frame->call;
+    *call = frame->call + (uint32_t)(number - sweep->group);
+    uint32_t made = sweep->links.op[sweep->links.first[number]];
+    if (sweep->devices->op.origin && sweep->devices->op.origin[made] != AN_NONE)
+        sweep->calls->call[*call].replay = sweep->devices->op.launch[made];
     return 0;
 }
 
@@ -349,11 +379,11 @@ static int launch(struct an_sweep *sweep, size_t depth, size_t i, uint32_t track
     uint32_t call;
     for (int level = 0; level < LEVELS; level++)
         inner[level] = innermost(sweep, top, (enum an_sweep_level)level, time);
-    if (call_of(sweep, inner[OP], sweep->trace->track[track].process, &call))
+    const struct an_sweep_links *links = &sweep->links;
+    if (call_of(sweep, inner[OP], sweep->trace->track[track].process, number, &call))
         return TACHO_ENOMEM;
-    for (uint32_t k = sweep->devices->launch_first[number];
-         k < sweep->devices->launch_first[number + 1]; k++)
-        sweep->calls->of_op[sweep->devices->launch_op[k]] = call;
+    for (uint32_t k = links->first[number]; k < links->first[number + 1]; k++)
+        sweep->calls->of_op[links->op[k]] = call;
     an_sweep_add_launch(sweep, AN_BY_OP, row_at(sweep, inner[OP]), number, call);
     bool link_module = inner[BACKWARD] > inner[MODULE], link_line = inner[BACKWARD] > inner[LINE];
     if (!link_module)
@@ -398,12 +428,10 @@ static int sweep_track(struct an_sweep *sweep, uint32_t track)
             depth--;
         for (j = i; j < stop && sweep->trace->slice.start[j] == start && !rc; j++)
             rc = open_slice(sweep, &depth, j, track);
-        for (; !rc && sweep->next < sweep->devices->launch_count &&
-               sweep->devices->launch_slice[sweep->next] < j;
+        for (; !rc && sweep->next < sweep->links.count && sweep->links.slice[sweep->next] < j;
              sweep->next++)
-            if (sweep->devices->launch_slice[sweep->next] >= i)
-                rc = launch(sweep, depth, sweep->devices->launch_slice[sweep->next], track,
-                            sweep->next);
+            if (sweep->links.slice[sweep->next] >= i)
+                rc = launch(sweep, depth, sweep->links.slice[sweep->next], track, sweep->next);
     }
     return rc;
 }
@@ -456,6 +484,7 @@ int an_attribution_sweep(struct an_context *context, struct an_by_table by[AN_BY
                              .by = by,
                              .present = present};
     int rc = prepare(&sweep);
+    rc = rc ? rc : an_sweep_link(&sweep);
     for (uint32_t k = 0; k < context->trace->track_count && !rc; k++) {
         sweep.first_mark[k] = sweep.marks;
         if (is_thread(&context->trace->track[k]))

@@ -17,7 +17,8 @@ struct an_sweep_frame {
     int32_t at[LEVELS]; /* index in the stack of the innermost of each level, this one included; -1:
                            none */
     uint32_t row;       /* of its level's table */
-    uint32_t call;      /* of an operator that launched something */
+    uint32_t call;      /* of an operator that launched something: the first of its calls */
+    uint32_t calls;     /* one, or as many as graphs ran that it was captured into */
     bool backward, recompute, grad;
 };
 
@@ -40,6 +41,13 @@ struct an_sweep_pending {
     bool annotated;
 };
 
+/* The device ops by the calls that made them: that launched them, or that were captured for them. A
+ * captured call comes once for each launch of its graph. */
+struct an_sweep_links {
+    uint32_t *slice, *first, *op; /* ops of link k: op[first[k]] .. op[first[k + 1] - 1] */
+    size_t count;
+};
+
 struct an_sweep {
     struct an_context *context;
     const struct an_trace *trace;
@@ -53,7 +61,9 @@ struct an_sweep {
     bool python, *present;
     struct an_sweep_frame *stack;
     size_t stack_room;
-    size_t next; /* launch that comes next */
+    struct an_sweep_links links;
+    size_t next;               /* link that comes next */
+    size_t group, group_count; /* links of the host call that is looked at */
     struct an_sweep_forward *forward;
     size_t forwards, forward_room;
     struct an_pair *by_number; /* forward operators by sequence number */
@@ -68,6 +78,8 @@ struct an_sweep {
  * several, no row knows its part. */
 void an_sweep_add_launch(struct an_sweep *sweep, enum an_by by, uint32_t row, size_t launch,
                          uint32_t call);
+/* Makes the links. 0 or TACHO_ENOMEM. */
+int an_sweep_link(struct an_sweep *sweep);
 /* Gives the pending launches their rows. 0 or TACHO_ENOMEM. */
 int an_sweep_resolve(struct an_sweep *sweep);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyzers/device/classes.h"
+#include "analyzers/device/family.h"
 #include "analyzers/work/bounds_private.h"
 
 #define ROWS_MOST  24
@@ -206,6 +207,14 @@ static bool is_compiled(const char *name)
     return !strncmp(name, "triton_", 7);
 }
 
+static void add_family(struct an_kernel_bounds *out, enum an_family family, enum an_bound bound,
+                       int64_t ns)
+{
+    out->family_ns[family] = an_time_add(out->family_ns[family], ns);
+    if (bound == AN_BOUND_UNKNOWN)
+        out->unknown_family_ns[family] = an_time_add(out->unknown_family_ns[family], ns);
+}
+
 /* Adds a kernel to the sums of its name and bound. */
 static void add_kernel(struct an_bounds *bounds, struct sums *all, struct reasons *reasons,
                        const struct an_device *device, size_t op)
@@ -223,6 +232,10 @@ static void add_kernel(struct an_bounds *bounds, struct sums *all, struct reason
     out->kernels++;
     out->total_ns = an_time_add(out->total_ns, ns);
     out->ns[bound] = an_time_add(out->ns[bound], ns);
+    add_family(out,
+               an_family_of((enum an_device_class)context->gpu->op.class[op],
+                            an_trace_name(context->trace, name)),
+               bound, ns);
     if (is_compiled(an_trace_name(context->trace, name)))
         out->compiled_ns = an_time_add(out->compiled_ns, ns);
     sums->count++;

@@ -20,102 +20,10 @@
 
 #define COVERAGE_LEAST 95.0
 
-/* Is a range of work that has FLOPs of its own open around slice i? Then i is part of it and
- * counted there. */
-static bool is_counted_above(const struct an_trace *trace, size_t i)
-{
-    int levels = AN_DEPTH_MAX;
-    for (uint32_t parent = trace->slice.parent[i]; parent != AN_NONE && levels--;
-         parent = trace->slice.parent[parent]) {
-        const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[parent]);
-        if (detail && detail->role == AN_ROLE_WORK && detail->flops > 0)
-            return true;
-    }
-    return false;
-}
-
-/* The step of slice i on any thread of the process that runs steps; NULL outside of steps and
- * inside phases. */
-static struct an_step *step_of(const struct an_flops_gather *gather, uint32_t process, size_t i)
-{
-    const struct an_context *context = gather->context;
-    size_t k = process != AN_NONE ? gather->first_lane[process]
-                                  : gather->first_lane[context->trace->process_count];
-    int64_t time = context->trace->slice.start[i];
-    for (; k < context->lane_count && context->lane[k].process == process; k++) {
-        const struct an_lane *lane = &context->lane[k];
-        struct an_step *step = an_step_at(context, lane, time);
-        if (step && an_step_detailed(step))
-            return an_spans_within(lane->cut, lane->cut_count, time, time + 1) ||
-                           an_slice_in_phase(context->trace, i)
-                       ? NULL
-                       : step;
-    }
-    return NULL;
-}
-
-/* Adds a range of matrix work: its executed FLOPs, and how much of its time has known FLOPs. */
-static void gather_hardware(struct an_flops_gather *gather, const struct an_detail *detail,
-                            size_t i, struct an_flops *sum)
-{
-    const struct an_trace *trace = gather->context->trace;
-    double ns = trace->slice.dur[i] == AN_OPEN ? 0 : (double)trace->slice.dur[i];
-    struct an_flops_rate *rate = &gather->rate[trace->slice.detail[i]];
-    rate->calls++;
-    an_flops_add(&rate->flops, detail->flops);
-    rate->ns = an_time_add(rate->ns, (int64_t)ns);
-    gather->hardware++;
-    gather->hardware_ns += ns;
-    gather->covered_ns += detail->flops != STORE_ABSENT ? ns : 0;
-    gather->model_missing += detail->model_flops == STORE_ABSENT;
-    gather->palm_missing += detail->palm_flops == STORE_ABSENT;
-    an_flops_add(&sum->hardware, detail->flops);
-    if (!strcmp(detail->pass, "recompute"))
-        an_flops_add(&sum->again, detail->flops);
-}
-
-/* Adds the FLOPs of a range of work to its step and element type. Parts of another range of work
- * are counted with it. */
-static void gather_slice(struct an_flops_gather *gather, uint32_t process, size_t i)
-{
-    const struct an_trace *trace = gather->context->trace;
-    const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
-    if (!detail || detail->role != AN_ROLE_WORK)
-        return;
-    struct an_step *step = step_of(gather, process, i);
-    if (!step || is_counted_above(trace, i))
-        return;
-    struct an_flops *sum = &gather->step[step - gather->context->step];
-    gather->works++;
-    gather->known += detail->flops != STORE_ABSENT || detail->model_flops != STORE_ABSENT ||
-                     detail->palm_flops != STORE_ABSENT;
-    an_flops_add(&sum->model, detail->model_flops);
-    an_flops_add(&sum->palm, detail->palm_flops);
-    if (detail->hardware)
-        gather_hardware(gather, detail, i, sum);
-    if (detail->hardware || detail->model_flops > 0) {
-        struct an_flops *by =
-            &gather->lane[step->lane].by_dtype[an_flops_dtype(gather, detail->dtype)];
-        an_flops_add(&by->model, detail->model_flops);
-        an_flops_add(&by->palm, detail->palm_flops);
-        if (detail->hardware)
-            an_flops_add(&by->hardware, detail->flops);
-    }
-}
-
 static bool flops_equal(const struct an_flops *first, const struct an_flops *second)
 {
     return first->model == second->model && first->hardware == second->hardware &&
            first->palm == second->palm && first->again == second->again;
-}
-
-static void gather_ranges(struct an_flops_gather *gather)
-{
-    const struct an_trace *trace = gather->context->trace;
-    for (size_t k = 0; k < trace->track_count; k++)
-        for (size_t i = trace->track[k].slice_first;
-             i < trace->track[k].slice_first + trace->track[k].slice_count; i++)
-            gather_slice(gather, trace->track[k].process, i);
 }
 
 /* Sums the FLOPs of all steps, and those of the detailed steps of each lane. */
@@ -135,10 +43,12 @@ static int gather_all(struct an_flops_gather *gather)
     for (size_t k = context->lane_count; k--;)
         gather->first_lane[context->lane[k].process == AN_NONE ? trace->process_count
                                                                : context->lane[k].process] = k;
-    if (context->calls && context->calls->shapes)
+    bool of_calls = context->calls && context->calls->shapes;
+    if (of_calls)
         an_flops_of_calls(gather);
     else
-        gather_ranges(gather);
+        an_flops_of_ranges(gather);
+    an_flops_of_replays(gather, of_calls);
     for (size_t i = 0; i < context->step_count; i++) {
         struct an_lane_flops *lane_flops = &gather->lane[context->step[i].lane];
         if (!an_step_detailed(&context->step[i]))

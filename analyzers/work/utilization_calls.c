@@ -24,13 +24,14 @@ size_t an_flops_dtype(struct an_flops_gather *gather, const char *dtype)
     return gather->dtypes++;
 }
 
-/* Adds the FLOPs of a call to its step and to the type that it ran in. Recomputation is no model
+/* Adds the FLOPs of a call to its step and to the type that it ran in; those of graphs are added by
+ * an_flops_of_replays. Recomputation is no model
  * work, and only products count as hardware FLOPs. */
 static void gather_call(struct an_flops_gather *gather, const struct an_call *call)
 {
     const struct an_op_cost *cost = &gather->context->calls->cost[call->cost];
     bool product = cost->kind != AN_OP_OTHER;
-    if (call->step == AN_NONE || (!product && !(cost->model_flops > 0)))
+    if (call->replay != AN_NONE || call->step == AN_NONE || (!product && !(cost->model_flops > 0)))
         return;
     struct an_flops *sum = &gather->step[call->step];
     gather->works++;
@@ -87,10 +88,11 @@ void an_flops_of_calls(struct an_flops_gather *gather)
         for (size_t i = device->first; i < device->first + device->count; i++) {
             if (!(PRODUCTS >> context->gpu->op.class[i] & 1) || !kernel_counts(gather, device, i))
                 continue;
+            const struct an_call *call = context->calls->of_op[i] == AN_NONE
+                                             ? NULL
+                                             : &context->calls->call[context->calls->of_op[i]];
             const struct an_op_cost *cost =
-                context->calls->of_op[i] == AN_NONE
-                    ? NULL
-                    : &context->calls->cost[context->calls->call[context->calls->of_op[i]].cost];
+                call && call->replay == AN_NONE ? &context->calls->cost[call->cost] : NULL;
             double ns = (double)(context->gpu->op.end[i] - context->gpu->op.start[i]);
             gather->hardware_ns += ns;
             gather->covered_ns +=

@@ -74,6 +74,12 @@ struct an_value an_flops_share(struct an_context *context, const char *name, dou
 void an_flops_roof(struct an_flops_gather *gather, double device_s, size_t devices,
                    const char *missing);
 void an_flops_roof_absent(struct an_context *context, const char *reason);
+/* FLOPs of the ranges with a tacho.work payload in counted steps, and how much of the time of
+ * matrix work they cover. */
+void an_flops_of_ranges(struct an_flops_gather *gather);
+/* FLOPs of what was captured into graphs, at each launch of the graph in a counted step. counted:
+ * the time of matrix work of these launches is in hardware_ns already. */
+void an_flops_of_replays(struct an_flops_gather *gather, bool counted);
 /* FLOPs of the calls in counted steps, and how much of the matrix and attention kernels' time they
  * cover. Needs an_context.calls. */
 void an_flops_of_calls(struct an_flops_gather *gather);

@@ -102,14 +102,27 @@ static int device_has(enum lt_op_id op, const union lt_args *args, char *why, si
     return 1;
 }
 
+static void say(struct device *device, enum lt_speak what)
+{
+    if (device->base.speak)
+        device->base.speak(&device->base, what);
+}
+
+static void launch_waiting(struct device *device)
+{
+    rows[row_of(device->waiting_op)].launch(&device->queue, device->waiting_dtype,
+                                            &device->waiting_args);
+}
+
 /* Launches the operation that waits. */
 static void settle(struct device *device)
 {
     if (!device->waiting)
         return;
     device->waiting = 0;
-    rows[row_of(device->waiting_op)].launch(&device->queue, device->waiting_dtype,
-                                            &device->waiting_args);
+    say(device, LT_SPEAK_BEGIN_WAITING);
+    launch_waiting(device);
+    say(device, LT_SPEAK_END);
 }
 
 /* Does this operation do the waiting one's work in its own pass? What the waiting one leaves, and
@@ -142,23 +155,30 @@ static int may_wait(enum lt_op_id op)
            op == LT_OP_MATMUL_BACKWARD;
 }
 
-/* 1: nothing is left to launch now, because the waiting operation and this one were launched
- * together, or this one waits. */
+/* Launches the waiting operation; 1: together with this one, of which nothing is left to launch. */
 static int fused(struct device *device, enum lt_op_id op, enum lt_dtype dtype,
                  const union lt_args *args)
 {
-    if (device->waiting && dtype == device->waiting_dtype && takes_along(device, op, args)) {
-        device->waiting = 0;
-        return 1;
-    }
-    settle(device);
-    if (!may_wait(op))
+    if (!device->waiting)
         return 0;
+    device->waiting = 0;
+    say(device, LT_SPEAK_BEGIN_WAITING);
+    int along = dtype == device->waiting_dtype && takes_along(device, op, args);
+    if (!along)
+        launch_waiting(device);
+    say(device, LT_SPEAK_END);
+    return along;
+}
+
+/* Lets an operation wait for the next one. */
+static void wait_for_next(struct device *device, enum lt_op_id op, enum lt_dtype dtype,
+                          const union lt_args *args)
+{
     device->waiting = 1;
     device->waiting_op = op;
     device->waiting_dtype = dtype;
     device->waiting_args = *args;
-    return 1;
+    say(device, LT_SPEAK_WAITS);
 }
 
 static void device_run(struct lt_device *base, enum lt_op_id op, enum lt_dtype dtype,
@@ -176,8 +196,15 @@ static void device_run(struct lt_device *base, enum lt_op_id op, enum lt_dtype d
         keep(device, rows[row].name, "the kernels are for fp32 and bf16");
         return;
     }
-    if (!fused(device, op, dtype, args))
+    int along = fused(device, op, dtype, args);
+    if (!along && may_wait(op)) {
+        wait_for_next(device, op, dtype, args);
+        return;
+    }
+    say(device, LT_SPEAK_BEGIN);
+    if (!along)
         rows[row].launch(&device->queue, dtype, args);
+    say(device, LT_SPEAK_END);
     failed(device, rows[row].name, cudaGetLastError());
 }
 

@@ -62,6 +62,8 @@ int lt_device_open(struct lt_device **out, int number, struct tacho_error *err)
 
 void lt_device_close(struct lt_device *device)
 {
-    if (device)
-        device->close(device);
+    if (!device)
+        return;
+    free(device->spoken);
+    device->close(device);
 }

@@ -39,10 +39,25 @@ struct lt_device_array {
     size_t count;
 };
 
+/* When a device launches what an operation does: now, or with a later operation, for which it
+ * waits. One operation waits at most. */
+enum lt_speak {
+    LT_SPEAK_BEGIN,         /* launches of the operation that run was called with */
+    LT_SPEAK_BEGIN_WAITING, /* launches of the one that waits */
+    LT_SPEAK_END,           /* of either */
+    LT_SPEAK_WAITS          /* the operation that run was called with waits from now on */
+};
+struct lt_spoken; /* ops.c */
+
 struct lt_device {
     struct lt_space space; /* first */
     char name[320];        /* the device and its libraries, for people */
     struct lt_late *late;  /* in the device's memory */
+
+    /* The device says when it launches an operation, so that the range of the operation lies around
+     * its launches. The library leaves both NULL; a NULL `speak` is not called. */
+    void (*speak)(struct lt_device *device, enum lt_speak what);
+    struct lt_spoken *spoken;
 
     /* Has the device this operation, with such arguments? 1, or 0 with the reason in words. */
     int (*has)(enum lt_op_id op, const union lt_args *args, char *why, size_t size);

@@ -6,7 +6,7 @@
  */
 #include "libtrain/ops/ops.h"
 
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libtrain/ops/device.h"
@@ -75,19 +75,73 @@ void lt_op_work(enum lt_op_id op, const struct lt_context *context, const union 
     }
 }
 
-void lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_args *args)
-{
+/* What is said of an operation. */
+struct lt_spoken {
+    struct lt_trace *trace;
+    enum lt_op_id op;
     struct tacho_work work;
     struct lt_operand operand[LT_OPERANDS_MOST];
-    bool named = lt_trace_wants_operands(context->trace);
-    lt_op_work(op, context, args, &work);
-    lt_trace_op_begin(context->trace, (int)op, &work, operand,
-                      named ? lt_op_operands(op, context, args, operand) : 0);
-    if (context->device)
-        context->device->run(context->device, op, context->dtype, args);
+    size_t operands;
+};
+
+static void spoken_make(struct lt_spoken *spoken, const struct lt_context *context,
+                        enum lt_op_id op, const union lt_args *args)
+{
+    spoken->trace = context->trace;
+    spoken->op = op;
+    spoken->operands = 0;
+    lt_op_work(op, context, args, &spoken->work);
+    if (lt_trace_wants_operands(context->trace))
+        spoken->operands = lt_op_operands(op, context, args, spoken->operand);
+}
+
+static void spoken_begin(const struct lt_spoken *spoken)
+{
+    lt_trace_op_begin(spoken->trace, (int)spoken->op, &spoken->work, spoken->operand,
+                      spoken->operands);
+}
+
+/* Of the two that a device has, the first is the operation that run was called with. */
+static void speak(struct lt_device *device, enum lt_speak what)
+{
+    struct lt_spoken *now = device->spoken, *waiting = now + 1;
+    if (what == LT_SPEAK_WAITS)
+        *waiting = *now;
+    else if (what == LT_SPEAK_END)
+        lt_trace_op_end(now->trace);
+    else if (what == LT_SPEAK_BEGIN)
+        spoken_begin(now);
     else
-        ops[op].run[context->backend][context->dtype](args);
+        spoken_begin(waiting);
+}
+
+/* Memory that is not there leaves the operations of the device without ranges. */
+static void run_on_device(const struct lt_context *context, enum lt_op_id op,
+                          const union lt_args *args)
+{
+    struct lt_device *device = context->device;
+    if (!device->spoken && (device->spoken = calloc(2, sizeof *device->spoken)))
+        device->speak = speak;
+    if (device->spoken)
+        spoken_make(device->spoken, context, op, args);
+    device->run(device, op, context->dtype, args);
+}
+
+static void run_here(const struct lt_context *context, enum lt_op_id op, const union lt_args *args)
+{
+    struct lt_spoken spoken;
+    spoken_make(&spoken, context, op, args);
+    spoken_begin(&spoken);
+    ops[op].run[context->backend][context->dtype](args);
     lt_trace_op_end(context->trace);
+}
+
+void lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_args *args)
+{
+    if (context->device)
+        run_on_device(context, op, args);
+    else
+        run_here(context, op, args);
     if (context->fault)
         lt_fault_op(context->fault, context, op, args);
     if (context->scan)

@@ -174,6 +174,10 @@ void rep_json_bounds(struct rep_writer *writer, const struct an_kernel_bounds *b
     rep_close(writer);
     rep_put_text_or(writer, "unknown_because", bounds->unknown, "no kernel is unknown");
     rep_put_us(writer, "compiled_us", bounds->compiled_ns);
+    rep_open(writer, "family_us");
+    for (int family = 0; family < AN_FAMILY_COUNT; family++)
+        rep_put_us(writer, an_family_key((enum an_family)family), bounds->family_ns[family]);
+    rep_close(writer);
     REP_PUT_ROWS(writer, "rows", bounds->rows, bounds->row_count, put_bound);
     REP_PUT_ROWS(writer, "gemms", bounds->gemms, bounds->gemm_count, put_gemm);
     REP_PUT_ROWS(writer, "chains", bounds->chains, bounds->chain_count, put_chain);

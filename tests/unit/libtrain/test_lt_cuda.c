@@ -530,6 +530,51 @@ static void residual_alone(void **state)
     }
 }
 
+static char heard[64];
+
+static void hear(struct lt_device *of, enum lt_speak what)
+{
+    static const char letters[] = {[LT_SPEAK_BEGIN] = 'b',
+                                   [LT_SPEAK_BEGIN_WAITING] = 'w',
+                                   [LT_SPEAK_END] = 'e',
+                                   [LT_SPEAK_WAITS] = '-'};
+    size_t length = strlen(heard);
+    (void)of;
+    assert_true(length + 1 < sizeof heard);
+    heard[length] = letters[what];
+    heard[length + 1] = 0;
+}
+
+/* The range of an operation that waits lies around its own launches, not in that of the next one; a
+ * copy of the host ends the waiting too. */
+static void ranges_lie_around_launches(void **state)
+{
+    (void)state;
+    int64_t n = 64;
+    enum lt_dtype dtype = LT_DTYPE_FP32;
+    float *numbers = normals(4 * n, 1, 1);
+    struct lt_residual residual = {.count = n};
+    residual.a = residual.b = there(numbers, size_of(dtype, n));
+    residual.out = there(numbers, size_of(dtype, n));
+    struct lt_gelu gelu = {
+        .in = residual.out, .out = there(numbers, size_of(dtype, n)), .count = n};
+    run(LT_OP_GELU_FORWARD, dtype, &(union lt_args){.gelu_forward = gelu});
+    void (*speak)(struct lt_device *, enum lt_speak) = device->speak;
+    assert_non_null(speak);
+    device->speak = hear;
+    heard[0] = 0;
+    run(LT_OP_RESIDUAL_FORWARD, dtype, &(union lt_args){.residual_forward = residual});
+    assert_string_equal(heard, "-");
+    run(LT_OP_GELU_FORWARD, dtype, &(union lt_args){.gelu_forward = gelu});
+    assert_string_equal(heard, "-webe");
+    run(LT_OP_RESIDUAL_FORWARD, dtype, &(union lt_args){.residual_forward = residual});
+    back(residual.out, size_of(dtype, n));
+    assert_string_equal(heard, "-webe-we");
+    device->speak = speak;
+    drop(residual.a);
+    drop(gelu.out);
+}
+
 /* With $LT_CUDA_TUNE the fastest algorithm of a product is kept, and what it adds to is added to
  * once. */
 static void the_fastest_algorithm(void **state)
@@ -763,7 +808,7 @@ int main(int argc, char **argv)
         TEST(residual_alone),     TEST(the_fastest_algorithm),
         TEST(what_is_not_there),  TEST(steps_equal_the_reference),
         TEST(graph_equals_eager), TEST(checkpoints_change_sides),
-        TEST(failures_are_said),
+        TEST(failures_are_said),  TEST(ranges_lie_around_launches),
     };
     struct tacho_error err = {0};
     char library[512], text[300];

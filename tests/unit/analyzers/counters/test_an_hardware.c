@@ -192,6 +192,41 @@ static void test_throttling(void **state)
     }
 }
 
+/* Held by its power cap: a limit below that of the data sheet can be raised; at that of the data
+ * sheet nothing can be set, and no gain is promised. */
+static void test_power_cap(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    for (int sheet = 0; sheet < 2; sheet++) {
+        fx_open(f);
+        steps(f);
+        own(f, "0", "GPU-a", true);
+        FX(store_run_set(f->s, "nvml.0.name", "NVIDIA H200"));
+        FX(store_run_set(f->s, "nvml.0.power_limit_w", sheet ? "700" : "500"));
+        FX(store_run_set(f->s, "nvml.0.max_clock_sm_mhz", "2000"));
+        int64_t bits = sampled(f, "gpu:0", "gpu_throttle_reasons", "bits"),
+                clock = sampled(f, "gpu:0", "gpu_clock_sm", "MHz"),
+                power = sampled(f, "gpu:0", "gpu_power", "W"),
+                energy = sampled(f, "gpu:0", "gpu_energy", "J");
+        for (int i = 0; i <= 100; i++) {
+            fx_counter(f, bits, i * 10 * MS, 0x4);
+            fx_counter(f, clock, i * 10 * MS, 1800);
+            fx_counter(f, power, i * 10 * MS, 300); /* a mean over the second before */
+            fx_counter(f, energy, i * 10 * MS, 6.5 * i);
+        }
+        const struct an_finding *x = finding(fx_analyze(f), "THROTTLED");
+        assert_non_null(x);
+        assert_non_null(strstr(x->action, sheet ? "nothing to set" : "-pl WATTS"));
+        assert_int_equal(x->gain.high.valid, !sheet);
+        bool counted = false;
+        for (size_t i = 0; i < 5 && x->evidence[i]; i++)
+            counted = counted || strstr(x->evidence[i], "power 650 W");
+        assert_true(counted);
+        fx_close(f);
+    }
+}
+
 /* Samples that cover too little, samples that are none, a counter that runs backwards, no steps. */
 static void test_odd(void **state)
 {
@@ -375,13 +410,10 @@ static void test_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_energy_counter),
-        cmocka_unit_test(test_power_only),
-        cmocka_unit_test(test_part_and_slice),
-        cmocka_unit_test(test_throttling),
-        cmocka_unit_test(test_odd),
-        cmocka_unit_test(test_nobody),
-        cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_energy_counter), cmocka_unit_test(test_power_only),
+        cmocka_unit_test(test_part_and_slice), cmocka_unit_test(test_throttling),
+        cmocka_unit_test(test_power_cap),      cmocka_unit_test(test_odd),
+        cmocka_unit_test(test_nobody),         cmocka_unit_test(test_counted),
         cmocka_unit_test(test_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

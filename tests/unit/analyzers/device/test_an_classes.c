@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "analyzers/device/classes.h"
+#include "analyzers/device/family.h"
 
 static an_classes *table(const char *user)
 {
@@ -249,11 +250,56 @@ static void test_speed(void **state)
     an_classes_free(c);
 }
 
+/* The kind of work by the name before its template arguments. */
+static void test_families(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum an_family family;
+    } all[] = {
+        {"nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", AN_FAMILY_MATRIX},
+        {"void cublasLt::splitKreduce_kernel<32, 16, int, float>()", AN_FAMILY_MATRIX},
+        {"void cublasLt::epilogue::impl::globalKernelBgradAB_v2<8, 128>()", AN_FAMILY_REDUCTION},
+        {"cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma", AN_FAMILY_ATTENTION},
+        {"void attention_dqkv<unsigned short, 64, true>()", AN_FAMILY_ATTENTION},
+        {"void cudnn::fusion::convert_dq_to_16bits<true>()", AN_FAMILY_ATTENTION},
+        {"void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda()>()",
+         AN_FAMILY_ELEMENTWISE},
+        {"void at::native::vectorized_elementwise_kernel<4, reduce_layer_norm>()",
+         AN_FAMILY_ELEMENTWISE},
+        {"void at::native::(anonymous namespace)::CatArrayBatchedCopy_vectorized<>()",
+         AN_FAMILY_ELEMENTWISE},
+        {"void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float>()",
+         AN_FAMILY_NORM},
+        {"void layernorm_din<unsigned short, 8>()", AN_FAMILY_NORM},
+        {"void at::native::(anonymous namespace)::cunn_SoftMaxBackward<8>()", AN_FAMILY_LOSS},
+        {"void classifier_row<unsigned short, 8>()", AN_FAMILY_LOSS},
+        {"void at::native::reduce_kernel<128, 4>()", AN_FAMILY_REDUCTION},
+        {"column_totals(float*, float*)", AN_FAMILY_REDUCTION},
+        {"void at::native::(anonymous namespace)::multi_tensor_apply_kernel<Fused>()",
+         AN_FAMILY_OPTIMIZER},
+        {"void adamw<4>(float*)", AN_FAMILY_OPTIMIZER},
+        {"void embedding_dword<unsigned short, 8>()", AN_FAMILY_INDEX},
+        {"triton_poi_fused_add_1", AN_FAMILY_COMPILED},
+        {"loop_multiply_fusion", AN_FAMILY_COMPILED},
+        {"zyx_kernal", AN_FAMILY_OTHER},
+    };
+    an_classes *c = table(NULL);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        enum an_family family = an_family_of(an_class_of(c, all[i].name).class, all[i].name);
+        if (family != all[i].family)
+            fail_msg("%s is of %s", all[i].name, an_family_key(family));
+    }
+    an_classes_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),  cmocka_unit_test(test_expressions),
-        cmocka_unit_test(test_user),   cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_random), cmocka_unit_test(test_speed)};
+        cmocka_unit_test(test_names),   cmocka_unit_test(test_expressions),
+        cmocka_unit_test(test_user),    cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_random),  cmocka_unit_test(test_speed),
+        cmocka_unit_test(test_families)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -614,6 +614,49 @@ static void test_name_that_all_devices_have(void **state)
     }
 }
 
+/* Of some steps no kernel was recorded (another profiler had them, or counters): the step before
+ * them ends with its own last op. */
+static void test_steps_without_kernels(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    for (int i = 0; i < 10; i++) {
+        marker(r, i, i * 100, i * 100 + 100);
+        if (i < 4 || i > 6)
+            kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 90, GEMM);
+    }
+    const struct an_result *x = fx_analyze(r->f);
+    assert_int_equal(x->steps.counted, 5); /* without the first, the last and three of no kernel */
+    assert_near(x->steps.max_ms.value, 100e-6, 1e-15);
+    assert_near(x->steps.min_ms.value, 70e-6, 1e-15); /* that before them */
+    assert_int_equal(x->budget.ns[AN_CLASS_COMPUTE].value, 5 * 70);
+    fx_close(r->f);
+}
+
+/* The launches of nearly no kernel are in the file: a step of the device begins with the first
+ * kernel that starts in that of the host. */
+static void test_few_launches(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    kernel(r, -200, -190, -180, GEMM);
+    for (int i = 0; i < 8; i++) {
+        marker(r, i, i * 100, i * 100 + 100);
+        for (int k = 0; k < 4; k++)
+            gpu_kernel_ns(r->f, r->stream, i * 100 + 10 + k * 20, i * 100 + 25 + k * 20, GEMM,
+                          FX_NONE);
+    }
+    const struct an_result *x = fx_analyze(r->f);
+    assert_int_equal(x->steps.count, 8);
+    assert_int_equal(x->steps.counted, 6);
+    assert_near(x->steps.median_ms.value, 100e-6, 1e-15);
+    assert_int_equal(x->steps.confidence, AN_LOW);
+    assert_non_null(strstr(x->steps.note, "launches of nearly all kernels"));
+    fx_close(r->f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -637,6 +680,8 @@ int main(void)
         cmocka_unit_test(test_phases),
         cmocka_unit_test(test_compilation),
         cmocka_unit_test(test_random_budgets),
+        cmocka_unit_test(test_steps_without_kernels),
+        cmocka_unit_test(test_few_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -405,6 +405,51 @@ static void test_first_iteration(void **state)
     fx_close(f);
 }
 
+#define GEMM  "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
+#define CAST  "void at::native::unrolled_elementwise_kernel<direct_copy_kernel_cuda()>()"
+#define FUSED "triton_poi_fused_add_1"
+
+/* Kernels that no operator explains are named by their kind; element-wise ones can be fused, as far
+ * as names tell, unless a compiler did it. */
+static void test_kinds_by_name(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    const struct an_result *r =
+        MAKE(f, {NULL, GEMM, 60, 0, 0, NULL, NULL, NULL}, {NULL, CAST, 40, 0, 0, NULL, NULL, NULL});
+    check_bounds(r, "UNKNOWN", 100);
+    has_words(r->bounds.sentence,
+              "are by name GEMMs 60 %, element-wise work 40 % (unknown because");
+    assert_null(strstr(r->verdict, "largest op"));
+    const struct an_finding *x = finding(r, "FUSION");
+    assert_non_null(x);
+    assert_true(x->gain.ceiling);
+    assert_near(x->gain.high.value, 100 * 0.4 / 0.6, 1); /* none of them is left */
+    fx_close(f);
+    r = MAKE(f, {NULL, FUSED, 60, 0, 0, NULL, NULL, NULL},
+             {NULL, CAST, 40, 0, 0, NULL, NULL, NULL});
+    assert_null(finding(r, "FUSION"));
+    fx_close(f);
+}
+
+/* An operator that launched a tenth of the device's time is not the largest one where nobody knows
+ * what launched the rest. */
+static void test_largest_op(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    const struct an_result *r =
+        MAKE(f, {"scale", "scale_kernel", 10, 0.8, 0.001, "elementwise", NULL, NULL},
+             {NULL, GEMM, 90, 0, 0, NULL, NULL, NULL});
+    has_words(r->verdict, "DEVICE-BUSY");
+    assert_null(strstr(r->verdict, "largest op"));
+    fx_close(f);
+    r = MAKE(f, {"scale", "scale_kernel", 90, 0.8, 0.001, "elementwise", NULL, NULL},
+             {NULL, GEMM, 10, 0, 0, NULL, NULL, NULL});
+    has_words(r->verdict, "largest op: scale, 90 %");
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_bound_by_memory),
@@ -418,6 +463,8 @@ int main(void)
                                        cmocka_unit_test(test_small_kernels),
                                        cmocka_unit_test(test_little_of_its_class),
                                        cmocka_unit_test(test_polling_is_waiting),
-                                       cmocka_unit_test(test_first_iteration)};
+                                       cmocka_unit_test(test_first_iteration),
+                                       cmocka_unit_test(test_kinds_by_name),
+                                       cmocka_unit_test(test_largest_op)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

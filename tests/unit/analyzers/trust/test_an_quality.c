@@ -162,10 +162,39 @@ static void test_graph(void **state)
     fx_close(f);
 }
 
+/* What is captured into a graph runs with the graph: its launches lost nothing. */
+static void test_capture(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    fx_open(f);
+    int64_t s = steps(f, 6);
+    gpu_row(f, f->thread, 70, 71, "cudaStreamBeginCapture", "runtime", 200);
+    gpu_row(f, f->thread, 72, 73, "cudaLaunchKernel", "runtime", 201);
+    gpu_row(f, f->thread, 74, 75, "cudaMemsetAsync", "runtime", 202);
+    gpu_row(f, f->thread, 76, 77, "cudaStreamEndCapture", "runtime", 203);
+    gpu_row(f, f->thread, 78, 79, "cudaLaunchKernel", "runtime", 204); /* this one is lost */
+    gpu_row(f, f->thread, 80, 82, "cudaGraphLaunch", "runtime", 205);
+    gpu_row(f, s, 84, 86, "volta_sgemm_128x64_nn", "kernel", 205);
+    gpu_row(f, s, 87, 88, "Memset (Device)", "memset", 205);
+    const struct an_result *r = fx_analyze(f);
+    assert_int_equal(r->quality.launches_without_op.value, 1);
+    assert_int_equal(r->quality.kernels_lost.value, 1);
+    const struct an_finding *found = NULL;
+    for (size_t i = 0; i < r->finding_count; i++)
+        if (!strcmp(r->findings[i].id, "INCOMPLETE_CAPTURE"))
+            found = &r->findings[i];
+    assert_non_null(found); /* of tacho's own recording, not of torch.profiler's */
+    assert_null(strstr(found->action, "torch.profiler"));
+    assert_non_null(strstr(found->action, "TACHO_GPU_MIB"));
+    fx_close(f);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole), cmocka_unit_test(test_missing),
-                                       cmocka_unit_test(test_distortion),
-                                       cmocka_unit_test(test_queue), cmocka_unit_test(test_graph)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole),      cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_distortion), cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_graph),      cmocka_unit_test(test_capture)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

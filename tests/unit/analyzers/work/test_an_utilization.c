@@ -546,6 +546,64 @@ static void test_work_without_flops(void **state)
     fx_close(f);
 }
 
+/* Six steps that each launch the same graph, of a product and a memset. Step 0 captures it; `other`
+ * captures as many nodes. */
+static const struct an_result *replay_graph(struct fixture *f, const char *kind, bool other)
+{
+    char key[64];
+    fx_open(f);
+    snprintf(key, sizeof key, "device.%lld.gpu:0.name", (long long)f->process);
+    FX(store_run_set(f->s, key, "NVIDIA H200"));
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7),
+            work = fx_work(f, kind, "bf16", 3000, 2000, 2500);
+    for (int i = 0; i <= other; i++) {
+        int64_t b = 20 + i * 100;
+        gpu_row(f, f->thread, b, b + 1, "cudaStreamBeginCapture", "runtime", 900);
+        fx_slice(f, f->thread, (b + 2) * 1000, (b + 6) * 1000, "matmul", work);
+        gpu_row(f, f->thread, b + 3, b + 4, "cudaLaunchKernel", "runtime", 901 + 10 * i);
+        gpu_row(f, f->thread, b + 7, b + 8, "cudaMemsetAsync", "runtime", 902 + 10 * i);
+        gpu_row(f, f->thread, b + 9, b + 10, "cudaStreamEndCapture", "runtime", 903);
+    }
+    for (int i = 0; i < 6; i++) {
+        int64_t b = i * 1000;
+        fx_step(f, f->process, f->thread, i, b * 1000, (b + 999) * 1000, 64, false);
+        gpu_row(f, f->thread, b + 300, b + 310, "cudaGraphLaunch", "runtime", i + 1);
+        gpu_row(f, s, b + 320, b + 900, "nvjet_sm90_tst_NNT", "kernel", i + 1);
+        gpu_row(f, s, b + 901, b + 902, "Memset (Device)", "memset", i + 1);
+    }
+    return fx_analyze(f);
+}
+
+/* Each step has computed the product once, the step that captured it too, and its kernel is that of
+ * the operator. A second graph of as many nodes hides which one ran; a GEMM is no kernel of other
+ * work, so that the range around its launch is not its operator. */
+static void test_replayed_graph(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    const struct an_result *r = replay_graph(f, "matrix", false);
+    const struct an_utilization *u = &r->utilization;
+    assert_int_equal(u->model_flops_per_step.value, 2000);
+    assert_int_equal(u->hardware_flops_per_step.value, 3000);
+    assert_false(u->flops_vary);
+    assert_near(u->flop_coverage_pct.value, 100, 1e-9);
+    assert_near(u->mfu.value, 2000 / (989.5e12 * 1e-3), 1e-12);
+    assert_int_equal(r->attribution[0].row_count, 1);
+    assert_string_equal(r->attribution[0].rows[0].name, "matmul");
+    assert_int_equal(r->attribution[0].rows[0].kernels, 6);
+    assert_int_equal(r->attribution[0].rows[0].device_ns, 6 * 580000);
+    assert_int_equal(r->attribution[0].rows[0].flops.value, 6 * 3000);
+    assert_int_equal(r->bounds.ns[AN_BOUND_UNKNOWN], 4 * 1000); /* the memsets */
+    fx_close(f);
+    r = replay_graph(f, "matrix", true);
+    assert_false(r->utilization.mfu.valid);
+    assert_int_equal(r->attribution[0].row_count, 0);
+    fx_close(f);
+    r = replay_graph(f, "other", false);
+    assert_int_equal(r->attribution[0].row_count, 0);
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -569,6 +627,7 @@ int main(void)
         cmocka_unit_test(test_device_above_its_peak),
         cmocka_unit_test(test_device_without_shapes),
         cmocka_unit_test(test_work_without_flops),
+        cmocka_unit_test(test_replayed_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
