@@ -62,7 +62,7 @@ def order(number):
 
 
 def page_of(board):
-    """All of docs/gpu-results.md."""
+    """All of docs/gpu-results.md. A line of the doctor may end in blanks; no line of the page does."""
     text = ["# Results on a GPU", "", "The results of `tests/gpu/run.sh` on the last machine with a GPU. The script writes this page; `make gpu-tests` "
             "builds what the\nscript takes to that machine.", ""]
     if REHEARSAL:
@@ -75,7 +75,7 @@ def page_of(board):
         text += ["| " + " | ".join(str(x).replace("|", "/").replace("\n", " ") for x in r) + " |" for r in mine]
     if board.doctor:
         text += ["", "Driver, versions and what this machine permits, as `tacho doctor` says:", "", "```", board.doctor, "```"]
-    return "\n".join(text) + "\n"
+    return "".join(line.rstrip() + "\n" for line in "\n".join(text).split("\n"))
 
 
 def libraries():
