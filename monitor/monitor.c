@@ -381,7 +381,7 @@ void mon_tick(struct mon_monitor *monitor, int64_t now)
 
 void mon_gap(struct mon_monitor *monitor, int64_t from, int64_t to)
 {
-    struct mon_symptom symptom = mon_symptom_of(monitor, "GAP", MON_INFO, MON_CAUSE_UNKNOWN);
+    struct mon_symptom symptom = mon_symptom_of(monitor, "GAP", MON_INFO, MON_CAUSE_UNWATCHED);
     see(monitor, to);
     mon_progress_resume(&monitor->progress, mon_seconds(to - monitor->begun_ns));
     monitor->counted_ns = to > monitor->counted_ns ? to : monitor->counted_ns;

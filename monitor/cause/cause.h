@@ -52,6 +52,7 @@ const char *mon_phase_words(enum mon_phase phase);
     X(SILENT_RANK, "see its process and its node") \
     X(RECORDER, "'tacho recover' keeps what there is") \
     X(ENDED, "see its output and its exit status") \
+    X(UNWATCHED, "see why no watch ran; 'tacho watch --replay' judges what it missed") \
     X(OBJECTIVE, "the alerts beside it say why")
 enum mon_cause {
 #define MON_CAUSE_ID(id, hint) MON_CAUSE_##id,

@@ -63,7 +63,7 @@ def order(number):
 
 
 def page_of(board):
-    """All of docs/gpu-results.md."""
+    """All of docs/gpu-results.md. A line of the doctor may end in blanks; no line of the page does."""
     text = ["# Results on a GPU", "", "The results of `tests/gpu/run.sh` on the last machine with a GPU. The script writes this page; `make gpu-tests` "
             "builds what the\nscript takes to that machine.", ""]
     if REHEARSAL:
@@ -75,8 +75,8 @@ def page_of(board):
         mine = [r for r in board.rows if r[0] == number] or [[number, LINES[number], "not yet run on a GPU", "open", ""]]
         text += ["| " + " | ".join(str(x).replace("|", "/").replace("\n", " ") for x in r) + " |" for r in mine]
     if board.doctor:
-        text += ["", "Driver, versions and what this machine permits, as `tacho doctor` says:", "", "```", *(x.rstrip() for x in board.doctor.splitlines()), "```"]
-    return "\n".join(text) + "\n"
+        text += ["", "Driver, versions and what this machine permits, as `tacho doctor` says:", "", "```", board.doctor, "```"]
+    return "".join(line.rstrip() + "\n" for line in "\n".join(text).split("\n"))
 
 
 def libraries():

@@ -77,6 +77,7 @@ enum step {
     STEP_LAST,    /* there is no caller: the tables say so */
     STEP_ZERO,    /* the return address is 0, as below the first frame of a thread; or chance */
     STEP_OUTSIDE, /* of the bytes */
+    STEP_CUT,     /* beyond the bytes, whether or not the kernel says that the stack continues */
     STEP_BLIND,   /* no tables */
     STEP_WRONG,
 };
@@ -450,8 +451,10 @@ static bool try_caller(const struct sample *sample, const struct frame *frame, u
 /* Finds the caller of code without tables by search, nearest word of the stack first. Code that is
  * generated at run time is called through a pointer, so return addresses of indirect calls are
  * tried first; a direct call is possible too, of a function that ends with a jump into such code.
- * STEP_BLIND: there is none. STEP_OUTSIDE: there is none near, but the stack continues, and kernels
- * that keep a tile of a matrix on it have frames larger than what is copied. */
+ * STEP_BLIND: there is none. STEP_CUT: there is none near, but the stack continues, and kernels
+ * that keep a tile of a matrix on it have frames larger than what is copied. The kernel copies up
+ * to a page that was never touched, of which a tile may have many: bytes without any return address
+ * do not hold the outermost frame, so the stack continues there, too. */
 static enum step search_caller(const struct sample *sample, struct frame *frame)
 {
     uint64_t from = frame->reg[COL_UNWIND_RSP], address, second[GUESSES_MAX];
@@ -477,10 +480,11 @@ static enum step search_caller(const struct sample *sample, struct frame *frame)
     for (size_t i = 0; !done && i < seconds; i++)
         done = read_word(sample, second[i], &address) &&
                try_caller(sample, frame, second[i], address, &best);
-    bool outside = sample->full && frame->exact && guesses < GUESSES_MAX &&
+    bool outside = (sample->full || !(guesses + seconds)) && frame->exact &&
+                   guesses < GUESSES_MAX &&
                    col_mappings_find(sample->unwind->maps, sample->pid, frame->reg[COL_UNWIND_RIP]);
     if (!done && best.frames < TRIAL_LEAST)
-        return outside ? STEP_OUTSIDE : STEP_BLIND;
+        return outside ? STEP_CUT : STEP_BLIND;
     *frame = best.frame;
     return STEP_ON;
 }
@@ -517,7 +521,9 @@ size_t col_unwind(struct col_unwind *unwind, int32_t pid, const uint64_t reg[COL
         if (next == STEP_BLIND && sample.bytes &&
             frame.reg[COL_UNWIND_RSP] - sample.base > sample.bytes - sample.bytes / 4)
             next = STEP_OUTSIDE;
-        *end = next == STEP_OUTSIDE && full ? COL_UNWIND_CUT : COL_UNWIND_STUCK;
+        *end = COL_UNWIND_STUCK;
+        if (next == STEP_CUT || (next == STEP_OUTSIDE && full))
+            *end = COL_UNWIND_CUT;
         if (next == STEP_LAST || next == STEP_ZERO)
             *end = COL_UNWIND_WHOLE;
         return count;

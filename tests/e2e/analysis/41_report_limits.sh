@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # Real limits of control groups: a run whose CPU quota is spent is called CPU_QUOTA, with throttled time that agrees with the kernel's
 # account; the same run without one is not, and its file says that none limits it. The limit of memory is the group's.
 # shellcheck disable=SC2154  # work: cli_common.sh

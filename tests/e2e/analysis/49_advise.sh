@@ -19,8 +19,8 @@ within() { [ -z "${TIMING:-}" ] || python3 -c "import sys; sys.exit(not float(sy
 
 # ---- one rank
 small=(--layers 2 --channels 64 --heads 2 --batch 2 --seq 64)
-steps=(--steps 30) ranks=(--layers 1)
-[ -z "${TIMING:-}" ] || steps=(--steps 60) ranks=()
+steps=(--steps 20) ranks=(--layers 1 --steps 24)
+[ -z "${TIMING:-}" ] || steps=(--steps 60) ranks=(--steps 40)
 one_rank() { # other programs that take the core for a while make one half of the steps longer than the other
     engine one.tacho "$TRAIN" gpt2-tiny "${steps[@]}" "${small[@]}"
     "$TACHO" advise one.tacho --json > one.json || fail "advise"
@@ -103,7 +103,7 @@ done
 # ---- the command sets the affinity itself: the run has the cores that its steps may use, and two would be more than that
 if command -v taskset > /dev/null && [ "$(env -u OMP_NUM_THREADS nproc)" -ge 2 ]; then
     export OMP_NUM_THREADS=2
-    engine bound.tacho taskset -c 1 "$TRAIN" gpt2-tiny "${small[@]}" --steps 30
+    engine bound.tacho taskset -c 1 "$TRAIN" gpt2-tiny "${small[@]}" --steps 20
     export OMP_NUM_THREADS=1
     "$TACHO" advise bound.tacho --what-if cores=1 --json > bound.json || fail "advise of a bound run"
     [ "$(get bound.json 'd["cores"]["usable"] == 1 and d["what_if"][0]["gain_pct"]["high"] == 0')" = True ] ||
@@ -114,7 +114,7 @@ fi
 if command -v mpirun > /dev/null && "$TRAIN" --help | grep -q -- --slow-rank; then
     mpi_environment
     two_ranks() { # where more runs than there are cores, steps differ widely: the medians of 20 odd and 20 even ones as well
-        engine ranks.tacho mpirun -np 2 --bind-to none --oversubscribe "$TRAIN" gpt2-tiny --seq 64 --steps 40 "${ranks[@]}"
+        engine ranks.tacho mpirun -np 2 --bind-to none --oversubscribe "$TRAIN" gpt2-tiny --seq 64 "${ranks[@]}"
         "$TACHO" advise ranks.tacho --what-if peers=0,comm=0.5x --json > ranks.json || fail "advise of two ranks"
         error=$(get ranks.json 'd["replay_error_pct"]')
         echo "two ranks: error $error %, as recorded $(get ranks.json 'd["base_error_pct"]') %"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: namespace
 # The dashboard without the name of a run shows the newest one that is being recorded on this machine; when that ends, its end stays on
 # the screen although an older one goes on. Not beside other scripts that record; where it may, in a process namespace of its own.
 set -u
@@ -8,7 +9,7 @@ if [ -z "${IN_NAMESPACE:-}" ] && unshare --pid --fork --mount-proc true 2> /dev/
 fi
 # shellcheck source=tests/e2e/kit/top_common.sh
 . "$(dirname "$0")/../kit/top_common.sh"
-"$TACHO" run -o older.tacho -- "$TRAIN" gpt2-tiny --data "$SRC/LICENSE" --steps 1000000 --batch 1 --seq 32 > "$work/run" 2>&1 &
+"$TACHO" run -o older.tacho -- "${endless[@]}" > "$work/run" 2>&1 &
 older=$!
 for _ in $(seq 600); do [ -f older.tacho.live/run.db ] && break; sleep 0.1; done
 record

@@ -38,6 +38,12 @@ expect 3 'empty: no bytes' "$TRAIN" gpt2-tiny --data "$dir/empty"
 printf 'short' > "$dir/short"
 expect 3 '5 bytes of text are too few' "$TRAIN" gpt2-tiny --data "$dir/short"
 head -c 3000 "$SRC/LICENSE" > "$dir/text"
+# threads that wait spin for a short time, unless the caller says how
+spins() { OMP_DISPLAY_ENV=verbose env "$@" "$TRAIN" gpt2-tiny $quick --data "$dir/text" 2>&1 | sed -n "s/.*GOMP_SPINCOUNT = '\([0-9]*\)'.*/\1/p" | tail -n 1; }
+case "$(spins -u OMP_WAIT_POLICY) $(spins OMP_WAIT_POLICY=passive)" in
+"2000 0" | " ") ;; # nothing: not libgomp
+*) echo "FAIL: threads spin: $(spins -u OMP_WAIT_POLICY)"; fails=$((fails + 1)) ;;
+esac
 expect 3 'held out for evaluation are too few' "$TRAIN" gpt2-tiny --data "$dir/text" --eval-every 1 --eval-share 0.01
 expect 3 'text: not a checkpoint' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$dir/text"
 expect 3 'nowhere: No such file' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$dir/nowhere"

@@ -11,6 +11,7 @@ bad() {
     echo "FAIL: $*"
     fail=1
 }
+export OMP_NUM_THREADS=1 # the teams of the substitute's products and of the processor's steps wait for each other longer than they compute
 export LT_CUDA_LIBRARY=$BUILD/tests/cuda/libtrain_cuda.so LT_CUBLASLT=$BUILD/tests/cuda/libcublasLt.so.13
 seq 1 9000 | sed 's/$/ is a number of many digits/' > text
 run() { # run NAME OPTION...

@@ -54,10 +54,20 @@ if command -v sqlite3 > /dev/null; then
 fi
 loss() { sed -n 's|^step *39/40  loss \([0-9.]*\).*|\1|p' "$1"; }
 short=(llama-tiny "${args[@]}" --steps 40 --log-every 39 --schedule constant --warmup 0 --lr 2e-3)
+# at a scale that never overflows no update is skipped, and the losses are 0.002 apart at most in seeds 1 to 24, mostly less than 0.0003
+for seed in 1 2 3 4; do
+    "$TRAIN" "${short[@]}" --seed $seed > fp32 || fail "fp32"
+    "$TRAIN" "${short[@]}" --seed $seed --dtype fp16 --loss-scale 1024 > half || { cat half; fail "fp16"; }
+    echo "loss after 40 steps of seed $seed: fp32 $(loss fp32), fp16 $(loss half)"
+    awk -v a="$(loss fp32)" -v b="$(loss half)" 'BEGIN { exit !(a > 0 && b > 0 && a - b < 0.005 && b - a < 0.005) }' || fail "fp16 learns otherwise"
+done
+# a window of 7 doubles the scale until it overflows; each update that is skipped for it costs what an update gains, about 0.05 here
 "$TRAIN" "${short[@]}" > fp32 || fail "fp32"
-"$TRAIN" "${short[@]}" --dtype fp16 --loss-scale-window 7 --checkpoint straight > half || { cat half; fail "fp16"; }
-echo "loss after 40 steps: fp32 $(loss fp32), fp16 $(loss half)"
-awk -v a="$(loss fp32)" -v b="$(loss half)" 'BEGIN { exit !(a > 0 && b > 0 && a - b < 0.05 && b - a < 0.05) }' || fail "fp16 learns otherwise"
+"$TRAIN" "${short[@]}" --dtype fp16 --loss-scale-window 7 --log-every 1 --checkpoint straight > half || { cat half; fail "fp16"; }
+skipped=$(grep -cE '  norm -?(inf|nan) ' half)
+echo "loss after 40 steps: fp32 $(loss fp32), fp16 $(loss half), $skipped updates skipped"
+awk -v a="$(loss fp32)" -v b="$(loss half)" -v skipped="$skipped" \
+    'BEGIN { exit !(a > 0 && b > 0 && a - b < 0.005 && b - a < 0.005 + 0.05 * skipped && skipped < 6) }' || fail "fp16 learns otherwise"
 "$TRAIN" "${short[@]}" --dtype fp16 --loss-scale-window 7 --steps 17 --checkpoint cut > /dev/null || fail "cut"
 "$TRAIN" "${short[@]}" --dtype fp16 --loss-scale-window 7 --checkpoint cut --resume cut > /dev/null || fail "resume"
 cmp -s straight cut || fail "the resumed run of fp16 ends elsewhere"

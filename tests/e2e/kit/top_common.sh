@@ -64,9 +64,10 @@ sane() { # CODE: it ended with that code and left the terminal as it was
     rm -f "$work/after"
 }
 
-# ---- a run that lives
+# ---- a run that lives: its loader sleeps for most of a step, so that it leaves the cores to what is looked at
+endless=("$TRAIN" gpt2-tiny --data "$SRC/LICENSE" --steps 1000000 --batch 1 --seq 32 --workers 0 --slow decode=0.05)
 record() {
-    "$TACHO" run -o live.tacho -- "$TRAIN" gpt2-tiny --data "$SRC/LICENSE" --steps 1000000 --batch 1 --seq 32 > "$work/run" 2>&1 &
+    "$TACHO" run -o live.tacho -- "${endless[@]}" > "$work/run" 2>&1 &
     recorder=$!
     for _ in $(seq 600); do [ -f live.tacho.live/run.db ] && break; sleep 0.1; done
 }

@@ -141,7 +141,8 @@ command -v python3 > /dev/null || { echo "needs python3 for cutting traces; the 
 cat > cut.py << 'END'
 # Six times four steps of a real trace, one after the other; times and ids of each copy are its own: same.json, its first and its
 # second half. In slower.json SLOW us are put into each Optimizer.step: what is open there gets longer, what comes later begins later.
-import bisect, gzip, itertools, json, sys
+import bisect, gc, gzip, itertools, json, sys
+gc.disable()  # all objects live to the end: looking for others takes most of the time
 source, slow = sys.argv[1], int(sys.argv[2])
 with gzip.open(source) as f:
     trace = json.load(f, strict=False)

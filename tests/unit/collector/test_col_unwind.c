@@ -495,6 +495,11 @@ static void test_large_room(void **state)
             col_unwind(u, getpid(), x->reg, x->stack, sizeof x->stack, full, ip, FRAMES, &end), 1);
         assert_int_equal(end, full ? COL_UNWIND_CUT : COL_UNWIND_STUCK);
     }
+    /* Bytes that end at a page that was never touched, before any return address, hold no outermost
+     * frame. */
+    memset(x->stack, 0, sizeof x->stack);
+    assert_int_equal(col_unwind(u, getpid(), x->reg, x->stack, 4096, false, ip, FRAMES, &end), 1);
+    assert_int_equal(end, COL_UNWIND_CUT);
     col_unwind_free(u);
     col_mappings_free(&maps);
 }

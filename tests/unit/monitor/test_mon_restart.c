@@ -125,19 +125,24 @@ static void test_watch(void **state)
     mon_free(job.monitor);
 }
 
-/* A gap in which nobody watched: it is said, and counts neither as a lack of progress nor as
- * silence of ranks; a lack of progress after it does. */
+/* A gap in which nobody watched: it is said, also beside an alert whose cause is not known, and
+ * counts neither as a lack of progress nor as silence of ranks; a lack of progress after it does.
+ */
 static void test_gap(void **state)
 {
     (void)state;
     struct heard heard = {.pages = 0};
     struct job job = {.monitor = mon_new(&config, 0, on_notice, &heard)};
     job_steps(&job, 0, 100, 2);
+    mon_alerts_raise(mon_alerts(job.monitor),
+                     &(struct mon_symptom){
+                         .code = "STEP_TIME", .severity = MON_TICKET, .cause = MON_CAUSE_UNKNOWN},
+                     100);
     int64_t from = job.now;
     job.now += 120 * MINUTE;
     mon_gap(job.monitor, from, job.now);
     job_wait(&job, 50000 * MS);
-    assert_string_equal(heard.codes, "GAP ");
+    assert_string_equal(heard.codes, "STEP_TIME GAP ");
     assert_string_equal(heard.text, "no watch was running for 7.2e+03 s");
     job_steps(&job, 100, 130, 2);
     assert_int_equal(heard.pages, 0);
