@@ -4,14 +4,15 @@
     torch_loop.py MODE STEPS [MODEL BATCH]
 
 plain: steps of GPT-2 124M. both: these, then ten with torch.profiler. inside: torch.profiler over four steps in the middle, as users do.
-blocks: steps with and without recording of the device, by turns.
+turns FOLDER INDEX COUNT: one of COUNT programs that run blocks of STEPS steps by turns, so that a machine whose speed changes is the same for all;
+profiled: the same, each block with torch.profiler.
 compile: the same with torch.compile and CUDA graphs, on a smaller model. loader: batches from workers that fork after CUDA is up.
 nccl: STEPS calls of all_reduce with one rank. fast: a step of MODEL (gpt2-124M, gpt2-1558M) as PyTorch does it best: torch.compile, flash
 attention, fused AdamW, clipping by the norm; the mean of STEPS steps that are waited for once.
 
 $TORCH_LOOP_DEVICE=cpu runs a tiny model on the processor, to try the script out.
 """
-import ctypes
+import contextlib
 import json
 import os
 import statistics
@@ -142,19 +143,39 @@ def inside(steps, compiled=False):
     return {**books, "before_ns": before, "before_steps": half, "after_ns": after, "after_steps": half}
 
 
-def blocks(steps, count=19):
-    """Blocks of steps, in turn without and with recording of the device; the first two steps of a block are not counted. $TACHO_GPU_KINDS
-    has three lists, and the first of them has been in use since CUDA was initialized: so the first block with recording has it again."""
-    loop = Loop(SHAPES["gpt2-124M"], 16)
+def turns(steps, folder, index, count, watched, rounds=6):
+    """Medians of the blocks in ms. The file `turn` in the folder has the number of the block whose turn it is, and each program makes the
+    next one; the first begins when all of them are warm. Two steps of a block are not counted."""
+    loop, took, turn = Loop(SHAPES["gpt2-124M"], 16), [], os.path.join(folder, "turn")
     loop.steps(WARM_UP)
-    tell = ctypes.CDLL(os.environ["NVTX_INJECTION64_PATH"]).tacho_device_profiler
-    took = []
-    for turn in (0, 1, 0, 1, 0):  # past the second and third list
-        tell(1 - turn)
-    for block in range(count):
-        tell(1 - block % 2)
-        loop.steps(2)
-        took.append(loop.steps(steps)[0])
+
+    def reached(block):
+        try:
+            with open(turn, encoding="ascii") as f:
+                return int(f.read() or -1) == block
+        except FileNotFoundError:
+            return False
+
+    def give(block):
+        with open(f"{turn}.{index}", "w", encoding="ascii") as f:
+            f.write(str(block))
+        os.replace(f"{turn}.{index}", turn)
+
+    with open(os.path.join(folder, f"warm.{index}"), "w", encoding="ascii"):
+        pass
+    while index == 0 and not all(os.path.exists(os.path.join(folder, f"warm.{i}")) for i in range(count)):
+        time.sleep(0.01)
+    if index == 0:
+        give(0)
+    for block in range(index, rounds * count, count):
+        while not reached(block):
+            time.sleep(0.001)
+        with torch.profiler.profile() if watched else contextlib.nullcontext():
+            loop.steps(2)
+            took.append(loop.steps(steps)[0])
+        if not CPU:
+            torch.cuda.empty_cache()
+        give(block + 1)
     return {"steps": steps, "blocks_ms": took}
 
 
@@ -217,7 +238,8 @@ def main():
     mode, steps = sys.argv[1], int(sys.argv[2])
     modes = {"plain": lambda: plain(steps), "both": lambda: plain(steps, 10), "inside": lambda: inside(steps),
              "compile": lambda: inside(steps, compiled=True), "loader": lambda: loader(steps), "nccl": lambda: nccl(steps),
-             "blocks": lambda: blocks(steps), "fast": lambda: fast(steps, sys.argv[3], int(sys.argv[4]))}
+             "turns": lambda: turns(steps, sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), watched=False),
+             "profiled": lambda: turns(steps, sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), watched=True), "fast": lambda: fast(steps, sys.argv[3], int(sys.argv[4]))}
     out = {"mode": mode, "torch": torch.__version__, "gpu": "none" if CPU else torch.cuda.get_device_name()}
     print(json.dumps({**out, **modes[mode]()}))
 

@@ -22,7 +22,6 @@ static struct {
     pthread_mutex_t window; /* enabling and disabling kinds */
     bool chosen[WIRE_GPU_KINDS];
     bool handed_over; /* another profiler had the records */
-    bool turns;       /* there are several lists of kinds */
     _Atomic bool enabled, paused;
 } state = {.window = PTHREAD_MUTEX_INITIALIZER};
 
@@ -89,27 +88,13 @@ static bool bounded(void)
 
 /* ---- kinds ---- */
 
-/* $TACHO_GPU_KINDS, which serves to measure the cost of each kind. Of several lists, with slashes
- * between them, each time that recording begins takes the next one. */
-static const char *list_of_kinds(void)
-{
-    const char *text = getenv(WIRE_ENV_GPU_KINDS), *list = text ? text : "";
-    uint32_t lists = 1;
-    for (const char *at = list; *at; at++)
-        lists += *at == '/';
-    state.turns = lists > 1;
-    for (uint32_t turn = relaxed_load(&agent_cuda.gpu->windows) % lists; turn; list++)
-        turn -= *list == '/';
-    return list;
-}
-
 /* Fills state.chosen: the kinds of the table, or those that are listed, and the options. */
 static void choose_kinds(void)
 {
     for (size_t i = 0; i < KINDS; i++)
         state.chosen[kind_table[i].kind] = kind_table[i].on != 0;
-    const char *list = list_of_kinds();
-    for (size_t i = 0; *list && *list != '/' && i < KINDS; i++)
+    const char *text = getenv(WIRE_ENV_GPU_KINDS), *list = text ? text : "";
+    for (size_t i = 0; *list && i < KINDS; i++)
         state.chosen[kind_table[i].kind] = false;
     while (*list) {
         char *end;
@@ -182,8 +167,6 @@ static void note_session_end(void)
 static int enable_kinds(void)
 {
     agent_nccl_detail(bounded());
-    if (state.turns)
-        choose_kinds();
     int kernels = 0;
     for (size_t i = 0; i < KINDS; i++) {
         int kind = kind_table[i].kind;
@@ -321,7 +304,8 @@ void agent_capture_configure(void)
         cupti->SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
     if (cupti->ActivitySetAttribute) {
         cupti->ActivitySetAttribute(CUPTI_ATTR_ZEROED_BUFFER, &one_byte, &yes);
-        cupti->ActivitySetAttribute(CUPTI_ATTR_PER_THREAD_BUFFER, &one_byte, &no);
+        if (!agent_cupti_option("buffers-of-threads"))
+            cupti->ActivitySetAttribute(CUPTI_ATTR_PER_THREAD_BUFFER, &one_byte, &no);
     }
     if (cupti->ActivityEnableAllSyncRecords)
         cupti->ActivityEnableAllSyncRecords(0); /* queries that found work still under way */

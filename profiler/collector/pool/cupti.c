@@ -313,6 +313,7 @@ int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer,
     memcpy(&kind, buffer + *offset, sizeof kind);
     if (kind == COL_CUPTI_END)
         return 0;
+    kind &= ~COL_CUPTI_BEGUN;
     if (kind == 0 || kind >= COL_CUPTI_KINDS || bytes[kind] < 16)
         return -1;
     if (valid - *offset < bytes[kind])

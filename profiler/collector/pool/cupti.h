@@ -53,6 +53,9 @@ enum col_cupti_kind {
 };
 /* In place of a kind, where the records end in a buffer that CUPTI has not given back. */
 #define COL_CUPTI_END 0x7fffffffu
+/* In the kind of a record that CUPTI has begun and not ended: kernels that ran when a process was
+ * killed (CUPTI 13.0.1, on an H200). */
+#define COL_CUPTI_BEGUN 0x80000000u
 
 /* One record, whatever its kind. STORE_ABSENT in what it does not have. Times are CUPTI's own. */
 struct col_cupti_record {

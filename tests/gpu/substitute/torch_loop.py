@@ -54,11 +54,16 @@ def nccl(calls):
     return {"calls": calls, "nccl": "played", "said": ""}
 
 
+def turns():
+    device.steps(2)
+    return {"blocks_ms": [3.0 + 0.01 * int(sys.argv[4])] * 6}
+
+
 def main():
     mode, steps = sys.argv[1], int(sys.argv[2])
     modes = {"plain": lambda: plain(steps), "both": lambda: plain(steps, 10), "inside": lambda: inside(steps),
              "compile": lambda: inside(steps, graph=True), "loader": lambda: loader(steps), "nccl": lambda: nccl(steps),
-             "blocks": lambda: {"blocks_ms": [3.0, 3.1] * 9 + [3.0]}, "fast": lambda: {"steps": steps, "step_ms": 1e6}}
+             "turns": turns, "profiled": turns, "fast": lambda: {"steps": steps, "step_ms": 1e6}}
     print(json.dumps(modes[mode]()))
 
 

@@ -235,6 +235,13 @@ static void unknown_kinds(void **state)
     put32(buffer, 0, COL_CUPTI_END);
     assert_int_equal(col_cupti_next(bytes, buffer, 64, &at, &r), 0);
     assert_int_equal(at, 0);
+    /* a kernel that has not ended is one, without times */
+    static uint8_t begun[256];
+    put32(begun, 0, COL_CUPTI_BEGUN | COL_CUPTI_CONCURRENT_KERNEL);
+    assert_int_equal(col_cupti_next(bytes, begun, sizeof begun, &at, &r), 1);
+    assert_int_equal(r.kind, COL_CUPTI_CONCURRENT_KERNEL);
+    assert_int_equal(at, bytes[COL_CUPTI_CONCURRENT_KERNEL]);
+    at = 0;
     /* one of which the agent has seen the size is stepped over */
     put32(buffer, 0, 55);
     bytes[55] = 32;
