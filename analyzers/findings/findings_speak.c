@@ -70,6 +70,32 @@ static const struct {
      "compilation and autotuning are over"},
 };
 
+/* By finding: what to do in a program of no framework. */
+static const struct {
+    const char *id, *action;
+} plain_actions[] = {
+    {"HOST_BOUND", "shorten what the host does between launches: a CUDA graph of the step, fewer "
+                   "and longer kernels, a larger batch"},
+    {"LAUNCH_BOUND",
+     "fewer launches: a CUDA graph of the step, fused element-wise kernels, a larger batch"},
+    {"SMALL_KERNELS", "fewer kernels: fuse element-wise work into its neighbours; a CUDA graph "
+                      "where the launches are what takes long"},
+    {"FUSION", "fuse the chains: one kernel for operations that follow each other, or epilogues of "
+               "the GEMMs before them"},
+    {"LOW_EFFICIENCY_GEMM", "another algorithm for these shapes: let cuBLASLt propose several and "
+                            "time them, or a newer library"},
+    {"UNATTRIBUTED", "name what the host does there: NVTX ranges (include/tacho_nvtx.h)"},
+};
+
+/* By words of what brings an input that a check lacked, in tacho's own recordings. */
+static const struct {
+    const char *words, *torch, *plain;
+} own_checks[] = {
+    {"record_shapes", "tacho run --gemm-shapes; or torch.profiler with record_shapes=True",
+     "tacho run --gemm-shapes; or tacho.work of include/tacho_nvtx.h around each operation"},
+    {"(torch.profiler)", NULL, "tacho.work of include/tacho_nvtx.h around each operation"},
+};
+
 /* By words of what brings an input that a check lacked. */
 static const struct {
     const char *words, *to_check;
@@ -94,6 +120,28 @@ static void speak_jax(struct an_findings_list *findings)
             if (!strcmp(findings->found[i].id, jax_actions[k].id) &&
                 !is_recorded(findings->context, jax_actions[k].action))
                 findings->found[i].action = jax_actions[k].action;
+}
+
+/* Did tacho record a program that is none of PyTorch or JAX? The hook's ranges tell, and without
+ * the hook the names of kernels. */
+static bool is_plain(const struct an_context *context)
+{
+    const struct an_trace *trace = context->trace;
+    bool torch = an_trace_key(trace, "source") || an_trace_key(trace, "hook.missing");
+    for (size_t i = 0; i < trace->string_count && !torch; i++)
+        torch = !strcmp(trace->string[i], "torch") || !strncmp(trace->string[i], "aten::", 6) ||
+                !strncmp(trace->string[i], "void at::", 9);
+    return !torch && an_command_framework(context) != AN_FRAMEWORK_JAX;
+}
+
+static void speak_plain(struct an_findings_list *findings)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        struct an_finding *finding = &findings->found[i];
+        for (size_t k = 0; k < sizeof plain_actions / sizeof *plain_actions; k++)
+            if (!strcmp(finding->id, plain_actions[k].id) && strstr(finding->action, "torch"))
+                finding->action = plain_actions[k].action;
+    }
 }
 
 /* By framework (an_command_around) and finding: the setting that does it. */
@@ -167,13 +215,30 @@ void an_findings_speak(struct an_findings_list *findings)
         speak_around(findings, around);
     if (an_command_framework(findings->context) == AN_FRAMEWORK_JAX)
         speak_jax(findings);
+    if (is_plain(findings->context))
+        speak_plain(findings);
+}
+
+/* What brings the input in a recording of tacho's own, NULL: the same as elsewhere. */
+static const char *own_check(const struct an_context *context, const char *to_check)
+{
+    if (an_trace_key(context->trace, "source"))
+        return NULL;
+    for (size_t k = 0; k < sizeof own_checks / sizeof *own_checks; k++) {
+        if (!strstr(to_check, own_checks[k].words))
+            continue;
+        if (is_plain(context))
+            return own_checks[k].plain;
+        return an_command_framework(context) == AN_FRAMEWORK_TORCH ? own_checks[k].torch : NULL;
+    }
+    return NULL;
 }
 
 const char *an_findings_to_check(const struct an_context *context, const char *to_check)
 {
-    if (!an_trace_key(context->trace, "source") && strstr(to_check, "record_shapes") &&
-        an_command_framework(context) == AN_FRAMEWORK_TORCH)
-        return "tacho run --gemm-shapes; or torch.profiler with record_shapes=True";
+    const char *own = own_check(context, to_check);
+    if (own)
+        return own;
     if (an_command_framework(context) != AN_FRAMEWORK_JAX)
         return to_check;
     for (size_t k = 0; k < sizeof jax_checks / sizeof *jax_checks; k++)

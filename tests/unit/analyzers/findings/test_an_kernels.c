@@ -432,6 +432,30 @@ static void test_kinds_by_name(void **state)
     fx_close(f);
 }
 
+/* A program of no framework that tacho recorded gets no advice for PyTorch. */
+static void test_plain_program(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7), at = 0;
+    for (int i = 0; i < STEPS; i++) {
+        fx_step(f, f->process, f->thread, i, at * 1000, (at + 1000) * 1000, 64, false);
+        for (int k = 0; k < 100; k++, at += 10)
+            gpu_launch(f, s, at, at + 1, at + 2, at + 8, "my_kernel", i * 100 + k + 1);
+    }
+    const struct an_result *r = fx_analyze(f);
+    const struct an_finding *x = finding(r, "SMALL_KERNELS");
+    assert_non_null(x);
+    for (size_t i = 0; i < r->finding_count; i++)
+        assert_null(strstr(r->findings[i].action, "torch"));
+    bool told = false;
+    for (size_t i = 0; i < r->not_checked_count; i++)
+        told = told || strstr(r->not_checked[i].to_check, "--gemm-shapes");
+    assert_true(told);
+    fx_close(f);
+}
+
 /* An operator that launched a tenth of the device's time is not the largest one where nobody knows
  * what launched the rest. */
 static void test_largest_op(void **state)
@@ -465,6 +489,7 @@ int main(void)
                                        cmocka_unit_test(test_polling_is_waiting),
                                        cmocka_unit_test(test_first_iteration),
                                        cmocka_unit_test(test_kinds_by_name),
+                                       cmocka_unit_test(test_plain_program),
                                        cmocka_unit_test(test_largest_op)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
