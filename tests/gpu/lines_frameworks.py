@@ -50,7 +50,7 @@ def torch_loop(board):
 
 # The programs of lines 2 and 2c: how each is recorded; None: not by tacho.
 RECORDED = (("without", None, {}), ("all of the default", (), {}), ("no recording of the device", ("--gpu", "off"), {}),
-            ("kernels", (), {"TACHO_GPU_KINDS": "10"}), ("kernels and runtime calls", (), {"TACHO_GPU_KINDS": "10,5"}),
+            ("kernels and runtime calls", (), {"TACHO_GPU_KINDS": "10,5"}), ("CUPTI's overhead too", (), {"TACHO_GPU": "overhead"}),
             ("a buffer for each thread", (), {"TACHO_GPU": "buffers-of-threads"}), ("torch.profiler", None, {}))
 
 

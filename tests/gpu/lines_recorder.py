@@ -64,7 +64,7 @@ def capture(board):
         except subprocess.TimeoutExpired:
             job.kill()
     k = kernels(path)["n"]
-    board.row("8", "tacho capture --steps 5", f"{(said[1] + said[2]).strip()[:100]}; {k} kernels of 50",
+    board.row("8", "tacho capture --steps 5", f"{(said[1] + said[2]).replace(board.folder + '/', '').strip()[:100]}; {k} kernels of 50",
               "ok" if said[0] == 0 and k == 50 else "FAIL")
 
 
@@ -118,7 +118,8 @@ def memory(board):
 
 def cost(board):
     bare = books(board.run([WORK, "cost", str(size(20)), "2000"])[1]).get("launch_ns")
-    for kinds, text in (("10", "kernels"), ("10,5", "kernels, runtime"), ("10,5,1,2", "copies too"), ("", "all of the default")):
+    for kinds, text in (("10", "kernels"), ("10,5", "kernels, runtime"), ("10,5,1,2", "copies too"), ("10,5,1,2,36", "events too"),
+                        ("10,5,1,2,38", "synchronization too"), ("10,5,1,2,17", "CUPTI's overhead too"), ("", "all of the default")):
         _, own, status, _ = board.record("cost", [WORK, "cost", str(size(20)), "2000"], PLAIN, {"TACHO_GPU_KINDS": kinds})
         ns = own.get("launch_ns")
         board.row("2b", f"a launch, with {text}", f"{ns} ns, bare {bare} ns" + (f": {ns - bare:+.0f} ns" if ns and bare else ""),

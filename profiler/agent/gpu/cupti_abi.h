@@ -30,7 +30,7 @@ enum cupti_result {
     X(DEVICE, 8, 1) \
     X(CONTEXT, 9, 1) \
     X(CONCURRENT_KERNEL, 10, 1) \
-    X(OVERHEAD, 17, 1) \
+    X(OVERHEAD, 17, 0) \
     X(MEMCPY2, 22, 1) \
     X(CUDA_EVENT, 36, 1) \
     X(STREAM, 37, 1) \

@@ -108,6 +108,7 @@ static void choose_kinds(void)
     for (size_t i = 0; i < sizeof newer_kind / sizeof *newer_kind; i++)
         state.chosen[newer_kind[i]] &= agent_cuda.gpu->cupti_version >= CUPTI_VERSION_NEWER_KINDS;
     state.chosen[CUPTI_KIND_MEMORY2] |= agent_cupti_option("memory");
+    state.chosen[CUPTI_KIND_OVERHEAD] |= agent_cupti_option("overhead");
     state.chosen[CUPTI_KIND_GRAPH_TRACE] = agent_cupti_option("whole-graphs");
     agent_cuda.gpu->whole_graphs = state.chosen[CUPTI_KIND_GRAPH_TRACE];
 }
