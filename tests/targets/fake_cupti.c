@@ -21,9 +21,10 @@
  * What the real one is strict about: there is one subscriber, and a second one gets 39 (from 13.3
  * on there may be several, if the first and the next one say so); a buffer with a record that is
  * not complete comes back from a forced flush only; after the last record stands a mark, which is
- * no kind, in a buffer that has not come back; buffers belong to threads from 13.0 on, unless
- * the attribute says otherwise; a buffer goes to whoever has registered callbacks by then; queries
- * of events are recorded with their result unless that is turned off; once all calls of the driver
+ * no kind, in a buffer that has not come back; a record is dropped, and counted until somebody
+ * asks, when others register callbacks; buffers belong to threads from 13.0 on, unless the
+ * attribute says otherwise; a buffer goes to whoever has registered callbacks by then; queries of
+ * events are recorded with their result unless that is turned off; once all calls of the driver
  * were recorded and no longer are, single ones cannot be turned on; before 13.1 update 1 the ids
  * of graph launches are wrong once all kinds were off.
  *
@@ -76,7 +77,7 @@ static struct {
         pid_t tid;
     } slot[THREADS];
     uint32_t correlation, event_record;
-    unsigned kernels;
+    unsigned kernels, dropped;
     int log;
     double rate; /* of CUPTI's clock, a ns, once somebody changed it */
     bool foreign, no_single_calls;
@@ -767,6 +768,7 @@ int cuptiActivityRegisterCallbacks(request_fn request, complete_fn complete)
     if (rc)
         return rc;
     pthread_mutex_lock(&fake.lock);
+    fake.dropped += fake.request && fake.request != request;
     fake.request = fault("null") ? NULL : request;
     fake.complete = complete;
     pthread_mutex_unlock(&fake.lock);
@@ -798,7 +800,10 @@ int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *n)
 {
     (void)context;
     (void)stream;
-    *n = (size_t)fault_number("dropped");
+    pthread_mutex_lock(&fake.lock);
+    *n = (size_t)fault_number("dropped") + fake.dropped;
+    fake.dropped = 0;
+    pthread_mutex_unlock(&fake.lock);
     return 0;
 }
 

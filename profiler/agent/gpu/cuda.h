@@ -80,10 +80,9 @@ void agent_nccl_detail(bool on);
 
 /* cupti_buffer.c. Makes gpu.PID.N; the pool of the process exists. */
 bool agent_buffer_open(int driver_version);
-/* CUPTI's callbacks. */
-void agent_buffer_request(uint8_t **buffer, size_t *size, size_t *max_records);
-void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size,
-                           size_t valid);
+/* Buffers are the agent's from now on: CUPTI's result. Records that CUPTI dropped before are not the
+ * agent's loss, and are forgotten. */
+int agent_buffer_register(void);
 /* On the flush thread: backs more buffers when few are free. */
 void agent_buffer_grow(void);
 /* Has CUPTI written into any lent buffer since the last call? On the flush thread. */

@@ -173,7 +173,7 @@ static void take_back(void)
     struct wire_gpu *gpu = agent_cuda.gpu;
     uint32_t gaps = relaxed_load(&gpu->gaps);
     unsubscribe();
-    agent_cuda.cupti.ActivityRegisterCallbacks(agent_buffer_request, agent_buffer_complete);
+    agent_buffer_register();
     flush(CUPTI_FLUSH_FORCED);
     agent_buffer_reclaim();
     agent_buffer_anchor(); /* the other profiler may have changed CUPTI's clock */

@@ -234,7 +234,7 @@ static uint8_t *buffer_take(void)
 }
 
 /* On a thread of the program, inside an API call of CUDA. */
-void agent_buffer_request(uint8_t **buffer, size_t *size, size_t *max_records)
+static void buffer_request(uint8_t **buffer, size_t *size, size_t *max_records)
 {
     *max_records = 0;
     *buffer = NULL;
@@ -444,8 +444,8 @@ static void buffer_done(struct wire_buffer *buffer, void *context, uint32_t stre
 
 /* On a thread of CUPTI's, or on one that flushes. A buffer that is not the agent's is another
  * profiler's, from before the agent took the records back: it is left alone. */
-void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size,
-                           size_t valid)
+static void buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                            size_t valid)
 {
     int saved = errno;
     const struct wire_gpu *gpu = agent_cuda.gpu;
@@ -468,6 +468,16 @@ void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size
                         valid);
     }
     errno = saved;
+}
+
+int agent_buffer_register(void)
+{
+    const struct cupti *cupti = &agent_cuda.cupti;
+    size_t dropped;
+    int rc = cupti->ActivityRegisterCallbacks(buffer_request, buffer_complete);
+    if (!rc && cupti->ActivityGetNumDroppedRecords)
+        cupti->ActivityGetNumDroppedRecords(NULL, 0, &dropped);
+    return rc;
 }
 
 uint32_t agent_buffer_lent(void)

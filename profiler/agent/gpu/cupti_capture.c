@@ -316,8 +316,7 @@ void agent_capture_configure(void)
 int agent_capture_begin(enum wire_gpu_stage *stage)
 {
     *stage = WIRE_GPU_STAGE_REGISTER;
-    int rc =
-        agent_cuda.cupti.ActivityRegisterCallbacks(agent_buffer_request, agent_buffer_complete);
+    int rc = agent_buffer_register();
     if (rc)
         return rc;
     *stage = WIRE_GPU_STAGE_ENABLE;
