@@ -433,6 +433,7 @@ static void put_query(const struct fake_call *c, uint32_t correlation, uint64_t 
     put32(r, 36, c->event);
     if (record_bytes(38) == 56)
         put32(r, 48, 600); /* CUDA_ERROR_NOT_READY */
+    log_note("query", correlation, "recorded");
 }
 
 /* A graph with four kernels: their rows, or one of the whole. */

@@ -64,8 +64,10 @@ defect_1_2() {
 defect_3() {
     record poll -- -- --steps 2 --poll 5000
     exact poll
+    grep -q "query.*recorded" poll.log && bad poll "CUPTI records queries"
     record poll-all FAKE_CUPTI=allsync -- -- --steps 2 --poll 500
     exact poll-all
+    grep -q "query.*recorded" poll-all.log || bad poll-all "CUPTI records no queries"
 }
 
 # 4: windows with CUDA graphs. Before 13.1 update 1 the ids of graph launches are wrong from the second window on.

@@ -49,6 +49,8 @@ defect 1_2 "the subscription is held from the start" agent/gpu/cupti.c '/int rc 
 defect 1_2 "buffers that CUPTI holds at a hand-over are left there" agent/gpu/cupti.c \
     '/^static void give_up/,/^}/{s/i < HAND_OVER_TRIES/false/;/agent_capture_end();/d;/flush(CUPTI_FLUSH_FORCED)/d}'
 defect 3 "queries become rows" collector/drain/gpu_rows.c 's/(record->kind == COL_CUPTI_SYNC && record->result) ||//'
+defect 3 "CUPTI records every query" agent/gpu/cupti_capture.c 's/cupti->ActivityEnableAllSyncRecords(0);/(void)cupti;/'
+defect 1_2 "what CUPTI dropped for another profiler is a loss" agent/gpu/cupti_buffer.c 's/if (!rc && cupti->ActivityGetNumDroppedRecords)/if (rc)/'
 defect 4 "wrong ids of graph launches are kept" agent/gpu/cupti_capture.c 's/relaxed_store(&gpu->graph_ids_until, .*/return;/'
 defect 5 "CUPTI's memory on the device has no limit" agent/gpu/cupti_capture.c 's/^    limit_device_memory();/    (void)limit_device_memory;/'
 defect 6 "sizes of records end at 13.0" collector/pool/cupti.c '/{COL_CUPTI_[A-Z0-9_]*, 130[1-5]00, /d'
@@ -58,7 +60,7 @@ defect 8 "a CUPTI that is newer than the driver is the only one tried" agent/gpu
     's/if (rc != CUPTI_NOT_INITIALIZED && rc != CUPTI_UNKNOWN)/if (i < CUPTI_REJECTED_MOST)/'
 defect 8 "error 15 is not explained" collector/drain/gpu_report.c 's/newer than the driver; set/set/'
 defect 9 "a kernel that runs at exit has no reason of its own" collector/drain/gpu_rows.c \
-    's/reason\[origin\], when/reason[origin == COL_GPU_FORCED ? COL_GPU_COMPLETE : origin], when/'
+    's/: reason\[origin\],/: reason[origin == COL_GPU_FORCED ? COL_GPU_COMPLETE : origin],/'
 defect 10 "a slice is not known as one" collector/pool/cupti.c 's/record->bytes >= 176 && record->raw\[145\]/record->bytes == 1/'
 defect 10 "functions of the host are not recorded" agent/gpu/cupti_capture.c 's/&= agent_cuda.gpu->cupti_version >= CUPTI_VERSION_NEWER_KINDS/\&= false/'
 defect 10 "nobody else may subscribe" agent/gpu/cupti.c 's/params.several = several;/params.several = several \&\& false;/'

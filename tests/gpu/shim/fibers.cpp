@@ -62,7 +62,7 @@ struct warp {
 static std::vector<thread> threads;
 static std::vector<warp> warps;
 static std::vector<int> ready, unstarted;
-static std::vector<fiber *> idle;
+static std::vector<fiber *> &idle = *new std::vector<fiber *>; /* to the end of the process */
 static int current, at_barrier, ended;
 static bool ahead; /* what became ready last goes on */
 static const std::function<void()> *body;
