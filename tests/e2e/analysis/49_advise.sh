@@ -19,7 +19,7 @@ within() { [ -z "${TIMING:-}" ] || python3 -c "import sys; sys.exit(not float(sy
 
 # ---- one rank
 small=(--layers 2 --channels 64 --heads 2 --batch 2 --seq 64)
-steps=(--steps 20) ranks=(--layers 1 --steps 24)
+steps=(--steps 20) ranks=(--layers 1 --steps 16)
 [ -z "${TIMING:-}" ] || steps=(--steps 60) ranks=(--steps 40)
 one_rank() { # other programs that take the core for a while make one half of the steps longer than the other
     engine one.tacho "$TRAIN" gpt2-tiny "${steps[@]}" "${small[@]}"
@@ -103,7 +103,7 @@ done
 # ---- the command sets the affinity itself: the run has the cores that its steps may use, and two would be more than that
 if command -v taskset > /dev/null && [ "$(env -u OMP_NUM_THREADS nproc)" -ge 2 ]; then
     export OMP_NUM_THREADS=2
-    engine bound.tacho taskset -c 1 "$TRAIN" gpt2-tiny "${small[@]}" --steps 20
+    engine bound.tacho taskset -c 1 "$TRAIN" gpt2-tiny "${small[@]}" --steps 14
     export OMP_NUM_THREADS=1
     "$TACHO" advise bound.tacho --what-if cores=1 --json > bound.json || fail "advise of a bound run"
     [ "$(get bound.json 'd["cores"]["usable"] == 1 and d["what_if"][0]["gain_pct"]["high"] == 0')" = True ] ||

@@ -16,7 +16,7 @@ fail() {
     exit 1
 }
 
-"$demo" "$BUILD" 12 > out 2> err || { cat out err; fail "the demo failed"; }
+"$demo" "$BUILD" 8 > out 2> err || { cat out err; fail "the demo failed"; }
 awk '/^step / {sub(/.*loss /, ""); if (!first) first = $1; last = $1}
      END {print "loss", first, "to", last; exit !(last > 0 && last < first)}' out || fail "the loss did not fall"
 for words in '---- 1 ' '---- 2 ' 'Step time' 'data wait' '100\.0' '^next: .*run -- YOUR PROGRAM'; do

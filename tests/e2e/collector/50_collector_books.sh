@@ -79,7 +79,7 @@ kept=$(one capped.tacho "SELECT (SELECT count(*) FROM slice WHERE dur IS NOT NUL
 collector=$!
 wait_for test -s held.tacho.live/run.db
 wait_for eval '[ "$(stat -c %s held.tacho.live/run.db)" -gt 24000000 ]'
-(echo 'BEGIN; SELECT count(*) FROM step;'; sleep 4) | sqlite3 held.tacho.live/run.db > /dev/null &
+(echo 'BEGIN; SELECT count(*) FROM step;'; sleep 2) | sqlite3 held.tacho.live/run.db > /dev/null &
 reader=$! largest=0
 while kill -0 $reader 2> /dev/null; do
     bytes=$(($(stat -Lc %s held.tacho.live/run.db) + $(stat -Lc %s held.tacho.live/run.db-wal)))
