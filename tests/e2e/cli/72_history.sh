@@ -10,6 +10,7 @@ command -v git > /dev/null || { echo "needs the program git"; exit 77; }
 work_folder history
 export TACHO_HISTORY=$work/history.db GIT_CONFIG_GLOBAL=/dev/null
 export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+unset OMP_WAIT_POLICY # a setting that the history shows before the command
 target=$BUILD/tests/targets/target_events
 says() { grep -q -- "$1" "$work/$2" || fail "$2 does not say '$1': $(cat "$work/$2")"; }
 
