@@ -16,15 +16,14 @@ leftovers() { find "$work/here" "$work/cache" "$work/tmp" \( -name '.*' -o -name
 
 # a Kineto trace of N kernels, each with its launch
 trace() { # FILE N
-    local i
-    {
-        echo '{"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "Test GPU", "numSms": 10}], "traceEvents": ['
-        for ((i = 0; i < $2; i++)); do
-            echo "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":7,\"tid\":8,\"ts\":$((i * 10)).5,\"dur\":2,\"args\":{\"correlation\":$((i + 1))}},"
-            echo "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k$((i % 5))\",\"pid\":0,\"tid\":7,\"ts\":$((i * 10 + 4)).5,\"dur\":3,\"args\":{\"device\":0,\"stream\":7,\"correlation\":$((i + 1))}},"
-        done
-        echo '{"ph":"i","s":"t","cat":"cpu_instant_event","name":"end","pid":7,"tid":8,"ts":1}]}'
-    } > "$1"
+    awk -v n="$2" 'BEGIN {
+        print "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"Test GPU\", \"numSms\": 10}], \"traceEvents\": ["
+        for (i = 0; i < n; i++) {
+            printf "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":7,\"tid\":8,\"ts\":%d.5,\"dur\":2,\"args\":{\"correlation\":%d}},\n", i * 10, i + 1
+            printf "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k%d\",\"pid\":0,\"tid\":7,\"ts\":%d.5,\"dur\":3,\"args\":{\"device\":0,\"stream\":7,\"correlation\":%d}},\n", i % 5, i * 10 + 4, i + 1
+        }
+        print "{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"cpu_instant_event\",\"name\":\"end\",\"pid\":7,\"tid\":8,\"ts\":1}]}"
+    }' > "$1"
 }
 trace t.json 200
 
