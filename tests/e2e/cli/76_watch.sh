@@ -12,7 +12,7 @@ export XDG_STATE_HOME=$PWD/state XDG_CONFIG_HOME=$PWD/config
 cat > watch.conf << 'CONF'
 # everything that is sent stays in this folder
 sink.log = alerts.jsonl
-sink.command = cat >> sent.jsonl; echo >> sent.jsonl
+sink.command = printf "%s\n" "$(cat)" >> sent.jsonl
 response.NUMERICS = echo "$TACHO_CODE $TACHO_EVENT $TACHO_STEP" >> responses
 response.RUN_FAILED = touch dry
 response.limit = 1

@@ -800,15 +800,23 @@ static void failures_are_said(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(ops_embedding),      TEST(ops_layernorm),
-        TEST(ops_matmul),         TEST(ops_matmul_gelu),
-        TEST(ops_attention),      TEST(ops_attention_by_warps),
+        TEST(ops_embedding),
+        TEST(ops_layernorm),
+        TEST(ops_matmul),
+        TEST(ops_matmul_gelu),
+        TEST(ops_attention),
+        TEST(ops_attention_by_warps),
         TEST(ops_elementwise),
-        TEST(ops_classifier),     TEST(ops_optimizer),
-        TEST(residual_alone),     TEST(the_fastest_algorithm),
-        TEST(what_is_not_there),  TEST(steps_equal_the_reference),
-        TEST(graph_equals_eager), TEST(checkpoints_change_sides),
-        TEST(failures_are_said),  TEST(ranges_lie_around_launches),
+        TEST(ops_classifier),
+        TEST(ops_optimizer),
+        TEST(residual_alone),
+        TEST(the_fastest_algorithm),
+        TEST(what_is_not_there),
+        TEST(steps_equal_the_reference),
+        TEST(graph_equals_eager),
+        TEST(checkpoints_change_sides),
+        TEST(failures_are_said),
+        TEST(ranges_lie_around_launches),
     };
     struct tacho_error err = {0};
     char library[512], text[300];
