@@ -7,18 +7,23 @@ set -u
 fail() { echo "FAIL: $*"; exit 1; }
 cd "$TMPDIR" || exit 1
 export OMP_NUM_THREADS=1
-data=(--data "$SRC/LICENSE" --data "$SRC/docs")
+data=(--data "$SRC/LICENSE")
 small=(moe-tiny --layers 2 --channels 64 --hidden 96 --seq 64 --batch 4 --schedule constant --warmup 0 --lr 3e-3 "${data[@]}" --log-every 1 --workers 0)
 # the mean of the last ten lines
 mean() { tail -n "+1" "$1" | sed -n "s/^step.* imbalance \([0-9.]*\), \([0-9.]*\) % dropped\$/\1 \2/p" | tail -n 10 | awk -v at="$2" '{ sum += $at } END { print NR == 10 ? sum / 10 : "none" }'; }
 loss() { sed -n "s|^step *$2/.*loss \([0-9.]*\).*|\1|p" "$1"; }
 "$TRAIN" "${small[@]}" --steps 80 --balance 0.05 --checkpoint whole > even || { cat even; fail "it failed"; }
-"$TRAIN" "${small[@]}" --steps 80 --balance 0 --capacity 8 > free || { cat free; fail "without balance"; }
-"$TRAIN" "${small[@]}" --steps 80 --balance 0.05 --capacity 8 > room || { cat room; fail "with room for all"; }
+# one seed says little: with the loss of their balance five of them have 1.6 to 2.1, without 2.8 to 3.4
+for seed in 1 2 3; do
+    "$TRAIN" "${small[@]}" --steps 80 --balance 0 --capacity 8 --seed $seed > free || { cat free; fail "without balance"; }
+    "$TRAIN" "${small[@]}" --steps 80 --balance 0.05 --capacity 8 --seed $seed > room || { cat room; fail "with room for all"; }
+    echo "$(mean room 1) $(mean free 1)"
+done > balances
+read -r room free <<< "$(awk '{ a += $1 / 3; b += $2 / 3 } END { print a, b }' balances)"
 echo "loss $(loss even 0) -> $(loss even 79); the busiest of 8 experts over the mean: $(mean even 1), $(mean even 2) % of the choices dropped;" \
-    "with room for all $(mean room 1), and without the balance's loss $(mean free 1)"
+    "with room for all $room, and without the balance's loss $free, in three seeds"
 awk -v a="$(loss even 0)" -v b="$(loss even 79)" 'BEGIN { exit !(a > 5 && b > 0 && b < 3.5) }' || fail "it does not learn"
-awk -v a="$(mean room 1)" -v b="$(mean free 1)" 'BEGIN { exit !(a >= 1 && a < 2 && b > a + 0.5) }' || fail "the balance's loss does not balance"
+awk -v a="$room" -v b="$free" 'BEGIN { exit !(a >= 1 && a < 2 && b > a + 0.5) }' || fail "the balance's loss does not balance"
 awk -v a="$(mean even 2)" -v b="$(mean room 2)" 'BEGIN { exit !(a > 0 && a < 25 && b == 0) }' || fail "dropped choices"
 "$TRAIN" "${small[@]}" --steps 31 --balance 0.05 --checkpoint part > /dev/null || fail "part"
 "$TRAIN" "${small[@]}" --steps 80 --balance 0.05 --checkpoint part --resume part --recompute block > /dev/null || fail "resume"

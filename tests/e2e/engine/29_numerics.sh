@@ -8,7 +8,7 @@ fail() { echo "FAIL: $*"; exit 1; }
 cd "$TMPDIR" || exit 1
 export OMP_NUM_THREADS=1
 draws=${DRAWS:-1}
-args=(--layers 3 --channels 32 --heads 2 --seq 32 --batch 4 --data "$SRC/LICENSE" --data "$SRC/docs" --log-every 0 --workers 0)
+args=(--layers 3 --channels 32 --heads 2 --seq 32 --batch 4 --data "$SRC/LICENSE" --log-every 0 --workers 0)
 ids() { python3 -c 'import json,sys; print("\n".join(f["id"] + ": " + f["claim"] for f in json.load(sys.stdin)["findings"]))'; }
 run() { # FILE ARGUMENTS: the findings about numbers
     rm -f "$1.tacho"
