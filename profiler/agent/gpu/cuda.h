@@ -80,8 +80,8 @@ void agent_nccl_detail(bool on);
 
 /* cupti_buffer.c. Makes gpu.PID.N; the pool of the process exists. */
 bool agent_buffer_open(int driver_version);
-/* Buffers are the agent's from now on: CUPTI's result. Records that CUPTI dropped before are not the
- * agent's loss, and are forgotten. */
+/* Buffers are the agent's from now on: CUPTI's result. Records that CUPTI dropped before are not
+ * the agent's loss, and are forgotten. */
 int agent_buffer_register(void);
 /* On the flush thread: backs more buffers when few are free. */
 void agent_buffer_grow(void);
