@@ -86,8 +86,8 @@ struct an_device_split {
     int64_t unseen_graphs, unseen_ns;
 };
 
-/* A thread that captured a stream into a graph. What any thread of the process launched then was
- * captured too, or made the capture fail. */
+/* A thread that captured a stream into a graph. What any thread of the process launched during that
+ * time is taken as captured, unless it has a device op. */
 struct an_capture {
     uint32_t process, track;
     int64_t start, end;

@@ -74,7 +74,7 @@ static const char *work_around(const struct an_trace *trace, uint32_t slice)
     return "";
 }
 
-/* Can the call have made the op? A kernel of a product is none of other work. */
+/* Can the call have made the op? A GEMM kernel does not come from a range of other work. */
 static bool agrees(const struct an_devices *devices, uint32_t call, uint32_t op)
 {
     enum an_device_class class = (enum an_device_class)devices->op.class[op];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first part of a kernel's name, before its template arguments, decides: arguments name what is
- * computed, and an element-wise kernel may compute a part of anything. Of several words the first
- * one of the table counts.
+ * The part of a kernel's name before its template arguments decides: the arguments name what is
+ * computed, and an element-wise kernel may compute a part of anything. If several words of the
+ * table are in a name, the first of them counts.
  */
 #include "analyzers/device/family.h"
 

@@ -94,8 +94,8 @@ static void incomplete_action(const struct an_context *context, double lost,
                           "report says that buffers were full, raise TACHO_GPU_MIB or record some "
                           "steps only (--steps)";
     else
-        finding->action = "record again without another profiler of the device in the program: "
-                          "it takes the records of the launching calls";
+        finding->action = "record again without another device profiler in the program: it takes "
+                          "the records of the launching calls";
 }
 
 /* Looks at launches without a kernel and device ops without a launch: the recording lost rows, so

@@ -150,8 +150,8 @@ static void fusion_by_name(struct an_findings_list *findings)
     an_finding_ceiling(finding, whole_ns(context->result), removed, FINDINGS_NOT_REPLAYED);
     finding->bound = true;
     finding->what_if = scale_edit(context, AN_DEVICE_OTHER, removed);
-    finding->method = "ceiling: none of these kernels is left, their work is part of others; their "
-                      "bytes are not known, so neither is what a fused kernel still moves";
+    finding->method = "ceiling: all of these kernels are fused into others; their bytes are not "
+                      "known, nor how many of them the fused kernels still move";
     an_finding_at_most_medium(finding);
     finding->verify = "run again and compare kernel_bounds: `tacho report --json`";
     finding->wrong_when = "few of them follow each other, or other code needs what is between them";

@@ -87,7 +87,7 @@ static const struct {
     {"UNATTRIBUTED", "name what the host does there: NVTX ranges (include/tacho_nvtx.h)"},
 };
 
-/* By words of what brings an input that a check lacked, in tacho's own recordings. */
+/* By words of the advice for a check that lacks its input: the advice in tacho's own recordings. */
 static const struct {
     const char *words, *torch, *plain;
 } own_checks[] = {
@@ -107,7 +107,7 @@ static const struct {
     {"CUDA runtime", "profile with host_tracer_level 2 (jax.profiler.ProfileOptions)"},
 };
 
-/* Advice on how to record is that of the profiler of JAX only where that one recorded. */
+/* Advice to record with jax.profiler fits only where jax.profiler has recorded. */
 static bool is_recorded(const struct an_context *context, const char *action)
 {
     return !an_trace_key(context->trace, "source") && strstr(action, "jax.profiler");
@@ -122,8 +122,8 @@ static void speak_jax(struct an_findings_list *findings)
                 findings->found[i].action = jax_actions[k].action;
 }
 
-/* Did tacho record a program that is none of PyTorch or JAX? The hook's ranges tell, and without
- * the hook the names of kernels. */
+/* Did tacho record a program that uses neither PyTorch nor JAX? Ranges of the hook show that, and
+ * without the hook names of kernels. */
 static bool is_plain(const struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
@@ -219,7 +219,7 @@ void an_findings_speak(struct an_findings_list *findings)
         speak_plain(findings);
 }
 
-/* What brings the input in a recording of tacho's own, NULL: the same as elsewhere. */
+/* The advice in a recording of tacho's own; NULL: the same as elsewhere. */
 static const char *own_check(const struct an_context *context, const char *to_check)
 {
     if (an_trace_key(context->trace, "source"))

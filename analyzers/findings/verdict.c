@@ -144,8 +144,8 @@ bool an_op_is_work(const struct an_op *op)
     return false;
 }
 
-/* Largest op by self time among those that are work. On a device another op may be larger where
- * more time than that of the largest was launched by none. */
+/* Largest op by self time among those that are work. On a device it is not named if the time that
+ * no op launched exceeds its own: another op may be larger. */
 static const char *op_words(struct an_context *context)
 {
     const struct an_attribution *attribution = &context->result->attribution[0];

@@ -103,7 +103,7 @@ static void place_steps(struct an_context *context, const struct an_lane *lane)
     }
 }
 
-/* Says that steps are not exact where their kernels could not be told by their launches. */
+/* Says that steps are not exact where kernels were assigned to them without their launches. */
 static void note_launches(struct an_context *context, const struct an_lane *lane)
 {
     if (lane->track == AN_NONE ||

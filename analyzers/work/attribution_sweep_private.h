@@ -18,7 +18,7 @@ struct an_sweep_frame {
                            none */
     uint32_t row;       /* of its level's table */
     uint32_t call;      /* of an operator that launched something: the first of its calls */
-    uint32_t calls;     /* one, or as many as graphs ran that it was captured into */
+    uint32_t calls;     /* 1, or the launches of the graph that it was captured into */
     bool backward, recompute, grad;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the two files of attention: where a head's rows stand, and how lanes that share a row
- * agree. attention.cu is for every device and type; attention_hopper.cu for bf16 heads of 64
- * channels on devices that multiply by groups of four warps.
+ * Private to the two files of attention: where the rows of a head are, and reductions over the
+ * lanes that share a row. attention.cu is for every device and type; attention_hopper.cu for bf16
+ * heads of 64 channels on devices with wgmma.
  */
 #ifndef LT_CUDA_ATTENTION_H
 #define LT_CUDA_ATTENTION_H
@@ -16,7 +16,7 @@ template <class T> struct head {
     int64_t row, t; /* elements between rows of q, k, v; their number */
 };
 
-/* That of the block: blockIdx.y counts the heads of all sequences. */
+/* The head of the block: blockIdx.y counts the heads of all sequences. */
 template <class T>
 __device__ inline head<T> head_of(const T *qkv, int64_t t, int64_t c, int64_t heads, int D)
 {
@@ -25,7 +25,7 @@ __device__ inline head<T> head_of(const T *qkv, int64_t t, int64_t c, int64_t he
     return {q, q + c, q + 2 * c, 3 * c, t};
 }
 
-/* Where the block's head stands in an array whose rows have the c channels of all heads. */
+/* Offset of the block's head in an array whose rows have the c channels of all heads. */
 __device__ inline int64_t head_at(int64_t t, int64_t heads, int D)
 {
     return (blockIdx.y / heads * t * heads + blockIdx.y % heads) * D;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Causal attention of attention.cu for bf16 heads of 64 channels on Hopper: 64 rows are one group
- * of four warps, whose products read both factors, or the right one, from shared memory
- * (warpgroup.h). The tiles of the other side arrive while earlier ones are worked on. Exponentials
- * are powers of two; of the tiles only the one on the diagonal needs a mask, because a key that a
- * query sees stands before it: rows beyond the sequence are zeros and are not stored.
+ * Causal attention of attention.cu for bf16 heads of 64 channels on Hopper. A warpgroup (four
+ * warps) has 64 rows; its wgmma instructions read both factors, or only the right one, from shared
+ * memory (warpgroup.h). The tiles of the other side arrive while earlier ones are worked on.
+ * Exponentials are powers of two. Only the tile on the diagonal needs a mask, also at the end of a
+ * sequence: keys beyond it come after every query. Rows beyond it are zeros and are not stored.
  */
 #include "libtrain/cuda/attention.h"
 #include "libtrain/cuda/warpgroup.h"
 
 static const int forward_groups = 2, forward_stages = 3, backward_stages = 2;
 
-/* Scores become powers of two, of `scale` times the score less the largest seen so far; what was
- * summed before shrinks to that. row: this lane's upper row less the tile's first key. */
+/* Replaces each score by 2^(scale * (score - largest so far)), and scales the earlier sums to a new
+ * largest score. row: this lane's upper row less the tile's first key. */
 template <bool DIAGONAL>
 __device__ inline void softmax_tile(float (*s)[4], float (*o)[4], float most[2], float sum[2],
                                     int row, float scale)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Softmax and cross-entropy: a block for each row, which reads its logits once for the loss and
- * once more, from the cache, to write their gradient in their place. Blocks are large, so that the
- * rows in work at one time (three a multiprocessor, 100 kB each in GPT-2) fit in it. Probabilities
- * are never stored.
+ * once more, from the L2 cache, to write their gradient in their place. Blocks are large, so that
+ * the rows in progress at one time (three per multiprocessor, 100 kB each in GPT-2) fit in that
+ * cache. Probabilities are never stored.
  */
 #include "libtrain/cuda/kernel.h"
 #include "libtrain/cuda/launch.h"
 
 static const int threads = 256, row_threads = 512;
 
-/* The largest of a pack, and the sum of its exponentials beside that of what came before. */
+/* Updates the largest value so far, and the sum of exponentials relative to it, with a pack. */
 template <class T, int N>
 __device__ inline void sum_pack(const pack<T, N> &value, float *most, float *sum)
 {
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(row_threads, 3)
     float top = block_max(most, scratch);
     /* all threads have come here, so `wanted` was read before anything is overwritten */
     float total = block_sum(sum * fast_exp(most - top), scratch + row_threads / lanes),
-          loss = top + logf(total); /* less what is wanted */
+          loss = top + logf(total); /* before the target's logit is taken off */
     if (threadIdx.x == 0)
         losses[blockIdx.x] = loss - wanted;
     if (!backward)

@@ -22,7 +22,7 @@ struct cuda_queue {
     void *workspace;
     struct lt_late *late;
     struct cuda_products *products;
-    int warpgroups; /* the device multiplies by groups of four warps */
+    int warpgroups; /* the device has wgmma, and it is not turned off */
     int tune; /* algorithms of a new product that are timed, on this queue; at most 1: none is */
     void (*fail)(struct cuda_queue *queue, const char *what, const char *why);
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to attention_hopper.cu: products of 64 x 64 x 64 by a group of four warps, and copies to
- * shared memory that the threads do not wait for. Both are begun, closed as a batch, and waited
- * for. Each warp of a group has 16 of the 64 rows; the places of the sums are those of tile.h, and
- * so are those of a left factor that is held in registers (PTX ISA, "wgmma.mma_async", compute
- * capability 9.0 and no other). What the compiler may not move is said by empty assembly.
+ * Private to attention_hopper.cu: products of 64 x 64 x 64 by a warpgroup (four warps, wgmma), and
+ * asynchronous copies to shared memory. Both are begun, closed as a batch, and waited for. Each
+ * warp of a group has 16 of the 64 rows; the places of the sums are those of tile.h, and so are
+ * those of a left factor that is held in registers (PTX ISA, "wgmma.mma_async", compute capability
+ * 9.0 and no other). Empty assembly keeps the compiler from moving the sums.
  *
  * A tile of shared memory has rows of 64 bf16 elements, 128 bytes, and begins at a multiple of 1024
- * bytes. Of row r, pack p of 16 bytes stands at p ^ (r % 8) ("128-byte swizzle"): then eight packs
+ * bytes. In row r, pack p of 16 bytes is at p ^ (r % 8) ("128-byte swizzle"): then eight packs
  * of a column are on different banks, as are eight of a row.
  */
 #ifndef LT_CUDA_WARPGROUP_H
@@ -110,7 +110,7 @@ __device__ inline void copy_rows(lt_bf16 *to, const lt_bf16 *x, int64_t stride, 
 /* ---- products ---- */
 
 #ifdef __CUDACC__
-/* Sums that a batch works on are not to be touched before it is done, nor kept elsewhere. */
+/* Keeps the compiler from touching or copying sums before the batch that works on them is done. */
 __device__ inline void hold(float (*sum)[4])
 {
 #pragma unroll
@@ -128,8 +128,8 @@ template <int LEFT> __device__ inline void products_done(float (*sum)[4])
     hold(sum);
 }
 
-/* How the unit is told of a tile: its place, 1024 bytes between groups of eight rows, 128-byte
- * swizzle (PTX ISA, "Matrix descriptor format"). Adding to it moves on by 16 bytes. */
+/* The matrix descriptor of a tile: its place, 1024 bytes between groups of eight rows, 128-byte
+ * swizzle (PTX ISA, "Matrix descriptor format"). One more is 16 bytes further. */
 __device__ inline uint64_t descriptor(const lt_bf16 *tile)
 {
     return (uint64_t)(shared_address(tile) & 0x3ffff) >> 4 | (uint64_t)1 << 16 |
@@ -191,7 +191,7 @@ __device__ inline void round_left(left<lt_bf16> *to, const float (*s)[4])
 }
 
 #else
-/* The same one after the other; what is begun is done at once. */
+/* The same on the substitute runtime: what is begun is done at once. */
 template <int LEFT> inline void products_done(float (*)[4])
 {
 }

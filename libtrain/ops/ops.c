@@ -75,7 +75,7 @@ void lt_op_work(enum lt_op_id op, const struct lt_context *context, const union 
     }
 }
 
-/* What is said of an operation. */
+/* What its range says of an operation. */
 struct lt_spoken {
     struct lt_trace *trace;
     enum lt_op_id op;
@@ -115,7 +115,7 @@ static void speak(struct lt_device *device, enum lt_speak what)
         spoken_begin(waiting);
 }
 
-/* Memory that is not there leaves the operations of the device without ranges. */
+/* Without memory for them, the operations of the device have no ranges. */
 static void run_on_device(const struct lt_context *context, enum lt_op_id op,
                           const union lt_args *args)
 {

@@ -20,9 +20,9 @@
  *
  * What the real one is strict about: there is one subscriber, and a second one gets 39 (from 13.3
  * on there may be several, if the first and the next one say so); a buffer with a record that is
- * not complete comes back from a forced flush only; after the last record stands a mark, which is
- * no kind, in a buffer that has not come back; a record is dropped, and counted until somebody
- * asks, when others register callbacks; buffers belong to threads from 13.0 on, unless the
+ * not complete comes back from a forced flush only; a buffer that has not come back has a mark,
+ * which is not a kind, after its last record; a record is dropped, and counted until the count is
+ * read, when others register callbacks; buffers belong to threads from 13.0 on, unless the
  * attribute says otherwise; a buffer goes to whoever has registered callbacks by then; queries of
  * events are recorded with their result unless that is turned off; once all calls of the driver
  * were recorded and no longer are, single ones cannot be turned on; before 13.1 update 1 the ids
@@ -79,7 +79,7 @@ static struct {
     uint32_t correlation, event_record;
     unsigned kernels, dropped;
     int log;
-    double rate; /* of CUPTI's clock, a ns, once somebody changed it */
+    double rate; /* of CUPTI's clock, ticks a ns; 0: it is its own */
     bool foreign, no_single_calls;
 } fake = {.log = -1};
 
@@ -139,7 +139,7 @@ static void change_clock(void)
         fake.rate = (double)(ticks() - loaded_ticks) / (double)(now() - loaded_real);
 }
 
-/* A time as it stands in records: CUPTI's clock is CLOCK_REALTIME until somebody changes it. */
+/* A time as it is in records: CUPTI's clock is CLOCK_REALTIME until a profiler changes it. */
 static uint64_t stamp(uint64_t real)
 {
     return fake.rate == 0 || !real

@@ -113,8 +113,8 @@ static void choose_kinds(void)
     agent_cuda.gpu->whole_graphs = state.chosen[CUPTI_KIND_GRAPH_TRACE];
 }
 
-/* Once another profiler had the records, CUPTI 13.0 enables no single calls of the driver any more:
- * then all are enabled, and those that are not wanted disabled. */
+/* Once another profiler had the records, CUPTI 13.0 no longer enables single calls of the driver:
+ * then all are enabled, and those that are not wanted are disabled. */
 static void apply_driver(const uint32_t *wanted, size_t count, uint8_t enable)
 {
     const struct cupti *cupti = &agent_cuda.cupti;

@@ -93,8 +93,8 @@ static void at_exit(void)
         agent_counters_end();
 }
 
-/* At exit, what CUPTI's libraries made at their first use is destroyed before whatever was
- * registered earlier runs. */
+/* Exit handlers run in reverse order: those that CUPTI's libraries registered at a first use run
+ * before an earlier one of ours. So each first use registers ours again. */
 void gpu_counters_used(void)
 {
     atexit(at_exit);

@@ -53,8 +53,8 @@ int gpu_counters_chip(enum wire_counters which, int device, const char **chip);
 uint64_t gpu_counters_time(uint64_t cupti);
 /* The process ends: the last samples. Waits for the thread, five seconds at most. */
 void agent_counters_end(void);
-/* CUPTI was used for counting in a way in which it had not been before: counting ends before what
- * its libraries made for that is destroyed at exit. */
+/* To be called after each first use of a part of CUPTI for counting: at exit, counting then ends
+ * before CUPTI's libraries destroy what they made at that use. */
 void gpu_counters_used(void);
 
 /* gpu_pm.c, on the thread: starts where a context has come to be, reads what there is, stops.

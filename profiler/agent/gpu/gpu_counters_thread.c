@@ -58,7 +58,7 @@ static void *counters_main(void *arg)
     return NULL;
 }
 
-/* A first use on the program's own thread, which cannot end meanwhile. */
+/* A first use of CUPTI on the program's own thread: the process does not exit during it. */
 static void warm_up(void)
 {
     struct profiler_host_chips chips = {.size = PROFILER_SIZE(profiler_host_chips, names)};

@@ -42,9 +42,9 @@ struct gpu_host {
 bool gpu_host_functions(struct profiler_functions *functions, void *library);
 
 /* Takes of `wanted` what `chip` knows and what fits into most_passes (0: any number), and makes the
- * configuration. availability: of a device or context, or none; host
- * owns it from now on, because CUPTI does not say how long it reads there. 0, or CUPTI's result;
- * with nothing that fits, count is 0. The caller closes it in any case. */
+ * configuration. availability: of a device or context, or none; host owns it from now on, because
+ * CUPTI does not say how long it reads there. 0, or CUPTI's result; with nothing that fits, count
+ * is 0. The caller closes host in any case. */
 int gpu_host_open(struct gpu_host *host, const struct profiler_functions *functions, int type,
                   const char *chip, struct gpu_image availability, const struct gpu_metric *wanted,
                   size_t count, size_t most_passes);

@@ -16,7 +16,7 @@ struct sampler {
     struct gpu_host host;
     void *object; /* CUPTI's; NULL: not sampled */
     struct gpu_image data;
-    bool read; /* a sample was */
+    bool read; /* whether a sample has been read */
     uint32_t counter[GPU_HOST_METRICS];
 };
 static struct sampler sampler[GPU_DEVICES];
@@ -35,7 +35,7 @@ static bool fail(struct sampler *state, enum wire_counters_stage stage, int erro
     return false;
 }
 
-/* The result of a call that was the first of its kind, perhaps. */
+/* Passes on the result of a call that may have been the first of its kind. */
 static int used(int rc)
 {
     gpu_counters_used();

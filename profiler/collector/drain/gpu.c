@@ -215,8 +215,8 @@ static uint64_t offset_of(const struct col_gpu *gpu, uint32_t index)
     return gpu->buffers_offset + (uint64_t)index * gpu->buffer_bytes;
 }
 
-/* Records in a row of loss what stands where the records end: nothing, or CUPTI's mark; zeros only
- * in a buffer that CUPTI had not given back. */
+/* Adds a loss row unless the records end where they should: at the end of the buffer, at CUPTI's
+ * mark, or, in a buffer that CUPTI had not given back, at zeros. */
 static int lose_rest(struct col_drain *drain, const uint8_t *buffer, size_t offset, size_t valid,
                      enum col_gpu_origin origin)
 {

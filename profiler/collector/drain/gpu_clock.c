@@ -14,9 +14,9 @@ __extension__ typedef __int128 wide;
 /* A record may be this much older or newer than the anchors of its era. */
 #define SLACK_NS 5000000000ll
 #define APART_NS 1000000 /* anchors closer than this give no slope */
-/* Of the time stamp counter, between two readings in an anchor. */
+/* Most ticks of the time stamp counter between the two readings of an anchor. */
 #define SAME_TICKS (1 << 20)
-#define READING_NS 10000000000ll /* a reading of it is kept for so long */
+#define READING_NS 10000000000ll /* how long a reading of it is kept */
 #define NO_ERA     UINT32_MAX
 
 /* Ticks of CUPTI's clock a nanosecond after an anchor; 0 where no time passed. */
@@ -124,8 +124,8 @@ static uint32_t era_end(const struct col_gpu_clock *clock, uint32_t era)
     return era + 1 < clock->eras ? clock->era[era + 1] : clock->count;
 }
 
-/* The era that a time lies in, if its rate is known: that of the first one is, too, with a single
- * anchor, because CUPTI's own clock counts ns. NO_ERA: none. */
+/* The era that a time lies in, if its rate is known. Two anchors give it; in the first era one is
+ * enough if the clock is CUPTI's own, which counts ns. NO_ERA: none. */
 static uint32_t era_of(const struct col_gpu_clock *clock, uint64_t time)
 {
     int64_t at = time > INT64_MAX ? INT64_MAX : (int64_t)time;
