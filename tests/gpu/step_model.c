@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long a step of GPT-2 in bf16 should take on a GPU, kernel by kernel, before there is one:
+ * How long a step of GPT-2 in bf16 should take on a GPU, kernel by kernel:
  *
  *     step_model MODEL DEVICE [BATCH [SEQ [VOCAB]]] [--json | --launches]
  *
