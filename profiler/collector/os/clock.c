@@ -30,6 +30,11 @@ int64_t col_clock_realtime(void)
     return read_clock(CLOCK_REALTIME);
 }
 
+int64_t col_clock_thread(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* The clock that counts more is read first: the difference is never too large, and where it is
  * below 0 the machine was not suspended. */
 int64_t col_clock_suspended(void)

@@ -37,6 +37,7 @@ static inline int64_t col_time_ns(struct timespec time)
 }
 int64_t col_clock_now(void);      /* CLOCK_MONOTONIC, ns */
 int64_t col_clock_realtime(void); /* CLOCK_REALTIME, ns */
+int64_t col_clock_thread(void);   /* CPU time of this thread, ns */
 /* How long the machine has been suspended since it was started, ns: CLOCK_MONOTONIC leaves that
  * out. Two calls differ by less than a millisecond where it was not suspended between them. */
 int64_t col_clock_suspended(void);

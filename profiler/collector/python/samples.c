@@ -136,13 +136,6 @@ static int64_t next_interval(int64_t mean, uint32_t *random)
     return mean * 3 / 4 + (mean / 2) * (int64_t)(*random >> 16) / 65536;
 }
 
-/* CPU time of this thread: time that other threads take is no cost of looking. */
-static int64_t own_time(void)
-{
-    struct timespec time;
-    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) ? 0 : col_time_ns(time);
-}
-
 static void *thread_main(void *arg)
 {
     struct col_python_samples *samples = arg;
@@ -153,13 +146,13 @@ static void *thread_main(void *arg)
     samples->begun = next;
     while (!samples->stop) {
         pthread_mutex_unlock(&samples->lock);
-        int64_t start = col_clock_now(), used = own_time();
+        int64_t start = col_clock_now(), used = col_clock_thread();
         if (start >= next_scan) {
             col_python_looker_scan(&samples->looker, start);
             next_scan = col_clock_now() + SCAN_NS;
         }
         col_python_looker_look(&samples->looker, take, &taking);
-        int64_t now = col_clock_now(), rested = now + (own_time() - used) * REST;
+        int64_t now = col_clock_now(), rested = now + (col_clock_thread() - used) * REST;
         next += next_interval(samples->interval_ns, &random);
         next = next < rested ? rested : next;
         struct timespec until = {.tv_sec = next / 1000000000, .tv_nsec = next % 1000000000};

@@ -146,8 +146,9 @@ bool col_hookless_look(struct col_hookless *hookless, pid_t child, int64_t now)
     struct search search = {.hookless = hookless};
     if (!hookless->folder[0] || hookless->reason || child <= 0 || now < hookless->next)
         return hookless->reason != NULL;
+    int64_t began = col_clock_thread(); /* what other threads take is no cost of looking */
     col_proc_children((int32_t)getpid(), consider, &search);
-    int64_t took = col_clock_now() - now;
+    int64_t took = col_clock_thread() - began;
     hookless->next = now + (took * SHARE > PAUSE_NS ? took * SHARE : PAUSE_NS);
     return hookless->reason != NULL;
 }

@@ -109,8 +109,9 @@ bool col_unrecorded_look(struct col_unrecorded *unrecorded, const struct col_dra
     struct search search = {.unrecorded = unrecorded, .drain = drain};
     if (!unrecorded->looks || unrecorded->found || child <= 0 || now < unrecorded->next)
         return unrecorded->found;
+    int64_t began = col_clock_thread(); /* what other threads take is no cost of looking */
     col_proc_children((int32_t)getpid(), consider, &search);
-    int64_t took = col_clock_now() - now;
+    int64_t took = col_clock_thread() - began;
     unrecorded->next = now + (took * SHARE > PAUSE_NS ? took * SHARE : PAUSE_NS);
     return unrecorded->found;
 }
