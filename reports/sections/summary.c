@@ -64,7 +64,8 @@ static void gap(struct page *page, const struct detail *detail)
 
 /* The command that tries the first fix that a command can try: tacho's own runs can be started
  * again. */
-static void try_line(struct page *page, const struct an_result *result, size_t shown)
+static void try_line(struct page *page, const struct an_result *result, const struct detail *detail,
+                     size_t shown)
 {
     if (strcmp(rep_or(result->trust.source, ""), "tacho") != 0 || !*result->run.file)
         return;
@@ -72,9 +73,9 @@ static void try_line(struct page *page, const struct an_result *result, size_t s
         if (result->findings[i].setting) {
             char text[PAGE_TEXT];
             const char *quote = page->ops == &page_lines ? "" : "`";
-            snprintf(text, sizeof text,
-                     "try: %stacho verify %.1000s %zu%s (records both again, compares them)", quote,
-                     result->run.file, i + 1, quote);
+            snprintf(text, sizeof text, "try: %stacho verify %.1000s %zu%s%s", quote,
+                     result->run.file, i + 1, quote,
+                     detail->gaps ? " (records both again, compares them)" : "");
             page_text(page, 4, text);
             return;
         }
@@ -112,7 +113,7 @@ static void fixes(struct page *page, const struct an_result *result, const struc
     }
     if (!shown)
         return;
-    try_line(page, result, shown);
+    try_line(page, result, detail, shown);
     char text[200];
     if (detail->notes && shown > 1 && result->advice.together.edit)
         page_text(page, 4, rep_together_text(result, text, sizeof text));
@@ -498,7 +499,8 @@ void rep_section_summary(struct page *page, const struct an_result *result, int 
     const struct detail *detail = &details[level];
     page->missing = result->trust.missing;
     rep_section_header_brief(page, result);
-    page_blank(page);
+    if (level) /* the header may have taken two lines */
+        page_blank(page);
     const char *rest = verdict(page, result->verdict, verdict_lines(page, result, detail));
     page_blank(page);
     page_picture(page, PAGE_TILES, result);
