@@ -55,14 +55,14 @@ static void gather_hardware(struct an_flops_gather *gather, const struct an_deta
         an_flops_add(&sum->again, detail->flops);
 }
 
-/* Adds what a range of work that takes `ns` computes to a step and its element type. Parts of
- * another range of work are counted with it. */
-static void gather_work(struct an_flops_gather *gather, struct an_step *step, size_t i, int64_t ns)
+/* Adds what a range of work that takes `ns` computes to a step and its element type. False: it is
+ * part of another range of work and counted with it. */
+static bool gather_work(struct an_flops_gather *gather, struct an_step *step, size_t i, int64_t ns)
 {
     const struct an_trace *trace = gather->context->trace;
     const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
     if (is_counted_above(trace, i))
-        return;
+        return false;
     struct an_flops *sum = &gather->step[step - gather->context->step];
     gather->works++;
     gather->known += detail->flops != STORE_ABSENT || detail->model_flops != STORE_ABSENT ||
@@ -79,6 +79,7 @@ static void gather_work(struct an_flops_gather *gather, struct an_step *step, si
         if (detail->hardware)
             an_flops_add(&by->hardware, detail->flops);
     }
+    return true;
 }
 
 static bool is_work(const struct an_trace *trace, size_t i)
@@ -100,9 +101,8 @@ static void gather_slice(struct an_flops_gather *gather, uint32_t process, size_
     if (!step)
         return;
     int64_t ns = trace->slice.dur[i] == AN_OPEN ? 0 : trace->slice.dur[i];
-    gather_work(gather, step, i, ns);
     const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
-    if (!detail->hardware || is_counted_above(trace, i))
+    if (!gather_work(gather, step, i, ns) || !detail->hardware)
         return;
     struct an_flops_rate *rate = &gather->rate[trace->slice.detail[i]];
     rate->calls++;
@@ -158,8 +158,8 @@ static void gather_replay(struct an_flops_gather *gather, const struct an_captur
         step_of_launch(gather, capture->process, gather->context->gpu->launch_slice[launch]);
     if (!step)
         return;
-    for (size_t i = an_slice_seek(trace, track, capture->start);
-         i < an_slice_seek(trace, track, capture->end); i++) {
+    size_t end = an_slice_seek(trace, track, capture->end);
+    for (size_t i = an_slice_seek(trace, track, capture->start); i < end; i++) {
         if (!is_work(trace, i))
             continue;
         const struct an_detail *detail = an_trace_detail(trace, trace->slice.detail[i]);
@@ -193,7 +193,6 @@ void an_flops_of_ranges(struct an_flops_gather *gather)
 {
     const struct an_trace *trace = gather->context->trace;
     for (size_t k = 0; k < trace->track_count; k++)
-        for (size_t i = trace->track[k].slice_first;
-             i < trace->track[k].slice_first + trace->track[k].slice_count; i++)
+        for (size_t i = trace->track[k].slice_first; i < an_track_end(&trace->track[k]); i++)
             gather_slice(gather, trace->track[k].process, i);
 }
