@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMMs by the library that the build has, and by plain loops where the library has no
- * kernel for the type on this CPU. fp16 is emulated: no library multiplies it on most CPUs. The
- * loops are correct and slow; lt_gemm_fast says beforehand which of the two it will be.
+ * GEMMs by the library that the build has. What it has no kernel for on this CPU, bf16 on many and
+ * fp16 on nearly all, it multiplies as fp32. Plain loops multiply where there is no library.
  */
 #include "libtrain/gemm/gemm.h"
 
@@ -51,9 +50,12 @@ static void plain(const struct lt_product *product)
         plain_row(product, i);
 }
 
-/* ---- fp16, emulated --------------------------------------------------------------------------- */
+/* ---- 16-bit types that the library does not multiply ------------------------------------------ */
 
-/* Room for the operands of one product as floats; a thread keeps it, so that only the first product
+/* A product is made in tiles, so that the room for its operands as floats stays below 24 MiB. */
+enum { TILE_ROWS = 1024, TILE_COLUMNS = 1024, TILE_DEPTH = 2048 };
+
+/* Room for the operands of one tile as floats; a thread keeps it, so that only the first product
  * of a size allocates. NULL: there is none. */
 static float *room_of(size_t floats)
 {
@@ -69,51 +71,108 @@ static float *room_of(size_t floats)
     return room;
 }
 
-/* The elements of a matrix of fp16 as floats, in the order of its unit stride. Of several rows of
- * that order only `length` elements are part of it. */
-static struct lt_matrix widen(struct lt_matrix matrix, int64_t rows, int64_t columns, float *to)
+static int64_t at_most(int64_t value, int64_t limit)
+{
+    return value < limit ? value : limit;
+}
+
+/* The part of a matrix that begins at this row and column. */
+static struct lt_matrix part(struct lt_matrix matrix, int64_t row, int64_t column,
+                             enum lt_dtype dtype)
+{
+    size_t first = (size_t)(row * matrix.row + column * matrix.column);
+    matrix.at = (const char *)matrix.at + first * lt_dtype_bytes(dtype);
+    return matrix;
+}
+
+/* The elements of a matrix of a 16-bit type as floats, in the order of its unit stride. Of several
+ * rows of that order only `length` elements are part of it. */
+static struct lt_matrix widen(struct lt_matrix matrix, int64_t rows, int64_t columns,
+                              enum lt_dtype dtype, float *to)
 {
     int is_turned = turned(matrix);
     int64_t lines = is_turned ? columns : rows, length = is_turned ? rows : columns,
             apart = is_turned ? matrix.column : matrix.row;
-    const lt_fp16 *from = matrix.at;
+    const uint16_t *from = matrix.at;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < lines; i++)
+        if (dtype == LT_DTYPE_BF16) {
 #pragma omp simd
-        for (int64_t j = 0; j < length; j++)
-            to[i * length + j] = lt_fp16_float(from[i * apart + j]);
+            for (int64_t j = 0; j < length; j++)
+                to[i * length + j] = lt_bf16_float(from[i * apart + j]);
+        } else {
+#pragma omp simd
+            for (int64_t j = 0; j < length; j++)
+                to[i * length + j] = lt_fp16_float(from[i * apart + j]);
+        }
     return is_turned ? (struct lt_matrix){to, 1, length} : (struct lt_matrix){to, length, 1};
 }
 
-/* Products of fp16 with sums in fp32, as matrix units make them: the operands become floats, which
- * is exact, the result is rounded once. */
-static int run_fp16(const struct lt_product *product)
+/* Rounds the sums of a tile to the type of the result. */
+static void narrow(const struct lt_product *tile, const float *sums)
 {
-    struct lt_product wide = *product;
-    size_t a = (size_t)(product->m * product->k), b = (size_t)(product->k * product->n),
-           c = product->out == LT_DTYPE_FP16 ? (size_t)(product->m * product->n) : 0;
+    uint16_t *out = tile->c;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < tile->m; i++)
+        if (tile->out == LT_DTYPE_BF16) {
+#pragma omp simd
+            for (int64_t j = 0; j < tile->n; j++)
+                out[i * tile->c_row + j] = lt_bf16_round(sums[i * tile->n + j]);
+        } else {
+#pragma omp simd
+            for (int64_t j = 0; j < tile->n; j++)
+                out[i * tile->c_row + j] = lt_fp16_round(sums[i * tile->n + j]);
+        }
+}
+
+/* One tile of the result: its sums are made in fp32, TILE_DEPTH of the inner dimension at a time,
+ * and rounded once. */
+static int run_tile(const struct lt_product *tile)
+{
+    struct lt_product wide = *tile;
+    int64_t depth = at_most(tile->k, TILE_DEPTH);
+    size_t a = (size_t)(tile->m * depth), b = (size_t)(depth * tile->n),
+           c = tile->out == LT_DTYPE_FP32 ? 0 : (size_t)(tile->m * tile->n);
     float *room = room_of(a + b + c);
     if (!room)
         return -1;
     wide.in = wide.out = LT_DTYPE_FP32;
-    wide.a = widen(product->a, product->m, product->k, room);
-    wide.b = widen(product->b, product->k, product->n, room + a);
-    if (!c) {
-        lt_gemm(&wide);
-        return 0;
+    if (c) {
+        wide.c = room + a + b;
+        wide.c_row = tile->n;
+        if (tile->add)
+            widen((struct lt_matrix){tile->c, tile->c_row, 1}, tile->m, tile->n, tile->out, wide.c);
     }
-    lt_fp16 *out = product->c;
-    wide.c = room + a + b;
-    wide.c_row = product->n;
-    if (product->add)
-        widen((struct lt_matrix){out, product->c_row, 1}, product->m, product->n, wide.c);
-    lt_gemm(&wide);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < product->m; i++)
-#pragma omp simd
-        for (int64_t j = 0; j < product->n; j++)
-            out[i * product->c_row + j] =
-                lt_fp16_round(((const float *)wide.c)[i * product->n + j]);
+    for (int64_t k = 0; k < tile->k; k += depth) {
+        wide.k = at_most(tile->k - k, depth);
+        wide.a = widen(part(tile->a, 0, k, tile->in), tile->m, wide.k, tile->in, room);
+        wide.b = widen(part(tile->b, k, 0, tile->in), wide.k, tile->n, tile->in, room + a);
+        lt_gemm(&wide);
+        wide.add = 1;
+        wide.bias = NULL;
+    }
+    if (c)
+        narrow(tile, wide.c);
+    return 0;
+}
+
+/* Products of a 16-bit type with sums in fp32, as matrix units make them: the operands become
+ * floats, which is exact, and the library multiplies those. */
+static int run_widened(const struct lt_product *whole)
+{
+    struct lt_product tile = *whole;
+    size_t bytes = lt_dtype_bytes(whole->out);
+    for (int64_t row = 0; row < whole->m; row += TILE_ROWS)
+        for (int64_t column = 0; column < whole->n; column += TILE_COLUMNS) {
+            tile.m = at_most(whole->m - row, TILE_ROWS);
+            tile.n = at_most(whole->n - column, TILE_COLUMNS);
+            tile.a = part(whole->a, row, 0, whole->in);
+            tile.b = part(whole->b, 0, column, whole->in);
+            tile.c = (char *)whole->c + (size_t)(row * whole->c_row + column) * bytes;
+            tile.bias = whole->bias ? whole->bias + column : NULL;
+            if (run_tile(&tile))
+                return -1;
+        }
     return 0;
 }
 
@@ -122,8 +181,10 @@ void lt_gemm(const struct lt_product *product)
     struct lt_product whole_product = *product;
     whole_product.a = whole(whole_product.a, whole_product.m, whole_product.k);
     whole_product.b = whole(whole_product.b, whole_product.k, whole_product.n);
-    if (product->in == LT_DTYPE_FP16 ? run_fp16(&whole_product)
-                                     : lt_gemm_library_run(&whole_product))
+    int is_wide = product->in == LT_DTYPE_FP32, is_native = product->in != LT_DTYPE_FP16;
+    if (is_native && lt_gemm_library_run(&whole_product) == 0)
+        return;
+    if (is_wide || run_widened(&whole_product))
         plain(&whole_product);
 }
 

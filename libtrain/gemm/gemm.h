@@ -36,12 +36,13 @@ struct lt_product {
 /* Uses all of OpenMP's threads, or the calling one alone when called from within a parallel region.
  * For one number of threads the result is the same, bit for bit, each time. m, n, k >= 1 and below
  * 2^31. The first product of a shape on a thread is planned, later ones take the plan from a table
- * of that thread. Thread-safe; nothing can fail: what the library refuses is multiplied by plain
- * loops (lt_gemm_fast says whether). */
+ * of that thread. Thread-safe; nothing can fail: a 16-bit type that the library does not
+ * multiply becomes fp32 first (lt_gemm_fast says whether), what it refuses then goes through plain
+ * loops. */
 void lt_gemm(const struct lt_product *product);
 
 /* Whether the library multiplies matrices of this type on this CPU. Where it does not, lt_gemm is
- * correct and very slow. */
+ * correct and slower than fp32. fp16 counts as fp32: no CPU at hand multiplies it. */
 int lt_gemm_fast(enum lt_dtype dtype);
 
 /* Name and version of the library, for reports: "oneDNN 2.6.3". */
