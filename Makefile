@@ -305,6 +305,8 @@ check-unit: all unit-programs ## only the unit programs
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --unit "$(O)" '$(FILTER)'
 check-timing: all unit-programs $(BENCH) ## tests that compare times, one at a time: for a machine that has nothing else to do
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --timing "$(O)" '$(FILTER)'
+check-wide: all unit-programs $(BENCH) ## builds of other kinds, devices played by substitutes, all shared traces against brute force (3 minutes)
+	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --wide "$(O)" '$(FILTER)'
 check-long: all unit-programs $(BENCH) ## the tests of `make check` and the long ones: kill storms, the portable build
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --long "$(O)" '$(FILTER)'
 check-hostile: all unit-programs ## what an adversary tries: kills, stray writes, hostile files and folders; a table at its end
@@ -501,4 +503,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: check-aarch64 screens man frameworks check-frameworks bench-engine bench-advice dist deb coverage gpu-tests cuda cuda-sass fuzz fuzz-programs all test check check-unit check-timing check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+.PHONY: check-aarch64 screens man frameworks check-frameworks bench-engine bench-advice dist deb coverage gpu-tests cuda cuda-sass fuzz fuzz-programs all test check check-unit check-timing check-wide check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force

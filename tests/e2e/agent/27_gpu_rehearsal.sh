@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: first
+# wide: yes
 # tests/gpu/run.sh from end to end without a GPU: the programs that it records run on substitutes for CUDA, cuBLAS, NVML and
 # torch.profiler (tests/gpu/substitute). It is killed, and a second call goes on with what is left.
 # shellcheck disable=SC2153  # TACHO comes from tests/run

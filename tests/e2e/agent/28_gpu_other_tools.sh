@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: first
+# wide: yes
 # What CUPTI is strict about, and what its versions do differently, with the substitute that is as strict (tests/targets/fake_cupti.c):
 # one subscriber in a process, buffers that another profiler would get, records that are not complete, ids that are wrong.
 # $GPU_DEFECTS: only these functions (long_gpu_defects.sh, which puts each defect back and wants its function to fail).

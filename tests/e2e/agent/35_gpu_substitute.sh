@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: first
+# wide: yes
 # Device work without a device: a substitute driver and CUPTI (tests/targets/fake_*.c) that log each record they write. The file
 # must hold exactly these, or say in a loss row what is missing: whatever way the process ends, whoever else uses CUPTI.
 # shellcheck disable=SC2153  # TACHO comes from tests/run

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # The build: out of tree with an absolute O=, nothing rebuilt when nothing changed, rebuilt when a flag, a header or the compiler
 # changed, clang as well as gcc. Counts the files of a small product; long_build_flags.sh counts those of libtacho.so.
 set -eu

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: first
+# wide: yes
 # What is missing: something required stops the build with what to do; something optional costs one line.
 # shellcheck disable=SC2016  # dollars for another program
 set -eu

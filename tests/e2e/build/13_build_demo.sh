@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # What `make demo` does, with fewer steps: a run that its loader holds back, the report, the change tried in pairs, the comparison. Beside
 # other programs the report may name these instead; then the demo says why it tries nothing. A second demo overwrites nothing.
 set -eu

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # train --device cuda on the substitute runtime (tests/gpu/shim): five steps of gpt2-tiny are those of the reference backend, a captured
 # step prints what a launched one prints, checkpoints change sides, and what cannot be done is said.
 set -u

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # Two ranks of train --device cuda on the substitute runtime and NCCL (tests/gpu/shim): the run of one rank with two micro-batches; captured
 # steps print what launched ones do; a rank without data ends both; what is not there is said.
 # shellcheck disable=SC2154 # variables of collector_common.sh

@@ -111,6 +111,15 @@ expect 1 "0 passed, 1 failed" --timing b
 expect 1 "0 passed, 0 failed" --unit b
 [ "$(cut -f 1 b/tests/log/times)" = '' ] || fail "times of tests that did not run"
 rm tests/e2e/0*
+# wide scripts run when they are asked for, by their kind or by a name
+printf '#!/bin/bash\n# parallel: yes\n# wide: yes\nexit 0\n' > tests/e2e/01_wide.sh
+echo 'exit 0' | tee tests/e2e/02_narrow.sh > tests/e2e/03_narrow.sh
+expect 0 "2 passed, 0 failed" b
+expect 0 "1 passed, 0 failed" --wide b
+grep -q '^pass *e2e/01_wide ' out || fail "--wide runs another script"
+expect 0 "1 passed, 0 failed" b 01_wide
+expect 1 "3 passed, 1 failed" --long b # long_bad
+rm tests/e2e/0*
 # hostile scripts run when they are asked for; a table of their last lines ends the run, and a script without such a line fails
 echo 'exit 9' > tests/e2e/01_not_hostile.sh
 echo 'echo "hostile: stray writes | ${ROUNDS:-7} rounds | all named"' > tests/e2e/hostile_good.sh

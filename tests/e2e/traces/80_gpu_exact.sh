@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # Device times, steps, step budgets, why devices do not compute and communication that blocks, of every shared trace, against brute-force
 # scripts; the unions of the Nsight exports against the recorded ones. No nanosecond may differ.
 set -u

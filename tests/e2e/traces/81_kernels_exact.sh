@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # Kernels, launches, copies and synchronise calls of every shared trace against a brute-force script: no number may differ.
 set -u
 # shellcheck source=tests/e2e/kit/report_common.sh

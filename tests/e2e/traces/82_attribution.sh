@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # Device time by operator, module, line and annotation of every shared Kineto trace against a brute-force script: exact to the ns.
 set -u
 # shellcheck source=tests/e2e/kit/report_common.sh
