@@ -305,7 +305,7 @@ check-unit: all unit-programs ## only the unit programs
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --unit "$(O)" '$(FILTER)'
 check-timing: all unit-programs $(BENCH) ## tests that compare times, one at a time: for a machine that has nothing else to do
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --timing "$(O)" '$(FILTER)'
-check-wide: all unit-programs $(BENCH) ## builds of other kinds, devices played by substitutes, all shared traces against brute force (3 minutes)
+check-wide: all unit-programs $(BENCH) ## builds of other kinds, devices played by substitutes, more models, all shared traces against brute force (3 minutes)
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --wide "$(O)" '$(FILTER)'
 check-long: all unit-programs $(BENCH) ## the tests of `make check` and the long ones: kill storms, the portable build
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --long "$(O)" '$(FILTER)'

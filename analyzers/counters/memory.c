@@ -421,7 +421,6 @@ static int gather_growth(struct an_context *context)
 static int memory_run(struct an_context *context)
 {
     struct an_memory *memory = &context->result->memory;
-    const char *source = an_trace_key(context->trace, "source");
     bool any = false, allocator = false;
     for (size_t k = 0; k < context->trace->track_count; k++) {
         const char *tag = tag_of(&context->trace->track[k]);
@@ -430,7 +429,7 @@ static int memory_run(struct an_context *context)
     }
     memory_absent(
         context,
-        source && !strcmp(source, "kineto")
+        an_trace_from(context->trace, "kineto")
             ? "no memory events in the trace; record with torch.profiler, profile_memory=True"
             : WHAT_TO_EMIT);
     if (!any) {

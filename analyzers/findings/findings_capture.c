@@ -17,12 +17,6 @@
 #define NAMED_START_NS 100000 /* shorter calls do not matter, whatever their name */
 #define WORKS_PCT      10 /* of a call, in which the device works: then the call may wait for it */
 
-static bool is_nsight(const struct an_context *context)
-{
-    const char *source = an_trace_key(context->trace, "source");
-    return source && !strcmp(source, "nsight");
-}
-
 /* Opaque time of `span` ns on all devices, and launches of graphs. */
 static void opaque_evidence(struct an_context *context, double opaque, double span,
                             struct an_finding *finding)
@@ -54,7 +48,7 @@ static void opaque_graphs(struct an_findings_list *findings)
                                         "not recorded: the device is busy, not idle",
                                         pct));
     opaque_evidence(context, opaque, span, finding);
-    finding->action = is_nsight(context)
+    finding->action = an_trace_from(context->trace, "nsight")
                           ? "record graphs node by node: nsys profile --cuda-graph-trace=node"
                           : "record some steps without graphs (TORCH_COMPILE_DISABLE=1, or no "
                             "capture), or with a profiler that records graph nodes";
@@ -83,10 +77,10 @@ static void incomplete_claim(struct an_context *context, double lost, double alo
 static void incomplete_action(const struct an_context *context, double lost,
                               struct an_finding *finding)
 {
-    if (is_nsight(context))
+    if (an_trace_from(context->trace, "nsight"))
         finding->action = "start nsys before the program uses the device, and end the capture "
                           "between steps after a synchronise call";
-    else if (an_trace_key(context->trace, "source"))
+    else if (an_trace_imported(context->trace))
         finding->action = "give torch.profiler.schedule more warm-up steps, and synchronise the "
                           "device before the profiler stops";
     else if (lost >= LOST_PCT)
@@ -144,7 +138,7 @@ static void no_steps(struct an_findings_list *findings)
                                                                : context->result->budget.reason);
     finding->action = "mark each update with an NVTX range named step, or with tacho.step of "
                       "include/tacho_nvtx.h, and record several";
-    if (an_trace_key(context->trace, "source"))
+    if (an_trace_imported(context->trace))
         finding->action = "mark steps and record several: prof.step() of torch.profiler, or an "
                           "NVTX range named step around each update";
     an_finding_no_gain(finding);
@@ -242,7 +236,7 @@ static void first_iteration_texts(struct an_context *context, struct an_finding 
                     an_trace_name(trace, trace->slice.name[longest]),
                     an_time_words(context->arena, (double)trace->slice.dur[longest] / 1e6, 3));
     finding->action = "record later steps: tacho run --steps 10:19";
-    if (an_trace_key(trace, "source"))
+    if (an_trace_imported(trace))
         finding->action =
             "capture later: torch.profiler.schedule(wait=10, warmup=2, active=5) with "
             "prof.step() in the loop; nsys profile --delay, or a capture range";

@@ -110,7 +110,7 @@ static const struct {
 /* Advice to record with jax.profiler fits only where jax.profiler has recorded. */
 static bool is_recorded(const struct an_context *context, const char *action)
 {
-    return !an_trace_key(context->trace, "source") && strstr(action, "jax.profiler");
+    return !an_trace_imported(context->trace) && strstr(action, "jax.profiler");
 }
 
 static void speak_jax(struct an_findings_list *findings)
@@ -127,7 +127,7 @@ static void speak_jax(struct an_findings_list *findings)
 static bool is_plain(const struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
-    bool torch = an_trace_key(trace, "source") || an_trace_key(trace, "hook.missing");
+    bool torch = an_trace_imported(trace) || an_trace_key(trace, "hook.missing");
     for (size_t i = 0; i < trace->string_count && !torch; i++)
         torch = !strcmp(trace->string[i], "torch") || !strncmp(trace->string[i], "aten::", 6) ||
                 !strncmp(trace->string[i], "void at::", 9);
@@ -222,7 +222,7 @@ void an_findings_speak(struct an_findings_list *findings)
 /* The advice in a recording of tacho's own; NULL: the same as elsewhere. */
 static const char *own_check(const struct an_context *context, const char *to_check)
 {
-    if (an_trace_key(context->trace, "source"))
+    if (an_trace_imported(context->trace))
         return NULL;
     for (size_t k = 0; k < sizeof own_checks / sizeof *own_checks; k++) {
         if (!strstr(to_check, own_checks[k].words))

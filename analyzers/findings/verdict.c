@@ -376,8 +376,7 @@ static const char *none_of_those(struct an_context *context)
 /* What to do where it is not known what a step is spent on. */
 static const char *what_next(const struct an_context *context)
 {
-    const char *source = an_trace_key(context->trace, "source");
-    if (source && (!strcmp(source, "log") || !strcmp(source, "tfevents")))
+    if (an_trace_from(context->trace, "log") || an_trace_from(context->trace, "tfevents"))
         return "a log does not say what it is spent on: record some steps with 'tacho run -- CMD' "
                "or torch.profiler";
     return "payloads of include/tacho_nvtx.h make the rest visible";
@@ -443,7 +442,7 @@ static const char *load_words(struct an_context *context, const char **class)
 static const char *step_advice(struct an_context *context)
 {
     const char *missing = an_trace_key(context->trace, "hook.missing");
-    if (an_trace_key(context->trace, "source"))
+    if (an_trace_imported(context->trace))
         return an_findings_step_advice(context);
     return missing ? an_finding_text(context,
                                      "PyTorch was loaded without tacho's hook, which records its "
@@ -456,8 +455,7 @@ static const char *step_advice(struct an_context *context)
 /* The verdict of a trace of another tool that has neither steps nor ranges. */
 static const char *of_foreign(const struct an_context *context)
 {
-    const char *source = an_trace_key(context->trace, "source");
-    if (source && !strcmp(source, "pprof"))
+    if (an_trace_from(context->trace, "pprof"))
         return "NO STEPS: a profile says where the processor's time went, not when: tacho export "
                "RUN --format stacks (flame graph), --format pprof-stacks.";
     return "NO STEPS: the trace holds no operator, kernel or range, only metadata. The trust "
@@ -477,7 +475,7 @@ static void without_steps(struct an_context *context)
             an_finding_text(context, " in %s",
                             an_time_words(context->arena, result->run.duration_s.value * 1e3, 3));
 
-    bool foreign = an_trace_key(context->trace, "source");
+    bool foreign = an_trace_imported(context->trace);
     result->verdict_class = ranges || foreign ? "NO STEPS" : class;
     if (ranges)
         result->verdict = an_finding_text(

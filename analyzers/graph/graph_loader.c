@@ -298,7 +298,7 @@ static int credit_edges(struct an_graph_build *build, const struct crew *crew,
 static bool is_whole(const struct an_trace *trace)
 {
     return !an_trace_key(trace, "steps.window") && !an_trace_key(trace, "steps.every") &&
-           !an_trace_key(trace, "source");
+           !an_trace_imported(trace);
 }
 
 /* Slices of a list that start in [t0, t1): *first of them and how many. */

@@ -26,7 +26,7 @@ static int64_t *list_ranks(struct an_context *context, const bool *takes_part, s
 
 static const char *how_to_complete(const struct an_context *context)
 {
-    return an_trace_key(context->trace, "source")
+    return an_trace_imported(context->trace)
                ? "put the traces of all ranks into one folder and report that"
                : "record all ranks (tacho run -- mpirun ...), or merge their files (tacho merge)";
 }

@@ -21,8 +21,7 @@
 enum an_framework an_command_framework(const struct an_context *context)
 {
     const struct an_trace *trace = context->trace;
-    const char *source = an_trace_key(trace, "source");
-    if (source && (!strcmp(source, "xplane") || !strcmp(source, "xla-json")))
+    if (an_trace_from(trace, "xplane") || an_trace_from(trace, "xla-json"))
         return AN_FRAMEWORK_JAX;
     for (size_t k = 0; k < context->lane_count; k++) {
         if (context->lane[k].track == AN_NONE)

@@ -54,7 +54,7 @@ static void exclude_ends(struct an_context *context, const struct an_lane *lane,
 {
     if (an_trace_key(context->trace, "steps.chosen"))
         return; /* the importer of a timeline found only steps that others chose */
-    bool window = lane->device != AN_NONE || an_trace_key(context->trace, "source");
+    bool window = lane->device != AN_NONE || an_trace_imported(context->trace);
     if (window && complete && complete < LAST_LEAST)
         context->result->steps.note = an_arena_format(
             context->arena, "only %zu complete %s captured: the first and the last are counted too",
@@ -458,7 +458,7 @@ static const char *why_none(const struct an_context *context)
                                "--step-marker %.200s matches no range of a thread and no kernel: "
                                "'tacho report' without it shows names",
                                marker);
-    if (context->trace->slice.count && an_trace_key(context->trace, "source"))
+    if (context->trace->slice.count && an_trace_imported(context->trace))
         return "the trace marks no steps, and its kernels show no optimizer: record with "
                "torch.profiler and call its step(), "
                "or mark "

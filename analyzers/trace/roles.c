@@ -79,7 +79,7 @@ int an_trace_name_roles(struct an_trace *trace)
 {
     if (!(trace->name_api = calloc(trace->string_count + 1, sizeof *trace->name_api)))
         return TACHO_ENOMEM;
-    if (!an_trace_key(trace, "source"))
+    if (!an_trace_imported(trace))
         return 0;
     if (!(trace->name_role = calloc(trace->string_count + 1, sizeof *trace->name_role)))
         return TACHO_ENOMEM;

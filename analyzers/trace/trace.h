@@ -229,6 +229,10 @@ static inline bool an_slice_inferred(const struct an_trace *trace, size_t slice)
 const char *an_trace_key(const struct an_trace *trace, const char *key);
 /* Reads a run key that is an integer and nothing else; false: it is not there, or no integer. */
 bool an_trace_key_integer(const struct an_trace *trace, const char *key, int64_t *value);
+/* Was the file imported from a trace of another tool? Else tacho recorded it. */
+bool an_trace_imported(const struct an_trace *trace);
+/* Was the file imported from this format ("kineto", "nsight", ...)? */
+bool an_trace_from(const struct an_trace *trace, const char *format);
 /* Process of an index, NULL for AN_NONE. */
 static inline const struct an_process *an_trace_process(const struct an_trace *trace,
                                                         uint32_t process)

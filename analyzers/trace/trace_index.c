@@ -211,6 +211,17 @@ const char *an_trace_key(const struct an_trace *trace, const char *key)
     return found ? found->value : NULL;
 }
 
+bool an_trace_imported(const struct an_trace *trace)
+{
+    return an_trace_key(trace, "source");
+}
+
+bool an_trace_from(const struct an_trace *trace, const char *format)
+{
+    const char *source = an_trace_key(trace, "source");
+    return source && !strcmp(source, format);
+}
+
 bool an_trace_key_integer(const struct an_trace *trace, const char *key, int64_t *value)
 {
     const char *text = an_trace_key(trace, key);

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # train moe-tiny: a mixture of experts learns real text, spreads its rows more evenly with the loss of their balance than without, says both in
 # its lines and as counters, resumes bit by bit, and says what it is not for.
 set -u

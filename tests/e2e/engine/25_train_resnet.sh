@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # train resnet-tiny: learns drawn digits in fp32 and bf16, resumes bit by bit with its running statistics, keeps to --memory, and says what it is
 # not for. long_learning.sh trains it until it is good.
 set -u

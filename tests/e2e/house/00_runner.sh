@@ -164,5 +164,11 @@ expect 0 "4 passed, 0 failed, 1 skipped" b
 expect 0 "4 passed, 0 failed, 1 skipped" --unit b
 BAD=1 expect 1 "3 passed, 1 failed, 1 skipped" b
 DIES=1 expect 1 "3 passed, 1 failed, 1 skipped" b
+expect 1 "0 passed, 0 failed" --wide b
+sed -i '1i /* A program.\n * wide: yes\n */' tests/unit/test_x.c
+expect 1 "0 passed, 0 failed" b
+expect 0 "4 passed, 0 failed, 1 skipped" --wide b
+expect 0 "4 passed, 0 failed, 1 skipped" b test_x
+sed -i 1,3d tests/unit/test_x.c
 rm b/tests/unit/test_x
 expect 1 "0 passed, 1 failed" b

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # Exports of real traces: valid by python's JSON and CSV readers, complete, exact in ns, nested on each lane, arrows that lie in
 # their slices; Kineto -> Perfetto JSON (or protocol buffers) -> import gives the same device unions and the same count and sum of
 # each name; a profile of pprof has the stacks and times of the folded ones.

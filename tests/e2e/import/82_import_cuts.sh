@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: yes
+# wide: yes
 # Files of every producer, cut off at 1,000 places (made ones) or at places by chance (shared ones): a folder of them is read as far as
 # each goes, or refused with a hint. No crash, no endless run. long_import_formats.sh tries more places of the shared ones.
 set -u

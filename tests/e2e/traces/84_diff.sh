@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # parallel: first
+# wide: yes
 # tacho diff: runs of the engine (with TIMING: that more layers are slower), one whose steps were made longer, mistakes, and real traces: the 0- and the 4-worker ResNet, a trace and itself, halves of one
 # trace, a trace in which one operator was made slower.
 set -u

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
+ * wide: yes
  *
  * The CUDA backend on the substitute runtime of tests/gpu/shim: every operation against the
  * reference in both element types, on shapes with whole and with broken packs and tiles; whole runs
