@@ -34,7 +34,8 @@ static int split_bytes(struct flow *flow, const struct an_call *call, struct flo
         int64_t bytes = an_op_bytes(an_op_tensor_at(args, i));
         read += bytes > 0 && bytes < INT64_MAX / 65536 ? bytes : 0;
     }
-    /* An operand that is only written, or in place, is among them. */
+    /* The operands may include one that is only written or updated in place, so that they can
+     * account for all bytes: then half are taken to be written. */
     if (!*known)
         *known = read < all ? all - read : (all + 1) / 2;
     op->written = *known;

@@ -123,6 +123,7 @@ static int want(struct an_trace_loader *loader, const uint32_t *column, size_t c
     return 0;
 }
 
+/* Sorts the ids that were asked for and removes duplicates, so that they can be searched. */
 static void want_sort(struct an_id_map *id_map)
 {
     size_t n = 0;

@@ -265,7 +265,7 @@ size_t an_slice_seek(const struct an_trace *trace, const struct an_track *track,
 
 uint32_t an_slice_track(const struct an_trace *trace, size_t slice)
 {
-    size_t low = 0, high = trace->track_count; /* the first track whose slices begin after i */
+    size_t low = 0, high = trace->track_count; /* to the first track that begins after `slice` */
     AN_BISECT(low, high, trace->track[middle].slice_first <= slice);
     return low ? (uint32_t)(low - 1) : AN_NONE;
 }

@@ -35,8 +35,8 @@ struct operands {
 
 typedef void (*loop)(const struct operands *o, double s);
 
-/* McCalpin's triad a = b + s c, with plain stores: what is written is fetched into the caches
- * before. */
+/* McCalpin's triad a = b + s c, with plain stores: each cache line of a is read before it is
+ * overwritten. */
 static void triad(const struct operands *operands, double s)
 {
     vector *restrict a = operands->a, k = {s, s, s, s, s, s, s, s};

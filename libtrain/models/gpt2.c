@@ -36,7 +36,8 @@ static void join_rows(const struct gpt2 *model, const struct lt_context *context
         group->join(group->arg, model->mode.dtype, data, (size_t)count);
 }
 
-/* The gradient of the residual stream as stream_gradient says. */
+/* Gathers the gradient of the residual stream from the ranks that each have a part of the rows,
+ * where sequence parallelism divides them; lt_gpt2_stream_gradient says where it lies then. */
 static void join_gradient(const struct gpt2 *model, const struct lt_context *context)
 {
     size_t elements = (size_t)(lt_gpt2_own_rows(model) * model->config.channels);
@@ -262,7 +263,8 @@ static void linear_backward(const struct gpt2 *model, const struct lt_context *c
         linear_announce(model, context, &args);
 }
 
-/* For the weights pass: the gradient of the output of the linear layer that comes next. */
+/* Keeps the gradient of the output of a linear layer until the weights pass, which a schedule with
+ * a split backward pass runs later. */
 static void keep_stream(const struct gpt2 *model, const struct lt_matmul *next)
 {
     size_t bytes = (size_t)(next->rows * next->n) * lt_dtype_bytes(model->mode.dtype);

@@ -289,6 +289,7 @@ static void write_marks(FILE *out, const struct an_result *result, int64_t unit)
     fputs("]},\n", out);
 }
 
+/* The unit of times in the page, in ns: a power of ten that keeps every time below UNITS_MOST. */
 static int64_t unit_of(int64_t window_ns)
 {
     int64_t unit = 1;
