@@ -11,13 +11,15 @@
 #include "libtrain/gemm/gemm.h"
 
 /* Types of operands and of the result, and how near the result must be: fp32 sums in another order;
- * one bf16 rounding. */
+ * one rounding to a 16-bit type. */
 static const struct {
     enum lt_dtype in, out;
     double near;
 } types[] = {{LT_DTYPE_FP32, LT_DTYPE_FP32, 2e-5},
              {LT_DTYPE_BF16, LT_DTYPE_FP32, 2e-5},
-             {LT_DTYPE_BF16, LT_DTYPE_BF16, 0x1p-8}};
+             {LT_DTYPE_BF16, LT_DTYPE_BF16, 0x1p-8},
+             {LT_DTYPE_FP16, LT_DTYPE_FP32, 2e-5},
+             {LT_DTYPE_FP16, LT_DTYPE_FP16, 0x1p-11}};
 
 static struct lt_matrix strided(const void *at, int plain, int64_t rows, int64_t columns)
 {
@@ -81,6 +83,19 @@ static void products(void **state)
                 check_product(shapes[i], type, how);
 }
 
+/* A 16-bit type that the library does not multiply is multiplied in tiles of 1,024 rows and columns
+ * and 2,048 of the inner dimension: shapes that need several of each. */
+static void tiles(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][3] = {{1030, 3, 2100}, {3, 1030, 2100}, {2, 5, 4100}};
+    static const int ways[] = {1, 2, 3 | 8 | 16};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int type = 1; type < (int)(sizeof types / sizeof *types); type++)
+            for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
+                check_product(shapes[i], type, ways[way]);
+}
+
 static void repeats(void **state)
 {
     (void)state;
@@ -139,8 +154,8 @@ static void fp32_is_fast(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(products), TEST(repeats), TEST(threads_come_and_go),
-                                       TEST(fp32_is_fast)};
+    const struct CMUnitTest tests[] = {TEST(products), TEST(tiles), TEST(repeats),
+                                       TEST(threads_come_and_go), TEST(fp32_is_fast)};
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
