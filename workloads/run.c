@@ -418,9 +418,10 @@ static void print_start(const struct options *options, const struct lt_device *d
            options->pin ? " and a pin thread" : "");
     if (strcmp(options->backend, "cpu") == 0 &&
         !lt_gemm_fast((enum lt_dtype)lt_dtype_find(options->dtype)))
-        printf("note: %s has no %s GEMMs on this CPU: they are computed in fp32 from rounded values, "
-               "which is slower than --dtype fp32\n",
-               lt_gemm_library(), options->dtype);
+        printf(
+            "note: %s has no %s GEMMs on this CPU: they are computed in fp32 from rounded values, "
+            "which is slower than --dtype fp32\n",
+            lt_gemm_library(), options->dtype);
     if (strcmp(options->dtype, lt_dtype_name(LT_DTYPE_FP16)) == 0)
         printf("note: fp16 is emulated: values are rounded to fp16, GEMMs multiply them in fp32\n");
 }
