@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A clipped CUSUM about a robust centre (shift.h says how).
+ * Sums of clipped deviations from a robust centre (shift.h says how).
  */
 #include "monitor/detect/shift.h"
 
@@ -11,28 +11,29 @@
 
 #define MAD_TO_SD   1.4826 /* of a normal distribution */
 #define LEARN_EVERY 4      /* values between two looks at the window */
-#define BLOCKED     512    /* values after which a window that learned nothing starts again */
 #define FOLLOW_CLIP 1.5    /* deviations by which a value moves the centre, at most */
-#define HIGH        0.5    /* of the limit: the window waits */
+#define BACK        8      /* values after an alarm that can take it back */
 
-const struct mon_shift_rule mon_shift_time = {.allowance = 0.6,
-                                              .limit = 5.5,
-                                              .clip = 1.8,
+const struct mon_shift_rule mon_shift_time = {.allowance = 0.5,
+                                              .limit = 5.95,
+                                              .clip = 1.3,
+                                              .longest = 16,
+                                              .far = 5,
                                               .effect = 0.010,
-                                              .effect_deviations = 0.8,
                                               .spread = 0.002,
-                                              .gap = 8,
+                                              .gap = 10,
                                               .warm_up = 24,
                                               .memory = 64,
                                               .follow = 0.02,
-                                              .young = 16,
+                                              .young = 10,
                                               .good = 1.6,
                                               .logarithm = true};
 const struct mon_shift_rule mon_shift_loss = {.allowance = 0.75,
                                               .limit = 12,
-                                              .clip = 4,
+                                              .clip = 3.25,
+                                              .longest = 48,
+                                              .far = 8,
                                               .effect = 0.05,
-                                              .effect_deviations = 1,
                                               .spread = 0.005,
                                               .gap = 8,
                                               .warm_up = 32,
@@ -41,9 +42,10 @@ const struct mon_shift_rule mon_shift_loss = {.allowance = 0.75,
                                               .logarithm = true};
 const struct mon_shift_rule mon_shift_slow = {.allowance = 1,
                                               .limit = 10,
-                                              .clip = 4,
+                                              .clip = 3,
+                                              .longest = 10,
+                                              .far = 8,
                                               .effect = 0.03,
-                                              .effect_deviations = 2,
                                               .spread = 0.01,
                                               .gap = 8,
                                               .warm_up = 24,
@@ -53,8 +55,12 @@ const struct mon_shift_rule mon_shift_slow = {.allowance = 1,
 
 void mon_shift_init(struct mon_shift *shift, const struct mon_shift_rule *rule, bool bad_up)
 {
-    *shift = (struct mon_shift){
-        .rule = rule, .centre = NAN, .spread = NAN, .deviation = NAN, .bad_up = bad_up};
+    *shift = (struct mon_shift){.rule = rule,
+                                .centre = NAN,
+                                .spread = NAN,
+                                .deviation = NAN,
+                                .bad_up = bad_up,
+                                .left = {.centre = NAN}};
 }
 
 static double to_unit(const struct mon_shift *shift, double value)
@@ -62,15 +68,20 @@ static double to_unit(const struct mon_shift *shift, double value)
     return shift->rule->logarithm ? exp(value) : value;
 }
 
+/* The newest value but `age`. */
+static const struct mon_shift_value *newest(const struct mon_shift *shift, size_t age)
+{
+    return &shift->recent[(shift->recent_next + MON_SHIFT_RECENT - 1 - age) % MON_SHIFT_RECENT];
+}
+
 /* Median of the newest values as they are kept. */
 static double recent_median(const struct mon_shift *shift, size_t count)
 {
-    double newest[MON_SHIFT_RECENT];
+    double value[MON_SHIFT_RECENT];
     count = count < shift->recent_held ? count : shift->recent_held;
     for (size_t i = 0; i < count; i++)
-        newest[i] =
-            shift->recent[(shift->recent_next + MON_SHIFT_RECENT - 1 - i) % MON_SHIFT_RECENT];
-    return an_quantile_of(newest, count, 0.5);
+        value[i] = newest(shift, i)->value;
+    return an_quantile_of(value, count, 0.5);
 }
 
 double mon_shift_recent(const struct mon_shift *shift, size_t count)
@@ -81,6 +92,11 @@ double mon_shift_recent(const struct mon_shift *shift, size_t count)
 double mon_shift_centre(const struct mon_shift *shift)
 {
     return to_unit(shift, shift->centre);
+}
+
+double mon_shift_lasting(const struct mon_shift *shift, size_t count)
+{
+    return (recent_median(shift, count) - shift->centre) / shift->spread;
 }
 
 /* A centre that follows the values: the more there were, the less each of them moves it. */
@@ -116,82 +132,112 @@ static void learn(struct mon_shift *shift, double value)
         isnan(shift->spread) ? spread : shift->spread + (spread - shift->spread) / fmax(memory, 1);
 }
 
-/* Forgets the level; the newest `count` values are the first ones of the next. */
-static void start_again(struct mon_shift *shift, size_t count)
+/* The level moved: the newest values are the first ones of the next. The old one is kept apart. */
+static void leave(struct mon_shift *shift, const struct mon_shift_found *found)
 {
-    count = count < shift->recent_held ? count : shift->recent_held;
-    shift->held = shift->next = shift->blocked = 0;
+    shift->left =
+        (struct mon_shift_left){.centre = shift->centre,
+                                .spread = shift->spread,
+                                .middle = (shift->centre + recent_median(shift, found->values)) / 2,
+                                .held = shift->held,
+                                .values = found->values};
+    shift->held = shift->next = shift->compared = 0;
     shift->centre = shift->deviation = NAN;
     shift->spread = shift->rule->memory > 1 ? shift->spread : NAN;
-    shift->up = shift->down = (struct mon_shift_sum){0};
-    for (size_t i = count; i > 0; i--)
-        learn(shift, shift->recent[(shift->recent_next + MON_SHIFT_RECENT - i) % MON_SHIFT_RECENT]);
+    for (size_t age = found->values; age-- > 0;)
+        learn(shift, newest(shift, age)->value);
 }
 
-/* One step of a sum; `deviation` counts upwards. */
-static void sum_add(struct mon_shift_sum *sum, double deviation, double allowance, int64_t at)
+/* Do the values since an alarm lie on the side of the old level? Then that goes on, with its
+ * window, most of which is still there. */
+static void go_back(struct mon_shift *shift)
 {
-    if (sum->sum <= 0) {
-        sum->since = at;
-        sum->values = 0;
-        sum->total = 0;
-    }
-    sum->values++;
-    sum->total += deviation;
-    sum->sum = fmax(0, sum->sum + deviation - allowance);
+    const struct mon_shift_left *left = &shift->left;
+    size_t since = shift->held - left->values;
+    if (isnan(left->centre) || since < BACK ||
+        (recent_median(shift, since) > left->middle) != (left->centre > left->middle))
+        return;
+    shift->centre = left->centre;
+    shift->spread = left->spread;
+    shift->held = left->held;
 }
 
-/* What a sum has to exceed now. `up`: that of upward deviations. */
-static double limit_of(const struct mon_shift *shift, bool up)
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* Is no other one of its neighbours that far off in this direction (`sign` 1: up)? */
+static bool stands_alone(const struct mon_shift *shift, size_t age, double sign)
+{
+    size_t first = age > MON_SHIFT_ALONE ? age - MON_SHIFT_ALONE : 0;
+    for (size_t other = first; other <= age + MON_SHIFT_ALONE && other < shift->compared; other++)
+        if (other != age && sign * newest(shift, other)->off > shift->rule->far)
+            return false;
+    return true;
+}
+
+/* What a value adds to a sum. */
+static double added_by(const struct mon_shift *shift, size_t age, double sign)
+{
+    const struct mon_shift_rule *rule = shift->rule;
+    double off = sign * newest(shift, age)->off;
+    if (off > rule->far && stands_alone(shift, age, sign))
+        return 0;
+    return fmax(-rule->clip, fmin(rule->clip, off - rule->allowance));
+}
+
+/* The greatest sum over newest values: *values of them. 0: all sums are negative. */
+static double greatest_sum(const struct mon_shift *shift, double sign, size_t *values)
+{
+    double sum = 0, greatest = 0;
+    *values = 0;
+    for (size_t age = 0; age < shift->compared && age < shift->rule->longest; age++) {
+        sum += added_by(shift, age, sign);
+        if (sum > greatest) {
+            greatest = sum;
+            *values = age + 1;
+        }
+    }
+    return greatest;
+}
+
+/* What a sum has to exceed now. */
+static double limit_of(const struct mon_shift *shift, double sign)
 {
     const struct mon_shift_rule *rule = shift->rule;
     double few = 1.0 / (double)shift->held - 1.0 / MON_SHIFT_WINDOW;
-    return rule->limit * (1 + rule->young * few) * (up == shift->bad_up ? 1 : rule->good);
+    bool bad = shift->bad_up == (sign > 0);
+    return rule->limit * (1 + rule->young * few) * (bad ? 1 : rule->good);
 }
 
-/* Is the level since the sum left 0 far enough off? `sign` 1: up. A sum of many small deviations,
- * as a slow wander gives, starts again. */
-static bool confirmed(struct mon_shift *shift, struct mon_shift_sum *sum, double sign,
-                      struct mon_shift_found *found)
+/* Has the level moved in a direction? A sum without the least effect begins again. */
+static bool has_moved(struct mon_shift *shift, double sign, struct mon_shift_found *found)
 {
-    const struct mon_shift_rule *rule = shift->rule;
-    if (sum->sum <= limit_of(shift, sign > 0))
+    size_t values;
+    if (greatest_sum(shift, sign, &values) <= limit_of(shift, sign))
         return false;
-    double mean = sum->total / (double)sum->values, after = recent_median(shift, sum->values);
-    double off = sign * (after - shift->centre);
-    if (mean < rule->effect_deviations || off < rule->effect) {
-        *sum = (struct mon_shift_sum){0};
+    double after = recent_median(shift, values);
+    if (sign * (after - shift->centre) < shift->rule->effect) {
+        shift->compared = 0;
         return false;
     }
     *found = (struct mon_shift_found){.up = sign > 0,
-                                      .since = sum->since,
-                                      .values = sum->values,
+                                      .since = newest(shift, values - 1)->at,
+                                      .values = values,
                                       .before = to_unit(shift, shift->centre),
                                       .after = to_unit(shift, after),
                                       .spread = shift->spread};
     return true;
 }
 
-static void keep_recent(struct mon_shift *shift, double value)
+/* ---- a value --------------------------------------------------------------------------------- */
+
+static void keep_recent(struct mon_shift *shift, double value, int64_t at)
 {
-    shift->recent[shift->recent_next] = value;
+    shift->recent[shift->recent_next] =
+        (struct mon_shift_value){.value = value, .off = shift->deviation, .at = at};
     shift->recent_next = (shift->recent_next + 1) % MON_SHIFT_RECENT;
     shift->recent_held += shift->recent_held < MON_SHIFT_RECENT;
+    shift->compared += shift->compared < MON_SHIFT_RECENT && !isnan(shift->deviation);
     shift->added++;
-}
-
-/* The window gets the value that has just become old enough, unless a sum is high. */
-static void move_window(struct mon_shift *shift)
-{
-    const struct mon_shift_rule *rule = shift->rule;
-    double high = HIGH * limit_of(shift, shift->bad_up);
-    bool waits = shift->up.sum > high || shift->down.sum > high;
-    shift->blocked = waits ? shift->blocked + 1 : 0;
-    if (shift->blocked > BLOCKED)
-        start_again(shift, MON_SHIFT_RECENT);
-    else if (!waits && shift->recent_held > rule->gap)
-        learn(shift, shift->recent[(shift->recent_next + MON_SHIFT_RECENT - 1 - rule->gap) %
-                                   MON_SHIFT_RECENT]);
 }
 
 bool mon_shift_add(struct mon_shift *shift, double value, int64_t at, struct mon_shift_found *found)
@@ -201,20 +247,18 @@ bool mon_shift_add(struct mon_shift *shift, double value, int64_t at, struct mon
     if (!isfinite(value) || (rule->logarithm && value <= 0))
         return false;
     value = rule->logarithm ? log(value) : value;
-    keep_recent(shift, value);
+    shift->deviation = (value - shift->centre) / shift->spread;
+    keep_recent(shift, value, at);
     if (isnan(shift->centre)) {
         learn(shift, value);
+        if (isnan(shift->centre))
+            go_back(shift);
         return false;
     }
-    shift->deviation = (value - shift->centre) / shift->spread;
-    double clipped = fmax(-rule->clip, fmin(rule->clip, shift->deviation));
-    sum_add(&shift->up, clipped, rule->allowance, at);
-    sum_add(&shift->down, -clipped, rule->allowance, at);
-    bool moved =
-        confirmed(shift, &shift->up, 1, found) || confirmed(shift, &shift->down, -1, found);
+    bool moved = has_moved(shift, 1, found) || has_moved(shift, -1, found);
     if (moved)
-        start_again(shift, found->values);
-    else
-        move_window(shift);
+        leave(shift, found);
+    else if (shift->recent_held > rule->gap)
+        learn(shift, newest(shift, rule->gap)->value);
     return moved;
 }

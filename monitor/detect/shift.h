@@ -7,12 +7,16 @@
  * deviation) of a trailing window that ends some values ago; the centre may be one that follows
  * the values instead, which estimates a wander with less noise. The spread is smoothed, and
  * outlives a change of the level. While the window has few values the limit is higher, and so it is
- * for a move in the good direction, after which the window begins anew for nothing. Its deviation,
- * clipped so that one outlier says no more than any other, is summed beyond an allowance (CUSUM,
- * Page 1954). The sum's last zero says since when the level is another one. A sum above the limit
- * counts only if the mean of the clipped deviations and the median since then show a least effect:
- * the sums of a slow wander come from many small deviations, those of changes that matter do not.
- * While a sum is high, the window learns nothing. After an alarm it learns the new level.
+ * for a move in the good direction, after which the window begins anew for nothing.
+ *
+ * The deviations beyond an allowance are summed over the newest values, however many of them give
+ * the greatest sum, up to a longest run (a CUSUM, Page 1954, limited to a window, Lai 1998): its
+ * first value is the first one of the new level. A sum of many small deviations, as a slow wander
+ * gives, never gets far enough within that run. What a value adds is clipped alike on both sides of
+ * the allowance, as the likelihood ratio of noise with long tails is. A value that lies far off
+ * says nothing while it stands alone: single steps that take much longer are no new level. A sum
+ * above the limit counts only if the median of its values shows a least effect. While a sum is
+ * high, the window learns nothing. After an alarm it learns the new level.
  *
  * A value that is known to be special (a step with a checkpoint or an evaluation in it) is not
  * added: the mask of seasons is the caller's.
@@ -26,17 +30,19 @@
 
 #define MON_SHIFT_WINDOW 128 /* values that the centre is made of, at most */
 #define MON_SHIFT_RECENT 64  /* newest values that are kept apart */
+#define MON_SHIFT_ALONE  3   /* values before and after one that stands alone */
 
 struct mon_shift_rule {
-    double allowance;         /* in deviations: half of the smallest shift that is to be found */
-    double limit;             /* of the sum, in deviations */
-    double clip;              /* a deviation counts at most so many */
-    double effect;            /* the median since the change is at least so far off the centre, */
-    double effect_deviations; /* and the mean of the clipped deviations at least this */
-    double spread;            /* the least spread, in the unit of the values */
-    size_t gap;               /* newest values that the window does not have yet */
-    size_t warm_up;           /* values before the first comparison */
-    double memory; /* looks at the window that the spread is smoothed over; 1: it is not */
+    double allowance; /* in deviations: half of the smallest shift that is to be found */
+    double limit;     /* of the sum, in deviations */
+    double clip; /* a deviation adds at most so much to a sum beyond the allowance, or takes it */
+    size_t longest; /* newest values that a sum is made of, at most */
+    double far;     /* deviations; a value that is further off and stands alone adds nothing */
+    double effect;  /* the median since the change is at least so far off the centre */
+    double spread;  /* the least spread, in the unit of the values */
+    size_t gap;     /* newest values that the window does not have yet */
+    size_t warm_up; /* values before the first comparison */
+    double memory;  /* looks at the window that the spread is smoothed over; 1: it is not */
     double follow; /* share of its deviation by which a value moves the centre, once there are many;
                       0: the centre is that of the window */
     double young;  /* the limit is higher by this share over the number of values in the window */
@@ -50,22 +56,29 @@ extern const struct mon_shift_rule mon_shift_time; /* durations, rates: noise in
 extern const struct mon_shift_rule mon_shift_loss; /* loss, gradient norm: more noise, a trend */
 extern const struct mon_shift_rule mon_shift_slow; /* clocks, temperature: hardly any noise */
 
-struct mon_shift_sum {
-    double sum;
-    int64_t since; /* when it left 0 */
-    size_t values; /* since then */
-    double total;  /* of their deviations, clipped */
+struct mon_shift_value {
+    double value; /* its logarithm where the rule compares these */
+    double off;   /* deviation when it came, not clipped */
+    int64_t at;
+};
+
+/* The level before an alarm, and what it was left for. */
+struct mon_shift_left {
+    double centre, spread, middle; /* centre NAN: there is none; middle: between both levels */
+    size_t held, values;           /* values: of the new level at the alarm */
 };
 
 struct mon_shift {
     const struct mon_shift_rule *rule;
-    double window[MON_SHIFT_WINDOW], recent[MON_SHIFT_RECENT]; /* rings */
+    double window[MON_SHIFT_WINDOW]; /* a ring, as `recent` */
+    struct mon_shift_value recent[MON_SHIFT_RECENT];
     size_t held, next, recent_held, recent_next;
-    double centre, spread; /* NAN until the warm-up is over */
-    double deviation;      /* of the newest value, not clipped; NAN: not compared */
-    struct mon_shift_sum up, down;
-    bool bad_up;           /* the bad direction */
-    size_t added, blocked; /* values added; of them, how long the window has learned nothing */
+    double centre, spread;      /* NAN until the warm-up is over */
+    double deviation;           /* of the newest value, not clipped; NAN: not compared */
+    size_t compared;            /* newest values that were compared with this level */
+    struct mon_shift_left left; /* until the window has enough values of the new level */
+    bool bad_up;                /* the bad direction */
+    size_t added, blocked;      /* values added; of them, how long the window has learned nothing */
 };
 
 /* A level that moved. In the unit of the series. */
@@ -85,6 +98,8 @@ bool mon_shift_add(struct mon_shift *shift, double value, int64_t at,
                    struct mon_shift_found *found);
 /* Median of the newest values, at most `count` of them; NAN: there are none. */
 double mon_shift_recent(const struct mon_shift *shift, size_t count);
+/* How far the median of the newest values is off the centre, in deviations; NAN: not compared. */
+double mon_shift_lasting(const struct mon_shift *shift, size_t count);
 /* The centre in the unit of the series; NAN before the end of the warm-up. */
 double mon_shift_centre(const struct mon_shift *shift);
 
