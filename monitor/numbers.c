@@ -13,9 +13,15 @@
 #include "analyzers/base/words.h"
 #include "monitor/private.h"
 
-#define SPIKE_DEVIATIONS 10  /* of a value above its centre, */
-#define SPIKE_LOSS       0.1 /* and so much of the centre: of a loss, */
-#define SPIKE_NORM       1.0 /* of a gradient norm, whose noise has long tails */
+#define SPIKE_DEVIATIONS 10   /* of a value above its centre, */
+#define SPIKE_LOSS       0.1  /* and so much of the centre: of a loss, */
+#define SPIKE_NORM       1.0  /* of a gradient norm, whose noise has long tails */
+#define SPIKE_RATE       3e-5 /* share of single values above what this series reaches by itself */
+#define SPIKE_PRIOR      20   /* deviations of one that each series is taken to have had */
+#define SPIKE_RECORD     1.5  /* times the greatest so far: out of the ordinary in any case */
+#define SPIKE_CLIP       2    /* a spike is remembered as so many limits at most */
+#define LASTING          5    /* values whose median is high: it is not one value */
+#define STAYS_UP         32   /* values on a risen level until that is a page */
 #define PLATEAU          0.005
 #define LOSS_STRIDE      16   /* losses of a point of the long trend */
 #define MEMORY_STRIDE    10   /* samples of a point */
@@ -63,6 +69,7 @@ struct mon_counter *mon_counter(struct mon_monitor *monitor, const char *name, c
     snprintf(counter->device, sizeof counter->device, "%s", device ? device : "");
     mon_watched_begin(&counter->watched, use == MON_USE_SLOW ? &mon_shift_slow : &mon_shift_loss,
                       strcmp(name, "gpu_clock_sm") != 0);
+    mon_tail_add(&counter->tail, SPIKE_PRIOR);
     mon_trail_init(&counter->trail, use == MON_USE_LOSS ? LOSS_STRIDE : MEMORY_STRIDE);
     return monitor->counter[monitor->counter_count++] = counter;
 }
@@ -103,13 +110,28 @@ static bool is_finite(struct mon_monitor *monitor, struct mon_counter *counter, 
     return false;
 }
 
-/* One value far above the centre. */
+/* Is the newest value, or the median of the newest ones, far above the centre? A single one has to
+ * be beyond what single values of this series are: small batches differ, and next time it is the
+ * usual value again. */
+static bool is_spike(struct mon_counter *counter, double value, double centre)
+{
+    const struct mon_shift *shift = &counter->watched.shift;
+    double share = counter->use == MON_USE_LOSS ? SPIKE_LOSS : SPIKE_NORM;
+    double limit =
+        fmin(mon_tail_limit(&counter->tail, SPIKE_RATE), SPIKE_RECORD * counter->tail.largest[0]);
+    double off = shift->deviation;
+    bool lasts = mon_shift_lasting(shift, LASTING) > SPIKE_DEVIATIONS;
+    bool single = off > SPIKE_DEVIATIONS && off > limit;
+    if (!lasts)
+        mon_tail_add(&counter->tail, fmin(off, SPIKE_CLIP * fmax(SPIKE_DEVIATIONS, limit)));
+    return (single && value > (1 + share) * centre) ||
+           (lasts && mon_shift_recent(shift, LASTING) > (1 + share) * centre);
+}
+
 static void check_spike(struct mon_monitor *monitor, struct mon_counter *counter, double value,
                         double centre, const char *code)
 {
-    double share = counter->use == MON_USE_LOSS ? SPIKE_LOSS : SPIKE_NORM;
-    bool spike =
-        counter->watched.shift.deviation > SPIKE_DEVIATIONS && value > (1 + share) * centre;
+    bool spike = is_spike(counter, value, centre);
     if (spike && !counter->spiking) {
         char before[AN_WORDS], after[AN_WORDS];
         struct mon_symptom symptom =
@@ -126,17 +148,20 @@ static void check_spike(struct mon_monitor *monitor, struct mon_counter *counter
     counter->spiking = spike;
 }
 
-/* The level rises for good: a run that diverges. */
-static void check_rise(struct mon_monitor *monitor, struct mon_counter *counter,
-                       const struct mon_shift_found *found, const char *code)
+/* The level rises for good: a run that diverges. A loss that has stayed up for long is a page. */
+static void check_rise(struct mon_monitor *monitor, struct mon_counter *counter, bool stays,
+                       const char *code)
 {
+    const struct mon_shift_found *risen = &counter->risen;
     char before[AN_WORDS], after[AN_WORDS];
-    struct mon_symptom symptom = symptom_of(monitor, counter, code, MON_TICKET, MON_CAUSE_NUMERICS);
-    symptom.since_step = found->since;
-    symptom.before = found->before;
-    symptom.after = found->after;
-    snprintf(symptom.text, sizeof symptom.text, "%s rises: %s -> %s", counter->name,
-             an_number_print(before, found->before, 4), an_number_print(after, found->after, 4));
+    struct mon_symptom symptom =
+        symptom_of(monitor, counter, code, stays ? MON_PAGE : MON_TICKET, MON_CAUSE_NUMERICS);
+    symptom.since_step = risen->since;
+    symptom.before = risen->before;
+    symptom.after = risen->after;
+    snprintf(symptom.text, sizeof symptom.text, "%s %s: %s -> %s", counter->name,
+             stays ? "stays up" : "rises", an_number_print(before, risen->before, 4),
+             an_number_print(after, risen->after, 4));
     mon_raise(monitor, &symptom);
 }
 
@@ -145,7 +170,7 @@ static void check_plateau(struct mon_monitor *monitor, struct mon_counter *count
     bool flat = mon_plateau(&counter->trail, PLATEAU);
     if (flat && !counter->flat) {
         struct mon_symptom symptom =
-            symptom_of(monitor, counter, "PLATEAU", MON_TICKET, MON_CAUSE_NUMERICS);
+            symptom_of(monitor, counter, "PLATEAU", MON_TICKET, MON_CAUSE_PLATEAU);
         symptom.since_step = (int64_t)counter->trail.place[counter->trail.count - 16];
         snprintf(symptom.text, sizeof symptom.text,
                  "%s has fallen by less than %.1f %% in the last eighth of the run", counter->name,
@@ -157,28 +182,40 @@ static void check_plateau(struct mon_monitor *monitor, struct mon_counter *count
     counter->flat = flat;
 }
 
+/* The level of a loss or a gradient norm: has it risen just now, has a loss been up for long? */
+static void add_level(struct mon_monitor *monitor, struct mon_counter *counter, double value)
+{
+    bool loss = counter->use == MON_USE_LOSS;
+    const char *code = loss ? "LOSS_RISES" : "GRAD_NORM_RISES";
+    struct mon_watched *watched = &counter->watched;
+    struct mon_shift_found found;
+    bool rose = mon_watched_add(monitor, watched, value, monitor->last_step + 1, code,
+                                counter->rank, &found);
+    if (rose)
+        counter->risen = found;
+    bool stays = loss && watched->firing && watched->firing_values == STAYS_UP;
+    if (rose || stays)
+        check_rise(monitor, counter, stays, code);
+}
+
 /* A value of a loss or a gradient norm: is it finite, a spike, the begin of a rise, a plateau? */
 static void add_number(struct mon_monitor *monitor, struct mon_counter *counter, int64_t time,
                        double value)
 {
     bool loss = counter->use == MON_USE_LOSS;
-    const char *code = loss ? "LOSS_RISES" : "GRAD_NORM_RISES";
-    struct mon_shift_found found;
+    const struct mon_shift *shift = &counter->watched.shift;
     bool finite = is_finite(monitor, counter, value);
-    double centre = mon_shift_centre(&counter->watched.shift);
+    double centre = mon_shift_centre(shift);
     if (!finite) {
         if (loss)
             mon_count_loss(monitor, time, 0, false);
         return;
     }
     *(loss ? &monitor->loss : &monitor->grad_norm) = value;
-    if (mon_watched_add(monitor, &counter->watched, value, monitor->last_step + 1, code,
-                        counter->rank, &found))
-        check_rise(monitor, counter, &found, code);
-    double deviation = counter->watched.shift.deviation;
+    add_level(monitor, counter, value);
     if (loss)
-        mon_count_loss(monitor, time, isnan(deviation) ? 0 : deviation, true);
-    if (!isnan(deviation))
+        mon_count_loss(monitor, time, mon_shift_lasting(shift, LASTING), true);
+    if (!isnan(shift->deviation))
         check_spike(monitor, counter, value, centre, loss ? "LOSS_SPIKE" : "GRAD_NORM_SPIKE");
     if (loss && mon_trail_add(&counter->trail, (double)(monitor->last_step + 1), value))
         check_plateau(monitor, counter);

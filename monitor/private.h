@@ -6,6 +6,7 @@
 #define MONITOR_PRIVATE_H
 
 #include "monitor/detect/shift.h"
+#include "monitor/detect/tail.h"
 #include "monitor/detect/trend.h"
 #include "monitor/monitor.h"
 #include "monitor/progress/progress.h"
@@ -57,7 +58,9 @@ struct mon_counter {
     struct mon_kept_series *kept; /* NULL: no evidence */
     struct mon_watched watched;
     struct mon_trail trail;
-    double sum; /* of samples that one value of a slow series is made of */
+    struct mon_tail tail;         /* of the deviations of a loss or a norm */
+    struct mon_shift_found risen; /* what LOSS_RISES says */
+    double sum;                   /* of samples that one value of a slow series is made of */
     size_t held;
     bool leaking, spiking, flat, not_finite;
 };

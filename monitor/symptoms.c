@@ -11,10 +11,11 @@
 #include "analyzers/base/words.h"
 #include "monitor/private.h"
 
-#define CLEAR_VALUES   8          /* newest ones whose median has to be on the good side */
-#define ACCEPTED       2000       /* values after which a level is the usual one */
-#define FAR            1.25       /* a step that takes so much longer is a page, not a ticket */
-#define DEFERRED_STEPS 40         /* at most, so that enough of those before it are still kept */
+#define CLEAR_VALUES   8    /* newest ones whose median has to be on the good side */
+#define ACCEPTED       2000 /* values after which a level is the usual one */
+#define FAR            1.25 /* a step that takes so much longer is a page, not a ticket */
+#define WEAK           3    /* deviations of a move that may be gone when its cause is known */
+#define DEFERRED_STEPS 40   /* at most, so that enough of those before it are still kept */
 #define SAMPLES_NS     3000000000 /* until there are samples of counters from after a change */
 
 void mon_raise(struct mon_monitor *monitor, const struct mon_symptom *symptom)
@@ -137,16 +138,40 @@ void mon_defer_shift(struct mon_monitor *monitor, int which, const struct mon_sh
     mon_raise_deferred(monitor);
 }
 
+/* Is a move that was weak gone by now? Then it was an accident, or nothing that lasts. */
+static bool is_gone(const struct mon_monitor *monitor, const struct mon_watched *watched,
+                    const struct mon_shift_found *found)
+{
+    size_t steps = (size_t)(monitor->last_step - found->since) + 1;
+    double now = mon_shift_recent(&watched->shift, steps);
+    double middle = (found->before + found->after) / 2;
+    bool weak = fabs(log(found->after / found->before)) < WEAK * found->spread;
+    return weak && (found->up ? now < middle : now > middle);
+}
+
+/* Raises what waited for its cause. What is over by then is not left open. */
+static void end_wait(struct mon_monitor *monitor, int which)
+{
+    struct mon_watched *watched = which ? &monitor->throughput : &monitor->step_time;
+    struct mon_deferred *deferred = &monitor->deferred[which];
+    deferred->waits = false;
+    if (is_gone(monitor, watched, &deferred->found)) {
+        watched->firing = mon_alerts_has(&monitor->alerts, shifts[which].code);
+        return;
+    }
+    raise_shift(monitor, which, &deferred->found);
+    if (!watched->firing)
+        mon_clear(monitor, shifts[which].code, -1);
+}
+
 void mon_raise_deferred(struct mon_monitor *monitor)
 {
     for (int which = 0; which < 2; which++) {
-        struct mon_deferred *deferred = &monitor->deferred[which];
+        const struct mon_deferred *deferred = &monitor->deferred[which];
         bool sampled = monitor->now_ns - SAMPLES_NS >= deferred->begin_ns;
-        if (!deferred->waits ||
-            (!sampled && monitor->last_step < deferred->found.since + DEFERRED_STEPS))
-            continue;
-        deferred->waits = false;
-        raise_shift(monitor, which, &deferred->found);
+        if (deferred->waits &&
+            (sampled || monitor->last_step >= deferred->found.since + DEFERRED_STEPS))
+            end_wait(monitor, which);
     }
 }
 

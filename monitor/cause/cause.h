@@ -48,6 +48,7 @@ const char *mon_phase_words(enum mon_phase phase);
     X(COLLECTION, "gc.freeze() after the set-up") \
     X(LEAK, "tacho report --explain on what holds it") \
     X(NUMERICS, "lower the rate, skip the batch, or go back") \
+    X(PLATEAU, "lower the rate, or end the run") \
     X(HANG, "see what its threads wait for") \
     X(SILENT_RANK, "see its process and its node") \
     X(RECORDER, "'tacho recover' keeps what there is") \

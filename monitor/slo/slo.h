@@ -35,7 +35,8 @@
     X(MFU, "mfu", "steps", "ratio", 0.95, 0.80, true, \
       "share of steps whose model FLOPs utilisation is at least the threshold") \
     X(LOSS_HEALTH, "loss_health", "steps", "deviations", 0.99, 8, false, \
-      "share of steps whose loss is at most this many robust deviations above its trend") \
+      "share of steps where the median of the last five losses is at most this many robust " \
+      "deviations above its trend") \
     X(STRAGGLERS, "stragglers", "steps", "ratio", 0.95, 1.10, false, \
       "share of steps in which the slowest rank took at most this many times the median of ranks")
 

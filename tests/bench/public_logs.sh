@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Series of real training runs for build/tests/bench/detectors --series: step times and losses from the logs of public runs on 8 H100
+# Series of real training runs for build/tests/bench/detectors_logs: step times and losses from the logs of public runs on 8 H100
 # (github.com/KellerJordan/modded-nanogpt, records/track_1_short; MIT licence), which are not part of this repository.
 # usage: tests/bench/public_logs.sh CLONE OUT       CLONE: a clone (also a bare one) of that repository
 # A line of a series has the milliseconds and the loss of a step; "-" instead of the milliseconds: an evaluation lies before it.

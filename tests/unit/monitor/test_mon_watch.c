@@ -275,6 +275,53 @@ static void test_short_run(void **state)
     mon_free(monitor);
 }
 
+/* The step times of a job of one rank, 100 ms and `slower` of it from step 300 to `until`: how many
+ * alerts began, and how many of them are over at the end. */
+struct began {
+    int firing, resolved;
+};
+
+static void on_began(void *ctx, const struct mon_notice *notice)
+{
+    struct began *began = ctx;
+    began->firing += notice->event == MON_FIRING;
+    began->resolved += notice->event == MON_RESOLVED;
+}
+
+static struct began run_slower(double slower, int64_t until, uint64_t seed)
+{
+    struct began began = {0};
+    struct mon_monitor *monitor = mon_new(&config, 0, on_began, &began);
+    assert_non_null(monitor);
+    int64_t now = 0;
+    for (int64_t step = 0; step < 1500; step++) {
+        double level = step >= 300 && step < until ? 1 + slower : 1;
+        int64_t end = now + job_ns(0.1 * level * (1 + 0.01 * series_heavy(&seed)));
+        mon_step(monitor,
+                 &(struct mon_step){
+                     .index = step, .start = now, .end = end, .tokens = NAN, .flops = NAN});
+        mon_tick(monitor, now = end);
+    }
+    mon_free(monitor);
+    return began;
+}
+
+/* Steps that are slow for less time than an alert waits for its cause: far ones are an alert that
+ * ends, weak ones are none. */
+static void test_short_change(void **state)
+{
+    (void)state;
+    int weak = 0;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct began far = run_slower(0.5, 312, seed);
+        assert_int_equal(far.firing, 1);
+        assert_int_equal(far.resolved, 1);
+        weak += run_slower(0.02, 310, seed).firing;
+        assert_true(run_slower(0.02, 1500, seed).firing >= 1);
+    }
+    assert_true(weak <= 3);
+}
+
 static void keep_since(void *ctx, const struct mon_notice *notice)
 {
     *(int64_t *)ctx = notice->alert->symptom.since_step;
@@ -307,7 +354,7 @@ int main(void)
         cmocka_unit_test(test_causes),      cmocka_unit_test(test_three_days),
         cmocka_unit_test(test_hangs),       cmocka_unit_test(test_stall_burns),
         cmocka_unit_test(test_silent_rank), cmocka_unit_test(test_short_run),
-        cmocka_unit_test(test_late_loss),
+        cmocka_unit_test(test_late_loss),   cmocka_unit_test(test_short_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
