@@ -123,8 +123,10 @@ static void real_watch(const struct recorded *series, size_t count)
     static struct mon_config config;
     struct said said = {0};
     double hours = 0, last_ms = NAN;
+    int64_t most = 0;
     mon_config_init(&config);
     for (size_t i = 0; i < count; i++) {
+        int64_t before = said.pages;
         struct mon_monitor *monitor = mon_new(&config, 0, on_said, &said);
         struct mon_counter *loss = mon_counter(monitor, "loss", NULL, 0);
         int64_t now = 0;
@@ -143,12 +145,14 @@ static void real_watch(const struct recorded *series, size_t count)
             mon_tick(monitor, now = end);
         }
         hours += (double)now / 3.6e12;
+        most = said.pages - before > most ? said.pages - before : most;
         mon_free(monitor);
     }
     printf("\nA watch of these runs, %.1f hours: %" PRId64 " alerts, of them %" PRId64
            " of the step time, %" PRId64 " LOSS_SPIKE, %" PRId64 " others of the loss, %" PRId64
-           " others; %" PRId64 " pages\n",
-           hours, said.notices, said.step_time, said.spikes, said.loss, said.other, said.pages);
+           " others; %" PRId64 " pages, at most %" PRId64 " in a run\n",
+           hours, said.notices, said.step_time, said.spikes, said.loss, said.other, said.pages,
+           most);
 }
 
 #define LOSS_BEFORE 1500 /* losses before a change */
