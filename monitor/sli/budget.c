@@ -6,7 +6,8 @@
 
 #include <math.h>
 
-#define EVENTS_SECONDS 60 /* of an SLI that counts seconds, before it says anything */
+#define EVENTS_SECONDS 60   /* of an SLI that counts seconds, before it says anything */
+#define CHANCE         1e-4 /* of as many bad events in a run that just meets its objective */
 
 static void ring_init(struct mon_ring *ring, double window_s)
 {
@@ -90,6 +91,30 @@ static bool has_events(const struct mon_budget *budget, const struct mon_ring *r
     return all >= fmin(seconds ? EVENTS_SECONDS : MON_EVENTS_LEAST, window_s);
 }
 
+/* Would a run that just meets its objective have so many bad events in a window now and then? Of 20
+ * steps, of which one may be bad, four are bad quite often: the binomial distribution says so. */
+static bool by_chance(const struct mon_budget *budget, const struct mon_ring *ring, double time_s,
+                      double window_s)
+{
+    double bad, all, may = 1 - budget->objective.target, chance = 0;
+    ring_sum(ring, time_s, window_s, &bad, &all);
+    for (double count = round(bad); count <= all; count++)
+        chance += exp(lgamma(all + 1) - lgamma(count + 1) - lgamma(all - count + 1) +
+                      count * log(may) + (all - count) * log1p(-may));
+    return chance > CHANCE;
+}
+
+/* Does a pair of windows begin to burn? A lengthened one has few steps: there accidents are ruled
+ * out. */
+static bool begins(const struct mon_budget *budget, size_t i, double time_s)
+{
+    const struct mon_burn *burn = &budget->burn[i];
+    const struct mon_ring *ring = &budget->ring[i];
+    bool steps = !mon_sli_counts_seconds(budget->objective.sli);
+    return has_events(budget, ring, time_s, burn->long_s) &&
+           !(steps && burn->lengthened && by_chance(budget, ring, time_s, burn->long_s));
+}
+
 /* The burn rate of a window of which only the part since the first event is known. */
 static double used_rate(const struct mon_budget *budget, const struct mon_ring *ring, double time_s,
                         double window_s)
@@ -109,7 +134,7 @@ int mon_budget_check(struct mon_budget *budget, double time_s, int *over)
         double rate_long = used_rate(budget, ring, time_s, burn->long_s);
         bool was = budget->burning[i];
         if (!was && rate_short > burn->factor && rate_long > burn->factor &&
-            has_events(budget, ring, time_s, burn->long_s))
+            begins(budget, i, time_s))
             budget->burning[i] = true;
         else if (was && !(rate_short > burn->factor))
             budget->burning[i] = false;

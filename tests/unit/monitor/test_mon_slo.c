@@ -16,6 +16,7 @@
 
 #include "monitor/config/config.h"
 #include "monitor/sli/budget.h"
+#include "tests/unit/monitor/mon_series.h"
 
 #define assert_close(value, wanted, within) assert_true(fabs((value) - (wanted)) <= (within))
 
@@ -137,6 +138,34 @@ static void test_stops(void **state)
     assert_true(mon_budget_left(&budget, 100) < 1);
 }
 
+/* Pages in an hour of steps of a second, of which a share is bad, drawn by seed. */
+static int pages_in_hour(double bad_share, uint64_t seed)
+{
+    struct mon_objective objective = objective_of(0.95, HOUR);
+    struct mon_budget budget;
+    int fired = 0;
+    assert_int_equal(mon_budget_init(&budget, &objective, 1, NULL), 0);
+    for (int i = 0; i < 3600; i++) {
+        mon_budget_add(&budget, i, series_uniform(&seed) < bad_share, 1);
+        int pair = mon_budget_check(&budget, i, NULL);
+        fired += pair >= 0 && budget.burn[pair].page;
+    }
+    return fired;
+}
+
+/* Windows of 20 steps hold four bad ones by chance: a run that meets its objective has no page,
+ * one in which half of the steps are bad has. */
+static void test_few_steps(void **state)
+{
+    (void)state;
+    int fired = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        fired += pages_in_hour(0.04, seed);
+        assert_true(pages_in_hour(0.5, seed) >= 1);
+    }
+    assert_true(fired <= 1);
+}
+
 static int set(struct mon_config *config, const char *name, const char *value)
 {
     struct tacho_error err = {0};
@@ -211,9 +240,10 @@ static void test_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_windows),  cmocka_unit_test(test_lengthened),
-        cmocka_unit_test(test_fires),    cmocka_unit_test(test_stops),
-        cmocka_unit_test(test_settings), cmocka_unit_test(test_file),
+        cmocka_unit_test(test_windows),   cmocka_unit_test(test_lengthened),
+        cmocka_unit_test(test_few_steps), cmocka_unit_test(test_fires),
+        cmocka_unit_test(test_stops),     cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
