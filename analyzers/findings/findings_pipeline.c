@@ -2,18 +2,23 @@
  *
  * RANK_JITTER: ranks take turns at being late. PIPELINE_IMBALANCE: the work of a pipeline's stages
  * or of its micro-batches is uneven, and the others wait. Both gains come from the replay of the
- * operations (ranks/even.c); the larger one names the cause.
+ * operations (ranks/even.c). Micro-batches are only named where all stages take longer for the same
+ * ones, and a stage only where it is not one of its ranks that is slow.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
+#include "analyzers/ranks/ranks_compare.h"
+
+#define COINCIDES 0.5 /* correlation of stages from which on micro-batches are named */
 
 /* What was replayed, and who is slow. */
 static void even_evidence(struct an_context *context, const struct an_even *even,
                           struct an_finding *finding)
 {
+    const struct an_pipeline *pipeline = &context->result->ranks.pipeline;
     an_finding_note(context, finding,
                     "a step takes %s as recorded, without time between operations; %s if every "
                     "operation took the mean of its name (%" PRId64 " steps)",
@@ -30,11 +35,21 @@ static void even_evidence(struct an_context *context, const struct an_even *even
                     " stages; as usual there, %.0f %% of what is lost would go",
                     even->stage, even->stage_excess_pct.value, even->stage_count,
                     even->stage_share_pct.value);
+    if (even->batch_correlation.valid)
+        an_finding_note(context, finding,
+                        "the times of different stages for the same micro-batch correlate by %.2f",
+                        even->batch_correlation.value);
     if (even->rank_pct.valid)
         an_finding_note(context, finding,
                         "of the pipelines that of rank %" PRId64
                         " is slowest: alone it makes the even step %.1f %% longer",
                         even->rank, even->rank_pct.value);
+    if (pipeline->bubble_pct.valid && pipeline->ideal_pct.valid)
+        an_finding_note(context, finding,
+                        "ranks wait in receives for %.1f %% of the step; %.1f %% is what even "
+                        "stages wait with %" PRId64 " micro-batches",
+                        pipeline->bubble_pct.value, pipeline->ideal_pct.value,
+                        pipeline->micro_batches);
 }
 
 static void stage_texts(struct an_context *context, const struct an_even *even,
@@ -56,14 +71,33 @@ static void stage_texts(struct an_context *context, const struct an_even *even,
 static void batch_texts(struct an_context *context, const struct an_even *even,
                         struct an_finding *finding)
 {
-    finding->claim = an_finding_text(
-        context,
-        "the same operations take unequally long on different micro-batches and ranks: the "
-        "pipelines wait for the longest, most of all for that of rank %" PRId64,
-        even->rank);
+    finding->claim =
+        "the same operations take unequally long on different micro-batches and ranks, and the "
+        "pipelines wait for the longest";
+    if (even->rank_pct.valid)
+        finding->claim = an_finding_text(context, "%s, most of all for that of rank %" PRId64,
+                                         finding->claim, even->rank);
     finding->action = "give every micro-batch the same work: pack sequences, or distribute them by "
                       "the sum of their squared lengths; else look for what slows single ranks";
     finding->effort = "a change of the sampler";
+}
+
+/* Is a rank slower than its peers in the slow stage? Then the stage is slow by it. */
+static bool is_by_rank(const struct an_context *context, const struct an_even *even)
+{
+    const uint32_t *peers = context->exchanges ? context->exchanges->peers : NULL;
+    bool found = false;
+    for (size_t lane = 0; peers && lane < context->lane_count; lane++)
+        found = found || (context->lane[lane].rank == context->result->ranks.straggler.rank &&
+                          peers[lane] == even->stage_lane);
+    return found && an_findings_slow_rank(context);
+}
+
+/* Are micro-batches to blame? They are uneven in all stages alike. */
+static bool is_by_batches(const struct an_even *even)
+{
+    return even->batches.expected.value > even->stages.expected.value &&
+           even->batch_correlation.valid && even->batch_correlation.value >= COINCIDES;
 }
 
 void an_findings_pipeline(struct an_findings_list *findings)
@@ -72,9 +106,9 @@ void an_findings_pipeline(struct an_findings_list *findings)
     const struct an_even *even = &context->result->ranks.even;
     if (even->reason)
         return;
-    bool stages = even->stages.expected.value >= even->batches.expected.value;
+    bool stages = !is_by_batches(even);
     const struct an_gain_pct *gain = stages ? &even->stages : &even->batches;
-    if (gain->low.value < FINDINGS_NOISE_PCT)
+    if (gain->low.value < FINDINGS_NOISE_PCT || (stages && is_by_rank(context, even)))
         return;
     struct an_finding *finding = an_findings_add(findings, "PIPELINE_IMBALANCE", NULL);
     (stages ? stage_texts : batch_texts)(context, even, finding);

@@ -3,179 +3,28 @@
  * A pipeline whose ranks and micro-batches were even: what a step would take if every operation
  * took the mean of its name over all ranks and steps (transfers: the median), and if only the
  * stages were even. The operations of a step are replayed: each rank keeps its order, and a
- * transfer starts once all of its ranks are there. The method of "Understanding Stragglers in
- * Large Model Training Using What-if Analysis" (Lin et al. 2025). Time between operations does not
- * count. Transfers of one rank inside each other were posted together and are one call.
+ * transfer starts once all of its ranks are there; where sends do not wait for their receivers, a
+ * recv once its send is over. The method of "Understanding Stragglers in Large Model Training Using
+ * What-if Analysis" (Lin et al. 2025). Time between operations does not count, nor does waiting
+ * inside of them. Transfers of one rank inside each other were posted together and are one call.
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzers/base/stats.h"
-#include "analyzers/ranks/ranks_compare.h"
+#include "analyzers/ranks/even.h"
 
 #define STEPS_LEAST 5
 #define ALPHA       0.05
 /* Operations times ranks, up to which each rank is replayed alone. */
 #define WORK_MOST 1e9
-
-struct op {
-    uint32_t name;
-    bool transfer;
-    double ns;
-};
-
-/* What a rank does at one time: an operation, or transfers that were posted together. Slots that
- * meet start together; `meet` leads to the first of them, which has the count. */
-struct slot {
-    uint32_t lane, meet, next; /* next: of the same meeting, AN_NONE: the last */
-    uint32_t first_op, ops;
-    uint32_t members, arrived; /* of the first one */
-    double start;
-};
+/* Names times operations of one name in a step, up to which micro-batches are compared. */
+#define CELLS_MOST (1u << 20)
 
 /* ONE_REPLICA: only a replica of the pipeline as recorded, the others as usual; ONE_STAGE: only a
  * stage as usual. */
 enum variant { AS_RECORDED, ALL_EVEN, STAGES_EVEN, ONE_REPLICA, ONE_STAGE };
-
-struct evening {
-    struct an_context *context;
-    size_t lanes, columns;
-    uint32_t *group;  /* of every slice: the collective it is a call of, + 1 */
-    double *transfer; /* of every collective, ns */
-    uint32_t *met;    /* of every collective: a slot that meets in it, + 1 */
-    size_t group_count;
-    struct op *op;
-    size_t op_count, op_room;
-    struct slot *slot;
-    size_t slot_count, slot_room;
-    size_t *first;     /* slot: [column * lanes + lane], and the end */
-    uint32_t *name_of; /* of every string: index of the name + 1 */
-    size_t names;
-    double *usual;                                 /* of every name, ns */
-    double *stage_sum, *stage_count, *stage_usual; /* [first lane of the stage * names + name] */
-    double *ready;                                 /* of every lane, while a step is replayed */
-    size_t *head;                                  /* the same: its next slot */
-    uint32_t *stack;                               /* lanes that go on */
-};
-
-/* ---- reading the steps -------------------------------------------------------------------------------------------------- */
-
-/* Numbers the matched collectives, and keeps what each transfers. */
-static void number_groups(struct evening *evening, const struct an_comm_calls *calls)
-{
-    for (size_t i = 0, next; i < calls->count; i = next) {
-        next = an_comm_next(calls, i);
-        if (calls->call[i].transfer < 0 || calls->call[i].op != AN_NONE)
-            continue;
-        evening->transfer[evening->group_count++] = (double)calls->call[i].transfer;
-        for (size_t k = i; k < next; k++)
-            evening->group[calls->call[k].slice] = (uint32_t)evening->group_count;
-    }
-}
-
-static uint32_t meeting_of(struct evening *evening, uint32_t slot)
-{
-    while (evening->slot[slot].meet != slot)
-        slot = evening->slot[slot].meet = evening->slot[evening->slot[slot].meet].meet;
-    return slot;
-}
-
-/* The slot meets those that were seen in the collective before. */
-static void join(struct evening *evening, uint32_t slot, uint32_t group)
-{
-    uint32_t first = meeting_of(evening, slot), second = first;
-    if (evening->met[group])
-        second = meeting_of(evening, evening->met[group] - 1);
-    evening->slot[first > second ? first : second].meet = first < second ? first : second;
-    evening->met[group] = slot + 1;
-}
-
-/* Adds an operation; `posted`: together with the one before. */
-static int add_op(struct evening *evening, uint32_t lane, size_t slice, bool posted)
-{
-    const struct an_trace *trace = evening->context->trace;
-    uint32_t name = trace->slice.name[slice], group = evening->group[slice];
-    if (an_grow(&evening->op, &evening->op_room, evening->op_count + 1, sizeof *evening->op) ||
-        an_grow(&evening->slot, &evening->slot_room, evening->slot_count + 1,
-                sizeof *evening->slot))
-        return TACHO_ENOMEM;
-    if (name >= trace->string_count)
-        return 0;
-    if (!evening->name_of[name])
-        evening->name_of[name] = (uint32_t)++evening->names;
-    if (!posted) {
-        evening->slot[evening->slot_count] = (struct slot){.lane = lane,
-                                                           .meet = (uint32_t)evening->slot_count,
-                                                           .next = AN_NONE,
-                                                           .first_op = (uint32_t)evening->op_count};
-        evening->slot_count++;
-    }
-    uint32_t slot = (uint32_t)evening->slot_count - 1;
-    evening->slot[slot].ops++;
-    evening->op[evening->op_count++] =
-        (struct op){.name = evening->name_of[name] - 1,
-                    .ns = group ? evening->transfer[group - 1] : (double)trace->slice.dur[slice],
-                    .transfer = group != 0};
-    if (group)
-        join(evening, slot, group - 1);
-    return 0;
-}
-
-/* The operations of a step on its lane's thread: its ranges, and matched transfers inside of a
- * transfer. */
-static int read_step(struct evening *evening, uint32_t lane, const struct an_step *step)
-{
-    const struct an_trace *trace = evening->context->trace;
-    const struct an_track *track = &trace->track[evening->context->lane[lane].track];
-    int rc = 0;
-    for (size_t i = an_slice_seek(trace, track, step->start);
-         i < an_track_end(track) && trace->slice.start[i] < step->end && !rc; i++) {
-        uint32_t parent = trace->slice.parent[i];
-        bool inside = parent != AN_NONE && evening->group[parent] && evening->group[i];
-        if (i != step->slice && trace->slice.dur[i] != AN_OPEN && (parent == step->slice || inside))
-            rc = add_op(evening, lane, i, inside);
-    }
-    return rc;
-}
-
-/* The step of a lane with the index; NULL: it has none with all its parts. */
-static const struct an_step *step_of(const struct an_context *context, uint32_t lane, int64_t index)
-{
-    const struct an_lane *on_lane = &context->lane[lane];
-    size_t low = on_lane->first, high = on_lane->first + on_lane->count;
-    AN_BISECT(low, high, context->step[middle].index < index);
-    const struct an_step *step = &context->step[low];
-    bool found = low < on_lane->first + on_lane->count && step->index == index;
-    return found && an_step_detailed(step) && step->slice != AN_NONE ? step : NULL;
-}
-
-/* Reads the steps that all lanes have, lane by lane. */
-static int read_steps(struct evening *evening)
-{
-    struct an_context *context = evening->context;
-    const struct an_lane *reference = &context->lane[0];
-    int rc = 0;
-    for (size_t i = reference->first; i < reference->first + reference->count && !rc; i++) {
-        bool everywhere = true;
-        for (uint32_t lane = 0; lane < evening->lanes && everywhere; lane++)
-            everywhere = step_of(context, lane, context->step[i].index) != NULL;
-        for (uint32_t lane = 0; lane < evening->lanes && everywhere && !rc; lane++) {
-            evening->first[evening->columns * evening->lanes + lane] = evening->slot_count;
-            rc = read_step(evening, lane, step_of(context, lane, context->step[i].index));
-        }
-        evening->columns += everywhere;
-    }
-    evening->first[evening->columns * evening->lanes] = evening->slot_count;
-    for (uint32_t i = (uint32_t)evening->slot_count; i-- > 0 && !rc;) {
-        struct slot *first = &evening->slot[meeting_of(evening, i)];
-        first->members++;
-        if (first != &evening->slot[i]) {
-            evening->slot[i].next = first->next;
-            first->next = i;
-        }
-    }
-    return rc;
-}
 
 /* ---- what is usual ------------------------------------------------------------------------------------------------------ */
 
@@ -248,29 +97,48 @@ static double slot_ns(const struct evening *evening, const struct slot *slot, en
     return ns;
 }
 
-/* The next slot of the lane arrives where its meeting is. When all are there they pass, and their
- * lanes go on: *stack gets them. Returns its new height. */
-static size_t arrive(struct evening *evening, uint32_t lane, enum variant variant, uint32_t only,
-                     uint32_t *stack, size_t height)
+/* What is replayed: which operations take as long as recorded, and of whom. */
+struct replayed {
+    enum variant variant;
+    uint32_t only;
+};
+
+/* A slot or a message is where the slot's meeting is. When all are there it passes, and its lanes
+ * go on: they are put on the stack. Returns the stack's new height. */
+static size_t arrive(struct evening *evening, uint32_t at, double when, struct replayed replayed,
+                     size_t height)
 {
-    uint32_t first = meeting_of(evening, (uint32_t)evening->head[lane]);
+    uint32_t first = an_even_meeting(evening, at);
     struct slot *meeting = &evening->slot[first];
-    meeting->start = fmax(meeting->arrived ? meeting->start : 0, evening->ready[lane]);
+    meeting->start = fmax(meeting->arrived ? meeting->start : 0, when);
     if (++meeting->arrived < meeting->members)
         return height;
     for (uint32_t i = first; i != AN_NONE; i = evening->slot[i].next) {
         const struct slot *slot = &evening->slot[i];
-        evening->ready[slot->lane] = meeting->start + slot_ns(evening, slot, variant, only);
+        evening->ready[slot->lane] =
+            meeting->start + slot_ns(evening, slot, replayed.variant, replayed.only);
         evening->head[slot->lane]++;
-        stack[height++] = slot->lane;
+        evening->stack[height++] = slot->lane;
     }
-    meeting->arrived = 0;
+    return height;
+}
+
+/* A lane goes on: what its last slot sends is there, and it comes to its next slot. */
+static size_t go_on(struct evening *evening, uint32_t lane, const size_t *first,
+                    struct replayed replayed, size_t height)
+{
+    size_t head = evening->head[lane];
+    uint32_t message = head > first[lane] ? evening->slot[head - 1].message : AN_NONE;
+    for (; message != AN_NONE; message = evening->message[message].next)
+        height =
+            arrive(evening, evening->message[message].to, evening->ready[lane], replayed, height);
+    if (head < first[lane + 1])
+        height = arrive(evening, (uint32_t)head, evening->ready[lane], replayed, height);
     return height;
 }
 
 /* Replays a column. NAN: its meetings contradict the order of the ranks. */
-static double replay_step(struct evening *evening, size_t column, enum variant variant,
-                          uint32_t only)
+static double replay_step(struct evening *evening, size_t column, struct replayed replayed)
 {
     const size_t *first = &evening->first[column * evening->lanes];
     size_t height = 0;
@@ -284,8 +152,7 @@ static double replay_step(struct evening *evening, size_t column, enum variant v
         evening->slot[i].arrived = 0;
     while (height) {
         uint32_t lane = evening->stack[--height];
-        if (evening->head[lane] < first[lane + 1])
-            height = arrive(evening, lane, variant, only, evening->stack, height);
+        height = go_on(evening, lane, first, replayed, height);
     }
     for (size_t lane = 0; lane < evening->lanes; lane++) {
         if (evening->head[lane] < first[lane + 1])
@@ -300,7 +167,7 @@ static double replay(struct evening *evening, enum variant variant, uint32_t onl
 {
     double sum = 0;
     for (size_t column = 0; column < evening->columns; column++) {
-        double ns = replay_step(evening, column, variant, only);
+        double ns = replay_step(evening, column, (struct replayed){variant, only});
         sum += ns;
         if (steps)
             steps[column] = ns;
@@ -339,27 +206,72 @@ static void find_slow_stage(const struct evening *evening, struct an_even *out)
         an_num_if(sum > 0, 100 * (most * (double)stages / sum - 1), "the stages do no work");
 }
 
-/* What the slowest replica alone adds, all others as usual, and its rank of the slow stage. */
-static void find_slow_replica(struct evening *evening, struct an_even *out)
+/* Gain of a replay over another: mean over steps, and Student's interval of it, which either end
+ * misses with probability alpha. gain: scratch. */
+static struct an_gain_pct gain_of(const double *before, const double *after, size_t steps,
+                                  double alpha, double *gain)
+{
+    for (size_t i = 0; i < steps; i++)
+        gain[i] = 100 * (before[i] / after[i] - 1);
+    double mean = an_mean(gain, steps),
+           half = an_quantile_of_tail(an_student_tail, alpha, (double)steps - 1) *
+                  an_sd(gain, steps) / sqrt((double)steps);
+    return (struct an_gain_pct){an_num(mean - half), an_num(mean), an_num(mean + half)};
+}
+
+/* Replays each replica alone, all others as usual. The steps of the slowest one and of the next one
+ * are left in `steps`, which has room for three. Returns how many replicas there are. */
+static size_t replay_replicas(struct evening *evening, double *steps[3], double *most_ms,
+                              uint32_t *slowest)
 {
     const uint32_t *replica = evening->context->exchanges->replica;
-    double most = -1;
-    uint32_t slowest = AN_NONE;
-    if ((double)evening->op_count * (double)evening->lanes > WORK_MOST) {
-        out->rank_pct = an_num_none("too many ranks and steps to replay each alone");
-        return;
-    }
+    double next_ms = 0;
+    size_t count = 0;
+    *most_ms = 0;
     for (uint32_t lane = 0; lane < evening->lanes; lane++) {
-        double ms = replica[lane] == lane ? replay(evening, ONE_REPLICA, lane, NULL) : 0;
-        if (ms > most) {
-            most = ms;
-            slowest = lane;
-        }
+        if (replica[lane] != lane)
+            continue;
+        double ms = replay(evening, ONE_REPLICA, lane, steps[2]), *own = steps[2];
+        bool first = !count++ || ms > *most_ms;
+        if (!first && ms <= next_ms)
+            continue;
+        steps[2] = steps[1];
+        steps[1] = first ? steps[0] : own;
+        steps[0] = first ? own : steps[0];
+        next_ms = first ? *most_ms : ms;
+        *most_ms = first ? ms : *most_ms;
+        *slowest = first ? lane : *slowest;
     }
-    for (uint32_t lane = 0; lane < evening->lanes; lane++)
-        if (replica[lane] == slowest && stage_of(evening, lane) == out->stage_lane)
+    return count;
+}
+
+/* What the slowest replica alone adds, and its rank of the slow stage; where replicas take turns,
+ * none is named. */
+static int find_slow_replica(struct evening *evening, struct an_even *out)
+{
+    size_t columns = evening->columns;
+    double *memory = malloc(4 * columns * sizeof *memory), most_ms = 0,
+           *steps[3] = {memory, memory + columns, memory + 2 * columns};
+    uint32_t slowest = 0;
+    if (!memory)
+        return TACHO_ENOMEM;
+    out->rank_pct = an_num_none("too many ranks and steps to replay each alone");
+    if ((double)evening->op_count * (double)evening->lanes <= WORK_MOST) {
+        size_t count = replay_replicas(evening, steps, &most_ms, &slowest);
+        bool steady = count > 1 && gain_of(steps[0], steps[1], columns, ALPHA / (double)count,
+                                           memory + 3 * columns)
+                                           .low.value > 0;
+        out->rank_pct = an_num_if(steady, 100 * (most_ms / out->ideal_ms.value - 1),
+                                  count > 1 ? "no pipeline is slower than the others for long"
+                                            : "one pipeline: nothing to compare");
+    }
+    out->rank = -1;
+    for (uint32_t lane = 0; lane < evening->lanes && out->rank_pct.valid; lane++)
+        if (evening->context->exchanges->replica[lane] == slowest &&
+            stage_of(evening, lane) == out->stage_lane)
             out->rank = evening->context->lane[lane].rank;
-    out->rank_pct = an_num(100 * (most / out->ideal_ms.value - 1));
+    free(memory);
+    return 0;
 }
 
 /* Which part of what is lost goes when the slow stage alone takes the usual times. */
@@ -371,16 +283,61 @@ static void find_stage_share(struct evening *evening, struct an_even *out)
                                      "nothing is lost to uneven work");
 }
 
-/* Gain of a replay over another: mean over steps, and Student's interval of it. gain: scratch. */
-static struct an_gain_pct gain_of(const double *before, const double *after, size_t steps,
-                                  double *gain)
+/* How much one operation of a step is longer than usual in its stage, over the stages of a replica.
+ */
+struct deviation {
+    double sum, squares, count;
+};
+
+static void add_deviations(const struct evening *evening, size_t column, uint32_t replica,
+                           struct deviation *of)
 {
-    for (size_t i = 0; i < steps; i++)
-        gain[i] = 100 * (before[i] / after[i] - 1);
-    double mean = an_mean(gain, steps),
-           half = an_quantile_of_tail(an_student_tail, ALPHA, (double)steps - 1) *
-                  an_sd(gain, steps) / sqrt((double)steps);
-    return (struct an_gain_pct){an_num(mean - half), an_num(mean), an_num(mean + half)};
+    const size_t *first = &evening->first[column * evening->lanes];
+    for (uint32_t lane = 0; lane < evening->lanes; lane++) {
+        const double *usual = &evening->stage_usual[stage_of(evening, lane) * evening->names];
+        if (evening->context->exchanges->replica[lane] != replica)
+            continue;
+        for (size_t i = first[lane]; i < first[lane + 1]; i++) {
+            const struct op *op = &evening->op[evening->slot[i].first_op];
+            struct deviation *own = &of[op->name * evening->turns + op->turn];
+            double ns = op->transfer ? 0 : op->ns - usual[op->name];
+            own->sum += ns;
+            own->squares += ns * ns;
+            own->count++;
+        }
+    }
+}
+
+/* How much the times of different stages for the same micro-batch correlate: the mean over all
+ * pairs of stages (intraclass correlation), where the n-th operation of a name in a step is of the
+ * same micro-batch. Uneven micro-batches are longer in all stages; what slows single ranks is not.
+ */
+static int find_correlation(const struct evening *evening, struct an_even *out)
+{
+    size_t cells = evening->names * evening->turns;
+    double product = 0, square = 0;
+    bool few = (double)evening->op_count * (double)evening->lanes <= WORK_MOST;
+    out->batch_correlation = an_num_none("too many operations to compare micro-batches");
+    if (cells > CELLS_MOST || !few)
+        return 0;
+    struct deviation *of = malloc((cells + 1) * sizeof *of);
+    if (!of)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < evening->columns * evening->lanes; i++) {
+        uint32_t lane = (uint32_t)(i % evening->lanes);
+        if (evening->context->exchanges->replica[lane] != lane)
+            continue;
+        memset(of, 0, cells * sizeof *of);
+        add_deviations(evening, i / evening->lanes, lane, of);
+        for (size_t k = 0; k < cells; k++) {
+            product += of[k].sum * of[k].sum - of[k].squares;
+            square += (of[k].count - 1) * of[k].squares;
+        }
+    }
+    free(of);
+    out->batch_correlation =
+        an_num_if(square > 0, product / square, "every operation takes as long as usual");
+    return 0;
 }
 
 /* What even stages would bring, and what even micro-batches would bring on top. */
@@ -394,8 +351,8 @@ static int find_gains(struct evening *evening, struct an_even *out)
     out->recorded_ms = an_num(replay(evening, AS_RECORDED, AN_NONE, recorded));
     out->stages_even_ms = an_num(replay(evening, STAGES_EVEN, AN_NONE, even));
     out->ideal_ms = an_num(replay(evening, ALL_EVEN, AN_NONE, ideal));
-    out->stages = gain_of(recorded, even, steps, gain);
-    out->batches = gain_of(even, ideal, steps, gain);
+    out->stages = gain_of(recorded, even, steps, ALPHA, gain);
+    out->batches = gain_of(even, ideal, steps, ALPHA, gain);
     free(recorded);
     return 0;
 }
@@ -415,8 +372,8 @@ static int fill(struct evening *evening, struct an_even *out)
     out->steps = (int64_t)evening->columns;
     find_slow_stage(evening, out);
     find_stage_share(evening, out);
-    find_slow_replica(evening, out);
-    return 0;
+    rc = find_correlation(evening, out);
+    return rc ? rc : find_slow_replica(evening, out);
 }
 
 void an_ranks_no_even(struct an_even *out, const char *reason)
@@ -430,6 +387,7 @@ void an_ranks_no_even(struct an_even *out, const char *reason)
                             .stage_share_pct = none,
                             .stages = {none, none, none},
                             .batches = {none, none, none},
+                            .batch_correlation = none,
                             .rank_pct = none};
 }
 
@@ -442,14 +400,17 @@ static int open_evening(struct evening *evening, const struct an_comm_calls *cal
         an_arena_zero(scratch, context->trace->slice.count + 1, sizeof *evening->group);
     evening->transfer = an_arena_zero(scratch, calls->count + 1, sizeof *evening->transfer);
     evening->met = an_arena_zero(scratch, calls->count + 1, sizeof *evening->met);
+    evening->send = an_arena_zero(scratch, calls->count + 1, sizeof *evening->send);
     evening->name_of =
         an_arena_zero(scratch, context->trace->string_count + 1, sizeof *evening->name_of);
+    evening->turn = an_arena_zero(scratch, context->trace->string_count + 1, sizeof *evening->turn);
     evening->first = an_arena_zero(scratch, context->step_count + 1, sizeof *evening->first);
     evening->ready = an_arena_zero(scratch, evening->lanes, sizeof *evening->ready);
     evening->head = an_arena_zero(scratch, evening->lanes, sizeof *evening->head);
     evening->stack = an_arena_zero(scratch, 2 * evening->lanes, sizeof *evening->stack);
-    return evening->group && evening->transfer && evening->met && evening->name_of &&
-                   evening->first && evening->ready && evening->head && evening->stack
+    return evening->group && evening->transfer && evening->met && evening->send &&
+                   evening->name_of && evening->turn && evening->first && evening->ready &&
+                   evening->head && evening->stack
                ? 0
                : TACHO_ENOMEM;
 }
@@ -486,8 +447,7 @@ int an_ranks_even(struct an_context *context, const struct an_comm_calls *calls)
     if (!why && !are_threads(context))
         why = "operations of devices are not replayed one by one here";
     if (!why && !(rc = open_evening(&evening, calls))) {
-        number_groups(&evening, calls);
-        rc = read_steps(&evening);
+        rc = an_even_read(&evening, calls);
         if (!rc && evening.columns < STEPS_LEAST)
             why = "fewer than 5 steps have all their parts on every rank";
         else if (!rc && !(rc = open_sums(&evening)))
@@ -497,5 +457,6 @@ int an_ranks_even(struct an_context *context, const struct an_comm_calls *calls)
         an_ranks_no_even(out, why);
     free(evening.op);
     free(evening.slot);
+    free(evening.message);
     return rc;
 }
