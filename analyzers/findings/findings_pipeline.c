@@ -71,12 +71,11 @@ static void stage_texts(struct an_context *context, const struct an_even *even,
 static void batch_texts(struct an_context *context, const struct an_even *even,
                         struct an_finding *finding)
 {
-    finding->claim =
-        "the same operations take unequally long on different micro-batches and ranks, and the "
-        "pipelines wait for the longest";
-    if (even->rank_pct.valid)
-        finding->claim = an_finding_text(context, "%s, most of all for that of rank %" PRId64,
-                                         finding->claim, even->rank);
+    finding->claim = an_finding_text(
+        context,
+        "the same operations take unequally long on different micro-batches and ranks: the "
+        "pipelines wait for the longest, most of all for that of rank %" PRId64,
+        even->rank);
     finding->action = "give every micro-batch the same work: pack sequences, or distribute them by "
                       "the sum of their squared lengths; else look for what slows single ranks";
     finding->effort = "a change of the sampler";

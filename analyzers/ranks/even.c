@@ -206,72 +206,27 @@ static void find_slow_stage(const struct evening *evening, struct an_even *out)
         an_num_if(sum > 0, 100 * (most * (double)stages / sum - 1), "the stages do no work");
 }
 
-/* Gain of a replay over another: mean over steps, and Student's interval of it, which either end
- * misses with probability alpha. gain: scratch. */
-static struct an_gain_pct gain_of(const double *before, const double *after, size_t steps,
-                                  double alpha, double *gain)
-{
-    for (size_t i = 0; i < steps; i++)
-        gain[i] = 100 * (before[i] / after[i] - 1);
-    double mean = an_mean(gain, steps),
-           half = an_quantile_of_tail(an_student_tail, alpha, (double)steps - 1) *
-                  an_sd(gain, steps) / sqrt((double)steps);
-    return (struct an_gain_pct){an_num(mean - half), an_num(mean), an_num(mean + half)};
-}
-
-/* Replays each replica alone, all others as usual. The steps of the slowest one and of the next one
- * are left in `steps`, which has room for three. Returns how many replicas there are. */
-static size_t replay_replicas(struct evening *evening, double *steps[3], double *most_ms,
-                              uint32_t *slowest)
+/* What the slowest replica alone adds, all others as usual, and its rank of the slow stage. */
+static void find_slow_replica(struct evening *evening, struct an_even *out)
 {
     const uint32_t *replica = evening->context->exchanges->replica;
-    double next_ms = 0;
-    size_t count = 0;
-    *most_ms = 0;
+    double most = -1;
+    uint32_t slowest = AN_NONE;
+    if ((double)evening->op_count * (double)evening->lanes > WORK_MOST) {
+        out->rank_pct = an_num_none("too many ranks and steps to replay each alone");
+        return;
+    }
     for (uint32_t lane = 0; lane < evening->lanes; lane++) {
-        if (replica[lane] != lane)
-            continue;
-        double ms = replay(evening, ONE_REPLICA, lane, steps[2]), *own = steps[2];
-        bool first = !count++ || ms > *most_ms;
-        if (!first && ms <= next_ms)
-            continue;
-        steps[2] = steps[1];
-        steps[1] = first ? steps[0] : own;
-        steps[0] = first ? own : steps[0];
-        next_ms = first ? *most_ms : ms;
-        *most_ms = first ? ms : *most_ms;
-        *slowest = first ? lane : *slowest;
+        double ms = replica[lane] == lane ? replay(evening, ONE_REPLICA, lane, NULL) : 0;
+        if (ms > most) {
+            most = ms;
+            slowest = lane;
+        }
     }
-    return count;
-}
-
-/* What the slowest replica alone adds, and its rank of the slow stage; where replicas take turns,
- * none is named. */
-static int find_slow_replica(struct evening *evening, struct an_even *out)
-{
-    size_t columns = evening->columns;
-    double *memory = malloc(4 * columns * sizeof *memory), most_ms = 0,
-           *steps[3] = {memory, memory + columns, memory + 2 * columns};
-    uint32_t slowest = 0;
-    if (!memory)
-        return TACHO_ENOMEM;
-    out->rank_pct = an_num_none("too many ranks and steps to replay each alone");
-    if ((double)evening->op_count * (double)evening->lanes <= WORK_MOST) {
-        size_t count = replay_replicas(evening, steps, &most_ms, &slowest);
-        bool steady = count > 1 && gain_of(steps[0], steps[1], columns, ALPHA / (double)count,
-                                           memory + 3 * columns)
-                                           .low.value > 0;
-        out->rank_pct = an_num_if(steady, 100 * (most_ms / out->ideal_ms.value - 1),
-                                  count > 1 ? "no pipeline is slower than the others for long"
-                                            : "one pipeline: nothing to compare");
-    }
-    out->rank = -1;
-    for (uint32_t lane = 0; lane < evening->lanes && out->rank_pct.valid; lane++)
-        if (evening->context->exchanges->replica[lane] == slowest &&
-            stage_of(evening, lane) == out->stage_lane)
+    for (uint32_t lane = 0; lane < evening->lanes; lane++)
+        if (replica[lane] == slowest && stage_of(evening, lane) == out->stage_lane)
             out->rank = evening->context->lane[lane].rank;
-    free(memory);
-    return 0;
+    out->rank_pct = an_num(100 * (most / out->ideal_ms.value - 1));
 }
 
 /* Which part of what is lost goes when the slow stage alone takes the usual times. */
@@ -281,6 +236,18 @@ static void find_stage_share(struct evening *evening, struct an_even *out)
            without = replay(evening, ONE_STAGE, out->stage_lane, NULL);
     out->stage_share_pct = an_num_if(lost > 0, 100 * (out->recorded_ms.value - without) / lost,
                                      "nothing is lost to uneven work");
+}
+
+/* Gain of a replay over another: mean over steps, and Student's interval of it. gain: scratch. */
+static struct an_gain_pct gain_of(const double *before, const double *after, size_t steps,
+                                  double *gain)
+{
+    for (size_t i = 0; i < steps; i++)
+        gain[i] = 100 * (before[i] / after[i] - 1);
+    double mean = an_mean(gain, steps),
+           half = an_quantile_of_tail(an_student_tail, ALPHA, (double)steps - 1) *
+                  an_sd(gain, steps) / sqrt((double)steps);
+    return (struct an_gain_pct){an_num(mean - half), an_num(mean), an_num(mean + half)};
 }
 
 /* How much one operation of a step is longer than usual in its stage, over the stages of a replica.
@@ -351,8 +318,8 @@ static int find_gains(struct evening *evening, struct an_even *out)
     out->recorded_ms = an_num(replay(evening, AS_RECORDED, AN_NONE, recorded));
     out->stages_even_ms = an_num(replay(evening, STAGES_EVEN, AN_NONE, even));
     out->ideal_ms = an_num(replay(evening, ALL_EVEN, AN_NONE, ideal));
-    out->stages = gain_of(recorded, even, steps, ALPHA, gain);
-    out->batches = gain_of(even, ideal, steps, ALPHA, gain);
+    out->stages = gain_of(recorded, even, steps, gain);
+    out->batches = gain_of(even, ideal, steps, gain);
     free(recorded);
     return 0;
 }
@@ -372,8 +339,8 @@ static int fill(struct evening *evening, struct an_even *out)
     out->steps = (int64_t)evening->columns;
     find_slow_stage(evening, out);
     find_stage_share(evening, out);
-    rc = find_correlation(evening, out);
-    return rc ? rc : find_slow_replica(evening, out);
+    find_slow_replica(evening, out);
+    return find_correlation(evening, out);
 }
 
 void an_ranks_no_even(struct an_even *out, const char *reason)

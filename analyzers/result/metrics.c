@@ -635,7 +635,7 @@ const struct an_metric an_metrics[] = {
      COMM, "near 1: micro-batches are uneven; near 0: what varies is of single ranks"},
     {"ranks/even/rank", "",
      "rank of slow_stage in the replica of the pipeline that alone makes the ideal step longest",
-     COMM, "rank_pct: by so much; null: one replica, or the replicas take turns"},
+     COMM, "rank_pct: by so much"},
     {"ranks/experts", "", "how even all-to-all is", COMM, "null: none of known size"},
     {"ranks/experts/max_over_mean", "ratio",
      "bytes of all-to-all a step of the rank that moves most / mean over ranks", "bytes in " COMM,

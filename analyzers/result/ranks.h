@@ -149,10 +149,8 @@ struct an_even {
     struct an_gain_pct stages, batches; /* of even stages; of even micro-batches on top of it */
     /* Of the times of different stages for the same micro-batch */
     struct an_value batch_correlation;
-    /* Of that stage in the replica that alone makes the ideal step longest, -1: none does for long;
-     * by so much */
-    int64_t rank;
-    struct an_value rank_pct;
+    int64_t rank; /* of that stage in the replica that alone makes the ideal step longest */
+    struct an_value rank_pct; /* by so much */
 };
 
 struct an_experts {

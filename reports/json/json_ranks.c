@@ -159,7 +159,7 @@ static void put_even(struct rep_writer *writer, const struct an_even *even)
     put_gain(writer, "stages_gain_pct", &even->stages);
     put_gain(writer, "batches_gain_pct", &even->batches);
     rep_put_value(writer, "batch_correlation", even->batch_correlation);
-    rep_put_int_or(writer, "rank", even->rank, even->rank_pct.reason);
+    rep_put_int(writer, "rank", even->rank);
     rep_put_value(writer, "rank_pct", even->rank_pct);
     rep_close(writer);
 }

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 3600
 # Causes planted in runs of several ranks and drawn by a seed (SEED, 1), with effects log-uniform from 3 to 50 % of the step: DRAWS (40)
-# of eight ranks whose compute is waiting: a slow rank, a slow stage of a rank's step, a slow link, uneven batches, ranks that take turns;
-# REAL (20) of two ranks that compute; HEALTHY (20) of eight in which nothing is wrong. 57 of 60 are named right, and no healthy run is
+# of eight ranks whose compute is waiting: a slow rank, beside others or in a pipeline, a slow stage of a pipeline or of a rank's step, a
+# slow link, uneven batches, ranks that take turns;
+# REAL (20) of two ranks that compute; HEALTHY (20) of eight in which nothing is wrong, or ranks of a pipeline take turns. 57 of 60 are named right, and no healthy run is
 # accused.
 set -u
 # shellcheck source=tests/e2e/kit/report_common.sh

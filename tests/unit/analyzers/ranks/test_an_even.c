@@ -247,7 +247,6 @@ static void test_slow_stage(void **state)
         assert_near(x->stages_even_ms.value, makespan(even), 1e-6);
         assert_near(x->stages.expected.value, 100 * (makespan(job) / makespan(even) - 1), 1e-6);
         assert_near(x->batches.expected.value, 0, 1e-9);
-        assert_false(x->rank_pct.valid); /* both replicas take the same time */
         char claim[32];
         snprintf(claim, sizeof claim, "stage %d has ", stage);
         const struct an_finding *finding = found(r, "PIPELINE_IMBALANCE");
@@ -298,7 +297,6 @@ static void test_turns(void **state)
     const struct an_result *r = record(f, (struct job){.late = 3000});
     assert_true(r->ranks.even.batches.expected.value > 2);
     assert_true(r->ranks.even.batch_correlation.value < 0.1);
-    assert_false(r->ranks.even.rank_pct.valid);
     assert_null(found(r, "PIPELINE_IMBALANCE"));
     assert_null(found(r, "STRAGGLER"));
     fx_close(f);
