@@ -105,8 +105,10 @@ void an_findings_pipeline(struct an_findings_list *findings)
     const struct an_even *even = &context->result->ranks.even;
     if (even->reason)
         return;
-    bool stages = !is_by_batches(even);
+    bool stages = !is_by_batches(even),
+         alone = stages && even->slow_stage.expected.value > even->stages.expected.value;
     const struct an_gain_pct *gain = stages ? &even->stages : &even->batches;
+    gain = alone ? &even->slow_stage : gain;
     if (gain->low.value < FINDINGS_NOISE_PCT || (stages && is_by_rank(context, even)))
         return;
     struct an_finding *finding = an_findings_add(findings, "PIPELINE_IMBALANCE", NULL);
@@ -119,6 +121,9 @@ void an_findings_pipeline(struct an_findings_list *findings)
                             "mean of all; 90 % by Student's t over steps"
                           : "replay of the operations with every one as long as the mean of its "
                             "name, against even stages; 90 % by Student's t over steps";
+    if (alone)
+        finding->method = "replay of the operations with those of that stage as long as the mean "
+                          "of their names; 90 % by Student's t over steps";
     finding->verify =
         an_finding_text(context, "%s, and read the line Pipeline",
                         an_command_rerun(context, stages ? "another partition" : "even batches"));

@@ -177,6 +177,25 @@ static double replay(struct evening *evening, enum variant variant, uint32_t onl
 
 /* ---- the result --------------------------------------------------------------------------------------------------------- */
 
+/* The number of the slow stage, from 0: stages are in the order of their lowest ranks, which lanes
+ * need not be. */
+static int number_stage(const struct evening *evening, struct an_even *out)
+{
+    int64_t *least = malloc(evening->lanes * sizeof *least);
+    if (!least)
+        return TACHO_ENOMEM;
+    for (size_t lane = 0; lane < evening->lanes; lane++)
+        least[lane] = INT64_MAX;
+    for (uint32_t lane = 0; lane < evening->lanes; lane++) {
+        int64_t *of = &least[stage_of(evening, lane)], rank = evening->context->lane[lane].rank;
+        *of = rank < *of ? rank : *of;
+    }
+    for (size_t lane = 0; lane < evening->lanes; lane++)
+        out->stage += least[lane] < least[out->stage_lane];
+    free(least);
+    return 0;
+}
+
 /* The stage whose work in a step is longest, against the mean of all stages. */
 static void find_slow_stage(const struct evening *evening, struct an_even *out)
 {
@@ -195,7 +214,6 @@ static void find_slow_stage(const struct evening *evening, struct an_even *out)
         }
         if (work > most) {
             most = work;
-            out->stage = stages;
             out->stage_lane = lane;
         }
         sum += work;
@@ -229,15 +247,6 @@ static void find_slow_replica(struct evening *evening, struct an_even *out)
     out->rank_pct = an_num(100 * (most / out->ideal_ms.value - 1));
 }
 
-/* Which part of what is lost goes when the slow stage alone takes the usual times. */
-static void find_stage_share(struct evening *evening, struct an_even *out)
-{
-    double lost = out->recorded_ms.value - out->ideal_ms.value,
-           without = replay(evening, ONE_STAGE, out->stage_lane, NULL);
-    out->stage_share_pct = an_num_if(lost > 0, 100 * (out->recorded_ms.value - without) / lost,
-                                     "nothing is lost to uneven work");
-}
-
 /* Gain of a replay over another: mean over steps, and Student's interval of it. gain: scratch. */
 static struct an_gain_pct gain_of(const double *before, const double *after, size_t steps,
                                   double *gain)
@@ -248,6 +257,24 @@ static struct an_gain_pct gain_of(const double *before, const double *after, siz
            half = an_quantile_of_tail(an_student_tail, ALPHA, (double)steps - 1) *
                   an_sd(gain, steps) / sqrt((double)steps);
     return (struct an_gain_pct){an_num(mean - half), an_num(mean), an_num(mean + half)};
+}
+
+/* What it brings when the slow stage alone takes the usual times, and which part of what is lost
+ * that is. */
+static int find_stage_share(struct evening *evening, struct an_even *out)
+{
+    size_t steps = evening->columns;
+    double lost = out->recorded_ms.value - out->ideal_ms.value,
+           *recorded = malloc(3 * steps * sizeof *recorded), *usual = recorded + steps;
+    if (!recorded)
+        return TACHO_ENOMEM;
+    replay(evening, AS_RECORDED, AN_NONE, recorded);
+    double without = replay(evening, ONE_STAGE, out->stage_lane, usual);
+    out->slow_stage = gain_of(recorded, usual, steps, usual + steps);
+    out->stage_share_pct = an_num_if(lost > 0, 100 * (out->recorded_ms.value - without) / lost,
+                                     "nothing is lost to uneven work");
+    free(recorded);
+    return 0;
 }
 
 /* How much one operation of a step is longer than usual in its stage, over the stages of a replica.
@@ -338,9 +365,10 @@ static int fill(struct evening *evening, struct an_even *out)
     }
     out->steps = (int64_t)evening->columns;
     find_slow_stage(evening, out);
-    find_stage_share(evening, out);
     find_slow_replica(evening, out);
-    return find_correlation(evening, out);
+    rc = number_stage(evening, out);
+    rc = rc ? rc : find_stage_share(evening, out);
+    return rc ? rc : find_correlation(evening, out);
 }
 
 void an_ranks_no_even(struct an_even *out, const char *reason)
@@ -352,6 +380,7 @@ void an_ranks_no_even(struct an_even *out, const char *reason)
                             .stages_even_ms = none,
                             .stage_excess_pct = none,
                             .stage_share_pct = none,
+                            .slow_stage = {none, none, none},
                             .stages = {none, none, none},
                             .batches = {none, none, none},
                             .batch_correlation = none,

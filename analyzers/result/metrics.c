@@ -628,7 +628,8 @@ const struct an_metric an_metrics[] = {
      "goes of recorded_ms - ideal_ms when it alone takes the usual times; above 100: the others "
      "are faster than usual"},
     {"ranks/even/stages_gain_pct", "%", "mean over steps of recorded / stages even - 1", COMM,
-     "90 % by Student's t over steps; batches_gain_pct: stages even / ideal - 1"},
+     "90 % by Student's t over steps; batches_gain_pct: stages even / ideal - 1; "
+     "slow_stage_gain_pct: recorded / with slow_stage alone at the usual times - 1"},
     {"ranks/even/batch_correlation", "",
      "intraclass correlation of the times of different stages for the same micro-batch: for the "
      "n-th operation of a name in a step, above the mean of its stage",

@@ -141,11 +141,12 @@ struct an_even {
     struct an_value recorded_ms;    /* every operation as recorded */
     struct an_value ideal_ms;       /* every operation takes the mean of its name */
     struct an_value stages_even_ms; /* the work of every stage scaled to the mean of its name */
-    int64_t stage;                  /* whose work takes longest, from 0; its lowest lane */
+    int64_t stage;                  /* whose work takes longest, from 0 by rank; its lowest lane */
     uint32_t stage_lane;
     struct an_value stage_excess_pct; /* its work above the mean of the stages */
     /* What goes of recorded - ideal when this stage alone takes the usual times */
     struct an_value stage_share_pct;
+    struct an_gain_pct slow_stage;      /* ... as a gain */
     struct an_gain_pct stages, batches; /* of even stages; of even micro-batches on top of it */
     /* Of the times of different stages for the same micro-batch */
     struct an_value batch_correlation;

@@ -156,6 +156,7 @@ static void put_even(struct rep_writer *writer, const struct an_even *even)
     rep_put_int(writer, "slow_stage", even->stage);
     rep_put_value(writer, "slow_stage_excess_pct", even->stage_excess_pct);
     rep_put_value(writer, "slow_stage_share_pct", even->stage_share_pct);
+    put_gain(writer, "slow_stage_gain_pct", &even->slow_stage);
     put_gain(writer, "stages_gain_pct", &even->stages);
     put_gain(writer, "batches_gain_pct", &even->batches);
     rep_put_value(writer, "batch_correlation", even->batch_correlation);
