@@ -127,7 +127,7 @@ int imp_rows_slice(struct imp_rows *rows, const struct imp_slice *slice)
                               .start = slice->start,
                               .dur = slice->dur,
                               .name = slice->name,
-                              .detail = STORE_ABSENT,
+                              .detail = slice->known_detail ? slice->known_detail : STORE_ABSENT,
                               .correlation = slice->correlation};
     int rc = 0;
     if (!time_is_usable(rows, slice->start, slice->dur))

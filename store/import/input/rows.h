@@ -28,6 +28,7 @@ struct imp_slice {
     int64_t name;              /* a string of the store */
     const char *category;
     const struct store_detail *detail;
+    int64_t known_detail; /* its id, where the caller interned it; 0: it did not */
     int64_t correlation;
 };
 

@@ -15,6 +15,11 @@
 #define MEMO_GAP    65536      /* how far a number of the memory may be ahead of their count */
 #define NOT_FETCHED UINT32_MAX
 
+/* Bytes of texts and values of lists that are fetched again: so many are free, then so many for
+ * each byte of the file. */
+#define REPEATED_FREE  (256u << 20)
+#define REPEATED_TIMES 200
+
 /* Opcodes: key, byte, what it carries, the name that a refusal prints */
 enum {
     OP_MARK = '(',
@@ -82,60 +87,58 @@ static int refuse_opcode(struct pickle_machine *machine, unsigned char byte)
     return pickle_refuse(machine, TACHO_EFORMAT, PICKLE_HINT, what);
 }
 
-/* Bytes that follow an opcode besides those of a text; -1: not an opcode of data. */
-static int operand_bytes(unsigned char byte)
-{
-    switch (byte) {
-    case OP_MARK:
-    case OP_STOP:
-    case OP_POP:
-    case OP_NONE:
-    case OP_APPEND:
-    case OP_APPENDS:
-    case OP_LIST:
-    case OP_SETITEM:
-    case OP_SETITEMS:
-    case OP_TUPLE:
-    case OP_TUPLE0:
-    case OP_DICT:
-    case OP_TUPLE1:
-    case OP_TUPLE2:
-    case OP_TUPLE3:
-    case OP_TRUE:
-    case OP_FALSE:
-    case OP_MEMOIZE:
-        return 0;
-    case OP_INT1:
-    case OP_GET1:
-    case OP_PUT1:
-    case OP_PROTO:
-    case OP_LONG1:
-    case OP_UNICODE1:
-    case OP_STRING1:
-    case OP_BYTES1:
-        return 1;
-    case OP_INT2:
-        return 2;
-    case OP_INT4:
-    case OP_GET4:
-    case OP_PUT4:
-    case OP_UNICODE4:
-    case OP_STRING4:
-    case OP_BYTES4:
-        return 4;
-    case OP_FLOAT:
-    case OP_UNICODE8:
-    case OP_FRAME:
-        return 8;
-    default:
-        return -1;
-    }
-}
+/* What is known of an opcode: IS_DATA, HAS_TEXT, and how many bytes of a number follow it; 0: it is
+ * none of data. After the number of one that has a text come as many bytes. */
+enum { IS_DATA = 0x80, HAS_TEXT = 0x40, OPERAND = 0x0f };
+static const unsigned char opcodes[256] = {
+    [OP_MARK] = IS_DATA,
+    [OP_STOP] = IS_DATA,
+    [OP_POP] = IS_DATA,
+    [OP_NONE] = IS_DATA,
+    [OP_APPEND] = IS_DATA,
+    [OP_APPENDS] = IS_DATA,
+    [OP_LIST] = IS_DATA,
+    [OP_SETITEM] = IS_DATA,
+    [OP_SETITEMS] = IS_DATA,
+    [OP_TUPLE] = IS_DATA,
+    [OP_TUPLE0] = IS_DATA,
+    [OP_DICT] = IS_DATA,
+    [OP_TUPLE1] = IS_DATA,
+    [OP_TUPLE2] = IS_DATA,
+    [OP_TUPLE3] = IS_DATA,
+    [OP_TRUE] = IS_DATA,
+    [OP_FALSE] = IS_DATA,
+    [OP_MEMOIZE] = IS_DATA,
+    [OP_INT1] = IS_DATA | 1,
+    [OP_GET1] = IS_DATA | 1,
+    [OP_PUT1] = IS_DATA | 1,
+    [OP_PROTO] = IS_DATA | 1,
+    [OP_INT2] = IS_DATA | 2,
+    [OP_INT4] = IS_DATA | 4,
+    [OP_GET4] = IS_DATA | 4,
+    [OP_PUT4] = IS_DATA | 4,
+    [OP_FLOAT] = IS_DATA | 8,
+    [OP_FRAME] = IS_DATA | 8,
+    [OP_LONG1] = IS_DATA | HAS_TEXT | 1,
+    [OP_UNICODE1] = IS_DATA | HAS_TEXT | 1,
+    [OP_STRING1] = IS_DATA | HAS_TEXT | 1,
+    [OP_BYTES1] = IS_DATA | HAS_TEXT | 1,
+    [OP_UNICODE4] = IS_DATA | HAS_TEXT | 4,
+    [OP_STRING4] = IS_DATA | HAS_TEXT | 4,
+    [OP_BYTES4] = IS_DATA | HAS_TEXT | 4,
+    [OP_UNICODE8] = IS_DATA | HAS_TEXT | 8,
+};
 
-static bool has_text(unsigned char byte)
+/* The next opcode and the number that follows it. False: the object is whole, or the reading ends
+ * for another reason. */
+static bool next_opcode(struct pickle_machine *machine, unsigned char *byte, uint64_t *operand)
 {
-    return byte == OP_LONG1 || byte == OP_UNICODE1 || byte == OP_UNICODE4 || byte == OP_UNICODE8 ||
-           byte == OP_STRING1 || byte == OP_STRING4 || byte == OP_BYTES1 || byte == OP_BYTES4;
+    if (machine->code || !pickle_take_byte(machine, byte) || *byte == OP_STOP)
+        return false;
+    if (opcodes[*byte] & IS_DATA)
+        return pickle_take_number(machine, opcodes[*byte] & OPERAND, operand);
+    refuse_opcode(machine, *byte);
+    return false;
 }
 
 /* ---- the first reading ------------------------------------------------------------------------------------------------------ */
@@ -168,28 +171,31 @@ static int make_slot(struct pickle_machine *machine, size_t number)
     return 0;
 }
 
+/* Gives an object that is fetched again its place in the memory. */
+static int note_fetched(struct pickle_machine *machine, uint64_t number)
+{
+    if (number >= machine->slots || machine->slot[number] != NOT_FETCHED)
+        return 0;
+    if (machine->memo_count >= NOT_FETCHED)
+        return pickle_refuse_limit(machine, "a pickle that shares too many objects");
+    machine->slot[number] = (uint32_t)machine->memo_count++;
+    return 0;
+}
+
 /* Notes which objects are fetched again. An opcode that is not one of data ends it, too. */
 static int find_fetched(struct pickle_machine *machine)
 {
     unsigned char byte;
     uint64_t operand;
     size_t number;
-    while (!machine->code && pickle_take_byte(machine, &byte) && byte != OP_STOP) {
-        int bytes = operand_bytes(byte);
-        if (bytes < 0)
-            return refuse_opcode(machine, byte);
-        if (!pickle_take_number(machine, (size_t)bytes, &operand) ||
-            (has_text(byte) && !pickle_take(machine, NULL, operand)))
-            break;
-        if (byte == OP_MEMOIZE || byte == OP_PUT1 || byte == OP_PUT4) {
-            if (put_number(machine, byte, operand, &number) || make_slot(machine, number))
-                break;
-        } else if ((byte == OP_GET1 || byte == OP_GET4) && operand < machine->slots &&
-                   machine->slot[operand] == NOT_FETCHED) {
-            if (machine->memo_count >= NOT_FETCHED)
-                return pickle_refuse_limit(machine, "a pickle that shares too many objects");
-            machine->slot[operand] = (uint32_t)machine->memo_count++;
-        }
+    while (next_opcode(machine, &byte, &operand)) {
+        if (opcodes[byte] & HAS_TEXT)
+            pickle_skip(machine, operand);
+        else if (byte == OP_GET1 || byte == OP_GET4)
+            note_fetched(machine, operand);
+        else if ((byte == OP_MEMOIZE || byte == OP_PUT1 || byte == OP_PUT4) &&
+                 !put_number(machine, byte, operand, &number))
+            make_slot(machine, number);
     }
     return machine->code;
 }
@@ -207,32 +213,24 @@ static int remember(struct pickle_machine *machine, unsigned char byte, uint64_t
     if (number >= machine->slots || machine->slot[number] == NOT_FETCHED)
         return 0;
     struct pickle_value value = machine->stack[machine->depth - 1];
-    bool *shared = NULL;
-    if (value.type == PICKLE_TEXT)
-        shared = &value.text->shared;
-    if (value.type == PICKLE_LIST || value.type == PICKLE_DICT)
-        shared = &value.box->shared;
     machine->memo[machine->slot[number]] = value;
-    if (!shared || *shared)
-        return 0;
-    if (machine->shared_count == machine->shared_room) {
-        size_t room = machine->shared_room ? 2 * machine->shared_room : 1024;
-        struct pickle_value *bigger = realloc(machine->shared, room * sizeof *bigger);
-        if (!bigger)
-            return machine->code = TACHO_ENOMEM;
-        machine->shared = bigger;
-        machine->shared_room = room;
-    }
-    *shared = true;
-    machine->shared[machine->shared_count++] = value;
-    return 0;
+    return pickle_share(machine, value);
 }
 
+/* Pushes an object of the memory. What a file says once and repeats by number is read as often as
+ * it is repeated: files of real programs repeat a few hundred bytes with each number. */
 static int fetch(struct pickle_machine *machine, uint64_t number)
 {
     if (number >= machine->slots || machine->slot[number] == NOT_FETCHED)
         return pickle_bad_shape(machine);
-    return pickle_push(machine, machine->memo[machine->slot[number]]);
+    struct pickle_value value = machine->memo[machine->slot[number]];
+    if (value.type == PICKLE_TEXT)
+        machine->repeated += value.text->bytes;
+    if (pickle_is_box(value))
+        machine->repeated += value.box->count;
+    if (machine->repeated > REPEATED_FREE && machine->repeated / REPEATED_TIMES > machine->filled)
+        return pickle_refuse_limit(machine, "a pickle that repeats its objects beyond the limit");
+    return pickle_push(machine, value);
 }
 
 static double real_of(uint64_t operand)
@@ -278,7 +276,7 @@ static int push_value(struct pickle_machine *machine, unsigned char byte, uint64
 static int combine(struct pickle_machine *machine, unsigned char byte)
 {
     bool marked = byte == OP_APPENDS || byte == OP_SETITEMS || byte == OP_TUPLE;
-    size_t mark = marked ? pickle_last_mark(machine, 0) : 0;
+    size_t mark = marked ? pickle_last_mark(machine) : 0;
     machine->mark_count -= marked && machine->mark_count;
     size_t take_count = 0;
     switch (byte) {
@@ -350,33 +348,14 @@ static int build(struct pickle_machine *machine)
     machine->memo = calloc(machine->memo_count + 1, sizeof *machine->memo);
     if (!machine->memo)
         return machine->code = TACHO_ENOMEM;
-    while (!machine->code && pickle_take_byte(machine, &byte) && byte != OP_STOP) {
-        int bytes = operand_bytes(byte);
-        if (bytes < 0)
-            return refuse_opcode(machine, byte);
-        if (!pickle_take_number(machine, (size_t)bytes, &operand))
-            break;
+    while (next_opcode(machine, &byte, &operand))
         execute(machine, byte, operand);
-    }
     return machine->code;
 }
 
 static void clear(struct pickle_machine *machine)
 {
-    while (machine->depth)
-        pickle_release(machine, machine->stack[--machine->depth]);
-    for (size_t i = 0; i < machine->shared_count;
-         i++) { /* what is in them is shared, or freed here */
-        struct pickle_value value = machine->shared[i];
-        if (value.type == PICKLE_LIST || value.type == PICKLE_DICT)
-            pickle_empty_box(machine, value.box);
-    }
-    for (size_t i = 0; i < machine->shared_count; i++) {
-        struct pickle_value value = machine->shared[i];
-        free(value.type == PICKLE_TEXT ? (void *)value.text : (void *)value.box);
-    }
-    free(machine->shared);
-    free(machine->stack);
+    pickle_clear_values(machine);
     free(machine->mark);
     free(machine->slot);
     free(machine->memo);
@@ -389,7 +368,8 @@ int pickle_read(const char *path, const struct pickle_reader *reader, bool *trun
 {
     struct pickle_machine machine = {.reader = reader, .path = path, .err = err};
     machine.buffer = malloc(PICKLE_BUFFER);
-    if (!machine.buffer)
+    machine.once = calloc(PICKLE_ONCE, sizeof *machine.once);
+    if (!machine.buffer || !machine.once)
         machine.code = TACHO_ENOMEM;
     if (!machine.code && !pickle_open_input(&machine))
         find_fetched(&machine);

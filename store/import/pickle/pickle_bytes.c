@@ -12,6 +12,7 @@ static bool fill(struct pickle_machine *machine)
     int code = imp_input_read(machine->in, machine->buffer, PICKLE_BUFFER, &got, machine->err);
     machine->at = 0;
     machine->end = code ? 0 : got;
+    machine->filled += machine->end;
     if (!code) {
         int64_t now = imp_input_position(machine->in);
         code = imp_progress(machine->reader->run, (now - machine->reported) / 2);
@@ -43,20 +44,14 @@ bool pickle_take(struct pickle_machine *machine, void *to, uint64_t bytes)
     return true;
 }
 
-/* A number of up to eight bytes, the lowest first. */
-bool pickle_take_number(struct pickle_machine *machine, size_t bytes, uint64_t *out)
+/* The same as pickle_take_number, across the end of the buffer. */
+bool pickle_take_cut_number(struct pickle_machine *machine, size_t bytes, uint64_t *out)
 {
     unsigned char raw[8] = {0};
-    const unsigned char *from = raw;
-    if (machine->end - machine->at >= bytes) {
-        from = machine->buffer + machine->at;
-        machine->at += bytes;
-    } else if (!pickle_take(machine, raw, bytes)) {
+    if (!pickle_take(machine, raw, bytes))
         return false;
-    }
-    *out = 0;
-    for (size_t i = bytes; i-- > 0;)
-        *out = *out << 8 | from[i];
+    memcpy(out, raw, sizeof raw);
+    *out = le64toh(*out);
     return true;
 }
 
@@ -76,7 +71,7 @@ int pickle_open_input(struct pickle_machine *machine)
 {
     imp_input_close(machine->in);
     machine->in = NULL;
-    machine->at = machine->end = machine->puts = 0;
+    machine->at = machine->end = machine->puts = machine->filled = 0;
     machine->reported = 0;
     machine->truncated = false;
     return machine->code = imp_input_open(machine->path, &machine->in, machine->err);

@@ -6,6 +6,9 @@
 #ifndef STORE_IMPORT_PICKLE_PICKLE_PRIVATE_H
 #define STORE_IMPORT_PICKLE_PICKLE_PRIVATE_H
 
+#include <endian.h>
+#include <string.h>
+
 #include "store/import/pickle/pickle.h"
 
 #define PICKLE_HINT \
@@ -17,7 +20,9 @@ struct pickle_machine {
     struct tacho_error *err;
     struct imp_input *in;
     unsigned char *buffer;
-    size_t at, end; /* of the buffer */
+    size_t at, end;    /* of the buffer */
+    size_t filled;     /* bytes that were in it so far */
+    uint64_t repeated; /* bytes and values of what was fetched again */
     bool truncated;
     int code;
     int64_t reported;
@@ -33,9 +38,13 @@ struct pickle_machine {
     size_t values;               /* alive in boxes */
     struct pickle_value *shared; /* boxes and texts that live until the end */
     size_t shared_count, shared_room;
+    struct pickle_text **once; /* by their hash: short texts, each of which is kept once */
+    struct pickle_box *spare;  /* empty boxes, linked through `note` */
+    size_t spare_count;
 };
 
 #define PICKLE_BUFFER (1u << 20) /* bytes of machine->buffer */
+#define PICKLE_ONCE   (1u << 15) /* places of machine->once */
 
 /* ---- pickle_bytes.c --------------------------------------------------------------------------------------------------------- */
 
@@ -51,26 +60,56 @@ static inline bool pickle_take_byte(struct pickle_machine *machine, unsigned cha
     *byte = machine->buffer[machine->at++];
     return true;
 }
+static inline void pickle_skip(struct pickle_machine *machine, uint64_t bytes)
+{
+    if (bytes <= machine->end - machine->at)
+        machine->at += (size_t)bytes;
+    else
+        pickle_take(machine, NULL, bytes);
+}
 /* A number of up to eight bytes, the lowest first. */
-bool pickle_take_number(struct pickle_machine *machine, size_t bytes, uint64_t *out);
+bool pickle_take_cut_number(struct pickle_machine *machine, size_t bytes, uint64_t *out);
+static inline bool pickle_take_number(struct pickle_machine *machine, size_t bytes, uint64_t *out)
+{
+    if (machine->end - machine->at < sizeof *out)
+        return pickle_take_cut_number(machine, bytes, out);
+    memcpy(out, machine->buffer + machine->at, sizeof *out);
+    *out = bytes ? le64toh(*out) << (64 - 8 * bytes) >> (64 - 8 * bytes) : 0;
+    machine->at += bytes;
+    return true;
+}
 /* Ends the reading with an error, unless it ended already. */
 int pickle_refuse(struct pickle_machine *machine, int code, const char *hint, const char *what);
 int pickle_refuse_limit(struct pickle_machine *machine, const char *what);
 
 /* ---- pickle_values.c -------------------------------------------------------------------------------------------------------- */
 
-/* Frees what nothing else refers to; empties a box. */
+static inline bool pickle_is_box(struct pickle_value value)
+{
+    return value.type == PICKLE_LIST || value.type == PICKLE_DICT;
+}
+/* Lets a text or box live until the end. */
+int pickle_share(struct pickle_machine *machine, struct pickle_value value);
+/* Frees what nothing else refers to. */
 void pickle_release(struct pickle_machine *machine, struct pickle_value value);
-void pickle_empty_box(struct pickle_machine *machine, struct pickle_box *box);
+/* Frees the stack and all that was shared. */
+void pickle_clear_values(struct pickle_machine *machine);
 /* Push values. Those with bytes of the file push nothing where it ends. */
-int pickle_push(struct pickle_machine *machine, struct pickle_value value);
+int pickle_push_on_full_stack(struct pickle_machine *machine, struct pickle_value value);
+static inline int pickle_push(struct pickle_machine *machine, struct pickle_value value)
+{
+    if (machine->depth == machine->stack_room)
+        return pickle_push_on_full_stack(machine, value);
+    machine->stack[machine->depth++] = value;
+    return 0;
+}
 int pickle_push_box(struct pickle_machine *machine, enum pickle_type type);
 int pickle_push_int(struct pickle_machine *machine, enum pickle_type type, int64_t number);
 int pickle_push_mark(struct pickle_machine *machine);
 int pickle_push_text(struct pickle_machine *machine, uint64_t bytes);
 int pickle_push_long(struct pickle_machine *machine, uint64_t bytes);
-/* Place of the n-th last mark on the stack; SIZE_MAX: there is none. */
-size_t pickle_last_mark(const struct pickle_machine *machine, size_t nth);
+/* Place of the last mark on the stack; SIZE_MAX: there is none. */
+size_t pickle_last_mark(const struct pickle_machine *machine);
 int pickle_bad_shape(struct pickle_machine *machine);
 /* Moves what lies from `first` on into the box below it; `marked`: a mark lies between. A dict is
  * handed out. */

@@ -10,70 +10,173 @@
 #define TEXT_MOST   (1u << 20) /* bytes of a text that is kept */
 #define STACK_MOST  (1u << 24) /* values on the stack */
 #define VALUES_MOST (8u << 20) /* values that live at once, in all boxes */
+#define DICT_MOST   512        /* keys and values of a dict that is handed out */
+#define PLACE_MOST  256        /* lists in a list that are told apart */
 
-/* Frees what nothing else refers to. Nested boxes are freed one level at a time from a list, so
- * that a deep file needs no deep stack. */
+/* A text that short is looked up among those that were read before, at so many places. */
+#define SHORT_TEXT  1024
+#define ONCE_PLACES 8
+
+/* Empty boxes that are kept for the next ones, and the room for values that each may have. */
+#define SPARE_MOST 1024
+#define SPARE_ROOM 16
+
+/* ---- boxes ------------------------------------------------------------------------------------------------------------------ */
+
+static struct pickle_box *new_box(struct pickle_machine *machine)
+{
+    struct pickle_box *box = machine->spare;
+    if (!box)
+        return calloc(1, sizeof *box);
+    machine->spare = (struct pickle_box *)(uintptr_t)box->note;
+    machine->spare_count--;
+    box->note = 0;
+    return box;
+}
+
+static void free_box(struct pickle_box *box)
+{
+    free(box->value);
+    free(box);
+}
+
+/* Takes a box back whose values are gone. */
+static void drop_box(struct pickle_machine *machine, struct pickle_box *box)
+{
+    machine->values -= box->count;
+    if (box->room > SPARE_ROOM || machine->spare_count == SPARE_MOST) {
+        free_box(box);
+        return;
+    }
+    box->count = 0;
+    box->note = (int64_t)(uintptr_t)machine->spare;
+    machine->spare = box;
+    machine->spare_count++;
+}
+
+/* Frees a text; puts a box that nothing else refers to on the list of those to be freed. */
+static void release_value(struct pickle_box **list, struct pickle_value value)
+{
+    if (value.type == PICKLE_TEXT && !value.text->shared)
+        free(value.text);
+    if (pickle_is_box(value) && !value.box->shared) {
+        value.box->note = (int64_t)(uintptr_t)*list;
+        *list = value.box;
+    }
+}
+
+/* Nested boxes are freed one after the other from a list, so that a deep file needs no deep stack.
+ */
 void pickle_release(struct pickle_machine *machine, struct pickle_value value)
 {
     struct pickle_box *list = NULL; /* linked through `note` */
-    if (value.type == PICKLE_TEXT && !value.text->shared)
-        free(value.text);
-    if ((value.type != PICKLE_LIST && value.type != PICKLE_DICT) || value.box->shared)
-        return;
-    value.box->note = 0;
-    for (list = value.box; list;) {
+    release_value(&list, value);
+    while (list) {
         struct pickle_box *box = list;
         list = (struct pickle_box *)(uintptr_t)box->note;
-        for (size_t i = 0; i < box->count; i++) {
-            struct pickle_value inner = box->value[i];
-            if (inner.type == PICKLE_TEXT && !inner.text->shared)
-                free(inner.text);
-            if ((inner.type == PICKLE_LIST || inner.type == PICKLE_DICT) && !inner.box->shared) {
-                inner.box->note = (int64_t)(uintptr_t)list;
-                list = inner.box;
-            }
-        }
-        machine->values -= box->count;
-        free(box->value);
-        free(box);
+        for (size_t i = 0; i < box->count; i++)
+            release_value(&list, box->value[i]);
+        drop_box(machine, box);
     }
 }
 
-void pickle_empty_box(struct pickle_machine *machine, struct pickle_box *box)
+static int box_room(struct pickle_box *box, size_t more)
 {
-    for (size_t i = 0; i < box->count; i++)
-        pickle_release(machine, box->value[i]);
-    machine->values -= box->count;
-    free(box->value);
-    box->value = NULL;
-    box->count = box->room = 0;
-}
-
-int pickle_push(struct pickle_machine *machine, struct pickle_value value)
-{
-    if (machine->depth == machine->stack_room) {
-        size_t room = machine->stack_room ? 2 * machine->stack_room : 1024;
-        struct pickle_value *bigger =
-            room > STACK_MOST ? NULL : realloc(machine->stack, room * sizeof *bigger);
-        if (room > STACK_MOST) {
-            pickle_release(machine, value);
-            return pickle_refuse_limit(machine,
-                                       "a pickle that is nested or listed beyond the limit");
-        }
-        if (!bigger) {
-            pickle_release(machine, value);
-            return machine->code = TACHO_ENOMEM;
-        }
-        machine->stack = bigger;
-        machine->stack_room = room;
-    }
-    machine->stack[machine->depth++] = value;
+    size_t room = box->room ? 2 * box->room : 8;
+    if (box->room - box->count >= more)
+        return 0;
+    if (room - box->count < more)
+        room = box->count + more;
+    struct pickle_value *bigger = realloc(box->value, room * sizeof *bigger);
+    if (!bigger)
+        return TACHO_ENOMEM;
+    box->value = bigger;
+    box->room = room;
     return 0;
+}
+
+/* Moves what lies on the stack from `first` on to the end of a box. */
+static int box_take(struct pickle_machine *machine, struct pickle_box *box, size_t first)
+{
+    size_t more = machine->depth - first;
+    if (more > VALUES_MOST - machine->values)
+        return pickle_refuse_limit(machine,
+                                   "a pickle that holds more values at once than the limit");
+    if (box_room(box, more))
+        return machine->code = TACHO_ENOMEM;
+    if (more)
+        memcpy(box->value + box->count, machine->stack + first, more * sizeof *box->value);
+    box->count += more;
+    machine->values += more;
+    machine->depth = first;
+    return 0;
+}
+
+/* ---- what lives until the end ----------------------------------------------------------------------------------------------- */
+
+int pickle_share(struct pickle_machine *machine, struct pickle_value value)
+{
+    bool *shared = value.type == PICKLE_TEXT ? &value.text->shared : NULL;
+    if (pickle_is_box(value))
+        shared = &value.box->shared;
+    if (!shared || *shared)
+        return 0;
+    if (machine->shared_count == machine->shared_room) {
+        size_t room = machine->shared_room ? 2 * machine->shared_room : 1024;
+        struct pickle_value *bigger = realloc(machine->shared, room * sizeof *bigger);
+        if (!bigger)
+            return machine->code = TACHO_ENOMEM;
+        machine->shared = bigger;
+        machine->shared_room = room;
+    }
+    *shared = true;
+    machine->shared[machine->shared_count++] = value;
+    return 0;
+}
+
+/* First what shared boxes alone refer to, then what is shared. */
+void pickle_clear_values(struct pickle_machine *machine)
+{
+    while (machine->depth)
+        pickle_release(machine, machine->stack[--machine->depth]);
+    for (size_t i = 0; i < machine->shared_count; i++)
+        for (size_t k = 0; pickle_is_box(machine->shared[i]) && k < machine->shared[i].box->count;
+             k++)
+            pickle_release(machine, machine->shared[i].box->value[k]);
+    for (size_t i = 0; i < machine->shared_count; i++)
+        if (machine->shared[i].type == PICKLE_TEXT)
+            free(machine->shared[i].text);
+        else
+            free_box(machine->shared[i].box);
+    while (machine->spare)
+        free_box(new_box(machine));
+    free(machine->shared);
+    free(machine->stack);
+    free(machine->once);
+}
+
+/* ---- pushing ---------------------------------------------------------------------------------------------------------------- */
+
+int pickle_push_on_full_stack(struct pickle_machine *machine, struct pickle_value value)
+{
+    size_t room = machine->stack_room ? 2 * machine->stack_room : 1024;
+    struct pickle_value *bigger =
+        room > STACK_MOST ? NULL : realloc(machine->stack, room * sizeof *bigger);
+    if (!bigger) {
+        pickle_release(machine, value);
+        return room > STACK_MOST
+                   ? pickle_refuse_limit(machine,
+                                         "a pickle that is nested or listed beyond the limit")
+                   : (machine->code = TACHO_ENOMEM);
+    }
+    machine->stack = bigger;
+    machine->stack_room = room;
+    return pickle_push(machine, value);
 }
 
 int pickle_push_box(struct pickle_machine *machine, enum pickle_type type)
 {
-    struct pickle_box *box = calloc(1, sizeof *box);
+    struct pickle_box *box = new_box(machine);
     if (!box)
         return machine->code = TACHO_ENOMEM;
     return pickle_push(machine, (struct pickle_value){.type = type, .box = box});
@@ -98,79 +201,98 @@ int pickle_push_mark(struct pickle_machine *machine)
     return pickle_push_int(machine, PICKLE_MARK, 0);
 }
 
-/* A text of the file; one that is too long is skipped and becomes PICKLE_OTHER. */
+static size_t hash_of(const unsigned char *text, size_t bytes)
+{
+    uint64_t hash = bytes, word;
+    for (; bytes >= sizeof word; text += sizeof word, bytes -= sizeof word) {
+        memcpy(&word, text, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    for (; bytes; text++, bytes--)
+        hash = (hash ^ *text) * 0x100000001b3u;
+    hash *= 0x9e3779b97f4a7c15u;
+    return (size_t)(hash ^ hash >> 32);
+}
+
+/* Where the text that comes next is kept, or would be; NULL: it is not one of those that are. */
+static struct pickle_text **place_once(struct pickle_machine *machine, uint64_t bytes)
+{
+    const unsigned char *text = machine->buffer + machine->at;
+    if (bytes > SHORT_TEXT || bytes > machine->end - machine->at)
+        return NULL;
+    size_t hash = hash_of(text, (size_t)bytes);
+    for (size_t i = 0; i < ONCE_PLACES; i++) {
+        struct pickle_text **place = &machine->once[(hash + i) % PICKLE_ONCE];
+        if (!*place || ((*place)->bytes == bytes && !memcmp((*place)->text, text, (size_t)bytes)))
+            return place;
+    }
+    return NULL;
+}
+
+/* A text of the file; one that is too long is skipped and becomes PICKLE_OTHER. Programs say the
+ * same keys, files and functions over and over: each of these is one text. */
 int pickle_push_text(struct pickle_machine *machine, uint64_t bytes)
 {
     if (bytes > TEXT_MOST)
         return pickle_take(machine, NULL, bytes) ? pickle_push_int(machine, PICKLE_OTHER, 0) : 0;
-    struct pickle_text *text = calloc(1, sizeof *text + (size_t)bytes + 1);
+    struct pickle_text **place = place_once(machine, bytes), *text = place ? *place : NULL;
+    if (text) {
+        machine->at += (size_t)bytes;
+        return pickle_push(machine, (struct pickle_value){.type = PICKLE_TEXT, .text = text});
+    }
+    text = calloc(1, sizeof *text + (size_t)bytes + 1);
     if (!text)
         return machine->code = TACHO_ENOMEM;
+    struct pickle_value value = {.type = PICKLE_TEXT, .text = text};
     text->bytes = (size_t)bytes;
-    if (!pickle_take(machine, text->text, bytes)) {
+    if (!pickle_take(machine, text->text, bytes) || (place && pickle_share(machine, value))) {
         free(text);
-        return 0;
+        return machine->code;
     }
-    return pickle_push(machine, (struct pickle_value){.type = PICKLE_TEXT, .text = text});
+    if (place)
+        *place = text;
+    return pickle_push(machine, value);
 }
 
 /* An integer of any length; what does not fit 64 bits (with or without a sign) is PICKLE_OTHER. */
 int pickle_push_long(struct pickle_machine *machine, uint64_t bytes)
 {
-    unsigned char raw[256];
-    uint64_t number = 0;
-    if (!pickle_take(machine, raw, bytes & 255))
+    uint64_t number, ninth = 0;
+    if (bytes > 9)
+        return pickle_take(machine, NULL, bytes) ? pickle_push_int(machine, PICKLE_OTHER, 0) : 0;
+    if (!pickle_take_number(machine, bytes < 8 ? (size_t)bytes : 8, &number) ||
+        (bytes == 9 && !pickle_take_number(machine, 1, &ninth)))
         return 0;
-    if (bytes > 9 || (bytes == 9 && raw[8]))
+    if (ninth)
         return pickle_push_int(machine, PICKLE_OTHER, 0);
-    for (size_t i = bytes > 8 ? 8 : (size_t)bytes; i-- > 0;)
-        number = number << 8 | raw[i];
-    if (bytes && bytes < 8 && raw[bytes - 1] & 0x80)
+    if (bytes && bytes < 8 && number >> (8 * bytes - 1))
         number |= UINT64_MAX << 8 * bytes;
     return pickle_push_int(machine, PICKLE_INT, (int64_t)number);
 }
 
-static int box_add(struct pickle_machine *machine, struct pickle_box *box,
-                   struct pickle_value value)
-{
-    if (machine->values >= VALUES_MOST)
-        return pickle_refuse_limit(machine,
-                                   "a pickle that holds more values at once than the limit");
-    if (box->count == box->room) {
-        size_t room = box->room ? 2 * box->room : 8;
-        struct pickle_value *bigger = realloc(box->value, room * sizeof *bigger);
-        if (!bigger)
-            return machine->code = TACHO_ENOMEM;
-        box->value = bigger;
-        box->room = room;
-    }
-    box->value[box->count++] = value;
-    machine->values++;
-    return 0;
-}
+/* ---- combining -------------------------------------------------------------------------------------------------------------- */
 
-/* Place of the n-th last mark on the stack; SIZE_MAX: there is none. */
-size_t pickle_last_mark(const struct pickle_machine *machine, size_t nth)
+size_t pickle_last_mark(const struct pickle_machine *machine)
 {
-    while (machine->mark_count > nth) {
-        size_t at = machine->mark[machine->mark_count - 1 - nth];
-        return at < machine->depth ? at : SIZE_MAX;
-    }
-    return SIZE_MAX;
+    size_t at = machine->mark_count ? machine->mark[machine->mark_count - 1] : SIZE_MAX;
+    return at < machine->depth ? at : SIZE_MAX;
 }
 
 /* Where the list that holds the value on top of the stack stands in the list around it: in a list
  * of lists (one for each device) that is the device. */
 static size_t place_of(const struct pickle_machine *machine)
 {
-    size_t mark = pickle_last_mark(machine, 0), inner = mark == SIZE_MAX ? SIZE_MAX : mark - 1;
+    size_t mark = pickle_last_mark(machine), inner = mark == SIZE_MAX ? SIZE_MAX : mark - 1;
     if (machine->depth >= 2 && machine->stack[machine->depth - 2].type == PICKLE_LIST)
         inner = machine->depth - 2;
     if (inner == SIZE_MAX || inner == 0 || machine->stack[inner].type != PICKLE_LIST)
         return 0;
     size_t place = 0, at = inner;
-    while (at-- > 0 && machine->stack[at].type == PICKLE_LIST)
+    while (at-- > 0 && machine->stack[at].type == PICKLE_LIST && place < PLACE_MOST)
         place++;
+    if (place == PLACE_MOST)
+        return place;
     if (at != SIZE_MAX && at > 0 && machine->stack[at].type == PICKLE_MARK &&
         machine->stack[at - 1].type == PICKLE_LIST)
         return place + machine->stack[at - 1].box->count;
@@ -184,6 +306,30 @@ int pickle_bad_shape(struct pickle_machine *machine)
                          "a damaged pickle: its stack does not fit");
 }
 
+/* Hands out the dict on top of the stack. */
+static int hand_out(struct pickle_machine *machine)
+{
+    struct pickle_value *top = &machine->stack[machine->depth - 1];
+    int code = 0;
+    if (top->box->count > DICT_MOST ||
+        !machine->reader->dict(machine->reader->ctx, top->box, place_of(machine), &code) ||
+        top->box->shared)
+        return machine->code = code;
+    pickle_release(machine, *top);
+    *top = (struct pickle_value){.type = PICKLE_TAKEN};
+    return machine->code = code;
+}
+
+/* Leaves out what was taken: nobody asks for it, and a long history would be a list of nothing. */
+static void drop_taken(struct pickle_machine *machine, size_t first)
+{
+    size_t kept = first;
+    for (size_t i = first; i < machine->depth; i++)
+        if (machine->stack[i].type != PICKLE_TAKEN)
+            machine->stack[kept++] = machine->stack[i];
+    machine->depth = kept;
+}
+
 /* Moves what lies from `first` on into the box below it, and drops the mark. */
 int pickle_collect(struct pickle_machine *machine, size_t first, enum pickle_type type, bool marked)
 {
@@ -191,68 +337,26 @@ int pickle_collect(struct pickle_machine *machine, size_t first, enum pickle_typ
     if (first < (marked ? 2u : 1u) || machine->stack[below].type != type ||
         (!marked && machine->mark_count && machine->mark[machine->mark_count - 1] >= below))
         return pickle_bad_shape(machine);
-    struct pickle_box *box = machine->stack[below].box;
-    size_t taken = first;
     if (type == PICKLE_DICT && (machine->depth - first) % 2)
         return pickle_bad_shape(machine);
-    while (taken < machine->depth && !box_add(machine, box, machine->stack[taken]))
-        taken++;
-    while (machine->depth > taken)
-        pickle_release(machine, machine->stack[--machine->depth]);
-    machine->depth = below + 1;
-    if (machine->code || type != PICKLE_DICT)
+    if (type == PICKLE_LIST)
+        drop_taken(machine, first);
+    if (box_take(machine, machine->stack[below].box, first))
         return machine->code;
-    int code = 0;
-    if (machine->reader->dict(machine->reader->ctx, box, place_of(machine), &code) &&
-        !box->shared) {
-        pickle_release(machine, machine->stack[below]);
-        machine->stack[below] = (struct pickle_value){.type = PICKLE_NONE};
-    }
-    return machine->code = code;
+    machine->depth = below + 1;
+    return type == PICKLE_DICT ? hand_out(machine) : 0;
 }
 
 /* Makes a tuple of the values from `first` on. `marked`: the mark below them goes. */
 int pickle_make_tuple(struct pickle_machine *machine, size_t first, bool marked)
 {
-    struct pickle_box *box = calloc(1, sizeof *box);
-    size_t taken = first;
+    struct pickle_box *box = new_box(machine);
     if (!box)
         return machine->code = TACHO_ENOMEM;
-    while (taken < machine->depth && !box_add(machine, box, machine->stack[taken]))
-        taken++;
-    while (machine->depth > taken)
-        pickle_release(machine, machine->stack[--machine->depth]);
+    if (box_take(machine, box, first)) {
+        free_box(box);
+        return machine->code;
+    }
     machine->depth = first - marked;
     return pickle_push(machine, (struct pickle_value){.type = PICKLE_LIST, .box = box});
-}
-
-/* ---- questions -------------------------------------------------------------------------------------------------------------- */
-
-const struct pickle_value *pickle_get(const struct pickle_box *dict, const char *key)
-{
-    size_t bytes = strlen(key);
-    for (size_t i = 0; i + 1 < dict->count; i += 2)
-        if (dict->value[i].type == PICKLE_TEXT && dict->value[i].text->bytes == bytes &&
-            !memcmp(dict->value[i].text->text, key, bytes))
-            return &dict->value[i + 1];
-    return NULL;
-}
-
-int64_t pickle_int(const struct pickle_box *dict, const char *key)
-{
-    const struct pickle_value *value = pickle_get(dict, key);
-    return value && (value->type == PICKLE_INT || value->type == PICKLE_BOOL) ? value->number
-                                                                              : STORE_ABSENT;
-}
-
-struct pickle_text *pickle_text(const struct pickle_box *dict, const char *key)
-{
-    const struct pickle_value *value = pickle_get(dict, key);
-    return value && value->type == PICKLE_TEXT ? value->text : NULL;
-}
-
-struct pickle_box *pickle_list(const struct pickle_box *dict, const char *key)
-{
-    const struct pickle_value *value = pickle_get(dict, key);
-    return value && value->type == PICKLE_LIST ? value->box : NULL;
 }

@@ -11,6 +11,9 @@
 
 #include "store/import/snapshot/snapshot_private.h"
 
+#define NAME_MOST       256 /* bytes of the name of a process group that tell it from others */
+#define DIMENSIONS_MOST 64  /* of a tensor; PyTorch has no more */
+
 /* What PyTorch calls it in "nccl:NAME", and what tacho calls it. */
 static const char *collective_of(const char *name)
 {
@@ -39,11 +42,12 @@ static const char *collective_of(const char *name)
     return "collective";
 }
 
+/* Of the name of a process group, which a file repeats with each entry. */
 static int64_t hash_of(const char *text)
 {
     uint32_t hash = 2166136261u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 16777619u;
+    for (size_t i = 0; text[i] && i < NAME_MOST; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
     return hash;
 }
 
@@ -73,7 +77,8 @@ static int64_t tensor_bytes(const struct pickle_box *dict, const char *sizes, co
         int64_t elements = 1;
         if (type && i < type->count && type->value[i].type == PICKLE_TEXT)
             name = type->value[i].text;
-        if (size->value[i].type != PICKLE_LIST || !name || !element_bytes(name->text))
+        if (size->value[i].type != PICKLE_LIST || size->value[i].box->count > DIMENSIONS_MOST ||
+            !name || !element_bytes(name->text))
             return STORE_ABSENT;
         for (size_t k = 0; k < size->value[i].box->count; k++) {
             struct pickle_value one = size->value[i].box->value[k];

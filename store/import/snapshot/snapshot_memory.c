@@ -117,18 +117,27 @@ static int series_write(struct snapshot *snapshot, int64_t number)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------- */
 
-/* Writes the life of a block or segment. */
-static int put_life(struct snapshot *snapshot, int64_t device, int64_t address, bool segment,
-                    const struct snapshot_live *live, int64_t end)
+/* The track of the blocks or of the segments of a device. */
+static int life_track(struct snapshot *snapshot, int64_t device, bool segment, int64_t *track)
+{
+    int64_t *known = &snapshot->device[device].track[segment];
+    char gpu[32], name[48];
+    int rc = 0;
+    if (!*known) {
+        snprintf(gpu, sizeof gpu, "gpu:%" PRId64, device);
+        snprintf(name, sizeof name, segment ? "segments gpu:%" PRId64 : "blocks gpu:%" PRId64,
+                 device);
+        rc = imp_rows_range(&snapshot->rows, 2 * device + segment, gpu, name, known);
+    }
+    *track = *known;
+    return rc;
+}
+
+static int make_detail(struct snapshot *snapshot, bool segment, const struct snapshot_live *live,
+                       int64_t *id)
 {
     struct store_detail detail = STORE_DETAIL_NONE;
-    struct imp_slice slice = {.start = live->start,
-                              .dur = end == STORE_ABSENT ? STORE_ABSENT : end - live->start,
-                              .name = live->name,
-                              .category = segment ? "memory.segment" : "memory.block",
-                              .detail = &detail,
-                              .correlation = address};
-    char gpu[32], name[48], payload[160];
+    char payload[160];
     int length = snprintf(payload, sizeof payload, "{\"stream\":%" PRId64, live->stream);
     if (segment)
         length += snprintf(payload + length, sizeof payload - (size_t)length,
@@ -141,12 +150,42 @@ static int put_life(struct snapshot *snapshot, int64_t device, int64_t address, 
         length += snprintf(payload + length, sizeof payload - (size_t)length, ",\"stack\":%" PRId64,
                            live->stack);
     snprintf(payload + length, sizeof payload - (size_t)length, "}");
-    snprintf(gpu, sizeof gpu, "gpu:%" PRId64, device);
-    snprintf(name, sizeof name, segment ? "segments gpu:%" PRId64 : "blocks gpu:%" PRId64, device);
     detail.schema = segment ? "torch.segment" : "torch.block";
     detail.bytes = live->bytes;
     detail.payload = payload;
-    int rc = imp_rows_range(&snapshot->rows, 2 * device + segment, gpu, name, &slice.track);
+    return store_detail_intern(snapshot->rows.run->db, &detail, id);
+}
+
+/* What is said of a block or segment. Few of them differ: sizes and stacks come again. */
+static int life_detail(struct snapshot *snapshot, bool segment, const struct snapshot_live *live,
+                       int64_t *id)
+{
+    struct snapshot_key key = SNAPSHOT_KEY_BEGIN;
+    const int64_t numbers[] = {live->bytes, live->block, live->stack, live->stream,
+                               segment ? 1 + 2 * live->large + 4 * live->expandable : 0};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        snapshot_key_add(&key, (uint64_t)numbers[i]);
+    const int64_t *known = imp_map_find(&snapshot->details, key.first, key.second);
+    if (known) {
+        *id = *known;
+        return 0;
+    }
+    int rc = make_detail(snapshot, segment, live, id);
+    return rc ? rc : imp_map_put(&snapshot->details, key.first, key.second, *id);
+}
+
+/* Writes the life of a block or segment. */
+static int put_life(struct snapshot *snapshot, int64_t device, int64_t address, bool segment,
+                    const struct snapshot_live *live, int64_t end)
+{
+    struct imp_slice slice = {.start = live->start,
+                              .dur = end == STORE_ABSENT ? STORE_ABSENT : end - live->start,
+                              .name = live->name,
+                              .category = segment ? "memory.segment" : "memory.block",
+                              .correlation = address};
+    int rc = life_track(snapshot, device, segment, &slice.track);
+    if (!rc && !snapshot->rows.run->salvage_only)
+        rc = life_detail(snapshot, segment, live, &slice.known_detail);
     return rc ? rc : imp_rows_slice(&snapshot->rows, &slice);
 }
 
@@ -458,5 +497,6 @@ void snapshot_memory_clear(struct snapshot *snapshot)
     free(snapshot->final);
     imp_map_free(&snapshot->stacks);
     imp_map_free(&snapshot->tops);
+    imp_map_free(&snapshot->details);
     imp_map_free(&snapshot->groups);
 }

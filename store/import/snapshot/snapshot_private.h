@@ -9,8 +9,22 @@
 
 #include "store/import/input/rows.h"
 #include "store/import/pickle/pickle.h"
+#include "tacho_hash.h"
 
 #define SNAPSHOT_DEVICES 64
+
+/* Two hashes of the same numbers, as a key of maps: 128 bits do not meet by chance. */
+struct snapshot_key {
+    int64_t first, second;
+};
+#define SNAPSHOT_KEY_BEGIN \
+    ((struct snapshot_key){(int64_t)TACHO_HASH_BEGIN, (int64_t)0x9e3779b97f4a7c15u})
+static inline void snapshot_key_add(struct snapshot_key *key, uint64_t number)
+{
+    uint64_t second = ((uint64_t)key->second + number) * 0xff51afd7ed558ccdu;
+    key->first = (int64_t)tacho_hash_number((uint64_t)key->first, number);
+    key->second = (int64_t)(second ^ second >> 31);
+}
 
 /* Memory that is in use: a block that the program holds, or a segment of the allocator. */
 struct snapshot_live {
@@ -39,6 +53,7 @@ struct snapshot_device {
     int64_t first;                       /* time of the first one; STORE_ABSENT: none */
     int64_t allocated, reserved, peak;   /* relative to the first event */
     int64_t allocated_end, reserved_end; /* of the segments at the time of the snapshot */
+    int64_t track[2];                    /* of its blocks, of its segments; 0: none yet */
     struct snapshot_series series;
 };
 
@@ -59,8 +74,9 @@ struct snapshot {
         bool segment;
     } * final;
     size_t final_count, final_room;
-    struct imp_map stacks; /* two hashes of frames -> stack */
-    struct imp_map tops;   /* stack -> string of its innermost frame of the program */
+    struct imp_map stacks;  /* key of frames -> stack */
+    struct imp_map tops;    /* stack -> string of its innermost frame of the program */
+    struct imp_map details; /* key of what is said of a block or segment -> detail */
     int64_t events, entries, segments_seen, unfinished;
     int64_t no_stack;      /* the string of a block without frames */
     struct imp_map groups; /* process group by hash of its name -> number of ranks */

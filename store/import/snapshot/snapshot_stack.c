@@ -87,26 +87,33 @@ static size_t choose_frames(const struct pickle_box *frames, struct pickle_box *
     return count;
 }
 
-/* Two hashes of the frames, by where they are in memory: shared frames are one object. */
-static void hash_frames(const struct pickle_box *frames, int64_t hash[2])
+/* What tells a frame from others: where it is in memory, if it is one object, or where its texts
+ * are, and its line. 0: they do not live until the end. */
+static uint64_t identity(struct pickle_value value)
 {
-    uint64_t first = TACHO_HASH_BEGIN, second = 0x9e3779b97f4a7c15u;
-    for (size_t i = 0; i < frames->count; i++) {
-        uint64_t value = (uint64_t)(uintptr_t)frames->value[i].box;
-        first = tacho_hash_number(first, value);
-        second = (second + value) * 0xff51afd7ed558ccdu;
-        second ^= second >> 31;
-    }
-    hash[0] = (int64_t)first;
-    hash[1] = (int64_t)(second ^ frames->count);
+    if (value.type != PICKLE_DICT)
+        return 0;
+    if (value.box->shared)
+        return (uintptr_t)value.box;
+    const struct pickle_text *file = pickle_text(value.box, "filename"),
+                             *name = pickle_text(value.box, "name");
+    if (!file || !name || !file->shared || !name->shared)
+        return 0;
+    uint64_t hash = tacho_hash_number(TACHO_HASH_BEGIN, (uintptr_t)file);
+    hash = tacho_hash_number(hash, (uintptr_t)name);
+    return tacho_hash_number(hash, (uint64_t)pickle_int(value.box, "line"));
 }
 
-/* Are all frames shared, so that they live until the end and their places mean something? */
-static bool all_shared(const struct pickle_box *frames)
+/* The key of the frames. False: one of them could be another one later. */
+static bool key_of(const struct pickle_box *frames, struct snapshot_key *key)
 {
-    for (size_t i = 0; i < frames->count; i++)
-        if (frames->value[i].type != PICKLE_DICT || !frames->value[i].box->shared)
+    *key = SNAPSHOT_KEY_BEGIN;
+    for (size_t i = 0; i < frames->count; i++) {
+        uint64_t frame = identity(frames->value[i]);
+        if (!frame)
             return false;
+        snapshot_key_add(key, frame);
+    }
     return true;
 }
 
@@ -132,22 +139,28 @@ static int make_stack(struct snapshot *snapshot, const struct pickle_box *frames
 int snapshot_stack(struct snapshot *snapshot, struct pickle_box *frames, int64_t *stack,
                    int64_t *name)
 {
-    int64_t hash[2];
+    struct snapshot_key key;
+    const int64_t *known = NULL;
+    int rc = 0;
     *stack = STORE_ABSENT;
     *name = snapshot->no_stack;
     if (!frames || !frames->count)
         return 0;
-    bool keep = all_shared(frames);
-    hash_frames(frames, hash);
-    const int64_t *known = keep ? imp_map_find(&snapshot->stacks, hash[0], hash[1]) : NULL;
-    if (known) {
-        const int64_t *top = imp_map_find(&snapshot->tops, *known, 0);
-        *stack = *known;
+    bool keep = !frames->note && key_of(frames, &key);
+    if (keep)
+        known = imp_map_find(&snapshot->stacks, key.first, key.second);
+    if (frames->note || known) {
+        *stack = known ? *known : frames->note;
+        const int64_t *top = imp_map_find(&snapshot->tops, *stack, 0);
         *name = top ? *top : *name;
-        return 0;
+    } else {
+        rc = make_stack(snapshot, frames, stack, name);
+        if (!rc && keep)
+            rc = imp_map_put(&snapshot->stacks, key.first, key.second, *stack);
+        if (!rc)
+            rc = imp_map_put(&snapshot->tops, *stack, 0, *name);
     }
-    int rc = make_stack(snapshot, frames, stack, name);
-    if (!rc && keep)
-        rc = imp_map_put(&snapshot->stacks, hash[0], hash[1], *stack);
-    return rc || !keep ? rc : imp_map_put(&snapshot->tops, *stack, 0, *name);
+    if (frames->shared) /* a list that comes again */
+        frames->note = *stack;
+    return rc;
 }

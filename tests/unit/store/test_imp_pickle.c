@@ -67,6 +67,8 @@ static bool on_dict(void *ctx, struct pickle_box *dict, size_t place, int *code)
     const struct pickle_value value = {.type = PICKLE_DICT, .box = dict};
     (void)code;
     seen->dicts++;
+    if (seen->used > sizeof seen->text / 2 || dict->count > 64)
+        return seen->take;
     seen->used +=
         (size_t)snprintf(seen->text + seen->used, sizeof seen->text - seen->used, "%zu:", place);
     put_value(seen, &value, 0);
@@ -145,6 +147,97 @@ static void shared_and_taken(void **state)
     assert_string_equal(seen.text, "0:{'a' 1 }0:{'a' 2 }1:{'a' 3 }");
 }
 
+/* What was taken leaves no trace in its list: a history of millions of events is a list of none. */
+static void taken_leaves_lists(void **state)
+{
+    (void)state;
+    struct seen seen = {.take = true};
+    struct tacho_error err;
+    bool truncated;
+    assert_int_equal(READ("}(U\x01l](K\x07}U\x01"
+                          "aK\x01s}U\x01"
+                          "bK\x02seu."),
+                     0);
+    assert_string_equal(seen.text, "0:{'a' 1 }0:{'b' 2 }0:{'l' [7 ] }");
+}
+
+/* Keeps the first text of each dict. */
+static bool note_text(void *ctx, struct pickle_box *dict, size_t place, int *code)
+{
+    struct pickle_text **text = ctx;
+    (void)place;
+    (void)code;
+    text[text[0] ? 1 : 0] = dict->value[0].text;
+    return true;
+}
+
+/* Equal short texts are one text. */
+static void equal_texts(void **state)
+{
+    (void)state;
+    static const char bytes[] = "](}(U\x01xK\x01u}(X\x01\0\0\0xK\x02ue.";
+    struct pickle_text *text[2] = {NULL, NULL};
+    struct imp_run run = {.salvage_only = true};
+    struct pickle_reader reader = {.run = &run, .dict = note_text, .ctx = text};
+    struct tacho_error err = {0};
+    bool truncated;
+    char path[] = "/tmp/tacho-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, sizeof bytes - 1), sizeof bytes - 1);
+    close(fd);
+    assert_int_equal(pickle_read(path, &reader, &truncated, &err), 0);
+    assert_ptr_equal(text[0], text[1]);
+    unlink(path);
+}
+
+/* A file of many equal pieces between a head and a tail. */
+static int read_pieces(const char *head, size_t head_bytes, const char *piece, size_t piece_bytes,
+                       size_t pieces, const char *tail, struct seen *seen, struct tacho_error *err)
+{
+    char *bytes;
+    size_t count;
+    bool truncated;
+    FILE *file = open_memstream(&bytes, &count);
+    assert_non_null(file);
+    fwrite(head, 1, head_bytes, file);
+    for (size_t i = 0; i < pieces; i++)
+        fwrite(piece, 1, piece_bytes, file);
+    fputs(tail, file);
+    fclose(file);
+    int rc = read_bytes(bytes, count, seen, &truncated, err);
+    free(bytes);
+    return rc;
+}
+
+#define PIECES(head, piece, pieces, tail) \
+    read_pieces(head, sizeof(head) - 1, piece, sizeof(piece) - 1, pieces, tail, &seen, &err)
+
+/* Files that would keep the reader busy for much longer than their size. */
+static void amplifiers(void **state)
+{
+    (void)state;
+    struct seen seen = {.take = false};
+    struct tacho_error err;
+    static char head[10 + (1 << 20)] = "\x80\x02X\0\0\x10\0";
+    /* A dict that grows key by key is handed out while it is small, not a million times. */
+    assert_int_equal(PIECES("}", "K\1K\2s", 300, "."), 0);
+    assert_int_equal(seen.dicts, 256);
+    assert_int_equal(PIECES("}", "K\1K\2s", 1000000, "."), 0);
+    assert_int_equal(seen.dicts, 256);
+    /* Dicts above many lists: each would count them. */
+    assert_int_equal(PIECES("](", "]", 1000, "}K\1K\2s."), 0);
+    assert_string_equal(seen.text, "256:{1 2 }");
+    /* A long text that is fetched again and again. */
+    memset(head + 7, 'x', 1 << 20);
+    head[7 + (1 << 20)] = 'q';
+    head[8 + (1 << 20)] = 0;
+    assert_int_equal(read_pieces(head, 9 + (1 << 20), "0h\0", 3, 200, ".", &seen, &err), 0);
+    assert_int_equal(read_pieces(head, 9 + (1 << 20), "0h\0", 3, 4000, ".", &seen, &err),
+                     TACHO_EFORMAT);
+    assert_non_null(strstr(err.what, "repeats"));
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -190,6 +283,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values),
         cmocka_unit_test(shared_and_taken),
+        cmocka_unit_test(taken_leaves_lists),
+        cmocka_unit_test(equal_texts),
+        cmocka_unit_test(amplifiers),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests_name("imp_pickle", tests, NULL, NULL);
