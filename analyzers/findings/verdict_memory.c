@@ -9,6 +9,16 @@
 
 #define RESERVED_PCT 10.0 /* of the reserved bytes: so much beyond what is used is worth a word */
 
+/* Bytes that are held, in the units of the tables and of what PyTorch says when it runs out. */
+static const char *held_text(struct an_context *context, int64_t bytes)
+{
+    bool large = bytes >= 1 << 30;
+    return an_finding_text(
+        context, "%s %s",
+        an_number_words(context->arena, (double)bytes / (large ? 1 << 30 : 1 << 20), 3),
+        large ? "GiB" : "MiB");
+}
+
 /* The device that is nearest to its end: one that ran out of memory, else the one with most. */
 static const struct an_allocator_device *worst_device(const struct an_allocator *allocator)
 {
@@ -49,7 +59,7 @@ static const char *memory_words(struct an_context *context,
         device->leak_count
             ? an_finding_text(context, " %.160s leaves %" PRId64 " blocks behind (%s): a leak.",
                               device->leak[0].name, device->leak[0].blocks,
-                              an_bytes_text(context, (double)device->leak[0].bytes))
+                              held_text(context, device->leak[0].bytes))
             : "";
     const char *held =
         top ? an_finding_text(context, ", %.0f %% of it %s",
@@ -62,18 +72,15 @@ static const char *memory_words(struct an_context *context,
         result->verdict_class = "MEMORY LEAK";
     else
         result->verdict_class = beyond >= RESERVED_PCT ? "FRAGMENTED MEMORY" : "MEMORY";
-    const char *failed = device->failed
-                             ? an_finding_text(context, "a request of %s failed; ",
-                                               an_bytes_text(context, (double)device->failed_bytes))
-                             : "";
-    return an_finding_text(context,
-                           "%s: %sgpu:%" PRId64
-                           " holds at most %s%s; %s are reserved, %.1f %% more than the "
-                           "blocks in use need.%s%s",
-                           result->verdict_class, failed, device->device,
-                           an_bytes_text(context, (double)device->requested_peak), held,
-                           an_bytes_text(context, (double)device->reserved_peak), beyond, leak,
-                           best_words(context, device));
+    const char *failed = device->failed ? an_finding_text(context, "a request of %s failed; ",
+                                                          held_text(context, device->failed_bytes))
+                                        : "";
+    return an_finding_text(
+        context,
+        "%s: %sgpu:%" PRId64 " holds at most %s%s; %s are reserved, %.1f %% more than the "
+        "blocks in use need.%s%s",
+        result->verdict_class, failed, device->device, held_text(context, device->requested_peak),
+        held, held_text(context, device->reserved_peak), beyond, leak, best_words(context, device));
 }
 
 const char *an_verdict_memory(struct an_context *context)

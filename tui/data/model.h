@@ -24,7 +24,8 @@ enum tui_run_state {
 };
 
 /* One counter track: loss, learning rate, queue depth, CPU, memory, power ... Names and units:
- * docs/schema.md "counter". Above TUI_SERIES_MOST points neighbours are merged pairwise (mean). */
+ * docs/schema.md "counter". Above TUI_SERIES_MOST points neighbours are merged pairwise: to their
+ * mean, of totals of memory to the higher one. */
 #define TUI_SERIES_MOST 1024
 #define TUI_RECENT      64
 struct tui_series {

@@ -200,25 +200,57 @@ static size_t values_most(const struct tui_tail *tail)
     return most < SERIES_LEAST ? SERIES_LEAST : most;
 }
 
+/* Is it memory held for all purposes together? Its mean says little: what ran out is the peak. */
+static bool is_total(const char *name)
+{
+    static const char *const totals[] = {"memory.total", "memory.peak", "memory.allocated",
+                                         "memory.reserved"};
+    for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
+        if (!strcmp(name, totals[i]))
+            return true;
+    return false;
+}
+
+/* Keeps the higher one of each pair. Returns how many are left. */
+static size_t halve_to_peaks(double *time, double *value, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i += 2, kept++) {
+        size_t from = i + (i + 1 < count && (isnan(value[i]) || value[i + 1] > value[i]));
+        time[kept] = time[from];
+        value[kept] = value[from];
+    }
+    return kept;
+}
+
 /* Merges neighbouring points of a track pairwise and doubles the stride, so that a track stays
  * bounded while its picture covers the whole run. */
 static void halve_values(struct track *track)
 {
-    size_t kept = an_halve_points(track->time, track->value, track->count);
+    size_t kept =
+        (track->peaks ? halve_to_peaks : an_halve_points)(track->time, track->value, track->count);
     track->held = track->count % 2 ? track->held : track->stride + track->held;
     track->count = kept;
     track->stride *= 2;
 }
 
+/* Adds a value to the last point of a track. */
+static void join_value(struct track *track, double time, double value)
+{
+    double held = (double)track->held++, *last_time = &track->time[track->count - 1],
+           *last = &track->value[track->count - 1];
+    if (track->peaks && !isnan(*last) && !(value > *last))
+        return;
+    *last_time = track->peaks ? time : (*last_time * held + time) / (held + 1);
+    *last = track->peaks ? value : an_known_mean(*last, held, value, 1);
+}
+
 /* Adds a point to a track: into the last point while that holds fewer values than the stride. */
 static int add_value(struct tui_tail *tail, struct track *track, double time, double value)
 {
+    track->newest = isnan(value) ? track->newest : value;
     if (track->count && track->held < track->stride) {
-        double held = (double)track->held;
-        track->time[track->count - 1] = (track->time[track->count - 1] * held + time) / (held + 1);
-        track->value[track->count - 1] =
-            an_known_mean(track->value[track->count - 1], held, value, 1);
-        track->held++;
+        join_value(track, time, value);
         return 0;
     }
     size_t room = track->room;
@@ -285,6 +317,8 @@ static int on_track(void *ctx, const struct store_track *row)
     *track = (struct track){.id = row->id,
                             .process = row->process,
                             .counter = !strcmp(row->kind, "counter"),
+                            .peaks = row->name && is_total(row->name),
+                            .newest = NAN,
                             .name = copy_text(row->name),
                             .unit = copy_text(row->unit),
                             .device = copy_text(row->device),

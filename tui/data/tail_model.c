@@ -108,15 +108,13 @@ static void fill_series(struct tui_series *series, const struct track *track,
                             .time_s = memcpy(*value, track->time, count * sizeof **value),
                             .value = memcpy(*value + count, track->value, count * sizeof **value),
                             .count = count,
-                            .last = NAN};
+                            .last = track->newest};
     if (process) {
         series->host = tui_model_text(text, process->host);
         series->rank = process->rank;
         series->process = process->pid;
     }
     *value += 2 * count;
-    while (count-- > 0 && isnan(series->last))
-        series->last = track->value[count];
 }
 
 /* Copies all counters into the model: values and times into one block, texts into another. The

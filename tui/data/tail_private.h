@@ -19,9 +19,10 @@ struct process {
 
 struct track {
     int64_t id, process;
-    bool counter;
+    bool counter, peaks; /* peaks: of merged values the highest counts, not their mean */
     char *name, *unit, *device;
     double *time, *value; /* time: seconds from `start` */
+    double newest;        /* value that is not NAN; NAN: none yet */
     size_t count, room;
     int64_t stride, held; /* values a point holds; those that the last one holds */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The categories of memory over time, stacked: each column of cells is a moment, each cell has the
- * letter of the category that its middle lies in.
+ * The categories of memory over time, stacked: each column of cells is the moment of its time at
+ * which most was held, each cell has the letter of the category that its middle lies in.
  */
 #include "tui/views/memory_timeline.h"
 
@@ -22,7 +22,9 @@ struct layer {
 struct layers {
     struct layer layer[LAYERS_MOST];
     size_t count;
-    double from, to; /* seconds of the run */
+    double from, to;                 /* seconds of the run */
+    const struct tui_series *chosen; /* a column shows the moment at which it is highest */
+    const struct tui_series *whole;  /* all that is held, or reserved */
 };
 
 /* ---- what is stacked ---------------------------------------------------------------------------- */
@@ -74,7 +76,7 @@ static void find_layers(const struct tui_model *model, struct layers *out)
     size_t owners;
     const struct tui_series *total = tui_lowest_series(model, PREFIX "total", -1, &owners),
                             *reserved = tui_lowest_series(model, PREFIX "reserved", -1, &owners);
-    *out = (struct layers){.from = INFINITY, .to = -INFINITY};
+    *out = (struct layers){.from = INFINITY, .to = -INFINITY, .chosen = total, .whole = total};
     for (size_t i = 0; total && i < model->series_count; i++) {
         const struct tui_series *series = &model->series[i];
         if (!strncmp(series->name, PREFIX, sizeof PREFIX - 1) && series->count > 1 &&
@@ -85,6 +87,8 @@ static void find_layers(const struct tui_model *model, struct layers *out)
     if (out->count || !reserved)
         return;
     const struct tui_series *allocated = series_of(model, PREFIX "allocated", reserved);
+    out->chosen = allocated;
+    out->whole = reserved;
     add(out, allocated, "allocated", NULL);
     add(out, allocated ? reserved : NULL, "reserved", allocated);
 }
@@ -98,8 +102,8 @@ bool tui_memory_timeline_known(const struct tui_model *model)
 
 /* ---- values --------------------------------------------------------------------------------------- */
 
-/* The newest value that is not later than `time`; 0: there is none yet. */
-static double value_at(const struct tui_series *series, double time)
+/* How many points are not later than `time`. */
+static size_t points_until(const struct tui_series *series, double time)
 {
     size_t low = 0, high = series->count;
     while (low < high) {
@@ -109,9 +113,16 @@ static double value_at(const struct tui_series *series, double time)
         else
             high = middle;
     }
-    while (low > 0 && !isfinite(series->value[low - 1]))
-        low--;
-    return low ? fmax(0, series->value[low - 1]) : 0;
+    return low;
+}
+
+/* The newest value that is not later than `time`; 0: there is none yet. */
+static double value_at(const struct tui_series *series, double time)
+{
+    size_t count = points_until(series, time);
+    while (count > 0 && !isfinite(series->value[count - 1]))
+        count--;
+    return count ? fmax(0, series->value[count - 1]) : 0;
 }
 
 /* Where each layer ends in the column of a moment, from below; returns the highest end. */
@@ -127,9 +138,28 @@ static double ends_at(const struct layers *layers, double time, double end[LAYER
     return sum;
 }
 
+/* When most was held in the time of a column: a peak is seen however short it was. */
 static double moment_of(const struct layers *layers, int column, int columns)
 {
-    return layers->from + (layers->to - layers->from) * (column + 1) / columns;
+    const struct tui_series *series = layers->chosen;
+    double from = layers->from + (layers->to - layers->from) * column / columns,
+           to = layers->from + (layers->to - layers->from) * (column + 1) / columns,
+           most = value_at(series, from), moment = from;
+    size_t until = points_until(series, to);
+    for (size_t i = points_until(series, from); i < until; i++)
+        if (series->value[i] >= most) {
+            most = series->value[i];
+            moment = series->time_s[i];
+        }
+    return moment;
+}
+
+static double highest(const struct tui_series *series)
+{
+    double most = 0;
+    for (size_t i = 0; i < series->count; i++)
+        most = series->value[i] > most ? series->value[i] : most;
+    return most;
 }
 
 /* ---- the picture ---------------------------------------------------------------------------------- */
@@ -139,12 +169,12 @@ static enum tui_style style_of(size_t layer)
     return TUI_CLASS + (enum tui_style)(layer % AN_CLASS_COUNT);
 }
 
-static void draw_legend(struct tui_cells *cells, struct tui_rect area, const struct layers *layers,
-                        double most)
+static void draw_legend(struct tui_cells *cells, struct tui_rect area, const struct layers *layers)
 {
     int column = tui_text(cells, area, 0, 0, TUI_TITLE, "Held over the run");
-    column +=
-        tui_printf(cells, area, 0, column + 2, TUI_NORMAL, "at most %s", BYTES_TEXT(most)) + 2;
+    column += tui_printf(cells, area, 0, column + 2, TUI_NORMAL, "at most %s",
+                         BYTES_TEXT(highest(layers->whole))) +
+              2;
     for (size_t i = 0; i < layers->count; i++) {
         const char *name = layers->layer[i].name;
         if (column + 4 + tui_width(cells, name) > area.columns)
@@ -168,7 +198,7 @@ void tui_memory_timeline(struct tui_cells *cells, struct tui_rect area,
         most = fmax(most, ends_at(&layers, moment_of(&layers, column, area.columns), end));
     if (most <= 0 || rows < 1)
         return;
-    draw_legend(cells, area, &layers, most);
+    draw_legend(cells, area, &layers);
     for (int column = 0; column < area.columns; column++) {
         ends_at(&layers, moment_of(&layers, column, area.columns), end);
         size_t layer = 0;

@@ -105,7 +105,7 @@ static void draw_curves(struct tui_cells *cells, struct tui_rect area,
     each_curve(cells, area, 1, model);
 }
 
-static const tui_section words[] = {rep_section_memory, NULL};
+static const tui_section words[] = {rep_section_memory, rep_section_allocator, NULL};
 
 static void draw_words(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                        struct tui_view_state *state)

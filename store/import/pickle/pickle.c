@@ -136,7 +136,7 @@ static bool next_opcode(struct pickle_machine *machine, unsigned char *byte, uin
     if (machine->code || !pickle_take_byte(machine, byte) || *byte == OP_STOP)
         return false;
     if (opcodes[*byte] & IS_DATA)
-        return pickle_take_number(machine, opcodes[*byte] & OPERAND, operand);
+        return pickle_take_number(machine, (size_t)(opcodes[*byte] & OPERAND), operand);
     refuse_opcode(machine, *byte);
     return false;
 }

@@ -104,10 +104,9 @@ static uint64_t identity(struct pickle_value value)
     return tacho_hash_number(hash, (uint64_t)pickle_int(value.box, "line"));
 }
 
-/* The key of the frames. False: one of them could be another one later. */
-static bool key_of(const struct pickle_box *frames, struct snapshot_key *key)
+/* Adds the frames to a key. False: one of them could be another one later. */
+static bool add_frames(const struct pickle_box *frames, struct snapshot_key *key)
 {
-    *key = SNAPSHOT_KEY_BEGIN;
     for (size_t i = 0; i < frames->count; i++) {
         uint64_t frame = identity(frames->value[i]);
         if (!frame)
@@ -139,14 +138,14 @@ static int make_stack(struct snapshot *snapshot, const struct pickle_box *frames
 int snapshot_stack(struct snapshot *snapshot, struct pickle_box *frames, int64_t *stack,
                    int64_t *name)
 {
-    struct snapshot_key key;
+    struct snapshot_key key = SNAPSHOT_KEY_BEGIN;
     const int64_t *known = NULL;
     int rc = 0;
     *stack = STORE_ABSENT;
     *name = snapshot->no_stack;
     if (!frames || !frames->count)
         return 0;
-    bool keep = !frames->note && key_of(frames, &key);
+    bool keep = !frames->note && add_frames(frames, &key);
     if (keep)
         known = imp_map_find(&snapshot->stacks, key.first, key.second);
     if (frames->note || known) {

@@ -93,7 +93,7 @@ for protocol in 2 3 4 5; do
     tail -n +3 oom$protocol.out > oom$protocol.rest
     cmp oom2.rest oom$protocol.rest || fail "protocol $protocol reads differently"
 done
-grep -q '^OUT OF MEMORY: a request of 105 MB failed' oom4.out || fail "$(cat oom4.out)"
+grep -q '^OUT OF MEMORY: a request of 100 MiB failed' oom4.out || fail "$(cat oom4.out)"
 tr '\n' ' ' < oom4.out | grep -q 'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True it would have fitted' || fail "$(cat oom4.out)"
 figure oom4.pickle allocator/0/exact True
 figure leak.pickle allocator/0/leaks/0/blocks 40

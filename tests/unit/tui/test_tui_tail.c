@@ -129,7 +129,10 @@ static void test_bounded(void **state)
     (void)state;
     fx_open(f);
     int64_t loss = fx_track(f, f->process, "counter", "loss", "");
+    int64_t total = fx_track(f, f->process, "counter", "memory.total", "");
     add_steps(f, loss, 0, values);
+    for (int64_t i = 0; i < values; i++)
+        fx_counter(f, total, i * 10 * MS, i == 12345 ? 9e9 : 1e9);
     FX(store_commit(f->s));
     if (store_open(f->path, &f->reader, &err))
         fail_msg("%s", err.what);
@@ -149,6 +152,16 @@ static void test_bounded(void **state)
     const struct tui_series *s = tui_model_series(m, "loss");
     assert_true(s->count > TUI_SERIES_MOST / 4 && s->count <= TUI_SERIES_MOST);
     assert_true(s->time_s[0] < s->time_s[s->count - 1]);
+    assert_near(s->last, (double)values - 1, 0);
+    /* A peak of memory is still to be seen, at its time; what is held now is not the peak. */
+    s = tui_model_series(m, "memory.total");
+    size_t peak = 0;
+    for (size_t i = 0; i < s->count; i++)
+        peak = s->value[i] > s->value[peak] ? i : peak;
+    assert_near(s->value[peak], 9e9, 0);
+    assert_near(s->time_s[peak], 123.45, 1e-9);
+    assert_near(s->last, 1e9, 0);
+    assert_true(s->count <= TUI_SERIES_MOST);
     tui_model_free(m);
     tui_tail_free(t);
     fx_close(f);
