@@ -194,6 +194,8 @@ void tui_memory_timeline(struct tui_cells *cells, struct tui_rect area,
     int rows = area.rows - 2;
     (void)state;
     find_layers(model, &layers);
+    if (!layers.count)
+        return;
     for (int column = 0; column < area.columns; column++)
         most = fmax(most, ends_at(&layers, moment_of(&layers, column, area.columns), end));
     if (most <= 0 || rows < 1)
