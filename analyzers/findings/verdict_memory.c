@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
 
 #define RESERVED_PCT 10.0 /* of the reserved bytes: so much beyond what is used is worth a word */

@@ -17,7 +17,7 @@
 
 /* Bytes of texts and values of lists that are fetched again: so many are free, then so many for
  * each byte of the file. */
-#define REPEATED_FREE  (256u << 20)
+#define REPEATED_FREE  ((uint64_t)256 << 20)
 #define REPEATED_TIMES 200
 
 /* Opcodes: key, byte, what it carries, the name that a refusal prints */
@@ -88,11 +88,10 @@ static int refuse_opcode(struct pickle_machine *machine, unsigned char byte)
 }
 
 /* What is known of an opcode: IS_DATA, HAS_TEXT, and how many bytes of a number follow it; 0: it is
- * none of data. After the number of one that has a text come as many bytes. */
+ * none of data, or the end. After the number of one that has a text come as many bytes. */
 enum { IS_DATA = 0x80, HAS_TEXT = 0x40, OPERAND = 0x0f };
 static const unsigned char opcodes[256] = {
     [OP_MARK] = IS_DATA,
-    [OP_STOP] = IS_DATA,
     [OP_POP] = IS_DATA,
     [OP_NONE] = IS_DATA,
     [OP_APPEND] = IS_DATA,
@@ -129,23 +128,72 @@ static const unsigned char opcodes[256] = {
     [OP_UNICODE8] = IS_DATA | HAS_TEXT | 8,
 };
 
-/* The next opcode and the number that follows it. False: the object is whole, or the reading ends
- * for another reason. */
-static bool next_opcode(struct pickle_machine *machine, unsigned char *byte, uint64_t *operand)
+struct opcode {
+    int byte; /* NO_OPCODE: the object is whole, or the reading ends for another reason */
+    uint64_t operand;
+};
+#define NO_OPCODE   (-1)
+#define OPCODE_MOST 9 /* bytes of one with its number */
+
+/* The next opcode where it may lie across the end of the buffer. */
+static struct opcode next_cut_opcode(struct pickle_machine *machine)
 {
-    if (machine->code || !pickle_take_byte(machine, byte) || *byte == OP_STOP)
-        return false;
-    if (opcodes[*byte] & IS_DATA)
-        return pickle_take_number(machine, (size_t)(opcodes[*byte] & OPERAND), operand);
-    refuse_opcode(machine, *byte);
-    return false;
+    unsigned char byte;
+    uint64_t operand;
+    if (!pickle_take(machine, &byte, 1) ||
+        !pickle_take_number(machine, (size_t)(opcodes[byte] & OPERAND), &operand))
+        return (struct opcode){NO_OPCODE, 0};
+    return (struct opcode){byte, operand};
+}
+
+/* An opcode with its number in the buffer. Branches say how long it is: the processor guesses them,
+ * and so reads the next one before it knows this one. */
+static inline __attribute__((always_inline)) struct opcode opcode_at(const unsigned char *from,
+                                                                     size_t *bytes)
+{
+    switch (opcodes[*from] & OPERAND) {
+    case 0:
+        *bytes = 1;
+        return (struct opcode){*from, 0};
+    case 1:
+        *bytes = 2;
+        return (struct opcode){*from, from[1]};
+    case 2:
+        *bytes = 3;
+        return (struct opcode){*from, pickle_number(from + 1, 2)};
+    case 4:
+        *bytes = 5;
+        return (struct opcode){*from, pickle_number(from + 1, 4)};
+    default:
+        *bytes = 9;
+        return (struct opcode){*from, pickle_number(from + 1, 8)};
+    }
+}
+
+/* The next opcode and the number that follows it. */
+static inline __attribute__((always_inline)) struct opcode
+next_opcode(struct pickle_machine *machine)
+{
+    struct opcode opcode = {NO_OPCODE, 0};
+    size_t bytes = 0;
+    if (machine->code)
+        return opcode;
+    if (machine->end - machine->at >= OPCODE_MOST)
+        opcode = opcode_at(machine->buffer + machine->at, &bytes);
+    else
+        opcode = next_cut_opcode(machine);
+    machine->at += bytes;
+    if (opcode.byte == NO_OPCODE || opcodes[opcode.byte] & IS_DATA)
+        return opcode;
+    if (opcode.byte != OP_STOP)
+        refuse_opcode(machine, (unsigned char)opcode.byte);
+    return (struct opcode){NO_OPCODE, 0};
 }
 
 /* ---- the first reading ------------------------------------------------------------------------------------------------------ */
 
 /* The number of the next or the given object of the memory. */
-static int put_number(struct pickle_machine *machine, unsigned char byte, uint64_t operand,
-                      size_t *number)
+static int put_number(struct pickle_machine *machine, int byte, uint64_t operand, size_t *number)
 {
     *number = byte == OP_MEMOIZE ? machine->puts : (size_t)operand;
     if (*number > machine->puts + MEMO_GAP || *number >= MEMO_MOST)
@@ -154,28 +202,29 @@ static int put_number(struct pickle_machine *machine, unsigned char byte, uint64
     return 0;
 }
 
-static int make_slot(struct pickle_machine *machine, size_t number)
+static int make_slots(struct pickle_machine *machine, size_t number)
 {
-    if (number >= machine->slot_room) {
-        size_t room = machine->slot_room ? machine->slot_room : 4096;
-        while (room <= number)
-            room *= 2;
-        uint32_t *bigger = realloc(machine->slot, room * sizeof *bigger);
-        if (!bigger)
-            return machine->code = TACHO_ENOMEM;
-        machine->slot = bigger;
-        machine->slot_room = room;
-    }
-    while (machine->slots <= number)
-        machine->slot[machine->slots++] = NOT_FETCHED;
+    size_t room = machine->slots ? machine->slots : 4096;
+    if (number < machine->slots)
+        return 0;
+    while (room <= number)
+        room *= 2;
+    uint32_t *bigger = realloc(machine->slot, room * sizeof *bigger);
+    if (!bigger)
+        return machine->code = TACHO_ENOMEM;
+    memset(bigger + machine->slots, 0xff, (room - machine->slots) * sizeof *bigger);
+    machine->slot = bigger;
+    machine->slots = room;
     return 0;
 }
 
 /* Gives an object that is fetched again its place in the memory. */
 static int note_fetched(struct pickle_machine *machine, uint64_t number)
 {
-    if (number >= machine->slots || machine->slot[number] != NOT_FETCHED)
-        return 0;
+    if (number >= machine->puts + MEMO_GAP)
+        return pickle_bad_shape(machine);
+    if (make_slots(machine, (size_t)number) || machine->slot[number] != NOT_FETCHED)
+        return machine->code;
     if (machine->memo_count >= NOT_FETCHED)
         return pickle_refuse_limit(machine, "a pickle that shares too many objects");
     machine->slot[number] = (uint32_t)machine->memo_count++;
@@ -185,17 +234,15 @@ static int note_fetched(struct pickle_machine *machine, uint64_t number)
 /* Notes which objects are fetched again. An opcode that is not one of data ends it, too. */
 static int find_fetched(struct pickle_machine *machine)
 {
-    unsigned char byte;
-    uint64_t operand;
+    struct opcode next;
     size_t number;
-    while (next_opcode(machine, &byte, &operand)) {
-        if (opcodes[byte] & HAS_TEXT)
-            pickle_skip(machine, operand);
-        else if (byte == OP_GET1 || byte == OP_GET4)
-            note_fetched(machine, operand);
-        else if ((byte == OP_MEMOIZE || byte == OP_PUT1 || byte == OP_PUT4) &&
-                 !put_number(machine, byte, operand, &number))
-            make_slot(machine, number);
+    while ((next = next_opcode(machine)).byte != NO_OPCODE) {
+        if (opcodes[next.byte] & HAS_TEXT)
+            pickle_skip(machine, next.operand);
+        else if (next.byte == OP_GET1 || next.byte == OP_GET4)
+            note_fetched(machine, next.operand);
+        else if (next.byte == OP_MEMOIZE || next.byte == OP_PUT1 || next.byte == OP_PUT4)
+            put_number(machine, next.byte, next.operand, &number);
     }
     return machine->code;
 }
@@ -203,7 +250,7 @@ static int find_fetched(struct pickle_machine *machine)
 /* ---- the second reading ------------------------------------------------------------------------------------------------------ */
 
 /* Keeps the value on top of the stack in the memory, if it is fetched later. */
-static int remember(struct pickle_machine *machine, unsigned char byte, uint64_t operand)
+static int remember(struct pickle_machine *machine, int byte, uint64_t operand)
 {
     size_t number;
     if (put_number(machine, byte, operand, &number))
@@ -224,11 +271,13 @@ static int fetch(struct pickle_machine *machine, uint64_t number)
     if (number >= machine->slots || machine->slot[number] == NOT_FETCHED)
         return pickle_bad_shape(machine);
     struct pickle_value value = machine->memo[machine->slot[number]];
+    if (value.type == PICKLE_MARK) /* nothing was put there */
+        return pickle_bad_shape(machine);
     if (value.type == PICKLE_TEXT)
         machine->repeated += value.text->bytes;
     if (pickle_is_box(value))
         machine->repeated += value.box->count;
-    if (machine->repeated > REPEATED_FREE && machine->repeated / REPEATED_TIMES > machine->filled)
+    if (machine->repeated > REPEATED_FREE + REPEATED_TIMES * machine->filled)
         return pickle_refuse_limit(machine, "a pickle that repeats its objects beyond the limit");
     return pickle_push(machine, value);
 }
@@ -242,7 +291,7 @@ static double real_of(uint64_t operand)
 }
 
 /* Executes an opcode that pushes a value. */
-static int push_value(struct pickle_machine *machine, unsigned char byte, uint64_t operand)
+static int push_value(struct pickle_machine *machine, int byte, uint64_t operand)
 {
     switch (byte) {
     case OP_MARK:
@@ -273,7 +322,7 @@ static int push_value(struct pickle_machine *machine, unsigned char byte, uint64
 }
 
 /* Executes an opcode that combines values. */
-static int combine(struct pickle_machine *machine, unsigned char byte)
+static int combine(struct pickle_machine *machine, int byte)
 {
     bool marked = byte == OP_APPENDS || byte == OP_SETITEMS || byte == OP_TUPLE;
     size_t mark = marked ? pickle_last_mark(machine) : 0;
@@ -312,7 +361,7 @@ static int combine(struct pickle_machine *machine, unsigned char byte)
     }
 }
 
-static int execute(struct pickle_machine *machine, unsigned char byte, uint64_t operand)
+static int execute(struct pickle_machine *machine, int byte, uint64_t operand)
 {
     switch (byte) {
     case OP_PROTO:
@@ -343,13 +392,14 @@ static int execute(struct pickle_machine *machine, unsigned char byte, uint64_t 
 /* The second reading: builds values and hands out dicts. */
 static int build(struct pickle_machine *machine)
 {
-    unsigned char byte;
-    uint64_t operand;
-    machine->memo = calloc(machine->memo_count + 1, sizeof *machine->memo);
+    struct opcode next;
+    machine->memo = malloc((machine->memo_count + 1) * sizeof *machine->memo);
     if (!machine->memo)
         return machine->code = TACHO_ENOMEM;
-    while (next_opcode(machine, &byte, &operand))
-        execute(machine, byte, operand);
+    for (size_t i = 0; i < machine->memo_count; i++)
+        machine->memo[i] = (struct pickle_value){.type = PICKLE_MARK};
+    while ((next = next_opcode(machine)).byte != NO_OPCODE)
+        execute(machine, next.byte, next.operand);
     return machine->code;
 }
 

@@ -32,7 +32,7 @@ struct pickle_machine {
     size_t *mark; /* places of marks on the stack */
     size_t mark_count, mark_room;
     uint32_t *slot; /* number in the memory -> place in `memo`, NOT_FETCHED */
-    size_t slots, slot_room, puts;
+    size_t slots, puts;
     struct pickle_value *memo;
     size_t memo_count, memo_room;
     size_t values;               /* alive in boxes */
@@ -43,7 +43,7 @@ struct pickle_machine {
     size_t spare_count;
 };
 
-#define PICKLE_BUFFER (1u << 20) /* bytes of machine->buffer */
+#define PICKLE_BUFFER (1u << 17) /* bytes of machine->buffer */
 #define PICKLE_ONCE   (1u << 15) /* places of machine->once */
 
 /* ---- pickle_bytes.c --------------------------------------------------------------------------------------------------------- */
@@ -52,14 +52,6 @@ struct pickle_machine {
 int pickle_open_input(struct pickle_machine *machine);
 /* Copies bytes of the file; `to` NULL: skips them. False: the file ends before. */
 bool pickle_take(struct pickle_machine *machine, void *to, uint64_t bytes);
-/* The next opcode. */
-static inline bool pickle_take_byte(struct pickle_machine *machine, unsigned char *byte)
-{
-    if (machine->at == machine->end)
-        return pickle_take(machine, byte, 1);
-    *byte = machine->buffer[machine->at++];
-    return true;
-}
 static inline void pickle_skip(struct pickle_machine *machine, uint64_t bytes)
 {
     if (bytes <= machine->end - machine->at)
@@ -67,14 +59,20 @@ static inline void pickle_skip(struct pickle_machine *machine, uint64_t bytes)
     else
         pickle_take(machine, NULL, bytes);
 }
-/* A number of up to eight bytes, the lowest first. */
+/* A number of up to eight bytes, the lowest first, where eight can be read. */
+static inline uint64_t pickle_number(const unsigned char *from, size_t bytes)
+{
+    uint64_t number;
+    memcpy(&number, from, sizeof number);
+    return bytes ? le64toh(number) << (64 - 8 * bytes) >> (64 - 8 * bytes) : 0;
+}
+/* The same from the file. False: it ends before. */
 bool pickle_take_cut_number(struct pickle_machine *machine, size_t bytes, uint64_t *out);
 static inline bool pickle_take_number(struct pickle_machine *machine, size_t bytes, uint64_t *out)
 {
     if (machine->end - machine->at < sizeof *out)
         return pickle_take_cut_number(machine, bytes, out);
-    memcpy(out, machine->buffer + machine->at, sizeof *out);
-    *out = bytes ? le64toh(*out) << (64 - 8 * bytes) >> (64 - 8 * bytes) : 0;
+    *out = pickle_number(machine->buffer + machine->at, bytes);
     machine->at += bytes;
     return true;
 }

@@ -43,10 +43,10 @@ static int settings(struct snapshot *snapshot, const struct pickle_box *dict)
 static bool on_dict(void *ctx, struct pickle_box *dict, size_t place, int *code)
 {
     struct snapshot *snapshot = ctx;
-    if (pickle_text(dict, "filename") && pickle_get(dict, "line"))
-        return false;
     if (pickle_text(dict, "action"))
         *code = snapshot_event(snapshot, dict, place);
+    else if (pickle_text(dict, "filename") && pickle_get(dict, "line"))
+        return false;
     else if (pickle_get(dict, "total_size") && pickle_get(dict, "blocks"))
         *code = snapshot_segment(snapshot, dict);
     else if (pickle_text(dict, "state") && pickle_get(dict, "size"))

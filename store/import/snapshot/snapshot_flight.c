@@ -148,7 +148,8 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
                              *state = pickle_text(dict, "state");
     bool p2p = pickle_int(dict, "is_p2p") == 1;
     int64_t number = pickle_int(dict, p2p ? "p2p_seq_id" : "collective_seq_id"),
-            end = pickle_int(dict, "time_discovered_completed_ns"), stack, top;
+            end = pickle_int(dict, "time_discovered_completed_ns");
+    struct snapshot_stack stack;
     struct store_detail detail = STORE_DETAIL_NONE;
     struct imp_slice slice = {.start = start_of(dict),
                               .dur = STORE_ABSENT,
@@ -166,7 +167,7 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
     else if (completed)
         slice.dur = 0;
     slice.correlation = number;
-    int rc = snapshot_stack(snapshot, pickle_list(dict, "frames"), &stack, &top);
+    int rc = snapshot_stack(snapshot, pickle_list(dict, "frames"), &stack);
     detail.schema = "torch.flight";
     detail.collective = collective_of(name ? name->text : "");
     detail.communicator = hash_of(group_of(dict));
@@ -175,7 +176,7 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
     int64_t in = tensor_bytes(dict, "input_sizes", "input_dtypes"),
             out = tensor_bytes(dict, "output_sizes", "output_dtypes");
     detail.bytes = in > out ? in : out;
-    payload_of(dict, state ? state->text : "unknown", stack, payload, sizeof payload);
+    payload_of(dict, state ? state->text : "unknown", stack.id, payload, sizeof payload);
     detail.payload = payload;
     snprintf(track, sizeof track, "group %.60s", group_of(dict));
     if (!rc)

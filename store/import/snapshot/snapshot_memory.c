@@ -39,9 +39,9 @@ static int lives_add(struct snapshot_lives *lives, int64_t address, int64_t devi
     return imp_map_put(&lives->at, address, device, (int64_t)index);
 }
 
-static int lives_remove(struct snapshot_lives *lives, int64_t address, int64_t device)
+/* Forgets what lives at a place of the map. */
+static int lives_remove(struct snapshot_lives *lives, int64_t *index)
 {
-    int64_t *index = imp_map_find(&lives->at, address, device);
     int rc = imp_list_room((void **)&lives->unused, &lives->unused_room, lives->unused_count,
                            sizeof *lives->unused);
     if (rc || !index || *index < 0)
@@ -146,9 +146,9 @@ static int make_detail(struct snapshot *snapshot, bool segment, const struct sna
     if (live->block != STORE_ABSENT)
         length += snprintf(payload + length, sizeof payload - (size_t)length, ",\"block\":%" PRId64,
                            live->block);
-    if (live->stack != STORE_ABSENT)
+    if (live->stack.id != STORE_ABSENT)
         length += snprintf(payload + length, sizeof payload - (size_t)length, ",\"stack\":%" PRId64,
-                           live->stack);
+                           live->stack.id);
     snprintf(payload + length, sizeof payload - (size_t)length, "}");
     detail.schema = segment ? "torch.segment" : "torch.block";
     detail.bytes = live->bytes;
@@ -161,7 +161,7 @@ static int life_detail(struct snapshot *snapshot, bool segment, const struct sna
                        int64_t *id)
 {
     struct snapshot_key key = SNAPSHOT_KEY_BEGIN;
-    const int64_t numbers[] = {live->bytes, live->block, live->stack, live->stream,
+    const int64_t numbers[] = {live->bytes, live->block, live->stack.id, live->stream,
                                segment ? 1 + 2 * live->large + 4 * live->expandable : 0};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         snapshot_key_add(&key, (uint64_t)numbers[i]);
@@ -180,7 +180,7 @@ static int put_life(struct snapshot *snapshot, int64_t device, int64_t address, 
 {
     struct imp_slice slice = {.start = live->start,
                               .dur = end == STORE_ABSENT ? STORE_ABSENT : end - live->start,
-                              .name = live->name,
+                              .name = live->stack.name,
                               .category = segment ? "memory.segment" : "memory.block",
                               .correlation = address};
     int rc = life_track(snapshot, device, segment, &slice.track);
@@ -203,15 +203,19 @@ enum action {
     ACTION_OTHER
 };
 
-static enum action action_of(const struct pickle_text *text)
+/* What an event is; noted in the text, which most events share. */
+static enum action action_of(struct pickle_text *text)
 {
     static const char *const names[] = {
         "alloc",        "free_requested", "free_completed", "segment_alloc",
         "segment_free", "segment_map",    "segment_unmap",  "oom"};
-    for (size_t i = 0; i < ACTION_OTHER; i++)
-        if (!strcmp(text->text, names[i]))
-            return (enum action)i;
-    return ACTION_OTHER;
+    int action = ACTION_ALLOC;
+    if (text->note)
+        return (enum action)(text->note - 1);
+    while (action < ACTION_OTHER && strcmp(text->text, names[action]) != 0)
+        action++;
+    text->note = action + 1;
+    return (enum action)action;
 }
 
 /* The end of a block or segment, which may have begun before the history. */
@@ -219,16 +223,16 @@ static int end_life(struct snapshot *snapshot, int64_t device, int64_t address, 
                     int64_t bytes, int64_t stream, int64_t time)
 {
     struct snapshot_lives *lives = segment ? &snapshot->segments : &snapshot->blocks;
-    const struct snapshot_live *known = lives_find(lives, address, device);
+    int64_t *index = imp_map_find(&lives->at, address, device);
+    const struct snapshot_live *known = index && *index >= 0 ? &lives->live[*index] : NULL;
     struct snapshot_live before = {.start = snapshot->device[device].first,
                                    .bytes = bytes,
                                    .block = STORE_ABSENT,
-                                   .stack = STORE_ABSENT,
-                                   .name = snapshot->no_stack,
+                                   .stack = {STORE_ABSENT, snapshot->no_stack},
                                    .stream = stream,
                                    .large = bytes > 2 << 20};
     int rc = put_life(snapshot, device, address, segment, known ? known : &before, time);
-    return rc ? rc : lives_remove(lives, address, device);
+    return rc ? rc : lives_remove(lives, index);
 }
 
 /* The program ran out of memory. */
@@ -283,8 +287,7 @@ static int apply(struct snapshot *snapshot, int64_t number, enum action action, 
         }
         live.start = device->first; /* from before the history */
         live.freed = device->last;
-        live.stack = STORE_ABSENT;
-        live.name = snapshot->no_stack;
+        live.stack = (struct snapshot_stack){STORE_ABSENT, snapshot->no_stack};
         return lives_add(&snapshot->blocks, address, number, live);
     case ACTION_FREE_COMPLETED:
         if (!known || known->freed == STORE_ABSENT)
@@ -309,8 +312,7 @@ static int apply(struct snapshot *snapshot, int64_t number, enum action action, 
 
 int snapshot_event(struct snapshot *snapshot, const struct pickle_box *dict, size_t number)
 {
-    const struct pickle_text *text = pickle_text(dict, "action");
-    enum action action = action_of(text);
+    enum action action = action_of(pickle_text(dict, "action"));
     int64_t address = pickle_int(dict, "addr"), time = pickle_int(dict, "time_us");
     struct snapshot_live live = {.bytes = pickle_int(dict, "size"),
                                  .block = STORE_ABSENT,
@@ -339,9 +341,9 @@ int snapshot_event(struct snapshot *snapshot, const struct pickle_box *dict, siz
     live.start = device->last;
     live.large = live.bytes > 2 << 20;
     live.stream = live.stream < 0 ? 0 : live.stream;
-    int rc = snapshot_stack(snapshot, pickle_list(dict, "frames"), &live.stack, &live.name);
+    int rc = snapshot_stack(snapshot, pickle_list(dict, "frames"), &live.stack);
     if (!rc && action == ACTION_OOM)
-        return put_oom(snapshot, (int64_t)number, dict, device->last, live.name);
+        return put_oom(snapshot, (int64_t)number, dict, device->last, live.stack.name);
     if (!rc)
         rc = apply(snapshot, (int64_t)number, action, address, live);
     bool peak = device->allocated > device->peak;
@@ -362,7 +364,7 @@ int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict)
                       *history = pickle_list(dict, "history");
     if (!frames && history && history->count && history->value[0].type == PICKLE_DICT)
         frames = pickle_list(history->value[0].box, "frames");
-    int rc = snapshot_stack(snapshot, frames, &block.stack, &block.name);
+    int rc = snapshot_stack(snapshot, frames, &block.stack);
     if (!rc)
         rc = imp_list_room((void **)&snapshot->block, &snapshot->block_room, snapshot->block_count,
                            sizeof block);
@@ -392,8 +394,7 @@ int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict)
     segment.device = number;
     segment.live = (struct snapshot_live){.bytes = pickle_int(dict, "total_size"),
                                           .block = STORE_ABSENT,
-                                          .stack = STORE_ABSENT,
-                                          .name = snapshot->no_stack,
+                                          .stack = {STORE_ABSENT, snapshot->no_stack},
                                           .stream = pickle_int(dict, "stream"),
                                           .large = !type || strcmp(type->text, "small") != 0,
                                           .expandable = pickle_int(dict, "is_expandable") == 1};
@@ -415,7 +416,6 @@ int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict)
         final.live.bytes = block->requested >= 0 ? block->requested : block->bytes;
         final.live.block = block->bytes;
         final.live.stack = block->stack;
-        final.live.name = block->name;
         if (!block->active)
             continue;
         snapshot->device[number].allocated_end += final.live.bytes;
@@ -455,13 +455,13 @@ static int write_held(struct snapshot *snapshot)
         final->live.start = device->used ? device->first : 0;
         if (known) {
             final->live.start = known->start;
-            final->live.stack = known->stack != STORE_ABSENT ? known->stack : final->live.stack;
-            final->live.name = known->stack != STORE_ABSENT ? known->name : final->live.name;
+            if (known->stack.id != STORE_ABSENT)
+                final->live.stack = known->stack;
         }
         rc = put_life(snapshot, final->device, final->address, final->segment, &final->live,
                       STORE_ABSENT);
         if (!rc && known)
-            rc = lives_remove(lives, final->address, final->device);
+            rc = lives_remove(lives, imp_map_find(&lives->at, final->address, final->device));
     }
     for (int segment = 0; segment < 2 && !rc; segment++) {
         struct snapshot_lives *lives = segment ? &snapshot->segments : &snapshot->blocks;
@@ -496,7 +496,7 @@ void snapshot_memory_clear(struct snapshot *snapshot)
     free(snapshot->block);
     free(snapshot->final);
     imp_map_free(&snapshot->stacks);
-    imp_map_free(&snapshot->tops);
+    free(snapshot->known);
     imp_map_free(&snapshot->details);
     imp_map_free(&snapshot->groups);
 }

@@ -26,10 +26,17 @@ static inline void snapshot_key_add(struct snapshot_key *key, uint64_t number)
     key->second = (int64_t)(second ^ second >> 31);
 }
 
+/* A stack of the store, STORE_ABSENT: none; and the string of its innermost frame of the program.
+ */
+struct snapshot_stack {
+    int64_t id, name;
+};
+
 /* Memory that is in use: a block that the program holds, or a segment of the allocator. */
 struct snapshot_live {
     int64_t start, bytes, block; /* block: bytes of the whole block; STORE_ABSENT: not known */
-    int64_t stack, name, stream;
+    int64_t stream;
+    struct snapshot_stack stack;
     int64_t freed; /* when the program gave it back while the device still used it; else absent */
     bool large, expandable;
 };
@@ -63,7 +70,8 @@ struct snapshot {
     struct snapshot_lives blocks, segments;
     /* Blocks of the segment that is being read; at the time of the snapshot. */
     struct snapshot_block {
-        int64_t address, bytes, requested, stack, name;
+        int64_t address, bytes, requested;
+        struct snapshot_stack stack;
         bool active;
     } * block;
     size_t block_count, block_room;
@@ -74,18 +82,19 @@ struct snapshot {
         bool segment;
     } * final;
     size_t final_count, final_room;
-    struct imp_map stacks;  /* key of frames -> stack */
-    struct imp_map tops;    /* stack -> string of its innermost frame of the program */
+    struct snapshot_stack *known; /* stacks that came before */
+    size_t known_count, known_room;
+    struct imp_map stacks;  /* key of frames -> place in `known`, from 1 on */
     struct imp_map details; /* key of what is said of a block or segment -> detail */
     int64_t events, entries, segments_seen, unfinished;
     int64_t no_stack;      /* the string of a block without frames */
     struct imp_map groups; /* process group by hash of its name -> number of ranks */
 };
 
-/* Frames as a stack of the store (innermost first in the list), and the string that names it: its
- * innermost frame in Python that is not in a library of PyTorch. */
-int snapshot_stack(struct snapshot *snapshot, struct pickle_box *frames, int64_t *stack,
-                   int64_t *name);
+/* Frames (innermost first in the list) as a stack of the store. Its name is the innermost frame in
+ * Python that is not in a library of PyTorch. */
+int snapshot_stack(struct snapshot *snapshot, struct pickle_box *frames,
+                   struct snapshot_stack *stack);
 int snapshot_event(struct snapshot *snapshot, const struct pickle_box *dict, size_t device);
 int snapshot_block(struct snapshot *snapshot, const struct pickle_box *dict);
 int snapshot_segment(struct snapshot *snapshot, const struct pickle_box *dict);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/import/input/list.h"
 #include "store/import/snapshot/snapshot_private.h"
 #include "tacho_hash.h"
 
@@ -117,49 +118,58 @@ static bool add_frames(const struct pickle_box *frames, struct snapshot_key *key
 }
 
 /* Makes the stack of frames that were not seen before. */
-static int make_stack(struct snapshot *snapshot, const struct pickle_box *frames, int64_t *stack,
-                      int64_t *name)
+static int make_stack(struct snapshot *snapshot, const struct pickle_box *frames,
+                      struct snapshot_stack *stack)
 {
     struct pickle_box *kept[FRAMES_MOST];
     int64_t string;
     size_t top, count = choose_frames(frames, kept, &top);
     int rc = 0;
-    *stack = STORE_ABSENT;
     for (size_t i = count; i-- > 0 && !rc;) {
         rc = frame_string(snapshot, kept[i], &string);
         if (!rc && i == top)
-            *name = string;
+            stack->name = string;
         if (!rc && !snapshot->rows.run->salvage_only)
-            rc = store_stack(snapshot->rows.run->db, *stack, string, stack);
+            rc = store_stack(snapshot->rows.run->db, stack->id, string, &stack->id);
     }
     return rc;
 }
 
-int snapshot_stack(struct snapshot *snapshot, struct pickle_box *frames, int64_t *stack,
-                   int64_t *name)
+/* Keeps a stack for the next time that it comes. */
+static int keep_stack(struct snapshot *snapshot, struct snapshot_stack stack, int64_t *place)
+{
+    if (imp_list_room((void **)&snapshot->known, &snapshot->known_room, snapshot->known_count,
+                      sizeof stack))
+        return TACHO_ENOMEM;
+    snapshot->known[snapshot->known_count++] = stack;
+    *place = (int64_t)snapshot->known_count;
+    return 0;
+}
+
+int snapshot_stack(struct snapshot *snapshot, struct pickle_box *frames,
+                   struct snapshot_stack *stack)
 {
     struct snapshot_key key = SNAPSHOT_KEY_BEGIN;
-    const int64_t *known = NULL;
-    int rc = 0;
-    *stack = STORE_ABSENT;
-    *name = snapshot->no_stack;
+    const int64_t *found = NULL;
+    *stack = (struct snapshot_stack){STORE_ABSENT, snapshot->no_stack};
     if (!frames || !frames->count)
         return 0;
-    bool keep = !frames->note && add_frames(frames, &key);
-    if (keep)
-        known = imp_map_find(&snapshot->stacks, key.first, key.second);
-    if (frames->note || known) {
-        *stack = known ? *known : frames->note;
-        const int64_t *top = imp_map_find(&snapshot->tops, *stack, 0);
-        *name = top ? *top : *name;
-    } else {
-        rc = make_stack(snapshot, frames, stack, name);
+    int64_t place = frames->note; /* of a list that comes again */
+    bool keep = !place && add_frames(frames, &key);
+    if (keep && (found = imp_map_find(&snapshot->stacks, key.first, key.second)))
+        place = *found;
+    if (!place) {
+        int rc = make_stack(snapshot, frames, stack);
+        if (rc || (!keep && !frames->shared))
+            return rc;
+        rc = keep_stack(snapshot, *stack, &place);
         if (!rc && keep)
-            rc = imp_map_put(&snapshot->stacks, key.first, key.second, *stack);
-        if (!rc)
-            rc = imp_map_put(&snapshot->tops, *stack, 0, *name);
+            rc = imp_map_put(&snapshot->stacks, key.first, key.second, place);
+        if (rc)
+            return rc;
     }
-    if (frames->shared) /* a list that comes again */
-        frames->note = *stack;
-    return rc;
+    *stack = snapshot->known[place - 1];
+    if (frames->shared)
+        frames->note = place;
+    return 0;
 }
