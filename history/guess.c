@@ -57,7 +57,7 @@ static bool take_row(struct known_recipes *known, sqlite3_stmt *statement)
     struct known *recipe = recipe_of(known, history_text(statement, 1), history_text(statement, 2));
     if (!recipe)
         return false;
-    if (!recipe->runs)
+    if (!(recipe->runs > 0))
         recipe->id = sqlite3_column_int64(statement, 0);
     double flops = log(sqlite3_column_double(statement, 3)),
            ms = log(sqlite3_column_double(statement, 4));
