@@ -15,8 +15,8 @@
  * gives, never gets far enough within that run. What a value adds is clipped alike on both sides of
  * the allowance, as the likelihood ratio of noise with long tails is. A value that lies far off
  * says nothing while it stands alone: single steps that take much longer are no new level. A sum
- * above the limit counts only if the median of its values shows a least effect. While a sum is
- * high, the window learns nothing. After an alarm it learns the new level.
+ * above the limit counts only if the median of its values shows a least effect. After an alarm the
+ * window learns the new level; if the next values are those of the old one, that one goes on.
  *
  * A value that is known to be special (a step with a checkpoint or an evaluation in it) is not
  * added: the mask of seasons is the caller's.
@@ -78,7 +78,7 @@ struct mon_shift {
     size_t compared;            /* newest values that were compared with this level */
     struct mon_shift_left left; /* until the window has enough values of the new level */
     bool bad_up;                /* the bad direction */
-    size_t added, blocked;      /* values added; of them, how long the window has learned nothing */
+    size_t added;               /* values, since the series began */
 };
 
 /* A level that moved. In the unit of the series. */
