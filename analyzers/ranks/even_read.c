@@ -65,7 +65,10 @@ uint32_t an_even_meeting(struct evening *evening, uint32_t slot)
 static void meet(struct evening *evening, uint32_t left, uint32_t right)
 {
     uint32_t first = an_even_meeting(evening, left), second = an_even_meeting(evening, right);
-    evening->slot[first > second ? first : second].meet = first < second ? first : second;
+    if (first > second)
+        evening->slot[first].meet = second;
+    else
+        evening->slot[second].meet = first;
 }
 
 static int add_message(struct evening *evening, uint32_t from, uint32_t to)
