@@ -248,6 +248,20 @@ static void test_overlap_needs_cores(void **state)
     }
 }
 
+/* The same with compute that hardly needs a core, beside many programs that do: the ranks have a
+ * fair share of the two cores, which is more than they need, so transfers can be hidden. */
+static void test_overlap_beside_others(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    two_ranks(f, 2, (int64_t[]){8 * MS, 8 * MS}, 10 * MS, (double[]){0.05, 0.05},
+              (double[]){0.3, 0.3}, false);
+    const struct an_result *r = edited(f, "comm=overlap");
+    assert_true(r->advice.cores.others.value > 2);
+    assert_near(r->advice.edits[0].step_ms.value, 8, 0.2);
+    fx_close(f);
+}
+
 /* Two ranks on a core each, with the same work of 4 ms. A program on the core of the second one
  * takes 7 ms of every step; the first spins for as long. Without it the step takes 5 ms. */
 static void test_other_on_one_rank(void **state)
@@ -368,6 +382,7 @@ int main(void)
                                        cmocka_unit_test(test_team_beside_others),
                                        cmocka_unit_test(test_spins),
                                        cmocka_unit_test(test_overlap_needs_cores),
+                                       cmocka_unit_test(test_overlap_beside_others),
                                        cmocka_unit_test(test_other_on_one_rank),
                                        cmocka_unit_test(test_stretches),
                                        cmocka_unit_test(test_affinity),
