@@ -397,6 +397,12 @@ bench-pairs: all $(BENCH) ## costs of events, drain and step beside those of the
 	$(Q)[ -n "$(strip $(OLD))" ] || { echo "bench-pairs: OLD=FOLDER: the build folder of the other revision" >&2; exit 2; }
 	$(Q)tests/bench/pairs.py "$(strip $(OLD))" "$(O)" $(PAIRS)
 
+# ---- the engine with a double for every float ------------------------------------------------------------------------------------
+# plain products, because the library's are of floats; libtrain/base/double.h says what else is different
+double: $(O)/config.mk ## build/double/train, whose floats are doubles: divided sums then agree to 1e-10
+	$(Q)$(MAKE) --no-print-directory O=$(O)/double HAVE_CFLAGS="-DLT_GEMM_PLAIN$(if $(MPI_LIBS), -DHAVE_MPI=1)" BLAS_LIBS= BLAS_CFLAGS= \
+	    CPPFLAGS="$(CPPFLAGS) -include libtrain/base/double.h" $(O)/double/train
+
 bench-engine: all $(O)/tests/bench/lt_limit ## steps of GPT-2 124M beside the limit, PyTorch and llm.c (TORCH_PYTHON, LLMC_DIR)
 	$(Q)tests/bench/engine.sh "$(O)"
 
@@ -503,4 +509,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: check-aarch64 screens man frameworks check-frameworks bench-engine bench-advice dist deb coverage gpu-tests cuda cuda-sass fuzz fuzz-programs all test check check-unit check-timing check-wide check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force
+.PHONY: check-aarch64 screens man double frameworks check-frameworks bench-engine bench-advice dist deb coverage gpu-tests cuda cuda-sass fuzz fuzz-programs all test check check-unit check-timing check-wide check-long check-hostile unit-programs asan ubsan tsan check-san bench demo lint lint-deep lint-rules lint-circles lint-format lint-shell lint-python tidy format install uninstall deps clean help force

@@ -11,7 +11,8 @@
 #include <string.h>
 
 /* id, name, bytes, enum tacho_dtype */
-#define LT_DTYPE_MAP(X) X(FP32, "fp32", 4, FP32) X(BF16, "bf16", 2, BF16) X(FP16, "fp16", 2, FP16)
+#define LT_DTYPE_MAP(X) \
+    X(FP32, "fp32", sizeof(lt_fp32), FP32) X(BF16, "bf16", 2, BF16) X(FP16, "fp16", 2, FP16)
 
 #define LT_ENUM_DTYPE(id, name, bytes, code) LT_DTYPE_##id,
 enum lt_dtype { LT_DTYPE_MAP(LT_ENUM_DTYPE) LT_DTYPE_COUNT };
@@ -23,16 +24,35 @@ int lt_dtype_find(const char *name);
 const char *lt_dtype_name(enum lt_dtype dtype);
 size_t lt_dtype_bytes(enum lt_dtype dtype);
 
+/* A float of 32 bits also where `float` is a double (double.h). */
+#ifndef LT_DOUBLE
+typedef float lt_single;
+#endif
+
 /* How an element lies in memory. */
 typedef float lt_fp32;
 typedef uint16_t lt_bf16;
 typedef uint16_t lt_fp16; /* IEEE 754 binary16 */
 
+static inline uint32_t lt_float_bits(float x)
+{
+    lt_single single = (lt_single)x;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    return bits;
+}
+
+static inline float lt_float_of_bits(uint32_t bits)
+{
+    lt_single value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 /* The upper half of a float, rounded to nearest, ties to even; NaN stays NaN. */
 static inline uint16_t lt_bf16_round(float x)
 {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
+    uint32_t bits = lt_float_bits(x);
     uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     uint32_t quiet = (bits >> 16) | 0x40u;
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
@@ -40,24 +60,7 @@ static inline uint16_t lt_bf16_round(float x)
 
 static inline float lt_bf16_float(uint16_t x)
 {
-    uint32_t bits = (uint32_t)x << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline uint32_t lt_float_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float lt_float_of_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return lt_float_of_bits((uint32_t)x << 16);
 }
 
 /* Rounded to nearest, ties to even; what is larger than 65504 becomes infinity, what is smaller

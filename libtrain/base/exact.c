@@ -17,7 +17,7 @@ static void add_square(struct lt_exact *sum, float x)
     uint64_t bits;
     memcpy(&bits, &square, sizeof bits);
     uint64_t exponent = bits >> 52, mantissa = (bits & 0xfffffffffffffull) | 1ull << 52;
-    if (bits == 0)
+    if (exponent < LOWEST) /* 0; where floats are doubles, what no float's square can be, too */
         return;
     if (exponent == 0x7ff) {
         sum->strange++;

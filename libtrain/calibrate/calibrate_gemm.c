@@ -265,11 +265,7 @@ double lt_gemm_trial_time(struct lt_gemm_trial *run, int calls)
 
 static double element(const void *values, int64_t index, int bf16)
 {
-    uint32_t bits = bf16 ? (uint32_t)((const uint16_t *)values)[index] << 16
-                         : ((const uint32_t *)values)[index];
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
+    return (double)lt_element_get(values, index, bf16 ? LT_DTYPE_BF16 : LT_DTYPE_FP32);
 }
 
 double lt_gemm_trial_at(const struct lt_gemm_trial *run, int64_t i, int64_t j)

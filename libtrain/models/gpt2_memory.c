@@ -26,16 +26,17 @@ void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mo
              split = chunk * (stage->split != 0), element = lt_dtype_bytes(mode.dtype);
     parameters += copy;
     *out = (struct lt_memory_plan){0};
-    out->tag[LT_MEMORY_PARAMETERS] = (mode.dtype == LT_DTYPE_FP32 ? 4 : 4 + element) * parameters;
-    out->tag[LT_MEMORY_GRADIENTS] = 4 * parameters;
+    out->tag[LT_MEMORY_PARAMETERS] =
+        (sizeof(float) + (mode.dtype == LT_DTYPE_FP32 ? 0 : element)) * parameters;
+    out->tag[LT_MEMORY_GRADIENTS] = sizeof(float) * parameters;
     out->tag[LT_MEMORY_ACTIVATIONS] =
         flights *
             (element * (m * c * (chunk + 1 + kept) + n * c * (2 * kept + f) +
                         n * a * (12 + turns) * kept + f * n * w + split * n * (7 * a + 2 * c)) +
-             4 * (m * (4 * kept + 2 * f) + f * n + kept * n * h / ranks)) +
-        element * (n * (2 * c + (7 + 3 * turns) * a) + m * c) + 4 * s * 3 * n;
+             sizeof(float) * (m * (4 * kept + 2 * f) + f * n + kept * n * h / ranks)) +
+        element * (n * (2 * c + (7 + 3 * turns) * a) + m * c) + sizeof(float) * s * 3 * n;
     out->tag[LT_MEMORY_WORKSPACE] =
-        4 * (uint64_t)threads *
+        sizeof(float) * (uint64_t)threads *
         lt_attention_scratch(mode.dtype, (int64_t)all, config->channels / config->heads);
 }
 

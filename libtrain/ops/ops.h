@@ -474,8 +474,9 @@ struct lt_context {
     void (*use)(void *arg, int unit);
     void *use_arg;
     /* Seconds that a forward, a backward and a weights pass sleep (speak/simulated.h); NULL: they
-     * only compute. */
+     * only compute. `late`: how much longer the first forward pass of this step does. */
     const double *simulated;
+    double late;
     /* The ranks among which layers are divided (model.h); NULL: this one has them whole. */
     const struct lt_tensor_group *tensor;
 };

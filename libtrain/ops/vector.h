@@ -30,6 +30,9 @@ static inline float lt_fma(float a, float b, float c)
  * exponent bits. */
 static inline float lt_exp(float x)
 {
+#ifdef LT_DOUBLE
+    return exp(x);
+#else
     const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves an integer in the low bits */
     x = x < -87.3f ? -87.3f : x;
     x = x > 88.3f ? 88.3f : x;
@@ -51,6 +54,7 @@ static inline float lt_exp(float x)
     float power;
     memcpy(&power, &bits, sizeof power);
     return p * power;
+#endif
 }
 
 /* Largest of n >= 1 floats. In lanes, because compilers do not turn a maximum into vectors where a

@@ -347,6 +347,8 @@ static double make_pass(struct lt_pipeline *pipeline, const struct lt_context *c
     lt_trace_begin(pipeline->trace, LT_RANGE_MICRO_STEP, 0,
                    pass.kind == LT_PASS_FORWARD && pass.chunk == 0 ? (uint64_t)pipeline->model->b
                                                                    : 0);
+    if (pass.kind == LT_PASS_FORWARD && pass.micro == 0 && pass.chunk == 0)
+        lt_simulate(pipeline->trace, 0, context->late);
     if (context->simulated)
         lt_simulate(pipeline->trace, pass.kind != LT_PASS_FORWARD, context->simulated[pass.kind]);
     if (pass.kind == LT_PASS_FORWARD)

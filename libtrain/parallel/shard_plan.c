@@ -47,10 +47,10 @@ struct lt_shard_sent lt_shard_formula(const struct lt_shard_config *config,
         if (unit->all.count == 0)
             continue;
         sent.gradients.bytes +=
-            (reduces - coded) * 4 * (unit->all.count - unit->own_count) +
+            (reduces - coded) * sizeof(float) * (unit->all.count - unit->own_count) +
             coded * lt_group_coded_bytes(&config->codec, rank, ranks, unit->all.count);
         sent.gradients.messages += reduces * messages;
-        sent.parameters.bytes += gathers * 4 * (unit->all.count - unit->next_count);
+        sent.parameters.bytes += gathers * sizeof(float) * (unit->all.count - unit->next_count);
         sent.parameters.messages += gathers * messages;
     }
 out:
@@ -100,19 +100,20 @@ size_t lt_shard_memory(const struct lt_shard_config *config, const struct lt_par
     floats = units.floats;
     struct held fp32 = held_of(&units, sizeof(float)), bf16 = held_of(&units, sizeof(uint16_t));
     if (config->stage == 3) {
-        plan->tag[LT_MEMORY_PARAMETERS] += 4 * floats + values_held(config, fp32) - fp32.all;
+        plan->tag[LT_MEMORY_PARAMETERS] +=
+            sizeof(float) * floats + values_held(config, fp32) - fp32.all;
         if (dtype != LT_DTYPE_FP32)
             plan->tag[LT_MEMORY_PARAMETERS] += values_held(config, bf16) - bf16.all;
     }
     if (lt_shard_sums(config))
-        plan->tag[LT_MEMORY_GRADIENTS] += 4 * floats;
+        plan->tag[LT_MEMORY_GRADIENTS] += sizeof(float) * floats;
     if (config->stage >= 2) /* unit 0, the block that is made, and one that is reduced */
         plan->tag[LT_MEMORY_GRADIENTS] +=
             at_most(fp32.outer + (config->overlap ? 2 : 1) * fp32.block, fp32.all) - fp32.all;
     plan->tag[LT_MEMORY_WORKSPACE] +=
-        4 * units.largest + lt_shard_scratch(config, ranks, units.largest);
+        sizeof(float) * units.largest + lt_shard_scratch(config, ranks, units.largest);
     if (lt_codec_feeds_back(&config->codec))
-        plan->tag[LT_MEMORY_GRADIENTS] += 4 * parameters->trainable;
+        plan->tag[LT_MEMORY_GRADIENTS] += sizeof(float) * parameters->trainable;
 out:
     lt_units_destroy(&units);
     return floats;

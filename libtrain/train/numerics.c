@@ -33,7 +33,9 @@ static void simulate(struct run *run)
     const struct lt_simulated *simulated = &run->config->simulated;
     int split = run->division.pipeline && lt_stages_split(run->config->division.staging.kind),
         chunks = run->division.pipeline ? run->config->division.staging.chunks : 1;
+    int turn = run->step % lt_parallel_ranks(run->parallel) == lt_parallel_rank(run->parallel);
     double weights = split ? simulated->weights : 0;
+    run->context.late = turn ? simulated->rotate : 0;
     if (simulated->forward <= 0 && simulated->backward <= 0)
         return;
     run->simulated[LT_PASS_FORWARD] = simulated->forward;

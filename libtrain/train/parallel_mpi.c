@@ -217,7 +217,7 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
 {
     const size_t most = (size_t)1 << 30; /* an MPI count is an int */
     size_t size = lt_dtype_bytes(dtype);
-    MPI_Datatype type = MPI_FLOAT;
+    MPI_Datatype type = sizeof(float) == sizeof(double) ? MPI_DOUBLE : MPI_FLOAT; /* double.h */
     MPI_Op sum = MPI_SUM;
     if (dtype == LT_DTYPE_BF16) {
         type = MPI_UINT16_T;

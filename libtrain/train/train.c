@@ -93,8 +93,8 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
     lt_trace_begin(run->trace, LT_RANGE_FORWARD, 0, 0);
     if (!index)
         lt_parallel_sleep(run->parallel, LT_SLOW_FORWARD);
-    if (!index && run->step % lt_parallel_ranks(run->parallel) == lt_parallel_rank(run->parallel))
-        lt_simulate(run->trace, 0, run->config->simulated.rotate);
+    if (!index)
+        lt_simulate(run->trace, 0, context.late);
     if (context.simulated)
         lt_simulate(run->trace, 0, context.simulated[LT_PASS_FORWARD]);
     double own = run->model->ops->forward(run->model, &context, &batch,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the parameters of two gpt2 checkpoints tensor by tensor: ||a - b|| <= LIMIT ||a||. Usage: weights_near.py A B LIMIT"""
+"""Compares the parameters of two gpt2 checkpoints tensor by tensor: ||a - b|| <= LIMIT ||a||. Usage: weights_near.py A B LIMIT [double]"""
 import array
 import struct
 import sys
@@ -10,9 +10,9 @@ def parameters(path):
         data = file.read()
     shape = struct.unpack_from("<5q", data, 56)  # after magic, byte order, version and the model's name
     (count,) = struct.unpack_from("<Q", data, 120)
-    values = array.array("f")
+    values = array.array("d" if "double" in sys.argv[4:] else "f")
     begin = 128 + 32 + 8 + 5 * 8 + 3 * 8 + 8  # optimizer, its arrays, state, loss scale, checksum
-    values.frombytes(data[begin : begin + 4 * count])
+    values.frombytes(data[begin : begin + values.itemsize * count])
     return shape, values
 
 
