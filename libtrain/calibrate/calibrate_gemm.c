@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #ifdef HAVE_DNNL
 #include <dnnl.h>
