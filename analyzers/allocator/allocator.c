@@ -138,7 +138,7 @@ static int find_holders(struct an_context *context, const struct history *histor
     qsort(by_name, names, sizeof *by_name, holder_order);
     qsort(by_category, categories, sizeof *by_category, holder_order);
     out->holder_count = names < HOLDERS_MOST ? names : HOLDERS_MOST;
-    out->holder = an_arena_copy(context->arena, by_name, out->holder_count * sizeof *by_name);
+    out->holder = history_keep_holders(context, by_name, out->holder_count);
     out->category_count = categories;
     out->category = an_arena_copy(context->arena, by_category, categories * sizeof *by_category);
     free(by_name);
@@ -183,7 +183,7 @@ static int find_leaks(struct an_context *context, const struct history *history,
             leaks[out->leak_count++] =
                 (struct an_holder){trace->string[i], "", sites[i].bytes, sites[i].blocks};
     qsort(leaks, out->leak_count, sizeof *leaks, holder_order);
-    out->leak = an_arena_copy(context->arena, leaks, out->leak_count * sizeof *leaks);
+    out->leak = history_keep_holders(context, leaks, out->leak_count);
     free(sites);
     return out->leak ? 0 : TACHO_ENOMEM;
 }

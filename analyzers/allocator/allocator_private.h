@@ -55,6 +55,9 @@ struct replay {
 int history_replay(const struct history *history, const struct caching_settings *settings,
                    bool recorded, int64_t *capacity, struct replay *out);
 
+/* Copies holders with their names into the result, which outlives the trace; NULL: no memory. */
+struct an_holder *history_keep_holders(struct an_context *context, const struct an_holder *from,
+                                       size_t count);
 /* Fills `pool` and `pool_bound`; `in_place` and what it saves (after requested_peak). 0 or
  * TACHO_ENOMEM. */
 int history_pool(const struct history *history, struct an_allocator_device *out);

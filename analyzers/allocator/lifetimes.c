@@ -130,6 +130,16 @@ static int place_order(const void *left, const void *right)
     return AN_COMPARE(second->bytes, first->bytes);
 }
 
+struct an_holder *history_keep_holders(struct an_context *context, const struct an_holder *from,
+                                       size_t count)
+{
+    struct an_holder *kept = an_arena_copy(context->arena, from, count * sizeof *kept);
+    for (size_t i = 0; kept && i < count; i++)
+        if (!(kept[i].name = an_arena_text(context->arena, from[i].name)))
+            return NULL;
+    return kept;
+}
+
 /* Adds up the pairs by the place in the program that asks for the new block. */
 static int sum_places(struct an_context *context, const struct history *history,
                       const uint32_t *into, struct an_allocator_device *out)
@@ -153,7 +163,7 @@ static int sum_places(struct an_context *context, const struct history *history,
             sum[places++] = sum[i];
     qsort(sum, places, sizeof *sum, place_order);
     out->in_place_count = places < PLACES_MOST ? places : PLACES_MOST;
-    out->in_place = an_arena_copy(context->arena, sum, out->in_place_count * sizeof *sum);
+    out->in_place = history_keep_holders(context, sum, out->in_place_count);
     free(sum);
     return out->in_place ? 0 : TACHO_ENOMEM;
 }

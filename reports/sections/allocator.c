@@ -46,7 +46,7 @@ REP_CELL_OF(setting_saved, an_allocator_setting, rep_cell_pct, saved_pct)
 static void tables(struct page *page, const struct an_allocator_device *device)
 {
     static const struct rep_column holders[] = {
-        {"bytes", 10, holder_bytes}, {"blocks", 7, holder_blocks}, {"for", 28, holder_category}};
+        {"bytes", 10, holder_bytes}, {"blocks", 7, holder_blocks}, {"for", 30, holder_category}};
     static const struct rep_column settings[] = {{"reserved", 10, setting_peak},
                                                  {"saved %", 8, setting_saved},
                                                  {"segments", 9, setting_requests},

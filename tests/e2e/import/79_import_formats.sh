@@ -98,6 +98,9 @@ tr '\n' ' ' < oom4.out | grep -q 'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:Tr
 figure oom4.pickle allocator/0/exact True
 figure leak.pickle allocator/0/leaks/0/blocks 40
 figure leak.pickle allocator/0/leaks/0/name '/srv/me/train.py(35): cache'
+"$TACHO" import leak.pickle -o leak.tacho 2> err || fail "leak: $(cat err)"
+"$TACHO" top leak.tacho --batch -n 1 --view memory --size 60x160 > out 2> err || fail "top of a leak: $(cat err)"
+grep -q 'grows at *[/]srv/me/train.py(35): cache: 40 blocks' out || fail "top does not name the leak: $(cat out)"
 # hangs: the rank that is behind, the one without a dump, another order
 for folder in 'done|every collective that was issued was completed' 'hang|for rank 2, which has completed fewest' \
     'absent|there is no dump of rank 2' 'order|number 0 is all_reduce on rank 0 and broadcast on rank 1'; do
