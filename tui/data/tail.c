@@ -211,13 +211,14 @@ static bool is_total(const char *name)
     return false;
 }
 
-/* Keeps the higher one of each pair. Returns how many are left. */
+/* Keeps the higher one of each pair; the first point stays where the series begins. Returns how
+ * many are left. */
 static size_t halve_to_peaks(double *time, double *value, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i += 2, kept++) {
         size_t from = i + (i + 1 < count && (isnan(value[i]) || value[i + 1] > value[i]));
-        time[kept] = time[from];
+        time[kept] = i ? time[from] : time[0];
         value[kept] = value[from];
     }
     return kept;
@@ -239,10 +240,13 @@ static void join_value(struct track *track, double time, double value)
 {
     double held = (double)track->held++, *last_time = &track->time[track->count - 1],
            *last = &track->value[track->count - 1];
-    if (track->peaks && !isnan(*last) && !(value > *last))
-        return;
-    *last_time = track->peaks ? time : (*last_time * held + time) / (held + 1);
-    *last = track->peaks ? value : an_known_mean(*last, held, value, 1);
+    if (!track->peaks) {
+        *last_time = (*last_time * held + time) / (held + 1);
+        *last = an_known_mean(*last, held, value, 1);
+    } else if (isnan(*last) || value > *last) {
+        *last_time = track->count > 1 ? time : *last_time;
+        *last = value;
+    }
 }
 
 /* Adds a point to a track: into the last point while that holds fewer values than the stride. */

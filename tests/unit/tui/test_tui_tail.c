@@ -155,6 +155,7 @@ static void test_bounded(void **state)
     assert_near(s->last, (double)values - 1, 0);
     /* A peak of memory is still to be seen, at its time; what is held now is not the peak. */
     s = tui_model_series(m, "memory.total");
+    assert_near(s->time_s[0], 0, 0);
     size_t peak = 0;
     for (size_t i = 0; i < s->count; i++)
         peak = s->value[i] > s->value[peak] ? i : peak;
