@@ -37,9 +37,8 @@ void mon_budget_add(struct mon_budget *budget, double time_s, double bad, double
 /* Looks at the burn rates at a time. A window that is longer than what was counted so far counts
  * the rest of it as good: its rate says which share of the budget was used. A window that was
  * lengthened to hold enough steps also has more bad ones than chance gives a run that just meets
- * its objective. The index of the pair
- * that has just begun to exceed its factor in both windows, or -1; *over (may be NULL): one that
- * has just ended, or -1. */
+ * its objective. The index of the pair that has just begun to exceed its factor in both windows, or
+ * -1; *over (may be NULL): one that has just ended, or -1. */
 int mon_budget_check(struct mon_budget *budget, double time_s, int *over);
 
 /* Share of good events in the run so far; NAN: there are none. */

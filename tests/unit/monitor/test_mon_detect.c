@@ -99,6 +99,28 @@ static void test_since(void **state)
     assert_false(mon_shift_add(&shift, -1, 401, &found));
 }
 
+/* What was slow for eight steps only leaves the level that was there before, without a second
+ * warm-up. */
+static void test_goes_back(void **state)
+{
+    (void)state;
+    struct mon_shift_found found;
+    struct series series = series_begin(SEED, 0.01);
+    struct mon_shift shift;
+    int up = 0, down = 0;
+    series.hiccups = 0;
+    mon_shift_init(&shift, &mon_shift_time, true);
+    for (int64_t step = 0; step < 318; step++) {
+        double level = step >= 300 && step < 308 ? 1.1 : 1;
+        bool moved = mon_shift_add(&shift, series_step(&series, level), step, &found);
+        up += moved && found.up;
+        down += moved && !found.up;
+    }
+    assert_int_equal(up, 1);
+    assert_int_equal(down, 0);
+    assert_close(mon_shift_centre(&shift), 1, 0.01);
+}
+
 /* Alarms in 2,000 steps of which every n-th takes half as long again. */
 static int alarms_of_every(int64_t nth)
 {
@@ -216,9 +238,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_false_alarms), cmocka_unit_test(test_delays),
-        cmocka_unit_test(test_since),        cmocka_unit_test(test_single_steps),
-        cmocka_unit_test(test_tail),         cmocka_unit_test(test_plateau),
-        cmocka_unit_test(test_leak),
+        cmocka_unit_test(test_since),        cmocka_unit_test(test_goes_back),
+        cmocka_unit_test(test_single_steps), cmocka_unit_test(test_tail),
+        cmocka_unit_test(test_plateau),      cmocka_unit_test(test_leak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
