@@ -12,6 +12,7 @@
 #define MAD_TO_SD   1.4826 /* of a normal distribution */
 #define LEARN_EVERY 4      /* values between two looks at the window */
 #define FOLLOW_CLIP 1.5    /* deviations by which a value moves the centre, at most */
+#define NEWEST      3      /* values that say whether a move is a far one */
 #define BACK        8      /* values after an alarm that can take it back */
 
 const struct mon_shift_rule mon_shift_time = {.allowance = 0.5,
@@ -174,29 +175,33 @@ static bool stands_alone(const struct mon_shift *shift, size_t age, double sign)
     return true;
 }
 
-/* What a value adds to a sum. */
-static double added_by(const struct mon_shift *shift, size_t age, double sign)
-{
-    const struct mon_shift_rule *rule = shift->rule;
-    double off = sign * newest(shift, age)->off;
-    if (off > rule->far && stands_alone(shift, age, sign))
-        return 0;
-    return fmax(-rule->clip, fmin(rule->clip, off - rule->allowance));
-}
-
-/* The greatest sum over newest values: *values of them. 0: all sums are negative. */
-static double greatest_sum(const struct mon_shift *shift, double sign, size_t *values)
+/* The greatest sum over newest values of their deviations beyond an allowance, each clipped:
+ * *values of them. 0: all sums are negative. */
+static double greatest_sum(const struct mon_shift *shift, double sign, double allowance,
+                           double clip, size_t *values)
 {
     double sum = 0, greatest = 0;
     *values = 0;
     for (size_t age = 0; age < shift->compared && age < shift->rule->longest; age++) {
-        sum += added_by(shift, age, sign);
+        double off = sign * newest(shift, age)->off;
+        if (off <= shift->rule->far || !stands_alone(shift, age, sign))
+            sum += fmax(-clip, fmin(clip, off - allowance));
         if (sum > greatest) {
             greatest = sum;
             *values = age + 1;
         }
     }
     return greatest;
+}
+
+/* How many values a move is old: `values` by its sum, which may have begun with values that were a
+ * little high by chance. Of a far move those are told apart by the sum that suits its size. */
+static size_t age_of(const struct mon_shift *shift, double sign, size_t values)
+{
+    double off = sign * mon_shift_lasting(shift, NEWEST);
+    if (off > shift->rule->far)
+        greatest_sum(shift, sign, off / 2, off / 2, &values);
+    return values;
 }
 
 /* What a sum has to exceed now. */
@@ -212,10 +217,12 @@ static double limit_of(const struct mon_shift *shift, double sign)
 static bool has_moved(struct mon_shift *shift, double sign, struct mon_shift_found *found)
 {
     size_t values;
-    if (greatest_sum(shift, sign, &values) <= limit_of(shift, sign))
+    const struct mon_shift_rule *rule = shift->rule;
+    if (greatest_sum(shift, sign, rule->allowance, rule->clip, &values) <= limit_of(shift, sign))
         return false;
+    values = age_of(shift, sign, values);
     double after = recent_median(shift, values);
-    if (sign * (after - shift->centre) < shift->rule->effect) {
+    if (sign * (after - shift->centre) < rule->effect) {
         shift->compared = 0;
         return false;
     }

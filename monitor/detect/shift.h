@@ -11,12 +11,14 @@
  *
  * The deviations beyond an allowance are summed over the newest values, however many of them give
  * the greatest sum, up to a longest run (a CUSUM, Page 1954, limited to a window, Lai 1998): its
- * first value is the first one of the new level. A sum of many small deviations, as a slow wander
- * gives, never gets far enough within that run. What a value adds is clipped alike on both sides of
- * the allowance, as the likelihood ratio of noise with long tails is. A value that lies far off
- * says nothing while it stands alone: single steps that take much longer are no new level. A sum
- * above the limit counts only if the median of its values shows a least effect. After an alarm the
- * window learns the new level; if the next values are those of the old one, that one goes on.
+ * first value is the first one of the new level; that of a far move is told by the sum that suits
+ * its size, which leaves out values before it that were a little high. A sum of many small
+ * deviations, as a slow wander gives, never gets far enough within that run. What a value adds is
+ * clipped alike on both sides of the allowance, as the likelihood ratio of noise with long tails
+ * is. A value that lies far off says nothing while it stands alone: single steps that take much
+ * longer are no new level. A sum above the limit counts only if the median of its values shows a
+ * least effect. After an alarm the window learns the new level, unless the values since then say
+ * that the old one is still there.
  *
  * A value that is known to be special (a step with a checkpoint or an evaluation in it) is not
  * added: the mask of seasons is the caller's.
@@ -78,7 +80,7 @@ struct mon_shift {
     size_t compared;            /* newest values that were compared with this level */
     struct mon_shift_left left; /* until the window has enough values of the new level */
     bool bad_up;                /* the bad direction */
-    size_t added;               /* values, since the series began */
+    size_t added, blocked;      /* values added; of them, how long the window has learned nothing */
 };
 
 /* A level that moved. In the unit of the series. */

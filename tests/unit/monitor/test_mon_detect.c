@@ -99,6 +99,28 @@ static void test_since(void **state)
     assert_false(mon_shift_add(&shift, -1, 401, &found));
 }
 
+/* A far move is dated and measured by its own values, not by those before it that were a little
+ * high by chance. */
+static void test_far_since(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 40; i++) {
+        struct mon_shift_found found = {0};
+        struct series series = series_begin(SEED + i, 0.01);
+        struct mon_shift shift;
+        series.hiccups = 0;
+        mon_shift_init(&shift, &mon_shift_time, true);
+        for (int64_t step = 0; step < 300; step++)
+            mon_shift_add(&shift, series_step(&series, 1), step, &found);
+        bool moved = false;
+        for (int64_t step = 300; step < 310 && !moved; step++)
+            moved = mon_shift_add(&shift, series_step(&series, 1.2), step, &found);
+        assert_true(moved && found.up);
+        assert_int_equal(found.since, 300);
+        assert_close(found.after / found.before, 1.2, 0.04);
+    }
+}
+
 /* What was slow for eight steps only leaves the level that was there before, without a second
  * warm-up. */
 static void test_goes_back(void **state)
@@ -238,9 +260,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_false_alarms), cmocka_unit_test(test_delays),
-        cmocka_unit_test(test_since),        cmocka_unit_test(test_goes_back),
-        cmocka_unit_test(test_single_steps), cmocka_unit_test(test_tail),
-        cmocka_unit_test(test_plateau),      cmocka_unit_test(test_leak),
+        cmocka_unit_test(test_since),        cmocka_unit_test(test_far_since),
+        cmocka_unit_test(test_goes_back),    cmocka_unit_test(test_single_steps),
+        cmocka_unit_test(test_tail),         cmocka_unit_test(test_plateau),
+        cmocka_unit_test(test_leak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
