@@ -213,14 +213,18 @@ static double limit_of(const struct mon_shift *shift, double sign)
     return rule->limit * (1 + rule->young * few) * (bad ? 1 : rule->good);
 }
 
-/* Has the level moved in a direction? A sum without the least effect begins again. */
+/* Has the level moved in a direction? A far move needs enough values of its own: a few slow steps
+ * are no level. A sum without the least effect begins again. */
 static bool has_moved(struct mon_shift *shift, double sign, struct mon_shift_found *found)
 {
-    size_t values;
+    size_t summed;
     const struct mon_shift_rule *rule = shift->rule;
-    if (greatest_sum(shift, sign, rule->allowance, rule->clip, &values) <= limit_of(shift, sign))
+    double limit = limit_of(shift, sign);
+    if (greatest_sum(shift, sign, rule->allowance, rule->clip, &summed) <= limit)
         return false;
-    values = age_of(shift, sign, values);
+    size_t values = age_of(shift, sign, summed);
+    if (values < summed && (double)values * rule->clip <= limit)
+        return false;
     double after = recent_median(shift, values);
     if (sign * (after - shift->centre) < rule->effect) {
         shift->compared = 0;

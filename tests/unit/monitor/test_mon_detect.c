@@ -143,8 +143,8 @@ static void test_goes_back(void **state)
     assert_close(mon_shift_centre(&shift), 1, 0.01);
 }
 
-/* Alarms in 2,000 steps of which every n-th takes half as long again. */
-static int alarms_of_every(int64_t nth)
+/* Alarms in 2,000 steps of which every n-th, and some after it, take half as long again. */
+static int alarms_of_every(int64_t nth, int64_t slow)
 {
     struct mon_shift_found found;
     struct series series = series_begin(SEED, 0.01);
@@ -153,18 +153,19 @@ static int alarms_of_every(int64_t nth)
     series.hiccups = 0;
     mon_shift_init(&shift, &mon_shift_time, true);
     for (int64_t step = 0; step < 2300; step++) {
-        double level = step >= 300 && step % nth == 0 ? 1.5 : 1;
+        double level = step >= 300 && step % nth < slow ? 1.5 : 1;
         alarms += mon_shift_add(&shift, series_step(&series, level), step, &found) && found.up;
     }
     return alarms;
 }
 
-/* Single steps that take longer are no level; every second step of them is one. */
+/* Single steps that take longer are no level, nor are three of them; every second step is one. */
 static void test_single_steps(void **state)
 {
     (void)state;
-    assert_int_equal(alarms_of_every(8), 0);
-    assert_true(alarms_of_every(2) > 0);
+    assert_int_equal(alarms_of_every(8, 1), 0);
+    assert_int_equal(alarms_of_every(40, 3), 0);
+    assert_true(alarms_of_every(2, 1) > 0);
 }
 
 /* The tail of an exponential distribution is known. */
