@@ -13,11 +13,10 @@
 /* Bytes that are held, in the units of the tables and of what PyTorch says when it runs out. */
 static const char *held_text(struct an_context *context, int64_t bytes)
 {
-    bool large = bytes >= 1 << 30;
-    return an_finding_text(
-        context, "%s %s",
-        an_number_words(context->arena, (double)bytes / (large ? 1 << 30 : 1 << 20), 3),
-        large ? "GiB" : "MiB");
+    double mib = (double)bytes / (1 << 20);
+    if (mib >= 1024)
+        return an_finding_text(context, "%s GiB", an_number_words(context->arena, mib / 1024, 3));
+    return an_finding_text(context, "%s MiB", an_number_words(context->arena, mib, 3));
 }
 
 /* The device that is nearest to its end: one that ran out of memory, else the one with most. */
