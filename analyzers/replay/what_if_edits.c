@@ -237,9 +237,10 @@ void an_plan_hold_cores(struct an_plan *plan, double others)
     const struct an_core_use *core_use = &plan->state->cores;
     double needed = fmin(core_use->used.value, core_use->wanted.value),
            cores = plan->cores > 0 ? plan->cores : core_use->cores.value;
-    /* the run has at least what it used, and the fair share of the threads that run its steps */
-    double threads = (double)plan->state->replay->context->lane_count,
-           share = cores * threads / (threads + others);
+    /* The run has at least what it used, and the fair share of what waits for cores: its threads
+     * that run steps, which overlapped transfers may leave idle, or more where teams compute. */
+    double waiting = fmax(core_use->wanted.value, (double)plan->state->replay->context->lane_count),
+           share = cores * waiting / (waiting + others);
     if (others > 0)
         cores = fmax(fmax(cores - others, share), fmax(needed, 1e-3));
     for (size_t i = 0; i < plan->state->steps; i++)
