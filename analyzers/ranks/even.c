@@ -265,15 +265,14 @@ static int find_stage_share(struct evening *evening, struct an_even *out)
 {
     size_t steps = evening->columns;
     double lost = out->recorded_ms.value - out->ideal_ms.value,
-           *recorded = malloc(3 * steps * sizeof *recorded), *usual = recorded + steps;
-    if (!recorded)
+           *usual = malloc(2 * steps * sizeof *usual);
+    if (!usual)
         return TACHO_ENOMEM;
-    replay(evening, AS_RECORDED, AN_NONE, recorded);
     double without = replay(evening, ONE_STAGE, out->stage_lane, usual);
-    out->slow_stage = gain_of(recorded, usual, steps, usual + steps);
+    out->slow_stage = gain_of(evening->recorded, usual, steps, usual + steps);
     out->stage_share_pct = an_num_if(lost > 0, 100 * (out->recorded_ms.value - without) / lost,
                                      "nothing is lost to uneven work");
-    free(recorded);
+    free(usual);
     return 0;
 }
 
@@ -338,16 +337,15 @@ static int find_correlation(const struct evening *evening, struct an_even *out)
 static int find_gains(struct evening *evening, struct an_even *out)
 {
     size_t steps = evening->columns;
-    double *recorded = malloc(4 * steps * sizeof *recorded), *even = recorded + steps,
-           *ideal = even + steps, *gain = ideal + steps;
-    if (!recorded)
+    double *even = malloc(3 * steps * sizeof *even), *ideal = even + steps, *gain = ideal + steps;
+    if (!even)
         return TACHO_ENOMEM;
-    out->recorded_ms = an_num(replay(evening, AS_RECORDED, AN_NONE, recorded));
+    out->recorded_ms = an_num(replay(evening, AS_RECORDED, AN_NONE, evening->recorded));
     out->stages_even_ms = an_num(replay(evening, STAGES_EVEN, AN_NONE, even));
     out->ideal_ms = an_num(replay(evening, ALL_EVEN, AN_NONE, ideal));
-    out->stages = gain_of(recorded, even, steps, gain);
+    out->stages = gain_of(evening->recorded, even, steps, gain);
     out->batches = gain_of(even, ideal, steps, gain);
-    free(recorded);
+    free(even);
     return 0;
 }
 
@@ -420,7 +418,9 @@ static int open_sums(struct evening *evening)
     evening->stage_sum = an_arena_zero(scratch, cells, sizeof *evening->stage_sum);
     evening->stage_count = an_arena_zero(scratch, cells, sizeof *evening->stage_count);
     evening->stage_usual = an_arena_zero(scratch, cells, sizeof *evening->stage_usual);
-    return evening->usual && evening->stage_sum && evening->stage_count && evening->stage_usual
+    evening->recorded = an_arena_zero(scratch, evening->columns, sizeof *evening->recorded);
+    return evening->usual && evening->stage_sum && evening->stage_count && evening->stage_usual &&
+                   evening->recorded
                ? 0
                : TACHO_ENOMEM;
 }

@@ -54,6 +54,7 @@ struct evening {
     size_t names, turns;                           /* turns: the most of any name in a step */
     double *usual;                                 /* of every name, ns */
     double *stage_sum, *stage_count, *stage_usual; /* [first lane of the stage * names + name] */
+    double *recorded;                              /* of every step: replayed as recorded, ns */
     double *ready;                                 /* of every lane, while a step is replayed */
     size_t *head;                                  /* the same: its next slot */
     uint32_t *stack;                               /* lanes that go on */
