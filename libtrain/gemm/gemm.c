@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "libtrain/base/least.h"
 #include "libtrain/gemm/gemm_library.h"
 
 /* A stride of 1 between columns is the library's untransposed operand, one between rows its
@@ -71,11 +72,6 @@ static float *room_of(size_t floats)
     return room;
 }
 
-static int64_t at_most(int64_t value, int64_t limit)
-{
-    return value < limit ? value : limit;
-}
-
 /* The part of a matrix that begins at this row and column. */
 static struct lt_matrix part(struct lt_matrix matrix, int64_t row, int64_t column,
                              enum lt_dtype dtype)
@@ -130,7 +126,7 @@ static void narrow(const struct lt_product *tile, const float *sums)
 static int run_tile(const struct lt_product *tile)
 {
     struct lt_product wide = *tile;
-    int64_t depth = at_most(tile->k, TILE_DEPTH);
+    int64_t depth = lt_min64(tile->k, TILE_DEPTH);
     size_t a = (size_t)(tile->m * depth), b = (size_t)(depth * tile->n),
            c = tile->out == LT_DTYPE_FP32 ? 0 : (size_t)(tile->m * tile->n);
     float *room = room_of(a + b + c);
@@ -144,7 +140,7 @@ static int run_tile(const struct lt_product *tile)
             widen((struct lt_matrix){tile->c, tile->c_row, 1}, tile->m, tile->n, tile->out, wide.c);
     }
     for (int64_t k = 0; k < tile->k; k += depth) {
-        wide.k = at_most(tile->k - k, depth);
+        wide.k = lt_min64(tile->k - k, depth);
         wide.a = widen(part(tile->a, 0, k, tile->in), tile->m, wide.k, tile->in, room);
         wide.b = widen(part(tile->b, k, 0, tile->in), wide.k, tile->n, tile->in, room + a);
         lt_gemm(&wide);
@@ -164,8 +160,8 @@ static int run_widened(const struct lt_product *whole)
     size_t bytes = lt_dtype_bytes(whole->out);
     for (int64_t row = 0; row < whole->m; row += TILE_ROWS)
         for (int64_t column = 0; column < whole->n; column += TILE_COLUMNS) {
-            tile.m = at_most(whole->m - row, TILE_ROWS);
-            tile.n = at_most(whole->n - column, TILE_COLUMNS);
+            tile.m = lt_min64(whole->m - row, TILE_ROWS);
+            tile.n = lt_min64(whole->n - column, TILE_COLUMNS);
             tile.a = part(whole->a, row, 0, whole->in);
             tile.b = part(whole->b, 0, column, whole->in);
             tile.c = (char *)whole->c + (size_t)(row * whole->c_row + column) * bytes;

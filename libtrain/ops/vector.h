@@ -10,10 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline int64_t lt_min64(int64_t left, int64_t right)
-{
-    return left < right ? left : right;
-}
+#include "libtrain/base/least.h"
 
 /* a * b + c, fused where the machine does it in one instruction */
 static inline float lt_fma(float a, float b, float c)
