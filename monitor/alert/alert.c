@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FARTHER 2 /* times a move that was sent: sent again */
+
 const char *mon_severity_name(enum mon_severity severity)
 {
     static const char *const names[] = {"info", "ticket", "page"};
@@ -164,11 +166,20 @@ static struct mon_alert *add(struct mon_alerts *alerts, const struct mon_symptom
     return alert;
 }
 
+/* Has what an alert says moved on, to at least FARTHER times as far from where it came from? */
+static bool is_farther(const struct mon_symptom *said, const struct mon_symptom *now)
+{
+    double so_far = log(said->after / said->before), all = log(now->after / said->before);
+    return !strcmp(said->code, now->code) && all / so_far >= FARTHER;
+}
+
 const struct mon_alert *mon_alerts_raise(struct mon_alerts *alerts,
                                          const struct mon_symptom *symptom, double now_s)
 {
     struct mon_alert *alert = find(alerts, symptom);
-    bool added = !alert, worse = alert && symptom->severity > alert->symptom.severity;
+    bool added = !alert, worse = alert && (symptom->severity > alert->symptom.severity ||
+                                           (symptom->severity == alert->symptom.severity &&
+                                            is_farther(&alert->symptom, symptom)));
     if (added)
         alert = add(alerts, symptom, now_s);
     if (!alert)

@@ -77,7 +77,8 @@ struct mon_alerts {
 
 void mon_alerts_init(struct mon_alerts *alerts, const struct mon_config *config, mon_notify *notify,
                      void *ctx);
-/* A symptom began, or goes on: the alert that it belongs to. NULL: there is no room. */
+/* A symptom began, or goes on: the alert that it belongs to. It is sent again (MON_WORSE) if the
+ * symptom is more severe, or at least twice as far from where it came from. NULL: no room. */
 const struct mon_alert *mon_alerts_raise(struct mon_alerts *alerts,
                                          const struct mon_symptom *symptom, double now_s);
 /* The symptom with this code is over, on all ranks if `rank` is below 0. */

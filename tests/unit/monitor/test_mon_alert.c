@@ -79,6 +79,31 @@ static void test_groups(void **state)
     assert_int_equal(alerts.alert[0].code_count, 3);
 }
 
+static void move(double before, double after, double now_s)
+{
+    struct mon_symptom symptom = symptom_of("STEP_TIME", MON_TICKET, MON_CAUSE_UNKNOWN, -1);
+    symptom.before = before;
+    symptom.after = after;
+    mon_alerts_raise(&alerts, &symptom, now_s);
+}
+
+/* While an alert is open, what moves on a little is not sent again; what moves twice as far is. */
+static void test_farther(void **state)
+{
+    (void)state;
+    move(100, 105, 1);
+    move(105, 108, 2);
+    move(108, 100, 3);
+    assert_int_equal(seen.fired, 1);
+    assert_int_equal(seen.worse, 0);
+    move(100, 118, 4);
+    assert_int_equal(seen.worse, 1);
+    assert_int_equal(seen.sent, 2);
+    move(118, 120, 5);
+    assert_int_equal(seen.sent, 2);
+    assert_int_equal(alerts.count, 1);
+}
+
 static void test_hysteresis(void **state)
 {
     (void)state;
@@ -199,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_groups, setup),
+        cmocka_unit_test_setup(test_farther, setup),
         cmocka_unit_test_setup(test_hysteresis, setup),
         cmocka_unit_test_setup(test_rate, setup),
         cmocka_unit_test_setup(test_silence, setup),

@@ -99,22 +99,33 @@ static double fires_after(double target, double period_s, double bad_share, size
     return -1;
 }
 
-/* A total outage uses up 2 % of the budget in 14.4 (1 - target) of the first window: there it
+/* Bad events at a rate use up a pair's share of the budget in `parts` of its long window: there it
  * fires, at any period. */
 static void test_fires(void **state)
 {
     (void)state;
     const double periods[] = {HOUR, 10 * HOUR, 30 * DAY};
-    for (size_t p = 0; p < 3; p++) {
-        size_t pair = 9;
-        double window = periods[p] / 720, after = fires_after(0.99, periods[p], 1, &pair);
-        assert_int_equal(pair, 0);
-        assert_true(fabs(after - 14.4 * 0.01 * window) < 0.05 * window);
-        assert_true(fires_after(0.95, periods[p], 0.04, &pair) < 0); /* burns at 0.8 */
-        after = fires_after(0.95, periods[p], 0.4, &pair);           /* at 8: the second pair */
-        assert_int_equal(pair, 1);
-        assert_true(fabs(after / (periods[p] / 120) - 0.75) < 0.06);
-    }
+    const struct {
+        double target, bad, window; /* the long window, a part of the period; 0: nothing fires */
+        size_t pair;
+        double factor;
+    } cases[] = {
+        {0.99, 1, 720, 0, 14.4}, {0.95, 1, 720, 0, 14.4}, {0.95, 0.4, 120, 1, 6},
+        {0.90, 1, 120, 0, 6}, /* 14.4 is above 1 / (1 - 0.9): the pair of 6 is the first */
+        {0.90, 0.45, 30, 1, 3},  {0.99, 0.02, 10, 3, 1},  {0.95, 0.04, 0, 9, 0},
+        {0.90, 0.08, 0, 9, 0},   {0.99, 0.008, 0, 9, 0},
+    };
+    for (size_t p = 0; p < 3; p++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            size_t pair = 9;
+            double after = fires_after(cases[i].target, periods[p], cases[i].bad, &pair);
+            double parts = cases[i].factor * (1 - cases[i].target) / cases[i].bad;
+            assert_int_equal(pair, cases[i].pair);
+            if (cases[i].window > 0)
+                assert_true(fabs(after / (periods[p] / cases[i].window) - parts) < 0.06);
+            else
+                assert_true(after < 0);
+        }
 }
 
 static void test_stops(void **state)
