@@ -88,20 +88,30 @@ int lt_board_step(struct lt_board *board, int64_t step)
     return -1;
 }
 
-/* A rank whose last call on this line has the same number and is another one; -1: none has. */
-static int other_call(const struct lt_board *board, const struct lt_board_line *line)
+/* A rank's call of a communicator by its number. False: it is not there yet, or not any more. */
+static int find_call(const struct lt_desk *desk, uint64_t communicator, uint32_t number,
+                     struct lt_call *out)
 {
-    for (int i = 0; i < board->ranks; i++) {
-        if (i == board->rank || !board->desk[i])
-            continue;
-        struct lt_board_line *there = line_of(board->desk[i], line->communicator, 0);
-        if (!there || __atomic_load_n(&there->calls, __ATOMIC_ACQUIRE) != line->calls)
-            continue;
-        struct lt_call last = there->last;
-        if (__atomic_load_n(&there->calls, __ATOMIC_ACQUIRE) == line->calls &&
-            !same(&last, &line->last))
-            return i;
+    uint64_t calls = __atomic_load_n(&desk->calls, __ATOMIC_ACQUIRE);
+    uint64_t kept = calls < LT_BOARD_CALLS / 2 ? calls : LT_BOARD_CALLS / 2;
+    for (uint64_t i = 0; i < kept; i++) {
+        *out = desk->call[(calls - 1 - i) % LT_BOARD_CALLS];
+        if (out->communicator == communicator && out->number <= number)
+            return out->number == number;
     }
+    return 0;
+}
+
+/* A rank whose call of the same number is another one; -1: none has. Ranks need not be at it
+ * together: a sender may be some messages ahead. The later one of two sees both calls. */
+static int other_call(const struct lt_board *board, const struct lt_call *call)
+{
+    struct lt_call there;
+    for (int i = 0; i < board->ranks; i++)
+        if (i != board->rank && board->desk[i] &&
+            find_call(board->desk[i], call->communicator, call->number, &there) &&
+            !same(&there, call))
+            return i;
     return -1;
 }
 
@@ -128,15 +138,17 @@ enum lt_call_fault lt_board_call(struct lt_board *board, struct lt_call call, in
             return fault;
         call.bytes /= 2;
     }
+    struct lt_board_line *line = line_of(own, call.communicator, 1);
+    call.number = line ? (uint32_t)line->calls : 0;
     own->call[own->calls % LT_BOARD_CALLS] = call;
     __atomic_store_n(&own->calls, own->calls + 1, __ATOMIC_RELEASE);
-    struct lt_board_line *line = line_of(own, call.communicator, 1);
     if (!line)
         return fault;
     line->last = call;
     line->sum = (line->sum ^ call.op ^ call.bytes << 8) * 1099511628211u; /* as FNV-1a */
     __atomic_store_n(&line->calls, line->calls + 1, __ATOMIC_RELEASE);
-    *differs = other_call(board, line);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* of two ranks, one sees what the other has written */
+    *differs = other_call(board, &call);
     return fault;
 }
 

@@ -24,7 +24,8 @@
 
 struct lt_call {
     uint64_t communicator, bytes;
-    uint32_t op; /* of tacho_comm; a receive is a send */
+    uint32_t op;     /* of tacho_comm; a receive is a send */
+    uint32_t number; /* among the rank's calls of this communicator; lt_board_call fills it in */
 };
 
 /* What one rank does. All zero: it has not begun. */

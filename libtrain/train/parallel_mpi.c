@@ -52,6 +52,7 @@ static void alone(struct lt_mpi_place *place)
 #define LOOKS       10
 #define SHORTEST_NS 20000
 #define LONGEST_NS  1000000
+#define BUSY_LOOKS  20000 /* some 10 ms */
 
 static struct {
     int open;
@@ -91,6 +92,21 @@ static void wait_for(MPI_Request *requests, int count)
     }
     if (mpi.waits)
         mpi.waits(mpi.waits_arg, 0);
+}
+
+/* Waits for a request that all ranks have begun. The others are at it as well, so this rank only
+ * lets them have the core; after a while it waits as for any other, because one of them may have
+ * died. */
+static void wait_busily(MPI_Request *request)
+{
+    int done = 0;
+    for (int looks = 0; !done && looks < BUSY_LOOKS; looks++) {
+        MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        if (!done)
+            sched_yield();
+    }
+    if (!done)
+        wait_for(request, 1);
 }
 
 /* What is left of so many bytes, or of a call, where it is made wrong on purpose. */
@@ -230,7 +246,9 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
     for (size_t first = 0; first < count; first += most) {
         const void *source = from == to ? MPI_IN_PLACE : (const char *)from + first * size;
         int part = (int)(count - first < most ? count - first : most);
-        MPI_Allreduce(source, (char *)to + first * size, part, type, sum, mpi.gradients);
+        MPI_Request request;
+        MPI_Iallreduce(source, (char *)to + first * size, part, type, sum, mpi.gradients, &request);
+        wait_busily(&request);
     }
 }
 

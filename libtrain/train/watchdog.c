@@ -159,7 +159,8 @@ static void waits(void *arg, int waiting)
 static void call(void *arg, const struct tacho_comm *comm)
 {
     struct lt_watchdog *watchdog = arg;
-    struct lt_call call = {comm->communicator, comm->bytes, comm->op};
+    struct lt_call call = {
+        .communicator = comm->communicator, .bytes = comm->bytes, .op = comm->op};
     int differs = -1;
     lt_mpi_fault(lt_board_call(&watchdog->board, call, &differs));
     if (differs >= 0)

@@ -119,6 +119,42 @@ static void wrong_calls(void **state)
             }
 }
 
+/* The calls of a rank's step up to one, which may be halved. Returns a rank that this one differs
+ * from. */
+static int calls_until(struct job *job, int rank, int64_t step, int last, int halves)
+{
+    int differs = -1;
+    lt_board_step(&job->board[rank], step);
+    for (int i = 0; i <= last; i++) {
+        struct lt_call call = usual(i);
+        call.bytes /= halves && i == last ? 2 : 1;
+        lt_board_call(&job->board[rank], call, &differs);
+    }
+    return differs;
+}
+
+/* A rank may be calls ahead of another one, as a sender is: the later one sees that they differ, in
+ * the call that does, before it is made. */
+static void ahead(void **state)
+{
+    (void)state;
+    struct job job;
+    for (int at = 0; at < CALLS; at++)
+        for (int halves = 0; halves < 2; halves++) { /* the first one, the later one */
+            make_job(&job, 2);
+            make_step(&job, 0, 0, 0, HALVES, 0);
+            make_step(&job, 1, 0, 0, HALVES, 0);
+            if (halves) {
+                assert_int_equal(make_step(&job, 0, 1, 0, HALVES, 0), -1);
+                assert_int_equal(calls_until(&job, 1, 1, at, 1), 0);
+            } else {
+                assert_int_equal(make_step(&job, 0, 1, 1, HALVES, at), -1);
+                assert_int_equal(calls_until(&job, 1, 1, at, 0), 0);
+            }
+            pool_free(NULL);
+        }
+}
+
 /* In the first step there is nothing to compare with but the other ranks: with three or more, the
  * one that differs is named; of two it cannot be told which. */
 static void first_step(void **state)
@@ -217,7 +253,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(healthy), cmocka_unit_test(wrong_calls), cmocka_unit_test(first_step),
-        cmocka_unit_test(stuck),   cmocka_unit_test(dead),        cmocka_unit_test(plans),
+        cmocka_unit_test(ahead),   cmocka_unit_test(stuck),       cmocka_unit_test(dead),
+        cmocka_unit_test(plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
