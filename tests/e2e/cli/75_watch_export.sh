@@ -62,7 +62,11 @@ if command -v promtool > /dev/null; then
     promtool check metrics < metrics > check 2>&1 || fail "$(cat check)"
     promtool check metrics < live.prom > check 2>&1 || fail "$(cat check)"
 fi
-ask 'application/openmetrics-text; version=1.0.0' > openmetrics
+for ((i = 0; i < 300; i++)); do # until steps are counted, some time after the first one was seen
+    ask 'application/openmetrics-text; version=1.0.0' > openmetrics
+    grep -q 'slo="step_time"' openmetrics && grep -q '# {file=' openmetrics && break
+    sleep 0.1
+done
 for python in python3 /usr/bin/python3; do "$python" -c 'import prometheus_client' 2> /dev/null && break; done
 if "$python" -c 'import prometheus_client' 2> /dev/null; then
     "$python" - << 'PY' || fail "OpenMetrics: $(cat openmetrics)"
