@@ -24,13 +24,20 @@ static const struct an_rank_row *row_of(const struct an_ranks *ranks, int64_t ra
     return NULL;
 }
 
-/* Where to look, by the stage that is slow. */
-static const char *stage_action(struct an_context *context, const struct an_ranks *ranks)
+/* The time of a stage, as sentences name it. */
+static const char *stage_words(enum an_step_stage stage)
 {
-    static const char *const actions[AN_STAGE_COUNT] = {
+    return stage == AN_STAGE_HOST || stage == AN_STAGE_OTHER ? "the host time between stages"
+                                                             : an_stage_key(stage);
+}
+
+/* Where to look, by the stage that is slow. */
+static const char *where_to_look(enum an_step_stage stage)
+{
+    static const char *const places[AN_STAGE_COUNT] = {
         [AN_STAGE_INPUT] = "its loader: workers, storage and cores of that machine",
-        [AN_STAGE_HOST] =
-            "its host between the ranges of a step: Python, logging, synchronising calls, sleeps",
+        [AN_STAGE_HOST] = "logging, synchronising calls, sleeps, Python (tacho run --stacks shows "
+                          "what ran there)",
         [AN_STAGE_FORWARD] =
             "its cores or device: clocks, heat, other programs on them, its share of the work",
         [AN_STAGE_COMPUTE] =
@@ -41,11 +48,17 @@ static const char *stage_action(struct an_context *context, const struct an_rank
         [AN_STAGE_OPTIMIZER] =
             "its optimizer: memory bandwidth, offloading, an uneven share of the parameters",
         [AN_STAGE_OTHER] =
-            "what its host does between the stages: logging, checkpoints, synchronising calls",
+            "logging, checkpoints, synchronising calls (tacho run --stacks shows what ran there)",
     };
+    return places[stage];
+}
+
+static const char *stage_action(struct an_context *context, const struct an_ranks *ranks)
+{
+    const struct an_frontier *frontier = &ranks->frontier;
     return an_finding_text(
         context, "make %s of rank %" PRId64 " as short as that of the others: look at %s",
-        an_stage_key(ranks->frontier.stage), ranks->frontier.rank, actions[ranks->frontier.stage]);
+        stage_words(frontier->stage), frontier->rank, where_to_look(frontier->stage));
 }
 
 /* The edit that makes the stragglers as fast as their peers. Of two ranks the verdicts do not say
@@ -161,12 +174,22 @@ static void straggler_texts(struct an_context *context, const struct an_ranks *r
         "%s is slower than its peers: its own time is %.1f %% above theirs, and they wait for "
         "it",
         straggler->says, straggler->excess_pct.value);
-    finding->action = an_finding_text(context,
-                                      "compare rank %" PRId64
-                                      " with the others: its loader, its share of the work, its "
-                                      "cores or device (clocks, heat, other programs on them)%s%s",
-                                      straggler->rank, staged ? "; SLOW_STAGE says where" : "",
-                                      imitation(context, "--slow-rank"));
+    const struct an_frontier *frontier = &ranks->frontier;
+    const char *imitates = imitation(context, "--slow-rank");
+    if (staged)
+        finding->action =
+            an_finding_text(context,
+                            "find out why %s of rank %" PRId64
+                            " takes %s longer than that of the others: look at %s%s",
+                            stage_words(frontier->stage), straggler->rank,
+                            an_time_words(context->arena, frontier->delay_ms.value, 3),
+                            where_to_look(frontier->stage), imitates);
+    else
+        finding->action = an_finding_text(
+            context,
+            "compare rank %" PRId64 " with the others: its loader, its share of the work, its "
+            "cores or device (clocks, heat, other programs on them)%s",
+            straggler->rank, imitates);
     finding->effort = "find out what takes that rank longer";
     finding->what_if = peers_edit(context, ranks);
 }
@@ -227,7 +250,7 @@ static void slow_stage_evidence(struct an_context *context, const struct an_rank
                                 struct an_finding *finding)
 {
     const struct an_frontier *frontier = &ranks->frontier;
-    const char *stage = an_stage_key(frontier->stage);
+    const char *stage = stage_words(frontier->stage);
     finding->claim = an_finding_text(
         context,
         "%s of rank %" PRId64

@@ -2,9 +2,11 @@
  *
  * The stages of a step (docs/definitions.md). On a thread a stage is the outermost range that says
  * what it is; time between two ranges of one stage belongs to it, time between two stages to the
- * host. On a device a compute op belongs to the optimizer if a range of the optimizer launched it,
- * to backward if a thread other than that of the step launched it (autograd runs backward there),
- * else to forward. Time of a stage that comes again (micro-steps) adds up.
+ * host; communication inside of another stage, such as the wait of DistributedDataParallel for its
+ * gradients at the end of backward, belongs to communication. On a device a compute op belongs to
+ * the optimizer if a range of the optimizer launched it, to backward if a thread other than that of
+ * the step launched it (autograd runs backward there), else to forward. Time of a stage that comes
+ * again (micro-steps) adds up.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -129,12 +131,38 @@ int an_stage_spans(const struct an_stage_map *map, const struct an_step *step,
     return add_span(out, count, room, covered, step->end, AN_STAGE_OTHER);
 }
 
-/* Adds the stages of a step on a thread. */
-static void add_thread_stages(const struct an_lane *lane, const struct an_stage_span *span,
-                              size_t span_count, int64_t ns[AN_STAGE_COUNT])
+/* Time of communication in ranges that begin in this part of a step on the lane's thread. */
+static int64_t communication_in(const struct an_stage_map *map, const struct an_lane *lane,
+                                const struct an_stage_span *span)
 {
-    for (size_t i = 0; i < span_count; i++)
-        ns[span[i].stage] += without_phases(lane, span[i].start, span[i].end);
+    const struct an_trace *trace = map->context->trace;
+    const struct an_track *track = &trace->track[lane->track];
+    int64_t covered = span->start, ns = 0;
+    for (size_t i = an_slice_seek(trace, track, span->start);
+         i < track->slice_first + track->slice_count && trace->slice.start[i] < span->end; i++) {
+        enum an_role role = an_slice_role(trace, i);
+        if (trace->slice.start[i] < covered || trace->slice.dur[i] == AN_OPEN ||
+            (role != AN_ROLE_COMM && role != AN_ROLE_COMM_WAIT))
+            continue;
+        covered = an_slice_end(trace, i) < span->end ? an_slice_end(trace, i) : span->end;
+        ns += without_phases(lane, trace->slice.start[i], covered);
+    }
+    return ns;
+}
+
+/* Adds the stages of a step on a thread. */
+static void add_thread_stages(const struct an_stage_map *map, const struct an_lane *lane,
+                              const struct an_stage_span *span, size_t span_count,
+                              int64_t ns[AN_STAGE_COUNT])
+{
+    for (size_t i = 0; i < span_count; i++) {
+        enum an_step_stage stage = span[i].stage;
+        bool computes =
+            stage == AN_STAGE_FORWARD || stage == AN_STAGE_BACKWARD || stage == AN_STAGE_OPTIMIZER;
+        int64_t inside = computes ? communication_in(map, lane, &span[i]) : 0;
+        ns[stage] += without_phases(lane, span[i].start, span[i].end) - inside;
+        ns[AN_STAGE_COMM] += inside;
+    }
 }
 
 /* ---- a step on a device ------------------------------------------------------------------------------------------------------ */
@@ -213,7 +241,7 @@ int an_stage_times(const struct an_stage_map *map, const struct an_step *step,
     }
     if (an_stage_spans(map, step, &work->span, &count, &work->room))
         return TACHO_ENOMEM;
-    add_thread_stages(lane, work->span, count, ns);
+    add_thread_stages(map, lane, work->span, count, ns);
     return 0;
 }
 

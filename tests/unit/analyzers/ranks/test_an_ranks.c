@@ -22,6 +22,7 @@ struct job {
     int tokens[RANKS];     /* 0: 64 */
     int input;             /* us that every rank loads on its own thread */
     bool hosts;            /* every rank on its own */
+    bool inside;           /* backward waits for its gradients itself, as that of PyTorch does */
     double offset[RANKS], drift[RANKS];
     const char *command;
 };
@@ -89,16 +90,17 @@ static void one_step(struct fixture *f, const struct job *j, int rank, int64_t p
     int64_t end = begin + comes + transfer + late + lasts[OPTIMIZER];
     (void)mine;
     int64_t work = j->input ? fx_work(f, "matrix", "fp32", 1, 1, 1) : fx_kind(f, "host");
+    int64_t done = begin + comes + transfer + late;
     for (int k = 0; k < OPTIMIZER; k++) {
-        range(f, j, rank, thread, t, t + last_of(j, rank, k, i), names[k],
-              k == INPUT ? fx_kind(f, "input_wait") : work, FX_NONE);
+        int64_t until = k == BACKWARD && j->inside ? done : t + last_of(j, rank, k, i);
+        range(f, j, rank, thread, t, until, names[k], k == INPUT ? fx_kind(f, "input_wait") : work,
+              FX_NONE);
         if (j->input && k == INPUT)
             range(f, j, rank, thread, t, t + j->input, "collate", fx_kind(f, "collate"), FX_NONE);
         if (j->by_gc && k == j->where && is_late(j, rank, i))
             range(f, j, rank, thread, t, t + j->wander, "gc", FX_NONE, FX_NONE);
         t += last_of(j, rank, k, i);
     }
-    int64_t done = begin + comes + transfer + late;
     range(f, j, rank, thread, t, done, "all_reduce", comm(f, "all_reduce", 1000, 1, j->ranks), i);
     end = done + last_of(j, rank, OPTIMIZER, i);
     range(f, j, rank, thread, done, end, names[OPTIMIZER], fx_kind(f, "host"), FX_NONE);
@@ -181,9 +183,11 @@ static void test_slow_stage(void **state)
     static const int stages[] = {AN_STAGE_INPUT, AN_STAGE_FORWARD, AN_STAGE_BACKWARD,
                                  AN_STAGE_OPTIMIZER};
     (void)state;
-    for (int k = 0; k < STAGES; k++) {
+    for (int i = 0; i < 2 * STAGES; i++) {
         struct fixture fixture, *f = &fixture;
-        const struct an_result *r = make(f, (struct job){.slow = k, .stage = k, .more = 2000});
+        int k = i % STAGES;
+        const struct an_result *r =
+            make(f, (struct job){.slow = k, .stage = k, .more = 2000, .inside = i >= STAGES});
         const struct an_ranks *x = &r->ranks;
         assert_null(x->reason);
         assert_int_equal(x->steps, STEPS - 2);
