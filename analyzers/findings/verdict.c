@@ -379,6 +379,9 @@ static const char *what_next(const struct an_context *context)
     if (an_trace_from(context->trace, "log") || an_trace_from(context->trace, "tfevents"))
         return "a log does not say what it is spent on: record some steps with 'tacho run -- CMD' "
                "or torch.profiler";
+    if (an_command_framework(context) == AN_FRAMEWORK_TORCH)
+        return "the work of its device is not in the file: a trace of torch.profiler has it, and "
+               "'tacho report' reads that";
     return "payloads of include/tacho_nvtx.h make the rest visible";
 }
 

@@ -319,6 +319,8 @@ static void efficiency(struct page *page, const struct an_result *result,
         page_item(page, "%s tokens/s", NUMBER_TEXT(steps->tokens_per_s.value));
     else if (steps->samples_per_s.valid)
         page_item(page, "%s samples/s", NUMBER_TEXT(steps->samples_per_s.value));
+    else if (steps->mean_ms.valid && steps->mean_ms.value > 0)
+        page_item(page, "%s steps/s", DIGITS_TEXT(1e3 / steps->mean_ms.value, 3));
     if (used->mfu.valid && used->peak_flops.valid)
         page_item(page, "MFU %.1f %% of %s %s", 100 * used->mfu.value,
                   SI_TEXT(used->peak_flops.value, "FLOP/s"), rep_or(used->dtype, ""));
