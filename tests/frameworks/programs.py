@@ -272,6 +272,21 @@ def garbage(folder):
     assert len(heap) == 60000
 
 
+def leaks(_):
+    """Tensors that are kept for no reason, 3 MiB in each step."""
+    net, kept_here, elements = model(256), [], 3 << 18
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+    for _ in range(300):
+        x, y = batch()
+        loss = functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        time.sleep(0.01)
+        kept_here.append(torch.ones(elements))
+    truth["kept"] = 4 * elements
+
+
 def lines(_):
     """Python that computes and Python that waits, neither of them marked."""
 

@@ -7,6 +7,7 @@ usage: tests/frameworks/run.py BUILD [REGEX]
 The frameworks are in BUILD/frameworks, a virtual environment that `make frameworks` makes (or TORCH_PYTHON names a python3 that
 has them); without it every test is skipped.
 Each test records under a limit of LIMIT seconds of wall clock, all of them together under ALL (environment: FRAMEWORKS_SECONDS).
+FRAMEWORKS_SCREENS names a folder that gets the first screen of each report, to be looked at.
 Last line: "N passed, N failed, N skipped". Exit status: 0 when none failed.
 """
 
@@ -52,6 +53,22 @@ class Run:
         assert report.returncode == 0, report.stderr
         self.report = json.loads(report.stdout)
         self.file = sqlite3.connect(path)
+        self.look_at_screen(path, "-".join((program.split(".")[0],) + arguments).replace("-FOLDER", ""))
+
+    def look_at_screen(self, path, name):
+        """At most 28 lines of 80 columns; the first ten say what holds the run back, what to do and how sure that is."""
+        report = subprocess.run([TACHO, "report", path, "--width", "80"], capture_output=True, text=True, timeout=LIMIT)
+        self.screen = report.stdout.splitlines()
+        if os.environ.get("FRAMEWORKS_SCREENS"):
+            with open(os.path.join(os.environ["FRAMEWORKS_SCREENS"], name + ".txt"), "w") as file:
+                file.write(report.stdout)
+        assert report.returncode == 0 and len(self.screen) <= 28 and max(map(len, self.screen)) <= 80, report.stdout
+        top = " ".join(self.screen[:10])
+        if self.report["verdict"].startswith("STEPS ONLY"):  # nothing that could hold it back is known
+            return
+        assert self.report["verdict"].split(":")[0] in top and "confidence" in top, top
+        if self.report["findings"]:
+            assert self.report["findings"][0]["id"] in top, top
 
     def ranges(self, name):
         """Their durations, in ms."""
@@ -281,6 +298,14 @@ def test_jax_objects_stay_what_they_are():
     Run("jax_programs.py", "objects", framework="jax")
 
 
+def test_memory_that_a_step_keeps():
+    """Its rate is that of the program, and it is the first thing that is said."""
+    run = Run("programs.py", "leaks")
+    leak = run.report["leak"]
+    assert leak["found"] and abs(leak["bytes_per_step"] - run.truth["kept"]) <= 0.1 * run.truth["kept"], (leak, run.truth)
+    assert finding(run.report, "LEAK") and not run.report["healthy"], run.report["findings"]
+
+
 def test_lines_of_python():
     """Shares of lines by looks at Python's frames, against the program's own timers, beside the same thread's sleep."""
     run = Run("programs.py", "lines", options=("--stacks",))
@@ -310,6 +335,7 @@ def test_values_read_from_a_device():
         mine = [name for name in names if name.startswith(what + " programs.py:")]
         assert len(mine) == 1, names
         run.same(mine[0], what, 0.15, 0.3)
+    assert "torch.profiler" in run.report["verdict"] and "tacho_nvtx.h" not in run.report["verdict"], run.report["verdict"]
     advice = finding(run.report, "SYNC_ITEM")
     assert advice and "programs.py:" in advice["claim"] and advice["gain_pct"]["high"] > 0, run.report["findings"]
     assert not any("programs.py:" in f["claim"] for f in run.report["findings"] if f["id"] == "PYTHON_HOST"), run.report["findings"]
