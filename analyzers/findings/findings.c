@@ -13,6 +13,7 @@
 
 #define FINDINGS_MOST    5
 #define UNATTRIBUTED_PCT 5.0 /* docs/definitions.md */
+#define HABIT_OF         3.0 /* times a habit: exposed communication that it goes before */
 
 /* ---- UNATTRIBUTED ---------------------------------------------------------------------------- */
 
@@ -269,8 +270,9 @@ static void verdict_first(struct an_findings_list *findings)
         move_to_front(findings, best);
 }
 
-/* Exposed communication of DistributedDataParallel or FSDP that is mostly one of its habits: that
- * is what to change, and goes before the finding about all of it. */
+/* A habit of DistributedDataParallel or FSDP can be switched off, and is a part of all exposed
+ * communication: it goes before the finding about all of it, unless the rest of that is more than
+ * twice as long. */
 static void habit_before_all(struct an_findings_list *findings)
 {
     size_t all = 0;
@@ -280,7 +282,7 @@ static void habit_before_all(struct an_findings_list *findings)
         struct an_finding own = findings->found[i];
         if ((strncmp(own.id, "DDP_", 4) != 0 && strncmp(own.id, "FSDP_", 5) != 0) ||
             an_finding_listed(&own) != an_finding_listed(&findings->found[all]) ||
-            2 * share_of_ceiling(&own) < share_of_ceiling(&findings->found[all]))
+            HABIT_OF * share_of_ceiling(&own) < share_of_ceiling(&findings->found[all]))
             continue;
         memmove(findings->found + all + 1, findings->found + all, (i - all) * sizeof own);
         findings->found[all++] = own;

@@ -23,6 +23,7 @@ struct job {
     int input;             /* us that every rank loads on its own thread */
     bool hosts;            /* every rank on its own */
     bool inside;           /* backward waits for its gradients itself, as that of PyTorch does */
+    int broadcast, more_transfer; /* us: of buffers, before forward; of the all-reduce */
     double offset[RANKS], drift[RANKS];
     const char *command;
 };
@@ -88,10 +89,16 @@ static void one_step(struct fixture *f, const struct job *j, int rank, int64_t p
     /* the optimizer's delay makes the rank begin its next step later: it comes later there */
     int64_t late = j->slow >= 0 && j->stage == OPTIMIZER && rank != j->slow && i ? j->more : 0;
     int64_t end = begin + comes + transfer + late + lasts[OPTIMIZER];
+    late += j->broadcast + j->more_transfer;
     (void)mine;
     int64_t work = j->input ? fx_work(f, "matrix", "fp32", 1, 1, 1) : fx_kind(f, "host");
     int64_t done = begin + comes + transfer + late;
     for (int k = 0; k < OPTIMIZER; k++) {
+        if (k == FORWARD && j->broadcast) {
+            range(f, j, rank, thread, t, t + j->broadcast, "buffers broadcast",
+                  fx_kind(f, "comm_wait"), FX_NONE);
+            t += j->broadcast;
+        }
         int64_t until = k == BACKWARD && j->inside ? done : t + last_of(j, rank, k, i);
         range(f, j, rank, thread, t, until, names[k], k == INPUT ? fx_kind(f, "input_wait") : work,
               FX_NONE);
@@ -515,6 +522,24 @@ static void test_experts(void **state)
     fx_close(f);
 }
 
+/* What an argument switches off goes before all of the exposed communication unless the rest of it
+ * is more than twice as long. */
+static void test_habit_of_ranks(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const struct an_result *r = make(
+            f, (struct job){
+                   .slow = -1, .broadcast = i ? 1500 : 3000, .more_transfer = 4600, .input = 1});
+        const struct an_finding *all = found(r, "EXPOSED_COMM"), *habit = found(r, "DDP_BUFFERS");
+        assert_non_null(all);
+        assert_non_null(habit);
+        assert_int_equal(habit < all, i == 0);
+        fx_close(f);
+    }
+}
+
 /* The stages of the mean step sum to the step of the budget, without its phases; what no stage has
  * is said to be missing. */
 static void test_stage_means(void **state)
@@ -547,6 +572,6 @@ int main(void)
         cmocka_unit_test(test_uneven_data), cmocka_unit_test(test_clocks),
         cmocka_unit_test(test_small_skew),  cmocka_unit_test(test_devices),
         cmocka_unit_test(test_pipeline),    cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_stage_means)};
+        cmocka_unit_test(test_stage_means), cmocka_unit_test(test_habit_of_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
