@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The search of tacho beside random search, greedy restarts and Optuna's TPE, on spaces that were measured once, as a table in Markdown.
 
-    tests/bench/tuners.py BUILD RESULTS CACHE... [--seeds N] [--evaluations N] [--tuners LIST] [--minutes N]
+    tests/bench/tuners.py BUILD RESULTS CACHE... [--seeds N] [--evaluations N] [--tuners LIST] [--minutes N] [--jobs N]
 
 CACHE is a file of Kernel Tuner in the T4 format. RESULTS is a folder that keeps a file for each space and tuner, a line a seed: a second
 call goes on and prints what there is. A figure is the best found / optimum, median over the seeds. Optuna is left out where it is not
@@ -53,16 +53,18 @@ def optuna_search(names, levels, values, evaluations, seed):
     return trace
 
 
-def optuna_one(path, evaluations, seed):
-    """A line of its own process: the traces of one seed, from the table of the space in a file."""
-    rows = list(csv.reader(open(path)))
+def optuna_some(path, evaluations, first, last):
+    """What the process of some seeds does: prints their traces, a line each, from the table of the space in a file."""
+    with open(path) as file:
+        rows = list(csv.reader(file))
     names, values = rows[0][:-1], {tuple(row[:-1]): float(row[-1]) for row in rows[1:]}
     used = [i for i in range(len(names)) if len({key[i] for key in values}) > 1]
     values = {tuple(key[i] for i in used): value for key, value in values.items()}
     levels = [sorted({key[i] for key in values}, key=lambda v: (float(v) if v.replace(".", "").isdigit() else 0, v)) for i in range(len(used))]
     optimum = min(v for v in values.values() if not math.isnan(v))
-    trace = optuna_search([names[i] for i in used], levels, values, evaluations, seed)
-    print(" ".join(f"{v / optimum:.6g}" for v in trace))
+    for seed in range(first, last + 1):
+        trace = optuna_search([names[i] for i in used], levels, values, evaluations, seed)
+        print(" ".join(f"{v / optimum:.6g}" for v in trace), flush=True)
 
 
 def run(job, options, begun):
@@ -71,25 +73,18 @@ def run(job, options, begun):
     path = os.path.join(options.results, f"{space_name(cache)}.{tuner}")
     have = sum(1 for _ in open(path)) if os.path.exists(path) else 0
     program = options.build + "/tests/bench/tuners"
-    if tuner != "optuna":
-        while have < options.seeds and time.time() - begun < 60 * options.minutes:
-            last = min(have + 5, options.seeds)
-            out = subprocess.run([program, cache, tuner, str(options.evaluations), str(have + 1), str(last)], capture_output=True, text=True, check=True)
-            with open(path, "a") as file:
-                file.write(out.stdout)
-            have = last
-        return
     table = path + ".table"
-    if have < options.seeds and not os.path.exists(table):
+    if tuner == "optuna" and have < options.seeds and not os.path.exists(table):
         out = subprocess.run([program, cache, "table"], capture_output=True, text=True, check=True).stdout
         with open(table, "w") as file:
             file.write(out)
-    for seed in range(have + 1, options.seeds + 1):
-        if time.time() - begun > 60 * options.minutes:
-            return
-        out = subprocess.run([sys.executable, __file__, "--one", table, str(options.evaluations), str(seed)], capture_output=True, text=True, check=True)
+    while have < options.seeds and time.time() - begun < 60 * options.minutes:
+        last = min(have + 5, options.seeds)
+        search = [program, cache, tuner] if tuner != "optuna" else [sys.executable, __file__, "--some", table]
+        out = subprocess.run([*search, str(options.evaluations), str(have + 1), str(last)], capture_output=True, text=True, check=True)
         with open(path, "a") as file:
             file.write(out.stdout)
+        have = last
 
 
 def load(options, cache, tuner):
@@ -139,8 +134,8 @@ def table(options, out):
 
 
 def main():
-    if sys.argv[1:2] == ["--one"]:
-        return optuna_one(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    if sys.argv[1:2] == ["--some"]:
+        return optuna_some(sys.argv[2], *map(int, sys.argv[3:6]))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("results")
@@ -149,6 +144,7 @@ def main():
     parser.add_argument("--evaluations", type=int, default=100)
     parser.add_argument("--tuners", default="tacho,random,greedy,optuna")
     parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     os.makedirs(options.results, exist_ok=True)
     tuners = options.tuners.split(",")
@@ -156,7 +152,7 @@ def main():
         print("optuna is not installed: left out", file=sys.stderr)
         tuners.remove("optuna")
     begun = time.time()
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(lambda job: run(job, options, begun), [(c, t) for t in tuners for c in options.caches]))
     out = io.StringIO()
     table(options, out)
