@@ -161,17 +161,22 @@ def main():
             report(group, [residual(fitted[k], kind) for k in keys if groups[k] == group])
         report("all rows", [residual(fitted[k], kind) for k in keys])
         return
-    means, everything, squares = [], [], []
+    means, everything, squares, covered = [], [], [], []
     for group in sorted({groups[k] for k in keys}):
         steps = fit(model, kind, keys, groups, group, noise, 4)
         left = model.rows(steps)
         values = [residual(left[k], kind) for k in keys if groups[k] == group]
         report("excluded: " + group, values)
         means.append(sum(map(abs, values)) / len(values))
+        if kind == "time":
+            inside = [left[k]["low_s"] <= left[k]["measured_step_s"] <= left[k]["high_s"] for k in keys if groups[k] == group]
+            covered.append(sum(inside) / len(inside))
         squares.append(sum(v * v for v in values) / len(values))
         everything += [abs(v) for v in values]
     print(f"mean over groups {100 * sum(means) / len(means):.1f} %, root of mean square {100 * math.sqrt(sum(squares) / len(squares)):.1f} %,"
           f" median of rows {100 * median(everything):.1f} %, p90 {100 * quantile(everything, 0.9):.1f} %")
+    if covered:
+        print(f"in the interval of 90 %: {100 * sum(covered) / len(covered):.1f} % (mean over groups)")
 
 
 if __name__ == "__main__":
