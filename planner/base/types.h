@@ -84,6 +84,7 @@ struct plan_machine {
     struct an_accelerator device;
     int64_t node;               /* devices of one machine */
     double network_bytes_per_s; /* of one device's share of the network cards, one direction */
+    double sharing;             /* devices that share a network card; 0: each has its own */
     const char *type;           /* "bf16": of the products */
     struct plan_software software;
 };

@@ -61,6 +61,10 @@ static const char *const column_names[] = {
 };
 #define FACTOR_MOST    1000000 /* of devices and of each factor of a layout */
 #define COLUMNS_NEEDED ((int)COLUMN_step_s + 1)
+/* What collectives reach of an Omni-Path card, and one card serves a ring: 41 of 100 Gb/s by the
+ * all-reduce benchmark of bigscience-workshop/bigscience@9e64ede, experiments/bandwidth, four nodes
+ * with A100. NCCL has no plugin for these cards there and passes all data through the host. */
+#define OMNI_PATH 0.41
 
 /* One row while it is read. */
 struct cells {
@@ -143,22 +147,28 @@ static void read_model(const struct cells *cells, struct plan_row *out)
         out->reason = "the dimensions of the model do not agree";
 }
 
-/* GB/s of one device's share of the network, from words like "8xHDR200/node", "1600G/node RoCE",
- * "OPA 4x100G/node", "400G/GPU"; 0: not said. */
-static double network_of(const char *fabric, double node)
+/* The network from words like "8xHDR200/node", "1600G/node RoCE", "OPA 4x100G/node", "400G/GPU".
+ * What is not said stays as it is. */
+static void read_network(const char *fabric, struct plan_row *out)
 {
+    struct plan_machine *machine = &out->at.machine;
     const char *digits = fabric + strcspn(fabric, "0123456789");
-    double first = strtod(digits, NULL), cards = 1, rate = first;
+    double first = strtod(digits, NULL), cards = 1, rate = first, node = (double)machine->node;
     const char *times = strchr(digits, 'x');
-    if (!strcmp(fabric, "NVLink") || !*digits)
-        return 0;
+    if (!strcmp(fabric, "NVLink") || !(first > 0))
+        return;
     if (times) {
         cards = first;
         times += strcspn(times, "0123456789");
         rate = strtod(times, NULL);
+        machine->sharing = node / cards;
     }
     double bytes = cards * rate * 1e9 / 8;
-    return strstr(fabric, "/GPU") ? bytes : bytes / node;
+    machine->network_bytes_per_s = strstr(fabric, "/GPU") ? bytes : bytes / node;
+    if (!strncmp(fabric, "OPA", 3)) {
+        machine->software.all_rails = false;
+        machine->network_bytes_per_s *= OMNI_PATH / out->at.constants->network;
+    }
 }
 
 /* What programs of that year did: attention was fused from 2023 on, gradients overlapped with the
@@ -192,10 +202,8 @@ static void read_machine(const struct cells *cells, struct plan_row *out)
         out->reason = "the table of accelerators lacks the device or its peak";
         return;
     }
-    double network = network_of(text_of(cells, COLUMN_fabric), (double)out->at.machine.node);
-    if (network > 0)
-        out->at.machine.network_bytes_per_s = network;
     read_software(number_of(cells, COLUMN_year), type, &out->at.machine.software);
+    read_network(text_of(cells, COLUMN_fabric), out);
     out->dense16 = !out->at.model.experts && out->precision[0] &&
                    (!strcmp(type, "bf16") || !strcmp(type, "fp16"));
 }

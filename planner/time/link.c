@@ -17,14 +17,18 @@ struct plan_group plan_group_of(const struct plan_machine *machine, double size,
 }
 
 /* A ring between nodes crosses each network card once; with all rails the cards of the group's
- * devices in a node carry their part of it, and the link inside the node is the limit then. */
+ * devices in a node carry their part of it, and the link inside the node is the limit then. Without
+ * them one card carries the ring, with the shares of all devices of the group that it belongs to.
+ */
 double plan_ring_bytes_per_s(const struct plan_case *of, struct plan_group group)
 {
     const struct plan_machine *machine = &of->machine;
     double inside = machine->device.link_bytes_per_s * of->constants->link;
     if (group.size <= group.inside)
         return inside;
-    double rails = machine->software.all_rails ? group.inside : 1;
+    double rails = group.inside;
+    if (!machine->software.all_rails)
+        rails = fmin(rails, fmax(machine->sharing, 1));
     return fmin(inside, rails * machine->network_bytes_per_s * of->constants->network);
 }
 

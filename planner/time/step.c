@@ -75,6 +75,13 @@ static void add_recompute(struct builder *builder)
     builder->flops += builder->layers * flops;
 }
 
+/* Programs that let gradients travel beside the computation split the products of a layer for the
+ * same end; older ones wait for each all-reduce. */
+static double exposed_tensor(const struct plan_case *of)
+{
+    return of->machine.software.overlap ? of->constants->tensor_exposed : 1;
+}
+
 /* Two all-reduces of the hidden state a layer and direction; as many again where the forward pass
  * is repeated. With context parallelism keys and values travel round the ring. */
 static void add_tensor(struct builder *builder, struct plan_time *out)
@@ -96,8 +103,7 @@ static void add_tensor(struct builder *builder, struct plan_time *out)
         seconds += 3 * (context - 1) * keys / plan_ring_bytes_per_s(of, ring);
         sent += 3 * (context - 1) * keys;
     }
-    builder->per_micro[PLAN_PART_TENSOR] =
-        builder->layers * of->constants->tensor_exposed * seconds;
+    builder->per_micro[PLAN_PART_TENSOR] = builder->layers * exposed_tensor(of) * seconds;
     out->tensor_bytes = builder->batches * builder->layers * sent;
 }
 
@@ -112,7 +118,7 @@ static void add_expert(struct builder *builder)
     double bytes = 2 * plan_rows(&of->layout) * (double)of->model.experts_active *
                    (double)of->model.width / (double)of->layout.tensor;
     builder->per_micro[PLAN_PART_EXPERT] =
-        builder->layers * of->constants->tensor_exposed * 4 * plan_all_to_all(of, group, bytes);
+        builder->layers * exposed_tensor(of) * 4 * plan_all_to_all(of, group, bytes);
 }
 
 /* Everything that one micro-batch does on the stage that takes longest. */
@@ -164,9 +170,8 @@ static void add_stages(struct builder *builder, struct plan_time *out)
     double micro = 0;
     for (int i = 0; i < PLAN_PARTS; i++)
         micro += builder->per_micro[i];
-    double bytes = 2 * plan_rows(layout) * (double)of->model.width;
-    if (layout->sequence_parallel)
-        bytes /= (double)layout->tensor;
+    /* each tensor-parallel rank sends its part, which is gathered again inside the node */
+    double bytes = 2 * plan_rows(layout) * (double)of->model.width / (double)layout->tensor;
     double sends = 2 * builder->batches * chunks;
     out->stage_bytes = sends * bytes;
     out->part[PLAN_PART_STAGE] = of->constants->stage_exposed * sends * plan_send(of, bytes);

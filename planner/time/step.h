@@ -21,7 +21,7 @@
     X(TENSOR, tensor, "tensor and context parallelism", \
       "m x layers x all-reduces of 2 b s h bytes, exposed part") \
     X(EXPERT, expert, "expert parallelism", "m x layers x 4 all-to-alls of tokens, exposed part") \
-    X(STAGE, stage, "sends between stages", "2 m v x b s h bytes / network, exposed part") \
+    X(STAGE, stage, "sends between stages", "2 m v x 2 b s h / t bytes / network, exposed part") \
     X(BUBBLE, bubble, "pipeline bubble", "(p - 1) / v micro-batches of one stage") \
     X(DATA, data, "data parallelism", "gradients and sharded weights, exposed part") \
     X(UPDATE, update, "optimizer", "bytes of parameters and states / memory bandwidth") \

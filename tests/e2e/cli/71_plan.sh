@@ -132,8 +132,8 @@ expect 3 "$TACHO" plan --check short.csv
 # the published runs, where they are: limits of the issue, on rows that the constants know
 if [ -f "$published" ]; then
     expect 0 "$TACHO" plan --check "$published" --json
-    python3 - "$work/out" <<'PY' || fail "the published runs"
-import json, sys
+    python3 - "$work/out" "$published" <<'PY' || fail "the published runs"
+import csv, json, statistics, sys
 d = json.load(open(sys.argv[1]))
 s = d["summary"]
 limits = [("step_error", s["step_error"], 0.15), ("step_error_from_run", s["step_error_from_run"], 0.06), ("width", s["width"], 0.60),
@@ -142,6 +142,25 @@ limits = [("step_error", s["step_error"], 0.15), ("step_error_from_run", s["step
           ("refused", s["fitting_refused"] / s["fitting_rows"], 0.02), ("above peak", s["above_peak"], 0),
           ("memory", s["memory_error_median"], 0.15), ("oom missed", s["oom_rows"] - s["oom_predicted"], 1)]
 bad = [f"{name}: {value:.3f} > {limit}" for name, value, limit in limits if not value <= limit]
+
+
+def ranks(values):
+    return [sum(other < value for other in values) + sum(other == value for other in values) / 2 for value in values]
+
+
+# layouts of one model of the BLOOM chronicles, of which some were measured more than once: which is the fastest, and their order
+predicted = {row["id"]: row["step_s"] for row in d["rows"]}
+for width, heads in (("14336", "64"), ("13824", "96")):
+    layouts = {}
+    for row in csv.DictReader(open(sys.argv[2])):
+        if "BLOOM" in row["model"] and (row["d_model"], row["heads"], row["precision"], row["gpus"], row["gbs"]) == (width, heads, "fp16", "384", "2048") and row["step_s"]:
+            layouts.setdefault((row["mbs"], row["tp"], row["pp"]), []).append((float(row["step_s"]), predicted[row["id"]]))
+    measured = [statistics.median(seconds for seconds, _ in runs) for runs in layouts.values()]
+    guessed = [runs[0][1] for runs in layouts.values()]
+    first = measured[guessed.index(min(guessed))] / min(measured)
+    order = statistics.correlation(ranks(measured), ranks(guessed))
+    if not (len(layouts) >= 5 and first <= 1.03 and order >= 0.7):
+        bad.append(f"layouts of width {width}: the first of {len(layouts)} is {first:.3f} x the best, Spearman {order:.2f}")
 print(*bad, sep="\n")
 sys.exit(bool(bad))
 PY

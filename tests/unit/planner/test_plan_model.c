@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "planner/plan.h"
+#include "planner/time/link.h"
 
 static struct plan_constants constants;
 
@@ -164,6 +165,33 @@ static void test_properties(void **state)
     near(slower.seconds, 256, 1e-6);
 }
 
+/* One card carries a ring of a program that does not use all of them, with the shares of all
+ * devices that it belongs to; tensor-parallel ranks share what is sent between stages; what older
+ * programs wait for. */
+static void test_network(void **state)
+{
+    (void)state;
+    struct plan_case at = case_of("llama-3-70b", "A100");
+    struct plan_group group = {16, 4};
+    double all = plan_ring_bytes_per_s(&at, group);
+    near(all, 4 * at.machine.network_bytes_per_s * constants.network, 1e-9);
+    at.machine.software.all_rails = false;
+    near(plan_ring_bytes_per_s(&at, group), all / 4, 1e-9);
+    at.machine.sharing = 2;
+    near(plan_ring_bytes_per_s(&at, group), all / 2, 1e-9);
+    near(plan_ring_bytes_per_s(&at, (struct plan_group){16, 1}), all / 4, 1e-9);
+    at = case_of("llama-3-70b", "A100");
+    at.layout.sequence_parallel = false;
+    struct plan_time time, older;
+    plan_time_of(&at, 0, &time);
+    double rows = 4096, batches = 256 / 4;
+    near(time.stage_bytes, 2 * batches * 2 * rows * (double)at.model.width / 4, 1e-9);
+    at.machine.software.overlap = false;
+    plan_time_of(&at, 0, &older);
+    near(time.part[PLAN_PART_TENSOR], constants.tensor_exposed * older.part[PLAN_PART_TENSOR],
+         1e-9);
+}
+
 /* No plan is faster than the peak, whatever the constants say. */
 static void test_peak(void **state)
 {
@@ -234,9 +262,10 @@ static void test_accelerators(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_presets),    cmocka_unit_test(test_flops),
-        cmocka_unit_test(test_config),     cmocka_unit_test(test_stages),
-        cmocka_unit_test(test_properties), cmocka_unit_test(test_peak),
-        cmocka_unit_test(test_search),     cmocka_unit_test(test_accelerators)};
+        cmocka_unit_test(test_presets),     cmocka_unit_test(test_flops),
+        cmocka_unit_test(test_config),      cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_properties),  cmocka_unit_test(test_network),
+        cmocka_unit_test(test_peak),        cmocka_unit_test(test_search),
+        cmocka_unit_test(test_accelerators)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
