@@ -79,7 +79,7 @@ int tuner_space_product(struct tuner_space *space)
 
 struct placed {
     const char *text;
-    double number; /* NAN: a word */
+    double number; /* NAN: a word; -INFINITY: an option that is absent */
     size_t was;
 };
 
@@ -98,15 +98,19 @@ static int by_number(const void *left, const void *right)
     return (first->number > second->number) - (first->number < second->number);
 }
 
-/* Places of sorted levels. */
+/* Places of sorted levels. Where an option of numbers is absent is as far below the lowest of them
+ * as the highest is above it. */
 static void place_levels(struct tuner_dimension *row, const struct placed *sorted)
 {
-    double low = sorted[0].number, high = sorted[row->levels - 1].number;
-    bool words = isnan(low), by_log = !words && low > 0 && row->levels > 2;
+    size_t absent = row->levels > 1 && isinf(sorted[0].number), numbers = row->levels - absent;
+    double low = sorted[absent].number, high = sorted[row->levels - 1].number;
+    bool words = isnan(low), by_log = !words && low > 0 && numbers > 2;
     for (size_t i = 0; i < row->levels; i++) {
         double number = sorted[i].number;
-        if (words || row->levels < 2)
-            row->place[i] = (double)i / fmax((double)row->levels - 1, 1);
+        if (i < absent)
+            row->place[i] = -1;
+        else if (words || numbers < 2)
+            row->place[i] = (double)(i - absent) / fmax((double)numbers - 1, 1);
         else if (by_log)
             row->place[i] = log(number / low) / log(high / low);
         else
@@ -125,8 +129,9 @@ static int sort_levels(struct tuner_dimension *row, uint16_t *became)
     }
     bool numbers = true;
     for (size_t i = 0; i < row->levels; i++) {
-        sorted[i] = (struct placed){.text = row->level[i], .was = i};
-        numbers = read_number(row->level[i], &sorted[i].number) && numbers;
+        sorted[i] = (struct placed){.text = row->level[i], .number = -INFINITY, .was = i};
+        if (*row->level[i])
+            numbers = read_number(row->level[i], &sorted[i].number) && numbers;
     }
     for (size_t i = 0; i < row->levels && !numbers; i++)
         sorted[i].number = NAN;

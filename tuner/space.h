@@ -3,7 +3,8 @@
  * Public header of the room tuner/: what can be chosen. A space has dimensions with levels (the
  * values of a parameter) and a list of configurations, a level for each dimension. Levels are
  * placed between 0 and 1: by their logarithm where all of three or more are positive numbers, by
- * their value where they are other numbers, by their order where they are words.
+ * their value where they are other numbers, by their order where they are words. An empty text
+ * among numbers says that the parameter is absent, and is placed at -1.
  */
 #ifndef TUNER_SPACE_H
 #define TUNER_SPACE_H

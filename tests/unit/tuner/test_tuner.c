@@ -49,13 +49,16 @@ static void test_space(void **state)
 {
     (void)state;
     struct tuner_space space;
-    static const char *const texts[] = {"a:8,1,2", "b:on,off", "c:10,0,5", NULL};
+    static const char *const texts[] = {"a:8,1,2", "b:on,off", "c:10,0,5", "d:16,,64,32", NULL};
     make_space(&space, texts);
-    assert_int_equal(space.count, 18);
+    assert_int_equal(space.count, 72);
     assert_string_equal(space.dimension[0].level[0], "1");            /* numbers in their order */
     assert_true(fabs(space.dimension[0].place[1] - 1.0 / 3) < 1e-12); /* by logarithm: 2 of 1..8 */
     assert_string_equal(space.dimension[1].level[0], "on");           /* words as they came */
     assert_true(space.dimension[2].place[1] == 0.5);                  /* with a 0 by value */
+    assert_string_equal(space.dimension[3].level[0], ""); /* absent, aside from the numbers */
+    assert_true(space.dimension[3].place[0] == -1);
+    assert_true(fabs(space.dimension[3].place[2] - 0.5) < 1e-12);
     tuner_space_clear(&space);
 }
 
