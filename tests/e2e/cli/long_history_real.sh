@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# timing: yes
 # timeout: 900
 # A real history: sixty recorded runs of the engine, three at each of twenty commits. One commit between the 20th and the 40th run changes one
 # operator, the optimizer. 'tacho history trend' finds it, names the operator, and the commit is among those that it prints. SEED=N.
