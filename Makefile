@@ -104,7 +104,7 @@ GEMM_SRC := $(wildcard profiler/gemm/*.c)
 obj = $(patsubst %.cpp,$(O)/obj/%.o,$(patsubst %.c,$(O)/obj/%.o,$(1)))
 
 TACHO_LIBS = $(SQLITE_LIBS) $(JANSSON_LIBS) $(PFM_LIBS) $(NCURSES_LIBS) $(DW_LIBS) $(SIMDJSON_LIBS) $(ZLIB_LIBS) -lstdc++ -lm -lpthread -ldl
-TRAIN_LIBS = $(BLAS_LIBS) $(OPENMP_LIBS) $(MPI_LIBS) -lm -lpthread -ldl
+TRAIN_LIBS = $(JPEG_LIBS) $(PNG_LIBS) $(BLAS_LIBS) $(OPENMP_LIBS) $(MPI_LIBS) -lm -lpthread -ldl
 $(O)/obj/store/%.o: CPPFLAGS_ALL += $(SQLITE_CFLAGS)
 $(O)/obj/tui/%.o: CPPFLAGS_ALL += $(NCURSES_CFLAGS)
 $(O)/obj/store/import/%.o: CPPFLAGS_ALL += $(SIMDJSON_CFLAGS) $(ZLIB_CFLAGS)
@@ -113,6 +113,7 @@ $(O)/obj/monitor/serve/%.o: CPPFLAGS_ALL += $(MICROHTTPD_CFLAGS)
 $(O)/obj/reports/%.o $(O)/obj/monitor/%.o $(O)/obj/history/%.o $(O)/obj/tuner/%.o $(O)/obj/planner/%.o $(O)/obj/cli/%.o $(O)/obj/analyzers/%.o $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(JANSSON_CFLAGS)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: OPT := $(if $(filter 1,$(DEBUG)),-O0,-O3)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CPPFLAGS_ALL += $(BLAS_CFLAGS) $(MPI_CFLAGS)
+$(O)/obj/libtrain/data/%.o: CPPFLAGS_ALL += $(JPEG_CFLAGS) $(PNG_CFLAGS)
 $(O)/obj/tests/unit/libtrain/%.o: CFLAGS_ALL += $(OPENMP_CFLAGS)
 # `omp simd` is a wish: clang warns where it does not grant it (gcc ignores the switch)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CFLAGS_ALL += -march=$(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(OPENMP_CFLAGS) -Wno-pass-failed

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libtrain/data/augment.h"
 #include "libtrain/data/bpe.h"
 #include "libtrain/data/format.h"
 
@@ -91,6 +92,37 @@ static int check_format(const struct options *options, int64_t seq, struct tacho
                       "--format %s: unknown", options->format);
 }
 
+/* --pad, --crop, --flip and --normalise: puts the stage in front of the sources of images. */
+static int augment(struct input *input, const struct options *options, int64_t seq,
+                   struct tacho_error *err)
+{
+    struct lt_augment how = {.pad = options->pad,
+                             .crop = options->crop,
+                             .flip = options->flip,
+                             .normalise = options->normalise};
+    if (seq && (lt_augment_any(&how) || options->image_size))
+        return tacho_fail(
+            err, TACHO_EUSAGE, "leave them out, or choose mlp or a resnet",
+            "--image-size, --crop, --pad, --flip and --normalise: this model learns from text");
+    if (!lt_augment_any(&how))
+        return 0;
+    int rc = lt_augment_open(&input->source, &how, err);
+    if (rc == 0 && input->held_source)
+        rc = lt_augment_open(&input->held_source, &how, err);
+    return rc;
+}
+
+/* The mean and deviation of the images to learn from are those of the held-out ones, too. */
+static int measure(struct input *input, const struct options *options, struct tacho_error *err)
+{
+    if (!options->normalise)
+        return 0;
+    int rc = lt_augment_measure(input->source, &input->train, err);
+    if (rc == 0 && input->held_source)
+        lt_augment_share(input->held_source, input->source);
+    return rc;
+}
+
 int input_open(struct input *input, const struct options *options, int64_t seq, int64_t vocab,
                struct tacho_error *err)
 {
@@ -99,6 +131,7 @@ int input_open(struct input *input, const struct options *options, int64_t seq, 
     if (rc == 0)
         rc = seq ? open_tokens(input, options, seq, vocab, err)
                  : input_open_images(input, options, err);
+    rc = rc ? rc : augment(input, options, seq, err);
     if (rc)
         return rc;
     input->train = lt_source_whole(input->source);
@@ -108,7 +141,7 @@ int input_open(struct input *input, const struct options *options, int64_t seq, 
     else if (input->has_held_out)
         rc = lt_source_split(input->source, options->eval_share, &input->train, &input->held_out,
                              err);
-    return rc;
+    return rc ? rc : measure(input, options, err);
 }
 
 void input_close(struct input *input)
@@ -120,7 +153,8 @@ void input_close(struct input *input)
 /* "decode=0.02": adds to the delay of that stage. */
 static int add_delay(struct lt_loader_options *out, const char *text, struct tacho_error *err)
 {
-    static const char *const stages[LT_STAGE_COUNT] = {"read", "decode", "collate"};
+    static const char *const stages[LT_STAGE_COUNT] = {"read", "decode", "augment", "collate",
+                                                       "pin"};
     const char *value = strchr(text, '=');
     char *end = NULL;
     double seconds = value ? strtod(value + 1, &end) : -1;
@@ -131,9 +165,10 @@ static int add_delay(struct lt_loader_options *out, const char *text, struct tac
             out->slow[i] += seconds;
             return 0;
         }
-    return tacho_fail(err, TACHO_EUSAGE,
-                      "for instance --slow decode=0.02; stages are read, decode and collate",
-                      "--slow %s: no such stage, or not a number of seconds from 0 to 3600", text);
+    return tacho_fail(
+        err, TACHO_EUSAGE,
+        "for instance --slow decode=0.02; stages are read, decode, augment, collate and pin",
+        "--slow %s: no such stage, or not a number of seconds from 0 to 3600", text);
 }
 
 int input_loader(struct lt_loader_options *out, const struct options *options,

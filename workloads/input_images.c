@@ -54,7 +54,8 @@ static int list_classes(const char *path, char ***out, struct tacho_error *err)
 }
 
 /* A folder that has a folder of images for each class. */
-static int open_folders(struct lt_source **out, const char *path, struct tacho_error *err)
+static int open_folders(struct lt_source **out, const char *path, int64_t side,
+                        struct tacho_error *err)
 {
     char **folders = NULL;
     struct lt_dataset *data = NULL;
@@ -66,11 +67,43 @@ static int open_folders(struct lt_source **out, const char *path, struct tacho_e
     if (rc == 0)
         rc = lt_dataset_open(&data, (const char *const *)folders, (size_t)classes, err);
     if (rc == 0)
-        rc = lt_source_open_images(out, data, (const char *const *)folders, (size_t)classes, err);
+        rc = lt_source_open_images(out, data, (const char *const *)folders, (size_t)classes, side,
+                                   err);
     for (int i = 0; i < classes; i++)
         free(folders[i]);
     free(folders);
     return rc;
+}
+
+/* Whether the held-out images are like the others. */
+static int check_held(const struct input *input, const char *path, const char *held_path,
+                      struct tacho_error *err)
+{
+    const struct lt_source *source = input->source, *held = input->held_source;
+    if (!held || (held->width == source->width && held->channels == source->channels &&
+                  held->classes <= source->classes))
+        return 0;
+    return tacho_fail(err, TACHO_EFORMAT, "give files that belong together",
+                      "%s: images or labels of another kind than in %s", held_path, path);
+}
+
+/* A folder of class folders, or one that has such folders `train` and val, valid or test, of which
+ * the second is held out. */
+static int open_all_folders(struct input *input, const struct options *options,
+                            struct tacho_error *err)
+{
+    static const char *const held_names[] = {"val", "valid", "test"};
+    const char *path = options->data.text[0];
+    char learn[PATH_MAX], held[PATH_MAX];
+    int64_t side = options->image_size;
+    if (snprintf(learn, sizeof learn, "%s/train", path) >= (int)sizeof learn || !is_folder(learn))
+        return open_folders(&input->source, path, side, err);
+    int rc = open_folders(&input->source, learn, side, err);
+    for (size_t i = 0; i < 3 && rc == 0 && !input->held_source && options->eval_every > 0; i++)
+        if (snprintf(held, sizeof held, "%s/%s", path, held_names[i]) < (int)sizeof held &&
+            is_folder(held))
+            rc = open_folders(&input->held_source, held, side, err);
+    return rc ? rc : check_held(input, learn, held, err);
 }
 
 static int open_pair(struct lt_source **out, const char *const *pair, int mapped,
@@ -98,6 +131,9 @@ static int open_idx(struct input *input, const struct options *options, int mapp
     struct lt_dataset *all = NULL;
     const char *pair[2][2] = {{NULL}};
     size_t count[2] = {0};
+    if (options->image_size)
+        return tacho_fail(err, TACHO_EUSAGE, "leave it out, or give a folder of class folders",
+                          "--image-size: images of IDX files are not scaled");
     int rc = lt_dataset_open(&all, options->data.text, options->data.count, err);
     if (rc)
         return rc;
@@ -118,11 +154,7 @@ static int open_idx(struct input *input, const struct options *options, int mapp
         rc = open_pair(&input->source, pair[0], mapped, err);
     if (rc == 0 && count[1] && options->eval_every > 0)
         rc = open_pair(&input->held_source, pair[1], mapped, err);
-    if (rc == 0 && input->held_source &&
-        (input->held_source->width != input->source->width ||
-         input->held_source->classes > input->source->classes))
-        rc = tacho_fail(err, TACHO_EFORMAT, "give files that belong together",
-                        "%s: images or labels of another kind than in %s", pair[1][0], pair[0][0]);
+    rc = rc ? rc : check_held(input, pair[0][0], pair[1][0], err);
     lt_dataset_close(all);
     return rc;
 }
@@ -160,6 +192,6 @@ int input_open_images(struct input *input, const struct options *options, struct
     if (folders && options->data.count != 1)
         return tacho_fail(err, TACHO_EUSAGE, "give one folder that has a folder for each class",
                           "--format images: --data is given %zu times", options->data.count);
-    return folders ? open_folders(&input->source, options->data.text[0], err)
+    return folders ? open_all_folders(input, options, err)
                    : open_idx(input, options, strcmp(options->io, "mapped") == 0, err);
 }

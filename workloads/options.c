@@ -108,8 +108,10 @@ static const struct row rows[] = {
     TITLE_ROW("input"),
     TEXT_ROW("data", "PATH", LIST, data, NULL,
              "text file or folder; may be repeated (default: /usr/share/common-licenses)"),
-    TEXT_ROW("format", "NAME", TEXT, format, "auto",
-             "of --data: text, tokens (uint16 shards), images (folders), idx (MNIST's), or auto"),
+    TEXT_ROW(
+        "format", "NAME", TEXT, format, "auto",
+        "of --data: text, tokens (uint16 shards), images (folders of JPEG, PNG, PGM or PPM), idx "
+        "(MNIST's), or auto"),
     TEXT_ROW("tokenizer", "FILE", TEXT, tokenizer, NULL,
              "byte-pair merges that train bpe wrote (default: one token per byte)"),
     TEXT_ROW("io", "NAME", TEXT, io, "mapped", "how files are read: mapped, or pread"),
@@ -118,10 +120,19 @@ static const struct row rows[] = {
     {"prefetch", "N", COUNT, AT(prefetch), "4", 1, 4096, "batches prefetched"},
     FLAG_ROW("pin", pin, "a thread of its own copies each batch into locked memory"),
     FLAG_ROW("no-shuffle", no_shuffle, "samples in file order"),
+    {"image-size", "N", COUNT, AT(image_size), "0", 0, 1 << 14,
+     "image folders: scale each image so that its shorter side has N pixels, and take the middle N "
+     "x N; 0: all have one size"},
+    {"pad", "N", COUNT, AT(pad), "0", 0, 1 << 14, "images: pixels of black around each"},
+    {"crop", "N", COUNT, AT(crop), "0", 0, 1 << 14,
+     "images: a square of N x N pixels of each, somewhere (evaluations: the middle); 0: as large "
+     "as the images"},
+    FLAG_ROW("flip", flip, "images: mirror half of them, by chance (evaluations: none)"),
+    FLAG_ROW("normalise", normalise,
+             "images: each channel has mean 0 and deviation 1 over the training images"),
     TEXT_ROW("slow", "STAGE=SECONDS", LIST, slow, NULL,
-             "sleep that long in each batch's read, decode or collate (to imitate a slow loader); "
-             "may be "
-             "repeated"),
+             "sleep that long in each batch's read, decode, augment, collate or pin (to imitate a "
+             "slow loader); may be repeated"),
     TITLE_ROW("several ranks (mpirun -np N train ...)"),
     {"bucket-mib", "X", NUMBER, AT(bucket_mib), "8", 0, 1e6,
      "gradients reduced at a time; 0: all at once"},

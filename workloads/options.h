@@ -26,7 +26,7 @@ struct options {
     double capacity, balance; /* NAN: the recipe's own */
     double memory;            /* MiB; 0: what it takes */
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
-        workers, prefetch, seed, patience;
+        workers, prefetch, seed, patience, image_size, pad, crop;
     int64_t slow_link, near, local_steps, assert_equal, zero, compress_after, chunks;
     double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density, outer_lr,
         outer_momentum;
@@ -37,7 +37,7 @@ struct options {
         *pipeline, *simulate, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io, *inject,
         *loss_scale, *scale_lr;
     struct options_list data, slow, offload;
-    int pin, no_shuffle, no_overlap, no_graph, sequence;
+    int pin, no_shuffle, no_overlap, no_graph, sequence, flip, normalise;
     int help, version, check;
     const char *recipe; /* NULL: none given */
 };

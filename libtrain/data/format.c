@@ -151,7 +151,7 @@ static uint32_t number(const unsigned char *head, size_t head_bytes, size_t *cur
 int lt_format_pnm(const char *path, const unsigned char *head, size_t head_bytes, uint64_t bytes,
                   struct lt_pnm *out, struct tacho_error *err)
 {
-    static const char hint[] = "convert the images to raw PGM (P5) or PPM (P6)";
+    static const char hint[] = "convert the images to JPEG, PNG, raw PGM (P5) or PPM (P6)";
     size_t cursor = 2;
     if (!lt_format_is_pnm(head, head_bytes))
         return tacho_fail(err, TACHO_EFORMAT, hint, "%s: not a raw PGM or PPM image", path);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Public: where samples come from. A source has a number of samples, all of one kind, and knows
- * three stages of making a batch of them: read (one sample's raw bytes from storage), decode (raw
- * bytes to an item: tokens, or features and label), collate (the item into its row of the batch).
- * The loader (loader.h) decides which samples, in which order, on which thread.
+ * the stages of making a batch of them: read (one sample's raw bytes from storage), decode (raw
+ * bytes to an item: tokens, or features and label), augment (images only: the item changed at
+ * random), collate (the item into its row of the batch). The loader (loader.h) decides which
+ * samples, in which order, on which thread.
  *
  *     text      bytes i t .. i t + t of files, a byte a token
  *     bpe       tokens i t .. i t + t of text, cut by a tokenizer as it is read (bpe.h)
  *     tokens    tokens i t .. i t + t of a shard of uint16 tokens
  *     idx       image i of an IDX file, label i of another (MNIST)
- *     images    file i of folders, one a class: raw PGM or PPM, or bare bytes
+ *     images    file i of folders, one a class: JPEG, PNG, raw PGM or PPM, or bare bytes
  *
  * Items of the first three are t + 1 int32; of the others width floats from 0 to 1, and one int32,
  * the label.
@@ -49,6 +50,9 @@ struct lt_source_ops {
     void (*collate)(const struct lt_source *source, const void *item, int64_t row,
                     const struct lt_rows *out);
     void (*close)(struct lt_source *source);
+    /* Changes the decoded item as the random bits behind *key say; NULL: as in evaluations, without
+     * chance. The function is NULL where a source has no such stage. */
+    void (*augment)(const struct lt_source *source, void *item, const uint64_t *key);
 };
 
 struct lt_source {
@@ -103,10 +107,13 @@ int lt_source_open_tokens(struct lt_source **out, struct lt_dataset *data, int64
 int lt_source_open_idx(struct lt_source **out, struct lt_dataset *data, struct tacho_error *err);
 
 /* `data` holds the files of all of `folders`, opened in that order; files of the i-th have label i.
- * All images have the size of the first one: PGM and PPM are checked as they are read, bare files
- * now. Takes over `data`, also when it fails. Errors as above. */
+ * side: all images are scaled to that many pixels a side (picture.h); 0: all have the size of the
+ * first one, files with headers are checked as they are read, bare ones now. All have as many
+ * channels as the first. Takes over `data`, also when it fails. Errors as above, and TACHO_ENOTSUP
+ * where the build cannot read the kind of file. */
 int lt_source_open_images(struct lt_source **out, struct lt_dataset *data,
-                          const char *const *folders, size_t classes, struct tacho_error *err);
+                          const char *const *folders, size_t classes, int64_t side,
+                          struct tacho_error *err);
 
 /* ---- for sources --------------------------------------------------------------------------------------------------------- */
 

@@ -82,7 +82,8 @@ static void encoded_close(struct lt_source *source)
 }
 
 static const struct lt_source_ops encoded_ops = {
-    "bpe", encoded_bytes, encoded_read, encoded_decode, lt_source_collate_tokens, encoded_close};
+    "bpe",         encoded_bytes, encoded_read, encoded_decode, lt_source_collate_tokens,
+    encoded_close, NULL};
 
 /* Appends a mark; the array doubles, and the book of memory follows. */
 static int add_mark(struct encoded *encoded, struct mark mark)

@@ -51,7 +51,8 @@ static void idx_close(struct lt_source *source)
 }
 
 static const struct lt_source_ops idx_ops = {"idx",      lt_source_fixed_bytes,      idx_read,
-                                             idx_decode, lt_source_collate_features, idx_close};
+                                             idx_decode, lt_source_collate_features, idx_close,
+                                             NULL};
 
 static int parse(const struct lt_dataset *data, size_t i, struct lt_idx *idx,
                  struct tacho_error *err)

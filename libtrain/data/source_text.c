@@ -38,7 +38,8 @@ static void text_close(struct lt_source *source)
 }
 
 static const struct lt_source_ops text_ops = {"text",      lt_source_fixed_bytes,    text_read,
-                                              text_decode, lt_source_collate_tokens, text_close};
+                                              text_decode, lt_source_collate_tokens, text_close,
+                                              NULL};
 
 int lt_source_open_text(struct lt_source **out, struct lt_dataset *data, int64_t t,
                         struct tacho_error *err)

@@ -75,7 +75,8 @@ static void tokens_close(struct lt_source *source)
 
 static const struct lt_source_ops tokens_ops = {
     "tokens",      lt_source_fixed_bytes,    tokens_read,
-    tokens_decode, lt_source_collate_tokens, tokens_close};
+    tokens_decode, lt_source_collate_tokens, tokens_close,
+    NULL};
 
 /* Checks the header of the i-th file and adds its samples; it needs tokens for at least one. */
 static int add_shard(struct tokens *source, size_t i, struct tacho_error *err)

@@ -47,6 +47,7 @@ static void stage_batch(struct lt_loader *loader, uint64_t batch)
     const struct lt_slot *from = lt_ring_slot(loader->ring, batch);
     struct lt_slot *target = lt_ring_slot(loader->stage, batch);
     size_t bytes = lt_ring_slot_bytes(loader->ring);
+    double slow = loader->config.options.slow[LT_STAGE_PIN];
     target->code = from->code;
     target->error = from->error;
     if (from->code)
@@ -56,6 +57,8 @@ static void stage_batch(struct lt_loader *loader, uint64_t batch)
         memcpy(target->rows.tokens, from->rows.tokens, bytes);
     else
         memcpy(target->rows.features, from->rows.features, bytes);
+    if (slow > 0)
+        lt_ring_sleep(loader->stage, slow);
     lt_trace_end(loader->trace);
 }
 

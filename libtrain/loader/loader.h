@@ -9,9 +9,9 @@
  * giving the position it had reached.
  *
  * Stages, each a range on the thread that does it (loader-0, loader-1, ...): read (a sample at a
- * time), decode, collate. A worker that is ahead by `prefetch` batches waits in a queue_wait range;
- * the consumer waits in an input_wait range. workers = 0 does the stages in line, inside
- * input_wait.
+ * time), decode, augment (of sources that have it), collate. A worker that is ahead by `prefetch`
+ * batches waits in a queue_wait range; the consumer waits in an input_wait range. workers = 0 does
+ * the stages in line, inside input_wait.
  *
  * pin: a thread pin-0 copies each batch into memory that stays in RAM, as an input pipeline for a
  * device does, in a pin range; without workers that happens in line too. One more batch is then
@@ -25,7 +25,14 @@
 
 struct lt_trace;
 
-enum lt_loader_stage { LT_STAGE_READ, LT_STAGE_DECODE, LT_STAGE_COLLATE, LT_STAGE_COUNT };
+enum lt_loader_stage {
+    LT_STAGE_READ,
+    LT_STAGE_DECODE,
+    LT_STAGE_AUGMENT,
+    LT_STAGE_COLLATE,
+    LT_STAGE_PIN,
+    LT_STAGE_COUNT
+};
 
 enum lt_worker_kind { LT_WORKERS_THREADS, LT_WORKERS_PROCESSES };
 
@@ -45,6 +52,7 @@ struct lt_loader_config {
     uint64_t seed;
     uint64_t position; /* samples consumed before, by all ranks */
     int rank, ranks;   /* ranks = 0 means one */
+    int plain;         /* augment without chance: evaluations */
 };
 
 struct lt_loader;

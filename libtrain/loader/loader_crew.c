@@ -26,6 +26,9 @@
 /* A worker process that has not ended so long after it was asked to is killed. */
 #define END_MS 5000
 
+/* Random numbers of the stage augment are others than those of the order. */
+#define AUGMENT_KEY 0x6175676d656e74ull
+
 /* What one worker needs to make a batch. */
 struct bench {
     struct lt_crew *crew;
@@ -50,14 +53,20 @@ struct lt_crew {
 
 /* ---- stages -------------------------------------------------------------------------------------------------------------- */
 
-/* The sample of the source that row `row` of batch `batch` holds. */
+/* The number that row `row` of batch `batch` has in the endless sequence of samples. */
+static uint64_t number_at(const struct lt_crew *crew, uint64_t batch, int64_t row)
+{
+    const struct lt_loader_config *config = &crew->config;
+    return config->position +
+           (batch * (uint64_t)config->ranks + (uint64_t)config->rank) * (uint64_t)config->b +
+           (uint64_t)row;
+}
+
+/* The sample of the source that it holds. */
 static uint64_t sample_at(const struct lt_crew *crew, uint64_t batch, int64_t row)
 {
     const struct lt_loader_config *config = &crew->config;
-    uint64_t number =
-        config->position +
-        (batch * (uint64_t)config->ranks + (uint64_t)config->rank) * (uint64_t)config->b +
-        (uint64_t)row;
+    uint64_t number = number_at(crew, batch, row);
     uint64_t epoch = number / crew->part.samples, i = number % crew->part.samples;
     if (!config->options.in_order)
         i = lt_random_permute(lt_random_bits(config->seed, epoch), i, crew->part.samples);
@@ -109,6 +118,24 @@ static int stage_decode(const struct bench *bench, uint64_t batch, struct tacho_
     return rc;
 }
 
+/* What is drawn for a sample depends on its number alone, whoever makes it. */
+static void stage_augment(const struct bench *bench, uint64_t batch)
+{
+    const struct lt_crew *crew = bench->crew;
+    const struct lt_source *source = crew->part.source;
+    const struct lt_loader_config *config = &crew->config;
+    if (!source->ops->augment)
+        return;
+    stage_begin(crew, LT_RANGE_AUGMENT,
+                (uint64_t)source->width * sizeof(float) * (uint64_t)config->b);
+    for (int64_t i = 0; i < config->b; i++) {
+        uint64_t key = lt_random_bits(config->seed ^ AUGMENT_KEY, number_at(crew, batch, i));
+        source->ops->augment(source, bench->items + (size_t)i * source->item_bytes,
+                             config->plain ? NULL : &key);
+    }
+    stage_end(crew, LT_STAGE_AUGMENT);
+}
+
 static void stage_collate(const struct bench *bench, const struct lt_slot *slot)
 {
     const struct lt_crew *crew = bench->crew;
@@ -125,8 +152,10 @@ static void make_batch(const struct bench *bench, uint64_t batch)
     slot->code = stage_read(bench, batch, &slot->error);
     if (slot->code == 0)
         slot->code = stage_decode(bench, batch, &slot->error);
-    if (slot->code == 0)
-        stage_collate(bench, slot);
+    if (slot->code)
+        return;
+    stage_augment(bench, batch);
+    stage_collate(bench, slot);
 }
 
 void lt_crew_make(struct lt_crew *crew, uint64_t batch)

@@ -34,6 +34,7 @@ struct tacho_comm;
     X(CHECKPOINT, "checkpoint", CHECKPOINT) \
     X(READ, "read", READ) \
     X(DECODE, "decode", DECODE) \
+    X(AUGMENT, "augment", DECODE) \
     X(COLLATE, "collate", COLLATE) \
     X(QUEUE_WAIT, "queue_wait", QUEUE_WAIT) \
     X(COMM_WAIT, "comm_wait", COMM_WAIT) \

@@ -188,7 +188,7 @@ static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made
     const struct lt_model_ops *ops = run->model->ops;
     int rank = replica(run), ranks = lt_run_replicas(run);
     struct lt_loader_config config = {
-        .options = {.in_order = 1}, .b = run->model->b, .rank = rank, .ranks = ranks};
+        .options = {.in_order = 1}, .b = run->model->b, .rank = rank, .ranks = ranks, .plain = 1};
     struct lt_loader *loader = NULL;
     struct lt_batch batch;
     int rc = lt_loader_create(&loader, run->held_out, &config, run->trace, err);

@@ -60,7 +60,7 @@ static int open_source(struct lt_source **out, int kind, char path[2][64], int f
     if (kind == 0)
         return lt_source_open_tokens(out, data, 3, 50257, NULL);
     return kind == 1 ? lt_source_open_idx(out, data, NULL)
-                     : lt_source_open_images(out, data, folder, 1, NULL);
+                     : lt_source_open_images(out, data, folder, 1, 0, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -269,6 +269,8 @@ static void bad_idx(void **state)
 
 /* ---- image folders ------------------------------------------------------------------------------------------------------- */
 
+static int64_t side; /* to which they are scaled; 0: not */
+
 static int open_images(void)
 {
     static const char *const classes[] = {"0", "1", "2"};
@@ -283,7 +285,7 @@ static int open_images(void)
     lt_source_close(source);
     source = NULL;
     int rc = lt_dataset_open(&d, folders, 3, &err);
-    return rc ? rc : lt_source_open_images(&source, d, folders, 3, &err);
+    return rc ? rc : lt_source_open_images(&source, d, folders, 3, side, &err);
 }
 
 static void make_folders(void)
@@ -323,6 +325,35 @@ static void image_folders(void **state)
     assert_true(label == 0 && x[0] == 32768 / 65535.0f && x[1] == 1 / 65535.0f && x[2] == 1);
     x = decode(2, &label);
     assert_true(label == 2 && x[1] == 1 / 3.0f && x[3] == 1);
+}
+
+/* Images of different sizes become images of one size; bare bytes have none. */
+static void scaled_images(void **state)
+{
+    (void)state;
+    int32_t label;
+    make_folders();
+    write_file("0/a", "P5\n2 2\n255\n\x00\x33\x33\x66", 15);
+    write_file("1/b", "P5\n1 1\n255\n\xff", 12);
+    write_file("2/c", "P5\n4 2\n255\n\x00\x33\x33\x00\x00\x33\x33\x00", 19);
+    side = 2;
+    assert_int_equal(open_images(), 0);
+    assert_true(source->rows == 2 && source->columns == 2 && source->width == 4);
+    const float *x = decode(0, &label);
+    assert_true(x[0] == 0 && x[1] == 0.2f && x[2] == 0.2f && x[3] == 0.4f && label == 0);
+    x = decode(1, &label);
+    assert_true(x[0] == 1 && x[3] == 1 && label == 1);
+    x = decode(2, &label); /* the middle of the longer side */
+    assert_true(x[0] == 0.2f && x[1] == 0.2f && x[3] == 0.2f && label == 2);
+    uint64_t scaled = source->identity;
+    side = 1;
+    assert_int_equal(open_images(), 0);
+    assert_true(source->identity != scaled);
+    write_file("0/a", "abcd", 4);
+    write_file("1/b", "abcd", 4);
+    write_file("2/c", "abcd", 4);
+    refused(open_images(), TACHO_EFORMAT, "0/a", "cannot know");
+    side = 0;
 }
 
 /* More files than stay open, of bare bytes. */
@@ -458,9 +489,9 @@ static void identities(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(shards),     TEST(bad_shards),    TEST(idx),
-        TEST(bad_idx),    TEST(image_folders), TEST(many_small_files),
-        TEST(bad_images), TEST(mapped_files),  TEST(identities),
+        TEST(shards),        TEST(bad_shards),       TEST(idx),        TEST(bad_idx),
+        TEST(image_folders), TEST(many_small_files), TEST(bad_images), TEST(mapped_files),
+        TEST(identities),    TEST(scaled_images),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
