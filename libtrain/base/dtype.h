@@ -58,6 +58,15 @@ static inline uint16_t lt_bf16_round(float x)
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
+/* One of the two values of bf16 around a float, the farther from 0 the more probable the nearer it
+ * is; chance: 16 even random bits. NaN stays NaN. */
+static inline uint16_t lt_bf16_chance(float x, uint32_t chance)
+{
+    uint32_t bits = lt_float_bits(x);
+    return (uint16_t)((bits & 0x7f800000u) == 0x7f800000u ? lt_bf16_round(x)
+                                                          : (bits + (chance & 0xffffu)) >> 16);
+}
+
 static inline float lt_bf16_float(uint16_t x)
 {
     return lt_float_of_bits((uint32_t)x << 16);
@@ -84,6 +93,15 @@ static inline float lt_fp16_float(uint16_t x)
     uint32_t normal = size + (size >= 0x0f800000u ? 0x70000000u : 0x38000000u);
     uint32_t value = size < 0x00800000u ? lt_float_bits(small) : normal;
     return lt_float_of_bits(value | sign);
+}
+
+/* A float with the 10 bits of mantissa that TF32 keeps, rounded to nearest, ties to even; NaN stays
+ * NaN. */
+static inline float lt_tf32_round(float x)
+{
+    uint32_t bits = lt_float_bits(x);
+    uint32_t rounded = (bits + 0xfffu + ((bits >> 13) & 1u)) & ~0x1fffu;
+    return lt_float_of_bits((bits & 0x7fffffffu) > 0x7f800000u ? bits : rounded);
 }
 
 /* In which type gradients travel between ranks: fp16 has no room for their sums. */

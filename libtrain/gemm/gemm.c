@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMMs by the library that the build has. What it has no kernel for on this CPU, bf16 on many and
- * fp16 on nearly all, it multiplies as fp32. Plain loops multiply where there is no library.
+ * fp16 on nearly all, it multiplies as fp32; TF32 is fp32 with rounded operands. Plain loops
+ * multiply where there is no library.
  */
 #include "libtrain/gemm/gemm.h"
 
@@ -51,7 +52,24 @@ static void plain(const struct lt_product *product)
         plain_row(product, i);
 }
 
-/* ---- 16-bit types that the library does not multiply ------------------------------------------ */
+/* With the strides that the library asks for. */
+static struct lt_product with_strides(const struct lt_product *product)
+{
+    struct lt_product out = *product;
+    out.a = whole(out.a, out.m, out.k);
+    out.b = whole(out.b, out.k, out.n);
+    return out;
+}
+
+/* By the library, or by plain loops where it has no kernel. */
+static void multiply_floats(const struct lt_product *product)
+{
+    struct lt_product own = with_strides(product);
+    if (lt_gemm_library_run(&own))
+        plain(&own);
+}
+
+/* ---- types that the library does not multiply ------------------------------------------------- */
 
 /* A product is made in tiles, so that the room for its operands as floats stays below 24 MiB. */
 enum { TILE_ROWS = 1024, TILE_COLUMNS = 1024, TILE_DEPTH = 2048 };
@@ -81,8 +99,8 @@ static struct lt_matrix part(struct lt_matrix matrix, int64_t row, int64_t colum
     return matrix;
 }
 
-/* The elements of a matrix of a 16-bit type as floats, in the order of its unit stride. Of several
- * rows of that order only `length` elements are part of it. */
+/* The elements of a matrix as floats, those of fp32 rounded to TF32, in the order of its unit
+ * stride. Of several rows of that order only `length` elements are part of it. */
 static struct lt_matrix widen(struct lt_matrix matrix, int64_t rows, int64_t columns,
                               enum lt_dtype dtype, float *to)
 {
@@ -90,9 +108,14 @@ static struct lt_matrix widen(struct lt_matrix matrix, int64_t rows, int64_t col
     int64_t lines = is_turned ? columns : rows, length = is_turned ? rows : columns,
             apart = is_turned ? matrix.column : matrix.row;
     const uint16_t *from = matrix.at;
+    const float *floats = matrix.at;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < lines; i++)
-        if (dtype == LT_DTYPE_BF16) {
+        if (dtype == LT_DTYPE_FP32) {
+#pragma omp simd
+            for (int64_t j = 0; j < length; j++)
+                to[i * length + j] = lt_tf32_round(floats[i * apart + j]);
+        } else if (dtype == LT_DTYPE_BF16) {
 #pragma omp simd
             for (int64_t j = 0; j < length; j++)
                 to[i * length + j] = lt_bf16_float(from[i * apart + j]);
@@ -143,7 +166,7 @@ static int run_tile(const struct lt_product *tile)
         wide.k = lt_min64(tile->k - k, depth);
         wide.a = widen(part(tile->a, 0, k, tile->in), tile->m, wide.k, tile->in, room);
         wide.b = widen(part(tile->b, k, 0, tile->in), wide.k, tile->n, tile->in, room + a);
-        lt_gemm(&wide);
+        multiply_floats(&wide);
         wide.add = 1;
         wide.bias = NULL;
     }
@@ -152,8 +175,8 @@ static int run_tile(const struct lt_product *tile)
     return 0;
 }
 
-/* Products of a 16-bit type with sums in fp32, as matrix units make them: the operands become
- * floats, which is exact, and the library multiplies those. */
+/* Products of a 16-bit type, or of TF32, with sums in fp32, as matrix units make them: the operands
+ * become floats, which is exact but for TF32, and the library multiplies those. */
 static int run_widened(const struct lt_product *whole)
 {
     struct lt_product tile = *whole;
@@ -172,16 +195,23 @@ static int run_widened(const struct lt_product *whole)
     return 0;
 }
 
+static int rounds_tf32;
+
+void lt_gemm_round_tf32(int on)
+{
+    rounds_tf32 = on;
+}
+
 void lt_gemm(const struct lt_product *product)
 {
-    struct lt_product whole_product = *product;
-    whole_product.a = whole(whole_product.a, whole_product.m, whole_product.k);
-    whole_product.b = whole(whole_product.b, whole_product.k, whole_product.n);
-    int is_wide = product->in == LT_DTYPE_FP32, is_native = product->in != LT_DTYPE_FP16;
-    if (is_native && lt_gemm_library_run(&whole_product) == 0)
+    struct lt_product own = with_strides(product);
+    int is_float = own.in == LT_DTYPE_FP32, is_native = own.in != LT_DTYPE_FP16;
+    if (is_float && rounds_tf32 && run_widened(&own) == 0)
         return;
-    if (is_wide || run_widened(&whole_product))
-        plain(&whole_product);
+    if (is_native && lt_gemm_library_run(&own) == 0)
+        return;
+    if (is_float || run_widened(&own))
+        plain(&own);
 }
 
 int lt_gemm_fast(enum lt_dtype dtype)

@@ -41,6 +41,10 @@ struct lt_product {
  * loops. */
 void lt_gemm(const struct lt_product *product);
 
+/* From now on operands in fp32 are rounded to TF32 (dtype.h) before they are multiplied, as tensor
+ * cores do it; sums stay fp32. Call before other threads multiply. */
+void lt_gemm_round_tf32(int on);
+
 /* Whether the library multiplies matrices of this type on this CPU. Where it does not, lt_gemm is
  * correct and slower than fp32. fp16 counts as fp32: no CPU at hand multiplies it. */
 int lt_gemm_fast(enum lt_dtype dtype);

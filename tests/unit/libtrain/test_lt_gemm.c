@@ -15,11 +15,10 @@
 static const struct {
     enum lt_dtype in, out;
     double near;
-} types[] = {{LT_DTYPE_FP32, LT_DTYPE_FP32, 2e-5},
-             {LT_DTYPE_BF16, LT_DTYPE_FP32, 2e-5},
-             {LT_DTYPE_BF16, LT_DTYPE_BF16, 0x1p-8},
-             {LT_DTYPE_FP16, LT_DTYPE_FP32, 2e-5},
-             {LT_DTYPE_FP16, LT_DTYPE_FP16, 0x1p-11}};
+    int tf32; /* operands are rounded to it */
+} types[] = {{LT_DTYPE_FP32, LT_DTYPE_FP32, 2e-5, 0},    {LT_DTYPE_BF16, LT_DTYPE_FP32, 2e-5, 0},
+             {LT_DTYPE_BF16, LT_DTYPE_BF16, 0x1p-8, 0},  {LT_DTYPE_FP16, LT_DTYPE_FP32, 2e-5, 0},
+             {LT_DTYPE_FP16, LT_DTYPE_FP16, 0x1p-11, 0}, {LT_DTYPE_FP32, LT_DTYPE_FP32, 2e-5, 1}};
 
 static struct lt_matrix strided(const void *at, int plain, int64_t rows, int64_t columns)
 {
@@ -40,8 +39,12 @@ static void check_product(const int64_t *shape, int type, int how)
     void *a = typed(in, normals(m * k, 1, 1), m * k), *b = typed(in, normals(k * n, 2, 1), k * n);
     void *c = typed(out, normals(m * row, 3, 1), m * row),
          *alone = typed(out, floats(out, c, m * row), m * row);
-    const float *a_value = floats(in, a, m * k), *b_value = floats(in, b, k * n),
-                *bias = normals(n, 4, 1);
+    float *a_value = floats(in, a, m * k), *b_value = floats(in, b, k * n);
+    const float *bias = normals(n, 4, 1);
+    for (int64_t i = 0; types[type].tf32 && i < m * k; i++)
+        a_value[i] = lt_tf32_round(a_value[i]);
+    for (int64_t i = 0; types[type].tf32 && i < k * n; i++)
+        b_value[i] = lt_tf32_round(b_value[i]);
     struct lt_product p = {.m = m,
                            .n = n,
                            .k = k,
@@ -61,11 +64,13 @@ static void check_product(const int64_t *shape, int type, int how)
                 sum += element(a_value, p.a, i, q) * element(b_value, p.b, q, j);
             want[i * row + j] = (float)sum;
         }
+    lt_gemm_round_tf32(types[type].tf32);
     lt_gemm(&p);
     p.c = alone;
 #pragma omp parallel num_threads(lt_threads() < 2 ? 1 : 2)
 #pragma omp single
     lt_gemm(&p);
+    lt_gemm_round_tf32(0);
     assert_near("product", floats(out, c, m * row), want, m * row, types[type].near);
     assert_near("product in a parallel region", floats(out, alone, m * row), want, m * row,
                 types[type].near);
@@ -121,6 +126,33 @@ static void repeats(void **state)
     }
 }
 
+/* 10 bits of mantissa are kept: to nearest, ties to even, and the sign. */
+static void tf32(void **state)
+{
+    (void)state;
+    static const float values[][2] = {{1, 1},
+                                      {1 + 0x1p-10f, 1 + 0x1p-10f},
+                                      {1 + 0x1p-11f, 1},
+                                      {1 + 0x1.8p-10f, 1 + 0x1p-9f},
+                                      {-1 - 0x1.1p-11f, -1 - 0x1p-10f},
+                                      {0x1.fffp5f, 0x1p6f},
+                                      {-0.0f, -0.0f},
+                                      {(float)INFINITY, (float)INFINITY}};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        assert_true(lt_tf32_round(values[i][0]) == values[i][1]);
+    assert_true(isnan(lt_tf32_round((float)NAN)));
+    const float a[] = {1 + 0x1p-12f}, b[] = {1};
+    float c[2];
+    struct lt_product p = {.m = 1, .n = 1, .k = 1, .a = {a, 1, 1}, .b = {b, 1, 1}, .c_row = 1};
+    for (int i = 0; i < 2; i++) {
+        p.c = &c[i];
+        lt_gemm_round_tf32(i);
+        lt_gemm(&p);
+    }
+    lt_gemm_round_tf32(0);
+    assert_true(c[0] == a[0] && c[1] == 1);
+}
+
 static void *multiply(void *product)
 {
     lt_gemm(product);
@@ -154,8 +186,9 @@ static void fp32_is_fast(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(products), TEST(tiles), TEST(repeats),
-                                       TEST(threads_come_and_go), TEST(fp32_is_fast)};
+    const struct CMUnitTest tests[] = {
+        TEST(products),    TEST(tiles), TEST(repeats), TEST(tf32), TEST(threads_come_and_go),
+        TEST(fp32_is_fast)};
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
