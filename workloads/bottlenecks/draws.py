@@ -88,8 +88,9 @@ def vary(recipe, choices, rng):
 def draw(seed):
     """The recipe of a seed, with its parameters filled in."""
     rng, told = random.Random(seed), table()
-    recipe = plain(rng.choice(told["recipes"]))
-    others = [other for other in told["recipes"] if may_join(recipe, other)]
+    known = [recipe for recipe in told["recipes"] if seed >= recipe.get("from", 0)]  # later ones leave earlier draws as they are
+    recipe = plain(rng.choice(known))
+    others = [other for other in known if may_join(recipe, other)]
     if others and rng.random() < JOINED:
         recipe = join(recipe, rename(plain(rng.choice(others)), "other_"))
     values = {name: rng.choice(choices) for name, choices in recipe.pop("draw").items()}

@@ -13,7 +13,7 @@ bottlenecks=$SRC/workloads/bottlenecks
 export PYTHONDONTWRITEBYTECODE=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 PYTHONPATH=$bottlenecks python3 - << 'PY' || fail "recipes"
-import itertools, shutil, subprocess
+import glob, itertools, os, re, shutil, subprocess
 import bench, draws, judge, runs
 from truth import gains, ratios, redrawn, truth
 
@@ -23,6 +23,24 @@ assert len({recipe["name"] for recipe in recipes}) == len(recipes)
 for recipe in recipes:
     for fix in recipe["fixes"]:
         assert fix["class"] in ("same", "changes") and fix["finding"], (recipe["name"], fix)
+
+# what tacho advises by an option of the engine is the fix of some recipe, or has a reason for having none
+reasons = {
+    "--memory": "docker's, not the engine's", "--loss-scale": "numerics: 29_numerics.sh has the pairs", "--format": "of another command",
+    "--steps": "how long to measure", "--worker-kind": "the engine has no interpreter whose lock threads share", "--vocab": "as --channels",
+    "--hidden": "as --channels", "--eval-batches": "said beside --eval-every", "--checkpoint": "names the file",
+}
+fixed = {name for recipe in recipes for fix in recipe["fixes"] for name in fix.get("set", {})}
+engine = set(re.findall(r"^  (--[a-z-]+)", subprocess.run([os.environ["TRAIN"], "--help"], capture_output=True, text=True, check=True).stdout, re.M))
+advised = {}
+for path in sorted(glob.glob(os.environ["SRC"] + "/analyzers/findings/*.c")):
+    with open(path, encoding="utf-8") as file:
+        for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', file.read()):
+            advised |= {name: path for name in re.findall(r"--[a-z][a-z-]*", text) if name in engine}
+assert len(advised) > 15, advised
+missing = {name: path for name, path in advised.items() if name not in fixed and name not in reasons}
+assert not missing, f"options that are advised, and that no recipe mends: {missing}"
+assert not set(reasons) & fixed, set(reasons) & fixed
 
 # the same seed draws the same; what is joined or varied is a command that train accepts, with each of its fixes
 assert draws.draw(7) == draws.draw(7) and len({str(draws.draw(seed)["base"]) for seed in range(200)}) > 150
