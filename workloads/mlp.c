@@ -42,7 +42,7 @@ static void describe(void *arg, const struct lt_model *model)
            (long long)config->classes, 1e-6 * (double)model->parameters.trainable);
     printf("a step: %lld x %lld images, %.4f model GFLOP; ", (long long)plan->options->accumulate,
            (long long)model->b,
-           1e-9 * (double)lt_mlp_flops(config, model->b, plan->options->accumulate));
+           1e-9 * (double)lt_mlp_flops(config, plan->mode, model->b, plan->options->accumulate));
 }
 
 /* A shape that is not possible is refused by `create`. */
@@ -103,6 +103,8 @@ static int mlp_run(const char *name, const struct options *options,
                                .budget = budget,
                                .arg = &mlp_plan};
     int rc = recipe_no_experts(name, options, err);
+    mlp_plan.mode.frozen = options->freeze;
+    mlp_plan.mode.every = options->recompute_every ? options->recompute_every : LT_EVERY_ROOT;
     rc = rc ? rc : recipe_mode(&mlp_plan.mode.dtype, &mlp_plan.mode.recompute, options, err);
     return rc ? rc : recipe_train(&plan, err);
 }

@@ -9,25 +9,13 @@
 
 #include <stdio.h>
 
-#define CHANNELS 768
+#define CHANNELS LT_MAKING_CHANNELS
 #define HEADS    12
 #define WORDS    50257
-
-static void *take(struct making *making, int64_t count, size_t size)
-{
-    void *place = making->base ? making->base + making->used : NULL;
-    making->used += ((size_t)count * size + 63) / 64 * 64;
-    return place;
-}
 
 static void *take_elements(struct making *making, int64_t count)
 {
     return take(making, count, making->element);
-}
-
-static float *take_floats(struct making *making, int64_t count)
-{
-    return take(making, count, sizeof(float));
 }
 
 /* Words that look drawn at random. */
@@ -266,99 +254,6 @@ static int make_classifier_part(void *args, int i, struct making *making)
     return shape(making, part->rows, WORDS / 2);
 }
 
-/* A layer's parameters, and as many as leave every cache. */
-static int64_t parameters(int i, struct making *making)
-{
-    static const int64_t counts[] = {12 * CHANNELS * CHANNELS, (int64_t)32 << 20};
-    if (i >= (int)(sizeof counts / sizeof *counts))
-        return 0;
-    snprintf(making->shape, sizeof making->shape, "%lld", (long long)counts[i]);
-    return counts[i];
-}
-
-static int make_norm(void *args, int i, struct making *making)
-{
-    struct lt_norm *norm = args;
-    *norm = (struct lt_norm){.count = parameters(i, making)};
-    norm->x = take_floats(making, norm->count);
-    norm->sum = take(making, 1, sizeof(double));
-    norm->partial = take(making, (int64_t)lt_norm_partials(norm->count), sizeof(double));
-    return norm->count > 0;
-}
-
-static int make_zero(void *args, int i, struct making *making)
-{
-    struct lt_zero *zero = args;
-    *zero = (struct lt_zero){.count = parameters(i, making)};
-    zero->x = take_floats(making, zero->count);
-    return zero->count > 0;
-}
-
-static uint16_t *take_shadow(struct making *making, int64_t count)
-{
-    return making->dtype != LT_DTYPE_FP32 ? take(making, count, sizeof(uint16_t)) : NULL;
-}
-
-static int make_clip(void *args, int i, struct making *making)
-{
-    struct lt_clip *clip = args;
-    *clip = (struct lt_clip){.count = parameters(i, making), .scale = 1, .bound = 1};
-    clip->x = take_floats(making, clip->count);
-    return clip->count > 0;
-}
-
-static int make_average(void *args, int i, struct making *making)
-{
-    struct lt_average *average = args;
-    *average = (struct lt_average){.count = parameters(i, making), .share = 0.5};
-    average->param = take_floats(making, average->count);
-    average->other = take_floats(making, average->count);
-    average->shadow = take_shadow(making, average->count);
-    return average->count > 0;
-}
-
-/* An update of the hidden matrices of one kind, or of as many parameters as they are. */
-static int make_update(void *args, int i, struct making *making)
-{
-    struct lt_update *update = args;
-    /* Muon multiplies matrices: one shape of it takes long enough */
-    int64_t count = making->op == LT_OP_MUON && i > 0 ? 0 : parameters(i, making),
-            rows = 4 * CHANNELS;
-    struct lt_weight weight = {.repeat = count / (rows * CHANNELS),
-                               .rows = rows,
-                               .columns = CHANNELS,
-                               .role = LT_WEIGHT_HIDDEN};
-    count = weight.repeat * rows * CHANNELS;
-    *update = (struct lt_update){.count = count,
-                                 .decayed = count,
-                                 .repeat = weight.repeat,
-                                 .rows = rows,
-                                 .columns = CHANNELS,
-                                 .role = weight.role,
-                                 .terms = {.scale = 1,
-                                           .rate = 1e-6,
-                                           .decay = 0.1,
-                                           .beta1 = 0.9,
-                                           .beta2 = 0.95,
-                                           .eps = 1e-8,
-                                           .momentum = 0.9,
-                                           .correction1 = 1,
-                                           .correction2 = 1,
-                                           .following1 = 1,
-                                           .momentum_now = 1,
-                                           .momentum_next = 1,
-                                           .rectify = 1,
-                                           .trust = 1e-3}};
-    update->param = take_floats(making, count);
-    for (int state = 0; state < LT_UPDATE_STATES; state++)
-        update->state[state] =
-            take_floats(making, (int64_t)lt_update_state(making->op, state, &weight));
-    update->grad = take_floats(making, count);
-    update->shadow = take_shadow(making, count);
-    update->scratch = take_floats(making, (int64_t)lt_update_scratch(making->op, rows, CHANNELS));
-    return count > 0;
-}
-
 /* ---- images, experts ---------------------------------------------------------------------------- */
 
 #define IMAGES 8
@@ -571,10 +466,12 @@ static int make_combine(void *args, int i, struct making *making)
              : make_classifier, struct lt_embedding_part \
              : make_embedding_part, struct lt_classifier_part \
              : make_classifier_part, struct lt_norm \
-             : make_norm, struct lt_clip \
-             : make_clip, struct lt_average \
-             : make_average, struct lt_update \
-             : make_update, struct lt_image \
+             : lt_make_norm, struct lt_clip \
+             : lt_make_clip, struct lt_centre \
+             : lt_make_centre, struct lt_rounding \
+             : lt_make_rounding, struct lt_average \
+             : lt_make_average, struct lt_update \
+             : lt_make_update, struct lt_image \
              : make_image, struct lt_conv \
              : make_conv, struct lt_batchnorm \
              : make_batchnorm, struct lt_relu \
@@ -585,7 +482,7 @@ static int make_combine(void *args, int i, struct making *making)
              : make_dispatch, struct lt_experts \
              : make_experts, struct lt_combine \
              : make_combine, struct lt_zero \
-             : make_zero, default \
+             : lt_make_zero, default \
              : (lt_make)NULL)
 
 const struct lt_maker lt_makers[LT_OP_COUNT] = {

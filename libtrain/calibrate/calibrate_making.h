@@ -17,8 +17,31 @@ struct making {
     char shape[64];
 };
 
+#define LT_MAKING_CHANNELS 768
+
+static inline void *take(struct making *making, int64_t count, size_t size)
+{
+    void *place = making->base ? making->base + making->used : NULL;
+    making->used += ((size_t)count * size + 63) / 64 * 64;
+    return place;
+}
+
+static inline float *take_floats(struct making *making, int64_t count)
+{
+    return take(making, count, sizeof(float));
+}
+
 /* Fills the arguments of the i-th shape; returns 0 after the last. */
 typedef int (*lt_make)(void *args, int i, struct making *making);
+
+/* Those of operations over all parameters. */
+int lt_make_norm(void *args, int i, struct making *making);
+int lt_make_zero(void *args, int i, struct making *making);
+int lt_make_clip(void *args, int i, struct making *making);
+int lt_make_centre(void *args, int i, struct making *making);
+int lt_make_rounding(void *args, int i, struct making *making);
+int lt_make_average(void *args, int i, struct making *making);
+int lt_make_update(void *args, int i, struct making *making);
 
 /* Of each operation: the name of its pass in LT_OP_MAP, and who makes its arguments; NULL: none.
  */

@@ -353,6 +353,22 @@ static void embed_backward(struct gpt2 *gpt2, const struct lt_context *context,
     embed_announce(gpt2, context);
 }
 
+/* Nothing below the first learning block is made, and its gradients stay 0; but the word embedding
+ * is the head's matrix, too. */
+static void announce_frozen(struct gpt2 *gpt2, const struct lt_context *context)
+{
+    for (int64_t i = gpt2->model.frozen - 1; i >= 0; i--) {
+        struct lt_gpt2_block block = lt_gpt2_block(gpt2, i);
+        linear_announce(gpt2, context, &block.down);
+        linear_announce(gpt2, context, &block.up);
+        layernorm_announce(gpt2, context, &block.ln2);
+        linear_announce(gpt2, context, &block.projection);
+        linear_announce(gpt2, context, &block.qkv);
+        layernorm_announce(gpt2, context, &block.ln1);
+    }
+    embed_announce(gpt2, context);
+}
+
 /* The first micro-step overwrites the weights' gradients, so only those that are always added to
  * are zeroed: positions, vectors (they lie together at the end of the array, those of all chunks,
  * of which the last one comes first), and the residual stream's. */
@@ -369,15 +385,38 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *conte
              (int64_t)(model->parameters.count - model->parameters.decayed));
     if (lt_gpt2_answers(gpt2))
         answer_backward(gpt2, &own, first);
-    for (int64_t i = last; i >= begin; i--) {
+    for (int64_t i = last; i >= begin && i >= model->frozen; i--) {
         own.layer = (int)i + 1;
         lt_model_use(&own, i + 1);
         block_again(gpt2, &own, i);
         block_backward(gpt2, &own, i, !first);
     }
     own.layer = 0;
-    if (lt_gpt2_embeds(gpt2))
+    if (model->frozen)
+        announce_frozen(gpt2, &own);
+    else if (lt_gpt2_embeds(gpt2))
         embed_backward(gpt2, &own, batch);
+}
+
+/* Of a whole model: the positions, and the first matrices of each tensor that every block has. */
+static int gpt2_freeze(struct lt_model *model, int64_t blocks)
+{
+    const struct gpt2 *gpt2 = (const struct gpt2 *)model;
+    struct lt_parameters *parameters = &model->parameters;
+    if (blocks > gpt2->config.layers)
+        return TACHO_EUSAGE;
+    model->frozen = blocks;
+    parameters->has_frozen = blocks > 0;
+    for (int i = 0; i < parameters->weights; i++) {
+        size_t first = parameters->weight[i].first,
+               position = (size_t)(gpt2->value.position - parameters->value),
+               last = (size_t)(gpt2->value.final_weight - parameters->value);
+        if (first == position)
+            parameters->frozen[i] = blocks > 0;
+        else if (first > position && first < last)
+            parameters->frozen[i] = blocks;
+    }
+    return 0;
 }
 
 /* One linear layer's part of a weights pass. */
@@ -437,4 +476,5 @@ const struct lt_model_ops lt_gpt2_ops = {.name = "gpt2",
                                          .backward = gpt2_backward,
                                          .weights = gpt2_weights,
                                          .destroy = gpt2_destroy,
+                                         .freeze = gpt2_freeze,
                                          .stage = &lt_gpt2_stage_ops};

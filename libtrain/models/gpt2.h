@@ -27,6 +27,7 @@ struct lt_gpt2_mode {
     enum lt_dtype dtype;
     enum lt_recompute recompute;
     int64_t kept;
+    int64_t frozen; /* blocks; only closed forms look at it, lt_model_ops.freeze does it */
 };
 
 /* Of `layers` blocks, how many keep their inner activations. */

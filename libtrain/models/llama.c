@@ -166,6 +166,7 @@ static int build(struct lt_net **out, const struct lt_llama_config *config, stru
     if (!net)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", config->name);
     struct tensors at = add_tensors(net, config);
+    lt_net_keep_every(net, config->layers);
     int stream = lt_net_embedding(net, at.word);
     for (int64_t i = 0; i < config->layers; i++)
         stream = add_block(net, config, &at, stream, i);
@@ -224,14 +225,22 @@ struct lt_flops lt_llama_flops(const struct lt_llama_config *config, enum lt_bac
         routed = rows * (uint64_t)config->choices;
         places = (uint64_t)(micro_steps * lt_llama_capacity(config, b * t)) * e;
     }
-    uint64_t model = 6 * ((l * dense + head) * rows + l * (up + down) * routed),
-             issued = 6 * ((l * dense + head) * rows + l * (up + down) * places);
-    uint64_t again = mode.recompute == LT_RECOMPUTE_BLOCK
-                         ? (l - 1) * (2 * (dense * rows + (up + (e ? down : 0)) * places) +
-                                      4 * c * pairs * sequences)
-                         : 0;
-    return (struct lt_flops){.model = model + 6 * l * c * u * (u + 1) * sequences,
-                             .palm = model + 12 * l * c * u * u * sequences,
-                             .issued = issued + 14 * l * c * pairs * sequences + again,
+    /* of frozen blocks backward makes nothing: 4 of 6 FLOPs a parameter */
+    uint64_t frozen = (uint64_t)mode.frozen;
+    uint64_t model = (6 * l - 4 * frozen) * (dense * rows + (up + down) * routed) + 6 * head * rows,
+             issued =
+                 (6 * l - 4 * frozen) * (dense * rows + (up + down) * places) + 6 * head * rows;
+    /* the blocks before the last ones, which are kept; of those whose output is not kept, the
+     * second layers too */
+    uint64_t every = (uint64_t)lt_net_every(mode, config->layers), last = (l - 1) / every * every,
+             remade = mode.recompute == LT_RECOMPUTE_BLOCK && last > frozen ? last - frozen : 0,
+             inner = every > 1 && !e ? remade - remade / every : 0;
+    uint64_t again =
+        remade * (2 * (dense * rows + (up + (e ? down : 0)) * places) + 4 * c * pairs * sequences) +
+        inner * 2 * down * rows;
+    return (struct lt_flops){.model = model + (6 * l - 4 * frozen) * c * u * (u + 1) * sequences,
+                             .palm = model + (12 * l - 8 * frozen) * c * u * u * sequences,
+                             .issued =
+                                 issued + (14 * l - 10 * frozen) * c * pairs * sequences + again,
                              .recomputed = again};
 }

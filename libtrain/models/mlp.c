@@ -69,6 +69,7 @@ static int build(struct lt_net **out, const struct lt_mlp_config *config, struct
     if (!net)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "mlp: out of memory");
     struct tensors at = add_tensors(net, config);
+    lt_net_keep_every(net, config->layers);
     int value = lt_net_image(net, 1, 1, config->features).value;
     for (int64_t i = 0; i < config->layers; i++) {
         lt_net_begin_block(net);
@@ -111,9 +112,12 @@ int lt_mlp_create(struct lt_model **out, const struct lt_mlp_config *config,
     return 0;
 }
 
-uint64_t lt_mlp_flops(const struct lt_mlp_config *config, int64_t b, int64_t micro_steps)
+uint64_t lt_mlp_flops(const struct lt_mlp_config *config, struct lt_net_mode mode, int64_t b,
+                      int64_t micro_steps)
 {
     uint64_t f = (uint64_t)config->features, w = (uint64_t)config->hidden,
              l = (uint64_t)config->layers, k = (uint64_t)config->classes;
-    return (uint64_t)(b * micro_steps) * (4 * f * w + 6 * (l - 1) * w * w + 6 * w * k);
+    uint64_t frozen = (uint64_t)mode.frozen, first = frozen ? 2 : 4,
+             hidden = 6 * (l - 1) - (frozen ? 4 * (frozen - 1) : 0);
+    return (uint64_t)(b * micro_steps) * (first * f * w + hidden * w * w + 6 * w * k);
 }

@@ -17,7 +17,8 @@ struct lt_mlp_config {
 
 /* FLOPs of one optimizer update in closed form (docs/engine.md has the derivation), without what is
  * recomputed: all of it is matrix work, so the three conventions agree. */
-uint64_t lt_mlp_flops(const struct lt_mlp_config *config, int64_t b, int64_t micro_steps);
+uint64_t lt_mlp_flops(const struct lt_mlp_config *config, struct lt_net_mode mode, int64_t b,
+                      int64_t micro_steps);
 
 /* The bytes of such a model by purpose, and the layout of its parameters, before anything is
  * allocated. TACHO_EUSAGE when the shape is impossible, TACHO_ENOMEM, with words in *err. */

@@ -37,6 +37,10 @@ struct lt_parameters {
      * a tensor has a part each (query, key, value: 3); 0: of all of them together. copied: another
      * rank has the tensor too, and counts it in the norm of the gradient. */
     uint8_t groups[LT_WEIGHT_CAP], copied[LT_WEIGHT_CAP];
+    /* How many matrices of each tensor, from its first on, do not learn; has_frozen: some do not.
+     */
+    int64_t frozen[LT_WEIGHT_CAP];
+    int has_frozen;
 };
 
 /* Appends a tensor behind the last one, as an arena places it: `count` grows by its padded size,
@@ -149,6 +153,11 @@ struct lt_model_ops {
      * for this model. */
     void (*weights)(struct lt_model *model, const struct lt_context *context, int first);
     const struct lt_stage_ops *stage; /* NULL: the model cannot be divided into stages */
+    /* The first `blocks` blocks and what lies before them do not learn any more: backward ends
+     * above them, their gradients are 0, and parameters.frozen says which they are. A tensor that
+     * something above them uses too still learns by that. 0, or TACHO_EUSAGE when there are not as
+     * many. */
+    int (*freeze)(struct lt_model *model, int64_t blocks);
 };
 
 struct lt_model {
@@ -161,6 +170,7 @@ struct lt_model {
      * its own. */
     float *state;
     size_t states;
+    int64_t frozen; /* blocks */
 };
 
 /* Writes the whole shadow from the values: after they were initialised or read from a file. Nothing

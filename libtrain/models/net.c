@@ -37,7 +37,7 @@ static struct lt_context own_context(const struct lt_net *net, const struct lt_c
 static void run(const struct lt_context *context, int op, const struct net_node *node)
 {
     struct lt_context own = *context;
-    own.layer = node->block + 1;
+    own.layer = node->layer + 1;
     lt_op(&own, (enum lt_op_id)op, &node->args);
 }
 
@@ -110,6 +110,16 @@ static void zero_gradients(const struct lt_net *net, const struct lt_context *co
     zero(context, parameters->grad + parameters->decayed, parameters->count - parameters->decayed);
 }
 
+/* The first node that learns: after the last one of the frozen blocks. */
+static int first_learning(const struct lt_net *net)
+{
+    int first = 0;
+    for (int i = 0; i < net->nodes; i++)
+        if (net->node[i].layer != NET_NONE && net->node[i].layer < net->model.frozen)
+            first = i + 1;
+    return first;
+}
+
 static void net_backward(struct lt_model *model, const struct lt_context *context,
                          const struct lt_batch *batch, int first)
 {
@@ -121,7 +131,10 @@ static void net_backward(struct lt_model *model, const struct lt_context *contex
     set(net, NET_ACCUMULATE, &accumulate, sizeof accumulate);
     if (first)
         zero_gradients(net, &own);
-    for (int i = net->nodes - 1; i >= 0; i--) {
+    int last = first_learning(net);
+    for (int i = last - 1; i >= 0; i--)
+        announce(net, &own, &net->node[i]); /* they stay 0 */
+    for (int i = net->nodes - 1; i >= last; i--) {
         if (net->node[i].block != NET_NONE)
             block_again(net, &own, i);
         if (net->node[i].backward == NET_NONE)
@@ -129,6 +142,26 @@ static void net_backward(struct lt_model *model, const struct lt_context *contex
         run(&own, net->node[i].backward, &net->node[i]);
         announce(net, &own, &net->node[i]);
     }
+}
+
+/* Marks the matrices of which the nodes before the first learning one leave the gradient. */
+static int net_freeze(struct lt_model *model, int64_t blocks)
+{
+    struct lt_net *net = (struct lt_net *)model;
+    struct lt_parameters *parameters = &net->model.parameters;
+    if (blocks > net->layers)
+        return TACHO_EUSAGE;
+    net->model.frozen = blocks;
+    parameters->has_frozen = blocks > 0;
+    for (int i = 0; i < first_learning(net); i++)
+        EACH_USE(net, &net->node[i], use)
+    for (int j = 0; use->what == NET_SLOPE && j < parameters->weights; j++) {
+        const struct lt_weight *weight = &parameters->weight[j];
+        int64_t matrices = (use->element + use->count) / (weight->rows * weight->columns);
+        if (weight->first == net->tensor[use->id].first && matrices > parameters->frozen[j])
+            parameters->frozen[j] = matrices;
+    }
+    return 0;
 }
 
 /* Images whose largest logit is that of their label. */
@@ -204,4 +237,4 @@ struct lt_model *lt_net_model(struct lt_net *net)
 }
 
 const struct lt_model_ops lt_net_ops = {
-    .forward = net_forward, .backward = net_backward, .destroy = net_destroy};
+    .forward = net_forward, .backward = net_backward, .destroy = net_destroy, .freeze = net_freeze};

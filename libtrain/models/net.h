@@ -35,7 +35,24 @@ struct lt_net_mode {
     enum lt_dtype dtype;
     enum lt_recompute recompute;
     uint64_t budget;
+    int64_t frozen; /* blocks; only closed forms look at it, lt_model_ops.freeze does it */
+    /* With LT_RECOMPUTE_BLOCK and no budget: the input of every so many blocks is kept (0: of
+     * each), and what is between two of them is made again together; LT_EVERY_ROOT: the root of the
+     * blocks. */
+    int64_t every;
 };
+#define LT_EVERY_ROOT (-1)
+
+/* `every` of a model of so many blocks: 1 at least. */
+static inline int64_t lt_net_every(struct lt_net_mode mode, int64_t blocks)
+{
+    int64_t root = 1;
+    while ((2 * root + 1) * (2 * root + 1) < 4 * blocks) /* (root + 1/2)^2 < blocks */
+        root++;
+    if (mode.recompute != LT_RECOMPUTE_BLOCK || mode.budget || mode.every == 0)
+        return 1;
+    return mode.every == LT_EVERY_ROOT ? root : mode.every;
+}
 
 #define LT_NET_NONE (-1)
 
@@ -80,6 +97,9 @@ struct lt_net *lt_net_create(const char *name, struct lt_net_mode mode, int64_t 
 
 /* A tensor of parameters; its number. Tensors with weight decay (all but vectors) come first. */
 int lt_net_parameter(struct lt_net *net, struct lt_net_tensor tensor);
+
+/* Before the first block of a model of `blocks` of them: how many are made again together. */
+void lt_net_keep_every(struct lt_net *net, int64_t blocks);
 
 /* From here on the next block of the list; its inner values are those that recomputation makes
  * again. `lt_net_end_block` ends it: `out` is kept. */

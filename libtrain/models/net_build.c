@@ -21,6 +21,8 @@ struct lt_net *lt_net_create(const char *name, struct lt_net_mode mode, int64_t 
                            .mode = mode,
                            .cap = operations,
                            .block = NET_NONE,
+                           .layer = NET_NONE,
+                           .every = 1,
                            .turns = NET_NONE,
                            .node = calloc((size_t)operations, sizeof *net->node),
                            .value = calloc((size_t)operations * VALUES_A_NODE, sizeof *net->value),
@@ -31,6 +33,11 @@ struct lt_net *lt_net_create(const char *name, struct lt_net_mode mode, int64_t 
         return net;
     lt_net_destroy(net);
     return NULL;
+}
+
+void lt_net_keep_every(struct lt_net *net, int64_t blocks)
+{
+    net->every = lt_net_every(net->mode, blocks);
 }
 
 int64_t lt_net_rows(const struct lt_net *net, int value)
@@ -79,6 +86,7 @@ static void add_node(struct lt_net *net, int forward, int backward, union lt_arg
     *node = (struct net_node){.forward = forward,
                               .backward = backward,
                               .block = net->block,
+                              .layer = net->layer,
                               .first_use = net->uses,
                               .args = args};
     for (int i = 0; i < count; i++)
@@ -124,13 +132,17 @@ int lt_net_parameter(struct lt_net *net, struct lt_net_tensor tensor)
 
 void lt_net_begin_block(struct lt_net *net)
 {
-    net->block = net->blocks++;
+    if (net->layers % net->every == 0)
+        net->blocks++;
+    net->block = net->blocks - 1;
+    net->layer = net->layers++;
 }
 
 void lt_net_end_block(struct lt_net *net, int out)
 {
-    net->block = NET_NONE;
-    net->value[out].block = NET_NONE;
+    net->block = net->layer = NET_NONE;
+    if (net->layers % net->every == 0)
+        net->value[out].block = NET_NONE;
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */

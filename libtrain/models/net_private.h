@@ -57,6 +57,7 @@ struct net_value {
 struct net_node {
     int forward, backward; /* enum lt_op_id; NET_NONE */
     int block, again;      /* again: made again in backward */
+    int layer;             /* the model's block, from 0; NET_NONE. `block` may be several of them */
     int first_use, uses;
     union lt_args args;
 };
@@ -79,6 +80,8 @@ struct lt_net {
     struct net_tensor tensor[LT_WEIGHT_CAP];
     int tensors;
     int blocks, block;         /* block: the one being built, or NET_NONE */
+    int layers, layer;         /* the same of the model's blocks */
+    int64_t every;             /* so many of these are one of those */
     int turns, losses, logits; /* values; NET_NONE */
     double base;               /* of the turns */
     float balance;             /* factor of the loss of a mixture's balance */

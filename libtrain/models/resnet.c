@@ -254,6 +254,7 @@ static int build(struct lt_net **out, const struct lt_resnet_config *config,
     if (!net)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", config->name);
     struct tensors at = add_tensors(net, config);
+    lt_net_keep_every(net, blocks);
     struct lt_net_map map = lt_net_image(net, config->height, config->width, config->depth);
     map = lt_net_conv(net, map, at.stem, 0, stem_of(config));
     map.value = lt_net_batchnorm(net, map.value, at.stem_weight, at.stem_bias, 0);
@@ -316,12 +317,17 @@ static uint64_t conv_macs(struct conv conv, int64_t *h, int64_t *w)
 }
 
 /* Of each multiply-add of forward two are made in backward, but for the stem, whose input needs no
- * gradient. Recomputation makes all convolutions of a block again, but for those of the last block:
- * batch normalisation reads its input. */
+ * gradient. Recomputation makes all convolutions of a block again, but for those of the last block
+ * (or blocks, if several are made again together): batch normalisation reads its input. */
 struct lt_flops lt_resnet_flops(const struct lt_resnet_config *config, struct lt_net_mode mode,
                                 int64_t b, int64_t micro_steps)
 {
-    uint64_t images = (uint64_t)(b * micro_steps), all = 0, block = 0, features = 0;
+    uint64_t images = (uint64_t)(b * micro_steps), all = 0, block = 0, features = 0, frozen = 0,
+             remade = 0;
+    int64_t blocks = 0, last = -1;
+    for (int s = 0; s < LT_RESNET_STAGES; s++)
+        last += config->blocks[s];
+    last = last / lt_net_every(mode, last + 1) * lt_net_every(mode, last + 1);
     int64_t h = config->height, w = config->width;
     uint64_t stem =
         conv_macs((struct conv){config->depth, config->channels, stem_of(config)}, &h, &w);
@@ -340,11 +346,16 @@ struct lt_flops lt_resnet_flops(const struct lt_resnet_config *config, struct lt
                 block +=
                     conv_macs(conv_of(config, &stage, 0, convs_of(config)), &around_h, &around_w);
             all += block;
+            frozen += blocks < mode.frozen ? block : 0;
+            remade += blocks >= mode.frozen && blocks < last ? block : 0;
+            blocks++;
             features = (uint64_t)stage.out;
         }
     }
-    uint64_t model = images * (4 * stem + 6 * (all + features * (uint64_t)config->classes)),
-             again = mode.recompute == LT_RECOMPUTE_BLOCK ? 2 * images * (all - block) : 0;
+    /* nothing is made in backward of what is frozen */
+    uint64_t model = images * ((mode.frozen ? 2 : 4) * stem + 6 * all - 4 * frozen +
+                               6 * features * (uint64_t)config->classes),
+             again = mode.recompute == LT_RECOMPUTE_BLOCK ? 2 * images * remade : 0;
     return (struct lt_flops){
         .model = model, .palm = model, .issued = model + again, .recomputed = again};
 }

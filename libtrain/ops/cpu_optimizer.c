@@ -9,6 +9,7 @@
 #include "libtrain/base/exact.h"
 #include "libtrain/gemm/gemm.h"
 #include "libtrain/ops/kernels.h"
+#include "libtrain/ops/random.h"
 #include "libtrain/ops/vector.h"
 
 #define REAL           float
@@ -185,6 +186,38 @@ void lt_cpu_clip(const union lt_args *args)
         float scaled = x[i] * scale;
         scaled = scaled > bound ? bound : scaled;
         x[i] = scaled < -bound ? -bound : scaled;
+    }
+}
+
+void lt_cpu_centre(const union lt_args *args)
+{
+    const struct lt_centre *centre = &args->centre;
+    int64_t columns = centre->columns;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < centre->rows; i++) {
+        float *row = centre->x + i * columns;
+        double sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t j = 0; j < columns; j++)
+            sum += (double)row[j];
+        float mean = (float)(sum / (double)columns);
+#pragma omp simd
+        for (int64_t j = 0; j < columns; j++)
+            row[j] -= mean;
+    }
+}
+
+void lt_cpu_rounding(const union lt_args *args)
+{
+    const struct lt_rounding *rounding = &args->rounding;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < rounding->count; i++) {
+        uint32_t chance = (uint32_t)(lt_random_bits(rounding->key, (uint64_t)i) >> 48);
+        uint16_t value = rounding->stochastic ? lt_bf16_chance(rounding->x[i], chance)
+                                              : lt_bf16_round(rounding->x[i]);
+        rounding->x[i] = lt_bf16_float(value);
+        if (rounding->shadow)
+            rounding->shadow[i] = value;
     }
 }
 

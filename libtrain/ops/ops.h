@@ -95,6 +95,8 @@ enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
     X(CLASSIFIER_JOIN, classifier_join, "classifier.join", FORWARD, OTHER) \
     X(NORM, norm, "gradient.norm", OPTIMIZER, OTHER) \
     X(CLIP, clip, "gradient.clip", OPTIMIZER, OTHER) \
+    X(CENTRE, centre, "gradient.centre", OPTIMIZER, OTHER) \
+    X(ROUNDING, rounding, "weights.round", OPTIMIZER, OTHER) \
     X(ZERO, zero, "gradient.zero", OPTIMIZER, OTHER) \
     LT_UPDATE_MAP(LT_UPDATE_AS_OP, X) \
     LT_UPDATE_TENSOR_MAP(LT_UPDATE_TENSOR_AS_OP, X) \
@@ -400,6 +402,23 @@ struct lt_clip {
     double scale, bound;
 };
 
+/* x[rows,columns]: each row less its mean, in place (Yong et al. 2020). */
+struct lt_centre {
+    float *x;
+    int64_t rows, columns;
+};
+
+/* x[count] becomes values of bf16, and shadow (NULL: none) the same as bf16: the nearest, or by
+ * chance one of the two around it, so that x is the mean. The chance of an element is a function of
+ * (key, its number). */
+struct lt_rounding {
+    float *x;
+    uint16_t *shadow;
+    int64_t count;
+    uint64_t key;
+    int stochastic;
+};
+
 /* Two arrays of the parameters' layout. lookahead: other += share (param - other), param = other
  * (Zhang et al. 2019). exchange: they change places. shadow: the bf16 copy of param, or NULL. */
 struct lt_average {
@@ -441,6 +460,8 @@ union lt_args {
     struct lt_classifier_part classifier_part, classifier_join;
     struct lt_norm norm;
     struct lt_clip clip;
+    struct lt_centre centre;
+    struct lt_rounding rounding;
     struct lt_zero zero;
     struct lt_average lookahead, exchange;
 #define LT_UPDATE_MEMBER(X, id, function, ...) struct lt_update function;

@@ -111,12 +111,45 @@ void lt_cost_adamw8(const struct lt_context *context, const union lt_args *args,
     shadow(work, update->shadow, update->count);
 }
 
+/* Of each pair three products and two additions of vectors, 2 an element each; besides them the
+ * differences 3, the first scale 5, the update 2. Read: both vectors of all pairs, parameters,
+ * gradient, and both of the update before; written: one pair, these two, the direction, the
+ * parameters. Counted as if all pairs were there. */
+void lt_cost_lbfgs(const struct lt_context *context, const union lt_args *args,
+                   struct tacho_work *work)
+{
+    const struct lt_update *update = &args->lbfgs;
+    uint64_t n = lt_u(update->count);
+    (void)context;
+    flat(work, (10 * LT_LBFGS_PAIRS + 10) * n + lt_u(update->decayed), (2 * LT_LBFGS_PAIRS + 4) * n,
+         6 * n);
+    shadow(work, update->shadow, update->count);
+}
+
 void lt_cost_clip(const struct lt_context *context, const union lt_args *args,
                   struct tacho_work *work)
 {
     uint64_t n = lt_u(args->clip.count);
     (void)context;
     flat(work, 3 * n, n, n);
+}
+
+/* A sum and a subtraction for each element, a division for each row. */
+void lt_cost_centre(const struct lt_context *context, const union lt_args *args,
+                    struct tacho_work *work)
+{
+    uint64_t rows = lt_u(args->centre.rows), n = rows * lt_u(args->centre.columns);
+    (void)context;
+    flat(work, 2 * n + rows, n, n);
+}
+
+void lt_cost_rounding(const struct lt_context *context, const union lt_args *args,
+                      struct tacho_work *work)
+{
+    uint64_t n = lt_u(args->rounding.count);
+    (void)context;
+    flat(work, n, n, n);
+    shadow(work, args->rounding.shadow, args->rounding.count);
 }
 
 void lt_cost_lookahead(const struct lt_context *context, const union lt_args *args,
@@ -166,6 +199,10 @@ size_t lt_update_state(enum lt_op_id op, int state, const struct lt_weight *tens
            blocks = (count + LT_ADAMW8_BLOCK - 1) / LT_ADAMW8_BLOCK;
     if (op == LT_OP_ADAFACTOR)
         return adafactor_state(state, tensor);
+    if (op == LT_OP_LBFGS) {
+        static const size_t vectors[LT_UPDATE_STATES] = {2 * LT_LBFGS_PAIRS, 2, 1};
+        return vectors[state] * count;
+    }
     if (op == LT_OP_ADAMW8)
         return state == 2 ? 2 * blocks : (count + 3) / 4;
     if (op == LT_OP_MUON && state == 1 && tensor->role == LT_WEIGHT_HIDDEN)

@@ -229,6 +229,18 @@ static void clip(struct list *list, const union lt_args *args)
     words(list, UPDATES, args->clip.x, args->clip.count);
 }
 
+static void centre(struct list *list, const union lt_args *args)
+{
+    words(list, UPDATES, args->centre.x, args->centre.rows * args->centre.columns);
+}
+
+static void rounding(struct list *list, const union lt_args *args)
+{
+    const struct lt_rounding *round = &args->rounding;
+    words(list, UPDATES, round->x, round->count);
+    add(list, WRITES, round->shadow, round->count * (int64_t)sizeof *round->shadow);
+}
+
 static void zero(struct list *list, const union lt_args *args)
 {
     words(list, WRITES, args->zero.x, args->zero.count);
@@ -288,6 +300,8 @@ static void (*const rows[LT_OP_COUNT])(struct list *list, const union lt_args *a
     [LT_OP_CLASSIFIER_JOIN] = classifier_join,
     [LT_OP_NORM] = norm,
     [LT_OP_CLIP] = clip,
+    [LT_OP_CENTRE] = centre,
+    [LT_OP_ROUNDING] = rounding,
     [LT_OP_ZERO] = zero,
 #define ROW(X, id, ...) [LT_OP_##id] = update,
     LT_UPDATE_MAP(ROW, ) LT_UPDATE_TENSOR_MAP(ROW, )

@@ -8,6 +8,7 @@
 
 #include "libtrain/base/exact.h"
 #include "libtrain/ops/kernels.h"
+#include "libtrain/ops/random.h"
 
 #define REAL           double
 #define STORED         float
@@ -112,6 +113,32 @@ void lt_reference_clip(const union lt_args *args)
     for (int64_t i = 0; i < clip->count; i++)
         clip->x[i] =
             (float)fmin(fmax((double)clip->x[i] * clip->scale, -(double)clip->bound), clip->bound);
+}
+
+void lt_reference_centre(const union lt_args *args)
+{
+    const struct lt_centre *centre = &args->centre;
+    for (int64_t i = 0; i < centre->rows; i++) {
+        float *row = centre->x + i * centre->columns;
+        double sum = 0;
+        for (int64_t j = 0; j < centre->columns; j++)
+            sum += (double)row[j];
+        for (int64_t j = 0; j < centre->columns; j++)
+            row[j] = (float)((double)row[j] - sum / (double)centre->columns);
+    }
+}
+
+void lt_reference_rounding(const union lt_args *args)
+{
+    const struct lt_rounding *rounding = &args->rounding;
+    for (int64_t i = 0; i < rounding->count; i++) {
+        uint32_t chance = (uint32_t)(lt_random_bits(rounding->key, (uint64_t)i) >> 48);
+        uint16_t value = rounding->stochastic ? lt_bf16_chance(rounding->x[i], chance)
+                                              : lt_bf16_round(rounding->x[i]);
+        rounding->x[i] = lt_bf16_float(value);
+        if (rounding->shadow)
+            rounding->shadow[i] = value;
+    }
 }
 
 void lt_reference_zero(const union lt_args *args)

@@ -37,7 +37,10 @@
     ROW(X, LARS, lars, "lars", OTHER) \
     ROW(X, ADAFACTOR, adafactor, "adafactor", OTHER) \
     ROW(X, MUON, muon, "muon", MATRIX) \
-    ROW(X, ADAMW8, adamw8, "adamw8", OTHER)
+    ROW(X, ADAMW8, adamw8, "adamw8", OTHER) \
+    ROW(X, LBFGS, lbfgs, "lbfgs", OTHER)
+
+#define LT_LBFGS_PAIRS 10 /* pairs of differences that L-BFGS keeps */
 
 /* The numbers of one update, the same for all parameters, computed once in double. t is the number
  * of the update, from 1. */
@@ -58,7 +61,8 @@
     X(rectify)       /* RAdam's factor; 0 while the variance cannot be told */ \
     X(share)         /* of the new point in the average of the schedule-free method */ \
     X(trust)         /* factor of LARS */ \
-    X(fade)          /* Adafactor's 1 - t^-0.8 */
+    X(fade)          /* Adafactor's 1 - t^-0.8 */ \
+    X(made)          /* updates before this one: t - 1 */
 struct lt_update_terms {
 #define LT_TERM(name) double name;
     LT_UPDATE_TERMS(LT_TERM)

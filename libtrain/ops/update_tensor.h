@@ -312,6 +312,107 @@ static void RULE(muon)(const struct lt_update *update, const struct RULE(terms) 
     }
 }
 
+/* ---- L-BFGS ------------------------------------------------------------------------------------ */
+
+/* All parameters as one vector, and what is kept of earlier updates: the last LT_LBFGS_PAIRS
+ * differences of parameters and of gradients, the newest parameters and gradient, and room for the
+ * direction. */
+struct RULE(history) {
+    STORED *moved, *turned; /* pair j from j * count on */
+    STORED *param, *grad, *direction;
+    int64_t count;
+};
+
+static double RULE(dot)(const STORED *a, const STORED *b, int64_t count)
+{
+    double parts[PARTS] = {0};
+#pragma omp parallel for schedule(static) if (PARALLEL)
+    for (int64_t part = 0; part < PARTS; part++)
+        for (int64_t i = RULE(part)(count, part); i < RULE(part)(count, part + 1); i++)
+            parts[part] += (double)a[i] * (double)b[i];
+    return RULE(sum_of)(parts);
+}
+
+/* y += factor x */
+static void RULE(add_scaled)(STORED *y, double factor, const STORED *x, int64_t count)
+{
+#pragma omp parallel for schedule(static) if (PARALLEL)
+    for (int64_t i = 0; i < count; i++)
+        y[i] = (STORED)FUSED((REAL)factor, (REAL)x[i], (REAL)y[i]);
+}
+
+/* Notes what parameters and gradient have changed by since the last update in pair `pair` (below 0:
+ * nowhere), and keeps both; the direction begins as the gradient. */
+static void RULE(remember)(const struct RULE(history) * past, const struct lt_update *update,
+                           REAL scale, int64_t pair)
+{
+    const STORED *param = (const STORED *)(void *)update->param,
+                 *grad = (const STORED *)(const void *)update->grad;
+    int64_t first = pair * past->count;
+#pragma omp parallel for schedule(static) if (PARALLEL)
+    for (int64_t i = 0; i < past->count; i++) {
+        STORED g = (STORED)((REAL)grad[i] * scale);
+        if (pair >= 0) {
+            past->moved[first + i] = (STORED)((REAL)param[i] - (REAL)past->param[i]);
+            past->turned[first + i] = (STORED)((REAL)g - (REAL)past->grad[i]);
+        }
+        past->param[i] = param[i];
+        past->grad[i] = past->direction[i] = g;
+    }
+}
+
+/* The scale of the first approximation: s y / y y of the newest pair that counts, and where none
+ * does what makes the step at most 1 long. */
+static double RULE(first_scale)(const struct RULE(history) * past, int64_t pair)
+{
+    int64_t n = past->count;
+    if (pair < 0) {
+        double norm = sqrt(RULE(dot)(past->grad, past->grad, n));
+        return norm > 1 ? 1 / norm : 1;
+    }
+    const STORED *turned = past->turned + pair * n;
+    return RULE(dot)(past->moved + pair * n, turned, n) / RULE(dot)(turned, turned, n);
+}
+
+/* The inverse Hessian that the pairs describe, times the gradient (Nocedal and Wright, algorithm
+ * 7.4; Liu and Nocedal 1989): p -= rate (direction + d p), without a line search, as optax's lbfgs
+ * with linesearch=None. Pairs along which the gradient did not grow do not count: they come from
+ * noise, and would lead uphill. Decay is that of the first `decayed` elements. */
+static void RULE(lbfgs)(const struct lt_update *update, const struct RULE(terms) * k, REAL d)
+{
+    STORED *pairs = (STORED *)(void *)update->state[0],
+           *newest = (STORED *)(void *)update->state[1], *param = (STORED *)(void *)update->param;
+    int64_t n = update->count, made = (int64_t)k->made,
+            kept = made < LT_LBFGS_PAIRS ? made : LT_LBFGS_PAIRS;
+    struct RULE(history) past = {pairs,      pairs + LT_LBFGS_PAIRS * n,         newest,
+                                 newest + n, (STORED *)(void *)update->state[2], n};
+    double along[LT_LBFGS_PAIRS], weight[LT_LBFGS_PAIRS];
+    int64_t newest_good = -1;
+    RULE(remember)(&past, update, k->scale, made > 0 ? (made - 1) % LT_LBFGS_PAIRS : -1);
+    for (int64_t j = 0; j < kept; j++) {
+        int64_t pair = (made - 1 - j) % LT_LBFGS_PAIRS;
+        const STORED *moved = past.moved + pair * n, *turned = past.turned + pair * n;
+        double product = RULE(dot)(moved, turned, n);
+        weight[j] = product > 0 ? 1 / product : 0;
+        newest_good = newest_good < 0 && product > 0 ? pair : newest_good;
+        along[j] = weight[j] * RULE(dot)(moved, past.direction, n);
+        RULE(add_scaled)(past.direction, -along[j], turned, n);
+    }
+    double scale = RULE(first_scale)(&past, newest_good);
+#pragma omp parallel for schedule(static) if (PARALLEL)
+    for (int64_t i = 0; i < n; i++)
+        past.direction[i] = (STORED)((REAL)scale * (REAL)past.direction[i]);
+    for (int64_t j = kept - 1; j >= 0; j--) {
+        int64_t pair = (made - 1 - j) % LT_LBFGS_PAIRS;
+        double back = weight[j] * RULE(dot)(past.turned + pair * n, past.direction, n);
+        RULE(add_scaled)(past.direction, along[j] - back, past.moved + pair * n, n);
+    }
+#pragma omp parallel for schedule(static) if (PARALLEL)
+    for (int64_t i = 0; i < n; i++)
+        param[i] = (STORED)((REAL)param[i] * (1 - k->rate * (i < update->decayed ? d : 0)) -
+                            k->rate * (REAL)past.direction[i]);
+}
+
 #undef PARTS
 #undef ADAFACTOR_FLOOR
 #undef ADAFACTOR_SCALE

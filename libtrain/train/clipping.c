@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Norm and bounds of the gradient, as operations.
+ * Norm, bounds and centralisation of the gradient, as operations.
  */
 #include "libtrain/train/clipping.h"
 
@@ -31,6 +31,18 @@ void lt_clip(const struct lt_context *context, float *x, int64_t count, double s
 {
     lt_op(context, LT_OP_CLIP,
           &(union lt_args){.clip = {.x = x, .count = count, .scale = scale, .bound = bound}});
+}
+
+void lt_centre_matrices(const struct lt_context *context, const struct lt_parameters *parameters)
+{
+    for (int i = 0; i < parameters->weights; i++) {
+        const struct lt_weight *weight = &parameters->weight[i];
+        if (weight->role == LT_WEIGHT_HIDDEN)
+            lt_op(context, LT_OP_CENTRE,
+                  &(union lt_args){.centre = {.x = parameters->grad + weight->first,
+                                              .rows = weight->repeat * weight->rows,
+                                              .columns = weight->columns}});
+    }
 }
 
 void lt_clip_layers(const struct lt_context *context, const struct lt_parameters *parameters,

@@ -21,6 +21,9 @@ int lt_clip_find(const char *name);
 double lt_clip_norm(const struct lt_context *context, const float *x, int64_t count,
                     double *partial);
 
+/* The gradient of each hidden matrix of the parameters, less the mean of each of its rows. */
+void lt_centre_matrices(const struct lt_context *context, const struct lt_parameters *parameters);
+
 /* x = x scale, then bounded to -bound .. bound. */
 void lt_clip(const struct lt_context *context, float *x, int64_t count, double scale, double bound);
 

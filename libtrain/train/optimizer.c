@@ -53,12 +53,12 @@ struct lt_optimizer_config lt_optimizer_defaults(enum lt_optimizer_kind kind)
 }
 
 /* The layout of the parameters; without tensors, one vector. adamw8 has blocks that know no
- * tensors. */
+ * tensors, and the products of L-BFGS are those of all parameters. */
 static int weights_of(const struct lt_optimizer_config *config,
                       const struct lt_parameters *parameters, struct lt_weight *weight)
 {
-    if (parameters->weights && kinds[config->kind].form == TENSOR &&
-        config->kind != LT_OPTIMIZER_ADAMW8) {
+    int is_whole = config->kind == LT_OPTIMIZER_ADAMW8 || config->kind == LT_OPTIMIZER_LBFGS;
+    if (parameters->weights && kinds[config->kind].form == TENSOR && !is_whole) {
         memcpy(weight, parameters->weight, (size_t)parameters->weights * sizeof *weight);
         return parameters->weights;
     }
@@ -178,6 +178,7 @@ struct lt_update_terms lt_optimizer_terms(const struct lt_optimizer *optimizer, 
         .share = optimizer->weights > 0 ? highest * highest / optimizer->weights : 0,
         .trust = config->trust,
         .fade = 1 - pow(t, -0.8),
+        .made = (double)made,
     };
 }
 
@@ -223,6 +224,28 @@ static void update_tensors(struct lt_optimizer *optimizer, const struct lt_conte
     }
 }
 
+/* Of each tensor, the matrices that learn, with the parts of the state that are theirs; for kinds
+ * that update each element alone. */
+static void update_learning(const struct lt_optimizer *optimizer, const struct lt_context *context,
+                            const struct lt_parameters *parameters, struct lt_update update)
+{
+    for (int j = 0; j < parameters->weights; j++) {
+        const struct lt_weight *weight = &parameters->weight[j];
+        int64_t each = weight->rows * weight->columns, skipped = parameters->frozen[j] * each;
+        size_t first = weight->first + (size_t)skipped;
+        struct lt_update own = update;
+        own.param = parameters->value + first;
+        own.grad = parameters->grad + first;
+        own.shadow = update.shadow ? update.shadow + first : NULL;
+        own.count = weight->repeat * each - skipped;
+        own.decayed = weight->first < parameters->decayed ? own.count : 0;
+        for (int i = 0; i < LT_UPDATE_STATES; i++)
+            own.state[i] = optimizer->state[i] ? optimizer->state[i] + first : NULL;
+        if (own.count)
+            lt_op(context, kinds[optimizer->config.kind].op, &(union lt_args){.adamw = own});
+    }
+}
+
 void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context *context,
                          const struct lt_parameters *parameters, int64_t made, double rate,
                          double grad_scale)
@@ -238,7 +261,9 @@ void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context
                                .terms = lt_optimizer_terms(optimizer, made, rate, grad_scale)};
     for (int i = 0; i < LT_UPDATE_STATES; i++)
         update.state[i] = optimizer->state[i];
-    if (kinds[config->kind].form == FLAT)
+    if (parameters->has_frozen)
+        update_learning(optimizer, context, parameters, update);
+    else if (kinds[config->kind].form == FLAT)
         lt_op(context, kinds[config->kind].op, &(union lt_args){.adamw = update});
     else
         update_tensors(optimizer, context, parameters, update);

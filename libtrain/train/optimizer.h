@@ -57,7 +57,8 @@ int lt_optimizer_create(struct lt_optimizer *optimizer, const struct lt_optimize
 /* Accepts an empty one. */
 void lt_optimizer_destroy(struct lt_optimizer *optimizer);
 
-/* One update from parameters->grad times grad_scale. made: updates made before this one. Writes the
+/* One update from parameters->grad times grad_scale, of what learns; where some parameters do not,
+ * lt_optimizer_parts must hold. made: updates made before this one. Writes the
  * shadow of the parameters where they have one. */
 void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context *context,
                          const struct lt_parameters *parameters, int64_t made, double rate,

@@ -8,9 +8,12 @@
 #include <math.h>
 #include <time.h>
 
+#include "libtrain/ops/random.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/range_test.h"
 #include "tacho_nvtx.h"
+
+#define ROUNDING_KEY 0x726f756e64ull /* other random numbers than those of order and values */
 
 double lt_run_seconds(void)
 {
@@ -74,6 +77,20 @@ static void clip_values(struct run *run, double bound)
         lt_clip(&run->context, parameters->grad, (int64_t)parameters->count, 1, bound);
 }
 
+/* The weights become values of bf16. What is drawn depends on seed and step, so that all ranks
+ * round alike, and a resumed run as one that was never stopped. */
+static void round_weights(struct run *run)
+{
+    const struct lt_parameters *parameters = &run->model->parameters;
+    lt_op(&run->context, LT_OP_ROUNDING,
+          &(union lt_args){
+              .rounding = {.x = parameters->value,
+                           .shadow = parameters->shadow,
+                           .count = (int64_t)parameters->count,
+                           .key = lt_random_bits(run->seed ^ ROUNDING_KEY, (uint64_t)run->step),
+                           .stochastic = run->config->weights == LT_WEIGHTS_STOCHASTIC}});
+}
+
 /* Clipping and the optimizer's update. The gradient, and with it each bound, is scaled. */
 static void apply(struct run *run, double rate, double norm)
 {
@@ -92,6 +109,8 @@ static void apply(struct run *run, double rate, double norm)
     else
         lt_optimizer_update(&run->optimizer, &run->context, &run->model->parameters, made, rate,
                             scale);
+    if (config->weights != LT_WEIGHTS_FP32)
+        round_weights(run);
 }
 
 /* The update, unless the gradient is not finite. Returns its norm before clipping; a device's is 0
@@ -101,6 +120,8 @@ double lt_run_update(struct run *run, double rate)
     int due = lt_watch_due(run->watch, run->step);
     lt_trace_begin(run->trace, LT_RANGE_OPTIMIZER, 0, 0);
     lt_parallel_sleep(run->parallel, LT_SLOW_OPTIMIZER);
+    if (run->config->centralise)
+        lt_centre_matrices(&run->context, &run->model->parameters);
     double norm = gradient_norm(run) / run->scaling.scale;
     if (due)
         lt_watch_before(run->watch, &run->context, run->partial);

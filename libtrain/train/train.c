@@ -433,6 +433,10 @@ static int open_optimizer(struct run *run, struct tacho_error *err)
     if (rc == 0 && run->division.shard && config->clip > 0 && config->clip_kind == LT_CLIP_LAYER)
         rc = tacho_fail(err, TACHO_EUSAGE, "use --clip-by norm or value",
                         "--clip-by layer: no rank has the gradient of a whole layer");
+    if (rc == 0 && run->division.shard && (config->centralise || config->weights))
+        rc = tacho_fail(err, TACHO_EUSAGE, "leave it out",
+                        "%s: not where ranks divide the model or its optimizer",
+                        config->centralise ? "--centralise" : "--bf16-weights");
     run->context.tensor = run->evaluation.tensor = lt_division_tensor(&run->division);
     if (rc == 0 && run->parallel)
         rc = lt_local_open(&run->local, &config->local, lt_parallel_group(run->parallel),

@@ -44,6 +44,10 @@ struct lt_train_config {
     int64_t micro_steps_all;     /* of all ranks; 0: as many on each */
     double clip;                 /* bound on the gradient, 0: none */
     enum lt_clip_kind clip_kind;
+    /* The weights have only values of bf16, rounded so after each update; not where ranks divide
+     * the model. */
+    enum { LT_WEIGHTS_FP32, LT_WEIGHTS_NEAREST, LT_WEIGHTS_STOCHASTIC } weights;
+    int centralise; /* of hidden matrices, before clipping; not where ranks divide the model */
     struct lt_scaling_config scaling; /* for fp16 */
     struct lt_optimizer_config optimizer;
     int64_t eval_every, eval_batches; /* 0: never */

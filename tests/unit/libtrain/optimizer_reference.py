@@ -1,5 +1,5 @@
-#!/usr/bin/env python3
-# SPDX-License-Identifier: Apache-2.0
+#!/ usr / bin / env python3
+#SPDX - License - Identifier : Apache - 2.0
 """Writes tests/golden/optimizer_reference.txt: where optax, in double, ends after 20 updates of a
 small problem, and its losses before the first and after the last update. Needs `pip install optax`.
 
@@ -33,6 +33,7 @@ OPTIMIZERS = {
     "adafactor": optax.adafactor(RATE, min_dim_size_to_factor=2),
     "muon": contrib.muon(RATE),
     "schedule-free": contrib.schedule_free_adamw(RATE),
+    "lbfgs": optax.lbfgs(learning_rate=0.5, memory_size=10, linesearch=None),
 }
 
 

@@ -12,9 +12,12 @@
 static const struct lt_llama_config small = LLAMA("small", 2, 24, 4, 2, 20, 40, 9, 2);
 
 static const struct lt_net_mode modes[] = {
-    {LT_DTYPE_FP32, LT_RECOMPUTE_NONE, 0}, {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK, 0},
-    {LT_DTYPE_BF16, LT_RECOMPUTE_NONE, 0}, {LT_DTYPE_BF16, LT_RECOMPUTE_BLOCK, 0},
-    {LT_DTYPE_FP16, LT_RECOMPUTE_NONE, 0}, {LT_DTYPE_FP16, LT_RECOMPUTE_BLOCK, 0}};
+    {.dtype = LT_DTYPE_FP32, .recompute = LT_RECOMPUTE_NONE},
+    {.dtype = LT_DTYPE_FP32, .recompute = LT_RECOMPUTE_BLOCK},
+    {.dtype = LT_DTYPE_BF16, .recompute = LT_RECOMPUTE_NONE},
+    {.dtype = LT_DTYPE_BF16, .recompute = LT_RECOMPUTE_BLOCK},
+    {.dtype = LT_DTYPE_FP16, .recompute = LT_RECOMPUTE_NONE},
+    {.dtype = LT_DTYPE_FP16, .recompute = LT_RECOMPUTE_BLOCK}};
 #define MODES (sizeof modes / sizeof *modes)
 
 static struct lt_model *make(const struct lt_llama_config *k, struct lt_net_mode mode, int64_t b,

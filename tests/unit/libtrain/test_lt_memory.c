@@ -163,8 +163,10 @@ static void gpt2_closed_form(void **state)
     (void)state;
     for (int d = 0; d < LT_DTYPE_COUNT; d++)
         for (int r = 0; r < LT_RECOMPUTE_COUNT; r++)
-            gpt2_closed_form_of((struct lt_gpt2_mode){(enum lt_dtype)d, (enum lt_recompute)r, 0});
-    gpt2_closed_form_of((struct lt_gpt2_mode){LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK, 2});
+            gpt2_closed_form_of((struct lt_gpt2_mode){.dtype = (enum lt_dtype)d,
+                                                      .recompute = (enum lt_recompute)r});
+    gpt2_closed_form_of(
+        (struct lt_gpt2_mode){.dtype = LT_DTYPE_FP32, .recompute = LT_RECOMPUTE_BLOCK, .kept = 2});
 }
 
 /* A whole run with each optimizer: its state is held while it lasts; afterwards nothing is. */

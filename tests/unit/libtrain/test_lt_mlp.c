@@ -245,6 +245,7 @@ static struct lt_train_config plan(int64_t steps, int kind)
         [LT_OPTIMIZER_LION] = 5e-4,      [LT_OPTIMIZER_LAMB] = 0.01,
         [LT_OPTIMIZER_LARS] = 20,        [LT_OPTIMIZER_MUON] = 0.01,
         [LT_OPTIMIZER_ADAFACTOR] = 0.05, [LT_OPTIMIZER_RADAM] = 6e-3,
+        [LT_OPTIMIZER_LBFGS] = 0.5,
     };
     double rate = rates[kind] > 0 ? rates[kind] : 2e-3;
     return (struct lt_train_config){
@@ -279,15 +280,19 @@ static void learns_digits(void **state)
         .features = LT_DIGITS_PIXELS, .hidden = 48, .layers = 2, .classes = 10};
     for (int kind = 0; kind < LT_OPTIMIZER_COUNT; kind++) {
         struct lt_model *m = make(&k, 50, 1);
-        struct lt_train_config config = plan(250, kind);
-        config.eval_every = 250;
+        struct lt_train_config config = plan(kind == LT_OPTIMIZER_LBFGS ? 30 : 250, kind);
+        if (kind == LT_OPTIMIZER_LBFGS) { /* all images in each update */
+            config.micro_steps = (DIGITS - 500) / 50;
+            config.clip = 0;
+        }
+        config.eval_every = config.schedule.steps;
         config.eval_batches = 10;
         struct seen s = train(m, &config, NULL, 0);
         print_message("# %s: %.1f %% of the held-out digits, loss %.3f\n",
                       lt_optimizer_name(config.optimizer.kind), 100 * s.accuracy, s.loss);
         assert_true(s.accuracy > 0.9 && s.accuracy <= 1);
         assert_int_equal(s.tokens, 0);
-        assert_int_equal(s.samples, 50);
+        assert_int_equal(s.samples, 50 * config.micro_steps);
         lt_model_destroy(m);
     }
     struct lt_model *m = make(&k, 50, 1);
@@ -368,7 +373,8 @@ static void flops_are_closed_forms(void **state)
             assert_int_equal(s.model_flops, matrix);
             assert_int_equal(s.palm_flops, matrix);
             assert_int_equal(s.matrix_flops, matrix);
-            assert_int_equal(lt_mlp_flops(&c, (int64_t)b, (int64_t)micro), matrix);
+            assert_int_equal(lt_mlp_flops(&c, (struct lt_net_mode){0}, (int64_t)b, (int64_t)micro),
+                             matrix);
             assert_int_equal(s.flops, matrix + rest + (2 + update[kind][0]) * m->parameters.count +
                                           update[kind][1] * m->parameters.decayed);
             /* images and losses in each micro-step; gradients of vectors are zeroed once */

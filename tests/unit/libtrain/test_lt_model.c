@@ -16,10 +16,11 @@ static const struct lt_gpt2_config small = {"small", "", 2, 24, 3, 40, 9, 9, 2};
 static const struct lt_gpt2_mode fp32; /* activations in fp32, all of them kept */
 
 /* Every way in which a model can be computed. */
-static const struct lt_gpt2_mode modes[] = {{LT_DTYPE_FP32, LT_RECOMPUTE_NONE, 0},
-                                            {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK, 0},
-                                            {LT_DTYPE_BF16, LT_RECOMPUTE_NONE, 0},
-                                            {LT_DTYPE_BF16, LT_RECOMPUTE_BLOCK, 0}};
+static const struct lt_gpt2_mode modes[] = {
+    {.dtype = LT_DTYPE_FP32, .recompute = LT_RECOMPUTE_NONE},
+    {.dtype = LT_DTYPE_FP32, .recompute = LT_RECOMPUTE_BLOCK},
+    {.dtype = LT_DTYPE_BF16, .recompute = LT_RECOMPUTE_NONE},
+    {.dtype = LT_DTYPE_BF16, .recompute = LT_RECOMPUTE_BLOCK}};
 #define MODES (sizeof modes / sizeof *modes)
 
 static struct lt_model *make(const struct lt_gpt2_config *k, struct lt_gpt2_mode mode, int64_t b,

@@ -176,6 +176,8 @@ static const struct call calls[] = {
                           .backward = 1}}},
     {LT_OP_NORM, 1, {.norm = {.x = AT(0), .count = 77}}},
     {LT_OP_CLIP, 1, {.clip = {.x = AT(0), .count = 77}}},
+    {LT_OP_CENTRE, 1, {.centre = {.x = AT(0), .rows = 7, .columns = 11}}},
+    {LT_OP_ROUNDING, 2, {.rounding = {.x = AT(0), .shadow = AT(1), .count = 77}}},
     {LT_OP_ZERO, 1, {.zero = {.x = AT(0), .count = 77}}},
     {LT_OP_ADAMW,
      5,

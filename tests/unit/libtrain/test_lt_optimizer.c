@@ -5,6 +5,7 @@
  */
 #include "lt_support.h"
 
+#include "libtrain/train/clipping.h"
 #include "libtrain/train/optimizer.h"
 
 #define NEAR 2e-5
@@ -44,21 +45,24 @@ static void lay_out(struct lt_parameters *p, const struct lt_parameters *layout)
 }
 
 /* How near the backends come. Where a gradient is nearly 0, the first steps of Adam's relatives
- * turn its rounding into a step; Muon's products amplify rounding. */
+ * turn its rounding into a step; Muon's products amplify rounding, and so do the differences that
+ * L-BFGS keeps. */
 static double near_of(enum lt_optimizer_kind kind, int matrices)
 {
-    if (kind == LT_OPTIMIZER_MUON && matrices)
+    if ((kind == LT_OPTIMIZER_MUON && matrices) || kind == LT_OPTIMIZER_LBFGS)
         return 1e-3;
     return kind == LT_OPTIMIZER_ADAM || kind == LT_OPTIMIZER_NADAM ? 1e-4 : NEAR;
 }
 
 /* An array of state of both backends. The moments of adamw8 are not compared, because a code may
- * fall to either side of a bound. */
+ * fall to either side of a bound, nor the differences of L-BFGS, which are rounding where little
+ * has changed. */
 static void compare_state(const struct lt_optimizer *got, const struct lt_optimizer *want, int i)
 {
     int64_t count = (int64_t)want->floats[i];
     assert_int_equal(got->floats[i], count);
-    if (want->config.kind != LT_OPTIMIZER_ADAMW8)
+    if (want->config.kind != LT_OPTIMIZER_ADAMW8 &&
+        (want->config.kind != LT_OPTIMIZER_LBFGS || i > 0))
         assert_near(lt_optimizer_name(want->config.kind), got->state[i], want->state[i], count,
                     near_of(want->config.kind, 0));
 }
@@ -239,6 +243,10 @@ static void costs(void **state)
     assert_int_equal(work_of(LT_OP_MUON, &matrix).flops,
                      12 * 1200 + 5 * 2 * (2 * 20 * 30 * 20 + 2 * 20 * 20 * 20 + 2 * 20 * 20 * 30));
     /* 16 bytes of parameters and gradient, 2 + 2 of codes, 2 x 8 of each block's magnitudes */
+    /* ten pairs: 24 floats read an element, 6 written */
+    struct tacho_work pairs = work_of(LT_OP_LBFGS, &(struct lt_update){.count = 512});
+    assert_int_equal(pairs.flops, 110 * 512);
+    assert_int_equal(pairs.bytes_read + pairs.bytes_written, 512 * 120);
     struct tacho_work bytes = work_of(LT_OP_ADAMW8, &(struct lt_update){.count = 512});
     assert_int_equal(bytes.bytes_read + bytes.bytes_written, 512 * 16 + 2 * 2 * 8);
 }
@@ -263,6 +271,7 @@ static void names_and_states(void **state)
         [LT_OPTIMIZER_LARS] = {all},
         [LT_OPTIMIZER_ADAFACTOR] = {3 * 256 + vector, 3 * 512},
         [LT_OPTIMIZER_MUON] = {all, vector},
+        [LT_OPTIMIZER_LBFGS] = {20 * all, 2 * all, all},
         [LT_OPTIMIZER_ADAMW8] = {98560, 98560, 3088}, /* bytes / 4, and 2 a block, padded */
     };
     struct lt_parameters p = {0};
@@ -337,6 +346,82 @@ static void lookahead_by_hand(void **state)
     }
 }
 
+/* Each row of each hidden matrix has mean 0 afterwards, and nothing else is changed: embeddings and
+ * vectors keep their gradient. */
+static void centralised(void **state)
+{
+    (void)state;
+    struct lt_parameters layout = {0};
+    lt_parameters_add(&layout, (struct lt_weight){0, 1, 40, 16, LT_WEIGHT_OUTER, 0, 0}, 1);
+    lt_parameters_add(&layout, (struct lt_weight){0, 3, 5, 33, LT_WEIGHT_HIDDEN, 0, 0}, 1);
+    lt_parameters_add(&layout, (struct lt_weight){0, 1, 1, 20, LT_WEIGHT_VECTOR, 0, 0}, 0);
+    struct lt_parameters p = parameters_of((int64_t)layout.count, 0, 0);
+    lay_out(&p, &layout);
+    const float *before = copy_of(p.grad, (int64_t)p.count);
+    float *got[LT_BACKEND_COUNT];
+    size_t first = layout.weight[1].first;
+    for (int b = 0; b < LT_BACKEND_COUNT; b++) {
+        struct lt_context x = {.backend = (enum lt_backend)b};
+        p.grad = got[b] = copy_of(before, (int64_t)p.count);
+        lt_centre_matrices(&x, &p);
+        for (size_t i = 0; i < p.count; i++)
+            if (i < first || i >= first + 15 * 33)
+                assert_true(got[b][i] == before[i]);
+        for (size_t row = 0; row < 15; row++) {
+            double old = 0, mean = 0;
+            for (size_t i = first + 33 * row; i < first + 33 * (row + 1); i++) {
+                old += (double)before[i] / 33;
+                mean += (double)got[b][i] / 33;
+            }
+            assert_true(fabs(mean) < 1e-7);
+            for (size_t i = first + 33 * row; i < first + 33 * (row + 1); i++)
+                assert_true(fabs((double)got[b][i] - ((double)before[i] - old)) < 1e-6);
+        }
+    }
+    assert_near("centre", got[0], got[1], (int64_t)p.count, 1e-6);
+}
+
+/* Weights that are rounded by chance are values of bf16 around the old ones, whose mean is the old
+ * one; both backends draw alike, and another key draws otherwise. */
+static void rounded_by_chance(void **state)
+{
+    (void)state;
+    enum { COUNT = 40000 };
+    float *old = normals(COUNT, 5, 1), *got[LT_BACKEND_COUNT];
+    uint16_t *shadow = pool_bytes(COUNT * sizeof *shadow);
+    for (int i = 0; i < COUNT / 2; i++)
+        old[i] = 1 + 0x1p-9f; /* a quarter of the way from 1 to 1 + 2^-7 */
+    for (int b = 0; b < LT_BACKEND_COUNT; b++) {
+        struct lt_context x = {.backend = (enum lt_backend)b};
+        got[b] = copy_of(old, COUNT);
+        struct lt_rounding args = {
+            .x = got[b], .shadow = shadow, .count = COUNT, .key = 1, .stochastic = 1};
+        lt_op(&x, LT_OP_ROUNDING, &(union lt_args){.rounding = args});
+        double up = 0;
+        for (int i = 0; i < COUNT; i++) {
+            assert_true(lt_bf16_float(shadow[i]) == got[b][i]);
+            assert_true(fabsf(got[b][i] - old[i]) <= fabsf(old[i]) * 0x1p-7f);
+            up += i < COUNT / 2 && got[b][i] > 1;
+        }
+        /* 5000 of 20000, whose deviation is 61 */
+        assert_true(fabs(up - COUNT / 8) < 400);
+        const float *again = copy_of(got[b], COUNT);
+        lt_op(&x, LT_OP_ROUNDING, &(union lt_args){.rounding = args});
+        assert_memory_equal(got[b], again, COUNT * sizeof *again); /* what is bf16 stays */
+    }
+    assert_memory_equal(got[0], got[1], COUNT * sizeof(float));
+    struct lt_context x = {0};
+    float *other = copy_of(old, COUNT);
+    struct lt_rounding args = {.x = other, .count = COUNT, .key = 2, .stochastic = 1};
+    lt_op(&x, LT_OP_ROUNDING, &(union lt_args){.rounding = args});
+    assert_memory_not_equal(other, got[0], COUNT * sizeof(float));
+    args.x = other = copy_of(old, COUNT);
+    args.stochastic = 0;
+    lt_op(&x, LT_OP_ROUNDING, &(union lt_args){.rounding = args});
+    for (int i = 0; i < COUNT; i++)
+        assert_true(other[i] == lt_bf16_float(lt_bf16_round(old[i])));
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, pool_free)
 
 int main(void)
@@ -350,6 +435,8 @@ int main(void)
         TEST(names_and_states),
         TEST(exchanges_and_goes_back),
         TEST(lookahead_by_hand),
+        TEST(centralised),
+        TEST(rounded_by_chance),
     };
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,6 +161,25 @@ static double train(struct problem *problem, const struct trial *trial)
     return loss_of(problem);
 }
 
+/* 20 updates of both tensors together. */
+static double train_lbfgs(struct problem *problem)
+{
+    double pairs[2 * LT_LBFGS_PAIRS * ALL] = {0}, newest[2 * ALL] = {0}, direction[ALL] = {0};
+    struct lt_optimizer optimizer = {.config = lt_optimizer_defaults(LT_OPTIMIZER_LBFGS)};
+    for (int made = 0; made < 20; made++) {
+        loss_of(problem);
+        struct lt_update update = {
+            .count = ALL,
+            .param = (float *)(void *)problem->p,
+            .grad = (float *)(void *)problem->grad,
+            .state = {(float *)(void *)pairs, (float *)(void *)newest, (float *)(void *)direction},
+            .terms = lt_optimizer_terms(&optimizer, made, 0.5, 1)};
+        struct exact_terms terms = exact_terms_of(&update.terms);
+        exact_lbfgs(&update, &terms, 0);
+    }
+    return loss_of(problem);
+}
+
 /* Reads the row of the name: losses before and after, W as input x output, b. */
 static void read_reference(const char *name, double *before, double *after, double p[ALL])
 {
@@ -202,6 +221,7 @@ static void trajectories(void **state)
         {"adafactor", LT_OPTIMIZER_ADAFACTOR, 0, 0.999, 1e-8, 0},
         {"muon", LT_OPTIMIZER_MUON, 0, 0.999, 1e-8, 0},
         {"schedule-free", LT_OPTIMIZER_SCHEDULE_FREE, 0, 0.999, 1e-8, 0},
+        {"lbfgs", LT_OPTIMIZER_LBFGS, 0, 0.999, 1e-8, 0},
     };
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
         struct problem problem;
@@ -209,7 +229,8 @@ static void trajectories(void **state)
         make_problem(&problem);
         read_reference(trials[i].name, &before, &after, want);
         assert_true(fabs(loss_of(&problem) - before) < 1e-12);
-        double last = train(&problem, &trials[i]);
+        double last = trials[i].kind == LT_OPTIMIZER_LBFGS ? train_lbfgs(&problem)
+                                                           : train(&problem, &trials[i]);
         for (int j = 0; j < ALL; j++)
             worst = fmax(worst, fabs(problem.p[j] - want[j]));
         if (!(worst < 1e-9) || !(fabs(last - after) < 1e-9))

@@ -60,9 +60,10 @@ static void gpt2_tells_once(void **state)
     static const struct lt_gpt2_config shapes[] = {{"odd", "", 3, 20, 4, 37, 11, 9, 2},
                                                    {"one", "", 1, 8, 1, 16, 5, 5, 1},
                                                    {"wide", "", 2, 48, 3, 300, 64, 40, 3}};
-    static const struct lt_gpt2_mode modes[] = {{LT_DTYPE_FP32, LT_RECOMPUTE_NONE, 0},
-                                                {LT_DTYPE_BF16, LT_RECOMPUTE_NONE, 0},
-                                                {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK, 0}};
+    static const struct lt_gpt2_mode modes[] = {
+        {.dtype = LT_DTYPE_FP32, .recompute = LT_RECOMPUTE_NONE},
+        {.dtype = LT_DTYPE_BF16, .recompute = LT_RECOMPUTE_NONE},
+        {.dtype = LT_DTYPE_FP32, .recompute = LT_RECOMPUTE_BLOCK}};
     for (size_t i = 0; i < 9; i++) {
         const struct lt_gpt2_config *k = &shapes[i % 3];
         int64_t n = k->batch * k->seq;
