@@ -229,6 +229,10 @@ static int gpt2_run(const char *name, const struct options *options,
                                .budget = budget,
                                .arg = &gpt2};
     gpt2.stage = lt_gpt2_whole(&gpt2.shape);
+    gpt2.mode.frozen = options->freeze;
+    if (options->recompute_every != 1)
+        return tacho_fail(err, TACHO_ENOTSUP, "use --recompute block, or --memory",
+                          "%s: --recompute-every is for llama, moe, resnet and mlp", name);
     rc = recipe_mode(&gpt2.mode.dtype, &gpt2.mode.recompute, options, err);
     return rc ? rc : recipe_train(&plan, err);
 }

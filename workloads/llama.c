@@ -130,6 +130,8 @@ static int llama_run(const char *name, const struct options *options,
                           "%s: has no experts", name);
     if (llama.shape.experts && !llama.shape.choices)
         llama.shape.choices = llama.shape.experts < 2 ? 1 : 2;
+    llama.mode.frozen = options->freeze;
+    llama.mode.every = options->recompute_every ? options->recompute_every : LT_EVERY_ROOT;
     int rc = recipe_mode(&llama.mode.dtype, &llama.mode.recompute, options, err);
     if (rc == 0)
         rc = lt_llama_memory(&llama.shape, llama.mode, llama.shape.batch, llama.shape.seq, &needed,

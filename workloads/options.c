@@ -66,12 +66,20 @@ static const struct row rows[] = {
         "dtype", "NAME", TEXT, dtype, "fp32",
         "fp32; bf16 or fp16: activations and GEMMs, with fp32 master weights (fp16 is emulated: "
         "slow)"),
+    TEXT_ROW("matmul-precision", "NAME", TEXT, matmul_precision, "fp32",
+             "of GEMMs in fp32: fp32, or tf32: operands rounded to 10 bits of mantissa (emulated)"),
+    TEXT_ROW("bf16-weights", "NAME", TEXT, bf16_weights, "master",
+             "bf16: master: weights in fp32 and a rounded copy; nearest or stochastic: only values "
+             "of bf16, rounded so after each update"),
     TEXT_ROW("loss-scale", "X", TEXT, loss_scale, NULL,
              "fp16: dynamic (the default, from 65536 on), or a number that stays"),
     {"loss-scale-window", "N", COUNT, AT(loss_scale_window), "2000", 1, BIG,
      "fp16: updates without an overflow until a dynamic scale is doubled"},
     TEXT_ROW("recompute", "NAME", TEXT, recompute, "none",
              "none, or block: keep only the inputs of blocks, recompute the rest"),
+    {"recompute-every", "N", COUNT, AT(recompute_every), "1", 0, 4096,
+     "--recompute block: keep the input of every N-th block only; 0: N is the root of the blocks; "
+     "not for gpt2"},
     {"memory", "MIB", NUMBER, AT(memory), "0", 0, BIG,
      "recompute the blocks that must be, and no others, so that all of the prediction fits; 0: "
      "as --recompute says"},
@@ -80,7 +88,7 @@ static const struct row rows[] = {
              "repeated"),
     TEXT_ROW("optimizer", "NAME", TEXT, optimizer, "adamw",
              "sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, nadam, radam, lion, lamb, "
-             "lars, adafactor, muon, adamw8 (moments of a byte) or schedule-free"),
+             "lars, adafactor, muon, adamw8 (moments of a byte), schedule-free or lbfgs"),
     {"lookahead", "N", COUNT, AT(lookahead), "0", 0, BIG,
      "around any optimizer: every N updates, go back half of the way; 0: never"},
     {"lr", "X", NUMBER, AT(lr), "6e-4", 0, 1e3, "highest learning rate"},
@@ -103,6 +111,13 @@ static const struct row rows[] = {
     {"clip", "X", NUMBER, AT(clip), "1", 0, 1e9, "bound on the gradient; 0: none"},
     TEXT_ROW("clip-by", "NAME", TEXT, clip_by, "norm",
              "what --clip bounds: norm, layer (the norm of each matrix) or value (each element)"),
+    FLAG_ROW("centralise", centralise,
+             "the gradient of each hidden matrix, less the mean of each row, before clipping"),
+    {"freeze", "N", COUNT, AT(freeze), "0", 0, 4096,
+     "the first N blocks, and what lies before them, do not learn, and backward ends above them"},
+    TEXT_ROW("init", "NAME", TEXT, init, "own",
+             "initial values of hidden matrices: own (the model's), xavier, xavier-uniform, "
+             "kaiming, kaiming-uniform, lecun, truncated or orthogonal"),
     {"seed", "N", COUNT, AT(seed), "1", 0, BIG,
      "of the initial weights and of the order of samples"},
     TITLE_ROW("input"),

@@ -26,7 +26,7 @@ struct options {
     double capacity, balance; /* NAN: the recipe's own */
     double memory;            /* MiB; 0: what it takes */
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
-        workers, prefetch, seed, patience, image_size, pad, crop;
+        workers, prefetch, seed, patience, image_size, pad, crop, freeze, recompute_every;
     int64_t slow_link, near, local_steps, assert_equal, zero, compress_after, chunks;
     double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density, outer_lr,
         outer_momentum;
@@ -35,9 +35,9 @@ struct options {
     const char *backend, *device, *checkpoint, *resume, *timers;
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress, *layout,
         *pipeline, *simulate, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io, *inject,
-        *loss_scale, *scale_lr;
+        *loss_scale, *scale_lr, *init, *matmul_precision, *bf16_weights;
     struct options_list data, slow, offload;
-    int pin, no_shuffle, no_overlap, no_graph, sequence, flip, normalise;
+    int pin, no_shuffle, no_overlap, no_graph, sequence, flip, normalise, centralise;
     int help, version, check;
     const char *recipe; /* NULL: none given */
 };

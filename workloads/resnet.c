@@ -120,6 +120,8 @@ static int resnet_run(const char *name, const struct options *options,
                                .budget = budget,
                                .arg = &resnet};
     int rc = recipe_no_experts(name, options, err);
+    resnet.mode.frozen = options->freeze;
+    resnet.mode.every = options->recompute_every ? options->recompute_every : LT_EVERY_ROOT;
     rc = rc ? rc : recipe_mode(&resnet.mode.dtype, &resnet.mode.recompute, options, err);
     return rc ? rc : recipe_train(&plan, err);
 }

@@ -10,10 +10,11 @@
 
 #include "libtrain/base/output.h"
 #include "libtrain/gemm/gemm.h"
+#include "libtrain/models/init.h"
 #include "libtrain/ops/device.h"
 #include "libtrain/speak/trace.h"
 #include "libtrain/train/train.h"
-#include "workloads/injection.h"
+#include "workloads/configure.h"
 #include "workloads/input.h"
 #include "workloads/offload.h"
 #include "workloads/parallel.h"
@@ -89,101 +90,6 @@ static void print_progress(void *arg, const struct lt_progress *progress)
     fflush(stdout);
 }
 
-/* The optimizer by name, with its own numbers where the options give none. */
-static int configure_optimizer(struct lt_optimizer_config *out, const struct options *options,
-                               struct tacho_error *err)
-{
-    int kind = lt_optimizer_find(options->optimizer);
-    if (kind < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "train --help lists the optimizers",
-                          "--optimizer %s: unknown", options->optimizer);
-    *out = lt_optimizer_defaults((enum lt_optimizer_kind)kind);
-    out->weight_decay = options->weight_decay;
-    out->lookahead_every = options->lookahead;
-    const struct {
-        double *number, given;
-    } numbers[] = {{&out->beta1, options->beta1},
-                   {&out->beta2, options->beta2},
-                   {&out->eps, options->eps},
-                   {&out->momentum, options->momentum}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!isnan(numbers[i].given))
-            *numbers[i].number = numbers[i].given;
-    return 0;
-}
-
-/* Loss scaling from the options: for fp16, and there dynamic unless a number is given. */
-static int configure_scaling(struct lt_scaling_config *out, const struct options *options,
-                             struct tacho_error *err)
-{
-    const char *text = options->loss_scale;
-    char *end = NULL;
-    *out = (struct lt_scaling_config){.kind = LT_SCALING_NONE};
-    if (strcmp(options->dtype, lt_dtype_name(LT_DTYPE_FP16)) != 0)
-        return text ? tacho_fail(err, TACHO_EUSAGE, "leave it out, or give --dtype fp16",
-                                 "--loss-scale %s: %s needs none", text, options->dtype)
-                    : 0;
-    *out = (struct lt_scaling_config){
-        .kind = LT_SCALING_DYNAMIC, .scale = 65536, .window = options->loss_scale_window};
-    if (!text || strcmp(text, "dynamic") == 0)
-        return 0;
-    out->kind = LT_SCALING_STATIC;
-    out->scale = strtod(text, &end);
-    if (end == text || *end || !isfinite(out->scale) || out->scale <= 0)
-        return tacho_fail(err, TACHO_EUSAGE, "dynamic, or a number above 0",
-                          "--loss-scale %s: not a scale", text);
-    return 0;
-}
-
-/* From the options to the loop's configuration. What depends on ranks and loader is filled later.
- */
-static int configure(struct lt_train_config *out, const struct options *options,
-                     struct tacho_error *err)
-{
-    int schedule = lt_schedule_find(options->schedule), clip = lt_clip_find(options->clip_by);
-    if (schedule < 0)
-        return tacho_fail(err, TACHO_EUSAGE,
-                          "cosine, linear, constant, inverse-sqrt, wsd, one-cycle or range",
-                          "--schedule %s: unknown", options->schedule);
-    if (schedule == LT_SCHEDULE_RANGE &&
-        (!(options->min_lr > 0) || options->min_lr >= options->lr || options->resume ||
-         strcmp(options->device, "cpu") != 0))
-        return tacho_fail(err, TACHO_EUSAGE,
-                          "--min-lr above 0 and below --lr, no --resume, on the CPU",
-                          "--schedule range: not with these options");
-    if (options->patience && !options->eval_every)
-        return tacho_fail(err, TACHO_EUSAGE, "say how often: --eval-every N",
-                          "--patience: no evaluations");
-    if (clip < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "norm, layer or value", "--clip-by %s: unknown",
-                          options->clip_by);
-    *out = (struct lt_train_config){.schedule = {.kind = (enum lt_schedule_kind)schedule,
-                                                 .peak = options->lr,
-                                                 .floor = options->min_lr,
-                                                 .warmup = options->warmup,
-                                                 .steps = options->steps},
-                                    .micro_steps = (int)options->accumulate,
-                                    .clip = options->clip,
-                                    .clip_kind = (enum lt_clip_kind)clip,
-                                    .eval_every = options->eval_every,
-                                    .eval_batches = options->eval_batches,
-                                    .patience = options->patience,
-                                    .checkpoint_every = options->checkpoint_every,
-                                    .checkpoint = options->checkpoint,
-                                    .resume = options->resume,
-                                    .log_every = options->log_every,
-                                    .assert_every = options->assert_equal,
-                                    .watch_every = options->watch,
-                                    .local = {.every = options->local_steps,
-                                              .rate = options->outer_lr,
-                                              .momentum = options->outer_momentum},
-                                    .no_graph = options->no_graph,
-                                    .seed = (uint64_t)options->seed};
-    int rc = injection_parse(&out->injection, options->inject, err);
-    rc = rc ? rc : configure_scaling(&out->scaling, options, err);
-    return rc ? rc : configure_optimizer(&out->optimizer, options, err);
-}
-
 int recipe_mode(enum lt_dtype *dtype, enum lt_recompute *recompute, const struct options *options,
                 struct tacho_error *err)
 {
@@ -212,22 +118,6 @@ int recipe_no_experts(const char *name, const struct options *options, struct ta
                       "%s: --experts, --choices, --capacity and --balance are for moe", name);
 }
 
-/* Backend and type by name. */
-static int make_context(struct lt_context *context, const struct options *options,
-                        struct tacho_error *err)
-{
-    int backend = lt_backend_find(options->backend), dtype = lt_dtype_find(options->dtype);
-    if (backend < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "cpu or reference", "--backend %s: unknown",
-                          options->backend);
-    if (dtype < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "fp32, bf16 or fp16", "--dtype %s: unknown",
-                          options->dtype);
-    context->backend = (enum lt_backend)backend;
-    context->dtype = (enum lt_dtype)dtype;
-    return 0;
-}
-
 /* Opens the device, if one is asked for that can do what the options say. */
 static int open_device(struct lt_context *context, const struct options *options,
                        const struct lt_train_config *config, const struct lt_parallel *parallel,
@@ -245,9 +135,9 @@ static int open_device(struct lt_context *context, const struct options *options
                           "--device cuda: ranks only sum their gradients, by NCCL: no --zero, "
                           "--layout, --compress or --all-reduce");
     if (config->optimizer.kind != LT_OPTIMIZER_ADAMW || config->optimizer.lookahead_every > 0 ||
-        config->clip_kind != LT_CLIP_NORM)
+        config->clip_kind != LT_CLIP_NORM || config->centralise)
         return tacho_fail(err, TACHO_ENOTSUP,
-                          "--optimizer adamw without --lookahead, and --clip-by norm",
+                          "--optimizer adamw without --lookahead or --centralise, --clip-by norm",
                           "--device cuda: no such optimizer or clipping");
     if (context->dtype == LT_DTYPE_FP16)
         return tacho_fail(err, TACHO_ENOTSUP, "--dtype bf16 or fp32", "--device cuda: no fp16");
@@ -290,28 +180,6 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
         out->tag[LT_MEMORY_LOADER] += lt_loader_memory(&input->held_out, &look);
     out->tag[LT_MEMORY_WORKSPACE] +=
         lt_parallel_buffer_bytes(config->parallel, gradients / 4, lt_dtype_on_wire(context->dtype));
-}
-
-/* --scale-lr: rates that are for another number of samples an update (Goyal et al. 2017: linear;
- * Krizhevsky 2014: the root). */
-static int scale_rates(struct lt_train_config *config, const struct options *options, int64_t batch,
-                       struct tacho_error *err)
-{
-    const char *rule = options->scale_lr, *number = rule ? strchr(rule, '=') : NULL;
-    char *end = NULL;
-    if (!rule)
-        return 0;
-    int linear = strncmp(rule, "linear=", 7) == 0, root = strncmp(rule, "sqrt=", 5) == 0;
-    double for_batch = number ? strtod(number + 1, &end) : 0;
-    if ((!linear && !root) || end == number + 1 || *end || !(for_batch >= 1))
-        return tacho_fail(err, TACHO_EUSAGE, "linear=BATCH or sqrt=BATCH, of at least 1",
-                          "--scale-lr %s: not a rule", rule);
-    int64_t micro = config->micro_steps_all ? config->micro_steps_all : config->micro_steps;
-    double factor = (double)(batch * micro) / for_batch;
-    factor = root ? sqrt(factor) : factor;
-    config->schedule.peak *= factor;
-    config->schedule.floor *= factor;
-    return 0;
 }
 
 /* A run while it is prepared: what recipe_train must close again. */
@@ -469,7 +337,7 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
     if (rc == 0)
         rc = parallel_micro_steps(run->parallel, options, config->division.layout.dp,
                                   &config->micro_steps, &config->micro_steps_all, err);
-    rc = rc ? rc : scale_rates(config, options, plan->batch, err);
+    rc = rc ? rc : configure_rates(config, options, plan->batch, err);
     if (rc == 0)
         rc = simulated_parse(&config->simulated, NULL, options->simulate, &config->division.layout,
                              lt_parallel_rank(run->parallel), err);
@@ -492,6 +360,47 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
     return lt_parallel_agree(run->parallel, rc, err);
 }
 
+/* --init, in the place of the model's own values; a checkpoint that is read later wins. */
+static int initialise(const struct training *run, const struct options *options,
+                      struct tacho_error *err)
+{
+    int kind = lt_init_find(options->init);
+    const struct lt_layout *layout = &run->config.division.layout;
+    if (kind < 0)
+        return tacho_fail(err, TACHO_EUSAGE, "train --help lists the kinds", "--init %s: unknown",
+                          options->init);
+    if (kind != LT_INIT_OWN && (run->context.device || layout->pp * layout->tp > 1))
+        return tacho_fail(err, TACHO_ENOTSUP, "leave it out",
+                          "--init %s: not on a device, nor where ranks have parts of matrices",
+                          options->init);
+    lt_init_matrices(&run->model->parameters, (enum lt_init)kind, (uint64_t)options->seed);
+    return 0;
+}
+
+/* --freeze, of a model that is whole. */
+static int freeze(const struct training *run, const struct options *options,
+                  struct tacho_error *err)
+{
+    struct lt_model *model = run->model;
+    const struct lt_division_config *division = &run->config.division;
+    if (!options->freeze)
+        return 0;
+    if (options->recompute_every != 1)
+        return tacho_fail(err, TACHO_ENOTSUP, "leave out one of them",
+                          "--freeze: not with --recompute-every");
+    if (!model->ops->freeze || run->context.device || division->shard.stage ||
+        !lt_optimizer_parts(&run->config.optimizer))
+        return tacho_fail(
+            err, TACHO_ENOTSUP,
+            "choose an optimizer that updates each element alone, for instance adamw, "
+            "without --lookahead, and a model that is whole",
+            "--freeze: not with this model, optimizer, device or division");
+    if (model->ops->freeze(model, options->freeze))
+        return tacho_fail(err, TACHO_EUSAGE, "give a smaller number",
+                          "--freeze %lld: the model has fewer blocks", (long long)options->freeze);
+    return 0;
+}
+
 /* Makes model and trace. The process is measured before, so that its growth can be reported. */
 static int make_model(struct training *run, const struct recipe_plan *plan, struct tacho_error *err)
 {
@@ -499,6 +408,8 @@ static int make_model(struct training *run, const struct recipe_plan *plan, stru
     if (lt_memory_resident(&run->before))
         run->before.peak = 0;
     int rc = plan->create(plan->arg, run->input.source, &run->context, &run->model, err);
+    rc = rc ? rc : initialise(run, plan->options, err);
+    rc = rc ? rc : freeze(run, plan->options, err);
     if (rc == 0 && lt_trace_create(&run->context.trace, lt_op_names(), LT_OP_COUNT, timers))
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     return lt_parallel_agree(run->parallel, rc, err);
@@ -543,10 +454,10 @@ void error_say(struct tacho_error *err)
 int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
 {
     struct training run = {0};
-    int rc = configure(&run.config, plan->options, err);
+    int rc = configure_run(&run.config, plan->options, err);
     rc = rc ? rc : offload_open(plan->options, err);
     if (rc == 0)
-        rc = make_context(&run.context, plan->options, err);
+        rc = configure_context(&run.context, plan->options, err);
     if (rc == 0)
         rc = parallel_open(&run.parallel, plan->options, &run.config.injection.call, err);
     if (rc == 0)
