@@ -257,11 +257,12 @@ static int run_once(struct session *session, size_t pair, bool after)
         return cli_error(TACHO_EIO, NULL, "the run %s the change left no recording",
                          after ? "with" : "without");
     }
-    code = measure(session, &kept, after ? &session->after_ms[pair] : &session->before_ms[pair]);
+    double *step_ms = after ? &session->after_ms[pair] : &session->before_ms[pair];
+    bool second = (pair % 2 != 0) != after; /* of its pair */
+    code = measure(session, &kept, step_ms);
     if (!code)
-        cli_say("run %zu of %zu: %s, %.3f ms a step", 2 * pair + ((pair % 2 != 0) == after ? 1 : 2),
-                2 * (size_t)session->values->pairs, after ? "after" : "before",
-                after ? session->after_ms[pair] : session->before_ms[pair]);
+        cli_say("run %zu of %zu: %s, %.3f ms a step", 2 * pair + 1 + second,
+                2 * (size_t)session->values->pairs, after ? "after" : "before", *step_ms);
     return code;
 }
 

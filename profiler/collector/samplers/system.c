@@ -298,6 +298,12 @@ static int sample_switches(struct col_system *system, struct col_drain *drain,
     return now.threads ? put_switches(drain, sampled) : 0;
 }
 
+/* A value of a text of /proc, -1: it has none, or could not be read. */
+static int64_t read_value(const char *text, long length, const char *name)
+{
+    return length > 0 ? col_proc_value(text, name) : -1;
+}
+
 /* Samples what a process allocated itself: the resident set also holds files that it maps. Kernels
  * before 4.5 do not tell the two apart. */
 static int sample_anonymous(struct col_system *system, struct col_drain *drain,
@@ -308,8 +314,8 @@ static int sample_anonymous(struct col_system *system, struct col_drain *drain,
     long length = col_proc_read(path, text, sizeof text);
     if (length == -ENOENT || length == -ESRCH || (length > 0 && col_proc_value(text, "VmRSS") < 0))
         return 0; /* it has just ended */
-    int64_t anonymous = length > 0 ? col_proc_value(text, "RssAnon") : -1,
-            shared = length > 0 ? col_proc_value(text, "RssShmem") : -1;
+    int64_t anonymous = read_value(text, length, "RssAnon"),
+            shared = read_value(text, length, "RssShmem");
     if (anonymous < 0 || shared < 0)
         return refuse(system, drain, SOURCE_STATUS, "RssAnon of /proc/PID/status",
                       length < 0 ? strerror((int)-length) : "the kernel does not count it");
@@ -544,8 +550,7 @@ static int sample_pressure(struct col_system *system, struct col_drain *drain)
     if (rc)
         return rc;
     length = col_proc_read("/proc/vmstat", text, sizeof text);
-    int64_t in = length > 0 ? col_proc_value(text, "pswpin") : -1,
-            out = length > 0 ? col_proc_value(text, "pswpout") : -1;
+    int64_t in = read_value(text, length, "pswpin"), out = read_value(text, length, "pswpout");
     if (in < 0 || out < 0)
         return refuse(system, drain, SOURCE_SWAP, "swap of /proc/vmstat", "not readable");
     rc = put_machine(drain, system, TRACK_SWAP_IN, (double)(in * system->page_bytes));
