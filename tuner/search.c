@@ -21,6 +21,10 @@
  * valleys that the kernel does not know, and what is sure of itself stays in the first one. */
 #define DOUBT 2.0
 
+/* After so many trials every second one is a neighbour of the best: the search is in a good valley
+ * by then, and its sure ends are worth more than another unsure one. */
+#define COARSE 30
+
 /* A search that stands still looks aside (struct aside). */
 #define PATIENCE 20 /* trials without a better one before that */
 #define IDLE     8  /* trials without a better one of its own after which it ends */
@@ -238,6 +242,14 @@ static size_t ask_anywhere(const struct tuner_search *search)
     return choice.configuration;
 }
 
+/* The neighbour of the best that promises most; SIZE_MAX: all of them were tried. */
+static size_t ask_nearby(const struct tuner_search *search)
+{
+    struct choice choice = {SIZE_MAX, -1, search->best};
+    consider_neighbours(search, search->best_at, &choice);
+    return choice.configuration;
+}
+
 /* ---- aside ------------------------------------------------------------------------------------ */
 
 /* Takes a trial that is the best aside so far. */
@@ -321,6 +333,8 @@ size_t tuner_search_ask(struct tuner_search *search)
         search->aside.on = false;
         search->idle = PATIENCE;
     }
+    if (next == SIZE_MAX && search->count > COARSE && search->count % 2 == 0)
+        next = ask_nearby(search);
     if (next == SIZE_MAX)
         next = ask_anywhere(search);
     return next == SIZE_MAX ? draw(search) : next;

@@ -165,6 +165,44 @@ static void test_finds_the_other_valley(void **state)
     tuner_space_clear(&space);
 }
 
+static size_t differing(const struct tuner_space *space, size_t first, size_t second)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < space->dimensions; at++)
+        count += tuner_place(space, first, at) != tuner_place(space, second, at);
+    return count;
+}
+
+/* After 30 trials every second one is next to the best, as long as the search does not look aside,
+ * which it does first when 20 trials brought nothing better. */
+static void test_stays_near_the_best(void **state)
+{
+    (void)state;
+    struct tuner_space space;
+    make_space(&space, valleys);
+    int checked = 0;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct tuner_search *search = tuner_search_new(&space, seed);
+        double best = INFINITY;
+        size_t best_at = 0;
+        for (int i = 0, idle = 0; i < 60 && idle < 20; i++, idle++) {
+            size_t next = tuner_search_ask(search);
+            if (i > 30 && i % 2 == 0) {
+                assert_int_equal(differing(&space, next, best_at), 1);
+                checked++;
+            }
+            double value = valley_ms(&space, next);
+            tuner_search_tell(search, next, value);
+            idle = value < best ? -1 : idle;
+            best_at = value < best ? next : best_at;
+            best = fmin(best, value);
+        }
+        tuner_search_free(search);
+    }
+    assert_true(checked > 10);
+    tuner_space_clear(&space);
+}
+
 static void test_ends(void **state)
 {
     (void)state;
@@ -211,9 +249,13 @@ static void test_what_matters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_space),          cmocka_unit_test(test_process),
-        cmocka_unit_test(test_finds_the_best), cmocka_unit_test(test_finds_the_other_valley),
-        cmocka_unit_test(test_ends),           cmocka_unit_test(test_what_matters),
+        cmocka_unit_test(test_space),
+        cmocka_unit_test(test_process),
+        cmocka_unit_test(test_finds_the_best),
+        cmocka_unit_test(test_finds_the_other_valley),
+        cmocka_unit_test(test_stays_near_the_best),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_what_matters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
