@@ -234,13 +234,15 @@ def literals():
 
 
 def is_said(words, said):
-    """In one text, with at most one word put into it, or as a text that was put into another one."""
+    """In one text, with at most one word or a text of several words put into it, or as a text that was put into another one."""
     def has(*parts):
         return all(" ".join(part) in said for part in parts)
 
     count = len(words)
     return (has(words) or count > 2 and any(has(words[:at] + ["\0"] + words[at + 1:]) for at in range(count))
-            or any(has(words[:at] + ["\0"], ['"' + words[at]] + words[at + 1:]) for at in range(1, count)))
+            or any(has(words[:at] + ["\0"], ['"' + words[at]] + words[at + 1:]) for at in range(1, count))
+            or any(has(words[:at] + ["\0"] + words[end:]) and f'"{" ".join(words[at:end])}"' in said
+                   for at in range(1, count) for end in range(at + 2, count)))
 
 
 def old_words(name, screen, said):

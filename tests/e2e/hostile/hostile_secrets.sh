@@ -65,5 +65,5 @@ search "--no-command" plainword runs
 [ "$(sqlite3 runs/none.tacho "SELECT count(*) FROM run WHERE key = 'command'")" = 0 ] || fail "--no-command stored a command"
 "$TACHO" report runs/none.tacho > "$work/out" 2>&1 || fail "report without a command: $(cat "$work/out")"
 
-echo "hostile: secrets | $kinds kinds | $stored stored"
+echo "hostile: secrets | $kinds rounds | $stored stored"
 [ "$stored" = 0 ] && [ "$kinds" -gt 0 ]
