@@ -117,7 +117,7 @@ uint64_t lt_mlp_flops(const struct lt_mlp_config *config, struct lt_net_mode mod
 {
     uint64_t f = (uint64_t)config->features, w = (uint64_t)config->hidden,
              l = (uint64_t)config->layers, k = (uint64_t)config->classes;
-    uint64_t frozen = (uint64_t)mode.frozen, first = frozen ? 2 : 4,
-             hidden = 6 * (l - 1) - (frozen ? 4 * (frozen - 1) : 0);
+    uint64_t frozen = (uint64_t)mode.frozen, first = frozen ? 2 : 4;
+    uint64_t hidden = 6 * (l - 1) - (frozen ? 4 * (frozen - 1) : 0);
     return (uint64_t)(b * micro_steps) * (first * f * w + hidden * w * w + 6 * w * k);
 }

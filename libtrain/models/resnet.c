@@ -353,9 +353,10 @@ struct lt_flops lt_resnet_flops(const struct lt_resnet_config *config, struct lt
         }
     }
     /* nothing is made in backward of what is frozen */
-    uint64_t model = images * ((mode.frozen ? 2 : 4) * stem + 6 * all - 4 * frozen +
-                               6 * features * (uint64_t)config->classes),
-             again = mode.recompute == LT_RECOMPUTE_BLOCK ? 2 * images * remade : 0;
+    uint64_t first = mode.frozen ? 2 : 4;
+    uint64_t model =
+        images * (first * stem + 6 * all - 4 * frozen + 6 * features * (uint64_t)config->classes);
+    uint64_t again = mode.recompute == LT_RECOMPUTE_BLOCK ? 2 * images * remade : 0;
     return (struct lt_flops){
         .model = model, .palm = model, .issued = model + again, .recomputed = again};
 }
