@@ -50,7 +50,7 @@ if [ -n "${EVERY_SIZE:-}" ]; then # long_train_memory.sh
     awk -v p="${peak:-9999}" 'BEGIN { exit !(p <= 2900) }' || fail "--memory 2900: $peak MiB at its peak"
 fi
 data= # digits
-[ -z "${EVERY_SIZE:-}" ] || check "resnet18" resnet18 --batch 192
+[ -z "${EVERY_SIZE:-}" ] || check "resnet18" resnet18 --batch 480
 check "mlp" mlp --hidden 8192 --layers 2 --batch 16
 data=$text
 # smaller ones are held exactly as predicted; the 10 to 50 MiB of the library and of code are more than 2 % there
