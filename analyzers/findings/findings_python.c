@@ -85,13 +85,28 @@ static bool is_collection(const struct sums *sums, size_t slice)
     return an_slice_cause(sums->context, sums->causes, slice) == AN_CAUSE_COLLECTION;
 }
 
+/* Is it a range of the training itself (a pass, an update, a module with its class)? Where the work
+ * of a device is not recorded, it is host time, and yet nothing that could leave the step. */
+static bool is_training(const char *name)
+{
+    static const char *const passes[] = {"forward", "backward", "zero_grad", "clip_grad_norm_",
+                                         "clip_grad_value_"};
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        if (!strcmp(name, passes[i]))
+            return true;
+    return (length > 5 && !strcmp(name + length - 5, ".step")) ||
+           (length && name[length - 1] == ')' && strstr(name, " ("));
+}
+
 static void add_range(void *ctx, size_t slice, int64_t own)
 {
     struct sums *sums = ctx;
     const struct an_trace *trace = sums->context->trace;
     uint32_t name = trace->slice.name[slice];
     if (!is_collection(sums, slice)) {
-        if (name != AN_NONE && !an_finding_is_wait(sums->context, slice)) /* has a finding itself */
+        if (name != AN_NONE && !is_training(an_trace_name(trace, name)) &&
+            !an_finding_is_wait(sums->context, slice)) /* has a finding itself */
             sums->by_name[name] += own;
         return;
     }

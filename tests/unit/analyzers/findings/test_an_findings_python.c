@@ -12,9 +12,10 @@ struct shape {
     const char *category;   /* of the ranges; NULL: "torch" */
     const char *collection; /* its name; NULL: there is none */
     int collection_ms, augment_ms;
-    int wait_ms;     /* for its batch, which the thread makes itself */
-    bool inside;     /* the collection is inside of the range of the program */
-    bool checkpoint; /* and both are inside of a checkpoint */
+    const char *training; /* a longer range without a role, for which the host drives a device */
+    int wait_ms;          /* for its batch, which the thread makes itself */
+    bool inside;          /* the collection is inside of the range of the program */
+    bool checkpoint;      /* and both are inside of a checkpoint */
 };
 
 static void add(struct fixture *f, const struct shape *shape, int64_t track, int64_t start,
@@ -58,6 +59,8 @@ static const struct an_result *run(struct fixture *f, struct shape shape)
         if (collected)
             add(f, &shape, track, at + MS + (shape.inside ? MS : augment), collected,
                 shape.collection, fx_kind(f, "host"));
+        if (shape.training)
+            add(f, &shape, track, at + 25 * MS, 24 * MS, shape.training, FX_NONE);
         add(f, &shape, track, at + 50 * MS, 50 * MS, "Linear", work);
     }
     return fx_analyze(f);
@@ -75,6 +78,21 @@ static void says(const char *text, const char *part)
 {
     if (!text || !strstr(text, part))
         fail_msg("\"%s\" does not say \"%s\"", text ? text : "(null)", part);
+}
+
+/* Beside a device that is not recorded the training itself is host time: it stays in the step. */
+static void test_training_stays_in_the_step(void **state)
+{
+    static const char *const names[] = {"backward", "zero_grad", "AdamW.step", "h.0 (Block)"};
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct an_result *result =
+            run(f, (struct shape){.augment_ms = 20, .training = names[i]});
+        assert_non_null(finding(result, "PYTHON_HOST"));
+        says(finding(result, "PYTHON_HOST")->claim, "augment");
+        fx_close(f);
+    }
 }
 
 /* 20 of 100 ms in full collections, one a step: a tenth of them leaves 82 ms. */
@@ -309,11 +327,15 @@ static void test_compilations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls_of_operators), cmocka_unit_test(test_what_replicas_do),
-        cmocka_unit_test(test_compilations),       cmocka_unit_test(test_full_collections),
-        cmocka_unit_test(test_young_collections),  cmocka_unit_test(test_range_of_the_program),
-        cmocka_unit_test(test_framework),          cmocka_unit_test(test_advice_fits_the_machine),
-        cmocka_unit_test(test_reductions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_calls_of_operators),
+                                       cmocka_unit_test(test_what_replicas_do),
+                                       cmocka_unit_test(test_compilations),
+                                       cmocka_unit_test(test_training_stays_in_the_step),
+                                       cmocka_unit_test(test_full_collections),
+                                       cmocka_unit_test(test_young_collections),
+                                       cmocka_unit_test(test_range_of_the_program),
+                                       cmocka_unit_test(test_framework),
+                                       cmocka_unit_test(test_advice_fits_the_machine),
+                                       cmocka_unit_test(test_reductions)};
     return cmocka_run_group_tests_name("an_findings_python", tests, NULL, NULL);
 }
