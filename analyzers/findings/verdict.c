@@ -373,13 +373,23 @@ static const char *none_of_those(struct an_context *context)
                            low, high);
 }
 
+/* Did PyTorch run backward? Its hook names that range, and what else it names has a role on the
+ * CPU: steps of which nothing has one are those of a device. */
+static bool has_backward(const struct an_trace *trace)
+{
+    for (size_t i = 0; i < trace->string_count; i++)
+        if (!strcmp(trace->string[i], "backward"))
+            return true;
+    return false;
+}
+
 /* What to do where it is not known what a step is spent on. */
 static const char *what_next(const struct an_context *context)
 {
     if (an_trace_from(context->trace, "log") || an_trace_from(context->trace, "tfevents"))
         return "a log does not say what it is spent on: record some steps with 'tacho run -- CMD' "
                "or torch.profiler";
-    if (an_command_framework(context) == AN_FRAMEWORK_TORCH)
+    if (an_command_framework(context) == AN_FRAMEWORK_TORCH && has_backward(context->trace))
         return "the work of its device is not in the file: a trace of torch.profiler has it, and "
                "'tacho report' reads that";
     return "payloads of include/tacho_nvtx.h make the rest visible";

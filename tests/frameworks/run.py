@@ -335,7 +335,8 @@ def test_values_read_from_a_device():
         mine = [name for name in names if name.startswith(what + " programs.py:")]
         assert len(mine) == 1, names
         run.same(mine[0], what, 0.15, 0.3)
-    assert "torch.profiler" in run.report["verdict"] and "tacho_nvtx.h" not in run.report["verdict"], run.report["verdict"]
+    verdict = run.report["verdict"]
+    assert "tacho_nvtx.h" not in verdict and ("torch.profiler" in verdict or not verdict.startswith("STEPS ONLY")), verdict
     advice = finding(run.report, "SYNC_ITEM")
     assert advice and "programs.py:" in advice["claim"] and advice["gain_pct"]["high"] > 0, run.report["findings"]
     assert not any("programs.py:" in f["claim"] for f in run.report["findings"] if f["id"] == "PYTHON_HOST"), run.report["findings"]
