@@ -28,7 +28,7 @@ const char *rep_sections_id(size_t index);
  * its kind has nothing to say; for what is absent it gives the reason. */
 typedef void rep_section(struct page *page, const struct an_result *result);
 
-#define REP_DETAIL_MOST 7
+#define REP_DETAIL_MOST 8
 /* The first screen. The level REP_DETAIL_MOST has the texts whole; each smaller one shortens them
  * further, down to 0. */
 void rep_section_summary(struct page *page, const struct an_result *result, int level);

@@ -37,6 +37,7 @@ static const struct detail {
     {1, 1, 1, 5, 3, 1, 1, false, false},
     {1, 2, 1, 5, 3, 1, 1, false, false},
     {1, 2, 1, 5, 4, 1, 1, true, false},
+    {2, 1, 1, 5, 4, 1, 1, true, false},
     {2, 2, 1, 5, 4, 1, 1, true, false},
     {2, 2, 1, REP_STEP_ROWS, WHOLE, 2, 1, true, false},
     {3, 2, 1, REP_STEP_ROWS, WHOLE, 2, 2, true, false},
@@ -279,7 +280,12 @@ static void step_time(struct page *page, const struct an_result *result,
     if (!rows.count)
         return;
     join_rows(&rows, detail->rows);
-    rep_shares_write(page, "Step time", rows.row, rows.count, rows.step_ms);
+    char rate[40] = "";
+    const struct an_steps *steps = &result->steps;
+    bool other_rate = steps->tokens_per_s.valid || steps->samples_per_s.valid;
+    if (!other_rate && rows.step_ms > 0)
+        snprintf(rate, sizeof rate, "%s steps/s", DIGITS_TEXT(1e3 / rows.step_ms, 3));
+    rep_shares_write(page, "Step time", rows.row, rows.count, rows.step_ms, rate);
     if (detail->notes && result->steps.note)
         some_lines(page, 1, result->steps.note, 2);
     gap(page, detail);
@@ -319,8 +325,6 @@ static void efficiency(struct page *page, const struct an_result *result,
         page_item(page, "%s tokens/s", NUMBER_TEXT(steps->tokens_per_s.value));
     else if (steps->samples_per_s.valid)
         page_item(page, "%s samples/s", NUMBER_TEXT(steps->samples_per_s.value));
-    else if (steps->mean_ms.valid && steps->mean_ms.value > 0)
-        page_item(page, "%s steps/s", DIGITS_TEXT(1e3 / steps->mean_ms.value, 3));
     if (used->mfu.valid && used->peak_flops.valid)
         page_item(page, "MFU %.1f %% of %s %s", 100 * used->mfu.value,
                   SI_TEXT(used->peak_flops.value, "FLOP/s"), rep_or(used->dtype, ""));

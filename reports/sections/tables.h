@@ -41,11 +41,12 @@ struct rep_share_row {
     const char *label;
     double ms, pct;
     int digits;
+    bool sum; /* of the other rows; its label says something else about the step, or is empty */
 };
 /* Writes rows that sum to the step, with a bar each and the step as the last row; `row` has room
  * for that one. */
 void rep_shares_write(struct page *page, const char *title, struct rep_share_row *row, size_t count,
-                      double whole_ms);
+                      double whole_ms, const char *sum);
 /* The mean step as the first screen shows it, the longest part first: stages where they are known
  * and agree with the classes of the budget, else these classes. `row` has room for REP_STEP_ROWS.
  * Returns the number of rows; 0: there is no budget. */

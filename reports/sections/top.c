@@ -284,14 +284,14 @@ REP_CELL_OF(share_pct, rep_share_row, rep_cell_tenths, pct)
 static double share_bar(const void *row)
 {
     const struct rep_share_row *share = row;
-    return *share->label ? share->pct : NAN;
+    return share->sum ? NAN : share->pct;
 }
 static const struct rep_column of_shares[] = {{"mean ms", 11, share_ms}, {"%", 8, share_pct}};
 
 void rep_shares_write(struct page *page, const char *title, struct rep_share_row *row, size_t count,
-                      double whole_ms)
+                      double whole_ms, const char *sum)
 {
-    row[count++] = (struct rep_share_row){.label = "", .ms = whole_ms, .pct = 100};
+    row[count++] = (struct rep_share_row){.label = sum, .ms = whole_ms, .pct = 100, .sum = true};
     for (size_t i = 0; i < count; i++)
         row[i].digits = decimals(whole_ms);
     const struct rep_table table = {.title = title,
@@ -367,7 +367,7 @@ void rep_section_budget(struct page *page, const struct an_result *result)
     struct rep_share_row row[AN_CLASS_COUNT + 1];
     double step_ms;
     size_t count = rep_class_rows(result, row, &step_ms);
-    rep_shares_write(page, "Where a step goes", row, count, step_ms);
+    rep_shares_write(page, "Where a step goes", row, count, step_ms, "");
     if (result->device_count > 1)
         worst_device(page, result);
     if (result->steps.note)
