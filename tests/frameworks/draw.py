@@ -25,6 +25,12 @@ torch.set_num_threads(1 if cause == "threads" or draw["ranks"] > 1 or draw["caus
 ROWS, WIDTH, STEPS, WARM = draw["rows"], draw["width"], draw["steps"], 10
 rank = int(os.environ.get("RANK", "0"))
 milliseconds = draw["milliseconds"]
+traced = contextlib.nullcontext
+if os.environ.get("DRAW_TRACEML"):  # beside.py: what TraceML asks a program for
+    import traceml_ai as traceml
+
+    traceml.init()
+    traced = traceml.trace_step
 
 
 def spin(ms):
@@ -121,32 +127,33 @@ def main():
     for i, (x, y) in enumerate(batches()):
         if i == WARM:
             begun = time.perf_counter()
-        if cause == "host_python":
-            spin(milliseconds)
-        if cause == "host_sleep" or (cause == "straggler" and rank == 1):
-            time.sleep(milliseconds / 1e3)
-        micro = 4 if draw["cause"] == "ddp_microstep" else 1
-        for k in range(micro):
-            quiet = micro > 1 and not planted and k < micro - 1
-            with net.no_sync() if quiet else contextlib.nullcontext():
-                loss = functional.cross_entropy(run(x), y)
-                loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        if cause == "garbage":
-            gc.collect()
-        if cause == "leak":
-            kept.append(torch.ones(draw["leak"]))
-        if draw["data"] == "losses":
-            kept.append(loss.item())
-        if cause == "checkpoint" and i % draw["every"] == 0:
-            torch.save([net.state_dict(), optimizer.state_dict()], os.path.join(folder, "saved"))
-        if cause == "evaluation" and i % draw["every"] == 0:
-            net.eval()
-            with torch.no_grad():
-                for _ in range(draw["evaluations"]):
-                    net(held)
-            net.train()
+        with traced(net):
+            if cause == "host_python":
+                spin(milliseconds)
+            if cause == "host_sleep" or (cause == "straggler" and rank == 1):
+                time.sleep(milliseconds / 1e3)
+            micro = 4 if draw["cause"] == "ddp_microstep" else 1
+            for k in range(micro):
+                quiet = micro > 1 and not planted and k < micro - 1
+                with net.no_sync() if quiet else contextlib.nullcontext():
+                    loss = functional.cross_entropy(run(x), y)
+                    loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if cause == "garbage":
+                gc.collect()
+            if cause == "leak":
+                kept.append(torch.ones(draw["leak"]))
+            if draw["data"] == "losses":
+                kept.append(loss.item())
+            if cause == "checkpoint" and i % draw["every"] == 0:
+                torch.save([net.state_dict(), optimizer.state_dict()], os.path.join(folder, "saved"))
+            if cause == "evaluation" and i % draw["every"] == 0:
+                net.eval()
+                with torch.no_grad():
+                    for _ in range(draw["evaluations"]):
+                        net(held)
+                net.train()
     seconds = time.perf_counter() - begun
     assert len(heap) == (draw["heap"] if draw["cause"] == "garbage" else 0)
     if draw["ranks"] > 1:
