@@ -201,7 +201,7 @@ def first_screen(runs, what, command):
     """Up to the sum of the step time, else up to the verdict."""
     runs.make(what)
     text = runs.tacho(command)
-    end = re.search(r"^ +[\d.]+ +100\.0$", text, re.M)
+    end = re.search(r"^ (?:[\d.]+ steps/s)? *[\d.]+ +100\.0$", text, re.M)
     return text[:end.end()] if end else "\n\n".join(text.split("\n\n")[:2])
 
 
