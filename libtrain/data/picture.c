@@ -25,8 +25,6 @@
 
 #define VALUE_CAP (1u << 28) /* values of one image */
 
-static const char damaged_hint[] = "copy the file again, or remove it";
-
 static int is_jpeg(const unsigned char *head, size_t head_bytes)
 {
     return head_bytes >= 3 && head[0] == 0xff && head[1] == 0xd8 && head[2] == 0xff;
@@ -50,6 +48,8 @@ static size_t values_of(const struct lt_picture *picture)
 }
 
 #if defined HAVE_JPEG || defined HAVE_PNG
+static const char damaged_hint[] = "copy the file again, or remove it";
+
 /* Where the bytes of an image are decoded to: the end of its array of floats. */
 static unsigned char *bytes_in(float *values, const struct lt_picture *picture)
 {
