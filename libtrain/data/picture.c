@@ -132,18 +132,6 @@ static int read_jpeg(const char *path, const unsigned char *file, size_t bytes,
     bytes_to_floats(values, out);
     return 0;
 }
-#else
-static int read_jpeg(const char *path, const unsigned char *file, size_t bytes,
-                     struct lt_picture *out, float *values, struct tacho_error *err)
-{
-    (void)file;
-    (void)bytes;
-    (void)out;
-    (void)values;
-    return tacho_fail(err, TACHO_ENOTSUP,
-                      "install libjpeg-turbo's development files (libjpeg-dev) and build again",
-                      "%s: a JPEG image, which this build cannot read", path);
-}
 #endif
 
 /* ---- PNG --------------------------------------------------------------------------------------------------------------- */
@@ -171,18 +159,6 @@ static int read_png(const char *path, const unsigned char *file, size_t bytes,
     if (values)
         bytes_to_floats(values, out);
     return 0;
-}
-#else
-static int read_png(const char *path, const unsigned char *file, size_t bytes,
-                    struct lt_picture *out, float *values, struct tacho_error *err)
-{
-    (void)file;
-    (void)bytes;
-    (void)out;
-    (void)values;
-    return tacho_fail(err, TACHO_ENOTSUP,
-                      "install libpng's development files (libpng-dev) and build again",
-                      "%s: a PNG image, which this build cannot read", path);
 }
 #endif
 
@@ -216,9 +192,21 @@ static int read_any(const char *path, const unsigned char *file, size_t bytes,
                     struct lt_picture *out, float *values, struct tacho_error *err)
 {
     if (is_jpeg(file, bytes))
+#ifdef HAVE_JPEG
         return read_jpeg(path, file, bytes, out, values, err);
+#else
+        return tacho_fail(err, TACHO_ENOTSUP,
+                          "install libjpeg-turbo's development files (libjpeg-dev) and build again",
+                          "%s: a JPEG image, which this build cannot read", path);
+#endif
     if (is_png(file, bytes))
+#ifdef HAVE_PNG
         return read_png(path, file, bytes, out, values, err);
+#else
+        return tacho_fail(err, TACHO_ENOTSUP,
+                          "install libpng's development files (libpng-dev) and build again",
+                          "%s: a PNG image, which this build cannot read", path);
+#endif
     return read_pnm(path, file, bytes, out, values, err);
 }
 
