@@ -55,13 +55,7 @@ tr -d '\n' < timers | grep -q '"optimizer":0,"activations":0' || fail "--offload
 held() { sed -n 's/^memory: \([0-9.]*\) MiB at its peak.*/\1/p' "$1"; }
 awk -v a="$(held here.out)" -v b="$(held there.out)" 'BEGIN { exit !(b > 0 && b < 0.7 * a) }' || fail "--offload: $(held here.out) MiB without, $(held there.out) with"
 
-refuse() { # CODE PATTERN ARGUMENTS
-    local want=$1 pattern=$2
-    shift 2
-    "$TRAIN" "$@" > err 2>&1
-    local code=$?
-    [ $code = "$want" ] && grep -q "$pattern" err && grep -q '^hint: ' err || { cat err; fail "$*: exit $code, not $want with '$pattern'"; }
-}
+. "$SRC/tests/e2e/kit/refuse_common.sh"
 refuse 2 'not with these options' mlp --schedule range --min-lr 0
 refuse 2 'no evaluations' mlp --patience 2
 refuse 2 'not understood' mlp --offload weights="$TMPDIR"

@@ -81,13 +81,7 @@ run root "${deep[@]}" --recompute-every 0
 echo "64 layers: activations $(predicted each) MiB, with the inputs of every eighth $(predicted root)"
 awk -v a="$(predicted each)" -v b="$(predicted root)" 'BEGIN { exit !(b > 0 && b < 0.6 * a) }' || fail "--recompute-every 0 saves nothing"
 
-refuse() { # CODE PATTERN ARGUMENTS
-    local want=$1 pattern=$2
-    shift 2
-    "$TRAIN" "$@" > err 2>&1
-    local code=$?
-    [ $code = "$want" ] && grep -q "$pattern" err && grep -q '^hint: ' err || { cat err; fail "$*: exit $code, not $want with '$pattern'"; }
-}
+. "$SRC/tests/e2e/kit/refuse_common.sh"
 refuse 2 'fewer blocks' gpt2-tiny "${text[@]}" --freeze 5
 refuse 4 'not with this model' gpt2-tiny "${text[@]}" --freeze 1 --optimizer muon
 refuse 4 'not with --recompute-every' llama-tiny "${text[@]}" --freeze 1 --recompute-every 2

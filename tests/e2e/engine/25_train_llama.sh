@@ -42,13 +42,7 @@ if command -v mpirun > /dev/null; then
     done
 fi
 
-refuse() { # CODE PATTERN ARGUMENTS
-    local want=$1 pattern=$2
-    shift 2
-    "$TRAIN" "$@" > err 2>&1
-    local code=$?
-    [ $code = "$want" ] && grep -q "$pattern" err && grep -q '^hint: ' err || { cat err; fail "$*: exit $code, not $want with '$pattern'"; }
-}
+. "$SRC/tests/e2e/kit/refuse_common.sh"
 refuse 2 'do not divide among 3 groups' llama-tiny --groups 3 "${data[@]}"
 refuse 2 'do not make heads of pairs' llama-tiny --heads 3 "${data[@]}"
 refuse 2 'groups is for llama' gpt2-tiny --groups 2 "${data[@]}"

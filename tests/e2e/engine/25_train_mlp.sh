@@ -49,13 +49,7 @@ for optimizer in adamw momentum sgd; do
     rm -f whole part straight cut pipe
 done
 
-refuse() { # CODE PATTERN ARGUMENTS
-    local want=$1 pattern=$2
-    shift 2
-    "$TRAIN" "$@" > err 2>&1
-    local code=$?
-    [ $code = "$want" ] && grep -q "$pattern" err && grep -q '^hint: ' err || { cat err; fail "$*: exit $code, not $want with '$pattern'"; }
-}
+. "$SRC/tests/e2e/kit/refuse_common.sh"
 refuse 2 'are for text' mlp --seq 64
 for mode in "--dtype bf16" "--dtype fp16" "--recompute block"; do
     read -ra options <<< "$mode"

@@ -38,13 +38,7 @@ if command -v sqlite3 > /dev/null; then
     grep -qE '^choices_dropped\|[4-6]\|1$' rows && grep -qE '^expert_imbalance\|[4-6]\|1$' rows || { cat rows; fail "counters"; }
 fi
 
-refuse() { # CODE PATTERN ARGUMENTS
-    local want=$1 pattern=$2
-    shift 2
-    "$TRAIN" "$@" > err 2>&1
-    local code=$?
-    [ $code = "$want" ] && grep -q "$pattern" err && grep -q '^hint: ' err || { cat err; fail "$*: exit $code, not $want with '$pattern'"; }
-}
+. "$SRC/tests/e2e/kit/refuse_common.sh"
 refuse 2 'impossible mixture' moe-tiny --choices 9 "${data[@]}"
 refuse 2 'has no experts' llama-tiny --choices 2 "${data[@]}"
 refuse 2 'are for moe' gpt2-tiny --experts 4 "${data[@]}"

@@ -43,13 +43,7 @@ echo "peak: $(peak most) MiB, all recomputed $(peak least), asked for $between: 
 awk -v got="$(peak out)" -v most="$between" -v least="$(peak least)" 'BEGIN { exit !(got > 0 && got <= most && got >= least) }' || fail "--memory $between: $(peak out) MiB"
 cmp -s kept some || fail "--memory changes bits"
 
-refuse() { # CODE PATTERN ARGUMENTS
-    local want=$1 pattern=$2
-    shift 2
-    "$TRAIN" "$@" > err 2>&1
-    local code=$?
-    [ $code = "$want" ] && grep -q "$pattern" err && grep -q '^hint: ' err || { cat err; fail "$*: exit $code, not $want with '$pattern'"; }
-}
+. "$SRC/tests/e2e/kit/refuse_common.sh"
 refuse 2 'activations take at least [0-9.]* MiB' "${big[@]}" --memory "$(awk -v b="$(peak least)" 'BEGIN { print 0.9 * b }')"
 refuse 2 'all but activations takes' "${big[@]}" --memory 1
 refuse 2 'are for other models' resnet-tiny --layers 3
