@@ -50,7 +50,8 @@ def torch_loop(board):
 
 # The programs of lines 2 and 2c: how each is recorded; None: not by tacho.
 RECORDED = (("without", None, {}), ("all of the default", (), {}), ("no recording of the device", ("--gpu", "off"), {}),
-            ("kernels and runtime calls", (), {"TACHO_GPU_KINDS": "10,5"}), ("CUPTI's overhead too", (), {"TACHO_GPU": "overhead"}),
+            ("kernels and runtime calls", (), {"TACHO_GPU_KINDS": "10,5"}), ("copies too", (), {"TACHO_GPU_KINDS": "10,5,1,2"}),
+            ("synchronization too", (), {"TACHO_GPU_KINDS": "10,5,1,2,38"}), ("CUPTI's overhead too", (), {"TACHO_GPU": "overhead"}),
             ("a buffer for each thread", (), {"TACHO_GPU": "buffers-of-threads"}), ("torch.profiler", None, {}))
 
 

@@ -143,39 +143,54 @@ def inside(steps, compiled=False):
     return {**books, "before_ns": before, "before_steps": half, "after_ns": after, "after_steps": half}
 
 
-def turns(steps, folder, index, count, watched, rounds=6):
-    """Medians of the blocks in ms. The file `turn` in the folder has the number of the block whose turn it is, and each program makes the
-    next one; the first begins when all of them are warm. Two steps of a block are not counted."""
-    loop, took, turn = Loop(SHAPES["gpt2-124M"], 16), [], os.path.join(folder, "turn")
-    loop.steps(WARM_UP)
+class Turns:
+    """The order of COUNT programs in a folder: the file `turn` has the number of the block whose turn it is. A program that fails leaves the
+    file `failed`, and no other one waits any longer."""
 
-    def reached(block):
-        try:
-            with open(turn, encoding="ascii") as f:
-                return int(f.read() or -1) == block
-        except FileNotFoundError:
-            return False
+    def __init__(self, folder, index):
+        self.turn, self.failed, self.own = (os.path.join(folder, name) for name in ("turn", "failed", f"turn.{index}"))
 
-    def give(block):
-        with open(f"{turn}.{index}", "w", encoding="ascii") as f:
+    def give(self, block):
+        with open(self.own, "w", encoding="ascii") as f:
             f.write(str(block))
-        os.replace(f"{turn}.{index}", turn)
+        os.replace(self.own, self.turn)
 
-    with open(os.path.join(folder, f"warm.{index}"), "w", encoding="ascii"):
-        pass
-    while index == 0 and not all(os.path.exists(os.path.join(folder, f"warm.{i}")) for i in range(count)):
-        time.sleep(0.01)
-    if index == 0:
-        give(0)
-    for block in range(index, rounds * count, count):
-        while not reached(block):
+    def wait(self, block):
+        while True:
+            if os.path.exists(self.failed):
+                sys.exit("another program that took turns with this one has failed")
+            with contextlib.suppress(FileNotFoundError), open(self.turn, encoding="ascii") as f:
+                if int(f.read()) == block:
+                    return
             time.sleep(0.001)
-        with torch.profiler.profile() if watched else contextlib.nullcontext():
-            loop.steps(2)
-            took.append(loop.steps(steps)[0])
-        if not CPU:
-            torch.cuda.empty_cache()
-        give(block + 1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind:
+            with open(self.failed, "w", encoding="ascii"):
+                pass
+
+
+def turns(steps, folder, index, count, watched, rounds=6):
+    """Medians of the blocks in ms. In the first round each program only warms up. Two steps of a block are not counted. What a block held of
+    the device's memory is given back: together the programs need more than there is."""
+    with Turns(folder, index) as order:
+        loop, took = Loop(SHAPES["gpt2-124M"], 16), []
+        if index == 0:
+            order.give(0)
+        for block in range(index, (rounds + 1) * count, count):
+            order.wait(block)
+            if block < count:
+                loop.steps(WARM_UP)
+            else:
+                with torch.profiler.profile() if watched else contextlib.nullcontext():
+                    loop.steps(2)
+                    took.append(loop.steps(steps)[0])
+            if not CPU:
+                torch.cuda.empty_cache()
+            order.give(block + 1)
     return {"steps": steps, "blocks_ms": took}
 
 
