@@ -46,8 +46,8 @@ LINES = {
 
 # The function, its lines, and the most seconds it may take; together they are less than run.sh waits. First what says whether anything is
 # recorded, whether PyTorch's own profiler keeps working and what recording costs; last what takes longest for what it says.
-CHECKS = ((recorder.counts, ("1a",), 15), (frameworks.torch_inside, ("5",), 45), (frameworks.torch_loop, ("1",), 40), (frameworks.slowdown, ("2", "2c"), 60),
-          (reference.steps, ("15",), 20), (reference.small, ("16",), 75),
+CHECKS = ((recorder.counts, ("1a",), 15), (frameworks.torch_inside, ("5",), 30), (frameworks.torch_loop, ("1",), 35), (frameworks.slowdown, ("2", "2c"), 85),
+          (reference.steps, ("15",), 20), (reference.small, ("16",), 70),
           (recorder.graphs, ("9",), 15), (recorder.kill, ("6",), 10), (recorder.capture, ("8",), 15), (frameworks.loader, ("10",), 15),
           (analysis.verdicts, ("4",), 15), (recorder.memory, ("11",), 10), (analysis.energy, ("7",), 10), (analysis.roofline, ("3",), 15),
           (recorder.cost, ("2b",), 15), (reference.large, ("17",), 40), (frameworks.torch_compile, ("13",), 40), (frameworks.nccl, ("12",), 15),

@@ -84,6 +84,7 @@ class Loop:
         self.model = GPT2(*shape).to(DEVICE)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=not CPU)
         self.call = torch.compile(self.model, mode=compiled) if compiled else self.model
+        self.host_s = []  # of each step: until all of it was launched
         self.ids = torch.randint(0, self.vocabulary, (2 if CPU else batch, context + 1), device=DEVICE)
 
     def step(self, clip=None, wait=True):
@@ -96,6 +97,7 @@ class Loop:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        self.host_s.append(time.perf_counter() - begin)
         if wait:
             synchronize()
         return time.perf_counter() - begin
@@ -173,11 +175,11 @@ class Turns:
                 pass
 
 
-def turns(steps, folder, index, count, watched, rounds=6):
-    """Medians of the blocks in ms. In the first round each program only warms up. Two steps of a block are not counted. What a block held of
-    the device's memory is given back: together the programs need more than there is."""
+def turns(steps, folder, index, count, watched, rounds=8):
+    """Medians of the blocks in ms, and of the part in which the host launches. In the first round each program only warms up. Two steps of a
+    block are not counted. What a block held of the device's memory is given back: together the programs need more than there is."""
     with Turns(folder, index) as order:
-        loop, took = Loop(SHAPES["gpt2-124M"], 16), []
+        loop, took, host = Loop(SHAPES["gpt2-124M"], 16), [], []
         if index == 0:
             order.give(0)
         for block in range(index, (rounds + 1) * count, count):
@@ -188,10 +190,11 @@ def turns(steps, folder, index, count, watched, rounds=6):
                 with torch.profiler.profile() if watched else contextlib.nullcontext():
                     loop.steps(2)
                     took.append(loop.steps(steps)[0])
+                    host.append(statistics.median(loop.host_s[-steps:]) * 1e3)
             if not CPU:
                 torch.cuda.empty_cache()
             order.give(block + 1)
-    return {"steps": steps, "blocks_ms": took}
+    return {"steps": steps, "blocks_ms": took, "host_ms": host}
 
 
 class Rows(torch.utils.data.Dataset):

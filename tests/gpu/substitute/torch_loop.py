@@ -56,7 +56,7 @@ def nccl(calls):
 
 def turns():
     device.steps(2)
-    return {"blocks_ms": [3.0 + 0.01 * int(sys.argv[4])] * 6}
+    return {"blocks_ms": [3.0 + 0.01 * int(sys.argv[4])] * 6, "host_ms": [1.0] * 6}
 
 
 def main():
