@@ -80,6 +80,13 @@ cp tests/e2e/01_a.sh tests/e2e/02_b.sh
 tests/run b > out 2>&1 &
 for _ in $(seq 600); do [ "$(pgrep -fcx "sleep 3603.$$")" = 2 ] && break; sleep 0.05; done
 [ "$(pgrep -fcx "sleep 3603.$$")" = 2 ] || fail "two scripts do not run beside each other"
+if command -v flock > /dev/null; then # a second run would remove the folders of these two
+    rc=0
+    tests/run b good > second 2>&1 || rc=$?
+    if [ $rc != 2 ] || ! grep -q 'another run of the tests uses' second || [ ! -d b/tests/work/e2e/01_a ]; then
+        fail "a second run in one build folder: exit status $rc"
+    fi
+fi
 kill $!
 rc=0
 wait $! || rc=$?
