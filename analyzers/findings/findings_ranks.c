@@ -36,8 +36,8 @@ static const char *where_to_look(enum an_step_stage stage)
 {
     static const char *const places[AN_STAGE_COUNT] = {
         [AN_STAGE_INPUT] = "its loader: workers, storage and cores of that machine",
-        [AN_STAGE_HOST] = "logging, synchronising calls, sleeps, Python (tacho run --stacks shows "
-                          "what ran there)",
+        [AN_STAGE_HOST] = ("logging, synchronising calls, sleeps, Python (tacho run --stacks "
+                           "shows what ran there)"),
         [AN_STAGE_FORWARD] =
             "its cores or device: clocks, heat, other programs on them, its share of the work",
         [AN_STAGE_COMPUTE] =
