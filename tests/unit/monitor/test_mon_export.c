@@ -60,8 +60,8 @@ static void test_openmetrics(void **state)
     fill(&metrics, &histogram);
     char *text = text_of(&metrics, MON_OPENMETRICS);
     static const char *const there[] = {
-        "# TYPE tacho_run info\n# HELP tacho_run a run that is watched\n"
-        "tacho_run_info{run=\"a \\\"b\\\"\\\\c\\nd\",host=\"n1\"} 1\n",
+        ("# TYPE tacho_run info\n# HELP tacho_run a run that is watched\n"
+         "tacho_run_info{run=\"a \\\"b\\\"\\\\c\\nd\",host=\"n1\"} 1\n"),
         "# TYPE tacho_step_time_seconds histogram\n# UNIT tacho_step_time_seconds seconds\n",
         "tacho_step_time_seconds_bucket{run=\"a \\\"b\\\"\\\\c\\nd\",le=\"0.005\"} 1\n",
         "le=\"0.25\"} 1\n",
