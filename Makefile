@@ -284,11 +284,11 @@ FUZZ := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*
 # NULL + 0, the end of an array that has nothing in it, is no find (and defined from C2y on)
 FUZZ_CFLAGS := -fno-sanitize=pointer-overflow
 FUZZ_FLAGS := -DSTORE_IMPORT_WINDOW=16384u -DKINETO_FRAME_WINDOW=2048u -DKINETO_BATCH_ROWS=16
-FUZZ_LT_SRC := $(wildcard libtrain/data/bpe*.c libtrain/data/source*.c libtrain/data/dataset.c libtrain/data/format.c libtrain/base/fail.c libtrain/base/memory.c libtrain/base/output.c)
+FUZZ_LT_SRC := $(wildcard libtrain/data/bpe*.c libtrain/data/source*.c libtrain/data/picture.c libtrain/data/dataset.c libtrain/data/format.c libtrain/base/fail.c libtrain/base/memory.c libtrain/base/output.c)
 $(O)/tests/fuzz/fuzz_lt_%: $(O)/obj/tests/fuzz/fuzz_lt_%.o $(call obj,$(FUZZ_LT_SRC))
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ -lm -lpthread
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(JPEG_LIBS) $(PNG_LIBS) -lm -lpthread
 $(FUZZ_IMPORTS): $(O)/tests/fuzz/%: $(O)/obj/tests/fuzz/import_file.o $(O)/libtacho.a
 	@mkdir -p $(@D)
 	@echo "  LD      $@"

@@ -47,9 +47,9 @@ static size_t values_of(const struct lt_picture *picture)
     return (size_t)picture->columns * picture->rows * (size_t)picture->channels;
 }
 
-#if defined HAVE_JPEG || defined HAVE_PNG
 static const char damaged_hint[] = "copy the file again, or remove it";
 
+#if defined HAVE_JPEG || defined HAVE_PNG
 /* Where the bytes of an image are decoded to: the end of its array of floats. */
 static unsigned char *bytes_in(float *values, const struct lt_picture *picture)
 {
@@ -180,7 +180,12 @@ static int read_pnm(const char *path, const unsigned char *file, size_t bytes,
     const unsigned char *from = file + pnm.offset;
     size_t count = values_of(out);
     for (size_t i = 0; i < count; i++) {
-        int value = pnm.value_bytes == 1 ? from[i] : from[2 * i] << 8 | from[2 * i + 1];
+        uint32_t value =
+            pnm.value_bytes == 1 ? from[i] : (uint32_t)from[2 * i] << 8 | from[2 * i + 1];
+        if (value > pnm.highest)
+            return tacho_fail(err, TACHO_ECORRUPT, damaged_hint,
+                              "%s: has a value of %u, and says that %u is the largest", path, value,
+                              pnm.highest);
         values[i] = (float)value / (float)pnm.highest;
     }
     return 0;

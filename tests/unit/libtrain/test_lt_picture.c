@@ -414,6 +414,22 @@ static void normalised(void **state)
     lt_source_close(source);
 }
 
+/* A value above the largest that the file names would be above 1 (found by a fuzzer). */
+static void above_the_largest(void **state)
+{
+    (void)state;
+    static const unsigned char file[] = "P5\n3 1\n5\n\1\5\6", wide[] = "P5\n1 1\n300\n\1\055";
+    struct lt_picture picture;
+    float values[3];
+    assert_int_equal(lt_picture_look("x.pgm", file, sizeof file - 1, &picture, &err), 0);
+    assert_int_equal(lt_picture_decode("x.pgm", file, sizeof file - 1, &picture, values, &err),
+                     TACHO_ECORRUPT);
+    assert_string_equal(err.what, "x.pgm: has a value of 6, and says that 5 is the largest");
+    assert_int_equal(lt_picture_look("x.pgm", wide, sizeof wide - 1, &picture, &err), 0);
+    assert_int_equal(lt_picture_decode("x.pgm", wide, sizeof wide - 1, &picture, values, &err),
+                     TACHO_ECORRUPT);
+}
+
 static void too_large(void **state)
 {
     (void)state;
@@ -436,6 +452,7 @@ int main(void)
         cmocka_unit_test_teardown(scaling, pool_free),
         cmocka_unit_test_teardown(crops, pool_free),
         cmocka_unit_test_teardown(normalised, pool_free),
+        cmocka_unit_test(above_the_largest),
         cmocka_unit_test_teardown(too_large, pool_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
