@@ -3,7 +3,7 @@
 # Runs the fuzz targets of a build, one after the other. usage: tests/fuzz/run.sh BUILD SECONDS [TARGET...]
 # Corpora grow in BUILD/corpus/TARGET; what crashes, hangs or leaks is kept in BUILD/crashes. A row a target: name, executions,
 # seconds, coverage, processor time in all runs of this build (kept in BUILD/fuzz-cpu), what was found. The last line has the
-# processor hours of all targets. Exit status: 0 when nothing was found.
+# processor hours of all targets. tests/fuzz/page.py adds them to those of former builds. Exit status: 0 when nothing was found.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:?BUILD} seconds=${2:?SECONDS}
@@ -61,10 +61,11 @@ for target in "$@"; do
         -artifact_prefix="$build/crashes/$target-" "$corpus" "$seeds" > "$log" 2>&1
     rc=$?
     children_s
-    awk -v name="$target" -v before="$before" -v after="$s" 'BEGIN { print name "\t" after - before }' >> "$build/fuzz-cpu"
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-    cover=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1)
-    if [ $rc = 0 ]; then what=nothing; else what="FOUND (see $log)" found=1; fi
+    cover=$(grep -ao 'cov: [0-9]*' "$log" | tail -n 1)
+    if [ $rc = 0 ]; then what=nothing bad=0; else what="FOUND (see $log)" found=1 bad=1; fi
+    awk -v name="$target" -v before="$before" -v after="$s" -v runs="${runs:-0}" -v bad=$bad \
+        'BEGIN { OFS = "\t"; print name, after - before, runs, bad }' >> "$build/fuzz-cpu"
     printf '%s\t%s executions\t%s s\t%s\t%s CPU h\t%s\n' "$target" "${runs:-?}" "$seconds" "${cover:-cov: ?}" "$(cpu_of "$target")" "$what"
 done
 echo "fuzz: $(cpu_of) CPU hours in all runs of $build"
