@@ -38,7 +38,7 @@ OWN_RANKS = {"link": RANKS}  # the others are one process
 
 
 LIMITED = ["gpt2-tiny", "--layers", "2", "--channels", "32", "--heads", "2", "--seq", "128", "--steps", "4", "--log-every", "0", "--slow", "decode=0.1",
-           "--accumulate", "{256/batch}", "--workers", "{workers:0..2}", "--batch", "{batch:16..256:log2=16}", "--recompute", "{recompute:none,block}"]
+           "--batch", "{batch:16..256:log2=16}", "--accumulate", "{256/batch}", "--workers", "{workers:0..2}", "--recompute", "{recompute:none,block}"]
 TOO_LARGE = {"{256/batch}": "2", "{workers:0..2}": "1", "{batch:16..256:log2=16}": "128", "{recompute:none,block}": "none"}
 TRIALS = 12  # of the 30 settings of LIMITED
 
