@@ -76,6 +76,18 @@ static int configure_weights(struct lt_train_config *out, const struct options *
     return 0;
 }
 
+/* --line-search looks again at the one batch of the update, without clipping. */
+static int check_line_search(const struct options *options, struct tacho_error *err)
+{
+    if (!options->line_search)
+        return 0;
+    if (strcmp(options->optimizer, "lbfgs") != 0 || options->accumulate > 1 || options->clip > 0)
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "--optimizer lbfgs --clip 0, and --batch in the place of --accumulate",
+                          "--line-search: not with these options");
+    return 0;
+}
+
 int configure_run(struct lt_train_config *out, const struct options *options,
                   struct tacho_error *err)
 {
@@ -104,6 +116,7 @@ int configure_run(struct lt_train_config *out, const struct options *options,
                                     .micro_steps = (int)options->accumulate,
                                     .clip = options->clip,
                                     .clip_kind = (enum lt_clip_kind)clip,
+                                    .line_search = options->line_search,
                                     .centralise = options->centralise,
                                     .eval_every = options->eval_every,
                                     .eval_batches = options->eval_batches,
@@ -119,7 +132,8 @@ int configure_run(struct lt_train_config *out, const struct options *options,
                                               .momentum = options->outer_momentum},
                                     .no_graph = options->no_graph,
                                     .seed = (uint64_t)options->seed};
-    int rc = configure_weights(out, options, err);
+    int rc = check_line_search(options, err);
+    rc = rc ? rc : configure_weights(out, options, err);
     rc = rc ? rc : injection_parse(&out->injection, options->inject, err);
     rc = rc ? rc : configure_scaling(&out->scaling, options, err);
     return rc ? rc : configure_optimizer(&out->optimizer, options, err);

@@ -91,6 +91,8 @@ static const struct row rows[] = {
              "lars, adafactor, muon, adamw8 (moments of a byte), schedule-free or lbfgs"),
     {"lookahead", "N", COUNT, AT(lookahead), "0", 0, BIG,
      "around any optimizer: every N updates, go back half of the way; 0: never"},
+    {"line-search", "N", COUNT, AT(line_search), "0", 0, 60,
+     "lbfgs: halve a step up to N times, until the loss of the same batch has fallen; 0: never"},
     {"lr", "X", NUMBER, AT(lr), "6e-4", 0, 1e3, "highest learning rate"},
     {"min-lr", "X", NUMBER, AT(min_lr), "6e-5", 0, 1e3, "learning rate at the last step"},
     TEXT_ROW("schedule", "NAME", TEXT, schedule, "cosine",

@@ -31,7 +31,7 @@ struct options {
     double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density, outer_lr,
         outer_momentum;
     double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
-    int64_t lookahead, watch, loss_scale_window;
+    int64_t line_search, lookahead, watch, loss_scale_window;
     const char *backend, *device, *checkpoint, *resume, *timers;
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress, *layout,
         *pipeline, *simulate, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io, *inject,

@@ -15,6 +15,10 @@ static int is_divided(const struct run *run)
 int lt_run_check(const struct run *run, struct tacho_error *err)
 {
     const struct lt_train_config *config = run->config;
+    if (config->line_search && (lt_parallel_ranks(run->parallel) > 1 || run->model->states > 0))
+        return tacho_fail(err, TACHO_ENOTSUP, "leave out --line-search",
+                          "--line-search: not for several ranks, nor for batch normalisation, "
+                          "whose evaluations compute something else");
     if (!is_divided(run) || (config->scaling.kind == LT_SCALING_NONE && config->watch_every == 0))
         return 0;
     return tacho_fail(err, TACHO_ENOTSUP, "leave out --watch and --dtype fp16, or the division",

@@ -314,6 +314,12 @@ void lt_optimizer_exchange(struct lt_optimizer *optimizer, const struct lt_conte
     refresh_fp16(parameters);
 }
 
+/* update_tensor.h: the second array begins with them. */
+const float *lt_optimizer_before(const struct lt_optimizer *optimizer)
+{
+    return optimizer->state[1];
+}
+
 int lt_optimizer_find(const char *name)
 {
     for (int i = 0; i < LT_OPTIMIZER_COUNT; i++)

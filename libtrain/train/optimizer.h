@@ -86,6 +86,9 @@ struct lt_update_terms lt_optimizer_terms(const struct lt_optimizer *optimizer, 
 void lt_optimizer_exchange(struct lt_optimizer *optimizer, const struct lt_context *context,
                            const struct lt_parameters *parameters);
 
+/* Of lbfgs: the parameters before the last update. */
+const float *lt_optimizer_before(const struct lt_optimizer *optimizer);
+
 /* Kind called `name`, or -1; the i-th name. */
 int lt_optimizer_find(const char *name);
 const char *lt_optimizer_name(enum lt_optimizer_kind kind);

@@ -10,6 +10,7 @@
 
 #include "libtrain/ops/random.h"
 #include "libtrain/speak/trace.h"
+#include "libtrain/train/line_search.h"
 #include "libtrain/train/range_test.h"
 #include "tacho_nvtx.h"
 
@@ -109,6 +110,8 @@ static void apply(struct run *run, double rate, double norm)
     else
         lt_optimizer_update(&run->optimizer, &run->context, &run->model->parameters, made, rate,
                             scale);
+    if (config->line_search)
+        lt_line_search(run);
     if (config->weights != LT_WEIGHTS_FP32)
         round_weights(run);
 }

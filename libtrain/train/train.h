@@ -47,6 +47,9 @@ struct lt_train_config {
     /* The weights have only values of bf16, rounded so after each update; not where ranks divide
      * the model. */
     enum { LT_WEIGHTS_FP32, LT_WEIGHTS_NEAREST, LT_WEIGHTS_STOCHASTIC } weights;
+    /* lbfgs: how often a step is halved at most (line_search.h); one rank, one micro-batch, a model
+     * whose evaluations compute what its steps do */
+    int64_t line_search;
     int centralise; /* of hidden matrices, before clipping; not where ranks divide the model */
     struct lt_scaling_config scaling; /* for fp16 */
     struct lt_optimizer_config optimizer;

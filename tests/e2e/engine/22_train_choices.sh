@@ -58,6 +58,9 @@ awk -v a="$(held here.out)" -v b="$(held there.out)" 'BEGIN { exit !(b > 0 && b 
 . "$SRC/tests/e2e/kit/refuse_common.sh"
 refuse 2 'not with these options' mlp --schedule range --min-lr 0
 refuse 2 'no evaluations' mlp --patience 2
+refuse 2 'line-search: not with these options' mlp --line-search 4
+refuse 2 'line-search: not with these options' mlp --line-search 4 --optimizer lbfgs
+refuse 4 'line-search: not for several ranks, nor for batch normalisation' resnet-tiny --channels 8 --batch 4 --steps 1 --line-search 4 --optimizer lbfgs --clip 0
 refuse 2 'not understood' mlp --offload weights="$TMPDIR"
 refuse 3 'no file for --offload' mlp --offload optimizer=/proc/none
 refuse 2 'not a rule' mlp --scale-lr cubic=3

@@ -218,8 +218,9 @@ static const struct lt_source digits = {.ops = &digit_ops,
                                         .classes = 10};
 
 struct seen {
-    double accuracy, loss;
+    double accuracy, loss, last;
     uint64_t tokens, samples;
+    int climbs; /* steps whose loss is above that of the step before */
     int64_t stop_after;
     sig_atomic_t stop;
 };
@@ -231,6 +232,8 @@ static void note(void *arg, const struct lt_progress *p)
         s->accuracy = p->accuracy;
         s->loss = p->loss;
     } else if (p->event == LT_EVENT_STEP) {
+        s->climbs += s->tokens + s->samples > 0 && p->loss > s->last + 1e-4;
+        s->last = p->loss;
         s->tokens = p->tokens;
         s->samples = p->samples;
         s->stop = s->stop_after && p->step + 1 == s->stop_after;
@@ -302,6 +305,31 @@ static void learns_digits(void **state)
     config.eval_batches = 10;
     assert_true(train(m, &config, NULL, 0).accuracy < 0.3);
     lt_model_destroy(m);
+}
+
+/* Steps of L-BFGS that are six times too long, over all images in each update: without a line
+ * search the loss climbs in many of them (after 22 it is no longer finite), with one in none, and
+ * what is left of it is small. */
+static void line_search_never_climbs(void **state)
+{
+    (void)state;
+    static const struct lt_mlp_config k = {
+        .features = LT_DIGITS_PIXELS, .hidden = 16, .layers = 1, .classes = 10};
+    for (int halvings = 0; halvings <= 30; halvings += 30) {
+        struct lt_model *m = make(&k, DIGITS - 500, 1);
+        struct lt_train_config config = plan(15, LT_OPTIMIZER_LBFGS);
+        config.schedule = (struct lt_schedule){
+            .kind = LT_SCHEDULE_CONSTANT, .peak = 3, .floor = 3, .steps = halvings ? 25 : 15};
+        config.clip = 0;
+        config.line_search = halvings;
+        struct seen s = train(m, &config, NULL, 0);
+        print_message("# %d halvings: %d climbs, loss %.3f\n", halvings, s.climbs, s.last);
+        if (halvings)
+            assert_true(s.climbs == 0 && s.last < 0.5);
+        else
+            assert_true(s.climbs > 3);
+        lt_model_destroy(m);
+    }
 }
 
 /* 12 steps at a stretch, and 5 + 7 into a model of other weights. */
@@ -564,6 +592,7 @@ int main(void)
         TEST(told_once_and_final),
         TEST(right_answers_are_counted),
         TEST(learns_digits),
+        TEST(line_search_never_climbs),
         TEST(resumes_bit_by_bit),
         TEST(flops_are_closed_forms),
         TEST(memory_is_a_closed_form),
