@@ -100,6 +100,8 @@ int calibrate_command(int argc, char **argv, struct tacho_error *err)
         rc = lt_calibrate(&result, &options);
     if (rc == 0 && ops && !mpi)
         rc = lt_calibrate_ops(&result, &options);
+    if (rc == 0 && ops && !mpi)
+        rc = lt_calibrate_activations(&result, &options);
     if (rc == 0 && root)
         rc = lt_calibration_write(&result, stdout);
     lt_calibration_clear(&result);

@@ -24,6 +24,7 @@ typedef float lt_single;
 #define sinf           sin
 #define hypotf         hypot
 #define fabsf          fabs
+#define copysignf      copysign
 #define fmaxf          fmax
 #define fminf          fmin
 #define lrintf         lrint

@@ -102,6 +102,9 @@ int lt_calibrate_mpi(struct lt_calibration *out, const struct lt_calibrate_optio
 /* Adds a row for each operation of LT_OP_MAP at each of its shapes, cold and hot. 0 or
  * TACHO_ENOMEM. */
 int lt_calibrate_ops(struct lt_calibration *out, const struct lt_calibrate_options *options);
+/* The same for each activation function of activations.h, forward and backward. */
+int lt_calibrate_activations(struct lt_calibration *out,
+                             const struct lt_calibrate_options *options);
 
 void lt_calibration_clear(struct lt_calibration *calibration);
 

@@ -5,6 +5,7 @@
 #ifndef LT_CALIBRATE_MAKING_H
 #define LT_CALIBRATE_MAKING_H
 
+#include "libtrain/calibrate/calibrate.h"
 #include "libtrain/ops/ops.h"
 
 /* Hands out memory for the operands of one shape; with base NULL it only counts. */
@@ -50,5 +51,24 @@ struct lt_maker {
     lt_make make;
 };
 extern const struct lt_maker lt_makers[LT_OP_COUNT];
+
+/* ---- measuring: calibrate_ops.c ---- */
+
+/* What is measured: a call, and as many sets of operands for it. */
+struct lt_subject {
+    void (*call)(const void *arg, int set);
+    const void *arg;
+    int sets;
+};
+
+/* Sets of operands after which those of the first call are in no cache any more, where a call
+ * touches that many bytes. */
+size_t lt_calibrate_cold_sets(const struct lt_calibrate_options *options, uint64_t bytes);
+
+/* Adds rows of a call, cold where `is_cold`, and hot unless one set may be colder than any cache by
+ * itself; they begin as `row`. 0 or TACHO_ENOMEM. */
+int lt_calibrate_subject(struct lt_calibration *calibration, const struct lt_op_time *row,
+                         const struct lt_subject *subject, int is_cold,
+                         const struct lt_calibrate_options *options);
 
 #endif

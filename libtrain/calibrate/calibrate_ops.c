@@ -18,27 +18,32 @@
 
 /* ---- measuring ----------------------------------------------------------------------------------------------------------------- */
 
-/* What an operation is measured with: one set of operands for each call of a round. */
-struct subject {
+/* What an operation is called with: a set of operands for each call of a round. */
+struct calls {
     enum lt_op_id op;
     struct lt_context context;
     union lt_args *set;
-    int sets;
 };
 
+static void call_op(const void *arg, int set)
+{
+    const struct calls *calls = arg;
+    lt_op(&calls->context, calls->op, &calls->set[set]);
+}
+
 /* Seconds of a call: `rounds` times through the first `sets` sets. */
-static double time_calls(const struct subject *subject, int sets, int64_t rounds)
+static double time_calls(const struct lt_subject *subject, int sets, int64_t rounds)
 {
     double begin = lt_seconds();
     for (int64_t round = 0; round < rounds; round++)
         for (int i = 0; i < sets; i++)
-            lt_op(&subject->context, subject->op, &subject->set[i]);
+            subject->call(subject->arg, i);
     return (lt_seconds() - begin) / (double)(rounds * sets);
 }
 
 /* Times a row: first once to learn how many rounds fill the time that a repeat should take, then
  * in repeats. */
-static void measure(struct lt_op_time *row, const struct subject *subject, int sets,
+static void measure(struct lt_op_time *row, const struct lt_subject *subject, int sets,
                     const struct lt_calibrate_options *options)
 {
     double seconds[LT_CALIBRATE_REPEATS], target = options->quick ? 0.004 : 0.012;
@@ -51,57 +56,82 @@ static void measure(struct lt_op_time *row, const struct subject *subject, int s
     row->best = seconds[0];
 }
 
-/* Appends a row of the result for the operation; NULL: no memory. */
-static struct lt_op_time *add(struct lt_calibration *calibration, enum lt_op_id op,
-                              enum lt_dtype dtype, const char *shape)
+/* Appends a row; NULL: no memory. */
+static struct lt_op_time *add(struct lt_calibration *calibration, const struct lt_op_time *row)
 {
-    static const char *const passes[][2] = {
-        {"FORWARD", "forward"}, {"BACKWARD", "backward"}, {"OPTIMIZER", "optimizer"}};
     struct lt_op_time *grown = realloc(calibration->op, (calibration->ops + 1) * sizeof *grown);
     if (!grown)
         return NULL;
     calibration->op = grown;
-    grown[calibration->ops] =
-        (struct lt_op_time){.op = lt_op_names()[op], .pass = "", .dtype = lt_dtype_name(dtype)};
+    grown[calibration->ops] = *row;
+    return &grown[calibration->ops++];
+}
+
+size_t lt_calibrate_cold_sets(const struct lt_calibrate_options *options, uint64_t bytes)
+{
+    int cores;
+    size_t last = (size_t)lt_cache_bytes(3, &cores);
+    last *= (size_t)(cores > 0 ? (lt_threads() + cores - 1) / cores : 1);
+    last = options->last_cache ? (size_t)options->last_cache : last;
+    return 2 * last / bytes + 1;
+}
+
+int lt_calibrate_subject(struct lt_calibration *calibration, const struct lt_op_time *row,
+                         const struct lt_subject *subject, int is_cold,
+                         const struct lt_calibrate_options *options)
+{
+    for (int cold = is_cold; cold >= 0; cold--) {
+        if (!cold && is_cold && subject->sets == 1)
+            continue;
+        struct lt_op_time *added = add(calibration, row);
+        if (!added)
+            return TACHO_ENOMEM;
+        added->cold = cold;
+        measure(added, subject, cold ? subject->sets : 1, options);
+    }
+    return 0;
+}
+
+/* The row of an operation, without times. */
+static struct lt_op_time row_of(enum lt_op_id op, enum lt_dtype dtype, const char *shape)
+{
+    static const char *const passes[][2] = {
+        {"FORWARD", "forward"}, {"BACKWARD", "backward"}, {"OPTIMIZER", "optimizer"}};
+    struct lt_op_time row = {.op = lt_op_names()[op], .pass = "", .dtype = lt_dtype_name(dtype)};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!strcmp(lt_makers[op].pass, passes[i][0]))
-            grown[calibration->ops].pass = passes[i][1];
-    snprintf(grown[calibration->ops].shape, sizeof grown->shape, "%s", shape);
-    return &grown[calibration->ops++];
+            row.pass = passes[i][1];
+    snprintf(row.shape, sizeof row.shape, "%s", shape);
+    return row;
 }
 
 /* Returns 0 or TACHO_ENOMEM. */
 static int absent(struct lt_calibration *calibration, enum lt_op_id op, enum lt_dtype dtype,
                   const char *reason)
 {
-    struct lt_op_time *row = add(calibration, op, dtype, "");
-    if (!row)
-        return TACHO_ENOMEM;
-    row->kind = "other";
-    row->reason = reason;
-    return 0;
+    struct lt_op_time row = row_of(op, dtype, "");
+    row.kind = "other";
+    row.reason = reason;
+    return add(calibration, &row) ? 0 : TACHO_ENOMEM;
 }
 
-/* Measures the operation at one shape, cold or hot, and adds its row. */
-static int add_row(struct lt_calibration *calibration, const struct subject *subject,
-                   const struct making *making, int cold,
-                   const struct lt_calibrate_options *options)
+/* Measures the operation at one shape and adds its rows. */
+static int add_rows(struct lt_calibration *calibration, const struct calls *calls, int sets,
+                    const struct making *making, int is_cold,
+                    const struct lt_calibrate_options *options)
 {
 #define KIND(name, value, text) [value] = text,
     static const char *const kinds[] = {TACHO_WORK_MAP(KIND)};
 #undef KIND
     struct tacho_work work;
-    struct lt_op_time *row = add(calibration, subject->op, subject->context.dtype, making->shape);
-    if (!row)
-        return TACHO_ENOMEM;
-    lt_op_work(subject->op, &subject->context, &subject->set[0], &work);
-    row->kind = kinds[work.kind];
-    row->flops = work.flops;
-    row->bytes_read = work.bytes_read;
-    row->bytes_written = work.bytes_written;
-    row->cold = cold;
-    measure(row, subject, cold ? subject->sets : 1, options);
-    return 0;
+    struct lt_op_time row = row_of(calls->op, calls->context.dtype, making->shape);
+    lt_op_work(calls->op, &calls->context, &calls->set[0], &work);
+    row.kind = kinds[work.kind];
+    row.flops = work.flops;
+    row.bytes_read = work.bytes_read;
+    row.bytes_written = work.bytes_written;
+    return lt_calibrate_subject(calibration, &row, &(struct lt_subject){call_op, calls, sets},
+                                is_cold, options);
 }
 
 /* What the optimizer does is the same in every type, unless it writes a copy in that type. */
@@ -124,49 +154,43 @@ static int repeats_fp32(enum lt_op_id op, enum lt_dtype dtype, int i, const stru
 static int one(struct lt_calibration *calibration, enum lt_op_id op, enum lt_dtype dtype, int i,
                const struct lt_calibrate_options *options)
 {
-    struct subject subject = {.op = op, .context = {.backend = LT_BACKEND_CPU, .dtype = dtype}};
+    struct calls calls = {.op = op, .context = {.backend = LT_BACKEND_CPU, .dtype = dtype}};
     struct making making = {.element = lt_dtype_bytes(dtype), .op = op, .dtype = dtype};
     struct lt_arena arena;
     struct tacho_work work;
     union lt_args first;
     float *base;
-    int cores, rc;
+    int rc;
     memset(&first, 0, sizeof first);
     if (!lt_makers[op].make(&first, i, &making))
         return 0;
-    lt_op_work(op, &subject.context, &first, &work);
+    lt_op_work(op, &calls.context, &first, &work);
     if (repeats_fp32(op, dtype, i, &work))
         return 0;
     if (work.kind == TACHO_WORK_MATRIX && !lt_gemm_fast(dtype))
         return absent(calibration, op, dtype,
                       "the GEMM library does not support this type on this CPU");
-    size_t size = making.used, room = MOST / size, last = (size_t)lt_cache_bytes(3, &cores);
-    last *= (size_t)(cores > 0 ? (lt_threads() + cores - 1) / cores : 1);
-    last = options->last_cache ? (size_t)options->last_cache : last;
-    size_t sets = 2 * last / (work.bytes_read + work.bytes_written) +
-                  1; /* what it touches may be less than it has */
+    /* what it touches may be less than it has */
+    size_t size = making.used, room = MOST / size,
+           sets = lt_calibrate_cold_sets(options, work.bytes_read + work.bytes_written);
     int cold = sets <= room || sets == 1;
-    subject.sets = cold ? (int)sets : 1;
-    subject.set = calloc((size_t)subject.sets, sizeof *subject.set);
-    struct lt_tensor tensors[] = {{"operands", (size_t)subject.sets * size / sizeof(float), &base}};
-    if (!subject.set)
+    sets = cold ? sets : 1;
+    calls.set = calloc(sets, sizeof *calls.set);
+    struct lt_tensor tensors[] = {{"operands", sets * size / sizeof(float), &base}};
+    if (!calls.set)
         return TACHO_ENOMEM;
     rc = lt_arena_create(&arena, LT_MEMORY_WORKSPACE, tensors, 1);
     if (rc == 0) {
-        lt_calibrate_fill(base, (size_t)subject.sets * size);
-        for (int set = 0; set < subject.sets; set++) {
-            making.base = (char *)base + (size_t)set * size;
+        lt_calibrate_fill(base, sets * size);
+        for (size_t set = 0; set < sets; set++) {
+            making.base = (char *)base + set * size;
             making.used = 0;
-            lt_makers[op].make(&subject.set[set], i, &making);
+            lt_makers[op].make(&calls.set[set], i, &making);
         }
-        if (cold)
-            rc = add_row(calibration, &subject, &making, 1, options);
-        if (rc == 0 &&
-            (subject.sets > 1 || !cold)) /* one set may be colder than any cache by itself */
-            rc = add_row(calibration, &subject, &making, 0, options);
+        rc = add_rows(calibration, &calls, (int)sets, &making, cold, options);
         lt_arena_destroy(&arena);
     }
-    free(subject.set);
+    free(calls.set);
     return rc ? rc : 1;
 }
 

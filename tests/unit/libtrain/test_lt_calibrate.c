@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "libtrain/calibrate/activations.h"
 #include "libtrain/calibrate/calibrate.h"
 #include "libtrain/calibrate/calibrate_gemm.h"
 #include "libtrain/gemm/gemm.h"
@@ -195,6 +196,28 @@ static void no_disk_in_memory(void **state)
     lt_calibration_clear(&c);
 }
 
+/* Each activation function has rows, in both directions and in fp32 and bf16. */
+static void every_activation_is_measured(void **state)
+{
+    struct lt_calibration c = {0};
+    (void)state;
+    assert_int_equal(lt_calibrate_activations(&c, &quick), 0);
+    for (int a = 0; a < LT_ACTIVATION_COUNT; a++) {
+        int found[2][2] = {{0}};
+        for (size_t i = 0; i < c.ops; i++) {
+            const struct lt_op_time *row = &c.op[i];
+            if (strcmp(row->op, lt_activation_name((enum lt_activation)a)) != 0)
+                continue;
+            assert_true(!row->reason && row->best > 0 && row->seconds >= row->best);
+            assert_true(row->flops > 0 && row->bytes_read >= row->bytes_written);
+            found[!strcmp(row->pass, "backward")][!strcmp(row->dtype, "bf16")]++;
+        }
+        for (int i = 0; i < 4; i++)
+            assert_true(found[i / 2][i % 2] > 0);
+    }
+    lt_calibration_clear(&c);
+}
+
 /* Every operation of the list has arguments here; a new type of arguments needs a maker in
  * calibrate_making.c. */
 static void every_operation_is_measured(void **state)
@@ -223,6 +246,85 @@ static void every_operation_is_measured(void **state)
     lt_calibration_clear(&c);
 }
 
+static double value_of(int activation, double x)
+{
+    switch (activation) {
+    case LT_ACTIVATION_RELU:
+        return fmax(x, 0);
+    case LT_ACTIVATION_LEAKY_RELU:
+        return fmax(x, 0.01 * x);
+    case LT_ACTIVATION_GELU:
+        return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case LT_ACTIVATION_GELU_EXACT:
+        return 0.5 * x * (1 + erf(x / sqrt(2)));
+    case LT_ACTIVATION_SILU:
+        return x / (1 + exp(-x));
+    case LT_ACTIVATION_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case LT_ACTIVATION_TANH:
+        return tanh(x);
+    default:
+        return log1p(exp(x));
+    }
+}
+
+/* Values, and slopes times a gradient, against libm and its differences in double, in fp32 and
+ * rounded to bf16; not at 0, where ReLU has no slope. */
+static void activations_are_exact(void **state)
+{
+    enum { COUNT = 1001 };
+    static float x[COUNT], dy[COUNT], y[COUNT], dx[COUNT];
+    static uint16_t short_x[COUNT], short_y[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        short_x[i] = lt_bf16_round((float)(i - 500) / 50.0f + 0.005f);
+        x[i] = lt_bf16_float(short_x[i]);
+        dy[i] = (float)(1 + i % 7) / 4.0f;
+    }
+    for (int a = 0; a < LT_ACTIVATION_SOFTMAX; a++) {
+        enum lt_activation activation = (enum lt_activation)a;
+        lt_activation_forward(activation, LT_DTYPE_FP32, x, y, 7, COUNT / 7);
+        lt_activation_backward(activation, LT_DTYPE_FP32, x, dy, dx, 7, COUNT / 7);
+        lt_activation_forward(activation, LT_DTYPE_BF16, short_x, short_y, 7, COUNT / 7);
+        for (int i = 0; i < COUNT; i++) {
+            double at = (double)x[i], want = value_of(a, at), step = 1e-6,
+                   slope = (value_of(a, at + step) - value_of(a, at - step)) / (2 * step);
+            if (fabs((double)y[i] - want) > fmax(5e-7, 3e-6 * fabs(want)) ||
+                fabs((double)dx[i] - slope * (double)dy[i]) > 4e-6 * fmax(1, fabs(slope)) ||
+                fabs((double)lt_bf16_float(short_y[i]) - want) > fmax(1e-6, 0.0040 * fabs(want)))
+                fail_msg("%s(%g): %.9g, not %.9g; slope %.9g, not %.9g; bf16 %g",
+                         lt_activation_name(activation), at, (double)y[i], want,
+                         (double)(dx[i] / dy[i]), slope, (double)lt_bf16_float(short_y[i]));
+        }
+    }
+}
+
+/* Rows sum to 1, elements are as libm has them, and backward is y (dy - sum of y dy). */
+static void softmax_is_exact(void **state)
+{
+    enum { ROWS = 5, COLUMNS = 37 };
+    static float x[ROWS * COLUMNS], dy[ROWS * COLUMNS], y[ROWS * COLUMNS], dx[ROWS * COLUMNS];
+    (void)state;
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        x[i] = (float)(i * 29 % 97) / 8.0f - 6.0f;
+        dy[i] = (float)(i * 17 % 23) / 8.0f - 1.0f;
+    }
+    lt_activation_forward(LT_ACTIVATION_SOFTMAX, LT_DTYPE_FP32, x, y, ROWS, COLUMNS);
+    lt_activation_backward(LT_ACTIVATION_SOFTMAX, LT_DTYPE_FP32, x, dy, dx, ROWS, COLUMNS);
+    for (int r = 0; r < ROWS * COLUMNS; r += COLUMNS) {
+        double sum = 0, along = 0;
+        for (int i = r; i < r + COLUMNS; i++)
+            sum += exp((double)x[i]);
+        for (int i = r; i < r + COLUMNS; i++)
+            along += exp((double)x[i]) / sum * (double)dy[i];
+        for (int i = r; i < r + COLUMNS; i++) {
+            double want = exp((double)x[i]) / sum;
+            assert_true(fabs((double)y[i] - want) < 1e-6 * want + 1e-9);
+            assert_true(fabs((double)dx[i] - want * ((double)dy[i] - along)) < 1e-6);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +335,9 @@ int main(void)
         cmocka_unit_test(memory_rows),
         cmocka_unit_test(no_disk_in_memory),
         cmocka_unit_test(every_operation_is_measured),
+        cmocka_unit_test(every_activation_is_measured),
+        cmocka_unit_test(activations_are_exact),
+        cmocka_unit_test(softmax_is_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
