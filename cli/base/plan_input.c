@@ -118,7 +118,8 @@ int cli_plan_cpu(const struct an_result *result, const char *type, int64_t ranks
         if (strcmp(ceiling->resource, "flops") || strcmp(ceiling->dtype, type) ||
             strcmp(ceiling->device, "cpu"))
             continue;
-        plan_machine_of_cpu(type, ceiling->value, memory, ranks, out);
+        plan_machine_of_cpu(type, ceiling->value, memory,
+                            result->run.cores.valid ? result->run.cores.value : 1, ranks, out);
         return 0;
     }
     return cli_error(TACHO_ENOTSUP, "'tacho report' lists the ceilings of a run",

@@ -195,7 +195,7 @@ static int read_devices(const struct values *values, char *names, size_t bytes,
     return 0;
 }
 
-static int read_machine(const struct values *values, const struct an_result *run,
+static int find_machine(const struct values *values, const struct an_result *run,
                         struct plan_machine *machine)
 {
     struct tacho_error err = {0};
@@ -212,6 +212,17 @@ static int read_machine(const struct values *values, const struct an_result *run
     if (values->node)
         machine->node = values->node;
     return 0;
+}
+
+/* The machine; less of its memory, where --memory says so. */
+static int read_machine(const struct values *values, const struct an_result *run,
+                        struct plan_machine *machine)
+{
+    double memory = (double)values->memory;
+    int code = find_machine(values, run, machine);
+    if (!code && memory > 0 && !(machine->device.bytes > 0 && machine->device.bytes < memory))
+        machine->device.bytes = memory;
+    return code;
 }
 
 /* The whole request, but for the run. 0 or an exit code, after a message. */

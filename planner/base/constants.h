@@ -53,7 +53,8 @@
     X(memory_slack, 1.149, 1.06, 0.05, "reserved over allocated: fragmentation of the allocator") \
     X(memory_buffers, 5.709, 3.0, 0.4, "GB of communication buckets and of collectives' buffers") \
     X(memory_context, 1.42, 1.2, 0.4, "GB that the driver and its libraries take") \
-    X(memory_spread, 0.07, 0.07, 0, "standard deviation of ln(measured / predicted) of memory")
+    X(memory_spread, 0.07, 0.07, 0, "standard deviation of ln(measured / predicted) of memory") \
+    X(memory_spread_engine, 0.02, 0.02, 0, "the same, of the reference engine on a processor")
 
 struct plan_constants {
 #define PLAN_CONSTANT_MEMBER(name, value, start, pull, text) double name;

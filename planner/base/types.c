@@ -96,11 +96,12 @@ int plan_machine_of(const char *device, const char *type, struct plan_machine *o
 
 /* Messages between processes of a machine are copies in memory: 4 GB/s is what MPI reaches on one
  * or two cores, 12 GB/s what element-wise kernels do. A run corrects both. */
-void plan_machine_of_cpu(const char *type, double peak, double memory, int64_t ranks,
+void plan_machine_of_cpu(const char *type, double peak, double memory, int64_t cores, int64_t ranks,
                          struct plan_machine *out)
 {
     double share = 1 / (double)(ranks > 0 ? ranks : 1);
     *out = (struct plan_machine){.type = type, .node = ranks, .network_bytes_per_s = 4e9};
+    out->threads = ranks > 0 && cores > ranks ? cores / ranks : 1;
     out->device.bytes_per_s = 12e9 * share;
     out->software = (struct plan_software){true, true, true, true, 4};
     snprintf(out->device.name, sizeof out->device.name, "CPU");

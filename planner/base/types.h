@@ -86,6 +86,7 @@ struct plan_machine {
     double network_bytes_per_s; /* of one device's share of the network cards, one direction */
     double sharing;             /* devices that share a network card; 0: each has its own */
     const char *type;           /* "bf16": of the products */
+    int64_t threads;            /* of a process on a processor; 0: a device of its own */
     struct plan_software software;
 };
 
@@ -110,8 +111,8 @@ int plan_machine_of(const char *device, const char *type, struct plan_machine *o
                     struct tacho_error *err);
 
 /* A processor as the device of each of `ranks` processes of the reference engine: they share its
- * peak (FLOP/s) and its memory (bytes; 0: not known). */
-void plan_machine_of_cpu(const char *type, double peak, double memory, int64_t ranks,
+ * peak (FLOP/s), its memory (bytes; 0: not known) and its cores. */
+void plan_machine_of_cpu(const char *type, double peak, double memory, int64_t cores, int64_t ranks,
                          struct plan_machine *out);
 
 /* Is the layout one that can run: factors whose product is the number of devices, heads and layers

@@ -6,7 +6,8 @@
 #include "planner/memory/memory.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "planner/memory/engine.h"
 
 #define GIB         1073741824.0
 #define QUANTILE_90 1.6449
@@ -105,6 +106,8 @@ static void add_states(const struct plan_case *of, int64_t stage, double *bytes)
 static void judge(const struct plan_case *of, struct plan_memory *out)
 {
     double spread = of->constants->memory_spread;
+    if (of->machine.software.engine)
+        spread = of->constants->memory_spread_engine;
     out->capacity = of->machine.device.bytes;
     out->low = out->total * exp(-QUANTILE_90 * spread);
     out->high = out->total * exp(QUANTILE_90 * spread);
@@ -120,32 +123,6 @@ static void judge(const struct plan_case *of, struct plan_memory *out)
         out->fit = PLAN_DOES_NOT_FIT;
 }
 
-/* The reference engine (docs/engine.md): parameters and their 16-bit copies, gradients and moments
- * in fp32, the activations of one micro-batch with the gradients of one layer, scratch of attention
- * of each thread, the bucket that travels between ranks. Nothing is sharded. */
-static void engine_memory(const struct plan_case *of, double *bytes)
-{
-    const struct plan_model *model = &of->model;
-    struct plan_parameters parameters;
-    plan_parameters_of(model, &parameters);
-    double element = strcmp(of->machine.type, "fp32") ? 2 : 4, total = parameters.total;
-    double layers = (double)model->layers, width = (double)model->width;
-    double rows = rows_of(&of->layout), sequence = (double)of->layout.sequence;
-    double held = of->layout.recompute == PLAN_RECOMPUTE_NONE ? layers : 1;
-    bytes[PLAN_HELD_WEIGHTS] = (element < 4 ? 4 + element : 4) * total;
-    bytes[PLAN_HELD_GRADIENTS] = 4 * total;
-    bytes[PLAN_HELD_STATES] = 8 * total;
-    bytes[PLAN_HELD_ACTIVATIONS] = element * rows * width * (layers + 15 * held) +
-                                   4 * rows * held * (4 + (double)model->heads);
-    bytes[PLAN_HELD_LIVE] = element * rows * width * 12 + 4 * rows * 3;
-    bytes[PLAN_HELD_LOGITS] = element * rows * (double)model->vocabulary;
-    double scratch = 2 * 64 * sequence + 2 * sequence * (double)model->head_dim +
-                     (element < 4 ? 64 * sequence : 0);
-    bytes[PLAN_HELD_BUFFERS] = 4 * scratch;
-    if (of->layout.devices > 1)
-        bytes[PLAN_HELD_BUFFERS] += fmin(element * total, 8 * 1024 * 1024);
-}
-
 void plan_memory_stage(const struct plan_case *of, int64_t stage, struct plan_memory *out)
 {
     const struct plan_layout *layout = &of->layout;
@@ -154,7 +131,8 @@ void plan_memory_stage(const struct plan_case *of, int64_t stage, struct plan_me
     *out = (struct plan_memory){.stage = stage,
                                 .in_flight = (int64_t)ceil(plan_in_flight(layout, stage))};
     if (of->machine.software.engine) {
-        engine_memory(of, bytes);
+        out->in_flight = (int64_t)plan_engine_in_flight(layout, stage);
+        plan_engine_memory(of, stage, bytes);
         for (int i = 0; i < PLAN_HELDS; i++)
             out->allocated += bytes[i];
         out->needed = out->reserved = out->total = out->allocated;

@@ -87,6 +87,8 @@ void plan_parameters_of(const struct plan_model *model, struct plan_parameters *
 int64_t plan_stage_layers(const struct plan_case *of, int64_t stage)
 {
     int64_t layers = of->model.layers, stages = of->layout.pipeline, rest = layers % stages;
+    if (of->machine.software.engine)
+        return layers * (stage + 1) / stages - layers * stage / stages;
     if (rest && (layers + 2) % stages == 0 && stages > 1)
         return (layers + 2) / stages - (stage == 0) - (stage == stages - 1);
     return layers / stages + (stage < rest);

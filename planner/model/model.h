@@ -38,7 +38,8 @@ void plan_parameters_of(const struct plan_model *model, struct plan_parameters *
 /* Parameters of one rank of stage `stage`: layers it holds, its share of the embeddings. */
 double plan_stage_parameters(const struct plan_case *of, int64_t stage);
 /* Layers of a stage. Layers that do not divide go to the first stages; where layers and the two
- * embeddings together divide, these count as layers (as DeepSpeed's partitioning can be told). */
+ * embeddings together divide, these count as layers (as DeepSpeed's partitioning can be told). The
+ * reference engine cuts at floor(layers x stage / stages). */
 int64_t plan_stage_layers(const struct plan_case *of, int64_t stage);
 
 /* ---- matrix products ------------------------------------------------------------------------- */

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The reference engine (docs/engine.md, Memory, ZeRO, Pipelines, Parts of layers and of sequences):
+ * parameters and their 16-bit copies, gradients and moments in fp32, activations of the
+ * micro-batches in flight, scratch of attention of each thread, what travels between ranks.
+ */
+#include "planner/memory/engine.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PAGE       4096
+#define LINE       16 /* floats that tensors begin at multiples of */
+#define BUCKET     (8.0 * 1024 * 1024)
+#define SCORE_ROWS 64 /* of queries that attention works on at a time */
+#define READY      5  /* batches in the loader's ring: four ahead and the one in use */
+#define TENSORS    16
+
+/* Parameters of one kind: `repeat` tensors of `size` elements, one behind the other. */
+struct tensor {
+    int64_t repeat, size;
+};
+
+/* The part of the model that a rank has. */
+struct part {
+    const struct plan_case *of;
+    int64_t layers, chunk; /* blocks; of those that are worked on at a time */
+    bool embeds, answers;  /* the first stage does, the last one does */
+    int64_t own, words;    /* channels of its heads, words of the vocabulary */
+    int64_t copies;        /* ranks with the same parameters */
+    int zero;              /* stage of ZeRO; divided models have at least 1 */
+    double element;        /* bytes of an activation */
+    double tokens, rows;   /* of a micro-batch; of the residual stream of this rank */
+    double flights;
+    struct tensor tensors[TENSORS]; /* in the order in which the engine lays them out */
+    int64_t parameters;             /* of these */
+    int64_t copied;                 /* of the word embedding that a last stage has beside them */
+};
+
+double plan_engine_in_flight(const struct plan_layout *layout, int64_t stage)
+{
+    double batches = (double)plan_micro_batches(layout), stages = (double)layout->pipeline;
+    double chunks = (double)layout->chunks;
+    if (layout->pipeline == 1)
+        return 1;
+    if (layout->schedule == PLAN_SCHEDULE_GPIPE)
+        return batches;
+    if (layout->schedule == PLAN_SCHEDULE_ZERO)
+        return fmin(batches, stages);
+    if (layout->chunks <= 1)
+        return fmin(batches, stages - (double)stage);
+    if (batches == stages)
+        return batches * chunks;
+    return fmin(batches * chunks, 2 * (stages - (double)stage - 1) + (chunks - 1) * stages + 1);
+}
+
+static void list_tensors(struct part *part)
+{
+    int64_t layers = part->layers, width = part->of->model.width, own = part->own;
+    int64_t positions = part->of->model.positions;
+    const struct tensor rows[TENSORS] = {{part->embeds, part->words * width},
+                                         {part->embeds, positions * width},
+                                         {layers, 3 * own * width},
+                                         {layers, own * width},
+                                         {layers, 4 * own * width},
+                                         {layers, 4 * own * width},
+                                         {layers, width},
+                                         {layers, width},
+                                         {layers, 3 * own},
+                                         {layers, width},
+                                         {layers, width},
+                                         {layers, width},
+                                         {layers, 4 * own},
+                                         {layers, width},
+                                         {part->answers, width},
+                                         {part->answers, width}};
+    memcpy(part->tensors, rows, sizeof rows);
+    for (int i = 0; i < TENSORS; i++)
+        part->parameters += rows[i].repeat * rows[i].size;
+    part->copied = part->answers && !part->embeds ? part->words * width : 0;
+}
+
+static void find_part(const struct plan_case *of, int64_t stage, struct part *out)
+{
+    const struct plan_layout *layout = &of->layout;
+    const struct plan_model *model = &of->model;
+    bool divided = layout->tensor * layout->pipeline * layout->context > 1;
+    *out = (struct part){.of = of,
+                         .layers = plan_stage_layers(of, stage),
+                         .embeds = stage == 0,
+                         .answers = stage == layout->pipeline - 1,
+                         .own = model->width / layout->tensor,
+                         .words = (model->vocabulary + layout->tensor - 1) / layout->tensor,
+                         .copies = layout->data * layout->context,
+                         .zero = layout->zero,
+                         .element = strcmp(of->machine.type, "fp32") ? 2 : 4};
+    if (divided && out->zero < 1)
+        out->zero = 1;
+    out->chunk = layout->chunks > 1 && layout->pipeline > 1 ? out->layers / layout->chunks
+                                                            : out->layers;
+    out->tokens = (double)(layout->micro_batch * layout->sequence) / (double)layout->context;
+    bool rows = layout->tensor > 1 && layout->sequence_parallel;
+    out->rows = out->tokens / (rows ? (double)layout->tensor : 1);
+    out->flights = plan_engine_in_flight(layout, stage);
+    list_tensors(out);
+}
+
+/* ---- what a rank keeps of a pass --------------------------------------------------------------- */
+
+static void add_activations(const struct part *part, double *bytes)
+{
+    const struct plan_layout *layout = &part->of->layout;
+    double width = (double)part->of->model.width, own = (double)part->own;
+    double chunk = (double)part->chunk, element = part->element;
+    double tokens = part->tokens, rows = part->rows, answers = part->answers;
+    double ranks = (double)layout->tensor, turns = layout->context > 1;
+    double kept = layout->recompute == PLAN_RECOMPUTE_NONE ? chunk : 1;
+    double split = layout->pipeline > 1 && layout->schedule == PLAN_SCHEDULE_ZERO ? chunk : 0;
+    double inner = rows * width * (chunk + 1 + kept) + tokens * width * (2 * kept + answers) +
+                   tokens * own * (12 + turns) * kept + split * tokens * (7 * own + 2 * width);
+    double floats = rows * (4 * kept + 2 * answers) + answers * tokens +
+                    kept * tokens * (double)part->of->model.heads / ranks;
+    bytes[PLAN_HELD_ACTIVATIONS] = part->flights * (element * inner + 4 * floats);
+    bytes[PLAN_HELD_LOGITS] = part->flights * element * answers * tokens * (double)part->words;
+    bytes[PLAN_HELD_LIVE] =
+        element * (tokens * (2 * width + (7 + 3 * turns) * own) + rows * width);
+    if (ranks > 1)
+        bytes[PLAN_HELD_LIVE] += 4 * 3 * answers * (ranks + 1) * tokens;
+}
+
+/* ---- ZeRO -------------------------------------------------------------------------------------- */
+
+/* Units travel: 0 is what the model has once, i + 1 is block i. A single block is part of unit 0. */
+static bool is_of_unit(const struct tensor *tensor, int64_t unit)
+{
+    return unit == 0 ? tensor->repeat == 1 : tensor->repeat > 1 && unit <= tensor->repeat;
+}
+
+/* Bytes of the pages that lie inside of a unit's tensors, where elements have `element` bytes. */
+static double unit_pages(const struct part *part, int64_t unit, int64_t element)
+{
+    int64_t at = 0, bytes = 0;
+    for (int i = 0; i < TENSORS; i++) {
+        const struct tensor *tensor = &part->tensors[i];
+        int64_t first = at + (unit > 0 ? unit - 1 : 0) * tensor->size;
+        int64_t from = (first * element + PAGE - 1) / PAGE * PAGE;
+        int64_t end = (first + tensor->size) * element / PAGE * PAGE;
+        if (is_of_unit(tensor, unit) && end > from)
+            bytes += end - from;
+        at += (tensor->repeat * tensor->size + LINE - 1) / LINE * LINE;
+    }
+    return (double)bytes;
+}
+
+/* Pages of all units, of unit 0, of the largest block. */
+struct held {
+    double all, outer, block;
+};
+
+static struct held held_of(const struct part *part, int64_t element)
+{
+    struct held held = {.outer = unit_pages(part, 0, element)};
+    held.all = held.outer;
+    for (int64_t i = 1; part->layers > 1 && i <= part->layers; i++) {
+        double pages = unit_pages(part, i, element);
+        held.all += pages;
+        held.block = fmax(held.block, pages);
+    }
+    return held;
+}
+
+/* What two units in use take less than all of them, one of them gathered ahead. */
+static double let_go(struct held held, bool ahead)
+{
+    return held.all - fmin(fmax(held.outer, held.block) + (ahead ? held.block : 0), held.all);
+}
+
+static double largest_unit(const struct part *part)
+{
+    double outer = 0, block = 0;
+    for (int i = 0; i < TENSORS; i++) {
+        const struct tensor *tensor = &part->tensors[i];
+        if (is_of_unit(tensor, 0))
+            outer += (double)tensor->size;
+        if (is_of_unit(tensor, 1))
+            block += (double)tensor->size;
+    }
+    return fmax(outer, block);
+}
+
+static void add_shards(const struct part *part, double *bytes)
+{
+    const struct plan_layout *layout = &part->of->layout;
+    double ranks = (double)part->copies, own = (double)part->parameters / ranks;
+    bool ahead = layout->tensor * layout->pipeline * layout->context == 1;
+    struct held held = held_of(part, 4);
+    double largest = largest_unit(part);
+    bytes[PLAN_HELD_STATES] = 8 * own;
+    bytes[PLAN_HELD_BUFFERS] += 4 * (largest + ceil(largest / ranks));
+    if (part->zero >= 2)
+        bytes[PLAN_HELD_GRADIENTS] +=
+            4 * own + fmin(held.outer + (ahead ? 2 : 1) * held.block, held.all) - held.all;
+    if (part->zero < 3)
+        return;
+    bytes[PLAN_HELD_WEIGHTS] += 4 * own - let_go(held, ahead);
+    if (part->element < 4)
+        bytes[PLAN_HELD_WEIGHTS] -= let_go(held_of(part, 2), ahead);
+}
+
+/* ---- buffers ----------------------------------------------------------------------------------- */
+
+static double whole_lines(double count)
+{
+    return LINE * ceil(count / LINE);
+}
+
+/* Scores of a block of rows and their gradients, twice where elements are not floats, and the sums
+ * of the gradients of keys and values: of each thread. */
+static double scratch(const struct part *part)
+{
+    double sequence = (double)part->of->layout.sequence;
+    double block = SCORE_ROWS * whole_lines(sequence);
+    double floats = 2 * block + 2 * whole_lines(sequence * (double)part->of->model.head_dim) +
+                    (part->element < 4 ? block : 0);
+    return 4 * floats * fmax((double)part->of->machine.threads, 1);
+}
+
+static void add_buffers(const struct part *part, double *bytes)
+{
+    const struct plan_layout *layout = &part->of->layout;
+    double width = (double)part->of->model.width, ranks = (double)layout->tensor;
+    double boundary = part->tokens * width * part->element;
+    double samples = (double)(layout->micro_batch * layout->sequence);
+    double *buffers = &bytes[PLAN_HELD_BUFFERS];
+    *buffers += scratch(part);
+    /* inputs and targets of each batch that is ready; bytes and numbers of a text while it is read */
+    *buffers += READY * 8 * samples + 5 * (samples + (double)layout->micro_batch);
+    if (layout->pipeline > 1) {
+        *buffers += part->rows * width * part->element * (part->flights + 1);
+        *buffers += 8 * (double)plan_micro_batches(layout) * samples;
+        if (part->embeds)
+            *buffers += 4 * (double)part->of->model.vocabulary * width / ranks;
+    }
+    if (layout->tensor > 1)
+        *buffers += boundary / ranks;
+    if (layout->context > 1)
+        *buffers += 6 * boundary / (double)layout->context;
+    if (layout->devices > 1 && part->zero == 0)
+        *buffers += fmin(part->element * (double)part->parameters, BUCKET);
+}
+
+void plan_engine_memory(const struct plan_case *of, int64_t stage, double bytes[PLAN_HELDS])
+{
+    struct part part;
+    find_part(of, stage, &part);
+    double parameters = (double)(part.parameters + part.copied);
+    bytes[PLAN_HELD_WEIGHTS] = (part.element < 4 ? 4 + part.element : 4) * parameters;
+    bytes[PLAN_HELD_GRADIENTS] = 4 * parameters;
+    bytes[PLAN_HELD_STATES] = 8 * (double)part.parameters;
+    add_activations(&part, bytes);
+    add_buffers(&part, bytes);
+    if (part.zero > 0)
+        add_shards(&part, bytes);
+}

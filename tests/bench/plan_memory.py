@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Probability of running out of memory, by `tacho plan`, against runs of the engine whose address space is limited.
+
+    tests/bench/plan_memory.py BUILD [POINTS [SEED [clear]]]
+
+Draws configurations (layers, width, heads, sequence, batch, accumulation, type, recomputation; one rank, or two replicas) and a limit around what each
+is predicted to need, runs each for two steps under `ulimit -v`, and counts how many ran out, by predicted probability. What a process needs beside the
+memory that the engine counts (code, stacks, libraries, MPI) is measured first, on one shape for each type and number of ranks, by halving the interval
+of limits in which it runs. Exit code 1: the counts contradict the probabilities (fewer than 1 in 1000 tables would be as far off, by simulation), or a
+run failed for another reason. With `clear` the limits are far from what is needed, so that few points say enough. No quiet machine is needed."""
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+MIB = 1024 * 1024
+BINS = [(0, 0.02), (0.02, 0.1), (0.1, 0.5), (0.5, 0.9), (0.9, 0.98), (0.98, 1.01)]
+NAMES = ["below 2 %", "2 to 10 %", "10 to 50 %", "50 to 90 %", "90 to 98 %", "above 98 %"]
+AROUND, CLEAR = 0.12, (0.15, 0.3)  # of ln(needed / limit): drawn up to; drawn from, to
+TABLES = 20000
+FAILED = ("memory", "bad_alloc", "std::bad_alloc", "allocate")
+SHAPE = {"layers": 4, "width": 192, "heads": 6, "seq": 128, "batch": 8, "accumulate": 1, "recompute": "none"}
+
+
+def draw_shape(draw):
+    head, heads = draw.choice([32, 64]), draw.choice([4, 6, 8])
+    return {"layers": draw.choice([4, 6, 8]), "width": head * heads, "heads": heads, "seq": draw.choice([128, 256]), "batch": draw.choice([4, 8, 16]),
+            "accumulate": draw.choice([1, 2]), "recompute": draw.choice(["none", "block"])}
+
+
+def command(build, shape, dtype, ranks, limit):
+    words = [os.path.join(build, "train"), "gpt2-tiny", "--steps", "2", "--log-every", "0", "--layers", shape["layers"], "--channels", shape["width"],
+             "--heads", shape["heads"], "--seq", shape["seq"], "--batch", shape["batch"], "--accumulate", shape["accumulate"], "--dtype", dtype,
+             "--recompute", shape["recompute"]]
+    if limit:
+        words = ["bash", "-c", f'ulimit -v {limit // 1024}; exec "$@"', "limited"] + words
+    if ranks > 1:
+        words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", ranks] + words
+    return [str(word) for word in words]
+
+
+def runs(words):
+    """Does it run? Ends the program where it fails for another reason than memory."""
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode and not any(word in done.stderr + done.stdout for word in FAILED):
+        sys.exit(f"{' '.join(words)}: exit code {done.returncode}: {done.stderr or done.stdout}")
+    return done.returncode == 0
+
+
+def plan(build, shape, dtype, ranks, anchor, memory):
+    """needed bytes and the probability that `memory` is not enough."""
+    batch = shape["batch"] * shape["accumulate"] * ranks
+    recompute = "full" if shape["recompute"] == "block" else "none"
+    out = subprocess.run(
+        [os.path.join(build, "tacho"), "plan", f"layers={shape['layers']},width={shape['width']},heads={shape['heads']},vocab=256,gated=0,tied=1", "--gpu",
+         "cpu", "--gpus", str(ranks), "--dtype", dtype, "--batch", str(batch), "--seq", str(shape["seq"]), "--layout",
+         f"mbs={shape['batch']},tp=1,pp=1,cp=1,zero=0,recompute={recompute}", "--from", anchor, "--memory", str(int(memory)), "--json"],
+        capture_output=True, text=True, check=False)
+    if out.returncode > 1:
+        sys.exit(out.stderr)
+    found = json.loads(out.stdout)["memory"]
+    return found["needed_bytes"], found["oom_probability"], found["fit"]
+
+
+def measure_beside(build, dtype, ranks, needed):
+    """Bytes that a process needs beside what the engine counts, to 1 MiB."""
+    low, high = int(needed), int(needed) + 2048 * MIB
+    if not runs(command(build, SHAPE, dtype, ranks, high)):
+        sys.exit(f"{dtype}, {ranks} ranks: does not run with {high / MIB:.0f} MiB of address space")
+    while high - low > MIB:
+        middle = (low + high) // 2
+        if runs(command(build, SHAPE, dtype, ranks, middle)):
+            high = middle
+        else:
+            low = middle
+    return high - needed
+
+
+def unlikely(points, draw):
+    """Share of tables, drawn from the probabilities, whose bins are as far off as what happened (sum of squares over variances)."""
+    def distance(happened):
+        far = 0.0
+        for low, high in BINS:
+            chosen = [(chance, out) for (chance, _), out in zip(points, happened) if low <= chance < high]
+            variance = sum(chance * (1 - chance) for chance, _ in chosen)
+            far += (sum(out for _, out in chosen) - sum(chance for chance, _ in chosen)) ** 2 / max(variance, 0.05)
+        return far
+    found = distance([out for _, out in points])
+    return sum(distance([draw.random() < chance for chance, _ in points]) >= found for _ in range(TABLES)) / TABLES
+
+
+def print_table(points):
+    print("| probability | runs | expected to run out | ran out |\n|---|--:|--:|--:|")
+    for (low, high), name in zip(BINS, NAMES):
+        chosen = [(chance, out) for chance, out in points if low <= chance < high]
+        print(f"| {name} | {len(chosen)} | {sum(chance for chance, _ in chosen):.1f} | {sum(out for _, out in chosen)} |")
+    score = sum((chance - out) ** 2 for chance, out in points) / len(points)
+    print(f"\nBrier score {score:.3f}")
+
+
+def main():
+    if len(sys.argv) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    build = os.path.abspath(sys.argv[1])
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    draw = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+    clear = "clear" in sys.argv[4:]
+    points, beside, wrong = [], {}, 0
+    with tempfile.TemporaryDirectory() as folder:
+        anchor = os.path.join(folder, "anchor.tacho")
+        subprocess.run([os.path.join(build, "tacho"), "run", "-o", anchor, "--"] + command(build, SHAPE, "fp32", 1, 0), capture_output=True, check=True)
+        for _ in range(count):
+            shape, dtype, ranks = draw_shape(draw), draw.choice(["fp32", "bf16"]), 1 if clear else draw.choice([1, 2])
+            far = draw.choice([-1, 1]) * draw.uniform(*CLEAR) if clear else draw.uniform(-AROUND, AROUND)
+            if (dtype, ranks) not in beside:
+                needed, _, _ = plan(build, SHAPE, dtype, ranks, anchor, 1e12)
+                beside[dtype, ranks] = measure_beside(build, dtype, ranks, needed)
+                print(f"{dtype}, {ranks} rank{'s' * (ranks > 1)}: {beside[dtype, ranks] / MIB:.0f} MiB beside the {needed / MIB:.0f} that are counted", flush=True)
+            needed, _, _ = plan(build, shape, dtype, ranks, anchor, 1e12)
+            memory = needed * math.exp(-far)
+            _, chance, fit = plan(build, shape, dtype, ranks, anchor, memory)
+            ran = runs(command(build, shape, dtype, ranks, int(memory + beside[dtype, ranks])))
+            points.append((chance, not ran))
+            wrong += fit != {True: "does not fit", False: "fits"}[needed > memory] if abs(far) > 0.06 else fit != "may not fit" if abs(far) < 0.045 else 0
+            if "rows" in sys.argv[4:]:
+                print(f"{dtype} {ranks} {shape}: {needed / MIB:.1f} MiB, limit {memory / MIB:.1f}: {100 * chance:.1f} %, {'ran' if ran else 'ran out'}", flush=True)
+    print_table(points)
+    chance = unlikely(points, draw)
+    print(f"share of tables that are as far off, were the probabilities right: {chance:.3f}; words that contradict the margin of 5 %: {wrong}")
+    return 1 if wrong or chance < 0.001 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
