@@ -81,14 +81,28 @@ static bool set_word(struct plan_layout *layout, const char *word, const char *t
     return set_number(layout, word, text);
 }
 
+/* Is there a "word=" in the list before `end`? */
+static bool is_among(const char *list, const char *end, const char *word)
+{
+    size_t length = strlen(word);
+    for (; list < end; list += strcspn(list, ",") + 1)
+        if (!strncmp(list, word, length) && list[length] == '=')
+            return true;
+    return false;
+}
+
 int cli_plan_layout(const char *option, const char *text, struct plan_layout *out)
 {
+    const char *whole = text;
     char word[24], value[24];
     int used;
     while (*text) {
         used = 0;
-        if (sscanf(text, "%23[a-z_]=%23[A-Za-z0-9.-]%n", word, value, &used) != 2 ||
-            (text[used] && text[used] != ',') || !set_word(out, word, value))
+        bool read = sscanf(text, "%23[a-z_]=%23[A-Za-z0-9.-]%n", word, value, &used) == 2 &&
+                    (!text[used] || text[used] == ',');
+        if (read && is_among(whole, text, word))
+            return cli_usage("plan", "give it once", "--%s: %s is given twice", option, word);
+        if (!read || !set_word(out, word, value))
             return cli_usage("plan",
                              "NAME=VALUE,... of gpus dp tp pp vpp cp ep mbs batch seq (1 or more), "
                              "zero (0 to 3), sp, recompute (none selective block full), schedule "
@@ -118,8 +132,10 @@ int cli_plan_cpu(const struct an_result *result, const char *type, int64_t ranks
         if (strcmp(ceiling->resource, "flops") || strcmp(ceiling->dtype, type) ||
             strcmp(ceiling->device, "cpu"))
             continue;
-        plan_machine_of_cpu(type, ceiling->value, memory,
-                            result->run.cores.valid ? result->run.cores.value : 1, ranks, out);
+        int64_t cores = 1;
+        if (result->run.cores.valid)
+            cores = result->run.cores.value;
+        plan_machine_of_cpu(type, ceiling->value, memory, cores, ranks, out);
         return 0;
     }
     return cli_error(TACHO_ENOTSUP, "'tacho report' lists the ceilings of a run",

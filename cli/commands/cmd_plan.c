@@ -14,6 +14,8 @@
 #include "cli/view/view.h"
 #include "reports/plan/plan_write.h"
 
+#define ENGINE_POSITIONS 128 /* of the recipe gpt2-tiny */
+
 struct values {
     const char *gpu, *layout, *type, *from, *run, *run_model, *carbon, *compare, *check, *constants;
     const char *output, *color;
@@ -214,6 +216,15 @@ static int find_machine(const struct values *values, const struct an_result *run
     return 0;
 }
 
+/* What is given by an option and in --layout must agree. */
+static int check_twice(const char *option, int64_t value, int64_t in_layout)
+{
+    if (!value || !in_layout || value == in_layout)
+        return 0;
+    return cli_usage("plan", "give it once", "--%s: %" PRId64 ", but --layout says %" PRId64,
+                     option, value, in_layout);
+}
+
 /* The machine; less of its memory, where --memory says so. */
 static int read_machine(const struct values *values, const struct an_result *run,
                         struct plan_machine *machine)
@@ -223,6 +234,18 @@ static int read_machine(const struct values *values, const struct an_result *run
     if (!code && memory > 0 && !(machine->device.bytes > 0 && machine->device.bytes < memory))
         machine->device.bytes = memory;
     return code;
+}
+
+/* The engine's table of positions has a row for each token of a sequence, and at least those of the
+ * recipe, which are gpt2-tiny's where the model does not say. */
+static void learn_positions(struct plan_model *model, int64_t sequence)
+{
+    if (model->gated)
+        return;
+    if (!model->positions)
+        model->positions = ENGINE_POSITIONS;
+    if (model->positions < sequence)
+        model->positions = sequence;
 }
 
 /* The whole request, but for the run. 0 or an exit code, after a message. */
@@ -236,6 +259,12 @@ static int read_request(const struct values *values, const char *model, const st
     if (!code && values->layout)
         code = cli_plan_layout("layout", values->layout, layout);
     if (!code)
+        code = check_twice("gpus", values->gpus, layout->devices);
+    if (!code)
+        code = check_twice("batch", values->batch, layout->global_batch);
+    if (!code)
+        code = check_twice("seq", values->sequence, layout->sequence);
+    if (!code)
         code = read_machine(values, run, &request->of.machine);
     if (!code)
         code = read_rates(values, request);
@@ -244,13 +273,13 @@ static int read_request(const struct values *values, const char *model, const st
     if (code)
         return code;
     default_batch(values, &request->of.model, layout);
-    if (request->of.machine.software.engine && !request->of.model.gated) /* learned positions */
-        request->of.model.positions = request->of.model.positions > layout->sequence
-                                          ? request->of.model.positions
-                                          : layout->sequence;
-    if (!request->of.model.experts)
+    if (request->of.machine.software.engine)
+        learn_positions(&request->of.model, layout->sequence);
+    if (!request->of.model.experts && !layout->expert)
         layout->expert = 1;
     request->memory = (double)values->memory;
+    if (request->memory > request->of.machine.device.bytes)
+        request->memory = request->of.machine.device.bytes;
     request->loader = values->loader;
     request->tokens = values->tokens;
     request->budget_hours = values->budget_hours;

@@ -101,7 +101,9 @@ void plan_machine_of_cpu(const char *type, double peak, double memory, int64_t c
 {
     double share = 1 / (double)(ranks > 0 ? ranks : 1);
     *out = (struct plan_machine){.type = type, .node = ranks, .network_bytes_per_s = 4e9};
-    out->threads = ranks > 0 && cores > ranks ? cores / ranks : 1;
+    out->threads = 1;
+    if (ranks > 0 && cores > ranks)
+        out->threads = cores / ranks;
     out->device.bytes_per_s = 12e9 * share;
     out->software = (struct plan_software){true, true, true, true, 4};
     snprintf(out->device.name, sizeof out->device.name, "CPU");
@@ -133,12 +135,35 @@ static int must_divide(int64_t part, int64_t whole, const char *part_words, cons
                       whole_words, whole);
 }
 
+/* Chunks of a stage: where there are more, the schedule is the interleaved one. */
+static int check_chunks(const struct plan_case *of, struct tacho_error *err)
+{
+    const struct plan_layout *layout = &of->layout;
+    if (layout->chunks <= 1)
+        return 0;
+    if (layout->schedule != PLAN_SCHEDULE_1F1B)
+        return tacho_fail(err, TACHO_EUSAGE, "leave one of the two out",
+                          "vpp %" PRId64 ": %s has no chunks", layout->chunks,
+                          plan_schedule_name(layout->schedule));
+    if (layout->pipeline == 1)
+        return tacho_fail(err, TACHO_EUSAGE, "give pp too",
+                          "vpp %" PRId64 ": without a pipeline there are no chunks",
+                          layout->chunks);
+    return must_divide(layout->pipeline * layout->chunks, of->model.layers, "pp x vpp",
+                       "the layers", err);
+}
+
 int plan_layout_check(const struct plan_case *of, struct tacho_error *err)
 {
     const struct plan_layout *layout = &of->layout;
     const struct plan_model *model = &of->model;
-    double product = (double)layout->data * (double)layout->tensor * (double)layout->pipeline *
-                     (double)layout->context;
+    double inner = (double)layout->tensor * (double)layout->pipeline * (double)layout->context;
+    double product = (double)layout->data * inner;
+    if (!layout->data && inner >= 1 && layout->devices > 0)
+        return tacho_fail(err, TACHO_EUSAGE, "dp x tp x pp x cp must be the number of devices",
+                          "tp %" PRId64 " x pp %" PRId64 " x cp %" PRId64
+                          " does not divide %" PRId64 " devices",
+                          layout->tensor, layout->pipeline, layout->context, layout->devices);
     if (layout->data < 1 || layout->tensor < 1 || layout->pipeline < 1 || layout->context < 1 ||
         product != (double)layout->devices)
         return tacho_fail(err, TACHO_EUSAGE, "dp x tp x pp x cp must be the number of devices",
@@ -152,7 +177,12 @@ int plan_layout_check(const struct plan_case *of, struct tacho_error *err)
                         "pp %" PRId64 " is more than the %" PRId64 " layers", layout->pipeline,
                         model->layers);
     if (!rc)
+        rc = check_chunks(of, err);
+    if (!rc)
         rc = must_divide(layout->context, layout->sequence, "cp", "the sequence length", err);
+    if (!rc && !model->experts && layout->expert > 1)
+        rc = tacho_fail(err, TACHO_EUSAGE, "leave ep out, or give experts=N in the model",
+                        "ep %" PRId64 ": the model has no experts", layout->expert);
     if (!rc && model->experts)
         rc = must_divide(layout->expert, model->experts, "ep", "the experts", err);
     if (!rc && model->experts)

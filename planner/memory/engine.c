@@ -30,6 +30,7 @@ struct part {
     int64_t copies;        /* ranks with the same parameters */
     int zero;              /* stage of ZeRO; divided models have at least 1 */
     double element;        /* bytes of an activation */
+    double shadow;         /* of the rounded copy of a parameter; 0: there is none */
     double tokens, rows;   /* of a micro-batch; of the residual stream of this rank */
     double flights;
     struct tensor tensors[TENSORS]; /* in the order in which the engine lays them out */
@@ -93,14 +94,18 @@ static void find_part(const struct plan_case *of, int64_t stage, struct part *ou
                          .words = (model->vocabulary + layout->tensor - 1) / layout->tensor,
                          .copies = layout->data * layout->context,
                          .zero = layout->zero,
-                         .element = strcmp(of->machine.type, "fp32") ? 2 : 4};
+                         .element = 4};
     if (divided && out->zero < 1)
         out->zero = 1;
-    out->chunk = layout->chunks > 1 && layout->pipeline > 1 ? out->layers / layout->chunks
-                                                            : out->layers;
+    if (strcmp(of->machine.type, "fp32"))
+        out->element = out->shadow = 2;
+    out->chunk = out->layers;
+    if (layout->pipeline > 1)
+        out->chunk /= layout->chunks;
     out->tokens = (double)(layout->micro_batch * layout->sequence) / (double)layout->context;
-    bool rows = layout->tensor > 1 && layout->sequence_parallel;
-    out->rows = out->tokens / (rows ? (double)layout->tensor : 1);
+    out->rows = out->tokens;
+    if (layout->sequence_parallel)
+        out->rows /= (double)layout->tensor;
     out->flights = plan_engine_in_flight(layout, stage);
     list_tensors(out);
 }
@@ -113,9 +118,10 @@ static void add_activations(const struct part *part, double *bytes)
     double width = (double)part->of->model.width, own = (double)part->own;
     double chunk = (double)part->chunk, element = part->element;
     double tokens = part->tokens, rows = part->rows, answers = part->answers;
-    double ranks = (double)layout->tensor, turns = layout->context > 1;
-    double kept = layout->recompute == PLAN_RECOMPUTE_NONE ? chunk : 1;
-    double split = layout->pipeline > 1 && layout->schedule == PLAN_SCHEDULE_ZERO ? chunk : 0;
+    double ranks = (double)layout->tensor, turns = layout->context > 1, kept = 1;
+    double split = chunk * (layout->pipeline > 1 && layout->schedule == PLAN_SCHEDULE_ZERO);
+    if (layout->recompute == PLAN_RECOMPUTE_NONE)
+        kept = chunk;
     double inner = rows * width * (chunk + 1 + kept) + tokens * width * (2 * kept + answers) +
                    tokens * own * (12 + turns) * kept + split * tokens * (7 * own + 2 * width);
     double floats = rows * (4 * kept + 2 * answers) + answers * tokens +
@@ -133,16 +139,16 @@ static void add_activations(const struct part *part, double *bytes)
 /* Units travel: 0 is what the model has once, i + 1 is block i. A single block is part of unit 0. */
 static bool is_of_unit(const struct tensor *tensor, int64_t unit)
 {
-    return unit == 0 ? tensor->repeat == 1 : tensor->repeat > 1 && unit <= tensor->repeat;
+    return (tensor->repeat == 1 && unit == 0) || (tensor->repeat > 1 && unit > 0);
 }
 
 /* Bytes of the pages that lie inside of a unit's tensors, where elements have `element` bytes. */
 static double unit_pages(const struct part *part, int64_t unit, int64_t element)
 {
-    int64_t at = 0, bytes = 0;
+    int64_t at = 0, bytes = 0, before = unit - (unit > 0);
     for (int i = 0; i < TENSORS; i++) {
         const struct tensor *tensor = &part->tensors[i];
-        int64_t first = at + (unit > 0 ? unit - 1 : 0) * tensor->size;
+        int64_t first = at + before * tensor->size;
         int64_t from = (first * element + PAGE - 1) / PAGE * PAGE;
         int64_t end = (first + tensor->size) * element / PAGE * PAGE;
         if (is_of_unit(tensor, unit) && end > from)
@@ -172,7 +178,7 @@ static struct held held_of(const struct part *part, int64_t element)
 /* What two units in use take less than all of them, one of them gathered ahead. */
 static double let_go(struct held held, bool ahead)
 {
-    return held.all - fmin(fmax(held.outer, held.block) + (ahead ? held.block : 0), held.all);
+    return held.all - fmin(fmax(held.outer, held.block) + ahead * held.block, held.all);
 }
 
 static double largest_unit(const struct part *part)
@@ -199,11 +205,11 @@ static void add_shards(const struct part *part, double *bytes)
     bytes[PLAN_HELD_BUFFERS] += 4 * (largest + ceil(largest / ranks));
     if (part->zero >= 2)
         bytes[PLAN_HELD_GRADIENTS] +=
-            4 * own + fmin(held.outer + (ahead ? 2 : 1) * held.block, held.all) - held.all;
+            4 * own + fmin(held.outer + (1 + ahead) * held.block, held.all) - held.all;
     if (part->zero < 3)
         return;
     bytes[PLAN_HELD_WEIGHTS] += 4 * own - let_go(held, ahead);
-    if (part->element < 4)
+    if (part->shadow > 0)
         bytes[PLAN_HELD_WEIGHTS] -= let_go(held_of(part, 2), ahead);
 }
 
@@ -220,8 +226,8 @@ static double scratch(const struct part *part)
 {
     double sequence = (double)part->of->layout.sequence;
     double block = SCORE_ROWS * whole_lines(sequence);
-    double floats = 2 * block + 2 * whole_lines(sequence * (double)part->of->model.head_dim) +
-                    (part->element < 4 ? block : 0);
+    double floats = 2 * block + 2 * whole_lines(sequence * (double)part->of->model.head_dim);
+    floats += block * (part->shadow > 0);
     return 4 * floats * fmax((double)part->of->machine.threads, 1);
 }
 
@@ -254,7 +260,7 @@ void plan_engine_memory(const struct plan_case *of, int64_t stage, double bytes[
     struct part part;
     find_part(of, stage, &part);
     double parameters = (double)(part.parameters + part.copied);
-    bytes[PLAN_HELD_WEIGHTS] = (part.element < 4 ? 4 + part.element : 4) * parameters;
+    bytes[PLAN_HELD_WEIGHTS] = (4 + part.shadow) * parameters;
     bytes[PLAN_HELD_GRADIENTS] = 4 * parameters;
     bytes[PLAN_HELD_STATES] = 8 * (double)part.parameters;
     add_activations(&part, bytes);

@@ -101,13 +101,15 @@ static void add_states(const struct plan_case *of, int64_t stage, double *bytes)
     bytes[PLAN_HELD_STATES] = 12 * parameters / (layout->zero >= 1 ? ranks : 1);
 }
 
-/* Probability that a plan runs out: what is needed spreads around the prediction. What the
- * allocator holds beyond it is given back before a program fails. */
+/* Probability that a plan runs out: what is needed spreads around the prediction, and a few fail
+ * whatever they need. What the allocator holds beyond it is given back before a program fails. */
 static void judge(const struct plan_case *of, struct plan_memory *out)
 {
-    double spread = of->constants->memory_spread;
-    if (of->machine.software.engine)
+    double spread = of->constants->memory_spread, unknown = of->constants->memory_unknown;
+    if (of->machine.software.engine) {
         spread = of->constants->memory_spread_engine;
+        unknown = 0;
+    }
     out->capacity = of->machine.device.bytes;
     out->low = out->total * exp(-QUANTILE_90 * spread);
     out->high = out->total * exp(QUANTILE_90 * spread);
@@ -115,7 +117,10 @@ static void judge(const struct plan_case *of, struct plan_memory *out)
         out->probability = NAN;
         return;
     }
-    out->probability = 0.5 * erfc(-log(out->needed / out->capacity) / spread / sqrt(2));
+    if (out->total <= out->capacity) /* no device shows more than it has */
+        out->high = fmin(out->high, out->capacity);
+    double short_of = 0.5 * erfc(-log(out->needed / out->capacity) / spread / sqrt(2));
+    out->probability = unknown + (1 - unknown) * short_of;
     out->fit = PLAN_FITS;
     if (out->needed > out->capacity * (1 - MARGIN))
         out->fit = PLAN_MAY_NOT_FIT;

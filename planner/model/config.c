@@ -226,8 +226,9 @@ int plan_model_dimensions(const char *text, struct plan_model *out, struct tacho
     *out = (struct plan_model){.gated = true};
     snprintf(out->name, sizeof out->name, "%.*s", PLAN_NAME - 1, text);
     while (*text) {
+        errno = 0; /* a number that is too large sets it */
         if (sscanf(text, "%31[a-z_]=%" SCNd64 "%n", word, &value, &used) != 2 || value < 0 ||
-            (text[used] && text[used] != ','))
+            errno || (text[used] && text[used] != ','))
             return tacho_fail(err, TACHO_EUSAGE, "write layers=32,width=4096,heads=32,vocab=32000",
                               "%.40s: not a list of NAME=NUMBER", text);
         int rc = set_word(out, word, value, err);

@@ -166,7 +166,8 @@ static void try_factors(struct search *search)
                          expert *= 2) {
                         layout->expert = given->expert ? given->expert : expert;
                         if (devices / pipeline % layout->expert == 0 &&
-                            (!model->experts || model->experts % layout->expert == 0))
+                            (model->experts || layout->expert == 1) &&
+                            model->experts % layout->expert == 0)
                             try_batches(search);
                         if (given->expert)
                             break;

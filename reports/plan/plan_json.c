@@ -8,8 +8,7 @@
 #include "reports/plan/plan_private.h"
 #include "reports/plan/plan_write.h"
 
-#define NO_PRICE "no price is known"
-#define NO_POWER "no power is known"
+#define NEVER "the job fails too often to end"
 
 static void put_layout(struct rep_writer *writer, const struct plan_layout *layout)
 {
@@ -92,18 +91,21 @@ static void put_found(struct rep_writer *writer, const void *item)
 
 static void put_cost(struct rep_writer *writer, const struct plan_cost *cost)
 {
+    const char *price = "no price is known", *power = "no power is known";
+    if (!isfinite(cost->hours))
+        price = power = NEVER;
     rep_open(writer, "cost");
     rep_put_real(writer, "tokens", cost->tokens, "");
     rep_put_real(writer, "steps", cost->steps, "");
-    rep_put_real(writer, "hours", cost->hours, "");
-    rep_put_real(writer, "hours_low", cost->hours_low, "");
-    rep_put_real(writer, "hours_high", cost->hours_high, "");
-    rep_put_real(writer, "device_hours", cost->device_hours, "");
-    rep_put_real(writer, "dollars_low", cost->money_low, NO_PRICE);
-    rep_put_real(writer, "dollars_high", cost->money_high, NO_PRICE);
-    rep_put_real(writer, "dollars_per_million_tokens", cost->dollars_per_million, NO_PRICE);
-    rep_put_real(writer, "energy_kwh", cost->kwh, NO_POWER);
-    rep_put_real(writer, "co2_kg", cost->kg, NO_POWER);
+    rep_put_real(writer, "hours", cost->hours, NEVER);
+    rep_put_real(writer, "hours_low", cost->hours_low, NEVER);
+    rep_put_real(writer, "hours_high", cost->hours_high, NEVER);
+    rep_put_real(writer, "device_hours", cost->device_hours, NEVER);
+    rep_put_real(writer, "dollars_low", cost->money_low, price);
+    rep_put_real(writer, "dollars_high", cost->money_high, price);
+    rep_put_real(writer, "dollars_per_million_tokens", cost->dollars_per_million, price);
+    rep_put_real(writer, "energy_kwh", cost->kwh, power);
+    rep_put_real(writer, "co2_kg", cost->kg, power);
     rep_put_real(writer, "goodput", cost->goodput.share, "");
     rep_put_real(writer, "checkpoint_interval_s", cost->goodput.interval_s, "no failures");
     rep_put_real(writer, "checkpoint_interval_young_s", cost->goodput.young_s, "no failures");

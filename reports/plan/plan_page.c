@@ -35,11 +35,11 @@ static void write_verdict(struct page *page, const struct plan_result *result)
     if (isnan(found->memory.probability))
         snprintf(fit, sizeof fit, "the memory of the device is not known");
     snprintf(text, sizeof text,
-             "%s on %" PRId64 " x %s: %s; a step of %s to %s, %stokens/s, MFU %.0f to %.0f %%",
+             "%s on %" PRId64 " x %s: %s; a step of %s to %s, %stokens/s, MFU %.0f to %.0f %% (%s)",
              result->request.of.model.name, found->layout.devices,
              result->request.of.machine.device.name, fit, TIME_TEXT(time->low * 1e9),
              TIME_TEXT(time->high * 1e9), SI_TEXT(time->tokens_per_s, ""), 100 * time->mfu_low,
-             100 * time->mfu_high);
+             100 * time->mfu_high, plan_convention_name(PLAN_CONVENTION_CAUSAL));
     page_title(page, text);
     page_blank(page);
     page_line(page, "Layout", "%s%s", plan_layout_words(&found->layout, layout),
@@ -47,8 +47,11 @@ static void write_verdict(struct page *page, const struct plan_result *result)
     page_line(page, "Batch",
               "%" PRId64 " sequences of %" PRId64 " tokens, %" PRId64 " micro-batches a pipeline",
               found->layout.global_batch, found->layout.sequence, time->micro_batches);
-    page_line(page, "Model", "%s parameters, %s of them visited by a token",
-              SI_TEXT(result->parameters.total, ""), SI_TEXT(result->parameters.active, ""));
+    if (result->parameters.active < result->parameters.total)
+        page_line(page, "Model", "%s parameters, %s of them visited by a token",
+                  SI_TEXT(result->parameters.total, ""), SI_TEXT(result->parameters.active, ""));
+    else
+        page_line(page, "Model", "%s parameters", SI_TEXT(result->parameters.total, ""));
     if (result->request.run.name)
         page_line(page, "Calibrated",
                   "by %s: measured %s, predicted %s, so every time is scaled by %.3f",
@@ -61,13 +64,26 @@ static void write_verdict(struct page *page, const struct plan_result *result)
 
 /* ---- memory ------------------------------------------------------------------------------------ */
 
+/* A probability, as far as it is known. */
+static const char *chance_text(char buf[NUMBER_BYTES], double chance)
+{
+    if (chance < 0.01)
+        snprintf(buf, NUMBER_BYTES, "below 1 %%");
+    else if (chance > 0.99)
+        snprintf(buf, NUMBER_BYTES, "above 99 %%");
+    else
+        snprintf(buf, NUMBER_BYTES, "%.0f %%", 100 * chance);
+    return buf;
+}
+#define CHANCE_TEXT(chance) chance_text((char[NUMBER_BYTES]){0}, chance)
+
 struct held_row {
     struct plan_held_words words;
     double bytes, share;
 };
 static void cell_held(char cell[REP_CELL], const void *row)
 {
-    snprintf(cell, REP_CELL, "%.2f", ((const struct held_row *)row)->bytes / PLAN_GIB);
+    rep_cell_text(cell, BYTES_TEXT(((const struct held_row *)row)->bytes));
 }
 static double bar_held(const void *row)
 {
@@ -121,7 +137,7 @@ static void write_stages(struct page *page, const struct plan_result *result)
 
 static void write_memory(struct page *page, const struct plan_result *result)
 {
-    static const struct rep_column columns[] = {{"GiB", 8, cell_held}};
+    static const struct rep_column columns[] = {{"bytes", 10, cell_held}};
     const struct plan_memory *memory = &result->found.memory;
     struct held_row rows[PLAN_HELDS];
     for (int i = 0; i < PLAN_HELDS; i++)
@@ -130,15 +146,18 @@ static void write_memory(struct page *page, const struct plan_result *result)
     page_blank(page);
     page_section(page, "memory", "Memory", false);
     if (memory->capacity > 0)
-        page_line(page, "Needed", "%.1f GiB of %.0f: %s, probability of running out %.0f %%",
-                  memory->needed / PLAN_GIB, memory->capacity / PLAN_GIB,
-                  plan_fit_text(memory->fit), 100 * memory->probability);
-    page_line(page, "Device", "%.1f GiB [%.1f, %.1f] in use, as nvidia-smi shows it",
-              memory->total / PLAN_GIB, memory->low / PLAN_GIB, memory->high / PLAN_GIB);
+        page_line(page, "Needed", "%s of %s: %s, probability of running out %s",
+                  BYTES_TEXT(memory->needed), BYTES_TEXT(memory->capacity),
+                  plan_fit_text(memory->fit), CHANCE_TEXT(memory->probability));
+    const char *shown = "";
+    if (memory->reserved > memory->allocated)
+        shown = ", as nvidia-smi shows it: with what the allocator keeps while there is room";
+    page_line(page, "In use", "%s [%s, %s]%s", BYTES_TEXT(memory->total), BYTES_TEXT(memory->low),
+              BYTES_TEXT(memory->high), shown);
     page_line(page, "Allocator",
-              "%.1f GiB allocated, %.1f reserved; on stage %" PRId64 ", which needs most, %" PRId64
-              " micro-batches in flight",
-              memory->allocated / PLAN_GIB, memory->reserved / PLAN_GIB, memory->stage,
+              "%s allocated, %s reserved; on stage %" PRId64 ", which needs most, with "
+              "micro-batches in flight: %" PRId64,
+              BYTES_TEXT(memory->allocated), BYTES_TEXT(memory->reserved), memory->stage,
               memory->in_flight);
     struct rep_table table = {.title = "Memory of a rank",
                               .name = name_held,
@@ -183,7 +202,7 @@ static void write_time(struct page *page, const struct plan_result *result)
     page_section(page, "time", "Time of a step", false);
     page_line(page, "Step", "%s [%s, %s], 90 %%", TIME_TEXT(time->seconds * 1e9),
               TIME_TEXT(time->low * 1e9), TIME_TEXT(time->high * 1e9));
-    page_line(page, "Tokens", "%s/s, %s/s for each device", SI_TEXT(time->tokens_per_s, ""),
+    page_line(page, "Speed", "%s tokens/s, %s tokens/s for each device", SI_TEXT(time->tokens_per_s, ""),
               SI_TEXT(time->tokens_per_s / (double)result->found.layout.devices, ""));
     for (int i = 0; i < PLAN_CONVENTIONS; i++)
         page_line(page, i ? "" : "MFU", "%.1f %% by %s (%s)", 100 * time->mfu[i],
@@ -198,8 +217,12 @@ static void write_time(struct page *page, const struct plan_result *result)
                               .bar = bar_part};
     rep_table_write(page, &table);
     const struct plan_limit *limit = &result->limit;
-    page_line(page, "Limited by", "%s, %.0f %% of the step", plan_part_words(limit->part).text,
-              100 * limit->share);
+    double arithmetic = (time->part[PLAN_PART_PRODUCTS] + time->part[PLAN_PART_ATTENTION] +
+                         time->part[PLAN_PART_HEAD]) /
+                        time->seconds;
+    page_line(page, "Limited by",
+              "%s, %.0f %% of the step; GEMMs, attention and the output take %.0f %%",
+              plan_part_words(limit->part).text, 100 * limit->share, 100 * arithmetic);
     page_line(page, "Would help", "%s: %.0f %% more tokens/s if that part took half as long",
               limit->change, 100 * limit->gain);
 }
@@ -214,7 +237,7 @@ static void cell_mfu(char cell[REP_CELL], const void *row)
 {
     rep_cell_tenths(cell, 100 * ((const struct plan_found *)row)->time.mfu[PLAN_CONVENTION_CAUSAL]);
 }
-GIB_CELL(cell_found_memory, plan_found, memory.total)
+GIB_CELL(cell_found_memory, plan_found, memory.needed)
 static void cell_fit(char cell[REP_CELL], const void *row)
 {
     rep_cell_text(cell, plan_fit_text(((const struct plan_found *)row)->memory.fit));
@@ -246,6 +269,10 @@ static void write_search(struct page *page, const struct plan_result *result)
     page_blank(page);
     page_section(page, "layouts", "Layouts", false);
     page_line(page, "Tried", "%zu layouts, %zu of them fit", search->tried, search->fitting);
+    page_text(page, 0,
+              "pp4/2: four stages of two chunks; mbs: micro-batch; z: stage of ZeRO; last: what is "
+              "recomputed. GiB: needed of a device. MFU by model_causal. Costs most: beside GEMMs "
+              "and attention.");
     if (!search->fitting)
         page_line(page, "Smallest", "%s needs %.1f GiB",
                   plan_layout_words(&search->smallest.layout, layout),
@@ -293,21 +320,25 @@ static void write_cost(struct page *page, const struct plan_result *result)
     const struct plan_request *request = &result->request;
     page_blank(page);
     page_section(page, "cost", "Cost", false);
-    page_line(page, "Tokens", "%s%s, %s steps", SI_TEXT(cost->tokens, ""),
+    page_line(page, "Training", "%s tokens%s, %s steps", SI_TEXT(cost->tokens, ""),
               request->tokens > 0 ? "" : " (compute-optimal for this model)",
               SI_TEXT(cost->steps, ""));
-    page_line(page, "Time", "%s [%s, %s], %s device hours", HOURS_TEXT(cost->hours),
-              HOURS_TEXT(cost->hours_low), HOURS_TEXT(cost->hours_high),
-              SI_TEXT(cost->device_hours, ""));
-    write_money(page, result);
+    if (isfinite(cost->hours)) {
+        page_line(page, "Time", "%s [%s, %s], %s device hours", HOURS_TEXT(cost->hours),
+                  HOURS_TEXT(cost->hours_low), HOURS_TEXT(cost->hours_high),
+                  SI_TEXT(cost->device_hours, ""));
+        write_money(page, result);
+    } else {
+        page_line(page, "Time", "never: the job fails before it gets anywhere");
+    }
     if (request->failures.mtbf_s > 0)
         page_line(
             page, "Goodput",
-            "%.1f %%: a failure each %s, a checkpoint each %s of work (Young: %s), %s lost "
-            "to each, %s to restart",
+            "%.1f %% of the time is useful: a failure each %s, a checkpoint each %s of work (by "
+            "sqrt(2 C M): %s), which delays the job by %s; %s to restart",
             100 * cost->goodput.share,
             HOURS_TEXT(request->failures.mtbf_s / 3600 / (double)result->found.layout.devices),
-            TIME_TEXT(cost->goodput.interval_s * 1e9), TIME_TEXT(cost->goodput.young_s * 1e9),
+            HOURS_TEXT(cost->goodput.interval_s / 3600), HOURS_TEXT(cost->goodput.young_s / 3600),
             TIME_TEXT(request->failures.checkpoint_s * 1e9),
             TIME_TEXT(request->failures.restart_s * 1e9));
     page_line(page, "Optimal",
@@ -365,8 +396,8 @@ static void write_others(struct page *page, const struct plan_result *result)
     page_section(page, "scaling", "Scaling and hardware", false);
     page_text(
         page, 0,
-        "The fastest layout for each, with the same batch. Speed: tokens/s of a device against "
-        "the plan's.");
+        "The fastest layout for each, with the same batch. MFU by model_causal; dollars at the low "
+        "price; speed: tokens/s of a device against the plan's.");
     rep_table_write(page, &scales);
     if (result->other_count)
         rep_table_write(page, &others);

@@ -40,11 +40,17 @@ const char *plan_layout_short(const struct plan_layout *layout, char buf[PLAN_LA
 
 const char *plan_layout_options(const struct plan_layout *layout, char buf[PLAN_LAYOUT])
 {
+    char schedule[32] = "";
+    const char *rows = ",sp=0";
+    if (layout->schedule != PLAN_SCHEDULE_1F1B)
+        snprintf(schedule, sizeof schedule, ",schedule=%s", plan_schedule_name(layout->schedule));
+    if (layout->sequence_parallel)
+        rows = "";
     snprintf(buf, PLAN_LAYOUT,
              "--layout dp=%" PRId64 ",tp=%" PRId64 ",pp=%" PRId64 ",vpp=%" PRId64 ",cp=%" PRId64
-             ",ep=%" PRId64 ",mbs=%" PRId64 ",zero=%d,recompute=%s%s",
+             ",ep=%" PRId64 ",mbs=%" PRId64 ",zero=%d,recompute=%s%s%s",
              layout->data, layout->tensor, layout->pipeline, layout->chunks, layout->context,
              layout->expert, layout->micro_batch, layout->zero,
-             plan_recompute_name(layout->recompute), layout->sequence_parallel ? "" : ",sp=0");
+             plan_recompute_name(layout->recompute), rows, schedule);
     return buf;
 }

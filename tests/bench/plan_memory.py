@@ -20,7 +20,7 @@ import tempfile
 MIB = 1024 * 1024
 BINS = [(0, 0.02), (0.02, 0.1), (0.1, 0.5), (0.5, 0.9), (0.9, 0.98), (0.98, 1.01)]
 NAMES = ["below 2 %", "2 to 10 %", "10 to 50 %", "50 to 90 %", "90 to 98 %", "above 98 %"]
-AROUND, CLEAR = 0.12, (0.15, 0.3)  # of ln(needed / limit): drawn up to; drawn from, to
+AROUND, CLEAR = 0.10, (0.2, 0.4)  # of ln(needed / limit): drawn up to; drawn from, to
 TABLES = 20000
 FAILED = ("memory", "bad_alloc", "std::bad_alloc", "allocate")
 SHAPE = {"layers": 4, "width": 192, "heads": 6, "seq": 128, "batch": 8, "accumulate": 1, "recompute": "none"}
@@ -33,7 +33,7 @@ def draw_shape(draw):
 
 
 def command(build, shape, dtype, ranks, limit):
-    words = [os.path.join(build, "train"), "gpt2-tiny", "--steps", "2", "--log-every", "0", "--layers", shape["layers"], "--channels", shape["width"],
+    words = [os.path.join(build, "train"), "gpt2-tiny", "--steps", shape.get("steps", 2), "--log-every", "0", "--layers", shape["layers"], "--channels", shape["width"],
              "--heads", shape["heads"], "--seq", shape["seq"], "--batch", shape["batch"], "--accumulate", shape["accumulate"], "--dtype", dtype,
              "--recompute", shape["recompute"]]
     if limit:
@@ -45,33 +45,39 @@ def command(build, shape, dtype, ranks, limit):
 
 def runs(words):
     """Does it run? Ends the program where it fails for another reason than memory."""
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    # the C library reserves 64 MiB of addresses for each thread that allocates, if it can: one arena is enough
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "MALLOC_ARENA_MAX": "1"})
     if done.returncode and not any(word in done.stderr + done.stdout for word in FAILED):
         sys.exit(f"{' '.join(words)}: exit code {done.returncode}: {done.stderr or done.stdout}")
     return done.returncode == 0
+
+
+def model(shape):
+    return f"layers={shape['layers']},width={shape['width']},heads={shape['heads']},vocab=256,gated=0,tied=1"
 
 
 def plan(build, shape, dtype, ranks, anchor, memory):
     """needed bytes and the probability that `memory` is not enough."""
     batch = shape["batch"] * shape["accumulate"] * ranks
     recompute = "full" if shape["recompute"] == "block" else "none"
+    kept = f"tp=1,pp=1,cp=1,zero=0,recompute={recompute}"
     out = subprocess.run(
-        [os.path.join(build, "tacho"), "plan", f"layers={shape['layers']},width={shape['width']},heads={shape['heads']},vocab=256,gated=0,tied=1", "--gpu",
-         "cpu", "--gpus", str(ranks), "--dtype", dtype, "--batch", str(batch), "--seq", str(shape["seq"]), "--layout",
-         f"mbs={shape['batch']},tp=1,pp=1,cp=1,zero=0,recompute={recompute}", "--from", anchor, "--memory", str(int(memory)), "--json"],
-        capture_output=True, text=True, check=False)
+        [os.path.join(build, "tacho"), "plan", model(shape), "--gpu", "cpu", "--gpus", str(ranks), "--dtype", dtype, "--batch", str(batch), "--seq",
+         str(shape["seq"]), "--layout", f"mbs={shape['batch']},{kept}", "--from", anchor, "--run-model", model(SHAPE), "--run",
+         f"gpus=1,batch={SHAPE['batch']},seq={SHAPE['seq']},mbs={SHAPE['batch']},tp=1,pp=1,cp=1,zero=0,recompute=none", "--memory", str(int(memory)),
+         "--json"], capture_output=True, text=True, check=False)
     if out.returncode > 1:
         sys.exit(out.stderr)
     found = json.loads(out.stdout)["memory"]
     return found["needed_bytes"], found["oom_probability"], found["fit"]
 
 
-def measure_beside(build, dtype, ranks, needed):
-    """Bytes that a process needs beside what the engine counts, to 1 MiB."""
-    low, high = int(needed), int(needed) + 2048 * MIB
+def measure_beside(build, dtype, ranks, needed, precision):
+    """Bytes that a process needs beside what the engine counts, to `precision`."""
+    low, high = int(needed), int(needed) + 512 * MIB
     if not runs(command(build, SHAPE, dtype, ranks, high)):
         sys.exit(f"{dtype}, {ranks} ranks: does not run with {high / MIB:.0f} MiB of address space")
-    while high - low > MIB:
+    while high - low > precision:
         middle = (low + high) // 2
         if runs(command(build, SHAPE, dtype, ranks, middle)):
             high = middle
@@ -113,13 +119,13 @@ def main():
     points, beside, wrong = [], {}, 0
     with tempfile.TemporaryDirectory() as folder:
         anchor = os.path.join(folder, "anchor.tacho")
-        subprocess.run([os.path.join(build, "tacho"), "run", "-o", anchor, "--"] + command(build, SHAPE, "fp32", 1, 0), capture_output=True, check=True)
+        subprocess.run([os.path.join(build, "tacho"), "run", "-o", anchor, "--"] + command(build, {**SHAPE, "steps": 12}, "fp32", 1, 0), capture_output=True, check=True)
         for _ in range(count):
-            shape, dtype, ranks = draw_shape(draw), draw.choice(["fp32", "bf16"]), 1 if clear else draw.choice([1, 2])
+            shape, dtype, ranks = draw_shape(draw), "fp32" if clear else draw.choice(["fp32", "bf16"]), 1 if clear else draw.choice([1, 2])
             far = draw.choice([-1, 1]) * draw.uniform(*CLEAR) if clear else draw.uniform(-AROUND, AROUND)
             if (dtype, ranks) not in beside:
                 needed, _, _ = plan(build, SHAPE, dtype, ranks, anchor, 1e12)
-                beside[dtype, ranks] = measure_beside(build, dtype, ranks, needed)
+                beside[dtype, ranks] = measure_beside(build, dtype, ranks, needed, 8 * MIB if clear else MIB // 2)
                 print(f"{dtype}, {ranks} rank{'s' * (ranks > 1)}: {beside[dtype, ranks] / MIB:.0f} MiB beside the {needed / MIB:.0f} that are counted", flush=True)
             needed, _, _ = plan(build, shape, dtype, ranks, anchor, 1e12)
             memory = needed * math.exp(-far)
