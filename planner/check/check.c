@@ -94,7 +94,8 @@ static bool has_formula(const struct plan_row *row)
     return !row->reason && row->printed_flops > 0 && row->measured_s > 0 && !row->at.model.experts;
 }
 
-/* The convention that most rows of a source agree with is the source's. */
+/* The convention of a source is what it says (rows.c), unless more of its rows agree with another
+ * one. Only what was printed counts, no prediction: it is settled before anything is fitted. */
 static void choose_convention(struct plan_check *check, const char *source)
 {
     size_t votes[PLAN_CONVENTIONS] = {0};
@@ -103,12 +104,14 @@ static void choose_convention(struct plan_check *check, const char *source)
         const struct plan_row *row = &check->rows[i];
         if (strcmp(row->source, source) || !has_formula(row))
             continue;
+        if (best < 0)
+            best = (int)row->convention;
         for (int k = 0; k < PLAN_CONVENTIONS; k++)
             if (fabs(closed_form(row, (enum plan_convention)k) / row->printed_flops - 1) < 0.02)
                 votes[k]++;
     }
     for (int k = 0; k < PLAN_CONVENTIONS; k++)
-        if (votes[k] && (best < 0 || votes[k] > votes[best]))
+        if (best >= 0 && votes[k] > votes[best])
             best = k;
     for (size_t i = 0; i < check->row_count; i++) {
         struct plan_row *row = &check->rows[i];
@@ -221,7 +224,11 @@ static void source_errors(const struct plan_check *check, const char *source, do
     *out = (struct plan_errors){.source = source,
                                 .rows = sums.rows,
                                 .memory_rows = sums.memory_rows,
-                                .formula_rows = sums.formula_rows};
+                                .formula_rows = sums.formula_rows,
+                                .convention = -1};
+    for (size_t i = 0; i < check->row_count; i++)
+        if (!strcmp(check->rows[i].source, source) && check->rows[i].printed_flops > 0)
+            out->convention = (int)check->rows[i].convention;
     out->error = sums.error / rows; /* NAN without rows */
     out->coverage = sums.covered / rows;
     out->run_error = sums.run_error / run_rows;
@@ -269,9 +276,27 @@ static void all_errors(struct plan_check *check)
     all->formula_share = right / (double)all->formula_rows;
 }
 
+static void count_chance(struct plan_check *check, const struct plan_row *row)
+{
+    int i = 0;
+    if (isnan(row->memory.probability))
+        return;
+    while (i < PLAN_CHANCES - 1 && row->memory.probability >= check->chances[i].below)
+        i++;
+    check->chances[i].rows++;
+    check->chances[i].expected += row->memory.probability;
+    check->chances[i].out_of_memory += row->out_of_memory;
+}
+
 /* Rows that ran or ran out of memory, against whether the plan fits. */
 static void count_fits(struct plan_check *check)
 {
+    static const struct plan_chance chances[PLAN_CHANCES] = {{.words = "below 2 %", .below = 0.02},
+                                                             {.words = "2 to 10 %", .below = 0.1},
+                                                             {.words = "10 to 50 %", .below = 0.5},
+                                                             {.words = "50 to 90 %", .below = 0.9},
+                                                             {.words = "above 90 %", .below = 1}};
+    memcpy(check->chances, chances, sizeof chances);
     for (size_t i = 0; i < check->row_count; i++) {
         const struct plan_row *row = &check->rows[i];
         if (row->reason)
@@ -281,9 +306,11 @@ static void count_fits(struct plan_check *check)
             row->time.executed_flops / row->time.seconds >
             1.0001 * peak * (double)row->at.layout.devices * (double)row->at.layout.pipeline;
         if (row->out_of_memory) {
+            count_chance(check, row);
             check->out_of_memory++;
             check->out_of_memory_predicted += row->memory.fit != PLAN_FITS;
         } else if (!row->chosen && (row->measured_s > 0 || row->measured_gib > 0)) {
+            count_chance(check, row);
             check->fitting++;
             check->fitting_refused += row->memory.fit == PLAN_DOES_NOT_FIT;
         }

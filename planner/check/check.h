@@ -43,6 +43,16 @@ struct plan_errors {
     double width, run_width;       /* median of (high - low) / predicted */
     double memory_median, memory_p90;
     double formula_share; /* of rows that print FLOP/s: within 2 % of the closed form */
+    int convention;       /* of the source, where it prints FLOP/s; else -1 */
+};
+
+/* Layouts that were published, by the predicted probability of running out of memory. */
+#define PLAN_CHANCES 5
+struct plan_chance {
+    const char *words;
+    double below;    /* probabilities from those of the entry before to this one */
+    double expected; /* to run out: the sum of the probabilities */
+    size_t rows, out_of_memory;
 };
 
 struct plan_check {
@@ -50,6 +60,7 @@ struct plan_check {
     size_t row_count;
     struct plan_errors *sources, all;
     size_t source_count;
+    struct plan_chance chances[PLAN_CHANCES];
     size_t out_of_memory, out_of_memory_predicted, fitting, fitting_refused, above_peak;
 };
 

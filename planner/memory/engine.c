@@ -128,15 +128,15 @@ static void add_activations(const struct part *part, double *bytes)
                     kept * tokens * (double)part->of->model.heads / ranks;
     bytes[PLAN_HELD_ACTIVATIONS] = part->flights * (element * inner + 4 * floats);
     bytes[PLAN_HELD_LOGITS] = part->flights * element * answers * tokens * (double)part->words;
-    bytes[PLAN_HELD_LIVE] =
-        element * (tokens * (2 * width + (7 + 3 * turns) * own) + rows * width);
+    bytes[PLAN_HELD_LIVE] = element * (tokens * (2 * width + (7 + 3 * turns) * own) + rows * width);
     if (ranks > 1)
         bytes[PLAN_HELD_LIVE] += 4 * 3 * answers * (ranks + 1) * tokens;
 }
 
 /* ---- ZeRO -------------------------------------------------------------------------------------- */
 
-/* Units travel: 0 is what the model has once, i + 1 is block i. A single block is part of unit 0. */
+/* Units travel: 0 is what the model has once, i + 1 is block i. A single block is part of unit 0.
+ */
 static bool is_of_unit(const struct tensor *tensor, int64_t unit)
 {
     return (tensor->repeat == 1 && unit == 0) || (tensor->repeat > 1 && unit > 0);
@@ -239,7 +239,8 @@ static void add_buffers(const struct part *part, double *bytes)
     double samples = (double)(layout->micro_batch * layout->sequence);
     double *buffers = &bytes[PLAN_HELD_BUFFERS];
     *buffers += scratch(part);
-    /* inputs and targets of each batch that is ready; bytes and numbers of a text while it is read */
+    /* inputs and targets of each batch that is ready; bytes and numbers of a text while it is read
+     */
     *buffers += READY * 8 * samples + 5 * (samples + (double)layout->micro_batch);
     if (layout->pipeline > 1) {
         *buffers += part->rows * width * part->element * (part->flights + 1);

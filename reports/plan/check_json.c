@@ -44,6 +44,15 @@ static void put_row(struct rep_writer *writer, const struct plan_check *check, s
     rep_close(writer);
 }
 
+static void put_chance(struct rep_writer *writer, const void *item)
+{
+    const struct plan_chance *chance = item;
+    rep_put_real(writer, "probability_below", chance->below, "");
+    rep_put_int(writer, "layouts", (int64_t)chance->rows);
+    rep_put_real(writer, "expected", chance->expected, "");
+    rep_put_int(writer, "ran_out", (int64_t)chance->out_of_memory);
+}
+
 static void put_errors(struct rep_writer *writer, const struct plan_errors *errors)
 {
     static const char *const none = "no such rows";
@@ -64,7 +73,11 @@ static void put_errors(struct rep_writer *writer, const struct plan_errors *erro
 static void put_source(struct rep_writer *writer, const void *item)
 {
     const struct plan_errors *errors = item;
+    const char *convention = NULL;
+    if (errors->convention >= 0)
+        convention = plan_convention_name((enum plan_convention)errors->convention);
     rep_put_text(writer, "source", errors->source);
+    rep_put_text_or(writer, "convention", convention, "the source prints no FLOP/s");
     put_errors(writer, errors);
 }
 
@@ -83,6 +96,7 @@ int rep_plan_check_json(const struct plan_check *check, bool from_run, FILE *out
     rep_put_int(&writer, "fitting_refused", (int64_t)check->fitting_refused);
     rep_put_int(&writer, "above_peak", (int64_t)check->above_peak);
     rep_close(&writer);
+    REP_PUT_ROWS(&writer, "oom_calibration", check->chances, PLAN_CHANCES, put_chance);
     REP_PUT_ROWS(&writer, "sources", check->sources, check->source_count, put_source);
     rep_open_list(&writer, "rows");
     for (size_t i = 0; i < check->row_count; i++)

@@ -33,7 +33,15 @@ static void cell_rows(char cell[REP_CELL], const void *row)
 }
 REP_NAME_OF(name_source, plan_errors, source)
 
+static void cell_convention(char cell[REP_CELL], const void *row)
+{
+    int convention = ((const struct plan_errors *)row)->convention;
+    if (convention >= 0)
+        rep_cell_text(cell, plan_convention_name((enum plan_convention)convention));
+}
+
 static const struct rep_column source_columns[] = {{"rows", 5, cell_rows},
+                                                   {"convention", 13, cell_convention},
                                                    {"error %", 8, cell_error},
                                                    {"covered %", 10, cell_coverage},
                                                    {"width %", 8, cell_width},
@@ -42,6 +50,22 @@ static const struct rep_column source_columns[] = {{"rows", 5, cell_rows},
                                                    {"memory %", 9, cell_memory},
                                                    {"covered run %", 14, cell_run_coverage},
                                                    {"width run %", 12, cell_run_width}};
+
+static void cell_layouts(char cell[REP_CELL], const void *row)
+{
+    rep_cell_integer(cell, (int64_t)((const struct plan_chance *)row)->rows);
+}
+static void cell_expected(char cell[REP_CELL], const void *row)
+{
+    rep_cell_tenths(cell, ((const struct plan_chance *)row)->expected);
+}
+static void cell_out(char cell[REP_CELL], const void *row)
+{
+    rep_cell_integer(cell, (int64_t)((const struct plan_chance *)row)->out_of_memory);
+}
+REP_NAME_OF(name_chance, plan_chance, words)
+static const struct rep_column chance_columns[] = {
+    {"layouts", 8, cell_layouts}, {"expected", 9, cell_expected}, {"ran out", 8, cell_out}};
 
 static void cell_seconds(char cell[REP_CELL], double seconds)
 {
@@ -112,7 +136,13 @@ int rep_plan_check_text(const struct plan_check *check, bool from_run,
                                 REP_ROWS_OF(check->sources, check->source_count),
                                 .most = check->source_count};
     rep_table_write(&page, &rows);
+    struct rep_table chances = {.title = "Probability of running out of memory",
+                                .name = name_chance,
+                                REP_COLUMNS(chance_columns),
+                                REP_ROWS_OF(check->chances, PLAN_CHANCES),
+                                .most = PLAN_CHANCES};
     rep_table_write(&page, &sources);
+    rep_table_write(&page, &chances);
     page_head(&page, "All, mean over sources");
     page_line(&page, "Step", "error %.1f %%, in the interval %.1f %%, width %.1f %% (median)",
               100 * all->error, 100 * all->coverage, 100 * all->width);

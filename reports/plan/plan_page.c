@@ -202,7 +202,8 @@ static void write_time(struct page *page, const struct plan_result *result)
     page_section(page, "time", "Time of a step", false);
     page_line(page, "Step", "%s [%s, %s], 90 %%", TIME_TEXT(time->seconds * 1e9),
               TIME_TEXT(time->low * 1e9), TIME_TEXT(time->high * 1e9));
-    page_line(page, "Speed", "%s tokens/s, %s tokens/s for each device", SI_TEXT(time->tokens_per_s, ""),
+    page_line(page, "Speed", "%s tokens/s, %s tokens/s for each device",
+              SI_TEXT(time->tokens_per_s, ""),
               SI_TEXT(time->tokens_per_s / (double)result->found.layout.devices, ""));
     for (int i = 0; i < PLAN_CONVENTIONS; i++)
         page_line(page, i ? "" : "MFU", "%.1f %% by %s (%s)", 100 * time->mfu[i],

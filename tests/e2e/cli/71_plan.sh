@@ -44,6 +44,28 @@ as_schema plan "$work/out"
 sed 's/"step_s"/"step"/' "$work/out" > renamed.json
 python3 "$SRC/tests/e2e/cli/schemas.py" "$SRC/docs/schemas" plan renamed.json > /dev/null && fail "a renamed key is accepted"
 
+# so it is with another schedule; --memory is the capacity that a plan is judged by, and no more than the device has
+expect 0 "$TACHO" plan llama-3-8b --gpus 8 --layout tp=2,pp=2,schedule=gpipe,mbs=1 --batch 64 --json
+step=$(json time.step_s)
+options=$(json layout.options)
+# shellcheck disable=SC2086
+expect 0 "$TACHO" plan llama-3-8b --gpus 8 --batch 64 $options --json
+[ "$(json time.step_s)" = "$step" ] || fail "the schedule is not part of '$options'"
+needed=$(json memory.needed_bytes)
+# shellcheck disable=SC2086
+expect 0 "$TACHO" plan llama-3-8b --gpus 8 --batch 64 $options --memory "${needed%.*}" --json
+[ "$(json memory.fit)" = "may not fit" ] && [ "$(json memory.capacity_bytes)" = "${needed%.*}.0" ] || fail "as much as is needed: $(json memory.fit)"
+python3 -c 'import sys; sys.exit(abs(float(sys.argv[1]) - 0.5) > 0.01)' "$(json memory.oom_probability)" || fail "probability $(json memory.oom_probability)"
+expect 0 "$TACHO" plan llama-3-8b --gpus 8 --json
+fit="$(json memory.fit) $(json layout.options)"
+expect 0 "$TACHO" plan llama-3-8b --gpus 8 --memory 1T --json
+[ "$(json memory.fit) $(json layout.options)" = "$fit" ] || fail "more memory than the device has: $(json memory.fit)"
+
+# a job that fails before it gets anywhere never ends, and costs nothing that is known
+expect 0 "$TACHO" plan llama-3-8b --gpus 8 --mtbf 0.001 --json
+[ "$(json cost.hours)" = None ] || fail "hours $(json cost.hours)"
+as_schema plan "$work/out"
+
 # a config.json is the same model as its name
 cat > config.json <<'JSON'
 {"model_type": "llama", "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
@@ -86,6 +108,20 @@ done <<'END'
 2 llama-3-8b --gpus 7 --layout tp=7
 2 llama-3-8b --layout pp=x
 2 llama-3-8b --gpus 64 --layout pp=64
+2 llama-3-8b --gpus 8 --layout tp=16
+2 llama-3-8b --gpus 8 --layout tp=0
+2 llama-3-8b --gpus 8 --layout tp=2,tp=4
+2 llama-3-8b --gpus 8 --layout gpus=16
+2 llama-3-8b --gpus 8 --batch 32 --layout batch=16
+2 llama-3-8b --gpus 8 --layout ep=2
+2 mixtral-8x7b --gpus 8 --layout ep=3
+2 llama-3-8b --gpus 8 --layout pp=1,vpp=4
+2 llama-3-8b --gpus 8 --layout pp=2,vpp=100
+2 llama-3-8b --gpus 8 --layout pp=2,vpp=2,schedule=zb-h1
+2 llama-3-8b --gpus 8 --layout cp=3 --seq 8192
+2 llama-3-8b --gpus 8 --layout zero=4
+2 llama-3-8b --gpus 8 --batch 3 --layout dp=8,tp=1,pp=1,mbs=1
+2 layers=2,width=64,heads=4,vocab=99999999999999999999
 2 layers=0,width=64,heads=4,vocab=100
 2 layers=2,width=65,heads=4,vocab=100
 2 llama-3-8b --gpu V100
@@ -142,6 +178,14 @@ limits = [("step_error", s["step_error"], 0.15), ("step_error_from_run", s["step
           ("refused", s["fitting_refused"] / s["fitting_rows"], 0.02), ("above peak", s["above_peak"], 0),
           ("memory", s["memory_error_median"], 0.15), ("oom missed", s["oom_rows"] - s["oom_predicted"], 1)]
 bad = [f"{name}: {value:.3f} > {limit}" for name, value, limit in limits if not value <= limit]
+table = d["oom_calibration"]
+if sum(row["ran_out"] for row in table) != s["oom_rows"] or sum(row["layouts"] for row in table) < s["fitting_rows"]:
+    bad.append(f"the table of probabilities: {table}")
+# of probabilities this small, as many as are expected, to chance
+if abs(table[0]["ran_out"] - table[0]["expected"]) > 2 * table[0]["expected"] ** 0.5 + 1:
+    bad.append(f"below 2 %: {table[0]}")
+if any(row["convention"] is None for row in d["sources"] if row["formula_rows"]):
+    bad.append("a source that prints FLOP/s without a convention")
 
 
 def ranks(values):

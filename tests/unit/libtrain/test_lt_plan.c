@@ -32,16 +32,24 @@ struct share {
     int chunks, micro;
 };
 
-static const struct share shares[] = {
-    {1, 1, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},  {2, 1, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
-    {4, 1, 1, 1, 1, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},  {2, 1, 1, 1, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
-    {4, 1, 1, 1, 3, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},  {1, 2, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
-    {2, 2, 1, 1, 2, 1, LT_STAGES_ONE_F_ONE_B, 1, 1},  {1, 4, 1, 1, 0, 1, LT_STAGES_ONE_F_ONE_B, 1, 1},
-    {2, 1, 2, 1, 0, 0, LT_STAGES_GPIPE, 1, 4},        {1, 1, 4, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 8},
-    {2, 1, 2, 1, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},  {1, 1, 2, 1, 0, 0, LT_STAGES_INTERLEAVED, 2, 2},
-    {1, 1, 2, 1, 0, 0, LT_STAGES_INTERLEAVED, 2, 6},  {2, 1, 2, 1, 0, 0, LT_STAGES_ZB_H1, 1, 4},
-    {1, 2, 2, 1, 0, 1, LT_STAGES_ONE_F_ONE_B, 1, 4},  {1, 1, 1, 2, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
-    {2, 1, 1, 2, 3, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},  {1, 1, 1, 4, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 1}};
+static const struct share shares[] = {{1, 1, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},
+                                      {2, 1, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
+                                      {4, 1, 1, 1, 1, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},
+                                      {2, 1, 1, 1, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
+                                      {4, 1, 1, 1, 3, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
+                                      {1, 2, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
+                                      {2, 2, 1, 1, 2, 1, LT_STAGES_ONE_F_ONE_B, 1, 1},
+                                      {1, 4, 1, 1, 0, 1, LT_STAGES_ONE_F_ONE_B, 1, 1},
+                                      {2, 1, 2, 1, 0, 0, LT_STAGES_GPIPE, 1, 4},
+                                      {1, 1, 4, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 8},
+                                      {2, 1, 2, 1, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},
+                                      {1, 1, 2, 1, 0, 0, LT_STAGES_INTERLEAVED, 2, 2},
+                                      {1, 1, 2, 1, 0, 0, LT_STAGES_INTERLEAVED, 2, 6},
+                                      {2, 1, 2, 1, 0, 0, LT_STAGES_ZB_H1, 1, 4},
+                                      {1, 2, 2, 1, 0, 1, LT_STAGES_ONE_F_ONE_B, 1, 4},
+                                      {1, 1, 1, 2, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
+                                      {2, 1, 1, 2, 3, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},
+                                      {1, 1, 1, 4, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 1}};
 
 struct shape {
     int64_t layers, channels, heads, seq, batch;
@@ -104,9 +112,8 @@ static double engine_bytes(const struct shape *shape, const struct share *share,
     size_t words = (size_t)(VOCAB * shape->channels) * sizeof(float) / (size_t)share->tp;
     uint64_t *buffers = &plan.tag[LT_MEMORY_WORKSPACE];
     if (share->pp > 1)
-        *buffers += lt_pipeline_bytes(boundary / (size_t)lt_gpt2_row_ranks(&stage),
-                                      stage.in_flight, stage.embeds ? words : 0, share->micro,
-                                      (int64_t)tokens);
+        *buffers += lt_pipeline_bytes(boundary / (size_t)lt_gpt2_row_ranks(&stage), stage.in_flight,
+                                      stage.embeds ? words : 0, share->micro, (int64_t)tokens);
     if (share->tp > 1)
         *buffers += lt_parts_bytes(share->tp, boundary);
     if (share->cp > 1)
@@ -130,11 +137,10 @@ static double engine_bytes(const struct shape *shape, const struct share *share,
 static struct plan_case case_of(const struct shape *shape, const struct share *share,
                                 const char *type, bool recompute)
 {
-    static const enum plan_schedule schedules[] = {
-        [LT_STAGES_GPIPE] = PLAN_SCHEDULE_GPIPE,
-        [LT_STAGES_ONE_F_ONE_B] = PLAN_SCHEDULE_1F1B,
-        [LT_STAGES_INTERLEAVED] = PLAN_SCHEDULE_1F1B,
-        [LT_STAGES_ZB_H1] = PLAN_SCHEDULE_ZERO};
+    static const enum plan_schedule schedules[] = {[LT_STAGES_GPIPE] = PLAN_SCHEDULE_GPIPE,
+                                                   [LT_STAGES_ONE_F_ONE_B] = PLAN_SCHEDULE_1F1B,
+                                                   [LT_STAGES_INTERLEAVED] = PLAN_SCHEDULE_1F1B,
+                                                   [LT_STAGES_ZB_H1] = PLAN_SCHEDULE_ZERO};
     struct plan_case out = {.constants = &plan_constants_fitted};
     int64_t ranks = share->dp * share->tp * share->pp * share->cp;
     out.model = (struct plan_model){.layers = shape->layers,
