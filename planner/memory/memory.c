@@ -170,7 +170,7 @@ void plan_memory_of(const struct plan_case *of, struct plan_memory *out)
     for (int64_t stage = 1; stage < of->layout.pipeline; stage++) {
         struct plan_memory other;
         plan_memory_stage(of, stage, &other);
-        if (other.total > out->total)
+        if (other.needed > out->needed)
             *out = other;
     }
 }

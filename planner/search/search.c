@@ -37,18 +37,18 @@ static void keep_front(struct plan_search *out, const struct plan_found *found)
     size_t kept = 0;
     for (size_t i = 0; i < out->front_count; i++)
         if (out->front[i].time.seconds <= found->time.seconds &&
-            out->front[i].memory.total <= found->memory.total)
+            out->front[i].memory.needed <= found->memory.needed)
             return;
     for (size_t i = 0; i < out->front_count; i++)
         if (out->front[i].time.seconds < found->time.seconds ||
-            out->front[i].memory.total < found->memory.total)
+            out->front[i].memory.needed < found->memory.needed)
             out->front[kept++] = out->front[i];
     out->front_count = kept;
     if (kept == PLAN_BEST) {
         size_t closest = 1;
         double least = INFINITY;
         for (size_t i = 1; i + 1 < kept; i++) {
-            double gap = out->front[i - 1].memory.total / out->front[i].memory.total;
+            double gap = out->front[i - 1].memory.needed / out->front[i].memory.needed;
             if (gap < least) {
                 least = gap;
                 closest = i;
@@ -73,7 +73,7 @@ static void try_layout(struct search *search)
     struct plan_found found = {.layout = search->at.layout};
     out->tried++;
     plan_memory_of(&search->at, &found.memory);
-    bool smallest = !out->has_smallest || found.memory.total < out->smallest.memory.total;
+    bool smallest = !out->has_smallest || found.memory.needed < out->smallest.memory.needed;
     if (smallest) {
         out->has_smallest = true;
         out->smallest = found;

@@ -228,7 +228,7 @@ static void test_search(void **state)
     }
     for (size_t i = 1; i < search->front_count; i++) {
         assert_true(search->front[i].time.seconds >= search->front[i - 1].time.seconds);
-        assert_true(search->front[i].memory.total < search->front[i - 1].memory.total);
+        assert_true(search->front[i].memory.needed < search->front[i - 1].memory.needed);
     }
     at.layout.tensor = 7;
     assert_int_equal(plan_search_layouts(&at, 0, 0, search, NULL), TACHO_EUSAGE);
