@@ -23,7 +23,7 @@ BINS = [(0, 0.02), (0.02, 0.1), (0.1, 0.5), (0.5, 0.9), (0.9, 0.98), (0.98, 1.01
 NAMES = ["below 2 %", "2 to 10 %", "10 to 50 %", "50 to 90 %", "90 to 98 %", "above 98 %"]
 AROUND, CLEAR = 0.10, (0.4, 0.6)  # of ln(needed / limit): drawn up to; drawn from, to
 TABLES = 20000
-PATIENCE = 20  # seconds; a step takes less than one
+PATIENCE = 90  # seconds; a step takes one to ten, also beside other programs
 SHAPE = {"layers": 4, "width": 192, "heads": 6, "seq": 128, "batch": 8, "accumulate": 1, "recompute": "none"}
 
 
