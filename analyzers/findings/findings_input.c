@@ -104,10 +104,9 @@ static const char *workers_reason(struct an_context *context, int64_t workers)
         workers > MANY_PER_CORE * cores->value)
         return an_finding_text(
             context,
-            "%" PRId64 " keep up with the step if storage answers as many "
-            "requests at a time, which the run does not show: begin with %" PRId64
-            ", and go on while the wait shrinks",
-            workers, MANY_PER_CORE * cores->value);
+            "begin with %" PRId64 " and add more while the wait shrinks; %" PRId64
+            " keep up with the step if storage serves as many requests at once",
+            MANY_PER_CORE * cores->value, workers);
     if (context->result->loader.workers_needed.valid)
         return an_finding_text(context, "%" PRId64 " keep%s up with the step", workers,
                                workers == 1 ? "s" : "");
@@ -138,12 +137,11 @@ static struct advice more_workers(struct an_context *context, enum an_framework 
     const char *reason = workers_reason(context, wanted);
     if (in_line && torch)
         advice.action = an_finding_text(
-            context, "give the loader workers: DataLoader(num_workers=%" PRId64 "%s): %s", wanted,
+            context, "load batches in workers: DataLoader(num_workers=%" PRId64 "%s); %s", wanted,
             context->gpu ? ", pin_memory=True" : "", reason);
     else if (in_line)
-        advice.action = an_finding_text(
-            context, "move loading off the step's thread, give the loader workers: %s (%s)",
-            advice.option, reason);
+        advice.action = an_finding_text(context, "load batches in workers: %s (%s)", advice.option,
+                                        reason);
     else if (loader->workers_needed.valid)
         advice.action =
             an_finding_text(context, "more loader workers: %s instead of %" PRId64 " (%s)",

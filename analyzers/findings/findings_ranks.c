@@ -57,7 +57,7 @@ static const char *stage_action(struct an_context *context, const struct an_rank
 {
     const struct an_frontier *frontier = &ranks->frontier;
     return an_finding_text(
-        context, "make %s of rank %" PRId64 " as short as that of the others: look at %s",
+        context, "make %s of rank %" PRId64 " as short as on the others: look at %s",
         stage_words(frontier->stage), frontier->rank, where_to_look(frontier->stage));
 }
 
@@ -180,7 +180,7 @@ static void straggler_texts(struct an_context *context, const struct an_ranks *r
         finding->action =
             an_finding_text(context,
                             "find out why %s of rank %" PRId64
-                            " takes %s longer than that of the others: look at %s%s",
+                            " is %s longer than on the others: look at %s%s",
                             stage_words(frontier->stage), straggler->rank,
                             an_time_words(context->arena, frontier->delay_ms.value, 3),
                             where_to_look(frontier->stage), imitates);
@@ -254,7 +254,7 @@ static void slow_stage_evidence(struct an_context *context, const struct an_rank
     finding->claim = an_finding_text(
         context,
         "%s of rank %" PRId64
-        " takes %s longer than that of its peers in each step, and makes the rank late",
+        " is %s longer than on its peers in each step, and makes the rank late",
         stage, frontier->rank, an_time_words(context->arena, frontier->delay_ms.value, 3));
     an_finding_note(
         context, finding,

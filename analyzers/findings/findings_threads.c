@@ -32,7 +32,7 @@ static void describe_team(struct an_context *context, struct an_finding *finding
 {
     const char *setting = an_finding_text(context, "OMP_NUM_THREADS=%" PRId64, team->fitting);
     finding->action =
-        an_finding_text(context, "%s: as many threads in all as there are cores", setting);
+        an_finding_text(context, "as many threads in all as there are cores: %s", setting);
     finding->effort = "an environment variable";
     finding->setting = setting;
     finding->verify = an_command_rerun(context, setting);

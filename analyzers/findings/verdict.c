@@ -14,6 +14,8 @@
 #define BOUND_PCT 15.0
 #define QUOTA_PCT 10.0 /* of the steps' time: as much as other programs must take */
 #define WORTH_PCT 2.0  /* a class that is worth a clause */
+#define MEMORY_PCT 50.0 /* of the ops' time */
+#define MFU_SHOWN_PCT 0.05 /* less is zero in the one digit that is printed */
 /* Devices without steps: below them nothing is said of a capture. */
 #define OPS_LEAST      20
 #define SPAN_LEAST_PCT 1.0 /* of the recording, between the first and the last op */
@@ -131,8 +133,11 @@ static const char *peak_words(struct an_context *context)
     const struct an_utilization *utilization = &context->result->utilization;
     if (!utilization->mfu.valid)
         return "";
-    return an_finding_text(context, ", at %.1f %% of the %s peak", 100 * utilization->mfu.value,
-                           utilization->dtype ? utilization->dtype : "given");
+    double pct = 100 * utilization->mfu.value;
+    const char *peak = utilization->dtype ? utilization->dtype : "given";
+    if (pct < MFU_SHOWN_PCT) /* one digit would say that nothing was computed */
+        return an_finding_text(context, ", at less than 0.1 %% of the %s peak", peak);
+    return an_finding_text(context, ", at %.1f %% of the %s peak", pct, peak);
 }
 
 bool an_op_is_work(const struct an_op *op)
@@ -179,6 +184,31 @@ static const char *device_words(struct an_context *context)
     return sentence ? an_finding_text(context, " %s", sentence) : "";
 }
 
+/* Share of the operations' time in those below the memory's roof, on processors. */
+static double under_memory_pct(const struct an_result *result)
+{
+    int64_t memory_ns = 0, all_ns = 0;
+    for (size_t i = 0; i < result->point_count; i++) {
+        const struct an_roofline_point *point = &result->points[i];
+        all_ns += point->time_ns;
+        if (point->bound && !strcmp(point->bound, "memory"))
+            memory_ns += point->time_ns;
+    }
+    return an_percent((double)memory_ns, (double)all_ns);
+}
+
+/* "; memory bandwidth limits operations with 62 % of the ops' time", for a run that it gives its
+ * name. */
+static const char *memory_words(struct an_context *context)
+{
+    const struct an_result *result = context->result;
+    if (context->gpu || strcmp(result->verdict_class, "MEMORY-BOUND") != 0)
+        return "";
+    return an_finding_text(context,
+                           "; memory bandwidth limits operations with %.0f %% of the ops' time",
+                           under_memory_pct(result));
+}
+
 /* "HOST-BOUND", or the more exact name that a finding gave it. */
 static const char *bound_name(const struct an_context *context, enum an_class class)
 {
@@ -190,6 +220,8 @@ static const char *bound_name(const struct an_context *context, enum an_class cl
         return "OPAQUE";
     if (class == AN_CLASS_COMPUTE && context->gpu)
         return device_busy; /* what binds its kernels is the second level */
+    if (class == AN_CLASS_COMPUTE && under_memory_pct(result) >= MEMORY_PCT)
+        return "MEMORY-BOUND";
     for (size_t i = 0; i < result->finding_count; i++)
         if (class == AN_CLASS_HOST && !strcmp(result->findings[i].id, "LAUNCH_BOUND"))
             return "LAUNCH-BOUND";
@@ -218,11 +250,23 @@ static void by_budget(struct an_context *context)
     const char *clear = is_all_clear(result) ? "NO PROBLEM FOUND, " : "";
     result->verdict_class = bound_name(context, AN_CLASS_COMPUTE);
     result->verdict =
-        an_finding_text(context, "%s%s: %.1f %% of every step computes%s%s %s.%s%s%s",
+        an_finding_text(context, "%s%s: %.1f %% of every step computes%s%s%s %s.%s%s%s",
                         result->healthy ? "HEALTHY, " : clear, result->verdict_class, compute_pct,
-                        peak_words(context), rest, basis(context), device_words(context),
+                        peak_words(context), memory_words(context), rest, basis(context), device_words(context),
                         context->gpu ? an_verdict_pace(context) : "",
                         is_all_clear(result) ? not_checked_words(context) : "");
+}
+
+/* "; next: INPUT_STALL": what there is to do in the run itself, if that may make it faster; "". */
+static const char *next_words(struct an_context *context)
+{
+    const struct an_result *result = context->result;
+    if (result->finding_count < 2)
+        return "";
+    enum an_listed listing = an_finding_listed(&result->findings[1]);
+    if (listing != AN_LISTED_RANKED && listing != AN_LISTED_MEASURE)
+        return "";
+    return an_finding_text(context, "; next: %s", result->findings[1].id);
 }
 
 /* The verdict of a run that other programs hold back more than anything in it. */
@@ -230,29 +274,26 @@ static void by_others(struct an_context *context)
 {
     struct an_result *result = context->result;
     const struct an_system *system = &result->system;
-    const struct an_finding *next = result->finding_count > 1 ? &result->findings[1] : NULL;
     result->verdict_class = "OTHER PROGRAMS";
     result->verdict = an_finding_text(
         context,
         "OTHER PROGRAMS hold this run back: they used %.1f of %s CPUs, and for %.0f %% of every "
         "step its thread waits for a core that they have%s %s.",
         system->other_cores.value, an_trace_key(context->trace, "cpu.online"),
-        system->others_lost_pct.value, next ? an_finding_text(context, "; next: %s", next->id) : "",
-        basis(context));
+        system->others_lost_pct.value, next_words(context), basis(context));
 }
 
 /* The verdict of a run that its CPU quota holds back more than anything in it. */
 static void by_quota(struct an_context *context)
 {
     struct an_result *result = context->result;
-    const struct an_finding *next = result->finding_count > 1 ? &result->findings[1] : NULL;
     result->verdict_class = "CPU QUOTA";
     result->verdict = an_finding_text(
         context,
         "CPU QUOTA holds this run back: its control group may use %.3g cores, and for %.0f %% of "
         "every step its thread could not run because they were spent%s %s.",
         result->system.cpu_quota.value, result->system.throttled_pct.value,
-        next ? an_finding_text(context, "; next: %s", next->id) : "", basis(context));
+        next_words(context), basis(context));
 }
 
 /* The same for memory: the account of the group's tasks. */
@@ -293,7 +334,7 @@ static const struct {
     {"COMMUNICATION-BOUND", "exposed communication",
      offsetof(struct an_gpu_device, exposed_comm_ns)},
     {"COPY-BOUND", "exposed copies", offsetof(struct an_gpu_device, exposed_copy_ns)},
-    {"DEVICE IDLE", "an idle device", offsetof(struct an_gpu_device, idle_ns)},
+    {"DEVICE IDLE", "idle time", offsetof(struct an_gpu_device, idle_ns)},
 };
 #define PARTS (sizeof parts / sizeof *parts)
 
@@ -347,14 +388,16 @@ static void by_capture(struct an_context *context)
         opaque = an_finding_text(context, ", %.1f %% opaque graphs", opaque_pct);
     if (opaque_pct >= WORTH_PCT && opaque_pct > share[0] && opaque_pct > share[most])
         result->verdict_class = "OPAQUE";
+    /* what gives the verdict its name comes first */
+    size_t first = result->verdict_class == parts[most].name ? most : 0, second = most - first;
     result->verdict = an_finding_text(
         context,
-        "%s: of the %s on %zu %s that were recorded %.1f %% is compute, %.1f %% "
-        "%s%s (%s: the whole "
-        "capture, low confidence).%s",
-        result->verdict_class, an_time_words(context->arena, span / 1e6, 4), result->gpu_count,
-        result->gpu_count == 1 ? "device" : "devices", share[0], share[most], parts[most].what,
-        opaque, missing, result->verdict_class == device_busy ? device_words(context) : "");
+        "%s: %.1f %% of the %s recorded on %zu %s is %s, %.1f %% %s%s (%s: the whole capture, low "
+        "confidence).%s",
+        result->verdict_class, share[first], an_time_words(context->arena, span / 1e6, 4),
+        result->gpu_count, result->gpu_count == 1 ? "device" : "devices", parts[first].what,
+        share[second], parts[second].what, opaque, missing,
+        result->verdict_class == device_busy ? device_words(context) : "");
 }
 
 /* The user asked for steps (--steps) that the run does not have. */
@@ -547,8 +590,8 @@ const struct an_analyzer an_verdict = {
     .name = "verdict",
     .help = "the run in one sentence",
     .after =
-        "steps, gpu, budget, attribution, utilization, ops, critical path, system, contention, "
-        "pressure, allocator, flight, trust, findings",
+        "steps, gpu, budget, attribution, utilization, roofline, ops, critical path, system, "
+        "contention, pressure, allocator, flight, trust, findings",
     .run = verdict_run,
     .absent = verdict_absent,
 };

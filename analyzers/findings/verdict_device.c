@@ -18,16 +18,16 @@ static double bound_pct(const struct an_kernel_bounds *bounds, enum an_bound bou
     return an_percent((double)bounds->ns[bound], (double)bounds->total_ns);
 }
 
-/* "are by name GEMMs 41 %, attention 10 %": the kinds of work of kernels whose bound is
+/* "without a known limit; by name they are GEMMs 41 %, attention 10 %": the kinds of work of kernels whose bound is
  * not known, in % of the time of all kernels. */
 static const char *family_words(struct an_context *context)
 {
     const struct an_kernel_bounds *bounds = &context->result->bounds;
     const int64_t *ns = bounds->unknown_family_ns;
     bool named[AN_FAMILY_COUNT] = {false};
-    const char *text = "are by name";
+    const char *text = "without a known limit; by name they are";
     if (2 * ns[AN_FAMILY_OTHER] > bounds->ns[AN_BOUND_UNKNOWN])
-        return "have no known place under the roofline";
+        return "without a known place under the roofline";
     for (int count = 0; count < FAMILIES; count++) {
         int most = -1;
         for (int family = 0; family < AN_FAMILY_COUNT; family++)
@@ -48,17 +48,18 @@ static const char *class_words(struct an_context *context)
 {
     const struct an_kernel_bounds *bounds = &context->result->bounds;
     static const char *const words[][2] = {
-        {"MEMORY-BOUND", "reach 60 % of the memory's bandwidth or more"},
-        {"COMPUTE-BOUND", "reach 60 % of the arithmetic peak of their type or more"},
-        {"LATENCY-BOUND", "are shorter than 10 us or have fewer blocks than the device has SMs"}};
+        {"MEMORY-BOUND", "that reach 60 % of the memory's bandwidth or more"},
+        {"COMPUTE-BOUND", "that reach 60 % of the arithmetic peak of their type or more"},
+        {"LATENCY-BOUND",
+         "that are shorter than 10 us or have fewer blocks than the device has SMs"}};
     if (!strcmp(bounds->class, "UNKNOWN"))
         return family_words(context);
     bool memory = bounds->ns[AN_BOUND_BELOW_MEMORY] >= bounds->ns[AN_BOUND_BELOW_COMPUTE];
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i][0], bounds->class))
             return words[i][1];
-    return memory ? "reach neither roof, most of that where memory is the nearer one"
-                  : "reach neither roof, most of that where arithmetic is the nearer one";
+    return memory ? "that reach neither roof, mostly where memory is the nearer one"
+                  : "that reach neither roof, mostly where arithmetic is the nearer one";
 }
 
 /* "memory-bound 31 %, latency-bound 4 %": the bounds with time, the largest first. What the class
@@ -123,10 +124,10 @@ void an_verdict_device(struct an_context *context)
     else if (*why)
         shares = why;
     if (!strcmp(bounds->class, "MIXED"))
-        claim = an_finding_text(context, "the most frequent bound has %.1f %% of the time",
+        claim = an_finding_text(context, "%.1f %% of their time is under the most frequent limit",
                                 bounds->class_pct.value);
     else
-        claim = an_finding_text(context, "those with %.1f %% of the time %s",
+        claim = an_finding_text(context, "%.1f %% of their time is in kernels %s",
                                 bounds->class_pct.value, class_words(context));
     bounds->sentence =
         *shares ? an_finding_text(context, "Kernels %s: %s (%s).", bounds->class, claim, shares)

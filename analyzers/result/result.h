@@ -709,7 +709,7 @@ struct an_advice {
 /* How a finding is listed. Only RANKED ones claim a gain for the same training. */
 #define AN_LISTED_MAP(X) \
     X(RANKED, "ranked", "What to change") \
-    X(MEASURE, "worth measuring", "Worth measuring: these gains may be none") \
+    X(MEASURE, "worth measuring", "Worth measuring: may gain nothing") \
     X(CHANGES, "changes the training", \
       "Changes the training: throughput only; convergence not measured") \
     X(GAP, "gap", "Without a predicted gain")

@@ -19,6 +19,7 @@
 #define WRAP_LOSS   12   /* columns of a line that words may leave empty at its end */
 #define NAMES_LOSS  50   /* columns beside the names of checks */
 #define NAMES_LEAST 30
+#define MORE_COLUMNS 12 /* ", and N more" */
 #define WHOLE       0  /* lines: as many as the text needs */
 #define FIRST_LINES 10 /* what holds the run back, what to do and how sure that is are in them */
 #define FIX_LINES   3  /* a blank line, what the gains are, the first fix */
@@ -165,6 +166,21 @@ static bool agrees(const struct an_result *result, double stage_ms, double step_
     return !share->valid || fabs(share->value - 100 * stage_ms / step_ms) <= AGREE_PCT;
 }
 
+/* The class of a stage that waits for data or for other ranks. */
+static enum an_class waits_class(size_t stage)
+{
+    return stages[stage].stage == AN_STAGE_INPUT ? AN_CLASS_INPUT : AN_CLASS_COMM;
+}
+
+/* Time of a stage that waits, as long as the class that the verdict names: what else its ranges
+ * contain is the host's. */
+static double as_class(const struct an_result *result, double stage_ms, double step_ms,
+                       enum an_class class)
+{
+    const struct an_value *share = &result->budget.pct[class];
+    return share->valid ? fmin(stage_ms, share->value / 100 * step_ms) : stage_ms;
+}
+
 /* On processors: all stages; what cannot be seen is in the row of the host. False: they differ from
  * the classes. */
 static bool thread_rows(const struct an_result *result, const double ms[STAGES], struct rows *rows)
@@ -176,14 +192,16 @@ static bool thread_rows(const struct an_result *result, const double ms[STAGES],
     if (share->valid && share->value - 100 * compute_ms / rows->step_ms > AGREE_PCT)
         return false; /* some of what computes does not say its stage */
     for (size_t i = COMPUTE; i + 1 < STAGES; i++)
-        if (!agrees(result, ms[i], rows->step_ms,
-                    stages[i].stage == AN_STAGE_INPUT ? AN_CLASS_INPUT : AN_CLASS_COMM))
+        if (!agrees(result, ms[i], rows->step_ms, waits_class(i)))
             return false;
-    for (size_t i = 0; i + 1 < STAGES; i++)
-        if (100 * ms[i] >= SEEN_PCT * rows->step_ms)
-            add_row(rows, stages[i].label, ms[i]);
+    for (size_t i = 0; i + 1 < STAGES; i++) {
+        double shown = i < COMPUTE ? ms[i] : as_class(result, ms[i], rows->step_ms, waits_class(i));
+        rest += ms[i] - shown;
+        if (100 * shown >= SEEN_PCT * rows->step_ms)
+            add_row(rows, stages[i].label, shown);
         else
-            rest += ms[i];
+            rest += shown;
+    }
     if (100 * rest >= SEEN_PCT * rows->step_ms)
         add_row(rows, stages[STAGES - 1].label, rest);
     return true;
@@ -359,28 +377,43 @@ static const char *checks_alike(const struct an_result *result, size_t i, char *
     return names;
 }
 
+/* The names of as many checks as fit in so many columns, and how many more there are. */
+static const char *checks_that_fit(const struct an_result *result, int columns, char *names,
+                                   size_t size)
+{
+    size_t used = 0, count = result->not_checked_count;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = result->not_checked[i].check;
+        int more = i + 1 < count ? MORE_COLUMNS : 0;
+        if (i && (int)used + rep_width(name) + more > columns) {
+            snprintf(names + used, size - used, " and %zu more", count - i);
+            break;
+        }
+        used += (size_t)snprintf(names + used, size - used, "%s%.60s", i ? ", " : "", name);
+        if (used >= size)
+            break;
+    }
+    return names;
+}
+
 /* The checks that were not made and how each can be; with less detail the names alone. */
 static void not_checked(struct page *page, const struct an_result *result,
                         const struct detail *detail)
 {
-    char all[600] = "", alike[400];
-    size_t used = 0;
+    char names[400];
     if (!result->not_checked_count)
         return;
     page_label(page, "Not checked");
     for (size_t i = 0; i < result->not_checked_count; i++) {
-        const char *names = checks_alike(result, i, alike, sizeof alike);
-        if (names && detail->checks == WHOLE)
-            page_item(page, "%s \xe2\x86\x92 %s", names, result->not_checked[i].to_check);
-        else if (names && used < sizeof all)
-            used +=
-                (size_t)snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", names);
+        const char *alike = checks_alike(result, i, names, sizeof names);
+        if (alike && detail->checks == WHOLE)
+            page_item(page, "%s \xe2\x86\x92 %s", alike, result->not_checked[i].to_check);
     }
     if (detail->checks != WHOLE) {
         int columns = detail->checks * page->width - NAMES_LOSS;
-        rep_clean(alike, sizeof alike, all, columns > NAMES_LEAST ? columns : NAMES_LEAST,
-                  page->utf8);
-        page_item(page, "%s \xe2\x86\x92 tacho report --section findings", alike);
+        page_item(page, "%s \xe2\x86\x92 tacho report --section findings",
+                  checks_that_fit(result, columns > NAMES_LEAST ? columns : NAMES_LEAST, names,
+                                  sizeof names));
     }
     page_end(page);
 }
@@ -388,6 +421,7 @@ static void not_checked(struct page *page, const struct an_result *result,
 static void quality(struct page *page, const struct an_result *result)
 {
     const struct an_trust *trust = &result->trust;
+    char overhead[60];
     page_label(page, "Quality");
     if (trust->missing)
         page_item(page, "%s", trust->missing);
@@ -396,9 +430,8 @@ static void quality(struct page *page, const struct an_result *result)
                   trust->lost_events.value + trust->events);
     else
         page_item(page, "%" PRId64 " events, how many are lost is not known", trust->events);
-    if (trust->overhead_high_pct.valid)
-        page_item(page, "overhead \xe2\x89\xa4 %s %%",
-                  DIGITS_TEXT(fmax(trust->overhead_high_pct.value, 0.1), 2));
+    if (rep_overhead_text(trust, overhead, sizeof overhead))
+        page_item(page, "%s", overhead);
     if (trust->replay_error_pct.valid)
         page_item(page, "replay error %s %%", DIGITS_TEXT(trust->replay_error_pct.value, 2));
     page_end(page);

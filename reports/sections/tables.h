@@ -36,6 +36,10 @@ const char *rep_finding_gain(char *buf, size_t size, const struct an_finding *fi
 /* "1 and 3 together +41 % [36, 45]: gains do not add up". Returns buf. */
 const char *rep_together_text(const struct an_result *result, char *buf, size_t size);
 
+/* "overhead ≤ 0.3 %": what recording costs at most, in % of a step. NULL where that is not known;
+ * else returns buf. */
+const char *rep_overhead_text(const struct an_trust *trust, char *buf, size_t size);
+
 /* A part of the mean step: milliseconds, per cent of it; `digits` is the table's own. */
 struct rep_share_row {
     const char *label;

@@ -4,14 +4,18 @@
  * quality of the capture; and what every number means.
  */
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "reports/sections/sections.h"
+#include "reports/sections/tables.h"
 #include "reports/words/phrase.h"
 
-#define LOSSES_MOST    12
-#define PROCESSES_MOST 8
-#define GAPS_MOST      1000 /* each is compared with those before it */
+#define LOSSES_MOST        12
+#define PROCESSES_MOST     8
+#define GAPS_MOST          1000 /* each is compared with those before it */
+#define OVERHEAD_LEAST_PCT 0.1  /* of a step: what is measured is not known better */
 
 static void process_loss(struct page *page, const struct an_process_loss *loss)
 {
@@ -243,6 +247,16 @@ static void trust_problems(struct page *page, const struct an_result *result)
         page_item(page, "%.400s", trust->problems[i]);
         page_end(page);
     }
+}
+
+const char *rep_overhead_text(const struct an_trust *trust, char *buf, size_t size)
+{
+    if (!trust->overhead_high_pct.valid)
+        return NULL;
+    /* noise makes the interval of a small cost end below zero, which no cost is */
+    snprintf(buf, size, "overhead \xe2\x89\xa4 %s %%",
+             DIGITS_TEXT(fmax(trust->overhead_high_pct.value, OVERHEAD_LEAST_PCT), 2));
+    return buf;
 }
 
 void rep_section_trust(struct page *page, const struct an_result *result)

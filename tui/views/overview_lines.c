@@ -275,7 +275,7 @@ static void machine_items(struct tui_line *line, const struct tui_model *model)
     if (model->result && model->result->system.instructions_per_cycle.valid)
         tui_item(line, TUI_NORMAL, "ipc %.2f", model->result->system.instructions_per_cycle.value);
     else if (model->result && model->result->trust.gap_count)
-        tui_item(line, TUI_DIM, "counters n/a: T");
+        tui_item(line, TUI_DIM, "no counters (T: why)");
 }
 
 /* ---- speed ----------------------------------------------------------------------------------- */

@@ -157,7 +157,7 @@ static void draw_trust(struct tui_cells *cells, struct tui_rect area, const stru
                        struct tui_view_state *state)
 {
     (void)state;
-    char events[32];
+    char events[32], overhead[60];
     struct tui_line line = {cells, area, 0, 1, 1};
     if (area.rows <= 0)
         return;
@@ -176,8 +176,8 @@ static void draw_trust(struct tui_cells *cells, struct tui_rect area, const stru
                      trust->lost_events.value);
         else
             tui_item(&line, TUI_WARN, "lost: unknown");
-        if (trust->overhead_pct.valid)
-            tui_item(&line, TUI_DIM, "overhead %.1f %%", trust->overhead_pct.value);
+        if (rep_overhead_text(trust, overhead, sizeof overhead))
+            tui_item(&line, TUI_DIM, "%s", overhead);
         else
             tui_item(&line, TUI_DIM, "%s",
                      model->state == TUI_LIVE ? "overhead unknown so far" : "overhead unknown");

@@ -47,7 +47,7 @@ in_line() {
     by_formula || return 1
     nominal "$(awk -v t="$base" -v d=$d -v m="$m" 'BEGIN { print m * (t + d) }')" || return 1
     [ "$(first_finding)" = INPUT_STALL ] || { echo "first finding: $(first_finding)"; return 1; }
-    grep -q '"action": "move loading off the step.s thread, give the loader workers: --workers [0-9]' json || { echo "no action"; return 1; }
+    grep -q '"action": "load batches in workers: --workers [0-9]' json || { echo "no action"; return 1; }
 }
 # many steps: the batches made ahead before the first step are few among them
 beside() { # WORKERS OPTIONS...

@@ -55,7 +55,7 @@ cat out
 says() {
     grep -q -- "$2" "$1.json" || fail "$1 does not say: $2"
 }
-says tracelens_h100_timesformer_rank0 'Kernels INEFFICIENT: those with 80.3 % of the time'
+says tracelens_h100_timesformer_rank0 'Kernels INEFFICIENT: 80.3 % of their time is in kernels that'
 says tracelens_h100_timesformer_rank0 '"id": "FUSION"'
 says tracelens_h100_timesformer_rank0 'pad the dimension 3137 to a multiple of 8 (3144)'
 # the device is busy, and yet launches set the pace: halving compute gains nothing there

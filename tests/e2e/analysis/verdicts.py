@@ -53,10 +53,17 @@ def first_level(report):
     said = re.search(r"at ([\d.]+) % of the", verdict)
     if said:
         agree("MFU", said.group(1), 100 * report["utilization"]["mfu"])
-    said = re.search(r"that were recorded ([\d.]+) % is compute", verdict)
+    said = re.search(r"^([A-Z -]+): ([\d.]+) % of the .* recorded on \d+ devices? is ([a-z ]+), ([\d.]+) % ([a-z ]+)[,(]", verdict)
+    must(bool(said) == (" recorded on " in verdict), "shares of a capture: %s" % verdict)
     if said:
         span = sum(d["span_us"] for d in report["devices"])
-        agree("compute", said.group(1), 100 * sum(d["compute_us"] for d in report["devices"]) / span)
+        shares = {said.group(3): said.group(2), said.group(5).strip(): said.group(4)}
+        must(name == "DEVICE-BUSY" or name == "OPAQUE" or said.group(3) != "compute", "named by something else: %s" % verdict)
+        for words, key in (("compute", "compute_us"), ("exposed communication", "exposed_comm_us"), ("exposed copies", "exposed_copy_us"),
+                           ("idle time", "idle_us")):
+            if words in shares:
+                agree(words, shares.pop(words), 100 * sum(d[key] for d in report["devices"]) / span)
+        must(not shares, "shares of nothing: %s" % shares)
     said = re.search(r"Only ([\d.]+) % of the critical path is on the device", verdict)
     path = report["critical_path"]
     if path["by_cause_us"] and name == "DEVICE-BUSY" and not path["doubt"]:
@@ -131,7 +138,7 @@ def second_level(report):
         must(most < 50, "mixed at %s %%" % most)
     else:
         must(sums[bounds["class"]] == most and most >= 50, "%s at %s" % (bounds["class"], sums))
-    said = re.search(r"Kernels ([A-Z-]+): (?:those with|the most frequent bound has) ([\d.]+) % of the time", bounds["sentence"])
+    said = re.search(r"Kernels ([A-Z-]+): ([\d.]+) % of their time is ", bounds["sentence"])
     must(said and said.group(1) == bounds["class"], bounds["sentence"])
     agree("sentence", said.group(2), most)
     for key, words in BOUNDS.items():

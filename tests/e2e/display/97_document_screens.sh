@@ -16,7 +16,7 @@ cat checked
 # ---- what the check is for
 cp -R "$SRC/docs" "$SRC/README.md" .
 sed -i 's/^ 1  INPUT_STALL  / 1  INPUT_WAIT   /' docs/howto/pytorch.md
-sed -i 's/give the loader workers:/give workers to the loader:/' README.md
+sed -i 's/load batches in workers:/load batches by workers:/' README.md
 sed -i 's/^ data wait  / waiting    /' docs/howto/annotate-c.md
 sed -i 's/^What to change/What to do/' docs/howto/ddp-torchrun.md
 sed -i 's/+20 %  in backward/+21 %  in backward/' docs/howto/slow-rank.md

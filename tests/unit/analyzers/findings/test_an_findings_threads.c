@@ -125,8 +125,8 @@ static void test_many_workers(void **state)
     const struct an_finding *input = finding(fx_analyze(f), "INPUT_STALL");
     assert_non_null(input);
     assert_string_equal(input->what_if, "loader.workers=19,loader.prefetch=19");
-    assert_non_null(strstr(input->action, "19 keep up with the step if storage answers as many"));
-    assert_non_null(strstr(input->action, "begin with 16, and go on"));
+    assert_non_null(strstr(input->action, "19 keep up with the step if storage serves as many"));
+    assert_non_null(strstr(input->action, "begin with 16 and add more"));
     fx_close(f);
 }
 

@@ -136,9 +136,8 @@ static void check_bounds(const struct an_result *r, const char *class, double pc
     assert_int_equal(sum, b->total_ns);
     assert_string_equal(b->class, class);
     assert_near(b->class_pct.value, pct, 0.2);
-    snprintf(share, sizeof share, "Kernels %s: %s %.1f %% of the time", class,
-             strcmp(class, "MIXED") ? "those with" : "the most frequent bound has",
-             b->class_pct.value);
+    snprintf(share, sizeof share, "Kernels %s: %.1f %% of their time is %s", class,
+             b->class_pct.value, strcmp(class, "MIXED") ? "in kernels" : "under the most frequent");
     has_words(b->sentence, share);
 }
 
@@ -152,7 +151,7 @@ static void test_bound_by_memory(void **state)
     check_bounds(r, "MEMORY-BOUND", 80);
     assert_string_equal(r->verdict_class, "DEVICE-BUSY");
     has_words(r->verdict, "DEVICE-BUSY: 100.0 % of every step computes");
-    has_words(r->verdict, "Kernels MEMORY-BOUND: those with 80.0 % of the time");
+    has_words(r->verdict, "Kernels MEMORY-BOUND: 80.0 % of their time is in kernels that");
     has_words(r->verdict, "compute-bound 20.0 %");
     assert_near(r->bounds.rows[0].memory_pct.value, 80, 0.1);
     fx_close(f);
