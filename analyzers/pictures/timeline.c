@@ -16,14 +16,14 @@
 
 /* ---- which tracks ---------------------------------------------------------------------------- */
 
-/* A track that may be in the picture. The order is: tracks of the step's rank, of the rank that
- * holds the others back, of the others; of a rank the thread that runs steps, streams, other
- * threads. */
+/* A track that may be in the picture. The order is: tracks of the rank that holds the others back,
+ * which the smallest screen shows, of the step's rank, of the others; of a rank the thread that
+ * runs steps, streams, other threads. */
 struct candidate {
     int64_t rank;
     uint32_t track;
     int order;   /* 0: the thread that runs steps */
-    int place;   /* 0: of the step's rank, 1: of the rank that holds the others back, 2 */
+    int place;   /* 0: of the rank that holds the others back, 1: of the step's rank, 2 */
     bool drives; /* the steps of its process are a device's */
 };
 
@@ -53,9 +53,9 @@ int an_timeline_order(const struct an_context *context, uint32_t track)
 
 static int place_of(const struct an_context *context, int64_t rank, int64_t step_rank)
 {
-    if (rank == step_rank)
+    if (rank == an_straggler_rank(&context->result->ranks))
         return 0;
-    return rank == an_straggler_rank(&context->result->ranks) ? 1 : 2;
+    return rank == step_rank ? 1 : 2;
 }
 
 /* Lists every track of the step's rank, and of the other ranks the threads that run steps and the
@@ -71,9 +71,10 @@ static size_t find_candidates(const struct an_context *context, const struct an_
             order < 0 ? AN_NONE : an_lane_of_process(context, context->trace->track[track].process);
         if (lane == AN_NONE)
             continue;
-        int place = place_of(context, context->lane[lane].rank, context->lane[step->lane].rank);
-        if (!place || order < 2)
-            all[count++] = (struct candidate){context->lane[lane].rank, track, order, place,
+        int64_t rank = context->lane[lane].rank, step_rank = context->lane[step->lane].rank;
+        int place = place_of(context, rank, step_rank);
+        if (rank == step_rank || order < 2)
+            all[count++] = (struct candidate){rank, track, order, place,
                                               context->lane[lane].device != AN_NONE};
     }
     qsort(all, count, sizeof *all, candidate_order);

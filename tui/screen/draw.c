@@ -350,8 +350,7 @@ static void seek_line(const char *text, int lines, struct tui_view_state *state)
     state->seek = 0;
 }
 
-/* Marks a row in which a search found its words. */
-static void mark_row(struct tui_cells *cells, struct tui_rect area, int row)
+void tui_mark_row(struct tui_cells *cells, struct tui_rect area, int row)
 {
     struct tui_rect at = tui_inside(cells, tui_upper(tui_lower(area, row), 1));
     for (int column = 0; at.rows > 0 && column < at.columns; column++)
@@ -392,7 +391,7 @@ void tui_sections(struct tui_cells *cells, struct tui_rect area, const struct an
         if (row >= 0 && row < area.rows)
             draw_line(cells, part, row, line, length, &bold);
         if (row >= 0 && row < area.rows && line_holds(line, length, state->search))
-            mark_row(cells, part, row);
+            tui_mark_row(cells, part, row);
         line += length + (line[length] == '\n');
     }
     free(text);

@@ -69,6 +69,9 @@ void tui_class_bar(struct tui_cells *cells, struct tui_rect area, int row, int c
 
 /* ---- series ---------------------------------------------------------------------------------- */
 
+/* Marks a row in which a search found its words. */
+void tui_mark_row(struct tui_cells *cells, struct tui_rect area, int row);
+
 /* A series as people read it: what only grows (CPU time, bytes read) as its rate. `value` has
  * `count` values, the caller frees it; false: nothing to show. */
 struct tui_curve {

@@ -31,6 +31,22 @@ int tui_wrap(int wish, size_t count)
     return rest < 0 ? rest + (int)count : rest;
 }
 
+void tui_seek(struct tui_view_state *state, int count, tui_row_holds *holds, const void *owner)
+{
+    int way = state->seek;
+    state->seek = 0;
+    if (!way || !*state->search || count <= 0)
+        return;
+    int start = rep_clamp(state->cursor, 0, count - 1);
+    for (int i = 1; i <= count; i++) {
+        int row = tui_wrap(start + way * i, (size_t)count);
+        if (holds(owner, row, state->search)) {
+            state->cursor = row;
+            return;
+        }
+    }
+}
+
 void tui_state_clamp(struct tui_view_state *state, int rows, int shown)
 {
     shown = shown < 1 ? 1 : shown;

@@ -86,23 +86,25 @@ static struct entry *filtered_rows(const struct tui_list *list, const struct tui
     return entry;
 }
 
+/* The rows of a table in their order, for a search in their names. */
+struct rows {
+    const struct rep_table *table;
+    const struct entry *entry;
+};
+
+static bool row_holds(const void *owner, int row, const char *words)
+{
+    char name[REP_NAME];
+    const struct rows *rows = owner;
+    return tui_holds(name_of(rows->table, rows->entry[row].row, name), words);
+}
+
 /* Moves the cursor to the next or previous row that holds the search words. */
 static void seek_row(const struct tui_list *list, struct tui_view_state *state,
                      const struct entry *entry, size_t count)
 {
-    char name[REP_NAME];
-    int way = state->seek;
-    state->seek = 0;
-    if (!way || !*state->search || !count)
-        return;
-    int start = rep_clamp(state->cursor, 0, (int)count - 1);
-    for (int i = 1; i <= (int)count; i++) {
-        int place = tui_wrap(start + way * i, count);
-        if (tui_holds(name_of(list->table, entry[place].row, name), state->search)) {
-            state->cursor = place;
-            return;
-        }
-    }
+    struct rows rows = {list->table, entry};
+    tui_seek(state, (int)count, row_holds, &rows);
 }
 
 /* How many columns of the table fit, and what is left for the name. */

@@ -100,6 +100,10 @@ void tui_panels_draw(struct tui_cells *cells, struct tui_rect area, struct tui_p
 bool tui_holds(const char *text, const char *words);
 /* A choice among `count` (above 0) that goes round in both directions. state.c */
 int tui_wrap(int wish, size_t count);
+/* Where a search is asked for, moves the cursor to the next or previous one of `count` rows that
+ * holds the words, round the end; `holds` is called with `owner`. state.c */
+typedef bool tui_row_holds(const void *owner, int row, const char *words);
+void tui_seek(struct tui_view_state *state, int count, tui_row_holds *holds, const void *owner);
 /* Limits cursor and top of a table of `rows` rows, of which `shown` fit, to what exists. state.c */
 void tui_state_clamp(struct tui_view_state *state, int rows, int shown);
 

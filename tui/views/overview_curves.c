@@ -80,6 +80,21 @@ struct extras {
     double mark;                      /* place on the axis; NAN: none */
 };
 
+/* Draws as many whole figures as there is room for; "@ 97" belongs to the one before it, but may be
+ * left out alone. */
+static void draw_figures(struct tui_cells *cells, struct tui_rect area, const char *figures)
+{
+    char text[200];
+    snprintf(text, sizeof text, "%s", figures);
+    while (tui_width(cells, text) > area.columns) {
+        char *end = text + strlen(text);
+        while (end > text && strncmp(end, "  ", 2) != 0 && strncmp(end, " @", 2) != 0)
+            end--;
+        *end = 0;
+    }
+    tui_text(cells, area, 0, 0, TUI_NORMAL, text);
+}
+
 /* Draws the plot with its axes below a row of figures. */
 static void draw_plot(struct tui_cells *cells, struct tui_rect area, const char *label,
                       const struct tui_samples *samples, const char *figures,
@@ -88,7 +103,7 @@ static void draw_plot(struct tui_cells *cells, struct tui_rect area, const char 
 {
     struct tui_range behind;
     int width = tui_text(cells, area, 0, 1, TUI_TITLE, label);
-    tui_text(cells, area, 0, 3 + width, TUI_NORMAL, figures);
+    draw_figures(cells, tui_right(area, 3 + width), figures);
     bool baseline =
         extras.behind && tui_range_of(extras.behind->value, extras.behind->count, &behind);
     if (baseline) {

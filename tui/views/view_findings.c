@@ -113,6 +113,14 @@ static void draw_none(struct tui_cells *cells, struct tui_rect area, const struc
         tui_paragraph(cells, area, row + 2, 0, TUI_DIM, result->steps.reason);
 }
 
+/* For a search: words of the row, of the claim and of what to do. */
+static bool finding_holds(const void *owner, int row, const char *words)
+{
+    const struct an_finding *finding = (const struct an_finding *)owner + row;
+    return tui_holds(finding->id, words) || tui_holds(rep_or(finding->claim, ""), words) ||
+           tui_holds(rep_or(finding->action, ""), words);
+}
+
 /* Draws the list with the card of the selected finding below it or, on a wide screen, beside it;
  * or the card alone, after Enter. */
 static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
@@ -126,6 +134,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         draw_none(cells, area, result);
         return;
     }
+    tui_seek(state, count, finding_holds, result->findings);
     if (state->open) {
         tui_state_clamp(state, count, 1);
         state->top = state->cursor;
@@ -205,5 +214,6 @@ const struct tui_view tui_view_findings = {
     .brief = "find",
     .help = "what to change, how much it gains, how to verify it",
     .keys = "Enter   the card alone, j k through it; [ ] the next finding\n",
+    .texts = true,
     .draw = draw,
     .take = take};

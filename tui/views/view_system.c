@@ -32,28 +32,79 @@ static size_t place_of(const struct tui_series *series)
     return i;
 }
 
+/* The counters of this view in its order; free() it. Returns how many. */
+static int list_series(const struct tui_model *model, const struct tui_series ***list)
+{
+    int count = 0;
+    *list = malloc((model->series_count ? model->series_count : 1) * sizeof **list);
+    for (size_t place = 0; *list && place <= ORDER; place++)
+        for (size_t i = 0; i < model->series_count; i++)
+            if (!is_elsewhere(&model->series[i]) && place_of(&model->series[i]) == place)
+                (*list)[count++] = &model->series[i];
+    return count;
+}
+
+/* For a search: the name that is shown, and the name in the file. */
+struct names {
+    const struct tui_model *model;
+    const struct tui_series **series;
+};
+
+static bool series_holds(const void *owner, int row, const char *words)
+{
+    const struct names *names = owner;
+    struct tui_curve curve;
+    if (tui_holds(names->series[row]->name, words))
+        return true;
+    if (!tui_curve_of(names->model, names->series[row], &curve))
+        return false;
+    tui_curve_owner(names->model, names->series[row], &curve);
+    bool holds = tui_holds(curve.label, words);
+    free(curve.value);
+    return holds;
+}
+
+/* Goes to the counter that a search is for: `found` keeps which one it was, because the last ones
+ * are not the first row that is shown. */
+static void seek(const struct names *names, int count, struct tui_view_state *state)
+{
+    struct tui_view_state at = *state;
+    if (!state->seek)
+        return;
+    at.cursor = state->found - 1;
+    tui_seek(&at, count, series_holds, names);
+    if (series_holds(names, rep_clamp(at.cursor, 0, count - 1), state->search)) {
+        state->cursor = rep_clamp(at.cursor, 0, count - 1);
+        state->found = state->cursor + 1;
+    }
+    state->seek = 0;
+}
+
 /* Returns how many there are below. */
 static int draw_curves(struct tui_cells *cells, struct tui_rect area, const struct tui_model *model,
                        struct tui_view_state *state)
 {
-    int index = 0, row = 0, rows = 0;
-    for (size_t i = 0; i < model->series_count; i++)
-        rows += !is_elsewhere(&model->series[i]);
-    int most = rows > area.rows ? rows - area.rows : 0;
-    state->cursor = rep_clamp(state->cursor, 0, most);
+    const struct tui_series **series;
+    int count = list_series(model, &series), row = 0;
+    struct names names = {model, series};
+    if (count)
+        seek(&names, count, state);
+    state->cursor = rep_clamp(state->cursor, 0, count > area.rows ? count - area.rows : 0);
     state->top = state->cursor;
     state->page = area.rows;
-    for (size_t place = 0; place <= ORDER; place++)
-        for (size_t i = 0; i < model->series_count && row < area.rows; i++) {
-            struct tui_curve curve;
-            if (is_elsewhere(&model->series[i]) || place_of(&model->series[i]) != place ||
-                index++ < state->top || !tui_curve_of(model, &model->series[i], &curve))
-                continue;
-            tui_curve_owner(model, &model->series[i], &curve);
-            tui_curve_row(cells, area, row++, &curve);
-            free(curve.value);
-        }
-    return rows - state->top - area.rows;
+    for (int i = state->top; i < count && row < area.rows; i++) {
+        struct tui_curve curve;
+        if (!tui_curve_of(model, series[i], &curve))
+            continue;
+        tui_curve_owner(model, series[i], &curve);
+        tui_curve_row(cells, area, row, &curve);
+        if (*state->search && series_holds(&names, i, state->search))
+            tui_mark_row(cells, area, row);
+        row++;
+        free(curve.value);
+    }
+    free(series);
+    return count - state->top - area.rows;
 }
 
 /* Draws the counters as curves, and the lines of the report about the system and the hardware
@@ -92,4 +143,5 @@ const struct tui_view tui_view_system = {
     .name = "system",
     .brief = "sys",
     .help = "CPU, memory, disk, GPUs and all other counters of the run",
+    .texts = true,
     .draw = draw};

@@ -124,8 +124,33 @@ static bool has_path(const struct an_timeline_step *step)
     return false;
 }
 
-/* Labels a track with the letter that the row of the critical path uses, its name, and its rank
- * where there are several; `slow` is the rank that the others wait for, below 0: none. Nested
+/* "r41 slow ", "r0 ": the rank of a track, in a step of several ranks; "". */
+static void rank_words(const struct an_timeline_step *step, const struct an_timeline_track *track,
+                       bool culprit, char *text, size_t size)
+{
+    bool several = step->track[0].rank != step->track[step->track_count - 1].rank;
+    *text = 0;
+    if (several)
+        snprintf(text, size, "r%" PRId64 " %s", track->rank, culprit ? "slow " : "");
+}
+
+/* For a search: a track's label and the names of its ranges. */
+static bool track_holds(const void *owner, int row, const char *words)
+{
+    const struct an_timeline_step *step = owner;
+    const struct an_timeline_track *track = &step->track[row];
+    char rank[32];
+    rank_words(step, track, false, rank, sizeof rank);
+    if (tui_holds(track->name, words) || tui_holds(rank, words))
+        return true;
+    for (size_t i = 0; i < track->span_count; i++)
+        if (tui_holds(rep_or(track->span[i].name, ""), words))
+            return true;
+    return false;
+}
+
+/* Labels a track with the letter that the row of the critical path uses, its rank where there are
+ * several, and its name, the rank first because labels may be cut; `slow` is the rank that the others wait for, below 0: none. Nested
  * tracks follow the track that they belong to. */
 static void label_track(struct tui_cells *cells, struct tui_rect area,
                         const struct an_timeline_step *step, size_t index, int64_t slow,
@@ -137,24 +162,19 @@ static void label_track(struct tui_cells *cells, struct tui_rect area,
     enum tui_style style = culprit ? TUI_WARN : TUI_NORMAL;
     bool nested = before && track->depth > 0 && before->process == track->process &&
                   !strcmp(before->name, track->name);
-    char text[200];
+    char text[200], rank[32];
     if (selected) {
         style = TUI_SELECTED;
         tui_fill(cells, area, 0, style);
     }
-    const char *rank = "";
-    char number[32];
-    if (step->track[0].rank != step->track[step->track_count - 1].rank) {
-        snprintf(number, sizeof number, " r%" PRId64 "%s", track->rank, culprit ? " slow" : "");
-        rank = number;
-    }
+    rank_words(step, track, culprit, rank, sizeof rank);
     char letter = index < 26 ? (char)('a' + index) : '+';
     if (!nested)
-        snprintf(text, sizeof text, "%c %.100s%s", letter, track->name, rank);
+        snprintf(text, sizeof text, "%c %s%.100s", letter, rank, track->name);
     else if (cells->glyphs == TUI_ASCII)
-        snprintf(text, sizeof text, "%c  inside%s", letter, rank);
+        snprintf(text, sizeof text, "%c  %sinside", letter, rank);
     else
-        snprintf(text, sizeof text, "%c \xe2\x94\x94 inside%s", letter, rank);
+        snprintf(text, sizeof text, "%c \xe2\x94\x94 %sinside", letter, rank);
     tui_text(cells, area, 0, 0, style, text);
 }
 
@@ -184,7 +204,8 @@ static int longer(const void *left, const void *right)
 
 /* Lists the spans of a track that lie in the window, the longest first. */
 static void draw_spans(struct tui_cells *cells, struct tui_rect area,
-                       const struct an_timeline_track *track, const struct window *window)
+                       const struct an_timeline_track *track, const struct window *window,
+                       const char *search)
 {
     const struct an_timeline_span **list =
         malloc((track->span_count ? track->span_count : 1) * sizeof *list);
@@ -207,8 +228,10 @@ static void draw_spans(struct tui_cells *cells, struct tui_rect area,
         tui_glyph(cells, area, row, 24, (enum tui_style)(TUI_CLASS + (span->what & 7)),
                   tui_class_letter(cells, span->what));
         struct tui_rect rest = tui_right(area, 26);
-        int width = tui_text(cells, rest, row, 2, span->critical ? TUI_CRITICAL_PATH : TUI_NORMAL,
-                             rep_or(name, "(unnamed)"));
+        enum tui_style style = span->critical ? TUI_CRITICAL_PATH : TUI_NORMAL;
+        if (*search && tui_holds(name, search))
+            style = TUI_SELECTED;
+        int width = tui_text(cells, rest, row, 2, style, rep_or(name, "(unnamed)"));
         if (span->merged > 1)
             tui_printf(cells, rest, row, 2 + width, TUI_DIM, " and %u more, %.0f %% busy",
                        span->merged - 1, 100 * (double)span->busy);
@@ -286,6 +309,7 @@ static void draw_step(struct tui_cells *cells, struct tui_rect area, const struc
     int tracks = (int)step->track_count;
     bool details = state->open || body.rows - tracks >= 5;
     int room = details && tracks > (body.rows + 1) / 2 ? (body.rows + 1) / 2 : body.rows;
+    tui_seek(state, tracks, track_holds, step);
     tui_state_clamp(state, tracks, room);
     state->page = room;
     int64_t slow = an_straggler_rank(&result->ranks);
@@ -302,7 +326,8 @@ static void draw_step(struct tui_cells *cells, struct tui_rect area, const struc
                        (double)track->busy_ns / step->ms / 1e4);
     }
     if (details && state->cursor >= 0 && state->cursor < tracks)
-        draw_spans(cells, tui_lower(body, row), &step->track[state->cursor], &window);
+        draw_spans(cells, tui_lower(body, row), &step->track[state->cursor], &window,
+                   state->search);
     if (foot.rows)
         draw_legend(cells, foot, step);
 }
@@ -332,5 +357,7 @@ const struct tui_view tui_view_timeline = {
     .keys = "[ ]     the typical, the worst step\n"
             "+ - 0   zoom in, out, all; left and right move\n"
             "m       letters for classes, heights for the busy share\n"
-            "Enter   the ranges of the track under the cursor\n",
+            "Enter   the ranges of the track under the cursor\n"
+            "/       a track, by its name, its rank or the ranges on it\n",
+    .texts = true,
     .draw = draw};

@@ -4,11 +4,13 @@
  * definitions.
  */
 #include <ctype.h>
+#include <math.h>
 
 #include "analyzers/base/arena.h"
 #include "analyzers/base/words.h"
 #include "rep_golden.h"
 #include "reports/sections/sections.h"
+#include "reports/sections/tables.h"
 #include "reports/words/escape.h"
 #include "reports/words/kernel_name.h"
 #include "tests/unit/rep_fixture.h"
@@ -146,6 +148,71 @@ static void test_first_screen(void **state)
         if (!gpu)
             fx_close(f);
     }
+}
+
+/* The row of a wait has the share that the verdict has of its class, the rest of its ranges is the
+ * host's, and the rows still sum to the step. */
+static void test_one_story(void **state)
+{
+    (void)state;
+    struct fixture fx, *f = &fx;
+    fx_training(f);
+    struct an_result with = *fx_analyze(f);
+    struct rep_share_row row[REP_STEP_ROWS];
+    double step_ms, sum_ms = 0, input = 0;
+    with.budget.pct[AN_CLASS_INPUT].value -= 1;
+    with.budget.pct[AN_CLASS_HOST].value += 1;
+    size_t count = rep_step_rows(&with, row, &step_ms);
+    for (size_t i = 0; i < count; i++) {
+        sum_ms += row[i].ms;
+        if (!strcmp(row[i].label, "data wait"))
+            input = row[i].pct;
+    }
+    assert_true(input > 2 && fabs(input - with.budget.pct[AN_CLASS_INPUT].value) < 1e-9);
+    assert_true(fabs(sum_ms - step_ms) < 1e-9 * step_ms);
+    fx_close(f);
+}
+
+/* Where not all checks that were not made have room, whole names are there, and how many more. */
+static void test_checks_that_fit(void **state)
+{
+    static const struct an_not_checked checks[] = {
+        {.check = "enough steps", .reason = "r", .to_check = "record 20 steps of them all, or more"},
+        {.check = "memory-bound operators", .reason = "r", .to_check = "tacho calibrate, again"},
+        {.check = "efficiency of kernels", .reason = "r", .to_check = "shapes, or --flops-per-step"},
+        {.check = "data loading", .reason = "r", .to_check = "mark its parts with NVTX ranges"},
+        {.check = "clocks of the GPUs", .reason = "r", .to_check = "record the program with tacho"}};
+    (void)state;
+    struct fixture fx, *f = &fx;
+    fx_training(f);
+    struct an_result with = *fx_analyze(f);
+    with.not_checked = checks;
+    with.not_checked_count = sizeof checks / sizeof *checks;
+    struct rep_options o = {.width = 80, .utf8 = true, .brief = true, .lines = 23};
+    char *text = rep_text(&with, "text", &o);
+    assert_non_null(strstr(text, "   enough steps and 4 more \xe2\x86\x92 tacho report"));
+    free(text);
+    o.width = 92; /* more of them */
+    text = rep_text(&with, "text", &o);
+    assert_non_null(strstr(text, "enough steps, memory-bound oper"));
+    assert_null(strstr(strstr(text, "Not checked"), "\xe2\x80\xa6"));
+    free(text);
+    fx_close(f);
+}
+
+/* What recording costs at most is never below zero, and nothing where it was not measured. */
+static void test_overhead(void **state)
+{
+    char text[60];
+    struct an_trust trust = {.overhead_high_pct = an_num(-0.3)};
+    (void)state;
+    assert_string_equal(rep_overhead_text(&trust, text, sizeof text),
+                        "overhead \xe2\x89\xa4 0.1 %");
+    trust.overhead_high_pct = an_num(2.34);
+    assert_string_equal(rep_overhead_text(&trust, text, sizeof text),
+                        "overhead \xe2\x89\xa4 2.3 %");
+    trust.overhead_high_pct = an_num_none("no paused steps");
+    assert_null(rep_overhead_text(&trust, text, sizeof text));
 }
 
 /* A card alone, and nothing of the other findings. */
@@ -445,6 +512,9 @@ int main(void)
         cmocka_unit_test(test_widths_and_hostile_names),
         cmocka_unit_test(test_accelerators),
         cmocka_unit_test(test_first_screen),
+        cmocka_unit_test(test_one_story),
+        cmocka_unit_test(test_checks_that_fit),
+        cmocka_unit_test(test_overhead),
         cmocka_unit_test(test_explain),
         cmocka_unit_test(test_kernel_names),
         cmocka_unit_test(test_color_is_only_bold),

@@ -257,6 +257,77 @@ static void test_hostile_names(void **state)
     fx_close(f);
 }
 
+/* Where a search goes in a view without a table. */
+static void check_search(const char *view, const char *words, const struct tui_model *m, int cursor,
+                         const char *seen)
+{
+    struct tui_view_state s = {.zoom = 1, .seek = 1};
+    snprintf(s.search, sizeof s.search, "%s", words);
+    draw(view_of(view), m, &s, 14, 100, TUI_BRAILLE);
+    assert_int_equal(s.seek, 0);
+    assert_int_equal(s.cursor, cursor);
+    char *text = tui_dump(&sc);
+    assert_non_null(strstr(text, seen));
+    free(text);
+}
+
+/* Every view but the overview can be searched: findings by their words, counters by both of their
+ * names, tracks by the ranges on them. What is not there leaves the cursor where it is. */
+static void test_search(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    (void)state;
+    for (int i = 0; tui_views[i]; i++)
+        assert_true(tui_views[i]->searches || tui_views[i]->texts ||
+                    !strcmp(tui_views[i]->name, "overview"));
+    tm_training(&fx, &r, &m);
+    tm_findings(&r);
+    check_search("findings", "lm head", &m, 1, "the LM head runs in fp32");
+    check_search("findings", "no such words", &m, 0, "the step waits 331 ms");
+    check_search("timeline", "matmul", &m, 1, "main: 40 in the window");
+    check_search("timeline", "collate", &m, 2, "loader-0: 8 in the window");
+    check_search("timeline", "no such range", &m, 0, "main: 3 in the window");
+    struct tui_view_state s = {.zoom = 1, .seek = 1, .search = "resident"};
+    draw(view_of("system"), &m, &s, 9, 100, TUI_BRAILLE);
+    assert_int_equal(s.found, 3); /* cpu_busy, cpu_time, rss */
+    s.seek = 1;
+    snprintf(s.search, sizeof s.search, "LEARNING_rate");
+    draw(view_of("system"), &m, &s, 9, 100, TUI_BRAILLE);
+    char *text = tui_dump(&sc);
+    assert_non_null(strstr(text, "learning_rate"));
+    free(text);
+    int found = s.found;
+    s.seek = 1;
+    snprintf(s.search, sizeof s.search, "no such counter");
+    draw(view_of("system"), &m, &s, 9, 100, TUI_BRAILLE);
+    assert_int_equal(s.found, found);
+    fx_close(&fx);
+}
+
+/* Of several ranks the number comes first, so that a label that is cut still has it. */
+static void test_rank_labels(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    struct tui_view_state s = fresh;
+    (void)state;
+    tm_training(&fx, &r, &m);
+    struct an_timeline_track track[4];
+    struct an_timeline_step step = r.timeline.step[0];
+    memcpy(track, step.track, sizeof track);
+    track[0].rank = track[1].rank = 41;
+    step.track = track;
+    r.timeline = (struct an_timeline){NULL, &step, 1};
+    draw(view_of("timeline"), &m, &s, 10, 40, TUI_BRAILLE);
+    char *text = tui_dump(&sc);
+    assert_non_null(strstr(text, "a r41 ma"));
+    free(text);
+    fx_close(&fx);
+}
+
 /* What keys do to a table: sort, turn round, filter, search, and the cursor keeps to the rows there
  * are. */
 static void test_table_state(void **state)
@@ -586,6 +657,7 @@ int main(void)
         cmocka_unit_test(test_golden_screens),  cmocka_unit_test(test_golden_gpu),
         cmocka_unit_test(test_nothing_known),   cmocka_unit_test(test_every_size),
         cmocka_unit_test(test_hostile_names),   cmocka_unit_test(test_table_state),
+        cmocka_unit_test(test_search),          cmocka_unit_test(test_rank_labels),
         cmocka_unit_test(test_first_screen),    cmocka_unit_test(test_step_change),
         cmocka_unit_test(test_slow_rank),       cmocka_unit_test(test_pages),
         cmocka_unit_test(test_views_table),     cmocka_unit_test(test_tree_folds),

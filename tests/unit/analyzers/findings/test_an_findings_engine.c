@@ -559,9 +559,41 @@ static void test_the_same_training_first(void **state)
     fx_close(f);
 }
 
+/* A processor that computes is named by what limits the operations that take most of their time;
+ * without roofs it only computes. */
+static void test_verdict_of_memory(void **state)
+{
+    static const struct {
+        int64_t memory_us, matrix_us;
+        bool measured;
+        const char *class;
+    } cases[] = {{6000, 3000, true, "MEMORY-BOUND"},
+                 {3000, 6000, true, "COMPUTE-BOUND"},
+                 {6000, 3000, false, "COMPUTE-BOUND"}};
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct fixture fx, *f = &fx;
+        int64_t bytes = cases[k].memory_us * 4000, flops = cases[k].matrix_us * 80000;
+        struct part parts[] = {
+            {"adamw", "other", "fp32", "optimizer", bytes, bytes, bytes, cases[k].memory_us, 1},
+            {"matmul", "matrix", "fp32", "forward", flops, 1000, 1000, cases[k].matrix_us, 1}};
+        fx_open(f);
+        if (cases[k].measured)
+            machine(f);
+        steps(f, parts, 2, 1);
+        const struct an_result *r = fx_analyze(f);
+        if (strcmp(r->verdict_class, cases[k].class) != 0)
+            fail_msg("case %zu: %s", k, r->verdict);
+        const char *said = "memory bandwidth limits operations with 67 % of the ops' time";
+        assert_true(!strstr(r->verdict, said) == (k != 0));
+        fx_close(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_precision),
+                                       cmocka_unit_test(test_verdict_of_memory),
                                        cmocka_unit_test(test_precision_refusals),
                                        cmocka_unit_test(test_intensity),
                                        cmocka_unit_test(test_small_batch),

@@ -418,7 +418,7 @@ static void test_kinds_by_name(void **state)
         MAKE(f, {NULL, GEMM, 60, 0, 0, NULL, NULL, NULL}, {NULL, CAST, 40, 0, 0, NULL, NULL, NULL});
     check_bounds(r, "UNKNOWN", 100);
     has_words(r->bounds.sentence,
-              "are by name GEMMs 60 %, element-wise work 40 % (unknown because");
+              "by name they are GEMMs 60 %, element-wise work 40 % (unknown because");
     assert_null(strstr(r->verdict, "largest op"));
     const struct an_finding *x = finding(r, "FUSION");
     assert_non_null(x);

@@ -67,6 +67,7 @@ static void test_named(void **state)
     assert_non_null(strstr(others->action, "free cores"));
     assert_null(strstr(others->action, "stop"));
     assert_string_equal(r->verdict_class, "OTHER PROGRAMS");
+    assert_null(strstr(r->verdict, "next:")); /* nothing else may make it faster */
     assert_false(r->healthy);
     fx_close(f);
 }
@@ -103,6 +104,9 @@ static void test_while_others(void **state)
     assert_false(others->while_others);
     assert_true(stall->while_others);
     assert_non_null(strstr(stall->method, "while others run"));
+    enum an_listed listing = an_finding_listed(&r->findings[1]);
+    bool worth = listing == AN_LISTED_RANKED || listing == AN_LISTED_MEASURE;
+    assert_true(!strstr(r->verdict, "; next: ") == !worth);
     bool withheld = !stall->gain.high.valid && !stall->gain.low.valid;
     bool one_side = stall->gain.ceiling || stall->gain.low.value > 0;
     assert_true(withheld || one_side);
