@@ -242,7 +242,7 @@ def is_said(words, said):
     return (has(words) or count > 2 and any(has(words[:at] + ["\0"] + words[at + 1:]) for at in range(count))
             or any(has(words[:at] + ["\0"], ['"' + words[at]] + words[at + 1:]) for at in range(1, count))
             or any(has(words[:at] + ["\0"] + words[end:]) and f'"{" ".join(words[at:end])}"' in said
-                   for at in range(1, count) for end in range(at + 2, count)))
+                   for at in range(count) for end in range(at + 2, count)))
 
 
 def old_words(name, screen, said):

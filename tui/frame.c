@@ -188,7 +188,7 @@ static void draw_header(struct tui_cells *cells, struct tui_rect area,
     if (loss && isfinite(loss->last))
         part(&line, 4, TUI_NORMAL, "loss %.4g", loss->last);
     if (result && result->utilization.mfu.valid)
-        part(&line, 3, TUI_NORMAL, "MFU %.1f %%", 100 * result->utilization.mfu.value);
+        part(&line, 3, TUI_NORMAL, "MFU %s %%", SHARE_TEXT(100 * result->utilization.mfu.value));
     if (result && result->run.ranks > 1)
         part(&line, 2, TUI_DIM, "%" PRId64 " ranks", result->run.ranks);
     if (result && *result->run.program)

@@ -102,11 +102,11 @@ static const char *workers_reason(struct an_context *context, int64_t workers)
     const struct an_count *cores = &context->result->run.cores;
     if (context->result->loader.workers_needed.valid && cores->valid && cores->value > 0 &&
         workers > MANY_PER_CORE * cores->value)
-        return an_finding_text(
-            context,
-            "begin with %" PRId64 " and add more while the wait shrinks; %" PRId64
-            " keep up with the step if storage serves as many requests at once",
-            MANY_PER_CORE * cores->value, workers);
+        return an_finding_text(context,
+                               "begin with %" PRId64
+                               " and add more while the wait shrinks; %" PRId64
+                               " keep up with the step if storage serves as many requests at once",
+                               MANY_PER_CORE * cores->value, workers);
     if (context->result->loader.workers_needed.valid)
         return an_finding_text(context, "%" PRId64 " keep%s up with the step", workers,
                                workers == 1 ? "s" : "");
@@ -140,8 +140,8 @@ static struct advice more_workers(struct an_context *context, enum an_framework 
             context, "load batches in workers: DataLoader(num_workers=%" PRId64 "%s); %s", wanted,
             context->gpu ? ", pin_memory=True" : "", reason);
     else if (in_line)
-        advice.action = an_finding_text(context, "load batches in workers: %s (%s)", advice.option,
-                                        reason);
+        advice.action =
+            an_finding_text(context, "load batches in workers: %s (%s)", advice.option, reason);
     else if (loader->workers_needed.valid)
         advice.action =
             an_finding_text(context, "more loader workers: %s instead of %" PRId64 " (%s)",

@@ -177,13 +177,12 @@ static void straggler_texts(struct an_context *context, const struct an_ranks *r
     const struct an_frontier *frontier = &ranks->frontier;
     const char *imitates = imitation(context, "--slow-rank");
     if (staged)
-        finding->action =
-            an_finding_text(context,
-                            "find out why %s of rank %" PRId64
-                            " is %s longer than on the others: look at %s%s",
-                            stage_words(frontier->stage), straggler->rank,
-                            an_time_words(context->arena, frontier->delay_ms.value, 3),
-                            where_to_look(frontier->stage), imitates);
+        finding->action = an_finding_text(
+            context,
+            "find out why %s of rank %" PRId64 " is %s longer than on the others: look at %s%s",
+            stage_words(frontier->stage), straggler->rank,
+            an_time_words(context->arena, frontier->delay_ms.value, 3),
+            where_to_look(frontier->stage), imitates);
     else
         finding->action = an_finding_text(
             context,

@@ -38,7 +38,7 @@ static void take_interval(struct an_context *context, struct an_finding *finding
                                       what_if->edit, error_words(context));
     if (what_if->condition)
         finding->method =
-            an_finding_text(context, "%s; assumes: %.200s", finding->method, what_if->condition);
+            an_finding_text(context, "%s; assumes: %.400s", finding->method, what_if->condition);
 }
 
 /* Keeps the lower one of two upper bounds. Where cores are short, work that goes away also frees

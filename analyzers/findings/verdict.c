@@ -11,10 +11,10 @@
 #include "analyzers/findings/findings_private.h"
 
 /* A class other than compute gives the run its name from here on, or if it is the largest. */
-#define BOUND_PCT 15.0
-#define QUOTA_PCT 10.0 /* of the steps' time: as much as other programs must take */
-#define WORTH_PCT 2.0  /* a class that is worth a clause */
-#define MEMORY_PCT 50.0 /* of the ops' time */
+#define BOUND_PCT     15.0
+#define QUOTA_PCT     10.0 /* of the steps' time: as much as other programs must take */
+#define WORTH_PCT     2.0  /* a class that is worth a clause */
+#define MEMORY_PCT    50.0 /* of the ops' time */
 #define MFU_SHOWN_PCT 0.05 /* less is zero in the one digit that is printed */
 /* Devices without steps: below them nothing is said of a capture. */
 #define OPS_LEAST      20
@@ -252,8 +252,8 @@ static void by_budget(struct an_context *context)
     result->verdict =
         an_finding_text(context, "%s%s: %.1f %% of every step computes%s%s%s %s.%s%s%s",
                         result->healthy ? "HEALTHY, " : clear, result->verdict_class, compute_pct,
-                        peak_words(context), memory_words(context), rest, basis(context), device_words(context),
-                        context->gpu ? an_verdict_pace(context) : "",
+                        peak_words(context), memory_words(context), rest, basis(context),
+                        device_words(context), context->gpu ? an_verdict_pace(context) : "",
                         is_all_clear(result) ? not_checked_words(context) : "");
 }
 
@@ -292,8 +292,8 @@ static void by_quota(struct an_context *context)
         context,
         "CPU QUOTA holds this run back: its control group may use %.3g cores, and for %.0f %% of "
         "every step its thread could not run because they were spent%s %s.",
-        result->system.cpu_quota.value, result->system.throttled_pct.value,
-        next_words(context), basis(context));
+        result->system.cpu_quota.value, result->system.throttled_pct.value, next_words(context),
+        basis(context));
 }
 
 /* The same for memory: the account of the group's tasks. */
@@ -589,9 +589,8 @@ static void verdict_absent(struct an_context *context, const char *reason)
 const struct an_analyzer an_verdict = {
     .name = "verdict",
     .help = "the run in one sentence",
-    .after =
-        "steps, gpu, budget, attribution, utilization, roofline, ops, critical path, system, "
-        "contention, pressure, allocator, flight, trust, findings",
+    .after = "steps, gpu, budget, attribution, utilization, roofline, ops, critical path, system, "
+             "contention, pressure, allocator, flight, trust, findings",
     .run = verdict_run,
     .absent = verdict_absent,
 };

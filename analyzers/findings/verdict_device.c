@@ -18,8 +18,8 @@ static double bound_pct(const struct an_kernel_bounds *bounds, enum an_bound bou
     return an_percent((double)bounds->ns[bound], (double)bounds->total_ns);
 }
 
-/* "without a known limit; by name they are GEMMs 41 %, attention 10 %": the kinds of work of kernels whose bound is
- * not known, in % of the time of all kernels. */
+/* "without a known limit; by name they are GEMMs 41 %, attention 10 %": the kinds of work of
+ * kernels whose bound is not known, in % of the time of all kernels. */
 static const char *family_words(struct an_context *context)
 {
     const struct an_kernel_bounds *bounds = &context->result->bounds;

@@ -107,7 +107,7 @@ int cli_plan_layout(const char *option, const char *text, struct plan_layout *ou
                              "NAME=VALUE,... of gpus dp tp pp vpp cp ep mbs batch seq (1 or more), "
                              "zero (0 to 3), sp, recompute (none selective block full), schedule "
                              "(1f1b gpipe zb-h1)",
-                             "--%s: '%.40s' is no setting of a layout", option, text);
+                             "--%s: '%.40s' is not a setting of a layout", option, text);
         text += used + (text[used] == ',');
     }
     return 0;

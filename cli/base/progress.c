@@ -14,12 +14,17 @@
 #include <unistd.h>
 
 #include "cli/base/message.h"
+#include "reports/words/compare.h"
+#include "reports/words/escape.h"
 #include "tacho_clock.h"
 
 #define QUIET_MS   500
 #define REDRAW_MS  100
-#define NAME_WIDTH 40
-#define BAR_WIDTH  30
+#define NAME_MOST  40 /* columns of the name's end */
+#define NAME_LEAST 8
+#define BAR_MOST   30 /* columns of the bar */
+#define BAR_LEAST  4
+#define AROUND     21 /* "reading ...", " [", "] 100 %"; the last column stays free */
 
 static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
 #define STOPS (sizeof stops / sizeof *stops)
@@ -58,15 +63,19 @@ int cli_progress_step(void *ctx, int64_t done, int64_t total)
         return 0;
     progress->shown = now;
     double share = total > 0 && done > 0 ? fmin(1, (double)done / (double)total) : 0;
-    int full = (int)(share * BAR_WIDTH);
-    char bar[BAR_WIDTH + 1], *name = cli_printable(progress->what);
-    memset(bar, '.', BAR_WIDTH);
-    memset(bar, '#', (size_t)full);
-    bar[BAR_WIDTH] = 0;
+    /* a line that wraps would leave its first part on the screen */
+    int room = cli_columns(STDERR_FILENO, 80) - AROUND;
+    int bar_width = rep_clamp(room - NAME_LEAST, BAR_LEAST, BAR_MOST);
+    int name_width = rep_clamp(room - bar_width, 0, NAME_MOST);
+    char bar[BAR_MOST + 1] = "", *name = cli_printable(progress->what);
+    memset(bar, '.', (size_t)bar_width);
+    memset(bar, '#', (size_t)(share * bar_width));
     const char *shown = name ? name : "", *dots = "";
-    if (strlen(shown) > NAME_WIDTH) {
+    if (rep_width(shown) > name_width) {
         dots = "...";
-        shown += strlen(shown) - NAME_WIDTH;
+        while (rep_width(shown) > name_width)
+            for (shown++; (*shown & 0xc0) == 0x80;) /* the rest of a character */
+                shown++;
     }
     fprintf(stderr, "\r\033[Kreading %s%s [%s] %3.0f %%", dots, shown, bar, 100 * share);
     fflush(stderr);

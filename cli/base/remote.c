@@ -59,7 +59,7 @@ int cli_remote_run(const char *run, int argc, char **argv)
     const char *path;
     if (!split_name(run, host, &path))
         return cli_usage(argv[0], "for example ssh://user@host/path/to/run.tacho",
-                         "'%.200s' is no name of a run on another machine", run);
+                         "'%.200s' does not name a run on another machine", run);
     line = remote_line(run, path, argc, argv);
     if (!line)
         return cli_error(TACHO_ENOMEM, NULL, "%s", tacho_error_text(TACHO_ENOMEM));

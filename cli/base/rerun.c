@@ -107,7 +107,7 @@ static int check_words(const char *run, const json_t *words)
     for (size_t i = 0; i < json_array_size(words); i++) {
         const char *word = json_string_value(json_array_get(words, i));
         if (!word)
-            return cli_error(TACHO_ECORRUPT, NULL, "%.300s: word %zu of its command is no text",
+            return cli_error(TACHO_ECORRUPT, NULL, "%.300s: word %zu of its command is not text",
                              run, i + 1);
         if (strstr(word, STORE_REDACTED))
             return cli_error(

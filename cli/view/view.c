@@ -100,8 +100,8 @@ static int copy_fields(const json_t *json, const char *fields, json_t *out, char
         snprintf(field, sizeof field, "%.*s", (int)length, at);
         at += length;
         ok = copy_field(json, out, field);
-        if (!ok)
-            snprintf(unknown, 128, "%s", field);
+        if (!ok) /* "": a name is missing between two commas */
+            snprintf(unknown, 128, "%s", *field ? field : ",");
         copy_notes(json, "absent", field, reasons);
         copy_notes(json, "left_out", field, left_out);
     }
@@ -208,6 +208,11 @@ int cli_view_check(const char *command, const struct cli_view *view, bool json)
     if ((view->fields || view->limit) && !json)
         return cli_usage(command, "add --json", "--%s is for --json",
                          view->fields ? "fields" : "limit");
+    const char *fields = view->fields;
+    if (fields &&
+        (!*fields || *fields == ',' || strstr(fields, ",,") || fields[strlen(fields) - 1] == ','))
+        return cli_usage(command, "separate names by one comma: verdict,steps.median_ms",
+                         "--fields: a name is missing in '%.100s'", fields);
     return 0;
 }
 

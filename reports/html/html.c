@@ -193,8 +193,9 @@ static void entry(struct page *page, size_t number, const char *id, const char *
     html_text(page->out, id, NAME_COLUMNS);
     html_between(page->out, "\">", id, NAME_COLUMNS, "</a></strong> <span class=\"gain\">");
     html_text(page->out, gain, NAME_COLUMNS);
-    fputs("</span> ", page->out);
-    html_sentence(page->out, text);
+    fputs("</span>", page->out);
+    if (*text)
+        html_between(page->out, " <span class=\"setting\">", text, NAME_COLUMNS, "</span>");
     fputc('\n', page->out);
 }
 

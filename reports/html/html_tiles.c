@@ -58,7 +58,7 @@ static void mfu_tile(struct page *page, const struct an_utilization *used)
         tile(page, "MFU", "not known", "", rep_or(used->mfu.reason, ""));
         return;
     }
-    snprintf(value, sizeof value, "%.1f", 100 * used->mfu.value);
+    snprintf(value, sizeof value, "%s", SHARE_TEXT(100 * used->mfu.value));
     if (used->peak_flops.valid)
         snprintf(more, sizeof more, "of %s %.20s", SI_TEXT(used->peak_flops.value, "FLOP/s"),
                  rep_or(used->dtype, ""));

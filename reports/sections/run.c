@@ -65,7 +65,7 @@ void rep_section_throughput(struct page *page, const struct an_result *result)
 static void ratio_item(struct page *page, const char *name, struct an_value ratio, const char *note)
 {
     if (ratio.valid)
-        page_item(page, "%s %.1f %%%s", name, 100 * ratio.value, note);
+        page_item(page, "%s %s %%%s", name, SHARE_TEXT(100 * ratio.value), note);
 }
 
 /* MFU and HFU against the peak. MFU is shown in the conventions that differ for this model. */

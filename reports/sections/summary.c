@@ -13,17 +13,17 @@
 #include "reports/words/escape.h"
 #include "reports/words/phrase.h"
 
-#define AGREE_PCT   2.0  /* of a step: by how much stages and classes may differ */
-#define SEEN_PCT    0.05 /* of a step: a stage that takes less is part of the last row */
-#define RUN_PCT     2.0  /* of a run: phases that take less are left out */
-#define WRAP_LOSS   12   /* columns of a line that words may leave empty at its end */
-#define NAMES_LOSS  50   /* columns beside the names of checks */
-#define NAMES_LEAST 30
+#define AGREE_PCT    2.0  /* of a step: by how much stages and classes may differ */
+#define SEEN_PCT     0.05 /* of a step: a stage that takes less is part of the last row */
+#define RUN_PCT      2.0  /* of a run: phases that take less are left out */
+#define WRAP_LOSS    12   /* columns of a line that words may leave empty at its end */
+#define NAMES_LOSS   50   /* columns beside the names of checks */
+#define NAMES_LEAST  30
 #define MORE_COLUMNS 12 /* ", and N more" */
-#define WHOLE       0  /* lines: as many as the text needs */
-#define FIRST_LINES 10 /* what holds the run back, what to do and how sure that is are in them */
-#define FIX_LINES   3  /* a blank line, what the gains are, the first fix */
-#define WIDE        80 /* columns */
+#define WHOLE        0  /* lines: as many as the text needs */
+#define FIRST_LINES  10 /* what holds the run back, what to do and how sure that is are in them */
+#define FIX_LINES    3  /* a blank line, what the gains are, the first fix */
+#define WIDE         80 /* columns */
 
 /* What each level of detail shows. A screen that is too long becomes shorter in the order of this
  * list, from its end: what a reader misses least goes first. */
@@ -344,10 +344,10 @@ static void efficiency(struct page *page, const struct an_result *result,
     else if (steps->samples_per_s.valid)
         page_item(page, "%s samples/s", NUMBER_TEXT(steps->samples_per_s.value));
     if (used->mfu.valid && used->peak_flops.valid)
-        page_item(page, "MFU %.1f %% of %s %s", 100 * used->mfu.value,
+        page_item(page, "MFU %s %% of %s %s", SHARE_TEXT(100 * used->mfu.value),
                   SI_TEXT(used->peak_flops.value, "FLOP/s"), rep_or(used->dtype, ""));
     else if (used->mfu.valid)
-        page_item(page, "MFU %.1f %%", 100 * used->mfu.value);
+        page_item(page, "MFU %s %%", SHARE_TEXT(100 * used->mfu.value));
     else
         page_item(page, "MFU not known");
     if (!system->reason && system->cpu_cores.valid && result->run.cores.valid)

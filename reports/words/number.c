@@ -23,6 +23,15 @@ const char *page_digits(char *buf, double value, int digits)
     return an_number_print(buf, value, digits);
 }
 
+const char *page_share(char *buf, double pct)
+{
+    if (pct > 0 && pct < 0.05)
+        snprintf(buf, NUMBER_BYTES, "< 0.1");
+    else
+        snprintf(buf, NUMBER_BYTES, "%.1f", pct);
+    return buf;
+}
+
 /* The number, a blank and the unit. */
 static const char *with_unit(char *buf, double value, const char *prefix, const char *unit)
 {

@@ -12,6 +12,8 @@
 /* Four digits, never an exponent (analyzers/base/words.h). */
 const char *page_number(char *buf, double value);
 const char *page_digits(char *buf, double value, int digits);
+/* Per cent with one digit: "32.7"; "< 0.1" for what is above zero and would be printed as zero. */
+const char *page_share(char *buf, double pct);
 const char *page_si(char *buf, double value, const char *unit);
 const char *page_bytes(char *buf, double bytes);
 const char *page_time(char *buf, double ns);
@@ -19,6 +21,7 @@ const char *page_time(char *buf, double ns);
 /* The same as an argument of a call: the buffer lives until the end of the block. */
 #define NUMBER_TEXT(value)         page_number((char[NUMBER_BYTES]){0}, value)
 #define DIGITS_TEXT(value, digits) page_digits((char[NUMBER_BYTES]){0}, value, digits)
+#define SHARE_TEXT(pct)            page_share((char[NUMBER_BYTES]){0}, pct)
 #define SI_TEXT(value, unit)       page_si((char[NUMBER_BYTES]){0}, value, unit)
 #define BYTES_TEXT(bytes)          page_bytes((char[NUMBER_BYTES]){0}, bytes)
 #define TIME_TEXT(ns)              page_time((char[NUMBER_BYTES]){0}, ns)

@@ -150,8 +150,8 @@ static bool track_holds(const void *owner, int row, const char *words)
 }
 
 /* Labels a track with the letter that the row of the critical path uses, its rank where there are
- * several, and its name, the rank first because labels may be cut; `slow` is the rank that the others wait for, below 0: none. Nested
- * tracks follow the track that they belong to. */
+ * several, and its name, the rank first because labels may be cut; `slow` is the rank that the
+ * others wait for, below 0: none. Nested tracks follow the track that they belong to. */
 static void label_track(struct tui_cells *cells, struct tui_rect area,
                         const struct an_timeline_step *step, size_t index, int64_t slow,
                         bool selected)

@@ -122,6 +122,9 @@ refuse 2 report --json --steps 7:3 run.tacho
 refuse 2 report --json --by banana run.tacho
 refuse 2 report --json --fields banana run.tacho
 refuse 2 report --json --fields steps.banana run.tacho
+refuse 2 report --json --fields steps,,verdict run.tacho
+refuse 2 report --json --fields '' run.tacho
+refuse 2 ls --json --fields run, .
 refuse 2 report --json --limit 0 run.tacho
 refuse 2 report --json --step-marker '(' run.tacho
 refuse 3 report --json nothing.tacho

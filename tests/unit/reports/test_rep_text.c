@@ -13,6 +13,7 @@
 #include "reports/sections/tables.h"
 #include "reports/words/escape.h"
 #include "reports/words/kernel_name.h"
+#include "reports/words/number.h"
 #include "tests/unit/rep_fixture.h"
 #include "tests/unit/rep_gpu.h"
 
@@ -177,11 +178,17 @@ static void test_one_story(void **state)
 static void test_checks_that_fit(void **state)
 {
     static const struct an_not_checked checks[] = {
-        {.check = "enough steps", .reason = "r", .to_check = "record 20 steps of them all, or more"},
+        {.check = "enough steps",
+         .reason = "r",
+         .to_check = "record 20 steps of them all, or more"},
         {.check = "memory-bound operators", .reason = "r", .to_check = "tacho calibrate, again"},
-        {.check = "efficiency of kernels", .reason = "r", .to_check = "shapes, or --flops-per-step"},
+        {.check = "efficiency of kernels",
+         .reason = "r",
+         .to_check = "shapes, or --flops-per-step"},
         {.check = "data loading", .reason = "r", .to_check = "mark its parts with NVTX ranges"},
-        {.check = "clocks of the GPUs", .reason = "r", .to_check = "record the program with tacho"}};
+        {.check = "clocks of the GPUs",
+         .reason = "r",
+         .to_check = "record the program with tacho"}};
     (void)state;
     struct fixture fx, *f = &fx;
     fx_training(f);
@@ -196,6 +203,24 @@ static void test_checks_that_fit(void **state)
     text = rep_text(&with, "text", &o);
     assert_non_null(strstr(text, "enough steps, memory-bound oper"));
     assert_null(strstr(strstr(text, "Not checked"), "\xe2\x80\xa6"));
+    free(text);
+    fx_close(f);
+}
+
+/* A small share is not printed as if there were none. */
+static void test_small_shares(void **state)
+{
+    (void)state;
+    assert_string_equal(SHARE_TEXT(32.68), "32.7");
+    assert_string_equal(SHARE_TEXT(0.06), "0.1");
+    assert_string_equal(SHARE_TEXT(0.04), "< 0.1");
+    assert_string_equal(SHARE_TEXT(0), "0.0");
+    struct fixture fx, *f = &fx;
+    fx_training(f);
+    struct an_result with = *fx_analyze(f);
+    with.utilization.mfu = an_num(0.0002);
+    char *text = rep_text(&with, "text", &(struct rep_options){.width = 80, .brief = true});
+    assert_non_null(strstr(text, "MFU < 0.1 % of"));
     free(text);
     fx_close(f);
 }
@@ -515,6 +540,7 @@ int main(void)
         cmocka_unit_test(test_one_story),
         cmocka_unit_test(test_checks_that_fit),
         cmocka_unit_test(test_overhead),
+        cmocka_unit_test(test_small_shares),
         cmocka_unit_test(test_explain),
         cmocka_unit_test(test_kernel_names),
         cmocka_unit_test(test_color_is_only_bold),
