@@ -140,6 +140,9 @@ bool an_is_compiled(const struct an_result *result);
 const char *an_fusion_words(struct an_context *context);
 /* The second level of the verdict (verdict_device.c): fills result.bounds.sentence. */
 void an_verdict_device(struct an_context *context);
+/* Share of the operations' time in those that run at the speed of memory or of a cache, on
+ * processors, in %. verdict_device.c */
+double an_memory_speed_pct(const struct an_result *result);
 /* Where a device is busy although the critical path is not on it: a sentence that says why; "". */
 const char *an_verdict_pace(struct an_context *context);
 

@@ -11,12 +11,11 @@
 #include "analyzers/findings/findings_private.h"
 
 /* A class other than compute gives the run its name from here on, or if it is the largest. */
-#define BOUND_PCT      15.0
-#define QUOTA_PCT      10.0 /* of the steps' time: as much as other programs must take */
-#define WORTH_PCT      2.0  /* a class that is worth a clause */
-#define MEMORY_REACHED 0.6  /* of the roof: as for kernels of devices */
-#define MEMORY_PCT     50.0 /* of the ops' time */
-#define MFU_SHOWN_PCT  0.05 /* less is zero in the one digit that is printed */
+#define BOUND_PCT     15.0
+#define QUOTA_PCT     10.0 /* of the steps' time: as much as other programs must take */
+#define WORTH_PCT     2.0  /* a class that is worth a clause */
+#define MEMORY_PCT    50.0 /* of the ops' time */
+#define MFU_SHOWN_PCT 0.05 /* less is zero in the one digit that is printed */
 /* Devices without steps: below them nothing is said of a capture. */
 #define OPS_LEAST      20
 #define SPAN_LEAST_PCT 1.0 /* of the recording, between the first and the last op */
@@ -185,27 +184,6 @@ static const char *device_words(struct an_context *context)
     return sentence ? an_finding_text(context, " %s", sentence) : "";
 }
 
-/* Does an operation run at the speed of memory, or of a cache: near the roof of its bytes? */
-static bool at_memory_speed(const struct an_roofline_point *point)
-{
-    bool bytes =
-        point->bound && (!strcmp(point->bound, "memory") || !strcmp(point->bound, "cached"));
-    return bytes && point->achieved_flops >= MEMORY_REACHED * point->attainable_flops;
-}
-
-/* Share of the operations' time in those at the speed of memory, on processors. */
-static double memory_speed_pct(const struct an_result *result)
-{
-    int64_t memory_ns = 0, all_ns = 0;
-    for (size_t i = 0; i < result->point_count; i++) {
-        const struct an_roofline_point *point = &result->points[i];
-        all_ns += point->time_ns;
-        if (at_memory_speed(point))
-            memory_ns += point->time_ns;
-    }
-    return an_percent((double)memory_ns, (double)all_ns);
-}
-
 /* "; operations with 62 % of the ops' time run at the speed of memory", for a run that they give
  * its name. */
 static const char *memory_words(struct an_context *context)
@@ -215,7 +193,7 @@ static const char *memory_words(struct an_context *context)
         return "";
     return an_finding_text(context,
                            "; operations with %.0f %% of the ops' time run at the speed of memory",
-                           memory_speed_pct(result));
+                           an_memory_speed_pct(result));
 }
 
 /* "HOST-BOUND", or the more exact name that a finding gave it. */
@@ -229,7 +207,7 @@ static const char *bound_name(const struct an_context *context, enum an_class cl
         return "OPAQUE";
     if (class == AN_CLASS_COMPUTE && context->gpu)
         return device_busy; /* what binds its kernels is the second level */
-    if (class == AN_CLASS_COMPUTE && memory_speed_pct(result) >= MEMORY_PCT)
+    if (class == AN_CLASS_COMPUTE && an_memory_speed_pct(result) >= MEMORY_PCT)
         return "MEMORY-BOUND";
     for (size_t i = 0; i < result->finding_count; i++)
         if (class == AN_CLASS_HOST && !strcmp(result->findings[i].id, "LAUNCH_BOUND"))

@@ -9,9 +9,10 @@
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/graph/causes.h"
 
-#define NAMED_PCT 1.0 /* of the kernels' time: less is not named */
-#define FAMILIES  5
-#define PACE_PCT  50.0 /* of the critical path: with less on the device the host sets the pace */
+#define MEMORY_REACHED 0.6 /* of the roof: as for kernels of devices */
+#define NAMED_PCT      1.0 /* of the kernels' time: less is not named */
+#define FAMILIES       5
+#define PACE_PCT       50.0 /* of the critical path: with less on the device the host sets the pace */
 
 static double bound_pct(const struct an_kernel_bounds *bounds, enum an_bound bound)
 {
@@ -109,6 +110,26 @@ const char *an_verdict_pace(struct an_context *context)
                            " Only %.1f %% of the critical path is on the device all the same: its "
                            "kernels wait for their launches, so faster kernels alone gain little.",
                            on_device);
+}
+
+/* Does an operation run at the speed of memory, or of a cache: near the roof of its bytes? */
+static bool at_memory_speed(const struct an_roofline_point *point)
+{
+    bool bytes =
+        point->bound && (!strcmp(point->bound, "memory") || !strcmp(point->bound, "cached"));
+    return bytes && point->achieved_flops >= MEMORY_REACHED * point->attainable_flops;
+}
+
+double an_memory_speed_pct(const struct an_result *result)
+{
+    int64_t memory_ns = 0, all_ns = 0;
+    for (size_t i = 0; i < result->point_count; i++) {
+        const struct an_roofline_point *point = &result->points[i];
+        all_ns += point->time_ns;
+        if (at_memory_speed(point))
+            memory_ns += point->time_ns;
+    }
+    return an_percent((double)memory_ns, (double)all_ns);
 }
 
 void an_verdict_device(struct an_context *context)
