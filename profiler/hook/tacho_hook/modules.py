@@ -190,7 +190,11 @@ class Modules:
             self.open()
 
     def measure(self):
-        """Seconds that the range of one module costs here: the call of a module that does nothing, with and without the hooks."""
+        """The cost of a range here: the less of two measurements, because on a shared machine a core is slower for a while at times."""
+        self.cost = max(self.cost, min(self.measured(), self.measured()), 1e-7)
+
+    def measured(self):
+        """Seconds that the range of one module costs: the call of a module that does nothing, with and without the hooks."""
         torch = sys.modules["torch"]
 
         class Nothing(torch.nn.Module):
@@ -213,7 +217,7 @@ class Modules:
                 self.take_out()
         self.calls, self.local.stack = calls, stack
         hooked, bare = sorted(took[0])[4], sorted(took[1])[4] if self.hooks else 0.0
-        self.cost = max(self.cost, COLD * (hooked - bare), 1e-7)
+        return COLD * (hooked - bare)
 
     def measure_operators(self):
         """What PyTorch takes to call an operator on one number, forward and backward: CPU time of this thread, the least of some tries.
