@@ -9,10 +9,9 @@
 #include "analyzers/findings/findings_private.h"
 #include "analyzers/graph/causes.h"
 
-#define MEMORY_REACHED 0.6 /* of the roof: as for kernels of devices */
-#define NAMED_PCT      1.0 /* of the kernels' time: less is not named */
-#define FAMILIES       5
-#define PACE_PCT       50.0 /* of the critical path: with less on the device the host sets the pace */
+#define NAMED_PCT 1.0 /* of the kernels' time: less is not named */
+#define FAMILIES  5
+#define PACE_PCT  50.0 /* of the critical path: with less on the device the host sets the pace */
 
 static double bound_pct(const struct an_kernel_bounds *bounds, enum an_bound bound)
 {
@@ -117,7 +116,7 @@ static bool at_memory_speed(const struct an_roofline_point *point)
 {
     bool bytes =
         point->bound && (!strcmp(point->bound, "memory") || !strcmp(point->bound, "cached"));
-    return bytes && point->achieved_flops >= MEMORY_REACHED * point->attainable_flops;
+    return bytes && point->achieved_flops >= AN_BOUND_NEAR * point->attainable_flops;
 }
 
 double an_memory_speed_pct(const struct an_result *result)
