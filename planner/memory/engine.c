@@ -30,7 +30,7 @@ struct part {
     int64_t copies;        /* ranks with the same parameters */
     int zero;              /* stage of ZeRO; divided models have at least 1 */
     double element;        /* bytes of an activation */
-    double shadow;         /* of the rounded copy of a parameter; 0: there is none */
+    double rounded;        /* of the rounded copy of a parameter; 0: there is none */
     double tokens, rows;   /* of a micro-batch; of the residual stream of this rank */
     double flights;
     struct tensor tensors[TENSORS]; /* in the order in which the engine lays them out */
@@ -98,7 +98,7 @@ static void find_part(const struct plan_case *of, int64_t stage, struct part *ou
     if (divided && out->zero < 1)
         out->zero = 1;
     if (strcmp(of->machine.type, "fp32"))
-        out->element = out->shadow = 2;
+        out->element = out->rounded = 2;
     out->chunk = out->layers;
     if (layout->pipeline > 1)
         out->chunk /= layout->chunks;
@@ -209,7 +209,7 @@ static void add_shards(const struct part *part, double *bytes)
     if (part->zero < 3)
         return;
     bytes[PLAN_HELD_WEIGHTS] += 4 * own - let_go(held, ahead);
-    if (part->shadow > 0)
+    if (part->rounded > 0)
         bytes[PLAN_HELD_WEIGHTS] -= let_go(held_of(part, 2), ahead);
 }
 
@@ -227,7 +227,7 @@ static double scratch(const struct part *part)
     double sequence = (double)part->of->layout.sequence;
     double block = SCORE_ROWS * whole_lines(sequence);
     double floats = 2 * block + 2 * whole_lines(sequence * (double)part->of->model.head_dim);
-    floats += block * (part->shadow > 0);
+    floats += block * (part->rounded > 0);
     return 4 * floats * fmax((double)part->of->machine.threads, 1);
 }
 
@@ -261,7 +261,7 @@ void plan_engine_memory(const struct plan_case *of, int64_t stage, double bytes[
     struct part part;
     find_part(of, stage, &part);
     double parameters = (double)(part.parameters + part.copied);
-    bytes[PLAN_HELD_WEIGHTS] = (4 + part.shadow) * parameters;
+    bytes[PLAN_HELD_WEIGHTS] = (4 + part.rounded) * parameters;
     bytes[PLAN_HELD_GRADIENTS] = 4 * parameters;
     bytes[PLAN_HELD_STATES] = 8 * (double)part.parameters;
     add_activations(&part, bytes);
