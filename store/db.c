@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define NEWEST_SCHEMA_FORMAT 4 /* of the header of an SQLite file */
+
 /* Forward only. A file of version 1 read by a program of version 3 gets row 1, then row 2, the
  * first time it is opened for writing; readers know all older versions. */
 const struct store_migration store_migrations[] = {
@@ -180,6 +182,10 @@ static int header_read(const char *path, sqlite3 *db, struct store_header *heade
         return store_db_fail(err, db, status, path, "cannot be read");
     if (bytes < 100 || memcmp(head, "SQLite format 3", 16))
         return fail_not_sqlite(err, path, head, bytes);
+    if (be32(head + 44) > NEWEST_SCHEMA_FORMAT) /* SQLite has no result code of its own for it */
+        return tacho_fail(err, TACHO_ECORRUPT, "copy it again, or record the run again",
+                          "%s: damaged: its header names a schema format that SQLite does not have",
+                          path);
     header->file_bytes = bytes;
     header->page_bytes = head[16] << 8 | head[17];
     if (header->page_bytes == 1)

@@ -361,6 +361,27 @@ static void test_bit_flips(void **state)
     free(data);
 }
 
+/* No byte of SQLite's header makes the file's damage look like a mistake of tacho's. */
+static void test_header(void **state)
+{
+    static const unsigned char values[] = {0, 1, 2, 5, 0x7f, 0x80, 0xff};
+    struct scratch *x = *state;
+    size_t bytes;
+    unsigned char *data = make_file(x->file, &bytes);
+    for (size_t at = 16; at < 100; at++) {
+        unsigned char old = data[at];
+        for (size_t i = 0; i < sizeof values; i++) {
+            data[at] = values[i];
+            put_file(x->other, data, bytes);
+            int code = read_everything(x->other);
+            if (code == TACHO_EINTERNAL)
+                fail_msg("byte %zu of the header is %d: %s", at, values[i], err.what);
+        }
+        data[at] = old;
+    }
+    free(data);
+}
+
 static void test_truncation(void **state)
 {
     struct scratch *x = *state;
@@ -523,6 +544,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_room_at_all, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_bit_flips, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_header, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_truncation, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_foreign, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_odd_names, scratch_setup, scratch_teardown),
