@@ -142,6 +142,34 @@ int cli_plan_cpu(const struct an_result *result, const char *type, int64_t ranks
                      "%s: no measured peak of the processor for %s", result->run.file, type);
 }
 
+/* The kind of work of an operation of the engine; NULL: it is none of those that compute. */
+static double *kind_of(const struct an_op *op, struct plan_kinds *kinds)
+{
+    if (!strcmp(op->kind, "attention"))
+        return &kinds->attention;
+    if (!strcmp(op->pass, "optimizer"))
+        return &kinds->update;
+    if (!strcmp(op->kind, "matrix") || !strcmp(op->kind, "convolution"))
+        return &kinds->products;
+    return *op->pass && !strcmp(op->kind, "other") ? &kinds->elements : NULL;
+}
+
+/* Seconds of a median step by kind, the mean of the ranks, and how much steps vary. */
+static void learn_steps(const struct an_result *result, struct plan_run *run)
+{
+    const struct an_steps *steps = &result->steps;
+    if (!steps->mean_ms.valid || !(steps->mean_ms.value > 0) || steps->detailed <= 0)
+        return;
+    double typical = steps->median_ms.value / steps->mean_ms.value;
+    for (size_t i = 0; i < result->op_count; i++) {
+        double *kind = kind_of(&result->ops[i], &run->kinds);
+        if (kind)
+            *kind += typical * (double)result->ops[i].self_ns / 1e9 / (double)steps->detailed;
+    }
+    if (steps->sd_ms.valid)
+        run->variation = steps->sd_ms.value / steps->mean_ms.value;
+}
+
 int cli_plan_run(const struct an_result *result, struct plan_request *request)
 {
     struct plan_run *run = &request->run;
@@ -154,6 +182,8 @@ int cli_plan_run(const struct an_result *result, struct plan_request *request)
     find_device(result, &run->at.machine);
     struct plan_layout *layout = &run->at.layout;
     int64_t ranks = result->run.ranks > 0 ? result->run.ranks : 1;
+    if (run->at.machine.software.engine)
+        learn_steps(result, run);
     if (!layout->devices)
         layout->devices = result->gpu_count > (size_t)ranks ? (int64_t)result->gpu_count : ranks;
     if (!layout->global_batch && steps->tokens_per_step.valid && layout->sequence > 0)

@@ -46,6 +46,8 @@
     X(spread_within, 0.09, 0.09, 0, "the same within a source") \
     X(spread_run, 0.02, 0.02, 0, "the same scaled from the nearest run of a source") \
     X(spread_run_far, 0.015, 0.015, 0, "growth of that per doubling of a setting from that run") \
+    X(engine_call, 1.5e-5, 1.5e-5, 0, \
+      "seconds of a GEMM of the reference engine on a processor that its FLOPs do not explain") \
     X(spread_engine, 0.10, 0.10, 0, \
       "instead of spread_run, of the reference engine on a processor") \
     X(spread_run_near, 0.25, 0.25, 0, "share of the spread near that run that passes on") \

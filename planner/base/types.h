@@ -90,13 +90,27 @@ struct plan_machine {
     struct plan_software software;
 };
 
+/* A number for each kind of work of a step: GEMMs, attention, element-wise work, the optimizer, and
+ * the rest: communication, waiting, bubbles. */
+struct plan_kinds {
+    double products, attention, elements, update, rest;
+};
+
 /* Everything that a prediction starts from. */
 struct plan_case {
     struct plan_model model;
     struct plan_layout layout;
     struct plan_machine machine;
     const struct plan_constants *constants;
+    /* Times of each kind are multiplied by it, where a run has shown how; 0: as predicted. */
+    struct plan_kinds speed;
 };
+
+/* A member of plan_case.speed as a factor. */
+static inline double plan_speed(double factor)
+{
+    return factor > 0 ? factor : 1;
+}
 
 /* Names of the enumerations above, as options and reports have them. */
 const char *plan_recompute_name(enum plan_recompute recompute);

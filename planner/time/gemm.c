@@ -74,8 +74,15 @@ void plan_gemm(const struct plan_machine *machine, const struct plan_constants *
     double bytes =
         plan_type_bytes(machine->type) * (rows * inner + inner * columns) + 2 * rows * columns;
     *out = (struct plan_gemm){.flops = 2 * rows * inner * columns};
-    fit_tiles(rows, columns, machine->device.units, out);
     out->family = plan_gemm_family(machine, constants);
+    if (machine->software
+            .engine) { /* on a processor: no tiles, and caches instead of a bandwidth */
+        out->tiles = out->waves = out->inner = out->alignment = 1;
+        out->efficiency = out->family;
+        out->seconds = out->flops / (peak * out->efficiency);
+        return;
+    }
+    fit_tiles(rows, columns, machine->device.units, out);
     out->inner = inner / (inner + constants->gemm_inner);
     out->alignment =
         fmin(plan_gemm_alignment(constants, inner), plan_gemm_alignment(constants, columns));

@@ -18,6 +18,12 @@ double plan_rows(const struct plan_layout *layout)
     return (double)(layout->micro_batch * layout->sequence) / (double)layout->context;
 }
 
+/* What a product takes beside its arithmetic: of the engine on a processor. */
+static double call_seconds(const struct plan_case *of)
+{
+    return of->machine.software.engine ? of->constants->engine_call : 0;
+}
+
 static double stream(const struct plan_case *of, double bytes)
 {
     double rate = of->machine.device.bytes_per_s;
@@ -41,6 +47,8 @@ static void add_products(const struct plan_case *of, bool dense, struct plan_lay
         out->products_backward += product->count * (input.seconds + weight.seconds);
         out->flops_forward += product->count * forward.flops;
         out->flops_backward += product->count * (input.flops + weight.flops);
+        out->calls_forward += product->count * call_seconds(of);
+        out->calls_backward += 2 * product->count * call_seconds(of);
         out->product_flops += product->count * (forward.flops + input.flops + weight.flops);
     }
 }
@@ -113,9 +121,17 @@ void plan_layer_of(const struct plan_case *of, bool dense, struct plan_layer *ou
     add_products(of, dense, out);
     add_attention(of, out);
     add_elements(of, out);
+    double products = plan_speed(of->speed.products), attention = plan_speed(of->speed.attention),
+           elements = plan_speed(of->speed.elements);
+    out->products_forward = products * out->products_forward + out->calls_forward;
+    out->products_backward = products * out->products_backward + out->calls_backward;
+    out->attention_forward *= attention;
+    out->attention_backward *= attention;
+    out->elements_forward *= elements;
+    out->elements_backward *= elements;
 }
 
-void plan_head_of(const struct plan_case *of, double *seconds, double *flops)
+void plan_head_of(const struct plan_case *of, struct plan_head *out)
 {
     struct plan_case wide = *of;
     struct plan_gemm product, weight;
@@ -128,6 +144,11 @@ void plan_head_of(const struct plan_case *of, double *seconds, double *flops)
     columns = ceil(columns / 64) * 64;
     plan_gemm(&wide.machine, of->constants, rows, width, columns, &product);
     plan_gemm(&wide.machine, of->constants, width, rows, columns, &weight);
-    *seconds = 2 * product.seconds + weight.seconds + stream(of, 16 * rows * columns);
-    *flops = 3 * product.flops;
+    *out = (struct plan_head){
+        .elements = stream(of, 16 * rows * columns) * plan_speed(of->speed.elements),
+        .flops = 3 * product.flops,
+        .calls = 3 * call_seconds(of),
+    };
+    out->products =
+        (2 * product.seconds + weight.seconds) * plan_speed(of->speed.products) + out->calls;
 }

@@ -14,11 +14,17 @@ struct plan_layer {
     double elements_forward, elements_backward;
     double flops_forward, flops_backward; /* executed */
     double product_flops;                 /* of the matrix products, both passes */
+    double calls_forward, calls_backward; /* of the products' seconds, what calling them takes */
 };
 void plan_layer_of(const struct plan_case *of, bool dense, struct plan_layer *out);
 
-/* The output embedding with its loss, forward and backward, on one rank. */
-void plan_head_of(const struct plan_case *of, double *seconds, double *flops);
+/* The output embedding with its loss, forward and backward, on one rank: seconds of its GEMMs and
+ * of the element-wise work on logits. */
+struct plan_head {
+    double products, elements, flops;
+    double calls; /* of the products' seconds, what calling them takes */
+};
+void plan_head_of(const struct plan_case *of, struct plan_head *out);
 /* Tokens of a micro-batch that one rank computes with. */
 double plan_rows(const struct plan_layout *layout);
 

@@ -30,6 +30,8 @@ struct builder {
     double layers;                /* of the busiest stage */
     double batches;               /* micro-batches */
     double per_micro[PLAN_PARTS]; /* seconds of a micro-batch on the busiest stage */
+    struct plan_kinds micro;      /* the same by kind, without the rest */
+    double calls;                 /* of micro.products, what calling them takes */
     double flops;                 /* executed by a rank of the busiest stage for one micro-batch */
     double others;                /* work of the other stages, in units of the busiest one's */
     double compute;               /* of all micro-batches */
@@ -54,25 +56,29 @@ static void mean_layer(const struct plan_case *of, struct plan_layer *out)
 static void add_recompute(struct builder *builder)
 {
     const struct plan_layer *layer = &builder->layer;
-    double forward = layer->products_forward + layer->attention_forward + layer->elements_forward;
-    double seconds = 0, flops = 0;
+    double share = 0, attention = 0; /* of the whole forward pass, of attention alone */
     switch (builder->of->layout.recompute) {
     case PLAN_RECOMPUTE_FULL:
-        seconds = forward;
-        flops = layer->flops_forward;
+        share = attention = 1;
         break;
     case PLAN_RECOMPUTE_BLOCK:
-        seconds = forward / 2;
-        flops = layer->flops_forward / 2;
+        share = attention = 0.5;
         break;
     case PLAN_RECOMPUTE_SELECTIVE: /* fused attention computes its scores again by itself */
-        seconds = builder->of->machine.software.flash ? 0 : layer->attention_forward;
+        attention = builder->of->machine.software.flash ? 0 : 1;
         break;
     default:
         break;
     }
-    builder->per_micro[PLAN_PART_RECOMPUTE] = builder->layers * seconds;
-    builder->flops += builder->layers * flops;
+    struct plan_kinds again = {.products = builder->layers * share * layer->products_forward,
+                               .attention = builder->layers * attention * layer->attention_forward,
+                               .elements = builder->layers * share * layer->elements_forward};
+    builder->per_micro[PLAN_PART_RECOMPUTE] = again.products + again.attention + again.elements;
+    builder->flops += builder->layers * share * layer->flops_forward;
+    builder->calls += builder->layers * share * layer->calls_forward;
+    builder->micro.products += again.products;
+    builder->micro.attention += again.attention;
+    builder->micro.elements += again.elements;
 }
 
 /* Programs that let gradients travel beside the computation split the products of a layer for the
@@ -126,9 +132,11 @@ static void build_micro(struct builder *builder, struct plan_time *out)
 {
     const struct plan_case *of = builder->of;
     const struct plan_layer *layer = &builder->layer;
-    double head, head_flops, *part = builder->per_micro;
+    struct plan_head last_work, none = {0};
+    double *part = builder->per_micro;
     int64_t stages = of->layout.pipeline, busiest = 0;
-    plan_head_of(of, &head, &head_flops);
+    plan_head_of(of, &last_work);
+    double head = last_work.products + last_work.elements;
     double one = layer->products_forward + layer->products_backward + layer->attention_forward +
                  layer->attention_backward + layer->elements_forward + layer->elements_backward;
     double longest = 0, all = 0;
@@ -140,18 +148,23 @@ static void build_micro(struct builder *builder, struct plan_time *out)
             busiest = stage;
         }
     }
-    bool last = busiest == stages - 1;
+    struct plan_head own = busiest == stages - 1 ? last_work : none;
     builder->others = all / longest - 1;
     builder->layers = (double)plan_stage_layers(of, busiest);
-    builder->flops =
-        builder->layers * (layer->flops_forward + layer->flops_backward) + (last ? head_flops : 0);
+    builder->flops = builder->layers * (layer->flops_forward + layer->flops_backward) + own.flops;
     part[PLAN_PART_PRODUCTS] =
         builder->layers * (layer->products_forward + layer->products_backward);
     part[PLAN_PART_ATTENTION] =
         builder->layers * (layer->attention_forward + layer->attention_backward);
     part[PLAN_PART_ELEMENTS] =
         builder->layers * (layer->elements_forward + layer->elements_backward);
-    part[PLAN_PART_HEAD] = last ? head : 0;
+    part[PLAN_PART_HEAD] = own.products + own.elements;
+    builder->calls = builder->layers * (layer->calls_forward + layer->calls_backward) + own.calls;
+    builder->micro = (struct plan_kinds){
+        .products = part[PLAN_PART_PRODUCTS] + own.products,
+        .attention = part[PLAN_PART_ATTENTION],
+        .elements = part[PLAN_PART_ELEMENTS] + own.elements,
+    };
     if (!of->machine.software.engine)
         part[PLAN_PART_LAUNCH] = builder->layers * of->constants->launch;
     add_recompute(builder);
@@ -225,7 +238,26 @@ static void add_update(const struct plan_case *of, struct plan_time *out)
     if (layout->zero > 0)
         parameters /= (double)(layout->data * layout->context);
     if (of->machine.device.bytes_per_s > 0)
-        out->part[PLAN_PART_UPDATE] = 30 * parameters / (0.8 * of->machine.device.bytes_per_s);
+        out->part[PLAN_PART_UPDATE] =
+            30 * parameters / (0.8 * of->machine.device.bytes_per_s) * plan_speed(of->speed.update);
+}
+
+/* What is none of the kinds of computing, as a run has shown it, and the sums of all kinds. */
+static void add_kinds(const struct builder *builder, struct plan_time *out)
+{
+    static const enum plan_part rest[] = {PLAN_PART_TENSOR, PLAN_PART_EXPERT, PLAN_PART_STAGE,
+                                          PLAN_PART_BUBBLE, PLAN_PART_DATA};
+    out->kinds = (struct plan_kinds){
+        .products = builder->batches * builder->micro.products,
+        .attention = builder->batches * builder->micro.attention,
+        .elements = builder->batches * builder->micro.elements,
+        .update = out->part[PLAN_PART_UPDATE],
+    };
+    out->call_seconds = builder->batches * builder->calls;
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
+        out->part[rest[i]] *= plan_speed(builder->of->speed.rest);
+        out->kinds.rest += out->part[rest[i]];
+    }
 }
 
 static double sum(const double *part)
@@ -274,6 +306,7 @@ void plan_time_of(const struct plan_case *of, double loader, struct plan_time *o
     add_stages(&builder, out);
     add_data(&builder, out);
     add_update(of, out);
+    add_kinds(&builder, out);
     double nodes = fmax((double)of->layout.devices / (double)of->machine.node, 1);
     out->part[PLAN_PART_WAITING] = sum(out->part) * of->constants->scale * log2(nodes);
     out->part[PLAN_PART_FIXED] = of->machine.software.engine ? 0 : of->constants->fixed;

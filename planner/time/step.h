@@ -43,6 +43,9 @@ struct plan_time {
     double seconds, low, high; /* a step, and its interval of 90 % */
     double least_seconds;      /* of what the busiest stage executes, at the peak */
     double part[PLAN_PARTS];
+    struct plan_kinds
+        kinds;            /* seconds of each kind, of the busiest stage; no waiting for a loader */
+    double call_seconds;  /* of the GEMMs' seconds, what calling them takes whatever their size */
     double micro_seconds; /* one micro-batch, forward and backward, on the busiest stage */
     int64_t micro_batches;
     double executed_flops;          /* of all devices in a step, recomputation included */

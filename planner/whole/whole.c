@@ -64,6 +64,43 @@ static void evaluate(const struct plan_request *request, struct plan_found *foun
     plan_time_of(&at, request->loader, &found->time);
 }
 
+/* Measured over predicted; 0 where one of the two is not known. */
+static double ratio(double measured, double predicted)
+{
+    return measured > 0 && predicted > 0 ? measured / predicted : 0;
+}
+
+/* What the run says of the model. Where its time is known by kind, each kind has a factor of its
+ * own, and what is left of the step is that of the rest. What a run waits for is no more certain
+ * than to a factor of REST_MOST. */
+#define REST_MOST 10
+static void learn(struct plan_result *out)
+{
+    struct plan_run *run = &out->request.run;
+    const struct plan_kinds *measured = &run->kinds;
+    struct plan_time predicted;
+    plan_time_of(&run->at, 0, &predicted);
+    out->run_predicted = predicted.seconds;
+    out->factor = run->seconds / predicted.seconds;
+    double calls = fmin(predicted.call_seconds, measured->products / 2);
+    struct plan_kinds speed = {
+        .products = ratio(measured->products - calls, predicted.kinds.products - calls),
+        .attention = ratio(measured->attention, predicted.kinds.attention),
+        .elements = ratio(measured->elements, predicted.kinds.elements),
+        .update = ratio(measured->update, predicted.kinds.update),
+    };
+    run->at.speed = speed;
+    plan_time_of(&run->at, 0, &predicted);
+    double known = measured->products + measured->attention + measured->elements + measured->update;
+    if (known > 0 && predicted.kinds.rest > 0)
+        speed.rest =
+            fmin(fmax((run->seconds - known) / predicted.kinds.rest, 1.0 / REST_MOST), REST_MOST);
+    run->at.speed = speed;
+    plan_time_of(&run->at, 0, &predicted);
+    out->request.of.speed = speed;
+    out->scale = run->seconds / predicted.seconds;
+}
+
 static void scale_time(struct plan_time *time, double factor, double deviation)
 {
     time->seconds = fmax(time->seconds * factor, time->least_seconds);
@@ -80,14 +117,14 @@ static void calibrate(struct plan_result *out, struct plan_found *found)
 {
     const struct plan_run *run = &out->request.run;
     const struct plan_constants *constants = out->request.of.constants;
-    if (!run->name || !(out->factor > 0))
+    if (!run->name || !(out->scale > 0))
         return;
     struct plan_case at = out->request.of;
     at.layout = found->layout;
     double spread = at.machine.software.engine ? constants->spread_engine : constants->spread_run;
     double far = 1 + plan_distance(&run->at, &at);
-    double deviation = spread + constants->spread_run_far * far;
-    scale_time(&found->time, out->factor, deviation);
+    double deviation = hypot(spread + constants->spread_run_far * far, run->variation);
+    scale_time(&found->time, out->scale, deviation);
 }
 
 static void price(const struct plan_result *result, const struct plan_found *found,
@@ -123,7 +160,7 @@ static void make_other(const struct plan_result *result, struct plan_search *sea
     if (machine != &result->request.of.machine)
         plan_rates_of(machine, &rates);
     else if (result->request.run.name)
-        scale_time(&out->found.time, result->factor, of.constants->spread_run * 2);
+        scale_time(&out->found.time, result->scale, of.constants->spread_run * 2);
     rates.grid = result->request.rates.grid;
     price(result, &out->found, &rates, result->cost.tokens, &out->cost);
     double each = result->found.time.tokens_per_s / (double)plan->devices;
@@ -166,7 +203,7 @@ static void add_law(struct plan_result *out)
 
 int plan_make(const struct plan_request *request, struct plan_result *out, struct tacho_error *err)
 {
-    *out = (struct plan_result){.request = *request, .factor = 1};
+    *out = (struct plan_result){.request = *request, .factor = 1, .scale = 1};
     struct plan_case *of = &out->request.of;
     plan_parameters_of(&of->model, &out->parameters);
     derive_factors(&of->layout);
@@ -180,10 +217,7 @@ int plan_make(const struct plan_request *request, struct plan_result *out, struc
     if (rc)
         goto failed;
     if (out->request.run.name) {
-        struct plan_time predicted;
-        plan_time_of(&out->request.run.at, 0, &predicted);
-        out->run_predicted = predicted.seconds;
-        out->factor = out->request.run.seconds / predicted.seconds;
+        learn(out);
     }
     evaluate(&out->request, &out->found);
     calibrate(out, &out->found);

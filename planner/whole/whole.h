@@ -17,6 +17,11 @@ struct plan_run {
     const char *name;    /* NULL: none */
     struct plan_case at; /* what ran */
     double seconds;      /* a step took */
+    /* Of these, by kind, the mean of the ranks; all 0: not known. */
+    struct plan_kinds kinds;
+    /* Standard deviation of its steps over their mean, of a run on a processor: between two runs
+     * the machine varies as much. */
+    double variation;
 };
 
 struct plan_request {
@@ -47,8 +52,9 @@ struct plan_result {
     bool searched;              /* the layout was chosen */
     struct plan_search *search; /* NULL: the layout was given */
     struct plan_found found;
-    double factor;        /* of the calibration; 1 without a run */
+    double factor;        /* measured over predicted of the run; 1 without one */
     double run_predicted; /* seconds that the model predicts for the run */
+    double scale;         /* of all times, after that of each kind (plan_case.speed) */
     struct plan_limit limit;
     struct plan_cost cost;
     bool within_budget;

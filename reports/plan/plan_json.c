@@ -154,6 +154,24 @@ static void put_rest(struct rep_writer *writer, const struct plan_result *result
     REP_PUT_ROWS(writer, "hardware", result->others, result->other_count, put_other);
 }
 
+/* The factor of each kind of work, where the run told its times by kind. */
+static void put_speed(struct rep_writer *writer, const struct plan_result *result)
+{
+    const struct plan_kinds *speed = &result->request.of.speed;
+    if (!(speed->products > 0)) {
+        rep_put_null(writer, "by_kind",
+                     "only runs of the reference engine tell their times by kind");
+        return;
+    }
+    rep_open(writer, "by_kind");
+    rep_put_real(writer, "gemm", result->scale * speed->products, "");
+    rep_put_real(writer, "attention", result->scale * plan_speed(speed->attention), "");
+    rep_put_real(writer, "element_wise", result->scale * plan_speed(speed->elements), "");
+    rep_put_real(writer, "optimizer", result->scale * plan_speed(speed->update), "");
+    rep_put_real(writer, "rest", result->scale * plan_speed(speed->rest), "");
+    rep_close(writer);
+}
+
 int rep_plan_json(const struct plan_result *result, FILE *out)
 {
     const struct plan_request *request = &result->request;
@@ -179,6 +197,7 @@ int rep_plan_json(const struct plan_result *result, FILE *out)
     rep_open(&writer, "calibration");
     rep_put_text_or(&writer, "run", request->run.name, "no run was given: --from RUN");
     rep_put_real(&writer, "factor", result->factor, "");
+    put_speed(&writer, result);
     rep_close(&writer);
     put_cost(&writer, &result->cost);
     rep_put_bool(&writer, "within_budget", result->within_budget);

@@ -52,7 +52,18 @@ static void write_verdict(struct page *page, const struct plan_result *result)
                   SI_TEXT(result->parameters.total, ""), SI_TEXT(result->parameters.active, ""));
     else
         page_line(page, "Model", "%s parameters", SI_TEXT(result->parameters.total, ""));
-    if (result->request.run.name)
+    const struct plan_kinds *speed = &result->request.of.speed;
+    if (result->request.run.name && speed->products > 0)
+        page_line(
+            page, "Calibrated",
+            "by %s: measured %s, predicted %s, so GEMMs are scaled by %.3g, attention by %.3g, "
+            "element-wise work by %.3g, the optimizer by %.3g, the rest by %.3g",
+            result->request.run.name, TIME_TEXT(result->request.run.seconds * 1e9),
+            TIME_TEXT(result->run_predicted * 1e9), result->scale * speed->products,
+            result->scale * plan_speed(speed->attention),
+            result->scale * plan_speed(speed->elements), result->scale * plan_speed(speed->update),
+            result->scale * plan_speed(speed->rest));
+    else if (result->request.run.name)
         page_line(page, "Calibrated",
                   "by %s: measured %s, predicted %s, so every time is scaled by %.3f",
                   result->request.run.name, TIME_TEXT(result->request.run.seconds * 1e9),

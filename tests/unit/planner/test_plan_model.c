@@ -236,6 +236,73 @@ static void test_search(void **state)
 }
 
 /* The table of accelerators: enough rows, each with its source, its date and a peak. */
+/* A run of the engine, planned with a layer twice as wide. */
+static struct plan_request wider_than_run(double width)
+{
+    struct plan_request out = {0};
+    constants = plan_constants_fitted;
+    assert_int_equal(plan_model_dimensions("layers=4,width=192,heads=6,vocab=256,gated=0,tied=1",
+                                           &out.of.model, NULL),
+                     0);
+    out.of.constants = &constants;
+    plan_machine_of_cpu("fp32", 3e11, 1e12, 2, 1, &out.of.machine);
+    out.of.layout = (struct plan_layout){
+        1, 1, 1, 1, 1, 1, 1, 4, 4, 128, 0, false, PLAN_RECOMPUTE_NONE, true, PLAN_SCHEDULE_1F1B};
+    plan_rates_of(&out.of.machine, &out.rates);
+    out.rates.grid = plan_grids;
+    out.run = (struct plan_run){.name = "run", .at = out.of};
+    out.of.model.width = (int64_t)width;
+    out.of.model.head_dim = out.of.model.width / out.of.model.heads;
+    out.of.model.feed_forward = 4 * out.of.model.width;
+    return out;
+}
+
+/* A run whose kinds of work are known scales each by its own factor: the run's own plan has the
+ * run's times, and one kind that was slow in the run is slow in the plan, the others are not. */
+static void test_kinds_of_a_run(void **state)
+{
+    struct plan_request request = wider_than_run(192);
+    struct plan_result plan;
+    (void)state;
+    request.run.kinds = (struct plan_kinds){0.03, 0.01, 0.004, 0.002, 0};
+    request.run.seconds = 0.05;
+    assert_int_equal(plan_make(&request, &plan, NULL), 0);
+    near(plan.found.time.seconds, 0.05, 1e-9);
+    near(plan.found.time.part[PLAN_PART_ATTENTION] / plan.found.time.part[PLAN_PART_UPDATE],
+         0.01 / 0.002, 1e-9);
+    plan_result_free(&plan);
+
+    double update[2], rest[2];
+    for (int slow = 0; slow < 2; slow++) {
+        request = wider_than_run(384);
+        request.run.kinds = (struct plan_kinds){0.03, 0.01, 0.004, slow ? 0.02 : 0.002, 0};
+        request.run.seconds = slow ? 0.064 : 0.046;
+        assert_int_equal(plan_make(&request, &plan, NULL), 0);
+        update[slow] = plan.found.time.part[PLAN_PART_UPDATE];
+        rest[slow] = plan.found.time.seconds - update[slow];
+        plan_result_free(&plan);
+    }
+    near(update[1], 10 * update[0], 1e-9);
+    near(rest[1], rest[0], 1e-9);
+}
+
+/* The interval is wider where the run's own steps varied. */
+static void test_variation_of_a_run(void **state)
+{
+    double width[2];
+    (void)state;
+    for (int varied = 0; varied < 2; varied++) {
+        struct plan_request request = wider_than_run(384);
+        struct plan_result plan;
+        request.run.seconds = 0.05;
+        request.run.variation = 0.3 * varied;
+        assert_int_equal(plan_make(&request, &plan, NULL), 0);
+        width[varied] = log(plan.found.time.high / plan.found.time.seconds) / 1.6449;
+        plan_result_free(&plan);
+    }
+    near(width[1], hypot(width[0], 0.3), 1e-6);
+}
+
 static void test_accelerators(void **state)
 {
     (void)state;
@@ -261,11 +328,16 @@ static void test_accelerators(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_presets),     cmocka_unit_test(test_flops),
-        cmocka_unit_test(test_config),      cmocka_unit_test(test_stages),
-        cmocka_unit_test(test_properties),  cmocka_unit_test(test_network),
-        cmocka_unit_test(test_peak),        cmocka_unit_test(test_search),
-        cmocka_unit_test(test_accelerators)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_presets),
+                                       cmocka_unit_test(test_flops),
+                                       cmocka_unit_test(test_config),
+                                       cmocka_unit_test(test_stages),
+                                       cmocka_unit_test(test_properties),
+                                       cmocka_unit_test(test_network),
+                                       cmocka_unit_test(test_peak),
+                                       cmocka_unit_test(test_search),
+                                       cmocka_unit_test(test_accelerators),
+                                       cmocka_unit_test(test_kinds_of_a_run),
+                                       cmocka_unit_test(test_variation_of_a_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
