@@ -109,7 +109,7 @@ void flow_byte_ns(const struct flow_price *price, const struct flow_op *op, doub
                           op->written > 0 ? (double)op->written : 0),
            plain = plain_ns(price, writes ? 0 : bytes, writes ? bytes : 0),
            share = all > 0 ? plain * (double)op->ns / all : plain;
-    out[1] = fmin(plain, share);
+    out[1] = share < plain ? share : plain + fmin(share - plain, plain) / 2;
     out[2] = share;
     out[0] = share > HIDDEN_FROM * plain ? 0 : fmin(bytes / price->roof * 1e9, out[1]);
 }
