@@ -442,6 +442,20 @@ static void exact_sums(void **state)
         sum += (double)x[i] * (double)x[i];
     lt_exact_squares(&small, x + 4, count - 4);
     assert_true(fabs(lt_exact_value(&small) / sum - 1) < 1e-12);
+    /* magnitudes from 2^-140 to 2^127 in one span: as when each is added alone, in another order */
+    struct lt_exact span = {0}, single = {0};
+    for (int i = 0; i < 1024; i++)
+        x[i] = ldexpf(x[i], (i * 37) % 267 - 140);
+    lt_exact_squares(&span, x, 1024);
+    for (int i = 1023; i >= 0; i--) {
+        struct lt_exact one = {0};
+        lt_exact_squares(&one, x + i, 1);
+        lt_exact_add(&single, &one);
+    }
+    lt_exact_add(&span, &(struct lt_exact){0}); /* puts the carries in their places */
+    lt_exact_add(&single, &(struct lt_exact){0});
+    assert_memory_equal(&span, &single, sizeof span);
+    x[1] = 1e-45f;
     struct lt_exact tiny = {0};
     lt_exact_squares(&tiny, x + 1, 1);
     assert_true(lt_exact_value(&tiny) == (double)x[1] * (double)x[1]);
