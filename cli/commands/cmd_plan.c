@@ -292,6 +292,28 @@ static int read_request(const struct values *values, const char *model, const st
 
 /* ---- the plan ---------------------------------------------------------------------------------- */
 
+/* Fills the members that --run does not give. */
+static void fill_layout(struct plan_layout *layout, const struct plan_layout *like)
+{
+    struct plan_layout given = *layout;
+    int64_t *const to[] = {&layout->pipeline, &layout->chunks,      &layout->context,
+                           &layout->expert,   &layout->micro_batch, &layout->global_batch};
+    const int64_t from[] = {given.pipeline, given.chunks,      given.context,
+                            given.expert,   given.micro_batch, given.global_batch};
+    *layout = *like;
+    layout->sequence = given.sequence;
+    for (size_t i = 0; i < sizeof to / sizeof *to; i++)
+        if (from[i])
+            *to[i] = from[i];
+    if (given.zero >= 0)
+        layout->zero = given.zero;
+    if (given.recompute_given)
+        layout->recompute = given.recompute;
+    int64_t parts = layout->tensor * layout->pipeline * layout->context;
+    if (layout->devices % parts == 0)
+        layout->data = layout->devices / parts;
+}
+
 /* Fills what --run leaves out: the plan's own layout where it can run on the run's devices, else
  * the layout that would be chosen for them. */
 static int complete_run(struct plan_request *request, const struct plan_result *plan)
@@ -300,11 +322,8 @@ static int complete_run(struct plan_request *request, const struct plan_result *
     struct plan_layout *layout = &run->at.layout;
     const struct plan_layout *like = &plan->found.layout;
     struct tacho_error err = {0};
-    if (layout->devices == like->devices && !layout->data && !layout->tensor) {
-        int64_t batch = layout->global_batch;
-        *layout = *like;
-        layout->global_batch = batch ? batch : like->global_batch;
-    }
+    if (layout->devices == like->devices && !layout->data && !layout->tensor)
+        fill_layout(layout, like);
     if (!layout->global_batch)
         layout->global_batch = like->global_batch * layout->devices / like->devices;
     struct plan_request alone = {.of = run->at, .rates = request->rates};

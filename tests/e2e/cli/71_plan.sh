@@ -97,7 +97,7 @@ python3 -c 'import sys; sys.exit(abs(float(sys.argv[1]) * 1000 / float(sys.argv[
 
 # a run of the engine tells its times by kind, and each kind has a factor of its own
 expect 0 "$TACHO" plan layers=4,width=128,heads=4,vocab=256,gated=0,tied=1 --gpu cpu --dtype fp32 --gpus 1 --batch 16 --seq 128 \
-    --layout mbs=16,zero=0,recompute=none --from run.tacho --run dp=1,tp=1,pp=1,cp=1,batch=8,seq=128,mbs=8,zero=0,recompute=none --json
+    --layout mbs=16,zero=0,recompute=none --from run.tacho --run batch=8,mbs=8 --json
 as_schema plan "$work/out"
 [ "$(json calibration.by_kind.gemm)" != None ] && [ "$(json calibration.by_kind.gemm)" != "$(json calibration.by_kind.attention)" ] ||
     fail "by kind: $(json calibration.by_kind)"
