@@ -174,9 +174,11 @@ static const struct row rows[] = {
              "(default: "
              "replicas)"),
     TEXT_ROW("compress", "NAME", TEXT, compress, "none",
-             "gradients travel as bf16, int8, 1bit, topk or randk (with --density); what is lost "
-             "is added to "
-             "the next gradient, but for bf16"),
+             "gradients travel as bf16, int8, 1bit, topk or randk (with --density), or powersgd "
+             "(factors of matrices, with --approximation-rank); what is lost is added to the next "
+             "gradient, but for bf16"),
+    {"approximation-rank", "N", COUNT, AT(approximation), "4", 1, 4096,
+     "powersgd: columns of the two factors of a matrix"},
     {"density", "X", NUMBER, AT(density), "0.01", 1e-6, 1,
      "topk, randk: share of the elements that is sent"},
     {"compress-after", "N", COUNT, AT(compress_after), "0", 0, BIG,

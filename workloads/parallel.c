@@ -209,9 +209,14 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
         return tacho_fail(err, TACHO_EUSAGE, "gpipe, 1f1b, interleaved or zb-h1",
                           "--pipeline %s: unknown", options->pipeline);
     if (codec < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "none, bf16, int8, 1bit, topk or randk",
+        return tacho_fail(err, TACHO_EUSAGE, "none, bf16, int8, 1bit, topk, randk or powersgd",
                           "--compress %s: unknown", options->compress);
-    out->shard.codec = (struct lt_codec){(enum lt_codec_kind)codec, options->density};
+    if (codec == LT_CODEC_POWER_SGD && strcmp(options->matmul_precision, "fp32") != 0)
+        return tacho_fail(err, TACHO_EUSAGE, "leave --matmul-precision out",
+                          "--compress powersgd: what it keeps needs GEMMs in fp32");
+    out->shard.codec = (struct lt_codec){.kind = (enum lt_codec_kind)codec,
+                                         .density = options->density,
+                                         .rank = (int)options->approximation};
     out->shard.coded_after = (uint64_t)options->compress_after;
     out->staging.kind = (enum lt_stages)schedule;
     out->staging.chunks = schedule == LT_STAGES_INTERLEAVED ? (int)options->chunks : 1;

@@ -276,22 +276,24 @@ static const struct {
 #undef ROW
 };
 
+#define POWER_SGD "powersgd"
+
 int lt_codec_find(const char *name)
 {
     for (int i = 0; i < LT_CODEC_COUNT; i++)
         if (strcmp(name, codecs[i].name) == 0)
             return i;
-    return -1;
+    return strcmp(name, POWER_SGD) == 0 ? LT_CODEC_POWER_SGD : -1;
 }
 
 const char *lt_codec_name(enum lt_codec_kind kind)
 {
-    return codecs[kind].name;
+    return kind == LT_CODEC_POWER_SGD ? POWER_SGD : codecs[kind].name;
 }
 
 int lt_codec_feeds_back(const struct lt_codec *codec)
 {
-    return codecs[codec->kind].feeds_back;
+    return codec->kind == LT_CODEC_POWER_SGD || codecs[codec->kind].feeds_back;
 }
 
 size_t lt_codec_bytes(const struct lt_codec *codec, size_t count)

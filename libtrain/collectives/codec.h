@@ -11,6 +11,8 @@
  * bytes an element (Aji and Heafield 2017).
  *   randk: as many elements, one drawn from each of so many equal stretches by a key that is in the
  * message: 8 bytes and 4 an element (Stich et al. 2018).
+ *
+ * powersgd is none of these: it sums factors of matrices, not messages (parallel/low_rank.h).
  */
 #ifndef LT_CODEC_H
 #define LT_CODEC_H
@@ -24,12 +26,16 @@
     X(INT8, int8, "int8", 1) \
     X(ONE_BIT, one_bit, "1bit", 1) X(TOP_K, top_k, "topk", 1) X(RANDOM_K, random_k, "randk", 1)
 #define LT_ENUM_CODEC(id, function, name, feedback) LT_CODEC_##id,
-enum lt_codec_kind { LT_CODEC_MAP(LT_ENUM_CODEC) LT_CODEC_COUNT };
+enum lt_codec_kind {
+    LT_CODEC_MAP(LT_ENUM_CODEC) LT_CODEC_COUNT, /* of those that write messages */
+    LT_CODEC_POWER_SGD = LT_CODEC_COUNT
+};
 #undef LT_ENUM_CODEC
 
 struct lt_codec {
     enum lt_codec_kind kind;
     double density; /* topk, randk: share of the elements that is sent */
+    int rank;       /* powersgd: columns of the factors */
 };
 
 /* Kind called `name`, or -1. */
@@ -37,7 +43,8 @@ int lt_codec_find(const char *name);
 const char *lt_codec_name(enum lt_codec_kind kind);
 int lt_codec_feeds_back(const struct lt_codec *codec);
 
-/* Bytes of the message of `count` elements, and of the scratch that encoding needs. */
+/* The rest is of those that write messages. Bytes of the message of `count` elements, and of the
+ * scratch that encoding needs. */
 size_t lt_codec_bytes(const struct lt_codec *codec, size_t count);
 size_t lt_codec_scratch(const struct lt_codec *codec, size_t count);
 

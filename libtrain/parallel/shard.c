@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "libtrain/base/fail.h"
+#include "libtrain/parallel/compress.h"
 #include "libtrain/parallel/units.h"
 #include "libtrain/parallel/worker.h"
 #include "libtrain/speak/trace.h"
@@ -39,11 +40,10 @@ struct lt_shard {
     struct state *state;
     struct lt_piece *piece;
     size_t pieces, *first_piece; /* of each unit; one more ends the last */
-    struct lt_arena value_arena, grad_arena, residual_arena;
+    struct lt_arena value_arena, grad_arena;
     float *value, *grad; /* shards; NULL: the flat arrays have them */
-    float *residual;     /* of all units, packed; NULL: none */
-    size_t *packed;      /* where each unit begins in it */
-    float *buffer;       /* of a unit */
+    struct lt_compress compress;
+    float *buffer; /* of a unit */
     void *scratch;
     size_t buffer_bytes, scratch_bytes;
     struct lt_worker *worker;
@@ -143,9 +143,7 @@ static void sum_unit(struct lt_shard *shard, int index, float *sum)
     const struct lt_unit *unit = &shard->units.unit[index];
     int first = !shard->grad || shard->first;
     if (codes(shard))
-        lt_group_reduce_coded(shard->group, &shard->config.codec, shard->buffer, unit->all.count,
-                              shard->residual ? shard->residual + shard->packed[index] : NULL, sum,
-                              first, shard->scratch);
+        lt_compress_reduce(&shard->compress, index, shard->buffer, sum, first, shard->scratch);
     else
         lt_group_reduce_to(shard->group, shard->config.kind, LT_DTYPE_FP32, shard->buffer,
                            unit->all.count, sum, first, shard->scratch);
@@ -499,20 +497,6 @@ static int make_arena(struct lt_arena *arena, enum lt_memory_tag tag, size_t flo
     return lt_arena_create(arena, tag, &whole, 1);
 }
 
-/* What codecs have lost so far, of each unit. */
-static int make_residual(struct lt_shard *shard)
-{
-    size_t floats = 0;
-    shard->packed = calloc((size_t)shard->units.count, sizeof *shard->packed);
-    if (!shard->packed)
-        return TACHO_ENOMEM;
-    for (int i = 0; i < shard->units.count; i++) {
-        shard->packed[i] = floats;
-        floats += shard->units.unit[i].all.count;
-    }
-    return make_arena(&shard->residual_arena, LT_MEMORY_GRADIENTS, floats, &shard->residual);
-}
-
 /* Arrays of the shard, buffers, and what is known of each unit. */
 static int allocate(struct lt_shard *shard)
 {
@@ -522,7 +506,8 @@ static int allocate(struct lt_shard *shard)
         return rc;
     size_t count = (size_t)units->count;
     shard->buffer_bytes = units->largest * sizeof(float);
-    shard->scratch_bytes = lt_shard_scratch(&shard->config, shard->group->ranks, units->largest);
+    shard->scratch_bytes =
+        lt_shard_scratch(&shard->config, shard->parameters, units, shard->group->ranks);
     shard->buffer = malloc(shard->buffer_bytes + 1);
     shard->scratch = malloc(shard->scratch_bytes + 1);
     shard->state = calloc(count, sizeof *shard->state);
@@ -535,8 +520,9 @@ static int allocate(struct lt_shard *shard)
         rc = make_arena(&shard->grad_arena, LT_MEMORY_GRADIENTS, units->floats, &shard->grad);
     if (rc == 0 && shard->config.stage == 3)
         rc = make_arena(&shard->value_arena, LT_MEMORY_PARAMETERS, units->floats, &shard->value);
-    if (rc == 0 && lt_codec_feeds_back(&shard->config.codec))
-        rc = make_residual(shard);
+    if (rc == 0)
+        rc = lt_compress_open(&shard->compress, &shard->config.codec, shard->group,
+                              shard->parameters, units);
     return rc ? rc : cut(shard);
 }
 
@@ -584,14 +570,13 @@ void lt_shard_destroy(struct lt_shard *shard)
     lt_worker_destroy(shard->worker);
     lt_arena_destroy(&shard->value_arena);
     lt_arena_destroy(&shard->grad_arena);
-    lt_arena_destroy(&shard->residual_arena);
+    lt_compress_close(&shard->compress);
     lt_units_destroy(&shard->units);
     if (shard->order) /* the last one of those that are in the book together */
         lt_memory_add(LT_MEMORY_WORKSPACE, -(int64_t)(shard->buffer_bytes + shard->scratch_bytes));
     free(shard->buffer);
     free(shard->scratch);
     free(shard->state);
-    free(shard->packed);
     free(shard->job);
     free(shard->order);
     free(shard->piece);

@@ -38,11 +38,9 @@
 struct lt_shard_config {
     int stage;               /* 1 to 3 */
     enum lt_all_reduce kind; /* RING or ORDERED */
-    int overlap;
-    /* a thread communicates during backward */ /* What gradients travel as, from step number
-                                                 * `coded_after` on (counted from 0). What a
-                                                 * codec loses is kept in an array of the
-                                                 * gradient's size and added to the next one. */
+    int overlap;             /* a thread communicates during backward */
+    /* What gradients travel as, from step number `coded_after` on (counted from 0). What a codec
+     * loses is kept in an array of the gradient's size and added to the next one. */
     struct lt_codec codec;
     uint64_t coded_after;
     uint64_t communicators; /* added to the numbers below; other groups have others */
@@ -112,8 +110,11 @@ void lt_shard_take(const struct lt_shard *shard, const float *whole, float *own)
 void lt_shard_adopt(struct lt_shard *shard);
 
 /* Has the sum of the gradient an array of its own? Bytes of scratch for the largest unit. */
+struct lt_units;
 int lt_shard_sums(const struct lt_shard_config *config);
-size_t lt_shard_scratch(const struct lt_shard_config *config, int ranks, size_t largest);
+size_t lt_shard_scratch(const struct lt_shard_config *config,
+                        const struct lt_parameters *parameters, const struct lt_units *units,
+                        int ranks);
 
 /* ---- formulas ----------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
  *
  * ZeRO in closed form: what a rank sends, and what it holds.
  */
+#include "libtrain/parallel/compress.h"
 #include "libtrain/parallel/shard.h"
 #include "libtrain/parallel/units.h"
 
@@ -11,11 +12,13 @@ int lt_shard_sums(const struct lt_shard_config *config)
            config->codec.kind != LT_CODEC_NONE;
 }
 
-size_t lt_shard_scratch(const struct lt_shard_config *config, int ranks, size_t largest)
+size_t lt_shard_scratch(const struct lt_shard_config *config,
+                        const struct lt_parameters *parameters, const struct lt_units *units,
+                        int ranks)
 {
-    size_t plain = lt_group_reduce_scratch(config->kind, ranks, LT_DTYPE_FP32, largest),
-           coded = lt_group_coded_scratch(&config->codec, ranks, largest);
-    return config->codec.kind != LT_CODEC_NONE && coded > plain ? coded : plain;
+    size_t plain = lt_group_reduce_scratch(config->kind, ranks, LT_DTYPE_FP32, units->largest),
+           coded = lt_compress_scratch(&config->codec, parameters, units, ranks);
+    return coded > plain ? coded : plain;
 }
 
 /* Reduce-scatters that the codec makes, of so many in so many steps. */
@@ -46,10 +49,13 @@ struct lt_shard_sent lt_shard_formula(const struct lt_shard_config *config,
         const struct lt_unit *unit = &units.unit[i];
         if (unit->all.count == 0)
             continue;
+        struct lt_group_sent one = {0};
+        if (coded)
+            one = lt_compress_formula(&config->codec, parameters, &units, i, rank, ranks);
         sent.gradients.bytes +=
             (reduces - coded) * sizeof(float) * (unit->all.count - unit->own_count) +
-            coded * lt_group_coded_bytes(&config->codec, rank, ranks, unit->all.count);
-        sent.gradients.messages += reduces * messages;
+            coded * one.bytes;
+        sent.gradients.messages += (reduces - coded) * messages + coded * one.messages;
         sent.parameters.bytes += gathers * sizeof(float) * (unit->all.count - unit->next_count);
         sent.parameters.messages += gathers * messages;
     }
@@ -111,9 +117,8 @@ size_t lt_shard_memory(const struct lt_shard_config *config, const struct lt_par
         plan->tag[LT_MEMORY_GRADIENTS] +=
             at_most(fp32.outer + (config->overlap ? 2 : 1) * fp32.block, fp32.all) - fp32.all;
     plan->tag[LT_MEMORY_WORKSPACE] +=
-        sizeof(float) * units.largest + lt_shard_scratch(config, ranks, units.largest);
-    if (lt_codec_feeds_back(&config->codec))
-        plan->tag[LT_MEMORY_GRADIENTS] += sizeof(float) * parameters->trainable;
+        sizeof(float) * units.largest + lt_shard_scratch(config, parameters, &units, ranks);
+    plan->tag[LT_MEMORY_GRADIENTS] += lt_compress_memory(&config->codec, parameters, &units);
 out:
     lt_units_destroy(&units);
     return floats;

@@ -20,6 +20,16 @@ sent() {
                     for (k = 0; k < ranks; k++) bytes += k == r ? 0 : coded * bytes_of(chunk(n[i], k)) }
                 print bytes, 2 * (coded + plain) * (l + 1) * (ranks - 1) } }'
 }
+# factors CODED: the same by powersgd of rank 2 on two ranks: two all-reduces a unit around a ring, of r m elements a matrix and of the vectors,
+# and of r n; a ring of two sends all of an array
+factors() {
+    awk -v steps="$1" -v r=2 -v l=2 -v c=36 'function chunk(n, k) { k %= 2; return int(n * (k + 1) / 2) - int(n * k / 2) }
+        BEGIN { n[0] = (256 + 128 + 2) * c; first[0] = r * (256 + 128) + 2 * c; second[0] = r * 2 * c
+            for (i = 1; i <= l; i++) { n[i] = 12 * c * c + 13 * c; first[i] = r * (3 + 1 + 4 + 1) * c + 13 * c; second[i] = r * (1 + 1 + 1 + 4) * c }
+            for (k = 0; k < 2; k++) { bytes = 0
+                for (i = 0; i <= l; i++) bytes += 4 * (n[i] - chunk(n[i], k + 1)) + 4 * (first[i] + second[i])
+                print steps * bytes, steps * (l + 1) * (1 + 4) } }'
+}
 loss() { sed -n 's/^step *59.*loss \([0-9.]*\).*/\1/p' "$1"; }
 
 counted 2 --steps 60 --zero 1
@@ -35,6 +45,11 @@ for codec in bf16 int8 1bit topk randk; do
     awk -v got="$(loss out)" -v want="$whole" -v margin=$margin 'BEGIN { exit !(got > 0 && got < want + margin && want < 3.6) }' || wrong "$codec: loss $(loss out), without it $whole"
     grep -q "^$codec: gradients took 0" out || wrong "$codec: does not say what it saves: $(cat out)"
 done
+counted 2 --steps 60 --compress powersgd --approximation-rank 2
+cat sent.0 sent.1 > counts
+factors 60 | diff counts - > d || wrong "powersgd: counted, by formula: $(cat d)"
+! grep 'by formula' out | grep -v 'sent \([0-9]*\) bytes in \([0-9]*\) messages; by formula \1 in \2$' || wrong "powersgd: counted, by formula: $(grep formula out)"
+awk -v got="$(loss out)" -v want="$whole" 'BEGIN { exit !(got > 0 && got < want + 0.6) }' || wrong "powersgd: loss $(loss out), without it $whole"
 # by its own figures: of two ranks the largest elements with their indices pay below a density of a half
 for density in 0.4 0.6; do
     mpirun -np 2 "${train[@]}" --steps 2 --compress topk --density $density > out 2> err || wrong "density $density: $(cat err)"
@@ -44,8 +59,12 @@ done
 counted 3 --steps 5 --compress 1bit --compress-after 3
 cat sent.0 sent.1 sent.2 > counts
 sent 1bit 3 2 3 | diff counts - > d || wrong "1bit after three steps: counted, by formula: $(cat d)"
-counted 2 --steps 2 --layers 8 --channels 128 --heads 4 --compress topk
-awk '/ MiB at its peak/ { p = $7; gsub(/[(+]/, "", p); seen = 1 } END { exit !seen || p > 2 || p < -2 }' out || wrong "memory: $(grep memory out)"
+for codec in topk powersgd; do
+    counted 2 --steps 2 --layers 8 --channels 128 --heads 4 --compress $codec
+    awk '/ MiB at its peak/ { p = $7; gsub(/[(+]/, "", p); seen = 1 } END { exit !seen || p > 2 || p < -2 }' out || wrong "$codec: memory: $(grep memory out)"
+done
 "${train[@]}" --compress zip > out 2> err
 [ $? = 2 ] && grep -q '^hint: .*1bit' err || wrong "--compress zip: $(cat err)"
+"${train[@]}" --compress powersgd --matmul-precision tf32 > out 2> err
+[ $? = 2 ] && grep -q 'needs GEMMs in fp32' err || wrong "powersgd in tf32: $(cat err)"
 exit $bad

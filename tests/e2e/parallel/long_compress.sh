@@ -9,7 +9,7 @@ set -u
 has_mpirun || { echo "needs Open MPI's mpirun"; exit 77; }
 export OMP_NUM_THREADS=1
 steps=${STEPS:-500}
-for codec in none bf16 int8 1bit topk randk; do
+for codec in none bf16 int8 1bit topk randk powersgd; do
     for ((seed = 1; seed <= ${SEEDS:-5}; seed++)); do
         mpirun -np 2 "$TRAIN" gpt2-tiny --layers 2 --channels 36 --heads 3 --data "$SRC/LICENSE" --seq 16 --batch 4 --lr 3e-3 --log-every 1 --steps "$steps" \
             --seed "$seed" --compress $codec --density 0.05 --compress-after 20 > out 2> err || wrong "$codec, seed $seed: $(cat err)"

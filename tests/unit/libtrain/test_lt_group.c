@@ -11,6 +11,7 @@
 #include "libtrain/base/exact.h"
 #include "libtrain/collectives/group.h"
 #include "libtrain/ops/random.h"
+#include "libtrain/parallel/low_rank.h"
 enum { MOST = 9 };
 
 /* Messages on their way between two ranks, in the order in which they were sent. */
@@ -35,9 +36,11 @@ struct rank {
     size_t count;
     int root; /* of a broadcast; -1: an all-reduce; -2: its two halves one after the other;
                  -3: two arrays summed into the ranks' shares of one, and gathered; -4: several, by
-                 a codec */
+                 a codec; -5: by factors */
     struct lt_codec codec;
-    float *residual, *given; /* of all rounds together */
+    const struct lt_parameters *parameters; /* whose unit 0 the array is */
+    int simple;                             /* gradients are products of as few columns */
+    float *residual, *given;                /* of all rounds together */
 };
 
 static void send_message(struct post *post, int from, int to, const void *out, size_t bytes)
@@ -121,6 +124,48 @@ static void reduce_coded(struct rank *rank)
     free(scratch);
 }
 
+/* The gradient of a round; `simple`: each matrix a product of `columns` columns of its own. */
+static void make_gradient(const struct rank *rank, const struct lt_low_rank *plan, int round,
+                          float *gradient)
+{
+    uint64_t key = (uint64_t)(100 * rank->group.rank + round);
+    for (size_t i = 0; i < rank->count; i++)
+        gradient[i] = lt_random_normal(key, i);
+    for (int i = 0; rank->simple && i < plan->tensors; i++) {
+        const struct lt_low_rank_tensor *tensor = &plan->tensor[i];
+        for (int64_t j = 0; j < tensor->rows * tensor->columns; j++)
+            gradient[tensor->at + (size_t)j] =
+                lt_random_normal(7, (uint64_t)(j / tensor->columns)) *
+                lt_random_normal(key, (uint64_t)(j % tensor->columns));
+    }
+}
+
+/* As reduce_coded, by factors of the unit's matrices. */
+static void reduce_low_rank(struct rank *rank)
+{
+    struct lt_group *group = &rank->group;
+    struct lt_low_rank plan;
+    size_t count = rank->count, first = lt_group_chunk(count, group->ranks, group->rank),
+           own = lt_group_chunk(count, group->ranks, group->rank + 1) - first;
+    lt_low_rank_plan(&plan, rank->parameters, 0, rank->codec.rank);
+    assert_int_equal(plan.count, count);
+    float *gradient = malloc(count * sizeof *gradient), *sum = calloc(own + 1, sizeof *sum),
+          *q = calloc(plan.second + 1, sizeof *q);
+    void *scratch = malloc(lt_low_rank_scratch(&plan, group->ranks) + 1);
+    for (int round = 0; round < ROUNDS; round++) {
+        make_gradient(rank, &plan, round, gradient);
+        for (size_t i = 0; i < count; i++)
+            rank->given[i] += gradient[i];
+        lt_low_rank_reduce(group, &plan, gradient, rank->residual, q, sum, round == 0, scratch);
+    }
+    memcpy((float *)rank->data + first, sum, own * sizeof *sum);
+    lt_group_all_gather(group, LT_DTYPE_FP32, rank->data, count);
+    free(gradient);
+    free(sum);
+    free(q);
+    free(scratch);
+}
+
 static void *run_rank(void *arg)
 {
     struct rank *rank = arg;
@@ -135,6 +180,8 @@ static void *run_rank(void *arg)
         lt_group_all_gather(group, rank->dtype, rank->data, rank->count);
     } else if (rank->root == -4) {
         reduce_coded(rank);
+    } else if (rank->root == -5) {
+        reduce_low_rank(rank);
     } else if (rank->root == -3) {
         reduce_twice(rank, scratch);
     } else {
@@ -340,7 +387,7 @@ static void coded_sums(void **state)
     for (int kind = 0; kind < LT_CODEC_COUNT; kind++)
         for (int ranks = 1; ranks <= 4; ranks++) {
             struct rank all[MOST];
-            struct lt_codec codec = {(enum lt_codec_kind)kind, 0.03};
+            struct lt_codec codec = {.kind = (enum lt_codec_kind)kind, .density = 0.03};
             run(all, ranks, (struct rank){.count = count, .root = -4, .codec = codec});
             float *given = zeros((int64_t)count), *got = zeros((int64_t)count);
             const float *applied = all[0].data;
@@ -366,6 +413,66 @@ static void coded_sums(void **state)
         }
 }
 
+/* Bytes of a gather of all floats, which the harness adds at the end. */
+static uint64_t gathered(size_t count, int ranks, int rank)
+{
+    int after = (rank + 1) % ranks;
+    return 4 * (count -
+                (lt_group_chunk(count, ranks, after + 1) - lt_group_chunk(count, ranks, after)));
+}
+
+/* Factors of matrices: what was applied and what is kept are together what was given, on any
+ * number of ranks; the bytes are r (m + n) for m n; nothing is lost of what has that rank. */
+static void low_ranks(void **state)
+{
+    (void)state;
+    enum { VECTOR = 50 };
+    const size_t count = 24 * 30 + VECTOR + 7 * 40 + 2 * 3;
+    struct lt_parameters parameters = {0};
+    const int64_t shapes[][2] = {{24, 30}, {1, VECTOR}, {7, 40}, {2, 3}};
+    for (size_t i = 0; i < 4; i++)
+        lt_parameters_add(
+            &parameters,
+            (struct lt_weight){.repeat = 1, .rows = shapes[i][0], .columns = shapes[i][1]}, 1);
+    for (int columns = 1; columns <= 4; columns += 3)
+        for (int ranks = 1; ranks <= 4; ranks++)
+            for (int simple = 0; simple < 2; simple++) {
+                struct rank all[MOST];
+                uint64_t r = (uint64_t)columns, size = (uint64_t)ranks, bytes = 0, want;
+                float *given = zeros((int64_t)count), *got = zeros((int64_t)count);
+                double kept = 0;
+                run(all, ranks,
+                    (struct rank){.count = count,
+                                  .root = -5,
+                                  .codec = {.rank = columns},
+                                  .parameters = &parameters,
+                                  .simple = simple});
+                for (int i = 0; i < ranks; i++) {
+                    bytes += all[i].group.bytes - gathered(count, ranks, i);
+                    assert_int_equal(all[i].group.messages, (4 * ROUNDS + 1) * (ranks - 1));
+                    for (size_t j = 0; j < count; j++) {
+                        given[j] += all[i].given[j];
+                        got[j] += all[i].residual[j];
+                        kept += fabs((double)all[i].residual[j]);
+                    }
+                }
+                /* all ranks of a ring send 2 (N - 1) times what each has; of 2 x 3 elements one
+                 * column of factors is smaller, four are not */
+                want = r * (24 + 30 + 7 + 40) + VECTOR + (columns == 1 ? 5 : 6);
+                assert_int_equal(bytes, ROUNDS * 2 * 4 * (size - 1) * want);
+                for (size_t j = 0; j < count; j++)
+                    got[j] += ((const float *)all[0].data)[j];
+                assert_near("factors", got, given, (int64_t)count, 2e-6);
+                if (simple) /* but for the rounding of columns that are nearly orthogonal */
+                    assert_true(kept < 1e-2 * (double)count);
+                else
+                    assert_true(kept > 0.1 * (double)count);
+                pool_free(NULL);
+            }
+    assert_int_equal(lt_codec_find("powersgd"), LT_CODEC_POWER_SGD);
+    assert_string_equal(lt_codec_name(LT_CODEC_POWER_SGD), "powersgd");
+}
+
 /* Sizes by hand; the largest are the largest, ties included. */
 static void codecs(void **state)
 {
@@ -383,7 +490,7 @@ static void codecs(void **state)
                   11 / 6.0f, -11 / 3.0f}},
                 {LT_CODEC_TOP_K, 40, {0, -5, 0, 5, -2, 3, 0, 0, -4}}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct lt_codec codec = {rows[i].kind, 0.5};
+        struct lt_codec codec = {.kind = rows[i].kind, .density = 0.5};
         char message[64], scratch[64];
         float back[9];
         assert_int_equal(lt_codec_bytes(&codec, 9), rows[i].bytes);
@@ -392,11 +499,11 @@ static void codecs(void **state)
         for (size_t j = 0; j < 9; j++)
             assert_true(back[j] == rows[i].back[j]);
     }
-    assert_int_equal(lt_codec_bytes(&(struct lt_codec){LT_CODEC_INT8, 0}, 9), 13);
+    assert_int_equal(lt_codec_bytes(&(struct lt_codec){.kind = LT_CODEC_INT8}, 9), 13);
     /* each element as often as the others */
     float many[40], some[40], often[40] = {0};
     char message[96];
-    struct lt_codec tenth = {LT_CODEC_RANDOM_K, 0.1};
+    struct lt_codec tenth = {.kind = LT_CODEC_RANDOM_K, .density = 0.1};
     assert_int_equal(lt_codec_bytes(&tenth, 40), 24);
     for (int draw = 0; draw < 4000; draw++) {
         int kept = 0;
@@ -479,7 +586,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(all_reduces), TEST(hierarchies), TEST(formulas), TEST(halves_and_broadcasts),
         TEST(sums_go_on),  TEST(coded_sums),  TEST(codecs),   TEST(exact_sums),
-        TEST(names),
+        TEST(names),       TEST(low_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
