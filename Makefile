@@ -104,7 +104,7 @@ GEMM_SRC := $(wildcard profiler/gemm/*.c)
 obj = $(patsubst %.cpp,$(O)/obj/%.o,$(patsubst %.c,$(O)/obj/%.o,$(1)))
 
 TACHO_LIBS = $(SQLITE_LIBS) $(JANSSON_LIBS) $(PFM_LIBS) $(NCURSES_LIBS) $(DW_LIBS) $(SIMDJSON_LIBS) $(ZLIB_LIBS) -lstdc++ -lm -lpthread -ldl
-TRAIN_LIBS = $(JPEG_LIBS) $(PNG_LIBS) $(BLAS_LIBS) $(OPENMP_LIBS) $(MPI_LIBS) -lm -lpthread -ldl
+TRAIN_LIBS = $(JPEG_LIBS) $(PNG_LIBS) $(ZSTD_LIBS) $(BLAS_LIBS) $(OPENMP_LIBS) $(MPI_LIBS) -lm -lpthread -ldl
 $(O)/obj/store/%.o: CPPFLAGS_ALL += $(SQLITE_CFLAGS)
 $(O)/obj/tui/%.o: CPPFLAGS_ALL += $(NCURSES_CFLAGS)
 $(O)/obj/store/import/%.o: CPPFLAGS_ALL += $(SIMDJSON_CFLAGS) $(ZLIB_CFLAGS)
@@ -114,6 +114,7 @@ $(O)/obj/reports/%.o $(O)/obj/monitor/%.o $(O)/obj/history/%.o $(O)/obj/tuner/%.
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: OPT := $(if $(filter 1,$(DEBUG)),-O0,-O3)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CPPFLAGS_ALL += $(BLAS_CFLAGS) $(MPI_CFLAGS)
 $(O)/obj/libtrain/data/%.o: CPPFLAGS_ALL += $(JPEG_CFLAGS) $(PNG_CFLAGS)
+$(O)/obj/libtrain/collectives/%.o: CPPFLAGS_ALL += $(ZSTD_CFLAGS)
 $(O)/obj/tests/unit/libtrain/%.o: CFLAGS_ALL += $(OPENMP_CFLAGS)
 # `omp simd` is a wish: clang warns where it does not grant it (gcc ignores the switch)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CFLAGS_ALL += -march=$(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(OPENMP_CFLAGS) -Wno-pass-failed
@@ -362,7 +363,7 @@ GPU_KIT_MIB := 24
 # train for a machine that has none of its libraries: on a GPU it needs neither GEMMs of the processor nor MPI
 $(O)/gpu/train: all $(O)/libtrain_cuda.so
 	@mkdir -p $(@D)
-	$(Q)$(MAKE) --no-print-directory O=$(O)/gpu-train MARCH=x86-64-v2 HAVE_CFLAGS=-DLT_GEMM_PLAIN BLAS_LIBS= BLAS_CFLAGS= MPI_LIBS= MPI_CFLAGS= $(O)/gpu-train/train $(O)/gpu-train/libtrain.a
+	$(Q)$(MAKE) --no-print-directory O=$(O)/gpu-train MARCH=x86-64-v2 HAVE_CFLAGS=-DLT_GEMM_PLAIN BLAS_LIBS= BLAS_CFLAGS= MPI_LIBS= MPI_CFLAGS= ZSTD_LIBS= $(O)/gpu-train/train $(O)/gpu-train/libtrain.a
 	$(Q)strip -o $@ $(O)/gpu-train/train && strip -o $(@D)/libtrain_cuda.so $(O)/libtrain_cuda.so
 $(O)/gpu/step_model: $(O)/gpu/train $(O)/obj/tests/gpu/step_model.o $(O)/libtacho.a
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -Wl,--as-needed -s -o $@ $(O)/obj/tests/gpu/step_model.o $(O)/gpu-train/libtrain.a $(O)/libtacho.a $(OPENMP_LIBS) $(TACHO_LIBS)

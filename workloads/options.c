@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libtrain/collectives/packer.h"
+
 enum type { COUNT, NUMBER, TEXT, LIST, FLAG, TITLE };
 
 struct row {
@@ -176,7 +178,9 @@ static const struct row rows[] = {
     TEXT_ROW("compress", "NAME", TEXT, compress, "none",
              "gradients travel as bf16, int8, 1bit, topk or randk (with --density), or powersgd "
              "(factors of matrices, with --approximation-rank); what is lost is added to the next "
-             "gradient, but for bf16"),
+             "gradient, but for bf16; +zstd behind the name packs what is sent"),
+    {"zstd-level", "N", COUNT, AT(zstd_level), "1", 1, LT_PACKER_LEVELS,
+     "of +zstd: higher levels take more time"},
     {"approximation-rank", "N", COUNT, AT(approximation), "4", 1, 4096,
      "powersgd: columns of the two factors of a matrix"},
     {"density", "X", NUMBER, AT(density), "0.01", 1e-6, 1,

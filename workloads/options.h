@@ -27,7 +27,8 @@ struct options {
     double memory;            /* MiB; 0: what it takes */
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
         workers, prefetch, seed, patience, image_size, pad, crop, freeze, recompute_every;
-    int64_t slow_link, near, local_steps, assert_equal, zero, compress_after, chunks, approximation;
+    int64_t slow_link, near, local_steps, assert_equal, zero, compress_after, chunks, approximation,
+        zstd_level;
     double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density, outer_lr,
         outer_momentum;
     double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */

@@ -197,26 +197,51 @@ static int check_local(const struct options *options, const struct lt_division_c
     return 0;
 }
 
+/* NAME or NAME+zstd. */
+static int parse_codec(const struct options *options, const char *text, struct lt_codec *out,
+                       struct tacho_error *err)
+{
+    char name[32];
+    const char *packed = strchr(text, '+');
+    size_t length = packed ? (size_t)(packed - text) : strlen(text);
+    snprintf(name, sizeof name, "%.*s", (int)length, text);
+    int codec = lt_codec_find(name);
+    if (codec < 0 || length >= sizeof name || (packed && strcmp(packed, "+zstd") != 0))
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "none, bf16, int8, 1bit, topk, randk or powersgd; +zstd behind it packs "
+                          "its messages, but not those of powersgd",
+                          "--compress %s: unknown", text);
+    if (codec == LT_CODEC_POWER_SGD && packed)
+        return tacho_fail(err, TACHO_EUSAGE, "use powersgd alone, or for instance int8+zstd",
+                          "--compress %s: its factors are added up on their way", text);
+    if (codec == LT_CODEC_POWER_SGD && strcmp(options->matmul_precision, "fp32") != 0)
+        return tacho_fail(err, TACHO_EUSAGE, "leave --matmul-precision out",
+                          "--compress powersgd: what it keeps needs GEMMs in fp32");
+    if (packed && !lt_packer_works())
+        return tacho_fail(err, TACHO_ENOTSUP,
+                          "install libzstd-dev, remove config.mk from the build folder, make",
+                          "--compress %s: this train was built without zstd", text);
+    *out = (struct lt_codec){.kind = (enum lt_codec_kind)codec,
+                             .density = options->density,
+                             .rank = (int)options->approximation,
+                             .level = packed ? (int)options->zstd_level : 0};
+    return 0;
+}
+
 int parallel_division(const struct lt_parallel *parallel, const struct options *options,
                       struct lt_division_config *out, struct tacho_error *err)
 {
     int ranks = lt_parallel_ranks(parallel), schedule = lt_stages_find(options->pipeline),
-        codec = lt_codec_find(options->compress);
+        codes = strcmp(options->compress, "none") != 0;
     int rc = lt_layout_parse(&out->layout, options->layout, lt_parallel_rank(parallel), ranks, err);
     if (rc)
         return rc;
     if (schedule < 0)
         return tacho_fail(err, TACHO_EUSAGE, "gpipe, 1f1b, interleaved or zb-h1",
                           "--pipeline %s: unknown", options->pipeline);
-    if (codec < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "none, bf16, int8, 1bit, topk, randk or powersgd",
-                          "--compress %s: unknown", options->compress);
-    if (codec == LT_CODEC_POWER_SGD && strcmp(options->matmul_precision, "fp32") != 0)
-        return tacho_fail(err, TACHO_EUSAGE, "leave --matmul-precision out",
-                          "--compress powersgd: what it keeps needs GEMMs in fp32");
-    out->shard.codec = (struct lt_codec){.kind = (enum lt_codec_kind)codec,
-                                         .density = options->density,
-                                         .rank = (int)options->approximation};
+    rc = parse_codec(options, options->compress, &out->shard.codec, err);
+    if (rc)
+        return rc;
     out->shard.coded_after = (uint64_t)options->compress_after;
     out->staging.kind = (enum lt_stages)schedule;
     out->staging.chunks = schedule == LT_STAGES_INTERLEAVED ? (int)options->chunks : 1;
@@ -230,7 +255,7 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     out->shard.overlap =
         lt_parallel_overlaps(parallel) && out->layout.pp * out->layout.tp * out->layout.cp == 1;
     if (!out->shard.stage &&
-        (options->layout || codec > 0 || (ranks == 1 && out->ordered && options->accumulate > 1)))
+        (options->layout || codes || (ranks == 1 && out->ordered && options->accumulate > 1)))
         out->shard.stage = 1; /* as many bytes as an all-reduce sends */
     rc = out->shard.stage ? check_division(options, out, err) : 0;
     return rc ? rc : check_local(options, out, err);
@@ -322,11 +347,16 @@ void parallel_print_sent(const struct lt_parallel *parallel, const struct option
     struct lt_group_sent sent = lt_parallel_sent(parallel);
     for (int i = 0; i < table->rows; i++) {
         const struct lt_sent_row *row = &table->row[i];
-        printf("%s: rank 0 sent %llu bytes in %llu messages; by formula %llu in %llu\n",
+        printf("%s: rank 0 sent %llu bytes in %llu messages; %sby formula %llu in %llu\n",
                row->purpose, (unsigned long long)row->sent.bytes,
-               (unsigned long long)row->sent.messages, (unsigned long long)row->formula.bytes,
-               (unsigned long long)row->formula.messages);
+               (unsigned long long)row->sent.messages, row->bound ? "at most " : "",
+               (unsigned long long)row->formula.bytes, (unsigned long long)row->formula.messages);
     }
+    if (table->packed.before)
+        printf("zstd: rank 0 packed %llu bytes into %llu (%.4f) in %.3f s of processor time, "
+               "unpacking included\n",
+               (unsigned long long)table->packed.before, (unsigned long long)table->packed.after,
+               (double)table->packed.after / (double)table->packed.before, table->packed.seconds);
     if (table->measured > 0)
         print_pipeline(lt_parallel_place(parallel), table);
     if (strcmp(options->compress, "none") != 0 && table->gradients_as_floats)

@@ -296,6 +296,11 @@ int lt_codec_feeds_back(const struct lt_codec *codec)
     return codec->kind == LT_CODEC_POWER_SGD || codecs[codec->kind].feeds_back;
 }
 
+int lt_codec_codes(const struct lt_codec *codec)
+{
+    return codec->kind != LT_CODEC_NONE || codec->level;
+}
+
 size_t lt_codec_bytes(const struct lt_codec *codec, size_t count)
 {
     return codecs[codec->kind].bytes(codec, count);

@@ -36,12 +36,15 @@ struct lt_codec {
     enum lt_codec_kind kind;
     double density; /* topk, randk: share of the elements that is sent */
     int rank;       /* powersgd: columns of the factors */
+    int level;      /* messages are packed by zstd at that level (packer.h); 0: they are not */
 };
 
 /* Kind called `name`, or -1. */
 int lt_codec_find(const char *name);
 const char *lt_codec_name(enum lt_codec_kind kind);
 int lt_codec_feeds_back(const struct lt_codec *codec);
+/* Is it another way than floats? */
+int lt_codec_codes(const struct lt_codec *codec);
 
 /* The rest is of those that write messages. Bytes of the message of `count` elements, and of the
  * scratch that encoding needs. */

@@ -322,9 +322,10 @@ void lt_group_reduce_to(struct lt_group *group, enum lt_all_reduce kind, enum lt
     add_term(&array, sum, own.data, own.count, first);
 }
 
-/* The scratch of a coded reduction: all messages for this rank, one to another, and floats. */
+/* The scratch of a coded reduction: all messages for this rank, one to another, and floats; where
+ * messages are packed, one on each way. */
 struct coded {
-    char *in, *out;
+    char *in, *out, *packed, *received;
     float *decoded;
     void *encoding;
 };
@@ -337,8 +338,9 @@ static size_t aligned(size_t bytes)
 size_t lt_group_coded_scratch(const struct lt_codec *codec, int ranks, size_t count)
 {
     size_t chunk = (count + (size_t)ranks - 1) / (size_t)ranks;
-    return aligned(lt_codec_bytes(codec, chunk)) * ((size_t)ranks + 1) +
-           aligned(chunk * sizeof(float)) + lt_codec_scratch(codec, chunk);
+    size_t messages = (size_t)ranks + (codec->level ? 3 : 1);
+    return aligned(lt_codec_bytes(codec, chunk)) * messages + aligned(chunk * sizeof(float)) +
+           lt_codec_scratch(codec, chunk);
 }
 
 /* Encodes a chunk, and leaves what its message lacks in `residual`, unless that is NULL. */
@@ -353,8 +355,25 @@ static void encode_chunk(const struct lt_codec *codec, const float *x, size_t co
         residual[i] = x[i] - coded->decoded[i];
 }
 
-void lt_group_reduce_coded(struct lt_group *group, const struct lt_codec *codec, float *data,
-                           size_t count, float *residual, float *sum, int first, void *scratch)
+/* A message of `bytes` goes out, and one of `in_bytes` comes into `in`. */
+static void exchange_coded(struct lt_group *group, struct lt_packer *packer,
+                           const struct coded *coded, int to, size_t bytes, int from, char *in,
+                           size_t in_bytes)
+{
+    uint64_t size, other = 0;
+    if (!coded->packed) {
+        lt_group_exchange(group, to, coded->out, bytes, from, in, in_bytes);
+        return;
+    }
+    size = lt_packer_pack(packer, coded->out, bytes, coded->packed);
+    lt_group_exchange(group, to, &size, sizeof size, from, &other, sizeof other);
+    lt_group_exchange(group, to, coded->packed, size, from, coded->received, other);
+    lt_packer_unpack(packer, coded->received, other, in, in_bytes);
+}
+
+void lt_group_reduce_coded(struct lt_group *group, const struct lt_codec *codec,
+                           struct lt_packer *packer, float *data, size_t count, float *residual,
+                           float *sum, int first, void *scratch)
 {
     int rank = group->rank, ranks = group->ranks;
     struct array array = array_of(LT_DTYPE_FP32, data, count);
@@ -364,6 +383,10 @@ void lt_group_reduce_coded(struct lt_group *group, const struct lt_codec *codec,
     struct coded coded = {.in = scratch, .out = (char *)scratch + slot * (size_t)ranks};
     coded.decoded = (float *)(void *)(coded.out + slot);
     coded.encoding = (char *)coded.decoded + aligned(chunk * sizeof(float));
+    if (codec->level) {
+        coded.packed = (char *)coded.encoding + lt_codec_scratch(codec, chunk);
+        coded.received = coded.packed + slot;
+    }
     for (size_t i = 0; residual && i < count; i++)
         data[i] += residual[i];
     for (int k = 0; k < ranks; k++) {
@@ -374,8 +397,8 @@ void lt_group_reduce_coded(struct lt_group *group, const struct lt_codec *codec,
         encode_chunk(codec, data + at_element, part.count, residual ? residual + at_element : NULL,
                      message, &coded);
         if (k)
-            lt_group_exchange(group, to, message, lt_codec_bytes(codec, part.count), from,
-                              coded.in + slot * (size_t)from, bytes);
+            exchange_coded(group, packer, &coded, to, lt_codec_bytes(codec, part.count), from,
+                           coded.in + slot * (size_t)from, bytes);
     }
     for (int i = 0; i < ranks; i++) {
         lt_codec_decode(codec, coded.in + slot * (size_t)i, own, coded.decoded);
@@ -383,14 +406,18 @@ void lt_group_reduce_coded(struct lt_group *group, const struct lt_codec *codec,
     }
 }
 
-uint64_t lt_group_coded_bytes(const struct lt_codec *codec, int rank, int ranks, size_t count)
+struct lt_group_sent lt_group_coded_formula(const struct lt_codec *codec, int rank, int ranks,
+                                            size_t count)
 {
-    uint64_t bytes = 0;
+    struct lt_group_sent sent = {0};
     for (int i = 0; i < ranks; i++)
-        if (i != rank)
-            bytes += lt_codec_bytes(codec, lt_group_chunk(count, ranks, i + 1) -
-                                               lt_group_chunk(count, ranks, i));
-    return bytes;
+        if (i != rank) {
+            sent.bytes += lt_codec_bytes(codec, lt_group_chunk(count, ranks, i + 1) -
+                                                    lt_group_chunk(count, ranks, i));
+            sent.bytes += codec->level ? sizeof(uint64_t) : 0;
+            sent.messages += codec->level ? 2 : 1;
+        }
+    return sent;
 }
 
 void lt_group_all_gather(struct lt_group *group, enum lt_dtype dtype, void *data, size_t count)

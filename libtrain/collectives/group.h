@@ -18,6 +18,8 @@
 #include "libtrain/base/dtype.h"
 #include "libtrain/base/share.h"
 #include "libtrain/collectives/codec.h"
+#include "libtrain/collectives/packer.h"
+
 /* How an all-reduce travels. S: bytes of the array, N: ranks.
  * ring: reduce-scatter and all-gather around a ring, 2 S (N - 1) / N a rank in 2 (N - 1) messages
  *   (Patarasuk and Yuan 2009).
@@ -88,12 +90,18 @@ void lt_group_reduce_to(struct lt_group *group, enum lt_all_reduce kind, enum lt
 /* The same in fewer bytes, fp32, in the order of ranks: each chunk, the own one too, is a message
  * of the codec. residual[count], unless NULL: what earlier messages lacked is added to data first,
  * and what these lack is left there, so that the sums so far and all ranks' residuals are together
- * the sum of all data. sum may not be a part of data. */
+ * the sum of all data. sum may not be a part of data.
+ *
+ * packer, of codecs with a level (else it is not looked at): messages are packed, and the size of
+ * each, 8 bytes, goes ahead of it. */
 size_t lt_group_coded_scratch(const struct lt_codec *codec, int ranks, size_t count);
-void lt_group_reduce_coded(struct lt_group *group, const struct lt_codec *codec, float *data,
-                           size_t count, float *residual, float *sum, int first, void *scratch);
-/* What a rank sends in it, in ranks - 1 messages. */
-uint64_t lt_group_coded_bytes(const struct lt_codec *codec, int rank, int ranks, size_t count);
+void lt_group_reduce_coded(struct lt_group *group, const struct lt_codec *codec,
+                           struct lt_packer *packer, float *data, size_t count, float *residual,
+                           float *sum, int first, void *scratch);
+/* What a rank sends in it: ranks - 1 messages, or with their sizes twice as many. Packed messages
+ * have as many bytes at most; what they lack is what the packer has counted. */
+struct lt_group_sent lt_group_coded_formula(const struct lt_codec *codec, int rank, int ranks,
+                                            size_t count);
 
 /* One message to a rank and one from a rank, below 0 none, counted. */
 void lt_group_exchange(struct lt_group *group, int to, const void *out, size_t out_bytes, int from,

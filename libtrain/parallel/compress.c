@@ -37,8 +37,9 @@ int lt_compress_open(struct lt_compress *compress, const struct lt_codec *codec,
     size_t floats = 0, factors = 0, count = (size_t)units->count;
     *compress = (struct lt_compress){
         .codec = *codec, .group = group, .parameters = parameters, .units = units};
-    if (!lt_codec_feeds_back(codec))
-        return 0;
+    int rc = codec->level ? lt_packer_open(&compress->packer, codec->level) : 0;
+    if (rc || !lt_codec_feeds_back(codec))
+        return rc;
     compress->packed = calloc(count, sizeof *compress->packed);
     compress->factors = calloc(count, sizeof *compress->factors);
     if (!compress->packed || !compress->factors)
@@ -49,7 +50,7 @@ int lt_compress_open(struct lt_compress *compress, const struct lt_codec *codec,
         floats += units->unit[i].all.count;
         factors += factors_of(codec, parameters, i);
     }
-    int rc = make_arena(&compress->residual_arena, floats, &compress->residual);
+    rc = make_arena(&compress->residual_arena, floats, &compress->residual);
     if (rc == 0 && factors)
         rc = make_arena(&compress->factor_arena, factors, &compress->factor);
     return rc;
@@ -59,6 +60,7 @@ void lt_compress_close(struct lt_compress *compress)
 {
     lt_arena_destroy(&compress->residual_arena);
     lt_arena_destroy(&compress->factor_arena);
+    lt_packer_close(&compress->packer);
     free(compress->packed);
     free(compress->factors);
     *compress = (struct lt_compress){0};
@@ -72,7 +74,7 @@ void lt_compress_reduce(struct lt_compress *compress, int unit, float *data, flo
     if (residual)
         residual += compress->packed[unit];
     if (!has_factors(&compress->codec)) {
-        lt_group_reduce_coded(compress->group, &compress->codec, data,
+        lt_group_reduce_coded(compress->group, &compress->codec, &compress->packer, data,
                               compress->units->unit[unit].all.count, residual, sum, first, scratch);
         return;
     }
@@ -88,7 +90,7 @@ size_t lt_compress_scratch(const struct lt_codec *codec, const struct lt_paramet
 {
     struct lt_low_rank plan;
     size_t most = 0;
-    if (codec->kind == LT_CODEC_NONE)
+    if (!lt_codec_codes(codec))
         return 0;
     if (!has_factors(codec))
         return lt_group_coded_scratch(codec, ranks, units->largest);
@@ -118,9 +120,7 @@ struct lt_group_sent lt_compress_formula(const struct lt_codec *codec,
 {
     struct lt_low_rank plan;
     if (!has_factors(codec))
-        return (struct lt_group_sent){
-            lt_group_coded_bytes(codec, rank, ranks, units->unit[unit].all.count),
-            (uint64_t)ranks - 1};
+        return lt_group_coded_formula(codec, rank, ranks, units->unit[unit].all.count);
     lt_low_rank_plan(&plan, parameters, unit, codec->rank);
     return lt_low_rank_formula(&plan, rank, ranks);
 }

@@ -13,6 +13,7 @@
 
 struct lt_compress {
     struct lt_codec codec;
+    struct lt_packer packer; /* where the codec has a level */
     struct lt_group *group;
     const struct lt_parameters *parameters;
     const struct lt_units *units;
@@ -22,7 +23,7 @@ struct lt_compress {
 };
 
 /* What is borrowed stays until lt_compress_close, which is called after an error too.
- * TACHO_ENOMEM. */
+ * TACHO_ENOMEM, TACHO_ENOTSUP (no zstd). */
 int lt_compress_open(struct lt_compress *compress, const struct lt_codec *codec,
                      struct lt_group *group, const struct lt_parameters *parameters,
                      const struct lt_units *units);

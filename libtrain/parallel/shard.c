@@ -109,7 +109,7 @@ static void have_grads(struct lt_shard *shard, int unit, int yes)
 /* Does the codec work in this step? */
 static int codes(const struct lt_shard *shard)
 {
-    return shard->config.codec.kind != LT_CODEC_NONE && shard->steps > shard->config.coded_after;
+    return lt_codec_codes(&shard->config.codec) && shard->steps > shard->config.coded_after;
 }
 
 /* Opens the range of a collective of one unit; a rank alone has none. */
@@ -412,6 +412,11 @@ struct lt_shard_sent lt_shard_as_floats(const struct lt_shard *shard)
     config.coded_after = UINT64_MAX;
     return lt_shard_formula(&config, shard->parameters, shard->group->rank, shard->group->ranks,
                             shard->steps, shard->micro_steps);
+}
+
+const struct lt_packer *lt_shard_packer(const struct lt_shard *shard)
+{
+    return shard->config.codec.level ? &shard->compress.packer : NULL;
 }
 
 struct lt_shard_sent lt_shard_sent(const struct lt_shard *shard, struct lt_shard_sent *formula)

@@ -129,6 +129,9 @@ struct lt_shard_sent lt_shard_formula(const struct lt_shard_config *config,
  * between steps is in neither. */
 struct lt_shard_sent lt_shard_sent(const struct lt_shard *shard, struct lt_shard_sent *formula);
 
+/* Packs messages, and counts; NULL: it does not. The formula is a bound then. */
+const struct lt_packer *lt_shard_packer(const struct lt_shard *shard);
+
 /* The formula without a codec. */
 struct lt_shard_sent lt_shard_as_floats(const struct lt_shard *shard);
 

@@ -9,7 +9,7 @@
 int lt_shard_sums(const struct lt_shard_config *config)
 {
     return config->stage >= 2 || config->kind == LT_ALL_REDUCE_ORDERED ||
-           config->codec.kind != LT_CODEC_NONE;
+           lt_codec_codes(&config->codec);
 }
 
 size_t lt_shard_scratch(const struct lt_shard_config *config,
@@ -24,7 +24,7 @@ size_t lt_shard_scratch(const struct lt_shard_config *config,
 /* Reduce-scatters that the codec makes, of so many in so many steps. */
 static uint64_t coded_of(const struct lt_shard_config *config, uint64_t reduces, uint64_t steps)
 {
-    if (config->codec.kind == LT_CODEC_NONE || steps <= config->coded_after)
+    if (!lt_codec_codes(&config->codec) || steps <= config->coded_after)
         return 0;
     return reduces / steps * (steps - config->coded_after);
 }

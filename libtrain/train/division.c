@@ -108,7 +108,8 @@ static void add_row(struct lt_sent_table *table, const char *purpose, struct lt_
                     struct lt_group_sent formula)
 {
     if (sent.messages || formula.messages)
-        table->row[table->rows++] = (struct lt_sent_row){purpose, sent, formula};
+        table->row[table->rows++] =
+            (struct lt_sent_row){.purpose = purpose, .sent = sent, .formula = formula};
 }
 
 /* From each stage's mean passes: how long a step would take, and how much of it is no pass. */
@@ -157,6 +158,10 @@ void lt_division_measure(struct lt_division *division, struct lt_group_sent loca
         struct lt_shard_sent formula, sent = lt_shard_sent(division->shard, &formula);
         table->gradients_as_floats = lt_shard_as_floats(division->shard).gradients.bytes;
         add_row(table, "gradients", sent.gradients, formula.gradients);
+        if (lt_shard_packer(division->shard)) {
+            table->packed = *lt_shard_packer(division->shard);
+            table->row[0].bound = 1;
+        }
         add_row(table, "parameters", sent.parameters, formula.parameters);
     }
     if (table && division->pipeline) {

@@ -38,6 +38,7 @@ struct rank {
                  -3: two arrays summed into the ranks' shares of one, and gathered; -4: several, by
                  a codec; -5: by factors */
     struct lt_codec codec;
+    struct lt_packer packer;
     const struct lt_parameters *parameters; /* whose unit 0 the array is */
     int simple;                             /* gradients are products of as few columns */
     float *residual, *given;                /* of all rounds together */
@@ -108,17 +109,20 @@ static void reduce_coded(struct rank *rank)
            own = lt_group_chunk(count, group->ranks, group->rank + 1) - first;
     float *gradient = malloc(count * sizeof *gradient), *sum = calloc(own + 1, sizeof *sum);
     void *scratch = malloc(lt_group_coded_scratch(&rank->codec, group->ranks, count) + 1);
+    if (rank->codec.level)
+        assert_int_equal(lt_packer_open(&rank->packer, rank->codec.level), 0);
     for (int round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i < count; i++) {
             gradient[i] = lt_random_normal((uint64_t)(100 * group->rank + round), i);
             rank->given[i] += gradient[i];
         }
-        lt_group_reduce_coded(group, &rank->codec, gradient, count,
+        lt_group_reduce_coded(group, &rank->codec, &rank->packer, gradient, count,
                               lt_codec_feeds_back(&rank->codec) ? rank->residual : NULL, sum,
                               round == 0, scratch);
     }
     memcpy((float *)rank->data + first, sum, own * sizeof *sum);
     lt_group_all_gather(group, LT_DTYPE_FP32, rank->data, count);
+    lt_packer_close(&rank->packer);
     free(gradient);
     free(sum);
     free(scratch);
@@ -378,27 +382,36 @@ static void sums_go_on(void **state)
         }
 }
 
-/* What was applied and what is kept are together what was given; bytes equal the formula. A codec
- * without feedback is as near as its rounding. */
-static void coded_sums(void **state)
+/* Bytes of a gather of all floats, which the harness adds at the end. */
+static uint64_t gathered(size_t count, int ranks, int rank)
 {
-    (void)state;
+    int after = (rank + 1) % ranks;
+    return 4 * (count -
+                (lt_group_chunk(count, ranks, after + 1) - lt_group_chunk(count, ranks, after)));
+}
+
+/* What was applied and what is kept are together what was given; bytes equal the formula, less what
+ * packing saves. A codec without feedback is as near as its rounding. */
+static void check_coded_sums(int level)
+{
     const size_t count = 1003;
     for (int kind = 0; kind < LT_CODEC_COUNT; kind++)
         for (int ranks = 1; ranks <= 4; ranks++) {
             struct rank all[MOST];
-            struct lt_codec codec = {.kind = (enum lt_codec_kind)kind, .density = 0.03};
+            struct lt_codec codec = {
+                .kind = (enum lt_codec_kind)kind, .density = 0.03, .level = level};
             run(all, ranks, (struct rank){.count = count, .root = -4, .codec = codec});
             float *given = zeros((int64_t)count), *got = zeros((int64_t)count);
             const float *applied = all[0].data;
             for (int i = 0; i < ranks; i++) {
                 size_t own = lt_group_chunk(count, ranks, i + 1) - lt_group_chunk(count, ranks, i);
-                int after = (i + 1) % ranks;
-                uint64_t gather = 4 * (count - (lt_group_chunk(count, ranks, after + 1) -
-                                                lt_group_chunk(count, ranks, after)));
+                struct lt_group_sent one = lt_group_coded_formula(&codec, i, ranks, count);
+                uint64_t saved = all[i].packer.before - all[i].packer.after;
                 assert_int_equal(all[i].group.bytes,
-                                 ROUNDS * lt_group_coded_bytes(&codec, i, ranks, count) + gather);
-                assert_int_equal(all[i].group.messages, (ROUNDS + 1) * (ranks - 1));
+                                 ROUNDS * one.bytes - saved + gathered(count, ranks, i));
+                assert_int_equal(all[i].group.messages,
+                                 ROUNDS * one.messages + (uint64_t)ranks - 1);
+                assert_int_equal(one.messages, (level ? 2 : 1) * (ranks - 1));
                 assert_true(own > 0);
                 for (size_t j = 0; j < count; j++) {
                     given[j] += all[i].given[j];
@@ -413,12 +426,39 @@ static void coded_sums(void **state)
         }
 }
 
-/* Bytes of a gather of all floats, which the harness adds at the end. */
-static uint64_t gathered(size_t count, int ranks, int rank)
+static void coded_sums(void **state)
 {
-    int after = (rank + 1) % ranks;
-    return 4 * (count -
-                (lt_group_chunk(count, ranks, after + 1) - lt_group_chunk(count, ranks, after)));
+    (void)state;
+    check_coded_sums(0);
+}
+
+/* Patterns become smaller and come back, noise is sent as it is. */
+static void packed_sums(void **state)
+{
+    (void)state;
+    struct lt_packer packer;
+    char zero[4096] = {0}, packed[4096], back[4096];
+    if (!lt_packer_works()) {
+        assert_int_equal(lt_packer_open(&packer, 1), TACHO_ENOTSUP);
+        skip();
+    }
+    check_coded_sums(3);
+    assert_int_equal(lt_packer_open(&packer, 1), 0);
+    size_t size = lt_packer_pack(&packer, zero, sizeof zero, packed);
+    assert_true(size < 64);
+    lt_packer_unpack(&packer, packed, size, back, sizeof back);
+    assert_memory_equal(back, zero, sizeof zero);
+    for (size_t i = 0; i < sizeof zero; i++)
+        zero[i] = (char)lt_random_bits(3, i);
+    assert_int_equal(lt_packer_pack(&packer, zero, sizeof zero, packed), sizeof zero);
+    lt_packer_unpack(&packer, packed, sizeof zero, back, sizeof back);
+    assert_memory_equal(back, zero, sizeof zero);
+    assert_int_equal(lt_packer_pack(&packer, zero, 0, packed), 0);
+    lt_packer_unpack(&packer, packed, 0, back, 0);
+    assert_int_equal(packer.before, 2 * sizeof zero);
+    assert_int_equal(packer.after, size + sizeof zero);
+    assert_true(packer.seconds > 0);
+    lt_packer_close(&packer);
 }
 
 /* Factors of matrices: what was applied and what is kept are together what was given, on any
@@ -584,9 +624,9 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(all_reduces), TEST(hierarchies), TEST(formulas), TEST(halves_and_broadcasts),
-        TEST(sums_go_on),  TEST(coded_sums),  TEST(codecs),   TEST(exact_sums),
-        TEST(names),       TEST(low_ranks),
+        TEST(all_reduces), TEST(hierarchies), TEST(formulas),    TEST(halves_and_broadcasts),
+        TEST(sums_go_on),  TEST(coded_sums),  TEST(codecs),      TEST(exact_sums),
+        TEST(names),       TEST(low_ranks),   TEST(packed_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
