@@ -177,7 +177,9 @@ static const struct row rows[] = {
              "replicas)"),
     TEXT_ROW("compress", "NAME", TEXT, compress, "none",
              "gradients travel as bf16, int8, 1bit, topk or randk (with --density), or powersgd "
-             "(factors of matrices, with --approximation-rank); what is lost is added to the next "
+             "(factors of matrices, with --approximation-rank), or adaptive: by measurement the "
+             "fastest of "
+             "them, or of those in adaptive=NAME,NAME; what is lost is added to the next "
              "gradient, but for bf16; +zstd behind the name packs what is sent"),
     {"zstd-level", "N", COUNT, AT(zstd_level), "1", 1, LT_PACKER_LEVELS,
      "of +zstd: higher levels take more time"},

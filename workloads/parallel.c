@@ -208,8 +208,8 @@ static int parse_codec(const struct options *options, const char *text, struct l
     int codec = lt_codec_find(name);
     if (codec < 0 || length >= sizeof name || (packed && strcmp(packed, "+zstd") != 0))
         return tacho_fail(err, TACHO_EUSAGE,
-                          "none, bf16, int8, 1bit, topk, randk or powersgd; +zstd behind it packs "
-                          "its messages, but not those of powersgd",
+                          "none, bf16, int8, 1bit, topk, randk, powersgd or adaptive; +zstd behind "
+                          "it packs its messages, but not those of powersgd",
                           "--compress %s: unknown", text);
     if (codec == LT_CODEC_POWER_SGD && packed)
         return tacho_fail(err, TACHO_EUSAGE, "use powersgd alone, or for instance int8+zstd",
@@ -228,6 +228,64 @@ static int parse_codec(const struct options *options, const char *text, struct l
     return 0;
 }
 
+#define ADAPTIVE       "adaptive"
+#define ADAPTIVE_NAMES "bf16,int8,1bit,topk,powersgd"
+
+/* Where the choice among ways of sending gradients cannot be made by measuring. */
+static int check_adaptive(const struct lt_parallel *parallel, const struct options *options,
+                          const struct lt_division_config *division, struct tacho_error *err)
+{
+    const struct lt_mpi_place *place = lt_parallel_place(parallel);
+    const struct lt_layout *layout = &division->layout;
+    if (place->ranks == 1)
+        return tacho_fail(err, TACHO_EUSAGE, "start several ranks: mpirun -np 2 train ...",
+                          "--compress adaptive: one rank has no link to measure");
+    if (place->local_ranks > place->machine_cores)
+        return tacho_fail(err, TACHO_EUSAGE, "start as many ranks as there are cores, or name one",
+                          "--compress adaptive: %d ranks share %d cores: times are not measured",
+                          place->local_ranks, place->machine_cores);
+    if (layout->pp * layout->tp * layout->cp > 1)
+        return tacho_fail(err, TACHO_EUSAGE, "name one: bf16, int8, 1bit, topk or powersgd",
+                          "--compress adaptive: not with --layout, whose parts would choose "
+                          "differently");
+    if (division->shard.adapt.after >= (uint64_t)options->steps)
+        return tacho_fail(err, TACHO_EUSAGE, "choose more --steps, or a smaller --compress-after",
+                          "--compress adaptive: chooses after %llu steps",
+                          (unsigned long long)division->shard.adapt.after);
+    return 0;
+}
+
+/* adaptive or adaptive=NAME,NAME: gradients as they are, or one of these. */
+static int parse_adaptive(const struct options *options, const char *names, struct lt_adapt *out,
+                          struct tacho_error *err)
+{
+    char name[32];
+    struct lt_codec codec = {.kind = LT_CODEC_NONE};
+    int rc = lt_adapt_add(out, &codec);
+    out->after = options->compress_after ? (uint64_t)options->compress_after : 3;
+    for (size_t length; rc == 0 && *names; names += length + (names[length] == ',')) {
+        length = strcspn(names, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, names);
+        rc = parse_codec(options, name, &codec, err);
+        if (rc == 0 && lt_adapt_add(out, &codec))
+            return tacho_fail(err, TACHO_EUSAGE, "name fewer", "--compress adaptive: at most %d",
+                              LT_ADAPT_CHOICES - 1);
+    }
+    return rc;
+}
+
+/* --compress and what belongs to it. */
+static int parse_compress(const struct lt_parallel *parallel, const struct options *options,
+                          struct lt_division_config *out, struct tacho_error *err)
+{
+    const char *text = options->compress, *names = text + strlen(ADAPTIVE);
+    out->shard.coded_after = (uint64_t)options->compress_after;
+    if (strncmp(text, ADAPTIVE, strlen(ADAPTIVE)) != 0 || (*names && *names != '='))
+        return parse_codec(options, text, &out->shard.codec, err);
+    int rc = parse_adaptive(options, *names ? names + 1 : ADAPTIVE_NAMES, &out->shard.adapt, err);
+    return rc ? rc : check_adaptive(parallel, options, out, err);
+}
+
 int parallel_division(const struct lt_parallel *parallel, const struct options *options,
                       struct lt_division_config *out, struct tacho_error *err)
 {
@@ -239,10 +297,9 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     if (schedule < 0)
         return tacho_fail(err, TACHO_EUSAGE, "gpipe, 1f1b, interleaved or zb-h1",
                           "--pipeline %s: unknown", options->pipeline);
-    rc = parse_codec(options, options->compress, &out->shard.codec, err);
+    rc = parse_compress(parallel, options, out, err);
     if (rc)
         return rc;
-    out->shard.coded_after = (uint64_t)options->compress_after;
     out->staging.kind = (enum lt_stages)schedule;
     out->staging.chunks = schedule == LT_STAGES_INTERLEAVED ? (int)options->chunks : 1;
     out->sequence = options->sequence;
@@ -341,6 +398,27 @@ static void print_pipeline(const struct lt_mpi_place *place, const struct lt_sen
             place->local_ranks, place->machine_cores);
 }
 
+/* What was chosen by measurement, and beside it what each way was predicted to take. */
+static void print_adapt(const struct lt_adapt *adapt)
+{
+    if (!adapt->done || !adapt->measured) {
+        printf("adaptive: none: %s\n",
+               adapt->done ? "the link could not be measured" : "the run ended before the choice");
+        return;
+    }
+    printf("adaptive: %s%s after %llu steps, by a link of %.1f us a message and %.3f GB/s; ms a "
+           "reduction:",
+           lt_codec_name(adapt->choice[adapt->chosen].codec.kind),
+           adapt->choice[adapt->chosen].codec.level ? "+zstd" : "",
+           (unsigned long long)adapt->after, 1e6 * adapt->message_seconds,
+           1e-9 / adapt->byte_seconds);
+    for (int i = 0; i < adapt->choices; i++)
+        printf("%s %s%s %.3f", i ? "," : "", lt_codec_name(adapt->choice[i].codec.kind),
+               adapt->choice[i].codec.level ? "+zstd" : "", 1e3 * adapt->choice[i].predicted);
+    printf("; measuring sent %llu bytes in %llu messages\n", (unsigned long long)adapt->sent_bytes,
+           (unsigned long long)adapt->sent_messages);
+}
+
 void parallel_print_sent(const struct lt_parallel *parallel, const struct options *options,
                          const struct lt_sent_table *table)
 {
@@ -352,6 +430,8 @@ void parallel_print_sent(const struct lt_parallel *parallel, const struct option
                (unsigned long long)row->sent.messages, row->bound ? "at most " : "",
                (unsigned long long)row->formula.bytes, (unsigned long long)row->formula.messages);
     }
+    if (table->adapt.choices)
+        print_adapt(&table->adapt);
     if (table->packed.before)
         printf("zstd: rank 0 packed %llu bytes into %llu (%.4f) in %.3f s of processor time, "
                "unpacking included\n",
@@ -364,7 +444,7 @@ void parallel_print_sent(const struct lt_parallel *parallel, const struct option
                (double)table->row[0].sent.bytes / (double)table->gradients_as_floats,
                (unsigned long long)table->gradients_as_floats);
     if (table->gradients_as_floats && table->row[0].sent.bytes >= table->gradients_as_floats)
-        if (strcmp(options->compress, "none") != 0)
+        if (strcmp(options->compress, "none") != 0 && !table->adapt.choices)
             printf("%s: it does not pay: floats take fewer bytes\n", options->compress);
     if (table->rows == 0 && sent.messages)
         printf("gradients: rank 0 sent %llu bytes in %llu messages (%s)\n",

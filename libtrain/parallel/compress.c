@@ -5,6 +5,7 @@
 #include "libtrain/parallel/compress.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "libtrain/parallel/low_rank.h"
 
@@ -30,14 +31,39 @@ static size_t factors_of(const struct lt_codec *codec, const struct lt_parameter
     return plan.second;
 }
 
+/* Of the codec and the choices the one that keeps most. */
+static const struct lt_codec *largest_of(const struct lt_codec *codec, const struct lt_adapt *adapt,
+                                         const struct lt_parameters *parameters,
+                                         const struct lt_units *units)
+{
+    for (int i = 0; i < adapt->choices; i++)
+        if (lt_compress_memory(&adapt->choice[i].codec, parameters, units) >
+            lt_compress_memory(codec, parameters, units))
+            codec = &adapt->choice[i].codec;
+    return codec;
+}
+
+/* The level of the codec, or of a choice that packs. */
+static int level_of(const struct lt_codec *codec, const struct lt_adapt *adapt)
+{
+    int level = codec->level;
+    for (int i = 0; i < adapt->choices; i++)
+        if (adapt->choice[i].codec.level)
+            level = adapt->choice[i].codec.level;
+    return level;
+}
+
 int lt_compress_open(struct lt_compress *compress, const struct lt_codec *codec,
-                     struct lt_group *group, const struct lt_parameters *parameters,
-                     const struct lt_units *units)
+                     const struct lt_adapt *adapt, struct lt_group *group,
+                     const struct lt_parameters *parameters, const struct lt_units *units)
 {
     size_t floats = 0, factors = 0, count = (size_t)units->count;
     *compress = (struct lt_compress){
         .codec = *codec, .group = group, .parameters = parameters, .units = units};
-    int rc = codec->level ? lt_packer_open(&compress->packer, codec->level) : 0;
+    int level = level_of(codec, adapt), rc = 0;
+    if (level)
+        rc = lt_packer_open(&compress->packer, level);
+    codec = largest_of(codec, adapt, parameters, units);
     if (rc || !lt_codec_feeds_back(codec))
         return rc;
     compress->packed = calloc(count, sizeof *compress->packed);
@@ -66,13 +92,27 @@ void lt_compress_close(struct lt_compress *compress)
     *compress = (struct lt_compress){0};
 }
 
+void lt_compress_forget(struct lt_compress *compress, int unit)
+{
+    struct lt_low_rank plan;
+    size_t count = compress->units->unit[unit].all.count;
+    if (compress->residual)
+        memset(compress->residual + compress->packed[unit], 0, count * sizeof(float));
+    if (compress->factor && has_factors(&compress->codec)) {
+        lt_low_rank_plan(&plan, compress->parameters, unit, compress->codec.rank);
+        memset(compress->factor + compress->factors[unit], 0, plan.second * sizeof(float));
+    }
+}
+
 void lt_compress_reduce(struct lt_compress *compress, int unit, float *data, float *sum, int first,
                         void *scratch)
 {
     float *residual = compress->residual;
     struct lt_low_rank plan;
-    if (residual)
+    if (residual && lt_codec_feeds_back(&compress->codec))
         residual += compress->packed[unit];
+    else
+        residual = NULL;
     if (!has_factors(&compress->codec)) {
         lt_group_reduce_coded(compress->group, &compress->codec, &compress->packer, data,
                               compress->units->unit[unit].all.count, residual, sum, first, scratch);

@@ -11,6 +11,7 @@
 
 #include "libtrain/base/fail.h"
 #include "libtrain/parallel/compress.h"
+#include "libtrain/parallel/measure.h"
 #include "libtrain/parallel/units.h"
 #include "libtrain/parallel/worker.h"
 #include "libtrain/speak/trace.h"
@@ -149,18 +150,34 @@ static void sum_unit(struct lt_shard *shard, int index, float *sum)
                            unit->all.count, sum, first, shard->scratch);
 }
 
+/* In the first reduction of the step that is to show it, the way of sending gradients is chosen. */
+static void adapt(struct lt_shard *shard, int unit, float *sum)
+{
+    struct lt_adapt *adapt = &shard->config.adapt;
+    if (!adapt->choices || adapt->done || shard->steps <= adapt->after)
+        return;
+    float *copy =
+        (float *)(void *)((char *)shard->scratch + shard->scratch_bytes) - shard->units.largest;
+    lt_measure_choices(&shard->compress, adapt, shard->config.kind, unit, shard->buffer, sum,
+                       shard->scratch, copy);
+    shard->config.codec = shard->compress.codec = adapt->choice[adapt->chosen].codec;
+    shard->config.coded_after = shard->steps - 1;
+}
+
 /* The unit's gradient, packed, is added to the ranks' sums of it. Where the sum has no array of its
  * own, it goes back into the flat one. */
 static void reduce_unit(struct lt_shard *shard, int index)
 {
     const struct lt_unit *unit = &shard->units.unit[index];
-    struct lt_group_sent before = {shard->group->bytes, shard->group->messages};
+    struct lt_group_sent before;
     size_t bytes = unit->all.count * sizeof(float);
     float *sum = shard->grad ? shard->grad + unit->shard : shard->buffer + unit->own_first;
     lt_trace_begin(shard->trace, LT_RANGE_PACK, bytes, 0);
     lt_bucket_pack(&unit->all, shard->parameters->grad, LT_DTYPE_FP32, shard->buffer);
     have_grads(shard, index, 0);
     lt_trace_end(shard->trace);
+    adapt(shard, index, sum);
+    before = (struct lt_group_sent){shard->group->bytes, shard->group->messages};
     comm_begin(shard, REDUCE, unit->all.count);
     sum_unit(shard, index, sum);
     comm_end(shard, REDUCE, before);
@@ -414,6 +431,11 @@ struct lt_shard_sent lt_shard_as_floats(const struct lt_shard *shard)
                             shard->steps, shard->micro_steps);
 }
 
+const struct lt_adapt *lt_shard_adapt(const struct lt_shard *shard)
+{
+    return &shard->config.adapt;
+}
+
 const struct lt_packer *lt_shard_packer(const struct lt_shard *shard)
 {
     return shard->config.codec.level ? &shard->compress.packer : NULL;
@@ -526,8 +548,8 @@ static int allocate(struct lt_shard *shard)
     if (rc == 0 && shard->config.stage == 3)
         rc = make_arena(&shard->value_arena, LT_MEMORY_PARAMETERS, units->floats, &shard->value);
     if (rc == 0)
-        rc = lt_compress_open(&shard->compress, &shard->config.codec, shard->group,
-                              shard->parameters, units);
+        rc = lt_compress_open(&shard->compress, &shard->config.codec, &shard->config.adapt,
+                              shard->group, shard->parameters, units);
     return rc ? rc : cut(shard);
 }
 

@@ -32,6 +32,7 @@
 #include "libtrain/base/exact.h"
 #include "libtrain/collectives/group.h"
 #include "libtrain/models/model.h"
+#include "libtrain/parallel/adapt.h"
 
 #define LT_ZERO_STAGES 3
 
@@ -43,6 +44,7 @@ struct lt_shard_config {
      * loses is kept in an array of the gradient's size and added to the next one. */
     struct lt_codec codec;
     uint64_t coded_after;
+    struct lt_adapt adapt;  /* its choices, where the codec is to be chosen in a step of the run */
     uint64_t communicators; /* added to the numbers below; other groups have others */
 };
 
@@ -131,6 +133,9 @@ struct lt_shard_sent lt_shard_sent(const struct lt_shard *shard, struct lt_shard
 
 /* Packs messages, and counts; NULL: it does not. The formula is a bound then. */
 const struct lt_packer *lt_shard_packer(const struct lt_shard *shard);
+
+/* What was measured, and chosen by that. */
+const struct lt_adapt *lt_shard_adapt(const struct lt_shard *shard);
 
 /* The formula without a codec. */
 struct lt_shard_sent lt_shard_as_floats(const struct lt_shard *shard);

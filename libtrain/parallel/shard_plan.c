@@ -9,7 +9,7 @@
 int lt_shard_sums(const struct lt_shard_config *config)
 {
     return config->stage >= 2 || config->kind == LT_ALL_REDUCE_ORDERED ||
-           lt_codec_codes(&config->codec);
+           lt_codec_codes(&config->codec) || config->adapt.choices;
 }
 
 size_t lt_shard_scratch(const struct lt_shard_config *config,
@@ -17,8 +17,14 @@ size_t lt_shard_scratch(const struct lt_shard_config *config,
                         int ranks)
 {
     size_t plain = lt_group_reduce_scratch(config->kind, ranks, LT_DTYPE_FP32, units->largest),
-           coded = lt_compress_scratch(&config->codec, parameters, units, ranks);
-    return coded > plain ? coded : plain;
+           most = lt_compress_scratch(&config->codec, parameters, units, ranks);
+    for (int i = 0; i < config->adapt.choices; i++) {
+        size_t bytes =
+            lt_compress_scratch(&config->adapt.choice[i].codec, parameters, units, ranks);
+        most = bytes > most ? bytes : most;
+    }
+    most = most > plain ? most : plain;
+    return config->adapt.choices ? most + units->largest * sizeof(float) : most;
 }
 
 /* Reduce-scatters that the codec makes, of so many in so many steps. */
@@ -96,6 +102,18 @@ static uint64_t values_held(const struct lt_shard_config *config, struct held he
     return at_most(larger + (config->overlap ? held.block : 0), held.all);
 }
 
+/* What the codec keeps, or the choice that keeps most. */
+static size_t kept_memory(const struct lt_shard_config *config,
+                          const struct lt_parameters *parameters, const struct lt_units *units)
+{
+    size_t most = lt_compress_memory(&config->codec, parameters, units);
+    for (int i = 0; i < config->adapt.choices; i++) {
+        size_t bytes = lt_compress_memory(&config->adapt.choice[i].codec, parameters, units);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 size_t lt_shard_memory(const struct lt_shard_config *config, const struct lt_parameters *parameters,
                        int rank, int ranks, enum lt_dtype dtype, struct lt_memory_plan *plan)
 {
@@ -118,7 +136,7 @@ size_t lt_shard_memory(const struct lt_shard_config *config, const struct lt_par
             at_most(fp32.outer + (config->overlap ? 2 : 1) * fp32.block, fp32.all) - fp32.all;
     plan->tag[LT_MEMORY_WORKSPACE] +=
         sizeof(float) * units.largest + lt_shard_scratch(config, parameters, &units, ranks);
-    plan->tag[LT_MEMORY_GRADIENTS] += lt_compress_memory(&config->codec, parameters, &units);
+    plan->tag[LT_MEMORY_GRADIENTS] += kept_memory(config, parameters, &units);
 out:
     lt_units_destroy(&units);
     return floats;

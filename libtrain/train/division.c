@@ -158,6 +158,7 @@ void lt_division_measure(struct lt_division *division, struct lt_group_sent loca
         struct lt_shard_sent formula, sent = lt_shard_sent(division->shard, &formula);
         table->gradients_as_floats = lt_shard_as_floats(division->shard).gradients.bytes;
         add_row(table, "gradients", sent.gradients, formula.gradients);
+        table->adapt = *lt_shard_adapt(division->shard);
         if (lt_shard_packer(division->shard)) {
             table->packed = *lt_shard_packer(division->shard);
             table->row[0].bound = 1;

@@ -27,6 +27,7 @@ struct lt_sent_table {
     struct lt_sent_row row[LT_SENT_ROWS];
     int rows;
     struct lt_packer packed;      /* what it packed; level 0: nothing */
+    struct lt_adapt adapt;        /* what was chosen by measurement; no choices: nothing */
     uint64_t gradients_as_floats; /* bytes that gradients would take without a codec */
     /* Of a pipeline, of replica 0: seconds of all passes of a step, measured on the slowest stage,
      * and simulated with the stages' measured passes; share of the stages' time that is no pass. 0:

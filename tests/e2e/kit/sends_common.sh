@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Shared by the scripts that count what ranks send: sourced after ranks_common.sh, not run. Makes count.so, which stands between the
-# engine and the MPI library (MPI's profiling interface) and at the end writes "BYTES MESSAGES" of rank R to $COUNTS.R.
+# engine and the MPI library (MPI's profiling interface) and at the end writes "BYTES MESSAGES" of rank R to $COUNTS.R. With BYTE_NS the link
+# is slow: each message takes so many nanoseconds a byte longer.
 # shellcheck shell=bash disable=SC2154 # variables of ranks_common.sh
 has_mpirun || { echo "needs Open MPI's mpirun"; exit 77; }
 command -v mpicc > /dev/null || { echo "needs mpicc"; exit 77; }
@@ -10,6 +11,7 @@ cat > count.c << 'C'
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 static unsigned long long bytes, messages;
 
@@ -19,6 +21,10 @@ int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, M
     MPI_Type_size(type, &size);
     bytes += (unsigned long long)count * (unsigned)size;
     messages++;
+    if (getenv("BYTE_NS")) {
+        long long ns = atoll(getenv("BYTE_NS")) * count * size;
+        nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
+    }
     return PMPI_Isend(data, count, type, to, tag, comm, request);
 }
 

@@ -11,6 +11,7 @@
 #include "libtrain/base/exact.h"
 #include "libtrain/collectives/group.h"
 #include "libtrain/ops/random.h"
+#include "libtrain/parallel/adapt.h"
 #include "libtrain/parallel/low_rank.h"
 enum { MOST = 9 };
 
@@ -461,6 +462,34 @@ static void packed_sums(void **state)
     lt_packer_close(&packer);
 }
 
+/* The link's two numbers from two exchanges; of choices the least, which changes with the link. */
+static void choices(void **state)
+{
+    (void)state;
+    struct lt_adapt adapt = {0};
+    struct lt_codec codec = {.kind = LT_CODEC_NONE};
+    assert_int_equal(lt_adapt_link(&adapt, 1e-4, 64, 1e-4, 1 << 20), 0); /* nothing to see */
+    assert_true(lt_adapt_link(&adapt, 1e-5 + 64e-9, 64, 1e-5 + 1e-3, 1000000));
+    assert_true(fabs(adapt.byte_seconds - 1e-9) < 1e-15);
+    assert_true(fabs(adapt.message_seconds - 1e-5) < 1e-12);
+    for (int i = 0; i < LT_ADAPT_CHOICES; i++)
+        assert_int_equal(lt_adapt_add(&adapt, &codec), 0);
+    assert_int_equal(lt_adapt_add(&adapt, &codec), -1);
+    adapt.choices = 3; /* as it is; half of the bytes for 1 ms; a tenth for 5 ms */
+    adapt.choice[0] = (struct lt_adapt_choice){.bytes = 1e6, .messages = 10};
+    adapt.choice[1] = (struct lt_adapt_choice){.bytes = 5e5, .messages = 10, .processor = 1e-3};
+    adapt.choice[2] = (struct lt_adapt_choice){.bytes = 1e5, .messages = 10, .processor = 5e-3};
+    const double byte_seconds[] = {1e-9, 3e-9, 1e-7};
+    for (int link = 0; link < 3; link++) {
+        adapt.byte_seconds = byte_seconds[link];
+        for (int i = 0; i < 3; i++)
+            adapt.choice[i].predicted = lt_adapt_seconds(&adapt, &adapt.choice[i]);
+        lt_adapt_choose(&adapt);
+        assert_int_equal(adapt.chosen, link);
+    }
+    assert_true(fabs(adapt.choice[2].predicted - (1e-4 + 1e-2 + 5e-3)) < 1e-9);
+}
+
 /* Factors of matrices: what was applied and what is kept are together what was given, on any
  * number of ranks; the bytes are r (m + n) for m n; nothing is lost of what has that rank. */
 static void low_ranks(void **state)
@@ -626,7 +655,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(all_reduces), TEST(hierarchies), TEST(formulas),    TEST(halves_and_broadcasts),
         TEST(sums_go_on),  TEST(coded_sums),  TEST(codecs),      TEST(exact_sums),
-        TEST(names),       TEST(low_ranks),   TEST(packed_sums),
+        TEST(names),       TEST(low_ranks),   TEST(packed_sums), TEST(choices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
