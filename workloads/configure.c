@@ -91,7 +91,11 @@ static int check_line_search(const struct options *options, struct tacho_error *
 int configure_run(struct lt_train_config *out, const struct options *options,
                   struct tacho_error *err)
 {
-    int schedule = lt_schedule_find(options->schedule), clip = lt_clip_find(options->clip_by);
+    int schedule = lt_schedule_find(options->schedule), clip = lt_clip_find(options->clip_by),
+        kind = lt_local_find(options->local_kind);
+    if (kind < 0)
+        return tacho_fail(err, TACHO_EUSAGE, "mean, gossip or server", "--local-kind %s: unknown",
+                          options->local_kind);
     if (schedule < 0)
         return tacho_fail(err, TACHO_EUSAGE,
                           "cosine, linear, constant, inverse-sqrt, wsd, one-cycle or range",
@@ -128,6 +132,8 @@ int configure_run(struct lt_train_config *out, const struct options *options,
                                     .assert_every = options->assert_equal,
                                     .watch_every = options->watch,
                                     .local = {.every = options->local_steps,
+                                              .kind = (enum lt_local_kind)kind,
+                                              .delay = options->max_delay,
                                               .rate = options->outer_lr,
                                               .momentum = options->outer_momentum},
                                     .no_graph = options->no_graph,

@@ -162,7 +162,12 @@ static const struct row rows[] = {
     {"node-ranks", "N", COUNT, AT(near), "0", 0, 1 << 20,
      "hierarchical: so many ranks sum within a machine first (0: those that are on one)"},
     {"local-steps", "N", COUNT, AT(local_steps), "0", 0, BIG,
-     "ranks train by themselves for N steps, then take the mean of their weights; 0: never"},
+     "ranks train by themselves for N steps, then bring their weights together; 0: never"},
+    TEXT_ROW("local-kind", "NAME", TEXT, local_kind, "mean",
+             "--local-steps: all ranks take the mean; gossip: pairs of ranks, others each time; or "
+             "server: rank 0 adds up what weights have moved by, --max-delay rounds late at most"),
+    {"max-delay", "N", COUNT, AT(max_delay), "1", 0, 64,
+     "--local-kind server: rounds that a rank goes on without what the others have done"},
     {"outer-lr", "X", NUMBER, AT(outer_lr), "1", 0, 10,
      "--local-steps: of an outer step towards the mean (DiLoCo: 0.7); 1: the mean"},
     {"outer-momentum", "X", NUMBER, AT(outer_momentum), "0", 0, 0.999999,

@@ -28,15 +28,15 @@ struct options {
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
         workers, prefetch, seed, patience, image_size, pad, crop, freeze, recompute_every;
     int64_t slow_link, near, local_steps, assert_equal, zero, compress_after, chunks, approximation,
-        zstd_level;
+        zstd_level, max_delay;
     double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density, outer_lr,
         outer_momentum;
     double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
     int64_t line_search, lookahead, watch, loss_scale_window;
     const char *backend, *device, *checkpoint, *resume, *timers;
-    const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress, *layout,
-        *pipeline, *simulate, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io, *inject,
-        *loss_scale, *scale_lr, *init, *matmul_precision, *bf16_weights;
+    const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress,
+        *local_kind, *layout, *pipeline, *simulate, *format, *tokenizer, *worker_kind, *slow_rank,
+        *uneven, *io, *inject, *loss_scale, *scale_lr, *init, *matmul_precision, *bf16_weights;
     struct options_list data, slow, offload;
     int pin, no_shuffle, no_overlap, no_graph, sequence, flip, normalise, centralise;
     int help, version, check;

@@ -181,8 +181,22 @@ static int check_local(const struct options *options, const struct lt_division_c
 {
     const int64_t with[] = {options->steps, options->eval_every, options->checkpoint_every,
                             options->assert_equal};
+    int mean = strcmp(options->local_kind, "mean") == 0;
+    if (!options->local_steps && !mean)
+        return tacho_fail(err, TACHO_EUSAGE, "say how often: --local-steps N",
+                          "--local-kind %s: ranks sum their gradients in each step",
+                          options->local_kind);
     if (!options->local_steps)
         return 0;
+    if (!mean && (options->outer_lr < 1 || options->outer_lr > 1 || options->outer_momentum > 0))
+        return tacho_fail(err, TACHO_EUSAGE, "use --local-kind mean",
+                          "--outer-lr, --outer-momentum: no outer step of --local-kind %s",
+                          options->local_kind);
+    if (!mean && (strcmp(options->schedule, "range") == 0 || options->inject))
+        return tacho_fail(err, TACHO_EUSAGE, "use --local-kind mean",
+                          "--schedule range, --inject: ranks of --local-kind %s are in different "
+                          "steps",
+                          options->local_kind);
     if (division->shard.stage || division->ordered || options->uneven || options->slow_link > 1)
         return tacho_fail(err, TACHO_EUSAGE, "leave one of them out",
                           "--local-steps: not with --zero, --layout, --compress, --all-reduce "
@@ -318,6 +332,18 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     return rc ? rc : check_local(options, out, err);
 }
 
+/* What rounds of local steps do. */
+static void print_local(const struct options *options)
+{
+    if (strcmp(options->local_kind, "gossip") == 0)
+        printf("weights averaged by pairs");
+    else if (strcmp(options->local_kind, "server") == 0)
+        printf("weights by a server at most %lld rounds late", (long long)options->max_delay);
+    else
+        printf("weights averaged");
+    printf(" every %lld steps,", (long long)options->local_steps);
+}
+
 /* How gradients travel, as the middle of the line about the ranks. */
 static void print_way(const struct options *options, const struct lt_division_config *division)
 {
@@ -326,7 +352,7 @@ static void print_way(const struct options *options, const struct lt_division_co
     if (division->shard.stage)
         printf("%s sharded (ZeRO %d)", shared[division->shard.stage], division->shard.stage);
     else if (options->local_steps)
-        printf("weights averaged every %lld steps,", (long long)options->local_steps);
+        print_local(options);
     else if (options->bucket_mib > 0)
         printf("reduced %g MiB at a time", options->bucket_mib);
     else
@@ -430,6 +456,9 @@ void parallel_print_sent(const struct lt_parallel *parallel, const struct option
                (unsigned long long)row->sent.messages, row->bound ? "at most " : "",
                (unsigned long long)row->formula.bytes, (unsigned long long)row->formula.messages);
     }
+    if (options->local_steps && strcmp(options->local_kind, "server") == 0)
+        printf("server: weights were at most %lld of %lld rounds behind\n", (long long)table->delay,
+               (long long)options->max_delay);
     if (table->adapt.choices)
         print_adapt(&table->adapt);
     if (table->packed.before)

@@ -170,7 +170,8 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
                             lt_layout_copies(&division->layout), context->dtype, out);
         parameters = (struct lt_parameters){.count = own};
     }
-    lt_local_memory(&config->local, lt_parallel_ranks(config->parallel), parameters.count, out);
+    lt_local_memory(&config->local, lt_parallel_rank(config->parallel),
+                    lt_parallel_ranks(config->parallel), parameters.count, out);
     lt_optimizer_sizes(&config->optimizer, &parameters, floats, &scratch);
     for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
         out->tag[LT_MEMORY_OPTIMIZER] += floats[i] * sizeof(float);

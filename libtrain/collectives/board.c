@@ -60,7 +60,7 @@ static int has_differed(struct lt_desk *own, struct lt_desk *other, int64_t step
         return 0;
     for (size_t i = 0; i < LT_BOARD_LINES; i++) {
         const struct lt_board_line *line = &own->line[i], *there;
-        if (!line->used || !line->before[turn].calls)
+        if (!line->used || !line->before[turn].calls || line->communicator >= LT_BOARD_LOOSE)
             continue;
         there = line_of(other, line->communicator, 0);
         if (there && there->before[turn].calls &&

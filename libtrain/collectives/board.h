@@ -21,6 +21,9 @@
 #define LT_BOARD_CALLS 2048 /* of the last steps; must hold two of them */
 #define LT_BOARD_STEPS 8
 #define LT_BOARD_LINES 64 /* communicators of a rank */
+/* From here on communicators are of ranks that need not be in the same step: the number of their
+ * calls by a step is not compared. */
+#define LT_BOARD_LOOSE (1ull << 40)
 
 struct lt_call {
     uint64_t communicator, bytes;

@@ -57,6 +57,8 @@ struct lt_group {
     void *(*post)(void *arg, int to, int tag, const void *out, size_t bytes);
     void (*settle)(void *arg, void *posted);
     void (*take)(void *arg, int from, int tag, void *in, size_t bytes);
+    /* Is a message there that take would get? */
+    int (*arrived)(void *arg, int from, int tag);
     void *arg;
     /* What this rank has sent so far. */
     uint64_t bytes, messages;

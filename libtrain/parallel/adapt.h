@@ -4,7 +4,7 @@
  * link of alpha seconds a message and beta seconds a byte, and the seconds that each way takes in
  * the processors, on a gradient of the run. A reduction of all units then takes
  *   alpha messages + beta bytes + processor
- * as if nothing else were done meanwhile.
+ * as if nothing were computed at the same time.
  */
 #ifndef LT_ADAPT_H
 #define LT_ADAPT_H

@@ -170,9 +170,10 @@ static void round_predictions(struct lt_adapt *adapt)
 
 void lt_measure_choices(struct lt_compress *compress, struct lt_adapt *adapt,
                         enum lt_all_reduce kind, int unit, const float *data, float *sum,
-                        void *scratch, float *copy)
+                        void *scratch, size_t scratch_bytes)
 {
     struct lt_group *group = compress->group;
+    float *copy = (float *)(void *)((char *)scratch + scratch_bytes) - compress->units->largest;
     struct work work = {.compress = compress,
                         .kind = kind,
                         .unit = unit,

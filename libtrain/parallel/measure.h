@@ -11,9 +11,10 @@
 /* Measures the link and each choice with a packed unit, which stays as it is, and fills adapt;
  * afterwards all ranks have made the same choice. What codecs keep must be all zero, and is so
  * afterwards. sum: of this rank's chunk, is overwritten. kind: how gradients are reduced as they
- * are. scratch: of all choices; copy: as large as the unit. All ranks of the group call it. */
+ * are. scratch: of all choices, and behind it floats of the largest unit. All ranks of the group
+ * call it. */
 void lt_measure_choices(struct lt_compress *compress, struct lt_adapt *adapt,
                         enum lt_all_reduce kind, int unit, const float *data, float *sum,
-                        void *scratch, float *copy);
+                        void *scratch, size_t scratch_bytes);
 
 #endif

@@ -156,10 +156,8 @@ static void adapt(struct lt_shard *shard, int unit, float *sum)
     struct lt_adapt *adapt = &shard->config.adapt;
     if (!adapt->choices || adapt->done || shard->steps <= adapt->after)
         return;
-    float *copy =
-        (float *)(void *)((char *)shard->scratch + shard->scratch_bytes) - shard->units.largest;
     lt_measure_choices(&shard->compress, adapt, shard->config.kind, unit, shard->buffer, sum,
-                       shard->scratch, copy);
+                       shard->scratch, shard->scratch_bytes);
     shard->config.codec = shard->compress.codec = adapt->choice[adapt->chosen].codec;
     shard->config.coded_after = shard->steps - 1;
 }
@@ -188,12 +186,6 @@ static void reduce_unit(struct lt_shard *shard, int index)
     }
 }
 
-/* All chunks of an array of shards come to the buffer of every rank. */
-static void gather_buffer(struct lt_shard *shard, const struct lt_unit *unit)
-{
-    lt_group_all_gather(shard->group, LT_DTYPE_FP32, shard->buffer, unit->all.count);
-}
-
 /* The unit's parameters come to this rank, its own from where the optimizer writes them. */
 static void gather_unit(struct lt_shard *shard, int index)
 {
@@ -206,7 +198,7 @@ static void gather_unit(struct lt_shard *shard, int index)
         memcpy(own + (piece->at - unit->shard), piece->value, piece->count * sizeof *own);
     }
     comm_begin(shard, GATHER, unit->all.count);
-    gather_buffer(shard, unit);
+    lt_group_all_gather(shard->group, LT_DTYPE_FP32, shard->buffer, unit->all.count);
     comm_end(shard, GATHER, before);
     lt_trace_begin(shard->trace, LT_RANGE_UNPACK, unit->all.count * sizeof(float), 0);
     lt_bucket_unpack(&unit->all, parameters->value, LT_DTYPE_FP32, shard->buffer);
@@ -401,7 +393,7 @@ void lt_shard_collect(struct lt_shard *shard, const float *own, float *whole)
     for (int i = 0; i < shard->units.count; i++) {
         const struct lt_unit *unit = &shard->units.unit[i];
         memcpy(shard->buffer + unit->own_first, own + unit->shard, unit->own_count * sizeof *own);
-        gather_buffer(shard, unit);
+        lt_group_all_gather(shard->group, LT_DTYPE_FP32, shard->buffer, unit->all.count);
         if (whole)
             lt_bucket_unpack(&unit->all, whole, LT_DTYPE_FP32, shard->buffer);
     }
@@ -423,28 +415,22 @@ void lt_shard_adopt(struct lt_shard *shard)
     lt_shard_release(shard);
 }
 
-struct lt_shard_sent lt_shard_as_floats(const struct lt_shard *shard)
+const struct lt_adapt *lt_shard_adapt(const struct lt_shard *shard, const struct lt_packer **packer)
 {
-    struct lt_shard_config config = shard->config;
-    config.coded_after = UINT64_MAX;
-    return lt_shard_formula(&config, shard->parameters, shard->group->rank, shard->group->ranks,
-                            shard->steps, shard->micro_steps);
-}
-
-const struct lt_adapt *lt_shard_adapt(const struct lt_shard *shard)
-{
+    *packer = shard->config.codec.level ? &shard->compress.packer : NULL;
     return &shard->config.adapt;
 }
 
-const struct lt_packer *lt_shard_packer(const struct lt_shard *shard)
+struct lt_shard_sent lt_shard_sent(const struct lt_shard *shard, struct lt_shard_sent *formula,
+                                   struct lt_shard_sent *floats)
 {
-    return shard->config.codec.level ? &shard->compress.packer : NULL;
-}
-
-struct lt_shard_sent lt_shard_sent(const struct lt_shard *shard, struct lt_shard_sent *formula)
-{
-    *formula = lt_shard_formula(&shard->config, shard->parameters, shard->group->rank,
-                                shard->group->ranks, shard->steps, shard->micro_steps);
+    struct lt_shard_config config = shard->config;
+    int rank = shard->group->rank, ranks = shard->group->ranks;
+    *formula =
+        lt_shard_formula(&config, shard->parameters, rank, ranks, shard->steps, shard->micro_steps);
+    config.coded_after = UINT64_MAX;
+    *floats =
+        lt_shard_formula(&config, shard->parameters, rank, ranks, shard->steps, shard->micro_steps);
     return (struct lt_shard_sent){shard->sent[REDUCE], shard->sent[GATHER]};
 }
 

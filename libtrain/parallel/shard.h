@@ -127,18 +127,15 @@ struct lt_shard_sent {
 struct lt_shard_sent lt_shard_formula(const struct lt_shard_config *config,
                                       const struct lt_parameters *parameters, int rank, int ranks,
                                       uint64_t steps, uint64_t micro_steps);
-/* What this rank has sent in its steps so far, and *formula: what the formula says. What it sent
- * between steps is in neither. */
-struct lt_shard_sent lt_shard_sent(const struct lt_shard *shard, struct lt_shard_sent *formula);
+/* What this rank has sent in its steps so far; *formula: what the formula says, *floats: without a
+ * codec. What it sent between steps is in none of them. */
+struct lt_shard_sent lt_shard_sent(const struct lt_shard *shard, struct lt_shard_sent *formula,
+                                   struct lt_shard_sent *floats);
 
-/* Packs messages, and counts; NULL: it does not. The formula is a bound then. */
-const struct lt_packer *lt_shard_packer(const struct lt_shard *shard);
-
-/* What was measured, and chosen by that. */
-const struct lt_adapt *lt_shard_adapt(const struct lt_shard *shard);
-
-/* The formula without a codec. */
-struct lt_shard_sent lt_shard_as_floats(const struct lt_shard *shard);
+/* What was measured, and chosen by that. *packer: packs messages, and counts, so that the formula
+ * is a bound; NULL: nothing does. */
+const struct lt_adapt *lt_shard_adapt(const struct lt_shard *shard,
+                                      const struct lt_packer **packer);
 
 /* Changes a plan of a whole rank to one of rank `rank`: parameters, gradients and buffers. The
  * optimizer's part follows from the result, the floats of the rank's shard. */

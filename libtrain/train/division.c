@@ -135,10 +135,26 @@ static void simulate(const struct lt_division *division, int micro,
     free(passes);
 }
 
+/* The largest of the ranks' delays. */
+static int64_t longest_delay(struct lt_parallel *parallel, int64_t delay)
+{
+    size_t ranks = (size_t)lt_parallel_ranks(parallel);
+    double own = (double)delay, most = own, *all = calloc(ranks, sizeof *all);
+    if (!all)
+        return delay;
+    lt_parallel_gather(parallel, &own, 1, all);
+    for (size_t i = 0; i < ranks; i++)
+        most = fmax(most, all[i]);
+    free(all);
+    return (int64_t)most;
+}
+
 /* What was sent; how long passes took. */
-void lt_division_measure(struct lt_division *division, struct lt_group_sent local)
+void lt_division_measure(struct lt_division *division, struct lt_group_sent local, int64_t delay)
 {
     struct lt_sent_table *table = division->config.sent;
+    if (table)
+        table->delay = longest_delay(division->parallel, delay);
     if (table && local.messages)
         add_row(table, "parameters", lt_parallel_sent(division->parallel), local);
     if (table && division->pipeline) {
@@ -155,12 +171,14 @@ void lt_division_measure(struct lt_division *division, struct lt_group_sent loca
     }
 
     if (table && division->shard) {
-        struct lt_shard_sent formula, sent = lt_shard_sent(division->shard, &formula);
-        table->gradients_as_floats = lt_shard_as_floats(division->shard).gradients.bytes;
+        struct lt_shard_sent formula, floats,
+            sent = lt_shard_sent(division->shard, &formula, &floats);
+        const struct lt_packer *packer;
+        table->gradients_as_floats = floats.gradients.bytes;
+        table->adapt = *lt_shard_adapt(division->shard, &packer);
         add_row(table, "gradients", sent.gradients, formula.gradients);
-        table->adapt = *lt_shard_adapt(division->shard);
-        if (lt_shard_packer(division->shard)) {
-            table->packed = *lt_shard_packer(division->shard);
+        if (packer) {
+            table->packed = *packer;
             table->row[0].bound = 1;
         }
         add_row(table, "parameters", sent.parameters, formula.parameters);

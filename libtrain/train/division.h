@@ -26,6 +26,7 @@ struct lt_sent_row {
 struct lt_sent_table {
     struct lt_sent_row row[LT_SENT_ROWS];
     int rows;
+    int64_t delay;                /* rounds that weights of a rank were behind at most */
     struct lt_packer packed;      /* what it packed; level 0: nothing */
     struct lt_adapt adapt;        /* what was chosen by measurement; no choices: nothing */
     uint64_t gradients_as_floats; /* bytes that gradients would take without a codec */
@@ -71,9 +72,9 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
 const struct lt_tensor_group *lt_division_tensor(const struct lt_division *division);
 /* Of a batch of whole sequences, the tokens of this rank; valid until the next call. */
 void lt_division_batch(const struct lt_division *division, struct lt_batch *batch);
-/* Fills config.sent; local: what local.h sent by its formula. All ranks call it at the end of a run
- * that has not failed. */
-void lt_division_measure(struct lt_division *division, struct lt_group_sent local);
+/* Fills config.sent; local: what local.h sent by its formula; delay: its rounds. All ranks call it
+ * at the end of a run that has not failed. */
+void lt_division_measure(struct lt_division *division, struct lt_group_sent local, int64_t delay);
 void lt_division_close(struct lt_division *division);
 
 /* State for what this rank updates. */

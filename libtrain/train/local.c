@@ -17,13 +17,35 @@ static int steps_outside(const struct lt_local_config *config)
     return config->rate < 1 || config->rate > 1 || config->momentum > 0;
 }
 
-void lt_local_memory(const struct lt_local_config *config, int ranks, size_t count,
+int lt_local_find(const char *name)
+{
+    static const char *const names[] = {
+#define ROW(id, text) text,
+        LT_LOCAL_MAP(ROW)
+#undef ROW
+    };
+    for (int i = 0; i < LT_LOCAL_COUNT; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    return -1;
+}
+
+/* Bytes beside outer steps: of the ring; of another rank's weights; what the server says. */
+static size_t scratch_bytes(const struct lt_local_config *config, int rank, int ranks, size_t count)
+{
+    if (config->kind == LT_LOCAL_GOSSIP)
+        return count * sizeof(float);
+    if (config->kind == LT_LOCAL_SERVER)
+        return lt_server_floats(config, rank, count) * sizeof(float);
+    return lt_group_scratch(LT_ALL_REDUCE_RING, ranks, LT_DTYPE_FP32, count);
+}
+
+void lt_local_memory(const struct lt_local_config *config, int rank, int ranks, size_t count,
                      struct lt_memory_plan *out)
 {
     if (!config->every || ranks < 2)
         return;
-    out->tag[LT_MEMORY_WORKSPACE] +=
-        lt_group_scratch(LT_ALL_REDUCE_RING, ranks, LT_DTYPE_FP32, count);
+    out->tag[LT_MEMORY_WORKSPACE] += scratch_bytes(config, rank, ranks, count);
     if (steps_outside(config))
         out->tag[LT_MEMORY_OPTIMIZER] += 2 * count * sizeof(float);
 }
@@ -33,15 +55,16 @@ int lt_local_open(struct lt_local *local, const struct lt_local_config *config,
                   struct lt_trace *trace)
 {
     *local = (struct lt_local){
-        .config = *config, .group = group, .parameters = parameters, .trace = trace};
+        .config = *config, .group = group, .parameters = parameters, .trace = trace, .together = 1};
     if (!config->every || group->ranks < 2)
         return 0;
-    local->scratch_bytes =
-        lt_group_scratch(LT_ALL_REDUCE_RING, group->ranks, LT_DTYPE_FP32, parameters->count);
+    local->scratch_bytes = scratch_bytes(config, group->rank, group->ranks, parameters->count);
     local->scratch = malloc(local->scratch_bytes + 1);
     if (!local->scratch)
         return TACHO_ENOMEM;
     lt_memory_add(LT_MEMORY_WORKSPACE, (int64_t)local->scratch_bytes);
+    if (config->kind == LT_LOCAL_SERVER)
+        return lt_server_open(local);
     if (!steps_outside(config))
         return 0;
     struct lt_tensor arrays[] = {
@@ -55,6 +78,8 @@ int lt_local_open(struct lt_local *local, const struct lt_local_config *config,
 
 void lt_local_restart(struct lt_local *local)
 {
+    if (local->server)
+        lt_server_restart(local);
     if (!local->anchor)
         return;
     memcpy(local->anchor, local->parameters->value, local->parameters->count * sizeof(float));
@@ -65,6 +90,7 @@ void lt_local_close(struct lt_local *local)
 {
     if (!local->scratch)
         return;
+    lt_server_close(local);
     lt_memory_add(LT_MEMORY_WORKSPACE, -(int64_t)local->scratch_bytes);
     free(local->scratch);
     lt_arena_destroy(&local->arena);
@@ -83,23 +109,20 @@ static void sum(struct lt_local *local)
                               .sequence = local->sequence++,
                               .op = TACHO_COMM_ALL_REDUCE,
                               .ranks = (uint32_t)group->ranks};
-    lt_trace_begin(local->trace, LT_RANGE_COMM_WAIT, 0, 0);
-    lt_trace_comm_begin(local->trace, LT_RANGE_ALL_REDUCE, &comm);
+    lt_local_begin(local, LT_RANGE_ALL_REDUCE, &comm);
     lt_group_all_reduce(group, LT_ALL_REDUCE_RING, LT_DTYPE_FP32, parameters->value,
                         parameters->count, local->scratch);
-    lt_trace_end(local->trace);
-    lt_trace_end(local->trace);
+    lt_local_end(local);
     local->formula.bytes += one.bytes;
     local->formula.messages += one.messages;
 }
 
-void lt_local_step(struct lt_local *local, int64_t step)
+/* All take the mean, by an outer step where there is one. */
+static void take_mean(struct lt_local *local)
 {
-    float *value = local->parameters ? local->parameters->value : NULL, *anchor = local->anchor,
-          share = 1 / (float)(local->scratch ? local->group->ranks : 1);
+    float *value = local->parameters->value, *anchor = local->anchor,
+          share = 1 / (float)local->group->ranks;
     float rate = (float)local->config.rate, momentum = (float)local->config.momentum;
-    if (!local->scratch || (step + 1) % local->config.every)
-        return;
     sum(local);
     for (size_t i = 0; i < local->parameters->count; i++) {
         float mean = value[i] * share;
@@ -111,5 +134,27 @@ void lt_local_step(struct lt_local *local, int64_t step)
         }
         value[i] = mean;
     }
+}
+
+void lt_local_step(struct lt_local *local, int64_t step, int together)
+{
+    int mean = local->config.kind == LT_LOCAL_MEAN;
+    if (!local->scratch)
+        return;
+    int due = (step + 1) % local->config.every == 0;
+    local->together = mean ? due : together;
+    if (!due && (mean || !together))
+        return;
+    if (local->config.kind == LT_LOCAL_SERVER)
+        lt_server_round(local, together);
+    else if (mean || together)
+        take_mean(local);
+    else
+        lt_gossip_round(local, (step + 1) / local->config.every - 1);
     lt_parameters_refresh(local->parameters);
+}
+
+int64_t lt_local_delay(const struct lt_local *local)
+{
+    return local->server ? lt_server_delay(local) : 0;
 }

@@ -23,7 +23,7 @@
 struct lt_parallel {
     struct lt_mpi_place place;
     struct lt_parallel_config config;
-    int overlap;
+    int overlap, quiet;
     const struct lt_parameters *parameters;
     struct lt_trace *trace;
     enum lt_dtype dtype;
@@ -61,7 +61,8 @@ int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *
                           .exchange = lt_mpi_exchange,
                           .post = lt_mpi_post,
                           .settle = lt_mpi_settle,
-                          .take = lt_mpi_take};
+                          .take = lt_mpi_take,
+                          .arrived = lt_mpi_arrived};
     if (config->slow_rank >= parallel->place.ranks)
         rc = tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them",
                         "--slow-rank %d: there %s %d rank%s", config->slow_rank,
@@ -173,11 +174,25 @@ void lt_parallel_add(struct lt_parallel *parallel, const struct lt_exact *mine,
     free(each);
 }
 
+/* This rank cannot go on, and the others do not listen. */
+static void quit(const struct lt_parallel *parallel, int rc, const struct tacho_error *err)
+{
+    fprintf(stderr, "train: rank %d: %s\n", parallel->place.rank, err->what);
+    if (err->hint[0])
+        fprintf(stderr, "hint: %s\n", err->hint);
+    lt_mpi_abort(tacho_error_exit(rc));
+}
+
 int lt_parallel_agree(struct lt_parallel *parallel, int rc, struct tacho_error *err)
 {
     int ranks = lt_parallel_ranks(parallel), first = -1, same = 1;
     if (ranks == 1)
         return rc;
+    if (parallel->quiet) {
+        if (rc)
+            quit(parallel, rc, err);
+        return rc;
+    }
     int *all = need(parallel, (size_t)ranks * sizeof *all);
     gather(parallel, &rc, all, sizeof rc);
     for (int i = 0; i < ranks; i++) {
@@ -255,6 +270,11 @@ void lt_parallel_step(struct lt_parallel *parallel, int64_t step)
 static void send_status(struct lt_parallel *parallel)
 {
     size_t ranks = (size_t)parallel->place.ranks;
+    if (parallel->quiet) {
+        parallel->all = parallel->mine;
+        parallel->all.stop = 0;
+        return;
+    }
     struct lt_parallel_status *each = need(parallel, ranks * sizeof *each);
     gather(parallel, &parallel->mine, each, sizeof *each);
     parallel->all = (struct lt_parallel_status){0};
@@ -321,6 +341,12 @@ static void job(void *arg, size_t number)
         send_status(parallel);
     else if (!parallel->all.code) /* a step that failed anywhere is reduced nowhere */
         reduce(parallel, &parallel->buckets.bucket[number - 1]);
+}
+
+void lt_parallel_quiet(struct lt_parallel *parallel, int quiet)
+{
+    if (parallel)
+        parallel->quiet = quiet;
 }
 
 void lt_parallel_send(struct lt_parallel *parallel, const struct lt_parallel_status *mine)

@@ -123,6 +123,10 @@ void lt_parallel_detach(struct lt_parallel *parallel);
 /* A step begins: calls count from here. Accepts NULL. */
 void lt_parallel_step(struct lt_parallel *parallel, int64_t step);
 
+/* In this step ranks say nothing to each other of it: its news are this rank's own, without a
+ * signal, and an error of this rank ends the job. Accepts NULL. */
+void lt_parallel_quiet(struct lt_parallel *parallel, int quiet);
+
 /* What one rank says of its step, and what all have said. */
 struct lt_parallel_status {
     double loss; /* mean; of all ranks: mean of means */

@@ -335,6 +335,14 @@ void lt_mpi_take(void *arg, int from, int tag, void *in, size_t bytes)
         lt_mpi_settle(arg, begin(0, from, tag, in, kept(bytes)));
 }
 
+int lt_mpi_arrived(void *arg, int from, int tag)
+{
+    int there = 0;
+    (void)arg;
+    MPI_Iprobe(from, tag, mpi.gradients, &there, MPI_STATUS_IGNORE);
+    return there;
+}
+
 void lt_mpi_gather(const void *mine, void *all, size_t bytes)
 {
     if (mpi.fault == LT_CALL_SKIP)
@@ -409,6 +417,12 @@ void lt_mpi_settle(void *arg, void *posted)
 void lt_mpi_take(void *arg, int from, int tag, void *in, size_t bytes)
 {
     (void)arg, (void)from, (void)tag, (void)in, (void)bytes;
+}
+
+int lt_mpi_arrived(void *arg, int from, int tag)
+{
+    (void)arg, (void)from, (void)tag;
+    return 0;
 }
 
 void lt_mpi_gather(const void *mine, void *all, size_t bytes)

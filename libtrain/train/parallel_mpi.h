@@ -48,10 +48,11 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count);
 void lt_mpi_exchange(void *arg, int to, const void *out, size_t out_bytes, int from, void *in,
                      size_t in_bytes);
 
-/* The three others of a group, of messages with tags. */
+/* The four others of a group, of messages with tags. */
 void *lt_mpi_post(void *arg, int to, int tag, const void *out, size_t bytes);
 void lt_mpi_settle(void *arg, void *posted);
 void lt_mpi_take(void *arg, int from, int tag, void *in, size_t bytes);
+int lt_mpi_arrived(void *arg, int from, int tag);
 
 /* Memory of `bytes`, all zero, of each rank on this machine, which all of them can read and write;
  * by_rank[ranks]: NULL of ranks elsewhere. To be called once, by all ranks. TACHO_ENOTSUP where the

@@ -143,11 +143,35 @@ static int micro_steps(struct run *run, double *loss, struct tacho_error *err)
     return rc;
 }
 
+static int falls_on(int64_t every, int64_t step)
+{
+    return every > 0 && step % every == 0;
+}
+
+/* Are the ranks' weights to be the same after this step? */
+static int comes_together(const struct run *run)
+{
+    const struct lt_train_config *config = run->config;
+    int64_t next = run->step + 1;
+    return next == config->schedule.steps || falls_on(config->eval_every, next) ||
+           falls_on(config->checkpoint_every, next) || falls_on(config->assert_every, next);
+}
+
+/* By gossip and with a server ranks need not be in the same step, unless a progress line is due or
+ * they come together. */
+static int is_quiet(const struct run *run)
+{
+    const struct lt_local_config *local = &run->config->local;
+    return local->every && local->kind != LT_LOCAL_MEAN && !comes_together(run) &&
+           !falls_on(run->config->log_every, run->step);
+}
+
 /* One update: all micro-steps, then what the ranks say of theirs, then the optimizer. A step that
  * failed on any rank is not applied on any. */
 static int train_step(struct run *run, struct tacho_error *err)
 {
     double start = lt_run_seconds();
+    lt_parallel_quiet(run->parallel, is_quiet(run));
     struct lt_progress progress = lt_run_begin_step(run);
     int rc = micro_steps(run, &progress.loss, err);
     if (rc && run->division.shard) { /* all ranks know it already */
@@ -159,16 +183,19 @@ static int train_step(struct run *run, struct tacho_error *err)
     rc = lt_parallel_finish(run->parallel, rc, &run->news, err);
     progress.loss = run->news.loss;
     rc = rc ? rc : lt_run_check_loss(run, &progress, err);
+    if (is_quiet(run))
+        rc = lt_parallel_agree(run->parallel, rc, err);
     if (rc == 0) {
         progress.rate = lt_run_rate(run);
         progress.grad_norm = lt_run_update(run, progress.rate);
-        lt_local_step(&run->local, run->step);
+        lt_local_step(&run->local, run->step, comes_together(run) || run->news.stop);
         rc = lt_run_judge(run, &progress, err);
         if (run->config->local.every) /* each has judged its own gradient */
             rc = lt_parallel_agree(run->parallel, rc, err);
     }
     if (rc == 0)
         lt_run_log(run, &progress, start);
+    lt_parallel_quiet(run->parallel, 0);
     lt_trace_step_end(run->trace);
     lt_run_mark(run);
     return rc;
@@ -343,12 +370,6 @@ static int settles(const struct run *run)
            due(run->config->eval_every, run) || due(run->config->checkpoint_every, run);
 }
 
-/* Do all ranks have the same weights, as far as they are to? */
-static int is_together(const struct run *run)
-{
-    return !run->config->local.every || run->step % run->config->local.every == 0;
-}
-
 /* Steps until the schedule's end or a signal, with the evaluations and checkpoints that are due. */
 static int loop(struct run *run, struct tacho_error *err)
 {
@@ -365,7 +386,7 @@ static int loop(struct run *run, struct tacho_error *err)
         /* asked once a step: a signal that comes later ends the run after the next step, with its
          * checkpoint */
         last = run->step == run->config->schedule.steps || run->enough ||
-               (stopping(run) && is_together(run));
+               (stopping(run) && (!run->config->local.every || run->local.together));
         if (rc == 0 && due(run->config->assert_every, run))
             rc = check_weights(run, err);
         if (rc == 0 && run->config->checkpoint && (last || due(run->config->checkpoint_every, run)))
@@ -513,7 +534,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
         rc = loop(&run, err);
     }
     if (rc == 0)
-        lt_division_measure(&run.division, run.local.formula);
+        lt_division_measure(&run.division, run.local.formula, lt_local_delay(&run.local));
     if (rc == 0 && run.range)
         lt_run_report(&run, &(struct lt_progress){.event = LT_EVENT_RANGE,
                                                   .step = run.step,

@@ -115,9 +115,10 @@ static void values(void **state)
     LT_ALL_REDUCE_MAP(ROW)
 #undef ROW
     static const char *const others[] = {
-        "library", "reference",  "cuda",    "processes", "threads",  "mapped",      "pread",
-        "images",  "idx",        "tokens",  "dynamic",   "linear",   "activations", "tf32",
-        "master",  "stochastic", "nearest", "powersgd",  "adaptive", "zstd"};
+        "library",     "reference", "cuda",     "processes",  "threads", "mapped",
+        "pread",       "images",    "idx",      "tokens",     "dynamic", "linear",
+        "activations", "tf32",      "master",   "stochastic", "nearest", "powersgd",
+        "gossip",      "server",    "adaptive", "zstd"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         check("a value", others[i]);
 }

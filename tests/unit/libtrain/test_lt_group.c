@@ -3,34 +3,19 @@
  * The engine's own collectives, on threads that are the ranks: the sums, the same bits on all
  * ranks, and messages and bytes that equal the formulas, for uneven chunks as well.
  */
-#include "lt_support.h"
+#include "lt_ranks.h"
 
 #include <math.h>
-#include <pthread.h>
 
 #include "libtrain/base/exact.h"
 #include "libtrain/collectives/group.h"
 #include "libtrain/ops/random.h"
 #include "libtrain/parallel/adapt.h"
 #include "libtrain/parallel/low_rank.h"
-enum { MOST = 9 };
-
-/* Messages on their way between two ranks, in the order in which they were sent. */
-struct message {
-    struct message *next;
-    size_t bytes;
-    char data[];
-};
-
-struct post {
-    pthread_mutex_t lock;
-    pthread_cond_t come;
-    struct message *first[MOST][MOST], *last[MOST][MOST];
-};
 
 struct rank {
     struct lt_group group;
-    struct post *post;
+    struct seat seat;
     enum lt_all_reduce kind;
     enum lt_dtype dtype;
     void *data;
@@ -44,44 +29,6 @@ struct rank {
     int simple;                             /* gradients are products of as few columns */
     float *residual, *given;                /* of all rounds together */
 };
-
-static void send_message(struct post *post, int from, int to, const void *out, size_t bytes)
-{
-    struct message *message = malloc(sizeof *message + bytes);
-    *message = (struct message){.bytes = bytes};
-    if (bytes)
-        memcpy(message->data, out, bytes);
-    pthread_mutex_lock(&post->lock);
-    if (post->first[from][to])
-        post->last[from][to]->next = message;
-    else
-        post->first[from][to] = message;
-    post->last[from][to] = message;
-    pthread_cond_broadcast(&post->come);
-    pthread_mutex_unlock(&post->lock);
-}
-
-static void exchange(void *arg, int to, const void *out, size_t out_bytes, int from, void *in,
-                     size_t in_bytes)
-{
-    struct rank *rank = arg;
-    struct post *post = rank->post;
-    int own = rank->group.rank;
-    if (to >= 0)
-        send_message(post, own, to, out, out_bytes);
-    if (from < 0)
-        return;
-    pthread_mutex_lock(&post->lock);
-    while (!post->first[from][own])
-        pthread_cond_wait(&post->come, &post->lock);
-    struct message *message = post->first[from][own];
-    post->first[from][own] = message->next;
-    pthread_mutex_unlock(&post->lock);
-    assert_int_equal(message->bytes, in_bytes);
-    if (in_bytes)
-        memcpy(in, message->data, in_bytes);
-    free(message);
-}
 
 /* Two steps of an accumulation, of the same array. */
 static void reduce_twice(struct rank *rank, void *scratch)
@@ -201,18 +148,13 @@ static void run(struct rank *ranks, int count, struct rank like)
 {
     struct post *post = pool_bytes(sizeof *post);
     pthread_t thread[MOST];
-    pthread_mutex_init(&post->lock, NULL);
-    pthread_cond_init(&post->come, NULL);
+    open_post(post);
     for (int i = 0; i < count; i++) {
         ranks[i] = like;
-        ranks[i].post = post;
         ranks[i].residual = zeros((int64_t)like.count);
         ranks[i].given = zeros((int64_t)like.count);
-        ranks[i].group = (struct lt_group){.rank = i,
-                                           .ranks = count,
-                                           .near = like.group.near,
-                                           .exchange = exchange,
-                                           .arg = &ranks[i]};
+        ranks[i].group = seated_group(&ranks[i].seat, post, i, count);
+        ranks[i].group.near = like.group.near;
         ranks[i].data = typed(like.dtype, normals((int64_t)like.count, 100 + (uint64_t)i, 1),
                               (int64_t)like.count);
     }
@@ -220,11 +162,7 @@ static void run(struct rank *ranks, int count, struct rank like)
         assert_int_equal(pthread_create(&thread[i], NULL, run_rank, &ranks[i]), 0);
     for (int i = 0; i < count; i++)
         pthread_join(thread[i], NULL);
-    for (int i = 0; i < count; i++)
-        for (int j = 0; j < count; j++)
-            assert_null(post->first[i][j]); /* every message was received */
-    pthread_cond_destroy(&post->come);
-    pthread_mutex_destroy(&post->lock);
+    close_post(post);
 }
 
 /* The sum of all ranks' arrays in the order of ranks, with the type's rounding after each term. */
