@@ -460,7 +460,8 @@ static int split_ranks(struct work *work, const char **no_split)
         qsort(rows, communication->rank_count, sizeof *rows, rank_row_order);
     communication->ranks = rows;
     communication->skew_ms = skew_of(context, skew, *no_split);
-    return an_ranks_exchanges(context, &work->calls);
+    rc = an_ranks_traffic(context, &work->calls);
+    return rc ? rc : an_ranks_exchanges(context, &work->calls);
 }
 
 /* Communication between threads of the CPU: everything comes from the calls. */
@@ -512,6 +513,7 @@ static void communication_absent(struct an_context *context, const char *reason)
     no_split_yet(context);
     an_ranks_no_exchanges(context, reason);
     context->result->communication.reason = reason;
+    context->result->communication.traffic.reason = reason;
     an_comm_rest_absent(&context->result->communication, reason);
 }
 
@@ -520,6 +522,7 @@ static int communication_run(struct an_context *context)
     struct work work = {.context = context};
     no_split_yet(context);
     an_ranks_no_exchanges(context, "no communication of several ranks");
+    context->result->communication.traffic.reason = "no calls of several ranks were recorded";
     int rc = context->gpu ? an_comm_device(context) : 0;
     rc = rc ? rc : an_comm_find(context, &work.calls);
     if (!rc && context->gpu && work.calls.count)

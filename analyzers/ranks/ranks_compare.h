@@ -128,6 +128,9 @@ int an_comm_device(struct an_context *context);
 /* Several ranks with devices: transfer and waiting of the collectives in the list. */
 void an_comm_device_split(struct an_context *context, const struct an_comm_calls *calls);
 
+/* Who sends to whom, from all calls in the order of an_comm_find (traffic.c). 0 or TACHO_ENOMEM. */
+int an_ranks_traffic(struct an_context *context, const struct an_comm_calls *calls);
+
 /* Every value that is not set yet becomes absent. */
 void an_comm_rest_absent(struct an_communication *communication, const char *reason);
 

@@ -330,6 +330,30 @@ struct an_comm_rank {
     struct an_value caused_ms; /* waiting of the other ranks for it */
 };
 
+#define AN_TRAFFIC_ROWS 64
+
+/* From a row of ranks to another one, in a step of the run. */
+struct an_link {
+    size_t from, to;            /* rows */
+    int64_t from_rank, to_rank; /* the first of each */
+    double bytes, messages;
+    double recorded; /* of the bytes: what sends and receives say; the rest is by formula */
+};
+
+/* Who sends how much to whom, in the counted steps. Sends and receives say it; what collectives
+ * send is what a ring sends of their bytes (an all-to-all: each to each), which the library may do
+ * otherwise. Of more ranks than AN_TRAFFIC_ROWS neighbours make a row. */
+struct an_traffic {
+    const char *reason;  /* why it is not known */
+    const int64_t *rank; /* first rank of each row */
+    size_t rows;
+    int64_t ranks, ranks_a_row, last_rank, steps;
+    const struct an_link *link; /* that are used, by rows; a row to itself: its ranks among them */
+    size_t link_count;
+    double bytes, recorded; /* of all links, in a step */
+    double unplaced;        /* bytes in a step of calls whose peers are not known */
+};
+
 struct an_communication {
     const char *reason;             /* why there is nothing about communication */
     struct an_value bytes_per_step; /* of a rank; so is all below: mean over ranks, ms of a step */
@@ -347,6 +371,7 @@ struct an_communication {
     size_t collective_count;
     const struct an_comm_rank *ranks;
     size_t rank_count;
+    struct an_traffic traffic;
 };
 
 /* ---- system ------------------------------------------------------------------------------------------------------------- */

@@ -332,6 +332,9 @@ static void picture(struct page *page, enum page_picture which, const struct an_
     case PAGE_HEAT:
         html_heat(page, result);
         break;
+    case PAGE_TRAFFIC:
+        html_traffic(page, &result->communication.traffic);
+        break;
     case PAGE_PATH:
         html_path(page, result);
         break;

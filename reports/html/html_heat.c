@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rank x step as a map: how long steps were, and how long ranks waited and transferred in them.
- * Darker (on a dark page lighter) is more; the legend has the numbers of the levels.
+ * Rank x step as a map: how long steps were, and how long ranks waited and transferred in them; and
+ * rank x rank: how many bytes they send each other. Darker (on a dark page lighter) is more; the
+ * legend has the numbers of the levels.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -25,6 +26,8 @@ struct map {
     size_t columns, each; /* shown; columns of the heat that make one */
     double low, high, row;
     int64_t slow; /* the rank that holds the others back; -1: none does */
+    const char *columns_are;
+    bool of_bytes; /* else of ms */
 };
 
 /* Mean of the cells that make a column; NAN: none is known. */
@@ -75,14 +78,24 @@ static void draw_level(struct page *page, const struct map *map, int wanted)
         fprintf(page->out, "\"/>");
 }
 
+/* A value of the map, as text. */
+static void value_text(char text[NUMBER_BYTES], const struct map *map, double value)
+{
+    if (map->of_bytes)
+        page_bytes(text, value);
+    else
+        page_time(text, value * 1e6);
+}
+
 /* Every second level with the value in its middle. */
 static void draw_legend(struct page *page, const struct map *map)
 {
     fputs("<ul class=\"legend\">\n", page->out);
     for (int index = 0; index < LEVELS; index += 2) {
-        double ms = map->low + (map->high - map->low) * (index + 0.5) / LEVELS;
+        char text[NUMBER_BYTES];
+        value_text(text, map, map->low + (map->high - map->low) * (index + 0.5) / LEVELS);
         svg_key(page, 'h', index);
-        fprintf(page->out, "%s</li>\n", TIME_TEXT(ms * 1e6));
+        fprintf(page->out, "%s</li>\n", text);
     }
     fputs("</ul>\n", page->out);
 }
@@ -130,7 +143,7 @@ static void draw_labels(struct page *page, const struct map *map)
     for (size_t column = 0; column < map->columns; column += wide)
         svg_text(page, LEFT + PLOT / (double)map->columns * ((double)column + 0.5), below,
                  SVG_MIDDLE, "", "%" PRId64, map->heat->index[column * map->each]);
-    svg_text(page, LEFT - 6, below, SVG_END, "", "step");
+    svg_text(page, LEFT - 6, below, SVG_END, "", "%s", map->columns_are);
 }
 
 static void draw_levels(struct page *page, const struct map *map)
@@ -157,30 +170,41 @@ static void find_range(struct map *map)
         }
 }
 
+/* Draws a map whose rows and columns are set, in a picture of bounded size. */
+static void draw_map(struct page *page, struct map *map, const char *what, const char *caption)
+{
+    char low[NUMBER_BYTES], high[NUMBER_BYTES];
+    const struct an_heat *heat = map->heat;
+    map->each = (heat->steps + COLUMNS_MOST - 1) / COLUMNS_MOST;
+    map->columns = (heat->steps + map->each - 1) / map->each;
+    map->row = (double)HEIGHT_MOST / (double)heat->ranks < ROW_MOST
+                   ? (double)HEIGHT_MOST / (double)heat->ranks
+                   : ROW_MOST;
+    map->low = INFINITY;
+    map->high = -INFINITY;
+    find_range(map);
+    if (!(map->high > 0))
+        return;
+    value_text(low, map, map->low);
+    value_text(high, map, map->high);
+    svg_begin(page, "heat", caption, WIDTH, TOP + map->row * (double)heat->ranks + 24,
+              "%s from %s to %s.", what, low, high);
+    draw_levels(page, map);
+    draw_labels(page, map);
+    svg_end(page);
+    draw_legend(page, map);
+}
+
 /* Draws one quantity of all ranks and steps. Steps are merged into at most COLUMNS_MOST columns
  * and the colours span the values that occur, so that any run gives a picture of bounded size. */
 static void draw(struct page *page, const struct an_result *result, const double *cell,
                  const char *what)
 {
-    const struct an_heat *heat = &result->heat;
-    struct map map = {.heat = heat, .cell = cell, .low = INFINITY, .high = -INFINITY};
-    map.slow = an_straggler_rank(&result->ranks);
+    struct map map = {.heat = &result->heat, .cell = cell, .columns_are = "step"};
     char caption[120];
-    map.each = (heat->steps + COLUMNS_MOST - 1) / COLUMNS_MOST;
-    map.columns = (heat->steps + map.each - 1) / map.each;
-    map.row = (double)HEIGHT_MOST / (double)heat->ranks < ROW_MOST
-                  ? (double)HEIGHT_MOST / (double)heat->ranks
-                  : ROW_MOST;
-    find_range(&map);
-    if (!(map.high > 0))
-        return;
+    map.slow = an_straggler_rank(&result->ranks);
     snprintf(caption, sizeof caption, "%s: one row per rank, one column per step", what);
-    svg_begin(page, "heat", caption, WIDTH, TOP + map.row * (double)heat->ranks + 24,
-              "%s from %s to %s.", what, TIME_TEXT(map.low * 1e6), TIME_TEXT(map.high * 1e6));
-    draw_levels(page, &map);
-    draw_labels(page, &map);
-    svg_end(page);
-    draw_legend(page, &map);
+    draw_map(page, &map, what, caption);
 }
 
 /* What a rank does of a step itself: the step without waiting for others. The ranks of a job take
@@ -205,4 +229,27 @@ void html_heat(struct page *page, const struct an_result *result)
     draw(page, result, heat->step_ms, "Step time");
     draw(page, result, heat->waiting_ms, "Waiting for other ranks");
     draw(page, result, heat->transfer_ms, "Exposed transfer");
+}
+
+/* Rows send, columns receive. Where nothing is sent the cell is empty. */
+void html_traffic(struct page *page, const struct an_traffic *traffic)
+{
+    size_t rows = traffic->rows;
+    double *cell = malloc(rows * rows * sizeof *cell);
+    const struct an_heat heat = {.ranks = rows,
+                                 .steps = rows,
+                                 .rank = traffic->rank,
+                                 .index = traffic->rank,
+                                 .ranks_a_row = traffic->ranks_a_row,
+                                 .steps_a_column = traffic->ranks_a_row};
+    struct map map = {
+        .heat = &heat, .cell = cell, .slow = -1, .columns_are = "to rank", .of_bytes = true};
+    for (size_t i = 0; cell && i < rows * rows; i++)
+        cell[i] = NAN;
+    for (size_t i = 0; cell && i < traffic->link_count; i++)
+        cell[traffic->link[i].from * rows + traffic->link[i].to] = traffic->link[i].bytes;
+    if (cell)
+        draw_map(page, &map, "Bytes a step",
+                 "Bytes a step: one row per rank that sends, one column per rank that receives");
+    free(cell);
 }

@@ -101,6 +101,8 @@ void html_timeline(struct page *page, const struct an_result *result);
 void html_classes(struct page *page, unsigned used);
 void html_flame(struct page *page, const struct an_flame *flame, const char *caption);
 void html_heat(struct page *page, const struct an_result *result);
+/* Rank x rank: bytes. */
+void html_traffic(struct page *page, const struct an_traffic *traffic);
 void html_path(struct page *page, const struct an_result *result);
 void html_tiles(struct page *page, const struct an_result *result);
 void html_curves(struct page *page, const struct an_result *result);

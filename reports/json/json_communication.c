@@ -42,6 +42,33 @@ static void put_rank(struct rep_writer *writer, const void *item)
     rep_put_value(writer, "caused_ms", rank->caused_ms);
 }
 
+/* One row of ranks to another one; rows of several ranks begin with the one that is named. */
+static void put_link(struct rep_writer *writer, const void *item)
+{
+    const struct an_link *link = item;
+    rep_put_int(writer, "from", link->from_rank);
+    rep_put_int(writer, "to", link->to_rank);
+    rep_put_value(writer, "bytes_per_step", an_num(link->bytes));
+    rep_put_value(writer, "messages_per_step", an_num(link->messages));
+    rep_put_value(writer, "recorded_bytes_per_step", an_num(link->recorded));
+}
+
+/* Who sends how much to whom in a step. */
+static void put_traffic(struct rep_writer *writer, const struct an_traffic *traffic)
+{
+    if (rep_put_absent(writer, "traffic", traffic->reason))
+        return;
+    rep_open(writer, "traffic");
+    rep_put_int(writer, "ranks", traffic->ranks);
+    rep_put_int(writer, "ranks_a_row", traffic->ranks_a_row);
+    rep_put_int(writer, "steps", traffic->steps);
+    rep_put_value(writer, "bytes_per_step", an_num(traffic->bytes));
+    rep_put_value(writer, "recorded_bytes_per_step", an_num(traffic->recorded));
+    rep_put_value(writer, "unplaced_bytes_per_step", an_num(traffic->unplaced));
+    REP_PUT_ROWS(writer, "links", traffic->link, traffic->link_count, put_link);
+    rep_close(writer);
+}
+
 void rep_json_communication(struct rep_writer *writer, const struct an_communication *communication)
 {
     if (rep_put_absent(writer, "communication", communication->reason))
@@ -67,5 +94,6 @@ void rep_json_communication(struct rep_writer *writer, const struct an_communica
     REP_PUT_ROWS(writer, "collectives", communication->collectives, communication->collective_count,
                  put_collective);
     REP_PUT_ROWS(writer, "ranks", communication->ranks, communication->rank_count, put_rank);
+    put_traffic(writer, &communication->traffic);
     rep_close(writer);
 }

@@ -33,7 +33,8 @@ enum page_picture {
     PAGE_HEAT,
     PAGE_PATH,
     PAGE_TILES,
-    PAGE_CURVES
+    PAGE_CURVES,
+    PAGE_TRAFFIC
 };
 
 struct page {

@@ -42,6 +42,7 @@ static const struct section {
     {"path-step", "Critical path through a step", rep_section_path_step, DRAWN},
     {"advice", "What changes would do", rep_section_advice, FOLDED},
     {"communication", "Communication", rep_section_communication_tables, FOLDED},
+    {"traffic", "Who sends to whom", rep_section_traffic, FOLDED},
     {"heat", "Ranks and steps", rep_section_heat, DRAWN},
     {"devices", "Devices", rep_section_devices, FOLDED},
     {"absent", "Non-compute time", rep_section_noncompute, SHOWN},

@@ -54,7 +54,8 @@ rep_section rep_section_roofline, rep_section_attribution;
 rep_section rep_section_devices;
 rep_section rep_section_host_to_device; /* launches, precision, copies, synchronisation */
 rep_section rep_section_loader_ranks, rep_section_communication_tables, rep_section_ranks;
-rep_section rep_section_compat; /* the figures of another tool, where they were asked for */
+rep_section rep_section_traffic; /* who sends to whom */
+rep_section rep_section_compat;  /* the figures of another tool, where they were asked for */
 
 void rep_section_definitions(struct page *page);
 

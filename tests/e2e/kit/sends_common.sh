@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Shared by the scripts that count what ranks send: sourced after ranks_common.sh, not run. Makes count.so, which stands between the
-# engine and the MPI library (MPI's profiling interface) and at the end writes "BYTES MESSAGES" of rank R to $COUNTS.R. With BYTE_NS the link
+# engine and the MPI library (MPI's profiling interface) and at the end writes "BYTES MESSAGES" of rank R to $COUNTS.R, and to whom,
+# lines "TO BYTES MESSAGES", to $COUNTS.R.peers. With BYTE_NS the link
 # is slow: each message takes so many nanoseconds a byte longer.
 # shellcheck shell=bash disable=SC2154 # variables of ranks_common.sh
 has_mpirun || { echo "needs Open MPI's mpirun"; exit 77; }
@@ -13,7 +14,7 @@ cat > count.c << 'C'
 #include <stdlib.h>
 #include <time.h>
 
-static unsigned long long bytes, messages;
+static unsigned long long bytes, messages, to_peer[64][2];
 
 int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request *request)
 {
@@ -21,6 +22,8 @@ int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, M
     MPI_Type_size(type, &size);
     bytes += (unsigned long long)count * (unsigned)size;
     messages++;
+    to_peer[to][0] += (unsigned long long)count * (unsigned)size;
+    to_peer[to][1]++;
     if (getenv("BYTE_NS")) {
         long long ns = atoll(getenv("BYTE_NS")) * count * size;
         nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
@@ -36,6 +39,12 @@ int MPI_Finalize(void)
     snprintf(path, sizeof path, "%s.%d", getenv("COUNTS"), rank);
     FILE *file = fopen(path, "w");
     fprintf(file, "%llu %llu\n", bytes, messages);
+    fclose(file);
+    snprintf(path, sizeof path, "%s.%d.peers", getenv("COUNTS"), rank);
+    file = fopen(path, "w");
+    for (int i = 0; i < 64; i++)
+        if (to_peer[i][1])
+            fprintf(file, "%d %llu %llu\n", i, to_peer[i][0], to_peer[i][1]);
     fclose(file);
     return PMPI_Finalize();
 }
