@@ -333,6 +333,21 @@ const struct an_metric an_metrics[] = {
      "the rank that the others wait for"},
     {"communication/ranks[]/caused_ms", "ms", "waiting of the other ranks in these, a step",
      COMM " of every rank", ""},
+    {"communication/traffic", "",
+     "who sends how much to whom in a step: one link a pair of ranks, of more than 64 ranks a pair "
+     "of rows of ranks_a_row neighbours",
+     COMM " of every rank", ""},
+    {"communication/traffic/links[]/bytes_per_step", "bytes",
+     "sends and their receives as recorded; of collectives what a ring sends to the next rank: "
+     "all_reduce 2 (n - 1) / n, all_gather and reduce_scatter (n - 1) / n; all_to_all 1 / n to "
+     "each",
+     "bytes in tacho.comm", "the library may send otherwise"},
+    {"communication/traffic/links[]/recorded_bytes_per_step", "bytes",
+     "the part that sends and receives say", "the same", ""},
+    {"communication/traffic/unplaced_bytes_per_step", "bytes",
+     "of calls whose peers are not known: broadcast, reduce, gather, scatter, sends without their "
+     "receive, collectives of which a rank is missing",
+     "the same", "not in the links"},
     /* ops */
     {"kernels[]/count", "calls",
      "with an accelerator: device ops of the name, category and class (kind) in the whole capture, "
