@@ -367,8 +367,10 @@ static int system_run(struct an_context *context)
         any = !strcmp(trace->track[k].kind, "counter") && trace->track[k].counter_count &&
               an_system_owns(&trace->track[k]);
     if (!any) {
-        system_absent(context,
-                      "the system layer was not sampled (--sample-ms 0, or the run was too short)");
+        system_absent(context, an_trace_imported(trace)
+                                   ? "a trace of another tool has no samples of the machine"
+                                   : "the system layer was not sampled (--sample-ms 0, or the run "
+                                     "was too short)");
         return 0;
     }
     system->cpu_cores = cpu_cores(context);

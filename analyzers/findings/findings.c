@@ -270,14 +270,21 @@ static void verdict_first(struct an_findings_list *findings)
         move_to_front(findings, best);
 }
 
+/* Place of the finding with this id; the count of all: there is none. */
+static size_t place_of(const struct an_findings_list *findings, const char *id)
+{
+    size_t place = 0;
+    while (place < findings->count && strcmp(findings->found[place].id, id) != 0)
+        place++;
+    return place;
+}
+
 /* A habit of DistributedDataParallel or FSDP can be switched off, and is a part of all exposed
  * communication: it goes before the finding about all of it, unless the rest of that is more than
  * twice as long. */
 static void habit_before_all(struct an_findings_list *findings)
 {
-    size_t all = 0;
-    while (all < findings->count && strcmp(findings->found[all].id, "EXPOSED_COMM") != 0)
-        all++;
+    size_t all = place_of(findings, "EXPOSED_COMM");
     for (size_t i = all + 1; i < findings->count; i++) {
         struct an_finding own = findings->found[i];
         if ((strncmp(own.id, "DDP_", 4) != 0 && strncmp(own.id, "FSDP_", 5) != 0) ||
@@ -287,6 +294,26 @@ static void habit_before_all(struct an_findings_list *findings)
         memmove(findings->found + all + 1, findings->found + all, (i - all) * sizeof own);
         findings->found[all++] = own;
     }
+}
+
+/* STRAGGLER names the stage in which its rank is late: SLOW_STAGE of the same rank, which says the
+ * same with the stage's figures, comes after it and is marked as what repeats it. */
+static void stage_after_rank(struct an_findings_list *findings)
+{
+    const struct an_ranks *ranks = &findings->context->result->ranks;
+    size_t rank = place_of(findings, "STRAGGLER"), stage = place_of(findings, "SLOW_STAGE");
+    if (rank == findings->count || stage == findings->count ||
+        ranks->straggler.rank != ranks->frontier.rank)
+        return;
+    struct an_finding straggler = findings->found[rank];
+    if (stage < rank && an_finding_listed(&findings->found[stage]) != an_finding_listed(&straggler))
+        return;
+    findings->found[stage].repeats = straggler.id;
+    if (stage > rank)
+        return;
+    memmove(findings->found + stage + 1, findings->found + stage,
+            (rank - stage) * sizeof straggler);
+    findings->found[stage] = straggler;
 }
 
 /* A change of the training goes first if its interval stands behind a ceiling only: nothing that
@@ -404,6 +431,7 @@ static int findings_frame(struct an_context *context)
     verdict_first(&findings);
     change_first(&findings);
     others_first(&findings);
+    stage_after_rank(&findings);
     keep_options(&findings);
     if (findings.count > FINDINGS_MOST)
         findings.count = FINDINGS_MOST;

@@ -765,6 +765,8 @@ struct an_finding {
     bool fault; /* a wrong setting whose cost is not known, or what ends the run: goes first */
     bool bound; /* of the edit: it takes away all that the change could at best */
     struct an_what_if replay; /* what_if replayed, with the gain above; edit NULL: it was not */
+    const char *repeats; /* id of an earlier finding that says the same, with less of the evidence:
+                            a short list has that one only; NULL: none does */
     bool while_others; /* the gain spans the replay with what other programs took, and without it */
 };
 

@@ -71,11 +71,17 @@ static const struct rep_column of_rank[] = {{"wait", 10, cell_wait},
                                             {"needed", 8, cell_needed},
                                             {"wait, model", 16, cell_expected}};
 
+bool rep_loader_says(const struct an_result *result)
+{
+    const struct an_loader *loader = &result->loader;
+    return !loader->reason &&
+           (loader->wait_ms_per_step.valid || loader->stage_count || guess_matters(result));
+}
+
 void rep_section_loader(struct page *page, const struct an_result *result)
 {
     const struct an_loader *loader = &result->loader;
-    if (loader->reason ||
-        (!loader->wait_ms_per_step.valid && !loader->stage_count && !guess_matters(result)))
+    if (!rep_loader_says(result))
         return;
     page_label(page, "Loader");
     if (loader->wait_ms_per_step.valid)

@@ -422,12 +422,14 @@ void rep_section_heat(struct page *page, const struct an_result *result)
     const struct an_heat *heat = &result->heat;
     if (heat->reason || !heat->ranks || !heat->steps)
         return; /* one rank: nothing to compare */
+    page_picture(page, PAGE_HEAT, result);
+    if (!page->ops->picture && !result->ranks.reason)
+        return; /* the section of the ranks has their table */
     struct heat_row *rows = calloc(heat->ranks, sizeof *rows);
     for (size_t i = 0; rows && i < heat->ranks; i++)
         rows[i] = (struct heat_row){heat, i};
     if (rows)
         qsort(rows, heat->ranks, sizeof *rows, slower_first);
-    page_picture(page, PAGE_HEAT, result);
     const struct rep_table table = {.title = "Ranks, slowest first, mean of a step",
                                     .name = name_heat,
                                     .words = true,

@@ -116,7 +116,7 @@ static void pipeline_line(struct page *page, const struct an_pipeline *pipeline,
     page_value(page, pipeline->ideal_pct, "(p-1)/(m+p-1) = %.1f %%");
     if (!even->reason)
         page_item(page, "%s a step, %s if all operations of a name took their mean",
-                  TIME_TEXT(even->recorded_ms.value), TIME_TEXT(even->ideal_ms.value));
+                  TIME_TEXT(even->recorded_ms.value * 1e6), TIME_TEXT(even->ideal_ms.value * 1e6));
     page_end(page);
 }
 
@@ -124,7 +124,7 @@ static void jitter_line(struct page *page, const struct an_jitter *jitter)
 {
     page_label(page, "Jitter");
     page_item(page, "longest rank %.1f %% of the step above the median (%s, mostly in %s)",
-              jitter->pct.value, TIME_TEXT(jitter->ms.value), an_stage_key(jitter->stage));
+              jitter->pct.value, TIME_TEXT(jitter->ms.value * 1e6), an_stage_key(jitter->stage));
     if (jitter->cause)
         page_item(page, "%s coincides (correlation %.2f)", jitter->cause,
                   jitter->correlation.value);
@@ -206,7 +206,7 @@ static void row_table(struct page *page, const struct an_ranks *ranks)
     for (size_t i = 0; i < ranks->row_count; i++)
         row[i] = &ranks->row[i];
     qsort(row, ranks->row_count, sizeof *row, slower_first);
-    rep_table_write(page, &(struct rep_table){.title = "Ranks, slowest first, mean per step",
+    rep_table_write(page, &(struct rep_table){.title = "Ranks, slowest first",
                                               .name_least = 24,
                                               .name = name_row,
                                               REP_COLUMNS(of_row),
@@ -232,7 +232,7 @@ void rep_section_ranks(struct page *page, const struct an_result *result)
         return;
     row_table(page, ranks);
     rep_table_write(
-        page, &(struct rep_table){.title = "Stages of a step: frontier over all ranks",
+        page, &(struct rep_table){.title = "Stages of all ranks",
                                   .name_least = 24,
                                   .name = name_stage,
                                   REP_COLUMNS(of_stage),

@@ -43,6 +43,7 @@ static const struct section {
     {"advice", "What changes would do", rep_section_advice, FOLDED},
     {"communication", "Communication", rep_section_communication_tables, FOLDED},
     {"traffic", "Who sends to whom", rep_section_traffic, FOLDED},
+    {"ranks", "Ranks", rep_section_ranks, FOLDED},
     {"heat", "Ranks and steps", rep_section_heat, DRAWN},
     {"devices", "Devices", rep_section_devices, FOLDED},
     {"absent", "Non-compute time", rep_section_noncompute, SHOWN},

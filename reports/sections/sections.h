@@ -44,6 +44,8 @@ rep_section rep_section_path_step; /* the way of the critical path through a typ
 /* One or two lines each. */
 rep_section rep_section_throughput, rep_section_utilization, rep_section_phases;
 rep_section rep_section_loader, rep_section_communication, rep_section_series;
+/* Has the section of the loader anything to say? */
+bool rep_loader_says(const struct an_result *result);
 rep_section rep_section_system, rep_section_hardware, rep_section_memory;
 rep_section rep_section_dataflow;
 rep_section rep_section_allocator, rep_section_flight; /* memory snapshots, flight recorders */

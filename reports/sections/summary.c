@@ -21,6 +21,7 @@
 #define NAMES_LEAST  30
 #define MORE_COLUMNS 12 /* ", and N more" */
 #define WHOLE        0  /* lines: as many as the text needs */
+#define NONE         (-1)
 #define FIRST_LINES  10 /* what holds the run back, what to do and how sure that is are in them */
 #define FIX_LINES    3  /* a blank line, what the gains are, the first fix */
 #define WIDE         80 /* columns */
@@ -89,7 +90,8 @@ static void fix(struct page *page, const struct an_finding *finding, size_t numb
     char gain[200];
     page_entry(page, number, finding->id, rep_finding_gain(gain, sizeof gain, finding),
                rep_or(finding->setting, ""));
-    some_lines(page, 4, finding->action, lines);
+    if (lines != NONE)
+        some_lines(page, 4, finding->action, lines);
 }
 
 /* Says of what the gains are, and how often their intervals hold. */
@@ -102,20 +104,36 @@ static void fixes_head(struct page *page, enum an_listed listing)
     page_head(page, text);
 }
 
+/* Is there room for the first fix only, and is that one no matter of the program? Then the next one
+ * goes with it, in a line: it is what there is to do in the run itself. */
+static bool two_for_one(const struct an_result *result, const struct detail *detail)
+{
+    const struct an_finding *first = result->findings;
+    return detail->fixes == 1 && result->finding_count > 1 &&
+           !strcmp(first->id, "OTHER_PROGRAMS") && !first[1].repeats &&
+           an_finding_listed(first) == an_finding_listed(first + 1);
+}
+
 static void fixes(struct page *page, const struct an_result *result, const struct detail *detail)
 {
-    size_t shown = 0;
+    size_t shown = 0, end = 0;
+    bool two = two_for_one(result, detail);
     enum an_listed listing = AN_LISTED_COUNT;
-    for (; shown < result->finding_count && shown < detail->fixes; shown++) {
-        const struct an_finding *finding = &result->findings[shown];
+    for (; end < result->finding_count && shown < detail->fixes + two; end++) {
+        const struct an_finding *finding = &result->findings[end];
+        if (finding->repeats)
+            continue;
         if (an_finding_listed(finding) != listing)
             fixes_head(page, an_finding_listed(finding));
         listing = an_finding_listed(finding);
-        fix(page, finding, shown + 1, shown ? detail->others : detail->first);
+        int lines = shown++ ? detail->others : detail->first;
+        if (two)
+            lines = shown == 1 ? 1 : NONE;
+        fix(page, finding, end + 1, lines);
     }
     if (!shown)
         return;
-    try_line(page, result, detail, shown);
+    try_line(page, result, detail, end);
     char text[200];
     if (detail->notes && shown > 1 && result->advice.together.edit)
         page_text(page, 4, rep_together_text(result, text, sizeof text));
@@ -437,12 +455,16 @@ static void quality(struct page *page, const struct an_result *result)
     page_end(page);
 }
 
-/* What makes the run a bad witness. The verdict of some runs says it already. */
+bool rep_shows_caution(const struct an_result *result)
+{
+    return result->caution && !strstr(result->verdict, "hold this run back");
+}
+
+/* What makes the run a bad witness. */
 static void caution(struct page *page, const struct an_result *result, const struct detail *detail)
 {
     char text[PAGE_TEXT];
-    bool repeats = strstr(result->verdict, "hold this run back") != NULL;
-    if (!result->caution || (!detail->notes && repeats))
+    if (!result->caution || (!detail->notes && !rep_shows_caution(result)))
         return;
     int columns = detail->caution * (page->width - 2 * WRAP_LOSS);
     rep_clean(text, sizeof text, result->caution, columns ? columns : PAGE_TEXT, page->utf8);

@@ -40,6 +40,10 @@ const char *rep_together_text(const struct an_result *result, char *buf, size_t 
  * else returns buf. */
 const char *rep_overhead_text(const struct an_trust *trust, char *buf, size_t size);
 
+/* Is there a caution that the verdict does not give itself? One about other programs repeats what a
+ * verdict about them says. */
+bool rep_shows_caution(const struct an_result *result);
+
 /* A part of the mean step: milliseconds, per cent of it; `digits` is the table's own. */
 struct rep_share_row {
     const char *label;

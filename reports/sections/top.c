@@ -131,6 +131,14 @@ const char *rep_finding_gain(char *buf, size_t size, const struct an_finding *fi
     return buf;
 }
 
+/* Is the edit that of the finding, and replayed? The edit of one that repeats another is a part of
+ * that one's. */
+static bool is_together(const struct an_result *result, size_t finding, size_t edit)
+{
+    return result->advice.edits[edit].of == result->findings[finding].id &&
+           !result->advice.edits[edit].reason && !result->findings[finding].repeats;
+}
+
 const char *rep_together_text(const struct an_result *result, char *buf, size_t size)
 {
     const struct an_what_if *all = &result->advice.together;
@@ -138,13 +146,11 @@ const char *rep_together_text(const struct an_result *result, char *buf, size_t 
     size_t written = 0, left = 0;
     for (size_t i = 0; i < result->finding_count; i++)
         for (size_t edit = 0; edit < result->advice.edit_count; edit++)
-            left += result->advice.edits[edit].of == result->findings[i].id &&
-                    !result->advice.edits[edit].reason;
+            left += is_together(result, i, edit);
     for (size_t i = 0; i < result->finding_count && all->edit; i++)
         for (size_t edit = 0; edit < result->advice.edit_count; edit++) {
             size_t length = strlen(which);
-            if (result->advice.edits[edit].of != result->findings[i].id ||
-                result->advice.edits[edit].reason)
+            if (!is_together(result, i, edit))
                 continue;
             const char *between = written + 1 == left ? " and " : ", ";
             snprintf(which + length, sizeof which - length, "%s%zu", written ? between : "", i + 1);

@@ -3,6 +3,8 @@
  * Axes with ticks at round numbers, and lines, marks and curves in a plot (chart.h).
  */
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "tui/screen/chart.h"
 
@@ -110,7 +112,7 @@ static void draw_x(const struct tui_plot *plot, struct tui_rect labels)
 {
     double tick[TICKS_MOST];
     size_t count = tui_ticks(&plot->x, (size_t)(labels.columns / 10 + 1), tick);
-    char text[32];
+    char text[32], last[32] = "";
     int free_from = 0, name = plot->x.name ? tui_width(plot->cells, plot->x.name) + 1 : 0;
     name = name < labels.columns / 2 ? name : 0; /* at the right end, where the axis leads */
     for (size_t i = 0; i < count; i++) {
@@ -118,9 +120,10 @@ static void draw_x(const struct tui_plot *plot, struct tui_rect labels)
             width = tui_width(plot->cells, plot->x.text(text, tick[i]));
         int begin = middle - width / 2;
         begin = begin < 0 ? 0 : begin;
-        if (begin < free_from || begin + width > labels.columns - name)
-            continue;
+        if (begin < free_from || begin + width > labels.columns - name || !strcmp(text, last))
+            continue; /* a tick between two steps has the label of one of them */
         tui_text(plot->cells, labels, 0, begin, TUI_DIM, text);
+        snprintf(last, sizeof last, "%s", text);
         free_from = begin + width + 1;
     }
     if (name)

@@ -14,8 +14,11 @@
 #include "tui/screen/draw.h"
 #include "tui/views/overview.h"
 
-#define LABEL_COLUMNS 13 /* of a row of the step */
-#define BAR_FROM      31
+/* Columns of a row of the step: its label on a narrow panel, the two figures, the least bar beside
+ * whole labels. */
+#define LABEL_LEAST 13
+#define FIGURES     18
+#define BAR_LEAST   8
 
 /* ---- where a step goes ----------------------------------------------------------------------- */
 
@@ -37,6 +40,32 @@ static bool is_loss(const char *label)
     return false;
 }
 
+/* A label for LABEL_LEAST columns, of those that are longer. */
+static const char *brief_label(const char *label)
+{
+    static const char *const briefs[][2] = {{"exposed communication", "exposed comm"},
+                                            {"exposed copies", "copies"},
+                                            {"pipeline bubble", "bubble"},
+                                            {"host: launches, framework, waits", "host"},
+                                            {"in ranges without a declared role", "in ranges"}};
+    for (size_t i = 0; i < sizeof briefs / sizeof *briefs; i++)
+        if (!strcmp(label, briefs[i][0]))
+            return briefs[i][1];
+    return label;
+}
+
+/* Columns for the labels with the blank after them: the longest one beside which a bar has room. */
+static int label_columns(const struct rep_share_row *row, size_t count, int columns)
+{
+    int longest = LABEL_LEAST;
+    for (size_t i = 0; i < count; i++) {
+        int label = (int)strlen(row[i].label) + 1;
+        if (label > longest && label + FIGURES + BAR_LEAST <= columns)
+            longest = label;
+    }
+    return longest;
+}
+
 void tui_overview_draw_where(struct tui_cells *cells, struct tui_rect area,
                              const struct tui_model *model)
 {
@@ -54,14 +83,16 @@ void tui_overview_draw_where(struct tui_cells *cells, struct tui_rect area,
     }
     tui_text(cells, area, 0, 0, TUI_TITLE, "where a step goes");
     tui_text_right(cells, area, 0, TUI_DIM, TIME_TEXT(step_ms * 1e6));
+    int label = label_columns(row, count, area.columns), bar = label + FIGURES;
     for (int i = 0; i < (int)count && i + 1 < area.rows; i++) {
         enum tui_style style = is_loss(row[i].label) && row[i].pct >= 10 ? TUI_WARN : TUI_NORMAL;
-        tui_text(cells, tui_left(area, LABEL_COLUMNS), i + 1, 0, style, row[i].label);
-        tui_text_right(cells, tui_left(area, LABEL_COLUMNS + 9), i + 1, style,
-                       TIME_TEXT(row[i].ms * 1e6));
-        tui_printf(cells, area, i + 1, LABEL_COLUMNS + 10, style, "%5.1f %%", row[i].pct);
-        if (area.columns > BAR_FROM + 4)
-            tui_bar(cells, area, i + 1, BAR_FROM, area.columns - BAR_FROM, row[i].pct / 100, style);
+        bool whole = (int)strlen(row[i].label) < label;
+        tui_text(cells, tui_left(area, label), i + 1, 0, style,
+                 whole ? row[i].label : brief_label(row[i].label));
+        tui_text_right(cells, tui_left(area, label + 9), i + 1, style, TIME_TEXT(row[i].ms * 1e6));
+        tui_printf(cells, area, i + 1, label + 10, style, "%5.1f %%", row[i].pct);
+        if (area.columns > bar + 4)
+            tui_bar(cells, area, i + 1, bar, area.columns - bar, row[i].pct / 100, style);
     }
 }
 

@@ -143,7 +143,11 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         tui_absent(cells, area, 0, "No loader data", loader->reason);
         return;
     }
-    int words = loader->rank_count > 1 ? 7 + rep_clamp((int)loader->rank_count, 0, 8) : 6;
+    if (!loader->reason && !rep_loader_says(result) && (!series || !series->count)) {
+        tui_absent(cells, area, 0, "No loader data", loader->wait_ms_per_step.reason);
+        return;
+    }
+    int words = loader->rank_count > 1 ? 7 + (int)loader->rank_count : 6;
     struct tui_panel panel[PANELS] = {
         [WORDS] = {2, area.columns < 60 ? 9 : words, 100, draw_words, {0}},
         [STAGES] = {2, (int)loader->stage_count + 1, 80, draw_stages, {0}},

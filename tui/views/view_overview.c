@@ -66,8 +66,20 @@ static void draw_healthy(struct tui_cells *cells, struct tui_rect area,
                       text);
 }
 
-#define ACTION_AT 20 /* column, after number and id; narrow: on a row of its own */
-#define WIDE      60
+#define ACTION_LEAST 20 /* column of the action, after number and id; narrow: a row of its own */
+#define WIDE         60
+
+/* The column at which all actions begin: after the longest id. */
+static int action_column(const struct an_result *result)
+{
+    int column = ACTION_LEAST;
+    for (size_t i = 0; i < result->finding_count; i++) {
+        int behind = 4 + (int)strlen(result->findings[i].id);
+        if (!result->findings[i].repeats && behind > column)
+            column = behind;
+    }
+    return column;
+}
 
 /* Prints the gain, and returns the columns it takes with the blank before it. */
 static int gain_columns(const struct tui_cells *cells, const struct an_finding *finding,
@@ -78,45 +90,54 @@ static int gain_columns(const struct tui_cells *cells, const struct an_finding *
 }
 
 /* Rows that a finding takes in full: what to do, beside the gain, and the claim below. */
-static int finding_rows(const struct tui_cells *cells, int columns,
+static int finding_rows(const struct tui_cells *cells, int columns, int action,
                         const struct an_finding *finding)
 {
     char gain[64];
     if (columns < WIDE)
         return 1 + tui_paragraph_rows(cells, columns - 3, finding->action);
     size_t next;
-    tui_line_of(cells, finding->action,
-                columns - gain_columns(cells, finding, gain) - 1 - ACTION_AT, &next);
-    return 2 + tui_paragraph_rows(cells, columns - ACTION_AT - 1, finding->action + next);
+    tui_line_of(cells, finding->action, columns - gain_columns(cells, finding, gain) - 1 - action,
+                &next);
+    return 2 + tui_paragraph_rows(cells, columns - action - 1, finding->action + next);
 }
 
-/* Draws one finding: number, id and gain; what to do beside them or, on a narrow screen, below;
- * then the claim in the rows that are left. */
-static void finding_row(struct tui_cells *cells, struct tui_rect area,
+/* Draws one finding: number, id and gain; what to do from the column `action` on or, on a narrow
+ * screen, below; then the claim in the rows that are left. */
+static void finding_row(struct tui_cells *cells, struct tui_rect area, int action,
                         const struct an_finding *finding, size_t number)
 {
     char gain[64];
     int column = tui_printf(cells, area, 0, 0, TUI_BOLD, "%2zu ", number),
         right = gain_columns(cells, finding, gain);
     column += tui_text(cells, area, 0, column, TUI_WARN, finding->id);
-    if (area.columns - right > column + 2)
-        tui_text(cells, tui_right(area, area.columns - right), 0, 0, TUI_GOOD, gain);
+    if (area.columns - right >= column)
+        tui_text(cells, tui_right(area, area.columns - right + 1), 0, 0, TUI_GOOD, gain);
     if (area.columns < WIDE) {
         tui_paragraph(cells, area, 1, 3, TUI_NORMAL, finding->action);
         return;
     }
-    int begin = column < ACTION_AT ? ACTION_AT : column + 1, used = 1;
+    int used = 1;
     size_t next,
-        length = tui_line_of(cells, finding->action, area.columns - right - 1 - begin, &next);
+        length = tui_line_of(cells, finding->action, area.columns - right - 1 - action, &next);
     if (area.rows > 1 && next) {
-        tui_printf(cells, area, 0, begin, TUI_NORMAL, "%.*s", (int)length, finding->action);
-        used += tui_paragraph(cells, tui_left(area, area.columns - 1), 1, ACTION_AT, TUI_NORMAL,
+        tui_printf(cells, area, 0, action, TUI_NORMAL, "%.*s", (int)length, finding->action);
+        used += tui_paragraph(cells, tui_left(area, area.columns - 1), 1, action, TUI_NORMAL,
                               finding->action + next);
     } else {
-        tui_text(cells, tui_left(area, area.columns - right - 1), 0, begin, TUI_NORMAL,
+        tui_text(cells, tui_left(area, area.columns - right - 1), 0, action, TUI_NORMAL,
                  finding->action);
     }
-    tui_paragraph(cells, tui_upper(area, used + 1), used, ACTION_AT, TUI_DIM, finding->claim);
+    tui_paragraph(cells, tui_upper(area, used + 1), used, action, TUI_DIM, finding->claim);
+}
+
+/* How many findings are listed: all that do not repeat another one. */
+static int findings_listed(const struct an_result *result)
+{
+    int listed = 0;
+    for (size_t i = 0; i < result->finding_count; i++)
+        listed += !result->findings[i].repeats;
+    return listed;
 }
 
 /* Draws the findings. Rows that are left after one row for each go to the first ones. */
@@ -131,12 +152,15 @@ static void draw_findings(struct tui_cells *cells, struct tui_rect area,
         draw_healthy(cells, area, result);
         return;
     }
-    int extra = area.rows - (int)result->finding_count,
+    int extra = area.rows - findings_listed(result), action = action_column(result),
         row = 0; /* the first ones get their rows first */
     for (size_t i = 0; i < result->finding_count && row < area.rows; i++) {
-        int rows = finding_rows(cells, area.columns, &result->findings[i]);
+        const struct an_finding *finding = &result->findings[i];
+        if (finding->repeats)
+            continue;
+        int rows = finding_rows(cells, area.columns, action, finding);
         rows = 1 + rep_clamp(rows - 1, 0, extra);
-        finding_row(cells, tui_upper(tui_lower(area, row), rows), &result->findings[i], i + 1);
+        finding_row(cells, tui_upper(tui_lower(area, row), rows), action, finding, i + 1);
         row += rows;
         extra -= rows - 1;
     }
@@ -145,9 +169,10 @@ static void draw_findings(struct tui_cells *cells, struct tui_rect area,
 /* Rows that all findings take together. */
 static int findings_rows(const struct tui_cells *cells, int columns, const struct an_result *result)
 {
-    int rows = 0;
-    for (size_t i = 0; result && i < result->finding_count; i++)
-        rows += finding_rows(cells, columns, &result->findings[i]);
+    int rows = 0, action = action_column(result);
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!result->findings[i].repeats)
+            rows += finding_rows(cells, columns, action, &result->findings[i]);
     return rows;
 }
 
@@ -308,7 +333,7 @@ static void notes(const struct tui_cells *cells, struct tui_rect area,
     struct tui_change change;
     const struct an_result *result = model->result;
     const struct an_step_point *step = tui_overview_points(model, &all);
-    if (result && result->caution) {
+    if (result && rep_shows_caution(result)) {
         int columns = area.columns > 8 ? area.columns - 4 : 4;
         panel[CAUTION] = (struct tui_panel){
             1, 1 + tui_width(cells, result->caution) / columns, 97, draw_caution, {0}};
@@ -352,7 +377,7 @@ static void draw(struct tui_cells *cells, struct tui_rect area, const struct tui
         panel[STEP].least = panel[STEP].most = 0;
     }
     if (result && result->finding_count) {
-        panel[FINDINGS].least = 1 + rep_clamp((int)result->finding_count, 0, 3);
+        panel[FINDINGS].least = 1 + rep_clamp(findings_listed(result), 0, 3);
         panel[FINDINGS].most = findings_rows(cells, area.columns, result);
     }
     if (shape == SHAPE_THREE && !none)

@@ -138,7 +138,7 @@ static void draw_map(struct tui_cells *cells, struct tui_rect area, const struct
     map.floor = mode == 2 ? low : 0; /* of steps the difference is what matters */
     rows = rows < (int)heat->ranks ? rows : (int)heat->ranks;
     map.columns = map.columns < (int)heat->steps ? map.columns : (int)heat->steps;
-    map.wide = rep_clamp((area.columns - map.label) / (int)heat->steps, 1, 3); /* few steps */
+    map.wide = rep_clamp((area.columns - map.label) / (int)heat->steps, 1, 8); /* few steps */
     int top = slow >= 0 && rows < (int)heat->ranks && rows > 2;
     if (top) {
         tui_printf(cells, tui_left(area, map.label - 1), 1, 0, TUI_WARN, "%" PRId64 " slow",

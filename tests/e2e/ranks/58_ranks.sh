@@ -78,7 +78,11 @@ for what in '<dt>Slow rank</dt><dd>rank 41' '"ranks":\[\[41,"straggler"\],' '>ra
 done
 "$TACHO" report kineto --markdown --full > kineto.md || fail "Markdown of 64 ranks"
 [ "$(sed -n '/^\*\*Slow rank\|^- \*\*Slow rank/p' kineto.md | grep -c 'rank 41')" = 1 ] || fail "the overview in Markdown: $(head -n 40 kineto.md)"
-grep -A 2 '^| Ranks, slowest first, mean of a step' kineto.md | tail -n 1 | grep -q 'rank 41' || fail "ranks in Markdown: $(grep -A 4 '^| Ranks' kineto.md)"
+grep -A 2 '^| Ranks, slowest first |' kineto.md | tail -n 1 | grep -q 'rank 41' || fail "ranks in Markdown: $(grep -A 4 '^| Ranks' kineto.md)"
+# one finding about the slow rank on a first screen, both with their cards below; the jitter in its unit
+"$TACHO" report kineto > kineto.txt && grep -q '^ 1  STRAGGLER' kineto.txt && ! grep -q 'SLOW_STAGE' kineto.txt || fail "first screen: $(cat kineto.txt)"
+grep -q 'SLOW_STAGE' kineto.md || fail "the stage is nowhere in --full"
+"$TACHO" report kineto --section ranks | grep -q '^Jitter .*(4\.[0-9]* ms, mostly in backward)' || fail "jitter: $("$TACHO" report kineto --section ranks | grep '^Jitter')"
 slow ordinals 24 13 --no-sequence
 slow tacho 24 13 --format tacho
 python3 "$many" even --ranks 24 --jitter 0.03 --kernels 4 && check even 's["says"] == "none"' '"STRAGGLER" not in ids' 'f["stage"] is None' || fail "even ranks"

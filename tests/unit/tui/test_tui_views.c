@@ -411,6 +411,50 @@ static void test_first_screen(void **state)
     free(text);
 }
 
+/* What a screen of one view says of a model; the caller frees it. */
+static char *seen(const char *view, const struct tui_model *model, int rows, int columns)
+{
+    struct tui_view_state s = fresh;
+    draw(view_of(view), model, &s, rows, columns, TUI_ASCII);
+    return tui_dump(&sc);
+}
+
+/* The overview lists no finding that repeats another one, begins all actions in one column, and
+ * gives no warning that its verdict is about. */
+static void test_overview_short(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    (void)state;
+    tm_training(&fx, &r, &m);
+    tm_findings(&r);
+    struct an_finding three[3] = {r.findings[0], r.findings[1], r.findings[1]};
+    three[1].repeats = three[0].id;
+    three[2].id = "LOW_EFFICIENCY_GEMM";
+    r.findings = three;
+    r.finding_count = 3;
+    char *text = seen("overview", &m, 24, 120);
+    const char *first = strstr(text, " 1 INPUT_STALL"), *last = strstr(text, " 3 LOW_EFFI");
+    assert_true(first && last && !strstr(text, "LOW_PRECISION"));
+    assert_int_equal(strstr(first, "tacho train") - first, strstr(last, "tacho train") - last);
+    free(text);
+    r.caution = "SHARED MACHINE: other programs used 1.4 of 2 CPUs.";
+    text = seen("overview", &m, 24, 80);
+    assert_non_null(strstr(text, "SHARED MACHINE"));
+    free(text);
+    r.verdict = "OTHER PROGRAMS hold this run back: they used 1.4 of 2 CPUs.";
+    text = seen("overview", &m, 24, 80);
+    assert_null(strstr(text, "SHARED MACHINE"));
+    free(text);
+    r.loader = (struct an_loader){.wait_ms_per_step = an_num_none("the trace marks no loader")};
+    m.series_count = 0;
+    text = seen("loader", &m, 24, 80); /* never empty */
+    assert_non_null(strstr(text, "No loader data: the trace marks no loader"));
+    free(text);
+    fx_close(&fx);
+}
+
 /* A change of pace is found where it is, with what changed; noise, a slow start and slow steps are
  * none. */
 static void test_step_change(void **state)
@@ -654,13 +698,13 @@ static void test_memory_over_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_screens),  cmocka_unit_test(test_golden_gpu),
-        cmocka_unit_test(test_nothing_known),   cmocka_unit_test(test_every_size),
-        cmocka_unit_test(test_hostile_names),   cmocka_unit_test(test_table_state),
-        cmocka_unit_test(test_search),          cmocka_unit_test(test_rank_labels),
-        cmocka_unit_test(test_first_screen),    cmocka_unit_test(test_step_change),
-        cmocka_unit_test(test_slow_rank),       cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_views_table),     cmocka_unit_test(test_tree_folds),
-        cmocka_unit_test(test_memory_over_time)};
+        cmocka_unit_test(test_golden_screens), cmocka_unit_test(test_golden_gpu),
+        cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_size),
+        cmocka_unit_test(test_overview_short), cmocka_unit_test(test_hostile_names),
+        cmocka_unit_test(test_table_state),    cmocka_unit_test(test_search),
+        cmocka_unit_test(test_rank_labels),    cmocka_unit_test(test_first_screen),
+        cmocka_unit_test(test_step_change),    cmocka_unit_test(test_slow_rank),
+        cmocka_unit_test(test_pages),          cmocka_unit_test(test_views_table),
+        cmocka_unit_test(test_tree_folds),     cmocka_unit_test(test_memory_over_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

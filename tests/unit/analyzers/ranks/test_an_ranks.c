@@ -214,6 +214,9 @@ static void test_slow_stage(void **state)
         assert_null(found(r, "EXPOSED_COMM")); /* the waiting is the rank's */
         const struct an_finding *stage = found(r, "SLOW_STAGE");
         assert_non_null(stage);
+        assert_true(stage > found(r, "STRAGGLER")); /* which names the stage: it repeats that one */
+        assert_string_equal(stage->repeats ? stage->repeats : "", "STRAGGLER");
+        assert_null(found(r, "STRAGGLER")->repeats);
         assert_non_null(strstr(stage->claim, an_stage_key((enum an_step_stage)stages[k])));
         assert_near(stage->gain.expected.value, 100 * (12700 / 10700. - 1), 0.1);
         assert_near(found(r, "STRAGGLER")->gain.expected.value, 100 * (12700 / 10700. - 1), 0.1);
