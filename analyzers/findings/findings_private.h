@@ -56,6 +56,9 @@ bool an_finding_has_no_gain(const struct an_finding *finding);
 /* Why a run without a range has none: its events were lost, or it emitted counters only, with the
  * name of that in *class. NULL: it emitted nothing. */
 const char *an_verdict_nothing(struct an_context *context, const char **class);
+/* The verdict of a program that failed before its first step, so early that marks are not what it
+ * lacks. NULL: it did not. */
+const char *an_verdict_failed(struct an_context *context);
 /* Puts heavy loss in front of the verdict, and withdraws what it could turn over. 0 or
  * TACHO_ENOMEM. */
 int an_verdict_loss(struct an_context *context);

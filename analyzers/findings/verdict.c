@@ -520,7 +520,11 @@ static void without_steps(struct an_context *context)
 
     bool foreign = an_trace_imported(context->trace);
     result->verdict_class = ranges || foreign ? "NO STEPS" : class;
-    if (ranges)
+    const char *failed = an_verdict_failed(context);
+    if (failed) {
+        result->verdict_class = "NO STEPS";
+        result->verdict = failed;
+    } else if (ranges)
         result->verdict = an_finding_text(
             context, "NO STEPS: no steps were marked, %zu ranges were recorded%s; %s. %s.", ranges,
             time, load, step_advice(context));

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verdict of a run that lost events. Heavy loss (docs/definitions.md) comes first in the
- * sentence. What the missing share could turn over is not concluded: the name of the class that
+ * The verdict of a run that lost events, or failed. Heavy loss (docs/definitions.md) comes first in
+ * the sentence. What the missing share could turn over is not concluded: the name of the class that
  * limits the run, and the gains of the findings.
  */
 #include <inttypes.h>
 #include <string.h>
 
+#include "analyzers/base/words.h"
 #include "analyzers/findings/findings_private.h"
+
+#define FAILED_S    60.0 /* a program that fails later had time for steps */
+#define LAST_STATUS 128  /* above: ended by a signal */
 
 /* Points between the shares of the two largest classes of the step. */
 static double lead_of(const struct an_budget *budget)
@@ -95,4 +99,18 @@ int an_verdict_loss(struct an_context *context)
                                       trust->missing, trust->missing_why, rest);
     result->healthy = false;
     return result->finding_count ? withhold_gains(context) : 0;
+}
+
+const char *an_verdict_failed(struct an_context *context)
+{
+    const struct an_run *run = &context->result->run;
+    bool failed = run->exit_status.valid && run->exit_status.value > 0 &&
+                  run->exit_status.value <= LAST_STATUS && run->duration_s.valid;
+    if (!failed || run->duration_s.value > FAILED_S)
+        return NULL;
+    return an_finding_text(context,
+                           "NO STEPS: the program failed with exit status %" PRId64
+                           " after %s, before its first step: what it printed says why.",
+                           run->exit_status.value,
+                           an_time_words(context->arena, run->duration_s.value * 1e3, 3));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shortens the names of C++ kernels. A name is read once from left to right: brackets are skipped
- * whole, and of each qualified name the last part that tells kernels apart is kept.
+ * Shortens the names of C++ kernels; those of Python frames stay whole. A name is read once from
+ * left to right: brackets are skipped whole, and of each qualified name the last part that tells
+ * kernels apart is kept.
  */
 #include "reports/words/kernel_name.h"
 
@@ -144,7 +145,7 @@ void rep_kernel_name(char *out, size_t size, const char *name)
     struct buffer buffer = {out, size, 0};
     struct part part;
     *out = 0;
-    if (!strpbrk(name, "<(") ||
+    if (!strpbrk(name, "<(") || strstr(name, "): ") || /* "<string>(1): <module>" of Python */
         (strstr(name, " (") && !strstr(name, "::"))) { /* "Memcpy HtoD (Pageable -> Device)" */
         add(&buffer, name, strlen(name));
         return;

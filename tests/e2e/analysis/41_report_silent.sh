@@ -53,4 +53,5 @@ awk -v u="$used" 'BEGIN { exit !(u > '"$([ -n "${TIMING:-}" ] && echo 0.2 || ech
 
 "$TACHO" run -o failed.tacho -- sh -c 'exit 9' > /dev/null 2>&1
 "$TACHO" report failed.tacho --full > text || fail "report of a failed run"
+grep -q '^NO STEPS: the program failed with exit status 9 after [0-9.]* [mµ]*s, before its first step' text || fail "the verdict of a program that failed: $(sed -n 3p text)"
 grep -q 'INCOMPLETE: the program failed with exit status 9' text || fail "it does not say that the program failed: $(cat text)"
