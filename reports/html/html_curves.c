@@ -89,14 +89,16 @@ static void draw_line(struct page *page, const struct chart *chart, size_t k)
     fputs("\"/>\n", page->out);
 }
 
-/* Names of the lines, at their right ends, each below the one above it. */
+/* Names of the lines and their last values at the right ends, each below the one above it. The
+ * caption has the unit. */
 static void draw_names(struct page *page, const struct chart *chart)
 {
     double below = TOP;
     for (size_t k = 0; k < chart->count; k++) {
         char text[60];
         const struct an_curve *line = &chart->line[k];
-        value_text(text, line->unit, line->point[line->count - 1].value);
+        value_text(text, strcmp(line->unit, "bytes") ? "" : line->unit,
+                   line->point[line->count - 1].value);
         fprintf(page->out, "<path class=\"line s%zu\" d=\"M%d %.5gh18\"/>\n", k, WIDTH - RIGHT + 6,
                 below);
         svg_text(page, WIDTH - RIGHT + 28, below + 4, SVG_START, "", "%.20s", line->name);

@@ -135,11 +135,11 @@ static void fixes(struct page *page, const struct an_result *result, const struc
         return;
     try_line(page, result, detail, end);
     char text[200];
-    if (detail->notes && shown > 1 && result->advice.together.edit)
+    if (detail->notes && shown > 1 && rep_together_count(result) > 1)
         page_text(page, 4, rep_together_text(result, text, sizeof text));
     if (detail->gaps && shown < result->finding_count) {
-        snprintf(text, sizeof text, "and %zu more: tacho report --full",
-                 result->finding_count - shown);
+        snprintf(text, sizeof text, "and %zu more%s", result->finding_count - shown,
+                 page->ops->picture ? " below" : ": tacho report --full");
         page_text(page, 4, text);
     }
     gap(page, detail);

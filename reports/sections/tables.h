@@ -35,6 +35,8 @@ const char *rep_gain_text(char *buf, size_t size, const struct an_gain *gain);
 const char *rep_finding_gain(char *buf, size_t size, const struct an_finding *finding);
 /* "1 and 3 together +41 % [36, 45]: gains do not add up". Returns buf. */
 const char *rep_together_text(const struct an_result *result, char *buf, size_t size);
+/* How many findings' edits were replayed together, those that repeat another one excluded. */
+size_t rep_together_count(const struct an_result *result);
 
 /* "overhead ≤ 0.3 %": what recording costs at most, in % of a step. NULL where that is not known;
  * else returns buf. */

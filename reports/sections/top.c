@@ -139,14 +139,20 @@ static bool is_together(const struct an_result *result, size_t finding, size_t e
            !result->advice.edits[edit].reason && !result->findings[finding].repeats;
 }
 
+size_t rep_together_count(const struct an_result *result)
+{
+    size_t count = 0;
+    for (size_t i = 0; result->advice.together.edit && i < result->finding_count; i++)
+        for (size_t edit = 0; edit < result->advice.edit_count; edit++)
+            count += is_together(result, i, edit);
+    return count;
+}
+
 const char *rep_together_text(const struct an_result *result, char *buf, size_t size)
 {
     const struct an_what_if *all = &result->advice.together;
     char which[80] = "", gain[64];
-    size_t written = 0, left = 0;
-    for (size_t i = 0; i < result->finding_count; i++)
-        for (size_t edit = 0; edit < result->advice.edit_count; edit++)
-            left += is_together(result, i, edit);
+    size_t written = 0, left = rep_together_count(result);
     for (size_t i = 0; i < result->finding_count && all->edit; i++)
         for (size_t edit = 0; edit < result->advice.edit_count; edit++) {
             size_t length = strlen(which);

@@ -88,6 +88,11 @@ CHECKS = r"""
     box = r && r.getBoundingClientRect();
     if (box && word.width && word.right > box.right + 2) say("a word that leaves its box: " + t.textContent, t);
   });
+  /* no picture cuts a text at its right or left end */
+  all("svg[viewBox] text", function (t) {
+    var whole = t.ownerSVGElement.getBoundingClientRect(), word = t.getBoundingClientRect();
+    if (word.width && (word.right > whole.right + 2 || word.left < whole.left - 2)) say("a text that its picture cuts: " + t.textContent, t);
+  });
   all("a[href^='#']", function (a) { if (!document.querySelector(a.getAttribute("href"))) say("a link to nothing", a); });
   /* contrast of every text with what is behind it: WCAG 2 */
   function rgb(c) {
