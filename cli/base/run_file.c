@@ -18,6 +18,7 @@
 #include "cli/base/import_cache.h"
 #include "cli/base/merge_files.h"
 #include "cli/base/message.h"
+#include "profiler/collector/job/job.h"
 #include "profiler/collector/samplers/calibration.h"
 #include "store/store.h"
 
@@ -388,6 +389,27 @@ static bool failed_at_start(const struct col_result *recording, const struct an_
     return recording->exit_code && !interrupted && result && !result->steps.count;
 }
 
+static const char *environment(const char *name)
+{
+    return getenv(name);
+}
+
+/* Says where the ranks of the job's other nodes are, which no verdict about this file knows. */
+static void say_other_nodes(const char *path)
+{
+    struct col_job job;
+    if (!col_job_read(environment, &job) || !job.many_nodes)
+        return;
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX] = ".";
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", slash > path ? (int)(slash - path) : 1, path);
+    char *word = cli_shell_word(folder);
+    cli_say("the file has this node's ranks only; those of all nodes: tacho report %s",
+            word ? word : folder);
+    free(word);
+}
+
 /* Says what was recorded, the verdict of an analysis, and what to type next. */
 static void say_recorded(const struct col_result *recording, const struct an_result *result,
                          bool report, const char *path, const char *word)
@@ -409,6 +431,7 @@ static void say_recorded(const struct col_result *recording, const struct an_res
         cli_say("next: tacho sql %s 'SELECT * FROM step'", word);
     else
         cli_say("next: tacho report %s", word);
+    say_other_nodes(path);
 }
 
 int cli_run_conclude(const struct col_result *recording, bool report, const char *commit)

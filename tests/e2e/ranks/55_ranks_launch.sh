@@ -156,6 +156,15 @@ for launcher in slurm torch pmix; do
     [ "$(ranks_of $launcher.tacho)" = "0:10:640 1:10:640" ] || wrong "$launcher: $(ranks_of $launcher.tacho) $(cat $launcher.err)"
 done
 
+# a node of several: what is printed at the end is about this node's ranks, and says so; of one node nothing is said
+mkdir -p several
+for nodes in 2 1; do
+    rm -f several/*
+    slurm 0 env SLURM_STEP_NUM_TASKS=$((2 * nodes)) SLURM_STEP_TASKS_PER_NODE="2(x$nodes)" "$TACHO" run --no-peak --overhead 0 --separate -o several/one -- "$ranks" --ranks 1 --steps 10 > out 2> err
+    said=$(grep -c "the file has this node's ranks only; those of all nodes: tacho report several\$" err)
+    [ "$said" = $((nodes - 1)) ] || wrong "$nodes nodes: $(cat err)"
+done
+
 # ---- with Open MPI
 if ! has_mpirun; then
     [ $bad = 0 ] && echo "parts were skipped: no mpirun of Open MPI"
