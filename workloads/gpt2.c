@@ -86,6 +86,9 @@ static int divide(void *arg, const struct lt_layout *layout, const struct lt_sta
         return tacho_fail(err, TACHO_EUSAGE, "use --pipeline 1f1b, or leave it out",
                           "--pipeline %s: not with %s", lt_stages_name(staging->kind),
                           layout->tp > 1 ? "tp in --layout" : "--recompute block");
+    if (layout->ep > 1)
+        return tacho_fail(err, TACHO_EUSAGE, "choose a moe model", "%s: has no experts to divide",
+                          plan->shape.name);
     if (plan->shape.layers < layout->pp)
         return tacho_fail(err, TACHO_EUSAGE, "use fewer stages, or --layers",
                           "%s: %lld layers do not make %d stages", plan->shape.name,

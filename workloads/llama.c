@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "libtrain/parallel/parts.h"
 #include "workloads/recipe.h"
 
 /* The named size with what the options override. */
@@ -71,6 +72,14 @@ static void describe(void *arg, const struct lt_model *model)
            1e-9 * (double)flops.model);
 }
 
+/* Bytes of the rows that a rank has for all experts. */
+static size_t rows_of(const struct llama_plan *plan)
+{
+    const struct lt_llama_config *config = &plan->shape;
+    int64_t places = lt_llama_capacity(config, config->batch * config->seq) * config->experts;
+    return (size_t)(places * config->channels) * lt_dtype_bytes(plan->mode.dtype);
+}
+
 /* The shape has been found possible before. */
 static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out,
                    struct lt_parameters *parameters)
@@ -81,6 +90,28 @@ static void memory(void *arg, const struct lt_source *source, struct lt_memory_p
     if (lt_llama_memory(&plan->shape, plan->mode, plan->shape.batch, plan->shape.seq, out,
                         parameters, &err))
         *parameters = (struct lt_parameters){0};
+    if (plan->shape.parts > 1)
+        out->tag[LT_MEMORY_WORKSPACE] += lt_parts_spread_bytes(plan->shape.parts, rows_of(plan));
+}
+
+/* The experts that a rank of this layout has. */
+static int divide(void *arg, const struct lt_layout *layout, const struct lt_staging *staging,
+                  int in_flight, struct tacho_error *err)
+{
+    struct llama_plan *plan = arg;
+    struct lt_memory_plan needed;
+    struct lt_parameters parameters;
+    (void)staging, (void)in_flight;
+    if (layout->pp * layout->tp * layout->cp > 1)
+        return tacho_fail(err, TACHO_EUSAGE, "use dp and ep, or a gpt2 model",
+                          "%s: its layers and sequences cannot be divided", plan->shape.name);
+    if (!plan->shape.experts)
+        return tacho_fail(err, TACHO_EUSAGE, "choose a moe model, or give --experts",
+                          "%s: has no experts to divide", plan->shape.name);
+    plan->shape.part = layout->expert;
+    plan->shape.parts = layout->ep;
+    return lt_llama_memory(&plan->shape, plan->mode, plan->shape.batch, plan->shape.seq, &needed,
+                           &parameters, err);
 }
 
 static int budget(void *arg, const struct lt_source *source, uint64_t bytes,
@@ -122,6 +153,7 @@ static int llama_run(const char *name, const struct options *options,
                                .create = create,
                                .describe = describe,
                                .memory = memory,
+                               .divide = divide,
                                .budget = budget,
                                .arg = &llama};
     if (!llama.shape.experts &&

@@ -177,9 +177,8 @@ static const struct row rows[] = {
      "nothing"},
     TEXT_ROW("layout", "FACTORS", TEXT, layout, NULL,
              "replicas, ranks that divide layers, stages of a pipeline: dp2.tp2.pp2 for 8 ranks; "
-             "or dp2.cp4, cp: ranks that divide sequences "
-             "(default: "
-             "replicas)"),
+             "or dp2.cp4, cp: ranks that divide sequences; or dp2.ep4, ep: ranks that divide the "
+             "experts of a mixture (default: replicas)"),
     TEXT_ROW("compress", "NAME", TEXT, compress, "none",
              "gradients travel as bf16, int8, 1bit, topk or randk (with --density), or powersgd "
              "(factors of matrices, with --approximation-rank), or adaptive: by measurement the "
@@ -240,6 +239,9 @@ static const struct row rows[] = {
     TEXT_ROW("backend", "NAME", TEXT, backend, "cpu",
              "cpu, or reference: plain C, one thread, for checks"),
     {"log-every", "N", COUNT, AT(log_every), "10", 0, BIG, "steps between progress lines; 0: none"},
+    TEXT_ROW("routing", "FILE", TEXT, routing, NULL,
+             "write the rows that chose each expert, by step, micro-batch and layer, to FILE as "
+             "TSV (rank N: FILE.N)"),
     TEXT_ROW("timers", "FILE", TEXT, timers, NULL, "write the engine's own times to FILE as JSON"),
     TEXT_ROW("device", "NAME", TEXT, device, "cpu",
              "cpu, or cuda: a GPU, with libtrain_cuda.so (make cuda); GPT-2 with adamw, one rank"),

@@ -33,7 +33,7 @@ struct options {
         outer_momentum;
     double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
     int64_t line_search, lookahead, watch, loss_scale_window;
-    const char *backend, *device, *checkpoint, *resume, *timers;
+    const char *backend, *device, *checkpoint, *resume, *timers, *routing;
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress,
         *local_kind, *layout, *pipeline, *simulate, *format, *tokenizer, *worker_kind, *slow_rank,
         *uneven, *io, *inject, *loss_scale, *scale_lr, *init, *matmul_precision, *bf16_weights;

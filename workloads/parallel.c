@@ -6,7 +6,6 @@
 #include "workloads/parallel.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,8 +122,8 @@ int parallel_open(struct lt_parallel **out, const struct options *options,
     rc = lt_parallel_agree(*out, rc, err);
     if (rc)
         return rc;
-    config.replicas = lt_layout_copies(&layout);
-    config.stride = layout.tp;
+    config.replicas = layout.ep > 1 ? layout.dp : lt_layout_copies(&layout);
+    config.stride = layout.tp * layout.ep; /* one of them is 1 */
     lt_parallel_configure(*out, &config);
     if (lt_parallel_ranks(*out) == 1) {
         if (options->slow_link > 1)
@@ -169,6 +168,9 @@ static int check_division(const struct options *options, const struct lt_divisio
     if (options->uneven || options->slow_link > 1)
         return tacho_fail(err, TACHO_EUSAGE, "leave one of them out",
                           "--zero, --layout: not with --uneven or --slow-link");
+    if (division->layout.ep > 1 && strcmp(options->compress, "none") != 0)
+        return tacho_fail(err, TACHO_EUSAGE, "leave one of them out",
+                          "--compress: not with ep in --layout");
     if (division->layout.pp > 1 && options->zero == 3)
         return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
                           "--zero 3: not with stages of a pipeline");
@@ -323,8 +325,9 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     out->ordered = strcmp(options->all_reduce, "ordered") == 0;
     out->shard.stage = (int)options->zero;
     out->shard.kind = out->ordered ? LT_ALL_REDUCE_ORDERED : LT_ALL_REDUCE_RING;
-    out->shard.overlap =
-        lt_parallel_overlaps(parallel) && out->layout.pp * out->layout.tp * out->layout.cp == 1;
+    out->shard.overlap = lt_parallel_overlaps(parallel) && !lt_layout_divides(&out->layout);
+    out->shard.owner = out->layout.replica;
+    out->shard.owners = out->layout.dp;
     if (!out->shard.stage &&
         (options->layout || codes || (ranks == 1 && out->ordered && options->accumulate > 1)))
         out->shard.stage = 1; /* as many bytes as an all-reduce sends */
@@ -366,7 +369,7 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
                     enum lt_dtype dtype)
 {
     const struct lt_mpi_place *place = lt_parallel_place(parallel);
-    int divided = division->layout.pp * division->layout.tp * division->layout.cp > 1,
+    int divided = lt_layout_divides(&division->layout),
         overlaps = lt_parallel_overlaps(parallel) && !divided;
     int threads = lt_threads() + overlaps;
     if (place->ranks == 1)
@@ -388,6 +391,9 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
     if (division->layout.cp > 1)
         printf(" over %d replica%s, sequences divided among %d ranks\n", division->layout.dp,
                tacho_plural(division->layout.dp), division->layout.cp);
+    else if (division->layout.ep > 1)
+        printf(" over %d replica%s, experts divided among %d ranks\n", division->layout.dp,
+               tacho_plural(division->layout.dp), division->layout.ep);
     else if (divided)
         printf(" over %d replica%s, %d stage%s (%s), layers divided among %d rank%s\n",
                division->layout.dp, tacho_plural(division->layout.dp), division->layout.pp,
@@ -481,15 +487,23 @@ void parallel_print_sent(const struct lt_parallel *parallel, const struct option
                options->all_reduce);
 }
 
+int parallel_own_path(const struct lt_parallel *parallel, const char *path, const char *option,
+                      char own[PATH_MAX], struct tacho_error *err)
+{
+    char number[16] = "";
+    int rank = lt_parallel_rank(parallel);
+    if (rank > 0)
+        snprintf(number, sizeof number, ".%d", rank);
+    if (snprintf(own, PATH_MAX, "%s%s", path, number) < PATH_MAX)
+        return 0;
+    return tacho_fail(err, TACHO_EUSAGE, "choose a shorter name", "%s %s: name too long", option,
+                      path);
+}
+
 int parallel_timers(const struct lt_parallel *parallel, const struct lt_trace *trace,
                     const char *path, struct tacho_error *err)
 {
     char own[PATH_MAX];
-    int rank = lt_parallel_rank(parallel);
-    if (rank == 0)
-        return lt_trace_write(trace, path, err);
-    if ((size_t)snprintf(own, sizeof own, "%s.%d", path, rank) >= sizeof own)
-        return tacho_fail(err, TACHO_EUSAGE, "choose a shorter --timers", "%s: name too long",
-                          path);
-    return lt_trace_write(trace, own, err);
+    int rc = parallel_own_path(parallel, path, "--timers", own, err);
+    return rc ? rc : lt_trace_write(trace, own, err);
 }

@@ -5,6 +5,8 @@
 #ifndef WORKLOADS_PARALLEL_H
 #define WORKLOADS_PARALLEL_H
 
+#include <limits.h>
+
 #include "libtrain/train/train.h"
 #include "workloads/options.h"
 
@@ -32,6 +34,11 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
 /* At the end: what rank 0 sent by messages of the engine's own, by purpose where it had shards. */
 void parallel_print_sent(const struct lt_parallel *parallel, const struct options *options,
                          const struct lt_sent_table *table);
+
+/* Where this rank writes what each rank writes: rank 0 `path`, rank N path.N. TACHO_EUSAGE with
+ * words in *err where that is too long. */
+int parallel_own_path(const struct lt_parallel *parallel, const char *path, const char *option,
+                      char own[PATH_MAX], struct tacho_error *err);
 
 /* Writes the engine's times: rank 0 to `path`, rank N to path.N. */
 int parallel_timers(const struct lt_parallel *parallel, const struct lt_trace *trace,

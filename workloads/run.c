@@ -19,6 +19,7 @@
 #include "workloads/offload.h"
 #include "workloads/parallel.h"
 #include "workloads/recipe.h"
+#include "workloads/routing.h"
 #include "workloads/simulated.h"
 
 static void print_begin(const struct lt_progress *progress, const struct lt_train_config *config)
@@ -305,6 +306,8 @@ static int check_outputs(const struct options *options, const struct lt_parallel
     int rc = options->checkpoint && lt_parallel_rank(parallel) == 0
                  ? lt_output_check(options->checkpoint, "--checkpoint", err)
                  : 0;
+    if (rc == 0 && options->routing)
+        rc = lt_output_check(options->routing, "--routing", err);
     return rc || !options->timers ? rc : lt_output_check(options->timers, "--timers", err);
 }
 
@@ -336,14 +339,14 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
     config->division.sent = &run->sent;
     int rc = parallel_division(run->parallel, options, &config->division, err);
     if (rc == 0)
-        rc = parallel_micro_steps(run->parallel, options, config->division.layout.dp,
-                                  &config->micro_steps, &config->micro_steps_all, err);
+        rc = parallel_micro_steps(run->parallel, options,
+                                  lt_layout_streams(&config->division.layout), &config->micro_steps,
+                                  &config->micro_steps_all, err);
     rc = rc ? rc : configure_rates(config, options, plan->batch, err);
     if (rc == 0)
         rc = simulated_parse(&config->simulated, NULL, options->simulate, &config->division.layout,
                              lt_parallel_rank(run->parallel), err);
-    if (rc == 0 &&
-        config->division.layout.pp * config->division.layout.tp * config->division.layout.cp > 1)
+    if (rc == 0 && lt_layout_divides(&config->division.layout))
         rc = divide(plan, config, err);
     if (rc == 0)
         rc = check_outputs(options, run->parallel, err);
@@ -370,7 +373,7 @@ static int initialise(const struct training *run, const struct options *options,
     if (kind < 0)
         return tacho_fail(err, TACHO_EUSAGE, "train --help lists the kinds", "--init %s: unknown",
                           options->init);
-    if (kind != LT_INIT_OWN && (run->context.device || layout->pp * layout->tp > 1))
+    if (kind != LT_INIT_OWN && (run->context.device || layout->pp * layout->tp * layout->ep > 1))
         return tacho_fail(err, TACHO_ENOTSUP, "leave it out",
                           "--init %s: not on a device, nor where ranks have parts of matrices",
                           options->init);
@@ -420,6 +423,17 @@ static int make_model(struct training *run, const struct recipe_plan *plan, stru
 static int train(struct training *run, const struct recipe_plan *plan, struct tacho_error *err)
 {
     struct lt_train_hooks hooks = {.arg = &run->config, .stop = plan->stop};
+    FILE *routing = NULL;
+    int rc = routing_open(&routing, plan->options->routing, run->model, run->parallel, err);
+    rc = lt_parallel_agree(run->parallel, rc, err);
+    if (rc) {
+        if (routing)
+            fclose(routing);
+        return rc;
+    }
+    if (routing)
+        hooks.routed = routing_add;
+    hooks.routed_arg = routing;
     if (lt_parallel_rank(run->parallel) == 0) {
         hooks.progress = print_progress;
         plan->describe(plan->arg, run->model);
@@ -429,9 +443,13 @@ static int train(struct training *run, const struct recipe_plan *plan, struct ta
         print_memory(&run->memory, run->offloaded);
         fflush(stdout);
     }
-    int rc = lt_train(run->model, &run->input.train,
-                      run->input.has_held_out ? &run->input.held_out : NULL, &run->context,
-                      &run->config, &hooks, err);
+    rc = lt_train(run->model, &run->input.train,
+                  run->input.has_held_out ? &run->input.held_out : NULL, &run->context,
+                  &run->config, &hooks, err);
+    if (rc == 0)
+        rc = routing_close(routing, plan->options->routing, err);
+    else if (routing)
+        fclose(routing);
     if (rc == 0 && lt_parallel_rank(run->parallel) == 0) {
         parallel_print_sent(run->parallel, plan->options, &run->sent);
         print_peak(&run->memory, &run->before, run->context.device);

@@ -9,7 +9,7 @@
 
 #define ROPE_BASE  10000.0
 #define DEVIATION  0.02f
-#define OPERATIONS 15 /* of a block; besides them there are four */
+#define OPERATIONS 17 /* of a block; besides them there are four */
 
 #define SIZE(name_, help_, l, c, h, g, f, v, t, b, e, k) \
     { \
@@ -70,7 +70,17 @@ static int check(const struct lt_llama_config *config, int64_t b, int64_t t,
                           "--experts at least 2, --choices and --capacity above 0 and at most as "
                           "many, --balance not negative",
                           "%s: impossible mixture of experts", config->name);
+    if (config->parts > 1 && (!config->experts || config->experts % config->parts))
+        return tacho_fail(err, TACHO_EUSAGE, "choose --experts as a multiple of ep in --layout",
+                          "%s: %d ranks do not divide %lld experts", config->name, config->parts,
+                          (long long)config->experts);
     return 0;
+}
+
+/* Ranks that the experts are divided among. */
+static int64_t parts_of(const struct lt_llama_config *config)
+{
+    return config->parts ? config->parts : 1;
 }
 
 /* The tensors of parameters, by their numbers; router: of a mixture. */
@@ -82,7 +92,9 @@ struct tensors {
 static struct tensors add_tensors(struct lt_net *net, const struct lt_llama_config *config)
 {
     int64_t l = config->layers, c = config->channels, f = config->hidden, v = config->vocab,
-            kept = config->groups * (c / config->heads), e = config->experts ? config->experts : 1;
+            kept = config->groups * (c / config->heads), e = config->experts ? config->experts : 1,
+            own = e / parts_of(config);
+    int parts = config->parts;
     float residual = DEVIATION / sqrtf(2.0f * (float)l);
     struct tensors at = {0};
     const struct {
@@ -95,8 +107,8 @@ static struct tensors add_tensors(struct lt_net *net, const struct lt_llama_conf
         {&at.qkv, l, c + 2 * kept, c, 0, LT_WEIGHT_HIDDEN, DEVIATION},
         {&at.projection, l, c, c, 0, LT_WEIGHT_HIDDEN, residual},
         {&at.router, config->experts ? l : 0, e, c, 0, LT_WEIGHT_OUTER, DEVIATION},
-        {&at.up, l * e, 2 * f, c, e, LT_WEIGHT_HIDDEN, DEVIATION},
-        {&at.down, l * e, c, f, e, LT_WEIGHT_HIDDEN, residual},
+        {&at.up, l * own, 2 * f, c, own, LT_WEIGHT_HIDDEN, DEVIATION},
+        {&at.down, l * own, c, f, own, LT_WEIGHT_HIDDEN, residual},
         {&at.head, 1, v, c, 0, LT_WEIGHT_OUTER, DEVIATION},
         {&at.norm1, l, 1, c, 0, LT_WEIGHT_VECTOR, 0},
         {&at.norm2, l, 1, c, 0, LT_WEIGHT_VECTOR, 0},
@@ -111,8 +123,10 @@ static struct tensors add_tensors(struct lt_net *net, const struct lt_llama_conf
                                                              .role = rows[i].role,
                                                              .deviation = rows[i].deviation,
                                                              .constant = 1,
-                                                             .layer = rows[i].each > 1,
-                                                             .each = (int)rows[i].each});
+                                                             .layer = rows[i].each && e > 1,
+                                                             .each = (int)rows[i].each,
+                                                             .part = config->part,
+                                                             .parts = rows[i].each ? parts : 0});
     return at;
 }
 
@@ -127,14 +141,17 @@ static int add_swiglu(struct lt_net *net, const struct lt_llama_config *config,
     }
     const struct lt_net_mixture mixture = {.experts = experts,
                                            .k = config->choices,
+                                           .ranks = config->parts,
                                            .capacity =
                                                lt_llama_capacity(config, lt_net_rows(net, in)),
                                            .balance = (float)config->balance};
     struct lt_net_routes routes =
         lt_net_route(net, lt_net_linear(net, in, at->router, i, LT_NET_NONE, 0), mixture);
-    int up = lt_net_experts(net, lt_net_dispatch(net, in, &routes), at->up, i * experts, &routes);
-    int down = lt_net_experts(net, lt_net_swiglu(net, up), at->down, i * experts, &routes);
-    return lt_net_combine(net, down, &routes);
+    int64_t first = i * (experts / parts_of(config));
+    int rows = lt_net_gather_rows(net, lt_net_dispatch(net, in, &routes), &routes);
+    int up = lt_net_experts(net, rows, at->up, first, &routes);
+    int down = lt_net_experts(net, lt_net_swiglu(net, up), at->down, first, &routes);
+    return lt_net_combine(net, lt_net_return_rows(net, down, &routes), &routes);
 }
 
 /* One block; returns the residual stream after it. */

@@ -22,6 +22,9 @@ struct lt_llama_config {
      * the loss of their balance counts `balance` times. */
     int64_t experts, choices;
     double capacity, balance;
+    /* Ranks that divide the experts of each layer, and which of them this one is; 0: one has all.
+     */
+    int part, parts;
 };
 
 /* Rows that each expert has room for, of `rows` tokens. */

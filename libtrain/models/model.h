@@ -37,6 +37,9 @@ struct lt_parameters {
      * a tensor has a part each (query, key, value: 3); 0: of all of them together. copied: another
      * rank has the tensor too, and counts it in the norm of the gradient. */
     uint8_t groups[LT_WEIGHT_CAP], copied[LT_WEIGHT_CAP];
+    /* Where ranks divide the experts: a tensor of which only the ranks with the same experts have
+     * the same matrices, `each` of them in a block. */
+    uint8_t expert[LT_WEIGHT_CAP];
     /* How many matrices of each tensor, from its first on, do not learn; has_frozen: some do not.
      */
     int64_t frozen[LT_WEIGHT_CAP];
@@ -98,6 +101,8 @@ struct lt_tensor_group {
      */
     void (*turn)(void *arg, enum lt_dtype dtype, const struct lt_turn *shape, int to_heads,
                  const void *from, void *to);
+    /* Rows to the ranks that have their experts, or back (ops.h). */
+    void (*spread)(void *arg, enum lt_dtype dtype, const struct lt_spread *spread, int backward);
     void *arg;
 };
 
@@ -108,7 +113,9 @@ enum lt_boundary { LT_BOUNDARY_INPUT, LT_BOUNDARY_OUTPUT, LT_BOUNDARY_GRADIENT }
 /* A model that is a part of one: a stage of a pipeline, a part of its layers. Its forward reads
  * INPUT unless it is the first stage, and returns 0 unless it is the last; its backward reads
  * GRADIENT unless it is the last. Activations of as many micro-batches as were asked for when it
- * was made are kept in slots. A stage may have several chunks of blocks; each is as a stage. */
+ * was made are kept in slots. A stage may have several chunks of blocks; each is as a stage.
+ * A model of which ranks have parts of the experts has boundary_bytes, of a rank's own rows for all
+ * experts, tied, which returns NULL, tied_changed and whole. */
 struct lt_stage_ops {
     void (*select)(struct lt_model *model, int slot, int chunk);
     size_t (*boundary_bytes)(const struct lt_model *model);
@@ -130,6 +137,15 @@ struct lt_routing {
     double imbalance, dropped;
 };
 
+/* What one router chose in the last forward: load[experts] rows chose each expert, of which
+ * `capacity` found a place. Borrowed from the model. */
+struct lt_routed {
+    int64_t step;
+    int micro, layer; /* layer: from 0 */
+    const float *load;
+    int64_t experts, capacity;
+};
+
 struct lt_model_ops {
     const char *name;
     int tells_use; /* forward and backward call lt_model_use */
@@ -147,6 +163,8 @@ struct lt_model_ops {
     int64_t (*correct)(const struct lt_model *model, const struct lt_batch *batch);
     /* NULL: no mixture of experts. */
     void (*routing)(const struct lt_model *model, struct lt_routing *out);
+    /* Router number `router` of the list, without step and micro; 0: there are not as many. */
+    int (*routed)(const struct lt_model *model, int router, struct lt_routed *out);
     void (*destroy)(struct lt_model *model);
     /* Of a stage made for it: the gradients of matrices and their biases, from what backward left;
      * `first` overwrites what the arrays hold. It announces all gradients of the chunk. NULL: not

@@ -38,7 +38,10 @@ static void run(const struct lt_context *context, int op, const struct net_node 
 {
     struct lt_context own = *context;
     own.layer = node->layer + 1;
-    lt_op(&own, (enum lt_op_id)op, &node->args);
+    if (op == NET_SPREAD || op == NET_SPREAD_BACK)
+        own.tensor->spread(own.tensor->arg, own.dtype, &node->args.spread, op == NET_SPREAD_BACK);
+    else
+        lt_op(&own, (enum lt_op_id)op, &node->args);
 }
 
 /* All operations in order. The last one is the classifier, which leaves the gradient of the logits
@@ -205,6 +208,22 @@ static void net_routing(const struct lt_model *model, struct lt_routing *out)
     out->dropped /= routers;
 }
 
+static int net_routed(const struct lt_model *model, int router, struct lt_routed *out)
+{
+    const struct lt_net *net = (const struct lt_net *)model;
+    for (int i = 0; i < net->nodes; i++) {
+        const struct lt_route *route = &net->node[i].args.route_forward;
+        if (net->node[i].forward != LT_OP_ROUTE_FORWARD || router-- > 0)
+            continue;
+        *out = (struct lt_routed){.layer = net->node[i].layer,
+                                  .load = route->load,
+                                  .experts = route->experts,
+                                  .capacity = route->capacity};
+        return 1;
+    }
+    return 0;
+}
+
 void lt_net_destroy(struct lt_net *net)
 {
     if (!net)
@@ -227,12 +246,63 @@ static void net_destroy(struct lt_model *model)
     lt_net_destroy((struct lt_net *)model);
 }
 
+/* ---- a part of the experts ------------------------------------------------------------------- */
+
+static size_t part_boundary_bytes(const struct lt_model *model)
+{
+    const struct lt_net *net = (const struct lt_net *)model;
+    return net->handed * lt_dtype_bytes(net->mode.dtype);
+}
+
+static float *part_tied(const struct lt_model *model, size_t *count)
+{
+    (void)model;
+    *count = 0;
+    return NULL;
+}
+
+static void part_tied_changed(struct lt_model *model)
+{
+    (void)model;
+}
+
+/* The layout of a rank that has all experts, and this rank's in it. */
+static struct lt_slice part_whole(const struct lt_model *model, struct lt_parameters *out)
+{
+    const struct lt_net *net = (const struct lt_net *)model;
+    struct lt_slice slice = {.ranks = 1};
+    *out = (struct lt_parameters){0};
+    for (int i = 0; i < net->tensors; i++) {
+        const struct lt_net_tensor *shape = &net->tensor[i].shape;
+        struct lt_weight weight = lt_net_weight(shape);
+        if (shape->parts > 1) {
+            slice.each = shape->each;
+            slice.stride = (int64_t)shape->each * shape->parts;
+            slice.first = (int64_t)shape->each * shape->part;
+            weight.repeat *= shape->parts;
+            weight.each *= shape->parts;
+        }
+        lt_parameters_add(out, weight, shape->role != LT_WEIGHT_VECTOR);
+    }
+    out->matrix = net->model.parameters.matrix;
+    return slice;
+}
+
+static const struct lt_stage_ops part_ops = {.boundary_bytes = part_boundary_bytes,
+                                             .tied = part_tied,
+                                             .tied_changed = part_tied_changed,
+                                             .whole = part_whole};
+
 struct lt_model *lt_net_model(struct lt_net *net)
 {
     net->ops.correct = net->model.t ? NULL : net_correct;
     for (int i = 0; i < net->nodes; i++)
-        if (net->node[i].forward == LT_OP_ROUTE_FORWARD)
+        if (net->node[i].forward == LT_OP_ROUTE_FORWARD) {
             net->ops.routing = net_routing;
+            net->ops.routed = net_routed;
+        }
+    if (net->parts > 1)
+        net->ops.stage = &part_ops;
     return &net->model;
 }
 

@@ -57,12 +57,14 @@ static inline int64_t lt_net_every(struct lt_net_mode mode, int64_t blocks)
 #define LT_NET_NONE (-1)
 
 /* `repeat` matrices of rows x columns (a vector: one row); their initial values are normal with
- * that deviation, or where it is 0 the constant. layer and each: as in struct lt_weight. */
+ * that deviation, or where it is 0 the constant. layer and each: as in struct lt_weight. parts: the
+ * whole model has so many times `each` matrices in a layer, of which these are part number `part`;
+ * 0: all. */
 struct lt_net_tensor {
     int64_t repeat, rows, columns;
     enum lt_weight_role role;
     float deviation, constant;
-    int layer, each;
+    int layer, each, part, parts;
 };
 
 /* A value whose rows are the pixels of b images of h x w, and its columns their channels. */
@@ -77,16 +79,18 @@ struct lt_net_window {
 };
 
 /* A mixture of experts: each row goes to the `k` best of `experts`, of `capacity` rows each; the
- * loss of their balance counts `balance` times. */
+ * loss of their balance counts `balance` times. `ranks` divide the experts, which then have
+ * `capacity` rows of each rank. */
 struct lt_net_mixture {
-    int64_t experts, k, capacity;
+    int64_t experts, k, capacity, ranks;
     float balance;
 };
 
-/* The choices of a router, values. */
+/* The choices of a router, values. taken: where ranks divide the experts, the rows that each rank
+ * has for each expert of this one. */
 struct lt_net_routes {
     struct lt_net_mixture mixture;
-    int gate, gate_slope, slot;
+    int gate, gate_slope, slot, load, taken;
 };
 
 /* An empty list for micro-batches of b samples of t tokens (0: images) with `classes` answers. The
@@ -134,6 +138,10 @@ struct lt_net_routes lt_net_route(struct lt_net *net, int logits, struct lt_net_
 int lt_net_dispatch(struct lt_net *net, int in, const struct lt_net_routes *routes);
 int lt_net_experts(struct lt_net *net, int in, int weight, int64_t i,
                    const struct lt_net_routes *routes);
+/* Where ranks divide the experts: slots of all experts to those of this rank's, between dispatch
+ * and experts; and back, before combine. The value itself where one rank has all of them. */
+int lt_net_gather_rows(struct lt_net *net, int in, struct lt_net_routes *routes);
+int lt_net_return_rows(struct lt_net *net, int in, struct lt_net_routes *routes);
 int lt_net_combine(struct lt_net *net, int in, const struct lt_net_routes *routes);
 /* Ends the list: the loss of these logits. */
 void lt_net_classifier(struct lt_net *net, int logits);

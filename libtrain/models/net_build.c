@@ -115,17 +115,17 @@ int lt_net_parameter(struct lt_net *net, struct lt_net_tensor tensor)
         fail(net);
         return 0;
     }
-    struct lt_weight weight = {.repeat = tensor.repeat,
-                               .rows = tensor.rows,
-                               .columns = tensor.columns,
-                               .role = tensor.role,
-                               .layer = tensor.layer,
-                               .each = tensor.each};
+    struct lt_weight weight = lt_net_weight(&tensor);
     int decays = tensor.role != LT_WEIGHT_VECTOR;
     if (decays && net->model.parameters.decayed < net->model.parameters.count)
         fail(net);
     net->tensor[net->tensors] =
         (struct net_tensor){.shape = tensor, .first = net->model.parameters.count};
+    if (tensor.parts > 1) {
+        net->part = tensor.part;
+        net->parts = tensor.parts;
+        net->model.parameters.expert[net->model.parameters.weights] = 1;
+    }
     lt_parameters_add(&net->model.parameters, weight, decays);
     return net->tensors++;
 }
@@ -459,6 +459,7 @@ struct lt_net_routes lt_net_route(struct lt_net *net, int logits, struct lt_net_
                                    .gate_slope = statistics(net, rows, mixture.k),
                                    .slot = statistics(net, rows, mixture.k)};
     int share = statistics(net, rows, e), load = statistics(net, 1, e);
+    routes.load = load;
     net->value[load].fixed = 1;
     net->value[load].block = NET_NONE;
     net->balance = mixture.balance;
@@ -494,14 +495,57 @@ int lt_net_dispatch(struct lt_net *net, int in, const struct lt_net_routes *rout
     return out;
 }
 
+static int divides(const struct lt_net_mixture *mixture)
+{
+    return mixture->ranks > 1;
+}
+
+/* One of the two messages. The counts are made by the first one, and kept for the second one and
+ * for backward. */
+static int spread(struct lt_net *net, int in, const struct lt_net_routes *routes, int to_owners)
+{
+    int64_t rows = net->value[in].rows, c = net->value[in].width;
+    struct lt_spread args = {.experts = routes->mixture.experts,
+                             .capacity = routes->mixture.capacity,
+                             .c = c,
+                             .to_owners = to_owners};
+    int out = elements(net, rows, c);
+    net->handed = (size_t)(rows * c);
+    const struct net_use uses[] = {
+        VALUE(spread.in, VALUE, in, NET_READ),
+        VALUE(spread.out, VALUE, out, NET_WRITE),
+        VALUE(spread.dout, GRADIENT, out, NET_BACK_READ),
+        VALUE(spread.din, GRADIENT, in, NET_BACK_WRITE),
+        VALUE(spread.load, VALUE, routes->load, NET_READ | NET_BACK_READ),
+        VALUE(spread.taken, VALUE, routes->taken,
+              (to_owners ? NET_WRITE : NET_READ) | NET_BACK_READ),
+    };
+    NODE(net, NET_SPREAD, NET_SPREAD_BACK, spread, args, uses);
+    return out;
+}
+
+int lt_net_gather_rows(struct lt_net *net, int in, struct lt_net_routes *routes)
+{
+    if (!divides(&routes->mixture))
+        return in;
+    routes->taken = statistics(net, 1, routes->mixture.experts);
+    return spread(net, in, routes, 1);
+}
+
+int lt_net_return_rows(struct lt_net *net, int in, struct lt_net_routes *routes)
+{
+    return divides(&routes->mixture) ? spread(net, in, routes, 0) : in;
+}
+
 int lt_net_experts(struct lt_net *net, int in, int weight, int64_t i,
                    const struct lt_net_routes *routes)
 {
     const struct lt_net_mixture *mixture = &routes->mixture;
     int64_t n = net->tensor[weight].shape.rows, k = net->tensor[weight].shape.columns,
-            count = mixture->experts * n * k;
-    struct lt_experts args = {.experts = mixture->experts,
-                              .capacity = mixture->capacity,
+            ranks = divides(mixture) ? mixture->ranks : 1, experts = mixture->experts / ranks,
+            count = experts * n * k;
+    struct lt_experts args = {.experts = experts,
+                              .capacity = mixture->capacity * ranks,
                               .n = n,
                               .k = k,
                               .routed = net->value[routes->gate].rows * mixture->k};

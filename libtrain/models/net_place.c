@@ -245,7 +245,7 @@ int lt_net_block_costs(struct lt_net *net, struct net_block_cost *out)
             out[block].live = there > out[block].live ? there : out[block].live;
         }
     for (int i = 0; rc == 0 && i < net->nodes; i++)
-        if (net->node[i].again) {
+        if (net->node[i].again && net->node[i].forward >= 0) {
             lt_op_work((enum lt_op_id)net->node[i].forward, &context, &net->node[i].args, &work);
             out[net->node[i].block].flops += work.flops;
         }
@@ -317,6 +317,20 @@ static int arena(struct lt_arena *arena, enum lt_memory_tag tag, size_t floats)
     return floats ? lt_arena_create(arena, tag, &whole, 1) : 0;
 }
 
+/* Normal values, each that of the whole model. */
+static void fill(float *values, const struct lt_net_tensor *shape, uint64_t key)
+{
+    int64_t size = shape->rows * shape->columns, run = shape->repeat, parts = 1, part = 0;
+    if (shape->parts > 1) {
+        run = shape->each;
+        parts = shape->parts;
+        part = shape->part;
+    }
+    for (int64_t i = 0; i < shape->repeat; i += run)
+        lt_random_fill_from(values + i * size, run * size, shape->deviation, key,
+                            (i * parts + run * part) * size);
+}
+
 /* Initial values of all tensors, each from its own stream of random numbers. */
 static void initialise(struct lt_net *net, uint64_t seed)
 {
@@ -325,7 +339,7 @@ static void initialise(struct lt_net *net, uint64_t seed)
         int64_t count = shape->repeat * shape->rows * shape->columns;
         float *values = net->model.parameters.value + net->tensor[i].first;
         if (shape->deviation > 0)
-            lt_random_fill(values, count, shape->deviation, lt_random_bits(seed, (uint64_t)i));
+            fill(values, shape, lt_random_bits(seed, (uint64_t)i));
         for (int64_t j = 0; shape->deviation <= 0 && j < count; j++)
             values[j] = shape->constant;
     }

@@ -14,6 +14,9 @@
 
 #define NET_NONE LT_NET_NONE
 
+/* In the place of an operation: lt_tensor_group.spread, forward and backward. */
+enum { NET_SPREAD = -2, NET_SPREAD_BACK = -3 };
+
 /* What a member of the arguments is. FLAGS: an int. */
 enum net_what {
     NET_VALUE,
@@ -55,7 +58,7 @@ struct net_value {
 };
 
 struct net_node {
-    int forward, backward; /* enum lt_op_id; NET_NONE */
+    int forward, backward; /* enum lt_op_id; NET_NONE, NET_SPREAD, NET_SPREAD_BACK */
     int block, again;      /* again: made again in backward */
     int layer;             /* the model's block, from 0; NET_NONE. `block` may be several of them */
     int first_use, uses;
@@ -87,6 +90,8 @@ struct lt_net {
     float balance;             /* factor of the loss of a mixture's balance */
     size_t floats, scratch;    /* of activations, of the workspace */
     size_t states;             /* floats of the model's state */
+    int part, parts;           /* of the experts, that this rank has; parts 0: all */
+    size_t handed;             /* elements of a rank's own rows for all experts */
     char *remade;              /* a flag a block: its inner values are made again */
     struct lt_arena value_arena, grad_arena, shadow_arena, activation_arena, workspace_arena,
         state_arena;
@@ -97,6 +102,17 @@ struct lt_net {
          use < end_; use++)
 
 extern const struct lt_model_ops lt_net_ops;
+
+/* A tensor as the parameters' table has it. */
+static inline struct lt_weight lt_net_weight(const struct lt_net_tensor *tensor)
+{
+    return (struct lt_weight){.repeat = tensor->repeat,
+                              .rows = tensor->rows,
+                              .columns = tensor->columns,
+                              .role = tensor->role,
+                              .layer = tensor->layer,
+                              .each = tensor->each};
+}
 
 /* Places everything for the blocks in net->remade (net_place.c). 0 or TACHO_ENOMEM. */
 int lt_net_place(struct lt_net *net);

@@ -33,7 +33,9 @@ void lt_slice_runs(const struct lt_weight *own, const struct lt_weight *all, int
         offset = lines.unit * lt_share(all_group / lines.unit, slice->ranks, slice->rank);
     for (size_t matrix = 0; matrix < (size_t)own->repeat; matrix++) {
         size_t place = skip + matrix;
-        if (slice->each > 0)
+        if (own->repeat == all->repeat)
+            place = matrix;
+        else if (slice->each > 0)
             place = skip + matrix / (size_t)slice->each * (size_t)slice->stride +
                     matrix % (size_t)slice->each;
         for (size_t line = 0; line < lines.lines; line++)

@@ -332,6 +332,23 @@ struct lt_dispatch {
     int add;
 };
 
+/* No operation of a backend, but a message between ranks that divide the experts (model.h,
+ * lt_tensor_group.spread): rows of slots in two forms. A rank's own rows for all experts,
+ * slots[experts][capacity][c], of which load[e], at most `capacity`, are filled; and all ranks'
+ * rows for its own experts, held[experts / ranks][ranks][capacity][c], of which
+ * taken[experts / ranks][ranks] are filled and the others 0. to_owners: forward makes `held` of
+ * `slots` and writes `taken`; else slots of held. Backward brings gradients the other way. */
+struct lt_spread {
+    void *out;
+    const void *in;
+    const void *dout;
+    void *din;
+    const float *load;
+    float *taken;
+    int64_t experts, capacity, c;
+    int to_owners;
+};
+
 /* A linear layer without bias for each expert: rows [e capacity, (e + 1) capacity) of out[slots,n]
  * = those of in[slots,k] * weight[e,n,k]^T. Backward as lt_matmul's. routed: the rows that a step's
  * model FLOPs count, one for each choice. */
@@ -455,6 +472,7 @@ union lt_args {
     struct lt_route route_forward, route_backward;
     struct lt_dispatch dispatch_forward, dispatch_backward;
     struct lt_experts experts_forward, experts_backward;
+    struct lt_spread spread;
     struct lt_combine combine_forward, combine_backward;
     struct lt_embedding_part embedding_part_forward, embedding_part_backward;
     struct lt_classifier_part classifier_part, classifier_join;

@@ -21,6 +21,8 @@ static int read_factor(struct lt_layout *layout, const char **text)
         factor = &layout->tp;
     else if (strncmp(name, "cp", 2) == 0)
         factor = &layout->cp;
+    else if (strncmp(name, "ep", 2) == 0)
+        factor = &layout->ep;
     if (!factor || *factor || name[2] < '1' || name[2] > '9')
         return 0;
     long value = strtol(name + 2, &end, 10);
@@ -29,6 +31,22 @@ static int read_factor(struct lt_layout *layout, const char **text)
     *factor = (int)value;
     *text = *end ? end + 1 : end;
     return 1;
+}
+
+/* What divides sequences or experts goes beside replicas only. */
+static int check_beside(const struct lt_layout *layout, const char *text, struct tacho_error *err)
+{
+    const struct {
+        const char *name;
+        int factor;
+    } factors[] = {{"cp", layout->cp}, {"ep", layout->ep}, {"pp", layout->pp}, {"tp", layout->tp}};
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = i + 1; j < sizeof factors / sizeof *factors; j++)
+            if (factors[i].factor > 1 && factors[j].factor > 1)
+                return tacho_fail(err, TACHO_EUSAGE, "use dp beside it",
+                                  "--layout %s: not %s with %s", text, factors[i].name,
+                                  factors[j].name);
+    return 0;
 }
 
 int lt_layout_parse(struct lt_layout *out, const char *text, int rank, int ranks,
@@ -40,24 +58,28 @@ int lt_layout_parse(struct lt_layout *out, const char *text, int rank, int ranks
     while (sound && *rest)
         sound = read_factor(out, &rest);
     if (!sound)
-        return tacho_fail(err, TACHO_EUSAGE,
-                          "factors dp (replicas), tp (parts of layers), pp (stages) and cp (parts "
-                          "of sequences), joined by dots: dp2.tp2.pp2",
-                          "--layout %s: not understood", text);
+        return tacho_fail(
+            err, TACHO_EUSAGE,
+            "factors dp (replicas), tp (parts of layers), pp (stages), cp (parts "
+            "of sequences) and ep (parts of the experts), joined by dots: dp2.tp2.pp2",
+            "--layout %s: not understood", text);
     if (!text)
         out->dp = ranks;
     out->dp = out->dp ? out->dp : 1;
     out->pp = out->pp ? out->pp : 1;
     out->tp = out->tp ? out->tp : 1;
     out->cp = out->cp ? out->cp : 1;
-    if (out->cp > 1 && out->pp * out->tp > 1)
-        return tacho_fail(err, TACHO_EUSAGE, "use dp beside cp", "--layout %s: not cp with %s",
-                          text, out->pp > 1 ? "pp" : "tp");
+    out->ep = out->ep ? out->ep : 1;
+    int rc = check_beside(out, text, err);
+    if (rc)
+        return rc;
+    int inner = out->cp * out->ep * out->tp; /* at most one of them is not 1 */
     out->context = rank % out->cp;
-    out->part = rank / out->cp % out->tp;
-    out->replica = rank / out->cp / out->tp % out->dp;
-    out->stage = rank / out->cp / out->tp / out->dp;
-    int64_t needed = (int64_t)out->dp * out->pp * out->tp * out->cp;
+    out->expert = rank % out->ep;
+    out->part = rank % out->tp;
+    out->replica = rank / inner % out->dp;
+    out->stage = rank / inner / out->dp;
+    int64_t needed = (int64_t)out->dp * out->pp * out->tp * out->cp * out->ep;
     if (needed == ranks)
         return 0;
     return tacho_fail(err, TACHO_EUSAGE, "the factors multiply to the ranks that mpirun -np starts",
@@ -104,6 +126,19 @@ struct lt_group lt_layout_parts(const struct lt_layout *layout, const struct lt_
         return (struct lt_group){
             .rank = layout->context, .ranks = layout->cp, .exchange = exchange, .arg = axis};
     }
+    if (layout->ep > 1) {
+        axis->first = layout->replica * layout->ep;
+        return (struct lt_group){
+            .rank = layout->expert, .ranks = layout->ep, .exchange = exchange, .arg = axis};
+    }
     return (struct lt_group){
         .rank = layout->part, .ranks = layout->tp, .exchange = exchange, .arg = axis};
+}
+
+struct lt_group lt_layout_owners(const struct lt_layout *layout, const struct lt_group *world,
+                                 struct lt_axis *axis)
+{
+    *axis = (struct lt_axis){world, layout->expert, layout->ep};
+    return (struct lt_group){
+        .rank = layout->replica, .ranks = layout->dp, .exchange = exchange, .arg = axis};
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to libtrain: how the ranks of a job divide a model: dp replicas, each of which is a
- * pipeline of pp stages, whose layers tp ranks divide, or whose sequences cp ranks divide. Ranks
- * that divide layers are neighbours, then come the replicas of a stage, then the stages: rank =
- * (stage dp + replica) tp + part. With cp, whose ranks have the same parameters, each replica is cp
- * neighbours: rank = replica cp + context.
+ * pipeline of pp stages, whose layers tp ranks divide, or whose sequences cp ranks divide, or whose
+ * experts ep ranks divide. Ranks that divide layers are neighbours, then come the replicas of a
+ * stage, then the stages: rank = (stage dp + replica) tp + part. With cp, whose ranks have the same
+ * parameters, each replica is cp neighbours: rank = replica cp + context. With ep, whose ranks have
+ * the same parameters but for the experts, and samples of their own: rank = replica ep + expert.
  */
 #ifndef LT_LAYOUT_H
 #define LT_LAYOUT_H
@@ -13,18 +14,35 @@
 #include "tacho_error.h"
 
 struct lt_layout {
-    int dp, pp, tp, cp;
-    int replica, stage, part, context; /* of this rank */
+    int dp, pp, tp, cp, ep;
+    int replica, stage, part, context, expert; /* of this rank */
 };
 
-/* The ranks that have the same parameters, and which of them this one is. */
+/* Is the model, or are its sequences, divided among ranks? */
+static inline int lt_layout_divides(const struct lt_layout *layout)
+{
+    return layout->pp * layout->tp * layout->cp * layout->ep > 1;
+}
+
+/* The ranks that have the same parameters (with ep: but for the experts), and which of them this
+ * one is. */
 static inline int lt_layout_copies(const struct lt_layout *layout)
 {
-    return layout->dp * layout->cp;
+    return layout->dp * layout->cp * layout->ep;
 }
 static inline int lt_layout_copy(const struct lt_layout *layout)
 {
-    return layout->replica * layout->cp + layout->context;
+    return (layout->replica * layout->cp + layout->context) * layout->ep + layout->expert;
+}
+
+/* The ranks, or groups of ranks, that have samples of their own, and which of them this one is. */
+static inline int lt_layout_streams(const struct lt_layout *layout)
+{
+    return layout->dp * layout->ep;
+}
+static inline int lt_layout_stream(const struct lt_layout *layout)
+{
+    return layout->replica * layout->ep + layout->expert;
 }
 
 /* The rank of one of them. */
@@ -33,8 +51,8 @@ static inline int lt_layout_rank(const struct lt_layout *layout, int stage, int 
     return (stage * layout->dp + replica) * layout->tp + part;
 }
 
-/* "dp2.tp2.pp2" or "dp2.cp2", factors in any order, missing ones are 1; NULL: all ranks are
- * replicas. TACHO_EUSAGE with words in *err for a text that is no layout, or not one of so many
+/* "dp2.tp2.pp2", "dp2.cp2" or "dp2.ep2", factors in any order, missing ones are 1; NULL: all ranks
+ * are replicas. TACHO_EUSAGE with words in *err for a text that is no layout, or not one of so many
  * ranks. */
 int lt_layout_parse(struct lt_layout *out, const char *text, int rank, int ranks,
                     struct tacho_error *err);
@@ -45,8 +63,9 @@ struct lt_layout_blocks {
 };
 struct lt_layout_blocks lt_layout_blocks(const struct lt_layout *layout, int stage, int64_t blocks);
 
-/* The ranks that have the same parameters as this one, as a group; and those that have parts of the
- * same layers, or of the same sequences. axis and world are borrowed. */
+/* The ranks that have the same parameters as this one (with ep: but for the experts), as a group;
+ * those that have parts of the same layers, of the same sequences or of the same experts; and with
+ * ep those that have the same experts. axis and world are borrowed. */
 struct lt_axis {
     const struct lt_group *world;
     int first, stride; /* rank of its rank 0, and from one to the next */
@@ -55,5 +74,7 @@ struct lt_group lt_layout_replicas(const struct lt_layout *layout, const struct 
                                    struct lt_axis *axis);
 struct lt_group lt_layout_parts(const struct lt_layout *layout, const struct lt_group *world,
                                 struct lt_axis *axis);
+struct lt_group lt_layout_owners(const struct lt_layout *layout, const struct lt_group *world,
+                                 struct lt_axis *axis);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "libtrain/gemm/gemm.h"
 #include "libtrain/ops/random.h"
+#include "libtrain/parallel/units.h"
 
 #define START_KEY 0x706f776572ull /* of the columns that Q begins with */
 #define DEPENDENT 1e-5            /* what is left of a column that depends on those before it */
@@ -31,7 +32,8 @@ static void add_tensor(struct lt_low_rank *plan, size_t size, int64_t rows, int6
     plan->second += (size_t)(plan->rank * columns);
 }
 
-/* The tensors of a unit, as units.c packs them. */
+/* The tensors of a unit, as units.c packs them; several matrices of one, as of experts, below each
+ * other as one. */
 void lt_low_rank_plan(struct lt_low_rank *plan, const struct lt_parameters *parameters, int unit,
                       int rank)
 {
@@ -40,11 +42,11 @@ void lt_low_rank_plan(struct lt_low_rank *plan, const struct lt_parameters *para
         add_tensor(plan, parameters->count, 1, (int64_t)parameters->count);
     for (int i = 0; i < parameters->weights; i++) {
         const struct lt_weight *weight = &parameters->weight[i];
+        int64_t matrices = lt_unit_matrices(weight), rows = matrices * weight->rows;
         int once = weight->repeat == 1 && unit == 0,
-            repeated = weight->repeat > 1 && unit > 0 && unit <= weight->repeat;
+            repeated = weight->repeat > 1 && unit > 0 && unit <= weight->repeat / matrices;
         if (once || repeated)
-            add_tensor(plan, (size_t)(weight->rows * weight->columns), weight->rows,
-                       weight->columns);
+            add_tensor(plan, (size_t)(rows * weight->columns), rows, weight->columns);
     }
 }
 

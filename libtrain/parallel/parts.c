@@ -10,13 +10,18 @@
 #include "libtrain/speak/trace.h"
 #include "tacho_nvtx.h"
 
+static struct tacho_comm call(struct lt_parts *parts, uint32_t op, size_t bytes)
+{
+    return (struct tacho_comm){.bytes = bytes,
+                               .communicator = parts->communicator,
+                               .sequence = parts->sequence++,
+                               .op = op,
+                               .ranks = (uint32_t)parts->group->ranks};
+}
+
 static void begin(struct lt_parts *parts, enum lt_range range, uint32_t op, size_t bytes)
 {
-    struct tacho_comm comm = {.bytes = bytes,
-                              .communicator = parts->communicator,
-                              .sequence = parts->sequence++,
-                              .op = op,
-                              .ranks = (uint32_t)parts->group->ranks};
+    struct tacho_comm comm = call(parts, op, bytes);
     lt_trace_begin(parts->trace, LT_RANGE_COMM_WAIT, 0, 0);
     lt_trace_comm_begin(parts->trace, range, &comm);
 }
@@ -120,6 +125,135 @@ static void turn(void *arg, enum lt_dtype dtype, const struct lt_turn *shape, in
     parts->formula.messages += ranks - 1;
 }
 
+/* ---- rows of experts --------------------------------------------------------------------------- */
+
+/* Experts of each rank. */
+static int64_t own_experts(const struct lt_parts *parts, const struct lt_spread *spread)
+{
+    return spread->experts / parts->group->ranks;
+}
+
+/* The rows that go between this rank and another one, or itself, for expert `index` of the one that
+ * has it: held by it, or in slots of the other. */
+static int64_t rows_of(const struct lt_parts *parts, const struct lt_spread *spread, int peer,
+                       int64_t index, int held)
+{
+    int64_t rows = (int64_t)(held ? spread->taken[index * parts->group->ranks + peer]
+                                  : spread->load[peer * own_experts(parts, spread) + index]);
+    return rows < spread->capacity ? rows : spread->capacity;
+}
+
+/* All rows that go between this rank and another one. */
+static int64_t rows_with(const struct lt_parts *parts, const struct lt_spread *spread, int peer,
+                         int held)
+{
+    int64_t rows = 0;
+    for (int64_t i = 0; i < own_experts(parts, spread); i++)
+        rows += rows_of(parts, spread, peer, i, held);
+    return rows;
+}
+
+/* Copies these rows from an array in one of its two forms into a message, or back. What is held for
+ * a rank beyond its rows becomes zeros. Returns bytes of the message. */
+static size_t copy_rows(const struct lt_parts *parts, const struct lt_spread *spread, int peer,
+                        int held, size_t row, char *array, char *message, int packs)
+{
+    char *at = message;
+    for (int64_t i = 0; i < own_experts(parts, spread); i++) {
+        int64_t place =
+            held ? i * parts->group->ranks + peer : peer * own_experts(parts, spread) + i;
+        size_t bytes = (size_t)rows_of(parts, spread, peer, i, held) * row,
+               room = (size_t)spread->capacity * row;
+        char *there = array + (size_t)place * room;
+        if (packs)
+            memcpy(at, there, bytes);
+        else
+            memcpy(there, at, bytes);
+        if (held && !packs)
+            memset(there + bytes, 0, room - bytes);
+        at += bytes;
+    }
+    return (size_t)(at - message);
+}
+
+/* How many rows of this rank go to `next` for each of its experts, and of `before` come here. The
+ * messages are used for it before the rows need them. */
+static void exchange_counts(struct lt_parts *parts, const struct lt_spread *spread, int next,
+                            int before, char *out, char *in)
+{
+    int64_t own = own_experts(parts, spread);
+    size_t bytes = (size_t)own * sizeof(int32_t);
+    for (int64_t i = 0; i < own; i++) {
+        int32_t rows = (int32_t)rows_of(parts, spread, next, i, 0);
+        memcpy(out + (size_t)i * sizeof rows, &rows, sizeof rows);
+    }
+    if (next == before && next == parts->group->rank)
+        memcpy(in, out, bytes);
+    else
+        lt_group_exchange(parts->group, next, out, bytes, before, in, bytes);
+    for (int64_t i = 0; i < own; i++) {
+        int32_t rows = 0;
+        memcpy(&rows, in + (size_t)i * sizeof rows, sizeof rows);
+        spread->taken[i * parts->group->ranks + before] = (float)(rows > 0 ? rows : 0);
+    }
+}
+
+/* What the routers' choices make a rank send in one call. */
+static void count_rows(struct lt_parts *parts, const struct lt_spread *spread, int gathers,
+                       size_t row, int counts)
+{
+    for (int peer = 0; peer < parts->group->ranks; peer++) {
+        if (peer == parts->group->rank)
+            continue;
+        parts->formula.bytes += (size_t)rows_with(parts, spread, peer, !gathers) * row;
+        parts->formula.messages++;
+        if (counts) {
+            parts->formula.bytes += (size_t)own_experts(parts, spread) * sizeof(int32_t);
+            parts->formula.messages++;
+        }
+    }
+}
+
+static void spread_rows(void *arg, enum lt_dtype dtype, const struct lt_spread *spread,
+                        int backward)
+{
+    struct lt_parts *parts = arg;
+    struct lt_group *group = parts->group;
+    int gathers = spread->to_owners != backward, counts = gathers && !backward;
+    size_t row = (size_t)spread->c * lt_dtype_bytes(dtype),
+           room = (size_t)(own_experts(parts, spread) * spread->capacity) * row, bytes = 0;
+    char *out = parts->scratch, *in = out + room, *from = (char *)(uintptr_t)spread->in,
+         *to = spread->out;
+    if (backward) {
+        from = (char *)(uintptr_t)spread->dout;
+        to = spread->din;
+    }
+    for (int peer = 0; peer < group->ranks; peer++)
+        bytes += (size_t)rows_with(parts, spread, peer, !gathers) * row;
+    struct tacho_comm comm = call(parts, TACHO_COMM_ALL_TO_ALL, bytes);
+    lt_trace_begin(parts->trace, LT_RANGE_COMM_WAIT, 0, 0);
+    lt_trace_comm_begin_uneven(parts->trace, LT_RANGE_ALL_TO_ALL, &comm);
+    for (int k = 0; k < group->ranks; k++) {
+        int next = (group->rank + k) % group->ranks,
+            before = (group->rank + group->ranks - k) % group->ranks;
+        if (counts)
+            exchange_counts(parts, spread, next, before, out, in);
+        size_t sent = copy_rows(parts, spread, next, !gathers, row, from, k ? out : in, 1),
+               comes = (size_t)rows_with(parts, spread, before, gathers) * row;
+        if (k)
+            lt_group_exchange(group, next, out, sent, before, in, comes);
+        copy_rows(parts, spread, before, gathers, row, to, in, 0);
+    }
+    end(parts);
+    count_rows(parts, spread, gathers, row, counts);
+}
+
+/* Rows that go, and rows that come. */
+size_t lt_parts_spread_bytes(int ranks, size_t boundary)
+{
+    return 2 * boundary / (size_t)ranks;
+}
+
 /* One part of queries, keys and values that goes, and one that comes. */
 size_t lt_parts_turn_bytes(int ranks, size_t boundary)
 {
@@ -142,6 +276,7 @@ int lt_parts_open(struct lt_parts *parts, struct lt_group *group, size_t scratch
                                          .scatter = scatter,
                                          .join = join,
                                          .turn = turn,
+                                         .spread = spread_rows,
                                          .arg = parts},
                                .group = group,
                                .trace = trace,

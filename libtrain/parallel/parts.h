@@ -15,6 +15,13 @@
  * the heads. Queries, keys and values turn from tokens to heads, the result turns back; backward
  * the same. With A bytes of activations of a rank's tokens, that is 4 A (N - 1) / N a block and
  * direction, in 2 (N - 1) messages.
+ *
+ * Or the ranks that have parts of the same experts (Lepikhin et al. 2020): each routes its own
+ * rows, and sends those whose expert another rank has to that one (dispatch), which sends them back
+ * when they have passed it (combine); backward the same. A rank that has R rows of its own for
+ * others' experts and H rows of others for its own, as the routers have chosen, of c channels,
+ * sends (R + H) c elements a layer and direction; and 4 bytes for each expert of another rank, to
+ * say how many rows come: 5 (N - 1) messages forward and backward together.
  */
 #ifndef LT_PARTS_H
 #define LT_PARTS_H
@@ -37,6 +44,8 @@ struct lt_parts {
 /* Bytes of its scratch, for activations of so many bytes at a boundary: for sums, or for turns. */
 size_t lt_parts_bytes(int ranks, size_t boundary);
 size_t lt_parts_turn_bytes(int ranks, size_t boundary);
+/* For rows of experts; boundary: bytes of a rank's own ones for all experts. */
+size_t lt_parts_spread_bytes(int ranks, size_t boundary);
 
 /* With so many bytes of scratch. group and trace are borrowed. TACHO_ENOMEM.
  * `parts` must stay where it is. */

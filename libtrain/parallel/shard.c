@@ -34,7 +34,7 @@ struct state {
 
 struct lt_shard {
     struct lt_shard_config config;
-    struct lt_group *group;
+    struct lt_group *group, *owners; /* owners: of the units of experts */
     const struct lt_parameters *parameters;
     struct lt_trace *trace;
     struct lt_units units;
@@ -54,7 +54,7 @@ struct lt_shard {
     int used, *order;     /* unit in use, or -1; units in the order of uses */
     size_t uses, at;      /* in order; made in this micro-batch */
     int learned;
-    uint64_t sequence[2]; /* by kind of job */
+    uint64_t sequence[2][2]; /* by kind of job; of experts */
     struct lt_group_sent sent[2];
     uint64_t steps, micro_steps; /* so far */
 };
@@ -113,28 +113,42 @@ static int codes(const struct lt_shard *shard)
     return lt_codec_codes(&shard->config.codec) && shard->steps > shard->config.coded_after;
 }
 
-/* Opens the range of a collective of one unit; a rank alone has none. */
-static void comm_begin(struct lt_shard *shard, enum job_kind kind, size_t elements)
+/* The ranks that have a unit. */
+static struct lt_group *group_of(const struct lt_shard *shard, const struct lt_unit *unit)
 {
-    if (shard->group->ranks == 1)
+    return unit->expert ? shard->owners : shard->group;
+}
+
+static struct lt_group_sent sent_by(const struct lt_group *group)
+{
+    return (struct lt_group_sent){group->bytes, group->messages};
+}
+
+/* Opens the range of a collective of one unit; a rank alone has none. */
+static void comm_begin(struct lt_shard *shard, enum job_kind kind, const struct lt_unit *unit)
+{
+    if (unit->ranks == 1)
         return;
-    struct tacho_comm comm = {.bytes = elements * sizeof(float),
+    struct tacho_comm comm = {.bytes = unit->all.count * sizeof(float),
                               .communicator = kind == REDUCE ? LT_COMMUNICATOR_GRADIENTS
                                                              : LT_COMMUNICATOR_PARAMETERS,
-                              .sequence = shard->sequence[kind]++,
-                              .ranks = (uint32_t)shard->group->ranks};
-    comm.communicator += shard->config.communicators;
+                              .sequence = shard->sequence[kind][unit->expert]++,
+                              .ranks = (uint32_t)unit->ranks};
+    comm.communicator +=
+        unit->expert ? shard->config.owner_communicators : shard->config.communicators;
     comm.op = kind == REDUCE ? TACHO_COMM_REDUCE_SCATTER : TACHO_COMM_ALL_GATHER;
     lt_trace_comm_begin(shard->trace,
                         kind == REDUCE ? LT_RANGE_REDUCE_SCATTER : LT_RANGE_ALL_GATHER, &comm);
 }
 
 /* Ends it, and counts what was sent since `before`. */
-static void comm_end(struct lt_shard *shard, enum job_kind kind, struct lt_group_sent before)
+static void comm_end(struct lt_shard *shard, enum job_kind kind, const struct lt_unit *unit,
+                     struct lt_group_sent before)
 {
-    shard->sent[kind].bytes += shard->group->bytes - before.bytes;
-    shard->sent[kind].messages += shard->group->messages - before.messages;
-    if (shard->group->ranks > 1)
+    struct lt_group_sent now = sent_by(group_of(shard, unit));
+    shard->sent[kind].bytes += now.bytes - before.bytes;
+    shard->sent[kind].messages += now.messages - before.messages;
+    if (unit->ranks > 1)
         lt_trace_end(shard->trace);
 }
 
@@ -146,7 +160,7 @@ static void sum_unit(struct lt_shard *shard, int index, float *sum)
     if (codes(shard))
         lt_compress_reduce(&shard->compress, index, shard->buffer, sum, first, shard->scratch);
     else
-        lt_group_reduce_to(shard->group, shard->config.kind, LT_DTYPE_FP32, shard->buffer,
+        lt_group_reduce_to(group_of(shard, unit), shard->config.kind, LT_DTYPE_FP32, shard->buffer,
                            unit->all.count, sum, first, shard->scratch);
 }
 
@@ -175,10 +189,10 @@ static void reduce_unit(struct lt_shard *shard, int index)
     have_grads(shard, index, 0);
     lt_trace_end(shard->trace);
     adapt(shard, index, sum);
-    before = (struct lt_group_sent){shard->group->bytes, shard->group->messages};
-    comm_begin(shard, REDUCE, unit->all.count);
+    before = sent_by(group_of(shard, unit));
+    comm_begin(shard, REDUCE, unit);
     sum_unit(shard, index, sum);
-    comm_end(shard, REDUCE, before);
+    comm_end(shard, REDUCE, unit, before);
     for (size_t i = shard->first_piece[index]; !shard->grad && i < shard->first_piece[index + 1];
          i++) {
         const struct lt_piece *piece = &shard->piece[i];
@@ -191,15 +205,15 @@ static void gather_unit(struct lt_shard *shard, int index)
 {
     const struct lt_unit *unit = &shard->units.unit[index];
     const struct lt_parameters *parameters = shard->parameters;
-    struct lt_group_sent before = {shard->group->bytes, shard->group->messages};
+    struct lt_group_sent before = sent_by(group_of(shard, unit));
     float *own = shard->buffer + unit->own_first;
     for (size_t i = shard->first_piece[index]; i < shard->first_piece[index + 1]; i++) {
         const struct lt_piece *piece = &shard->piece[i];
         memcpy(own + (piece->at - unit->shard), piece->value, piece->count * sizeof *own);
     }
-    comm_begin(shard, GATHER, unit->all.count);
-    lt_group_all_gather(shard->group, LT_DTYPE_FP32, shard->buffer, unit->all.count);
-    comm_end(shard, GATHER, before);
+    comm_begin(shard, GATHER, unit);
+    lt_group_all_gather(group_of(shard, unit), LT_DTYPE_FP32, shard->buffer, unit->all.count);
+    comm_end(shard, GATHER, unit, before);
     lt_trace_begin(shard->trace, LT_RANGE_UNPACK, unit->all.count * sizeof(float), 0);
     lt_bucket_unpack(&unit->all, parameters->value, LT_DTYPE_FP32, shard->buffer);
     for (size_t i = 0; parameters->shadow && i < unit->all.extents; i++) {
@@ -393,7 +407,7 @@ void lt_shard_collect(struct lt_shard *shard, const float *own, float *whole)
     for (int i = 0; i < shard->units.count; i++) {
         const struct lt_unit *unit = &shard->units.unit[i];
         memcpy(shard->buffer + unit->own_first, own + unit->shard, unit->own_count * sizeof *own);
-        lt_group_all_gather(shard->group, LT_DTYPE_FP32, shard->buffer, unit->all.count);
+        lt_group_all_gather(group_of(shard, unit), LT_DTYPE_FP32, shard->buffer, unit->all.count);
         if (whole)
             lt_bucket_unpack(&unit->all, whole, LT_DTYPE_FP32, shard->buffer);
     }
@@ -453,20 +467,6 @@ static void add_piece(struct lt_shard *shard, size_t first, size_t count, size_t
         piece->grad = shard->grad + at;
 }
 
-/* Where the tensor ends that an element belongs to, and whether it is a copy. */
-static size_t tensor_end(const struct lt_parameters *parameters, size_t element, int *copied)
-{
-    *copied = 0;
-    for (int i = 0; i < parameters->weights; i++) {
-        const struct lt_weight *weight = &parameters->weight[i];
-        size_t end = weight->first + (size_t)(weight->repeat * weight->rows * weight->columns);
-        *copied = parameters->copied[i];
-        if (element < end)
-            return end;
-    }
-    return parameters->count;
-}
-
 /* The parts of the unit's extents that lie in this rank's chunk, one or more for each tensor. */
 static void cut_unit(struct lt_shard *shard, const struct lt_unit *unit)
 {
@@ -478,7 +478,7 @@ static void cut_unit(struct lt_shard *shard, const struct lt_unit *unit)
                high = packed + extent->count < own_end ? packed + extent->count : own_end;
         size_t first = extent->first + (low - packed), end = extent->first + (high - packed);
         while (low < high && first < end) {
-            size_t stop = tensor_end(shard->parameters, first, &copied);
+            size_t stop = lt_units_tensor_end(shard->parameters, first, &copied);
             stop = stop < end ? stop : end;
             add_piece(shard, first, stop - first,
                       unit->shard + (low - unit->own_first) + (first - extent->first) -
@@ -514,7 +514,9 @@ static int make_arena(struct lt_arena *arena, enum lt_memory_tag tag, size_t flo
 static int allocate(struct lt_shard *shard)
 {
     struct lt_units *units = &shard->units;
-    int rc = lt_units_create(units, shard->parameters, shard->group->rank, shard->group->ranks);
+    int rc = lt_units_create(units, shard->parameters,
+                             (struct lt_unit_ranks){shard->group->rank, shard->group->ranks,
+                                                    shard->config.owner, shard->config.owners});
     if (rc)
         return rc;
     size_t count = (size_t)units->count;
@@ -559,8 +561,9 @@ static void let_go(struct lt_shard *shard)
 }
 
 int lt_shard_create(struct lt_shard **out, const struct lt_shard_config *config,
-                    struct lt_group *group, const struct lt_parameters *parameters,
-                    struct lt_trace *trace, struct tacho_error *err)
+                    struct lt_group *group, struct lt_group *owners,
+                    const struct lt_parameters *parameters, struct lt_trace *trace,
+                    struct tacho_error *err)
 {
     struct lt_shard *shard = calloc(1, sizeof *shard);
     *out = shard;
@@ -568,6 +571,7 @@ int lt_shard_create(struct lt_shard **out, const struct lt_shard_config *config,
         return lt_no_memory(err);
     *shard = (struct lt_shard){
         .config = *config, .group = group, .parameters = parameters, .trace = trace, .used = -1};
+    shard->owners = owners;
     int rc = allocate(shard);
     if (rc)
         return tacho_fail(err, rc, "choose a smaller model, or more ranks",

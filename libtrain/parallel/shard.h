@@ -5,9 +5,11 @@
  * gradients' sum too (stage 2), of the parameters too (stage 3). A group may have one rank.
  *
  * Units. Parameters travel in units: unit 0 is what the model has once, unit i + 1 is block i of
- * every tensor that is repeated. A unit without the padding between its tensors is cut into as many
- * chunks as there are ranks, which differ by one element at most (lt_group_chunk); rank r owns
- * chunk r of each. The shard of a rank is its chunks, one behind the other, in every array.
+ * every tensor that is repeated. Experts that ranks divide are units of their own, which only the
+ * ranks that have the same ones share: their N below is that of these ranks. A unit without the
+ * padding between its tensors is cut into as many chunks as there are ranks, which differ by one
+ * element at most (lt_group_chunk); rank r owns chunk r of each. The shard of a rank is its chunks,
+ * one behind the other, in every array.
  *
  * With S bytes of fp32 parameters and N ranks, a rank sends, chunks of equal size presumed
  * (lt_shard_formula has the others):
@@ -46,6 +48,10 @@ struct lt_shard_config {
     uint64_t coded_after;
     struct lt_adapt adapt;  /* its choices, where the codec is to be chosen in a step of the run */
     uint64_t communicators; /* added to the numbers below; other groups have others */
+    /* Where ranks divide experts, those that have the same ones: how many, and which this one is;
+     * and what their communicators add. */
+    int owner, owners;
+    uint64_t owner_communicators;
 };
 
 /* Communicators in tacho.comm, of a job without a layout. */
@@ -65,12 +71,14 @@ struct lt_piece {
 
 struct lt_shard;
 
-/* group, parameters and trace are borrowed. The ranks' parameters must be equal. In stage 2 and 3
+/* group, owners (of experts; NULL: none are divided), parameters and trace are borrowed. The ranks'
+ * parameters must be equal. In stage 2 and 3
  * the peaks of the book begin anew. All ranks of the group call it. TACHO_ENOMEM, TACHO_EINTERNAL
  * with words in *err; the caller frees, also after an error. */
 int lt_shard_create(struct lt_shard **out, const struct lt_shard_config *config,
-                    struct lt_group *group, const struct lt_parameters *parameters,
-                    struct lt_trace *trace, struct tacho_error *err);
+                    struct lt_group *group, struct lt_group *owners,
+                    const struct lt_parameters *parameters, struct lt_trace *trace,
+                    struct tacho_error *err);
 /* Accepts NULL. */
 void lt_shard_destroy(struct lt_shard *shard);
 

@@ -16,7 +16,7 @@ size_t lt_shard_scratch(const struct lt_shard_config *config,
                         const struct lt_parameters *parameters, const struct lt_units *units,
                         int ranks)
 {
-    size_t plain = lt_group_reduce_scratch(config->kind, ranks, LT_DTYPE_FP32, units->largest),
+    size_t plain = lt_units_scratch(units, config->kind),
            most = lt_compress_scratch(&config->codec, parameters, units, ranks);
     for (int i = 0; i < config->adapt.choices; i++) {
         size_t bytes =
@@ -42,18 +42,20 @@ struct lt_shard_sent lt_shard_formula(const struct lt_shard_config *config,
 {
     struct lt_shard_sent sent = {0};
     struct lt_units units;
-    uint64_t messages = (uint64_t)ranks - 1, gathers = steps;
+    uint64_t gathers = steps;
     uint64_t reduces = lt_shard_sums(config) ? micro_steps : steps;
     uint64_t coded = coded_of(config, reduces, steps);
     if (ranks < 2)
         return sent;
-    if (lt_units_create(&units, parameters, rank, ranks))
+    if (lt_units_create(&units, parameters,
+                        (struct lt_unit_ranks){rank, ranks, config->owner, config->owners}))
         goto out;
     if (config->stage == 3) /* a single unit stays from forward to backward */
         gathers = micro_steps * (units.count > 1 ? 2 : 1);
     for (int i = 0; i < units.count; i++) {
         const struct lt_unit *unit = &units.unit[i];
-        if (unit->all.count == 0)
+        uint64_t messages = (uint64_t)unit->ranks - 1;
+        if (unit->all.count == 0 || messages == 0)
             continue;
         struct lt_group_sent one = {0};
         if (coded)
@@ -119,7 +121,8 @@ size_t lt_shard_memory(const struct lt_shard_config *config, const struct lt_par
 {
     struct lt_units units;
     size_t floats = 0;
-    if (lt_units_create(&units, parameters, rank, ranks))
+    if (lt_units_create(&units, parameters,
+                        (struct lt_unit_ranks){rank, ranks, config->owner, config->owners}))
         goto out;
     floats = units.floats;
     struct held fp32 = held_of(&units, sizeof(float)), bf16 = held_of(&units, sizeof(uint16_t));

@@ -7,13 +7,24 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "libtrain/collectives/group.h"
-
 #define PAGE ((size_t)4096) /* as arenas count them */
+
+/* Blocks of the tensors that every rank has (experts: that only their owners have). */
+static int64_t blocks_of(const struct lt_parameters *parameters, int experts)
+{
+    int64_t blocks = 0;
+    for (int i = 0; i < parameters->weights; i++) {
+        const struct lt_weight *weight = &parameters->weight[i];
+        int64_t own = weight->repeat / lt_unit_matrices(weight);
+        if (parameters->expert[i] == experts && own > blocks && (experts || weight->repeat > 1))
+            blocks = own;
+    }
+    return blocks;
+}
 
 /* The extents of the flat arrays, each with its unit: tensors that are there once, then blocks.
  * Without a table of tensors all is one unit. */
-static int fill(struct lt_units *units, const struct lt_parameters *parameters)
+static int fill(struct lt_units *units, const struct lt_parameters *parameters, int64_t blocks)
 {
     int rc = 0;
     if (!parameters->weights)
@@ -22,7 +33,12 @@ static int fill(struct lt_units *units, const struct lt_parameters *parameters)
         const struct lt_weight *weight = &parameters->weight[i];
         size_t size = (size_t)(weight->rows * weight->columns);
         for (int64_t j = 0; j < weight->repeat && rc == 0; j++) {
-            int64_t unit = weight->repeat > 1 ? j + 1 : 0;
+            int64_t unit = 1 + j / lt_unit_matrices(weight);
+            if (parameters->expert[i])
+                unit += blocks;
+            else if (weight->repeat == 1)
+                unit = 0;
+            units->unit[unit].expert = parameters->expert[i];
             rc = lt_bucket_append(&units->unit[unit].all, weight->first + (size_t)j * size, size);
         }
     }
@@ -51,22 +67,25 @@ static int list_places(struct lt_units *units)
     return 0;
 }
 
-int lt_units_create(struct lt_units *units, const struct lt_parameters *parameters, int rank,
-                    int ranks)
+int lt_units_create(struct lt_units *units, const struct lt_parameters *parameters,
+                    struct lt_unit_ranks all)
 {
-    int64_t blocks = 0;
-    int next = (rank + 1) % ranks;
-    for (int i = 0; i < parameters->weights; i++)
-        if (parameters->weight[i].repeat > 1 && parameters->weight[i].repeat > blocks)
-            blocks = parameters->weight[i].repeat;
-    *units = (struct lt_units){.count = (int)blocks + 1};
+    int64_t blocks = blocks_of(parameters, 0);
+    *units = (struct lt_units){.count = (int)(blocks + blocks_of(parameters, 1)) + 1};
     units->unit = calloc((size_t)units->count, sizeof *units->unit);
-    int rc = units->unit ? fill(units, parameters) : TACHO_ENOMEM;
+    int rc = units->unit ? fill(units, parameters, blocks) : TACHO_ENOMEM;
     if (rc)
         return rc;
     for (int i = 0; i < units->count; i++) {
         struct lt_unit *unit = &units->unit[i];
         size_t count = unit->all.count;
+        int ranks = all.ranks, rank = all.rank;
+        if (unit->expert) {
+            ranks = all.owners;
+            rank = all.owner;
+        }
+        int next = (rank + 1) % ranks;
+        unit->ranks = ranks;
         unit->own_first = lt_group_chunk(count, ranks, rank);
         unit->own_count = lt_group_chunk(count, ranks, rank + 1) - unit->own_first;
         unit->next_count =
@@ -87,6 +106,17 @@ void lt_units_destroy(struct lt_units *units)
     *units = (struct lt_units){0};
 }
 
+size_t lt_units_scratch(const struct lt_units *units, enum lt_all_reduce kind)
+{
+    size_t most = 0;
+    for (int i = 0; i < units->count; i++) {
+        const struct lt_unit *unit = &units->unit[i];
+        size_t bytes = lt_group_reduce_scratch(kind, unit->ranks, LT_DTYPE_FP32, unit->all.count);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 int lt_units_find(const struct lt_units *units, size_t element)
 {
     size_t low = 0, high = units->places;
@@ -98,6 +128,19 @@ int lt_units_find(const struct lt_units *units, size_t element)
             high = middle;
     }
     return units->place[low].unit;
+}
+
+size_t lt_units_tensor_end(const struct lt_parameters *parameters, size_t element, int *copied)
+{
+    *copied = 0;
+    for (int i = 0; i < parameters->weights; i++) {
+        const struct lt_weight *weight = &parameters->weight[i];
+        size_t end = weight->first + (size_t)(weight->repeat * weight->rows * weight->columns);
+        *copied = parameters->copied[i];
+        if (element < end)
+            return end;
+    }
+    return parameters->count;
 }
 
 /* The pages that lie inside of an extent. */

@@ -6,15 +6,24 @@
 #ifndef LT_UNITS_H
 #define LT_UNITS_H
 
+#include "libtrain/collectives/group.h"
 #include "libtrain/models/model.h"
 #include "libtrain/parallel/buckets.h"
 
 struct lt_unit {
     struct lt_bucket all;        /* its elements, without padding */
+    int expert;                  /* only the owners have it (below) */
+    int ranks;                   /* that have it */
     size_t own_first, own_count; /* this rank's chunk of them */
     size_t next_count;           /* elements of the next rank's chunk */
     size_t shard;                /* where that chunk begins in the shard */
 };
+
+/* Matrices of a tensor in a block, and so in one unit. */
+static inline int64_t lt_unit_matrices(const struct lt_weight *weight)
+{
+    return weight->each > 1 ? weight->each : 1;
+}
 
 struct lt_units {
     struct lt_unit *unit;
@@ -28,14 +37,27 @@ struct lt_units {
     size_t places;
 };
 
-/* Of parameters of that layout (arrays are not looked at), as rank `rank` of `ranks` sees them.
- * TACHO_ENOMEM; free with lt_units_destroy, then too. */
-int lt_units_create(struct lt_units *units, const struct lt_parameters *parameters, int rank,
-                    int ranks);
+/* The ranks that have the parameters, and those of them that have the same experts where ranks
+ * divide these; and which of them this one is. */
+struct lt_unit_ranks {
+    int rank, ranks, owner, owners;
+};
+
+/* Of parameters of that layout (arrays are not looked at). A tensor that has several matrices in a
+ * block has all of them in the block's unit; those of experts that ranks divide have units of their
+ * own, behind the others. TACHO_ENOMEM; free with lt_units_destroy, then too. */
+int lt_units_create(struct lt_units *units, const struct lt_parameters *parameters,
+                    struct lt_unit_ranks ranks);
 void lt_units_destroy(struct lt_units *units);
+
+/* Bytes of scratch that the units' collectives need, where no codec is used. */
+size_t lt_units_scratch(const struct lt_units *units, enum lt_all_reduce kind);
 
 /* The unit that an element belongs to. */
 int lt_units_find(const struct lt_units *units, size_t element);
+
+/* Where the tensor ends that an element belongs to, and whether it is a copy. */
+size_t lt_units_tensor_end(const struct lt_parameters *parameters, size_t element, int *copied);
 
 /* Bytes of the pages that lie inside the unit's extents, in an array of elements of that size that
  * begins with a page; and gives these pages back to the system: they read as zeros afterwards. */

@@ -199,15 +199,30 @@ void lt_trace_watch(struct lt_trace *trace, void (*watch)(void *arg, const struc
     trace->watch_arg = arg;
 }
 
-void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range, const struct tacho_comm *comm)
+/* `watched`: what the watch is told of it. */
+static void comm_begin(struct lt_trace *trace, enum lt_range range, const struct tacho_comm *comm,
+                       const struct tacho_comm *watched)
 {
     if (!trace)
         return;
     if (trace->watch)
-        trace->watch(trace->watch_arg, comm);
+        trace->watch(trace->watch_arg, watched);
     if (trace->timers)
         lt_timers_begin(trace->timers, trace->ops + (int)range, LT_CLASS_COMM, NULL, NULL);
     tacho_nvtx_push_comm(&trace->nvtx, trace->range[range], comm);
+}
+
+void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range, const struct tacho_comm *comm)
+{
+    comm_begin(trace, range, comm, comm);
+}
+
+void lt_trace_comm_begin_uneven(struct lt_trace *trace, enum lt_range range,
+                                const struct tacho_comm *comm)
+{
+    struct tacho_comm watched = *comm;
+    watched.bytes = 0;
+    comm_begin(trace, range, comm, &watched);
 }
 
 void lt_trace_step_begin(struct lt_trace *trace, const struct tacho_step *step)

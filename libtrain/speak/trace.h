@@ -147,6 +147,10 @@ void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes,
 void lt_trace_end(struct lt_trace *trace);
 void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range,
                          const struct tacho_comm *comm); /* lt_trace_end ends it */
+/* The same of a call in which each rank has bytes of its own; what watches the calls is not told
+ * how many, because there they need not be equal. */
+void lt_trace_comm_begin_uneven(struct lt_trace *trace, enum lt_range range,
+                                const struct tacho_comm *comm);
 /* Work that is no operation. */
 void lt_trace_work_begin(struct lt_trace *trace, enum lt_range range,
                          const struct tacho_work *work); /* lt_trace_end ends it */

@@ -25,21 +25,24 @@ static int check(const struct lt_division_config *config, const struct lt_optimi
     if (config->shard.stage == 3 && !model->ops->tells_use)
         return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
                           "--zero 3: %s does not say when it uses its parameters", name);
-    if (config->layout.pp * config->layout.tp * config->layout.cp > 1 && !model->ops->stage)
+    if (lt_layout_divides(&config->layout) && !model->ops->stage)
         return tacho_fail(err, TACHO_EUSAGE, "use --layout dpN, or a gpt2 model",
                           "--layout: %s cannot be divided", name);
     return 0;
 }
 
-/* The ranks that divide layers or sequences; a batch of which this one takes its tokens. */
+/* The ranks that divide layers, sequences or experts; a batch of which this one takes its tokens.
+ */
 static int open_dividers(struct lt_division *division, struct lt_trace *trace)
 {
     const struct lt_layout *layout = &division->config.layout;
     const struct lt_model *model = division->model;
-    if (layout->tp * layout->cp == 1)
+    if (layout->tp * layout->cp * layout->ep == 1)
         return 0;
     size_t boundary = model->ops->stage->boundary_bytes(model),
            scratch = lt_parts_turn_bytes(layout->cp, boundary);
+    if (layout->ep > 1)
+        scratch = lt_parts_spread_bytes(layout->ep, boundary);
     if (layout->tp > 1)
         scratch = lt_parts_bytes(layout->tp,
                                  (division->config.sequence ? (size_t)layout->tp : 1) * boundary);
@@ -87,11 +90,13 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
     out->parts = lt_layout_parts(&config->layout, world, &out->part_axis);
     out->config.shard.communicators =
         4 * (uint64_t)(config->layout.stage * config->layout.tp + config->layout.part);
+    out->owners = lt_layout_owners(&config->layout, world, &out->owner_axis);
+    out->config.shard.owner_communicators = 4 * (uint64_t)(1 + config->layout.expert);
     rc = open_dividers(out, trace);
     if (rc)
         return lt_no_memory(err);
-    rc = lt_shard_create(&out->shard, &out->config.shard, &out->replicas, &model->parameters, trace,
-                         err);
+    rc = lt_shard_create(&out->shard, &out->config.shard, &out->replicas, &out->owners,
+                         &model->parameters, trace, err);
     if (rc == 0 && config->layout.pp > 1)
         rc = lt_pipeline_create(&out->pipeline, &out->config.staging, &config->layout, world, model,
                                 trace, err);
@@ -149,6 +154,14 @@ static int64_t longest_delay(struct lt_parallel *parallel, int64_t delay)
     return (int64_t)most;
 }
 
+/* Of what the ranks that divide something send each other. */
+static const char *purpose_of(const struct lt_layout *layout)
+{
+    if (layout->ep > 1)
+        return "rows of experts";
+    return layout->cp > 1 ? "parts of sequences" : "parts of layers";
+}
+
 /* What was sent; how long passes took. */
 void lt_division_measure(struct lt_division *division, struct lt_group_sent local, int64_t delay)
 {
@@ -189,7 +202,7 @@ void lt_division_measure(struct lt_division *division, struct lt_group_sent loca
         add_row(table, "tied embedding", sent.tied, formula.tied);
     }
     if (table && division->dividers.group)
-        add_row(table, division->config.layout.cp > 1 ? "parts of sequences" : "parts of layers",
+        add_row(table, purpose_of(&division->config.layout),
                 (struct lt_group_sent){division->parts.bytes, division->parts.messages},
                 division->dividers.formula);
 }
@@ -278,9 +291,30 @@ static float *array_of(const struct arrays *arrays, int index)
     return index < 0 ? arrays->model.parameters.value : arrays->optimizer.state[index];
 }
 
+/* Ranks of a replica that have other parameters than each other; and the first replica's i-th. */
+static int parts_of(const struct lt_layout *layout)
+{
+    return layout->pp * layout->tp * layout->ep;
+}
+
+static int rank_of_part(const struct lt_layout *layout, int i)
+{
+    if (layout->ep > 1)
+        return i;
+    return lt_layout_rank(layout, i / layout->tp, 0, i % layout->tp);
+}
+
 static int is_divided(const struct lt_division *division)
 {
-    return division->config.layout.pp * division->config.layout.tp > 1;
+    return parts_of(&division->config.layout) > 1;
+}
+
+/* Does this rank have the arrays of a part whole, when its replicas' shards are collected? */
+static int collects(const struct lt_division *division)
+{
+    if (division->config.layout.ep > 1)
+        return division->owners.rank == 0;
+    return division->replicas.rank == 0;
 }
 
 struct copying {
@@ -374,9 +408,8 @@ static int write_parts(const struct lt_division *division, const char *path,
         if (array_of(&whole, i))
             copy_part(&whole, &own->model.parameters, &own->slice,
                       (struct copying){array_of(own, i), array_of(&whole, i), 1});
-    for (int i = 1; rc == 0 && i < layout->pp * layout->tp; i++)
-        rc = receive_part(world, &whole, lt_layout_rank(layout, i / layout->tp, 0, i % layout->tp),
-                          err);
+    for (int i = 1; rc == 0 && i < parts_of(layout); i++)
+        rc = receive_part(world, &whole, rank_of_part(layout, i), err);
     if (rc == 0)
         rc = lt_checkpoint_write(path, &whole.model, &whole.optimizer, state, err);
     free_arrays(&whole);
@@ -390,8 +423,8 @@ int lt_division_write(const struct lt_division *division, const char *path,
     struct arrays own = {.model = *division->model};
     struct lt_parameters layout;
     const struct lt_group *world = lt_parallel_group(division->parallel);
-    int collects = division->replicas.rank == 0, rc = 0;
-    if (collects)
+    int rc = 0;
+    if (collects(division))
         rc = lt_optimizer_create(&own.optimizer, &optimizer->config, &own.model.parameters, err);
     rc = lt_parallel_agree(division->parallel, rc, err);
     if (rc)
@@ -406,7 +439,7 @@ int lt_division_write(const struct lt_division *division, const char *path,
         rc = write_parts(division, path, &own, state, err);
     else if (world->rank == 0)
         rc = lt_checkpoint_write(path, &own.model, &own.optimizer, state, err);
-    else if (collects)
+    else if (collects(division))
         send_part(world, &own);
     lt_division_whole(division, 0);
 out:

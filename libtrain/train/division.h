@@ -2,7 +2,7 @@
  *
  * Private to libtrain: what the training loop does differently where ranks divide the model among
  * them: shards of the optimizer, gradients and parameters (shard.h), stages of a pipeline
- * (pipeline.h), parts of layers (parts.h), any of them together.
+ * (pipeline.h), parts of layers, sequences or experts (parts.h).
  *
  * Checkpoints are those of a run with whole arrays: rank 0 writes them, every rank reads them, and
  * for that time the whole arrays are there. So a run can be continued with another layout.
@@ -53,9 +53,9 @@ struct lt_division {
     struct lt_parallel *parallel;
     struct lt_model *model;
     int micro_steps;
-    struct lt_axis replica_axis, part_axis;
-    struct lt_group replicas, parts;
-    struct lt_parts dividers; /* opened where layers or sequences are divided */
+    struct lt_axis replica_axis, part_axis, owner_axis;
+    struct lt_group replicas, parts, owners;
+    struct lt_parts dividers; /* opened where layers, sequences or experts are divided */
     int32_t *tokens; /* of a batch, this rank's, and their targets; NULL: it has all of them */
     struct lt_shard *shard;
     struct lt_pipeline *pipeline;

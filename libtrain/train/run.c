@@ -46,13 +46,14 @@ void lt_run_send_status(struct run *run, double loss, int code)
 const struct lt_layout *lt_run_layout(const struct run *run)
 {
     const struct lt_layout *layout = &run->config->division.layout;
-    return layout->pp * layout->tp * layout->cp > 1 ? layout : NULL;
+    return lt_layout_divides(layout) ? layout : NULL;
 }
 
 /* Copies of the whole model, each of which has its own samples; which one this rank belongs to. */
 int lt_run_replicas(const struct run *run)
 {
-    return lt_run_layout(run) ? lt_run_layout(run)->dp : lt_parallel_ranks(run->parallel);
+    const struct lt_layout *layout = lt_run_layout(run);
+    return layout ? lt_layout_streams(layout) : lt_parallel_ranks(run->parallel);
 }
 
 int lt_run_contexts(const struct run *run)

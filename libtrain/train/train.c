@@ -29,7 +29,8 @@ static int stopping(const struct run *run)
 
 static int replica(const struct run *run)
 {
-    return lt_run_layout(run) ? lt_run_layout(run)->replica : lt_parallel_rank(run->parallel);
+    const struct lt_layout *layout = lt_run_layout(run);
+    return layout ? lt_layout_stream(layout) : lt_parallel_rank(run->parallel);
 }
 
 /* ---- one step ------------------------------------------------------------------------------------------------------------ */
@@ -73,6 +74,20 @@ static int sharers(const struct run *run)
     return run->config->local.every ? 1 : lt_run_replicas(run) * lt_run_contexts(run);
 }
 
+/* What the routers of this micro-batch have chosen, where somebody wants to know. */
+static void report_routed(const struct run *run, int micro)
+{
+    const struct lt_model_ops *ops = run->model->ops;
+    struct lt_routed routed;
+    if (!run->hooks->routed || !ops->routed)
+        return;
+    for (int i = 0; ops->routed(run->model, i, &routed); i++) {
+        routed.step = run->step;
+        routed.micro = micro;
+        run->hooks->routed(run->hooks->routed_arg, &routed);
+    }
+}
+
 /* One batch: forward, and backward with the news of the step sent in between. */
 static int micro_step(struct run *run, int index, double *loss, struct tacho_error *err)
 {
@@ -101,6 +116,7 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
                                           run->config->micro_steps * sharers(run));
     *loss += own;
     run->batch = batch;
+    report_routed(run, index);
     lt_trace_end(run->trace);
     if (!isfinite(own))
         lt_run_origin(run);
@@ -208,6 +224,28 @@ struct evaluated {
     double loss, correct;
 };
 
+/* Where ranks divide experts, all of them make as many forward passes, or none does: a rank whose
+ * share is done takes another batch, which does not count. */
+static int64_t passes_of(const struct run *run, int rank, int ranks)
+{
+    const struct lt_layout *layout = lt_run_layout(run);
+    int64_t batches = run->config->eval_batches, own = (batches - rank + ranks - 1) / ranks;
+    if (layout && layout->ep > 1)
+        return (batches + ranks - 1) / ranks;
+    return own > 0 ? own : 0;
+}
+
+/* The next batch of an evaluation. Where ranks divide experts, all go on or none does. */
+static int next_evaluated(struct run *run, struct lt_loader *loader, struct lt_batch *batch,
+                          struct tacho_error *err)
+{
+    const struct lt_layout *layout = lt_run_layout(run);
+    int rc = lt_loader_next(loader, batch, err);
+    if (layout && layout->ep > 1)
+        rc = lt_parallel_agree(run->parallel, rc, err);
+    return rc;
+}
+
 /* This replica's share of the batches: with R replicas every R-th, from its own number on. */
 static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made,
                           struct tacho_error *err)
@@ -219,12 +257,14 @@ static int evaluate_share(struct run *run, struct evaluated *seen, int64_t *made
     struct lt_loader *loader = NULL;
     struct lt_batch batch;
     int rc = lt_loader_create(&loader, run->held_out, &config, run->trace, err);
-    for (int64_t i = rank; rc == 0 && i < run->config->eval_batches && !stopping(run); i += ranks) {
-        rc = lt_loader_next(loader, &batch, err);
+    struct evaluated beyond, *result;
+    int64_t passes = passes_of(run, rank, ranks);
+    for (int64_t i = 0; rc == 0 && i < passes && !stopping(run); i++) {
+        rc = next_evaluated(run, loader, &batch, err);
         if (rc)
             break;
         lt_division_batch(&run->division, &batch);
-        struct evaluated *result = &seen[(*made)++];
+        result = rank + i * ranks < run->config->eval_batches ? &seen[(*made)++] : &beyond;
         if (run->division.pipeline)
             result->loss = lt_pipeline_evaluate(run->division.pipeline, &run->evaluation, &batch);
         else if (run->device)

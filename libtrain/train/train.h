@@ -99,6 +99,9 @@ struct lt_progress {
 struct lt_train_hooks {
     void (*progress)(void *arg, const struct lt_progress *progress); /* may be NULL */
     void *arg;
+    /* After each forward pass of a step, for each router of a mixture; may be NULL. */
+    void (*routed)(void *routed_arg, const struct lt_routed *routed);
+    void *routed_arg;
     /* non-zero: finish the step, write the checkpoint, return; may be NULL */
     const volatile sig_atomic_t *stop;
 };

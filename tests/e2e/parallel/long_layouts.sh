@@ -58,4 +58,28 @@ while read -r ranks dp exact layers micro layout options; do
     rm -f one many
 done < draws
 echo "$(wc -l < draws) layouts"
+
+# experts of a mixture
+python3 - "${SEED:-1}" "${EXPERTS:-6}" << 'P' > draws
+import random
+import sys
+
+draw = random.Random(int(sys.argv[1]))
+for _ in range(int(sys.argv[2])):
+    ranks = draw.choice([2, 4, 8])
+    ep = draw.choice([e for e in (2, 4, 8) if ranks % e == 0])
+    print(ranks, f"dp{ranks // ep}.ep{ep}", draw.choice([1, 2, 3]), draw.randint(1, 3), draw.choice([8, 16]), draw.randint(1, 3),
+          f"--zero {draw.choice([0, 1, 2])} --recompute {draw.choice(['none', 'block'])}")
+P
+train=("$TRAIN" moe-tiny --channels 48 --heads 4 --groups 2 --hidden 40 --data "$SRC/LICENSE" --seq 16 --batch 1 --seed 5 --steps 20 --optimizer sgd
+    --lr 0.1 --min-lr 0.1 --warmup 0)
+while read -r ranks layout micro layers experts choices options; do
+    shape=(--layers "$layers" --experts "$experts" --choices "$choices")
+    "${train[@]}" "${shape[@]}" --accumulate $((micro * ranks)) --checkpoint one > alone 2>&1 || wrong "one rank: $(tail -n 2 alone)"
+    timeout 300 mpirun -np "$ranks" --oversubscribe "${train[@]}" "${shape[@]}" --accumulate "$micro" --layout "$layout" $options --checkpoint many > out 2> err < /dev/null ||
+        wrong "$layout $options: $(cat err)"
+    python3 "$SRC/tests/e2e/parallel/weights_near.py" one many ${NEAR:-1e-6} || wrong "$layout, $micro micro-batches, ${shape[*]}, $options"
+    ! grep 'by formula' out | grep -v 'sent \([0-9]*\) bytes in \([0-9]*\) messages; by formula \1 in \2$' || wrong "$layout $options: $(grep formula out)"
+    rm -f one many
+done < draws
 exit $bad

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the parameters of two gpt2 checkpoints tensor by tensor: ||a - b|| <= LIMIT ||a||. Usage: weights_near.py A B LIMIT [double]"""
+"""Compares the parameters of two gpt2 or llama checkpoints tensor by tensor: ||a - b|| <= LIMIT ||a||. Usage: weights_near.py A B LIMIT [double]"""
 import array
 import struct
 import sys
@@ -8,7 +8,7 @@ import sys
 def parameters(path):
     with open(path, "rb") as file:
         data = file.read()
-    shape = struct.unpack_from("<5q", data, 56)  # after magic, byte order, version and the model's name
+    shape = struct.unpack_from("<8q", data, 56)  # after magic, byte order, version and the model's name
     (count,) = struct.unpack_from("<Q", data, 120)
     values = array.array("d" if "double" in sys.argv[4:] else "f")
     begin = 128 + 32 + 8 + 5 * 8 + 3 * 8 + 8  # optimizer, its arrays, state, loss scale, checksum
@@ -16,12 +16,23 @@ def parameters(path):
     return shape, values
 
 
+def sizes_of(shape):
+    layers, c, heads = shape[:3]
+    if not shape[5]:
+        words, positions = shape[3:5]
+        sizes = [words * c, positions * c] + [layers * k * c * c for k in (3, 1, 4, 4)]
+        return sizes + [layers * k * c for k in (1, 1, 3, 1, 1, 1, 4, 1)] + [c, c]
+    groups, hidden, words, experts = shape[3:7]
+    sizes = [words * c, layers * (c + 2 * groups * c // heads) * c, layers * c * c]
+    if experts:
+        sizes += [layers * experts * c]
+    wide = layers * max(experts, 1) * hidden * c
+    return sizes + [2 * wide, wide, words * c, layers * c, layers * c, c]
+
+
 def tensors(shape):
-    layers, c, _, words, positions = shape
-    sizes = [words * c, positions * c] + [layers * k * c * c for k in (3, 1, 4, 4)]
-    sizes += [layers * k * c for k in (1, 1, 3, 1, 1, 1, 4, 1)] + [c, c]
     first = 0
-    for size in sizes:
+    for size in sizes_of(shape):
         yield first, first + size
         first += -(-size // 16) * 16
 

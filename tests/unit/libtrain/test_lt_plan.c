@@ -74,7 +74,8 @@ static struct lt_gpt2_config config_of(const struct shape *shape)
 static struct lt_gpt2_stage stage_of(const struct shape *shape, const struct share *share,
                                      int number)
 {
-    struct lt_layout layout = {.dp = share->dp, .pp = share->pp, .tp = share->tp, .cp = share->cp};
+    struct lt_layout layout = {
+        .dp = share->dp, .pp = share->pp, .tp = share->tp, .cp = share->cp, .ep = 1};
     struct lt_layout_blocks blocks = lt_layout_blocks(&layout, number, shape->layers);
     struct lt_staging staging = {share->kind, share->pp, share->micro, share->chunks};
     struct lt_pass *pass = calloc(lt_stages_count(&staging), sizeof *pass);
