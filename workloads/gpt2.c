@@ -103,13 +103,14 @@ static int divide(void *arg, const struct lt_layout *layout, const struct lt_sta
                                          .ranks = layout->tp,
                                          .context = layout->context,
                                          .contexts = layout->cp,
+                                         .ring = strcmp(plan->options->context, "ring") == 0,
                                          .sequence = plan->options->sequence};
     int64_t tokens = plan->shape.batch * plan->shape.seq;
     if (plan->stage.sequence && tokens % layout->tp)
         return tacho_fail(err, TACHO_EUSAGE, "choose --batch and --seq so that they do",
                           "--sequence-parallel: %d ranks do not divide %lld tokens", layout->tp,
                           (long long)tokens);
-    int heads = layout->tp * layout->cp; /* one of them is 1 */
+    int heads = layout->tp * lt_gpt2_turners(&plan->stage); /* one of them is 1 */
     if (plan->shape.heads % heads)
         return tacho_fail(err, TACHO_EUSAGE, "the heads are divided among them",
                           "%s: %d ranks do not divide %lld heads", plan->shape.name, heads,
@@ -173,7 +174,7 @@ static void memory(void *arg, const struct lt_source *source, struct lt_memory_p
         out->tag[LT_MEMORY_WORKSPACE] += stage_buffers(plan);
     if (plan->stage.ranks > 1)
         out->tag[LT_MEMORY_WORKSPACE] += lt_parts_bytes(plan->stage.ranks, boundary_of(plan));
-    if (plan->stage.contexts > 1)
+    if (lt_gpt2_turners(&plan->stage) > 1)
         out->tag[LT_MEMORY_WORKSPACE] +=
             lt_parts_turn_bytes(plan->stage.contexts, boundary_of(plan));
 }

@@ -35,8 +35,9 @@ struct options {
     int64_t line_search, lookahead, watch, loss_scale_window;
     const char *backend, *device, *checkpoint, *resume, *timers, *routing;
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress,
-        *local_kind, *layout, *pipeline, *simulate, *format, *tokenizer, *worker_kind, *slow_rank,
-        *uneven, *io, *inject, *loss_scale, *scale_lr, *init, *matmul_precision, *bf16_weights;
+        *local_kind, *layout, *context, *pipeline, *simulate, *format, *tokenizer, *worker_kind,
+        *slow_rank, *uneven, *io, *inject, *loss_scale, *scale_lr, *init, *matmul_precision,
+        *bf16_weights;
     struct options_list data, slow, offload;
     int pin, no_shuffle, no_overlap, no_graph, sequence, flip, normalise, centralise;
     int help, version, check;

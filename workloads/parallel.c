@@ -319,6 +319,13 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     out->staging.kind = (enum lt_stages)schedule;
     out->staging.chunks = schedule == LT_STAGES_INTERLEAVED ? (int)options->chunks : 1;
     out->sequence = options->sequence;
+    out->ring = strcmp(options->context, "ring") == 0;
+    if (!out->ring && strcmp(options->context, "ulysses") != 0)
+        return tacho_fail(err, TACHO_EUSAGE, "ulysses or ring", "--context %s: unknown",
+                          options->context);
+    if (out->ring && out->layout.cp == 1)
+        return tacho_fail(err, TACHO_EUSAGE, "divide sequences: --layout cp2",
+                          "--context ring: no ranks divide sequences");
     if (options->sequence && out->layout.tp == 1)
         return tacho_fail(err, TACHO_EUSAGE, "divide layers: --layout tp2",
                           "--sequence-parallel: no ranks divide layers");

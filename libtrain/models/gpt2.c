@@ -55,7 +55,11 @@ static void attend(const struct gpt2 *model, const struct lt_context *context,
 {
     const struct lt_tensor_group *group = context->tensor;
     struct lt_turn three = lt_gpt2_turn(model, 3), one = lt_gpt2_turn(model, 1);
-    int turns = lt_gpt2_contexts(&model->stage) > 1;
+    int turns = lt_gpt2_turners(&model->stage) > 1;
+    if (model->stage.ring && lt_gpt2_contexts(&model->stage) > 1) {
+        lt_gpt2_ring(model, context, &block->attention);
+        return;
+    }
     if (turns)
         group->turn(group->arg, model->mode.dtype, &three, 1, block->qkv.out,
                     (void *)(uintptr_t)block->attention.qkv);
@@ -71,9 +75,13 @@ static void attend_backward(const struct gpt2 *model, const struct lt_context *c
     const struct lt_tensor_group *group = context->tensor;
     struct lt_turn three = lt_gpt2_turn(model, 3), one = lt_gpt2_turn(model, 1);
     struct lt_attention attention = block->attention;
-    int turns = lt_gpt2_contexts(&model->stage) > 1;
+    int turns = lt_gpt2_turners(&model->stage) > 1;
     attention.dout = turns ? model->act.branch : model->act.dbranch;
     attention.dqkv = turns ? (void *)model->act.dqkv_heads : (void *)(uintptr_t)block->qkv.dout;
+    if (model->stage.ring && lt_gpt2_contexts(&model->stage) > 1) {
+        lt_gpt2_ring_backward(model, context, &attention);
+        return;
+    }
     if (turns)
         group->turn(group->arg, model->mode.dtype, &one, 1, model->act.dbranch, model->act.branch);
     OP(context, ATTENTION_BACKWARD, attention_backward, attention);

@@ -51,8 +51,9 @@ struct lt_gpt2_stage {
     int split;           /* backward leaves the weights' gradients to a pass of their own */
     int rank, ranks;
     /* Of `contexts` ranks that divide each sequence, number `context` has its share of the tokens,
-     * which is what the model is made for; 0: one. They divide the heads. */
-    int context, contexts;
+     * which is what the model is made for; 0: one. They divide the heads, or, with `ring`, pass
+     * keys and values around. */
+    int context, contexts, ring;
     int sequence; /* they divide the rows of the residual stream too, and ranks divides these */
     struct lt_space *space; /* a device's memory for all it holds; NULL: the host's */
 };
@@ -67,6 +68,12 @@ static inline int64_t lt_gpt2_chunk(const struct lt_gpt2_stage *stage)
 static inline int lt_gpt2_contexts(const struct lt_gpt2_stage *stage)
 {
     return stage->contexts > 1 ? stage->contexts : 1;
+}
+
+/* The ranks that divide the heads of attention, which then has the tokens of all of them. */
+static inline int lt_gpt2_turners(const struct lt_gpt2_stage *stage)
+{
+    return stage->ring ? 1 : lt_gpt2_contexts(stage);
 }
 
 /* The ranks that divide the rows of the residual stream. */

@@ -113,7 +113,7 @@ struct lt_turn lt_gpt2_turn(const struct gpt2 *model, int64_t groups)
     return (struct lt_turn){.b = model->model.b,
                             .t = model->model.t,
                             .groups = groups,
-                            .width = model->own / lt_gpt2_contexts(&model->stage)};
+                            .width = model->own / lt_gpt2_turners(&model->stage)};
 }
 
 /* The arguments of attention, for both directions, with activations at place i. Where ranks divide
@@ -121,7 +121,7 @@ struct lt_turn lt_gpt2_turn(const struct gpt2 *model, int64_t groups)
 static struct lt_attention attention_args(struct gpt2 *model, int64_t i)
 {
     int64_t b = model->model.b, t = model->model.t, n = b * t, c = model->own,
-            h = model->config.heads, contexts = lt_gpt2_contexts(&model->stage);
+            h = model->config.heads, contexts = lt_gpt2_turners(&model->stage);
     float *out = contexts > 1 ? model->act.attention_heads : model->act.attention;
     return (struct lt_attention){.out = lt_gpt2_at(model, out, i * n * c),
                                  .lse = model->act.lse + i * b * h * t,
@@ -163,7 +163,7 @@ static void attention_half(struct lt_gpt2_block *block, struct gpt2 *model, int6
     block->ln1.rstd = activations->ln1_rstd + q * m;
     block->qkv = linear(model, parameters->qkv_weight, parameters->qkv_bias, i, 3 * a, c);
     block->qkv.in = lt_gpt2_at(model, activations->ln1, q * n * c);
-    block->qkv.out = lt_gpt2_contexts(&model->stage) > 1
+    block->qkv.out = lt_gpt2_turners(&model->stage) > 1
                          ? (void *)activations->dqkv
                          : lt_gpt2_at(model, activations->qkv, q * 3 * n * a);
     block->qkv.dout = slope(model, activations->dqkv_kept, q * 3 * n * a, activations->dqkv);

@@ -50,4 +50,11 @@ struct lt_embedding lt_gpt2_embedding(const struct gpt2 *model, const struct lt_
 struct lt_embedding_part lt_gpt2_embedding_part(const struct gpt2 *model,
                                                 const struct lt_embedding *whole);
 
+/* Attention where ranks divide sequences and pass keys and values around (gpt2_ring.c): its
+ * arguments are those of the rank's own tokens. */
+void lt_gpt2_ring(const struct gpt2 *model, const struct lt_context *context,
+                  const struct lt_attention *attention);
+void lt_gpt2_ring_backward(const struct gpt2 *model, const struct lt_context *context,
+                           const struct lt_attention *attention);
+
 #endif

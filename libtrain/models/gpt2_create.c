@@ -98,7 +98,7 @@ static void initialise(struct gpt2 *model, uint64_t seed)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------------ */
 
-#define TENSORS 32
+#define TENSORS 40
 
 /* The tables of gpt2_layout.h as tensors of an arena, with their places in *at; the number of rows
  * is returned. */
@@ -134,7 +134,8 @@ static size_t activation_table(struct lt_tensor *table, const struct gpt2 *model
     size_t b = (size_t)model->model.b, t = (size_t)model->model.t, n = b * t,
            m = n / (size_t)lt_gpt2_row_ranks(&model->stage),
            k = (size_t)lt_gpt2_kept(model->mode, (int64_t)l),
-           contexts = (size_t)lt_gpt2_contexts(&model->stage), x = contexts > 1, y = x * k;
+           contexts = (size_t)lt_gpt2_turners(&model->stage), x = contexts > 1, y = x * k,
+           o = model->stage.ring && lt_gpt2_contexts(&model->stage) > 1;
     size_t slots = (size_t)model->slots,
            scratch_floats =
                lt_attention_scratch(model->mode.dtype, (int64_t)(contexts * t), (int64_t)(a / h));

@@ -42,8 +42,8 @@
  * its forward pass to its backward pass, PASSING those of one pass. h are the heads of this rank; s
  * is 1 more than the ranks that divide the vocabulary, or 0; m the rows of the residual stream that
  * this rank has. z is the number of blocks whose linear layers' output gradients are kept for a
- * weights pass: all of them, or none. l: of a chunk. y is k where ranks divide sequences, else 0,
- * and x is 1 or 0. */
+ * weights pass: all of them, or none. l: of a chunk. y is k where ranks divide sequences and heads,
+ * else 0, and x is 1 or 0; o is 1 where they divide sequences and pass keys and values around. */
 #define KEPT(X) \
     X(stream, E, (l + 1) * m * c) \
     X(ln1, E, k *n *c) \
@@ -75,6 +75,9 @@
     X(dwide, E, 4 * n * a) \
     X(dqkv, E, 3 * n * a) \
     X(dqkv_heads, E, x * 3 * n * a) \
+    X(ring_kv, E, o * 4 * n * a) \
+    X(ring_dkv, F, o * 4 * n * a) \
+    X(ring_sum, F, o *n *a) \
     X(stats, F, s * 3 * n)
 #define WORKSPACE(X) X(scratch, F, slots *scratch_floats)
 

@@ -12,7 +12,8 @@ void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mo
     uint64_t l = (uint64_t)stage->layers, c = (uint64_t)config->channels,
              h = (uint64_t)config->heads, e = stage->embeds != 0, f = stage->answers != 0;
     uint64_t v = (uint64_t)config->vocab, contexts = (uint64_t)lt_gpt2_contexts(stage),
-             all = contexts * (uint64_t)t, turns = contexts > 1,
+             all = contexts * (uint64_t)t, turners = (uint64_t)lt_gpt2_turners(stage),
+             turns = turners > 1, ring = stage->ring && contexts > 1,
              positions = (uint64_t)config->positions < all ? all : (uint64_t)config->positions;
     uint64_t n = (uint64_t)(b * t), m = n / (uint64_t)lt_gpt2_row_ranks(stage),
              flights = (uint64_t)stage->in_flight, ranks = (uint64_t)stage->ranks, a = c / ranks,
@@ -34,10 +35,11 @@ void lt_gpt2_stage_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mo
             (element * (m * c * (chunk + 1 + kept) + n * c * (2 * kept + f) +
                         n * a * (12 + turns) * kept + f * n * w + split * n * (7 * a + 2 * c)) +
              sizeof(float) * (m * (4 * kept + 2 * f) + f * n + kept * n * h / ranks)) +
-        element * (n * (2 * c + (7 + 3 * turns) * a) + m * c) + sizeof(float) * s * 3 * n;
+        element * (n * (2 * c + (7 + 3 * turns + 4 * ring) * a) + m * c) +
+        sizeof(float) * (s * 3 * n + ring * 5 * n * a);
     out->tag[LT_MEMORY_WORKSPACE] =
         sizeof(float) * (uint64_t)threads *
-        lt_attention_scratch(mode.dtype, (int64_t)all, config->channels / config->heads);
+        lt_attention_scratch(mode.dtype, (int64_t)turners * t, config->channels / config->heads);
 }
 
 void lt_gpt2_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mode mode, int64_t b,

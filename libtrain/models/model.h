@@ -101,6 +101,8 @@ struct lt_tensor_group {
      */
     void (*turn)(void *arg, enum lt_dtype dtype, const struct lt_turn *shape, int to_heads,
                  const void *from, void *to);
+    /* Around the ring of the ranks: `out` goes to the next one, `in` comes from the one before. */
+    void (*pass)(void *arg, const void *out, void *in, size_t bytes);
     /* Rows to the ranks that have their experts, or back (ops.h). */
     void (*spread)(void *arg, enum lt_dtype dtype, const struct lt_spread *spread, int backward);
     void *arg;

@@ -65,9 +65,9 @@ static struct lt_matrix TYPED(turned)(const ELEMENT *at, int64_t row)
     return (struct lt_matrix){at, 1, row};
 }
 
-/* float c[m,n] = a b, or += with `add` */
-static void TYPED(product)(int64_t m, int64_t n, int64_t k, struct lt_matrix a, struct lt_matrix b,
-                           float *c, int add)
+/* float c[m,n] = a b, or += with `add`; its rows are c_row apart */
+static void TYPED(product_rows)(int64_t m, int64_t n, int64_t k, struct lt_matrix a,
+                                struct lt_matrix b, float *c, int64_t c_row, int add)
 {
     lt_gemm(&(struct lt_product){.m = m,
                                  .n = n,
@@ -75,10 +75,17 @@ static void TYPED(product)(int64_t m, int64_t n, int64_t k, struct lt_matrix a, 
                                  .a = a,
                                  .b = b,
                                  .c = c,
-                                 .c_row = n,
+                                 .c_row = c_row,
                                  .add = add,
                                  .in = DTYPE,
                                  .out = LT_DTYPE_FP32});
+}
+
+/* The same, its rows one behind the other. */
+static void TYPED(product)(int64_t m, int64_t n, int64_t k, struct lt_matrix a, struct lt_matrix b,
+                           float *c, int add)
+{
+    TYPED(product_rows)(m, n, k, a, b, c, n, add);
 }
 
 /* elements c[m,n] = a b */
@@ -124,20 +131,69 @@ static void TYPED(head_forward)(const struct TYPED(head) * h)
     }
 }
 
+/* A row of the softmax over the keys so far: `sum` and *lse take in those of one more part, of
+ * which out and its own log-sum-exp are known. */
+static void TYPED(take_in)(float *sum, float *lse, const float *out, float part, int64_t d)
+{
+    float max = *lse > part ? *lse : part,
+          both = max + logf(lt_exp(*lse - max) + lt_exp(part - max)), before = lt_exp(*lse - both),
+          now = lt_exp(part - both);
+#pragma omp simd
+    for (int64_t c = 0; c < d; c++)
+        sum[c] = before * sum[c] + now * out[c];
+    *lse = both;
+}
+
+/* One head of one sequence against one part of the keys (ops.h). */
+static void TYPED(part_forward)(const struct lt_attention *a, const struct TYPED(head) * h,
+                                int64_t bh)
+{
+    int64_t row = 2 * a->c, first = bh / a->h * a->t;
+    const ELEMENT *k = (const ELEMENT *)a->kv + first * row + bh % a->h * h->d, *v = k + a->c;
+    float *sum = a->sum + first * a->c + bh % a->h * h->d, *out = h->dk_sum;
+    for (int64_t from = 0; from < h->t; from += LT_ATTENTION_BLOCK) {
+        int64_t rows = lt_min64(LT_ATTENTION_BLOCK, h->t - from), end = a->own ? from + rows : h->t;
+        TYPED(product)
+        (rows, end, h->d, TYPED(plain)(h->q + from * h->row, h->row), TYPED(turned)(k, row), h->s,
+         0);
+        for (int64_t i = 0; i < rows; i++)
+            h->dv_sum[i] = TYPED(softmax_row)(h->s + i * end, h->p_element + i * end, h->scale,
+                                              a->own ? from + i + 1 : end, end);
+        if (a->own) {
+            memcpy(h->lse + from, h->dv_sum, (size_t)rows * sizeof *h->lse);
+            TYPED(product_rows)
+            (rows, h->d, end, TYPED(plain)(h->p_element, end), TYPED(plain)(v, row),
+             sum + from * a->c, a->c, 0);
+            continue;
+        }
+        TYPED(product)
+        (rows, h->d, end, TYPED(plain)(h->p_element, end), TYPED(plain)(v, row), out, 0);
+        for (int64_t i = 0; i < rows; i++)
+            TYPED(take_in)
+        (sum + (from + i) * a->c, &h->lse[from + i], out + i * h->d, h->dv_sum[i], h->d);
+    }
+    for (int64_t i = 0; a->last && i < h->t; i++)
+        for (int64_t c = 0; c < h->d; c++)
+            h->out[i * a->c + c] = PUT(sum[i * a->c + c]);
+}
+
 void TYPED(lt_cpu_attention_forward)(const union lt_args *args)
 {
     const struct lt_attention *a = &args->attention_forward;
 #pragma omp parallel for schedule(static) num_threads(a->slots)
     for (int64_t bh = 0; bh < a->b * a->h; bh++) {
         struct TYPED(head) h = TYPED(head_of)(a, bh);
-        TYPED(head_forward)(&h);
+        if (a->kv)
+            TYPED(part_forward)(a, &h, bh);
+        else
+            TYPED(head_forward)(&h);
     }
 }
 
-/* ds = p (dp - D) scale, with D = dO.O of row i of the head; masked places become 0. s and dp are
- * rows of scores and of dO v'; p comes from the scores. */
-static void TYPED(softmax_backward_row)(const struct TYPED(head) * h, int64_t i, int64_t end,
-                                        int64_t at)
+/* ds = p (dp - D) scale, with D = dO.O of row i of the head, which sees so many keys; the masked
+ * places after them become 0. s and dp are rows of scores and of dO v'; p comes from the scores. */
+static void TYPED(softmax_backward_row)(const struct TYPED(head) * h, int64_t i, int64_t keys,
+                                        int64_t end, int64_t at)
 {
     const ELEMENT *out = h->out + i * h->c, *dout = h->dout + i * h->c;
     const float *s = h->s + at, *dp = h->ds + at;
@@ -147,12 +203,12 @@ static void TYPED(softmax_backward_row)(const struct TYPED(head) * h, int64_t i,
     for (int64_t c = 0; c < h->d; c++)
         big_d += GET(out[c]) * GET(dout[c]);
 #pragma omp simd
-    for (int64_t j = 0; j <= i; j++) {
+    for (int64_t j = 0; j < keys; j++) {
         float share = lt_exp(lt_fma(s[j], scale, -lse));
         ds[j] = PUT(share * (dp[j] - big_d) * scale);
         p[j] = PUT(share);
     }
-    for (int64_t j = i + 1; j < end; j++)
+    for (int64_t j = keys; j < end; j++)
         p[j] = ds[j] = 0;
 }
 
@@ -178,7 +234,7 @@ static void TYPED(head_backward)(const struct TYPED(head) * h)
         TYPED(product)
         (rows, end, h->d, TYPED(plain)(dout, h->c), TYPED(turned)(h->v, h->row), h->ds, 0);
         for (int64_t i = 0; i < rows; i++)
-            TYPED(softmax_backward_row)(h, from + i, end, i * end);
+            TYPED(softmax_backward_row)(h, from + i, from + i + 1, end, i * end);
         TYPED(product)
         (end, h->d, rows, TYPED(turned)(h->p_element, end), TYPED(plain)(dout, h->c), h->dv_sum,
          add);
@@ -194,12 +250,44 @@ static void TYPED(head_backward)(const struct TYPED(head) * h)
     TYPED(round_rows)(h->dv, h->row, h->dv_sum, h->t, h->d);
 }
 
+/* The gradients of one part of the keys, and what it adds to that of the queries (ops.h). */
+static void TYPED(part_backward)(const struct lt_attention *a, const struct TYPED(head) * h,
+                                 int64_t bh)
+{
+    int64_t row = 2 * a->c, first = bh / a->h * a->t, head = bh % a->h * h->d;
+    const ELEMENT *k = (const ELEMENT *)a->kv + first * row + head, *v = k + a->c;
+    float *sum = a->sum + first * a->c + head, *dk = a->dkv + first * row + head, *dv = dk + a->c;
+    for (int64_t from = 0; from < h->t; from += LT_ATTENTION_BLOCK) {
+        int64_t rows = lt_min64(LT_ATTENTION_BLOCK, h->t - from), end = a->own ? from + rows : h->t;
+        const ELEMENT *q = h->q + from * h->row, *dout = h->dout + from * h->c;
+        TYPED(product)(rows, end, h->d, TYPED(plain)(q, h->row), TYPED(turned)(k, row), h->s, 0);
+        TYPED(product)
+        (rows, end, h->d, TYPED(plain)(dout, h->c), TYPED(turned)(v, row), h->ds, 0);
+        for (int64_t i = 0; i < rows; i++)
+            TYPED(softmax_backward_row)
+        (h, from + i, a->own ? from + i + 1 : end, end, i * end);
+        TYPED(product_rows)
+        (end, h->d, rows, TYPED(turned)(h->p_element, end), TYPED(plain)(dout, h->c), dv, row, 1);
+        TYPED(product_rows)
+        (rows, h->d, end, TYPED(plain)(h->ds_element, end), TYPED(plain)(k, row), sum + from * a->c,
+         a->c, !a->own);
+        TYPED(product_rows)
+        (end, h->d, rows, TYPED(turned)(h->ds_element, end), TYPED(plain)(q, h->row), dk, row, 1);
+    }
+    for (int64_t i = 0; a->last && i < h->t; i++)
+        for (int64_t c = 0; c < h->d; c++)
+            h->dq[i * h->row + c] = PUT(sum[i * a->c + c]);
+}
+
 void TYPED(lt_cpu_attention_backward)(const union lt_args *args)
 {
     const struct lt_attention *a = &args->attention_backward;
 #pragma omp parallel for schedule(static) num_threads(a->slots)
     for (int64_t bh = 0; bh < a->b * a->h; bh++) {
         struct TYPED(head) h = TYPED(head_of)(a, bh);
-        TYPED(head_backward)(&h);
+        if (a->kv)
+            TYPED(part_backward)(a, &h, bh);
+        else
+            TYPED(head_backward)(&h);
     }
 }

@@ -154,7 +154,14 @@ struct lt_matmul {
 /* Causal softmax attention. qkv[b,t,3c] holds query, key, value; out[b,t,c]; lse[b,h,t] = log of
  * each row's sum of exp(q.k / sqrt(c/h)), written by forward. Backward recomputes the probabilities
  * from lse, so memory is linear in t. scratch: `slots` regions of lt_attention_scratch(dtype, t, c
- * / h) floats, one a thread, aligned as an arena's tensor. */
+ * / h) floats, one a thread, aligned as an arena's tensor.
+ *
+ * kv, unless NULL: keys and values of t tokens of each sequence, kv[b,t,2c], one call for each part
+ * of a sequence (Liu et al. 2023). `own`: the part of the queries themselves, which comes first and
+ * is masked as above; every query sees all tokens of another part. sum[b,t,c] floats and lse are
+ * those of the parts so far; with `last` forward rounds sum to out, and lse is whole. Backward adds
+ * to sum, there the gradient of the queries (`own`: sets it; `last`: rounds it to dqkv's), and to
+ * dkv[b,t,2c] floats. */
 struct lt_attention {
     void *out;
     float *lse;
@@ -162,8 +169,10 @@ struct lt_attention {
     const void *dout;
     void *dqkv;
     float *scratch;
+    const void *kv;
+    float *sum, *dkv;
     int64_t b, t, c, h;
-    int slots;
+    int slots, own, last;
 };
 
 /* y = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). Backward may work in place (din == dout). */

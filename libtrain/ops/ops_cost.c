@@ -114,6 +114,25 @@ static void attention(struct tacho_work *work, const struct lt_attention *a,
     work->flops = 2 * issued * bc * lt_attention_pairs(context->backend, a->t);
     work->model_flops = needed * bc * t * (t + 1);
     work->palm_flops = 2 * needed * bc * t * t;
+    if (a->kv && !a->own) { /* nothing is masked; half of it, in the convention of whole squares */
+        work->flops = 2 * issued * bc * t * t;
+        work->model_flops = 2 * needed * bc * t * t;
+        work->palm_flops = 2 * work->model_flops;
+    }
+}
+
+/* Of a part of the keys: sums of floats beside what attention reads and writes otherwise. */
+static void attention_part(struct tacho_work *work, const struct lt_context *context,
+                           const struct lt_attention *a, int backward)
+{
+    uint64_t n = lt_u(a->b * a->t * a->c), rows = lt_u(a->b * a->h * a->t), before = a->own ? 0 : 1,
+             out = a->last ? n : 0;
+    struct traffic read = {3 * n, before * (n + rows)}, written = {out, n + rows};
+    if (backward) {
+        read = (struct traffic){5 * n, before * n + 2 * n + rows};
+        written = (struct traffic){out, 3 * n};
+    }
+    work_of(work, context, 0, read, written);
 }
 
 void lt_cost_attention_forward(const struct lt_context *context, const union lt_args *args,
@@ -121,8 +140,11 @@ void lt_cost_attention_forward(const struct lt_context *context, const union lt_
 {
     const struct lt_attention *heads = &args->attention_forward;
     uint64_t n = lt_u(heads->b * heads->t * heads->c);
-    work_of(work, context, 0, (struct traffic){3 * n, 0},
-            (struct traffic){n, lt_u(heads->b * heads->h * heads->t)});
+    if (heads->kv)
+        attention_part(work, context, heads, 0);
+    else
+        work_of(work, context, 0, (struct traffic){3 * n, 0},
+                (struct traffic){n, lt_u(heads->b * heads->h * heads->t)});
     attention(work, heads, context, 2, 2); /* QK', PV */
 }
 
@@ -131,8 +153,11 @@ void lt_cost_attention_backward(const struct lt_context *context, const union lt
 {
     const struct lt_attention *heads = &args->attention_backward;
     uint64_t n = lt_u(heads->b * heads->t * heads->c);
-    work_of(work, context, 0, (struct traffic){5 * n, lt_u(heads->b * heads->h * heads->t)},
-            (struct traffic){3 * n, 0});
+    if (heads->kv)
+        attention_part(work, context, heads, 1);
+    else
+        work_of(work, context, 0, (struct traffic){5 * n, lt_u(heads->b * heads->h * heads->t)},
+                (struct traffic){3 * n, 0});
     /* dV, dP, dQ, dK, and QK' once more; a device makes QK' and dP for dQ and for dK */
     attention(work, heads, context, context->device ? 7 : 5, 4);
 }

@@ -95,10 +95,35 @@ static void matmul_backward(struct list *list, const union lt_args *args)
     words(list, gradient, matmul->dbias, matmul->n);
 }
 
+/* Of a part of the keys. */
+static void attention_part(struct list *list, const struct lt_attention *heads, int backward)
+{
+    int64_t count = heads->b * heads->t * heads->c;
+    typed(list, READS, heads->qkv, 3 * count);
+    typed(list, READS, heads->kv, 2 * count);
+    words(list, heads->own ? WRITES : UPDATES, heads->sum, count);
+    if (backward) {
+        typed(list, READS, heads->out, count);
+        typed(list, READS, heads->dout, count);
+        words(list, READS, heads->lse, heads->b * heads->h * heads->t);
+        words(list, UPDATES, heads->dkv, 2 * count);
+        if (heads->last)
+            typed(list, UPDATES, heads->dqkv, 3 * count);
+        return;
+    }
+    words(list, heads->own ? WRITES : UPDATES, heads->lse, heads->b * heads->h * heads->t);
+    if (heads->last)
+        typed(list, WRITES, heads->out, count);
+}
+
 static void attention_forward(struct list *list, const union lt_args *args)
 {
     const struct lt_attention *heads = &args->attention_forward;
     int64_t count = heads->b * heads->t * heads->c;
+    if (heads->kv) {
+        attention_part(list, heads, 0);
+        return;
+    }
     typed(list, READS, heads->qkv, 3 * count);
     typed(list, WRITES, heads->out, count);
     words(list, WRITES, heads->lse, heads->b * heads->h * heads->t);
@@ -108,6 +133,10 @@ static void attention_backward(struct list *list, const union lt_args *args)
 {
     const struct lt_attention *heads = &args->attention_backward;
     int64_t count = heads->b * heads->t * heads->c;
+    if (heads->kv) {
+        attention_part(list, heads, 1);
+        return;
+    }
     typed(list, READS, heads->qkv, 3 * count);
     typed(list, READS, heads->out, count);
     typed(list, READS, heads->dout, count);

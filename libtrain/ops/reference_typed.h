@@ -129,9 +129,51 @@ static double TYPED(attention_score)(const ELEMENT *q, const ELEMENT *k, int64_t
     return TYPED(dot)(q, k, channels) / sqrt((double)channels);
 }
 
+/* One query of one head against one part of the keys (ops.h): `sum` and *lse take it in. */
+static void TYPED(reference_part_row)(const struct lt_attention *a, const ELEMENT *q,
+                                      const ELEMENT *k, int64_t keys, float *sum, float *lse)
+{
+    int64_t d = a->c / a->h, row = 2 * a->c;
+    double max = -INFINITY, all = 0;
+    for (int64_t j = 0; j < keys; j++)
+        max = fmax(max, TYPED(attention_score)(q, k + j * row, d));
+    for (int64_t j = 0; j < keys; j++)
+        all += exp(TYPED(attention_score)(q, k + j * row, d) - max);
+    double part = max + log(all), both = part;
+    if (!a->own)
+        both = fmax(part, (double)*lse) + log1p(exp(-fabs(part - (double)*lse)));
+    for (int64_t c = 0; c < d; c++) {
+        double o = a->own ? 0 : exp((double)*lse - both) * (double)sum[c];
+        for (int64_t j = 0; j < keys; j++)
+            o += exp(TYPED(attention_score)(q, k + j * row, d) - both) *
+                 (double)GET(k[j * row + a->c + c]);
+        sum[c] = (float)o;
+    }
+    *lse = (float)both;
+}
+
+static void TYPED(reference_part_forward)(const struct lt_attention *a)
+{
+    int64_t d = a->c / a->h;
+    for (int64_t i = 0; i < a->b * a->h * a->t; i++) {
+        int64_t at = i % a->t, sequence = i / a->t / a->h, head = i / a->t % a->h * d,
+                token = sequence * a->t + at;
+        const ELEMENT *q = (const ELEMENT *)a->qkv + token * 3 * a->c + head,
+                      *k = (const ELEMENT *)a->kv + sequence * a->t * 2 * a->c + head;
+        float *sum = a->sum + token * a->c + head;
+        TYPED(reference_part_row)(a, q, k, a->own ? at + 1 : a->t, sum, &a->lse[i]);
+        for (int64_t c = 0; a->last && c < d; c++)
+            ((ELEMENT *)a->out)[token * a->c + head + c] = PUT(sum[c]);
+    }
+}
+
 void TYPED(lt_reference_attention_forward)(const union lt_args *args)
 {
     const struct lt_attention *a = &args->attention_forward;
+    if (a->kv) {
+        TYPED(reference_part_forward)(a);
+        return;
+    }
     int64_t d = a->c / a->h, row = 3 * a->c;
     for (int64_t bh = 0; bh < a->b * a->h; bh++) {
         const ELEMENT *q = (const ELEMENT *)a->qkv + bh / a->h * a->t * row + bh % a->h * d,
@@ -207,9 +249,49 @@ static void TYPED(attention_backward_channels)(const struct TYPED(reference_head
     }
 }
 
+/* One query of one head: what one part of the keys adds to its gradient, and it to theirs. */
+static void TYPED(reference_part_slopes)(const struct lt_attention *a, int64_t token, int64_t head,
+                                         int64_t keys, double lse)
+{
+    int64_t d = a->c / a->h, row = 2 * a->c, first = token / a->t * a->t * row + head;
+    const ELEMENT *q = (const ELEMENT *)a->qkv + token * 3 * a->c + head,
+                  *k = (const ELEMENT *)a->kv + first,
+                  *out = (const ELEMENT *)a->out + token * a->c + head,
+                  *dout = (const ELEMENT *)a->dout + token * a->c + head;
+    float *dq = a->sum + token * a->c + head, *dk = a->dkv + first, *dv = dk + a->c;
+    double big_d = TYPED(dot)(dout, out, d);
+    for (int64_t c = 0; a->own && c < d; c++)
+        dq[c] = 0;
+    for (int64_t j = 0; j < keys; j++) {
+        double p = exp(TYPED(attention_score)(q, k + j * row, d) - lse),
+               ds = p * (TYPED(dot)(dout, k + j * row + a->c, d) - big_d) / sqrt((double)d);
+        for (int64_t c = 0; c < d; c++) {
+            dq[c] += (float)(ds * (double)GET(k[j * row + c]));
+            dk[j * row + c] += (float)(ds * (double)GET(q[c]));
+            dv[j * row + c] += (float)(p * (double)GET(dout[c]));
+        }
+    }
+    for (int64_t c = 0; a->last && c < d; c++)
+        ((ELEMENT *)a->dqkv)[token * 3 * a->c + head + c] = PUT(dq[c]);
+}
+
+static void TYPED(reference_part_backward)(const struct lt_attention *a)
+{
+    for (int64_t i = 0; i < a->b * a->h * a->t; i++) {
+        int64_t at = i % a->t, head = i / a->t % a->h;
+        TYPED(reference_part_slopes)
+        (a, i / a->t / a->h * a->t + at, head * (a->c / a->h), a->own ? at + 1 : a->t,
+         (double)a->lse[i]);
+    }
+}
+
 void TYPED(lt_reference_attention_backward)(const union lt_args *args)
 {
     const struct lt_attention *a = &args->attention_backward;
+    if (a->kv) {
+        TYPED(reference_part_backward)(a);
+        return;
+    }
     int64_t d = a->c / a->h, row = 3 * a->c;
     for (int64_t bh = 0; bh < a->b * a->h; bh++) {
         int64_t at = bh / a->h * a->t * row + bh % a->h * d,

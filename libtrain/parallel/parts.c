@@ -125,6 +125,18 @@ static void turn(void *arg, enum lt_dtype dtype, const struct lt_turn *shape, in
     parts->formula.messages += ranks - 1;
 }
 
+static void pass(void *arg, const void *out, void *in, size_t bytes)
+{
+    struct lt_parts *parts = arg;
+    struct lt_group *group = parts->group;
+    begin(parts, LT_RANGE_ALL_TO_ALL, TACHO_COMM_ALL_TO_ALL, bytes);
+    lt_group_exchange(group, (group->rank + 1) % group->ranks, out, bytes,
+                      (group->rank + group->ranks - 1) % group->ranks, in, bytes);
+    end(parts);
+    parts->formula.bytes += bytes;
+    parts->formula.messages++;
+}
+
 /* ---- rows of experts --------------------------------------------------------------------------- */
 
 /* Experts of each rank. */
@@ -276,6 +288,7 @@ int lt_parts_open(struct lt_parts *parts, struct lt_group *group, size_t scratch
                                          .scatter = scatter,
                                          .join = join,
                                          .turn = turn,
+                                         .pass = pass,
                                          .spread = spread_rows,
                                          .arg = parts},
                                .group = group,

@@ -16,6 +16,12 @@
  * the same. With A bytes of activations of a rank's tokens, that is 4 A (N - 1) / N a block and
  * direction, in 2 (N - 1) messages.
  *
+ * Or (Liu et al. 2023, ring attention) keys and values go around the ring of these ranks while
+ * queries stay: with B bytes of the keys and values of a rank's tokens (batch x seq / N x 2
+ * channels elements), a rank sends (N - 1) B a block forward, in N - 1 messages; backward the same
+ * again, and N times their gradients as floats, which come home with the last message: 2 N - 1
+ * messages.
+ *
  * Or the ranks that have parts of the same experts (Lepikhin et al. 2020): each routes its own
  * rows, and sends those whose expert another rank has to that one (dispatch), which sends them back
  * when they have passed it (combine); backward the same. A rank that has R rows of its own for

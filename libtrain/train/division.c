@@ -40,7 +40,7 @@ static int open_dividers(struct lt_division *division, struct lt_trace *trace)
     if (layout->tp * layout->cp * layout->ep == 1)
         return 0;
     size_t boundary = model->ops->stage->boundary_bytes(model),
-           scratch = lt_parts_turn_bytes(layout->cp, boundary);
+           scratch = division->config.ring ? 0 : lt_parts_turn_bytes(layout->cp, boundary);
     if (layout->ep > 1)
         scratch = lt_parts_spread_bytes(layout->ep, boundary);
     if (layout->tp > 1)

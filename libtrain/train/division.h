@@ -40,6 +40,7 @@ struct lt_division_config {
     struct lt_layout layout;
     struct lt_staging staging;    /* of a pipeline; stages and micro-batches are filled here */
     int sequence;                 /* ranks that divide layers divide the residual stream too */
+    int ring;                     /* ranks that divide sequences pass keys and values around */
     struct lt_shard_config shard; /* its stage 0: nothing is divided */
     /* Sums and norm of the gradient are those of one rank bit by bit (also where nothing is
      * divided). */

@@ -37,6 +37,8 @@ for _ in range(int(sys.argv[2])):
         recompute = "none"
     factors = [f"dp{dp}", f"tp{tp}", f"pp{pp}"] if cp == 1 else [f"dp{dp}", f"cp{cp}"]
     draw.shuffle(factors)
+    if cp > 1 and draw.random() < 0.5:
+        schedule += " --context ring"
     sequence = "--sequence-parallel" if tp > 1 and draw.random() < 0.5 else ""
     print(ranks, dp, int(exact), layers, micro, ".".join(factors), f"--zero {zero} --pipeline {schedule}", f"--recompute {recompute}", sequence)
 P

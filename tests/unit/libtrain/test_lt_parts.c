@@ -2,7 +2,8 @@
  *
  * Operations of ranks that have a part of the vocabulary each: together they are those of the
  * whole, whose gradients test_lt_gradients.c checks by differences. Slices of tensors: each element
- * of the whole is somebody's, and only one rank's where it is divided.
+ * of the whole is somebody's, and only one rank's where it is divided. Attention with the keys and
+ * values of one part of the sequences at a time is that with all of them.
  */
 #include "lt_support.h"
 
@@ -105,6 +106,77 @@ static void classifier(const struct lt_context *x)
     }
 }
 
+/* Columns [from, from + width) of the tokens that a rank has of `wide` columns, t of all of b
+ * sequences. */
+static float *part_of(const float *whole, int64_t b, int64_t t, int64_t wide, int64_t from,
+                      int64_t width, int rank)
+{
+    float *part = zeros(b * t * width);
+    for (int64_t i = 0; i < b * t; i++)
+        memcpy(part + i * width, whole + ((i / t * RANKS + rank) * t + i % t) * wide + from,
+               (size_t)width * sizeof *part);
+    return part;
+}
+
+/* More tokens than a block of attention has rows. */
+static void attention(const struct lt_context *x)
+{
+    int64_t b = 2, t = x->backend == LT_BACKEND_CPU ? 150 : 11, c = 10, h = 2, all = RANKS * t,
+            n = b * t, scratch = (int64_t)lt_attention_scratch(x->dtype, all, c / h);
+    double near = x->dtype == LT_DTYPE_FP32 ? 1e-5 : 5e-2;
+    float *qkv = normals(b * all * 3 * c, 1, 1), *dout = normals(b * all * c, 2, 1), *dkv[RANKS];
+    struct lt_attention whole = {.out = typed(x->dtype, zeros(b * all * c), b * all * c),
+                                 .lse = zeros(b * h * all),
+                                 .qkv = typed(x->dtype, qkv, b * all * 3 * c),
+                                 .dout = typed(x->dtype, dout, b * all * c),
+                                 .scratch = zeros(scratch),
+                                 .b = b,
+                                 .t = all,
+                                 .c = c,
+                                 .h = h,
+                                 .slots = 1};
+    lt_op(x, LT_OP_ATTENTION_FORWARD, &(union lt_args){.attention_forward = whole});
+    whole.dqkv = typed(x->dtype, zeros(b * all * 3 * c), b * all * 3 * c);
+    lt_op(x, LT_OP_ATTENTION_BACKWARD, &(union lt_args){.attention_backward = whole});
+    float *out = floats(x->dtype, whole.out, b * all * c),
+          *dqkv = floats(x->dtype, whole.dqkv, b * all * 3 * c);
+    for (int rank = 0; rank < RANKS; rank++)
+        dkv[rank] = zeros(n * 2 * c);
+    for (int rank = 0; rank < RANKS; rank++) {
+        struct lt_attention part = whole;
+        part.t = t;
+        part.qkv = typed(x->dtype, part_of(qkv, b, t, 3 * c, 0, 3 * c, rank), n * 3 * c);
+        part.out = typed(x->dtype, zeros(n * c), n * c);
+        part.dout = typed(x->dtype, part_of(dout, b, t, c, 0, c, rank), n * c);
+        part.lse = zeros(b * h * t);
+        part.sum = zeros(n * c);
+        for (int backward = 0; backward < 2; backward++)
+            for (int at = rank; at >= 0; at--) {
+                part.own = at == rank;
+                part.last = at == 0;
+                part.kv = typed(x->dtype, part_of(qkv, b, t, 3 * c, c, 2 * c, at), n * 2 * c);
+                part.dkv = dkv[at];
+                part.dqkv = backward ? typed(x->dtype, zeros(n * 3 * c), n * 3 * c) : NULL;
+                if (backward)
+                    lt_op(x, LT_OP_ATTENTION_BACKWARD,
+                          &(union lt_args){.attention_backward = part});
+                else
+                    lt_op(x, LT_OP_ATTENTION_FORWARD, &(union lt_args){.attention_forward = part});
+            }
+        for (int64_t i = 0; i < b * h; i++)
+            assert_near("log-sum-exp", part.lse + i * t, whole.lse + i * all + rank * t, t, 1e-4);
+        float *own = floats(x->dtype, part.dqkv, n * 3 * c), *dq = zeros(n * c);
+        for (int64_t i = 0; i < n; i++)
+            memcpy(dq + i * c, own + i * 3 * c, (size_t)c * sizeof *dq);
+        assert_near("attention", floats(x->dtype, part.out, n * c),
+                    part_of(out, b, t, c, 0, c, rank), n * c, near);
+        assert_near("queries", dq, part_of(dqkv, b, t, 3 * c, 0, c, rank), n * c, near);
+    }
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_near("keys and values", dkv[rank], part_of(dqkv, b, t, 3 * c, c, 2 * c, rank),
+                    n * 2 * c, near);
+}
+
 static void for_each_context(void (*check)(const struct lt_context *))
 {
     for (int b = 0; b < LT_BACKEND_COUNT; b++)
@@ -122,6 +194,12 @@ static void classifiers(void **state)
 {
     (void)state;
     for_each_context(classifier);
+}
+
+static void attentions(void **state)
+{
+    (void)state;
+    for_each_context(attention);
 }
 
 struct owners {
@@ -209,6 +287,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(embeddings, pool_free),
         cmocka_unit_test_teardown(classifiers, pool_free),
+        cmocka_unit_test_teardown(attentions, pool_free),
         cmocka_unit_test_teardown(slices, pool_free),
         cmocka_unit_test(chunks),
     };
