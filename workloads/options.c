@@ -228,6 +228,9 @@ static const struct row rows[] = {
              "write the state to FILE at the end and on SIGINT or SIGTERM"),
     {"checkpoint-every", "N", COUNT, AT(checkpoint_every), "0", 0, BIG,
      "steps between checkpoints; 0: at the end only"},
+    FLAG_ROW("checkpoint-async", checkpoint_async,
+             "each rank writes its part beside training; FILE is their index, and there when all "
+             "of them are"),
     TEXT_ROW("resume", "FILE", TEXT, resume, NULL, "continue from this checkpoint, bit-identical"),
     TITLE_ROW("numerics"),
     {"watch", "N", COUNT, AT(watch), "0", 0, BIG,

@@ -39,7 +39,8 @@ struct options {
         *slow_rank, *uneven, *io, *inject, *loss_scale, *scale_lr, *init, *matmul_precision,
         *bf16_weights;
     struct options_list data, slow, offload;
-    int pin, no_shuffle, no_overlap, no_graph, sequence, flip, normalise, centralise;
+    int checkpoint_async, pin, no_shuffle, no_overlap, no_graph, sequence, flip, normalise,
+        centralise;
     int help, version, check;
     const char *recipe; /* NULL: none given */
 };

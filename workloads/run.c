@@ -13,6 +13,7 @@
 #include "libtrain/models/init.h"
 #include "libtrain/ops/device.h"
 #include "libtrain/speak/trace.h"
+#include "libtrain/train/background.h"
 #include "libtrain/train/train.h"
 #include "workloads/configure.h"
 #include "workloads/input.h"
@@ -71,8 +72,11 @@ static void print_progress(void *arg, const struct lt_progress *progress)
                1e3 * progress->seconds);
         break;
     case LT_EVENT_CHECKPOINT:
-        printf("checkpoint after step %lld  %s  %.2f ms\n", (long long)progress->step,
+        printf("checkpoint after step %lld  %s  %.2f ms", (long long)progress->step,
                config->checkpoint, 1e3 * progress->seconds);
+        if (progress->beside > 0)
+            printf(" of the steps' thread, %.2f ms until it was there", 1e3 * progress->beside);
+        printf("\n");
         break;
     case LT_EVENT_PATIENCE:
         printf("stopped after step %lld: %lld evaluations in a row without a loss below %.4f\n",
@@ -150,6 +154,14 @@ static int open_device(struct lt_context *context, const struct options *options
     return lt_device_open(&context->device, number, err);
 }
 
+/* Of each array, what this rank keeps of a checkpoint. */
+static size_t own_floats(const struct lt_train_config *config,
+                         const struct lt_parameters *parameters, int sharded)
+{
+    size_t ranks = (size_t)lt_parallel_ranks(config->parallel);
+    return sharded ? parameters->count : (size_t)parameters->trainable / ranks;
+}
+
 /* What the run will hold: the model's part by its closed form, the optimizer's from the layout of
  * the parameters, the buffers' of several ranks from the gradients, which are 4 bytes a parameter,
  * the loader's from the batches; evaluations have a loader of their own. */
@@ -171,6 +183,9 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
                             lt_layout_copies(&division->layout), context->dtype, out);
         parameters = (struct lt_parameters){.count = own};
     }
+    if (config->checkpoint && config->checkpoint_async)
+        out->tag[LT_MEMORY_WORKSPACE] += lt_background_bytes(
+            &config->optimizer, own_floats(config, &parameters, division->shard.stage > 0));
     lt_local_memory(&config->local, lt_parallel_rank(config->parallel),
                     lt_parallel_ranks(config->parallel), parameters.count, out);
     lt_optimizer_sizes(&config->optimizer, &parameters, floats, &scratch);
@@ -300,6 +315,11 @@ static void print_start(const struct options *options, const struct lt_device *d
 static int check_outputs(const struct options *options, const struct lt_parallel *parallel,
                          struct tacho_error *err)
 {
+    if (options->checkpoint_async && (!options->checkpoint || options->local_steps))
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "name a file: --checkpoint FILE; leave out --local-steps",
+                          "--checkpoint-async: %s",
+                          options->checkpoint ? "not with --local-steps" : "no --checkpoint");
     if (options->checkpoint_every && !options->checkpoint)
         return tacho_fail(err, TACHO_EUSAGE, "name the file too: --checkpoint FILE",
                           "--checkpoint-every: no --checkpoint");

@@ -16,10 +16,13 @@
 
 #include "libtrain/base/fail.h"
 #include "libtrain/base/output.h"
+#include "libtrain/base/stored.h"
+#include "libtrain/train/checkpoint_shards.h"
 
 #define MAGIC      "ltcheck1" /* 8 characters, read as bytes */
+#define INDEX      "ltindex1" /* of a file whose arrays are in shards */
 #define VERSION    3u
-#define ORDER      0x0102030405060708ull
+#define ORDER      LT_BYTE_ORDER
 #define LABEL_SIZE 32                /* of an optimizer's name with its options */
 #define CHUNK      ((size_t)4 << 20) /* bytes a write or read: summed while in cache */
 
@@ -36,99 +39,38 @@ struct header {
     uint64_t sum; /* over all the above */
 };
 
-/* Four interleaved FNV-1a lanes over 64-bit words: as fast as memory, and any flipped bit changes
- * the result. */
-struct sum {
-    uint64_t lane[4];
-};
-
-static const struct sum sum_start = {
-    {0xcbf29ce484222325ull, 0x84222325cbf29ce4ull, 0x9ce484222325cbf2ull, 0x2325cbf29ce48422ull}};
-
-/* bytes: a multiple of 8 */
-static void sum_add(struct sum *sum, const void *data, size_t bytes)
-{
-    const char *bytes_in = data;
-    for (size_t i = 0; i < bytes / 8; i++) {
-        uint64_t word;
-        memcpy(&word, bytes_in + 8 * i, sizeof word);
-        sum->lane[i % 4] = (sum->lane[i % 4] ^ word) * 0x100000001b3ull;
-        sum->lane[i % 4] ^= sum->lane[i % 4] >> 32;
-    }
-}
-
-static uint64_t sum_end(const struct sum *sum)
-{
-    struct sum folded = sum_start;
-    sum_add(&folded, sum, sizeof *sum);
-    return folded.lane[0] ^ folded.lane[1] ^ folded.lane[2] ^ folded.lane[3];
-}
-
 static uint64_t header_sum(const struct header *header)
 {
-    struct sum sum = sum_start;
-    sum_add(&sum, header, offsetof(struct header, sum));
-    return sum_end(&sum);
+    struct lt_sum sum = lt_sum_start;
+    lt_sum_add(&sum, header, offsetof(struct header, sum));
+    return lt_sum_end(&sum);
 }
 
 uint64_t lt_checkpoint_sum(const void *data, size_t bytes)
 {
-    struct sum sum = sum_start;
-    sum_add(&sum, data, bytes);
-    return sum_end(&sum);
-}
-
-static int write_all(int fd, const void *data, size_t bytes)
-{
-    const char *cursor = data;
-    while (bytes > 0) {
-        ssize_t written = write(fd, cursor, bytes);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return -1;
-        cursor += written;
-        bytes -= (size_t)written;
-    }
-    return 0;
-}
-
-/* 0, or -1 with errno; errno 0 means that the file ended. */
-static int read_all(int fd, void *data, size_t bytes)
-{
-    char *cursor = data;
-    while (bytes > 0) {
-        ssize_t got = read(fd, cursor, bytes);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0) {
-            errno = got == 0 ? 0 : errno;
-            return -1;
-        }
-        cursor += got;
-        bytes -= (size_t)got;
-    }
-    return 0;
+    struct lt_sum sum = lt_sum_start;
+    lt_sum_add(&sum, data, bytes);
+    return lt_sum_end(&sum);
 }
 
 /* A part of an array to or from the file, and into the sum. What lies on a device goes through
  * `piece`, of CHUNK bytes. */
 static int move_part(int fd, struct lt_space *space, void *array, void *piece, size_t part,
-                     struct sum *sum, int writing)
+                     struct lt_sum *sum, int writing)
 {
     void *here = space ? piece : array;
     if (space && writing)
         space->read(space, here, array, part);
-    if (writing ? write_all(fd, here, part) : read_all(fd, here, part))
+    if (writing ? lt_write_all(fd, here, part) : lt_read_all(fd, here, part))
         return -1;
     if (space && !writing)
         space->write(space, array, here, part);
-    sum_add(sum, here, part);
+    lt_sum_add(sum, here, part);
     return 0;
 }
 
 static int move_array(int fd, struct lt_space *space, float *array, size_t floats, void *piece,
-                      struct sum *sum, int writing)
+                      struct lt_sum *sum, int writing)
 {
     char *cursor = (char *)array;
     int rc = 0;
@@ -144,7 +86,7 @@ static int move_array(int fd, struct lt_space *space, float *array, size_t float
 /* Both directions go through the arrays the same way: the values, the optimizer's, the model's
  * state. */
 static int move_arrays(int fd, const struct lt_model *model, const struct lt_optimizer *optimizer,
-                       struct sum *sum, int writing)
+                       struct lt_sum *sum, int writing)
 {
     const struct lt_parameters *parameters = &model->parameters;
     struct lt_space *space = parameters->space;
@@ -187,25 +129,33 @@ static const char *label_of(const struct lt_optimizer *optimizer, char label[LAB
     return label;
 }
 
-/* Header, arrays, and the sum over the arrays, into the open file. -1 with errno. */
-static int write_file(int fd, const struct lt_model *model, const struct lt_optimizer *optimizer,
-                      const struct lt_checkpoint *state)
+static struct header header_of(const struct lt_model *model, const struct lt_optimizer *optimizer,
+                               const char *magic, uint64_t floats,
+                               const struct lt_checkpoint *state)
 {
-    struct header header = {.magic = MAGIC,
-                            .order = ORDER,
+    struct header header = {.order = ORDER,
                             .version = VERSION,
-                            .count = model->parameters.count,
+                            .count = floats,
                             .states = arrays_of(optimizer),
                             .state = *state};
-    struct sum sum = sum_start;
+    memcpy(header.magic, magic, sizeof header.magic);
     snprintf(header.model, sizeof header.model, "%s", model->ops->name);
     label_of(optimizer, header.optimizer);
     memcpy(header.shape, model->shape, sizeof header.shape);
     header.sum = header_sum(&header);
-    if (write_all(fd, &header, sizeof header) || move_arrays(fd, model, optimizer, &sum, 1))
+    return header;
+}
+
+/* Header, arrays, and the sum over the arrays, into the open file. -1 with errno. */
+static int write_file(int fd, const struct lt_model *model, const struct lt_optimizer *optimizer,
+                      const struct lt_checkpoint *state)
+{
+    struct header header = header_of(model, optimizer, MAGIC, model->parameters.count, state);
+    struct lt_sum sum = lt_sum_start;
+    if (lt_write_all(fd, &header, sizeof header) || move_arrays(fd, model, optimizer, &sum, 1))
         return -1;
-    uint64_t end = sum_end(&sum);
-    return write_all(fd, &end, sizeof end);
+    uint64_t end = lt_sum_end(&sum);
+    return lt_write_all(fd, &end, sizeof end);
 }
 
 int lt_checkpoint_write(const char *path, const struct lt_model *model,
@@ -217,6 +167,63 @@ int lt_checkpoint_write(const char *path, const struct lt_model *model,
     if (rc)
         return rc;
     return lt_output_end(&out, write_file(out.fd, model, optimizer, state) ? errno : 0, err);
+}
+
+int lt_checkpoint_write_index(const char *path, const struct lt_model *model,
+                              const struct lt_optimizer *optimizer, uint64_t floats,
+                              const struct lt_checkpoint *state, const uint64_t *sums, int shards,
+                              struct tacho_error *err)
+{
+    struct header header = header_of(model, optimizer, INDEX, floats, state);
+    struct lt_output out;
+    uint64_t count = (uint64_t)shards, end;
+    struct lt_sum sum = lt_sum_start;
+    int rc = lt_output_begin(&out, path, "--checkpoint", err);
+    if (rc)
+        return rc;
+    lt_sum_add(&sum, &count, sizeof count);
+    lt_sum_add(&sum, sums, (size_t)shards * sizeof *sums);
+    end = lt_sum_end(&sum);
+    int failed = lt_write_all(out.fd, &header, sizeof header) ||
+                 lt_write_all(out.fd, &count, sizeof count) ||
+                 lt_write_all(out.fd, sums, (size_t)shards * sizeof *sums) ||
+                 lt_write_all(out.fd, &end, sizeof end);
+    return lt_output_end(&out, failed ? errno : 0, err);
+}
+
+/* What follows the header of an index: how many shards there are, and the sum of each; *sums is the
+ * caller's. */
+static int read_index(int fd, const char *path, uint64_t *shards, uint64_t **sums,
+                      struct tacho_error *err)
+{
+    struct lt_sum sum = lt_sum_start;
+    uint64_t end;
+    char more;
+    if (lt_read_all(fd, shards, sizeof *shards) == 0 && *shards <= LT_SHARDS_CAP &&
+        (*sums = calloc(*shards + 1, sizeof **sums)) &&
+        lt_read_all(fd, *sums, (size_t)*shards * sizeof **sums) == 0 &&
+        lt_read_all(fd, &end, sizeof end) == 0) {
+        lt_sum_add(&sum, shards, sizeof *shards);
+        lt_sum_add(&sum, *sums, (size_t)*shards * sizeof **sums);
+        if (end == lt_sum_end(&sum) && read(fd, &more, 1) == 0)
+            return 0;
+    }
+    return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint",
+                      "%s: damaged (list of shards)", path);
+}
+
+/* The arrays, from the shards beside the index. */
+static int read_sharded(int fd, const char *path, const struct header *header,
+                        struct lt_model *model, struct lt_optimizer *optimizer,
+                        struct tacho_error *err)
+{
+    uint64_t shards = 0, *sums = NULL;
+    int rc = read_index(fd, path, &shards, &sums, err);
+    if (rc == 0)
+        rc = lt_shards_read(path, header->state.step, sums, (int)shards, header->count, model,
+                            optimizer, err);
+    free(sums);
+    return rc;
 }
 
 /* "2, 32, 4": the shape as the model keeps it, without the unused places at its end. */
@@ -231,6 +238,11 @@ static const char *shape_text(const int64_t *shape, char *text, size_t size)
     return text;
 }
 
+static int is_index(const struct header *header)
+{
+    return memcmp(header->magic, INDEX, sizeof header->magic) == 0;
+}
+
 /* Says whether the checkpoint continues a run of this model and optimizer, and if not, why:
  * another kind of file, another version, damage, another model, another optimizer. In that order,
  * because each check presumes the ones before it. */
@@ -239,7 +251,11 @@ static int check_header(const char *path, const struct header *header, const str
 {
     char theirs[128], ours[128], label[LABEL_SIZE];
     const char *name = label_of(optimizer, label);
-    if (memcmp(header->magic, MAGIC, sizeof header->magic) || header->order != ORDER)
+    int sharded = is_index(header);
+    uint64_t floats = model->parameters.count;
+    if (sharded)
+        floats = model->parameters.trainable + model->states;
+    if ((!sharded && memcmp(header->magic, MAGIC, sizeof header->magic)) || header->order != ORDER)
         return tacho_fail(err, TACHO_EFORMAT,
                           "give --resume a file that train --checkpoint wrote on such a machine",
                           "%s: not a checkpoint", path);
@@ -254,8 +270,7 @@ static int check_header(const char *path, const struct header *header, const str
         return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (header)",
                           path);
     if (strncmp(header->model, model->ops->name, sizeof header->model) ||
-        memcmp(header->shape, model->shape, sizeof header->shape) ||
-        header->count != model->parameters.count)
+        memcmp(header->shape, model->shape, sizeof header->shape) || header->count != floats)
         return tacho_fail(err, TACHO_EFORMAT, "give the options of the run that wrote it",
                           "%s: holds another model (%.31s of shape %s; here %s of %s)", path,
                           header->model, shape_text(header->shape, theirs, sizeof theirs),
@@ -283,7 +298,7 @@ int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optim
                        struct lt_checkpoint *state, struct tacho_error *err)
 {
     struct header header;
-    struct sum sum = sum_start;
+    struct lt_sum sum = lt_sum_start;
     uint64_t end;
     char more;
     int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
@@ -291,7 +306,7 @@ int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optim
         return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO,
                           "give --resume the file of an earlier --checkpoint", "%s: %s", path,
                           strerror(errno));
-    if (read_all(fd, &header, sizeof header)) {
+    if (lt_read_all(fd, &header, sizeof header)) {
         rc = errno ? failed_read(path, err)
                    : tacho_fail(err, TACHO_EFORMAT,
                                 "give --resume a file that train --checkpoint wrote",
@@ -301,14 +316,20 @@ int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optim
     rc = check_header(path, &header, model, optimizer, err);
     if (rc)
         goto out;
-    if (move_arrays(fd, model, optimizer, &sum, 0) || read_all(fd, &end, sizeof end)) {
+    if (is_index(&header)) {
+        rc = read_sharded(fd, path, &header, model, optimizer, err);
+        if (rc == 0)
+            *state = header.state;
+        goto out;
+    }
+    if (move_arrays(fd, model, optimizer, &sum, 0) || lt_read_all(fd, &end, sizeof end)) {
         rc = failed_read(path, err);
         goto out;
     }
     if (read(fd, &more, 1) != 0)
         rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint",
                         "%s: damaged (longer than it says)", path);
-    else if (end != sum_end(&sum))
+    else if (end != lt_sum_end(&sum))
         rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (checksum)",
                         path);
     else

@@ -10,6 +10,11 @@
  * copy of the values is not in it, because it follows from them. Native byte order; a file of
  * another one is refused as foreign. Version 1 did not say which optimizer it belongs to, version 2
  * had no loss scale; both are refused.
+ *
+ * Or the file is an index, and the arrays are in shards beside it (checkpoint_shards.h), one of
+ * each rank: the same header with another magic, how many shards there are, the sum of each, and a
+ * sum over these. It is written when all shards are durable, and names those of its step, so it is
+ * the old one or the new one here too.
  */
 #ifndef LT_CHECKPOINT_H
 #define LT_CHECKPOINT_H
@@ -37,6 +42,13 @@ uint64_t lt_checkpoint_bytes(const struct lt_model *model, const struct lt_optim
 int lt_checkpoint_write(const char *path, const struct lt_model *model,
                         const struct lt_optimizer *optimizer, const struct lt_checkpoint *state,
                         struct tacho_error *err);
+
+/* The index of so many shards, which hold `floats` floats of parameters and of the model's state
+ * together. Errors as above. */
+int lt_checkpoint_write_index(const char *path, const struct lt_model *model,
+                              const struct lt_optimizer *optimizer, uint64_t floats,
+                              const struct lt_checkpoint *state, const uint64_t *sums, int shards,
+                              struct tacho_error *err);
 
 /* Fills the arrays of model and optimizer and *state. TACHO_ENOTFOUND, TACHO_EFORMAT (foreign,
  * another model or optimizer), TACHO_EVERSION, TACHO_ECORRUPT, TACHO_EIO, with words in *err. The

@@ -304,6 +304,11 @@ static int rank_of_part(const struct lt_layout *layout, int i)
     return lt_layout_rank(layout, i / layout->tp, 0, i % layout->tp);
 }
 
+int lt_division_parts(const struct lt_division *division)
+{
+    return parts_of(&division->config.layout);
+}
+
 static int is_divided(const struct lt_division *division)
 {
     return parts_of(&division->config.layout) > 1;

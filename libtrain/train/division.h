@@ -69,6 +69,8 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
                      struct lt_parallel *parallel, struct lt_model *model,
                      const struct lt_optimizer_config *optimizer, int micro_steps,
                      struct lt_trace *trace, struct tacho_error *err);
+/* Ranks of a replica that have other parameters than each other. */
+int lt_division_parts(const struct lt_division *division);
 /* What lt_context.tensor is to be. */
 const struct lt_tensor_group *lt_division_tensor(const struct lt_division *division);
 /* Of a batch of whole sequences, the tokens of this rank; valid until the next call. */

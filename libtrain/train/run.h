@@ -31,7 +31,8 @@ struct run {
     struct lt_parallel *parallel;
     struct lt_division division;
     struct lt_local local;
-    struct lt_parallel_status news; /* of this rank, then of all */
+    struct lt_background *background; /* NULL: checkpoints are written at once */
+    struct lt_parallel_status news;   /* of this rank, then of all */
     struct lt_scaling scaling;
     struct lt_watch *watch; /* NULL: nothing is counted by layer */
     struct lt_batch batch;  /* of the last micro-step */
@@ -59,6 +60,14 @@ const struct lt_layout *lt_run_layout(const struct run *run);
 int lt_run_replicas(const struct run *run);
 /* Ranks that divide each sequence. */
 int lt_run_contexts(const struct run *run);
+
+/* Do all ranks that should have the same weights? Errors of lt_parallel_check. */
+int lt_run_check_weights(struct run *run, struct tacho_error *err);
+/* Writes the state after the step that was just made, or begins to; all ranks call it. */
+int lt_run_checkpoint(struct run *run, struct tacho_error *err);
+/* Has a checkpoint that is written beside training come to its end (wait: until it has)? Then it is
+ * reported. Nothing where none is under way. */
+int lt_run_saved(struct run *run, int wait, struct tacho_error *err);
 
 /* The signal that asks this rank to stop, or 0. */
 int lt_run_signalled(const struct run *run);

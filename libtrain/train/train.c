@@ -15,6 +15,7 @@
 #include "libtrain/base/fail.h"
 #include "libtrain/speak/simulated.h"
 #include "libtrain/speak/trace.h"
+#include "libtrain/train/background.h"
 #include "libtrain/train/checkpoint.h"
 #include "libtrain/train/device_step.h"
 #include "libtrain/train/range_test.h"
@@ -320,14 +321,6 @@ static void report_evaluation(struct run *run, const struct lt_progress *progres
     }
 }
 
-/* Have the ranks the same weights? Sharded ones are there once. */
-static int check_weights(struct run *run, struct tacho_error *err)
-{
-    if (run->config->division.shard.stage == 3)
-        return 0;
-    return lt_parallel_check(run->parallel, run->step - 1, err);
-}
-
 /* The held-out tail in file order, from its start, so that losses of different steps compare. They
  * are added up in that order on any number of ranks. */
 static int evaluate(struct run *run, struct tacho_error *err)
@@ -359,43 +352,6 @@ static int evaluate(struct run *run, struct tacho_error *err)
     return rc;
 }
 
-static int write_state(struct run *run, const struct lt_checkpoint *state, struct tacho_error *err)
-{
-    const char *path = run->config->checkpoint;
-    if (run->division.shard)
-        return lt_division_write(&run->division, path, &run->optimizer, state, err);
-    if (lt_parallel_rank(run->parallel))
-        return 0;
-    return lt_checkpoint_write(path, run->model, &run->optimizer, state, err);
-}
-
-/* Rank 0 writes the state; all ranks compare their weights first, because a checkpoint of weights
- * that have come apart would be of no use. */
-static int checkpoint(struct run *run, struct tacho_error *err)
-{
-    struct lt_checkpoint state = {.seed = run->seed,
-                                  .step = (uint64_t)run->step,
-                                  .position = lt_loader_position(run->loader),
-                                  .data = lt_part_identity(run->train),
-                                  .dtype = (uint64_t)run->context.dtype,
-                                  .scaling = run->scaling};
-    struct lt_progress progress = {.event = LT_EVENT_CHECKPOINT, .step = run->step - 1};
-    double start = lt_run_seconds();
-    lt_trace_begin(run->trace, LT_RANGE_CHECKPOINT,
-                   lt_checkpoint_bytes(run->model, &run->optimizer), 0);
-    int rc = check_weights(run, err);
-    if (rc == 0)
-        rc = write_state(run, &state, err);
-    rc = lt_parallel_agree(run->parallel, rc, err);
-    progress.seconds = lt_run_seconds() - start;
-    if (rc == 0) {
-        lt_parallel_saved(run->parallel, run->config->checkpoint, run->step);
-        lt_run_report(run, &progress);
-    }
-    lt_trace_end(run->trace);
-    return rc;
-}
-
 /* ---- the run ------------------------------------------------------------------------------------------------------------- */
 
 static int due(int64_t every, const struct run *run)
@@ -419,6 +375,8 @@ static int loop(struct run *run, struct tacho_error *err)
         if (rc)
             return rc;
         run->step++;
+        if ((rc = lt_run_saved(run, 0, err)))
+            return rc;
         if (settles(run) && (rc = lt_run_report_launched(run, err)))
             return rc;
         if (run->held_out && due(run->config->eval_every, run))
@@ -428,13 +386,15 @@ static int loop(struct run *run, struct tacho_error *err)
         last = run->step == run->config->schedule.steps || run->enough ||
                (stopping(run) && (!run->config->local.every || run->local.together));
         if (rc == 0 && due(run->config->assert_every, run))
-            rc = check_weights(run, err);
+            rc = lt_run_check_weights(run, err);
         if (rc == 0 && run->config->checkpoint && (last || due(run->config->checkpoint_every, run)))
-            rc = checkpoint(run, err);
+            rc = lt_run_checkpoint(run, err);
     }
     if (rc == 0)
         rc = lt_run_report_launched(run, err); /* a signal came after it was launched */
-    return rc ? rc : check_weights(run, err);
+    if (rc == 0)
+        rc = lt_run_saved(run, 1, err);
+    return rc ? rc : lt_run_check_weights(run, err);
 }
 
 /* Reads the checkpoint and refuses one of another dtype or of other data, which could not
@@ -504,7 +464,11 @@ static int open_optimizer(struct run *run, struct tacho_error *err)
                            &run->model->parameters, run->trace);
     if (rc)
         return rc;
-    return lt_division_optimizer(&run->division, &run->optimizer, &config->optimizer, err);
+    rc = lt_division_optimizer(&run->division, &run->optimizer, &config->optimizer, err);
+    if (rc == 0 && config->checkpoint && config->checkpoint_async)
+        rc = lt_background_open(&run->background, config->checkpoint, &run->division,
+                                &run->optimizer, run->trace, err);
+    return rc;
 }
 
 /* Makes what a run needs: partial sums, optimizer, input, exchange of gradients. */
@@ -579,6 +543,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
         lt_run_report(&run, &(struct lt_progress){.event = LT_EVENT_RANGE,
                                                   .step = run.step,
                                                   .rate = lt_range_test_rate(run.range)});
+    lt_background_close(run.background);
     lt_device_steps_close(run.device);
     lt_parallel_detach(run.parallel);
     lt_loader_destroy(run.loader);

@@ -56,6 +56,7 @@ struct lt_train_config {
     int64_t eval_every, eval_batches; /* 0: never */
     int64_t patience;         /* evaluations without a better loss that end the run; 0: none do */
     int64_t checkpoint_every; /* 0: at the end only */
+    int checkpoint_async;     /* beside training (background.h) */
     const char *checkpoint, *resume; /* NULL: none */
     int64_t log_every;
     int64_t assert_every; /* steps between comparisons of the ranks' weights, 0: none */
@@ -87,6 +88,8 @@ struct lt_progress {
     enum lt_event event;
     int64_t step; /* index of the step just made; of the first step for START */
     double loss, grad_norm, rate, seconds;
+    double beside; /* CHECKPOINT: seconds that it was written beside training, 0: it was not; then
+                      `seconds` is what the steps' thread gave to it */
     uint64_t tokens, samples; /* of the step, of all ranks; of images there are no tokens */
     uint64_t train_samples, eval_samples; /* START: samples an epoch, samples held out */
     int64_t evaluated;                    /* EVALUATION: batches */
