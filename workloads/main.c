@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "libtrain/train/parallel_mpi.h"
+#include "workloads/elastic.h"
 #include "workloads/recipe.h"
 
 /* One row a family of names. */
@@ -146,6 +147,13 @@ int main(int argc, char **argv)
     }
     if (options.check)
         return 0;
+    if (options.elastic) {
+        int status = 0;
+        catch_signals();
+        if (elastic_run(&options, argc, argv, &stop_signal, &status, &err))
+            return fail(&err);
+        return status;
+    }
     if (options.workers > 0 || lt_mpi_launched())
         wait_passively(argv);
     catch_signals();

@@ -153,6 +153,11 @@ static const struct row rows[] = {
              "sleep that long in each batch's read, decode, augment, collate or pin (to imitate a "
              "slow loader); may be repeated"),
     TITLE_ROW("several ranks (mpirun -np N train ...)"),
+    {"elastic", "N", COUNT, AT(elastic), "0", 0, 4096,
+     "start N ranks by --launcher; when one dies, go on from the last checkpoint with fewer "
+     "replicas and the same global batch; 0: this process is a rank"},
+    TEXT_ROW("launcher", "WORDS", TEXT, launcher, "mpirun",
+             "--elastic: what starts the ranks, with options of its own"),
     {"bucket-mib", "X", NUMBER, AT(bucket_mib), "8", 0, 1e6,
      "gradients reduced at a time; 0: all at once"},
     TEXT_ROW("all-reduce", "NAME", TEXT, all_reduce, "library",

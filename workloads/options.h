@@ -27,13 +27,13 @@ struct options {
     double memory;            /* MiB; 0: what it takes */
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
         workers, prefetch, seed, patience, image_size, pad, crop, freeze, recompute_every;
-    int64_t slow_link, near, local_steps, assert_equal, zero, compress_after, chunks, approximation,
-        zstd_level, max_delay;
+    int64_t elastic, slow_link, near, local_steps, assert_equal, zero, compress_after, chunks,
+        approximation, zstd_level, max_delay;
     double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density, outer_lr,
         outer_momentum;
     double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
     int64_t line_search, lookahead, watch, loss_scale_window;
-    const char *backend, *device, *checkpoint, *resume, *timers, *routing;
+    const char *backend, *device, *checkpoint, *resume, *timers, *routing, *launcher;
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress,
         *local_kind, *layout, *context, *pipeline, *simulate, *format, *tokenizer, *worker_kind,
         *slow_rank, *uneven, *io, *inject, *loss_scale, *scale_lr, *init, *matmul_precision,
