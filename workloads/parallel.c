@@ -137,15 +137,19 @@ int parallel_open(struct lt_parallel **out, const struct options *options,
     return 0;
 }
 
-/* Where passes over a micro-batch are apart, its gradient cannot be made alone. */
+/* Passes over a micro-batch are apart, so that its gradient cannot be made alone. */
+static int is_apart(const struct lt_staging *staging)
+{
+    return staging->kind == LT_STAGES_INTERLEAVED || staging->kind == LT_STAGES_ZB_H1;
+}
+
 static int check_schedule(const struct options *options, const struct lt_division_config *division,
                           struct tacho_error *err)
 {
     const struct lt_staging *staging = &division->staging;
-    int apart = staging->kind == LT_STAGES_INTERLEAVED || staging->kind == LT_STAGES_ZB_H1;
     if (division->layout.pp == 1)
         return 0;
-    if (apart && (options->zero == 2 || division->ordered))
+    if (is_apart(staging) && (options->zero == 2 || division->ordered))
         return tacho_fail(err, TACHO_EUSAGE, "use --pipeline 1f1b, or --zero 1 with ring",
                           "--pipeline %s: not with --zero 2 or --all-reduce ordered",
                           options->pipeline);
@@ -174,6 +178,10 @@ static int check_division(const struct options *options, const struct lt_divisio
     if (division->layout.pp > 1 && options->zero == 3)
         return tacho_fail(err, TACHO_EUSAGE, "use --zero 2",
                           "--zero 3: not with stages of a pipeline");
+    if (is_apart(&division->staging) && division->layout.pp > 1 &&
+        strcmp(options->compress, "none") != 0)
+        return tacho_fail(err, TACHO_EUSAGE, "use --pipeline 1f1b or gpipe",
+                          "--compress: not with --pipeline %s", options->pipeline);
     return check_schedule(options, division, err);
 }
 
