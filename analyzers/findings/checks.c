@@ -15,7 +15,7 @@
 #include "analyzers/hardware/peaks.h"
 #include "analyzers/work/ceilings.h"
 
-#define LOW_MFU      0.2  /* a busy device below it is not used well */
+#define LOW_MFU      0.2  /* a busy device or processor below it is not used well */
 #define UNKNOWN_MOST 20.0 /* % of the kernels' time */
 #define CHECKS_MOST  40
 
@@ -123,23 +123,28 @@ static const char *no_sheet(struct an_context *context)
     return an_finding_text(context, "no data sheet with the fp32 peak of \"%.80s\" is known", name);
 }
 
-/* Is the place of most kernels under the roofline known? A busy device that is not used well has a
- * cause, which a check must have found. */
+/* What is busy and not used well has a cause, which a check must have found. */
+static const char *not_used(struct an_context *context)
+{
+    const struct an_value *mfu = &context->result->utilization.mfu;
+    if (!mfu->valid || mfu->value >= LOW_MFU)
+        return NULL;
+    return an_finding_text(context,
+                           "the run reaches %.1f %% of the peak, and no check found the cause",
+                           100 * mfu->value);
+}
+
+/* Is the place of most kernels under the roofline known? */
 static const char *not_efficient(struct an_context *context)
 {
     const struct an_kernel_bounds *bounds = &context->result->bounds;
-    const struct an_value *mfu = &context->result->utilization.mfu;
     if (bounds->reason)
         return bounds->reason;
     double unknown = an_percent((double)bounds->ns[AN_BOUND_UNKNOWN], (double)bounds->total_ns);
     if (unknown > UNKNOWN_MOST)
         return an_finding_text(context, "%.0f %% of the kernels' time has no known bound: %s",
                                unknown, bounds->unknown);
-    if (!mfu->valid || mfu->value >= LOW_MFU)
-        return NULL;
-    return an_finding_text(context,
-                           "the run reaches %.1f %% of the peak, and no check found the cause",
-                           100 * mfu->value);
+    return not_used(context);
 }
 
 static const char *no_system(struct an_context *context)
@@ -180,6 +185,7 @@ enum input {
     INPUT_RANKS,
     INPUT_SHEET,
     INPUT_EFFICIENCY,
+    INPUT_USE,
     INPUT_SYNCS,
     INPUT_COPIES,
     INPUT_PRECISION,
@@ -215,6 +221,7 @@ static const struct {
     [INPUT_SHEET] = {no_sheet, .to_check = "compare the step with mixed precision by hand"},
     [INPUT_EFFICIENCY] = {not_efficient, .to_check = "tacho report --section roofline,ops; shapes "
                                                      "(record_shapes=True) or --flops-per-step"},
+    [INPUT_USE] = {not_used, .to_check = "tacho report --section roofline,ops"},
     [INPUT_SYNCS] = {PART(syncs), .to_check = "record the calls of the CUDA runtime"},
     [INPUT_COPIES] = {PART(copies), .to_check = "record the copies of the device"},
     [INPUT_PRECISION] = {PART(precision), .to_check = "record the kernels of the device"},
@@ -390,7 +397,7 @@ static const struct {
     {"jitter of the ranks", of_jitter, 0, {"RANK_JITTER"}},
     {"balance of the pipeline", of_pipeline, 0, {"PIPELINE_IMBALANCE"}},
     {"balance of experts", of_experts, 0, {"EXPERT_IMBALANCE"}},
-    {"efficiency of operators", on_cores, NEEDS(WORK), {"LOW_EFFICIENCY_GEMM"}},
+    {"efficiency of operators", on_cores, NEEDS(WORK) | NEEDS(USE), {"LOW_EFFICIENCY_GEMM"}},
     {"precision", of_fp32_gemms, NEEDS(GEMM_ROOF), {"LOW_PRECISION"}},
     {"batch size", of_gemms, NEEDS(GEMM_ROOF) | NEEDS(SAMPLES) | NEEDS(ROOM), {"SMALL_BATCH"}},
     {"memory-bound operators", of_work, NEEDS(MEMORY_ROOF), {"LOW_INTENSITY"}},

@@ -497,6 +497,31 @@ static void test_healthy_needs_every_check(void **state)
     }
 }
 
+/* A processor that is busy at 12 % of its peak is not healthy, whatever was looked at. */
+static void test_low_use_is_not_healthy(void **state)
+{
+    static const struct part slow[] = {
+        {"matmul", "matrix", "fp32", "forward", 60000000, 1000000, 1000000, 4990, 2}};
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    ceiling(f, "flops", "fp32", 100e9);
+    ceiling(f, "gemm", "fp32", 13e9);
+    ceiling(f, "gemm", "bf16", 13.1e9);
+    ceiling(f, "bandwidth", "", 10e9);
+    held(f, "memory.total", 200e6);
+    FX(store_run_set(f->s, "memory.bytes", "1000000000"));
+    FX(store_run_set(f->s, "cpu.usable", "2"));
+    steps(f, slow, 1, 1);
+    const struct an_result *r = fx_analyze(f);
+    assert_int_equal(r->finding_count, 0);
+    assert_false(r->healthy);
+    const struct an_not_checked *missing = not_checked(r, "efficiency of operators");
+    assert_non_null(missing);
+    assert_non_null(strstr(missing->reason, "reaches 12.0 % of the peak"));
+    fx_close(f);
+}
+
 /* Kept activations move through memory twice more at worst: 2 ms are recomputed, 0.2 ms of which
  * that takes at 1 TB/s. Where it may take as long as computing them again, nothing is claimed. */
 static void test_recompute(void **state)
@@ -605,6 +630,7 @@ int main(void)
                                        cmocka_unit_test(test_small_batch_accumulated),
                                        cmocka_unit_test(test_small_batch_refusals),
                                        cmocka_unit_test(test_healthy_needs_every_check),
+        cmocka_unit_test(test_low_use_is_not_healthy),
                                        cmocka_unit_test(test_recompute),
                                        cmocka_unit_test(test_the_same_training_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
