@@ -105,8 +105,6 @@ static void have_grads(struct lt_shard *shard, int unit, int yes)
         lt_unit_drop(&shard->units.unit[unit], shard->parameters->grad, sizeof(float));
 }
 
-/* ---- jobs ----------------------------------------------------------------------------------------- */
-
 /* Does the codec work in this step? */
 static int codes(const struct lt_shard *shard)
 {

@@ -8,7 +8,7 @@
  *     Nesterov's:
  *       d = anchor - mean;  u = momentum u + d;  weights = anchor - rate (d + momentum u)
  *     where anchor are the weights after the last outer step. rate 1 and momentum 0 is the mean.
- *   gossip: pairs of ranks take the mean of their two (gossip.c).
+ *   gossip: pairs of ranks take the mean of their two.
  *   server: rank 0 adds up what each rank's weights have moved by, and each takes the mean of that,
  *     at most so many rounds later (server.c).
  *
