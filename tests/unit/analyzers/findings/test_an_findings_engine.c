@@ -630,7 +630,7 @@ int main(void)
                                        cmocka_unit_test(test_small_batch_accumulated),
                                        cmocka_unit_test(test_small_batch_refusals),
                                        cmocka_unit_test(test_healthy_needs_every_check),
-        cmocka_unit_test(test_low_use_is_not_healthy),
+                                       cmocka_unit_test(test_low_use_is_not_healthy),
                                        cmocka_unit_test(test_recompute),
                                        cmocka_unit_test(test_the_same_training_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
