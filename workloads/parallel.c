@@ -435,7 +435,7 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
 static void print_pipeline(const struct lt_mpi_place *place, const struct lt_sent_table *table)
 {
     printf(
-        "pipeline: passes of a step %.3f ms, bubble %.1f %%; by simulation with the stages' mean "
+        "pipeline: passes of a step %.3f ms, bubble %.1f %%; by simulation with each step's mean "
         "passes %.3f ms, %.1f %%\n",
         1e3 * table->measured, 100 * table->measured_bubble, 1e3 * table->simulated,
         100 * table->simulated_bubble);

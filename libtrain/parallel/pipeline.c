@@ -38,8 +38,9 @@ struct lt_pipeline {
     size_t bytes;
     uint64_t sequence[2 * WAYS]; /* of the links to the next stage, and to the one before */
     struct lt_pipeline_sent sent;
-    uint64_t steps, tied_up;                 /* counted for the formula */
-    int64_t pass_ns[LT_PASS_KINDS], step_ns; /* without the first step */
+    uint64_t steps, tied_up;        /* counted for the formula */
+    int64_t pass_ns[LT_PASS_KINDS]; /* of this step */
+    struct lt_pipeline_times times;
 };
 
 static int is_first(const struct lt_pipeline *pipeline)
@@ -356,9 +357,24 @@ static double make_pass(struct lt_pipeline *pipeline, const struct lt_context *c
     else
         backward(pipeline, context, shard, pass);
     lt_trace_end(pipeline->trace);
-    if (pipeline->steps > 1)
-        pipeline->pass_ns[pass.kind] += now_ns() - start;
+    pipeline->pass_ns[pass.kind] += now_ns() - start;
     return loss;
+}
+
+/* Keeps the times of a step that has ended, unless it is the first one. */
+static void keep_times(struct lt_pipeline *pipeline, int64_t step_ns)
+{
+    struct lt_pipeline_times *times = &pipeline->times;
+    double passes = (double)pipeline->micro * 1e9;
+    if (pipeline->steps < 2)
+        return;
+    times->time[(pipeline->steps - 2) % LT_PIPELINE_STEPS] = (struct lt_pipeline_time){
+        .passes = {.forward = (double)pipeline->pass_ns[LT_PASS_FORWARD] / passes,
+                   .backward = (double)pipeline->pass_ns[LT_PASS_BACKWARD] / passes,
+                   .weights = (double)pipeline->pass_ns[LT_PASS_WEIGHTS] / passes},
+        .step = (double)step_ns / 1e9};
+    if (times->steps < LT_PIPELINE_STEPS)
+        times->steps++;
 }
 
 double lt_pipeline_step(struct lt_pipeline *pipeline, const struct lt_context *context,
@@ -368,6 +384,7 @@ double lt_pipeline_step(struct lt_pipeline *pipeline, const struct lt_context *c
     double loss = 0;
     int64_t begin = now_ns();
     pipeline->steps++;
+    memset(pipeline->pass_ns, 0, sizeof pipeline->pass_ns);
     for (size_t i = 0; i < pipeline->passes; i++) {
         struct lt_pass pass = pipeline->pass[i];
         select_slot(pipeline, pass);
@@ -385,8 +402,7 @@ double lt_pipeline_step(struct lt_pipeline *pipeline, const struct lt_context *c
         settle(pipeline, &pipeline->forwards[i]);
         settle(pipeline, &pipeline->backwards[i]);
     }
-    if (pipeline->steps > 1)
-        pipeline->step_ns += now_ns() - begin;
+    keep_times(pipeline, now_ns() - begin);
     return loss;
 }
 
@@ -429,16 +445,9 @@ double lt_pipeline_evaluate(struct lt_pipeline *pipeline, const struct lt_contex
     return loss;
 }
 
-struct lt_pipeline_times lt_pipeline_times(const struct lt_pipeline *pipeline)
+const struct lt_pipeline_times *lt_pipeline_times(const struct lt_pipeline *pipeline)
 {
-    double steps = (double)pipeline->steps - 1, passes = steps * (double)pipeline->micro * 1e9;
-    if (pipeline->steps < 2)
-        return (struct lt_pipeline_times){0};
-    return (struct lt_pipeline_times){
-        .passes = {.forward = (double)pipeline->pass_ns[LT_PASS_FORWARD] / passes,
-                   .backward = (double)pipeline->pass_ns[LT_PASS_BACKWARD] / passes,
-                   .weights = (double)pipeline->pass_ns[LT_PASS_WEIGHTS] / passes},
-        .step = (double)pipeline->step_ns / steps / 1e9};
+    return &pipeline->times;
 }
 
 struct lt_pipeline_sent lt_pipeline_sent(const struct lt_pipeline *pipeline,

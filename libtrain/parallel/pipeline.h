@@ -54,13 +54,19 @@ void lt_pipeline_updated(struct lt_pipeline *pipeline);
 double lt_pipeline_evaluate(struct lt_pipeline *pipeline, const struct lt_context *context,
                             const struct lt_batch *batch);
 
-/* Means over the steps so far but the first, in seconds: this stage's passes over a micro-batch,
- * and all passes of a step with their waiting. 0: there was no second step. */
+/* The newest steps but the first, in seconds: the mean of this stage's passes over a micro-batch of
+ * each step, and all passes of the step with their waiting. The same place has the same step on all
+ * ranks. Only doubles, so that ranks can gather it. */
+#define LT_PIPELINE_STEPS 256
 struct lt_pipeline_times {
-    struct lt_stage_times passes;
-    double step;
+    double steps; /* that are kept; 0: there was no second one */
+    struct lt_pipeline_time {
+        struct lt_stage_times passes;
+        double step;
+    } time[LT_PIPELINE_STEPS];
 };
-struct lt_pipeline_times lt_pipeline_times(const struct lt_pipeline *pipeline);
+#define LT_PIPELINE_DOUBLES (sizeof(struct lt_pipeline_times) / sizeof(double))
+const struct lt_pipeline_times *lt_pipeline_times(const struct lt_pipeline *pipeline);
 
 /* Sent in steps so far, evaluations left out, and by the formula. */
 struct lt_pipeline_sent {

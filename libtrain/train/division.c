@@ -117,22 +117,27 @@ static void add_row(struct lt_sent_table *table, const char *purpose, struct lt_
             (struct lt_sent_row){.purpose = purpose, .sent = sent, .formula = formula};
 }
 
-/* From each stage's mean passes: how long a step would take, and how much of it is no pass. */
+/* From each step's passes of each stage: how long the step would take, and how much of it is no
+ * pass; means over the steps that are kept. */
 static void simulate(const struct lt_division *division, int micro,
                      const struct lt_pipeline_times *all, struct lt_sent_table *table)
 {
     const struct lt_layout *layout = &division->config.layout;
-    double busy = 0, stages = layout->pp;
+    double busy = 0, stages = layout->pp, steps = all->steps;
     struct lt_stage_times *passes = calloc((size_t)layout->pp, sizeof *passes);
     if (!passes)
         return;
-    for (int i = 0; i < layout->pp; i++) {
-        const struct lt_pipeline_times *times = &all[lt_layout_rank(layout, i, 0, 0)];
-        passes[i] = times->passes;
-        busy += micro * (passes[i].forward + passes[i].backward + passes[i].weights);
-        table->measured = times->step > table->measured ? times->step : table->measured;
+    for (int k = 0; k < (int)steps; k++) {
+        double longest = 0;
+        for (int i = 0; i < layout->pp; i++) {
+            const struct lt_pipeline_time *time = &all[lt_layout_rank(layout, i, 0, 0)].time[k];
+            passes[i] = time->passes;
+            busy += micro * (passes[i].forward + passes[i].backward + passes[i].weights) / steps;
+            longest = time->step > longest ? time->step : longest;
+        }
+        table->measured += longest / steps;
+        table->simulated += lt_stages_makespan(&division->config.staging, passes) / steps;
     }
-    table->simulated = lt_stages_makespan(&division->config.staging, passes);
     if (table->measured > 0 && table->simulated > 0) {
         table->measured_bubble = 1 - busy / (stages * table->measured);
         table->simulated_bubble = 1 - busy / (stages * table->simulated);
@@ -172,13 +177,13 @@ void lt_division_measure(struct lt_division *division, struct lt_group_sent loca
         add_row(table, "parameters", lt_parallel_sent(division->parallel), local);
     if (table && division->pipeline) {
         size_t ranks = (size_t)lt_parallel_ranks(division->parallel);
-        struct lt_pipeline_times own = lt_pipeline_times(division->pipeline),
-                                 *all = calloc(ranks, sizeof *all);
+        const struct lt_pipeline_times *own = lt_pipeline_times(division->pipeline);
+        struct lt_pipeline_times *all = calloc(ranks, sizeof *all);
         if (!all)
             return;
-        lt_parallel_gather(division->parallel, &own.passes.forward, sizeof own / sizeof own.step,
-                           &all->passes.forward);
-        if (own.step > 0)
+        lt_parallel_gather(division->parallel, (const double *)own, LT_PIPELINE_DOUBLES,
+                           (double *)all);
+        if (own->steps > 0)
             simulate(division, division->micro_steps, all, table);
         free(all);
     }

@@ -42,7 +42,7 @@ done
 # not in order, the tied embedding's two gradients are added last: the losses of one rank to rounding
 "${train[@]}" --accumulate 4 > alone
 counted 2 --layout pp2 --accumulate 4
-grep -Eq "^pipeline: passes of a step [0-9.]+ ms, bubble -?[0-9.]+ %; by simulation with the stages' mean passes [0-9.]+ ms, [0-9.]+ %" out ||
+grep -Eq "^pipeline: passes of a step [0-9.]+ ms, bubble -?[0-9.]+ %; by simulation with each step's mean passes [0-9.]+ ms, [0-9.]+ %" out ||
     wrong "no times of the pipeline: $(cat out)"
 lines() { sed -n 's/^step *\([0-9]*\).*loss \([0-9.]*\)  norm \([0-9.]*\).*/\1 \2 \3/p' "$1"; }
 paste -d ' ' <(lines alone) <(lines out) | awk '{ d = $2 - $5; e = $3 - $6; if ($1 != $4 || d * d > 1e-6 || e * e > 1e-5) bad = 1 } END { exit bad || NR != 20 }' ||
