@@ -43,10 +43,9 @@ void lt_low_rank_plan(struct lt_low_rank *plan, const struct lt_parameters *para
     for (int i = 0; i < parameters->weights; i++) {
         const struct lt_weight *weight = &parameters->weight[i];
         int64_t matrices = lt_unit_matrices(weight), rows = matrices * weight->rows;
-        int once = weight->repeat == 1 && unit == 0,
-            repeated = weight->repeat > 1 && unit > 0 && unit <= weight->repeat / matrices;
-        if (once || repeated)
-            add_tensor(plan, (size_t)(rows * weight->columns), rows, weight->columns);
+        for (int64_t j = 0; j < weight->repeat; j += matrices)
+            if (lt_unit_of(weight, j) == unit)
+                add_tensor(plan, (size_t)(rows * weight->columns), rows, weight->columns);
     }
 }
 

@@ -33,11 +33,9 @@ static int fill(struct lt_units *units, const struct lt_parameters *parameters, 
         const struct lt_weight *weight = &parameters->weight[i];
         size_t size = (size_t)(weight->rows * weight->columns);
         for (int64_t j = 0; j < weight->repeat && rc == 0; j++) {
-            int64_t unit = 1 + j / lt_unit_matrices(weight);
+            int64_t unit = lt_unit_of(weight, j);
             if (parameters->expert[i])
-                unit += blocks;
-            else if (weight->repeat == 1)
-                unit = 0;
+                unit = 1 + blocks + j / lt_unit_matrices(weight);
             units->unit[unit].expert = parameters->expert[i];
             rc = lt_bucket_append(&units->unit[unit].all, weight->first + (size_t)j * size, size);
         }

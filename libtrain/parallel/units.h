@@ -25,6 +25,12 @@ static inline int64_t lt_unit_matrices(const struct lt_weight *weight)
     return weight->each > 1 ? weight->each : 1;
 }
 
+/* The unit of a tensor's matrix number `matrix`, where every rank has the tensor. */
+static inline int64_t lt_unit_of(const struct lt_weight *weight, int64_t matrix)
+{
+    return weight->repeat == 1 ? 0 : 1 + matrix / lt_unit_matrices(weight);
+}
+
 struct lt_units {
     struct lt_unit *unit;
     int count;
