@@ -389,16 +389,11 @@ static bool failed_at_start(const struct col_result *recording, const struct an_
     return recording->exit_code && !interrupted && result && !result->steps.count;
 }
 
-static const char *environment(const char *name)
-{
-    return getenv(name);
-}
-
 /* Says where the ranks of the job's other nodes are, which no verdict about this file knows. */
 static void say_other_nodes(const char *path)
 {
     struct col_job job;
-    if (!col_job_read(environment, &job) || !job.many_nodes)
+    if (!col_job_own(&job) || !job.many_nodes)
         return;
     const char *slash = strrchr(path, '/');
     char folder[PATH_MAX] = ".";

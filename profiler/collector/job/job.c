@@ -165,3 +165,13 @@ bool col_job_read(const char *(*get)(const char *name), struct col_job *job)
     }
     return false;
 }
+
+static const char *environment(const char *name)
+{
+    return getenv(name);
+}
+
+bool col_job_own(struct col_job *job)
+{
+    return col_job_read(environment, job);
+}

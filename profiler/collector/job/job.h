@@ -25,6 +25,8 @@ struct col_job {
 
 /* False: no launcher started this process. `get` is getenv, or a function of a test. */
 bool col_job_read(const char *(*get)(const char *name), struct col_job *job);
+/* The same by this process's environment. */
+bool col_job_own(struct col_job *job);
 /* Ranks on the node `node` of a text like SLURM_STEP_TASKS_PER_NODE: "4(x2),3"; STORE_ABSENT if it
  * does not say. */
 int64_t col_job_tasks(const char *text, int64_t node);

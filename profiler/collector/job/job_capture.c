@@ -156,11 +156,6 @@ static void name_of(const char *live, const char *job, char folder[COL_PATH_MAX]
 
 /* ---- a recorder ------------------------------------------------------------------------------------------------------------ */
 
-static const char *environment(const char *name)
-{
-    return getenv(name);
-}
-
 void col_job_capture_open(struct col_job_capture *capture, const char *live, const char *segments,
                           bool separate)
 {
@@ -168,8 +163,8 @@ void col_job_capture_open(struct col_job_capture *capture, const char *live, con
     char host[100] = "", path[COL_PATH_MAX];
     enum wire_capture mode;
     *capture = (struct col_job_capture){.folder = -1};
-    if (!col_job_read(environment, &job) || !(separate ? job.ranks > 1 : job.many_nodes) ||
-        !job.id[0] || col_control_mode(segments, &mode) || mode == WIRE_CAPTURE_ALL)
+    if (!col_job_own(&job) || !(separate ? job.ranks > 1 : job.many_nodes) || !job.id[0] ||
+        col_control_mode(segments, &mode) || mode == WIRE_CAPTURE_ALL)
         return;
     capture->ranks = separate || job.node_ranks == STORE_ABSENT ? 1 : job.node_ranks;
     capture->job_ranks = job.ranks == STORE_ABSENT ? 0 : job.ranks;

@@ -33,15 +33,10 @@ void col_peers_init(struct col_peers *peers)
     peers->listener = -1;
 }
 
-static const char *environment(const char *name)
-{
-    return getenv(name);
-}
-
 void col_peers_setup(struct col_peers *peers, const struct col_options *options)
 {
     char folder[COL_PATH_MAX], real[COL_PATH_MAX];
-    peers->is_known = col_job_read(environment, &peers->job);
+    peers->is_known = col_job_own(&peers->job);
     const char *slash = options->output ? strrchr(options->output, '/') : NULL;
     snprintf(folder, sizeof folder, ".");
     if (slash)
