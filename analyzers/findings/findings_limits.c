@@ -14,6 +14,9 @@
 
 #define STALLED_LEAST 2.0 /* % of the steps' time, for all tasks at once */
 #define SOME_LEAST    5.0 /* the same for some task */
+/* Of the CPU time of a team that a quota stops, what is no spinning: docs/definitions.md */
+#define WORK_LEAST    0.65
+#define WORK_EXPECTED 0.83
 #define HORIZON_MS    (7 * 24 * 3600e3)
 
 /* ---- CPU_QUOTA ------------------------------------------------------------------------------- */
@@ -39,9 +42,55 @@ static void quota_evidence(struct an_context *context, struct an_finding *findin
             system->throttled_high_pct.value);
 }
 
-/* The gain where the wait of the steps' thread was sampled: the replay on all usable CPUs, within
- * what was measured; else that of the measured time. Without it a ceiling: all core time that was
- * refused. */
+/* The step if nothing stopped its threads, ms. */
+struct unstopped {
+    double least, expected, most; /* all 0: not known */
+};
+
+/* Compute waits for nothing but cores, so on cores of its own it takes its CPU time, divided by the
+ * threads of the team that compute at once; what is no compute stays, and so does what other
+ * programs take. A thread of a team that still runs while others are stopped spins at their
+ * barrier, so a part of that CPU time is no work. The CPU time is that of all processes of the run:
+ * that of loader workers makes the step longer here than it would be. */
+static struct unstopped unstopped_step(struct an_context *context)
+{
+    const struct an_result *result = context->result;
+    const struct an_system *system = &result->system;
+    const struct an_value *compute = &result->budget.pct[AN_CLASS_COMPUTE];
+    const struct an_team team = an_team_of(context);
+    double ranks = team.ranks > 0 ? (double)team.ranks : 1,
+           cores = an_count_or_0(result->run.cores) / ranks,
+           threads = fmax(1, fmin((double)team.threads, cores)),
+           step_ms = an_budget_step_ms(&result->budget);
+    if (!system->cpu_cores.valid || !compute->valid || !(step_ms > 0) || !team.threads)
+        return (struct unstopped){0};
+    double compute_ms = step_ms * compute->value / 100, rest_ms = step_ms - compute_ms,
+           alone_ms = step_ms * system->cpu_cores.value / ranks / threads, loader_ms = 0,
+           for_others = 1 - an_value_or_0(system->others_lost_pct) / 100;
+    const struct an_loader *loader = &result->loader;
+    if (loader->workers.valid && loader->workers.value > 0 && loader->batch_ms.valid)
+        loader_ms = loader->batch_ms.value * an_value_or_0(loader->batches_per_step) /
+                    (double)loader->workers.value;
+    const double of_cpu_time[] = {threads > 1 ? WORK_LEAST : 1, threads > 1 ? WORK_EXPECTED : 1, 1};
+    double step[3];
+    for (int i = 0; i < 3; i++)
+        step[i] = fmax(loader_ms, rest_ms + fmin(compute_ms, alone_ms * of_cpu_time[i] /
+                                                                 fmax(0.01, for_others)));
+    return (struct unstopped){step[0], step[1], step[2]};
+}
+
+/* Of the mean step: half of its 90 % interval, as a share of it. Steps that a quota stops differ
+ * much from those that it does not. */
+static double mean_step_error(const struct an_steps *steps)
+{
+    if (!steps->sd_ms.valid || !(steps->mean_ms.value > 0) || steps->counted < 2)
+        return 0;
+    return 1.645 * steps->sd_ms.value / steps->mean_ms.value / sqrt((double)steps->counted);
+}
+
+/* The gain where the wait of the steps' thread was sampled: from its CPU time, where that says more
+ * than the wait does; else the replay on all usable CPUs, within what was measured; else that of
+ * the measured time. Without it a ceiling: all core time that was refused. */
 static void quota_gain(struct an_context *context, const struct an_what_if *wider,
                        struct an_finding *finding)
 {
@@ -60,9 +109,19 @@ static void quota_gain(struct an_context *context, const struct an_what_if *wide
     finding->method = "100 lost / (100 - lost): the part of the steps in which their thread could "
                       "not run because the quota was spent";
     const struct an_value *replayed = &wider->gain.expected;
-    double most = an_finding_gain_of_lost(100 * system->throttled_cores.value);
-    if (!wider->reason && !wider->ceiling && replayed->valid && replayed->value >= low &&
-        replayed->value <= most) {
+    const struct unstopped alone = unstopped_step(context);
+    double step_ms = an_budget_step_ms(&context->result->budget),
+           most = an_finding_gain_of_lost(100 * system->throttled_cores.value);
+    if (alone.most > 0 && 100 * (step_ms / alone.expected - 1) > expected) {
+        double error = mean_step_error(&context->result->steps);
+        low = fmax(low, 100 * (step_ms * (1 - error) / alone.most - 1));
+        expected = 100 * (step_ms / alone.expected - 1);
+        high = 100 * (step_ms * (1 + error) / alone.least - 1);
+        finding->method =
+            "compute takes its CPU time divided by the threads of its team, of which up to a "
+            "third is spinning for threads that were stopped; the rest of the step stays";
+    } else if (!wider->reason && !wider->ceiling && replayed->valid && replayed->value >= low &&
+               replayed->value <= most) {
         expected = replayed->value;
         high = fmax(high, fmin(most, an_value_or_0(wider->gain.high)));
         finding->method = an_finding_text(context,

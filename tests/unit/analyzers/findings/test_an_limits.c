@@ -19,6 +19,9 @@ struct limits {
     const char *quota; /* NULL: not recorded */
 };
 
+static const char *environment; /* of the engine, whose threads a report knows; NULL: of another
+                                   program */
+
 static void total(struct fixture *f, const char *name, const char *unit, double rate)
 {
     if (rate < 0)
@@ -38,10 +41,19 @@ static const struct an_result *limited_run(struct fixture *f, const struct limit
     FX(store_track_add(f->s, &thread));
     f->thread = thread.id;
     int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1);
+    if (environment)
+        FX(store_run_set(f->s, "environment", environment));
     for (int64_t i = 0; i < STEPS; i++) {
         int64_t at = (i + 1) * 20 * MS;
         fx_step(f, f->process, f->thread, i, at, at + 20 * MS, 4, false);
-        fx_slice(f, f->thread, at, at + 20 * MS, "matmul", work);
+        struct store_slice slice = {.track = f->thread,
+                                    .start = FX_BASE + at,
+                                    .dur = 20 * MS,
+                                    .name = fx_string(f, "matmul"),
+                                    .category = fx_string(f, environment ? "libtrain" : "test"),
+                                    .detail = work,
+                                    .correlation = FX_NONE};
+        FX(store_slice_add(f->s, &slice));
     }
     FX(store_run_set(f->s, "cpu.online", "2"));
     FX(store_run_set_int(f->s, "cpu.usable", 2));
@@ -115,6 +127,28 @@ static void test_quota(void **state)
         }
         fx_close(f);
     }
+}
+
+/* A team of two threads that gets 0.4 cores: its first thread waits for a core for 0.3 of the time,
+ * and sleeps for the rest at the barrier, where the other one is waited for. The CPU time of a step
+ * is 8 ms, so it takes 4 ms at most without the quota. */
+static void test_team_stops_together(void **state)
+{
+    struct fixture fx, *f = &fx;
+    const struct limits limits = {0.4, 0.3, 0.4, 0.7, -1, -1, "0.4"};
+    (void)state;
+    environment = "{\"OMP_NUM_THREADS\":\"2\"}";
+    const struct an_finding *quota = found(limited_run(f, &limits), "CPU_QUOTA");
+    assert_non_null(quota);
+    assert_near(quota->gain.low.value, 400, 10);
+    assert_near(quota->gain.expected.value, 100 * (20 / (4 * 0.83) - 1), 20);
+    assert_true(quota->gain.high.value > quota->gain.expected.value);
+    fx_close(f);
+    environment = NULL; /* how many threads compute is not known: only the wait is */
+    quota = found(limited_run(f, &limits), "CPU_QUOTA");
+    assert_non_null(quota);
+    assert_true(quota->gain.expected.value < 240);
+    fx_close(f);
 }
 
 /* What a quota explains alone is not lost to others, and what others explain alone is not the
@@ -216,8 +250,9 @@ static void test_pressure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quota),       cmocka_unit_test(test_whose_time),
-        cmocka_unit_test(test_ceiling),     cmocka_unit_test(test_no_quota),
-        cmocka_unit_test(test_not_visible), cmocka_unit_test(test_pressure)};
+        cmocka_unit_test(test_quota),      cmocka_unit_test(test_team_stops_together),
+        cmocka_unit_test(test_whose_time), cmocka_unit_test(test_ceiling),
+        cmocka_unit_test(test_no_quota),   cmocka_unit_test(test_not_visible),
+        cmocka_unit_test(test_pressure)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
