@@ -14,8 +14,8 @@ the measured times of interleaved runs without tacho: the slow run, the run with
 fixes apply is the recipe's own table; nothing that tacho says decides it. ENGINE names the program `train` by its code. Seeds
 below 1000 are for development, those from 1000 on for published figures. docs/advice-bench.md defines what is printed.
 
-Environment: TACHO, TRAIN (build/tacho, build/train), ROUNDS (least number of rounds, 7), MOST_ROUNDS (12), SECONDS of a run (2),
-GIVE_UP (6: a draw ends early where two equal runs differ by more per cent), CALIBRATE=0 (the machine's peaks are not measured).
+Environment: TACHO, TRAIN (build/tacho, build/train), ROUNDS (least number of rounds, 7), MOST_ROUNDS (40), SECONDS of a run (2),
+CALIBRATE=0 (the machine's peaks are not measured).
 """
 import itertools
 import os

@@ -65,7 +65,7 @@ def alarms(findings):
 def of_run(ratio, fix, report, state):
     """A ratio of the step as one of the run: evaluations and checkpoints between steps stay as they are, unless they are what changes."""
     phases = sum(phase["exposed_ms"] for phase in report["phases"] if phase["name"] in ("evaluation", "checkpoint"))
-    steps = report["steps"]["mean_ms"] * state["steps"]
+    steps = report["steps"]["mean_ms"] * state.get("recorded_steps", state["steps"])
     if not ratio or {"EVALUATION", "CHECKPOINT"} & set(fix["finding"]) or not phases:
         return ratio
     between = phases / (phases + steps)

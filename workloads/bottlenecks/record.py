@@ -10,14 +10,15 @@ import time
 
 from draws import draw
 from runs import CORES, IMAGES, SKIPPED_STEPS, TACHO, TRAIN, Bench, Failed, cache_of, engine, threads_of
-from truth import AA_FIRST, gains, half_width, ratios, redrawn, truth
+from truth import MOST_APART, apart, equals, gains, half_width, ratios, redrawn, truth
 
 ROUNDS = int(os.environ.get("ROUNDS", "7"))
-MOST_ROUNDS = max(ROUNDS, int(os.environ.get("MOST_ROUNDS", "12")))
+MOST_ROUNDS = max(ROUNDS, int(os.environ.get("MOST_ROUNDS", "40")))
 SECONDS = float(os.environ.get("SECONDS", "2"))
 LEAST_STEPS, FEWEST_STEPS = 24, 12  # after those that are skipped; the latter for long steps of one rank: ranks are compared over 20
-HALF_WIDTH = 2.0  # points: no more rounds where every interval is narrower
-GIVE_UP = float(os.environ.get("GIVE_UP", "6"))  # %: two equal runs differ by more in the first rounds: the machine is not quiet
+RECORDED = 3  # times the steps of a measured run: of a short recording one pause of the machine is a tenth
+HALF_WIDTH = 2.0  # points: no more rounds where every interval is narrower, and equal runs are seen to be equal
+FIRST = 3  # rounds after which a draw may be given up
 
 
 # ---- what all draws share ------------------------------------------------------------------------------------------------------
@@ -74,17 +75,20 @@ def pace(bench):
 
 
 def is_decided(rounds, fixes):
-    """Is the interval of every ratio narrow enough?"""
-    return len(rounds) >= ROUNDS and all(half_width(ratios(rounds, fix)) <= HALF_WIDTH for fix in range(fixes))
+    """Are the interval of every ratio and that of the slow run beside itself narrow enough?"""
+    return (
+        len(rounds) >= ROUNDS
+        and all(half_width(ratios(rounds, fix)) <= HALF_WIDTH for fix in range(fixes))
+        and half_width(equals(rounds)) <= MOST_APART
+        and apart(rounds) <= MOST_APART
+    )
 
 
 def is_hopeless(state):
-    """Is it clear after some rounds that the draw will not count: equal runs that differ, or fixes that gain nothing?"""
+    """Is it clear after some rounds that the draw will not count, because no fix gains anything?"""
     rounds, fixes = state["rounds"], state["recipe"]["fixes"]
-    if len(rounds) < min(AA_FIRST, ROUNDS) or "neighbour" in state["recipe"]:
+    if len(rounds) < min(FIRST, ROUNDS) or "neighbour" in state["recipe"]:
         return False
-    if truth(state)["aa"] > GIVE_UP:
-        return True
     values = [gains(rounds, fix) for fix in range(len(fixes))]
     return bool(fixes) and all(sum(own) / len(own) + half_width(own) < 2 for own in values)
 
@@ -107,7 +111,8 @@ def measure(bench, state, place):
     kept = os.path.join(place, "draw.json")
     if "steps" not in state:
         state["steps"] = pace(bench)
-        bench.run(None, state["steps"], os.path.join(place, "slow.tacho"))
+        state["recorded_steps"] = RECORDED * state["steps"]
+        bench.run(None, state["recorded_steps"], os.path.join(place, "slow.tacho"))
         state["recorded_others"] = round(bench.others, 3)
         write_json(kept, state)
     while not is_decided(state["rounds"], len(state["recipe"]["fixes"])) and len(state["rounds"]) < MOST_ROUNDS:

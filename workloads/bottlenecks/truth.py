@@ -3,9 +3,11 @@
 import math
 import statistics
 
-LEAST_GAIN, MOST_AA, MOST_TIES, TIE_SHARE = 5.0, 3.0, 2, 0.8  # %, %, fixes, of the best gain
+LEAST_GAIN, MOST_TIES, TIE_SHARE = 5.0, 2, 0.8  # %, fixes, of the best gain
+MOST_APART = 3.0  # %: equal runs differ by more over all rounds
+MOST_HALF = 3.0  # points of the slow step: half of the interval of the best fix
 MOST_OTHERS = 0.1  # of the cores, used by programs that are no part of the draw
-AA_FIRST = 3  # rounds after which a draw may be given up
+Z90 = 1.645  # the 95th percentile of the normal distribution
 T90 = {1: 6.314, 2: 2.920, 3: 2.353, 4: 2.132, 5: 2.015, 6: 1.943, 7: 1.895, 8: 1.860, 9: 1.833, 10: 1.812, 11: 1.796}
 
 
@@ -19,11 +21,26 @@ def ratios(rounds, fix):
     return [100 * times[fix + 1] / ((times[0] + times[-1]) / 2) for times in rounds]
 
 
+def equals(rounds):
+    """The second slow run of each round beside the first one, in % of it."""
+    return [100 * math.log(times[-1] / times[0]) for times in rounds]
+
+
+def apart(rounds):
+    """By how many per cent the second slow runs differ from the first ones over all rounds."""
+    return abs(statistics.fmean(equals(rounds)))
+
+
+def t90(freedom):
+    """The 95th percentile of Student's t: from the table, beyond it to 0.01 by the first term of its expansion (Abramowitz and Stegun 26.7.5)."""
+    return T90.get(freedom) or Z90 + (Z90**3 + Z90) / (4 * freedom)
+
+
 def half_width(values):
     """Of the 90 % interval of the mean; infinite for a single value."""
     if len(values) < 2:
         return math.inf
-    return T90.get(len(values) - 1, 1.645) * statistics.stdev(values) / math.sqrt(len(values))
+    return t90(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def truth(state):
@@ -32,7 +49,7 @@ def truth(state):
     fixes, rounds = state["recipe"]["fixes"], state["rounds"]
     aa = statistics.median(abs(100 * (times[-1] / times[0] - 1)) for times in rounds)
     choice, magnitude = rounds[0::2], rounds[1::2] or rounds
-    told = {"aa": aa, "ties": [], "best": None}
+    told = {"aa": aa, "apart": apart(rounds), "ties": [], "best": None}
     changes = not any(fix["class"] == "same" and fix.get("planted") for fix in fixes)
     allowed = [i for i, fix in enumerate(fixes) if fix["class"] == "same" or (changes and fix.get("planted"))]
     if not allowed:
@@ -40,11 +57,11 @@ def truth(state):
     chosen = {i: statistics.median(gains(choice, i)) for i in allowed}
     best = max(chosen, key=chosen.get)
     for i in allowed:
-        apart = [x - y for x, y in zip(gains(choice, best), gains(choice, i))]
-        if i != best and abs(statistics.fmean(apart)) <= half_width(apart) and chosen[i] >= TIE_SHARE * chosen[best]:
+        behind = [x - y for x, y in zip(gains(choice, best), gains(choice, i))]
+        if i != best and abs(statistics.fmean(behind)) <= half_width(behind) and chosen[i] >= TIE_SHARE * chosen[best]:
             told["ties"].append(i)
     gained = gains(magnitude, best)
-    told |= {"best": best, "chosen": chosen[best], "gain": statistics.median(gained), "half": half_width(gained)}
+    told |= {"best": best, "chosen": chosen[best], "gain": statistics.median(gained), "half": half_width(ratios(rounds, best))}
     told["ratio"] = 1 / (1 + told["gain"] / 100)
     return told
 
@@ -60,8 +77,10 @@ def redrawn(state, told):
     """Why a draw does not count, as KIND: DETAIL; None: it does."""
     if others_of(state) > MOST_OTHERS:
         return f"other programs: {100 * others_of(state):.0f} % of the cores"
-    if told["aa"] > MOST_AA and "neighbour" not in state["recipe"]:
-        return f"equal runs differ: {told['aa']:.1f} %"
+    if told["apart"] > MOST_APART and "neighbour" not in state["recipe"]:
+        return f"equal runs differ: {told['apart']:.1f} %"
+    if told["best"] is not None and told["half"] > MOST_HALF and "neighbour" not in state["recipe"]:
+        return f"not decided: the step with the fix is known to {told['half']:.1f} points"
     if told["best"] is not None and told["chosen"] < LEAST_GAIN:
         return f"little to gain: the best fix gains {told['chosen']:.1f} %"
     return "ties: too many fixes gain the same" if len(told["ties"]) > MOST_TIES else None

@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT
 PYTHONPATH=$bottlenecks python3 - << 'PY' || fail "recipes"
 import glob, itertools, os, re, shutil, subprocess
 import bench, draws, judge, runs
-from truth import gains, ratios, redrawn, truth
+from truth import gains, ratios, redrawn, t90, truth
 
 recipes = draws.recipes()
 assert sum(bool(recipe["fixes"]) for recipe in recipes) >= 30 and sum(not recipe["fixes"] for recipe in recipes) >= 5
@@ -91,7 +91,10 @@ assert len(told["ties"]) == 1, told
 assert "gains" in why(state([[2.0, 1.98, 2.0]] * 4, "same"))
 assert "differ" in why(state([[2.0, 1.0, 2.2]] * 4, "same"))
 assert "other programs" in why(state(steady, "same", "same") | {"recorded_others": 0.3})
+assert why(state([[2.0, 1.0, 2.2], [2.2, 1.0, 2.0]] * 2, "same")) is None, "single runs differ, all of them together do not"
+assert "not decided" in why(state([[2.0, 1.0, 2.0], [2.0, 1.4, 2.0]] * 2, "same"))
 assert why(state([[2.0, 1.0, 2.2]] * 4, "same") | {"recipe": {"fixes": [], "neighbour": "cpu"}}) is None
+assert abs(t90(12) - 1.782) < 0.012 and abs(t90(30) - 1.697) < 0.003, "tables of Student's t"
 
 finding = lambda i, low, expected, high, ceiling=False: {
     "id": i, "action": "use --bucket-mib 8", "what_if": None,
@@ -119,7 +122,7 @@ least = min((each for each in drawn if each["name"] in slow_loaders), key=work)
 print(least["seed"], least["name"])
 PY
 )
-export CALIBRATE=0 ROUNDS=2 MOST_ROUNDS=2 SECONDS=0.3 GIVE_UP=1000
+export CALIBRATE=0 ROUNDS=2 MOST_ROUNDS=2 SECONDS=0.3
 "$bottlenecks/bench.py" record store "$seed" > out 2>&1 || fail "record: $(cat out)"
 grep -q "^$seed $name: " out || fail "recorded: $(cat out)"
 "$bottlenecks/bench.py" record store "$seed" | grep -q ': kept' || fail "measured again"
