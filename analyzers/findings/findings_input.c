@@ -14,6 +14,8 @@
 
 /* Of the wait: the batch time and the workers are its cause when they explain this much. */
 #define EXPLAINED 0.5
+/* Of the bytes that loaders asked for: so much from storage is more than what caches miss. */
+#define UNCACHED 0.1
 /* Workers for each core: more of them than that have something else to wait for than a core. */
 #define MANY_PER_CORE 4
 
@@ -23,6 +25,7 @@ enum cause {
     CAUSE_IN_LINE,
     CAUSE_WORKERS,
     CAUSE_STORAGE,
+    CAUSE_COLD,
     CAUSE_PIN,
     CAUSE_INTERPRETER,
     CAUSE_CORES,
@@ -35,6 +38,21 @@ enum cause {
 static int64_t engine_batches(const struct an_context *context)
 {
     return an_command_prefetch(context) + 1;
+}
+
+/* Do batches wait for reads that storage has to serve one by one, far below its sequential rate? */
+static bool reads_are_cold(const struct an_loader *loader)
+{
+    double stages = 0, read = 0;
+    for (size_t i = 0; i < loader->stage_count; i++) {
+        double ms = an_value_or_0(loader->stages[i].ms_per_batch);
+        if (!strcmp(loader->stages[i].name, "read"))
+            read = ms;
+        if (strcmp(loader->stages[i].name, "queue_wait"))
+            stages += ms;
+    }
+    return read > 0 && read >= stages / 2 && loader->read_bytes_per_s.valid &&
+           an_value_or_0(loader->device_bytes_per_s) >= UNCACHED * loader->read_bytes_per_s.value;
 }
 
 /* Decides why batches are late, by the model of the loader (loader_model.c): a serial stage first,
@@ -56,7 +74,7 @@ static enum cause cause_of(const struct an_context *context)
         workers->value > engine_batches(context))
         return CAUSE_QUEUE;
     if (needed->value > workers->value)
-        return CAUSE_WORKERS;
+        return reads_are_cold(loader) ? CAUSE_COLD : CAUSE_WORKERS;
     if (loader->workers_wanted.valid && loader->workers_wanted.value > workers->value)
         return CAUSE_CORES;
     bool explained =
@@ -178,6 +196,24 @@ static struct advice storage_advice(struct an_context *context)
         .wrong_when = "another program uses the same storage"};
 }
 
+/* Reads that wait for storage: how many it serves at a time is not known, so workers may gain
+ * nothing. */
+static struct advice cold_advice(struct an_context *context, enum an_framework framework)
+{
+    return (struct advice){
+        .action = an_finding_text(
+            context,
+            "reads wait for storage: keep the data in memory (read it once before the run), or "
+            "pack small files into a few large ones; %s helps only if storage serves as many reads "
+            "at once",
+            workers_option(context, framework, context->result->loader.workers_needed.value)),
+        .option = "the data in memory or packed",
+        .effort = "prepared data, or more memory",
+        .wrong_when = "these were the first reads of data that the page cache holds from now on: "
+                      "record more than one epoch",
+        .what_if = "loader.read=0"};
+}
+
 static struct advice pin_advice(enum an_framework framework)
 {
     struct advice advice = {
@@ -249,6 +285,8 @@ static struct advice advise(struct an_context *context, enum cause cause,
     switch (cause) {
     case CAUSE_STORAGE:
         return storage_advice(context);
+    case CAUSE_COLD:
+        return cold_advice(context, framework);
     case CAUSE_PIN:
         return pin_advice(framework);
     case CAUSE_INTERPRETER:
@@ -346,9 +384,19 @@ static const char *formula_words(struct an_context *context)
                            an_time_words(context->arena, expected->value, 3));
 }
 
+/* How much of what was read came from storage. */
+static const char *cold_words(struct an_context *context)
+{
+    const struct an_loader *loader = &context->result->loader;
+    return an_finding_text(context, "the loader asked for %s/s; storage delivered %s/s",
+                           an_bytes_text(context, loader->read_bytes_per_s.value),
+                           an_bytes_text(context, loader->device_bytes_per_s.value));
+}
+
 /* The wait, the batch, the workers, the slowest stage and the ranks. */
-static void input_evidence(struct an_context *context, const struct an_class_share *share,
-                           double step_ms, double wait_ms, struct an_finding *finding)
+static void input_evidence(struct an_context *context, enum cause cause,
+                           const struct an_class_share *share, double step_ms, double wait_ms,
+                           struct an_finding *finding)
 {
     const struct an_stage *stage = binding_stage(&context->result->loader);
     an_finding_evidence(finding, wait_words(context, share, step_ms, wait_ms));
@@ -358,7 +406,8 @@ static void input_evidence(struct an_context *context, const struct an_class_sha
         an_finding_note(context, finding, "largest loader stage: %s, %s a batch", stage->name,
                         an_time_words(context->arena, stage->ms_per_batch.value, 3));
     an_finding_evidence(finding, rank_words(context));
-    an_finding_evidence(finding, formula_words(context));
+    an_finding_evidence(finding,
+                        cause == CAUSE_COLD ? cold_words(context) : formula_words(context));
 }
 
 int an_findings_input(struct an_findings_list *findings)
@@ -382,7 +431,7 @@ int an_findings_input(struct an_findings_list *findings)
         an_finding_text(context, "the step waits %s for its batch, %.1f %% of its time",
                         an_time_words(context->arena, wait_ms, 3),
                         budget->pct[AN_CLASS_INPUT].value));
-    input_evidence(context, &share, step_ms, wait_ms, finding);
+    input_evidence(context, cause, &share, step_ms, wait_ms, finding);
     if (cause == CAUSE_UNEVEN) /* concluded from the absence of the other causes */
         an_finding_at_most_medium(finding);
     finding->action = advice.action;

@@ -497,6 +497,9 @@ static void test_serial_stages(void **state)
     assert_near(r->loader.access_ratio.value, 0.09, 1e-4);
     assert_null(r->loader.serial);
     assert_true(r->loader.workers_needed.valid);
+    says(stall(r)->action, "reads wait for storage");
+    assert_string_equal(stall(r)->what_if, "loader.read=0");
+    has_evidence(stall(r), "storage delivered 90 MB/s");
     fx_close(f);
     reads.disk = 0;
     r = own(f, reads);
@@ -505,6 +508,7 @@ static void test_serial_stages(void **state)
     reads.device_bytes_s = 1; /* a byte a second */
     r = own(f, reads);
     says(r->loader.access_ratio.reason, "cached");
+    says(stall(r)->action, "2 loader workers instead of 1");
     assert_near(r->loader.read_bytes_per_s.value, 1e6 / 0.024, 1e6);
     fx_close(f);
     r = own(f, (struct shape){.workers = 2, .batch = 24000, .program = "python3"});
