@@ -11,6 +11,7 @@
 #include "analyzers/work/ceilings.h"
 
 #define MEMORY_BOUND 0.5 /* of the bandwidth: an operator that reaches it is limited by memory */
+#define MEMORY_UP_TO 2.0 /* times what its bytes take: fewer threads than were measured with */
 #define HIDDEN_FROM  3   /* times what its bytes take: something else limits the operator */
 #define CACHED_ABOVE 1.1 /* times the roof of the memory: not all bytes came from there */
 #define FAST_CACHE   1.6 /* times the bandwidth of memory: a cache this fast is worth its name */
@@ -109,7 +110,11 @@ void flow_byte_ns(const struct flow_price *price, const struct flow_op *op, doub
                           op->written > 0 ? (double)op->written : 0),
            plain = plain_ns(price, writes ? 0 : bytes, writes ? bytes : 0),
            share = all > 0 ? plain * (double)op->ns / all : plain;
-    out[1] = share < plain ? share : plain + fmin(share - plain, plain) / 2;
+    double slower = plain > 0 ? share / plain : 1;
+    out[1] = share;
+    if (slower > MEMORY_UP_TO) /* the slower, the less likely by the memory */
+        out[1] =
+            plain * (1 + fmax(0, 2 * MEMORY_UP_TO - slower) * (MEMORY_UP_TO - 1) / MEMORY_UP_TO);
     out[2] = share;
     out[0] = share > HIDDEN_FROM * plain ? 0 : fmin(bytes / price->roof * 1e9, out[1]);
 }

@@ -29,12 +29,13 @@ bool flow_in_cache(const struct flow_price *price, const struct flow_op *from,
  *
  * On a processor: at the measured rate of reads, and of writes; plain stores fetch what they write
  * over, so a written byte is read too. An operator that is faster than all its bytes at these rates
- * takes their share of its time instead, a written byte more than one that is read. Where the
- * operator is slower, that share is `high`, and half of the difference is expected, up to half as
- * much again as at the measured rates: reads and writes by turns, or by fewer threads, may be
- * slower than each alone, or something else may limit the operator. Where it is slower by far, that
- * may hide the bytes: `low` is nothing. On a device: the share of the time of an operator that
- * reaches half of the bandwidth; else at the bandwidth, and at least nothing. */
+ * takes their share of its time instead, a written byte more than one that is read. Where it is
+ * slower, that share is `high`. Up to twice as slow the memory still limits it, because reads and
+ * writes by turns, or by fewer threads than were measured with, are slower: then the share is
+ * expected, too. The slower it is beyond that, the less of it, down to the measured rates at four
+ * times. Where it is slower by far, something else may hide the bytes: `low` is nothing. On a
+ * device: the share of the time of an operator that reaches half of the bandwidth; else at the
+ * bandwidth, and at least nothing. */
 void flow_byte_ns(const struct flow_price *price, const struct flow_op *op, double bytes,
                   bool writes, double out[3]);
 
