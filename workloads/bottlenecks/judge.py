@@ -12,6 +12,7 @@ from runs import TACHO, cache_of, engine, threads_of
 from truth import LEAST_GAIN, others_of, redrawn, truth
 
 OTHERS = "OTHER_PROGRAMS"
+WHOLE_RUN = {"EVALUATION", "CHECKPOINT", "THREADS", "IDLE_CORES", "CPU_QUOTA", "MEMORY_PRESSURE"}  # what changes phases, too
 NO_OTHERS = 0.05  # of the cores: with less, nobody is beside the run
 
 
@@ -63,10 +64,11 @@ def alarms(findings):
 
 
 def of_run(ratio, fix, report, state):
-    """A ratio of the step as one of the run: evaluations and checkpoints between steps stay as they are, unless they are what changes."""
+    """A ratio of the step as one of the run: evaluations and checkpoints between steps stay as they are, unless they are what changes,
+    or all that the process does gets faster."""
     phases = sum(phase["exposed_ms"] for phase in report["phases"] if phase["name"] in ("evaluation", "checkpoint"))
     steps = report["steps"]["mean_ms"] * state.get("recorded_steps", state["steps"])
-    if not ratio or {"EVALUATION", "CHECKPOINT"} & set(fix["finding"]) or not phases:
+    if not ratio or WHOLE_RUN & set(fix["finding"]) or not phases:
         return ratio
     between = phases / (phases + steps)
     return tuple(between + (1 - between) * own for own in ratio)
