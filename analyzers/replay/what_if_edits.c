@@ -243,8 +243,7 @@ void an_plan_hold_cores(struct an_plan *plan, double others)
            share = cores * waiting / (waiting + others);
     if (others > 0)
         cores = fmax(fmax(cores - others, share), fmax(needed, 1e-3));
-    for (size_t i = 0; i < plan->state->steps; i++)
-        plan->floor[i] = fmax(plan->floor[i], plan->state->base_ns[i] * needed / cores);
+    plan->busy = fmax(plan->busy, needed / cores);
 }
 
 /* Edits may scale the work of the loader's workers, too: the share that is left of it. */

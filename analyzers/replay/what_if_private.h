@@ -30,6 +30,7 @@ struct an_plan {
     const char *precision;      /* type of GEMMs and activations after the edits; NULL: as it is */
     struct an_rescale *rescale; /* how operators follow from both; NULL: neither changes */
     double *floor; /* ns of each counted step that it takes at least; NULL: nothing is known */
+    double busy;   /* share of the recorded steps that all edited ones together take at least */
 };
 
 /* ---- steps before and after (what_if_steps.c) ------------------------------------------------ */
@@ -42,9 +43,9 @@ double an_steps_median(double *work, const double *values, size_t count);
  * differ by design. */
 bool an_steps_are_alike(const struct an_what_if_state *state);
 /* Does the last replay take time from the typical step, too? Not where a few steps lose most of
- * what goes: a log that is written now and then, a batch that is slow at times. 0 or TACHO_ENOMEM.
- */
-int an_steps_change_alike(const struct an_what_if_state *state, bool *alike);
+ * what goes: a log that is written now and then, a batch that is slow at times. `evenly`: do the
+ * middle half of the steps lose nearly as much as the mean one? 0 or TACHO_ENOMEM. */
+int an_steps_change_alike(const struct an_what_if_state *state, bool evenly, bool *alike);
 /* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3)
  * long, drawn with replacement (Kunsch 1989). *out: of the same steps before and after. *other: of
  * other steps, as a new run has them, compared with those of the run: drawn alike, or neighbours.
@@ -62,8 +63,9 @@ double an_plan_worker_share(const struct an_what_if_state *state);
 /* How long a step takes at least by the cores that the run keeps busy, and what of them is taken
  * for granted. */
 void an_plan_core_limit(struct an_plan *plan);
-/* Lets no step be shorter than the CPU time of the run's threads on its cores, of which other
- * programs have `others`. */
+/* Lets the steps together take no less than the CPU time of the run's threads on its cores, of
+ * which other programs have `others`. CPU time is known as a mean: of a single step it says
+ * nothing. */
 void an_plan_hold_cores(struct an_plan *plan, double others);
 /* The same by the work that the edits leave on its device (what_if_busy.c). */
 void an_plan_busy_limit(struct an_plan *plan, const struct an_edit *edit, size_t count);

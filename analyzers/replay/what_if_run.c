@@ -40,6 +40,25 @@ struct outcome {
     int count;
 };
 
+/* Lengthens all steps alike where together they are shorter than the cores let them be. */
+static void keep_busy(struct an_plan *plan, size_t count)
+{
+    struct an_what_if_state *state = plan->state;
+    double share = an_steps_ratio(state->edited_ns, state->base_ns, count);
+    for (size_t i = 0; i < count && share < plan->busy; i++)
+        state->edited_ns[i] =
+            share > 0 ? state->edited_ns[i] * plan->busy / share : plan->busy * state->base_ns[i];
+}
+
+/* Is the quota of the run's control group spent? It stops a few steps for long, and the median step
+ * may not be one of them. */
+static bool is_stopped(const struct an_what_if_state *state)
+{
+    const struct an_count *cores = &state->replay->context->result->run.cores;
+    return state->cores.cores.valid && cores->valid &&
+           state->cores.cores.value < (double)cores->value;
+}
+
 /* Adds the steps of the last replay to the outcome: over medians and over sums, each with its
  * interval. */
 static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expected)
@@ -49,11 +68,12 @@ static int add_outcome(struct an_plan *plan, struct outcome *outcome, bool expec
     size_t count = an_replay_counted_ns(state->replay, &state->edited, state->edited_ns);
     for (size_t i = 0; i < count; i++)
         state->edited_ns[i] = fmax(state->edited_ns[i], plan->floor[i]);
+    keep_busy(plan, count);
+    /* Where batches of several workers arrive together, and then none does, no step is typical. */
     bool middle;
-    if (an_steps_change_alike(state, &middle))
+    if (an_steps_change_alike(state, plan->route, &middle))
         return TACHO_ENOMEM;
-    /* Batches of several workers arrive together, and then none does: no step is typical. */
-    middle = middle && !plan->route;
+    middle = middle && !is_stopped(state);
     for (int sums = middle ? 0 : 1; sums < 2; sums++) {
         if (an_steps_intervals(state, !sums, plan->others >= 0, &interval, &other))
             return TACHO_ENOMEM;
@@ -188,6 +208,7 @@ static int replay_fastest(struct an_plan *plan, struct outcome *outcome)
     struct an_what_if_state *state = plan->state;
     const struct an_replay *replay = state->replay;
     int64_t *fast = malloc((replay->graph->node_count + 1) * sizeof *fast);
+    double usual_ns = 0, fast_ns = 0;
     int rc = fast ? 0 : TACHO_ENOMEM;
     if (!rc) {
         memcpy(fast, replay->own, replay->graph->node_count * sizeof *fast);
@@ -195,15 +216,18 @@ static int replay_fastest(struct an_plan *plan, struct outcome *outcome)
     }
     for (size_t i = 0; i < replay->node_count && !rc; i++) {
         uint32_t node = replay->node[i];
+        usual_ns += (double)state->own[node];
         if (fast[node] < replay->own[node])
             state->own[node] = (int64_t)((double)state->own[node] * (double)fast[node] /
                                          (double)replay->own[node]);
+        fast_ns += (double)state->own[node];
     }
     free(fast);
     if (rc)
         return rc;
     an_replay_run(replay, &plan->change, &state->edited);
     const struct outcome kept = *outcome;
+    plan->busy *= usual_ns > 0 ? fast_ns / usual_ns : 1; /* faster work takes less CPU time, too */
     rc = add_outcome(plan, outcome, false);
     outcome->high = kept.high; /* it is a bound from below */
     outcome->new_high = kept.new_high;
@@ -325,7 +349,9 @@ static double typical_ms(const struct an_plan *plan, double share)
 static double least_ms(const struct an_plan *plan)
 {
     const struct an_what_if_state *state = plan->state; /* edited_ns is free after the replays */
-    return state->steps ? an_steps_median(state->edited_ns, plan->floor, state->steps) / 1e6 : 0;
+    double of_steps =
+        state->steps ? an_steps_median(state->edited_ns, plan->floor, state->steps) / 1e6 : 0;
+    return fmax(of_steps, plan->busy * state->median_ms);
 }
 
 /* Fills the prediction: step and gain with their bounds; only the bound where a value cannot be

@@ -12,6 +12,7 @@
 
 #define ROUNDS       1000
 #define MEDIAN_LEAST 8   /* steps: of fewer the sums are looked at */
+#define EVENLY       0.2 /* of the mean: by so much may the middle half of the steps differ */
 #define MOSTLY       0.5 /* of the mean: the median step loses at least so much */
 #define SEED         0x7461636f
 #define PAIRS        7 /* of runs, in which a gain is measured */
@@ -54,7 +55,7 @@ bool an_steps_are_alike(const struct an_what_if_state *state)
     return state->steps >= MEDIAN_LEAST && state->replay->period == 1;
 }
 
-int an_steps_change_alike(const struct an_what_if_state *state, bool *alike)
+int an_steps_change_alike(const struct an_what_if_state *state, bool evenly, bool *alike)
 {
     size_t count = state->steps;
     double *gone = malloc((count + 1) * sizeof *gone), sum = 0;
@@ -62,8 +63,12 @@ int an_steps_change_alike(const struct an_what_if_state *state, bool *alike)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < count; i++)
         sum += gone[i] = state->base_ns[i] - state->edited_ns[i];
+    double mean = count ? sum / (double)count : 0;
     *alike = an_steps_are_alike(state) &&
-             (sum <= 0 || an_quantile_of(gone, count, 0.5) >= MOSTLY * sum / (double)count);
+             (sum <= 0 || an_quantile_of(gone, count, 0.5) >= MOSTLY * mean);
+    if (*alike && evenly)
+        *alike = an_quantile_of(gone, count, 0.25) >= (1 - EVENLY) * mean &&
+                 an_quantile_of(gone, count, 0.75) <= (1 + EVENLY) * mean;
     free(gone);
     return 0;
 }
