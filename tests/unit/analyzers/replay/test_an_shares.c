@@ -117,6 +117,44 @@ static void test_sleeps(void **state)
     fx_close(f);
 }
 
+/* A loader in line sleeps for 10 ms of each step, and two threads compute for 9 to 11; in two steps
+ * the machine pauses for 60 ms more. With a worker the usual step computes: 10 ms, although the
+ * mean is half as long again, and although the mean CPU time on two cores is 10 ms, which the
+ * shorter half of the steps does not reach. */
+static void test_pauses(void **state)
+{
+    struct fixture fx, *f = &fx;
+    int64_t at = 0;
+    (void)state;
+    fx_open(f);
+    int64_t decode = fx_kind(f, "decode"), work = fx_work(f, "matrix", "fp32", 1, 1, 1),
+            time = fx_track(f, f->process, "counter", "cpu_time", "ns"),
+            wait = fx_track(f, f->process, "counter", "cpu_wait", "ns"),
+            thread = fx_track(f, f->process, "counter", "thread_time", "ns");
+    double computed = 0;
+    for (int64_t i = 0; i < STEPS; i++) {
+        int64_t compute = (9 + i % 3) * MS + (i % 20 == 7 ? 60 * MS : 0);
+        fx_counter(f, time, at, 2 * computed);
+        fx_counter(f, thread, at, computed);
+        fx_counter(f, wait, at, 0);
+        fx_step(f, f->process, f->thread, i, at, at + 10 * MS + compute, 4, false);
+        fx_slice(f, f->thread, at, at + 10 * MS, "input", fx_kind(f, "input_wait"));
+        fx_slice(f, f->thread, at + 1000, at + 10 * MS - 1000, "decode", decode);
+        fx_slice(f, f->thread, at + 10 * MS, at + 10 * MS + compute, "matmul", work);
+        at += 10 * MS + compute;
+        computed += (double)compute;
+    }
+    fx_counter(f, time, at, 2 * computed);
+    fx_counter(f, thread, at, computed);
+    fx_counter(f, wait, at, 0);
+    FX(store_run_set_int(f->s, "cpu.usable", 2));
+    const struct an_what_if *what_if = &edited(f, "loader.workers=1")->advice.edits[0];
+    if (what_if->reason)
+        fail_msg("%s", what_if->reason);
+    assert_near(100 / (1 + what_if->gain.expected.value / 100), 50, 1);
+    fx_close(f);
+}
+
 /* Steps of 20 ms that one range fills, beside three threads that no range shows, on four cores. */
 static void one_range(struct fixture *f)
 {
@@ -378,6 +416,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_core),
                                        cmocka_unit_test(test_others),
                                        cmocka_unit_test(test_sleeps),
+                                       cmocka_unit_test(test_pauses),
                                        cmocka_unit_test(test_team),
                                        cmocka_unit_test(test_team_beside_others),
                                        cmocka_unit_test(test_spins),
