@@ -27,10 +27,15 @@ static int configure_optimizer(struct lt_optimizer_config *out, const struct opt
     } numbers[] = {{&out->beta1, options->beta1},
                    {&out->beta2, options->beta2},
                    {&out->eps, options->eps},
-                   {&out->momentum, options->momentum}};
+                   {&out->momentum, options->momentum},
+                   {&out->kfac.damping, options->damping},
+                   {&out->kfac.decay, options->factor_decay},
+                   {&out->kfac.kl_clip, options->kl_clip}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!isnan(numbers[i].given))
             *numbers[i].number = numbers[i].given;
+    if (options->inverse_every)
+        out->kfac.every = options->inverse_every;
     return 0;
 }
 

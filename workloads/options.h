@@ -31,7 +31,9 @@ struct options {
         approximation, zstd_level, max_delay;
     double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density, outer_lr,
         outer_momentum;
-    double beta1, beta2, eps, momentum; /* NAN: the optimizer's own */
+    double beta1, beta2, eps, momentum;    /* NAN: the optimizer's own */
+    double damping, factor_decay, kl_clip; /* NAN, and 0 of the next: the optimizer's own */
+    int64_t inverse_every;
     int64_t line_search, lookahead, watch, loss_scale_window;
     const char *backend, *device, *checkpoint, *resume, *timers, *routing, *launcher;
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress,

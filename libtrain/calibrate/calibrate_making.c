@@ -471,7 +471,11 @@ static int make_combine(void *args, int i, struct making *making)
              : lt_make_centre, struct lt_rounding \
              : lt_make_rounding, struct lt_average \
              : lt_make_average, struct lt_update \
-             : lt_make_update, struct lt_image \
+             : lt_make_update, struct lt_kfac_factors \
+             : lt_make_kfac_factors, struct lt_kfac_average \
+             : lt_make_kfac_average, struct lt_kfac_inverse \
+             : lt_make_kfac_inverse, struct lt_kfac_direction \
+             : lt_make_kfac_direction, struct lt_image \
              : make_image, struct lt_conv \
              : make_conv, struct lt_batchnorm \
              : make_batchnorm, struct lt_relu \

@@ -43,6 +43,11 @@ int lt_make_centre(void *args, int i, struct making *making);
 int lt_make_rounding(void *args, int i, struct making *making);
 int lt_make_average(void *args, int i, struct making *making);
 int lt_make_update(void *args, int i, struct making *making);
+/* Those of K-FAC. */
+int lt_make_kfac_factors(void *args, int i, struct making *making);
+int lt_make_kfac_average(void *args, int i, struct making *making);
+int lt_make_kfac_inverse(void *args, int i, struct making *making);
+int lt_make_kfac_direction(void *args, int i, struct making *making);
 
 /* Of each operation: the name of its pass in LT_OP_MAP, and who makes its arguments; NULL: none.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Arguments of the operations over all parameters: norms and bounds of the gradient, averages, and
- * the updates of all optimizers.
+ * the updates of all optimizers; and of K-FAC, for a layer.
  */
 #include <stdio.h>
 
@@ -121,4 +121,78 @@ int lt_make_update(void *args, int i, struct making *making)
     update->shadow = take_shadow(making, count);
     update->scratch = take_floats(making, (int64_t)lt_update_scratch(making->op, rows, CHANNELS));
     return count > 0;
+}
+
+/* ---- K-FAC -------------------------------------------------------------------------------------
+ */
+
+#define SAMPLES 256
+
+/* A layer, and one of a small perceptron. Returns 0 after the last. */
+static int layer(int i, struct making *making, int64_t *n, int64_t *k)
+{
+    static const int64_t shapes[][2] = {{256, 784}, {CHANNELS, CHANNELS}};
+    if (i >= (int)(sizeof shapes / sizeof *shapes))
+        return 0;
+    *n = shapes[i][0];
+    *k = shapes[i][1];
+    snprintf(making->shape, sizeof making->shape, "%lldx%lld", (long long)*n, (long long)*k);
+    return 1;
+}
+
+int lt_make_kfac_factors(void *args, int i, struct making *making)
+{
+    struct lt_kfac_factors *factors = args;
+    *factors = (struct lt_kfac_factors){.rows = SAMPLES};
+    if (!layer(i, making, &factors->n, &factors->k))
+        return 0;
+    factors->in = take(making, SAMPLES * factors->k, making->element);
+    factors->dout = take(making, SAMPLES * factors->n, making->element);
+    factors->inputs = take_floats(making, (factors->k + 1) * (factors->k + 1));
+    factors->outputs = take_floats(making, factors->n * factors->n);
+    return 1;
+}
+
+int lt_make_kfac_average(void *args, int i, struct making *making)
+{
+    struct lt_kfac_average *average = args;
+    *average =
+        (struct lt_kfac_average){.count = parameters(i, making), .keep = 0.95, .share = 1e-4};
+    average->mean = take_floats(making, average->count);
+    average->sum = take_floats(making, average->count);
+    return average->count > 0;
+}
+
+/* Operands are filled with small numbers: so large a damping makes them positive definite. */
+int lt_make_kfac_inverse(void *args, int i, struct making *making)
+{
+    struct lt_kfac_inverse *inverse = args;
+    *inverse = (struct lt_kfac_inverse){.damping = 1e8};
+    if (!layer(i, making, &inverse->n, &inverse->k))
+        return 0;
+    int64_t inputs = (inverse->k + 1) * (inverse->k + 1), outputs = inverse->n * inverse->n;
+    inverse->inputs = take_floats(making, inputs);
+    inverse->outputs = take_floats(making, outputs);
+    inverse->inputs_inverse = take_floats(making, inputs);
+    inverse->outputs_inverse = take_floats(making, outputs);
+    inverse->scratch = take_floats(making, (int64_t)lt_kfac_scratch(inverse->n, inverse->k));
+    return 1;
+}
+
+int lt_make_kfac_direction(void *args, int i, struct making *making)
+{
+    struct lt_kfac_direction *direction = args;
+    *direction = (struct lt_kfac_direction){.scale = 1};
+    if (!layer(i, making, &direction->n, &direction->k))
+        return 0;
+    int64_t n = direction->n, k = direction->k;
+    direction->weight = take_floats(making, n * k);
+    direction->bias = take_floats(making, n);
+    direction->dweight = take_floats(making, n * k);
+    direction->dbias = take_floats(making, n);
+    direction->inputs_inverse = take_floats(making, (k + 1) * (k + 1));
+    direction->outputs_inverse = take_floats(making, n * n);
+    direction->scratch = take_floats(making, (int64_t)lt_kfac_scratch(n, k));
+    direction->product = take(making, 1, sizeof(double));
+    return 1;
 }

@@ -69,6 +69,7 @@ static int build(struct lt_net **out, const struct lt_mlp_config *config, struct
     if (!net)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "mlp: out of memory");
     struct tensors at = add_tensors(net, config);
+    lt_net_all_linear(net);
     lt_net_keep_every(net, config->layers);
     int value = lt_net_image(net, 1, 1, config->features).value;
     for (int64_t i = 0; i < config->layers; i++) {

@@ -40,6 +40,9 @@ struct lt_parameters {
     /* Where ranks divide the experts: a tensor of which only the ranks with the same experts have
      * the same matrices, `each` of them in a block. */
     uint8_t expert[LT_WEIGHT_CAP];
+    /* All of them are those of linear layers with a bias: matrices and vectors each in the order of
+     * the layers, vector i the bias of matrix i. */
+    int linear;
     /* How many matrices of each tensor, from its first on, do not learn; has_frozen: some do not.
      */
     int64_t frozen[LT_WEIGHT_CAP];

@@ -78,6 +78,15 @@ static void announce(const struct lt_net *net, const struct lt_context *context,
     }
 }
 
+/* A linear layer, before its backward. */
+static void show_linear(const struct lt_context *context, const struct net_node *node)
+{
+    struct lt_context own = *context;
+    own.layer = node->layer + 1;
+    if (context->linear && node->backward == LT_OP_MATMUL_BACKWARD)
+        context->linear(context->linear_arg, &own, &node->args.matmul_backward);
+}
+
 /* Before the backward of the last node of a block: its inner values once more. */
 static void block_again(const struct lt_net *net, const struct lt_context *context, int i)
 {
@@ -142,6 +151,7 @@ static void net_backward(struct lt_model *model, const struct lt_context *contex
             block_again(net, &own, i);
         if (net->node[i].backward == NET_NONE)
             continue;
+        show_linear(&own, &net->node[i]);
         run(&own, net->node[i].backward, &net->node[i]);
         announce(net, &own, &net->node[i]);
     }

@@ -102,6 +102,10 @@ struct lt_net *lt_net_create(const char *name, struct lt_net_mode mode, int64_t 
 /* A tensor of parameters; its number. Tensors with weight decay (all but vectors) come first. */
 int lt_net_parameter(struct lt_net *net, struct lt_net_tensor tensor);
 
+/* Says of a list whose parameters are those of lt_net_linear with a bias, and were appended in the
+ * order of the layers, that they are (model.h, lt_parameters.linear). */
+void lt_net_all_linear(struct lt_net *net);
+
 /* Before the first block of a model of `blocks` of them: how many are made again together. */
 void lt_net_keep_every(struct lt_net *net, int64_t blocks);
 

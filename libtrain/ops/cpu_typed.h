@@ -274,3 +274,47 @@ void TYPED(lt_cpu_matmul_backward)(const union lt_args *args)
     for (int64_t n0 = 0; n0 < a->n; n0 += COLUMNS)
         TYPED(bias_columns)(a, n0);
 }
+
+/* The last row and column of inputs: sums of the columns of `in`. */
+static void TYPED(factor_columns)(const struct lt_kfac_factors *a, int64_t k0)
+{
+    float sum[COLUMNS] = {0};
+    int64_t size = a->k + 1, n = lt_min64(COLUMNS, a->k - k0);
+    for (int64_t r = 0; r < a->rows; r++)
+        TYPED(add_row)(sum, (const ELEMENT *)a->in + r * a->k + k0, n);
+    for (int64_t i = 0; i < n; i++) {
+        float *last = a->inputs + a->k * size + k0 + i;
+        *last = a->add ? *last + sum[i] : sum[i];
+        a->inputs[(k0 + i) * size + a->k] = *last;
+    }
+}
+
+void TYPED(lt_cpu_kfac_factors)(const union lt_args *args)
+{
+    const struct lt_kfac_factors *a = &args->kfac_factors;
+    float *corner = a->inputs + (a->k + 1) * (a->k + 1) - 1;
+    lt_gemm(&(struct lt_product){.m = a->k,
+                                 .n = a->k,
+                                 .k = a->rows,
+                                 .a = {a->in, 1, a->k},
+                                 .b = {a->in, a->k, 1},
+                                 .c = a->inputs,
+                                 .c_row = a->k + 1,
+                                 .add = a->add,
+                                 .in = DTYPE,
+                                 .out = LT_DTYPE_FP32});
+    lt_gemm(&(struct lt_product){.m = a->n,
+                                 .n = a->n,
+                                 .k = a->rows,
+                                 .a = {a->dout, 1, a->n},
+                                 .b = {a->dout, a->n, 1},
+                                 .c = a->outputs,
+                                 .c_row = a->n,
+                                 .add = a->add,
+                                 .in = DTYPE,
+                                 .out = LT_DTYPE_FP32});
+#pragma omp parallel for schedule(static)
+    for (int64_t k0 = 0; k0 < a->k; k0 += COLUMNS)
+        TYPED(factor_columns)(a, k0);
+    *corner = (float)a->rows + (a->add ? *corner : 0);
+}

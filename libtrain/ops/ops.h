@@ -101,7 +101,11 @@ enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
     LT_UPDATE_MAP(LT_UPDATE_AS_OP, X) \
     LT_UPDATE_TENSOR_MAP(LT_UPDATE_TENSOR_AS_OP, X) \
     X(LOOKAHEAD, lookahead, "lookahead", OPTIMIZER, OTHER) \
-    X(EXCHANGE, exchange, "average.exchange", OPTIMIZER, OTHER)
+    X(EXCHANGE, exchange, "average.exchange", OPTIMIZER, OTHER) \
+    X(KFAC_FACTORS, kfac_factors, "kfac.factors", BACKWARD, MATRIX) \
+    X(KFAC_AVERAGE, kfac_average, "kfac.average", OPTIMIZER, OTHER) \
+    X(KFAC_INVERSE, kfac_inverse, "kfac.inverse", OPTIMIZER, MATRIX) \
+    X(KFAC_DIRECTION, kfac_direction, "kfac.direction", OPTIMIZER, MATRIX)
 
 #define LT_ENUM_OP(id, function, name, pass, kind) LT_OP_##id,
 enum lt_op_id { LT_OP_MAP(LT_ENUM_OP) LT_OP_COUNT };
@@ -459,6 +463,47 @@ struct lt_zero {
     int64_t count;
 };
 
+/* The Kronecker factors of a linear layer (curvature/kfac.h): inputs[k+1,k+1] = the sum over the
+ * rows of the outer product of (in[k], 1) with itself, outputs[n,n] = that of dout[n]; added to
+ * what is there if `add`. */
+struct lt_kfac_factors {
+    const void *in, *dout;
+    float *inputs, *outputs;
+    int64_t rows, n, k;
+    int add;
+};
+
+/* mean = keep mean + share sum. */
+struct lt_kfac_average {
+    float *mean;
+    const float *sum;
+    int64_t count;
+    double keep, share;
+};
+
+/* Inverses of the damped factors of a layer: of inputs + pi root I and outputs + root / pi I, with
+ * root = sqrt(damping) and pi^2 = (trace of inputs / (k + 1)) / (trace of outputs / n). The damping
+ * of a factor that is not positive definite in floats is raised tenfold until it is; a factor that
+ * is not finite has an inverse of NaN. scratch: lt_kfac_scratch floats. */
+struct lt_kfac_inverse {
+    const float *inputs, *outputs;
+    float *inputs_inverse, *outputs_inverse, *scratch;
+    int64_t n, k;
+    double damping;
+};
+
+/* weight[n,k] and bias[n] = outputs_inverse [scale dweight, scale dbias] inputs_inverse; *product
+ * += the sum over the elements of that times the scaled gradient. scratch: lt_kfac_scratch
+ * floats. */
+struct lt_kfac_direction {
+    float *weight, *bias;
+    const float *dweight, *dbias, *inputs_inverse, *outputs_inverse;
+    float *scratch;
+    double *product;
+    int64_t n, k;
+    double scale;
+};
+
 /* The arguments of any operation. Each member has the name of a function suffix, so that the table
  * can be generated. */
 union lt_args {
@@ -491,6 +536,10 @@ union lt_args {
     struct lt_rounding rounding;
     struct lt_zero zero;
     struct lt_average lookahead, exchange;
+    struct lt_kfac_factors kfac_factors;
+    struct lt_kfac_average kfac_average;
+    struct lt_kfac_inverse kfac_inverse;
+    struct lt_kfac_direction kfac_direction;
 #define LT_UPDATE_MEMBER(X, id, function, ...) struct lt_update function;
     LT_UPDATE_MAP(LT_UPDATE_MEMBER, )
     LT_UPDATE_TENSOR_MAP(LT_UPDATE_MEMBER, )
@@ -517,6 +566,9 @@ struct lt_context {
      * wanted. */
     void (*ready)(void *arg, size_t first, size_t count);
     void *ready_arg;
+    /* Before backward of a linear layer: what an optimizer sees of it. NULL: not wanted. */
+    void (*linear)(void *arg, const struct lt_context *context, const struct lt_matmul *matmul);
+    void *linear_arg;
     /* Forward and backward report that they will read the parameters of that unit, and those of the
      * unit before no more, until they say so again (model.h, lt_model_use). NULL: not wanted. */
     void (*use)(void *arg, int unit);
@@ -574,6 +626,8 @@ size_t lt_update_scratch(enum lt_op_id op, int64_t rows, int64_t columns);
 /* Floats of array `state` that an update keeps for such a tensor; of the arrays that hold bytes a
  * quarter of these. */
 size_t lt_update_state(enum lt_op_id op, int state, const struct lt_weight *tensor);
+/* Floats of scratch of kfac.inverse and kfac.direction for a layer of k inputs and n outputs. */
+size_t lt_kfac_scratch(int64_t n, int64_t k);
 /* The 256 codes of adamw8, ascending; static. */
 const float *lt_adamw8_codes(int is_signed);
 

@@ -170,6 +170,47 @@ void lt_cost_exchange(const struct lt_context *context, const union lt_args *arg
     shadow(work, args->exchange.shadow, args->exchange.count);
 }
 
+/* The multiply-adds of both products; the sums of columns inside are not counted, as those of a
+ * bias are not. */
+void lt_cost_kfac_factors(const struct lt_context *context, const union lt_args *args,
+                          struct tacho_work *work)
+{
+    const struct lt_kfac_factors *factors = &args->kfac_factors;
+    uint64_t rows = lt_u(factors->rows), n = lt_u(factors->n), k = lt_u(factors->k),
+             sums = (k + 1) * (k + 1) + n * n;
+    work->flops = 2 * rows * (k * k + n * n);
+    work->bytes_read =
+        rows * (k + n) * lt_dtype_bytes(context->dtype) + (factors->add ? sums : 0) * sizeof(float);
+    work->bytes_written = sums * sizeof(float);
+}
+
+void lt_cost_kfac_average(const struct lt_context *context, const union lt_args *args,
+                          struct tacho_work *work)
+{
+    uint64_t n = lt_u(args->kfac_average.count);
+    (void)context;
+    flat(work, 3 * n, 2 * n, n);
+}
+
+/* An inverse of order m is m rank-one updates of a matrix of m x m. */
+void lt_cost_kfac_inverse(const struct lt_context *context, const union lt_args *args,
+                          struct tacho_work *work)
+{
+    uint64_t n = lt_u(args->kfac_inverse.n), k = lt_u(args->kfac_inverse.k) + 1,
+             elements = k * k + n * n;
+    (void)context;
+    flat(work, 2 * (k * k * k + n * n * n), elements, elements);
+}
+
+/* Two products of n x n and k + 1 x k + 1 with the gradient. */
+void lt_cost_kfac_direction(const struct lt_context *context, const union lt_args *args,
+                            struct tacho_work *work)
+{
+    uint64_t n = lt_u(args->kfac_direction.n), k = lt_u(args->kfac_direction.k) + 1;
+    (void)context;
+    flat(work, 2 * n * k * (n + k), n * k + n * n + k * k, n * k);
+}
+
 /* ---- sizes of updates ------------------------------------------------------------------------ */
 
 size_t lt_update_scratch(enum lt_op_id op, int64_t rows, int64_t columns)

@@ -283,6 +283,44 @@ static void average(struct list *list, const union lt_args *args)
     add(list, WRITES, pair->shadow, pair->count * (int64_t)sizeof *pair->shadow);
 }
 
+static void kfac_factors(struct list *list, const union lt_args *args)
+{
+    const struct lt_kfac_factors *factors = &args->kfac_factors;
+    unsigned how = factors->add ? UPDATES : WRITES;
+    typed(list, READS, factors->in, factors->rows * factors->k);
+    typed(list, READS, factors->dout, factors->rows * factors->n);
+    words(list, how, factors->inputs, (factors->k + 1) * (factors->k + 1));
+    words(list, how, factors->outputs, factors->n * factors->n);
+}
+
+static void kfac_average(struct list *list, const union lt_args *args)
+{
+    words(list, UPDATES, args->kfac_average.mean, args->kfac_average.count);
+    words(list, READS, args->kfac_average.sum, args->kfac_average.count);
+}
+
+static void kfac_inverse(struct list *list, const union lt_args *args)
+{
+    const struct lt_kfac_inverse *inverse = &args->kfac_inverse;
+    int64_t inputs = (inverse->k + 1) * (inverse->k + 1), outputs = inverse->n * inverse->n;
+    words(list, READS, inverse->inputs, inputs);
+    words(list, READS, inverse->outputs, outputs);
+    words(list, WRITES, inverse->inputs_inverse, inputs);
+    words(list, WRITES, inverse->outputs_inverse, outputs);
+}
+
+static void kfac_direction(struct list *list, const union lt_args *args)
+{
+    const struct lt_kfac_direction *direction = &args->kfac_direction;
+    int64_t n = direction->n, k = direction->k;
+    words(list, READS, direction->dweight, n * k);
+    words(list, READS, direction->dbias, n);
+    words(list, READS, direction->inputs_inverse, (k + 1) * (k + 1));
+    words(list, READS, direction->outputs_inverse, n * n);
+    words(list, WRITES, direction->weight, n * k);
+    words(list, WRITES, direction->bias, n);
+}
+
 /* An update of all parameters has no shape: it is one row. */
 static void update(struct list *list, const union lt_args *args)
 {
@@ -337,6 +375,10 @@ static void (*const rows[LT_OP_COUNT])(struct list *list, const union lt_args *a
 #undef ROW
         [LT_OP_LOOKAHEAD] = average,
     [LT_OP_EXCHANGE] = average,
+    [LT_OP_KFAC_FACTORS] = kfac_factors,
+    [LT_OP_KFAC_AVERAGE] = kfac_average,
+    [LT_OP_KFAC_INVERSE] = kfac_inverse,
+    [LT_OP_KFAC_DIRECTION] = kfac_direction,
 };
 
 size_t lt_op_operands(enum lt_op_id op, const struct lt_context *context, const union lt_args *args,

@@ -114,6 +114,33 @@ void TYPED(lt_reference_matmul_backward)(const union lt_args *args)
     }
 }
 
+/* Element i of (in, 1) in a row. */
+static double TYPED(with_one)(const struct lt_kfac_factors *a, int64_t r, int64_t i)
+{
+    return i < a->k ? (double)GET(((const ELEMENT *)a->in)[r * a->k + i]) : 1;
+}
+
+void TYPED(lt_reference_kfac_factors)(const union lt_args *args)
+{
+    const struct lt_kfac_factors *a = &args->kfac_factors;
+    const ELEMENT *dout = a->dout;
+    int64_t n = a->n, k = a->k + 1;
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < k; j++) {
+            double sum = a->add ? (double)a->inputs[i * k + j] : 0;
+            for (int64_t r = 0; r < a->rows; r++)
+                sum += TYPED(with_one)(a, r, i) * TYPED(with_one)(a, r, j);
+            a->inputs[i * k + j] = (float)sum;
+        }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = a->add ? (double)a->outputs[i * n + j] : 0;
+            for (int64_t r = 0; r < a->rows; r++)
+                sum += (double)GET(dout[r * n + i]) * (double)GET(dout[r * n + j]);
+            a->outputs[i * n + j] = (float)sum;
+        }
+}
+
 static double TYPED(dot)(const ELEMENT *a, const ELEMENT *b, int64_t n)
 {
     double sum = 0;

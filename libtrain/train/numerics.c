@@ -19,6 +19,9 @@ int lt_run_check(const struct run *run, struct tacho_error *err)
         return tacho_fail(err, TACHO_ENOTSUP, "leave out --line-search",
                           "--line-search: not for several ranks, nor for batch normalisation, "
                           "whose evaluations compute something else");
+    if (config->optimizer.kind == LT_OPTIMIZER_KFAC && lt_parallel_ranks(run->parallel) > 1)
+        return tacho_fail(err, TACHO_ENOTSUP, "train with one rank, or choose another optimizer",
+                          "--optimizer kfac: not for several ranks, which do not sum its factors");
     if (!is_divided(run) || (config->scaling.kind == LT_SCALING_NONE && config->watch_every == 0))
         return 0;
     return tacho_fail(err, TACHO_ENOTSUP, "leave out --watch and --dtype fp16, or the division",

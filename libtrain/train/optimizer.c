@@ -12,8 +12,9 @@
 
 #define LOOKAHEAD_STATE (LT_OPTIMIZER_STATES - 1)
 
-/* FLAT: one operation over the arrays. TENSOR: one for each tensor. */
-enum form { FLAT, TENSOR };
+/* FLAT: one operation over the arrays. TENSOR: one for each tensor. LAYERS: a direction from the
+ * linear layers, then the operation over the arrays. */
+enum form { FLAT, TENSOR, LAYERS };
 
 struct kind {
     const char *name;
@@ -28,17 +29,20 @@ static const struct kind kinds[LT_OPTIMIZER_COUNT] = {
 #define ROW(X, id, function, text, kind) [LT_OPTIMIZER_##id] = {text, LT_OP_##id, TENSOR},
         LT_UPDATE_TENSOR_MAP(ROW, )
 #undef ROW
+            [LT_OPTIMIZER_KFAC] = {"kfac", LT_OP_MOMENTUM, LAYERS},
 };
 
 struct lt_optimizer_config lt_optimizer_defaults(enum lt_optimizer_kind kind)
 {
-    struct lt_optimizer_config config = {.kind = kind,
-                                         .beta1 = 0.9,
-                                         .beta2 = 0.999,
-                                         .eps = 1e-8,
-                                         .momentum = 0.9,
-                                         .trust = 1e-3,
-                                         .lookahead_share = 0.5};
+    struct lt_optimizer_config config = {
+        .kind = kind,
+        .beta1 = 0.9,
+        .beta2 = 0.999,
+        .eps = 1e-8,
+        .momentum = 0.9,
+        .trust = 1e-3,
+        .kfac = {.damping = 0.03, .decay = 0.95, .kl_clip = 1e-3, .every = 10},
+        .lookahead_share = 0.5};
     if (kind == LT_OPTIMIZER_ADAMW || kind == LT_OPTIMIZER_ADAMW8)
         config.beta2 = 0.95; /* as for GPT-3 */
     if (kind == LT_OPTIMIZER_RMSPROP || kind == LT_OPTIMIZER_LION)
@@ -67,6 +71,12 @@ static int weights_of(const struct lt_optimizer_config *config,
     return 1;
 }
 
+int lt_optimizer_suits(const struct lt_optimizer_config *config,
+                       const struct lt_parameters *parameters)
+{
+    return kinds[config->kind].form != LAYERS || lt_kfac_suits(parameters);
+}
+
 void lt_optimizer_sizes(const struct lt_optimizer_config *config,
                         const struct lt_parameters *parameters, size_t floats[LT_OPTIMIZER_STATES],
                         size_t *scratch)
@@ -75,12 +85,16 @@ void lt_optimizer_sizes(const struct lt_optimizer_config *config,
     int weights = weights_of(config, parameters, weight);
     enum lt_op_id op = kinds[config->kind].op;
     *scratch = 0;
+    floats[LOOKAHEAD_STATE] = config->lookahead_every > 0 ? parameters->count : 0;
+    if (kinds[config->kind].form == LAYERS) {
+        lt_kfac_sizes(parameters, floats, scratch);
+        return;
+    }
     for (int i = 0; i < LT_UPDATE_STATES; i++) {
         floats[i] = 0;
         for (int j = 0; j < weights; j++)
             floats[i] += lt_arena_padded(lt_update_state(op, i, &weight[j]));
     }
-    floats[LOOKAHEAD_STATE] = config->lookahead_every > 0 ? parameters->count : 0;
     for (int j = 0; j < weights; j++) {
         size_t needed = weight[j].role == LT_WEIGHT_HIDDEN
                             ? lt_update_scratch(op, weight[j].rows, weight[j].columns)
@@ -103,6 +117,11 @@ int lt_optimizer_create(struct lt_optimizer *optimizer, const struct lt_optimize
     size_t scratch, bytes = parameters->count * sizeof(float);
     int rc = 0;
     *optimizer = (struct lt_optimizer){.config = *config};
+    if (!lt_optimizer_suits(config, parameters))
+        return tacho_fail(err, TACHO_ENOTSUP,
+                          "train mlp with it, or choose another optimizer, for instance adamw",
+                          "--optimizer %s: only for models whose layers are all linear with a bias",
+                          kinds[config->kind].name);
     lt_optimizer_sizes(config, parameters, optimizer->floats, &scratch);
     for (int i = 0; i < LT_OPTIMIZER_STATES && rc == 0; i++)
         rc = allocate(&optimizer->arena[i], parameters->space, LT_MEMORY_OPTIMIZER,
@@ -119,6 +138,10 @@ int lt_optimizer_create(struct lt_optimizer *optimizer, const struct lt_optimize
     if (config->kind == LT_OPTIMIZER_SCHEDULE_FREE) {
         memcpy(optimizer->state[0], parameters->value, bytes);
         memcpy(optimizer->state[2], parameters->value, bytes);
+    }
+    if (kinds[config->kind].form == LAYERS) {
+        memcpy(optimizer->kfac.state, optimizer->state, sizeof optimizer->kfac.state);
+        optimizer->kfac.scratch = optimizer->scratch;
     }
     if (optimizer->state[LOOKAHEAD_STATE])
         memcpy(optimizer->state[LOOKAHEAD_STATE], parameters->value, bytes);
@@ -246,6 +269,24 @@ static void update_learning(const struct lt_optimizer *optimizer, const struct l
     }
 }
 
+void lt_optimizer_watch(struct lt_optimizer *optimizer, const struct lt_parameters *parameters,
+                        struct lt_context *context, int64_t samples, int first)
+{
+    if (kinds[optimizer->config.kind].form == LAYERS)
+        lt_kfac_watch(&optimizer->kfac, parameters, context, samples, first);
+}
+
+/* Makes the direction of K-FAC, and leaves the update with it in the place of the gradient. */
+static void take_direction(struct lt_optimizer *optimizer, const struct lt_context *context,
+                           const struct lt_parameters *parameters, int64_t made,
+                           struct lt_update *update)
+{
+    update->grad =
+        lt_kfac_direction(&optimizer->kfac, &optimizer->config.kfac, context, parameters, made,
+                          update->terms.rate, update->terms.scale, &update->terms.scale);
+    update->state[0] = optimizer->state[LT_KFAC_VELOCITY];
+}
+
 void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context *context,
                          const struct lt_parameters *parameters, int64_t made, double rate,
                          double grad_scale)
@@ -261,9 +302,11 @@ void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context
                                .terms = lt_optimizer_terms(optimizer, made, rate, grad_scale)};
     for (int i = 0; i < LT_UPDATE_STATES; i++)
         update.state[i] = optimizer->state[i];
+    if (kinds[config->kind].form == LAYERS)
+        take_direction(optimizer, context, parameters, made, &update);
     if (parameters->has_frozen)
         update_learning(optimizer, context, parameters, update);
-    else if (kinds[config->kind].form == FLAT)
+    else if (kinds[config->kind].form != TENSOR)
         lt_op(context, kinds[config->kind].op, &(union lt_args){.adamw = update});
     else
         update_tensors(optimizer, context, parameters, update);

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Public: what turns gradients into an update, and the state it keeps from step to step. The kinds
- * are the rows of update.h; their formulas and sources are in docs/engine.md.
+ * are the rows of update.h, and K-FAC (curvature/kfac.h); their formulas and sources are in
+ * docs/engine.md.
  */
 #ifndef LT_OPTIMIZER_H
 #define LT_OPTIMIZER_H
 
 #include "libtrain/base/arena.h"
+#include "libtrain/curvature/kfac.h"
 #include "libtrain/models/model.h"
 #include "libtrain/parallel/shard.h"
 
 #define LT_OPTIMIZER_STATES           (LT_UPDATE_STATES + 1) /* the last one: Lookahead's */
 #define LT_ENUM_OPTIMIZER(X, id, ...) LT_OPTIMIZER_##id,
 enum lt_optimizer_kind {
-    LT_UPDATE_MAP(LT_ENUM_OPTIMIZER, ) LT_UPDATE_TENSOR_MAP(LT_ENUM_OPTIMIZER, ) LT_OPTIMIZER_COUNT
+    LT_UPDATE_MAP(LT_ENUM_OPTIMIZER, ) LT_UPDATE_TENSOR_MAP(LT_ENUM_OPTIMIZER, ) LT_OPTIMIZER_KFAC,
+    LT_OPTIMIZER_COUNT
 };
 #undef LT_ENUM_OPTIMIZER
 
@@ -24,7 +27,8 @@ struct lt_optimizer_config {
     double beta1, beta2;
     double eps, root; /* added to the root, and inside of it */
     double momentum;
-    double trust;            /* lars */
+    double trust; /* lars */
+    struct lt_kfac_config kfac;
     int64_t lookahead_every; /* updates between two of Lookahead, around any kind; 0: none */
     double lookahead_share;
 };
@@ -37,10 +41,16 @@ struct lt_optimizer {
     float *state[LT_OPTIMIZER_STATES]; /* NULL beyond the kind's own */
     size_t floats[LT_OPTIMIZER_STATES];
     float *scratch;
+    struct lt_kfac kfac;
     struct lt_arena arena[LT_OPTIMIZER_STATES], scratch_arena;
     /* The schedule-free method weighs points by the square of the highest rate so far. */
     double highest_rate, weights;
 };
+
+/* Does the kind suit a model of these parameters, which `kfac` only does where all of them are
+ * those of linear layers? */
+int lt_optimizer_suits(const struct lt_optimizer_config *config,
+                       const struct lt_parameters *parameters);
 
 /* Floats of each array of state for parameters of that layout (parameters->value is not looked at),
  * and of the scratch memory: *scratch. */
@@ -49,13 +59,19 @@ void lt_optimizer_sizes(const struct lt_optimizer_config *config,
                         size_t *scratch);
 
 /* State for parameters of that layout, as it is before the first update: zeros, but averages begin
- * at parameters->value. The caller frees it with lt_optimizer_destroy. TACHO_ENOMEM with words in
- * *err; then *optimizer is empty. */
+ * at parameters->value. The caller frees it with lt_optimizer_destroy. TACHO_ENOMEM, or
+ * TACHO_ENOTSUP for parameters that the kind does not suit, with words in *err; then *optimizer is
+ * empty. */
 int lt_optimizer_create(struct lt_optimizer *optimizer, const struct lt_optimizer_config *config,
                         const struct lt_parameters *parameters, struct tacho_error *err);
 
 /* Accepts an empty one. */
 void lt_optimizer_destroy(struct lt_optimizer *optimizer);
+
+/* Before backward of a micro-batch of that many samples, the first of an update or not: what the
+ * optimizer sees of it besides the gradient, through *context. Nothing for all kinds but kfac. */
+void lt_optimizer_watch(struct lt_optimizer *optimizer, const struct lt_parameters *parameters,
+                        struct lt_context *context, int64_t samples, int first);
 
 /* One update from parameters->grad times grad_scale, of what learns; where some parameters do not,
  * lt_optimizer_parts must hold. made: updates made before this one. Writes the

@@ -108,8 +108,9 @@ int lt_run_judge(struct run *run, const struct lt_progress *progress, struct tac
 /* Tells a tool of it, after the step has ended: tools may not record what is inside of some steps.
  */
 void lt_run_mark(struct run *run);
-/* TACHO_ENOTSUP for what a model that is divided among ranks cannot do, and for a line search where
- * a forward pass of the update's batch does not say what the step has come to. */
+/* TACHO_ENOTSUP for what a model that is divided among ranks cannot do, for K-FAC on several ranks,
+ * and for a line search where a forward pass of the update's batch does not say what the step has
+ * come to. */
 int lt_run_check(const struct run *run, struct tacho_error *err);
 
 #endif

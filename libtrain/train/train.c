@@ -56,6 +56,7 @@ static void backward(struct run *run, struct lt_context *context, const struct l
         context->ready = lt_parallel_ready;
         context->ready_arg = run->parallel;
     }
+    lt_optimizer_watch(&run->optimizer, &run->model->parameters, context, run->model->b, !index);
     if (shard)
         lt_shard_turn(shard);
     lt_trace_begin(run->trace, LT_RANGE_BACKWARD, 0, 0);

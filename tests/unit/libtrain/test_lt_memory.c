@@ -181,7 +181,7 @@ static void runs_give_back(void **state)
     write_text(path, 5000, 3);
     struct lt_source *source = open_text_source(path, 32);
     struct lt_part part = lt_source_whole(source);
-    for (int kind = 0; kind < LT_OPTIMIZER_COUNT; kind++) {
+    for (int kind = 0; kind < LT_OPTIMIZER_KFAC; kind++) { /* which is not for this model */
         struct lt_memory before, peak, after;
         struct lt_model *m = NULL;
         struct lt_context x = {.backend = LT_BACKEND_CPU};

@@ -248,7 +248,7 @@ static struct lt_train_config plan(int64_t steps, int kind)
         [LT_OPTIMIZER_LION] = 5e-4,      [LT_OPTIMIZER_LAMB] = 0.01,
         [LT_OPTIMIZER_LARS] = 20,        [LT_OPTIMIZER_MUON] = 0.01,
         [LT_OPTIMIZER_ADAFACTOR] = 0.05, [LT_OPTIMIZER_RADAM] = 6e-3,
-        [LT_OPTIMIZER_LBFGS] = 0.5,
+        [LT_OPTIMIZER_LBFGS] = 0.5,      [LT_OPTIMIZER_KFAC] = 0.05,
     };
     double rate = rates[kind] > 0 ? rates[kind] : 2e-3;
     return (struct lt_train_config){
