@@ -118,7 +118,7 @@ static const struct row rows[] = {
     {"factor-decay", "X", NUMBER, AT(factor_decay), NULL, 0, 0.999999,
      "kfac: what is kept of the averages of its factors in each update (0.95)"},
     {"inverse-every", "N", COUNT, AT(inverse_every), NULL, 1, BIG,
-     "kfac: updates from one computation of the inverses to the next (10)"},
+     "kfac: updates from one computation of the inverses to the next (20)"},
     {"kl-clip", "X", NUMBER, AT(kl_clip), NULL, 0, 1e9,
      "kfac: bound on what a step changes the predictions by; 0: none (0.001)"},
     {"clip", "X", NUMBER, AT(clip), "1", 0, 1e9, "bound on the gradient; 0: none"},

@@ -350,6 +350,17 @@ static int divide(const struct recipe_plan *plan, const struct lt_train_config *
     return plan->divide(plan->arg, &division->layout, &staging, in_flight, err);
 }
 
+/* Is the optimizer one for this model? An impossible shape, which has no parameters, is refused
+ * when the model is made. */
+static int check_optimizer(const struct training *run, const struct recipe_plan *plan,
+                           struct tacho_error *err)
+{
+    struct lt_memory_plan unused;
+    struct lt_parameters parameters;
+    plan->memory(plan->arg, run->input.source, &unused, &parameters);
+    return parameters.count ? lt_optimizer_check(&run->config.optimizer, &parameters, err) : 0;
+}
+
 /* Opens the data and looks whether the run fits, before any rank takes memory for it. */
 static int prepare(struct training *run, const struct recipe_plan *plan, struct tacho_error *err)
 {
@@ -374,6 +385,8 @@ static int prepare(struct training *run, const struct recipe_plan *plan, struct 
         rc = input_loader(&config->loader, options, err);
     if (rc == 0)
         rc = input_open(&run->input, options, plan->seq, plan->vocab, err);
+    if (rc == 0)
+        rc = check_optimizer(run, plan, err);
     rc = rc ? rc : budget_activations(run, plan, err);
     if (rc == 0) {
         plan_memory(&run->memory, plan, config, &run->context, &run->input);

@@ -41,7 +41,7 @@ struct lt_optimizer_config lt_optimizer_defaults(enum lt_optimizer_kind kind)
         .eps = 1e-8,
         .momentum = 0.9,
         .trust = 1e-3,
-        .kfac = {.damping = 0.03, .decay = 0.95, .kl_clip = 1e-3, .every = 10},
+        .kfac = {.damping = 0.03, .decay = 0.95, .kl_clip = 1e-3, .every = 20},
         .lookahead_share = 0.5};
     if (kind == LT_OPTIMIZER_ADAMW || kind == LT_OPTIMIZER_ADAMW8)
         config.beta2 = 0.95; /* as for GPT-3 */
@@ -75,6 +75,17 @@ int lt_optimizer_suits(const struct lt_optimizer_config *config,
                        const struct lt_parameters *parameters)
 {
     return kinds[config->kind].form != LAYERS || lt_kfac_suits(parameters);
+}
+
+int lt_optimizer_check(const struct lt_optimizer_config *config,
+                       const struct lt_parameters *parameters, struct tacho_error *err)
+{
+    if (lt_optimizer_suits(config, parameters))
+        return 0;
+    return tacho_fail(err, TACHO_ENOTSUP,
+                      "train mlp with it, or choose another optimizer, for instance adamw",
+                      "--optimizer %s: only for models whose layers are all linear with a bias",
+                      kinds[config->kind].name);
 }
 
 void lt_optimizer_sizes(const struct lt_optimizer_config *config,
@@ -117,11 +128,8 @@ int lt_optimizer_create(struct lt_optimizer *optimizer, const struct lt_optimize
     size_t scratch, bytes = parameters->count * sizeof(float);
     int rc = 0;
     *optimizer = (struct lt_optimizer){.config = *config};
-    if (!lt_optimizer_suits(config, parameters))
-        return tacho_fail(err, TACHO_ENOTSUP,
-                          "train mlp with it, or choose another optimizer, for instance adamw",
-                          "--optimizer %s: only for models whose layers are all linear with a bias",
-                          kinds[config->kind].name);
+    if ((rc = lt_optimizer_check(config, parameters, err)))
+        return rc;
     lt_optimizer_sizes(config, parameters, optimizer->floats, &scratch);
     for (int i = 0; i < LT_OPTIMIZER_STATES && rc == 0; i++)
         rc = allocate(&optimizer->arena[i], parameters->space, LT_MEMORY_OPTIMIZER,

@@ -47,10 +47,13 @@ struct lt_optimizer {
     double highest_rate, weights;
 };
 
-/* Does the kind suit a model of these parameters, which `kfac` only does where all of them are
- * those of linear layers? */
+/* Does the kind suit a model of these parameters (their layout is looked at)? kfac only does where
+ * all of them are those of linear layers. */
 int lt_optimizer_suits(const struct lt_optimizer_config *config,
                        const struct lt_parameters *parameters);
+/* 0 where it does, else TACHO_ENOTSUP with words in *err. */
+int lt_optimizer_check(const struct lt_optimizer_config *config,
+                       const struct lt_parameters *parameters, struct tacho_error *err);
 
 /* Floats of each array of state for parameters of that layout (parameters->value is not looked at),
  * and of the scratch memory: *scratch. */
