@@ -141,7 +141,7 @@ class Runs:
 
     def make_c(self):
         self.program("marks.c", "annotate-c", "c")
-        self.run("cc", f"-I{HERE}/include", f"-I{self.build}/nvtx", "marks.c", "-o", "marks", "-ldl")
+        self.run("cc", f"-I{HERE}/include", f"-I{self.build}/nvtx/include", "marks.c", "-o", "marks", "-ldl")
         self.record("marks", "./marks")
 
     def part(self, command, first, lines):
