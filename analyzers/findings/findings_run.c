@@ -87,8 +87,20 @@ static void phase_gain(const struct an_context *context, const struct an_phase *
 static const char *phase_option(struct an_context *context, const struct kind *kind, double every)
 {
     if (an_command_framework(context) != AN_FRAMEWORK_LIBTRAIN)
-        return an_finding_text(context, "%s every %.0f steps", kind->every, every);
+        return an_finding_text(context, "%ss every %.0f steps", kind->phase, every);
     return an_finding_text(context, "%s %.0f", kind->option, every);
+}
+
+/* What to do: the phase every `wanted` steps instead of every `every`, with the option that sets it
+ * where the program is known to have one; or what `otherwise` says. */
+static const char *phase_action(struct an_context *context, const struct kind *kind, double wanted,
+                                double every, const char *otherwise)
+{
+    const char *option = "";
+    if (an_command_framework(context) == AN_FRAMEWORK_LIBTRAIN)
+        option = an_finding_text(context, " (%s)", phase_option(context, kind, wanted));
+    return an_finding_text(context, "%s every %.0f steps instead of %.0f%s; %s", kind->every,
+                           wanted, every, option, otherwise);
 }
 
 static void phase_evidence(struct an_context *context, const struct an_phase *phase, double every,
@@ -201,8 +213,7 @@ static void checkpoint_advice(struct an_findings_list *findings, const struct ki
     const char *option = phase_option(context, kind, wanted);
     finding->effort = "a setting";
     finding->bound = false;
-    finding->action = an_finding_text(context, "%s every %.0f steps in place of %.0f (%s); or %s",
-                                      kind->every, wanted, every, option, ASYNCHRONOUS);
+    finding->action = phase_action(context, kind, wanted, every, "or " ASYNCHRONOUS);
     phase_gain(context, phase, wanted / every, lane_steps, finding);
     finding->setting = option;
     finding->verify = an_finding_text(context, "%s, and compare the duration of the run",
@@ -239,8 +250,7 @@ static void phase_time(struct an_findings_list *findings, const struct kind *kin
         checkpoint_advice(findings, kind, phase, every, steps, finding);
         return;
     }
-    finding->action = an_finding_text(context, "%s every %.0f steps in place of %.0f (%s); %s",
-                                      kind->every, wanted, every, option, kind->otherwise);
+    finding->action = phase_action(context, kind, wanted, every, kind->otherwise);
     finding->effort = "a setting";
     finding->changes = kind->changes;
     phase_gain(context, phase, wanted / every, steps, finding);

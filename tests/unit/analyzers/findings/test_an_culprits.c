@@ -31,17 +31,21 @@ struct phases {
     double mtbf_hours;
 };
 
-/* The steps compute all the time; the engine's domain names its options. */
+/* The steps compute all the time. The options of the engine are known by its domain; a command of
+ * Python gets that of PyTorch. */
 static const struct an_result *make(struct fixture *f, const struct phases *p)
 {
     int64_t at = 0;
+    const char *domain = "libtrain";
+    if (strstr(p->command, "python3"))
+        domain = "torch";
     fx_open(f);
     int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000);
     struct store_slice x = {.track = f->thread,
                             .start = FX_BASE - 1000,
                             .dur = 10,
                             .name = fx_string(f, "opens"),
-                            .category = fx_string(f, "libtrain"),
+                            .category = fx_string(f, domain),
                             .detail = FX_NONE,
                             .correlation = FX_NONE};
     FX(store_slice_add(f->s, &x));
@@ -99,7 +103,7 @@ static void test_checkpoints(void **state)
     r = make(f, &often);
     x = finding(r, "CHECKPOINT");
     assert_non_null(x);
-    says(x->action, "every 3160 steps in place of 2 (--checkpoint-every 3160)");
+    says(x->action, "every 3160 steps instead of 2 (--checkpoint-every 3160)");
     says(x->verify, "train --checkpoint-every 3160;");
     assert_near(x->gain.expected.value, 100 * (2 / (1 + 1 / 1580.0) - 1), 1e-6);
     assert_null(x->changes); /* the same training, and first */
@@ -145,6 +149,14 @@ static void test_evaluations(void **state)
     says(x->changes, "evaluated");
     assert_int_equal(an_finding_listed(x), AN_LISTED_CHANGES);
     assert_near(x->gain.expected.value, 100 * (2 / (1 + 1 / 50.0) - 1), 1e-6);
+    fx_close(f);
+
+    /* Of a program whose options are not known the sentence says how often, once. */
+    r = make(f, &(struct phases){"evaluation", "[\"python3\",\"train.py\"]", 4, 40, 0, 0, 0, 0});
+    x = finding(r, "EVALUATION");
+    assert_non_null(x);
+    says(x->action, "evaluate every 200 steps instead of 4; or on fewer batches");
+    says(x->verify, "evaluations every 200 steps");
     fx_close(f);
 }
 
