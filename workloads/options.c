@@ -70,40 +70,42 @@ static const struct row rows[] = {
         "slow)"),
     TEXT_ROW("matmul-precision", "NAME", TEXT, matmul_precision, "fp32",
              "of GEMMs in fp32: fp32, or tf32: operands rounded to 10 bits of mantissa (emulated)"),
-    TEXT_ROW("bf16-weights", "NAME", TEXT, bf16_weights, "master",
-             "bf16: master: weights in fp32 and a rounded copy; nearest or stochastic: only values "
-             "of bf16, rounded so after each update"),
+    TEXT_ROW(
+        "bf16-weights", "NAME", TEXT, bf16_weights, "master",
+        "bf16: master: weights in fp32 and a rounded copy; nearest or stochastic: rounded to bf16 "
+        "in this way after each update"),
     TEXT_ROW("loss-scale", "X", TEXT, loss_scale, NULL,
-             "fp16: dynamic (the default, from 65536 on), or a number that stays"),
+             "fp16: dynamic (the default, starting at 65536), or a constant"),
     {"loss-scale-window", "N", COUNT, AT(loss_scale_window), "2000", 1, BIG,
      "fp16: updates without an overflow until a dynamic scale is doubled"},
     TEXT_ROW("recompute", "NAME", TEXT, recompute, "none",
              "none, or block: keep only the inputs of blocks, recompute the rest"),
     {"recompute-every", "N", COUNT, AT(recompute_every), "1", 0, 4096,
-     "--recompute block: keep the input of every N-th block only; 0: N is the root of the blocks; "
-     "not for gpt2"},
+     "--recompute block: keep the input of every N-th block only; 0: the square root of the number "
+     "of blocks; not for gpt2"},
     {"memory", "MIB", NUMBER, AT(memory), "0", 0, BIG,
-     "recompute the blocks that must be, and no others, so that all of the prediction fits; 0: "
-     "as --recompute says"},
+     "recompute only as many blocks as needed for the predicted memory to fit; 0: as --recompute "
+     "says"},
     TEXT_ROW("offload", "WHAT=FOLDER", LIST, offload, NULL,
-             "optimizer or activations lie in a file there, which the kernel pages; may be "
+             "keep optimizer or activations in a file there, which the kernel pages; may be "
              "repeated"),
     TEXT_ROW("optimizer", "NAME", TEXT, optimizer, "adamw",
              "sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, nadam, radam, lion, lamb, "
              "lars, adafactor, muon, adamw8 (moments of a byte), schedule-free or lbfgs; mlp also: "
              "kfac"),
     {"lookahead", "N", COUNT, AT(lookahead), "0", 0, BIG,
-     "around any optimizer: every N updates, go back half of the way; 0: never"},
+     "with any optimizer: every N updates, move half of the way back; 0: never"},
     {"line-search", "N", COUNT, AT(line_search), "0", 0, 60,
      "lbfgs: halve a step up to N times, until the loss of the same batch has fallen; 0: never"},
     {"lr", "X", NUMBER, AT(lr), "6e-4", 0, 1e3, "highest learning rate"},
     {"min-lr", "X", NUMBER, AT(min_lr), "6e-5", 0, 1e3, "learning rate at the last step"},
-    TEXT_ROW("schedule", "NAME", TEXT, schedule, "cosine",
-             "of the rate: cosine, linear, constant, inverse-sqrt, wsd or one-cycle; range: from "
-             "--min-lr up to --lr, and a rate is suggested at the end"),
+    TEXT_ROW(
+        "schedule", "NAME", TEXT, schedule, "cosine",
+        "of the learning rate: cosine, linear, constant, inverse-sqrt, wsd or one-cycle; range: "
+        "from --min-lr up to --lr, to suggest a rate at the end"),
     TEXT_ROW("scale-lr", "RULE=BATCH", TEXT, scale_lr, NULL,
-             "--lr and --min-lr are for that many samples an update; linear or sqrt: times "
-             "samples / BATCH, or its root"),
+             "--lr and --min-lr are for that many samples per update; linear or sqrt: times "
+             "samples / BATCH, or its square root"),
     {"warmup", "N", COUNT, AT(warmup), "10", 0, BIG, "steps of linear warm-up before the schedule"},
     {"weight-decay", "X", NUMBER, AT(weight_decay), "0.1", 0, 1e3,
      "on matrices, not on layernorm and bias"},
@@ -112,7 +114,8 @@ static const struct row rows[] = {
      "second moment (default: the optimizer's)"},
     {"momentum", "X", NUMBER, AT(momentum), NULL, 0, 0.999999,
      "velocity (default: the optimizer's)"},
-    {"eps", "X", NUMBER, AT(eps), NULL, 0, 1, "beside the root (default: the optimizer's)"},
+    {"eps", "X", NUMBER, AT(eps), NULL, 0, 1,
+     "added to the square root (default: the optimizer's)"},
     {"damping", "X", NUMBER, AT(damping), NULL, 1e-12, 1e6,
      "kfac: added to the curvature before it is inverted (0.03)"},
     {"factor-decay", "X", NUMBER, AT(factor_decay), NULL, 0, 0.999999,
@@ -124,15 +127,16 @@ static const struct row rows[] = {
     {"clip", "X", NUMBER, AT(clip), "1", 0, 1e9, "bound on the gradient; 0: none"},
     TEXT_ROW("clip-by", "NAME", TEXT, clip_by, "norm",
              "what --clip bounds: norm, layer (the norm of each matrix) or value (each element)"),
-    FLAG_ROW("centralise", centralise,
-             "the gradient of each hidden matrix, less the mean of each row, before clipping"),
+    FLAG_ROW(
+        "centralise", centralise,
+        "subtract from the gradient of each hidden matrix the mean of each row, before clipping"),
     {"freeze", "N", COUNT, AT(freeze), "0", 0, 4096,
-     "the first N blocks, and what lies before them, do not learn, and backward ends above them"},
+     "do not train the first N blocks and what is before them; backward ends above them"},
     TEXT_ROW("init", "NAME", TEXT, init, "own",
              "initial values of hidden matrices: own (the model's), xavier, xavier-uniform, "
              "kaiming, kaiming-uniform, lecun, truncated or orthogonal"),
     {"seed", "N", COUNT, AT(seed), "1", 0, BIG,
-     "of the initial weights and of the order of samples"},
+     "seed of the initial weights and of the order of samples"},
     TITLE_ROW("input"),
     TEXT_ROW("data", "PATH", LIST, data, NULL,
              "text file or folder; may be repeated (default: /usr/share/common-licenses)"),
@@ -146,16 +150,16 @@ static const struct row rows[] = {
     {"workers", "N", COUNT, AT(workers), "1", 0, 99, "loader workers; 0: the step's thread reads"},
     TEXT_ROW("worker-kind", "NAME", TEXT, worker_kind, "threads", "threads or processes"),
     {"prefetch", "N", COUNT, AT(prefetch), "4", 1, 4096, "batches prefetched"},
-    FLAG_ROW("pin", pin, "a thread of its own copies each batch into locked memory"),
+    FLAG_ROW("pin", pin, "a separate thread copies each batch into locked memory"),
     FLAG_ROW("no-shuffle", no_shuffle, "samples in file order"),
     {"image-size", "N", COUNT, AT(image_size), "0", 0, 1 << 14,
      "image folders: scale each image so that its shorter side has N pixels, and take the middle N "
      "x N; 0: all have one size"},
     {"pad", "N", COUNT, AT(pad), "0", 0, 1 << 14, "images: pixels of black around each"},
     {"crop", "N", COUNT, AT(crop), "0", 0, 1 << 14,
-     "images: a square of N x N pixels of each, somewhere (evaluations: the middle); 0: as large "
+     "images: a random square of N x N pixels of each (evaluations: the middle); 0: as large "
      "as the images"},
-    FLAG_ROW("flip", flip, "images: mirror half of them, by chance (evaluations: none)"),
+    FLAG_ROW("flip", flip, "images: mirror a random half of them (evaluations: none)"),
     FLAG_ROW("normalise", normalise,
              "images: each channel has mean 0 and deviation 1 over the training images"),
     TEXT_ROW("slow", "STAGE=SECONDS", LIST, slow, NULL,
@@ -163,31 +167,32 @@ static const struct row rows[] = {
              "slow loader); may be repeated"),
     TITLE_ROW("several ranks (mpirun -np N train ...)"),
     {"elastic", "N", COUNT, AT(elastic), "0", 0, 4096,
-     "start N ranks by --launcher; when one dies, go on from the last checkpoint with fewer "
+     "start N ranks by --launcher; when one dies, continue from the last checkpoint with fewer "
      "replicas and the same global batch; 0: this process is a rank"},
     TEXT_ROW("launcher", "WORDS", TEXT, launcher, "mpirun",
-             "--elastic: what starts the ranks, with options of its own"),
+             "--elastic: the command that starts the ranks, with its options"),
     {"bucket-mib", "X", NUMBER, AT(bucket_mib), "8", 0, 1e6,
-     "gradients reduced at a time; 0: all at once"},
+     "MiB of gradients reduced at a time; 0: all at once"},
     TEXT_ROW("all-reduce", "NAME", TEXT, all_reduce, "library",
              "how gradients are summed: library (MPI's own), or messages of the engine: ring, "
              "tree, doubling, hierarchical, or ordered (the bits of one rank that adds in the "
              "order of ranks)"),
     {"node-ranks", "N", COUNT, AT(near), "0", 0, 1 << 20,
-     "hierarchical: so many ranks sum within a machine first (0: those that are on one)"},
+     "hierarchical: number of ranks that sum within a machine first (0: all that are on one)"},
     {"local-steps", "N", COUNT, AT(local_steps), "0", 0, BIG,
-     "ranks train by themselves for N steps, then bring their weights together; 0: never"},
-    TEXT_ROW("local-kind", "NAME", TEXT, local_kind, "mean",
-             "--local-steps: all ranks take the mean; gossip: pairs of ranks, others each time; or "
-             "server: rank 0 adds up what weights have moved by, --max-delay rounds late at most"),
+     "ranks train by themselves for N steps, then average their weights; 0: never"},
+    TEXT_ROW(
+        "local-kind", "NAME", TEXT, local_kind, "mean",
+        "--local-steps: mean: over all ranks; gossip: over changing pairs of ranks; server: rank "
+        "0 adds up the changes of all weights, at most --max-delay rounds late"),
     {"max-delay", "N", COUNT, AT(max_delay), "1", 0, 64,
-     "--local-kind server: rounds that a rank goes on without what the others have done"},
+     "--local-kind server: rounds that a rank continues without the changes of the others"},
     {"outer-lr", "X", NUMBER, AT(outer_lr), "1", 0, 10,
      "--local-steps: of an outer step towards the mean (DiLoCo: 0.7); 1: the mean"},
     {"outer-momentum", "X", NUMBER, AT(outer_momentum), "0", 0, 0.999999,
      "--local-steps: Nesterov's, of the outer steps (DiLoCo: 0.9)"},
     {"zero", "STAGE", COUNT, AT(zero), "0", 0, 3,
-     "share among the ranks: 1 the optimizer's state, 2 gradients too, 3 parameters too; 0: "
+     "shard over the ranks: 1 the optimizer's state, 2 gradients too, 3 parameters too; 0: "
      "nothing"},
     TEXT_ROW("layout", "FACTORS", TEXT, layout, NULL,
              "replicas, ranks that divide layers, stages of a pipeline: dp2.tp2.pp2 for 8 ranks; "
@@ -195,31 +200,32 @@ static const struct row rows[] = {
              "experts of a mixture (default: replicas)"),
     TEXT_ROW("context", "NAME", TEXT, context, "ulysses",
              "cp: ulysses (attention by heads: all-to-alls) or ring (keys and values go around)"),
-    TEXT_ROW("compress", "NAME", TEXT, compress, "none",
-             "gradients travel as bf16, int8, 1bit, topk or randk (with --density), or powersgd "
-             "(factors of matrices, with --approximation-rank), or adaptive: by measurement the "
-             "fastest of "
-             "them, or of those in adaptive=NAME,NAME; what is lost is added to the next "
-             "gradient, but for bf16; +zstd behind the name packs what is sent"),
+    TEXT_ROW(
+        "compress", "NAME", TEXT, compress, "none",
+        "send gradients as bf16, int8, 1bit, topk or randk (with --density), as powersgd (factors "
+        "of matrices, with --approximation-rank), or adaptive: by measurement the fastest of "
+        "them, or of those in adaptive=NAME,NAME; except for bf16, what is lost is added to "
+        "the next gradient; +zstd after the name compresses the messages"),
     {"zstd-level", "N", COUNT, AT(zstd_level), "1", 1, LT_PACKER_LEVELS,
-     "of +zstd: higher levels take more time"},
+     "level of +zstd: higher ones take more time"},
     {"approximation-rank", "N", COUNT, AT(approximation), "4", 1, 4096,
      "powersgd: columns of the two factors of a matrix"},
     {"density", "X", NUMBER, AT(density), "0.01", 1e-6, 1,
      "topk, randk: share of the elements that is sent"},
     {"compress-after", "N", COUNT, AT(compress_after), "0", 0, BIG,
-     "steps in which gradients travel as they are, first"},
+     "first steps whose gradients are sent uncompressed"},
     FLAG_ROW("sequence-parallel", sequence,
              "ranks that divide layers (tp) divide the tokens between them too"),
     TEXT_ROW("pipeline", "NAME", TEXT, pipeline, "1f1b",
              "order of the passes of a stage: gpipe, 1f1b, interleaved (with --chunks) or zb-h1 "
-             "(weights' gradients apart); --accumulate says the micro-batches"),
+             "(weights' gradients apart); --accumulate sets the micro-batches"),
     {"chunks", "N", COUNT, AT(chunks), "2", 2, 64, "interleaved: chunks of blocks of each stage"},
-    TEXT_ROW("simulate-compute", "TIMES", TEXT, simulate, NULL,
-             "passes also sleep, so that more ranks than cores take the time of their own cores: "
-             "forward=SECONDS,backward=SECONDS of a micro-batch; weights=SECONDS of backward (half "
-             "of it), rankN=FACTOR, stageN=FACTOR, link=SECONDS a bucket, rotate=SECONDS of "
-             "another rank in each step"),
+    TEXT_ROW(
+        "simulate-compute", "TIMES", TEXT, simulate, NULL,
+        "passes also sleep, so that more ranks than cores take as long as with cores of their own: "
+        "forward=SECONDS,backward=SECONDS of a micro-batch; weights=SECONDS of backward (half "
+        "of it), rankN=FACTOR, stageN=FACTOR, link=SECONDS a bucket, rotate=SECONDS of "
+        "another rank in each step"),
     {"assert-equal", "N", COUNT, AT(assert_equal), "0", 0, BIG,
      "steps between comparisons of the ranks' weights; 0: at checkpoints and at the end"},
     FLAG_ROW("no-overlap", no_overlap, "reduce after backward, on the step's thread"),
@@ -242,9 +248,10 @@ static const struct row rows[] = {
              "write the state to FILE at the end and on SIGINT or SIGTERM"),
     {"checkpoint-every", "N", COUNT, AT(checkpoint_every), "0", 0, BIG,
      "steps between checkpoints; 0: at the end only"},
-    FLAG_ROW("checkpoint-async", checkpoint_async,
-             "each rank writes its part beside training; FILE is their index, and there when all "
-             "of them are"),
+    FLAG_ROW(
+        "checkpoint-async", checkpoint_async,
+        "each rank writes its part while training continues; FILE is their index, written when "
+        "all are complete"),
     TEXT_ROW("resume", "FILE", TEXT, resume, NULL, "continue from this checkpoint, bit-identical"),
     TITLE_ROW("numerics"),
     {"watch", "N", COUNT, AT(watch), "0", 0, BIG,
@@ -252,8 +259,8 @@ static const struct row rows[] = {
     TEXT_ROW(
         "inject", "FAULT", TEXT, inject, NULL,
         "nan=STEP:LAYER:OPERATION or inf=... writes such a value there; rate=STEP:FACTOR raises "
-        "the learning rate from that step on; of several ranks skip=STEP:RANK:CALL leaves out a "
-        "call of communication, halve=... makes it with half of its bytes (to imitate a fault)"),
+        "the learning rate from that step on; with several ranks skip=STEP:RANK:CALL omits a "
+        "communication call, halve=... makes it with half of its bytes (to imitate a fault)"),
     TITLE_ROW("the rest"),
     TEXT_ROW("backend", "NAME", TEXT, backend, "cpu",
              "cpu, or reference: plain C, one thread, for checks"),
@@ -262,8 +269,9 @@ static const struct row rows[] = {
              "write the rows that chose each expert, by step, micro-batch and layer, to FILE as "
              "TSV (rank N: FILE.N)"),
     TEXT_ROW("timers", "FILE", TEXT, timers, NULL, "write the engine's own times to FILE as JSON"),
-    TEXT_ROW("device", "NAME", TEXT, device, "cpu",
-             "cpu, or cuda: a GPU, with libtrain_cuda.so (make cuda); GPT-2 with adamw, one rank"),
+    TEXT_ROW(
+        "device", "NAME", TEXT, device, "cpu",
+        "cpu, or cuda: a GPU for each rank, with libtrain_cuda.so (make cuda); GPT-2 with adamw"),
     FLAG_ROW("no-graph", no_graph,
              "cuda: launch each operation by itself, not each step as a CUDA graph"),
     FLAG_ROW("check", check, "only check the recipe and the options; do not train"),

@@ -81,7 +81,7 @@ static void examples(FILE *out, const char *text)
 }
 
 static const char ends[] = "\n# EXIT STATUS\n\n"
-                           "0\n\tok\n1\n\ta threshold was exceeded (*tacho-diff*(1) with "
+                           "0\n\tok\n1\n\ta threshold was exceeded (such as *tacho-diff*(1) "
                            "*--fail-above*)\n2\n\twrong usage\n3\n\tbad input\n"
                            "4\n\tnot supported or not permitted here\n5\n\tinternal error\n"
                            "6\n\tundecided: too little data for the threshold\n";

@@ -53,7 +53,7 @@ const struct cli_spec cli_history_spec = {
         "\n"
         "verbs:\n"
         "  list              the runs, newest first\n"
-        "  show [RUN]        what is kept of a run\n"
+        "  show [RUN]        all that is kept of a run\n"
         "  trend [RUN]       a value of all runs with this command on such a host: when did it "
         "change, and what moved\n"
         "  compare RUN RUN   in what two runs differ, their environment first\n"
@@ -63,7 +63,7 @@ const struct cli_spec cli_history_spec = {
         "in "
         "a working tree of its own\n"
         "  export            as CSV, JSON lines or a log of MLPerf\n"
-        "  import FILE...    of these, or a table of runs of W&B, MLflow or Trackio\n"
+        "  import FILE...    such an export, or a table of runs of W&B, MLflow or Trackio\n"
         "RUN is the number of a run in the list, the beginning of its commit, its file, or "
         "'latest'.",
     .options = options,

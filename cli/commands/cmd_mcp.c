@@ -11,14 +11,14 @@
 
 const struct cli_spec cli_mcp_spec = {
     .help = "answer an agent's questions about runs (Model Context Protocol on stdio)",
-    .usage = "",
-    .about =
-        "Speaks the Model Context Protocol: JSON-RPC 2.0, a message a line, on standard input and "
-        "output. An agent's\n"
-        "program starts it in the folder of the runs. It reads runs and answers; it writes no "
-        "file but the cache of\n"
-        "imports, starts no program, and uses no network and no model. docs/agents.md has the "
-        "tools.",
+    .usage = "[--help]",
+    .about = "Speaks the Model Context Protocol: JSON-RPC 2.0, one message per line, on standard "
+             "input and "
+             "output. An agent's\n"
+             "program starts it in the folder of the runs. It reads runs and answers; it writes no "
+             "file but the cache of\n"
+             "imports, starts no program, and uses no network and no model. docs/agents.md has the "
+             "tools.",
     .examples = "  echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}' | tacho mcp",
     .most = 0,
 };

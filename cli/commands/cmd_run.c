@@ -32,18 +32,19 @@ static const struct cli_option options[] = {
     CLI_TEXT_ROW("output", 'o', CLI_TEXT, output, "FILE",
                  "record into FILE (PROGRAM-YYYYMMDD-HHMMSS.tacho); never overwritten"),
     CLI_FLAG_ROW("report", 0, report, "print the report on standard output at the end"),
-    CLI_FLAG_ROW("watch", 0, watch, "watch the run while it goes on: 'tacho watch' beside it"),
+    CLI_FLAG_ROW("watch", 0, watch, "also run 'tacho watch' on it while it is recorded"),
     CLI_TEXT_ROW("watch-config", 0, CLI_TEXT, watch_config, "FILE",
                  "settings of that watch ($XDG_CONFIG_HOME/tacho/watch.conf); implies --watch"),
     CLI_TEXT_ROW("steps", 0, CLI_RANGE, steps, "A:B",
                  "keep details of steps A to B only; totals cover all steps"),
     CLI_NUMBER_ROW("every", 0, CLI_INT, every, "N", "keep details of every Nth step only", 1, 1e9),
-    CLI_NUMBER_ROW("max-size", 0, CLI_SIZE, max_bytes, "SIZE",
-                   "largest file: before that details are thinned, old totals merged (2G; 0: no "
-                   "limit)",
-                   0, 9e18),
+    CLI_NUMBER_ROW(
+        "max-size", 0, CLI_SIZE, max_bytes, "SIZE",
+        "limit of the file: to keep it, details are thinned and old totals merged (2G; 0: "
+        "none)",
+        0, 9e18),
     CLI_NUMBER_ROW("sync-interval", 0, CLI_NUMBER, sync, "SECONDS",
-                   "most that a crash of the machine may cost of the recording (5; 0: sync every "
+                   "most of the recording that a crash of the machine may lose (5; 0: sync every "
                    "commit)",
                    0, 3600),
     CLI_TEXT_ROW("gpu", 0, CLI_CHOICE, gpu, "on|off|later",

@@ -49,8 +49,9 @@ static const struct cli_option options[] = {
                    "peak of one device in FLOP/s, for MFU: 990T", 1, 1e21),
     CLI_NUMBER_ROW("flops-per-step", 0, CLI_NUMBER, flops, "FLOP",
                    "model FLOPs of one step over all ranks, for MFU", 1, 1e24),
-    CLI_TEXT_ROW("fleet", 0, CLI_TEXT, fleet, "FILE|URL",
-                 "the runs of many watches instead: a row for each run (docs/monitor-export.md)"),
+    CLI_TEXT_ROW(
+        "fleet", 0, CLI_TEXT, fleet, "FILE|URL",
+        "instead the runs that many 'tacho watch' see, a row for each (docs/monitor-export.md)"),
     CLI_TEXT_ROW("token-file", 0, CLI_TEXT, token_file, "FILE", "for --fleet: a token to send"),
     CLI_MARKER_ROW,
     CLI_COLOR_ROW,

@@ -29,38 +29,41 @@ struct values {
 static const struct cli_option options[] = {
     CLI_TEXT_ROW(
         "objective", 0, CLI_CHOICE, objective, "samples|tokens|step|memory|energy",
-        "what is to be small: the time of a sample, of a token or of a step (the first that "
-        "a run has), the peak of memory, the energy of a step"),
+        "what to minimise: time per sample, token or step (the first that a run has), peak "
+        "memory, or energy per step"),
     CLI_NUMBER_ROW("trials", 'n', CLI_INT, trials, "N", "runs of the search (30)", 1, 1000),
     CLI_NUMBER_ROW("minutes", 0, CLI_NUMBER, minutes, "N", "begin no trial after N minutes", 0.01,
                    1e6),
     CLI_NUMBER_ROW("money", 0, CLI_NUMBER, money, "N",
-                   "begin no run that would make all of them cost more than N", 1e-6, 1e9),
-    CLI_NUMBER_ROW("price", 0, CLI_NUMBER, price, "N", "of --money: what an hour costs", 1e-6, 1e9),
+                   "begin no run that would raise the total cost above N", 1e-6, 1e9),
+    CLI_NUMBER_ROW("price", 0, CLI_NUMBER, price, "N", "price of an hour, for --money", 1e-6, 1e9),
     CLI_NUMBER_ROW("memory-limit", 0, CLI_SIZE, memory_limit, "SIZE",
-                   "memory that a run may have (the limit of its control group)", 1, 1e18),
+                   "memory that a run may use (the limit of its control group)", 1, 1e18),
     CLI_NUMBER_ROW("memory-margin", 0, CLI_NUMBER, margin, "PERCENT",
-                   "of that limit, which a run must leave free (10)", 0, 90),
+                   "share of that limit that a run must leave free (10)", 0, 90),
     CLI_NUMBER_ROW("rounds", 0, CLI_INT, rounds, "N",
-                   "pairs of runs of the winner and of what is set now, at the end (5)", 4,
+                   "pairs of runs of the winner and of the current setting, at the end (5)", 4,
                    CLI_TUNE_ROUNDS),
     CLI_FLAG_ROW("whole-trials", 0, whole,
                  "let a trial run to its end although it is slower than the best"),
-    CLI_NUMBER_ROW("coarse", 0, CLI_NUMBER, coarse, "PERCENT",
-                   "end a trial once the mean of its steps is known to so many per cent; the runs "
-                   "at the end to a third of that, the pairs run whole",
-                   0.1, 50),
+    CLI_NUMBER_ROW(
+        "coarse", 0, CLI_NUMBER, coarse, "PERCENT",
+        "end a trial once its mean step is known to this precision; the runs at the end to a "
+        "third of it, the pairs run whole",
+        0.1, 50),
     CLI_TEXT_ROW("output", 'o', CLI_TEXT, output, "FOLDER",
-                 "the folder of the search (tune); the same command goes on in it"),
+                 "the folder of the search (tune); the same command continues in it"),
     CLI_FLAG_ROW("allow-different-training", 0, allow,
                  "also parameters that change what is trained: batch, precision, optimizer"),
     CLI_TEXT_ROW("cache", 0, CLI_TEXT, cache, "FILE",
                  "also write the trials as a space for --replay (Kernel Tuner's T4 format)"),
-    CLI_FLAG_ROW("dry-run", 0, dry_run, "only print the parameters and the command as set now"),
+    CLI_FLAG_ROW("dry-run", 0, dry_run,
+                 "only print the parameters and the command with the current setting"),
     CLI_TEXT_ROW("replay", 0, CLI_TEXT, replay, "CACHE",
                  "search a space that was measured once (Kernel Tuner's T4 format)"),
-    CLI_NUMBER_ROW("evaluations", 0, CLI_INT, evaluations, "N", "of --replay (100)", 1, 1000),
-    CLI_NUMBER_ROW("seed", 0, CLI_INT, seed, "N", "of the search (1)", 0, 1e15),
+    CLI_NUMBER_ROW("evaluations", 0, CLI_INT, evaluations, "N", "evaluations of --replay (100)", 1,
+                   1000),
+    CLI_NUMBER_ROW("seed", 0, CLI_INT, seed, "N", "seed of the search (1)", 0, 1e15),
     CLI_FLAG_ROW("json", 'j', json, "print JSON (tacho-tune/1)"),
     CLI_FIELDS_ROW,
     {0},
@@ -70,17 +73,16 @@ const struct cli_spec cli_tune_spec = {
     .help = "find the best setting of a command by running it",
     .usage = "[OPTION]... -- COMMAND WITH {PARAMETERS} | --replay CACHE [OPTION]...",
     .about =
-        "COMMAND has {NAME:VALUES} where a value goes (quoted, for the shell has braces of its "
-        "own): {workers:1..8},\n"
-        "{batch:1..64:log2}, {mode:fast,safe}; '=2' at the end says what is set now. Each trial is "
-        "a "
-        "run under 'tacho run'. The first\n"
-        "ones are what is set now and what its report advises; what fails teaches where not to "
-        "look; what is slower than the best\n"
-        "is ended early. At the end the best are run again in turn, and the winner in pairs with "
-        "what is set now: the answer may be\n"
-        "that nothing is better. Trials are kept in a folder: the same command goes on after a "
-        "kill.",
+        "COMMAND has {NAME:VALUES} where a value goes (quoted, because shells expand braces): "
+        "{workers:1..8},\n"
+        "{batch:1..64:log2}, {mode:fast,safe}; '=2' at the end gives the current value. Each trial "
+        "is a run under 'tacho run'.\n"
+        "The first ones are the current setting and what its report advises; failed trials narrow "
+        "the search; those slower than the\n"
+        "best are ended early. At the end the best are run again in turn, and the winner in pairs "
+        "with the current setting: the answer\n"
+        "may be that nothing is better. Trials are kept in a folder: the same command continues "
+        "after a kill.",
     .options = options,
     .examples =
         "  tacho tune -- train gpt2-tiny --steps 50 --workers '{workers:0..4=1}' --prefetch "

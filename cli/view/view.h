@@ -21,7 +21,7 @@ struct cli_view {
 /* Rows of a command's table of options, for a `struct values` with the member `view`. */
 #define CLI_FIELDS_ROW \
     CLI_TEXT_ROW("fields", 0, CLI_TEXT, view.fields, "KEY,...", \
-                 "with --json, only these keys: verdict,steps.median_ms,kernels.name")
+                 "with --json, only these comma-separated keys; nested ones as steps.median_ms")
 #define CLI_LIMIT_ROW \
     CLI_NUMBER_ROW("limit", 0, CLI_INT, view.limit, "N", \
                    "with --json, at most N rows of each table", 1, 1e9)

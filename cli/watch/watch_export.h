@@ -15,17 +15,17 @@
     CLI_TEXT_ROW("listen", 0, CLI_TEXT, export.listen, "[ADDRESS:]PORT", \
                  "serve the samples at http://ADDRESS:PORT/metrics; ADDRESS: 127.0.0.1"), \
         CLI_TEXT_ROW("token-file", 0, CLI_TEXT, export.token_file, "FILE", \
-                     "a token that who asks has to send; required beyond loopback"), \
+                     "a token that clients have to send; required beyond loopback"), \
         CLI_TEXT_ROW("textfile", 0, CLI_TEXT, export.textfile, "FILE.prom", \
                      "write the samples for node_exporter every 10 s"), \
         CLI_TEXT_ROW("otlp", 0, CLI_TEXT, export.otlp, "URL|FILE", \
                      "send the samples as OTLP/JSON every 10 s"), \
         CLI_TEXT_ROW("rules", 0, CLI_CHOICE, export.rules, MON_RULES_NAMES, \
-                     "print the objectives as rules of this program, and end"), \
+                     "print the objectives as rules of this program, and exit"), \
         CLI_NUMBER_ROW("scrape", 0, CLI_NUMBER, export.scrape_s, "SECONDS", \
                        "how often Prometheus will scrape, for --rules (15)", 1, 3600), \
         CLI_TEXT_ROW("fleet", 0, CLI_TEXT, export.fleet, "FILE|URL", \
-                     "print a table of the runs of many watches, and end")
+                     "print a table of the runs that many of these processes watch, and exit")
 
 struct cli_watch_export {
     const char *listen, *token_file, *textfile, *otlp, *rules, *fleet;
