@@ -90,8 +90,9 @@ const struct cli_spec cli_run_spec = {
         "Runs COMMAND unchanged and records it into a file. COMMAND keeps its terminal, its "
         "signals and its exit code.\n"
         "tacho records the ranges of programs that use NVTX; the steps, modules and loader of "
-        "PyTorch programs; and the\n"
-        "CPU, memory and disk use of all programs.\n"
+        "PyTorch programs; the steps,\n"
+        "jitted calls and compilations of JAX programs; and the CPU, memory and disk use of all "
+        "programs.\n"
         "'tacho run -- mpirun X' and 'mpirun tacho run -- X' both write one file for the ranks "
         "of a node; 'tacho merge' merges\n"
         "those of several nodes.",
