@@ -237,6 +237,8 @@ int lt_picture_decode(const char *path, const unsigned char *file, size_t bytes,
     return read_any(path, file, bytes, &own, values, err);
 }
 
+#define CHANNELS 4 /* of a picture, at most */
+
 /* ---- scaling ------------------------------------------------------------------------------------------------------------- */
 
 /* One direction of scaling: `count` pixels of `channels` values each, `stride` values apart, become
@@ -254,18 +256,18 @@ static void scale_line(const struct line *line, const float *from, float *to)
         double centre = line->begin + ((double)i + 0.5) * line->step, total = 0;
         int64_t first = (int64_t)ceil(centre - reach - 0.5);
         int64_t last = (int64_t)floor(centre + reach - 0.5);
-        float *target = to + i * line->out_stride;
+        double sum[CHANNELS] = {0}; /* of floats it could come out above the largest value */
         first = first < 0 ? 0 : first;
         last = last >= line->count ? line->count - 1 : last;
-        for (int64_t channel = 0; channel < line->channels; channel++)
-            target[channel] = 0;
         for (int64_t j = first; j <= last; j++)
             total += 1 - fabs((double)j + 0.5 - centre) / reach;
         for (int64_t j = first; j <= last; j++) {
-            float weight = (float)((1 - fabs((double)j + 0.5 - centre) / reach) / total);
+            double weight = (1 - fabs((double)j + 0.5 - centre) / reach) / total;
             for (int64_t channel = 0; channel < line->channels; channel++)
-                target[channel] += weight * from[j * line->stride + channel];
+                sum[channel] += weight * (double)from[j * line->stride + channel];
         }
+        for (int64_t channel = 0; channel < line->channels; channel++)
+            to[i * line->out_stride + channel] = (float)sum[channel];
     }
 }
 

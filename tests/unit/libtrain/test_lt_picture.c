@@ -263,6 +263,21 @@ static void scaling(void **state)
     }
 }
 
+/* A white image stays white: no rounding makes it brighter than 1. */
+static void scaling_of_white(void **state)
+{
+    (void)state;
+    for (uint32_t columns = 1; columns <= 64; columns++) {
+        struct lt_picture picture = {columns, columns + 12, 1};
+        float *x = zeros((int64_t)columns * picture.rows), *y = zeros(8 * 8);
+        for (uint32_t j = 0; j < columns * picture.rows; j++)
+            x[j] = 1;
+        assert_int_equal(lt_picture_scale(&picture, x, 8, y, &err), 0);
+        for (int j = 0; j < 8 * 8; j++)
+            assert_true(y[j] == 1);
+    }
+}
+
 /* ---- augment ----------------------------------------------------------------------------------------------------------- */
 
 #define IMAGES 40
@@ -450,6 +465,7 @@ int main(void)
         cmocka_unit_test_teardown(jpeg_of_other_colours, pool_free),
 #endif
         cmocka_unit_test_teardown(scaling, pool_free),
+        cmocka_unit_test_teardown(scaling_of_white, pool_free),
         cmocka_unit_test_teardown(crops, pool_free),
         cmocka_unit_test_teardown(normalised, pool_free),
         cmocka_unit_test(above_the_largest),
