@@ -303,6 +303,11 @@ static const struct lt_stage_ops part_ops = {.boundary_bytes = part_boundary_byt
                                              .tied_changed = part_tied_changed,
                                              .whole = part_whole};
 
+void lt_net_all_linear(struct lt_net *net)
+{
+    net->model.parameters.linear = 1;
+}
+
 struct lt_model *lt_net_model(struct lt_net *net)
 {
     net->ops.correct = net->model.t ? NULL : net_correct;

@@ -130,11 +130,6 @@ int lt_net_parameter(struct lt_net *net, struct lt_net_tensor tensor)
     return net->tensors++;
 }
 
-void lt_net_all_linear(struct lt_net *net)
-{
-    net->model.parameters.linear = 1;
-}
-
 void lt_net_begin_block(struct lt_net *net)
 {
     if (net->layers % net->every == 0)
