@@ -103,7 +103,8 @@ static int divide(void *arg, const struct lt_layout *layout, const struct lt_sta
                                          .ranks = layout->tp,
                                          .context = layout->context,
                                          .contexts = layout->cp,
-                                         .ring = strcmp(plan->options->context, "ring") == 0,
+                                         .ring = layout->attention != LT_CONTEXT_ULYSSES,
+                                         .folded = layout->attention == LT_CONTEXT_RING,
                                          .sequence = plan->options->sequence};
     int64_t tokens = plan->shape.batch * plan->shape.seq;
     if (plan->stage.sequence && tokens % layout->tp)
@@ -118,6 +119,13 @@ static int divide(void *arg, const struct lt_layout *layout, const struct lt_sta
     if (plan->shape.seq % layout->cp)
         return tacho_fail(err, TACHO_EUSAGE, "choose --seq so that they do",
                           "%s: %d ranks do not divide sequences of %lld tokens", plan->shape.name,
+                          layout->cp, (long long)plan->shape.seq);
+    if (plan->stage.folded && layout->cp > 1 && plan->shape.seq % (2 * layout->cp))
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "choose --seq so that they do, or use --context ring-contiguous, whose "
+                          "last rank computes longest",
+                          "--context ring: two chunks for each of %d ranks do not divide sequences "
+                          "of %lld tokens",
                           layout->cp, (long long)plan->shape.seq);
     return staging->chunks > 1 && layout->pp > 1 ? divide_chunks(plan, layout, staging, err) : 0;
 }

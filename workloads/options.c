@@ -198,8 +198,11 @@ static const struct row rows[] = {
              "replicas, ranks that divide layers, stages of a pipeline: dp2.tp2.pp2 for 8 ranks; "
              "or dp2.cp4, cp: ranks that divide sequences; or dp2.ep4, ep: ranks that divide the "
              "experts of a mixture (default: replicas)"),
-    TEXT_ROW("context", "NAME", TEXT, context, "ulysses",
-             "cp: ulysses (attention by heads: all-to-alls) or ring (keys and values go around)"),
+    TEXT_ROW(
+        "context", "NAME", TEXT, context, "ulysses",
+        "cp: ulysses (attention by heads: all-to-alls), ring (keys and values go around; each rank "
+        "has two chunks of a sequence, by which attention is even) or ring-contiguous (one "
+        "chunk)"),
     TEXT_ROW(
         "compress", "NAME", TEXT, compress, "none",
         "send gradients as bf16, int8, 1bit, topk or randk (with --density), as powersgd (factors "

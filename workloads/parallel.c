@@ -310,6 +310,21 @@ static int parse_compress(const struct lt_parallel *parallel, const struct optio
     return rc ? rc : check_adaptive(parallel, options, out, err);
 }
 
+/* --context. */
+static int parse_context(const struct options *options, struct lt_layout *out,
+                         struct tacho_error *err)
+{
+    int kind = lt_context_find(options->context);
+    if (kind < 0)
+        return tacho_fail(err, TACHO_EUSAGE, "ulysses, ring or ring-contiguous",
+                          "--context %s: unknown", options->context);
+    if (kind != LT_CONTEXT_ULYSSES && out->cp == 1)
+        return tacho_fail(err, TACHO_EUSAGE, "divide sequences: --layout cp2",
+                          "--context %s: no ranks divide sequences", options->context);
+    out->attention = (enum lt_context_kind)kind;
+    return 0;
+}
+
 int parallel_division(const struct lt_parallel *parallel, const struct options *options,
                       struct lt_division_config *out, struct tacho_error *err)
 {
@@ -327,13 +342,9 @@ int parallel_division(const struct lt_parallel *parallel, const struct options *
     out->staging.kind = (enum lt_stages)schedule;
     out->staging.chunks = schedule == LT_STAGES_INTERLEAVED ? (int)options->chunks : 1;
     out->sequence = options->sequence;
-    out->ring = strcmp(options->context, "ring") == 0;
-    if (!out->ring && strcmp(options->context, "ulysses") != 0)
-        return tacho_fail(err, TACHO_EUSAGE, "ulysses or ring", "--context %s: unknown",
-                          options->context);
-    if (out->ring && out->layout.cp == 1)
-        return tacho_fail(err, TACHO_EUSAGE, "divide sequences: --layout cp2",
-                          "--context ring: no ranks divide sequences");
+    rc = parse_context(options, &out->layout, err);
+    if (rc)
+        return rc;
     if (options->sequence && out->layout.tp == 1)
         return tacho_fail(err, TACHO_EUSAGE, "divide layers: --layout tp2",
                           "--sequence-parallel: no ranks divide layers");
@@ -487,6 +498,10 @@ void parallel_print_sent(const struct lt_parallel *parallel, const struct option
                "unpacking included\n",
                (unsigned long long)table->packed.before, (unsigned long long)table->packed.after,
                (double)table->packed.after / (double)table->packed.before, table->packed.seconds);
+    if (table->attention_most > 0)
+        printf("attention: %.6g GFLOP a rank; rank %d has the most, %.6g (%.4f times the mean)\n",
+               1e-9 * table->attention_mean, table->attention_rank, 1e-9 * table->attention_most,
+               table->attention_most / table->attention_mean);
     if (table->measured > 0)
         print_pipeline(lt_parallel_place(parallel), table);
     if (strcmp(options->compress, "none") != 0 && table->gradients_as_floats)

@@ -52,8 +52,8 @@ struct lt_gpt2_stage {
     int rank, ranks;
     /* Of `contexts` ranks that divide each sequence, number `context` has its share of the tokens,
      * which is what the model is made for; 0: one. They divide the heads, or, with `ring`, pass
-     * keys and values around. */
-    int context, contexts, ring;
+     * keys and values around; folded: lt_share_token says which tokens these are. */
+    int context, contexts, ring, folded;
     int sequence; /* they divide the rows of the residual stream too, and ranks divides these */
     struct lt_space *space; /* a device's memory for all it holds; NULL: the host's */
 };

@@ -7,6 +7,8 @@
  */
 #include "libtrain/models/gpt2_block.h"
 
+#include "libtrain/base/share.h"
+
 /* The given element of a tensor of activations. */
 void *lt_gpt2_at(const struct gpt2 *model, float *tensor, int64_t element)
 {
@@ -250,7 +252,11 @@ struct lt_matmul lt_gpt2_head(struct gpt2 *model)
 
 struct lt_embedding lt_gpt2_embedding(const struct gpt2 *model, const struct lt_batch *batch)
 {
-    int64_t before = model->stage.context * model->model.t * model->config.channels;
+    const struct lt_gpt2_stage *stage = &model->stage;
+    int64_t t = model->model.t, contexts = lt_gpt2_contexts(stage),
+            first = lt_share_token(t, (int)contexts, stage->context, stage->folded, 0),
+            middle = lt_share_token(t, (int)contexts, stage->context, stage->folded, t / 2),
+            before = first * model->config.channels;
     return (struct lt_embedding){.out = model->act.stream,
                                  .word = weight(model, model->value.word, 0),
                                  .position = weight(model, model->value.position, before),
@@ -263,7 +269,8 @@ struct lt_embedding lt_gpt2_embedding(const struct gpt2 *model, const struct lt_
                                  .b = model->model.b,
                                  .t = model->model.t,
                                  .c = model->config.channels,
-                                 .v = model->config.vocab};
+                                 .v = model->config.vocab,
+                                 .jump = middle - first - t / 2};
 }
 
 struct lt_embedding_part lt_gpt2_embedding_part(const struct gpt2 *model,

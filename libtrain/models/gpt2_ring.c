@@ -3,7 +3,9 @@
  * Ring attention (Liu et al. 2023): rank r of N has part r of each sequence. Its queries stay; the
  * keys and values of all parts go around the ring, one part a turn, and what attention makes of
  * each part is taken in (ops.h). A query sees the parts before its own one, so in turn k a rank has
- * something to compute only where r >= k; all of them pass on.
+ * something to compute only where r >= k; all of them pass on. Folded parts (share.h) are the
+ * remedy: of the part of an earlier rank all queries see the first half, and a later rank's part is
+ * seen whole by the second half of the queries, which is half of the pairs in every turn.
  */
 #include <string.h>
 
@@ -46,7 +48,14 @@ static struct ring begin(const struct gpt2 *model, const struct lt_context *cont
     return ring;
 }
 
-/* Turn `turn` of a rank: which part of attention it is. */
+/* Turns in which a rank's queries see something. */
+static int turns(const struct lt_gpt2_stage *stage)
+{
+    return stage->folded ? stage->contexts : stage->context + 1;
+}
+
+/* Turn `turn` of a rank: which part of attention it is. In the first turns come the parts of the
+ * ranks before. */
 static struct lt_attention part_of(const struct gpt2 *model, const struct lt_attention *attention,
                                    const void *held, int turn)
 {
@@ -54,7 +63,11 @@ static struct lt_attention part_of(const struct gpt2 *model, const struct lt_att
     part.kv = held;
     part.sum = model->act.ring_sum;
     part.own = turn == 0;
-    part.last = turn == model->stage.context;
+    part.last = turn == turns(&model->stage) - 1;
+    if (model->stage.folded && turn > model->stage.context)
+        part.skip = part.t / 2;
+    else if (model->stage.folded && turn > 0)
+        part.hidden = part.t / 2;
     return part;
 }
 
@@ -65,7 +78,7 @@ void lt_gpt2_ring(const struct gpt2 *model, const struct lt_context *context,
     for (int turn = 0; turn < model->stage.contexts; turn++) {
         if (turn)
             pass(&keys);
-        if (turn > model->stage.context)
+        if (turn >= turns(&model->stage))
             continue;
         lt_op(context, LT_OP_ATTENTION_FORWARD,
               &(union lt_args){.attention_forward = part_of(model, attention, keys.held, turn)});
@@ -102,7 +115,7 @@ void lt_gpt2_ring_backward(const struct gpt2 *model, const struct lt_context *co
     for (int turn = 0; turn < model->stage.contexts; turn++) {
         if (turn)
             pass(&keys);
-        if (turn <= model->stage.context) {
+        if (turn < turns(&model->stage)) {
             struct lt_attention part = part_of(model, attention, keys.held, turn);
             part.dkv = (float *)(void *)slopes.held;
             lt_op(context, LT_OP_ATTENTION_BACKWARD, &(union lt_args){.attention_backward = part});

@@ -151,8 +151,9 @@ static void TYPED(part_forward)(const struct lt_attention *a, const struct TYPED
     int64_t row = 2 * a->c, first = bh / a->h * a->t;
     const ELEMENT *k = (const ELEMENT *)a->kv + first * row + bh % a->h * h->d, *v = k + a->c;
     float *sum = a->sum + first * a->c + bh % a->h * h->d, *out = h->dk_sum;
-    for (int64_t from = 0; from < h->t; from += LT_ATTENTION_BLOCK) {
-        int64_t rows = lt_min64(LT_ATTENTION_BLOCK, h->t - from), end = a->own ? from + rows : h->t;
+    for (int64_t from = a->skip; from < h->t; from += LT_ATTENTION_BLOCK) {
+        int64_t rows = lt_min64(LT_ATTENTION_BLOCK, h->t - from),
+                end = a->own ? from + rows : h->t - a->hidden;
         TYPED(product)
         (rows, end, h->d, TYPED(plain)(h->q + from * h->row, h->row), TYPED(turned)(k, row), h->s,
          0);
@@ -257,8 +258,9 @@ static void TYPED(part_backward)(const struct lt_attention *a, const struct TYPE
     int64_t row = 2 * a->c, first = bh / a->h * a->t, head = bh % a->h * h->d;
     const ELEMENT *k = (const ELEMENT *)a->kv + first * row + head, *v = k + a->c;
     float *sum = a->sum + first * a->c + head, *dk = a->dkv + first * row + head, *dv = dk + a->c;
-    for (int64_t from = 0; from < h->t; from += LT_ATTENTION_BLOCK) {
-        int64_t rows = lt_min64(LT_ATTENTION_BLOCK, h->t - from), end = a->own ? from + rows : h->t;
+    for (int64_t from = a->skip; from < h->t; from += LT_ATTENTION_BLOCK) {
+        int64_t rows = lt_min64(LT_ATTENTION_BLOCK, h->t - from),
+                end = a->own ? from + rows : h->t - a->hidden;
         const ELEMENT *q = h->q + from * h->row, *dout = h->dout + from * h->c;
         TYPED(product)(rows, end, h->d, TYPED(plain)(q, h->row), TYPED(turned)(k, row), h->s, 0);
         TYPED(product)

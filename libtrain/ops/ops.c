@@ -134,6 +134,8 @@ static void run_here(const struct lt_context *context, enum lt_op_id op, const u
     spoken_begin(&spoken);
     ops[op].run[context->backend][context->dtype](args);
     lt_trace_op_end(context->trace);
+    if (context->attention_flops && spoken.work.kind == TACHO_WORK_ATTENTION)
+        *context->attention_flops += spoken.work.flops;
 }
 
 void lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_args *args)

@@ -111,18 +111,26 @@ enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
 enum lt_op_id { LT_OP_MAP(LT_ENUM_OP) LT_OP_COUNT };
 #undef LT_ENUM_OP
 
-/* out[b,t,:] = word[tokens[b,t],:] + position[t,:]; without the latter where position is NULL.
- * Backward adds into dword and dposition (NULL with position). tokens: 0 <= token < v. On a device
- * backward also reads the places 0 .. b t - 1 in the order of their words (order), and where in it
- * each word that occurs begins (starts, b t + 1 numbers: after the last word all are b t). */
+/* out[b,t,:] = word[tokens[b,t],:] + position[t,:]; without the latter where position is NULL. From
+ * the middle of a sequence on, `jump` rows of it are left out (not on a device). Backward adds into
+ * dword and dposition (NULL with position). tokens: 0 <= token < v. On a device backward also reads
+ * the places 0 .. b t - 1 in the order of their words (order), and where in it each word that
+ * occurs begins (starts, b t + 1 numbers: after the last word all are b t). */
 struct lt_embedding {
     void *out;
     const void *word, *position;
     const int32_t *tokens, *order, *starts;
     const void *dout;
     float *dword, *dposition;
-    int64_t b, t, c, v;
+    int64_t b, t, c, v, jump;
 };
+
+/* Row of the positions for token number `token` of all. */
+static inline int64_t lt_embedding_position(const struct lt_embedding *a, int64_t token)
+{
+    int64_t at = token % a->t;
+    return a->jump && at >= a->t / 2 ? at + a->jump : at;
+}
 
 /* out = (in - mean) * rstd * weight + bias over rows of c; mean and rstd (one a row) are written by
  * forward and read by backward. eps = 1e-5. Backward ADDS into din (the residual stream's
@@ -162,10 +170,10 @@ struct lt_matmul {
  *
  * kv, unless NULL: keys and values of t tokens of each sequence, kv[b,t,2c], one call for each part
  * of a sequence (Liu et al. 2023). `own`: the part of the queries themselves, which comes first and
- * is masked as above; every query sees all tokens of another part. sum[b,t,c] floats and lse are
- * those of the parts so far; with `last` forward rounds sum to out, and lse is whole. Backward adds
- * to sum, there the gradient of the queries (`own`: sets it; `last`: rounds it to dqkv's), and to
- * dkv[b,t,2c] floats. */
+ * is masked as above; of another part the queries from number `skip` of each sequence on see all
+ * tokens but the last `hidden` ones. sum[b,t,c] floats and lse are those of the parts so far; with
+ * `last` forward rounds sum to out, and lse is whole. Backward adds to sum, there the gradient of
+ * the queries (`own`: sets it; `last`: rounds it to dqkv's), and to dkv[b,t,2c] floats. */
 struct lt_attention {
     void *out;
     float *lse;
@@ -175,7 +183,7 @@ struct lt_attention {
     float *scratch;
     const void *kv;
     float *sum, *dkv;
-    int64_t b, t, c, h;
+    int64_t b, t, c, h, skip, hidden;
     int slots, own, last;
 };
 
@@ -579,6 +587,7 @@ struct lt_context {
     double late;
     /* The ranks among which layers are divided (model.h); NULL: this one has them whole. */
     const struct lt_tensor_group *tensor;
+    uint64_t *attention_flops; /* those of attention are added here; NULL, or a device: nowhere */
 };
 
 /* Scale of the gradient of a mean over `count` rows. */

@@ -115,8 +115,9 @@ static void attention(struct tacho_work *work, const struct lt_attention *a,
     work->model_flops = needed * bc * t * (t + 1);
     work->palm_flops = 2 * needed * bc * t * t;
     if (a->kv && !a->own) { /* nothing is masked; half of it, in the convention of whole squares */
-        work->flops = 2 * issued * bc * t * t;
-        work->model_flops = 2 * needed * bc * t * t;
+        uint64_t pairs = lt_u(a->t - a->skip) * lt_u(a->t - a->hidden);
+        work->flops = 2 * issued * bc * pairs;
+        work->model_flops = 2 * needed * bc * pairs;
         work->palm_flops = 2 * work->model_flops;
     }
 }
@@ -125,12 +126,14 @@ static void attention(struct tacho_work *work, const struct lt_attention *a,
 static void attention_part(struct tacho_work *work, const struct lt_context *context,
                            const struct lt_attention *a, int backward)
 {
-    uint64_t n = lt_u(a->b * a->t * a->c), rows = lt_u(a->b * a->h * a->t), before = a->own ? 0 : 1,
-             out = a->last ? n : 0;
-    struct traffic read = {3 * n, before * (n + rows)}, written = {out, n + rows};
+    uint64_t queries = lt_u(a->b * (a->t - a->skip) * a->c), before = a->own ? 0 : 1,
+             keys = 2 * lt_u(a->b * (a->t - a->hidden) * a->c),
+             rows = lt_u(a->b * a->h * (a->t - a->skip)), all = lt_u(a->b * a->t * a->c),
+             sums = a->last ? all : queries, out = a->last ? all : 0;
+    struct traffic read = {queries + keys, before * (sums + rows)}, written = {out, queries + rows};
     if (backward) {
-        read = (struct traffic){5 * n, before * n + 2 * n + rows};
-        written = (struct traffic){out, 3 * n};
+        read = (struct traffic){3 * queries + keys, before * sums + keys + rows};
+        written = (struct traffic){out, queries + keys};
     }
     work_of(work, context, 0, read, written);
 }

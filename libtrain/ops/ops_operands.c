@@ -14,7 +14,7 @@ static void embedding_forward(struct list *list, const union lt_args *args)
     const struct lt_embedding *table = &args->embedding_forward;
     words(list, READS, table->tokens, table->b * table->t);
     typed(list, READS, table->word, table->v * table->c);
-    typed(list, READS, table->position, table->t * table->c);
+    typed(list, READS, table->position, (table->t + table->jump) * table->c);
     typed(list, WRITES, table->out, table->b * table->t * table->c);
 }
 
@@ -27,7 +27,7 @@ static void embedding_backward(struct list *list, const union lt_args *args)
     words(list, READS, table->starts, tokens + 1);
     typed(list, READS, table->dout, tokens * table->c);
     words(list, UPDATES, table->dword, table->v * table->c);
-    words(list, UPDATES, table->dposition, table->t * table->c);
+    words(list, UPDATES, table->dposition, (table->t + table->jump) * table->c);
 }
 
 static void embedding_part_forward(struct list *list, const union lt_args *args)

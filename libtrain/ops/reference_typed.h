@@ -10,22 +10,26 @@ void TYPED(lt_reference_embedding_forward)(const union lt_args *args)
     const struct lt_embedding *a = &args->embedding_forward;
     const ELEMENT *word = a->word, *position = a->position;
     ELEMENT *out = a->out;
-    for (int64_t i = 0; i < a->b * a->t; i++)
+    for (int64_t i = 0; i < a->b * a->t; i++) {
+        int64_t at = lt_embedding_position(a, i);
         for (int64_t c = 0; c < a->c; c++)
             out[i * a->c + c] = PUT(GET(word[a->tokens[i] * a->c + c]) +
-                                    (position ? GET(position[i % a->t * a->c + c]) : 0.0f));
+                                    (position ? GET(position[at * a->c + c]) : 0.0f));
+    }
 }
 
 void TYPED(lt_reference_embedding_backward)(const union lt_args *args)
 {
     const struct lt_embedding *a = &args->embedding_backward;
     const ELEMENT *dout = a->dout;
-    for (int64_t i = 0; i < a->b * a->t; i++)
+    for (int64_t i = 0; i < a->b * a->t; i++) {
+        int64_t at = lt_embedding_position(a, i);
         for (int64_t c = 0; c < a->c; c++) {
             a->dword[a->tokens[i] * a->c + c] += GET(dout[i * a->c + c]);
             if (a->dposition)
-                a->dposition[i % a->t * a->c + c] += GET(dout[i * a->c + c]);
+                a->dposition[at * a->c + c] += GET(dout[i * a->c + c]);
         }
+    }
 }
 
 void TYPED(lt_reference_layernorm_forward)(const union lt_args *args)
@@ -156,6 +160,14 @@ static double TYPED(attention_score)(const ELEMENT *q, const ELEMENT *k, int64_t
     return TYPED(dot)(q, k, channels) / sqrt((double)channels);
 }
 
+/* Tokens of a part of the keys that query `at` of a sequence sees (ops.h). */
+static int64_t TYPED(keys_seen)(const struct lt_attention *a, int64_t at)
+{
+    if (a->own)
+        return at + 1;
+    return at < a->skip ? 0 : a->t - a->hidden;
+}
+
 /* One query of one head against one part of the keys (ops.h): `sum` and *lse take it in. */
 static void TYPED(reference_part_row)(const struct lt_attention *a, const ELEMENT *q,
                                       const ELEMENT *k, int64_t keys, float *sum, float *lse)
@@ -188,7 +200,9 @@ static void TYPED(reference_part_forward)(const struct lt_attention *a)
         const ELEMENT *q = (const ELEMENT *)a->qkv + token * 3 * a->c + head,
                       *k = (const ELEMENT *)a->kv + sequence * a->t * 2 * a->c + head;
         float *sum = a->sum + token * a->c + head;
-        TYPED(reference_part_row)(a, q, k, a->own ? at + 1 : a->t, sum, &a->lse[i]);
+        if (at >= a->skip)
+            TYPED(reference_part_row)
+        (a, q, k, TYPED(keys_seen)(a, at), sum, &a->lse[i]);
         for (int64_t c = 0; a->last && c < d; c++)
             ((ELEMENT *)a->out)[token * a->c + head + c] = PUT(sum[c]);
     }
@@ -307,7 +321,7 @@ static void TYPED(reference_part_backward)(const struct lt_attention *a)
     for (int64_t i = 0; i < a->b * a->h * a->t; i++) {
         int64_t at = i % a->t, head = i / a->t % a->h;
         TYPED(reference_part_slopes)
-        (a, i / a->t / a->h * a->t + at, head * (a->c / a->h), a->own ? at + 1 : a->t,
+        (a, i / a->t / a->h * a->t + at, head * (a->c / a->h), TYPED(keys_seen)(a, at),
          (double)a->lse[i]);
     }
 }

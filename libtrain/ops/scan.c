@@ -191,7 +191,9 @@ static int backward_outputs(enum lt_op_id op, const union lt_args *args, struct 
                       OUT(args->embedding_backward.dword,
                           args->embedding_backward.v * args->embedding_backward.c, 1),
                       OUT(args->embedding_backward.dposition,
-                          args->embedding_backward.t * args->embedding_backward.c, 1));
+                          (args->embedding_backward.t + args->embedding_backward.jump) *
+                              args->embedding_backward.c,
+                          1));
     case LT_OP_EMBEDDING_PART_BACKWARD:
         return slopes(out, OUT(NULL, 0, 0), OUT(part->dword, part->v * part->c, 1),
                       OUT(part->dposition, part->t * part->c, 1));

@@ -33,6 +33,19 @@ static int read_factor(struct lt_layout *layout, const char **text)
     return 1;
 }
 
+int lt_context_find(const char *name)
+{
+    static const char *const names[LT_CONTEXT_COUNT] = {
+#define ROW(id, name) [LT_CONTEXT_##id] = (name),
+        LT_CONTEXT_MAP(ROW)
+#undef ROW
+    };
+    for (int i = 0; i < LT_CONTEXT_COUNT; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    return -1;
+}
+
 /* What divides sequences or experts goes beside replicas only. */
 static int check_beside(const struct lt_layout *layout, const char *text, struct tacho_error *err)
 {

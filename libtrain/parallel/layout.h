@@ -13,10 +13,23 @@
 #include "libtrain/collectives/group.h"
 #include "tacho_error.h"
 
+/* How the ranks of cp divide attention. ulysses: by heads. ring: keys and values go around, parts
+ * of sequences are folded (share.h), so that all ranks have as much of attention to compute;
+ * ring-contiguous: the same with parts of neighbours, of which the last is computed longest. */
+#define LT_CONTEXT_MAP(X) \
+    X(ULYSSES, "ulysses") X(RING, "ring") X(RING_CONTIGUOUS, "ring-contiguous")
+#define LT_ENUM_CONTEXT(id, name) LT_CONTEXT_##id,
+enum lt_context_kind { LT_CONTEXT_MAP(LT_ENUM_CONTEXT) LT_CONTEXT_COUNT };
+#undef LT_ENUM_CONTEXT
+
 struct lt_layout {
     int dp, pp, tp, cp, ep;
     int replica, stage, part, context, expert; /* of this rank */
+    enum lt_context_kind attention;            /* of cp; the parser leaves ulysses */
 };
+
+/* Kind called `name`, or -1. */
+int lt_context_find(const char *name);
 
 /* Is the model, or are its sequences, divided among ranks? */
 static inline int lt_layout_divides(const struct lt_layout *layout)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "libtrain/base/fail.h"
+#include "libtrain/base/share.h"
 
 #define PARTS 1048576u /* communicators of ranks that divide layers, by the lowest of them */
 static int check(const struct lt_division_config *config, const struct lt_optimizer_config *kind,
@@ -40,7 +41,9 @@ static int open_dividers(struct lt_division *division, struct lt_trace *trace)
     if (layout->tp * layout->cp * layout->ep == 1)
         return 0;
     size_t boundary = model->ops->stage->boundary_bytes(model),
-           scratch = division->config.ring ? 0 : lt_parts_turn_bytes(layout->cp, boundary);
+           scratch = layout->attention == LT_CONTEXT_ULYSSES
+                         ? lt_parts_turn_bytes(layout->cp, boundary)
+                         : 0;
     if (layout->ep > 1)
         scratch = lt_parts_spread_bytes(layout->ep, boundary);
     if (layout->tp > 1)
@@ -62,10 +65,14 @@ void lt_division_batch(const struct lt_division *division, struct lt_batch *batc
     if (!division->tokens)
         return;
     int32_t *tokens = division->tokens, *targets = tokens + model->b * model->t;
-    for (int64_t i = 0; i < model->b; i++) {
-        int64_t from = (i * layout->cp + layout->context) * model->t;
-        memcpy(tokens + i * model->t, batch->tokens + from, (size_t)model->t * sizeof *tokens);
-        memcpy(targets + i * model->t, batch->targets + from, (size_t)model->t * sizeof *targets);
+    int64_t half = model->t / 2, folded = layout->attention == LT_CONTEXT_RING;
+    for (int64_t i = 0; i < 2 * model->b; i++) { /* both halves of a rank's part of a sequence */
+        int64_t first = i % 2 ? half : 0, to = i / 2 * model->t + first,
+                from = i / 2 * layout->cp * model->t +
+                       lt_share_token(model->t, layout->cp, layout->context, (int)folded, first);
+        size_t bytes = (size_t)(i % 2 ? model->t - half : half) * sizeof *tokens;
+        memcpy(tokens + to, batch->tokens + from, bytes);
+        memcpy(targets + to, batch->targets + from, bytes);
     }
     batch->tokens = tokens;
     batch->targets = targets;
@@ -167,6 +174,24 @@ static const char *purpose_of(const struct lt_layout *layout)
     return layout->cp > 1 ? "parts of sequences" : "parts of layers";
 }
 
+/* How evenly attention is divided. */
+static void measure_attention(const struct lt_division *division, struct lt_sent_table *table)
+{
+    int ranks = lt_parallel_ranks(division->parallel);
+    double own = (double)division->attention_flops, *all = calloc((size_t)ranks, sizeof *all);
+    if (!all)
+        return;
+    lt_parallel_gather(division->parallel, &own, 1, all);
+    for (int i = 0; i < ranks; i++) {
+        table->attention_mean += all[i] / ranks;
+        if (all[i] > table->attention_most) {
+            table->attention_most = all[i];
+            table->attention_rank = i;
+        }
+    }
+    free(all);
+}
+
 /* What was sent; how long passes took. */
 void lt_division_measure(struct lt_division *division, struct lt_group_sent local, int64_t delay)
 {
@@ -210,6 +235,8 @@ void lt_division_measure(struct lt_division *division, struct lt_group_sent loca
         add_row(table, purpose_of(&division->config.layout),
                 (struct lt_group_sent){division->parts.bytes, division->parts.messages},
                 division->dividers.formula);
+    if (table && division->config.layout.cp > 1)
+        measure_attention(division, table);
 }
 
 void lt_division_close(struct lt_division *division)

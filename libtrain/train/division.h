@@ -34,13 +34,16 @@ struct lt_sent_table {
      * and simulated with the stages' measured passes; share of the stages' time that is no pass. 0:
      * not measured. */
     double measured, simulated, measured_bubble, simulated_bubble;
+    /* FLOPs of attention of training where ranks divide sequences: the mean over the ranks, the
+     * most, and the rank that has it. 0: not counted. */
+    double attention_mean, attention_most;
+    int attention_rank;
 };
 
 struct lt_division_config {
     struct lt_layout layout;
     struct lt_staging staging;    /* of a pipeline; stages and micro-batches are filled here */
     int sequence;                 /* ranks that divide layers divide the residual stream too */
-    int ring;                     /* ranks that divide sequences pass keys and values around */
     struct lt_shard_config shard; /* its stage 0: nothing is divided */
     /* Sums and norm of the gradient are those of one rank bit by bit (also where nothing is
      * divided). */
@@ -60,6 +63,7 @@ struct lt_division {
     int32_t *tokens; /* of a batch, this rank's, and their targets; NULL: it has all of them */
     struct lt_shard *shard;
     struct lt_pipeline *pipeline;
+    uint64_t attention_flops; /* for lt_context.attention_flops, where ranks divide sequences */
 };
 
 /* Refuses what cannot be divided: optimizers of whole tensors, models that do not say what they use

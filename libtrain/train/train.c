@@ -460,6 +460,8 @@ static int open_optimizer(struct run *run, struct tacho_error *err)
                         "%s: not where ranks divide the model or its optimizer",
                         config->centralise ? "--centralise" : "--bf16-weights");
     run->context.tensor = run->evaluation.tensor = lt_division_tensor(&run->division);
+    if (config->division.layout.cp > 1)
+        run->context.attention_flops = &run->division.attention_flops;
     if (rc == 0 && run->parallel)
         rc = lt_local_open(&run->local, &config->local, lt_parallel_group(run->parallel),
                            &run->model->parameters, run->trace);

@@ -106,22 +106,40 @@ static void classifier(const struct lt_context *x)
     }
 }
 
+/* Which tokens of a sequence a rank has. */
+struct tokens {
+    int rank, folded;
+};
+
 /* Columns [from, from + width) of the tokens that a rank has of `wide` columns, t of all of b
  * sequences. */
 static float *part_of(const float *whole, int64_t b, int64_t t, int64_t wide, int64_t from,
-                      int64_t width, int rank)
+                      int64_t width, struct tokens tokens)
 {
     float *part = zeros(b * t * width);
-    for (int64_t i = 0; i < b * t; i++)
-        memcpy(part + i * width, whole + ((i / t * RANKS + rank) * t + i % t) * wide + from,
+    for (int64_t i = 0; i < b * t; i++) {
+        int64_t at = lt_share_token(t, RANKS, tokens.rank, tokens.folded, i % t);
+        memcpy(part + i * width, whole + (i / t * RANKS * t + at) * wide + from,
                (size_t)width * sizeof *part);
+    }
     return part;
 }
 
-/* More tokens than a block of attention has rows. */
-static void attention(const struct lt_context *x)
+/* What the queries of `rank` see of the part of `at`; `turn` counts from its own part on. */
+static void see(struct lt_attention *part, int turn, int rank, int at, int folded)
 {
-    int64_t b = 2, t = x->backend == LT_BACKEND_CPU ? 150 : 11, c = 10, h = 2, all = RANKS * t,
+    part->own = turn == 0;
+    part->last = turn == (folded ? RANKS - 1 : rank);
+    part->hidden = folded && at < rank ? part->t / 2 : 0;
+    part->skip = folded && at > rank ? part->t / 2 : 0;
+}
+
+/* More tokens than a block of attention has rows. */
+static void attention_of(const struct lt_context *x, int folded)
+{
+    uint64_t flops[RANKS] = {0};
+    struct tacho_work work;
+    int64_t b = 2, t = x->backend == LT_BACKEND_CPU ? 150 : 12, c = 10, h = 2, all = RANKS * t,
             n = b * t, scratch = (int64_t)lt_attention_scratch(x->dtype, all, c / h);
     double near = x->dtype == LT_DTYPE_FP32 ? 1e-5 : 5e-2;
     float *qkv = normals(b * all * 3 * c, 1, 1), *dout = normals(b * all * c, 2, 1), *dkv[RANKS];
@@ -145,16 +163,19 @@ static void attention(const struct lt_context *x)
     for (int rank = 0; rank < RANKS; rank++) {
         struct lt_attention part = whole;
         part.t = t;
-        part.qkv = typed(x->dtype, part_of(qkv, b, t, 3 * c, 0, 3 * c, rank), n * 3 * c);
+        struct tokens own_tokens = {rank, folded};
+        int turns = folded ? RANKS : rank + 1;
+        part.qkv = typed(x->dtype, part_of(qkv, b, t, 3 * c, 0, 3 * c, own_tokens), n * 3 * c);
         part.out = typed(x->dtype, zeros(n * c), n * c);
-        part.dout = typed(x->dtype, part_of(dout, b, t, c, 0, c, rank), n * c);
+        part.dout = typed(x->dtype, part_of(dout, b, t, c, 0, c, own_tokens), n * c);
         part.lse = zeros(b * h * t);
         part.sum = zeros(n * c);
         for (int backward = 0; backward < 2; backward++)
-            for (int at = rank; at >= 0; at--) {
-                part.own = at == rank;
-                part.last = at == 0;
-                part.kv = typed(x->dtype, part_of(qkv, b, t, 3 * c, c, 2 * c, at), n * 2 * c);
+            for (int turn = 0; turn < turns; turn++) {
+                int at = (rank - turn + RANKS) % RANKS;
+                struct tokens tokens = {at, folded};
+                see(&part, turn, rank, at, folded);
+                part.kv = typed(x->dtype, part_of(qkv, b, t, 3 * c, c, 2 * c, tokens), n * 2 * c);
                 part.dkv = dkv[at];
                 part.dqkv = backward ? typed(x->dtype, zeros(n * 3 * c), n * 3 * c) : NULL;
                 if (backward)
@@ -162,19 +183,78 @@ static void attention(const struct lt_context *x)
                           &(union lt_args){.attention_backward = part});
                 else
                     lt_op(x, LT_OP_ATTENTION_FORWARD, &(union lt_args){.attention_forward = part});
+                lt_op_work(backward ? LT_OP_ATTENTION_BACKWARD : LT_OP_ATTENTION_FORWARD, x,
+                           &(union lt_args){.attention_backward = part}, &work);
+                flops[rank] += work.flops;
             }
         for (int64_t i = 0; i < b * h; i++)
-            assert_near("log-sum-exp", part.lse + i * t, whole.lse + i * all + rank * t, t, 1e-4);
+            for (int half = 0; half < 2; half++)
+                assert_near("log-sum-exp", part.lse + i * t + half * (t / 2),
+                            whole.lse + i * all +
+                                lt_share_token(t, RANKS, rank, folded, half * (t / 2)),
+                            t / 2, 1e-4);
         float *own = floats(x->dtype, part.dqkv, n * 3 * c), *dq = zeros(n * c);
         for (int64_t i = 0; i < n; i++)
             memcpy(dq + i * c, own + i * 3 * c, (size_t)c * sizeof *dq);
         assert_near("attention", floats(x->dtype, part.out, n * c),
-                    part_of(out, b, t, c, 0, c, rank), n * c, near);
-        assert_near("queries", dq, part_of(dqkv, b, t, 3 * c, 0, c, rank), n * c, near);
+                    part_of(out, b, t, c, 0, c, own_tokens), n * c, near);
+        assert_near("queries", dq, part_of(dqkv, b, t, 3 * c, 0, c, own_tokens), n * c, near);
     }
     for (int rank = 0; rank < RANKS; rank++)
-        assert_near("keys and values", dkv[rank], part_of(dqkv, b, t, 3 * c, c, 2 * c, rank),
-                    n * 2 * c, near);
+        assert_near("keys and values", dkv[rank],
+                    part_of(dqkv, b, t, 3 * c, c, 2 * c, (struct tokens){rank, folded}), n * 2 * c,
+                    near);
+    /* forward 2 products and backward 5 of all pairs that a rank multiplies */
+    uint64_t own = lt_attention_pairs(x->backend, t), one = (uint64_t)(t * t);
+    for (int rank = 0; rank < RANKS; rank++) {
+        uint64_t others = folded ? (RANKS - 1) * one / 2 : (uint64_t)rank * one;
+        assert_int_equal(flops[rank], 2 * (2 + 5) * (uint64_t)(b * c) * (own + others));
+    }
+}
+
+static void attention(const struct lt_context *x)
+{
+    attention_of(x, 0);
+    attention_of(x, 1);
+}
+
+/* Positions of a folded part: each token gets that of its place, and adds to its gradient. */
+static void positions(const struct lt_context *x)
+{
+    int64_t b = 2, t = 6, c = 3, all = RANKS * t, v = 5;
+    float *position = normals(all * c, 1, 1), *word = normals(v * c, 2, 1),
+          *dout = normals(b * t * c, 3, 1);
+    int32_t tokens[12] = {4, 0, 1, 2, 3, 4, 1, 1, 0, 3, 2, 2};
+    float *want = zeros(all * c);
+    for (int rank = 0; rank < RANKS; rank++) {
+        int64_t first = lt_share_token(t, RANKS, rank, 1, 0),
+                middle = lt_share_token(t, RANKS, rank, 1, t / 2);
+        struct lt_embedding a = {.out = typed(x->dtype, zeros(b * t * c), b * t * c),
+                                 .word = typed(x->dtype, word, v * c),
+                                 .position =
+                                     typed(x->dtype, position + first * c, (all - first) * c),
+                                 .tokens = tokens,
+                                 .dout = typed(x->dtype, dout, b * t * c),
+                                 .dword = zeros(v * c),
+                                 .b = b,
+                                 .t = t,
+                                 .c = c,
+                                 .v = v,
+                                 .jump = middle - first - t / 2};
+        float *slopes = zeros(all * c), *slope = floats(x->dtype, a.dout, b * t * c);
+        a.dposition = slopes + first * c;
+        lt_op(x, LT_OP_EMBEDDING_FORWARD, &(union lt_args){.embedding_forward = a});
+        lt_op(x, LT_OP_EMBEDDING_BACKWARD, &(union lt_args){.embedding_backward = a});
+        memset(want, 0, (size_t)(all * c) * sizeof *want);
+        float *out = floats(x->dtype, a.out, b * t * c);
+        for (int64_t i = 0; i < b * t * c; i++) {
+            int64_t at = lt_share_token(t, RANKS, rank, 1, i / c % t);
+            want[at * c + i % c] += slope[i];
+            assert_true(fabsf(out[i] - word[tokens[i / c] * c + i % c] - position[at * c + i % c]) <
+                        (x->dtype == LT_DTYPE_FP32 ? 1e-6f : 5e-2f));
+        }
+        assert_near("positions", slopes, want, all * c, 1e-6);
+    }
 }
 
 static void for_each_context(void (*check)(const struct lt_context *))
@@ -200,6 +280,12 @@ static void attentions(void **state)
 {
     (void)state;
     for_each_context(attention);
+}
+
+static void folded_positions(void **state)
+{
+    (void)state;
+    for_each_context(positions);
 }
 
 struct owners {
@@ -288,6 +374,7 @@ int main(void)
         cmocka_unit_test_teardown(embeddings, pool_free),
         cmocka_unit_test_teardown(classifiers, pool_free),
         cmocka_unit_test_teardown(attentions, pool_free),
+        cmocka_unit_test_teardown(folded_positions, pool_free),
         cmocka_unit_test_teardown(slices, pool_free),
         cmocka_unit_test(chunks),
     };
