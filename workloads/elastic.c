@@ -319,6 +319,10 @@ static int first_job(struct elastic *elastic, struct job *job, struct tacho_erro
     if (!options->checkpoint || !options->checkpoint_every)
         return tacho_fail(err, TACHO_EUSAGE, "give --checkpoint FILE and --checkpoint-every N",
                           "--elastic: nothing to go on from when a rank dies");
+    if (options->record_order || options->replay_order)
+        return tacho_fail(err, TACHO_EUSAGE, "leave one of them out",
+                          "--elastic: the order of communication is that of one job, not with "
+                          "--record-order or --replay-order");
     if (options->layout)
         replicas = number ? atoi(number) : 1;
     if (replicas < 1 || ranks % replicas)

@@ -231,6 +231,11 @@ static const struct row rows[] = {
         "another rank in each step"),
     {"assert-equal", "N", COUNT, AT(assert_equal), "0", 0, BIG,
      "steps between comparisons of the ranks' weights; 0: at checkpoints and at the end"},
+    TEXT_ROW("record-order", "FILE", TEXT, record_order, NULL,
+             "write down the order of what ranks send each other (rank N: FILE.N)"),
+    TEXT_ROW("replay-order", "FILE", TEXT, replay_order, NULL,
+             "enforce the order that a run with --record-order has written; the run ends where it "
+             "departs from it"),
     FLAG_ROW("no-overlap", no_overlap, "reduce after backward, on the step's thread"),
     TEXT_ROW(
         "slow-rank", "RANK[:STAGE]=SECONDS", TEXT, slow_rank, NULL,

@@ -35,7 +35,8 @@ struct options {
     double damping, factor_decay, kl_clip; /* NAN, and 0 of the next: the optimizer's own */
     int64_t inverse_every;
     int64_t line_search, lookahead, watch, loss_scale_window;
-    const char *backend, *device, *checkpoint, *resume, *timers, *routing, *launcher;
+    const char *backend, *device, *checkpoint, *resume, *timers, *routing, *launcher, *record_order,
+        *replay_order;
     const char *dtype, *recompute, *optimizer, *schedule, *clip_by, *all_reduce, *compress,
         *local_kind, *layout, *context, *pipeline, *simulate, *format, *tokenizer, *worker_kind,
         *slow_rank, *uneven, *io, *inject, *loss_scale, *scale_lr, *init, *matmul_precision,

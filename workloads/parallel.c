@@ -88,6 +88,28 @@ int parallel_micro_steps(const struct lt_parallel *parallel, const struct option
     return 0;
 }
 
+/* --record-order, --replay-order. */
+static int open_order(struct lt_parallel *parallel, const struct options *options,
+                      struct tacho_error *err)
+{
+    char own[PATH_MAX];
+    const char *path = options->record_order, *option = "--record-order";
+    if (options->replay_order) {
+        path = options->replay_order;
+        option = "--replay-order";
+    }
+    if (!path)
+        return 0;
+    if (options->record_order && options->replay_order)
+        return tacho_fail(err, TACHO_EUSAGE, "leave one of them out",
+                          "--record-order, --replay-order: not in one run");
+    if (lt_parallel_ranks(parallel) == 1)
+        return tacho_fail(err, TACHO_EUSAGE, "start several ranks: mpirun -np 2 train ...",
+                          "%s %s: one rank sends nothing", option, path);
+    int rc = parallel_own_path(parallel, path, option, own, err);
+    return lt_parallel_order(parallel, own, options->replay_order != NULL, rc, err);
+}
+
 int parallel_open(struct lt_parallel **out, const struct options *options,
                   const struct lt_board_plan *plan, struct tacho_error *err)
 {
@@ -130,11 +152,11 @@ int parallel_open(struct lt_parallel **out, const struct options *options,
             return tacho_fail(err, TACHO_EUSAGE, "start several ranks: mpirun -np 2 train ...",
                               "--slow-link %lld: one rank sends nothing",
                               (long long)options->slow_link);
-        return 0;
+        return open_order(*out, options, err);
     }
     if (!getenv("OMP_NUM_THREADS"))
         lt_threads_limit(lt_parallel_threads(*out));
-    return 0;
+    return open_order(*out, options, err);
 }
 
 /* Passes over a micro-batch are apart, so that its gradient cannot be made alone. */

@@ -489,7 +489,7 @@ static int train(struct training *run, const struct recipe_plan *plan, struct ta
     }
     if (rc == 0 && plan->options->timers)
         rc = parallel_timers(run->parallel, run->context.trace, plan->options->timers, err);
-    return rc;
+    return lt_parallel_order_end(run->parallel, rc, err);
 }
 
 void error_say(struct tacho_error *err)

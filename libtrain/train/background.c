@@ -341,11 +341,15 @@ static int all_ended(struct lt_background *background)
     struct lt_parallel *parallel = background->division->parallel;
     size_t ranks = (size_t)lt_parallel_ranks(parallel);
     int works = background->phase == SHARDS || lt_parallel_rank(parallel) == 0, all = 1;
-    struct word own = {.ended = 1, .sum = background->sum}, *words = calloc(ranks, sizeof *words);
+    struct word own = {.ended = 1}, *words = calloc(ranks, sizeof *words);
     if (!words)
         return 0; /* asked again after the next step */
-    if (works)
-        own.ended = __atomic_load_n(&background->ended, __ATOMIC_ACQUIRE);
+    if (works &&
+        lt_parallel_answer(parallel, __atomic_load_n(&background->ended, __ATOMIC_ACQUIRE)))
+        join(background); /* where the order is enforced, it may yet have to end */
+    else if (works)
+        own.ended = 0;
+    own.sum = background->sum;
     lt_parallel_gather(parallel, &own.ended, 2, &words->ended);
     for (size_t i = 0; i < ranks; i++) {
         all = all && words[i].ended > 0;

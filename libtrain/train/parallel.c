@@ -37,6 +37,7 @@ struct lt_parallel {
     struct lt_parallel_status mine, all;
     struct lt_worker *worker; /* with overlap */
     struct lt_watchdog *watchdog;
+    struct lt_order *order; /* NULL: it is neither recorded nor enforced */
 };
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------------- */
@@ -82,6 +83,8 @@ void lt_parallel_close(struct lt_parallel *parallel)
     if (!parallel)
         return;
     lt_parallel_detach(parallel);
+    lt_mpi_order(NULL);
+    lt_order_destroy(parallel->order);
     lt_watchdog_close(parallel->watchdog);
     lt_mpi_close();
     free(parallel);
@@ -260,8 +263,46 @@ void lt_parallel_saved(struct lt_parallel *parallel, const char *path, int64_t s
 
 void lt_parallel_step(struct lt_parallel *parallel, int64_t step)
 {
-    if (parallel)
-        lt_watchdog_step(parallel->watchdog, step);
+    if (!parallel)
+        return;
+    lt_watchdog_step(parallel->watchdog, step);
+    lt_order_step(parallel->order, step);
+}
+
+int lt_parallel_order(struct lt_parallel *parallel, const char *path, int enforce, int rc,
+                      struct tacho_error *err)
+{
+    int rank = parallel->place.rank, ranks = parallel->place.ranks;
+    struct lt_order *order = NULL;
+    if (rc == 0 && enforce)
+        rc = lt_order_replay(&order, path, rank, ranks, err);
+    else if (rc == 0)
+        rc = lt_order_record(&order, path, rank, ranks, err);
+    rc = lt_parallel_agree(parallel, rc, err);
+    if (rc) {
+        lt_order_destroy(order);
+        return rc;
+    }
+    parallel->order = order;
+    lt_mpi_order(order);
+    return 0;
+}
+
+int lt_parallel_answer(struct lt_parallel *parallel, int seen)
+{
+    return parallel && parallel->order ? lt_mpi_answer(seen) : seen;
+}
+
+int lt_parallel_order_end(struct lt_parallel *parallel, int rc, struct tacho_error *err)
+{
+    if (!parallel || !parallel->order)
+        return rc;
+    lt_mpi_order(NULL);
+    if (rc == 0)
+        rc = lt_order_finish(parallel->order, err);
+    lt_order_destroy(parallel->order);
+    parallel->order = NULL;
+    return lt_parallel_agree(parallel, rc, err);
 }
 
 /* ---- a step: jobs, done in order by the progress thread, or by the step's thread at the end ------------------------------ */

@@ -105,6 +105,18 @@ void lt_parallel_add(struct lt_parallel *parallel, const struct lt_exact *mine,
  * Accepts NULL. */
 void lt_parallel_saved(struct lt_parallel *parallel, const char *path, int64_t steps);
 
+/* From now on what ranks send each other is written into this rank's file, or (enforce) is to have
+ * the order of the file (collectives/order.h). All ranks call it, with what each has come to, and
+ * agree: errors of lt_order_record and lt_order_replay. */
+int lt_parallel_order(struct lt_parallel *parallel, const char *path, int enforce, int rc,
+                      struct tacho_error *err);
+/* What this rank sees of something that takes its time beside the steps (a file is written), where
+ * ranks do by it what they do; or, where an order is enforced, what it saw then. */
+int lt_parallel_answer(struct lt_parallel *parallel, int seen);
+/* The run has ended; all ranks call it, with what each has come to, and agree. Errors of
+ * lt_order_finish. Where there is no such file it returns rc. */
+int lt_parallel_order_end(struct lt_parallel *parallel, int rc, struct tacho_error *err);
+
 /* ---- in the training loop, from the thread of the steps ---------------------------------------------------------------- */
 
 /* Bytes of the buffers that lt_parallel_attach makes for so many gradients; 0 for one rank. */

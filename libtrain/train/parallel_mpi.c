@@ -47,6 +47,8 @@ static void alone(struct lt_mpi_place *place)
 #ifdef HAVE_MPI
 #include <mpi.h>
 
+#include "libtrain/speak/simulated.h"
+
 /* Looks at whether the others have come, before this rank sleeps in between; then an eighth of what
  * it has waited so far. */
 #define LOOKS       10
@@ -61,6 +63,8 @@ static struct {
     void (*waits)(void *arg, int waiting);
     void *waits_arg;
     enum lt_call_fault fault;
+    struct lt_order *order;
+    uint64_t posts; /* messages that were begun to be sent */
     MPI_Op bf16_sum;
     int ranks;
 } mpi;
@@ -113,6 +117,37 @@ static void wait_busily(MPI_Request *request)
 static size_t kept(size_t bytes)
 {
     return mpi.fault == LT_CALL_SHRINK ? bytes / 2 : bytes;
+}
+
+/* An operation that is made now; of a probe, what is answered. A departure from the order that is
+ * enforced ends the job here: the other ranks wait for what this one would not do. */
+static uint64_t note(struct lt_order_op op)
+{
+    char text[512];
+    if (!mpi.order)
+        return op.in;
+    int rc = lt_order_note(mpi.order, &op, text, sizeof text);
+    if (text[0])
+        fprintf(stderr, "train: %s\n", text);
+    if (rc) {
+        fprintf(stderr, "hint: give the options of the run that was recorded, or leave "
+                        "--replay-order out\n");
+        fflush(stderr);
+        lt_sleep(0.3); /* a launcher that ends the job forgets what it has not read yet */
+        lt_mpi_abort(tacho_error_exit(rc));
+    }
+    return op.in;
+}
+
+void lt_mpi_order(struct lt_order *order)
+{
+    mpi.order = order;
+}
+
+int lt_mpi_answer(int seen)
+{
+    return (int)note(
+        (struct lt_order_op){.kind = LT_ORDER_PROBE, .to = -1, .from = -1, .in = seen != 0});
 }
 
 /* Waits until all ranks are here. */
@@ -242,6 +277,8 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
     if (mpi.fault == LT_CALL_SKIP)
         return;
     count = kept(count);
+    note((struct lt_order_op){
+        .kind = LT_ORDER_SUM, .to = -1, .from = -1, .out = (uint64_t)(count * size)});
     meet(mpi.gradients);
     for (size_t first = 0; first < count; first += most) {
         const void *source = from == to ? MPI_IN_PLACE : (const char *)from + first * size;
@@ -262,6 +299,11 @@ void lt_mpi_exchange(void *arg, int to, const void *out, size_t out_bytes, int f
         return;
     out_bytes = kept(out_bytes);
     in_bytes = kept(in_bytes);
+    note((struct lt_order_op){.kind = LT_ORDER_EXCHANGE,
+                              .to = sends ? to : -1,
+                              .out = sends ? out_bytes : 0,
+                              .from = receives ? from : -1,
+                              .in = receives ? in_bytes : 0});
     for (size_t first = 0; sends || receives; first += most) {
         MPI_Request requests[2];
         int count = 0;
@@ -280,6 +322,7 @@ void lt_mpi_exchange(void *arg, int to, const void *out, size_t out_bytes, int f
 
 /* A message under way, in parts that an int counts. */
 struct posted {
+    uint64_t number; /* among those that were sent */
     int count;
     MPI_Request request[];
 };
@@ -314,25 +357,40 @@ void *lt_mpi_post(void *arg, int to, int tag, const void *out, size_t bytes)
     (void)arg;
     if (mpi.fault == LT_CALL_SKIP)
         return NULL;
+    note((struct lt_order_op){
+        .kind = LT_ORDER_SEND, .to = to, .tag = tag, .from = -1, .out = kept(bytes)});
     struct posted *posted = begin(1, to, tag, (char *)(uintptr_t)out, kept(bytes));
+    posted->number = ++mpi.posts;
     for (int looks = 0; !done && looks < LOOKS; looks++)
         MPI_Testall(posted->count, posted->request, &done, MPI_STATUSES_IGNORE);
     return posted;
+}
+
+static void complete(struct posted *message)
+{
+    wait_for(message->request, message->count);
+    free(message);
 }
 
 void lt_mpi_settle(void *arg, void *posted)
 {
     struct posted *message = posted;
     (void)arg;
-    if (message)
-        wait_for(message->request, message->count);
-    free(message);
+    if (!message)
+        return;
+    uint64_t later = mpi.posts - message->number;
+    complete(message);
+    note((struct lt_order_op){.kind = LT_ORDER_SENT, .to = -1, .from = -1, .out = later});
 }
 
 void lt_mpi_take(void *arg, int from, int tag, void *in, size_t bytes)
 {
-    if (mpi.fault != LT_CALL_SKIP)
-        lt_mpi_settle(arg, begin(0, from, tag, in, kept(bytes)));
+    (void)arg;
+    if (mpi.fault == LT_CALL_SKIP)
+        return;
+    note((struct lt_order_op){
+        .kind = LT_ORDER_RECEIVE, .to = -1, .tag = tag, .from = from, .in = kept(bytes)});
+    complete(begin(0, from, tag, in, kept(bytes)));
 }
 
 int lt_mpi_arrived(void *arg, int from, int tag)
@@ -340,7 +398,8 @@ int lt_mpi_arrived(void *arg, int from, int tag)
     int there = 0;
     (void)arg;
     MPI_Iprobe(from, tag, mpi.gradients, &there, MPI_STATUS_IGNORE);
-    return there;
+    return (int)note((struct lt_order_op){
+        .kind = LT_ORDER_PROBE, .to = -1, .tag = tag, .from = from, .in = there != 0});
 }
 
 void lt_mpi_gather(const void *mine, void *all, size_t bytes)
@@ -348,6 +407,7 @@ void lt_mpi_gather(const void *mine, void *all, size_t bytes)
     if (mpi.fault == LT_CALL_SKIP)
         return;
     MPI_Request request;
+    note((struct lt_order_op){.kind = LT_ORDER_GATHER, .to = -1, .from = -1, .out = bytes});
     MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, mpi.control, &request);
     wait_for(&request, 1); /* another rank may die at any moment of it */
 }
@@ -384,6 +444,16 @@ int lt_mpi_share(size_t bytes, void **by_rank)
 void lt_mpi_watch(void (*waits)(void *arg, int waiting), void *arg)
 {
     (void)waits, (void)arg;
+}
+
+void lt_mpi_order(struct lt_order *order)
+{
+    (void)order;
+}
+
+int lt_mpi_answer(int seen)
+{
+    return seen;
 }
 
 void lt_mpi_fault(enum lt_call_fault fault)

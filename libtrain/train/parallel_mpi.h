@@ -13,6 +13,7 @@
 
 #include "libtrain/base/dtype.h"
 #include "libtrain/collectives/board.h"
+#include "libtrain/collectives/order.h"
 #include "tacho_error.h"
 
 /* The place of this rank in the job and on its machine. */
@@ -62,6 +63,13 @@ int lt_mpi_share(size_t bytes, void **by_rank);
 /* While a call waits for other ranks, waits(arg, 1) is called at least every few milliseconds, and
  * waits(arg, 0) at its end. NULL: no more. */
 void lt_mpi_watch(void (*waits)(void *arg, int waiting), void *arg);
+
+/* Operations are noted there from now on, and a departure ends the job with words. NULL: no more.
+ * The order is borrowed. */
+void lt_mpi_order(struct lt_order *order);
+/* Notes what this rank sees of its own work; returns it or, where an order is enforced, what it saw
+ * then. */
+int lt_mpi_answer(int seen);
 
 /* What is to be done wrong on purpose from now on, until it is told otherwise. */
 void lt_mpi_fault(enum lt_call_fault fault);
