@@ -355,10 +355,19 @@ static int divide(const struct recipe_plan *plan, const struct lt_train_config *
 static int check_optimizer(const struct training *run, const struct recipe_plan *plan,
                            struct tacho_error *err)
 {
-    struct lt_memory_plan unused;
-    struct lt_parameters parameters;
-    plan->memory(plan->arg, run->input.source, &unused, &parameters);
-    return parameters.count ? lt_optimizer_check(&run->config.optimizer, &parameters, err) : 0;
+    /* Not on the stack: the function that trains would keep it, and sampled stacks end there. */
+    struct {
+        struct lt_memory_plan unused;
+        struct lt_parameters parameters;
+    } *shape = malloc(sizeof *shape);
+    if (!shape)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    plan->memory(plan->arg, run->input.source, &shape->unused, &shape->parameters);
+    int rc = shape->parameters.count
+                 ? lt_optimizer_check(&run->config.optimizer, &shape->parameters, err)
+                 : 0;
+    free(shape);
+    return rc;
 }
 
 /* Opens the data and looks whether the run fits, before any rank takes memory for it. */
