@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures draws: one recording of the slow run, and interleaved runs of it and of its fixes, without tacho."""
+import glob
 import json
 import math
 import os
 import random
+import shutil
 import subprocess
 import tempfile
 import time
@@ -113,6 +115,8 @@ def measure(bench, state, place):
         state["steps"] = pace(bench)
         times = 1 if state["recipe"].get("cold") else RECORDED  # in more steps the files get warm
         state["recorded_steps"] = times * state["steps"]
+        for left in glob.glob(os.path.join(place, "slow.tacho*")):  # of a recording that was interrupted
+            shutil.rmtree(left) if os.path.isdir(left) else os.remove(left)
         bench.run(None, state["recorded_steps"], os.path.join(place, "slow.tacho"))
         state["recorded_others"] = round(bench.others, 3)
         write_json(kept, state)
