@@ -214,6 +214,21 @@ void lt_gemm(const struct lt_product *product)
         plain(&own);
 }
 
+void lt_gemm_floats(int64_t m, int64_t n, int64_t k, struct lt_matrix a, struct lt_matrix b,
+                    float *c, int add)
+{
+    lt_gemm(&(struct lt_product){.m = m,
+                                 .n = n,
+                                 .k = k,
+                                 .a = a,
+                                 .b = b,
+                                 .c = c,
+                                 .c_row = n,
+                                 .add = add,
+                                 .in = LT_DTYPE_FP32,
+                                 .out = LT_DTYPE_FP32});
+}
+
 int lt_gemm_fast(enum lt_dtype dtype)
 {
     return lt_gemm_library_has(dtype == LT_DTYPE_FP16 ? LT_DTYPE_FP32 : dtype);

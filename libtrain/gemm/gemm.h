@@ -40,6 +40,9 @@ struct lt_product {
  * multiply becomes fp32 first (lt_gemm_fast says whether), what it refuses then goes through plain
  * loops. */
 void lt_gemm(const struct lt_product *product);
+/* The same for fp32: c[m,n] = a b, its rows one behind the other; or what c held plus that. */
+void lt_gemm_floats(int64_t m, int64_t n, int64_t k, struct lt_matrix a, struct lt_matrix b,
+                    float *c, int add);
 
 /* From now on operands in fp32 are rounded to TF32 (dtype.h) before they are multiplied, as tensor
  * cores do it; sums stay fp32. Call before other threads multiply. */

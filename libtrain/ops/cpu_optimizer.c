@@ -29,15 +29,8 @@ static void cpu_product(float *c, struct cpu_view a, struct cpu_view b, int64_t 
 static void cpu_product(float *c, struct cpu_view a, struct cpu_view b, int64_t m, int64_t n,
                         int64_t k)
 {
-    lt_gemm(&(struct lt_product){.m = m,
-                                 .n = n,
-                                 .k = k,
-                                 .a = {a.at, a.row, a.column},
-                                 .b = {b.at, b.row, b.column},
-                                 .c = c,
-                                 .c_row = n,
-                                 .in = LT_DTYPE_FP32,
-                                 .out = LT_DTYPE_FP32});
+    lt_gemm_floats(m, n, k, (struct lt_matrix){a.at, a.row, a.column},
+                   (struct lt_matrix){b.at, b.row, b.column}, c, 0);
 }
 
 #define BLOCK ((int64_t)16384) /* elements a thread updates at a time */

@@ -25,8 +25,7 @@ size_t lt_kfac_scratch(int64_t n, int64_t k)
     return sweep > products ? sweep : products;
 }
 
-/* ---- a positive definite matrix ---------------------------------------------------------------
- */
+/* ---- a positive definite matrix -------------------------------------------------------------- */
 
 /* The lower triangle of x[n,n], rows `row` apart, becomes that of its Cholesky factor. 0, or -1
  * where x is not positive definite. */
@@ -78,21 +77,6 @@ static int invert(float *x, int64_t n, int64_t row)
     return 0;
 }
 
-static void product(float *c, int64_t c_row, struct lt_matrix a, struct lt_matrix b, int64_t m,
-                    int64_t n, int64_t k, int add)
-{
-    lt_gemm(&(struct lt_product){.m = m,
-                                 .n = n,
-                                 .k = k,
-                                 .a = a,
-                                 .b = b,
-                                 .c = c,
-                                 .c_row = c_row,
-                                 .add = add,
-                                 .in = LT_DTYPE_FP32,
-                                 .out = LT_DTYPE_FP32});
-}
-
 /* Sweeps rows and columns [at, at + size) of x[n,n]. scratch: columns[n,size], their products with
  * the negative inverse of the pivot block, that block. */
 static int sweep_block(float *x, int64_t n, int64_t at, int64_t size, float *scratch)
@@ -105,10 +89,10 @@ static int sweep_block(float *x, int64_t n, int64_t at, int64_t size, float *scr
         return -1;
     for (int64_t i = 0; i < size * size; i++)
         pivot[i] = -pivot[i];
-    product(gone, size, (struct lt_matrix){columns, size, 1}, (struct lt_matrix){pivot, size, 1}, n,
-            size, size, 0);
-    product(x, n, (struct lt_matrix){gone, size, 1}, (struct lt_matrix){columns, 1, size}, n, n,
-            size, 1);
+    lt_gemm_floats(n, size, size, (struct lt_matrix){columns, size, 1},
+                   (struct lt_matrix){pivot, size, 1}, gone, 0);
+    lt_gemm_floats(n, n, size, (struct lt_matrix){gone, size, 1},
+                   (struct lt_matrix){columns, 1, size}, x, 1);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < size; j++)
@@ -133,8 +117,7 @@ static int sweep(float *x, int64_t n, float *scratch)
     return 0;
 }
 
-/* ---- inverses of factors ----------------------------------------------------------------------
- */
+/* ---- inverses of factors --------------------------------------------------------------------- */
 
 static double mean_of_diagonal(const float *x, int64_t n)
 {
@@ -180,8 +163,7 @@ void lt_cpu_kfac_inverse(const union lt_args *args)
     invert_both(&args->kfac_inverse, args->kfac_inverse.scratch);
 }
 
-/* ---- averages and directions ------------------------------------------------------------------
- */
+/* ---- averages and directions ----------------------------------------------------------------- */
 
 void lt_reference_kfac_average(const union lt_args *args)
 {
@@ -257,9 +239,9 @@ void lt_cpu_kfac_direction(const union lt_args *args)
     int64_t n = a->n, k = a->k + 1;
     float *gradient = a->scratch, *half = gradient + n * k;
     gather(a, gradient);
-    product(half, k, (struct lt_matrix){a->outputs_inverse, n, 1},
-            (struct lt_matrix){gradient, k, 1}, n, k, n, 0);
-    product(gradient, k, (struct lt_matrix){half, k, 1},
-            (struct lt_matrix){a->inputs_inverse, k, 1}, n, k, k, 0);
+    lt_gemm_floats(n, k, n, (struct lt_matrix){a->outputs_inverse, n, 1},
+                   (struct lt_matrix){gradient, k, 1}, half, 0);
+    lt_gemm_floats(n, k, k, (struct lt_matrix){half, k, 1},
+                   (struct lt_matrix){a->inputs_inverse, k, 1}, gradient, 0);
     scatter(a, gradient);
 }

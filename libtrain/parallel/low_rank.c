@@ -118,29 +118,14 @@ static void make_orthonormal(float *p, int64_t rows, int64_t rank)
     }
 }
 
-/* c[m,n] = a b, or what c held plus that; fp32. */
-static void multiply(int64_t m, int64_t n, int64_t k, struct lt_matrix a, struct lt_matrix b,
-                     float *c, int add)
-{
-    lt_gemm(&(struct lt_product){.m = m,
-                                 .n = n,
-                                 .k = k,
-                                 .a = a,
-                                 .b = b,
-                                 .c = c,
-                                 .c_row = n,
-                                 .add = add,
-                                 .in = LT_DTYPE_FP32,
-                                 .out = LT_DTYPE_FP32});
-}
-
 /* rows of P times Q' into out, from row `from` on. */
 static void approximate(const struct lt_low_rank *plan, const struct lt_low_rank_tensor *tensor,
                         const float *p, const float *q, int64_t from, int64_t rows, float *out,
                         int add)
 {
     struct lt_matrix left = {p + from * plan->rank, plan->rank, 1}, right = {q, 1, plan->rank};
-    multiply(rows, tensor->columns, plan->rank, left, right, out + from * tensor->columns, add);
+    lt_gemm_floats(rows, tensor->columns, plan->rank, left, right, out + from * tensor->columns,
+                   add);
 }
 
 /* P of each matrix, and the tensors that travel as they are; what is not lost of these is in the
@@ -157,9 +142,9 @@ static void fill_first(const struct lt_low_rank *plan, const float *data, float 
             continue;
         }
         start_columns(plan, tensor, q + tensor->q);
-        multiply(tensor->rows, plan->rank, tensor->columns,
-                 (struct lt_matrix){values, tensor->columns, 1},
-                 (struct lt_matrix){q + tensor->q, plan->rank, 1}, sums + tensor->p, 0);
+        lt_gemm_floats(tensor->rows, plan->rank, tensor->columns,
+                       (struct lt_matrix){values, tensor->columns, 1},
+                       (struct lt_matrix){q + tensor->q, plan->rank, 1}, sums + tensor->p, 0);
     }
 }
 
@@ -173,9 +158,9 @@ static void fill_second(const struct lt_low_rank *plan, const float *data, float
             continue;
         float *p = sums + tensor->p, *own = q + tensor->q, *minus = negative + tensor->q;
         make_orthonormal(p, tensor->rows, plan->rank);
-        multiply(tensor->columns, plan->rank, tensor->rows,
-                 (struct lt_matrix){data + tensor->at, 1, tensor->columns},
-                 (struct lt_matrix){p, plan->rank, 1}, own, 0);
+        lt_gemm_floats(tensor->columns, plan->rank, tensor->rows,
+                       (struct lt_matrix){data + tensor->at, 1, tensor->columns},
+                       (struct lt_matrix){p, plan->rank, 1}, own, 0);
         for (int64_t j = 0; j < plan->rank * tensor->columns; j++)
             minus[j] = -own[j];
         approximate(plan, tensor, p, minus, 0, tensor->rows, residual + tensor->at, 1);
