@@ -14,9 +14,6 @@
 
 #define STALLED_LEAST 2.0 /* % of the steps' time, for all tasks at once */
 #define SOME_LEAST    5.0 /* the same for some task */
-/* Of the CPU time of a team that a quota stops, what is no spinning: docs/definitions.md */
-#define WORK_LEAST    0.65
-#define WORK_EXPECTED 0.83
 #define HORIZON_MS    (7 * 24 * 3600e3)
 
 /* ---- CPU_QUOTA ------------------------------------------------------------------------------- */
@@ -49,9 +46,8 @@ struct unstopped {
 
 /* Compute waits for nothing but cores, so on cores of its own it takes its CPU time, divided by the
  * threads of the team that compute at once; what is no compute stays, and so does what other
- * programs take. A thread of a team that still runs while others are stopped spins at their
- * barrier, so a part of that CPU time is no work. The CPU time is that of all processes of the run:
- * that of loader workers makes the step longer here than it would be. */
+ * programs take. A part of a team's CPU time is no work (team.h). The CPU time is that of all
+ * processes of the run: that of loader workers makes the step longer here than it would be. */
 static struct unstopped unstopped_step(struct an_context *context)
 {
     const struct an_result *result = context->result;
@@ -71,7 +67,8 @@ static struct unstopped unstopped_step(struct an_context *context)
     if (loader->workers.valid && loader->workers.value > 0 && loader->batch_ms.valid)
         loader_ms = loader->batch_ms.value * an_value_or_0(loader->batches_per_step) /
                     (double)loader->workers.value;
-    const double of_cpu_time[] = {threads > 1 ? WORK_LEAST : 1, threads > 1 ? WORK_EXPECTED : 1, 1};
+    const double of_cpu_time[] = {threads > 1 ? AN_TEAM_WORK_LEAST : 1,
+                                  threads > 1 ? AN_TEAM_WORK_EXPECTED : 1, 1};
     double step[3];
     for (int i = 0; i < 3; i++)
         step[i] = fmax(loader_ms, rest_ms + fmin(compute_ms, alone_ms * of_cpu_time[i] /

@@ -12,6 +12,7 @@
 #include "analyzers/replay/what_if_loader.h"
 #include "analyzers/replay/what_if_private.h"
 #include "analyzers/steps/command.h"
+#include "analyzers/steps/team.h"
 
 #define ERROR_MAX 20.0 /* % of a step: a replay that misses the run by more predicts nothing */
 #define MOST_GOES \
@@ -234,17 +235,20 @@ static int replay_fastest(struct an_plan *plan, struct outcome *outcome)
     return rc;
 }
 
-/* Both ends of what another number of threads takes. They share no cores, so no slowdown is
- * modelled. */
+/* Both ends of what another number of threads takes, and what is expected. They share no cores, so
+ * no slowdown is modelled. */
 static int replay_threads(struct an_plan *plan, struct outcome *outcome)
 {
+    static const enum an_threads_reading readings[] = {AN_THREADS_LOW, AN_THREADS_HIGH,
+                                                       AN_THREADS_MIDDLE};
+    bool middle = an_plan_threads_middle(plan);
     int rc = 0;
-    for (int slowest = 0; slowest < 2 && !rc; slowest++) {
-        rc = an_plan_fit_threads(plan, slowest);
+    for (int i = 0; i < (middle ? 3 : 2) && !rc; i++) {
+        rc = an_plan_fit_threads(plan, readings[i]);
         if (rc)
             return rc;
         an_replay_run(plan->state->replay, &plan->change, &plan->state->edited);
-        rc = add_outcome(plan, outcome, true);
+        rc = add_outcome(plan, outcome, !middle || readings[i] == AN_THREADS_MIDDLE);
     }
     return rc;
 }
@@ -287,6 +291,31 @@ static int replay_overlap(struct an_plan *plan, struct outcome *outcome)
     return replay_work(plan, outcome);
 }
 
+/* A loader in line goes to workers, and a quota stops the team: the ranges of the steps' thread do
+ * not say what its team works, but a step takes at least the CPU time of that work on the cores of
+ * the quota. */
+static bool is_in_quota(const struct an_plan *plan)
+{
+    struct an_context *context = plan->state->replay->context;
+    const struct an_count *workers = &context->result->loader.workers;
+    return plan->route && workers->valid && !workers->value && plan->state->cores.used.valid &&
+           is_stopped(plan->state) && an_team_of(context).threads > 1;
+}
+
+static int replay_in_quota(struct an_plan *plan, struct outcome *outcome)
+{
+    static const double of_cpu_time[] = {AN_TEAM_WORK_LEAST, 1, AN_TEAM_WORK_EXPECTED};
+    const struct an_core_use *core_use = &plan->state->cores;
+    double share = core_use->used.value / core_use->cores.value, busy = plan->busy;
+    int rc = 0;
+    for (size_t i = 0; i < sizeof of_cpu_time / sizeof *of_cpu_time && !rc && !plan->reason; i++) {
+        plan->busy = fmax(busy, fmin(1, share * of_cpu_time[i]));
+        outcome->sum = outcome->count = 0; /* the last one is expected */
+        rc = replay_work(plan, outcome);
+    }
+    return rc;
+}
+
 static int replay_plan(struct an_plan *plan, struct outcome *outcome)
 {
     const struct an_core_use *core_use = &plan->state->cores;
@@ -294,11 +323,16 @@ static int replay_plan(struct an_plan *plan, struct outcome *outcome)
         .low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
     if (plan->threads)
         return replay_threads(plan, outcome);
+    const double busy = plan->busy;
     if (plan->route || plan->cores > 0 || plan->others >= 0 || an_cores_short(&plan->state->cores))
         an_plan_core_limit(plan);
     if (plan->overlap && on_threads(plan->state->replay->context) && core_use->used.valid &&
         core_use->wanted.valid && core_use->cores.valid)
         return replay_overlap(plan, outcome);
+    if (is_in_quota(plan)) {
+        plan->busy = busy;
+        return replay_in_quota(plan, outcome);
+    }
     int rc = plan->rescale ? replay_rescaled(plan, outcome) : replay_work(plan, outcome);
     if (!rc && !plan->reason && plan->kept) {
         an_plan_keep_cold(plan);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * threads=N: another number of threads in teams (OpenMP). A team with more threads than cores waits
- * at the end of each parallel region for threads that had no core. Its fastest repeats did not
- * wait, and bound the step from below; the recorded times without the waiting of the first thread
- * bound it from above, because they still hold the waiting for the others. A team with fewer
- * threads than cores shares its work among more of them: evenly at best, and at worst with a loss
- * and a start for each region.
+ * at the end of each parallel region for threads that had no core. What such a team loses is the
+ * time in which it leaves a core idle, so its CPU time on all of its cores is what is expected of
+ * a team that fits. Its fastest repeats bound the step from below, because CPU time may be
+ * spinning. From above it is bounded by a team that still leaves half as much idle, or by the
+ * recorded times where CPU time is not known. A team with fewer threads than cores shares its work
+ * among more of them: evenly at best, and at worst with a loss and a start for each region.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,6 +19,9 @@
  * memory and caches are shared, too; and the time to start the region and to meet at its end. */
 #define SHARED_SPEED 0.85
 #define REGION_NS    2e3
+/* Of the idle time of a team with too many threads, what a team that fits keeps at worst: parts of
+ * a region are never equal. */
+#define IDLE_KEPT 0.5
 
 const char *an_plan_threads_reason(const struct an_plan *plan)
 {
@@ -60,29 +64,71 @@ static void share_work(struct an_plan *plan, int64_t threads, bool slowest)
     }
 }
 
-int an_plan_fit_threads(struct an_plan *plan, bool slowest)
+/* Cores that a rank keeps busy while its team computes: all of its CPU time, less the rest of its
+ * steps on one core at most. NAN: not known. */
+static double team_cores(const struct an_plan *plan)
 {
     const struct an_replay *replay = plan->state->replay;
-    const struct an_team team = an_team_of(replay->context);
-    if (plan->threads > team.threads) {
-        share_work(plan, team.threads, slowest);
-        return 0;
-    }
-    const struct an_value *wait = &replay->context->result->system.cpu_wait_pct;
-    int64_t *fast = malloc((replay->graph->node_count + 1) * sizeof *fast);
-    int rc = fast ? 0 : TACHO_ENOMEM;
+    const struct an_value *used = &plan->state->cores.used;
+    double lanes = (double)replay->context->lane_count, whole = 0, parallel = 0;
+    for (size_t i = 0; i < replay->frame_count; i++)
+        whole += lanes * (double)an_time_sub(replay->frame[i].end, replay->frame[i].start);
+    for (size_t i = 0; i < replay->node_count; i++)
+        if (is_parallel(replay, replay->node[i]))
+            parallel += (double)replay->own[replay->node[i]];
+    if (!used->valid || parallel <= 0 || whole < parallel)
+        return NAN;
+    double each = used->value / lanes;
+    return (each * whole - fmin(1, each) * (whole - parallel)) / parallel;
+}
+
+/* What is left of the time of compute with fewer threads than before; of its fastest repeats for
+ * AN_THREADS_LOW. */
+static double part_left(const struct an_plan *plan, const struct an_team *team,
+                        enum an_threads_reading reading)
+{
+    double rounds = rounds_of(plan->threads, team->fitting);
+    if (reading == AN_THREADS_LOW)
+        return rounds / rounds_of(team->threads, team->fitting);
+    double busy = fmin(1, team_cores(plan) * rounds);
+    if (isnan(busy))
+        return 1;
+    return reading == AN_THREADS_MIDDLE ? busy : busy + IDLE_KEPT * (1 - busy);
+}
+
+/* Of a team that has fewer threads than before. */
+static int spare_waiting(struct an_plan *plan, const struct an_team *team,
+                         enum an_threads_reading reading)
+{
+    const struct an_replay *replay = plan->state->replay;
+    double part = part_left(plan, team, reading);
+    int64_t *own = malloc((replay->graph->node_count + 1) * sizeof *own);
+    int rc = own ? 0 : TACHO_ENOMEM;
     if (!rc) {
-        memcpy(fast, replay->own, replay->graph->node_count * sizeof *fast);
-        rc = slowest ? 0 : an_replay_fastest(replay, fast);
+        memcpy(own, replay->own, replay->graph->node_count * sizeof *own);
+        if (reading == AN_THREADS_LOW)
+            rc = an_replay_fastest(replay, own);
     }
-    double part = rounds_of(plan->threads, team.fitting) / rounds_of(team.threads, team.fitting);
-    if (slowest && wait->valid)
-        part *= 1 - fmin(wait->value, 99) / 100;
     for (size_t i = 0; i < replay->node_count && !rc; i++) {
         uint32_t node = replay->node[i];
         if (is_parallel(replay, node))
-            plan->state->own[node] = (int64_t)((double)fast[node] * part);
+            plan->state->own[node] = (int64_t)((double)own[node] * part);
     }
-    free(fast);
+    free(own);
     return rc;
+}
+
+bool an_plan_threads_middle(const struct an_plan *plan)
+{
+    const struct an_team team = an_team_of(plan->state->replay->context);
+    return plan->threads < team.threads && !isnan(team_cores(plan));
+}
+
+int an_plan_fit_threads(struct an_plan *plan, enum an_threads_reading reading)
+{
+    const struct an_team team = an_team_of(plan->state->replay->context);
+    if (plan->threads < team.threads)
+        return spare_waiting(plan, &team, reading);
+    share_work(plan, team.threads, reading == AN_THREADS_HIGH);
+    return 0;
 }

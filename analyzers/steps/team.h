@@ -7,6 +7,11 @@
 
 #include "analyzers/steps/context.h"
 
+/* A thread of a team that still runs while a CPU quota stops others spins at their barrier. Of the
+ * CPU time of such a team, what is no spinning: docs/definitions.md. All of it at most. */
+#define AN_TEAM_WORK_LEAST    0.65
+#define AN_TEAM_WORK_EXPECTED 0.83
+
 struct an_team {
     int64_t threads; /* of each rank; 0: not known */
     int64_t ranks;   /* that share the machine of the first one */
