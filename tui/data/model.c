@@ -87,8 +87,14 @@ double tui_model_left_s(const struct tui_model *model)
 
 const struct tui_series *tui_model_series(const struct tui_model *model, const char *name)
 {
-    for (size_t i = 0; i < model->series_count; i++)
-        if (!strcmp(model->series[i].name, name))
-            return &model->series[i];
-    return NULL;
+    const struct tui_series *first = NULL;
+    for (size_t i = 0; i < model->series_count; i++) {
+        const struct tui_series *series = &model->series[i];
+        if (strcmp(series->name, name))
+            continue;
+        if (series->rank >= 0)
+            return series;
+        first = first ? first : series;
+    }
+    return first;
 }

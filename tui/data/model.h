@@ -99,7 +99,8 @@ const char *tui_model_text(char **end, const char *text);
 /* Seconds until the planned steps are done, at the pace of the newer half of the steps (with
  * evaluations and anything else between them); NAN: not known, or the run is over. */
 double tui_model_left_s(const struct tui_model *model);
-/* The series of that name, of the first rank that has it; NULL: none. */
+/* The series of that name, of the first rank that has it; without ranks the first one; NULL: none.
+ * A launcher such as mpirun is a process without a rank. */
 const struct tui_series *tui_model_series(const struct tui_model *model, const char *name);
 
 #endif

@@ -21,7 +21,21 @@ static const struct shown {
 } table[] = {
     {"cpu_busy", "machine CPU", "%", 1, false},
     {"cpu_time", "run's CPU", "cores", 1e-9, true},
+    {"cpu_wait", "core wait", "%", 1e-7, true},
+    {"cpu_throttled", "stopped by quota", "cores", 1e-9, true},
+    {"thread_time", "main thread", "cores", 1e-9, true},
+    {"other_cpu_time", "children's CPU", "cores", 1e-9, true},
     {"rss", "resident", "bytes", 1, false},
+    {"rss_anon", "anonymous", "bytes", 1, false},
+    {"other_rss", "children, resident", "bytes", 1, false},
+    {"memory_stall_some", "stalls on memory", "%", 1e-7, true},
+    {"memory_stall_full", "all stall on memory", "%", 1e-7, true},
+    {"swap_in", "swapped in", "/s", 1, true},
+    {"swap_out", "swapped out", "/s", 1, true},
+    {"queue_depth", "loader queue", "", 1, false},
+    {"grad_norm", "gradient norm", "", 1, false},
+    {"learning_rate", "learning rate", "", 1, false},
+    {"tokens_per_second", "tokens/s", "", 1, false},
     {"memory_available", "memory free", "bytes", 1, false},
     {"disk_read", "disk read", "bytes/s", 1, true},
     {"disk_written", "disk write", "bytes/s", 1, true},
@@ -160,7 +174,8 @@ void tui_curve_owner(const struct tui_model *model, const struct tui_series *ser
     else if (series->rank >= 0 && series->rank != STORE_ABSENT)
         snprintf(curve->label + length, sizeof curve->label - length, " r%" PRId64, series->rank);
     else
-        snprintf(curve->label + length, sizeof curve->label - length, " %" PRId64, series->process);
+        snprintf(curve->label + length, sizeof curve->label - length, " pid %" PRId64,
+                 series->process);
 }
 
 /* Mean of the known values; a series without any sorts last. */

@@ -183,6 +183,7 @@ void tui_overview_draw_curves(struct tui_cells *cells, struct tui_rect area,
         struct tui_curve curve;
         if (!series || !tui_curve_of(model, series, &curve))
             continue;
+        tui_curve_owner(model, series, &curve);
         tui_curve_row(cells, area, row++, &curve);
         free(curve.value);
     }

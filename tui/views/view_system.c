@@ -7,6 +7,7 @@
 
 #include "reports/sections/sections.h"
 #include "reports/words/compare.h"
+#include "store/store.h"
 #include "tui/screen/draw.h"
 #include "tui/views/view_list.h"
 
@@ -32,15 +33,28 @@ static size_t place_of(const struct tui_series *series)
     return i;
 }
 
-/* The counters of this view in its order; free() it. Returns how many. */
+/* Is it of a process that is no rank while others are, such as mpirun? */
+static bool is_launcher(const struct tui_model *model, const struct tui_series *series)
+{
+    if (series->process == STORE_ABSENT || series->rank >= 0)
+        return false;
+    for (size_t i = 0; i < model->series_count; i++)
+        if (model->series[i].rank >= 0)
+            return true;
+    return false;
+}
+
+/* The counters of this view in its order, those of launchers last; free() it. Returns how many. */
 static int list_series(const struct tui_model *model, const struct tui_series ***list)
 {
     int count = 0;
     *list = malloc((model->series_count ? model->series_count : 1) * sizeof **list);
-    for (size_t place = 0; *list && place <= ORDER; place++)
-        for (size_t i = 0; i < model->series_count; i++)
-            if (!is_elsewhere(&model->series[i]) && place_of(&model->series[i]) == place)
-                (*list)[count++] = &model->series[i];
+    for (int last = 0; *list && last < 2; last++)
+        for (size_t place = 0; place <= ORDER; place++)
+            for (size_t i = 0; i < model->series_count; i++)
+                if (!is_elsewhere(&model->series[i]) && place_of(&model->series[i]) == place &&
+                    is_launcher(model, &model->series[i]) == (last == 1))
+                    (*list)[count++] = &model->series[i];
     return count;
 }
 

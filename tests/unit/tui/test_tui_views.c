@@ -296,7 +296,7 @@ static void test_search(void **state)
     snprintf(s.search, sizeof s.search, "LEARNING_rate");
     draw(view_of("system"), &m, &s, 9, 100, TUI_BRAILLE);
     char *text = tui_dump(&sc);
-    assert_non_null(strstr(text, "learning_rate"));
+    assert_non_null(strstr(text, "learning rate"));
     free(text);
     int found = s.found;
     s.seek = 1;
@@ -324,6 +324,41 @@ static void test_rank_labels(void **state)
     draw(view_of("timeline"), &m, &s, 10, 40, TUI_BRAILLE);
     char *text = tui_dump(&sc);
     assert_non_null(strstr(text, "a r41 ma"));
+    free(text);
+    fx_close(&fx);
+}
+
+/* mpirun is a process without a rank: the overview shows the counters of the first rank and says
+ * so, and the system's view shows those of mpirun last. */
+static void test_launcher(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    struct tui_view_state s = fresh;
+    static const double seconds[] = {0, 1, 2}, idle[] = {0, 1e7, 2e7}, busy[] = {0, 7e8, 14e8};
+    static const struct tui_series series[] = {
+        {"cpu_time", "ns", "", "", -1, 7292, seconds, idle, 3, 2e7},
+        {"cpu_time", "ns", "", "", 0, 7300, seconds, busy, 3, 14e8},
+        {"cpu_time", "ns", "", "", 1, 7301, seconds, busy, 3, 14e8},
+        {"cpu_wait", "ns", "", "", 0, 7300, seconds, busy, 3, 14e8},
+    };
+    (void)state;
+    tm_training(&fx, &r, &m);
+    m.series = series;
+    m.series_count = TM_COUNT(series);
+    m.now_s = 2;
+    draw(view_of("system"), &m, &s, 20, 100, TUI_BRAILLE);
+    char *text = tui_dump(&sc), *launcher = strstr(text, "run's CPU pid 7292"),
+         *wait = strstr(text, "core wait");
+    assert_non_null(strstr(text, "run's CPU r1"));
+    assert_true(launcher && wait && wait < launcher);
+    assert_true(strstr(wait, "70 %") && strstr(wait, "70 %") < launcher);
+    free(text);
+    draw(view_of("overview"), &m, &s, 50, 200, TUI_BRAILLE);
+    text = tui_dump(&sc);
+    assert_non_null(strstr(text, "run's CPU r0"));
+    assert_null(strstr(text, "7292"));
     free(text);
     fx_close(&fx);
 }
@@ -698,13 +733,14 @@ static void test_memory_over_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_screens), cmocka_unit_test(test_golden_gpu),
-        cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_size),
-        cmocka_unit_test(test_overview_short), cmocka_unit_test(test_hostile_names),
-        cmocka_unit_test(test_table_state),    cmocka_unit_test(test_search),
-        cmocka_unit_test(test_rank_labels),    cmocka_unit_test(test_first_screen),
-        cmocka_unit_test(test_step_change),    cmocka_unit_test(test_slow_rank),
-        cmocka_unit_test(test_pages),          cmocka_unit_test(test_views_table),
-        cmocka_unit_test(test_tree_folds),     cmocka_unit_test(test_memory_over_time)};
+        cmocka_unit_test(test_golden_screens),  cmocka_unit_test(test_golden_gpu),
+        cmocka_unit_test(test_nothing_known),   cmocka_unit_test(test_every_size),
+        cmocka_unit_test(test_overview_short),  cmocka_unit_test(test_hostile_names),
+        cmocka_unit_test(test_table_state),     cmocka_unit_test(test_search),
+        cmocka_unit_test(test_rank_labels),     cmocka_unit_test(test_launcher),
+        cmocka_unit_test(test_first_screen),    cmocka_unit_test(test_step_change),
+        cmocka_unit_test(test_slow_rank),       cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_views_table),     cmocka_unit_test(test_tree_folds),
+        cmocka_unit_test(test_memory_over_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
