@@ -162,7 +162,7 @@ int snapshot_flight_entry(struct snapshot *snapshot, const struct pickle_box *di
         number = pickle_int(dict, "seq_id");
     bool completed = state && !strcmp(state->text, "completed");
     snapshot->unfinished += !completed;
-    if (completed && end > slice.start)
+    if (completed && slice.start != STORE_ABSENT && end > slice.start)
         slice.dur = end - slice.start;
     else if (completed)
         slice.dur = 0;

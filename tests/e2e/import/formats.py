@@ -321,6 +321,9 @@ def make(folder):
         put(f"order/nccl_trace_rank_{rank}", pickle.dumps(flight(rank, 8, ("all_reduce", "broadcast") if rank != 1 else ("broadcast", "all_reduce"))))
     for rank in (0, 1, 3):
         put(f"absent/nccl_trace_rank_{rank}", pickle.dumps(flight(rank, 8), 2))
+    timeless = flight(0, 11)
+    del timeless["entries"][3]["time_created_ns"], timeless["entries"][3]["time_discovered_started_ns"]
+    put("timeless/nccl_trace_rank_0", pickle.dumps(timeless))
     hostile(folder)
     rocpd(f"{folder}/old_results.db", False)
     rocpd(f"{folder}/new_results.db", True)
