@@ -38,7 +38,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC         0x306c6f6f70484354ull /* "TCHpool0" */
-#define WIRE_VERSION       4u
+#define WIRE_VERSION       5u
 #define WIRE_HEADER_BYTES  16384u
 #define WIRE_SEGMENT_BYTES (64u << 10)
 #define WIRE_SEGMENT_CAP   1024u /* 64 MiB a process unless $TACHO_POOL_MIB says otherwise */
@@ -264,6 +264,12 @@ _Static_assert(sizeof(struct wire_record) == 16, "record header is 16 bytes");
  * (its release notes): these are not kept. */
 #define WIRE_GPU_GRAPH_IDS_OK 130101u
 
+#define WIRE_GPU_WAITS_ASKED (-1)
+/* Reason of the loss row, whose times are those of the gap. */
+#define WIRE_GPU_WAITS_LATE \
+    "waits between streams not recorded until a second stream was noticed (TACHO_GPU=waits: from " \
+    "the start)"
+
 enum wire_gpu_state {
     WIRE_GPU_STARTING = 0,
     WIRE_GPU_ON = 1,
@@ -385,6 +391,12 @@ struct wire_gpu {
     _Atomic uint32_t windows;        /* ever opened */
     _Atomic int64_t graph_ids_until; /* CLOCK_MONOTONIC ns when the kinds were first all off; 0 =
                                         never, or the CUPTI is WIRE_GPU_GRAPH_IDS_OK */
+    /* Where events and synchronization are recorded only once more than one stream is in use:
+     * CUPTI's time when that was first so, as far as it was seen; 0 = not seen. Then when their
+     * recording began, CLOCK_MONOTONIC ns; 0 = it has not; WIRE_GPU_WAITS_ASKED = they are recorded
+     * from the start or not at all, as the user asked. */
+    _Atomic uint64_t streams_from;
+    _Atomic int64_t waits_from;
     _Atomic uint64_t sequence;
     _Atomic uint64_t step;      /* index + 1 of the newest tacho.step; 0 = none yet */
     _Atomic uint64_t step_time; /* when it began, CLOCK_MONOTONIC ns */

@@ -8,8 +8,11 @@
 
 #include "analyzers/device/device_edges_private.h"
 
-/* A copying call of unknown memory that lasts longer, and ends after its copy, waited for it. */
-#define LONG_COPY_NS 20000
+/* A call that lasts longer, and ends after what it may have waited for, waited for it: a copying
+ * call of unknown memory, a call that waits for an event. */
+#define LONG_CALL_NS 20000
+/* Events recorded before a call that waits for one, of which it may mean any. */
+#define RECORDS_MOST 1024
 
 bool an_copy_waits(const struct an_devices *devices, size_t op)
 {
@@ -29,7 +32,7 @@ bool an_copy_waits(const struct an_devices *devices, size_t op)
         return false;
     if (!api.async || (detail && !strcmp(detail->kind, "pageable")))
         return true;
-    return (!detail || !*detail->kind) && trace->slice.dur[call] >= LONG_COPY_NS;
+    return (!detail || !*detail->kind) && trace->slice.dur[call] >= LONG_CALL_NS;
 }
 
 /* Returns the last op of a stream that was launched before `before` and ended no later than `end`;
@@ -115,6 +118,130 @@ static int sync_by_row(struct an_edge_builder *builder, uint32_t call, size_t pr
     return an_edge_add_sync(builder, op, call, inferred);
 }
 
+/* ---- without a row ---- */
+
+/* The stream of a process that has its device ops on one stream, AN_NONE if it has more or none. A
+ * call that waits for a stream or event can then mean no other. */
+static uint32_t only_stream(const struct an_edge_builder *builder, size_t process)
+{
+    const struct an_devices *devices = builder->devices;
+    int64_t streams = 0;
+    for (size_t i = 0; i < devices->device_count; i++) {
+        uint32_t id = devices->device[i].process;
+        size_t own = id < builder->trace->process_count ? id : builder->trace->process_count;
+        if (own == process)
+            streams += devices->device[i].streams;
+    }
+    bool launched = builder->stream_of[process + 1] - builder->stream_of[process] == 1;
+    return streams == 1 && launched ? builder->stream[builder->stream_of[process]] : AN_NONE;
+}
+
+/* The last op of a stream that was launched before `before`; AN_NONE: none. */
+static uint32_t last_launched(const struct an_edge_builder *builder, uint32_t stream,
+                              int64_t before)
+{
+    size_t next = an_edge_launched(builder, stream, before);
+    return next == builder->first[stream] ? AN_NONE : builder->op[next - 1];
+}
+
+/* Calls that record an event, as indexes into builder->call, by process and start. */
+struct records {
+    uint32_t *at;
+    size_t count;
+};
+
+static int record_order(const struct an_edge_builder *builder, uint32_t at, size_t process,
+                        int64_t start)
+{
+    const struct an_edge_call *record = &builder->call[at];
+    size_t own = an_edge_process(builder->trace, record->track);
+    return 2 * AN_COMPARE(own, process) +
+           AN_COMPARE(builder->trace->slice.start[record->slice], start);
+}
+
+static int record_compare(const void *first, const void *second, void *ctx)
+{
+    const struct an_edge_builder *builder = ctx;
+    uint32_t left = *(const uint32_t *)first, right = *(const uint32_t *)second;
+    const struct an_edge_call *other = &builder->call[right];
+    int order = record_order(builder, left, an_edge_process(builder->trace, other->track),
+                             builder->trace->slice.start[other->slice]);
+    return order ? order : AN_COMPARE(left, right);
+}
+
+static int list_records(struct an_edge_builder *builder, struct records *records)
+{
+    records->count = 0;
+    if (!(records->at = malloc((builder->call_count + 1) * sizeof *records->at)))
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < builder->call_count; i++)
+        if (builder->call[i].kind == AN_API_RECORD)
+            records->at[records->count++] = (uint32_t)i;
+    if (records->count)
+        qsort_r(records->at, records->count, sizeof *records->at, record_compare, builder);
+    return 0;
+}
+
+/* A call waits for an event of the only stream, but does not name it: of the events recorded before
+ * the call, the last one that was reached before it returned. Where the call lasted long enough to
+ * have waited, and only this one was reached inside of it, it was no other. Where no record is in
+ * the file, the times of ops decide. */
+static int sync_event(struct an_edge_builder *builder, const struct records *records, uint32_t call,
+                      size_t process, uint32_t stream)
+{
+    const struct an_trace *trace = builder->trace;
+    const struct an_device_ops *ops = &builder->devices->op;
+    int64_t start = trace->slice.start[call],
+            end = an_time_add(an_slice_end(trace, call), AN_EDGE_SLACK_NS);
+    uint32_t best = AN_NONE;
+    bool sure = trace->slice.dur[call] >= LONG_CALL_NS;
+    size_t low = 0, high = records->count;
+    AN_BISECT(low, high, record_order(builder, records->at[middle], process, start) < 0);
+    for (size_t i = low; i-- > 0 && low - i <= RECORDS_MOST;) {
+        const struct an_edge_call *record = &builder->call[records->at[i]];
+        if (an_edge_process(trace, record->track) != process)
+            break;
+        uint32_t op = last_launched(builder, stream, trace->slice.start[record->slice]);
+        if (op == AN_NONE)
+            break;
+        if (ops->end[op] > end || op == best)
+            continue;
+        if (best == AN_NONE) {
+            best = op;
+            sure = sure && ops->end[op] > start;
+        } else if (ops->end[op] > start) {
+            sure = false;
+        }
+        if (ops->end[op] <= start)
+            break;
+    }
+    return best == AN_NONE ? sync_by_time(builder, call, process)
+                           : an_edge_add_sync(builder, best, call, !sure);
+}
+
+/* No row says what the call waits for. It follows from the name of the call where that means the
+ * whole device, or where the process has one stream. */
+static int sync_by_name(struct an_edge_builder *builder, const struct records *records,
+                        uint32_t call, size_t process)
+{
+    const struct an_trace *trace = builder->trace;
+    const char *name = an_trace_name(trace, trace->slice.name[call]);
+    uint32_t stream = only_stream(builder, process);
+    if (strstr(name, "DeviceSynchronize") || strstr(name, "CtxSynchronize"))
+        return sync_device(builder, call, process);
+    if (stream != AN_NONE && strstr(name, "EventSynchronize"))
+        return sync_event(builder, records, call, process, stream);
+    if (stream == AN_NONE || !strstr(name, "StreamSynchronize"))
+        return sync_by_time(builder, call, process);
+    uint32_t op = last_launched(builder, stream, trace->slice.start[call]);
+    bool waited = op != AN_NONE && builder->devices->op.end[op] <=
+                                       an_time_add(an_slice_end(trace, call), AN_EDGE_SLACK_NS);
+    return waited ? an_edge_add_sync(builder, op, call, false)
+                  : sync_by_time(builder, call, process);
+}
+
+/* ---- all calls ---- */
+
 struct call_row {
     uint32_t call;
     uint32_t row; /* index into builder->row */
@@ -145,7 +272,7 @@ static struct call_row *rows_of_calls(const struct an_edge_builder *builder, siz
 }
 
 static int sync_call(struct an_edge_builder *builder, const struct an_edge_call *edge_call,
-                     const struct call_row *row)
+                     const struct call_row *row, const struct records *records)
 {
     const struct an_trace *trace = builder->trace;
     size_t process = an_edge_process(trace, edge_call->track);
@@ -158,9 +285,7 @@ static int sync_call(struct an_edge_builder *builder, const struct an_edge_call 
                    : sync_by_time(builder, edge_call->slice, process);
     if (row)
         return sync_by_row(builder, edge_call->slice, process, row->row);
-    if (strstr(name, "DeviceSynchronize") || strstr(name, "CtxSynchronize"))
-        return sync_device(builder, edge_call->slice, process);
-    return sync_by_time(builder, edge_call->slice, process);
+    return sync_by_name(builder, records, edge_call->slice, process);
 }
 
 int an_edges_syncs(struct an_edge_builder *builder)
@@ -169,7 +294,8 @@ int an_edges_syncs(struct an_edge_builder *builder)
     const struct an_devices *devices = builder->devices;
     size_t rows, next = 0;
     struct call_row *row = rows_of_calls(builder, &rows);
-    int rc = row ? 0 : TACHO_ENOMEM;
+    struct records records = {0};
+    int rc = row ? list_records(builder, &records) : TACHO_ENOMEM;
     for (size_t i = 0; i < builder->call_count && !rc; i++) {
         const struct an_edge_call *edge_call = &builder->call[i];
         while (next < rows && row[next].call < edge_call->slice)
@@ -179,9 +305,10 @@ int an_edges_syncs(struct an_edge_builder *builder)
                 ? !has && an_call_outermost(trace, edge_call->slice) != edge_call->slice
                 : edge_call->kind != AN_API_FREE)
             continue; /* part of the call around it, unless a row names this one */
-        rc = sync_call(builder, edge_call, has ? &row[next] : NULL);
+        rc = sync_call(builder, edge_call, has ? &row[next] : NULL, &records);
     }
     free(row);
+    free(records.at);
     for (size_t i = 0; i < devices->op.count && !rc; i++)
         if (devices->op.class[i] != AN_DEVICE_OPAQUE && an_copy_waits(devices, i))
             rc = an_edge_add_sync(builder, (uint32_t)i, devices->op.launch[i], false);

@@ -105,8 +105,9 @@ static uint32_t record_before(const struct an_edge_builder *builder, uint32_t sl
 }
 
 /* A row names the stream that waits and, in most traces, the stream and the call that recorded the
- * event; what is missing is inferred from the calls of the thread. */
-static int wait_of_row(struct an_edge_builder *builder, size_t i)
+ * event; what is missing is inferred from the calls of the thread. *called gets the time of the
+ * wait's call. */
+static int wait_of_row(struct an_edge_builder *builder, size_t i, int64_t *called)
 {
     const struct an_trace *trace = builder->trace;
     uint32_t row = builder->row[i], on = builder->row_track[i], process = trace->track[on].process;
@@ -116,6 +117,7 @@ static int wait_of_row(struct an_edge_builder *builder, size_t i)
     int64_t stream = an_edge_number(trace, row, "stream");
     struct wait wait = {
         .on = on, .of = AN_NONE, .called = trace->slice.start[call == AN_NONE ? row : call]};
+    *called = wait.called;
     /* No op of this stream has a launch in the file. */
     if (builder->first[on] == builder->first[on + 1])
         return 0;
@@ -173,9 +175,9 @@ static int resolve_pending(struct an_edge_builder *builder, const struct pending
     return 0;
 }
 
-/* Finds the waits of one thread, whose calls are builder->call[from .. end). Calls do not say for
- * which stream they wait, so waits are kept until the thread launches. */
-static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t end)
+/* Finds the waits of one thread, whose calls are builder->call[from .. end), before a time. Calls
+ * do not say for which stream they wait, so waits are kept until the thread launches. */
+static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t end, int64_t before)
 {
     const struct an_devices *devices = builder->devices;
     const struct an_trace *trace = builder->trace;
@@ -190,7 +192,8 @@ static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t 
         uint32_t slice = builder->call[i].slice;
         if (builder->call[i].kind == AN_API_RECORD)
             record = slice;
-        if (builder->call[i].kind != AN_API_WAIT || an_call_outermost(trace, slice) != slice)
+        if (builder->call[i].kind != AN_API_WAIT || trace->slice.start[slice] >= before ||
+            an_call_outermost(trace, slice) != slice)
             continue;
         size_t next = launches_of_thread.at;
         while (next < launches_of_thread.end && devices->launch_slice[next] < slice)
@@ -216,7 +219,9 @@ static int waits_of_thread(struct an_edge_builder *builder, size_t from, size_t 
     return rc;
 }
 
-static int waits_of_calls(struct an_edge_builder *builder, const uint8_t *has_rows)
+/* By process, the calls before its first row of a wait: such rows may have been recorded from some
+ * moment on, because a second stream came into use. */
+static int waits_of_calls(struct an_edge_builder *builder, const int64_t *first_row)
 {
     const struct an_trace *trace = builder->trace;
     int rc = 0;
@@ -225,8 +230,7 @@ static int waits_of_calls(struct an_edge_builder *builder, const uint8_t *has_ro
              next < builder->call_count && builder->call[next].track == builder->call[i].track;)
             next++;
         size_t process = an_edge_process(trace, builder->call[i].track);
-        if (!has_rows[process])
-            rc = waits_of_thread(builder, i, next);
+        rc = waits_of_thread(builder, i, next, first_row[process]);
     }
     return rc;
 }
@@ -293,16 +297,21 @@ static int waits_of_times(struct an_edge_builder *builder, const struct an_devic
 int an_edges_waits(struct an_edge_builder *builder)
 {
     const struct an_trace *trace = builder->trace;
-    uint8_t *rows = calloc(trace->process_count + 1, 1), *any = calloc(trace->process_count + 1, 1);
-    int rc = rows && any ? 0 : TACHO_ENOMEM;
+    size_t processes = trace->process_count + 1;
+    int64_t *first_row = malloc(processes * sizeof *first_row);
+    uint8_t *any = calloc(processes, 1);
+    int rc = first_row && any ? 0 : TACHO_ENOMEM;
+    for (size_t i = 0; i < processes && !rc; i++)
+        first_row[i] = INT64_MAX;
     for (size_t i = 0; i < builder->row_count && !rc; i++) {
         size_t id = an_edge_process(trace, builder->row_track[i]);
+        int64_t called;
         if (!is_wait_row(trace, builder->row[i]))
             continue;
-        rows[id] = 1;
-        rc = wait_of_row(builder, i);
+        rc = wait_of_row(builder, i, &called);
+        first_row[id] = called < first_row[id] ? called : first_row[id];
     }
-    rc = rc ? rc : waits_of_calls(builder, rows);
+    rc = rc ? rc : waits_of_calls(builder, first_row);
     for (size_t i = 0; i < builder->call_count && !rc; i++) {
         size_t id = an_edge_process(trace, builder->call[i].track);
         any[id] |= builder->call[i].kind == AN_API_WAIT;
@@ -310,10 +319,10 @@ int an_edges_waits(struct an_edge_builder *builder)
     for (size_t device = 0; device < builder->devices->device_count && !rc; device++) {
         uint32_t id = builder->devices->device[device].process;
         size_t process = id < trace->process_count ? id : trace->process_count;
-        if (!rows[process] && !any[process])
+        if (first_row[process] == INT64_MAX && !any[process])
             rc = waits_of_times(builder, &builder->devices->device[device]);
     }
-    free(rows);
+    free(first_row);
     free(any);
     return rc;
 }

@@ -39,6 +39,7 @@ static bool loses_events(const char *source, const char *reason)
                                            "arguments beyond",
                                            "forward-backward flow arrow",
                                            "run metadata",
+                                           "waits between streams not recorded",
                                            "pop without push"};
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
         if (!strncmp(reason, harmless[i], strlen(harmless[i])))

@@ -23,6 +23,18 @@ static void process_loss(struct page *page, const struct an_process_loss *loss)
               loss->number, loss->lost, DIGITS_TEXT(loss->pct, 2));
 }
 
+/* One kind of loss: how many events, or where that is not known, from when to when. */
+static void loss_item(struct page *page, const struct an_loss *loss)
+{
+    if (loss->count.valid)
+        page_item(page, "%.60s: %.300s: %" PRId64, loss->source, loss->reason, loss->count.value);
+    else if (loss->t1_s > loss->t0_s) /* neither is NAN: both are known */
+        page_item(page, "%.60s: %.300s: from %.2f to %.2f s", loss->source, loss->reason,
+                  loss->t0_s, loss->t1_s);
+    else
+        page_item(page, "%.60s: %.300s", loss->source, loss->reason);
+}
+
 /* How many events were recorded, how many were lost, and where. */
 static void trust_losses(struct page *page, const struct an_trust *trust)
 {
@@ -43,11 +55,8 @@ static void trust_losses(struct page *page, const struct an_trust *trust)
             continue; /* they follow under "Not measured" */
         if (shown == LOSSES_MOST)
             more++;
-        else if (loss->count.valid)
-            page_item(page, "%.60s: %.300s: %" PRId64, loss->source, loss->reason,
-                      loss->count.value);
         else
-            page_item(page, "%.60s: %.300s", loss->source, loss->reason);
+            loss_item(page, loss);
         shown += shown < LOSSES_MOST;
     }
     if (more)

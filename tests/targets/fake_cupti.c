@@ -30,9 +30,9 @@
  *
  * Each record is logged to $FAKE_LOG as it is written: "pid owner kind correlation start end stream
  * bytes name"; owner is `tool`, or `other` while the stand-in for torch.profiler has the records.
- * Attributes are logged as "pid set attribute value", what that stand-in got as "pid kineto what
- * number". Layouts are written down here once more, on purpose: from the headers, not from the
- * decoder.
+ * Attributes are logged as "pid set attribute value", kinds as "pid enable kind -" and "pid disable
+ * kind -", what that stand-in got as "pid kineto what number". Layouts are written down here once
+ * more, on purpose: from the headers, not from the decoder.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -741,6 +741,7 @@ int cuptiActivityEnable(int kind)
         return 21;
     }
     bool fresh = !(fake.kinds >> kind & 1);
+    log_note("enable", (unsigned long long)kind, "-");
     fake.session += fake.kinds == 0;
     fake.kinds |= (uint64_t)1 << kind;
     if (kind == 5)
@@ -756,6 +757,7 @@ int cuptiActivityEnable(int kind)
 
 int cuptiActivityDisable(int kind)
 {
+    log_note("disable", (unsigned long long)kind, "-");
     fake.kinds &= ~((uint64_t)1 << kind);
     for (size_t i = 0; kind == 4 && i < sizeof fake.driver / sizeof *fake.driver; i++)
         fake.driver[i] = false;

@@ -20,6 +20,9 @@
  *     --poll N                  queries of an event that is not ready, in each step
  *     --endless                 the last kernel of all never ends
  *     --skip N                  from step N on each second step lacks the last layer
+ *     --waits N                 streams wait for events from step N on (-1: never), else always
+ *     --nccl N                  NCCL makes a communicator of N ranks before the steps
+ *     --second N                kernels run on a second stream, too, from step N on
  */
 #include <dlfcn.h>
 #include <getopt.h>
@@ -37,11 +40,17 @@
 
 static struct {
     long steps, kernels, threads, ms, fork, spawn, kineto_from, kineto_to, ranges, odd, skip;
-    long graphs, host, poll;
+    long graphs, host, poll, waits, second, nccl;
     const char *end;
     int tell, late, quiet, endless;
-} opt = {
-    .steps = 5, .kernels = 20, .threads = 1, .end = "exit", .kineto_from = -2, .kineto_to = -2};
+} opt = {.steps = 5,
+         .kernels = 20,
+         .threads = 1,
+         .end = "exit",
+         .kineto_from = -2,
+         .kineto_to = -2,
+         .second = -1};
+static long current; /* step */
 
 static void (*gpu_call)(struct fake_call *c);
 static struct tacho_nvtx nvtx;
@@ -85,7 +94,11 @@ static void *work(void *arg)
     for (long i = 0; i < opt.poll; i++)
         gpu_call(
             &(struct fake_call){.what = FAKE_QUERY, .stream = stream, .driver = 1, .event = 3});
-    gpu_call(&wait);
+    if (opt.waits >= 0 && current >= opt.waits)
+        gpu_call(&wait);
+    if (opt.second >= 0 && current >= opt.second)
+        gpu_call(&(struct fake_call){
+            .what = FAKE_LAUNCH, .stream = stream + 50, .kernel = kernel_name[0]});
     gpu_call(&sync);
     return NULL;
 }
@@ -134,6 +147,7 @@ static void step(long index)
 {
     struct tacho_step s = {.index = (uint64_t)index, .tokens = 10, .samples = 1};
     pthread_t thread[64];
+    current = index;
     tacho_nvtx_push_step(&nvtx, tacho_nvtx_name(&nvtx, "step"), &s);
     for (long i = 1; i < opt.threads; i++)
         pthread_create(&thread[i], NULL, work, (void *)(uintptr_t)i);
@@ -160,6 +174,23 @@ static void kineto(int on)
         f(on);
     if (!on && opt.tell && told)
         told(0);
+}
+
+/* As NCCL does towards its profiler plugin, of version 6. */
+static void communicator(int ranks)
+{
+    struct plugin {
+        const char *name;
+        int (*init)(void **context, uint64_t id, int *mask, const char *name, int nodes, int ranks,
+                    int rank, void *log);
+    };
+    static int mask;
+    void *context = NULL;
+    void *tacho =
+        getenv("TACHO_TEST_LIBRARY") ? dlopen(getenv("TACHO_TEST_LIBRARY"), RTLD_LAZY) : NULL;
+    const struct plugin *plugin = tacho ? dlsym(tacho, "ncclProfiler_v6") : NULL;
+    if (plugin)
+        plugin->init(&context, 1, &mask, "made", 1, ranks, 0, NULL);
 }
 
 static void children(char **argv)
@@ -191,12 +222,13 @@ static void children(char **argv)
 static void options(int argc, char **argv)
 {
     static const struct option table[] = {
-        {"steps", 1, 0, 's'}, {"kernels", 1, 0, 'k'}, {"threads", 1, 0, 't'},
-        {"ms", 1, 0, 'm'},    {"fork", 1, 0, 'f'},    {"spawn", 1, 0, 'p'},
-        {"end", 1, 0, 'e'},   {"kineto", 1, 0, 'K'},  {"tell", 0, 0, 'T'},
-        {"late", 0, 0, 'L'},  {"ranges", 1, 0, 'r'},  {"odd", 1, 0, 'o'},
-        {"skip", 1, 0, 'S'},  {"graphs", 1, 0, 'g'},  {"host", 1, 0, 'h'},
-        {"poll", 1, 0, 'P'},  {"endless", 0, 0, 'E'}, {0}};
+        {"steps", 1, 0, 's'},  {"kernels", 1, 0, 'k'}, {"threads", 1, 0, 't'},
+        {"ms", 1, 0, 'm'},     {"fork", 1, 0, 'f'},    {"spawn", 1, 0, 'p'},
+        {"end", 1, 0, 'e'},    {"kineto", 1, 0, 'K'},  {"tell", 0, 0, 'T'},
+        {"late", 0, 0, 'L'},   {"ranges", 1, 0, 'r'},  {"odd", 1, 0, 'o'},
+        {"skip", 1, 0, 'S'},   {"graphs", 1, 0, 'g'},  {"host", 1, 0, 'h'},
+        {"poll", 1, 0, 'P'},   {"endless", 0, 0, 'E'}, {"waits", 1, 0, 'w'},
+        {"second", 1, 0, '2'}, {"nccl", 1, 0, 'n'},    {0}};
     for (int c; (c = getopt_long(argc, argv, "", table, NULL)) != -1;)
         switch (c) {
         case 's':
@@ -251,6 +283,15 @@ static void options(int argc, char **argv)
         case 'E':
             opt.endless = 1;
             break;
+        case 'w':
+            opt.waits = atol(optarg);
+            break;
+        case 'n':
+            opt.nccl = atol(optarg);
+            break;
+        case '2':
+            opt.second = atol(optarg);
+            break;
         default:
             exit(2);
         }
@@ -279,6 +320,8 @@ int main(int argc, char **argv)
     free(kept);
     tacho_nvtx_open(&nvtx, "libtrain");
     children(argv);
+    if (opt.nccl)
+        communicator((int)opt.nccl);
     for (long i = 0; i < opt.steps; i++) {
         if (i == opt.kineto_from)
             kineto(1);

@@ -32,7 +32,8 @@ struct agent_cuda {
     _Atomic uint64_t requests, completions, records; /* ever */
     _Atomic uint32_t forcing;                        /* a forced flush is under way */
     _Atomic uint32_t graphs;                         /* a CUDA graph was launched */
-    uint32_t epoch; /* of the walk over a buffer, from 1; with the lock of walks */
+    _Atomic uint32_t streams; /* that were seen to work: 0, 1, or 2 for more than one */
+    uint32_t epoch;           /* of the walk over a buffer, from 1; with the lock of walks */
     int (*driver_version)(int *version);
 };
 extern struct agent_cuda agent_cuda;
@@ -60,6 +61,9 @@ void agent_capture_configure(void);
 int agent_capture_begin(enum wire_gpu_stage *stage);
 void agent_capture_end(void);
 bool agent_capture_enabled(void);
+/* On the flush thread: begins to record events and synchronization once more than one stream was
+ * seen to work. Calls CUPTI, so it must not be called from CUPTI's callbacks. */
+void agent_capture_waits(void);
 /* Takes the records back from another profiler. */
 void agent_capture_restart(void);
 /* May steps run unrecorded? Not where that spoils the ids of graph launches that follow. */

@@ -311,12 +311,14 @@ static void *flush_main(void *arg)
         if (atomic_load_explicit(&agent_cuda.stop, memory_order_acquire))
             break;
         agent_cupti_window(-1);
+        agent_capture_waits();
         if (relaxed_load(&agent_cuda.want_buffers) || tick % FLUSH_TICKS == 0)
             agent_buffer_grow();
         if (tick % FLUSH_TICKS)
             continue;
         if (!atomic_load_explicit(&agent_cuda.taken, memory_order_acquire))
             flush(0);
+        agent_capture_waits(); /* the flush may have brought what it asks for */
         agent_buffer_anchor();
         if (pthread_mutex_trylock(&state.turn) == 0) {
             watch();

@@ -21,26 +21,29 @@ enum cupti_result {
     CUPTI_UNKNOWN = 999,
 };
 
-/* Activity kinds: what is recorded by default (nonzero second column), and how it is called. */
+/* Activity kinds: how each is called, its number, and whether it is recorded by default. Those with
+ * CUPTI_ON_STREAMS are recorded once the process is seen to use more than one stream: they cost as
+ * much as all others together, and say nothing of a process with one stream (cupti_capture.c). */
+enum cupti_default { CUPTI_OFF = 0, CUPTI_ON = 1, CUPTI_ON_STREAMS = 2 };
 #define CUPTI_KIND_MAP(X) \
-    X(MEMCPY, 1, 1) \
-    X(MEMSET, 2, 1) \
-    X(DRIVER, 4, 0) \
-    X(RUNTIME, 5, 1) \
-    X(DEVICE, 8, 1) \
-    X(CONTEXT, 9, 1) \
-    X(CONCURRENT_KERNEL, 10, 1) \
-    X(OVERHEAD, 17, 0) \
-    X(MEMCPY2, 22, 1) \
-    X(CUDA_EVENT, 36, 1) \
-    X(STREAM, 37, 1) \
-    X(SYNCHRONIZATION, 38, 1) \
-    X(MEMORY2, 49, 0) \
-    X(GRAPH_TRACE, 51, 0)
+    X(MEMCPY, 1, CUPTI_ON) \
+    X(MEMSET, 2, CUPTI_ON) \
+    X(DRIVER, 4, CUPTI_OFF) \
+    X(RUNTIME, 5, CUPTI_ON) \
+    X(DEVICE, 8, CUPTI_ON) \
+    X(CONTEXT, 9, CUPTI_ON) \
+    X(CONCURRENT_KERNEL, 10, CUPTI_ON) \
+    X(OVERHEAD, 17, CUPTI_OFF) \
+    X(MEMCPY2, 22, CUPTI_ON) \
+    X(CUDA_EVENT, 36, CUPTI_ON_STREAMS) \
+    X(STREAM, 37, CUPTI_ON) \
+    X(SYNCHRONIZATION, 38, CUPTI_ON_STREAMS) \
+    X(MEMORY2, 49, CUPTI_OFF) \
+    X(GRAPH_TRACE, 51, CUPTI_OFF)
 /* ... since 13.1 */
 #define CUPTI_NEWER_KIND_MAP(X) \
-    X(GRAPH_HOST_NODE, 56, 1) \
-    X(HOST_LAUNCH, 58, 1)
+    X(GRAPH_HOST_NODE, 56, CUPTI_ON) \
+    X(HOST_LAUNCH, 58, CUPTI_ON)
 enum cupti_kind {
 #define CUPTI_KIND_ENUM(name, value, on) CUPTI_KIND_##name = (value),
     CUPTI_KIND_MAP(CUPTI_KIND_ENUM) CUPTI_NEWER_KIND_MAP(CUPTI_KIND_ENUM)
@@ -53,7 +56,14 @@ enum cupti_kind {
 #define CUPTI_DEVICE_NAME_AT     136u
 #define CUPTI_KERNEL_GRAPH_AT    156u
 #define CUPTI_KERNEL_GRAPH_BYTES 176u /* shorter ones have no graph */
+/* A context's number, and after it that of the stream. */
+#define CUPTI_KERNEL_PLACE_AT    44u
+#define CUPTI_COPY_PLACE_AT      36u /* also of MEMSET and MEMCPY2 */
+#define CUPTI_GRAPH_PLACE_AT     32u /* of GRAPH_TRACE */
+#define CUPTI_OP_START_AT        16u /* of kernels, copies and memsets */
+#define CUPTI_GRAPH_START_AT     8u
 #define CUPTI_API_CBID_AT        4u
+#define CUPTI_API_START_AT       8u
 #define CUPTI_OVERHEAD_DATA_AT   48u /* only in records that are longer; the client frees it */
 #define CUPTI_OVERHEAD_LONG_SIZE 56u
 
@@ -91,7 +101,7 @@ enum { CUPTI_EXTERNAL_CUSTOM0 = 3, CUPTI_EXTERNAL_CUSTOM1 = 4 };
     X(cudaGraphLaunch_ptsz_v10000, 312) \
     X(cudaLaunchKernelExC_v11060, 430) \
     X(cudaLaunchKernelExC_ptsz_v11060, 431)
-/* ... and that copy, set, record and wait, also recorded. */
+/* ... and that copy, set, record and synchronize, also recorded. */
 #define CUPTI_DRIVER_WORK_MAP(X) \
     X(cuMemcpyHtoD_v2, 276) \
     X(cuMemcpyHtoDAsync_v2, 277) \
@@ -109,8 +119,14 @@ enum { CUPTI_EXTERNAL_CUSTOM0 = 3, CUPTI_EXTERNAL_CUSTOM1 = 4 };
     X(cuEventRecord, 119) \
     X(cuEventSynchronize, 121) \
     X(cuStreamSynchronize, 126) \
-    X(cuStreamWaitEvent, 295) \
     X(cuCtxSynchronize, 17)
+/* Calls that make a stream wait for an event, also recorded. */
+#define CUPTI_DRIVER_WAIT_MAP(X) \
+    X(cuStreamWaitEvent, 295) \
+    X(cuStreamWaitEvent_ptsz, 436)
+#define CUPTI_RUNTIME_WAIT_MAP(X) \
+    X(cudaStreamWaitEvent_v3020, 147) \
+    X(cudaStreamWaitEvent_ptsz_v7000, 247)
 /* Calls of the runtime that are frequent and say nothing. */
 #define CUPTI_RUNTIME_MUTED_MAP(X) \
     X(cudaGetLastError_v3020, 10) \

@@ -340,8 +340,53 @@ static void note_size(const uint8_t *record, size_t bytes)
                               memory_order_release);
 }
 
+/* More than one stream was in use at a time of CUPTI's. The flush thread begins to record what
+ * streams wait for (agent_capture_waits); that cannot be done here, inside of CUPTI's callback. */
+static void note_streams(uint64_t time)
+{
+    if (!relaxed_load(&agent_cuda.gpu->streams_from))
+        relaxed_store(&agent_cuda.gpu->streams_from, time);
+    relaxed_store(&agent_cuda.streams, 2);
+}
+
+/* Work of the device: is it on another stream than the work before it? Streams of different
+ * contexts are different ones. So are those on which CUPTI shows the branches of a CUDA graph:
+ * an analysis sees these streams as well, and a call that waits may mean any of them. */
+static void note_work(const uint8_t *record, size_t bytes, size_t place_at, size_t start_at)
+{
+    static uint64_t first; /* context and stream of the first work; with the lock of walks */
+    static bool any;
+    uint32_t none = 0;
+    if (bytes < place_at + sizeof first || relaxed_load(&agent_cuda.gpu->streams_from))
+        return;
+    uint64_t place = read64(record + place_at);
+    if (any && place != first)
+        note_streams(read64(record + start_at));
+    if (any)
+        return;
+    any = true;
+    first = place;
+    atomic_compare_exchange_strong_explicit(&agent_cuda.streams, &none, 1, memory_order_relaxed,
+                                            memory_order_relaxed);
+}
+
+/* A call of the driver or the runtime. */
+static void note_call(const uint8_t *record, size_t bytes)
+{
+    static const uint32_t wait[][2] = {
+#define CBID(name, id) id,
+        {CUPTI_DRIVER_WAIT_MAP(CBID)}, {CUPTI_RUNTIME_WAIT_MAP(CBID)}
+#undef CBID
+    };
+    unsigned domain = read32(record) == CUPTI_KIND_RUNTIME;
+    uint32_t cbid = read32(record + CUPTI_API_CBID_AT);
+    note_api(domain, cbid);
+    if ((cbid == wait[domain][0] || cbid == wait[domain][1]) && bytes >= CUPTI_API_START_AT + 8)
+        note_streams(read64(record + CUPTI_API_START_AT));
+}
+
 /* Replaces the pointers of a record by ids that the collector understands, notes the names of API
- * functions, and frees what CUPTI leaves to its client. */
+ * functions and how many streams are in use, and frees what CUPTI leaves to its client. */
 static void note_record(uint8_t *record, size_t bytes)
 {
     uint32_t kind = read32(record);
@@ -349,6 +394,7 @@ static void note_record(uint8_t *record, size_t bytes)
     switch (kind) {
     case CUPTI_KIND_KERNEL:
     case CUPTI_KIND_CONCURRENT_KERNEL:
+        note_work(record, bytes, CUPTI_KERNEL_PLACE_AT, CUPTI_OP_START_AT);
         if (bytes >= CUPTI_KERNEL_GRAPH_BYTES && read32(record + CUPTI_KERNEL_GRAPH_AT))
             relaxed_store(&agent_cuda.graphs, 1);
         replace_name(record, bytes, CUPTI_KERNEL_NAME_AT);
@@ -356,12 +402,18 @@ static void note_record(uint8_t *record, size_t bytes)
     case CUPTI_KIND_DEVICE:
         replace_name(record, bytes, CUPTI_DEVICE_NAME_AT);
         break;
+    case CUPTI_KIND_MEMCPY:
+    case CUPTI_KIND_MEMCPY2:
+    case CUPTI_KIND_MEMSET:
+        note_work(record, bytes, CUPTI_COPY_PLACE_AT, CUPTI_OP_START_AT);
+        break;
     case CUPTI_KIND_GRAPH_TRACE:
+        note_work(record, bytes, CUPTI_GRAPH_PLACE_AT, CUPTI_GRAPH_START_AT);
         relaxed_store(&agent_cuda.graphs, 1);
         break;
     case CUPTI_KIND_DRIVER:
     case CUPTI_KIND_RUNTIME:
-        note_api(kind == CUPTI_KIND_RUNTIME, read32(record + CUPTI_API_CBID_AT));
+        note_call(record, bytes);
         break;
     case CUPTI_KIND_OVERHEAD:
         if (bytes >= CUPTI_OVERHEAD_LONG_SIZE) {

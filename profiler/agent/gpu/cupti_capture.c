@@ -21,7 +21,10 @@
 static struct {
     pthread_mutex_t window; /* enabling and disabling kinds */
     bool chosen[WIRE_GPU_KINDS];
-    bool handed_over; /* another profiler had the records */
+    bool later[WIRE_GPU_KINDS]; /* of these: only once more than one stream is in use */
+    bool any_later;
+    _Atomic bool waits; /* those are on */
+    bool handed_over;   /* another profiler had the records */
     _Atomic bool enabled, paused;
 } state = {.window = PTHREAD_MUTEX_INITIALIZER};
 
@@ -88,12 +91,19 @@ static bool bounded(void)
 
 /* ---- kinds ---- */
 
-/* Fills state.chosen: the kinds of the table, or those that are listed, and the options. */
+/* Fills state.chosen: the kinds of the table, or those that are listed, and the options. A list is
+ * recorded as it is, from the start. */
 static void choose_kinds(void)
 {
-    for (size_t i = 0; i < KINDS; i++)
-        state.chosen[kind_table[i].kind] = kind_table[i].on != 0;
     const char *text = getenv(WIRE_ENV_GPU_KINDS), *list = text ? text : "";
+    bool waits = *list || agent_cupti_option("waits");
+    for (size_t i = 0; i < KINDS; i++) {
+        state.chosen[kind_table[i].kind] = kind_table[i].on != CUPTI_OFF;
+        state.later[kind_table[i].kind] = kind_table[i].on == CUPTI_ON_STREAMS && !waits;
+    }
+    state.any_later = !waits;
+    if (waits)
+        relaxed_store(&agent_cuda.gpu->waits_from, WIRE_GPU_WAITS_ASKED);
     for (size_t i = 0; *list && i < KINDS; i++)
         state.chosen[kind_table[i].kind] = false;
     while (*list) {
@@ -145,6 +155,7 @@ static void apply_apis(uint8_t enable)
 #define CBID(name, id) id,
         CUPTI_RUNTIME_MUTED_MAP(CBID)};
     static const uint32_t driver[] = {CUPTI_DRIVER_LAUNCH_MAP(CBID) CUPTI_DRIVER_WORK_MAP(CBID)
+                                          CUPTI_DRIVER_WAIT_MAP(CBID)
 #undef CBID
     };
     const struct cupti *cupti = &agent_cuda.cupti;
@@ -164,6 +175,60 @@ static void note_session_end(void)
         relaxed_store(&gpu->graph_ids_until, (int64_t)agent_clock_monotonic());
 }
 
+/* CUPTI's result, which the collector gets too. */
+static int enable_kind(int kind)
+{
+    int rc = agent_cuda.cupti.ActivityEnable(kind);
+    relaxed_store(&agent_cuda.gpu->kind_error[kind], (uint32_t)rc);
+    return rc;
+}
+
+/* ---- what streams and calls wait for ---- */
+
+/* Are events and synchronization to be recorded? On a slow host they cost more than all other kinds
+ * together, although a step has few of them. Where all work is on one stream, no stream waits for
+ * another, and what a call waits for is known without a record of it. A window of some steps or
+ * seconds may be over before its first records come back, so it has them until these show one
+ * stream. */
+static bool waits_wanted(void)
+{
+    uint32_t streams = relaxed_load(&agent_cuda.streams);
+    return streams > 1 || (!streams && bounded());
+}
+
+/* With the lock, where other kinds are on. */
+static void switch_waits(bool on)
+{
+    _Atomic int64_t *from = &agent_cuda.gpu->waits_from;
+    int rc = 0;
+    for (size_t i = 0; i < KINDS; i++) {
+        int kind = kind_table[i].kind;
+        if (!state.later[kind])
+            continue;
+        if (on)
+            rc |= enable_kind(kind);
+        else if (state.waits)
+            agent_cuda.cupti.ActivityDisable(kind);
+    }
+    state.waits = on;
+    if (!on || rc)
+        relaxed_store(from, 0);
+    else if (!relaxed_load(from))
+        relaxed_store(from, (int64_t)agent_clock_monotonic());
+}
+
+void agent_capture_waits(void)
+{
+    if (!state.any_later || !state.enabled || state.waits == waits_wanted())
+        return;
+    pthread_mutex_lock(&state.window);
+    if (state.enabled && !relaxed_load(&agent_cuda.taken))
+        switch_waits(waits_wanted());
+    pthread_mutex_unlock(&state.window);
+}
+
+/* ---- all kinds ---- */
+
 /* Returns what enabling kernels gave: without them there is nothing to see. */
 static int enable_kinds(void)
 {
@@ -171,15 +236,16 @@ static int enable_kinds(void)
     int kernels = 0;
     for (size_t i = 0; i < KINDS; i++) {
         int kind = kind_table[i].kind;
-        if (!state.chosen[kind])
+        if (!state.chosen[kind] || state.later[kind])
             continue;
-        int rc = agent_cuda.cupti.ActivityEnable(kind);
-        relaxed_store(&agent_cuda.gpu->kind_error[kind], (uint32_t)rc);
+        int rc = enable_kind(kind);
         if (kind == CUPTI_KIND_CONCURRENT_KERNEL)
             kernels = rc;
     }
     if (kernels)
         return kernels;
+    if (state.any_later)
+        switch_waits(waits_wanted());
     apply_apis(1);
     state.enabled = true;
     relaxed_store(&agent_cuda.gpu->recording, 1);
@@ -193,9 +259,9 @@ static void disable_kinds(void)
     agent_nccl_detail(false);
     apply_apis(0);
     for (size_t i = 0; i < KINDS; i++)
-        if (state.chosen[kind_table[i].kind])
+        if (state.chosen[kind_table[i].kind] && (state.waits || !state.later[kind_table[i].kind]))
             agent_cuda.cupti.ActivityDisable(kind_table[i].kind);
-    state.enabled = false;
+    state.enabled = state.waits = false;
     note_session_end();
     relaxed_store(&agent_cuda.gpu->recording, 0);
 }
@@ -346,7 +412,7 @@ void agent_capture_restart(void)
 {
     pthread_mutex_lock(&state.window);
     agent_capture_configure();
-    state.enabled = false;
+    state.enabled = state.waits = false;
     state.handed_over = true;
     note_session_end();
     atomic_store_explicit(&agent_cuda.taken, 0, memory_order_release);

@@ -397,6 +397,9 @@ static int init(uint32_t version, void **context, int *mask, uint64_t id, int ra
     if (index < COMMS)
         *comm = (struct comm){.id = id, .ranks = ranks > 0 ? (uint32_t)ranks : 0};
     *context = comm;
+    if (ranks !=
+        1) /* 0: not known. Collectives have a stream of their own beside that of compute */
+        relaxed_store(&agent_cuda.streams, 2);
     relaxed_store(&base_mask, layouts[version].mask);
     atomic_store_explicit(&live_mask, mask, memory_order_release);
     mask_write();

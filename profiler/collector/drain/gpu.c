@@ -207,7 +207,8 @@ int col_gpu_note(struct col_drain *drain, struct col_pool *pool)
     }
     qsort(gpu->todo, gpu->todo_count, sizeof *gpu->todo, order_todo);
     rc = col_gpu_report_state(drain, gpu);
-    return rc ? rc : col_gpu_report_gaps(drain, gpu, STORE_ABSENT);
+    rc = rc ? rc : col_gpu_report_gaps(drain, gpu, STORE_ABSENT);
+    return rc ? rc : col_gpu_report_waits(drain, gpu, STORE_ABSENT);
 }
 
 static uint64_t offset_of(const struct col_gpu *gpu, uint32_t index)
@@ -323,9 +324,9 @@ int col_gpu_stop(struct col_drain *drain, struct col_pool *pool)
         return 0;
     gpu->ending = true;
     int rc = col_gpu_read(drain, pool);
-    return rc ? rc
-              : col_gpu_report_gaps(drain, gpu,
-                                    pool->last_event ? pool->last_event : col_clock_now());
+    int64_t end = pool->last_event ? pool->last_event : col_clock_now();
+    rc = rc ? rc : col_gpu_report_gaps(drain, gpu, end);
+    return rc ? rc : col_gpu_report_waits(drain, gpu, end);
 }
 
 /* Reads the buffers that CUPTI held when the process ended. Their records may be incomplete. */
@@ -360,7 +361,7 @@ int col_gpu_finish(struct col_drain *drain, struct col_pool *pool)
 struct saved_gpu {
     int64_t memory_track, memory;
     uint32_t streams, threads, contexts, priorities, gaps_reported;
-    col_flag state_reported, salvaged, ids_reported;
+    col_flag state_reported, salvaged, ids_reported, waits_reported;
 };
 
 /* The lists follow the fixed part, each with the length that it says. */
@@ -379,7 +380,8 @@ int col_gpu_save(struct col_drain *drain, struct col_pool *pool)
                               .gaps_reported = gpu->gaps_reported,
                               .state_reported = gpu->state_reported,
                               .salvaged = gpu->salvaged,
-                              .ids_reported = gpu->ids_reported};
+                              .ids_reported = gpu->ids_reported,
+                              .waits_reported = gpu->waits_reported};
     drain->scratch.used = 0;
     col_buffer_put(&drain->scratch, &saved, sizeof saved);
     col_buffer_put(&drain->scratch, gpu->stream, saved.streams * sizeof *gpu->stream);
@@ -423,6 +425,7 @@ int col_gpu_load(struct col_drain *drain, struct col_pool *pool, const void *val
     gpu->state_reported = saved.state_reported;
     gpu->salvaged = saved.salvaged;
     gpu->ids_reported = saved.ids_reported;
+    gpu->waits_reported = saved.waits_reported;
     gpu->stream = load_list(&cursor, saved.streams, sizeof *gpu->stream);
     gpu->thread = load_list(&cursor, saved.threads, sizeof *gpu->thread);
     gpu->context = load_list(&cursor, saved.contexts, sizeof *gpu->context);

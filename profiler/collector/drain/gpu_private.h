@@ -100,6 +100,7 @@ struct col_gpu {
     uint32_t gaps_reported;                     /* gaps whose end is in the file */
     uint32_t awaited;                           /* how many anchors a buffer waited for last */
     bool ids_reported;                          /* that ids of graph launches are not kept */
+    bool waits_reported;                        /* from when on waits are recorded */
     bool state_reported, dirty, salvaged, lost; /* lost: the file was cut short */
     bool ending;                                /* nothing more will come */
 };
@@ -133,6 +134,9 @@ int col_gpu_report_counters(struct col_drain *drain, const struct wire_gpu *gpu)
 /* The times in which another profiler of the process held the device. A gap that lasts is left for
  * later, unless `now` says that nothing more will come. */
 int col_gpu_report_gaps(struct col_drain *drain, struct col_gpu *gpu, int64_t now);
+/* The time, if any, in which more than one stream was in use and waits between streams were not
+ * recorded yet. One that lasts is left for later, unless `now` says that nothing more will come. */
+int col_gpu_report_waits(struct col_drain *drain, struct col_gpu *gpu, int64_t now);
 
 /* ---- gpu_tracks.c: ids are 0 on failure, with *rc set ---- */
 

@@ -53,7 +53,23 @@ static int report_failure(struct col_drain *drain, const struct wire_gpu *gpu)
     return col_drain_loss_uncounted(drain, "cupti", reason);
 }
 
-/* Writes the versions of CUPTI and driver, and the kinds of activity that could not be enabled. */
+/* Writes the kinds of activity that could not be enabled. */
+static int report_kinds(struct col_drain *drain, const struct wire_gpu *gpu)
+{
+    int rc = 0;
+    for (uint32_t kind = 0; kind < WIRE_GPU_KINDS && rc == 0; kind++) {
+        uint32_t error = atomic_load_explicit(&gpu->kind_error[kind], memory_order_relaxed);
+        char reason[160];
+        if (!error)
+            continue;
+        snprintf(reason, sizeof reason, "activity kind %u not recorded: CUPTI error %u: %s", kind,
+                 error, error_text(error));
+        rc = col_drain_loss_uncounted(drain, "cupti", reason);
+    }
+    return rc;
+}
+
+/* Writes the versions of CUPTI and driver. */
 static int report_versions(struct col_drain *drain, const struct wire_gpu *gpu)
 {
     char text[sizeof gpu->library + 1];
@@ -72,17 +88,7 @@ static int report_versions(struct col_drain *drain, const struct wire_gpu *gpu)
         col_key_text(&keys, "cupti.device_memory", text);
     }
     col_key_text(&keys, "cuda.graphs", gpu->whole_graphs ? "whole" : "nodes");
-    int rc = keys.rc;
-    for (uint32_t kind = 0; kind < WIRE_GPU_KINDS && rc == 0; kind++) {
-        uint32_t error = atomic_load_explicit(&gpu->kind_error[kind], memory_order_relaxed);
-        char reason[160];
-        if (!error)
-            continue;
-        snprintf(reason, sizeof reason, "activity kind %u not recorded: CUPTI error %u: %s", kind,
-                 error, error_text(error));
-        rc = col_drain_loss_uncounted(drain, "cupti", reason);
-    }
-    return rc;
+    return keys.rc;
 }
 
 int col_gpu_report_state(struct col_drain *drain, struct col_gpu *gpu)
@@ -92,6 +98,8 @@ int col_gpu_report_state(struct col_drain *drain, struct col_gpu *gpu)
         return 0;
     gpu->state_reported = gpu->dirty = true;
     int rc = report_versions(drain, &gpu->head);
+    if (rc == 0)
+        rc = report_kinds(drain, &gpu->head);
     return rc || state != WIRE_GPU_FAILED ? rc : report_failure(drain, &gpu->head);
 }
 
@@ -166,4 +174,33 @@ int col_gpu_report_gaps(struct col_drain *drain, struct col_gpu *gpu, int64_t no
         gpu->dirty = true;
     }
     return rc;
+}
+
+/* Does the file have work of more than one stream? */
+static bool has_streams(const struct col_gpu *gpu)
+{
+    uint32_t streams = 0;
+    for (uint32_t i = 0; i < gpu->stream_count; i++)
+        streams += gpu->stream[i].stream != STORE_ABSENT;
+    return streams > 1;
+}
+
+/* A process that was killed may have had several streams without the agent's having seen them: then
+ * the gap has no begin. */
+int col_gpu_report_waits(struct col_drain *drain, struct col_gpu *gpu, int64_t now)
+{
+    uint64_t seen = atomic_load_explicit(&gpu->head.streams_from, memory_order_relaxed);
+    int64_t waits_from = atomic_load_explicit(&gpu->head.waits_from, memory_order_relaxed);
+    int64_t from = seen ? col_gpu_clock_ns(&gpu->clock, seen) : STORE_ABSENT;
+    bool last = now != STORE_ABSENT;
+    if (gpu->waits_reported || waits_from == WIRE_GPU_WAITS_ASKED ||
+        !(seen || (last && !waits_from && has_streams(gpu))) ||
+        (!last && (!waits_from || from == STORE_ABSENT)))
+        return 0;
+    gpu->waits_reported = gpu->dirty = true;
+    if (waits_from && from != STORE_ABSENT && from >= waits_from)
+        return 0;
+    int rc = report_kinds(drain, &gpu->head);
+    int64_t until = waits_from ? waits_from : now;
+    return rc ? rc : col_drain_loss(drain, "cupti", WIRE_GPU_WAITS_LATE, STORE_ABSENT, from, until);
 }

@@ -56,11 +56,15 @@ size_t col_gpu_environment(const struct col_options *options, const char *librar
                  {options->gpu_counters & COL_COUNTERS_SAMPLED, "pm"},
                  {options->gpu_counters & COL_COUNTERS_ROOFLINE, "range"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        size_t used = strlen(keep->mode);
+        size_t length = strlen(keep->mode);
         if (words[i].on)
-            snprintf(keep->mode + used, sizeof keep->mode - used, "%s%s", used ? "," : "",
+            snprintf(keep->mode + length, sizeof keep->mode - length, "%s%s", length ? "," : "",
                      words[i].word);
     }
+    const char *asked = getenv(WIRE_ENV_GPU);
+    size_t used = strlen(keep->mode);
+    if (used && asked && *asked) /* beside the words that the user gives the agent */
+        snprintf(keep->mode + used, sizeof keep->mode - used, ",%s", asked);
     if (keep->mode[0])
         env[count++] = (struct col_env){WIRE_ENV_GPU, keep->mode};
     if (set_by_user("CUDA_INJECTION64_PATH", library, &old)) {

@@ -16,7 +16,7 @@
  * and `keep`; returns their number. What the user has set for another tool is in `warning` ("" if
  * nothing). */
 struct col_gpu_env {
-    char mode[64];
+    char mode[256];
     char warning[2 * COL_PATH_MAX];
 };
 size_t col_gpu_environment(const struct col_options *options, const char *library,

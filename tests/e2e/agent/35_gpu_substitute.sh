@@ -125,7 +125,7 @@ expect asked "steps of each process" "$(ask asked "SELECT group_concat(n, ' ') F
 
 # a collector that is killed
 (
-    exec env LD_LIBRARY_PATH="$fake" FAKE_LOG="$TMPDIR/recovered.log" "$TACHO" run --no-hook --no-peak --no-counters --overhead 0 \
+    exec env LD_LIBRARY_PATH="$fake" FAKE_LOG="$TMPDIR/recovered.log" TACHO_GPU=waits "$TACHO" run --no-hook --no-peak --no-counters --overhead 0 \
         -o recovered.tacho -- "$bin/target_cuda" --steps 25 --kernels 200 --ms 100
 ) > recovered.out 2>&1 &
 tacho=$!

@@ -16,7 +16,7 @@ ask() { sqlite3 -readonly "$1.tacho" "$2"; }
 
 # ---- a target on the substitute driver and CUPTI, and the log that the substitute keeps ----
 
-# record NAME [ENV=VALUE]... -- RUN-OPTIONS -- TARGET-OPTIONS
+# record NAME [ENV=VALUE]... -- RUN-OPTIONS -- TARGET-OPTIONS. Waits are recorded from the start unless TACHO_GPU is given.
 record() {
     local name=$1 env=() options=()
     shift
@@ -30,7 +30,7 @@ record() {
         shift
     done
     shift
-    env LD_LIBRARY_PATH="$fake" FAKE_LOG="$TMPDIR/$name.log" TACHO_TEST_LIBRARY="$LIBTACHO" "${env[@]}" \
+    env LD_LIBRARY_PATH="$fake" FAKE_LOG="$TMPDIR/$name.log" TACHO_TEST_LIBRARY="$LIBTACHO" TACHO_GPU=waits "${env[@]}" \
         "$TACHO" run --no-hook --no-peak --no-counters --overhead 0 -o "$name.tacho" "${options[@]}" -- "$bin/target_cuda" "$@" \
         > "$name.out" 2>&1
     echo $? > "$name.status"
