@@ -21,6 +21,7 @@ from board import ARCHIVE, REHEARSAL, STARTED, TACHO, Board
 LINES = {
     "1": "kernels of a PyTorch step: count, names and time equal those of torch.profiler, nothing lost",
     "1a": "the same for a CUDA program that counts its own kernels, time compared with CUDA events",
+    "1b": "a program with two streams: what they wait for is recorded from the moment on at which both are seen to work",
     "2": "slowdown of a GPT-2 124M step at most 2 %",
     "2b": "cost of a launch, by activity kind",
     "2c": "the same step recorded in other ways, and by torch.profiler, by turns",
@@ -46,9 +47,9 @@ LINES = {
 
 # The function, its lines, and the most seconds it may take; together they are less than run.sh waits. First what says whether anything is
 # recorded, whether PyTorch's own profiler keeps working and what recording costs; last what takes longest for what it says.
-CHECKS = ((recorder.counts, ("1a",), 15), (frameworks.torch_inside, ("5",), 30), (frameworks.torch_loop, ("1",), 35), (frameworks.slowdown, ("2", "2c"), 85),
+CHECKS = ((recorder.counts, ("1a",), 15), (frameworks.torch_inside, ("5",), 30), (frameworks.torch_loop, ("1",), 35), (frameworks.slowdown, ("2", "2c"), 80),
           (reference.steps, ("15",), 20), (reference.small, ("16",), 70),
-          (recorder.graphs, ("9",), 15), (recorder.kill, ("6",), 10), (recorder.capture, ("8",), 15), (frameworks.loader, ("10",), 15),
+          (recorder.streams, ("1b",), 10), (recorder.graphs, ("9",), 15), (recorder.kill, ("6",), 10), (recorder.capture, ("8",), 15), (frameworks.loader, ("10",), 15),
           (analysis.verdicts, ("4",), 15), (recorder.memory, ("11",), 10), (analysis.energy, ("7",), 10), (analysis.roofline, ("3",), 15),
           (recorder.cost, ("2b",), 15), (reference.large, ("17",), 40), (frameworks.torch_compile, ("13",), 40), (frameworks.nccl, ("12",), 15),
           (frameworks.jax_loop, ("14",), 20), (analysis.counters, ("3b", "3c"), 20), (recorder.replay, ("9b",), 10))

@@ -51,9 +51,8 @@ def torch_loop(board):
 # The programs of lines 2 and 2c: how each is recorded; None: not by tacho.
 RECORDED = (("without", None, {}), ("all of the default", (), {}), ("no recording of the device", ("--gpu", "off"), {}),
             ("kernels and runtime calls", (), {"TACHO_GPU_KINDS": "10,5"}), ("copies too", (), {"TACHO_GPU_KINDS": "10,5,1,2"}),
-            ("the default without events", (), {"TACHO_GPU_KINDS": "1,2,5,8,9,10,22,37,38"}),
-            ("the default without synchronization", (), {"TACHO_GPU_KINDS": "1,2,5,8,9,10,22,36,37"}),
-            ("the default without both", (), {"TACHO_GPU_KINDS": "1,2,5,8,9,10,22,37"}), ("torch.profiler", None, {}))
+            ("the default without events and synchronization", (), {"TACHO_GPU_KINDS": "1,2,5,8,9,10,22,37"}),
+            ("events and synchronization from the start", (), {"TACHO_GPU": "waits"}), ("torch.profiler", None, {}))
 
 
 def slowdown(board):

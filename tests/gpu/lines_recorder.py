@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 
-from board import REHEARSAL, TACHO, WORK, ask, books, kernels, losses, near, one, rows_of, short, size
+from board import LATE_WAITS, REHEARSAL, TACHO, WORK, ask, books, kernels, losses, near, one, rows_of, short, size
 
 PLAIN = ("--overhead", "0")  # no step is left unrecorded
 MILLISECOND = "2000000"  # cycles of a kernel: about that long
@@ -30,6 +30,30 @@ def counts(board):
               "ok" if k["n"] == own["kernels"] and not lost else "FAIL")
     board.row("1a", "their time, beside CUDA events", f"{k['ms']:.3f} ms of {own['device_ms']:.3f} ms",
               "ok" if near(k["ms"], own["device_ms"], 0.02) else "FAIL")
+
+
+def streams(board):
+    """What streams wait for is recorded once a second one works, and not before: from the time on that the file notes, each call that makes a
+    stream wait has its row, and the row names the call that recorded the event."""
+    path, _ = own_job(board, "1b", "one-stream", "gpu", size(60, 60), 10, MILLISECOND)
+    if path:
+        waits, late, lost = rows_of(path, "sync")["n"], one(path, f"SELECT count(*) AS n FROM loss WHERE {LATE_WAITS}"), losses(path)
+        board.row("1b", "a program with one stream", f"{waits} rows of waits, {late} notes about them, lost {short(lost)}",
+                  "ok" if not waits and not late and not lost else "FAIL")
+    path, own = own_job(board, "1b", "two-streams", "streams", size(160, 120), 10, MILLISECOND)
+    if not path:
+        return
+    gap, lost = ask(path, f"SELECT (t1 - t0) / 1e9 AS s FROM loss WHERE {LATE_WAITS}"), losses(path)
+    after = one(path, "SELECT count(*) AS n FROM slice JOIN string ON string.id = name WHERE text LIKE 'cudaStreamWaitEvent%' AND start > "
+                      f"(SELECT t1 FROM loss WHERE {LATE_WAITS})")
+    rows = one(path, "SELECT count(*) AS n FROM slice JOIN string ON string.id = name WHERE text = 'Stream Wait Event'")
+    named = one(path, "SELECT count(*) AS n FROM slice JOIN string ON string.id = name JOIN detail ON detail.id = detail "
+                      "WHERE text = 'Stream Wait Event' AND payload LIKE '%\"record_correlation\"%'")
+    seconds = f"noticed after {gap[0]['s']:.2f} s" if gap and gap[0]["s"] else "not noticed"
+    board.row("1b", "waits between two streams", f"{seconds}: {after} calls after that, {rows} rows, {named} of them name the event's call; "
+              f"{own['waits']} calls in all; {kernels(path)['n']} of {own['kernels']} kernels, lost {short(lost)}",
+              "ok" if len(gap) == 1 and own["waits"] > after >= own["waits"] / 4 and after <= rows <= after + 2 and named >= rows - 2
+              and kernels(path)["n"] == own["kernels"] and not lost else "FAIL")
 
 
 def kill(board):

@@ -11,12 +11,14 @@
  *       loader  the host sleeps before each step, as for its data
  *       cost    KERNELS empty kernels a step; prints ns for each launch, as the host sees it
  *       kill    like gpu, and SIGKILL in the middle of a step late in the run; prints before it
- *       graph   a CUDA graph of KERNELS kernels, launched once a step
- *       replay  a graph of KERNELS empty kernels, launched over and over until STEPS thousand
- * kernels have run or CYCLES seconds have passed; prints how much device memory went memory
- * allocations of a known peak; no kernels gemm    KERNELS products of cuBLAS a step, bf16, of
- * several shapes; needs libcublas at run time roof    no steps: what the device reaches at most, as
- * the best of STEPS tries: bf16 products of 8192 x 8192 of random numbers, copies within the device
+ *       streams a quarter of the steps on one stream, then also KERNELS on a second one, which
+ * waits for the first by an event, as the first does for it; prints how many waits, too graph   a
+ * CUDA graph of KERNELS kernels, launched once a step replay  a graph of KERNELS empty kernels,
+ * launched over and over until STEPS thousand kernels have run or CYCLES seconds have passed;
+ * prints how much device memory went memory allocations of a known peak; no kernels gemm    KERNELS
+ * products of cuBLAS a step, bf16, of several shapes; needs libcublas at run time roof    no steps:
+ * what the device reaches at most, as the best of STEPS tries: bf16 products of 8192 x 8192 of
+ * random numbers, copies within the device
  *
  * Prints one line of JSON: steps, kernels, copies, step_ms (median of host times with a synchronise
  * at the end), device_ms (by CUDA events around each step), launch_ns, joule (NVML's counter from
@@ -265,6 +267,41 @@ static int memory(void)
     return 0;
 }
 
+/* Kernels on one stream, and from a quarter of the steps on the same on a second one: each waits
+ * for the other once a step. */
+static int streams(long steps, long kernels, long long cycles)
+{
+    struct tacho_nvtx nvtx;
+    cudaStream_t stream[2];
+    cudaEvent_t event[2];
+    float *out;
+    long waits = 0, alone = steps / 4;
+    tacho_nvtx_open(&nvtx, "work");
+    CHECK(cudaMalloc(&out, 256));
+    for (int i = 0; i < 2; i++) {
+        CHECK(cudaStreamCreate(&stream[i]));
+        CHECK(cudaEventCreate(&event[i]));
+    }
+    for (long s = 0; s < steps; s++) {
+        struct tacho_step payload = {(uint64_t)s, 0, 1};
+        tacho_nvtx_push_step(&nvtx, tacho_nvtx_name(&nvtx, "step"), &payload);
+        for (int i = 0; i < (s < alone ? 1 : 2); i++) {
+            for (long k = 0; k < kernels; k++)
+                LAUNCH(spin, 264, 256, stream[i], cycles, out);
+            CHECK(cudaEventRecord(event[i], stream[i]));
+            if (s < alone)
+                continue;
+            CHECK(cudaStreamWaitEvent(stream[1 - i], event[i], 0));
+            waits++;
+        }
+        CHECK(cudaStreamSynchronize(stream[0]));
+        tacho_nvtx_pop(&nvtx);
+    }
+    printf("{\"mode\":\"streams\",\"steps\":%ld,\"alone\":%ld,\"kernels\":%ld,\"waits\":%ld}\n",
+           steps, alone, (2 * steps - alone) * kernels, waits);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "gpu";
@@ -277,6 +314,8 @@ int main(int argc, char **argv)
         return roof(steps);
     if (!strcmp(mode, "replay"))
         return replay(steps, kernels, (long)cycles);
+    if (!strcmp(mode, "streams"))
+        return streams(steps, kernels, cycles);
     if (!strcmp(mode, "memory"))
         return memory();
     struct tacho_nvtx nvtx;

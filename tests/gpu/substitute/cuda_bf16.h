@@ -50,6 +50,7 @@ struct substitute_stream {
 };
 struct substitute_event {
     uint64_t at;
+    uint32_t number;
 };
 typedef substitute_stream *cudaStream_t;
 typedef substitute_event *cudaEvent_t;
@@ -193,7 +194,8 @@ static inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t st
 
 static inline cudaError_t cudaEventCreate(cudaEvent_t *event)
 {
-    *event = new substitute_event();
+    static uint32_t number = 3;
+    *event = new substitute_event{0, number++};
     return cudaSuccess;
 }
 
@@ -203,7 +205,18 @@ static inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream
     fake_call call = {};
     call.what = FAKE_EVENT;
     call.stream = stream->number;
-    call.event = 3;
+    call.event = event->number;
+    substitute_call(call);
+    return cudaSuccess;
+}
+
+static inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    stream->free_at = std::max(stream->free_at, event->at);
+    fake_call call = {};
+    call.what = FAKE_WAIT;
+    call.stream = stream->number;
+    call.event = event->number;
     substitute_call(call);
     return cudaSuccess;
 }
