@@ -11,14 +11,16 @@
  *       loader  the host sleeps before each step, as for its data
  *       cost    KERNELS empty kernels a step; prints ns for each launch, as the host sees it
  *       kill    like gpu, and SIGKILL in the middle of a step late in the run; prints before it
- *       streams a quarter of the steps on one stream, then also KERNELS on a second one, which
- * waits for the first by an event, as the first does for it; prints how many waits, too graph   a
- * CUDA graph of KERNELS kernels, launched once a step replay  a graph of KERNELS empty kernels,
- * launched over and over until STEPS thousand kernels have run or CYCLES seconds have passed;
- * prints how much device memory went memory allocations of a known peak; no kernels gemm    KERNELS
- * products of cuBLAS a step, bf16, of several shapes; needs libcublas at run time roof    no steps:
- * what the device reaches at most, as the best of STEPS tries: bf16 products of 8192 x 8192 of
- * random numbers, copies within the device
+ *       streams KERNELS kernels on one stream; after a quarter of the steps as many on a second
+ *               one, too, and each waits for the other by an event; prints how many waits, too
+ *       graph   a CUDA graph of KERNELS kernels, launched once a step
+ *       replay  a graph of KERNELS empty kernels, launched over and over until STEPS thousand
+ *               kernels have run or CYCLES seconds have passed; prints how much device memory went
+ *       memory  allocations of a known peak; no kernels
+ *       gemm    KERNELS products of cuBLAS a step, bf16, of several shapes; needs libcublas at run
+ *               time
+ *       roof    no steps: what the device reaches at most, as the best of STEPS tries: bf16
+ *               products of 8192 x 8192 of random numbers, copies within the device
  *
  * Prints one line of JSON: steps, kernels, copies, step_ms (median of host times with a synchronise
  * at the end), device_ms (by CUDA events around each step), launch_ns, joule (NVML's counter from

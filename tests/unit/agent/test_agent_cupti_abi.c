@@ -37,9 +37,11 @@ SAME(CUPTI_KIND_KERNEL, CUPTI_ACTIVITY_KIND_KERNEL);
 #define DRIVER(name, value) SAME(value, CUPTI_DRIVER_TRACE_CBID_##name);
 CUPTI_DRIVER_LAUNCH_MAP(DRIVER)
 CUPTI_DRIVER_WORK_MAP(DRIVER)
+CUPTI_DRIVER_WAIT_MAP(DRIVER)
 #define RUNTIME(name, value) SAME(value, CUPTI_RUNTIME_TRACE_CBID_##name);
 CUPTI_RUNTIME_MUTED_MAP(RUNTIME)
 CUPTI_RUNTIME_LAUNCH_MAP(RUNTIME)
+CUPTI_RUNTIME_WAIT_MAP(RUNTIME)
 SAME(CUPTI_MAX_LIMIT_REACHED, CUPTI_ERROR_MAX_LIMIT_REACHED);
 SAME(CUPTI_QUEUE_EMPTY, CUPTI_ERROR_QUEUE_EMPTY);
 SAME(CUPTI_MULTIPLE_SUBSCRIBERS, CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
@@ -60,6 +62,7 @@ SAME(CUPTI_EXTERNAL_CUSTOM0, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0);
 SAME(CUPTI_EXTERNAL_CUSTOM1, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1);
 SAME(CUPTI_DEVICE_NAME_AT, offsetof(CUpti_ActivityDevice5, name));
 SAME(CUPTI_API_CBID_AT, offsetof(CUpti_ActivityAPI, cbid));
+SAME(CUPTI_API_START_AT, offsetof(CUpti_ActivityAPI, start));
 SAME(offsetof(struct cupti_callback_data, site), offsetof(CUpti_CallbackData, callbackSite));
 #if CUPTI_API_VERSION >= 130000
 SAME(CUPTI_KERNEL_NAME_AT, offsetof(CUpti_ActivityKernel10, name));
@@ -67,6 +70,19 @@ SAME(CUPTI_OVERHEAD_DATA_AT, offsetof(CUpti_ActivityOverhead3, overheadData));
 SAME(CUPTI_OVERHEAD_LONG_SIZE, sizeof(CUpti_ActivityOverhead3));
 SAME(CUPTI_ATTR_PER_THREAD_BUFFER, CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER);
 SAME(CUPTI_KERNEL_GRAPH_AT, offsetof(CUpti_ActivityKernel10, graphId));
+#define STREAM_AT(ours, theirs) \
+    SAME(ours, offsetof(theirs, contextId)); \
+    SAME((ours) + 4, offsetof(theirs, streamId))
+STREAM_AT(CUPTI_KERNEL_PLACE_AT, CUpti_ActivityKernel10);
+STREAM_AT(CUPTI_COPY_PLACE_AT, CUpti_ActivityMemcpy6);
+STREAM_AT(CUPTI_COPY_PLACE_AT, CUpti_ActivityMemcpyPtoP4);
+STREAM_AT(CUPTI_COPY_PLACE_AT, CUpti_ActivityMemset4);
+STREAM_AT(CUPTI_GRAPH_PLACE_AT, CUpti_ActivityGraphTrace2);
+SAME(CUPTI_OP_START_AT, offsetof(CUpti_ActivityKernel10, start));
+SAME(CUPTI_OP_START_AT, offsetof(CUpti_ActivityMemcpy6, start));
+SAME(CUPTI_OP_START_AT, offsetof(CUpti_ActivityMemcpyPtoP4, start));
+SAME(CUPTI_OP_START_AT, offsetof(CUpti_ActivityMemset4, start));
+SAME(CUPTI_GRAPH_START_AT, offsetof(CUpti_ActivityGraphTrace2, start));
 SAME(offsetof(struct cupti_subscriber_params, old_size),
      offsetof(CUpti_SubscriberParams, oldSubscriberSize));
 SAME(CUPTI_OLD_NAME_BYTES, CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN);

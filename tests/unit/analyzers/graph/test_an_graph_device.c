@@ -228,6 +228,103 @@ static void test_syncs(void **state)
     end(r);
 }
 
+/* A process with one stream, with rows of what its calls waited for and without: the edges are the
+ * same. Only where an event was reached before the call, which then waited for nothing, and where
+ * two events were reached inside of it, the op is inferred. */
+static void test_one_stream(void **state)
+{
+    (void)state;
+    for (int rows = 0; rows < 2; rows++) {
+        struct run r[1];
+        unsigned guess = rows ? 0 : AN_EDGE_INFERRED;
+        begin(r);
+        launch(r, r->compute, 0, 10, 100, GEMM);
+        int64_t record = call(r, 5, 6, "cudaEventRecord");
+        launch(r, r->compute, 7, 100, 102, GEMM); /* it ends before the host is awake */
+        launch(r, r->compute, 12, 103, 200, GEMM);
+        call(r, 17, 18, "cudaEventRecord");
+        int64_t event = call(r, 20, 104, "cudaEventSynchronize");
+        int64_t stream = call(r, 110, 205, "cudaStreamSynchronize");
+        int64_t idle = call(r, 210, 212, "cudaStreamSynchronize");
+        launch(r, r->compute, 220, 225, 300, GEMM);
+        int64_t last = call(r, 225, 226, "cudaEventRecord");
+        int64_t device = call(r, 230, 305, "cudaDeviceSynchronize");
+        int64_t reached = call(r, 310, 312, "cudaEventSynchronize");
+        launch(r, r->compute, 320, 325, 400, GEMM);
+        int64_t first = call(r, 325, 326, "cudaEventRecord");
+        launch(r, r->compute, 330, 400, 410, GEMM);
+        call(r, 335, 336, "cudaEventRecord");
+        int64_t either = call(r, 340, 415, "cudaEventSynchronize");
+        if (rows) {
+            row(r, r->compute, 21, 103, "Event Sync", event, 7, record);
+            row(r, r->compute, 111, 204, "Stream Sync", stream, -1, -1);
+            row(r, r->compute, 210, 211, "Stream Sync", idle, -1, -1);
+            row(r, r->compute, 231, 304, "Context Sync", device, -1, -1);
+            row(r, r->compute, 310, 311, "Event Sync", reached, 7, last);
+            row(r, r->compute, 341, 414, "Event Sync", either, 7, first);
+        }
+        build(r);
+        const struct {
+            int op;
+            const char *call;
+            int nth;
+            unsigned flags;
+        } want[] = {{0, "cudaEventSynchronize", 0, 0},
+                    {2, "cudaStreamSynchronize", 0, 0},
+                    {2, "cudaStreamSynchronize", 1, 0},
+                    {3, "cudaDeviceSynchronize", 0, 0},
+                    {3, "cudaEventSynchronize", 1, guess},
+                    {rows ? 4 : 5, "cudaEventSynchronize", 2, guess}};
+        for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+            assert_int_equal(edge(r, node(r, "stream 7", GEMM, want[i].op),
+                                  node(r, "main", want[i].call, want[i].nth)),
+                             AN_EDGE_SYNC | want[i].flags);
+        assert_int_equal(r->graph->by_kind[AN_EDGE_SYNC], 6);
+        end(r);
+    }
+}
+
+/* With a second stream a call may mean either: what ended last inside of it is inferred. */
+static void test_two_streams(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    launch(r, r->compute, 0, 10, 100, GEMM);
+    launch(r, r->comm, 5, 20, 90, NCCL);
+    call(r, 10, 104, "cudaStreamSynchronize");
+    build(r);
+    assert_int_equal(
+        edge(r, node(r, "stream 7", GEMM, 0), node(r, "main", "cudaStreamSynchronize", 0)),
+        AN_EDGE_SYNC | AN_EDGE_INFERRED);
+    assert_int_equal(r->graph->by_kind[AN_EDGE_SYNC], 1);
+    end(r);
+}
+
+/* Rows of waits from some moment on: the wait before it is inferred from its call. */
+static void test_later_rows(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    launch(r, r->comm, 0, 10, 100, NCCL);
+    call(r, 6, 7, "cudaEventRecord");
+    call(r, 14, 15, "cudaStreamWaitEvent");
+    launch(r, r->compute, 20, 110, 200, GEMM);
+    launch(r, r->comm, 300, 310, 400, NCCL);
+    int64_t record = call(r, 306, 307, "cudaEventRecord");
+    int64_t wait = call(r, 314, 315, "cudaStreamWaitEvent");
+    row(r, r->compute, 314, 315, "Stream Wait Event", wait, 20, record);
+    launch(r, r->compute, 320, 410, 500, GEMM);
+    build(r);
+    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 0), node(r, "stream 7", GEMM, 0)),
+                     AN_EDGE_STREAM | AN_EDGE_INFERRED);
+    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 1), node(r, "stream 7", GEMM, 1)),
+                     AN_EDGE_STREAM);
+    assert_int_equal(r->graph->by_kind[AN_EDGE_STREAM], 2);
+    end(r);
+}
+
 /* A copy that makes the host wait behind a kernel: the call launches for as long as the copy took
  * to begin once the stream was free, and waits for the rest. An asynchronous one from locked memory
  * holds nobody. */
@@ -281,6 +378,8 @@ int main(void)
         cmocka_unit_test(test_launches),      cmocka_unit_test(test_recorded_wait),
         cmocka_unit_test(test_inferred_wait), cmocka_unit_test(test_two_waits),
         cmocka_unit_test(test_wait_by_time),  cmocka_unit_test(test_syncs),
-        cmocka_unit_test(test_copies),        cmocka_unit_test(test_run_ahead)};
+        cmocka_unit_test(test_copies),        cmocka_unit_test(test_run_ahead),
+        cmocka_unit_test(test_one_stream),    cmocka_unit_test(test_two_streams),
+        cmocka_unit_test(test_later_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
