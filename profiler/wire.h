@@ -79,8 +79,8 @@ struct wire_loan {
 #define WIRE_ENV_PAUSE "TACHO_PAUSE"
 /* "monotonic" forces clock_gettime (tests). */
 #define WIRE_ENV_CLOCK "TACHO_CLOCK"
-/* "off": no device work is recorded; "whole-graphs", "memory": agent/gpu/cupti_capture.c; "pm",
- * "range": agent/gpu/gpu_counters.h. */
+/* "off": no device work is recorded; "whole-graphs", "memory", "waits": agent/gpu/cupti_capture.c;
+ * "pm", "range": agent/gpu/gpu_counters.h. */
 #define WIRE_ENV_GPU "TACHO_GPU"
 /* CUPTI activity kinds instead of the default ones: "10,5". */
 #define WIRE_ENV_GPU_KINDS "TACHO_GPU_KINDS"

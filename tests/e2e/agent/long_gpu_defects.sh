@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 900
 # That 28_gpu_other_tools sees what it is for: with any one of the recorder's defects put back into a copy of the sources, the function
-# of that defect must fail there. The defects are numbered as in that script; $GPU_DEFECTS: only these numbers.
+# of that defect must fail there. The defects are numbered as in that script; those with the number `streams` are for 35_gpu_streams.
+# $GPU_DEFECTS: only these numbers.
 set -u
 [ -z "${SAN:-}" ] || { echo "the other build does this"; exit 77; }
 cd "$TMPDIR" || exit 1
@@ -17,9 +18,11 @@ ln -s "$BUILD/tests" build/tests
 make_again() { make -s O=build build/tacho build/libtacho.so > ../make.out 2>&1 || { tail -5 ../make.out; exit 1; }; }
 # fails NUMBER: does the function of that defect fail with what was built?
 fails() {
+    local script=28_gpu_other_tools
+    [ "$1" != streams ] || script=35_gpu_streams
     rm -rf ../work && mkdir ../work
     ! TMPDIR=$(realpath ../work) BUILD=$PWD/build TACHO=$PWD/build/tacho LIBTACHO=$PWD/build/libtacho.so GPU_DEFECTS=$1 \
-        timeout 120 tests/e2e/agent/28_gpu_other_tools.sh > ../said 2>&1
+        timeout 120 tests/e2e/agent/$script.sh > ../said 2>&1
 }
 # defect NUMBER WHAT FILE SED...: put back, built, tried, taken out
 defect() {
@@ -64,7 +67,15 @@ defect 9 "a kernel that runs at exit has no reason of its own" collector/drain/g
 defect 10 "a slice is not known as one" collector/pool/cupti.c 's/record->bytes >= 176 && record->raw\[145\]/record->bytes == 1/'
 defect 10 "functions of the host are not recorded" agent/gpu/cupti_capture.c 's/&= agent_cuda.gpu->cupti_version >= CUPTI_VERSION_NEWER_KINDS/\&= false/'
 defect 10 "nobody else may subscribe" agent/gpu/cupti.c 's/params.several = several;/params.several = several \&\& false;/'
+defect streams "waits are recorded from the start" agent/gpu/cupti_capture.c 's/bool waits = \*list ||/bool waits = true || *list ||/'
+defect streams "waits are never recorded" agent/gpu/cupti.c '/agent_capture_waits();/d'
+defect streams "a second stream is forgotten at a window's end" agent/gpu/cupti_capture.c 's/^    note_session_end();/&\n    relaxed_store(\&agent_cuda.streams, 0);/'
+defect streams "a first window has no waits" agent/gpu/cupti_capture.c 's/return streams > 1 || .*/return streams > 1;/'
+defect streams "a call that waits is not seen" agent/gpu/cupti_buffer.c 's/cbid == wait\[domain\]\[0\]/cbid == 0/'
+defect streams "work on another stream is not seen" agent/gpu/cupti_buffer.c 's/if (any && place != first)/if (!any \&\& place != first)/'
+defect streams "the time until waits are recorded is not said" collector/drain/gpu_report.c 's/if (gpu->waits_reported ||/if (seen || gpu->waits_reported ||/'
 make_again
+fails streams && { echo "FAIL: without a defect"; cat ../said; fail=1; }
 fails "${GPU_DEFECTS:-}" && { echo "FAIL: without a defect"; cat ../said; fail=1; }
 echo "$defects defects put back, one at a time"
 exit $fail
