@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to profiler/agent/gpu/: recording of device work. From the bottom up: cupti_buffer.c has
- * the file of buffers and the state, cupti_find.c finds libcupti, cupti_capture.c decides what is
- * recorded and when, cupti.c has the subscription and the flush thread, cuda.c is how all of this
- * starts (injection, or the first call of NVTX or NCCL).
+ * Private to profiler/agent/gpu/: recording of device work. From the bottom up: cupti_record.c
+ * has the state and reads records, cupti_buffer.c has the file of buffers, cupti_find.c finds
+ * libcupti, cupti_capture.c decides what is recorded and when, cupti.c has the subscription and the
+ * flush thread, cuda.c is how all of this starts (injection, or the first call of NVTX or NCCL).
  *
  * All of this belongs to the process that started it. agent_process->cuda_live is 0 in every child,
  * however it was made: nothing of CUPTI is ever called there, because CUPTI hangs in forked
@@ -100,6 +100,13 @@ void agent_buffer_mark(void);
 void agent_buffer_reclaim(void);
 /* Takes a reading of all clocks into the file. */
 void agent_buffer_anchor(void);
+
+/* cupti_record.c, with the lock of walks. Replaces the pointers of a record by ids that the
+ * collector understands, notes the names of API functions and how many streams are in use, and
+ * frees what CUPTI leaves to its client. */
+void agent_record_note(uint8_t *record, size_t bytes);
+/* Notes how long records of this kind are. */
+void agent_record_size(const uint8_t *record, size_t bytes);
 
 #pragma GCC visibility pop
 

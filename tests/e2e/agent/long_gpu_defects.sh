@@ -71,8 +71,8 @@ defect streams "waits are recorded from the start" agent/gpu/cupti_capture.c 's/
 defect streams "waits are never recorded" agent/gpu/cupti.c '/agent_capture_waits();/d'
 defect streams "a second stream is forgotten at a window's end" agent/gpu/cupti_capture.c 's/^    note_session_end();/&\n    relaxed_store(\&agent_cuda.streams, 0);/'
 defect streams "a first window has no waits" agent/gpu/cupti_capture.c 's/return streams > 1 || .*/return streams > 1;/'
-defect streams "a call that waits is not seen" agent/gpu/cupti_buffer.c 's/cbid == wait\[domain\]\[0\]/cbid == 0/'
-defect streams "work on another stream is not seen" agent/gpu/cupti_buffer.c 's/if (any && place != first)/if (!any \&\& place != first)/'
+defect streams "a call that waits is not seen" agent/gpu/cupti_record.c 's/cbid == wait\[domain\]\[0\]/cbid == 0/'
+defect streams "work on another stream is not seen" agent/gpu/cupti_record.c 's/if (any && place != first)/if (!any \&\& place != first)/'
 defect streams "the time until waits are recorded is not said" collector/drain/gpu_report.c 's/if (gpu->waits_reported ||/if (seen || gpu->waits_reported ||/'
 make_again
 fails streams && { echo "FAIL: without a defect"; cat ../said; fail=1; }
