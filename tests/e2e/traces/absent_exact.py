@@ -8,6 +8,7 @@ import bisect
 import collections
 import functools
 import itertools
+import math
 
 import gpu_exact as base
 
@@ -163,7 +164,11 @@ class Edges:
         self.into[q][p] = self.into[q].get(p, True) and inferred
 
     def find_waits(self, waits):
-        rows = {self.process_of(w.correlation) for w in waits if w.name == "Stream Wait Event"}
+        rows = {}  # process -> when the call of its first row of a wait began
+        for w in waits:
+            if w.name == "Stream Wait Event":
+                process, call = self.process_of(w.correlation), self.call_with(w.correlation)
+                rows[process] = min(rows.get(process, math.inf), call.start if call else math.inf)
         for w in waits:
             on = next((k for k in self.streams if k[1] == w.stream and w.device in (None, k[0])), None)
             if w.name != "Stream Wait Event" or on is None:
@@ -187,15 +192,14 @@ class Edges:
                 by_call[id(self.call[i])].append(i)
         for thread, calls in self.threads.items():
             process = self.process_of(calls[0].correlation)
-            if process not in rows:
-                any_wait |= {process} if self.waits_of_thread(calls, by_call) else set()
+            any_wait |= {process} if self.waits_of_thread(calls, by_call, rows.get(process, math.inf)) else set()
         for device in {o.device for o in self.ops}:
             mine = [i for i, o in enumerate(self.ops) if o.device == device]
             if self.process[mine[0]] not in any_wait and len({self.ops[i].stream for i in mine}) > 1:
                 self.by_times(mine)
 
-    def waits_of_thread(self, calls, by_call):
-        """Groups of waits without a launch between them; the last is for the stream of the next launch, the one before it for that
+    def waits_of_thread(self, calls, by_call, before):
+        """Groups of waits before a time, without a launch between them; the last is for the stream of the next launch, the one before it for that
         of the next launch on another stream."""
         groups, group, record, found = [], [], None, False
         for k, r in enumerate(calls):
@@ -206,7 +210,7 @@ class Edges:
                 group = []
             if kind_of(r.name) == "wait":
                 found = True
-                if self.outer[id(r)] is r:
+                if self.outer[id(r)] is r and r.start < before:
                     group.append((k, r, record or r))
         groups.append(group)
         for group in groups:
@@ -260,6 +264,29 @@ class Edges:
                 out.append((self.streams[s][at - 1], False))
         return out
 
+    def only_stream(self, process):
+        found = {(o.device, o.stream) for o, p in zip(self.ops, self.process) if p == process}
+        return found.pop() if len(found) == 1 and found <= set(self.streams) else None
+
+    def sync_by_name(self, call, process):
+        """Without a row. Where a process has one stream, a call that waits can mean no other."""
+        stream, end = self.only_stream(process), call.end + SLACK
+        if "DeviceSynchronize" in call.name or "CtxSynchronize" in call.name:
+            return self.sync_device(call, process)
+        last = lambda time: self.streams[stream][self.launched(stream, time) - 1] if self.launched(stream, time) else None
+        if stream and "StreamSynchronize" in call.name:
+            op = last(call.start)
+            if op is not None and self.ops[op].end <= end:
+                return [(op, False)]
+        elif stream and "EventSynchronize" in call.name:
+            records = sorted((r.start for calls in self.threads.values() for r in calls if kind_of(r.name) == "record" and
+                              r.start < call.start and self.process_of(r.correlation) == process), reverse=True)[:1024]
+            reached = [op for op in map(last, records) if op is not None and self.ops[op].end <= end]
+            inside = {op for op in reached if self.ops[op].end > call.start}
+            if reached:
+                return [(reached[0], len(inside) != 1 or call.end - call.start < LONG_COPY)]
+        return self.sync_by_time(call, process)
+
     def sync_by_row(self, call, process, w):
         stream = next((k for k in self.streams if k[1] == w.stream and w.device in (None, k[0])), None)
         before, inferred = call.start, False
@@ -294,8 +321,7 @@ class Edges:
                 elif kind == "sync" and id(r) in rows:
                     found = self.sync_by_row(r, process, rows[id(r)])
                 elif kind == "sync" and self.outer[id(r)] is r:
-                    device = "DeviceSynchronize" in r.name or "CtxSynchronize" in r.name
-                    found = (self.sync_device if device else self.sync_by_time)(r, process)
+                    found = self.sync_by_name(r, process)
                 else:
                     continue
                 self.syncs += [(self.outer[id(r)], p, inferred) for p, inferred in found]
