@@ -9,7 +9,7 @@ set -u
 record() { # NAME FAULT COUNTERS TARGET-OPTIONS...
     local name=$1 fault=$2 counters=$3
     shift 3
-    env LD_LIBRARY_PATH="$fake" FAKE_PROFILER="$fault" FAKE_PROFILER_LOG="$TMPDIR/$name.log" FAKE_LOG="$TMPDIR/$name.records" \
+    env LD_LIBRARY_PATH="$fake" FAKE_PROFILER="$fault" FAKE_PROFILER_LOG="$TMPDIR/$name.log" FAKE_LOG="$TMPDIR/$name.records" TACHO_GPU=waits \
         "$TACHO" run --no-hook --no-peak --no-counters --overhead 0 --counters "$counters" -o "$name.tacho" -- "$bin/target_cuda" "$@" \
         > "$name.out" 2>&1
     expect "$name" status $? 0
