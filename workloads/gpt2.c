@@ -106,12 +106,7 @@ static int divide(void *arg, const struct lt_layout *layout, const struct lt_sta
                                          .ring = layout->attention != LT_CONTEXT_ULYSSES,
                                          .folded = layout->attention == LT_CONTEXT_RING,
                                          .sequence = plan->options->sequence};
-    int64_t tokens = plan->shape.batch * plan->shape.seq;
-    if (plan->stage.sequence && tokens % layout->tp)
-        return tacho_fail(err, TACHO_EUSAGE, "choose --batch and --seq so that they do",
-                          "--sequence-parallel: %d ranks do not divide %lld tokens", layout->tp,
-                          (long long)tokens);
-    int heads = layout->tp * lt_gpt2_turners(&plan->stage); /* one of them is 1 */
+    int heads = layout->tp * lt_gpt2_turners(&plan->stage);
     if (plan->shape.heads % heads)
         return tacho_fail(err, TACHO_EUSAGE, "the heads are divided among them",
                           "%s: %d ranks do not divide %lld heads", plan->shape.name, heads,
@@ -127,6 +122,11 @@ static int divide(void *arg, const struct lt_layout *layout, const struct lt_sta
                           "--context ring: two chunks for each of %d ranks do not divide sequences "
                           "of %lld tokens",
                           layout->cp, (long long)plan->shape.seq);
+    int64_t tokens = plan->shape.batch * plan->shape.seq / layout->cp;
+    if (plan->stage.sequence && tokens % layout->tp)
+        return tacho_fail(err, TACHO_EUSAGE, "choose --batch and --seq so that they do",
+                          "--sequence-parallel: %d ranks do not divide %lld tokens", layout->tp,
+                          (long long)tokens);
     return staging->chunks > 1 && layout->pp > 1 ? divide_chunks(plan, layout, staging, err) : 0;
 }
 
@@ -157,7 +157,7 @@ static size_t boundary_of(const struct gpt2_plan *plan)
 static size_t stage_buffers(const struct gpt2_plan *plan)
 {
     const struct lt_gpt2_config *config = &plan->shape;
-    int64_t tokens = config->batch * config->seq;
+    int64_t tokens = config->batch * config->seq / lt_gpt2_contexts(&plan->stage);
     size_t words =
         (size_t)(config->vocab * config->channels) * sizeof(float) / (size_t)plan->stage.ranks;
     return lt_pipeline_bytes(boundary_of(plan) / (size_t)lt_gpt2_row_ranks(&plan->stage),
@@ -183,8 +183,8 @@ static void memory(void *arg, const struct lt_source *source, struct lt_memory_p
     if (plan->stage.ranks > 1)
         out->tag[LT_MEMORY_WORKSPACE] += lt_parts_bytes(plan->stage.ranks, boundary_of(plan));
     if (lt_gpt2_turners(&plan->stage) > 1)
-        out->tag[LT_MEMORY_WORKSPACE] +=
-            lt_parts_turn_bytes(plan->stage.contexts, boundary_of(plan));
+        out->tag[LT_MEMORY_WORKSPACE] += lt_parts_turn_bytes(
+            plan->stage.contexts, boundary_of(plan) / (size_t)plan->stage.ranks);
 }
 
 /* As many blocks are kept as fit; which ones is the same to a chain of equal blocks. */

@@ -195,9 +195,9 @@ static const struct row rows[] = {
      "shard over the ranks: 1 the optimizer's state, 2 gradients too, 3 parameters too; 0: "
      "nothing"},
     TEXT_ROW("layout", "FACTORS", TEXT, layout, NULL,
-             "replicas, ranks that divide layers, stages of a pipeline: dp2.tp2.pp2 for 8 ranks; "
-             "or dp2.cp4, cp: ranks that divide sequences; or dp2.ep4, ep: ranks that divide the "
-             "experts of a mixture (default: replicas)"),
+             "replicas (dp), ranks that divide layers (tp), stages of a pipeline (pp), ranks that "
+             "divide sequences (cp), in any combination: dp2.tp2.pp2 for 8 ranks; or dp2.ep4, ep: "
+             "ranks that divide the experts of a mixture (default: replicas)"),
     TEXT_ROW(
         "context", "NAME", TEXT, context, "ulysses",
         "cp: ulysses (attention by heads: all-to-alls), ring (keys and values go around; each rank "

@@ -412,6 +412,21 @@ static void print_way(const struct options *options, const struct lt_division_co
         printf(" (%s)", options->all_reduce);
 }
 
+/* Among how many ranks the model, its sequences or its experts are divided, as the end of that
+ * line. */
+static void print_layout(const struct options *options, const struct lt_layout *layout)
+{
+    printf(" over %d replica%s", layout->dp, tacho_plural(layout->dp));
+    if (layout->pp * layout->tp > 1)
+        printf(", %d stage%s (%s), layers divided among %d rank%s", layout->pp,
+               tacho_plural(layout->pp), options->pipeline, layout->tp, tacho_plural(layout->tp));
+    if (layout->cp > 1)
+        printf(", sequences divided among %d ranks", layout->cp);
+    if (layout->ep > 1)
+        printf(", experts divided among %d ranks", layout->ep);
+    printf("\n");
+}
+
 void parallel_print(const struct lt_parallel *parallel, const struct options *options,
                     const struct lt_division_config *division, const struct lt_model *model,
                     enum lt_dtype dtype)
@@ -436,17 +451,8 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *op
         place->ranks, place->library, place->local_ranks, place->machine_cores,
         gradients / (1 << 20));
     print_way(options, division);
-    if (division->layout.cp > 1)
-        printf(" over %d replica%s, sequences divided among %d ranks\n", division->layout.dp,
-               tacho_plural(division->layout.dp), division->layout.cp);
-    else if (division->layout.ep > 1)
-        printf(" over %d replica%s, experts divided among %d ranks\n", division->layout.dp,
-               tacho_plural(division->layout.dp), division->layout.ep);
-    else if (divided)
-        printf(" over %d replica%s, %d stage%s (%s), layers divided among %d rank%s\n",
-               division->layout.dp, tacho_plural(division->layout.dp), division->layout.pp,
-               tacho_plural(division->layout.pp), options->pipeline, division->layout.tp,
-               tacho_plural(division->layout.tp));
+    if (divided)
+        print_layout(options, &division->layout);
     else if (overlaps)
         printf(" during backward, by thread comm-0\n");
     else if (options->no_overlap)

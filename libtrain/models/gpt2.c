@@ -53,7 +53,7 @@ static void join_gradient(const struct gpt2 *model, const struct lt_context *con
 static void attend(const struct gpt2 *model, const struct lt_context *context,
                    const struct lt_gpt2_block *block)
 {
-    const struct lt_tensor_group *group = context->tensor;
+    const struct lt_tensor_group *group = context->sequences;
     struct lt_turn three = lt_gpt2_turn(model, 3), one = lt_gpt2_turn(model, 1);
     int turns = lt_gpt2_turners(&model->stage) > 1;
     if (model->stage.ring && lt_gpt2_contexts(&model->stage) > 1) {
@@ -72,7 +72,7 @@ static void attend(const struct gpt2 *model, const struct lt_context *context,
 static void attend_backward(const struct gpt2 *model, const struct lt_context *context,
                             const struct lt_gpt2_block *block)
 {
-    const struct lt_tensor_group *group = context->tensor;
+    const struct lt_tensor_group *group = context->sequences;
     struct lt_turn three = lt_gpt2_turn(model, 3), one = lt_gpt2_turn(model, 1);
     struct lt_attention attention = block->attention;
     int turns = lt_gpt2_turners(&model->stage) > 1;

@@ -287,5 +287,6 @@ struct lt_embedding_part lt_gpt2_embedding_part(const struct gpt2 *model,
                                       .t = whole->t,
                                       .c = whole->c,
                                       .v = whole->v,
-                                      .first = lt_gpt2_first_word(model)};
+                                      .first = lt_gpt2_first_word(model),
+                                      .jump = whole->jump};
 }

@@ -39,7 +39,7 @@ static struct ring begin(const struct gpt2 *model, const struct lt_context *cont
 {
     size_t row = row_bytes(model, attention), rows = (size_t)(attention->b * attention->t);
     const char *from = (const char *)attention->qkv + row / 2;
-    struct ring ring = {.group = context->tensor,
+    struct ring ring = {.group = context->sequences,
                         .held = (char *)model->act.ring_kv,
                         .next = (char *)model->act.ring_kv + rows * row,
                         .bytes = rows * row};

@@ -15,14 +15,15 @@ void TYPED(lt_cpu_embedding_part_forward)(const union lt_args *args)
     const struct lt_embedding_part *a = &args->embedding_part_forward;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < a->b * a->t; i++) {
-        int64_t row = TYPED(row_of)(a->tokens[i], a->first, a->v);
+        int64_t row = TYPED(row_of)(a->tokens[i], a->first, a->v),
+                at = lt_embedding_position(a->t, a->jump, i);
         const ELEMENT *word = (const ELEMENT *)a->word + row * a->c,
                       *position = (const ELEMENT *)a->position;
         ELEMENT *out = (ELEMENT *)a->out + i * a->c;
         for (int64_t c = 0; c < a->c; c++) {
             float sum = row >= 0 ? GET(word[c]) : 0;
             if (position)
-                sum += GET(position[i % a->t * a->c + c]);
+                sum += GET(position[at * a->c + c]);
             out[c] = PUT(sum);
         }
     }
@@ -40,7 +41,8 @@ void TYPED(lt_cpu_embedding_part_backward)(const union lt_args *args)
             int64_t row = TYPED(row_of)(a->tokens[i], a->first, a->v);
             if (row >= 0)
                 TYPED(add_row)(a->dword + row * a->c + c0, dout, count);
-            TYPED(add_row)(a->dposition + i % a->t * a->c + c0, dout, count);
+            int64_t at = lt_embedding_position(a->t, a->jump, i);
+            TYPED(add_row)(a->dposition + at * a->c + c0, dout, count);
         }
     }
 }

@@ -13,7 +13,8 @@ void TYPED(lt_cpu_embedding_forward)(const union lt_args *args)
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < a->b * a->t; i++) {
         const ELEMENT *word = (const ELEMENT *)a->word + a->tokens[i] * a->c,
-                      *position = (const ELEMENT *)a->position + lt_embedding_position(a, i) * a->c;
+                      *position = (const ELEMENT *)a->position +
+                                  lt_embedding_position(a->t, a->jump, i) * a->c;
         ELEMENT *out = (ELEMENT *)a->out + i * a->c;
         if (!a->position) {
             memcpy(out, word, (size_t)a->c * sizeof *out);
@@ -43,7 +44,8 @@ void TYPED(lt_cpu_embedding_backward)(const union lt_args *args)
             const ELEMENT *dout = (const ELEMENT *)a->dout + i * a->c + c0;
             TYPED(add_row)(a->dword + a->tokens[i] * a->c + c0, dout, n);
             if (a->dposition)
-                TYPED(add_row)(a->dposition + lt_embedding_position(a, i) * a->c + c0, dout, n);
+                TYPED(add_row)
+                (a->dposition + lt_embedding_position(a->t, a->jump, i) * a->c + c0, dout, n);
         }
     }
 }

@@ -125,11 +125,11 @@ struct lt_embedding {
     int64_t b, t, c, v, jump;
 };
 
-/* Row of the positions for token number `token` of all. */
-static inline int64_t lt_embedding_position(const struct lt_embedding *a, int64_t token)
+/* Row of the positions for token number `token` of all, in sequences of t tokens. */
+static inline int64_t lt_embedding_position(int64_t t, int64_t jump, int64_t token)
 {
-    int64_t at = token % a->t;
-    return a->jump && at >= a->t / 2 ? at + a->jump : at;
+    int64_t at = token % t;
+    return jump && at >= t / 2 ? at + jump : at;
 }
 
 /* out = (in - mean) * rstd * weight + bias over rows of c; mean and rstd (one a row) are written by
@@ -399,14 +399,14 @@ struct lt_combine {
 /* The embedding of a rank that has words [first, first + v) of the vocabulary: other tokens look up
  * zeros. Added up over the ranks, of which all but one have position NULL, `out` is that of the
  * whole. Backward is told dout of the whole, and adds into dword, and into dposition on every rank.
- */
+ * jump: as in lt_embedding. */
 struct lt_embedding_part {
     void *out;
     const void *word, *position;
     const int32_t *tokens;
     const void *dout;
     float *dword, *dposition;
-    int64_t b, t, c, v, first;
+    int64_t b, t, c, v, first, jump;
 };
 
 /* The classifier of such ranks, in two halves. PART: stats[rows,3] = of each row of this rank's
@@ -585,8 +585,9 @@ struct lt_context {
      * only compute. `late`: how much longer the first forward pass of this step does. */
     const double *simulated;
     double late;
-    /* The ranks among which layers are divided (model.h); NULL: this one has them whole. */
-    const struct lt_tensor_group *tensor;
+    /* The ranks among which layers or experts are divided (model.h), and those among which
+     * sequences are; NULL: this one has them whole. */
+    const struct lt_tensor_group *tensor, *sequences;
     uint64_t *attention_flops; /* those of attention are added here; NULL, or a device: nowhere */
 };
 

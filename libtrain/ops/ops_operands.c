@@ -35,7 +35,7 @@ static void embedding_part_forward(struct list *list, const union lt_args *args)
     const struct lt_embedding_part *part = &args->embedding_part_forward;
     words(list, READS, part->tokens, part->b * part->t);
     typed(list, READS, part->word, part->v * part->c);
-    typed(list, READS, part->position, part->t * part->c);
+    typed(list, READS, part->position, (part->t + part->jump) * part->c);
     typed(list, WRITES, part->out, part->b * part->t * part->c);
 }
 
@@ -45,7 +45,7 @@ static void embedding_part_backward(struct list *list, const union lt_args *args
     words(list, READS, part->tokens, part->b * part->t);
     typed(list, READS, part->dout, part->b * part->t * part->c);
     words(list, UPDATES, part->dword, part->v * part->c);
-    words(list, UPDATES, part->dposition, part->t * part->c);
+    words(list, UPDATES, part->dposition, (part->t + part->jump) * part->c);
 }
 
 static void layernorm_forward(struct list *list, const union lt_args *args)

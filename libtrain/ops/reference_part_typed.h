@@ -16,10 +16,11 @@ void TYPED(lt_reference_embedding_part_forward)(const union lt_args *args)
     const ELEMENT *word = a->word, *position = a->position;
     ELEMENT *out = a->out;
     for (int64_t i = 0; i < a->b * a->t; i++) {
-        int64_t row = TYPED(row_of)(a->tokens[i], a->first, a->v);
+        int64_t row = TYPED(row_of)(a->tokens[i], a->first, a->v),
+                at = lt_embedding_position(a->t, a->jump, i);
         for (int64_t c = 0; c < a->c; c++) {
             REAL sum = row >= 0 ? GET(word[row * a->c + c]) : 0;
-            sum += position ? GET(position[i % a->t * a->c + c]) : 0;
+            sum += position ? GET(position[at * a->c + c]) : 0;
             out[i * a->c + c] = PUT(sum);
         }
     }
@@ -30,11 +31,12 @@ void TYPED(lt_reference_embedding_part_backward)(const union lt_args *args)
     const struct lt_embedding_part *a = &args->embedding_part_backward;
     const ELEMENT *dout = a->dout;
     for (int64_t i = 0; i < a->b * a->t; i++) {
-        int64_t row = TYPED(row_of)(a->tokens[i], a->first, a->v);
+        int64_t row = TYPED(row_of)(a->tokens[i], a->first, a->v),
+                at = lt_embedding_position(a->t, a->jump, i);
         for (int64_t c = 0; c < a->c; c++) {
             if (row >= 0)
                 a->dword[row * a->c + c] += GET(dout[i * a->c + c]);
-            a->dposition[i % a->t * a->c + c] += GET(dout[i * a->c + c]);
+            a->dposition[at * a->c + c] += GET(dout[i * a->c + c]);
         }
     }
 }

@@ -11,7 +11,7 @@ void TYPED(lt_reference_embedding_forward)(const union lt_args *args)
     const ELEMENT *word = a->word, *position = a->position;
     ELEMENT *out = a->out;
     for (int64_t i = 0; i < a->b * a->t; i++) {
-        int64_t at = lt_embedding_position(a, i);
+        int64_t at = lt_embedding_position(a->t, a->jump, i);
         for (int64_t c = 0; c < a->c; c++)
             out[i * a->c + c] = PUT(GET(word[a->tokens[i] * a->c + c]) +
                                     (position ? GET(position[at * a->c + c]) : 0.0f));
@@ -23,7 +23,7 @@ void TYPED(lt_reference_embedding_backward)(const union lt_args *args)
     const struct lt_embedding *a = &args->embedding_backward;
     const ELEMENT *dout = a->dout;
     for (int64_t i = 0; i < a->b * a->t; i++) {
-        int64_t at = lt_embedding_position(a, i);
+        int64_t at = lt_embedding_position(a->t, a->jump, i);
         for (int64_t c = 0; c < a->c; c++) {
             a->dword[a->tokens[i] * a->c + c] += GET(dout[i * a->c + c]);
             if (a->dposition)

@@ -196,7 +196,7 @@ static int backward_outputs(enum lt_op_id op, const union lt_args *args, struct 
                           1));
     case LT_OP_EMBEDDING_PART_BACKWARD:
         return slopes(out, OUT(NULL, 0, 0), OUT(part->dword, part->v * part->c, 1),
-                      OUT(part->dposition, part->t * part->c, 1));
+                      OUT(part->dposition, (part->t + part->jump) * part->c, 1));
     case LT_OP_LAYERNORM_BACKWARD:
         return slopes(out, OUT(ln->din, ln->rows * ln->c, 0), OUT(ln->dweight, ln->c, 1),
                       OUT(ln->dbias, ln->c, 1));

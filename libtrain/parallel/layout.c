@@ -46,19 +46,17 @@ int lt_context_find(const char *name)
     return -1;
 }
 
-/* What divides sequences or experts goes beside replicas only. */
+/* What divides experts goes beside replicas only. */
 static int check_beside(const struct lt_layout *layout, const char *text, struct tacho_error *err)
 {
     const struct {
         const char *name;
         int factor;
-    } factors[] = {{"cp", layout->cp}, {"ep", layout->ep}, {"pp", layout->pp}, {"tp", layout->tp}};
-    for (size_t i = 0; i < 2; i++)
-        for (size_t j = i + 1; j < sizeof factors / sizeof *factors; j++)
-            if (factors[i].factor > 1 && factors[j].factor > 1)
-                return tacho_fail(err, TACHO_EUSAGE, "use dp beside it",
-                                  "--layout %s: not %s with %s", text, factors[i].name,
-                                  factors[j].name);
+    } factors[] = {{"cp", layout->cp}, {"pp", layout->pp}, {"tp", layout->tp}};
+    for (size_t i = 0; layout->ep > 1 && i < sizeof factors / sizeof *factors; i++)
+        if (factors[i].factor > 1)
+            return tacho_fail(err, TACHO_EUSAGE, "use dp beside ep", "--layout %s: not ep with %s",
+                              text, factors[i].name);
     return 0;
 }
 
@@ -86,12 +84,12 @@ int lt_layout_parse(struct lt_layout *out, const char *text, int rank, int ranks
     int rc = check_beside(out, text, err);
     if (rc)
         return rc;
-    int inner = out->cp * out->ep * out->tp; /* at most one of them is not 1 */
-    out->context = rank % out->cp;
-    out->expert = rank % out->ep;
+    int copy = rank / out->tp; /* and, from the second stage on, those of the stages before */
     out->part = rank % out->tp;
-    out->replica = rank / inner % out->dp;
-    out->stage = rank / inner / out->dp;
+    out->expert = copy % out->ep; /* ep or cp is 1 */
+    out->context = copy % out->cp;
+    out->replica = copy / out->ep / out->cp % out->dp;
+    out->stage = copy / lt_layout_copies(out);
     int64_t needed = (int64_t)out->dp * out->pp * out->tp * out->cp * out->ep;
     if (needed == ranks)
         return 0;
@@ -133,12 +131,8 @@ struct lt_group lt_layout_replicas(const struct lt_layout *layout, const struct 
 struct lt_group lt_layout_parts(const struct lt_layout *layout, const struct lt_group *world,
                                 struct lt_axis *axis)
 {
-    *axis = (struct lt_axis){world, lt_layout_rank(layout, layout->stage, layout->replica, 0), 1};
-    if (layout->cp > 1) {
-        axis->first = layout->replica * layout->cp;
-        return (struct lt_group){
-            .rank = layout->context, .ranks = layout->cp, .exchange = exchange, .arg = axis};
-    }
+    *axis = (struct lt_axis){world,
+                             lt_layout_rank(layout, layout->stage, lt_layout_copy(layout), 0), 1};
     if (layout->ep > 1) {
         axis->first = layout->replica * layout->ep;
         return (struct lt_group){
@@ -146,6 +140,16 @@ struct lt_group lt_layout_parts(const struct lt_layout *layout, const struct lt_
     }
     return (struct lt_group){
         .rank = layout->part, .ranks = layout->tp, .exchange = exchange, .arg = axis};
+}
+
+struct lt_group lt_layout_contexts(const struct lt_layout *layout, const struct lt_group *world,
+                                   struct lt_axis *axis)
+{
+    int first = lt_layout_copy(layout) - layout->context;
+    *axis = (struct lt_axis){world, lt_layout_rank(layout, layout->stage, first, layout->part),
+                             layout->tp};
+    return (struct lt_group){
+        .rank = layout->context, .ranks = layout->cp, .exchange = exchange, .arg = axis};
 }
 
 struct lt_group lt_layout_owners(const struct lt_layout *layout, const struct lt_group *world,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to libtrain: how the ranks of a job divide a model: dp replicas, each of which is a
- * pipeline of pp stages, whose layers tp ranks divide, or whose sequences cp ranks divide, or whose
- * experts ep ranks divide. Ranks that divide layers are neighbours, then come the replicas of a
- * stage, then the stages: rank = (stage dp + replica) tp + part. With cp, whose ranks have the same
- * parameters, each replica is cp neighbours: rank = replica cp + context. With ep, whose ranks have
- * the same parameters but for the experts, and samples of their own: rank = replica ep + expert.
+ * pipeline of pp stages, whose layers tp ranks divide and whose sequences cp ranks divide; or whose
+ * experts ep ranks divide. Ranks that divide layers are neighbours, then come those that divide
+ * sequences, which have the same parameters, then the replicas of a stage, then the stages:
+ * rank = ((stage dp + replica) cp + context) tp + part. With ep, whose ranks have the same
+ * parameters but for the experts, and samples of their own: rank = replica ep + expert.
  */
 #ifndef LT_LAYOUT_H
 #define LT_LAYOUT_H
@@ -58,14 +58,14 @@ static inline int lt_layout_stream(const struct lt_layout *layout)
     return layout->replica * layout->ep + layout->expert;
 }
 
-/* The rank of one of them. */
-static inline int lt_layout_rank(const struct lt_layout *layout, int stage, int replica, int part)
+/* The rank of a stage that has part `part` of its layers, of copy number `copy`. */
+static inline int lt_layout_rank(const struct lt_layout *layout, int stage, int copy, int part)
 {
-    return (stage * layout->dp + replica) * layout->tp + part;
+    return (stage * lt_layout_copies(layout) + copy) * layout->tp + part;
 }
 
-/* "dp2.tp2.pp2", "dp2.cp2" or "dp2.ep2", factors in any order, missing ones are 1; NULL: all ranks
- * are replicas. TACHO_EUSAGE with words in *err for a text that is no layout, or not one of so many
+/* "dp2.tp2.pp2.cp2" or "dp2.ep2", factors in any order, missing ones are 1; NULL: all ranks are
+ * replicas. TACHO_EUSAGE with words in *err for a text that is no layout, or not one of so many
  * ranks. */
 int lt_layout_parse(struct lt_layout *out, const char *text, int rank, int ranks,
                     struct tacho_error *err);
@@ -77,8 +77,9 @@ struct lt_layout_blocks {
 struct lt_layout_blocks lt_layout_blocks(const struct lt_layout *layout, int stage, int64_t blocks);
 
 /* The ranks that have the same parameters as this one (with ep: but for the experts), as a group;
- * those that have parts of the same layers, of the same sequences or of the same experts; and with
- * ep those that have the same experts. axis and world are borrowed. */
+ * those that have parts of the same layers or of the same experts; those that have the same
+ * parameters and parts of the same sequences; and with ep those that have the same experts. axis
+ * and world are borrowed. */
 struct lt_axis {
     const struct lt_group *world;
     int first, stride; /* rank of its rank 0, and from one to the next */
@@ -87,6 +88,8 @@ struct lt_group lt_layout_replicas(const struct lt_layout *layout, const struct 
                                    struct lt_axis *axis);
 struct lt_group lt_layout_parts(const struct lt_layout *layout, const struct lt_group *world,
                                 struct lt_axis *axis);
+struct lt_group lt_layout_contexts(const struct lt_layout *layout, const struct lt_group *world,
+                                   struct lt_axis *axis);
 struct lt_group lt_layout_owners(const struct lt_layout *layout, const struct lt_group *world,
                                  struct lt_axis *axis);
 

@@ -38,7 +38,7 @@
 struct lt_trace;
 
 struct lt_parts {
-    struct lt_tensor_group hooks; /* for lt_context.tensor */
+    struct lt_tensor_group hooks; /* for lt_context */
     struct lt_group *group;
     struct lt_trace *trace;
     void *scratch;
@@ -57,7 +57,12 @@ size_t lt_parts_spread_bytes(int ranks, size_t boundary);
  * `parts` must stay where it is. */
 int lt_parts_open(struct lt_parts *parts, struct lt_group *group, size_t scratch_bytes,
                   uint64_t communicator, struct lt_trace *trace);
-/* Accepts one that was never opened, all zero. */
+/* What lt_context.tensor or .sequences is to be; NULL of one that was never opened, all zero. */
+static inline const struct lt_tensor_group *lt_parts_hooks(const struct lt_parts *parts)
+{
+    return parts->group ? &parts->hooks : NULL;
+}
+/* Accepts one that was never opened. */
 void lt_parts_close(struct lt_parts *parts);
 
 #endif

@@ -53,11 +53,11 @@ static int is_last(const struct lt_pipeline *pipeline)
     return pipeline->layout.stage == pipeline->layout.pp - 1;
 }
 
-/* The rank of the same replica and part in another stage. */
+/* The rank of the same copy and part in another stage. */
 static int rank_of(const struct lt_pipeline *pipeline, int stage)
 {
     const struct lt_layout *layout = &pipeline->layout;
-    return lt_layout_rank(layout, stage, layout->replica, layout->part);
+    return lt_layout_rank(layout, stage, lt_layout_copy(layout), layout->part);
 }
 
 /* ---- messages ----------------------------------------------------------------------------------- */

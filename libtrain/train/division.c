@@ -11,7 +11,11 @@
 #include "libtrain/base/fail.h"
 #include "libtrain/base/share.h"
 
-#define PARTS 1048576u /* communicators of ranks that divide layers, by the lowest of them */
+/* Communicators of ranks that divide layers or experts, and of those that divide sequences, by the
+ * lowest of them. */
+#define PARTS     1048576u
+#define SEQUENCES 2097152u
+
 static int check(const struct lt_division_config *config, const struct lt_optimizer_config *kind,
                  const struct lt_model *model, struct tacho_error *err)
 {
@@ -32,30 +36,46 @@ static int check(const struct lt_division_config *config, const struct lt_optimi
     return 0;
 }
 
-/* The ranks that divide layers, sequences or experts; a batch of which this one takes its tokens.
- */
-static int open_dividers(struct lt_division *division, struct lt_trace *trace)
+/* The ranks that divide layers or experts. */
+static int open_dividers(struct lt_division *division, size_t boundary, struct lt_trace *trace)
+{
+    const struct lt_layout *layout = &division->config.layout;
+    size_t scratch = lt_parts_spread_bytes(layout->ep, boundary);
+    if (layout->tp * layout->ep == 1)
+        return 0;
+    if (layout->tp > 1)
+        scratch = lt_parts_bytes(layout->tp, boundary);
+    return lt_parts_open(&division->dividers, &division->parts, scratch,
+                         PARTS + (uint64_t)division->part_axis.first, trace);
+}
+
+/* The ranks that divide sequences; a batch of which this one takes its tokens. */
+static int open_sequence_parts(struct lt_division *division, size_t boundary,
+                               struct lt_trace *trace)
+{
+    const struct lt_layout *layout = &division->config.layout;
+    const struct lt_model *model = division->model;
+    size_t scratch = 0;
+    if (layout->cp == 1)
+        return 0;
+    if (layout->attention == LT_CONTEXT_ULYSSES)
+        scratch = lt_parts_turn_bytes(layout->cp, boundary / (size_t)layout->tp);
+    division->tokens = malloc(2 * (size_t)(model->b * model->t) * sizeof *division->tokens);
+    if (!division->tokens)
+        return TACHO_ENOMEM;
+    return lt_parts_open(&division->sequence_parts, &division->contexts, scratch,
+                         SEQUENCES + (uint64_t)division->context_axis.first, trace);
+}
+
+/* Bytes of the activations between blocks, of all rows of this rank's tokens. */
+static size_t boundary_of(const struct lt_division *division)
 {
     const struct lt_layout *layout = &division->config.layout;
     const struct lt_model *model = division->model;
     if (layout->tp * layout->cp * layout->ep == 1)
         return 0;
-    size_t boundary = model->ops->stage->boundary_bytes(model),
-           scratch = layout->attention == LT_CONTEXT_ULYSSES
-                         ? lt_parts_turn_bytes(layout->cp, boundary)
-                         : 0;
-    if (layout->ep > 1)
-        scratch = lt_parts_spread_bytes(layout->ep, boundary);
-    if (layout->tp > 1)
-        scratch = lt_parts_bytes(layout->tp,
-                                 (division->config.sequence ? (size_t)layout->tp : 1) * boundary);
-    if (layout->cp > 1) {
-        division->tokens = malloc(2 * (size_t)(model->b * model->t) * sizeof *division->tokens);
-        if (!division->tokens)
-            return TACHO_ENOMEM;
-    }
-    return lt_parts_open(&division->dividers, &division->parts, scratch,
-                         PARTS + (uint64_t)division->part_axis.first, trace);
+    return model->ops->stage->boundary_bytes(model) *
+           (division->config.sequence ? (size_t)layout->tp : 1);
 }
 
 void lt_division_batch(const struct lt_division *division, struct lt_batch *batch)
@@ -95,12 +115,13 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
         return rc;
     out->replicas = lt_layout_replicas(&config->layout, world, &out->replica_axis);
     out->parts = lt_layout_parts(&config->layout, world, &out->part_axis);
+    out->contexts = lt_layout_contexts(&config->layout, world, &out->context_axis);
     out->config.shard.communicators =
         4 * (uint64_t)(config->layout.stage * config->layout.tp + config->layout.part);
     out->owners = lt_layout_owners(&config->layout, world, &out->owner_axis);
     out->config.shard.owner_communicators = 4 * (uint64_t)(1 + config->layout.expert);
-    rc = open_dividers(out, trace);
-    if (rc)
+    if (open_dividers(out, boundary_of(out), trace) ||
+        open_sequence_parts(out, boundary_of(out), trace))
         return lt_no_memory(err);
     rc = lt_shard_create(&out->shard, &out->config.shard, &out->replicas, &out->owners,
                          &model->parameters, trace, err);
@@ -108,11 +129,6 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
         rc = lt_pipeline_create(&out->pipeline, &out->config.staging, &config->layout, world, model,
                                 trace, err);
     return rc;
-}
-
-const struct lt_tensor_group *lt_division_tensor(const struct lt_division *division)
-{
-    return division->dividers.group ? &division->dividers.hooks : NULL;
 }
 
 /* One row of the table, unless nothing was to be sent. */
@@ -166,12 +182,13 @@ static int64_t longest_delay(struct lt_parallel *parallel, int64_t delay)
     return (int64_t)most;
 }
 
-/* Of what the ranks that divide something send each other. */
-static const char *purpose_of(const struct lt_layout *layout)
+/* What the ranks that divide something sent each other. */
+static void add_parts(struct lt_sent_table *table, const char *purpose,
+                      const struct lt_parts *parts)
 {
-    if (layout->ep > 1)
-        return "rows of experts";
-    return layout->cp > 1 ? "parts of sequences" : "parts of layers";
+    if (parts->group)
+        add_row(table, purpose, (struct lt_group_sent){parts->group->bytes, parts->group->messages},
+                parts->formula);
 }
 
 /* How evenly attention is divided. */
@@ -231,17 +248,19 @@ void lt_division_measure(struct lt_division *division, struct lt_group_sent loca
         add_row(table, "activations", sent.activations, formula.activations);
         add_row(table, "tied embedding", sent.tied, formula.tied);
     }
-    if (table && division->dividers.group)
-        add_row(table, purpose_of(&division->config.layout),
-                (struct lt_group_sent){division->parts.bytes, division->parts.messages},
-                division->dividers.formula);
-    if (table && division->config.layout.cp > 1)
+    if (!table)
+        return;
+    add_parts(table, division->config.layout.ep > 1 ? "rows of experts" : "parts of layers",
+              &division->dividers);
+    add_parts(table, "parts of sequences", &division->sequence_parts);
+    if (division->config.layout.cp > 1)
         measure_attention(division, table);
 }
 
 void lt_division_close(struct lt_division *division)
 {
     lt_parts_close(&division->dividers);
+    lt_parts_close(&division->sequence_parts);
     free(division->tokens);
     division->tokens = NULL;
     lt_pipeline_destroy(division->pipeline);

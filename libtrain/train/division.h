@@ -22,7 +22,7 @@ struct lt_sent_row {
     struct lt_group_sent sent, formula;
     int bound; /* it sends as many bytes at most */
 };
-#define LT_SENT_ROWS 5
+#define LT_SENT_ROWS 6
 struct lt_sent_table {
     struct lt_sent_row row[LT_SENT_ROWS];
     int rows;
@@ -57,9 +57,10 @@ struct lt_division {
     struct lt_parallel *parallel;
     struct lt_model *model;
     int micro_steps;
-    struct lt_axis replica_axis, part_axis, owner_axis;
-    struct lt_group replicas, parts, owners;
-    struct lt_parts dividers; /* opened where layers, sequences or experts are divided */
+    struct lt_axis replica_axis, part_axis, context_axis, owner_axis;
+    struct lt_group replicas, parts, contexts, owners;
+    struct lt_parts dividers;       /* opened where layers or experts are divided */
+    struct lt_parts sequence_parts; /* opened where sequences are */
     int32_t *tokens; /* of a batch, this rank's, and their targets; NULL: it has all of them */
     struct lt_shard *shard;
     struct lt_pipeline *pipeline;
@@ -75,8 +76,6 @@ int lt_division_open(struct lt_division *out, const struct lt_division_config *c
                      struct lt_trace *trace, struct tacho_error *err);
 /* Ranks of a replica that have other parameters than each other. */
 int lt_division_parts(const struct lt_division *division);
-/* What lt_context.tensor is to be. */
-const struct lt_tensor_group *lt_division_tensor(const struct lt_division *division);
 /* Of a batch of whole sequences, the tokens of this rank; valid until the next call. */
 void lt_division_batch(const struct lt_division *division, struct lt_batch *batch);
 /* Fills config.sent; local: what local.h sent by its formula; delay: its rounds. All ranks call it

@@ -9,7 +9,8 @@
 
 static int is_divided(const struct run *run)
 {
-    return run->division.shard || run->division.pipeline || run->context.tensor;
+    return run->division.shard || run->division.pipeline || run->context.tensor ||
+           run->context.sequences;
 }
 
 int lt_run_check(const struct run *run, struct tacho_error *err)

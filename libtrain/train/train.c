@@ -139,14 +139,16 @@ static int piped_steps(struct run *run, double *loss, struct tacho_error *err)
     for (int i = 0; i < count && rc == 0; i++) {
         struct lt_batch batch;
         rc = lt_loader_next(run->loader, &batch, err);
-        if (rc == 0)
-            lt_pipeline_batch(run->division.pipeline, i, &batch);
+        if (rc)
+            break;
+        lt_division_batch(&run->division, &batch);
+        lt_pipeline_batch(run->division.pipeline, i, &batch);
     }
     rc = lt_parallel_agree(run->parallel, rc, err);
     if (rc)
         return rc;
     *loss = lt_pipeline_step(run->division.pipeline, &run->context, run->division.shard,
-                             count * lt_run_replicas(run));
+                             count * sharers(run));
     lt_run_send_status(run, *loss * (double)lt_run_layout(run)->pp / (double)count, 0);
     return 0;
 }
@@ -291,13 +293,13 @@ static void mean_of(const struct run *run, struct lt_progress *progress,
     double correct = 0;
     if (layout) {
         all += lt_layout_rank(layout, layout->pp - 1, 0, 0) * share;
-        stride *= layout->tp * contexts;
+        stride *= layout->tp;
     }
     for (int64_t i = 0; i < progress->evaluated; i++) {
+        const struct evaluated *first = all + i % copies * contexts * stride + i / copies;
         for (int64_t j = 0; j < contexts; j++)
-            progress->loss +=
-                all[i % copies * stride + j * share + i / copies].loss / (double)contexts;
-        correct += all[i % copies * stride + i / copies].correct;
+            progress->loss += first[j * stride].loss / (double)contexts;
+        correct += first->correct;
     }
     progress->loss /= (double)progress->evaluated;
     progress->accuracy = run->model->ops->correct
@@ -459,7 +461,9 @@ static int open_optimizer(struct run *run, struct tacho_error *err)
         rc = tacho_fail(err, TACHO_EUSAGE, "leave it out",
                         "%s: not where ranks divide the model or its optimizer",
                         config->centralise ? "--centralise" : "--bf16-weights");
-    run->context.tensor = run->evaluation.tensor = lt_division_tensor(&run->division);
+    run->context.tensor = run->evaluation.tensor = lt_parts_hooks(&run->division.dividers);
+    run->context.sequences = run->evaluation.sequences =
+        lt_parts_hooks(&run->division.sequence_parts);
     if (config->division.layout.cp > 1)
         run->context.attention_flops = &run->division.attention_flops;
     if (rc == 0 && run->parallel)

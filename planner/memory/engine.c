@@ -244,14 +244,14 @@ static void add_buffers(const struct part *part, double *bytes)
     *buffers += READY * 8 * samples + 5 * (samples + (double)layout->micro_batch);
     if (layout->pipeline > 1) {
         *buffers += part->rows * width * part->element * (part->flights + 1);
-        *buffers += 8 * (double)plan_micro_batches(layout) * samples;
+        *buffers += 8 * (double)plan_micro_batches(layout) * part->tokens;
         if (part->embeds)
             *buffers += 4 * (double)part->of->model.vocabulary * width / ranks;
     }
     if (layout->tensor > 1)
         *buffers += boundary / ranks;
     if (layout->context > 1)
-        *buffers += 6 * boundary / (double)layout->context;
+        *buffers += 6 * boundary / ranks / (double)layout->context;
     if (layout->devices > 1 && part->zero == 0)
         *buffers += fmin(part->element * (double)part->parameters, BUCKET);
 }

@@ -23,7 +23,7 @@ sent() {
 }
 "${train[@]}" --accumulate 2 --checkpoint one --eval-every 10 > out || wrong "one rank"
 grep '^evaluation' out | sed 's/  (.*//' > evaluations
-for case in "ring dp2.cp2 4 1 --zero 3" "ring cp4 4 2 --recompute block" "ring-contiguous cp2 2 2"; do
+for case in "ring cp2.tp3 6 2 --zero 3" "ring cp4 4 2 --recompute block" "ring-contiguous cp2.pp2 4 2 --pipeline zb-h1"; do
     read -r kind layout ranks micro options <<< "$case"
     counted "$ranks" --context "$kind" --layout "$layout" --accumulate "$micro" $options --checkpoint many --eval-every 10
     python3 "$SRC/tests/e2e/parallel/weights_near.py" one many 1e-6 || wrong "$kind, $layout: weights"

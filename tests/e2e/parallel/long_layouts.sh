@@ -19,11 +19,9 @@ import sys
 draw = random.Random(int(sys.argv[1]))
 for _ in range(int(sys.argv[2])):
     ranks = draw.choice([2, 4, 8])
-    tp = draw.choice([t for t in (1, 1, 2, 4, 8) if ranks % t == 0])
-    pp = draw.choice([p for p in (1, 2, 4) if ranks // tp % p == 0])
-    cp = draw.choice([c for c in (1, 2, 4) if ranks % c == 0]) if tp * pp == 1 else 1
+    tp, pp, cp = draw.choice([(t, p, c) for t in (1, 2, 4, 8) for p in (1, 2, 4, 8) for c in (1, 2, 4, 8) if ranks % (t * p * c) == 0])
     dp = ranks // tp // pp // cp
-    layers, micro, recompute = draw.randint(4, 7), draw.choice([1, 2, 3, 5]), draw.choice(["none", "block"])
+    layers, micro, recompute = draw.randint(max(4, pp), max(7, pp)), draw.choice([1, 2, 3, 5]), draw.choice(["none", "block"])
     zero = draw.choice([0, 1, 2] + [3] * (pp == 1))
     schedule = draw.choice(["gpipe", "1f1b"] + ["interleaved", "zb-h1"] * (pp > 1))
     if schedule == "zb-h1" and tp > 1:
@@ -35,10 +33,10 @@ for _ in range(int(sys.argv[2])):
         zero, exact = min(zero, 1), False
     if schedule == "zb-h1":
         recompute = "none"
-    factors = [f"dp{dp}", f"tp{tp}", f"pp{pp}"] if cp == 1 else [f"dp{dp}", f"cp{cp}"]
+    factors = [f"dp{dp}", f"tp{tp}", f"pp{pp}", f"cp{cp}"]
     draw.shuffle(factors)
-    if cp > 1 and draw.random() < 0.5:
-        schedule += " --context ring"
+    if cp > 1 and draw.random() < 0.6:
+        schedule += " --context " + draw.choice(["ring", "ring-contiguous"])
     sequence = "--sequence-parallel" if tp > 1 and draw.random() < 0.5 else ""
     print(ranks, dp, int(exact), layers, micro, ".".join(factors), f"--zero {zero} --pipeline {schedule}", f"--recompute {recompute}", sequence)
 P

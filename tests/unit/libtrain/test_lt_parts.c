@@ -218,7 +218,34 @@ static void attention(const struct lt_context *x)
     attention_of(x, 1);
 }
 
-/* Positions of a folded part: each token gets that of its place, and adds to its gradient. */
+/* The part of the vocabulary that is all of it looks up, and adds to, the same positions. */
+static void part_positions(const struct lt_context *x, const struct lt_embedding *whole,
+                           const float *slopes, int rank)
+{
+    int64_t count = whole->b * whole->t * whole->c, all = RANKS * whole->t * whole->c,
+            before = lt_share_token(whole->t, RANKS, rank, 1, 0) * whole->c;
+    float *own = zeros(all);
+    struct lt_embedding_part part = {.out = typed(x->dtype, zeros(count), count),
+                                     .word = whole->word,
+                                     .position = whole->position,
+                                     .tokens = whole->tokens,
+                                     .dout = whole->dout,
+                                     .dword = zeros(whole->v * whole->c),
+                                     .dposition = own + before,
+                                     .b = whole->b,
+                                     .t = whole->t,
+                                     .c = whole->c,
+                                     .v = whole->v,
+                                     .jump = whole->jump};
+    lt_op(x, LT_OP_EMBEDDING_PART_FORWARD, &(union lt_args){.embedding_part_forward = part});
+    lt_op(x, LT_OP_EMBEDDING_PART_BACKWARD, &(union lt_args){.embedding_part_backward = part});
+    assert_near("part", floats(x->dtype, part.out, count), floats(x->dtype, whole->out, count),
+                count, 1e-6f);
+    assert_near("positions of a part", own, slopes, all, 1e-6f);
+}
+
+/* Positions of a folded part: each token gets that of its place, and adds to its gradient; the same
+ * where this rank has all words as its part of the vocabulary. */
 static void positions(const struct lt_context *x)
 {
     int64_t b = 2, t = 6, c = 3, all = RANKS * t, v = 5;
@@ -245,6 +272,7 @@ static void positions(const struct lt_context *x)
         a.dposition = slopes + first * c;
         lt_op(x, LT_OP_EMBEDDING_FORWARD, &(union lt_args){.embedding_forward = a});
         lt_op(x, LT_OP_EMBEDDING_BACKWARD, &(union lt_args){.embedding_backward = a});
+        part_positions(x, &a, slopes, rank);
         memset(want, 0, (size_t)(all * c) * sizeof *want);
         float *out = floats(x->dtype, a.out, b * t * c);
         for (int64_t i = 0; i < b * t * c; i++) {

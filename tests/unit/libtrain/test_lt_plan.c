@@ -49,7 +49,12 @@ static const struct share shares[] = {{1, 1, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 
                                       {1, 2, 2, 1, 0, 1, LT_STAGES_ONE_F_ONE_B, 1, 4},
                                       {1, 1, 1, 2, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
                                       {2, 1, 1, 2, 3, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},
-                                      {1, 1, 1, 4, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 1}};
+                                      {1, 1, 1, 4, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
+                                      {1, 2, 1, 2, 3, 1, LT_STAGES_ONE_F_ONE_B, 1, 2},
+                                      {2, 1, 2, 2, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 4},
+                                      {1, 1, 2, 2, 0, 0, LT_STAGES_INTERLEAVED, 2, 2},
+                                      {1, 1, 2, 2, 0, 0, LT_STAGES_ZB_H1, 1, 4},
+                                      {1, 2, 2, 2, 0, 1, LT_STAGES_GPIPE, 1, 2}};
 
 struct shape {
     int64_t layers, channels, heads, seq, batch;
@@ -113,12 +118,13 @@ static double engine_bytes(const struct shape *shape, const struct share *share,
     size_t words = (size_t)(VOCAB * shape->channels) * sizeof(float) / (size_t)share->tp;
     uint64_t *buffers = &plan.tag[LT_MEMORY_WORKSPACE];
     if (share->pp > 1)
-        *buffers += lt_pipeline_bytes(boundary / (size_t)lt_gpt2_row_ranks(&stage), stage.in_flight,
-                                      stage.embeds ? words : 0, share->micro, (int64_t)tokens);
+        *buffers +=
+            lt_pipeline_bytes(boundary / (size_t)lt_gpt2_row_ranks(&stage), stage.in_flight,
+                              stage.embeds ? words : 0, share->micro, (int64_t)tokens / share->cp);
     if (share->tp > 1)
         *buffers += lt_parts_bytes(share->tp, boundary);
     if (share->cp > 1)
-        *buffers += lt_parts_turn_bytes(share->cp, boundary);
+        *buffers += lt_parts_turn_bytes(share->cp, boundary / (size_t)share->tp);
     int divided = share->tp * share->pp * share->cp > 1, copies = share->dp * share->cp;
     struct lt_shard_config shard = {
         .stage = share->zero, .kind = LT_ALL_REDUCE_RING, .overlap = !divided};

@@ -143,13 +143,46 @@ static void layouts(void **state)
     assert_int_equal(lt_layout_blocks(&layout, 1, 8).count, 3);
 }
 
+/* Number `rank` of a group is the rank that the axis leads to. */
+static void assert_member(struct lt_group group, const struct lt_axis *axis, int ranks, int rank)
+{
+    assert_int_equal(group.ranks, ranks);
+    assert_int_equal(axis->first + group.rank * axis->stride, rank);
+}
+
+/* Every rank is in one place, and in the groups of those that share a coordinate with it. */
+static void places(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"dp2.tp2.pp2.cp2", "cp4.tp2.pp2", "tp4.dp2.cp2",
+                                        "pp4.cp2.dp2",     "dp2.ep8",     "cp16"};
+    struct tacho_error err;
+    struct lt_axis axis;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int rank = 0; rank < 16; rank++) {
+            struct lt_layout at;
+            assert_int_equal(lt_layout_parse(&at, texts[i], rank, 16, &err), 0);
+            assert_int_equal(lt_layout_rank(&at, at.stage, lt_layout_copy(&at), at.part), rank);
+            assert_member(lt_layout_replicas(&at, NULL, &axis), &axis, at.dp * at.cp * at.ep, rank);
+            assert_member(lt_layout_contexts(&at, NULL, &axis), &axis, at.cp, rank);
+            assert_member(lt_layout_parts(&at, NULL, &axis), &axis, at.tp * at.ep, rank);
+        }
+    static const char *const beside[] = {"cp", "pp", "tp"};
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+        char text[16], words[32];
+        snprintf(text, sizeof text, "ep2.%s2", beside[i]);
+        snprintf(words, sizeof words, "not ep with %s", beside[i]);
+        assert_int_equal(lt_layout_parse(&(struct lt_layout){0}, text, 0, 4, &err), TACHO_EUSAGE);
+        assert_non_null(strstr(err.what, words));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(makespans),
-        cmocka_unit_test(few_micro_batches),
-        cmocka_unit_test(slow_stage),
-        cmocka_unit_test(layouts),
+        cmocka_unit_test(makespans),  cmocka_unit_test(few_micro_batches),
+        cmocka_unit_test(slow_stage), cmocka_unit_test(layouts),
+        cmocka_unit_test(places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
