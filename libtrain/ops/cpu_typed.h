@@ -45,7 +45,7 @@ void TYPED(lt_cpu_embedding_backward)(const union lt_args *args)
             TYPED(add_row)(a->dword + a->tokens[i] * a->c + c0, dout, n);
             if (a->dposition)
                 TYPED(add_row)
-                (a->dposition + lt_embedding_position(a->t, a->jump, i) * a->c + c0, dout, n);
+            (a->dposition + lt_embedding_position(a->t, a->jump, i) * a->c + c0, dout, n);
         }
     }
 }

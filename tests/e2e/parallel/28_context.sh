@@ -55,8 +55,9 @@ counted 2 --layout cp2 --accumulate 2 --steps 10 --eval-every 10 --checkpoint ha
 near one rest
 
 large=("$TRAIN" gpt2-tiny --layers 4 --channels 128 --heads 4 --data "$SRC/LICENSE" --seq 64 --batch 4 --steps 1 --workers 0)
-for layout in cp2 cp2.tp2.pp2; do
-    mpirun -np $([ $layout = cp2 ] && echo 2 || echo 8) --oversubscribe "${large[@]}" --layout $layout > out 2> err || wrong "large, $layout: $(cat err)"
+for case in "cp2 2" "cp2.tp2.pp2 8"; do
+    read -r layout ranks <<< "$case"
+    mpirun -np "$ranks" --oversubscribe "${large[@]}" --layout "$layout" > out 2> err || wrong "large, $layout: $(cat err)"
     awk '/ MiB at its peak/ { p = $7; gsub(/[(+]/, "", p); seen = 1 } END { exit !seen || p > 2 || p < -2 }' out || wrong "memory of $layout: $(grep memory out)"
 done
 
