@@ -173,6 +173,10 @@ static const struct row rows[] = {
              "--elastic: the command that starts the ranks, with its options"),
     {"bucket-mib", "X", NUMBER, AT(bucket_mib), "8", 0, 1e6,
      "MiB of gradients reduced at a time; 0: all at once"},
+    {"bucket-priority", "R", NUMBER, AT(bucket_priority), "0", 0, 1e6,
+     "buckets of the first layers first, and the next forward pass begins before all have come, as "
+     "suits a link that takes as long for one as backward for R of them; 1: the order of backward; "
+     "0: each step waits for all (--clip 0)"},
     TEXT_ROW("all-reduce", "NAME", TEXT, all_reduce, "library",
              "how gradients are summed: library (MPI's own), or messages of the engine: ring, "
              "tree, doubling, hierarchical, or ordered (the bits of one rank that adds in the "

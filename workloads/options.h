@@ -29,8 +29,8 @@ struct options {
         workers, prefetch, seed, patience, image_size, pad, crop, freeze, recompute_every;
     int64_t elastic, slow_link, near, local_steps, assert_equal, zero, compress_after, chunks,
         approximation, zstd_level, max_delay;
-    double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, density, outer_lr,
-        outer_momentum;
+    double lr, min_lr, weight_decay, clip, eval_share, bucket_mib, bucket_priority, density,
+        outer_lr, outer_momentum;
     double beta1, beta2, eps, momentum;    /* NAN: the optimizer's own */
     double damping, factor_decay, kl_clip; /* NAN, and 0 of the next: the optimizer's own */
     int64_t inverse_every;

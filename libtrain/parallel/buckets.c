@@ -17,8 +17,42 @@ int lt_buckets_create(struct lt_buckets *buckets, size_t elements, size_t size)
         size = elements;
     *buckets = (struct lt_buckets){
         .size = size, .elements = elements, .buckets = size ? (elements + size - 1) / size : 0};
-    buckets->bucket = calloc(buckets->buckets ? buckets->buckets : 1, sizeof *buckets->bucket);
-    return buckets->bucket ? 0 : TACHO_ENOMEM;
+    buckets->bucket = calloc(buckets->buckets + 1, sizeof *buckets->bucket);
+    buckets->turn = calloc(buckets->buckets + 1, sizeof *buckets->turn);
+    if (!buckets->bucket || !buckets->turn)
+        return TACHO_ENOMEM;
+    lt_buckets_prefer(buckets, 1);
+    return 0;
+}
+
+/* Where the i-th bucket is kept that is closed and not sent, the last one on top: behind the turns
+ * that are known, from the end on. */
+static size_t *kept(struct lt_buckets *buckets, size_t i)
+{
+    return &buckets->turn[buckets->buckets - 1 - i].bucket;
+}
+
+void lt_buckets_prefer(struct lt_buckets *buckets, double ratio)
+{
+    double now = 1; /* bucket i is closed at i + 1; the link is free */
+    size_t closed = 0, waiting = 0;
+    for (size_t turn = 0; turn < buckets->buckets; turn++) {
+        if (waiting == 0 && now < (double)(closed + 1))
+            now = (double)(closed + 1);
+        for (; closed < buckets->buckets && (double)(closed + 1) <= now; closed++)
+            *kept(buckets, waiting++) = closed;
+        waiting--;
+        buckets->turn[turn] = (struct lt_bucket_turn){*kept(buckets, waiting), closed};
+        now += ratio;
+    }
+}
+
+size_t lt_buckets_turns(const struct lt_buckets *buckets)
+{
+    size_t turns = 0;
+    while (turns < buckets->buckets && buckets->turn[turns].closed <= buckets->closed)
+        turns++;
+    return turns;
 }
 
 void lt_buckets_destroy(struct lt_buckets *buckets)
@@ -26,6 +60,7 @@ void lt_buckets_destroy(struct lt_buckets *buckets)
     for (size_t i = 0; buckets->bucket && i < buckets->buckets; i++)
         free(buckets->bucket[i].extent);
     free(buckets->bucket);
+    free(buckets->turn);
     *buckets = (struct lt_buckets){0};
 }
 

@@ -7,6 +7,9 @@
  * `size` elements, so their number follows from the number of elements. A bucket is written by
  * whoever adds until it is closed, and is then read-only until the reset: another thread may pack
  * closed buckets in the meantime if closing is made known to it under a lock.
+ *
+ * Turns. Collectives need one order on all ranks, so which bucket is sent in which turn does not
+ * depend on when ranks come to it (lt_buckets_prefer).
  */
 #ifndef LT_BUCKETS_H
 #define LT_BUCKETS_H
@@ -25,9 +28,15 @@ struct lt_bucket {
     size_t count; /* elements */
 };
 
+/* What is sent in a turn, and how many buckets must be closed before. */
+struct lt_bucket_turn {
+    size_t bucket, closed;
+};
+
 struct lt_buckets {
     struct lt_bucket *bucket;
-    size_t buckets; /* of a step */
+    struct lt_bucket_turn *turn; /* as many as buckets; at first in the order of closing */
+    size_t buckets;              /* of a step */
     size_t size, elements;
     size_t closed, added; /* so far in this step */
 };
@@ -36,6 +45,15 @@ struct lt_buckets {
  * also after TACHO_ENOMEM. */
 int lt_buckets_create(struct lt_buckets *buckets, size_t elements, size_t size);
 void lt_buckets_destroy(struct lt_buckets *buckets);
+
+/* The order of turns by priority: as soon as the link is free, the bucket goes that was closed
+ * last, because backward ends with the layers with which the next forward pass begins. So it would
+ * be if a bucket took as long on the link as backward takes to fill `ratio` of them; at 1 and below
+ * that is the order of closing. */
+void lt_buckets_prefer(struct lt_buckets *buckets, double ratio);
+
+/* Turns that may be taken now. */
+size_t lt_buckets_turns(const struct lt_buckets *buckets);
 
 /* A step begins: nothing has been added. */
 void lt_buckets_reset(struct lt_buckets *buckets);

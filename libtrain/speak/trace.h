@@ -75,7 +75,8 @@ struct tacho_comm;
     X(LOSS_SCALE, "loss_scale") \
     X(OVERFLOWS, "overflows") \
     X(EXPERT_IMBALANCE, "expert_imbalance") \
-    X(CHOICES_DROPPED, "choices_dropped")
+    X(CHOICES_DROPPED, "choices_dropped") \
+    X(BUCKET, "bucket")
 
 #define LT_ENUM_RANGE(id, name, kind) LT_RANGE_##id,
 enum lt_range { LT_RANGE_MAP(LT_ENUM_RANGE) LT_RANGE_COUNT };

@@ -31,7 +31,7 @@ int lt_run_check(const struct run *run, struct tacho_error *err)
 
 void lt_run_origin(struct run *run)
 {
-    if (!*run->origin && !is_divided(run) && !run->context.device)
+    if (!*run->origin && !is_divided(run) && !run->context.device && !run->early)
         lt_watch_origin(run->model, &run->context, &run->batch, run->origin, sizeof run->origin);
 }
 

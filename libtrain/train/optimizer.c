@@ -334,23 +334,39 @@ int lt_optimizer_parts(const struct lt_optimizer_config *config)
            config->lookahead_every == 0;
 }
 
-void lt_optimizer_update_pieces(struct lt_optimizer *optimizer, const struct lt_context *context,
-                                const struct lt_piece *piece, size_t pieces, int64_t made,
-                                double rate, double grad_scale)
+/* shadow: where that of all parameters begins; NULL: none is written. */
+static void update_pieces(struct lt_optimizer *optimizer, const struct lt_context *context,
+                          const struct lt_piece *piece, size_t pieces,
+                          const struct lt_update_terms *terms, uint16_t *shadow)
 {
     enum lt_op_id op = kinds[optimizer->config.kind].op;
-    lt_optimizer_remember(optimizer, rate);
-    struct lt_update_terms terms = lt_optimizer_terms(optimizer, made, rate, grad_scale);
     for (size_t j = 0; j < pieces; j++) {
         struct lt_update update = {.param = piece[j].value,
                                    .grad = piece[j].grad,
+                                   .shadow = shadow ? shadow + piece[j].first : NULL,
                                    .count = (int64_t)piece[j].count,
                                    .decayed = piece[j].decays ? (int64_t)piece[j].count : 0,
-                                   .terms = terms};
+                                   .terms = *terms};
         for (int i = 0; i < LT_UPDATE_STATES && optimizer->state[i]; i++)
             update.state[i] = optimizer->state[i] + piece[j].at;
         lt_op(context, op, &(union lt_args){.adamw = update});
     }
+}
+
+void lt_optimizer_update_pieces(struct lt_optimizer *optimizer, const struct lt_context *context,
+                                const struct lt_piece *piece, size_t pieces, int64_t made,
+                                double rate, double grad_scale)
+{
+    lt_optimizer_remember(optimizer, rate);
+    struct lt_update_terms terms = lt_optimizer_terms(optimizer, made, rate, grad_scale);
+    update_pieces(optimizer, context, piece, pieces, &terms, NULL);
+}
+
+void lt_optimizer_update_some(struct lt_optimizer *optimizer, const struct lt_context *context,
+                              const struct lt_parameters *parameters, const struct lt_piece *piece,
+                              size_t pieces, const struct lt_update_terms *terms)
+{
+    update_pieces(optimizer, context, piece, pieces, terms, fused_shadow(parameters));
 }
 
 void lt_optimizer_exchange(struct lt_optimizer *optimizer, const struct lt_context *context,

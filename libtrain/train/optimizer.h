@@ -93,6 +93,12 @@ void lt_optimizer_update_pieces(struct lt_optimizer *optimizer, const struct lt_
                                 const struct lt_piece *piece, size_t pieces, int64_t made,
                                 double rate, double grad_scale);
 
+/* The same for pieces of parameters that are whole, by the numbers of this update, whose rate is
+ * remembered: state lies as the parameters do. Writes the shadow of these pieces. */
+void lt_optimizer_update_some(struct lt_optimizer *optimizer, const struct lt_context *context,
+                              const struct lt_parameters *parameters, const struct lt_piece *piece,
+                              size_t pieces, const struct lt_update_terms *terms);
+
 /* What an optimizer that continues from a checkpoint must be told of each update made before. */
 void lt_optimizer_remember(struct lt_optimizer *optimizer, double rate);
 

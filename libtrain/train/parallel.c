@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Data parallelism over ranks. A step posts jobs in a fixed order: job 0 sends the news of the step
- * (loss, error, signal), job i the i-th bucket of gradients. With overlap a progress thread does
- * the jobs while backward goes on; else the step's thread does them at the end. The order is the
- * same on all ranks, which is what MPI's collectives need.
+ * (loss, error, signal), job i the bucket of gradients whose turn is the i-th. With overlap a
+ * progress thread does the jobs while backward goes on; else the step's thread does them at the
+ * end. The order is the same on all ranks, which is what MPI's collectives need.
  */
 #include "libtrain/train/parallel.h"
 
@@ -12,7 +12,6 @@
 
 #include "libtrain/base/fail.h"
 #include "libtrain/base/memory.h"
-#include "libtrain/parallel/buckets.h"
 #include "libtrain/parallel/worker.h"
 #include "libtrain/speak/simulated.h"
 #include "libtrain/speak/trace.h"
@@ -33,7 +32,7 @@ struct lt_parallel {
     size_t buffer_bytes; /* of the three together */
     struct lt_group group;
     uint64_t gathers, sums; /* sequence numbers, counted by the thread that is inside MPI */
-    /* of the step; job 0 sends the news, job k the k-th bucket counted from 1 */
+    /* of the step; job 0 sends the news, job k the bucket of the k-th turn counted from 1 */
     struct lt_parallel_status mine, all;
     struct lt_worker *worker; /* with overlap */
     struct lt_watchdog *watchdog;
@@ -120,6 +119,11 @@ struct lt_group *lt_parallel_group(struct lt_parallel *parallel)
 int lt_parallel_overlaps(const struct lt_parallel *parallel)
 {
     return parallel && parallel->overlap;
+}
+
+int lt_parallel_early(const struct lt_parallel *parallel)
+{
+    return lt_parallel_overlaps(parallel) && parallel->config.priority > 0;
 }
 
 int lt_parallel_threads(const struct lt_parallel *parallel)
@@ -344,8 +348,10 @@ static void sum(struct lt_parallel *parallel, const void *from, void *to, size_t
 /* Sums one bucket over the ranks. A bucket that is one piece of fp32 gradients is summed in
  * place; else it is packed and unpacked. A slow link sends it several times, of which the last
  * counts. */
-static void reduce(struct lt_parallel *parallel, const struct lt_bucket *bucket)
+static void reduce(struct lt_parallel *parallel, size_t turn)
 {
+    size_t number = parallel->buckets.turn[turn].bucket;
+    const struct lt_bucket *bucket = &parallel->buckets.bucket[number];
     float *grad = parallel->parameters->grad;
     void *whole = parallel->dtype == LT_DTYPE_FP32 ? lt_bucket_whole(bucket, grad) : NULL;
     void *buffer = whole ? whole : parallel->buffer;
@@ -360,6 +366,8 @@ static void reduce(struct lt_parallel *parallel, const struct lt_bucket *bucket)
         lt_bucket_pack(bucket, grad, parallel->dtype, buffer);
         lt_trace_end(parallel->trace);
     }
+    if (lt_parallel_early(parallel))
+        lt_trace_count(parallel->trace, LT_COUNTER_BUCKET, (double)number);
     lt_trace_comm_begin(parallel->trace, LT_RANGE_ALL_REDUCE, &comm);
     if (parallel->config.link_seconds > 0)
         lt_sleep(parallel->config.link_seconds);
@@ -381,7 +389,7 @@ static void job(void *arg, size_t number)
     if (number == 0)
         send_status(parallel);
     else if (!parallel->all.code) /* a step that failed anywhere is reduced nowhere */
-        reduce(parallel, &parallel->buckets.bucket[number - 1]);
+        reduce(parallel, number - 1);
 }
 
 void lt_parallel_quiet(struct lt_parallel *parallel, int quiet)
@@ -420,14 +428,40 @@ void lt_parallel_sleep(const struct lt_parallel *parallel, enum lt_slow_stage st
 void lt_parallel_ready(void *parallel, size_t first, size_t count)
 {
     struct lt_parallel *p = parallel;
-    size_t before = p->buckets.closed;
+    size_t before = lt_buckets_turns(&p->buckets);
     int rc = lt_buckets_add(&p->buckets, first, count);
     if (rc) {
         fprintf(stderr, "train: rank %d: gradients: %s\n", p->place.rank, tacho_error_text(rc));
         lt_mpi_abort(tacho_error_exit(rc));
     }
-    if (p->worker && p->buckets.closed > before)
-        lt_worker_post(p->worker, 1 + p->buckets.closed);
+    size_t turns = lt_buckets_turns(&p->buckets);
+    if (p->worker && turns > before)
+        lt_worker_post(p->worker, 1 + turns);
+}
+
+/* Waits for the first jobs of the step, which the progress thread does. */
+static void wait_for_first(struct lt_parallel *parallel, size_t jobs)
+{
+    lt_trace_begin(parallel->trace, LT_RANGE_COMM_WAIT, 0, 0);
+    lt_worker_wait(parallel->worker, jobs);
+    lt_trace_end(parallel->trace);
+}
+
+int lt_parallel_news(struct lt_parallel *parallel, struct lt_parallel_status *news)
+{
+    wait_for_first(parallel, 1);
+    *news = parallel->all;
+    return news->code;
+}
+
+void lt_parallel_wait(struct lt_parallel *parallel, size_t turns)
+{
+    wait_for_first(parallel, 1 + turns);
+}
+
+const struct lt_buckets *lt_parallel_buckets(const struct lt_parallel *parallel)
+{
+    return &parallel->buckets;
 }
 
 /* At the end of a step: waits for the progress thread, or does the jobs now. */
@@ -491,6 +525,15 @@ static size_t parts_bytes(const struct lt_parallel *parallel, size_t size, enum 
     return lt_group_scratch(parallel->config.all_reduce, parallel->place.ranks, dtype, size);
 }
 
+int lt_parallel_cut(const struct lt_parallel *parallel, size_t trainable, enum lt_dtype dtype,
+                    struct lt_buckets *out)
+{
+    int rc = lt_buckets_create(out, trainable, bucket_size(parallel, trainable, dtype));
+    if (rc == 0 && lt_parallel_early(parallel))
+        lt_buckets_prefer(out, parallel->config.priority);
+    return rc;
+}
+
 size_t lt_parallel_buffer_bytes(const struct lt_parallel *parallel, size_t trainable,
                                 enum lt_dtype dtype)
 {
@@ -515,7 +558,7 @@ int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters 
         return 0;
     size_t trainable = (size_t)parameters->trainable;
     size_t bytes = bucket_size(p, trainable, dtype) * lt_dtype_bytes(dtype);
-    int rc = lt_buckets_create(&p->buckets, trainable, bucket_size(p, trainable, dtype));
+    int rc = lt_parallel_cut(p, trainable, dtype, &p->buckets);
     if (rc == 0) {
         p->buffer = malloc(bytes);
         p->scratch = p->config.slow_link > 1 ? malloc(bytes) : NULL;

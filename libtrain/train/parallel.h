@@ -7,8 +7,10 @@
  * Gradients travel in buckets, in the order in which backward finishes them (lt_context.ready):
  * packed into a buffer of fp32 or bf16 elements, without padding, so that a step sends exactly
  * lt_parameters.trainable elements. With overlap a thread `comm-0` packs, reduces and unpacks full
- * buckets while backward goes on; else the step's thread does it afterwards. The reduced sums are
- * the same bits on all ranks, in each repetition, and with and without overlap.
+ * buckets while backward goes on; else the step's thread does it afterwards. With a priority it
+ * goes on in the next forward pass, and the first layers' buckets need not wait for the others'.
+ * The reduced sums are the same bits on all ranks, in each repetition, and with and without
+ * overlap.
  *
  * Ahead of the buckets of a step goes one small message a rank: its loss, its error, the signal it
  * has caught. So all ranks know the mean loss, and stop after the same step, whether one of them
@@ -25,6 +27,7 @@
 #include "libtrain/collectives/board.h"
 #include "libtrain/collectives/group.h"
 #include "libtrain/models/model.h"
+#include "libtrain/parallel/buckets.h"
 #include "libtrain/parallel/shard.h"
 #include "libtrain/train/parallel_mpi.h"
 
@@ -46,6 +49,9 @@ struct lt_parallel_config {
     enum lt_all_reduce all_reduce; /* how, if so */
     int near; /* ranks that count as those of one machine, to `hierarchical`; 0: as it is */
     int overlap;
+    /* Over 0: steps end before all buckets are reduced (lt_parallel_early), which go in the order
+     * of lt_buckets_prefer with this ratio. */
+    double priority;
     int sharded;          /* gradients travel by shard.h; here only the messages of a step do */
     int replicas, stride; /* so many ranks have the same weights, every stride-th; 0: all ranks */
     int slow_rank;        /* sleeps slow_seconds once in each step, in slow_stage; -1: none does */
@@ -84,6 +90,9 @@ struct lt_group *lt_parallel_group(struct lt_parallel *parallel);
 /* Is overlap both wanted and granted by the library? */
 int lt_parallel_overlaps(const struct lt_parallel *parallel);
 
+/* Do steps end before their buckets are reduced? */
+int lt_parallel_early(const struct lt_parallel *parallel);
+
 /* OpenMP threads that suit this rank: the cores it may run on, divided among the ranks that share
  * them. */
 int lt_parallel_threads(const struct lt_parallel *parallel);
@@ -118,6 +127,10 @@ int lt_parallel_answer(struct lt_parallel *parallel, int seen);
 int lt_parallel_order_end(struct lt_parallel *parallel, int rc, struct tacho_error *err);
 
 /* ---- in the training loop, from the thread of the steps ---------------------------------------------------------------- */
+
+/* The buckets of so many gradients, and their turns; the caller frees, also after TACHO_ENOMEM. */
+int lt_parallel_cut(const struct lt_parallel *parallel, size_t trainable, enum lt_dtype dtype,
+                    struct lt_buckets *out);
 
 /* Bytes of the buffers that lt_parallel_attach makes for so many gradients; 0 for one rank. */
 size_t lt_parallel_buffer_bytes(const struct lt_parallel *parallel, size_t trainable,
@@ -164,6 +177,14 @@ void lt_parallel_ready(void *parallel, size_t first, size_t count);
  * rank, without words. *news: this rank's, as sent; becomes that of all. */
 int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_status *news,
                        struct tacho_error *err);
+
+/* Waits until the news of all ranks are there; returns their first code that is not 0. Then
+ * lt_parallel_finish says whose error it is; else gradients may be waited for later: the buckets of
+ * the first `turns` turns, or all of them with lt_parallel_finish. */
+int lt_parallel_news(struct lt_parallel *parallel, struct lt_parallel_status *news);
+void lt_parallel_wait(struct lt_parallel *parallel, size_t turns);
+/* Of this step; NULL with one rank. */
+const struct lt_buckets *lt_parallel_buckets(const struct lt_parallel *parallel);
 
 /* For an error that all ranks have: leaves the words to rank 0. */
 void lt_parallel_silence(const struct lt_parallel *parallel, struct tacho_error *err);

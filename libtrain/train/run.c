@@ -137,6 +137,98 @@ double lt_run_update(struct run *run, double rate)
     return norm;
 }
 
+/* ---- updates in the next forward pass ---------------------------------------------------------- */
+
+int lt_run_open_early(struct run *run, struct tacho_error *err)
+{
+    const struct lt_train_config *config = run->config;
+    if (!lt_parallel_early(run->parallel))
+        return 0;
+    if (!run->model->ops->tells_use)
+        return tacho_fail(err, TACHO_ENOTSUP, "choose a gpt2 model, or leave it out",
+                          "--bucket-priority: %s does not say when it uses its parameters",
+                          run->model->ops->name);
+    if (config->clip > 0 || config->centralise || !lt_optimizer_parts(&config->optimizer) ||
+        config->schedule.kind == LT_SCHEDULE_RANGE || config->watch_every > 0)
+        return tacho_fail(err, TACHO_ENOTSUP,
+                          "use --clip 0 and an optimizer that updates each element alone, for "
+                          "instance adamw, without --lookahead, --centralise, --watch and "
+                          "--schedule range",
+                          "--bucket-priority: an update that begins before all gradients are there "
+                          "cannot look at all of them");
+    if (run->model->parameters.has_frozen || config->weights != LT_WEIGHTS_FP32 ||
+        config->scaling.kind != LT_SCALING_NONE)
+        return tacho_fail(err, TACHO_ENOTSUP, "leave out --freeze, --bf16-weights and --dtype fp16",
+                          "--bucket-priority: not with what this run does to its weights");
+    if (config->simulated.forward > 0 || config->simulated.backward > 0)
+        return tacho_fail(err, TACHO_ENOTSUP, "use link= of --simulate-compute alone",
+                          "--bucket-priority: a simulated pass sleeps before its first layer, not "
+                          "layer by layer");
+    return lt_early_create(&run->early, &run->model->parameters, err);
+}
+
+int lt_run_ends_early(struct run *run, const struct lt_progress *progress, double start)
+{
+    const struct lt_buckets *buckets = lt_parallel_buckets(run->parallel);
+    if (lt_parallel_news(run->parallel, &run->news) || run->news.stop ||
+        !isfinite(run->news.loss) || buckets->closed < buckets->buckets)
+        return 0;
+    run->late.progress = *progress;
+    run->late.progress.loss = run->news.loss;
+    run->late.progress.rate = lt_run_rate(run);
+    run->late.began = start;
+    lt_optimizer_remember(&run->optimizer, run->late.progress.rate);
+    run->late.terms = lt_optimizer_terms(&run->optimizer, run->step, run->late.progress.rate, 1);
+    run->late.pending = 1;
+    lt_early_begin(run->early, buckets);
+    lt_parallel_sleep(run->parallel, LT_SLOW_OPTIMIZER);
+    return 1;
+}
+
+/* For lt_context.use: the unit's update, when its gradients are there. */
+static void update_unit(void *arg, int unit)
+{
+    struct run *run = arg;
+    size_t pieces = 0, turns = 0;
+    const struct lt_piece *piece = lt_early_take(run->early, unit, &pieces, &turns);
+    if (!piece)
+        return;
+    lt_parallel_wait(run->parallel, turns);
+    lt_trace_begin(run->trace, LT_RANGE_OPTIMIZER, 0, 0);
+    lt_optimizer_update_some(&run->optimizer, &run->context, &run->model->parameters, piece, pieces,
+                             &run->late.terms);
+    lt_trace_end(run->trace);
+}
+
+void lt_run_use_late(struct run *run, struct lt_context *context)
+{
+    if (!run->late.pending)
+        return;
+    context->use = update_unit;
+    context->use_arg = run;
+}
+
+int lt_run_settle(struct run *run, struct tacho_error *err)
+{
+    struct lt_progress *progress = &run->late.progress;
+    struct lt_parallel_status news;
+    if (!run->late.pending)
+        return 0;
+    for (int i = 0; i < lt_early_units(run->early); i++)
+        update_unit(run, i);
+    int rc = lt_parallel_finish(run->parallel, 0, &news, err);
+    run->late.pending = 0;
+    lt_parallel_step(run->parallel, run->step); /* no call of the step before is left */
+    progress->grad_norm = gradient_norm(run);
+    rc = rc ? rc : lt_run_judge(run, progress, err);
+    run->late.failed = rc != 0;
+    if (rc == 0)
+        lt_run_log(run, progress, lt_run_seconds() - run->late.seconds);
+    return rc;
+}
+
+/* ---- what a step leaves behind ------------------------------------------------------------------ */
+
 static const enum lt_counter memory_counters[LT_MEMORY_COUNT] = {
 #define ROW(id, name) [LT_MEMORY_##id] = LT_COUNTER_MEMORY_##id,
     LT_MEMORY_MAP(ROW)
@@ -204,7 +296,10 @@ struct lt_progress lt_run_begin_step(struct run *run)
                                    .tokens = all * (uint64_t)(run->model->t * contexts),
                                    .samples = all};
     lt_run_context(run);
-    lt_parallel_step(run->parallel, run->step);
+    if (run->late.pending)
+        run->late.seconds = lt_run_seconds() - run->late.began;
+    else
+        lt_parallel_step(run->parallel, run->step);
     lt_trace_step_begin(run->trace, &step);
     return progress;
 }

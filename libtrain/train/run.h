@@ -6,6 +6,7 @@
 #ifndef LT_RUN_H
 #define LT_RUN_H
 
+#include "libtrain/parallel/early.h"
 #include "libtrain/train/train.h"
 #include "libtrain/train/watch.h"
 
@@ -32,7 +33,14 @@ struct run {
     struct lt_division division;
     struct lt_local local;
     struct lt_background *background; /* NULL: checkpoints are written at once */
-    struct lt_parallel_status news;   /* of this rank, then of all */
+    struct lt_early *early;           /* NULL: a step ends with its update */
+    struct {
+        int pending, failed; /* a step has ended before its update; what it came to is bad */
+        struct lt_progress progress; /* of that step */
+        double began, seconds;
+        struct lt_update_terms terms;
+    } late;
+    struct lt_parallel_status news; /* of this rank, then of all */
     struct lt_scaling scaling;
     struct lt_watch *watch; /* NULL: nothing is counted by layer */
     struct lt_batch batch;  /* of the last micro-step */
@@ -79,6 +87,17 @@ struct lt_progress lt_run_begin_step(struct run *run);
 /* Clipping and the optimizer's update, unless the gradient is not finite. Returns its norm before
  * clipping; on a device it is not known yet, and 0 here. */
 double lt_run_update(struct run *run, double rate);
+/* Makes run->early where steps are to end before their buckets are reduced. TACHO_ENOTSUP for what
+ * needs all gradients at once; TACHO_ENOMEM. */
+int lt_run_open_early(struct run *run, struct tacho_error *err);
+/* The passes of this step are made: does it end now? Not where the news of the ranks end the run,
+ * or fail it. */
+int lt_run_ends_early(struct run *run, const struct lt_progress *progress, double start);
+/* The first forward pass of a step updates the parameters of the step before, unit by unit; behind
+ * it the rest of that step is waited for, its norm is computed, and it is reported. Nothing where
+ * none is pending. Errors of lt_run_judge and lt_parallel_finish, which all ranks have. */
+void lt_run_use_late(struct run *run, struct lt_context *context);
+int lt_run_settle(struct run *run, struct tacho_error *err);
 /* Counters of a step that began at `start`, and a progress line where one is due. */
 void lt_run_log(struct run *run, struct lt_progress *progress, double start);
 
@@ -96,8 +115,8 @@ void lt_run_context(struct run *run);
 double lt_run_rate(const struct run *run);
 /* Where the first value that is not finite came from. Loss or gradient of the last batch have shown
  * that there is one; the weights are still those it was computed with. A model that is divided
- * among ranks cannot be run again by one of them, and one on a device is not looked at: there it
- * stays unknown. */
+ * among ranks cannot be run again by one of them, one that is updated early has other weights, and
+ * one on a device is not looked at: there it stays unknown. */
 void lt_run_origin(struct run *run);
 /* Ends the run before the update is applied (on a device: after that), and says where it began:
  * TACHO_EUSAGE where the loss of that step is not finite. */

@@ -114,12 +114,22 @@ static int micro_step(struct run *run, int index, double *loss, struct tacho_err
         lt_simulate(run->trace, 0, context.late);
     if (context.simulated)
         lt_simulate(run->trace, 0, context.simulated[LT_PASS_FORWARD]);
+    if (!index)
+        lt_run_use_late(run, &context);
     double own = run->model->ops->forward(run->model, &context, &batch,
                                           run->config->micro_steps * sharers(run));
     *loss += own;
     run->batch = batch;
     report_routed(run, index);
     lt_trace_end(run->trace);
+    if (run->late.pending) {
+        context.use = NULL;
+        rc = lt_run_settle(run, err);
+    }
+    if (rc) {
+        lt_trace_end(run->trace);
+        return rc;
+    }
     if (!isfinite(own))
         lt_run_origin(run);
     if (last)
@@ -194,12 +204,18 @@ static int train_step(struct run *run, struct tacho_error *err)
     lt_parallel_quiet(run->parallel, is_quiet(run));
     struct lt_progress progress = lt_run_begin_step(run);
     int rc = micro_steps(run, &progress.loss, err);
-    if (rc && run->division.shard) { /* all ranks know it already */
+    if (rc && run->late.pending)
+        lt_run_settle(run, &(struct tacho_error){0});
+    if (rc && (run->division.shard || run->late.failed)) { /* all ranks know it already */
         lt_trace_step_end(run->trace);
         return rc;
     }
     if (rc)
         lt_run_send_status(run, 0, rc);
+    if (rc == 0 && run->early && !comes_together(run) && lt_run_ends_early(run, &progress, start)) {
+        lt_trace_step_end(run->trace);
+        return 0;
+    }
     rc = lt_parallel_finish(run->parallel, rc, &run->news, err);
     progress.loss = run->news.loss;
     rc = rc ? rc : lt_run_check_loss(run, &progress, err);
@@ -496,6 +512,7 @@ static int open_run(struct run *run, struct tacho_error *err)
         rc = lt_parallel_attach(run->parallel, parameters, lt_dtype_on_wire(run->context.dtype),
                                 run->trace, err);
     rc = rc ? rc : lt_run_check(run, err);
+    rc = rc ? rc : lt_run_open_early(run, err);
     if (rc == 0 && config->schedule.kind == LT_SCHEDULE_RANGE) {
         run->range = lt_range_test_create(config->schedule.steps);
         rc = run->range ? 0 : lt_no_memory(err);
@@ -551,6 +568,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
                                                   .step = run.step,
                                                   .rate = lt_range_test_rate(run.range)});
     lt_background_close(run.background);
+    lt_early_destroy(run.early);
     lt_device_steps_close(run.device);
     lt_parallel_detach(run.parallel);
     lt_loader_destroy(run.loader);

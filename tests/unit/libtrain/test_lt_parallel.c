@@ -11,6 +11,7 @@
 #include "libtrain/models/gpt2.h"
 #include "libtrain/models/mlp.h"
 #include "libtrain/parallel/buckets.h"
+#include "libtrain/parallel/early.h"
 #include "libtrain/train/checkpoint.h"
 #include "libtrain/train/parallel.h"
 #include "libtrain/train/train.h"
@@ -136,6 +137,46 @@ static void buckets_cut_and_carry(void **state)
     }
 }
 
+/* Each bucket has one turn, when it is closed; no bucket is passed over for one that was closed
+ * before it. The order is that of closing where the link is not the slower one. */
+static void buckets_prefer(void **state)
+{
+    (void)state;
+    static const double ratios[] = {0, 0.5, 1, 1.5, 2.5, 7, 1e6};
+    static const size_t three[] = {0, 3, 6, 9, 10, 8, 7, 5, 4, 2, 1};
+    struct lt_buckets b;
+    for (size_t n = 1; n < 40; n++)
+        for (size_t r = 0; r < sizeof ratios / sizeof *ratios; r++) {
+            unsigned char sent[40] = {0};
+            size_t closed = 0;
+            assert_int_equal(lt_buckets_create(&b, n, 1), 0);
+            lt_buckets_prefer(&b, ratios[r]);
+            for (size_t i = 0; i < n; i++) {
+                const struct lt_bucket_turn *turn = &b.turn[i];
+                assert_true(turn->bucket < turn->closed && turn->closed <= n &&
+                            !sent[turn->bucket]);
+                assert_true(turn->closed >= closed);
+                closed = turn->closed;
+                for (size_t later = turn->bucket + 1; later < closed; later++)
+                    assert_true(sent[later]);
+                sent[turn->bucket] = 1;
+                if (ratios[r] <= 1)
+                    assert_int_equal(turn->bucket, i);
+            }
+            for (b.closed = 0; b.closed <= n; b.closed++) { /* what may go has been closed */
+                size_t turns = lt_buckets_turns(&b);
+                assert_true(turns == n || b.turn[turns].closed > b.closed);
+                assert_true(turns == 0 || b.turn[turns - 1].closed <= b.closed);
+            }
+            lt_buckets_destroy(&b);
+        }
+    assert_int_equal(lt_buckets_create(&b, 11, 1), 0);
+    lt_buckets_prefer(&b, 3);
+    for (size_t i = 0; i < 11; i++)
+        assert_int_equal(b.turn[i].bucket, three[i]);
+    lt_buckets_destroy(&b);
+}
+
 /* bf16 keeps what has 8 bits of mantissa, and rounds the rest to the nearest, ties to even. */
 static void buckets_round(void **state)
 {
@@ -156,6 +197,70 @@ static void buckets_round(void **state)
             fail_msg("%.9g became %.9g, expected %.9g", (double)in[i], (double)back[i],
                      (double)out[i]);
     lt_buckets_destroy(&b);
+}
+
+static void fill(void *arg, size_t first, size_t count)
+{
+    assert_int_equal(lt_buckets_add(arg, first, count), 0);
+}
+
+/* Turn, counted from 1, in which the bucket is sent that has the element. */
+static size_t turn_of(const struct lt_buckets *buckets, size_t element)
+{
+    for (size_t i = 0; i < buckets->buckets; i++) {
+        const struct lt_bucket *bucket = &buckets->bucket[buckets->turn[i].bucket];
+        for (size_t j = 0; j < bucket->extents; j++)
+            if (element - bucket->extent[j].first < bucket->extent[j].count)
+                return i + 1;
+    }
+    return 0;
+}
+
+/* The units of a model have each learning element once, and wait for the last of their buckets. */
+static void units_wait_for_their_buckets(void **state)
+{
+    (void)state;
+    static const struct lt_gpt2_config shape = {"odd", "", 3, 20, 4, 37, 11, 9, 2};
+    struct lt_model *model = make(&shape, (struct lt_gpt2_mode){0}, 7);
+    const struct lt_parameters *parameters = &model->parameters;
+    struct lt_batch batch = {.tokens = words(18, 1, 37), .targets = words(18, 2, 37)};
+    struct lt_buckets buckets;
+    struct lt_early *early;
+    struct tacho_error err;
+    size_t pieces = 0, turns = 0;
+    assert_int_equal(lt_buckets_create(&buckets, parameters->trainable, 700), 0);
+    assert_int_equal(lt_early_create(&early, parameters, &err), 0);
+    assert_int_equal(lt_early_units(early), 4);
+    assert_null(lt_early_take(early, 0, &pieces, &turns));
+    lt_buckets_prefer(&buckets, 2.5);
+    for (int step = 0; step < 2; step++) {
+        struct lt_context x = {.backend = LT_BACKEND_CPU, .ready = fill, .ready_arg = &buckets};
+        unsigned char *times = pool_bytes(parameters->count);
+        size_t elements = 0;
+        lt_buckets_reset(&buckets);
+        model->ops->forward(model, &x, &batch, 1);
+        model->ops->backward(model, &x, &batch, 1);
+        lt_early_begin(early, &buckets);
+        for (int unit = 3; unit >= 0; unit--) {
+            const struct lt_piece *piece = lt_early_take(early, unit, &pieces, &turns);
+            size_t last = 0;
+            assert_non_null(piece);
+            for (size_t i = 0; i < pieces; i++)
+                for (size_t j = 0; j < piece[i].count; j++) {
+                    size_t at = piece[i].first + j, turn = turn_of(&buckets, at);
+                    assert_true(turn > 0 && !times[at]++);
+                    assert_int_equal(piece[i].decays, at < parameters->decayed);
+                    last = turn > last ? turn : last;
+                    elements++;
+                }
+            assert_int_equal(turns, last);
+            assert_null(lt_early_take(early, unit, &pieces, &turns));
+        }
+        assert_int_equal(elements, parameters->trainable);
+    }
+    lt_early_destroy(early);
+    lt_buckets_destroy(&buckets);
+    lt_model_destroy(model);
 }
 
 /* ---- one of several ranks ------------------------------------------------------------------------------------------------ */
@@ -543,6 +648,8 @@ int main(void)
         cmocka_unit_test_teardown(mlp_tells_once, pool_free),
         cmocka_unit_test_teardown(buckets_cut_and_carry, pool_free),
         cmocka_unit_test_teardown(buckets_round, pool_free),
+        cmocka_unit_test(buckets_prefer),
+        cmocka_unit_test_teardown(units_wait_for_their_buckets, pool_free),
         cmocka_unit_test(two_ranks),
         cmocka_unit_test(three_ranks),
     };
