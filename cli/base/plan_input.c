@@ -78,6 +78,10 @@ static bool set_word(struct plan_layout *layout, const char *word, const char *t
         layout->schedule = (enum plan_schedule)value;
         return true;
     }
+    if (!strcmp(word, "context") && (value = plan_context_of(text)) >= 0) {
+        layout->attention = (enum plan_context)value;
+        return true;
+    }
     return set_number(layout, word, text);
 }
 

@@ -94,8 +94,9 @@ const struct cli_spec cli_plan_spec = {
         "active=2].\n"
         "LIST has dp tp pp vpp (chunks of a stage) cp ep mbs (micro-batch) zero (0 to 3) sp "
         "(sequence parallel) recompute\n"
-        "(none selective block full) schedule (1f1b gpipe zb-h1); that of --run also gpus, batch, "
-        "seq.\n"
+        "(none selective block full) schedule (1f1b gpipe zb-h1) context (of cp: ring ulysses); "
+        "that of --run also gpus,\n"
+        "batch, seq.\n"
         "Times have 90 % intervals. With --from they are scaled by a measured run.",
     .options = options,
     .examples =
@@ -312,6 +313,8 @@ static void fill_layout(struct plan_layout *layout, const struct plan_layout *li
         layout->zero = given.zero;
     if (given.recompute_given)
         layout->recompute = given.recompute;
+    if (given.attention != PLAN_CONTEXT_USUAL)
+        layout->attention = given.attention;
     int64_t parts = layout->tensor * layout->pipeline * layout->context;
     if (layout->devices % parts == 0)
         layout->data = layout->devices / parts;

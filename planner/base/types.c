@@ -14,6 +14,9 @@ static const char *const recomputes[] = {
 static const char *const schedules[] = {
 #define PLAN_SCHEDULE_NAME(name, key, text) key,
     PLAN_SCHEDULE_MAP(PLAN_SCHEDULE_NAME)};
+static const char *const contexts[] = {
+#define PLAN_CONTEXT_NAME(name, key) key,
+    PLAN_CONTEXT_MAP(PLAN_CONTEXT_NAME)};
 
 const char *plan_recompute_name(enum plan_recompute recompute)
 {
@@ -23,6 +26,11 @@ const char *plan_recompute_name(enum plan_recompute recompute)
 const char *plan_schedule_name(enum plan_schedule schedule)
 {
     return schedules[schedule];
+}
+
+const char *plan_context_name(enum plan_context context)
+{
+    return contexts[context];
 }
 
 static int index_of(const char *const *names, int count, const char *name)
@@ -41,6 +49,25 @@ int plan_recompute_of(const char *name)
 int plan_schedule_of(const char *name)
 {
     return index_of(schedules, PLAN_SCHEDULES, name);
+}
+
+int plan_context_of(const char *name)
+{
+    return index_of(contexts, PLAN_CONTEXTS, name);
+}
+
+int64_t plan_turners(const struct plan_case *of)
+{
+    enum plan_context kind = of->layout.attention;
+    bool turns =
+        kind == PLAN_CONTEXT_ULYSSES || (kind == PLAN_CONTEXT_USUAL && of->machine.software.engine);
+    return turns ? of->layout.context : 1;
+}
+
+int64_t plan_sequence_parts(const struct plan_case *of)
+{
+    bool folds = of->machine.software.engine && of->layout.context > plan_turners(of);
+    return folds ? 2 * of->layout.context : of->layout.context;
 }
 
 /* GB/s of the network card that such a device usually has for itself: 200 Gbit/s with Ampere,
@@ -153,6 +180,12 @@ static int check_chunks(const struct plan_case *of, struct tacho_error *err)
                        "the layers", err);
 }
 
+/* What must divide a sequence, in words. */
+static const char *parts_words(const struct plan_case *of)
+{
+    return plan_sequence_parts(of) > of->layout.context ? "2 x cp" : "cp";
+}
+
 int plan_layout_check(const struct plan_case *of, struct tacho_error *err)
 {
     const struct plan_layout *layout = &of->layout;
@@ -179,7 +212,11 @@ int plan_layout_check(const struct plan_case *of, struct tacho_error *err)
     if (!rc)
         rc = check_chunks(of, err);
     if (!rc)
-        rc = must_divide(layout->context, layout->sequence, "cp", "the sequence length", err);
+        rc = must_divide(layout->tensor * plan_turners(of), model->heads, "tp x cp",
+                         "the attention heads", err);
+    if (!rc)
+        rc = must_divide(plan_sequence_parts(of), layout->sequence, parts_words(of),
+                         "the sequence length", err);
     if (!rc && !model->experts && layout->expert > 1)
         rc = tacho_fail(err, TACHO_EUSAGE, "leave ep out, or give experts=N in the model",
                         "ep %" PRId64 ": the model has no experts", layout->expert);

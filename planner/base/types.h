@@ -59,6 +59,17 @@ enum plan_schedule {
         PLAN_SCHEDULES
 };
 
+/* How the ranks of cp divide attention: keys and values go around a ring, or all-to-alls bring each
+ * rank all tokens of its heads. USUAL: as the program does it that the plan is for, the reference
+ * engine by heads, others by a ring. */
+#define PLAN_CONTEXT_MAP(X) X(USUAL, "") X(RING, "ring") X(ULYSSES, "ulysses")
+enum plan_context {
+#define PLAN_CONTEXT_ENUM(name, key) PLAN_CONTEXT_##name,
+    PLAN_CONTEXT_MAP(PLAN_CONTEXT_ENUM)
+#undef PLAN_CONTEXT_ENUM
+        PLAN_CONTEXTS
+};
+
 /* 0 where a member is not given: what is missing is chosen (plan_search). */
 struct plan_layout {
     int64_t devices, data, tensor, pipeline, chunks, context, expert;
@@ -68,6 +79,7 @@ struct plan_layout {
     enum plan_recompute recompute;
     bool recompute_given;
     enum plan_schedule schedule;
+    enum plan_context attention; /* of cp */
 };
 
 /* What the training program does well. The present state is all true; runs that were published
@@ -118,6 +130,14 @@ const char *plan_schedule_name(enum plan_schedule schedule);
 /* -1: no such name. */
 int plan_recompute_of(const char *name);
 int plan_schedule_of(const char *name);
+const char *plan_context_name(enum plan_context context); /* "" of USUAL */
+int plan_context_of(const char *name);
+
+/* Ranks that divide the heads of attention because they divide sequences: cp, or 1 with a ring; and
+ * parts of equal length into which a sequence is cut: the ring of the reference engine gives each
+ * rank two of them, which have as much of attention together. */
+int64_t plan_turners(const struct plan_case *of);
+int64_t plan_sequence_parts(const struct plan_case *of);
 
 /* Fills the machine from the table: the link's domain, a network card of the usual speed for its
  * family. TACHO_EUSAGE: no such device; the hint names the nearest ones. */

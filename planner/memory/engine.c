@@ -118,7 +118,8 @@ static void add_activations(const struct part *part, double *bytes)
     double width = (double)part->of->model.width, own = (double)part->own;
     double chunk = (double)part->chunk, element = part->element;
     double tokens = part->tokens, rows = part->rows, answers = part->answers;
-    double ranks = (double)layout->tensor, turns = layout->context > 1, kept = 1;
+    double ranks = (double)layout->tensor, kept = 1;
+    double turns = plan_turners(part->of) > 1, ring = layout->context > plan_turners(part->of);
     double split = chunk * (layout->pipeline > 1 && layout->schedule == PLAN_SCHEDULE_ZERO);
     if (layout->recompute == PLAN_RECOMPUTE_NONE)
         kept = chunk;
@@ -128,7 +129,9 @@ static void add_activations(const struct part *part, double *bytes)
                     kept * tokens * (double)part->of->model.heads / ranks;
     bytes[PLAN_HELD_ACTIVATIONS] = part->flights * (element * inner + 4 * floats);
     bytes[PLAN_HELD_LOGITS] = part->flights * element * answers * tokens * (double)part->words;
-    bytes[PLAN_HELD_LIVE] = element * (tokens * (2 * width + (7 + 3 * turns) * own) + rows * width);
+    bytes[PLAN_HELD_LIVE] =
+        element * (tokens * (2 * width + (7 + 3 * turns + 4 * ring) * own) + rows * width) +
+        4 * ring * 5 * tokens * own;
     if (ranks > 1)
         bytes[PLAN_HELD_LIVE] += 4 * 3 * answers * (ranks + 1) * tokens;
 }
@@ -224,7 +227,8 @@ static double whole_lines(double count)
  * of the gradients of keys and values: of each thread. */
 static double scratch(const struct part *part)
 {
-    double sequence = (double)part->of->layout.sequence;
+    double parts = (double)part->of->layout.context / (double)plan_turners(part->of);
+    double sequence = (double)part->of->layout.sequence / parts;
     double block = SCORE_ROWS * whole_lines(sequence);
     double floats = 2 * block + 2 * whole_lines(sequence * (double)part->of->model.head_dim);
     floats += block * (part->rounded > 0);
@@ -250,7 +254,7 @@ static void add_buffers(const struct part *part, double *bytes)
     }
     if (layout->tensor > 1)
         *buffers += boundary / ranks;
-    if (layout->context > 1)
+    if (plan_turners(part->of) > 1)
         *buffers += 6 * boundary / ranks / (double)layout->context;
     if (layout->devices > 1 && part->zero == 0)
         *buffers += fmin(part->element * (double)part->parameters, BUCKET);

@@ -137,6 +137,15 @@ static bool is_factor(int64_t factor, int64_t of, int64_t given)
     return given ? factor == given : of % factor == 0;
 }
 
+/* Can so many ranks divide each sequence beside so many that divide the layers? */
+static bool fits_attention(const struct search *search, int64_t tensor, int64_t context)
+{
+    struct plan_case at = search->at;
+    at.layout.context = context;
+    return at.layout.sequence % plan_sequence_parts(&at) == 0 &&
+           at.model.heads % (tensor * plan_turners(&at)) == 0;
+}
+
 /* Tensor, pipeline, context and expert parallelism; data parallelism is what is left. */
 static void try_factors(struct search *search)
 {
@@ -153,7 +162,7 @@ static void try_factors(struct search *search)
                     int64_t left = devices / t / pipeline;
                     if (!is_factor(pipeline, devices / t, given->pipeline) ||
                         !is_factor(context, left, given->context) || left % context ||
-                        (devices / t) % pipeline || layout->sequence % context ||
+                        (devices / t) % pipeline || !fits_attention(search, t, context) ||
                         (!given->context && context > 1 && layout->sequence / context < 4096) ||
                         (given->data && left / context != given->data))
                         continue;

@@ -89,7 +89,8 @@ static double exposed_tensor(const struct plan_case *of)
 }
 
 /* Two all-reduces of the hidden state a layer and direction; as many again where the forward pass
- * is repeated. With context parallelism keys and values travel round the ring. */
+ * is repeated. With context parallelism keys and values travel round the ring, or queries, keys and
+ * values turn from tokens to heads, and the result back. */
 static void add_tensor(struct builder *builder, struct plan_time *out)
 {
     const struct plan_case *of = builder->of;
@@ -102,8 +103,12 @@ static void add_tensor(struct builder *builder, struct plan_time *out)
     struct plan_group inner = plan_group_of(&of->machine, tensor, 1);
     double seconds = passes * plan_all_reduce(of, inner, bytes);
     double sent = passes * 2 * (tensor - 1) / tensor * bytes;
-    if (context > 1) {
-        struct plan_group ring = plan_group_of(&of->machine, context, tensor);
+    struct plan_group ring = plan_group_of(&of->machine, context, tensor);
+    if (plan_turners(of) > 1) {
+        double part = bytes / tensor;
+        seconds += 2 * (plan_all_to_all(of, ring, 3 * part) + plan_all_to_all(of, ring, part));
+        sent += 8 * part * (context - 1) / context;
+    } else if (context > 1) {
         double keys =
             2 * 2 * plan_rows(layout) * (double)(of->model.kv_heads * of->model.head_dim) / tensor;
         seconds += 3 * (context - 1) * keys / plan_ring_bytes_per_s(of, ring);

@@ -40,17 +40,19 @@ const char *plan_layout_short(const struct plan_layout *layout, char buf[PLAN_LA
 
 const char *plan_layout_options(const struct plan_layout *layout, char buf[PLAN_LAYOUT])
 {
-    char schedule[32] = "";
+    char schedule[32] = "", attention[32] = "";
     const char *rows = ",sp=0";
+    if (layout->context > 1 && layout->attention != PLAN_CONTEXT_USUAL)
+        snprintf(attention, sizeof attention, ",context=%s", plan_context_name(layout->attention));
     if (layout->schedule != PLAN_SCHEDULE_1F1B)
         snprintf(schedule, sizeof schedule, ",schedule=%s", plan_schedule_name(layout->schedule));
     if (layout->sequence_parallel)
         rows = "";
     snprintf(buf, PLAN_LAYOUT,
              "--layout dp=%" PRId64 ",tp=%" PRId64 ",pp=%" PRId64 ",vpp=%" PRId64 ",cp=%" PRId64
-             ",ep=%" PRId64 ",mbs=%" PRId64 ",zero=%d,recompute=%s%s%s",
+             ",ep=%" PRId64 ",mbs=%" PRId64 ",zero=%d,recompute=%s%s%s%s",
              layout->data, layout->tensor, layout->pipeline, layout->chunks, layout->context,
              layout->expert, layout->micro_batch, layout->zero,
-             plan_recompute_name(layout->recompute), rows, schedule);
+             plan_recompute_name(layout->recompute), rows, schedule, attention);
     return buf;
 }

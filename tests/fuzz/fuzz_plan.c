@@ -25,7 +25,7 @@ static void use(const struct plan_model *model)
     if (plan_machine_of("H100", "bf16", &at.machine, NULL))
         abort();
     at.layout = (struct plan_layout){
-        8, 8, 1, 1, 1, 1, 1, 1, 8, 2048, 1, true, PLAN_RECOMPUTE_NONE, true, PLAN_SCHEDULE_1F1B};
+        8, 8, 1, 1, 1, 1, 1, 1, 8, 2048, 1, true, PLAN_RECOMPUTE_NONE, true, PLAN_SCHEDULE_1F1B, 0};
     plan_parameters_of(model, &parameters);
     plan_time_of(&at, 0, &time);
     plan_memory_of(&at, &memory);

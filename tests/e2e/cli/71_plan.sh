@@ -44,6 +44,10 @@ as_schema plan "$work/out"
 sed 's/"step_s"/"step"/' "$work/out" > renamed.json
 python3 "$SRC/tests/e2e/cli/schemas.py" "$SRC/docs/schemas" plan renamed.json > /dev/null && fail "a renamed key is accepted"
 
+# by which way sequences are divided is part of the layout
+expect 0 "$TACHO" plan llama-3-8b --gpus 8 --seq 8192 --layout cp=4,tp=1,context=ulysses --batch 64 --json
+grep -q 'context=ulysses' <<< "$(json layout.options)" || fail "context is not part of $(json layout.options)"
+
 # so it is with another schedule; --memory is the capacity that a plan is judged by, and no more than the device has
 expect 0 "$TACHO" plan llama-3-8b --gpus 8 --layout tp=2,pp=2,schedule=gpipe,mbs=1 --batch 64 --json
 step=$(json time.step_s)
@@ -126,6 +130,8 @@ done <<'END'
 2 llama-3-8b --gpus 8 --layout pp=2,vpp=100
 2 llama-3-8b --gpus 8 --layout pp=2,vpp=2,schedule=zb-h1
 2 llama-3-8b --gpus 8 --layout cp=3 --seq 8192
+2 llama-3-8b --gpus 64 --layout tp=8,cp=8,context=ulysses --seq 65536
+2 llama-3-8b --gpus 8 --layout cp=2,context=star
 2 llama-3-8b --gpus 8 --layout zero=4
 2 llama-3-8b --gpus 8 --batch 3 --layout dp=8,tp=1,pp=1,mbs=1
 2 layers=2,width=64,heads=4,vocab=99999999999999999999

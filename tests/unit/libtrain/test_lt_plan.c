@@ -29,32 +29,34 @@
 struct share {
     int dp, tp, pp, cp, zero, sequence;
     enum lt_stages kind;
-    int chunks, micro;
+    int chunks, micro, ring;
 };
 
-static const struct share shares[] = {{1, 1, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},
-                                      {2, 1, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
-                                      {4, 1, 1, 1, 1, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},
-                                      {2, 1, 1, 1, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
-                                      {4, 1, 1, 1, 3, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
-                                      {1, 2, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
-                                      {2, 2, 1, 1, 2, 1, LT_STAGES_ONE_F_ONE_B, 1, 1},
-                                      {1, 4, 1, 1, 0, 1, LT_STAGES_ONE_F_ONE_B, 1, 1},
-                                      {2, 1, 2, 1, 0, 0, LT_STAGES_GPIPE, 1, 4},
-                                      {1, 1, 4, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 8},
-                                      {2, 1, 2, 1, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},
-                                      {1, 1, 2, 1, 0, 0, LT_STAGES_INTERLEAVED, 2, 2},
-                                      {1, 1, 2, 1, 0, 0, LT_STAGES_INTERLEAVED, 2, 6},
-                                      {2, 1, 2, 1, 0, 0, LT_STAGES_ZB_H1, 1, 4},
-                                      {1, 2, 2, 1, 0, 1, LT_STAGES_ONE_F_ONE_B, 1, 4},
-                                      {1, 1, 1, 2, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
-                                      {2, 1, 1, 2, 3, 0, LT_STAGES_ONE_F_ONE_B, 1, 2},
-                                      {1, 1, 1, 4, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 1},
-                                      {1, 2, 1, 2, 3, 1, LT_STAGES_ONE_F_ONE_B, 1, 2},
-                                      {2, 1, 2, 2, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 4},
-                                      {1, 1, 2, 2, 0, 0, LT_STAGES_INTERLEAVED, 2, 2},
-                                      {1, 1, 2, 2, 0, 0, LT_STAGES_ZB_H1, 1, 4},
-                                      {1, 2, 2, 2, 0, 1, LT_STAGES_GPIPE, 1, 2}};
+static const struct share shares[] = {{1, 1, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 2, 0},
+                                      {2, 1, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1, 0},
+                                      {4, 1, 1, 1, 1, 0, LT_STAGES_ONE_F_ONE_B, 1, 2, 0},
+                                      {2, 1, 1, 1, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 1, 0},
+                                      {4, 1, 1, 1, 3, 0, LT_STAGES_ONE_F_ONE_B, 1, 1, 0},
+                                      {1, 2, 1, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1, 0},
+                                      {2, 2, 1, 1, 2, 1, LT_STAGES_ONE_F_ONE_B, 1, 1, 0},
+                                      {1, 4, 1, 1, 0, 1, LT_STAGES_ONE_F_ONE_B, 1, 1, 0},
+                                      {2, 1, 2, 1, 0, 0, LT_STAGES_GPIPE, 1, 4, 0},
+                                      {1, 1, 4, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 8, 0},
+                                      {2, 1, 2, 1, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 2, 0},
+                                      {1, 1, 2, 1, 0, 0, LT_STAGES_INTERLEAVED, 2, 2, 0},
+                                      {1, 1, 2, 1, 0, 0, LT_STAGES_INTERLEAVED, 2, 6, 0},
+                                      {2, 1, 2, 1, 0, 0, LT_STAGES_ZB_H1, 1, 4, 0},
+                                      {1, 2, 2, 1, 0, 1, LT_STAGES_ONE_F_ONE_B, 1, 4, 0},
+                                      {1, 1, 1, 2, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 1, 0},
+                                      {2, 1, 1, 2, 3, 0, LT_STAGES_ONE_F_ONE_B, 1, 2, 0},
+                                      {1, 1, 1, 4, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 1, 0},
+                                      {1, 2, 1, 2, 3, 1, LT_STAGES_ONE_F_ONE_B, 1, 2, 0},
+                                      {2, 1, 2, 2, 2, 0, LT_STAGES_ONE_F_ONE_B, 1, 4, 0},
+                                      {1, 1, 2, 2, 0, 0, LT_STAGES_INTERLEAVED, 2, 2, 0},
+                                      {1, 1, 2, 2, 0, 0, LT_STAGES_ZB_H1, 1, 4, 0},
+                                      {1, 2, 2, 2, 0, 1, LT_STAGES_GPIPE, 1, 2, 0},
+                                      {2, 1, 1, 4, 3, 0, LT_STAGES_ONE_F_ONE_B, 1, 1, 1},
+                                      {1, 2, 2, 2, 0, 1, LT_STAGES_ONE_F_ONE_B, 1, 2, 1}};
 
 struct shape {
     int64_t layers, channels, heads, seq, batch;
@@ -94,6 +96,8 @@ static struct lt_gpt2_stage stage_of(const struct shape *shape, const struct sha
                                 .split = share->pp > 1 && lt_stages_split(share->kind),
                                 .ranks = share->tp,
                                 .contexts = share->cp,
+                                .ring = share->ring,
+                                .folded = share->ring,
                                 .sequence = share->sequence};
     if (share->pp > 1)
         out.in_flight = lt_stages_passes(&staging, number, pass);
@@ -123,7 +127,7 @@ static double engine_bytes(const struct shape *shape, const struct share *share,
                               stage.embeds ? words : 0, share->micro, (int64_t)tokens / share->cp);
     if (share->tp > 1)
         *buffers += lt_parts_bytes(share->tp, boundary);
-    if (share->cp > 1)
+    if (lt_gpt2_turners(&stage) > 1)
         *buffers += lt_parts_turn_bytes(share->cp, boundary / (size_t)share->tp);
     int divided = share->tp * share->pp * share->cp > 1, copies = share->dp * share->cp;
     struct lt_shard_config shard = {
@@ -172,6 +176,8 @@ static struct plan_case case_of(const struct shape *shape, const struct share *s
                                       .sequence_parallel = share->sequence,
                                       .recompute_given = true,
                                       .schedule = schedules[share->kind]};
+    if (share->ring)
+        out.layout.attention = PLAN_CONTEXT_RING;
     if (recompute)
         out.layout.recompute = PLAN_RECOMPUTE_FULL;
     assert_int_equal(plan_layout_check(&out, NULL), 0);
@@ -220,7 +226,7 @@ static void test_layers(void **state)
     for (int64_t layers = 2; layers < 9; layers++)
         for (int stages = 1; stages <= 4 && stages <= layers; stages++) {
             struct shape shape = {layers, 64, 4, 64, 2};
-            struct share share = {1, 1, stages, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 4};
+            struct share share = {1, 1, stages, 1, 0, 0, LT_STAGES_ONE_F_ONE_B, 1, 4, 0};
             struct plan_case at = case_of(&shape, &share, "fp32", false);
             struct lt_layout layout = {.dp = 1, .pp = stages, .tp = 1, .cp = 1};
             for (int stage = 0; stage < stages; stage++)

@@ -246,7 +246,8 @@ static double bubble(int64_t chunks)
                                      false,
                                      PLAN_RECOMPUTE_NONE,
                                      true,
-                                     PLAN_SCHEDULE_1F1B};
+                                     PLAN_SCHEDULE_1F1B,
+                                     0};
     plan_time_of(&at, 0, &time);
     return 100 * time.part[PLAN_PART_BUBBLE] /
            (time.part[PLAN_PART_BUBBLE] + 8 * time.micro_seconds);

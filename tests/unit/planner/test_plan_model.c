@@ -26,7 +26,8 @@ static struct plan_case case_of(const char *name, const char *device)
     assert_int_equal(plan_model_preset(name, &out.model, NULL), 0);
     assert_int_equal(plan_machine_of(device, "bf16", &out.machine, NULL), 0);
     out.layout = (struct plan_layout){
-        64, 4, 4, 4, 1, 1, 1, 1, 256, 4096, 1, true, PLAN_RECOMPUTE_NONE, true, PLAN_SCHEDULE_1F1B};
+        64, 4, 4, 4, 1, 1, 1, 1, 256, 4096, 1, true, PLAN_RECOMPUTE_NONE, true, PLAN_SCHEDULE_1F1B,
+        0};
     return out;
 }
 
@@ -206,6 +207,48 @@ static void test_peak(void **state)
     assert_true(time.low >= time.least_seconds && time.seconds >= time.least_seconds);
 }
 
+/* Bytes of parts of sequences: keys and values go N - 1 times around and their gradients with them;
+ * by heads, a rank's four hidden states a direction go but for its own part. Beside tp the heads
+ * must do for both; the engine's ring needs two parts a rank. */
+static void test_contexts(void **state)
+{
+    (void)state;
+    struct plan_case at = case_of("llama-2-7b", "A100");
+    struct plan_time alone, ring, turns;
+    at.layout = (struct plan_layout){.devices = 8,
+                                     .data = 1,
+                                     .tensor = 2,
+                                     .pipeline = 1,
+                                     .chunks = 1,
+                                     .context = 4,
+                                     .expert = 1,
+                                     .micro_batch = 1,
+                                     .global_batch = 8,
+                                     .sequence = 4096,
+                                     .zero = 1,
+                                     .attention = PLAN_CONTEXT_RING};
+    double hidden = 2 * 1024 * 4096.0, layers = 8 * 32;
+    plan_time_of(&at, 0, &ring);
+    at.layout.attention = PLAN_CONTEXT_USUAL;
+    plan_time_of(&at, 0, &alone);
+    assert_true(ring.tensor_bytes == alone.tensor_bytes && ring.seconds == alone.seconds);
+    at.layout.attention = PLAN_CONTEXT_ULYSSES;
+    plan_time_of(&at, 0, &turns);
+    double sums = layers * 4 * 2 * hidden / 2;
+    near(ring.tensor_bytes - sums, layers * 3 * 3 * 2 * hidden / 2, 1e-9);
+    near(turns.tensor_bytes - sums, layers * 8 * hidden / 2 * 3 / 4, 1e-9);
+    assert_int_equal(plan_layout_check(&at, NULL), 0);
+    at.layout.devices = 64;
+    at.layout.context = 32;
+    assert_int_equal(plan_layout_check(&at, NULL), TACHO_EUSAGE); /* 64 ranks, 32 heads */
+    at.layout.attention = PLAN_CONTEXT_RING;
+    assert_int_equal(plan_layout_check(&at, NULL), 0);
+    at.layout.sequence = 32 * 7;
+    assert_int_equal(plan_layout_check(&at, NULL), 0);
+    at.machine.software.engine = true;
+    assert_int_equal(plan_layout_check(&at, NULL), TACHO_EUSAGE); /* not two parts a rank */
+}
+
 static void test_search(void **state)
 {
     (void)state;
@@ -247,7 +290,7 @@ static struct plan_request wider_than_run(double width)
     out.of.constants = &constants;
     plan_machine_of_cpu("fp32", 3e11, 1e12, 2, 1, &out.of.machine);
     out.of.layout = (struct plan_layout){
-        1, 1, 1, 1, 1, 1, 1, 4, 4, 128, 0, false, PLAN_RECOMPUTE_NONE, true, PLAN_SCHEDULE_1F1B};
+        1, 1, 1, 1, 1, 1, 1, 4, 4, 128, 0, false, PLAN_RECOMPUTE_NONE, true, PLAN_SCHEDULE_1F1B, 0};
     plan_rates_of(&out.of.machine, &out.rates);
     out.rates.grid = plan_grids;
     out.run = (struct plan_run){.name = "run", .at = out.of};
@@ -328,16 +371,12 @@ static void test_accelerators(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_presets),
-                                       cmocka_unit_test(test_flops),
-                                       cmocka_unit_test(test_config),
-                                       cmocka_unit_test(test_stages),
-                                       cmocka_unit_test(test_properties),
-                                       cmocka_unit_test(test_network),
-                                       cmocka_unit_test(test_peak),
-                                       cmocka_unit_test(test_search),
-                                       cmocka_unit_test(test_accelerators),
-                                       cmocka_unit_test(test_kinds_of_a_run),
-                                       cmocka_unit_test(test_variation_of_a_run)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_presets),        cmocka_unit_test(test_flops),
+        cmocka_unit_test(test_config),         cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_properties),     cmocka_unit_test(test_network),
+        cmocka_unit_test(test_peak),           cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_search),         cmocka_unit_test(test_accelerators),
+        cmocka_unit_test(test_kinds_of_a_run), cmocka_unit_test(test_variation_of_a_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
