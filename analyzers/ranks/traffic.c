@@ -113,12 +113,14 @@ static bool place(struct traffic *traffic, const struct an_comm_call *const *cal
     return true;
 }
 
-static int call_rank_order(const void *left, const void *right)
+/* Rings go along the ranks, which need not be the order of the lanes. lanes: an_context.lane. */
+static int call_rank_order(const void *left, const void *right, void *lanes)
 {
     const struct an_comm_call *first = *(const struct an_comm_call *const *)left,
                               *second = *(const struct an_comm_call *const *)right;
+    const struct an_lane *lane = lanes;
     int order = AN_COMPARE(first->ordinal, second->ordinal);
-    return order ? order : AN_COMPARE(first->lane, second->lane);
+    return order ? order : AN_COMPARE(lane[first->lane].rank, lane[second->lane].rank);
 }
 
 /* Places one collective after the other; those in no detailed step and those of unknown size are
@@ -140,7 +142,7 @@ static void place_all(struct traffic *traffic, const struct an_comm_calls *calls
             members[count++] = call;
         }
         if (count)
-            qsort(members, count, sizeof *members, call_rank_order);
+            qsort_r(members, count, sizeof *members, call_rank_order, traffic->context->lane);
         if (count && (!known || !place(traffic, members, count)))
             traffic->unplaced += bytes;
     }
