@@ -8,9 +8,14 @@
  * The limit is broken when the change is above it and the one-sided p of "not slower" is at most
  * AN_GATE_ALPHA. p is that of the exact permutation test of the means up to AN_GATE_EXACT runs, of
  * Student's t above; with an assumed standard deviation between runs that of the normal
- * distribution. The limit is kept when the upper end of the 95 % interval (one-sided) is below it.
- * Else the gate is undecided. The smallest detectable change is the one that breaks the limit with
- * a probability of 90 %, from the noncentral t (Johnson & Kotz's approximation).
+ * distribution. The limit is kept when the upper end of the 95 % interval (one-sided) is not above
+ * it and, up to AN_GATE_EXACT runs, the same permutation test rejects at AN_GATE_UPPER that the
+ * candidate is slower by the limit or more: its runs, divided by 1 + limit, are compared with the
+ * baseline's (a test of non-inferiority by a shifted hypothesis; Lehmann, Nonparametrics, 1975,
+ * sections 1 and 2). That test assumes no distribution, and 3 runs a side can just pass it (p
+ * 1/20): they do where each run of the candidate is below each of the baseline. Else the gate is
+ * undecided. The smallest detectable change is the one that breaks the limit with a probability of
+ * 90 %, from the noncentral t (Johnson & Kotz's approximation).
  */
 #ifndef ANALYZERS_GATE_H
 #define ANALYZERS_GATE_H
@@ -19,8 +24,11 @@
 
 #include "analyzers/diff/diff.h"
 
-#define AN_GATE_ALPHA 0.02 /* of equal runs fewer break the limit */
-#define AN_GATE_EXACT 22   /* runs of both sides */
+#define AN_GATE_ALPHA     0.02 /* of equal runs fewer break the limit */
+#define AN_GATE_UPPER     0.05 /* of runs that are slower by the limit fewer keep it */
+#define AN_GATE_EXACT     22   /* runs of both sides */
+#define AN_GATE_RUNS_MOST 64   /* runs a side that are thought of as possible */
+#define AN_GATE_WORDS     120
 
 enum an_gate_state { AN_GATE_NONE, AN_GATE_PASSED, AN_GATE_FAILED, AN_GATE_UNDECIDED };
 
@@ -39,10 +47,17 @@ struct an_gate {
     double change_pct, high_pct; /* high: upper end of the one-sided 95 % interval; NAN: unknown */
     double p, least_p;           /* least: the smallest that so many runs can reach */
     double detectable_pct;       /* NAN: no change can be detected */
+    /* Runs a side that decide with a probability of 90 % if the change and the spread are what they
+     * seem; 0: more than AN_GATE_RUNS_MOST, or the spread is not known. */
+    size_t runs_needed;
     const char *reason;          /* why it is undecided, static storage; NULL */
 };
 
 struct an_gate an_gate_decide(const struct an_gate_input *input);
+
+/* Of an undecided gate: what the change looks like, and how many runs would show whether it is so;
+ * "" of any other. Returns `text`. */
+const char *an_gate_outlook(const struct an_gate *gate, char text[AN_GATE_WORDS]);
 
 /* Median step of a run in ms, for as many tokens (otherwise samples) as a step of `base` has; with
  * several loader workers the median over means of as many steps, because these differ by design.

@@ -86,7 +86,7 @@ static const char *state_name(const struct an_gate *gate)
 
 static void print_check(const struct an_gate *gate, const struct history_trend *trend)
 {
-    char begun[32];
+    char begun[32], outlook[AN_GATE_WORDS];
     cli_history_time(trend->point[trend->stable_from].begun_ns, begun);
     if (gate->state != AN_GATE_NONE)
         printf("%s: the step may be up to %.3g %% longer\n", state_name(gate), gate->limit_pct);
@@ -101,6 +101,13 @@ static void print_check(const struct an_gate *gate, const struct history_trend *
         printf("smallest change that so many runs show: %+.2f %%\n", gate->detectable_pct);
     if (gate->reason)
         printf("%s\n", gate->reason);
+    if (*an_gate_outlook(gate, outlook))
+        printf("%s\n", outlook);
+}
+
+static json_t *runs_needed(const struct an_gate *gate)
+{
+    return gate->runs_needed ? json_integer((json_int_t)gate->runs_needed) : json_null();
 }
 
 static json_t *check_json(const struct an_gate *gate, const struct history_trend *trend,
@@ -121,6 +128,7 @@ static json_t *check_json(const struct an_gate *gate, const struct history_trend
     json_object_set_new(object, "high_pct", cli_view_number(gate->high_pct));
     json_object_set_new(object, "p", cli_view_number(gate->p));
     json_object_set_new(object, "detectable_pct", cli_view_number(gate->detectable_pct));
+    json_object_set_new(object, "runs_needed", runs_needed(gate));
     json_object_set_new(object, "reason", gate->reason ? json_string(gate->reason) : json_null());
     return object;
 }

@@ -103,6 +103,10 @@ static void put_gate(struct rep_writer *writer, const struct an_gate *gate)
     rep_put_real(writer, "p", gate->p, why);
     rep_put_real(writer, "least_p", gate->least_p, why);
     rep_put_real(writer, "detectable_pct", gate->detectable_pct, why);
+    if (gate->runs_needed)
+        rep_put_int(writer, "runs_needed", (int64_t)gate->runs_needed);
+    else
+        rep_put_null(writer, "runs_needed", why);
     rep_close(writer);
 }
 

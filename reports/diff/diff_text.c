@@ -132,6 +132,7 @@ static void side_line(struct page *page, const char *label, const struct an_diff
 static void gate_line(struct page *page, const struct an_gate *gate)
 {
     static const char *const states[] = {"", "passed", "FAILED", "UNDECIDED"};
+    char outlook[AN_GATE_WORDS];
     if (gate->state == AN_GATE_NONE)
         return;
     page_label(page, "Limit");
@@ -147,6 +148,8 @@ static void gate_line(struct page *page, const struct an_gate *gate)
         page_item(page, "smallest detectable change %+.3g %%", gate->detectable_pct);
     if (gate->reason)
         page_item(page, "%s", gate->reason);
+    if (*an_gate_outlook(gate, outlook))
+        page_item(page, "%s", outlook);
     page_end(page);
 }
 

@@ -72,7 +72,12 @@ says "slower"
 expect 6 one.tacho slow.tacho --fail-above 3%
 says "UNDECIDED"
 expect 6 --fail-above 3% one.tacho two.tacho one.tacho -- slow.tacho slow.tacho slow.tacho
-says "so few runs cannot show any change"
+says "so few runs cannot show that it is slower"
+expect 0 --fail-above 3% slow.tacho slow.tacho slow.tacho -- one.tacho two.tacho one.tacho
+says "passed: the step may be up to"
+expect 6 --fail-above 3% slow.tacho slow.tacho -- one.tacho two.tacho
+says "it looks faster"
+says "about 3 runs a side would show it"
 expect 1 --fail-above 3% one.tacho one.tacho one.tacho one.tacho -- slow.tacho slow.tacho slow.tacho slow.tacho
 says "4 and 4 runs"
 expect 1 one.tacho slow.tacho --fail-above 3% --assume-run-sd 2%

@@ -88,6 +88,93 @@ static void test_too_few_runs(void **state)
     assert_int_equal(an_gate_decide(&input).state, AN_GATE_NONE);
 }
 
+/* Three runs a side cannot show that a candidate is slower, but that it is not: of all orders of six
+ * runs one in twenty has all of the candidate's first. */
+static void test_three_runs_far_faster(void **state)
+{
+    const double good[] = {50, 51, 49.5};
+    double bad[] = {20, 20.3, 19.8};
+    char text[AN_GATE_WORDS];
+    struct an_gate_input input = {good, bad, 3, 3, 3, NAN, 0.1};
+    (void)state;
+    struct an_gate gate = an_gate_decide(&input);
+    assert_int_equal(gate.state, AN_GATE_PASSED);
+    assert_null(gate.reason);
+    assert_string_equal(an_gate_outlook(&gate, text), "");
+    bad[2] = 51.2; /* one run above a run of the baseline: another order is as likely */
+    gate = an_gate_decide(&input);
+    assert_int_equal(gate.state, AN_GATE_UNDECIDED);
+    assert_true(gate.runs_needed > 3);
+    assert_non_null(strstr(an_gate_outlook(&gate, text), "it looks faster"));
+    assert_non_null(strstr(text, "runs a side would show it"));
+    assert_true(count_of(AN_GATE_PASSED, 0.4, 3, 3) >= PAIRS * 95 / 100);
+    assert_int_equal(count_of(AN_GATE_PASSED, 1.1, 3, 3), 0);
+    assert_true(count_of(AN_GATE_PASSED, 1.03, 3, 3) <= PAIRS * 5 / 100 + 4); /* 5 %, and chance */
+    assert_true(count_of(AN_GATE_PASSED, 1.03, 6, 3) <= PAIRS * 5 / 100 + 4);
+}
+
+/* Two runs a side show nothing, one even less: what it looks like is said, and what would do. */
+static void test_fewer_than_three(void **state)
+{
+    const double good[] = {50, 50.5}, bad[] = {20, 20.2};
+    char text[AN_GATE_WORDS];
+    struct an_gate_input input = {good, bad, 2, 2, 3, NAN, 0.1};
+    (void)state;
+    struct an_gate gate = an_gate_decide(&input);
+    assert_int_equal(gate.state, AN_GATE_UNDECIDED);
+    assert_non_null(strstr(gate.reason, "3 against 3"));
+    assert_int_equal(gate.runs_needed, 3);
+    assert_string_equal(an_gate_outlook(&gate, text),
+                        "it looks faster, by 60 % of the time: about 3 runs a side would show it");
+    input.good_count = input.bad_count = 1;
+    gate = an_gate_decide(&input);
+    assert_int_equal(gate.runs_needed, 0); /* how much runs differ is not known */
+    assert_string_equal(an_gate_outlook(&gate, text), "it looks faster, by 60 % of the time");
+}
+
+/* A history has more runs on one side than a gate of files. */
+static void test_long_baseline(void **state)
+{
+    double good[300], bad[4];
+    uint64_t seed = 5;
+    (void)state;
+    record(&seed, 50, 300, good);
+    record(&seed, 60, 4, bad);
+    struct an_gate gate =
+        an_gate_decide(&(struct an_gate_input){good, bad, 300, 4, 3, NAN, NAN});
+    assert_int_equal(gate.state, AN_GATE_FAILED);
+    assert_true(gate.change_pct > 15 && gate.change_pct < 25);
+}
+
+/* As many runs as are said to be needed decide in about nine of ten cases. */
+static void test_runs_needed(void **state)
+{
+    uint64_t seed = 3;
+    (void)state;
+    for (int slower = 0; slower < 2; slower++) {
+        int decided = 0;
+        size_t needed = 0;
+        double factor = slower ? 1.08 : 1;
+        for (int i = 0; i < PAIRS; i++) {
+            double good[AN_GATE_RUNS_MOST], bad[AN_GATE_RUNS_MOST];
+            /* The first one has exactly the change and the spread that the others are drawn by. */
+            size_t runs = i ? needed : 2;
+            for (size_t k = 0; k < runs; k++) {
+                good[k] = i ? exp(draw(&seed, 0.02)) : exp(k ? -0.02 / sqrt(2) : 0.02 / sqrt(2));
+                bad[k] = i ? exp(draw(&seed, 0.02)) : good[k];
+                bad[k] *= factor;
+            }
+            struct an_gate gate =
+                an_gate_decide(&(struct an_gate_input){good, bad, runs, runs, 3, NAN, NAN});
+            if (!i)
+                needed = gate.runs_needed;
+            decided += i && gate.state == (slower ? AN_GATE_FAILED : AN_GATE_PASSED);
+        }
+        assert_in_range(needed, 4, 20);
+        assert_in_range(decided, PAIRS * 82 / 100, PAIRS * 98 / 100);
+    }
+}
+
 /* The smallest detectable change is found in about nine of ten pairs. */
 static void test_detectable_change(void **state)
 {
@@ -112,6 +199,10 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_equal_runs_rarely_fail),
                                        cmocka_unit_test(test_slower_runs_are_caught),
                                        cmocka_unit_test(test_too_few_runs),
+                                       cmocka_unit_test(test_three_runs_far_faster),
+                                       cmocka_unit_test(test_fewer_than_three),
+                                       cmocka_unit_test(test_long_baseline),
+                                       cmocka_unit_test(test_runs_needed),
                                        cmocka_unit_test(test_detectable_change)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
