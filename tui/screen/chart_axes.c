@@ -2,6 +2,7 @@
  *
  * Axes with ticks at round numbers, and lines, marks and curves in a plot (chart.h).
  */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,15 +25,24 @@ static bool is_usable(const struct tui_axis *axis)
            (!axis->log || axis->low > 0);
 }
 
-/* Smallest of 1, 2, 5 times a power of ten that makes at most `most` steps. */
-static double round_step(double width, size_t most)
+/* How many multiples of `step` lie on the axis, and the first of them. */
+static int multiples_of(const struct tui_axis *axis, double step, double *first)
+{
+    double low = ceil(axis->low / step - 1e-9), high = floor(axis->high / step + 1e-9);
+    *first = low * step;
+    return high < low ? 0 : (int)fmin(high - low + 1, INT_MAX);
+}
+
+/* Smallest of 1, 2, 5 times a power of ten of which at most `most` multiples lie on the axis: then
+ * at least one does. */
+static double round_step(const struct tui_axis *axis, size_t most)
 {
     static const double rounds[] = {1, 2, 5, 10};
-    double power = pow(10, floor(log10(width / (double)most)));
+    double power = pow(10, floor(log10((axis->high - axis->low) / (double)most))), first;
     for (size_t i = 0; i < 4; i++)
-        if (width / (rounds[i] * power) <= (double)most)
+        if (multiples_of(axis, rounds[i] * power, &first) <= (int)most)
             return rounds[i] * power;
-    return 10 * power;
+    return 20 * power;
 }
 
 size_t tui_ticks(const struct tui_axis *axis, size_t most, double tick[TICKS_MOST])
@@ -48,13 +58,12 @@ size_t tui_ticks(const struct tui_axis *axis, size_t most, double tick[TICKS_MOS
             tick[count++] = pow(10, power);
         return count;
     }
-    double width = axis->high - axis->low, step = round_step(width, most > 1 ? most - 1 : 1);
-    double first = ceil(axis->low / step - 1e-9) * step;
-    for (int i = 0; count < most; i++) { /* multiplied, not added up: round numbers stay round */
-        double value = first + i * step;
-        if (value > axis->high + step * 1e-9)
-            break;
-        tick[count++] = fabs(value) < step * 1e-9 ? 0 : value;
+    double first, step = round_step(axis, most);
+    count = (size_t)multiples_of(axis, step, &first);
+    count = count < most ? count : most;
+    for (size_t i = 0; i < count; i++) { /* multiplied, not added up: round numbers stay round */
+        double value = first + (double)i * step;
+        tick[i] = fabs(value) < step * 1e-9 ? 0 : value;
     }
     return count;
 }
@@ -135,10 +144,10 @@ struct tui_plot tui_plot_open(struct tui_cells *cells, struct tui_rect area, str
                               struct tui_axis y)
 {
     struct tui_plot plot = {.cells = cells, .area = area, .x = x, .y = y};
-    bool bottom = area.rows >= 4 && is_usable(&x) && x.text,
+    bool bottom = area.rows >= 3 && is_usable(&x) && x.text,
          left = area.columns >= 24 && area.rows >= 3 && is_usable(&y) && y.text;
     size_t most = (size_t)(area.rows > 0 ? area.rows / 2 : 0);
-    most = most < 2 ? 2 : most;
+    most = most < 3 ? 3 : most; /* of two there may be one on the axis */
     if (bottom)
         plot.area.rows--;
     if (left && y.name && plot.area.rows >= 4) {

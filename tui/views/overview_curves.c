@@ -13,6 +13,8 @@
 #include "tui/views/overview.h"
 #include "tui/views/step_change.h"
 
+#define PLOT_LEAST 4 /* rows: figures, two of the curve with its labels, those of the x axis */
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Steps as they are tailed; of a file that has none of its own (an imported trace), those that the
@@ -135,7 +137,7 @@ static void draw_trend(struct tui_cells *cells, struct tui_rect area, const char
         range.limit = INFINITY;
     if (samples->high > samples->end)
         tui_range_settle(&range);
-    if (area.rows >= 5) {
+    if (area.rows >= PLOT_LEAST) {
         draw_plot(cells, area, label, samples, figures, text, style, x, range, extras);
         return;
     }

@@ -236,6 +236,9 @@ static void test_ticks(void **state)
     check_ticks(1e-9, 3e-9, false, 4, "1e-09 2e-09 3e-09");
     check_ticks(0.1, 1000, true, 9, "0.1 1 10 100 1000");
     check_ticks(0.1, 1000, true, 3, "0.1 10 1000");
+    check_ticks(21, 24.9, false, 3, "22 24"); /* no multiple of 5 lies there */
+    check_ticks(21, 24.9, false, 2, "22 24");
+    check_ticks(0.155, 0.16, false, 3, "0.156 0.158 0.16");
     check_ticks(2, 9, true, 4, "");
     check_ticks(5, 5, false, 4, "");
     check_ticks(NAN, 5, false, 4, "");

@@ -3,6 +3,7 @@
  * The views of `tacho top`, drawn without a terminal: golden screens (BLESS=1 writes them anew),
  * every size, hostile names, runs of which nothing is known, keys.
  */
+#include <ctype.h>
 #include <limits.h>
 
 #include "tests/unit/reports/rep_golden.h"
@@ -454,6 +455,46 @@ static char *seen(const char *view, const struct tui_model *model, int rows, int
     return tui_dump(&sc);
 }
 
+/* How many labels a y axis in ASCII has: "25 ms+". */
+static int labels_of(const char *text)
+{
+    int labels = 0;
+    for (size_t i = 1; text[i]; i++)
+        labels += text[i] == '+' && isalnum((unsigned char)text[i - 1]);
+    return labels;
+}
+
+/* At 80x24 the curve of the steps has both axes, however few rows the other panels leave it and
+ * wherever its values lie. */
+static void test_overview_axes(void **state)
+{
+    static const double ms[] = {21.2, 24.8, 52.1, 59.7, 155, 160, 1004};
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    (void)state;
+    tm_training(&fx, &r, &m);
+    tm_findings(&r);
+    r.caution = "SHARED MACHINE: other programs used 1.4 of 2 CPUs while these steps ran: what "
+                "that cost stands below as compute.";
+    assert_non_null(tui_model_series(&m, "loss"));
+    for (size_t i = 0; i + 1 < TM_COUNT(ms); i++) {
+        struct an_step_point point[40];
+        for (size_t k = 0; k < 40; k++)
+            point[k] = (struct an_step_point){
+                .index = (int64_t)k, .steps = 1, .ms = ms[i + k % 2], .worst_ms = ms[i + k % 2]};
+        m.step = point;
+        m.step_count = 40;
+        for (int rows = 15; rows <= 24; rows++) {
+            char *text = seen("overview", &m, rows, 80);
+            if (!labels_of(text) || !strstr(text, "step |"))
+                fail_msg("%g to %g ms, %d rows:\n%s", ms[i], ms[i + 1], rows, text);
+            free(text);
+        }
+    }
+    fx_close(&fx);
+}
+
 /* The overview lists no finding that repeats another one, begins all actions in one column, and
  * gives no warning that its verdict is about. */
 static void test_overview_short(void **state)
@@ -733,14 +774,14 @@ static void test_memory_over_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_screens),  cmocka_unit_test(test_golden_gpu),
-        cmocka_unit_test(test_nothing_known),   cmocka_unit_test(test_every_size),
-        cmocka_unit_test(test_overview_short),  cmocka_unit_test(test_hostile_names),
-        cmocka_unit_test(test_table_state),     cmocka_unit_test(test_search),
-        cmocka_unit_test(test_rank_labels),     cmocka_unit_test(test_launcher),
-        cmocka_unit_test(test_first_screen),    cmocka_unit_test(test_step_change),
-        cmocka_unit_test(test_slow_rank),       cmocka_unit_test(test_pages),
-        cmocka_unit_test(test_views_table),     cmocka_unit_test(test_tree_folds),
-        cmocka_unit_test(test_memory_over_time)};
+        cmocka_unit_test(test_golden_screens), cmocka_unit_test(test_golden_gpu),
+        cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_size),
+        cmocka_unit_test(test_overview_short), cmocka_unit_test(test_overview_axes),
+        cmocka_unit_test(test_hostile_names),  cmocka_unit_test(test_table_state),
+        cmocka_unit_test(test_search),         cmocka_unit_test(test_rank_labels),
+        cmocka_unit_test(test_launcher),       cmocka_unit_test(test_first_screen),
+        cmocka_unit_test(test_step_change),    cmocka_unit_test(test_slow_rank),
+        cmocka_unit_test(test_pages),          cmocka_unit_test(test_views_table),
+        cmocka_unit_test(test_tree_folds),     cmocka_unit_test(test_memory_over_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
