@@ -260,6 +260,21 @@ static void phase_time(struct an_findings_list *findings, const struct kind *kin
     finding->wrong_when = "the training is steered by each evaluation";
 }
 
+/* Is the first step of a lane that of its process? Not where a part of a run is looked at, nor if
+ * the user asks for some later steps. Marks of the program are in the file for each step, but steps
+ * that kernels show may be those of a window in which device work was recorded. */
+static bool begins_with_run(const struct an_context *context, const struct an_lane *lane,
+                            int64_t process_start)
+{
+    const struct an_options *options = context->options;
+    int64_t index = context->step[lane->first].index;
+    if (context->result->run.window && context->result->run.part_start > process_start)
+        return false;
+    if (lane->device != AN_NONE && !context->trace->step_count)
+        return false;
+    return !options->some_steps || (index >= options->step_from && index <= options->step_to);
+}
+
 /* Time from the start of a process to its first step, the longest. */
 static double start_ms(const struct an_context *context)
 {
@@ -268,7 +283,7 @@ static double start_ms(const struct an_context *context)
         const struct an_lane *lane = &context->lane[i];
         int64_t start =
             lane->process != AN_NONE ? context->trace->process[lane->process].start : STORE_ABSENT;
-        if (lane->count && start != STORE_ABSENT)
+        if (lane->count && start != STORE_ABSENT && begins_with_run(context, lane, start))
             most =
                 fmax(most, (double)an_time_sub(context->step[lane->first].host_start, start) / 1e6);
     }

@@ -3,7 +3,7 @@
  * Findings about the run as a whole: phases between its steps, threads against cores, and how
  * findings are listed. Made-up steps of 10 ms, so that each gain follows by hand.
  */
-#include "tests/unit/an_fixture.h"
+#include "tests/unit/an_gpu.h"
 
 #define STEPS 40
 #define MS    1000000ll
@@ -211,6 +211,60 @@ static void test_rare_phases(void **state)
     }
 }
 
+/* 12 s pass before the first of 400 steps of 10 ms. */
+static bool has_slow_start(const struct an_options *options)
+{
+    struct fixture fx, *f = &fx;
+    fx_open(f);
+    int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000);
+    for (int i = 0; i < 400; i++) {
+        int64_t at = (12000 + 10 * i) * MS;
+        fx_step(f, f->process, f->thread, i, at, at + 10 * MS, 64, false);
+        fx_slice(f, f->thread, at + 1000, at + 10 * MS - 1000, "matmul", work);
+    }
+    const struct an_result *r = fx_analyze_with(f, options);
+    assert_int_equal(r->run.window != NULL, options->part_slices > 0);
+    bool has = finding(r, "SLOW_START") != NULL;
+    fx_close(f);
+    return has;
+}
+
+/* Steps of 40 ms from 1 s on, of which the last 20 have a kernel: device work is recorded in a
+ * window. `from`: the first step that does. */
+static bool has_slow_start_on_gpu(int from)
+{
+    struct fixture fx, *f = &fx;
+    fx_open(f);
+    int64_t stream = gpu_stream(f, f->process, "gpu:0", 7);
+    for (int i = 0; i < 400; i++) {
+        int64_t at = (from < 100 ? 11000 : 1000) * MS + 40 * i * MS;
+        fx_step(f, f->process, f->thread, i, at, at + 40 * MS, 64, false);
+        if (i < from || i >= from + 20)
+            continue;
+        gpu_host_ns(f, f->thread, at + 1000, at + 2000, "cudaLaunchKernel", "runtime", i + 1);
+        gpu_kernel_ns(f, stream, at + 3000, at + 39 * MS, "gemm", i + 1);
+    }
+    const struct an_result *r = fx_analyze(f);
+    assert_int_equal(r->device_count, 1);
+    bool has = finding(r, "SLOW_START") != NULL;
+    fx_close(f);
+    return has;
+}
+
+/* The start of the program is a finding of the whole run only: neither a part of it nor some later
+ * steps hold it. */
+static void test_slow_start(void **state)
+{
+    (void)state;
+    assert_true(has_slow_start(&(struct an_options){.file = "run.tacho"}));
+    assert_true(has_slow_start(&(struct an_options){.some_steps = true, .step_to = 200}));
+    assert_false(has_slow_start(
+        &(struct an_options){.some_steps = true, .step_from = 100, .step_to = 200}));
+    assert_false(has_slow_start(&(struct an_options){.part_slices = 100}));
+    assert_false(has_slow_start_on_gpu(380)); /* 16.2 s after the start; the first step, 1 s */
+    assert_true(has_slow_start_on_gpu(5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_checkpoints),
@@ -218,6 +272,7 @@ int main(void)
                                        cmocka_unit_test(test_evaluations),
                                        cmocka_unit_test(test_the_same_training_leads),
                                        cmocka_unit_test(test_checkpoints_that_are_rare),
-                                       cmocka_unit_test(test_rare_phases)};
+                                       cmocka_unit_test(test_rare_phases),
+                                       cmocka_unit_test(test_slow_start)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
