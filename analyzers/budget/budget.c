@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "analyzers/budget/budget.h"
+#include "analyzers/steps/command.h"
 
 #define CLASS_CUT AN_CLASS_COUNT /* time of a phase: cut out, no class of the step */
 
@@ -232,7 +233,7 @@ static void finish_thread(const struct an_context *context, struct an_budget *bu
     class_absent(budget, AN_CLASS_COPY, "steps ran on the CPU: no device copies were recorded");
     if (budget->roles_known)
         return;
-    const char *reason = "no range in a step says what it is (payloads of include/tacho_nvtx.h)";
+    const char *reason = an_command_no_roles(context);
     class_absent(budget, AN_CLASS_COMPUTE, reason);
     class_absent(budget, AN_CLASS_COMM, reason);
     class_absent(budget, AN_CLASS_INPUT, reason);

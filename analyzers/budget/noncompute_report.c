@@ -8,6 +8,7 @@
  * and the causes are those of the same sweep that explains launch-starved time of a device.
  */
 #include "analyzers/budget/noncompute.h"
+#include "analyzers/steps/command.h"
 
 #include <stdlib.h>
 
@@ -294,8 +295,7 @@ static int noncompute_run(struct an_context *context)
         return run_devices(context);
     if (context->result->budget.roles_known)
         return run_threads(context);
-    context->result->absence.reason =
-        "no range in a step says what it is (payloads of include/tacho_nvtx.h)";
+    context->result->absence.reason = an_command_no_roles(context);
     return 0;
 }
 

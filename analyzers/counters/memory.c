@@ -16,6 +16,7 @@
 
 #include "analyzers/base/stats.h"
 #include "analyzers/counters/system.h"
+#include "analyzers/steps/command.h"
 
 #define PREFIX      "memory."
 #define STEPS_LEAST 10      /* for a growth to be reported */
@@ -24,10 +25,7 @@
 #define BYTES_MOST  9e18    /* larger values of a counter are damage */
 #define WHAT_TO_EMIT \
     "the program does not track its memory; emit the counters memory.total, memory.peak and " \
-    "memory.TAG " \
-    "(parameters, gradients, " \
-    "optimizer, activations, workspace, loader) in bytes: tacho_nvtx_counter in " \
-    "include/tacho_nvtx.h"
+    "memory.TAG (parameters, gradients, optimizer, activations, workspace, loader) in bytes: "
 
 static void memory_absent(struct an_context *context, const char *reason)
 {
@@ -431,7 +429,8 @@ static int memory_run(struct an_context *context)
         context,
         an_trace_from(context->trace, "kineto")
             ? "no memory events in the trace; record with torch.profiler, profile_memory=True"
-            : WHAT_TO_EMIT);
+            : an_command_marks(context, WHAT_TO_EMIT "counter() of the module tacho",
+                               WHAT_TO_EMIT "tacho_nvtx_counter in include/tacho_nvtx.h"));
     if (!any) {
         compare_with_machine(context);
         return 0;

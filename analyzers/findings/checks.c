@@ -200,42 +200,51 @@ enum input {
     INPUT_COUNT
 };
 
-#define PART(name) .part = offsetof(struct an_result, name.reason)
+#define RECORD_CALLS "record the calls of the CUDA runtime, too"
+#define PART(name)   .part = offsetof(struct an_result, name.reason)
 static const struct {
     why_missing *missing;
     size_t part;
     const char *to_check;
 } inputs[INPUT_COUNT] = {
     [INPUT_BUDGET] = {no_budget, .to_check = "mark the steps and their parts with NVTX ranges "
-                                             "(include/tacho_nvtx.h), or torch.profiler's step()"},
-    [INPUT_STEPS] = {few_steps, .to_check = "record at least 20 steps"},
-    [INPUT_CORES] = {short_of_cores, .to_check = "record on free cores"},
-    [INPUT_EVENTS] = {lost_events, .to_check = "record again with tacho run"},
-    [INPUT_WORK] = {no_work, .to_check = "give operators their FLOPs (include/tacho_nvtx.h)"},
+                                             "(include/tacho_nvtx.h), or record with "
+                                             "torch.profiler and call its step()"},
+    [INPUT_STEPS] = {few_steps, .to_check = "record 20 steps or more"},
+    [INPUT_CORES] = {short_of_cores,
+                     .to_check = "record again while no other program needs the cores"},
+    [INPUT_EVENTS] = {lost_events, .to_check = "record again; tacho report --section trust "
+                                               "says what was lost"},
+    [INPUT_WORK] = {no_work, .to_check = "give the operators their FLOPs (include/tacho_nvtx.h)"},
     [INPUT_GEMM_ROOF] = {no_gemm_roof, .to_check = AN_CALIBRATE_QUICK},
     [INPUT_MEMORY_ROOF] = {no_memory_roof, .to_check = AN_CALIBRATE_QUICK},
     [INPUT_SAMPLES] = {no_samples, .to_check = "give the steps their samples "
                                                "(include/tacho_nvtx.h)"},
     [INPUT_ROOM] = {no_room, .to_check = "record with tacho run"},
-    [INPUT_RANKS] = {no_straggler, .to_check = "record at least 20 steps of every rank"},
-    [INPUT_SHEET] = {no_sheet, .to_check = "compare the step with mixed precision by hand"},
-    [INPUT_EFFICIENCY] = {not_efficient, .to_check = "tacho report --section roofline,ops; shapes "
-                                                     "(record_shapes=True) or --flops-per-step"},
-    [INPUT_USE] = {not_used, .to_check = "tacho report --section roofline,ops"},
-    [INPUT_SYNCS] = {PART(syncs), .to_check = "record the calls of the CUDA runtime"},
-    [INPUT_COPIES] = {PART(copies), .to_check = "record the copies of the device"},
-    [INPUT_PRECISION] = {PART(precision), .to_check = "record the kernels of the device"},
+    [INPUT_RANKS] = {no_straggler, .to_check = "record 20 steps or more of each rank"},
+    [INPUT_SHEET] = {no_sheet, .to_check = "time a step with mixed precision, and one without"},
+    [INPUT_EFFICIENCY] = {not_efficient, .to_check =
+                                             "record the shapes of operators (torch.profiler "
+                                             "with record_shapes=True), then look at "
+                                             "tacho report --section roofline,ops"},
+    [INPUT_USE] = {not_used, .to_check = "look at tacho report --section roofline,ops"},
+    [INPUT_SYNCS] = {PART(syncs), .to_check = RECORD_CALLS},
+    [INPUT_COPIES] = {PART(copies), .to_check = "record the copies of the device, too"},
+    [INPUT_PRECISION] = {PART(precision), .to_check = "record the kernels of the device, too"},
     [INPUT_CLOCKS] = {PART(hardware), .to_check = "record with tacho run"},
-    [INPUT_OPERATORS] = {PART(attribution[0]), .to_check = "record operators (torch.profiler)"},
-    [INPUT_QUALITY] = {PART(quality), .to_check = "record launches and kernels"},
-    [INPUT_LAUNCHES] = {PART(launches), .to_check = "record the calls of the CUDA runtime"},
+    [INPUT_OPERATORS] = {PART(attribution[0]),
+                         .to_check = "record the operators, too (torch.profiler)"},
+    [INPUT_QUALITY] = {PART(quality),
+                       .to_check = "record both the kernels and the calls that launch them"},
+    [INPUT_LAUNCHES] = {PART(launches), .to_check = RECORD_CALLS},
     [INPUT_SYSTEM] = {no_system, .to_check = "record with tacho run"},
-    [INPUT_QUOTA] = {no_quota, .to_check = "make /sys/fs/cgroup visible (in a container: mount it "
-                                           "read-only), and record with tacho run"},
-    [INPUT_PRESSURE] = {no_pressure, .to_check = "boot with psi=1 if /proc/pressure/memory is not "
-                                                 "there, and record with tacho run"},
-    [INPUT_HELD] = {PART(leak),
-                    .to_check = "record at least 50 steps, 3 s of them, with tacho run"},
+    [INPUT_QUOTA] = {no_quota, .to_check = "record with tacho run where /sys/fs/cgroup is visible "
+                                           "(a container needs it mounted, read-only)"},
+    [INPUT_PRESSURE] = {no_pressure, .to_check = "record with tacho run where the kernel has "
+                                                 "/proc/pressure/memory (else boot it with "
+                                                 "psi=1)"},
+    [INPUT_HELD] = {PART(leak), .to_check = "record a longer run with tacho run: 50 steps or more, "
+                                            "which take 3 s or more"},
 };
 
 /* Why the run lacks that input, NULL: it has it. */

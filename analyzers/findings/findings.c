@@ -37,7 +37,12 @@ static const char *marking_action(struct an_context *context)
                        : "record with tacho run --stacks, which names the lines of Python there; "
                          "or mark them: annotate() of the package nvtx, or range() of tacho's "
                          "module (docs/jax.md)";
-    return "mark what the step does between its ranges (include/tacho_nvtx.h)";
+    return an_command_marks(
+        context,
+        sampled ? "mark what the step does between its ranges: range() of the module tacho"
+                : "record with tacho run --stacks, which names the lines of Python there; or mark "
+                  "them: range() of the module tacho",
+        "mark what the step does between its ranges (include/tacho_nvtx.h)");
 }
 
 /* Says what is not known and what to record. `held`: the device is recorded as idle although its

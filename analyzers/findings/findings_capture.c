@@ -136,8 +136,8 @@ static void no_steps(struct an_findings_list *findings)
                         "costs, cannot be determined");
     an_finding_evidence(finding, context->result->steps.reason ? context->result->steps.reason
                                                                : context->result->budget.reason);
-    finding->action = "mark each update with an NVTX range named step, or with tacho.step of "
-                      "include/tacho_nvtx.h, and record several";
+    finding->action =
+        an_finding_text(context, "%s, and record several", an_command_step_advice(context));
     if (an_trace_imported(context->trace))
         finding->action = "mark steps and record several: prof.step() of torch.profiler, or an "
                           "NVTX range named step around each update";

@@ -164,9 +164,13 @@ static struct advice more_workers(struct an_context *context, enum an_framework 
         advice.action =
             an_finding_text(context, "more loader workers: %s instead of %" PRId64 " (%s)",
                             advice.option, today, reason);
-    else
+    else if (torch)
         advice.action = "more loader workers or a cheaper batch: DataLoader(num_workers=..., "
                         "prefetch_factor=..., persistent_workers=True)";
+    else
+        advice.action = an_finding_text(
+            context, "more loader workers or a cheaper batch: %s instead of %" PRId64,
+            advice.option, today);
     return advice;
 }
 

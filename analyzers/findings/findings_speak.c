@@ -70,21 +70,50 @@ static const struct {
      "compilation and autotuning are over"},
 };
 
-/* By finding: what to do in a program of no framework. */
+/* By finding: what to do in a program of no framework, and the option of the reference engine that
+ * does it; NULL: it has none. */
 static const struct {
-    const char *id, *action;
+    const char *id, *action, *engine;
 } plain_actions[] = {
-    {"HOST_BOUND", "shorten what the host does between launches: a CUDA graph of the step, fewer "
-                   "and longer kernels, a larger batch"},
+    {"HOST_BOUND",
+     "shorten what the host does between launches: a CUDA graph of the step, fewer and longer "
+     "kernels, a larger batch",
+     NULL},
     {"LAUNCH_BOUND",
-     "fewer launches: a CUDA graph of the step, fused element-wise kernels, a larger batch"},
-    {"SMALL_KERNELS", "fewer kernels: fuse element-wise work into its neighbours; a CUDA graph "
-                      "where the launches are what takes long"},
-    {"FUSION", "fuse the chains: one kernel for operations that follow each other, or epilogues of "
-               "the GEMMs before them"},
-    {"LOW_EFFICIENCY_GEMM", "another algorithm for these shapes: let cuBLASLt propose several and "
-                            "time them, or a newer library"},
-    {"UNATTRIBUTED", "name what the host does there: NVTX ranges (include/tacho_nvtx.h)"},
+     "fewer launches: a CUDA graph of the step, fused element-wise kernels, a larger batch", NULL},
+    {"SMALL_KERNELS",
+     "fewer kernels: fuse element-wise work into its neighbours; a CUDA graph where the launches "
+     "are what takes long",
+     NULL},
+    {"FUSION",
+     "fuse the chains: one kernel for operations that follow each other, or epilogues of the GEMMs "
+     "before them",
+     NULL},
+    {"LOW_EFFICIENCY_GEMM",
+     "another algorithm for these shapes: let cuBLASLt propose several and time them, or a newer "
+     "library",
+     NULL},
+    {"UNATTRIBUTED", "name what the host does there: NVTX ranges (include/tacho_nvtx.h)", NULL},
+    {"SYNC_STALL",
+     "do not wait for the device inside a step: read the loss every N steps, from pinned memory "
+     "that cudaMemcpyAsync has filled",
+     "do not wait for the device inside a step: --log-every with a larger number"},
+    {"PAGEABLE_COPY",
+     "copy from pinned memory (cudaHostAlloc, cudaHostRegister) with cudaMemcpyAsync on a stream "
+     "of its own, overlapped with compute",
+     "copy from pinned memory: --pin"},
+    {"EXPOSED_COPY",
+     "copy less inside a step, or begin earlier: cudaMemcpyAsync on a stream of its own, from and "
+     "to pinned memory, overlapped with compute",
+     NULL},
+    {"LOW_PRECISION",
+     "mixed precision: GEMMs with operands in bf16 or fp16 and sums in fp32, master weights in "
+     "fp32",
+     "mixed precision: --dtype bf16"},
+    {"LOW_INTENSITY",
+     "one pass over each tensor: fuse bias, activation function, residual and norm into the GEMM "
+     "before them; or a 16-bit type for activations",
+     NULL},
 };
 
 /* By words of the advice for a check that lacks its input: the advice in tacho's own recordings. */
@@ -96,10 +125,18 @@ static const struct {
     {"(torch.profiler)", NULL, "tacho.work of include/tacho_nvtx.h around each operation"},
 };
 
-/* By words of what brings an input that a check lacked. */
-static const struct {
+/* By words of what brings an input that a check lacked: the words for a program of Python, which
+ * has tacho's module in place of the payloads of C. */
+struct check_words {
     const char *words, *to_check;
-} jax_checks[] = {
+};
+static const struct check_words python_checks[] = {
+    {"NVTX ranges", "mark the steps and their parts with step() and range() of the module tacho"},
+    {"FLOPs (", "tacho report --flops-per-step N gives the MFU of whole steps"},
+    {"tacho.work", "tacho report --flops-per-step N gives the MFU of whole steps"},
+    {"samples (", "time a step with a batch twice as large"},
+};
+static const struct check_words jax_checks[] = {
     {"NVTX ranges", JAX_PROFILE},
     {"record_shapes", "give --flops-per-step; on a TPU the profile has the FLOPs itself"},
     {"torch.profiler", JAX_PROFILE},
@@ -134,13 +171,28 @@ static bool is_plain(const struct an_context *context)
     return !torch && an_command_framework(context) != AN_FRAMEWORK_JAX;
 }
 
+/* Does advice name what only PyTorch has? */
+static bool names_torch(const char *action)
+{
+    static const char *const words[] = {"torch", "DataLoader", "non_blocking", ".item()",
+                                        ".contiguous()"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(action, words[i]))
+            return true;
+    return false;
+}
+
 static void speak_plain(struct an_findings_list *findings)
 {
+    bool engine = an_command_framework(findings->context) == AN_FRAMEWORK_LIBTRAIN;
     for (size_t i = 0; i < findings->count; i++) {
         struct an_finding *finding = &findings->found[i];
-        for (size_t k = 0; k < sizeof plain_actions / sizeof *plain_actions; k++)
-            if (!strcmp(finding->id, plain_actions[k].id) && strstr(finding->action, "torch"))
-                finding->action = plain_actions[k].action;
+        for (size_t k = 0; k < sizeof plain_actions / sizeof *plain_actions; k++) {
+            if (strcmp(finding->id, plain_actions[k].id) || !names_torch(finding->action))
+                continue;
+            const char *option = engine ? plain_actions[k].engine : NULL;
+            finding->action = option ? option : plain_actions[k].action;
+        }
     }
 }
 
@@ -237,13 +289,16 @@ static const char *own_check(const struct an_context *context, const char *to_ch
 const char *an_findings_to_check(const struct an_context *context, const char *to_check)
 {
     const char *own = own_check(context, to_check);
-    if (own)
-        return own;
-    if (an_command_framework(context) != AN_FRAMEWORK_JAX)
-        return to_check;
-    for (size_t k = 0; k < sizeof jax_checks / sizeof *jax_checks; k++)
-        if (strstr(to_check, jax_checks[k].words) && !is_recorded(context, jax_checks[k].to_check))
-            return jax_checks[k].to_check;
+    to_check = own ? own : to_check;
+    if (!own && an_command_framework(context) == AN_FRAMEWORK_JAX)
+        for (size_t k = 0; k < sizeof jax_checks / sizeof *jax_checks; k++)
+            if (strstr(to_check, jax_checks[k].words) &&
+                !is_recorded(context, jax_checks[k].to_check))
+                return jax_checks[k].to_check;
+    if (an_command_is_python(context))
+        for (size_t k = 0; k < sizeof python_checks / sizeof *python_checks; k++)
+            if (strstr(to_check, python_checks[k].words))
+                return python_checks[k].to_check;
     return to_check;
 }
 

@@ -3,6 +3,7 @@
  * The verdict: one sentence about what the step's time goes to, what limits the run and how sure
  * that is. Without steps it says what was recorded instead and what to do.
  */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -422,7 +423,10 @@ static const char *what_next(const struct an_context *context)
     if (an_command_framework(context) == AN_FRAMEWORK_TORCH && has_backward(context->trace))
         return "the work of its device is not in the file: a trace of torch.profiler has it, and "
                "'tacho report' reads that";
-    return "payloads of include/tacho_nvtx.h make the rest visible";
+    return an_command_marks(context,
+                            "tacho report --section ops has the time of each range, and range() "
+                            "of the module tacho names more",
+                            "payloads of include/tacho_nvtx.h make the rest visible");
 }
 
 /* The verdict of steps whose ranges do not say what they are: only how long a step lasts. */
@@ -487,12 +491,13 @@ static const char *step_advice(struct an_context *context)
     const char *missing = an_trace_key(context->trace, "hook.missing");
     if (an_trace_imported(context->trace))
         return an_findings_step_advice(context);
-    return missing ? an_finding_text(context,
-                                     "PyTorch was loaded without tacho's hook, which records its "
-                                     "steps, because %.300s",
-                                     missing)
-                   : "Mark each optimizer update with an NVTX range named step, or with tacho.step "
-                     "of include/tacho_nvtx.h";
+    if (missing)
+        return an_finding_text(context,
+                               "PyTorch was loaded without tacho's hook, which records its steps, "
+                               "because %.300s",
+                               missing);
+    const char *advice = an_command_step_advice(context);
+    return an_finding_text(context, "%c%s", toupper((unsigned char)*advice), advice + 1);
 }
 
 /* The verdict of a trace of another tool that has neither steps nor ranges. */

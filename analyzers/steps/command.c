@@ -38,9 +38,49 @@ enum an_framework an_command_framework(const struct an_context *context)
                 return AN_FRAMEWORK_TORCH;
         }
     }
-    return context->result->loader.source && strcmp(context->result->loader.source, "tacho.range")
-               ? AN_FRAMEWORK_TORCH
-               : AN_FRAMEWORK_OTHER;
+    /* A loader that is only inferred from gaps ("gaps") may be that of any program. */
+    const char *loader = context->result->loader.source;
+    bool is_torch = loader && strcmp(loader, "tacho.range") != 0 && strcmp(loader, "gaps") != 0;
+    return is_torch ? AN_FRAMEWORK_TORCH : AN_FRAMEWORK_OTHER;
+}
+
+static bool runs_python(const struct an_process *process)
+{
+    return !strncmp(process->program, "python", 6) || !strncmp(process->program, "pypy", 4);
+}
+
+bool an_command_is_python(const struct an_context *context)
+{
+    const struct an_trace *trace = context->trace;
+    if (an_trace_imported(trace))
+        return false;
+    for (size_t k = 0; k < context->lane_count; k++)
+        if (context->lane[k].process != AN_NONE)
+            return runs_python(&trace->process[context->lane[k].process]);
+    for (size_t i = 0; i < trace->process_count; i++)
+        if (runs_python(&trace->process[i]))
+            return true;
+    return false;
+}
+
+const char *an_command_marks(const struct an_context *context, const char *python,
+                             const char *other)
+{
+    return an_command_is_python(context) ? python : other;
+}
+
+const char *an_command_step_advice(const struct an_context *context)
+{
+    return an_command_marks(context, "call step() of the module tacho after each update",
+                            "mark each update with an NVTX range named step, or with tacho.step of "
+                            "include/tacho_nvtx.h");
+}
+
+const char *an_command_no_roles(const struct an_context *context)
+{
+    return an_command_marks(context, "no range in a step says what it is",
+                            "no range in a step says what it is (payloads of include/tacho_nvtx.h "
+                            "do)");
 }
 
 /* The first name of the trace that begins with some words, and what follows them; NULL: none. */

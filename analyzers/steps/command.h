@@ -15,6 +15,16 @@ enum an_framework {
     AN_FRAMEWORK_JAX
 };
 enum an_framework an_command_framework(const struct an_context *context);
+/* Is it a program of Python that tacho recorded? Then its marks are those of the module tacho
+ * (profiler/python), not of include/tacho_nvtx.h. */
+bool an_command_is_python(const struct an_context *context);
+/* Words about marks: `python` for such a program, `other` for any other one. */
+const char *an_command_marks(const struct an_context *context, const char *python,
+                             const char *other);
+/* What shows the steps of a program that has none, as a clause without a full stop. */
+const char *an_command_step_advice(const struct an_context *context);
+/* Why nothing is known of the parts of the steps. */
+const char *an_command_no_roles(const struct an_context *context);
 /* What the program uses around PyTorch, by the hook's table: "HF Trainer 5.23.0"; of several the
  * one that runs the steps. NULL: nothing of it. */
 const char *an_command_around(const struct an_trace *trace);

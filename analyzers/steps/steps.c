@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "analyzers/base/stats.h"
+#include "analyzers/steps/command.h"
 #include "analyzers/steps/phases.h"
 #include "analyzers/steps/step_private.h"
 
@@ -464,14 +465,11 @@ static const char *why_none(const struct an_context *context)
                "or mark "
                "each update with an NVTX range named step, or name what marks a step: "
                "--step-marker REGEX";
+    const char *advice = an_command_step_advice(context);
     if (!context->trace->slice.count)
-        return "the program emitted no NVTX ranges: mark each optimizer update with a range, "
-               "include/tacho_nvtx.h shows how";
-    return an_arena_format(context->arena,
-                           "no steps were marked; %zu ranges were recorded: mark each optimizer "
-                           "update with a tacho.step range "
-                           "(include/tacho_nvtx.h) or an NVTX range named step",
-                           context->trace->slice.count);
+        return an_arena_format(context->arena, "the program emitted no ranges: %s", advice);
+    return an_arena_format(context->arena, "no steps were marked; %zu ranges were recorded: %s",
+                           context->trace->slice.count, advice);
 }
 
 /* Counts the steps and finds the first and the last that count. */

@@ -457,8 +457,9 @@ static int add_counted(struct an_roof *roof)
 static const char *why_empty(const struct an_context *context)
 {
     if (!context->gpu)
-        return "no range in the steps declares its FLOPs and bytes (tacho.work in "
-               "include/tacho_nvtx.h)";
+        return an_command_marks(context, "no range in the steps declares its FLOPs and bytes",
+                                "no range in the steps declares its FLOPs and bytes (tacho.work in "
+                                "include/tacho_nvtx.h)");
     bool jax = an_command_framework(context) == AN_FRAMEWORK_JAX;
     if (jax && (!context->calls || !context->calls->count))
         return "an XLA profile does not link operators to what they launched";

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "analyzers/hardware/peaks.h"
+#include "analyzers/steps/command.h"
 #include "analyzers/work/utilization_private.h"
 
 #define COVERAGE_LEAST 95.0
@@ -445,8 +446,10 @@ static const char *why_silent(const struct an_flops_gather *gather)
         return context->calls->shapes
                    ? "no operator in the steps has a known cost; give --flops-per-step"
                    : "no shapes recorded; record with record_shapes=True, or give --flops-per-step";
-    return "no range in a step declares its FLOPs (tacho.work in include/tacho_nvtx.h); give "
-           "--flops-per-step";
+    return an_command_marks(
+        context, "no range in a step declares its FLOPs; give --flops-per-step",
+        "no range in a step declares its FLOPs (tacho.work in include/tacho_nvtx.h); give "
+        "--flops-per-step");
 }
 
 /* Gathers the FLOPs; where there are none, every value says why. */

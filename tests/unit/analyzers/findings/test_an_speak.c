@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Advice in the terms of the program: one of Python is told of the module tacho, never of a header
+ * of C; one of C is not told of PyTorch's classes; the reference engine of its own options.
+ */
+#include "tests/unit/an_gpu.h"
+
+#define MS    1000000ll
+#define STEPS 24
+
+enum { PLAIN, ENGINE, PYTHON };
+
+static const char *const programs[] = {"solver", "train", "python3.11"};
+
+static void range(struct fixture *f, int64_t track, int64_t start, int64_t length,
+                  const char *domain, const char *name, int64_t detail)
+{
+    struct store_slice slice = {.track = track,
+                                .start = FX_BASE + start,
+                                .dur = length,
+                                .name = fx_string(f, name),
+                                .category = fx_string(f, domain),
+                                .detail = detail,
+                                .correlation = FX_NONE};
+    FX(store_slice_add(f->s, &slice));
+}
+
+static void says(const char *text, const char *part)
+{
+    if (!text || !strstr(text, part))
+        fail_msg("\"%s\" does not say \"%s\"", text ? text : "(null)", part);
+}
+
+static void silent(const char *text, const char *part)
+{
+    if (text && strstr(text, part))
+        fail_msg("\"%s\" says \"%s\"", text, part);
+}
+
+static const struct an_finding *finding(const struct an_result *result, const char *id)
+{
+    for (size_t i = 0; i < result->finding_count; i++)
+        if (!strcmp(result->findings[i].id, id))
+            return &result->findings[i];
+    return NULL;
+}
+
+/* Nothing that a reader of the report may see says it. */
+static void silent_everywhere(const struct an_result *result, const char *part)
+{
+    const char *const texts[] = {result->verdict,
+                                 result->steps.reason,
+                                 result->absence.reason,
+                                 result->memory.reason,
+                                 result->roofline.reason,
+                                 result->utilization.mfu.reason,
+                                 result->budget.pct[AN_CLASS_COMPUTE].reason};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        silent(texts[i], part);
+    for (size_t i = 0; i < result->not_checked_count; i++) {
+        silent(result->not_checked[i].reason, part);
+        silent(result->not_checked[i].to_check, part);
+    }
+    for (size_t i = 0; i < result->finding_count; i++)
+        silent(result->findings[i].action, part);
+}
+
+/* Steps of 100 ms of which ranges without a role take 90; without steps only the ranges. */
+static const struct an_result *of_ranges(struct fixture *f, int program, bool steps)
+{
+    fx_open(f);
+    int64_t process = fx_process(f, FX_NONE, programs[program]),
+            track = fx_track(f, process, "thread", "steps", NULL);
+    for (int i = 0; i < STEPS; i++) {
+        if (steps)
+            fx_step(f, process, track, i, i * 100 * MS, (i + 1) * 100 * MS, FX_NONE, false);
+        range(f, track, (i * 100 + 1) * MS, 90 * MS, "own", i % 3 ? "update" : "load", FX_NONE);
+    }
+    return fx_analyze(f);
+}
+
+static void test_marks(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    const struct an_result *result = of_ranges(f, PYTHON, true);
+    assert_string_equal(result->verdict_class, "STEPS ONLY");
+    says(result->verdict, "range() of the module tacho");
+    silent_everywhere(result, "tacho_nvtx");
+    fx_close(f);
+    result = of_ranges(f, PYTHON, false);
+    assert_string_equal(result->verdict_class, "NO STEPS");
+    says(result->verdict, "Call step() of the module tacho after each update.");
+    silent_everywhere(result, "tacho_nvtx");
+    fx_close(f);
+    result = of_ranges(f, PLAIN, true);
+    says(result->verdict, "include/tacho_nvtx.h");
+    silent_everywhere(result, "module tacho");
+    fx_close(f);
+    result = of_ranges(f, PLAIN, false);
+    says(result->verdict, "tacho.step of include/tacho_nvtx.h.");
+    silent_everywhere(result, "module tacho");
+    fx_close(f);
+}
+
+/* The thread of the steps waits 40 of 100 ms for batches; `worker`: of one worker that makes them
+ * all the time, else nothing is known of who makes them. */
+static const struct an_finding *stall(struct fixture *f, int program, bool worker)
+{
+    const char *domain = program == ENGINE ? "libtrain" : "own";
+    fx_open(f);
+    int64_t process = fx_process(f, FX_NONE, programs[program]),
+            track = fx_track(f, process, "thread", "steps", NULL),
+            loader = fx_track(f, process, "thread", "loader-0", NULL),
+            work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000);
+    for (int i = 0; i < STEPS; i++) {
+        int64_t at = i * 100 * MS;
+        fx_step(f, process, track, i, at, at + 100 * MS, 64, false);
+        range(f, track, at + MS, 40 * MS, domain, "wait", fx_kind(f, "input_wait"));
+        range(f, track, at + 42 * MS, 57 * MS, domain, "compute", work);
+        if (worker)
+            range(f, loader, at, 99 * MS, domain, "read", fx_kind(f, "read"));
+    }
+    const struct an_result *result = fx_analyze(f);
+    silent_everywhere(result, "DataLoader");
+    silent_everywhere(result, "num_workers");
+    return finding(result, "INPUT_STALL");
+}
+
+static void test_loader(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    for (int worker = 0; worker < 2; worker++) {
+        const struct an_finding *found = stall(f, PLAIN, worker);
+        assert_non_null(found);
+        says(found->action, "loader workers");
+        fx_close(f);
+        found = stall(f, ENGINE, worker);
+        assert_non_null(found);
+        says(found->action, "--workers ");
+        fx_close(f);
+    }
+}
+
+/* Of each step of 10 ms the device waits 3 ms for a copy from pageable memory. Recorded by tacho:
+ * the file names no tool it comes from. */
+static const struct an_finding *copies(struct fixture *f, int program)
+{
+    fx_open(f);
+    int64_t process = fx_process(f, FX_NONE, programs[program]),
+            track = fx_track(f, process, "thread", "steps", NULL),
+            stream = gpu_stream(f, process, "gpu:0", 7), correlation = 0;
+    for (int i = 0; i < STEPS; i++) {
+        int64_t at = i * 10 * MS;
+        fx_step(f, process, track, i, at, at + 10 * MS, 64, false);
+        if (program == ENGINE)
+            range(f, track, at + 1, 1000, "libtrain", "forward", FX_NONE);
+        gpu_host_ns(f, track, at + 100, at + 200, "cudaMemcpyAsync", "runtime", ++correlation);
+        gpu_row_ns(f, stream, at + 1000, at + 3 * MS, "Memcpy HtoD (Pageable -> Device)", "memcpy",
+                   gpu_copy(f, "HtoD", "pageable", 1 << 20), correlation);
+        gpu_host_ns(f, track, at + 300, at + 400, "cudaLaunchKernel", "runtime", ++correlation);
+        gpu_kernel_ns(f, stream, at + 3 * MS + 100, at + 10 * MS - 100, "gemm", correlation);
+    }
+    const struct an_result *result = fx_analyze(f);
+    silent_everywhere(result, "DataLoader");
+    silent_everywhere(result, "torch.compile");
+    return finding(result, "PAGEABLE_COPY");
+}
+
+static void test_copies(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    const struct an_finding *found = copies(f, PLAIN);
+    assert_non_null(found);
+    says(found->action, "cudaMemcpyAsync");
+    fx_close(f);
+    found = copies(f, ENGINE);
+    assert_non_null(found);
+    says(found->action, "--pin");
+    fx_close(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_marks), cmocka_unit_test(test_loader),
+                                       cmocka_unit_test(test_copies)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
